@@ -5,8 +5,9 @@ VERSION ?= v1.37.1
 NODE ?= cp1
 CONTROL_PLANES ?= 1
 WORKERS ?= 1
+COMPONENTS ?= compile
 
-# A clone may belong to somebody else than who builds it; what a build says of itself is stated below instead.
+# A clone may belong to another user than the one who builds it; the version is stamped below instead.
 export GOFLAGS += -buildvcs=false
 
 git = $(shell TZ=UTC git -c safe.directory='*' $(1) 2>/dev/null)
@@ -16,16 +17,19 @@ ldflags = -s -w -X main.gitVersion=$(VERSION) \
 	-X main.buildDate=$(call git,log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd)
 
 # In a recipe, $(bundle) puts the directory of the components into the shell's variable "bundle", building what is missing;
-# $(older) does so with those of the release before, for tests of nodes that are behind.
-bundle = bundle=$$(go -C components run ./build)
+# $(older) does so with those of the release before, for tests of older nodes. "make cluster" can download them instead.
+bundle = bundle=$$(go -C components run ./build $(build-flags))
 older = older=$$(go -C components run ./build -kubernetes v1.36)
 nodes = go run ./test/nodes/cluster
-staticcheck = $$(go -C tools tool -n staticcheck)
+linter = $$(go -C $(CURDIR)/tools tool -n $(1))
+# With SCENARIO=85, RUN matches the tests that test/e2e/SCENARIOS.md names for that scenario.
+scenario_tests = $(shell grep '^| $(SCENARIO) |' test/e2e/SCENARIOS.md | grep -o 'Test[A-Za-z0-9]*' | paste -sd '|')
+RUN ?= $(if $(SCENARIO),^($(or $(scenario_tests),$(error no test covers scenario $(SCENARIO))))$$)
 e2e = KUBEADM_BUNDLE="$$bundle" KUBEADM_BUNDLE_OLDER="$$older" KUBEADM=$(CURDIR)/bin/kubeadm go test -tags e2e -count=1 -v -parallel 2
 
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help build cluster cluster-down shell check test parity e2e e2e-full bench lint unit laws scripts broken deps shells golden
+.PHONY: help build cluster cluster-down shell check test parity e2e e2e-full bench lint vulncheck unit laws scripts broken deps shells golden
 
 help: ## list all of this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,7 +37,8 @@ help: ## list all of this
 build: ## build bin/kubeadm
 	CGO_ENABLED=0 go build -trimpath -ldflags "$(ldflags)" -o bin/kubeadm ./cmd/kubeadm
 
-cluster: build ## make a Kubernetes cluster on this machine with kubeadm init and join: make cluster CONTROL_PLANES=3 WORKERS=2
+cluster: build-flags = $(if $(filter download,$(COMPONENTS)),-download,$(if $(filter-out compile,$(COMPONENTS)),$(error COMPONENTS must be compile or download)))
+cluster: build ## create a Kubernetes cluster on this machine: make cluster CONTROL_PLANES=3 WORKERS=2; COMPONENTS=download spares compiling
 	@$(bundle) && $(nodes) up --bundle "$$bundle" --kubeadm bin/kubeadm --control-planes $(CONTROL_PLANES) --workers $(WORKERS)
 
 cluster-down: ## remove that cluster and everything of it
@@ -54,7 +59,7 @@ parity: build ## compare what kubeadm and upstream's make of the same input: mak
 	@$(bundle) && KUBEADM_PEER="$$bundle/bin/kubeadm-upstream" KUBEADM=$(CURDIR)/bin/kubeadm \
 		CGO_ENABLED=0 go test -count=1 -timeout 1h -parallel 16 $(if $(RUN),-run 'Test(Parity|Phrases)/case/.*($(RUN))') ./test/parity
 
-e2e: build ## end-to-end tests on real nodes: make e2e RUN=S054; KEEP=failure leaves a failed test's nodes
+e2e: build ## end-to-end tests on real nodes: make e2e RUN=TestDualStack, or SCENARIO=85; KEEP=failure leaves a failed test's nodes
 	@$(bundle) && $(older) && $(e2e) -timeout 2h -run '$(RUN)' ./test/e2e
 
 e2e-full: build ## the same with the long matrices: a kill at every change, reboots
@@ -63,12 +68,21 @@ e2e-full: build ## the same with the long matrices: a kill at every change, rebo
 bench: build ## time kubeadm and upstream's in turn on the same node
 	@$(bundle) && go run ./test/bench --bundle "$$bundle" --kubeadm bin/kubeadm
 
-lint: ## gofmt, go vet, staticcheck, in all modules
+lint: ## gofmt, go vet and the linters of tools/go.mod
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "gofmt -w these:" $$unformatted; exit 1; }
 	go vet -tags e2e ./...
 	go -C components vet ./...
-	@echo "staticcheck -checks all ./..." && $(staticcheck) -checks all -tags e2e ./...
-	@cd components && $(subst -C tools,-C ../tools,$(staticcheck)) -checks all ./...
+	@echo "staticcheck -checks all ./..." && $(call linter,staticcheck) -checks all -tags e2e ./...
+	@cd components && $(call linter,staticcheck) -checks all ./...
+	@echo "go-errorlint ./..." && $(call linter,go-errorlint) -tags e2e ./...
+	@cd components && $(call linter,go-errorlint) ./...
+	@echo "errcheck ./cmd/... ./internal/..." && $(call linter,errcheck) -ignoretests -exclude tools/errcheck.txt ./cmd/... ./internal/...
+	@echo "unparam ./cmd/... ./internal/..." && $(call linter,unparam) -tests=false ./cmd/... ./internal/...
+	@cd components && $(call linter,unparam) -tests=false ./...
+	@echo "misspell ." && $(call linter,misspell) -error -i nmae .
+
+vulncheck: ## known vulnerabilities in what kubeadm calls; needs a network (the Go vulnerability database), so it is not in make test
+	$(call linter,govulncheck) ./cmd/kubeadm
 
 unit: ## tests of single packages
 	go test ./internal/... ./cmd/...
@@ -93,7 +107,7 @@ shells: ## install the shells whose completion is tested, where they are missing
 		apt-get -qq install -y --no-install-recommends $$missing >/dev/null || { \
 			apt-get -qq update && apt-get -qq install -y --no-install-recommends $$missing >/dev/null; }; }
 
-golden: ## capture anew what upstream's kubeadm makes of the test configurations
+golden: ## re-create the golden files from upstream's kubeadm
 	@$(bundle) && go test -c -o bin/manifest.test ./internal/manifest && cd internal/manifest && \
 		unshare --net --uts sh -c 'hostname capture && exec ../../bin/manifest.test -test.run TestCapture -peer "$$0"' \
 		"$$bundle/bin/kubeadm-upstream"

@@ -8,34 +8,35 @@ import (
 	"testing"
 )
 
-const mostDependencies = 25
+const maxDependencies = 25
 
-// Each direct dependency is a decision: tools/deps.txt names them all and what each is for.
-func TestDependenciesAreDecided(t *testing.T) {
-	required, decided := direct(t), purposes(t)
+// tools/deps.txt names each direct dependency and its purpose.
+func TestDependenciesHavePurpose(t *testing.T) {
+	required, decided := listDirectRequirements(t), readPurposes(t)
 	for _, m := range required {
 		if decided[m] == "" {
-			t.Errorf("go.mod requires %s, and tools/deps.txt does not say what for", m)
+			t.Errorf("go.mod requires %s, but tools/deps.txt does not name its purpose", m)
 		}
 		delete(decided, m)
 	}
 	for m := range decided {
-		t.Errorf("tools/deps.txt names %s, which go.mod does not require directly", m)
+		t.Errorf("tools/deps.txt names %s, but go.mod does not require it directly", m)
 	}
-	if len(required) > mostDependencies {
-		t.Errorf("%d direct dependencies, and the most is %d: each is code that somebody else may change", len(required), mostDependencies)
+	if len(required) > maxDependencies {
+		t.Errorf("%d direct dependencies, at most %d are allowed: others may change their code",
+			len(required), maxDependencies)
 	}
 	if slices.Contains(required, "k8s.io/kubernetes") {
-		t.Error("upstream's code must not be linked in: this is a program of its own")
+		t.Error("k8s.io/kubernetes must not be linked in")
 	}
 }
 
-// direct lists the modules that go.mod requires and does not mark as indirect.
-func direct(t *testing.T) []string {
+// listDirectRequirements lists the modules that go.mod requires directly.
+func listDirectRequirements(t *testing.T) []string {
 	t.Helper()
 	var all []string
 	block := false
-	for line := range strings.Lines(text(t, "go.mod")) {
+	for line := range strings.Lines(readRepositoryFile(t, "go.mod")) {
 		line = strings.TrimSpace(line)
 		switch one, isOne := strings.CutPrefix(line, "require "); {
 		case line == "require (":
@@ -55,24 +56,24 @@ func direct(t *testing.T) []string {
 	return all
 }
 
-// purposes reads tools/deps.txt: a module, spaces, and what it is for.
-func purposes(t *testing.T) map[string]string {
+// readPurposes reads tools/deps.txt: a module, a space, and its purpose.
+func readPurposes(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
-	for line := range strings.Lines(text(t, "tools/deps.txt")) {
+	for line := range strings.Lines(readRepositoryFile(t, "tools/deps.txt")) {
 		if line = strings.TrimSpace(line); line == "" || strings.HasPrefix(line, "#") {
 			continue
 		}
 		m, purpose, _ := strings.Cut(line, " ")
 		if strings.TrimSpace(purpose) == "" {
-			t.Errorf("tools/deps.txt does not say what %s is for", m)
+			t.Errorf("tools/deps.txt does not name the purpose of %s", m)
 		}
 		all[m] = purpose
 	}
 	return all
 }
 
-func text(t *testing.T, name string) string {
+func readRepositoryFile(t *testing.T, name string) string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(root, name))
 	if err != nil {

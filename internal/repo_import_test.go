@@ -11,57 +11,75 @@ import (
 	"testing"
 )
 
-// importRules say who may know whom.
+// importRules say which packages may import which.
 func importRules() []rule {
-	const oneDoor = "what is outside is read and altered through world.World alone, so that previews, journals and faults see all of it"
+	const oneDoor = "the machine and the cluster are accessed only through world.World, so that previews, journals and faults see every access"
 	return []rule{
-		imported("the operating system is for world/linux", oneDoor,
-			[]string{"os", "os/exec", "os/signal", "os/user", "syscall", "golang.org/x/sys", "github.com/coreos/go-systemd", "github.com/moby/sys"},
+		onlyImportedBy("only world/linux uses the operating system", oneDoor,
+			[]string{"os", "os/exec", "os/signal", "os/user", "syscall", "golang.org/x/sys",
+				"github.com/coreos/go-systemd", "github.com/moby/sys"},
 			"internal/world/linux", "cmd/kubeadm"),
-		imported("clients of the API server are for world/kube", oneDoor,
-			[]string{"k8s.io/client-go/dynamic", "k8s.io/client-go/kubernetes", "k8s.io/client-go/rest", "k8s.io/client-go/discovery"}, "internal/world/kube"),
-		imported("etcd's client is for world/etcd", oneDoor, []string{"go.etcd.io"}, "internal/world/etcd"),
-		imported("the container runtime's interface is for world/cri", oneDoor, []string{"google.golang.org/grpc", "k8s.io/cri-api"}, "internal/world/cri"),
-		imported("randomness comes from outside", "a test must be able to say what is random, and a resumed run to find its values again",
+		onlyImportedBy("only world/kube uses clients of the API server", oneDoor,
+			[]string{"k8s.io/client-go/dynamic", "k8s.io/client-go/kubernetes",
+				"k8s.io/client-go/rest", "k8s.io/client-go/discovery"}, "internal/world/kube"),
+		onlyImportedBy("only world/etcd uses etcd's client", oneDoor, []string{"go.etcd.io"},
+			"internal/world/etcd"),
+		onlyImportedBy("only world/cri uses the container runtime interface", oneDoor,
+			[]string{"google.golang.org/grpc", "k8s.io/cri-api"}, "internal/world/cri"),
+		onlyImportedBy("random values come from the environment",
+			"tests must control them, and a resumed run must find them again",
 			[]string{"math/rand"}, "internal/world"),
-		imported("the command line's library is for cli", "workflows must run without a command line", []string{"github.com/spf13"}, "internal/cli", "cmd/kubeadm"),
-		imported("upstream's code is not linked in", "this is a program of its own", []string{"k8s.io/kubernetes"}),
-		imported("the real worlds are chosen by main", "whoever names one cannot be tried in another",
-			within("internal/world", "linux", "kube", "etcd", "cri", "real"), "cmd/kubeadm", "internal/world/real"),
-		imported("fakes are for tests", "no program ships the world of its tests", within("internal/world", "fake", "fault", "worldtest")),
-		imported("wrappers of the world are chosen by the command line", "a phase that knew of one would behave differently in it",
-			within("internal/world", "journal", "preview"), "internal/cli", "cmd/kubeadm"),
-		imported("only the worlds are made of memory", "it is how previews and fakes work inside", within("internal/world", "memory"), "internal/world"),
+		onlyImportedBy("only cli uses the command line library",
+			"workflows must run without a command line", []string{"github.com/spf13"},
+			"internal/cli", "cmd/kubeadm"),
+		onlyImportedBy("upstream's code is not linked in",
+			"kubeadm is implemented here, not reused", []string{"k8s.io/kubernetes"}),
+		onlyImportedBy("main selects the real worlds",
+			"a package that names one cannot be tested with another",
+			subpackages("internal/world", "linux", "kube", "etcd", "cri", "real"), "cmd/kubeadm",
+			"internal/world/real"),
+		onlyImportedBy("only tests use fakes", "the program must not contain its tests' worlds",
+			subpackages("internal/world", "fake", "fault", "worldtest")),
+		onlyImportedBy("a run selects wrappers of the world",
+			"a phase must behave the same in all of them",
+			subpackages("internal/world", "journal", "preview"), "internal/run"),
+		onlyImportedBy("only worlds use memory", "it implements previews and fakes",
+			subpackages("internal/world", "memory"), "internal/world"),
 		{
-			name: "a phase does not import another phase", reason: "what two share moves down, so that each can be read, skipped and run alone",
-			check: func(s source, blame func(token.Pos, string, ...any)) {
+			name:   "a phase does not import another phase",
+			reason: "shared code moves to a lower layer, so that each phase can be read, skipped and run alone",
+			check: func(s source, report func(token.Pos, string, ...any)) {
 				s.imports(func(f file, at token.Pos, what string) {
-					if under(f.dir, "internal/phase") && under(local(what), "internal/phase") {
-						blame(at, "%s imports %s", f.dir, what)
+					if isBelow(f.dir, "internal/phase") &&
+						isBelow(localDir(what), "internal/phase") {
+						report(at, "%s imports %s", f.dir, what)
 					}
 				})
 			},
 		},
 		{
-			name: "packages know only those below them", reason: "then a change is felt upwards only, and everything below can be tested alone",
-			check: func(s source, blame func(token.Pos, string, ...any)) {
+			name:   "packages import only lower layers",
+			reason: "so a change affects only higher layers, and each layer can be tested alone",
+			check: func(s source, report func(token.Pos, string, ...any)) {
 				s.imports(func(f file, at token.Pos, what string) {
-					dir := local(what)
-					if dir == "" || top(dir) != "" && top(dir) == top(f.dir) {
-						return // of others, or of the same part of the program
+					dir := localDir(what)
+					if dir == "" || layerEntry(dir) != "" && layerEntry(dir) == layerEntry(f.dir) {
+						return // another module, or the same entry of layers
 					}
-					if layer(dir) < 0 || layer(dir) >= layer(f.dir) {
-						blame(at, "%s (layer %d) imports %s (layer %d)", f.dir, layer(f.dir), dir, layer(dir))
+					if layerOf(dir) < 0 || layerOf(dir) >= layerOf(f.dir) {
+						report(at, "%s (layer %d) imports %s (layer %d)", f.dir, layerOf(f.dir),
+							dir, layerOf(dir))
 					}
 				})
 			},
 		},
 		{
-			name: "every package has its layer", reason: "the order of packages is decided, not grown: add new ones to layers()",
-			check: func(s source, blame func(token.Pos, string, ...any)) {
+			name:   "every package has a layer",
+			reason: "the order of packages is a decision: add new ones to layers()",
+			check: func(s source, report func(token.Pos, string, ...any)) {
 				s.program(func(f file) {
-					if layer(f.dir) < 0 {
-						blame(f.Package, "%s is in no layer", f.dir)
+					if layerOf(f.dir) < 0 {
+						report(f.Package, "%s is in no layer", f.dir)
 					}
 				})
 			},
@@ -69,8 +87,8 @@ func importRules() []rule {
 	}
 }
 
-// layers lists the packages from the bottom up; those of one line do not know each other. A folder
-// stands for all below it.
+// layers lists the packages from the bottom up; those of one line do not import each other. A
+// directory includes all directories below it.
 func layers() [][]string {
 	return [][]string{
 		{"internal/problem", "internal/flag", "internal/untrusted"},
@@ -80,34 +98,36 @@ func layers() [][]string {
 		{"internal/state"},
 		{"internal/change"},
 		{"internal/manifest", "internal/world"},
-		{"internal/certstore", "internal/etcdcluster"},
+		{"internal/certstore", "internal/etcdcluster", "internal/phaseindex"},
 		{"internal/manifestinput"},
-		{"internal/preflight", "internal/config", "internal/flow"},
-		{"internal/clusterlock", "internal/discovery", "internal/health", "internal/report"},
+		{"internal/preflight", "internal/config", "internal/engine"},
+		{"internal/clusterlock", "internal/discovery", "internal/health", "internal/report",
+			"internal/upgrade"},
 		{"internal/staticpod"},
 		{"internal/phase"},
 		{"internal/workflow"},
+		{"internal/run"},
 		{"internal/cli"},
 		{"cmd/kubeadm"},
 	}
 }
 
-// layer is -1 for a package without one.
-func layer(dir string) int {
-	return slices.IndexFunc(layers(), func(tops []string) bool { return under(dir, tops...) })
+// layerOf is -1 for a package without one.
+func layerOf(dir string) int {
+	return slices.IndexFunc(layers(), func(tops []string) bool { return isBelow(dir, tops...) })
 }
 
-// top is the entry of layers that a package belongs to, or empty.
-func top(dir string) string {
+// layerEntry is the entry of layers that a package belongs to, or empty.
+func layerEntry(dir string) string {
 	for _, tops := range layers() {
-		if i := slices.IndexFunc(tops, func(top string) bool { return under(dir, top) }); i >= 0 {
+		if i := slices.IndexFunc(tops, func(top string) bool { return isBelow(dir, top) }); i >= 0 {
 			return tops[i]
 		}
 	}
 	return ""
 }
 
-func TestPlantedImportsAreFound(t *testing.T) {
+func TestImportRules(t *testing.T) {
 	for _, c := range []struct {
 		dir, imports string
 		found        bool
@@ -116,7 +136,7 @@ func TestPlantedImportsAreFound(t *testing.T) {
 		{"internal/config", "kubeadm/internal/preflight", true}, // of the same layer
 		{"internal/config/strict", "kubeadm/internal/phase/certs", true},
 		{"internal/config/v1beta4", "kubeadm/internal/discovery", true},
-		{"internal/world/kube", "kubeadm/internal/flow", true},
+		{"internal/world/kube", "kubeadm/internal/engine", true},
 		{"internal/world/real", "kubeadm/internal/manifest", true}, // of the same layer
 		{"internal/world", "kubeadm/internal/cli", true},
 		{"internal/node", "kubeadm/internal/change", true},
@@ -133,14 +153,16 @@ func TestPlantedImportsAreFound(t *testing.T) {
 		{"internal/cli", "strings", false},
 	} {
 		planted := source{fset: token.NewFileSet()}
-		parsed, err := parser.ParseFile(planted.fset, "planted.go", fmt.Sprintf("package planted\n\nimport _ %q\n", c.imports), 0)
+		parsed, err := parser.ParseFile(planted.fset, "planted.go",
+			fmt.Sprintf("package planted\n\nimport _ %q\n", c.imports), 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		planted.files = []file{{File: parsed, dir: c.dir, name: "planted.go"}}
 		found := false
 		for _, r := range importRules() {
-			if r.name == "packages know only those below them" || r.name == "a phase does not import another phase" {
+			if r.name == "packages import only lower layers" ||
+				r.name == "a phase does not import another phase" {
 				r.check(planted, func(token.Pos, string, ...any) { found = true })
 			}
 		}
@@ -150,16 +172,18 @@ func TestPlantedImportsAreFound(t *testing.T) {
 	}
 }
 
-// imported is the rule that packages may be imported only by some.
-func imported(name, reason string, what []string, by ...string) rule {
-	return rule{name: name, reason: reason, check: func(s source, blame func(token.Pos, string, ...any)) {
-		s.imports(func(f file, at token.Pos, found string) {
-			// Packages may always import their own subpackages.
-			if under(found, what...) && !under(f.dir, by...) && !under(f.dir, locals(what)...) {
-				blame(at, "%s imports %s", f.dir, found)
-			}
-		})
-	}}
+// onlyImportedBy is the rule that only the packages in by may import those in what.
+func onlyImportedBy(name, reason string, what []string, by ...string) rule {
+	return rule{name: name, reason: reason,
+		check: func(s source, report func(token.Pos, string, ...any)) {
+			s.imports(func(f file, at token.Pos, found string) {
+				// Packages may always import their own subpackages.
+				if isBelow(found, what...) && !isBelow(f.dir, by...) &&
+					!isBelow(f.dir, localDirs(what)...) {
+					report(at, "%s imports %s", f.dir, found)
+				}
+			})
+		}}
 }
 
 func (s source) imports(visit func(f file, at token.Pos, what string)) {
@@ -174,8 +198,8 @@ func (s source) imports(visit func(f file, at token.Pos, what string)) {
 
 const module = "kubeadm/"
 
-// local is the folder of a package of this module, or empty.
-func local(imported string) string {
+// localDir is the directory of a package of this module, or empty.
+func localDir(imported string) string {
 	dir, ok := strings.CutPrefix(imported, module)
 	if !ok {
 		return ""
@@ -183,17 +207,17 @@ func local(imported string) string {
 	return dir
 }
 
-func locals(imported []string) []string {
+func localDirs(imported []string) []string {
 	var dirs []string
 	for _, i := range imported {
-		if dir := local(i); dir != "" {
+		if dir := localDir(i); dir != "" {
 			dirs = append(dirs, dir)
 		}
 	}
 	return dirs
 }
 
-func within(dir string, names ...string) []string {
+func subpackages(dir string, names ...string) []string {
 	var all []string
 	for _, n := range names {
 		all = append(all, module+path.Join(dir, n))
@@ -201,7 +225,7 @@ func within(dir string, names ...string) []string {
 	return all
 }
 
-// importName is the name under which a file knows a package; empty if it does not import it.
+// importName is the name of an imported package in a file; empty if the file does not import it.
 func (f file) importName(what string) string {
 	for _, i := range f.Imports {
 		if found, err := strconv.Unquote(i.Path.Value); err == nil && found == what {
@@ -214,21 +238,22 @@ func (f file) importName(what string) string {
 	return ""
 }
 
-// refersTo visits uses of a package's names.
+// refersTo visits the uses of a package's names.
 func (f file) refersTo(what string, names []string, visit func(at token.Pos, name string)) {
 	as := f.importName(what)
 	if as == "" {
 		return
 	}
 	f.selectors(func(at token.Pos, of, name string) {
-		if of == as && (names == nil || slices.ContainsFunc(names, func(n string) bool { return matches(n, name) })) {
+		if of == as && (names == nil ||
+			slices.ContainsFunc(names, func(n string) bool { return matchesPattern(n, name) })) {
 			visit(at, of+"."+name)
 		}
 	})
 }
 
-// matches knows patterns that end with an asterisk.
-func matches(pattern, name string) bool {
+// matchesPattern reports whether a name matches a pattern, which may end with an asterisk.
+func matchesPattern(pattern, name string) bool {
 	if prefix, ok := strings.CutSuffix(pattern, "*"); ok {
 		return strings.HasPrefix(name, prefix)
 	}

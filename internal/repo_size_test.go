@@ -5,59 +5,68 @@ import (
 	"go/token"
 )
 
-// Upper bounds, never aims: a function that reads top to bottom is better than five of four lines each.
+// Upper bounds, never aims: a function that reads top to bottom is better than five of four lines
+// each.
 const (
-	longestFile     = 500
-	longestFunction = 80
-	mostParameters  = 4 // besides the context, which goes everywhere
-	mostMethods     = 5
+	maxFileLines     = 500
+	maxFunctionLines = 80
+	maxParameters    = 4 // besides the context, which goes everywhere
+	maxMethods       = 5
 )
 
-const readable = "what does not fit on a screen or in a head is read less carefully"
+const readable = "long files and functions are hard to review"
 
-// sizeRules keep things small.
+// sizeRules set upper bounds for sizes.
 func sizeRules() []rule {
 	return []rule{
-		{name: "files are short", reason: readable, check: func(s source, blame func(token.Pos, string, ...any)) {
-			for _, f := range s.files {
-				if lines := s.line(f.FileEnd); lines > longestFile {
-					blame(f.Package, "%d lines, and the most is %d", lines, longestFile)
-				}
-			}
-		}},
-		{name: "functions are short", reason: readable, check: functionsAreShort},
-		{name: "parameters are few", reason: "a call must be understood without looking up what each argument is", check: func(s source, blame func(token.Pos, string, ...any)) {
-			s.program(func(f file) {
-				f.functions(func(fn *ast.FuncDecl) { parameters(fn, blame) })
-			})
-		}},
-		{name: "interfaces are small", reason: "a big one is hard to fake and says little about what its user needs", check: func(s source, blame func(token.Pos, string, ...any)) {
-			s.program(func(f file) {
-				ast.Inspect(f.File, func(n ast.Node) bool {
-					if i, ok := n.(*ast.InterfaceType); ok && i.Methods.NumFields() > mostMethods && !wideOnPurpose(f) {
-						blame(i.Pos(), "%d methods, and the most is %d", i.Methods.NumFields(), mostMethods)
+		{name: "files are short", reason: readable,
+			check: func(s source, report func(token.Pos, string, ...any)) {
+				for _, f := range s.files {
+					if lines := s.line(f.FileEnd); lines > maxFileLines {
+						report(f.Package, "%d lines, at most %d are allowed", lines, maxFileLines)
 					}
-					return true
+				}
+			}},
+		{name: "functions are short", reason: readable, check: checkFunctionLength},
+		{name: "parameters are few",
+			reason: "a call must be readable without looking up its parameters",
+			check: func(s source, report func(token.Pos, string, ...any)) {
+				s.program(func(f file) {
+					f.functions(func(fn *ast.FuncDecl) { checkParameters(fn, report) })
 				})
-			})
-		}},
+			}},
+		{name: "interfaces are small",
+			reason: "a large interface is hard to fake and says little about what its user needs",
+			check: func(s source, report func(token.Pos, string, ...any)) {
+				s.program(func(f file) {
+					ast.Inspect(f.File, func(n ast.Node) bool {
+						if i, ok := n.(*ast.InterfaceType); ok &&
+							i.Methods.NumFields() > maxMethods && !mayBeWide(f) {
+							report(i.Pos(), "%d methods, at most %d are allowed",
+								i.Methods.NumFields(), maxMethods)
+						}
+						return true
+					})
+				})
+			}},
 	}
 }
 
-// wideOnPurpose is for the readers of the world: reads are wide so that writes can be narrow.
-func wideOnPurpose(f file) bool { return f.dir == "internal/state" && f.name == "reader.go" }
+// mayBeWide exempts the interface that reads the world: reads are many so that writes can be few.
+func mayBeWide(f file) bool { return f.dir == "internal/state" && f.name == "reader.go" }
 
-func functionsAreShort(s source, blame func(token.Pos, string, ...any)) {
+func checkFunctionLength(s source, report func(token.Pos, string, ...any)) {
 	s.program(func(f file) {
 		f.functions(func(fn *ast.FuncDecl) {
-			if lines := s.line(fn.End()) - s.line(fn.Pos()) + 1; lines > longestFunction {
-				blame(fn.Pos(), "%s has %d lines, and the most is %d", fn.Name, lines, longestFunction)
+			if lines := s.line(fn.End()) - s.line(fn.Pos()) + 1; lines > maxFunctionLines {
+				report(fn.Pos(), "%s has %d lines, at most %d are allowed", fn.Name, lines,
+					maxFunctionLines)
 			}
 		})
 	})
 }
 
-func parameters(fn *ast.FuncDecl, blame func(token.Pos, string, ...any)) {
+func checkParameters(fn *ast.FuncDecl, report func(token.Pos, string, ...any)) {
 	count, switches := 0, 0
 	for _, p := range fn.Type.Params.List {
 		if sel, ok := p.Type.(*ast.SelectorExpr); ok && sel.Sel.Name == "Context" {
@@ -70,10 +79,11 @@ func parameters(fn *ast.FuncDecl, blame func(token.Pos, string, ...any)) {
 			switches = 0
 		}
 		if switches > 1 {
-			blame(fn.Pos(), "%s takes two bools side by side", fn.Name)
+			report(fn.Pos(), "%s takes two bools in succession", fn.Name)
 		}
 	}
-	if count > mostParameters {
-		blame(fn.Pos(), "%s takes %d parameters besides the context, and the most is %d", fn.Name, count, mostParameters)
+	if count > maxParameters {
+		report(fn.Pos(), "%s takes %d parameters besides the context, at most %d are allowed",
+			fn.Name, count, maxParameters)
 	}
 }

@@ -6,35 +6,40 @@ import (
 	"strings"
 )
 
-// stateRules keep packages without a life of their own.
+// stateRules forbid global state.
 func stateRules() []rule {
 	return []rule{
-		{name: "no init", reason: "importing a package must do nothing", check: func(s source, blame func(token.Pos, string, ...any)) {
-			for _, f := range s.files {
-				f.functions(func(fn *ast.FuncDecl) {
-					if fn.Recv == nil && fn.Name.Name == "init" {
-						blame(fn.Pos(), "func init")
-					}
-				})
-			}
-		}},
-		{name: "package variables do not change", reason: "what one caller does must not be felt by another", check: func(s source, blame func(token.Pos, string, ...any)) {
-			vars := map[string]map[string]*ast.ValueSpec{}
-			s.program(func(f file) {
-				if vars[f.dir] == nil {
-					vars[f.dir] = map[string]*ast.ValueSpec{}
+		{name: "no init", reason: "importing a package must do nothing",
+			check: func(s source, report func(token.Pos, string, ...any)) {
+				for _, f := range s.files {
+					f.functions(func(fn *ast.FuncDecl) {
+						if fn.Recv == nil && fn.Name.Name == "init" {
+							report(fn.Pos(), "func init")
+						}
+					})
 				}
-				packageVariables(f, vars[f.dir], blame)
-			})
-			s.program(func(f file) {
-				f.functions(func(fn *ast.FuncDecl) { written(fn, vars[f.dir], blame) })
-			})
-		}},
+			}},
+		{name: "package variables do not change", reason: "callers must not affect each other",
+			check: func(s source, report func(token.Pos, string, ...any)) {
+				vars := map[string]map[string]*ast.ValueSpec{}
+				s.program(func(f file) {
+					if vars[f.dir] == nil {
+						vars[f.dir] = map[string]*ast.ValueSpec{}
+					}
+					packageVariables(f, vars[f.dir], report)
+				})
+				s.program(func(f file) {
+					f.functions(func(fn *ast.FuncDecl) {
+						checkAssignments(fn, vars[f.dir], report)
+					})
+				})
+			}},
 	}
 }
 
-// packageVariables collects a file's package variables. Of some types they can be meant only to be changed.
-func packageVariables(f file, into map[string]*ast.ValueSpec, blame func(token.Pos, string, ...any)) {
+// packageVariables collects a file's package variables, and reports those of mutable types.
+func packageVariables(f file, into map[string]*ast.ValueSpec,
+	report func(token.Pos, string, ...any)) {
 	for _, d := range f.Decls {
 		g, ok := d.(*ast.GenDecl)
 		if !ok || g.Tok != token.VAR {
@@ -45,14 +50,14 @@ func packageVariables(f file, into map[string]*ast.ValueSpec, blame func(token.P
 			for _, name := range v.Names {
 				into[name.Name] = v
 			}
-			if kind := changeable(v); kind != "" {
-				blame(v.Pos(), "%s is a %s", v.Names[0], kind)
+			if kind := mutableKind(v); kind != "" {
+				report(v.Pos(), "%s is a %s", v.Names[0], kind)
 			}
 		}
 	}
 }
 
-func changeable(v *ast.ValueSpec) string {
+func mutableKind(v *ast.ValueSpec) string {
 	types := []ast.Expr{v.Type}
 	for _, value := range v.Values {
 		switch value := value.(type) {
@@ -79,14 +84,15 @@ func changeable(v *ast.ValueSpec) string {
 	return ""
 }
 
-// written looks for assignments to package variables.
-func written(fn *ast.FuncDecl, vars map[string]*ast.ValueSpec, blame func(token.Pos, string, ...any)) {
+// checkAssignments reports assignments to package variables.
+func checkAssignments(fn *ast.FuncDecl, vars map[string]*ast.ValueSpec,
+	report func(token.Pos, string, ...any)) {
 	look := func(e ast.Expr) {
-		id := base(e)
+		id := rootVariable(e)
 		if id == nil || vars[id.Name] == nil || id.Obj != nil && id.Obj.Decl != any(vars[id.Name]) {
 			return
 		}
-		blame(e.Pos(), "%s is written to in %s", id.Name, fn.Name)
+		report(e.Pos(), "%s is written to in %s", id.Name, fn.Name)
 	}
 	ast.Inspect(fn.Body, func(n ast.Node) bool {
 		switch n := n.(type) {
@@ -103,8 +109,8 @@ func written(fn *ast.FuncDecl, vars map[string]*ast.ValueSpec, blame func(token.
 	})
 }
 
-// base is the variable in which an assignment ends: x of x, x.f, x[i] and *x.
-func base(e ast.Expr) *ast.Ident {
+// rootVariable returns the variable that an assignment changes: x of x, x.f, x[i] and *x.
+func rootVariable(e ast.Expr) *ast.Ident {
 	for {
 		switch x := e.(type) {
 		case *ast.Ident:

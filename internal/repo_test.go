@@ -17,26 +17,27 @@ import (
 	"testing"
 )
 
-// rule is something that holds for all of the source.
+// rule is a check of the source and the reason for it.
 type rule struct {
 	name, reason string
-	check        func(s source, blame func(at token.Pos, format string, args ...any))
+	check        func(s source, report func(at token.Pos, format string, args ...any))
 }
 
-func TestRepositoryKeepsItsRules(t *testing.T) {
-	files := load(t)
+func TestRepositoryRules(t *testing.T) {
+	files := loadSource(t)
 	rules := slices.Concat(importRules(), wordRules(), sizeRules(), documentRules(), stateRules())
 	for _, r := range rules {
 		t.Run(strings.NewReplacer(" ", "-", "/", "-").Replace(r.name), func(t *testing.T) {
 			t.Parallel()
 			r.check(files, func(at token.Pos, format string, args ...any) {
-				t.Errorf("%s: %s\n\tthe rule: %s, because %s", files.where(at), fmt.Sprintf(format, args...), r.name, r.reason)
+				t.Errorf("%s: %s\n\tthe rule: %s, because %s", files.where(at),
+					fmt.Sprintf(format, args...), r.name, r.reason)
 			})
 		})
 	}
 }
 
-// source is the source of the module, without generated and vendored files, of which there are none.
+// source is the parsed source of the module.
 type source struct {
 	fset  *token.FileSet
 	files []file
@@ -46,55 +47,58 @@ type source struct {
 type file struct {
 	*ast.File
 	dir  string // of the package, from the root of the module, such as "internal/world/linux"
-	name string // without the folder
-	test bool   // a test, or what only tests are made of
+	name string // without the directory
+	test bool   // a test, or a package that only tests import
 }
 
 const root = ".."
 
-// load parses everything that belongs to the program or tests it.
-func load(t *testing.T) source {
+// loadSource parses the program and its tests.
+func loadSource(t *testing.T) source {
 	t.Helper()
 	s := source{fset: token.NewFileSet()}
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	for _, top := range []string{"cmd/kubeadm", "internal", "test"} {
-		err := filepath.WalkDir(filepath.Join(root, top), func(name string, d fs.DirEntry, err error) error {
-			if err != nil || d.IsDir() || filepath.Ext(name) != ".go" {
-				return err
-			}
-			wg.Go(func() {
-				parsed, err := parser.ParseFile(s.fset, name, nil, parser.ParseComments)
-				mu.Lock()
-				defer mu.Unlock()
-				if err != nil {
-					t.Error(err)
-					return
+		err := filepath.WalkDir(filepath.Join(root, top),
+			func(name string, d fs.DirEntry, err error) error {
+				if err != nil || d.IsDir() || filepath.Ext(name) != ".go" {
+					return err
 				}
-				s.files = append(s.files, newFile(parsed, name))
+				wg.Go(func() {
+					parsed, err := parser.ParseFile(s.fset, name, nil, parser.ParseComments)
+					mu.Lock()
+					defer mu.Unlock()
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					s.files = append(s.files, newFile(parsed, name))
+				})
+				return nil
 			})
-			return nil
-		})
 		if err != nil && !os.IsNotExist(err) {
 			t.Fatal(err)
 		}
 	}
 	wg.Wait()
 	if len(s.files) < 100 {
-		t.Fatalf("only %d files were found: the rules would see nothing", len(s.files))
+		t.Fatalf("only %d files were found", len(s.files))
 	}
-	slices.SortFunc(s.files, func(a, b file) int { return strings.Compare(a.dir+"/"+a.name, b.dir+"/"+b.name) })
+	slices.SortFunc(s.files,
+		func(a, b file) int { return strings.Compare(a.dir+"/"+a.name, b.dir+"/"+b.name) })
 	return s
 }
 
 func newFile(parsed *ast.File, name string) file {
 	rel, _ := filepath.Rel(root, name)
 	dir := path.Dir(filepath.ToSlash(rel))
-	test := strings.HasSuffix(name, "_test.go") || under(dir, "test") || under(dir, "internal/world/worldtest")
+	test := strings.HasSuffix(name, "_test.go") || isBelow(dir, "test") ||
+		isBelow(dir, "internal/world/worldtest")
 	return file{File: parsed, dir: dir, name: path.Base(rel), test: test}
 }
 
-// where is "internal/flow/run.go:12".
+// where returns a position such as "internal/engine/run.go:12".
 func (s source) where(at token.Pos) string {
 	p := s.fset.Position(at)
 	rel, _ := filepath.Rel(root, p.Filename)
@@ -133,7 +137,8 @@ func (f file) selectors(visit func(at token.Pos, of, name string)) {
 	})
 }
 
-// under tells whether a folder is one of the tops or below it.
-func under(dir string, tops ...string) bool {
-	return slices.ContainsFunc(tops, func(top string) bool { return dir == top || strings.HasPrefix(dir, top+"/") })
+// isBelow reports whether a directory is one of the tops or below one.
+func isBelow(dir string, tops ...string) bool {
+	return slices.ContainsFunc(tops,
+		func(top string) bool { return dir == top || strings.HasPrefix(dir, top+"/") })
 }

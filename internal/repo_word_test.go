@@ -8,49 +8,60 @@ import (
 	"unicode"
 )
 
-// wordRules say which names stand where.
+// wordRules say which names may be used where.
 func wordRules() []rule {
 	return []rule{
-		used("only reports and main write to the terminal", "all else tells events, so that text, JSON and tests show the same run",
-			map[string][]string{"fmt": {"Print*"}, "os": {"Stdout", "Stderr", "Stdin"}}, "internal/report", "cmd/kubeadm"),
-		used("the clock and chance are outside", "a run must come out the same in a test, and a wait must have a name and a bound",
+		onlyUsedBy("only reports and main write to the terminal",
+			"other packages emit events, so that text, JSON and tests show the same run",
+			map[string][]string{"fmt": {"Print*"}, "os": {"Stdout", "Stderr", "Stdin"}},
+			"internal/report", "cmd/kubeadm"),
+		onlyUsedBy("clock and random values come from the environment",
+			"a run must be reproducible in a test, and a wait must have a name and a limit",
 			map[string][]string{
-				"time":        {"Now", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker", "Since", "Until"},
+				"time": {"Now", "Sleep", "After", "AfterFunc", "Tick", "NewTimer",
+					"NewTicker", "Since", "Until"},
 				"crypto/rand": {"Reader", "Read", "Text", "Prime"},
 			}, "internal/world"),
-		used("the network is outside", "what is asked of it must be seen by previews and tests",
+		onlyUsedBy("only worlds use the network", "previews and tests must see every request",
 			map[string][]string{
-				"net":      {"Dial*", "Listen*", "Lookup*", "Resolver", "DefaultResolver", "Interfaces", "InterfaceAddrs"},
-				"net/http": {"Get", "Head", "Post*", "Client", "Transport", "DefaultClient", "DefaultTransport", "NewRequest*"},
+				"net": {"Dial*", "Listen*", "Lookup*", "Resolver", "DefaultResolver",
+					"Interfaces", "InterfaceAddrs"},
+				"net/http": {"Get", "Head", "Post*", "Client", "Transport", "DefaultClient",
+					"DefaultTransport", "NewRequest*"},
 			}, "internal/world"),
 		{
-			name: "no phase knows of dry runs", reason: "a preview is a world like others: who knows of it can lie in it",
-			check: func(s source, blame func(token.Pos, string, ...any)) {
+			name:   "no phase handles dry runs",
+			reason: "a preview is a world like others: a phase must behave the same in it",
+			check: func(s source, report func(token.Pos, string, ...any)) {
 				s.program(func(f file) {
-					if !under(f.dir, "internal/cli", "internal/config", "internal/flag", "internal/world/preview", "cmd/kubeadm") {
-						dryRuns(f, blame)
+					if !isBelow(f.dir, "internal/cli", "internal/run", "internal/config",
+						"internal/flag", "internal/world/preview", "internal/world/kube",
+						"cmd/kubeadm") {
+						checkDryRunNames(f, report)
 					}
 				})
 			},
 		},
 		{
-			name: "no package is named for nothing", reason: "a package is named for what it provides; these names take in everything",
-			check: func(s source, blame func(token.Pos, string, ...any)) {
+			name:   "no package has an empty name",
+			reason: "a package is named after what it provides; these names fit everything",
+			check: func(s source, report func(token.Pos, string, ...any)) {
 				for _, f := range s.files {
 					name := strings.TrimSuffix(f.Name.Name, "_test")
-					if slices.Contains([]string{"util", "utils", "common", "helper", "helpers", "constants", "types", "manager", "base", "misc"}, name) {
-						blame(f.Package, "package %s", name)
+					if slices.Contains([]string{"util", "utils", "common", "helper", "helpers",
+						"constants", "types", "manager", "base", "misc"}, name) {
+						report(f.Package, "package %s", name)
 					}
 				}
 			},
 		},
 		{
-			name: "each verb has one meaning", reason: "these say nothing about what happens, and Get says nothing at all",
-			check: func(s source, blame func(token.Pos, string, ...any)) {
+			name: "no name has an empty verb", reason: "these words do not say what happens",
+			check: func(s source, report func(token.Pos, string, ...any)) {
 				for _, f := range s.files {
-					for _, id := range declared(f) {
-						if w := emptyWord(id.Name); w != "" {
-							blame(id.Pos(), "%s is named with %q", id.Name, w)
+					for _, id := range declaredNames(f) {
+						if w := findEmptyWord(id.Name); w != "" {
+							report(id.Pos(), "%s contains %q", id.Name, w)
 						}
 					}
 				}
@@ -59,22 +70,24 @@ func wordRules() []rule {
 	}
 }
 
-// used is the rule that some names of packages are used only by some.
-func used(name, reason string, what map[string][]string, by ...string) rule {
-	return rule{name: name, reason: reason, check: func(s source, blame func(token.Pos, string, ...any)) {
-		s.program(func(f file) {
-			if under(f.dir, by...) {
-				return
-			}
-			for pkg, names := range what {
-				f.refersTo(pkg, names, func(at token.Pos, name string) { blame(at, "%s uses %s", f.dir, name) })
-			}
-		})
-	}}
+// onlyUsedBy is the rule that only the packages in by may use these names of other packages.
+func onlyUsedBy(name, reason string, what map[string][]string, by ...string) rule {
+	return rule{name: name, reason: reason,
+		check: func(s source, report func(token.Pos, string, ...any)) {
+			s.program(func(f file) {
+				if isBelow(f.dir, by...) {
+					return
+				}
+				for pkg, names := range what {
+					f.refersTo(pkg, names,
+						func(at token.Pos, name string) { report(at, "%s uses %s", f.dir, name) })
+				}
+			})
+		}}
 }
 
-// dryRuns looks for the word in names. flag.DryRun only names a flag.
-func dryRuns(f file, blame func(token.Pos, string, ...any)) {
+// checkDryRunNames reports names that contain the word. flag.DryRun is only the name of a flag.
+func checkDryRunNames(f file, report func(token.Pos, string, ...any)) {
 	ast.Inspect(f.File, func(n ast.Node) bool {
 		if sel, ok := n.(*ast.SelectorExpr); ok {
 			if of, ok := sel.X.(*ast.Ident); ok && of.Name == "flag" {
@@ -82,14 +95,14 @@ func dryRuns(f file, blame func(token.Pos, string, ...any)) {
 			}
 		}
 		if id, ok := n.(*ast.Ident); ok && strings.Contains(strings.ToLower(id.Name), "dryrun") {
-			blame(id.Pos(), "%s in %s", id.Name, f.dir)
+			report(id.Pos(), "%s in %s", id.Name, f.dir)
 		}
 		return true
 	})
 }
 
-// declared are the names of functions, methods and types.
-func declared(f file) []*ast.Ident {
+// declaredNames returns the names of functions, methods and types.
+func declaredNames(f file) []*ast.Ident {
 	var all []*ast.Ident
 	for _, d := range f.Decls {
 		switch d := d.(type) {
@@ -106,14 +119,17 @@ func declared(f file) []*ast.Ident {
 	return all
 }
 
-// emptyWord is the word with which a name says nothing, if there is one: a verb it begins with, or a doer it ends with.
-func emptyWord(name string) string {
-	words := camel(name)
+// findEmptyWord returns a word of the name that says nothing, if there is one: its verb, or its
+// last word.
+func findEmptyWord(name string) string {
+	words := splitWords(name)
 	verb, doer := words[0], words[len(words)-1]
 	switch {
-	case len(words) > 1 && slices.Contains([]string{"get", "ensure", "handle", "process", "manage", "perform", "setup"}, verb):
+	case len(words) > 1 &&
+		slices.Contains([]string{"get", "ensure", "handle", "process", "manage", "perform",
+			"setup"}, verb):
 		return verb
-	case name == "controllerManager": // the component is called so
+	case name == "controllerManager": // the component's name
 		return ""
 	case slices.Contains([]string{"handler", "processor", "manager", "performer", "helper"}, doer):
 		return doer
@@ -121,13 +137,14 @@ func emptyWord(name string) string {
 	return ""
 }
 
-// camel parts a name into its words, in lower case.
-func camel(name string) []string {
+// splitWords splits a name into its words, in lower case.
+func splitWords(name string) []string {
 	var words []string
 	start := 0
 	runes := []rune(name)
 	for i := 1; i <= len(runes); i++ {
-		if i == len(runes) || unicode.IsUpper(runes[i]) && !unicode.IsUpper(runes[i-1]) || runes[i] == '_' {
+		if i == len(runes) || unicode.IsUpper(runes[i]) && !unicode.IsUpper(runes[i-1]) ||
+			runes[i] == '_' {
 			words = append(words, strings.ToLower(strings.Trim(string(runes[start:i]), "_")))
 			start = i
 		}

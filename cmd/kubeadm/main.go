@@ -1,4 +1,4 @@
-// Command kubeadm makes a Kubernetes cluster out of machines.
+// Command kubeadm creates and manages Kubernetes clusters.
 package main
 
 import (
@@ -22,38 +22,41 @@ import (
 )
 
 func main() {
-	// A closed pipe, as behind head(1), must not kill a run that changes the machine half-way. A command that only
-	// prints ends as if killed, below.
+	// A closed pipe, as behind head(1), must not kill a run that changes the machine. A command
+	// that only prints exits as if killed, below.
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, cancel := context.WithCancelCause(context.Background())
-	go interrupt(cancel)
-	if err := cli.Run(ctx, host(), os.Args[1:]); err != nil {
+	go cancelOnSignal(cancel)
+	if err := cli.Run(ctx, newHost(), os.Args[1:]); err != nil {
 		if isClosedOutput(err) {
-			os.Exit(128 + int(syscall.SIGPIPE)) // what a shell shows of a program that the signal has killed
+			os.Exit(128 + int(syscall.SIGPIPE)) // the exit code of a program killed by the signal
 		}
-		report.Error(os.Stderr, nameObstacle(err))
+		report.Error(os.Stderr, nameFileInPlaceOfDir(err))
 		os.Exit(1)
 	}
 }
 
-// nameObstacle adds which part of a path is a file where a directory must be: the system's error names the whole path.
-func nameObstacle(err error) error {
+// nameFileInPlaceOfDir adds a hint which part of a path is a file in place of a directory: the
+// system's error names the whole path.
+func nameFileInPlaceOfDir(err error) error {
 	var failed *fs.PathError
 	if !errors.As(err, &failed) || !errors.Is(failed.Err, syscall.ENOTDIR) {
 		return err
 	}
 	for path := filepath.Dir(failed.Path); path != filepath.Dir(path); path = filepath.Dir(path) {
 		if info, unknown := os.Stat(path); unknown == nil && !info.IsDir() {
-			return problem.New("", err, fmt.Sprintf("%q is a file where a directory must be: name another path, or move it away", path))
+			return problem.New("", err,
+				fmt.Sprintf("%q is a file, but must be a directory: use another path, or move the file", path))
 		}
 	}
 	return err
 }
 
-// isClosedOutput reports whether nothing failed but to write a result that is no longer read, as behind head(1).
+// isClosedOutput reports whether the only failure was to write to a closed pipe, as behind
+// head(1).
 func isClosedOutput(err error) bool {
 	for err != nil {
-		if path, ok := err.(*fs.PathError); ok {
+		if path, ok := any(err).(*fs.PathError); ok { // err itself, not what it wraps
 			return path.Path == os.Stdout.Name() && errors.Is(path.Err, syscall.EPIPE)
 		}
 		if many, ok := err.(interface{ Unwrap() []error }); ok && len(many.Unwrap()) == 1 {
@@ -65,47 +68,44 @@ func isClosedOutput(err error) bool {
 	return false
 }
 
-// interrupt ends the run in good order at the first signal; a second Ctrl-C kills. SIGTERM counts
-// once, since timeout(1) and its like send it twice in a row: to the process and to its group.
-func interrupt(cancel context.CancelCauseFunc) {
-	heeded := []os.Signal{os.Interrupt, syscall.SIGTERM}
-	if !signal.Ignored(syscall.SIGHUP) { // nohup(1) has it ignored, and Notify would end that
-		heeded = append(heeded, syscall.SIGHUP)
+// cancelOnSignal interrupts the run at the first signal; a second Ctrl-C kills. SIGTERM counts
+// once, since timeout(1) sends it twice: to the process and to its group.
+func cancelOnSignal(cancel context.CancelCauseFunc) {
+	handled := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) { // as nohup(1) does; Notify would undo it
+		handled = append(handled, syscall.SIGHUP)
 	}
 	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, heeded...)
+	signal.Notify(signals, handled...)
 	<-signals
 	signal.Reset(os.Interrupt)
 	cancel(errors.New("interrupted"))
 }
 
-// host is the machine that this program runs on.
-func host() cli.Host {
+// newHost is the machine on which this program runs.
+func newHost() cli.Host {
 	return cli.Host{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
-		Getenv:  os.LookupEnv,
-		World:   surroundings,
+		Getenv: os.LookupEnv,
+		World: func() world.World {
+			w := real.New()
+			w.UserAgent = "kubeadm/" + gitVersion // for the audit logs of API servers
+			return w
+		},
 		Journal: func(dir string) (cli.Journal, error) { return linux.NewStore(dir) },
 		Random:  linux.Random,
 		Chroot:  linux.Chroot,
-		Log:     logTo(os.Stderr),
-		Version: built(),
+		Log:     newLogSetter(os.Stderr),
+		Version: buildInfo(),
 	}
 }
 
-// logTo sets what the libraries of this program log.
-func logTo(w io.Writer) func(level int, files string) error {
+// newLogSetter returns the function that sets the log verbosity of libraries.
+func newLogSetter(w io.Writer) func(level int, files string) error {
 	cri.LogTo(io.Discard)
 	return func(level int, files string) error {
 		screened, err := report.Log(w, level, files)
 		cri.LogTo(screened)
 		return err
 	}
-}
-
-// surroundings are the machine and all that it reaches. API servers note in their audit logs who asked.
-func surroundings() world.World {
-	w := real.New()
-	w.UserAgent = "kubeadm/" + gitVersion
-	return w
 }

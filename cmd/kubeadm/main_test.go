@@ -7,8 +7,8 @@ import (
 	"kubeadm/internal/world/real"
 )
 
-func TestRequestsTellOurVersion(t *testing.T) {
-	if agent := host().World().(*real.World).UserAgent; agent != "kubeadm/"+release.DefaultTool {
+func TestUserAgent(t *testing.T) {
+	if agent := newHost().World().(*real.World).UserAgent; agent != "kubeadm/"+release.DefaultTool {
 		t.Errorf("the user agent is %q", agent)
 	}
 }

@@ -38,8 +38,10 @@ func program(t *testing.T, args ...string) *exec.Cmd {
 	return c
 }
 
-func TestClosedOutputEndsPrintingSilently(t *testing.T) {
-	for _, command := range []string{"config print init-defaults", "config images list --kubernetes-version v1.37.1", "version", "token generate", "completion bash"} {
+func TestClosedOutputExitsSilently(t *testing.T) {
+	for _, command := range []string{"config print init-defaults",
+		"config images list --kubernetes-version v1.37.1", "version", "token generate",
+		"completion bash"} {
 		read, write, err := os.Pipe()
 		if err != nil {
 			t.Fatal(err)
@@ -57,7 +59,7 @@ func TestClosedOutputEndsPrintingSilently(t *testing.T) {
 	}
 }
 
-func TestFailureIsToldThoughOutputIsClosed(t *testing.T) {
+func TestErrorIsPrintedWithClosedOutput(t *testing.T) {
 	read, write, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -69,7 +71,8 @@ func TestFailureIsToldThoughOutputIsClosed(t *testing.T) {
 	c.Stdout, c.Stderr = write, &said
 	err = c.Run()
 	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.HasPrefix(said.String(), "error: ") {
+	if !errors.As(err, &exit) || exit.ExitCode() != 1 ||
+		!strings.HasPrefix(said.String(), "error: ") {
 		t.Errorf("%v; it says %q", err, said.String())
 	}
 }
@@ -93,9 +96,10 @@ func TestOnlyStandardOutputCountsAsClosedOutput(t *testing.T) {
 	}
 }
 
-func TestTokenInTheWrongPlaceIsNotRepeated(t *testing.T) {
+func TestMisplacedTokenIsHidden(t *testing.T) {
 	const secret = "x4tq8zr2m6wn1p0v"
-	for _, command := range []string{"token generate k3h9wd.", "reset k3h9wd.", "join 192.0.2.1:6443--token k3h9wd.", "version --tokenk3h9wd."} {
+	for _, command := range []string{"token generate k3h9wd.", "reset k3h9wd.",
+		"join 192.0.2.1:6443--token k3h9wd.", "version --tokenk3h9wd."} {
 		said, err := program(t, strings.Fields(command+secret)...).CombinedOutput()
 		if err == nil || strings.Contains(string(said), secret) {
 			t.Errorf("%s: %v\n%s", command, err, said)
@@ -109,7 +113,9 @@ func TestFileInPlaceOfADirectoryIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	named := regexp.MustCompile(regexp.QuoteMeta(file) + `"? is a file,? .*directory`)
-	for _, command := range []string{"config validate --config ", "init phase certs ca --kubernetes-version v1.37.1 --cert-dir ", "certs check-expiration --cert-dir "} {
+	for _, command := range []string{"config validate --config ",
+		"init phase certs ca --kubernetes-version v1.37.1 --cert-dir ",
+		"certs check-expiration --cert-dir "} {
 		said, err := program(t, strings.Fields(command+file+"/sub/x.yaml")...).CombinedOutput()
 		if !named.Match(said) || err == nil {
 			t.Errorf("%s: %v\n%s", command, err, said)

@@ -9,7 +9,7 @@ import (
 	"kubeadm/internal/release"
 )
 
-// What a build says of itself: go build -ldflags "-X main.gitVersion=...".
+// Set by the build: go build -ldflags "-X main.gitVersion=...".
 var (
 	gitVersion   = release.DefaultTool
 	gitCommit    string
@@ -17,14 +17,17 @@ var (
 	buildDate    string
 )
 
-// built is what this program was built from.
-func built() version.Info {
+// buildInfo is the version and the build of this program.
+func buildInfo() version.Info {
 	info := version.Info{
-		GitVersion: gitVersion, GitCommit: gitCommit, GitTreeState: gitTreeState, BuildDate: buildDate,
-		GoVersion: runtime.Version(), Compiler: runtime.Compiler, Platform: fmt.Sprintf("%s/%s", runtime.GOOS, runtime.GOARCH),
+		GitVersion: gitVersion, GitCommit: gitCommit, GitTreeState: gitTreeState,
+		BuildDate: buildDate,
+		GoVersion: runtime.Version(), Compiler: runtime.Compiler,
+		Platform: fmt.Sprintf("%s/%s", runtime.GOOS, runtime.GOARCH),
 	}
 	if tool, err := release.ParseTool(gitVersion); err == nil {
-		info.Major, info.Minor = fmt.Sprint(tool.Version().Major()), fmt.Sprint(tool.Version().Minor())
+		info.Major, info.Minor = fmt.Sprint(tool.Version().Major()),
+			fmt.Sprint(tool.Version().Minor())
 	}
 	return info
 }

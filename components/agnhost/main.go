@@ -1,5 +1,5 @@
-// Command agnhost is the program in the test image. It serves, asks and waits, so that tests can look at a cluster
-// from inside a Pod without a shell.
+// Command agnhost is the program in the test image: a server and a client for tests that run in a
+// Pod without a shell.
 package main
 
 import (
@@ -18,9 +18,9 @@ import (
 
 const usage = `usage: agnhost COMMAND
   serve-hostname [-port 9376]     answer every HTTP request with the host's name; /clientip with the caller's address
-  resolve [-timeout 5s] NAME      print the addresses of a name, one a line
-  get [-timeout 5s] URL           print what an address answers; fail unless it is 200
-  pause                           sleep until told to end
+  resolve [-timeout 5s] NAME      print the addresses of a name, one per line
+  get [-timeout 5s] URL           print the response of a URL; fail unless its status is 200
+  pause                           sleep until SIGINT or SIGTERM
 `
 
 func main() {
@@ -32,9 +32,9 @@ func main() {
 	}
 	commands := map[string]func(context.Context, []string) error{
 		"serve-hostname": serveHostname,
-		"resolve":        resolve,
-		"get":            get,
-		"pause":          pause,
+		"resolve":        resolveName,
+		"get":            getURL,
+		"pause":          sleepUntilDone,
 	}
 	run, ok := commands[os.Args[1]]
 	if !ok {
@@ -46,7 +46,7 @@ func main() {
 	}
 }
 
-func pause(ctx context.Context, _ []string) error {
+func sleepUntilDone(ctx context.Context, _ []string) error {
 	<-ctx.Done()
 	return nil
 }
@@ -61,7 +61,7 @@ func serveHostname(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	server := &http.Server{Addr: fmt.Sprintf(":%d", *port), Handler: answers(host), ReadHeaderTimeout: 10 * time.Second}
+	server := &http.Server{Addr: fmt.Sprintf(":%d", *port), Handler: newHostnameHandler(host), ReadHeaderTimeout: 10 * time.Second}
 	stop := context.AfterFunc(ctx, func() { server.Close() })
 	defer stop()
 	log.Printf("serving %s on port %d", host, *port)
@@ -71,7 +71,7 @@ func serveHostname(ctx context.Context, args []string) error {
 	return nil
 }
 
-func answers(host string) http.Handler {
+func newHostnameHandler(host string) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		log.Printf("%s asked for %s", r.RemoteAddr, r.URL.Path)
@@ -88,8 +88,8 @@ func answers(host string) http.Handler {
 	return mux
 }
 
-func resolve(ctx context.Context, args []string) error {
-	ctx, cancel, name, err := question(ctx, "resolve", args)
+func resolveName(ctx context.Context, args []string) error {
+	ctx, cancel, name, err := parseRequest(ctx, "resolve", args)
 	if err != nil {
 		return err
 	}
@@ -104,8 +104,8 @@ func resolve(ctx context.Context, args []string) error {
 	return nil
 }
 
-func get(ctx context.Context, args []string) error {
-	ctx, cancel, address, err := question(ctx, "get", args)
+func getURL(ctx context.Context, args []string) error {
+	ctx, cancel, address, err := parseRequest(ctx, "get", args)
 	if err != nil {
 		return err
 	}
@@ -128,10 +128,10 @@ func get(ctx context.Context, args []string) error {
 	return nil
 }
 
-// question reads the flags and the single argument of a command that asks something, and bounds its time.
-func question(ctx context.Context, command string, args []string) (context.Context, context.CancelFunc, string, error) {
+// parseRequest parses the flags and the single argument of a command, and applies its timeout.
+func parseRequest(ctx context.Context, command string, args []string) (context.Context, context.CancelFunc, string, error) {
 	flags := flag.NewFlagSet(command, flag.ExitOnError)
-	timeout := flags.Duration("timeout", 5*time.Second, "how long to wait for an answer")
+	timeout := flags.Duration("timeout", 5*time.Second, "how long to wait for the response")
 	if err := flags.Parse(args); err != nil {
 		return nil, nil, "", err
 	}

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-func TestServerTellsItsNameAndWhoAsks(t *testing.T) {
-	server := httptest.NewServer(answers("pod-1"))
+func TestServeHostname(t *testing.T) {
+	server := httptest.NewServer(newHostnameHandler("pod-1"))
 	defer server.Close()
 	for path, want := range map[string]string{"/": "pod-1", "/any": "pod-1", "/clientip": "127.0.0.1"} {
 		resp, err := http.Get(server.URL + path)
@@ -24,22 +24,22 @@ func TestServerTellsItsNameAndWhoAsks(t *testing.T) {
 	}
 }
 
-func TestGetFailsUnlessTheAnswerIsOK(t *testing.T) {
+func TestGetFailsUnlessStatusIsOK(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
-	if err := get(t.Context(), []string{server.URL}); err == nil || !strings.Contains(err.Error(), "404") {
+	if err := getURL(t.Context(), []string{server.URL}); err == nil || !strings.Contains(err.Error(), "404") {
 		t.Errorf("got %v", err)
 	}
-	if err := get(t.Context(), nil); err == nil {
+	if err := getURL(t.Context(), nil); err == nil {
 		t.Error("no address is accepted")
 	}
 }
 
 func TestResolveFindsLoopback(t *testing.T) {
-	if err := resolve(t.Context(), []string{"127.0.0.1"}); err != nil {
+	if err := resolveName(t.Context(), []string{"127.0.0.1"}); err != nil {
 		t.Error(err)
 	}
-	if err := resolve(t.Context(), []string{"-timeout", "1ns", "no-such-name.invalid"}); err == nil {
+	if err := resolveName(t.Context(), []string{"-timeout", "1ns", "no-such-name.invalid"}); err == nil {
 		t.Error("a name that does not exist is resolved")
 	}
 }

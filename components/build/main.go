@@ -1,33 +1,39 @@
-// Command build makes everything that a sandboxed Kubernetes node runs and prints the directory that holds it.
-// What was built before is taken from the cache. Run it from the folder components/.
+// Command build builds everything that a sandboxed Kubernetes node runs and prints the directory
+// of the bundle. Parts that were built before come from the cache. Run it from the directory
+// components/.
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
+	"net/http"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"kubeadm/components/internal/cache"
+	"kubeadm/components/internal/download"
 	"kubeadm/components/internal/pins"
 	"kubeadm/components/internal/plan"
 )
 
 func main() {
 	release := flag.String("kubernetes", "", "pinned `release` to build, such as v1.37 (default: the newest)")
+	fetch := flag.Bool("download", false, "download published programs instead of compiling them")
 	flag.Parse()
 	if flag.NArg() > 0 {
 		fmt.Fprintf(os.Stderr, "build: unexpected argument %q\n", flag.Arg(0))
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	dir, err := build(ctx, *release)
+	dir, err := buildBundle(ctx, *release, *fetch)
 	if ctx.Err() != nil {
-		err = errors.New("interrupted; what is finished is kept, and the same command goes on from there")
+		err = errors.New("interrupted; finished parts are kept, and the same command resumes")
 	}
 	stop()
 	if err != nil {
@@ -37,7 +43,7 @@ func main() {
 	fmt.Println(dir)
 }
 
-func build(ctx context.Context, name string) (string, error) {
+func buildBundle(ctx context.Context, name string, fetch bool) (string, error) {
 	root, err := os.Getwd()
 	if err != nil {
 		return "", err
@@ -47,7 +53,7 @@ func build(ctx context.Context, name string) (string, error) {
 		return "", err
 	}
 	if len(releases) == 0 {
-		return "", fmt.Errorf("no pinned release in %s; run this from the folder components/", filepath.Join(root, "kubernetes"))
+		return "", fmt.Errorf("no pinned release in %s; run this from the directory components/", filepath.Join(root, "kubernetes"))
 	}
 	release, err := pins.Choose(releases, name)
 	if err != nil {
@@ -57,13 +63,26 @@ func build(ctx context.Context, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	p, err := plan.New(ctx, root, release, &cache.Store{Dir: dir, Say: say})
+	var published *plan.Published
+	if fetch {
+		published = &plan.Published{
+			Client:     download.NewClient(http.DefaultTransport),
+			Kubernetes: baseURL("COMPONENTS_KUBERNETES_URL", plan.DefaultKubernetesURL),
+			GitHub:     baseURL("COMPONENTS_GITHUB_URL", plan.DefaultGitHubURL),
+		}
+	}
+	p, err := plan.New(ctx, root, release, &cache.Store{Dir: dir, Say: printProgress}, published)
 	if err != nil {
 		return "", err
 	}
 	return p.Build(ctx)
 }
 
-func say(format string, args ...any) {
+// baseURL returns the mirror that an environment variable names, or the default.
+func baseURL(variable, defaultURL string) string {
+	return strings.TrimRight(cmp.Or(os.Getenv(variable), defaultURL), "/")
+}
+
+func printProgress(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, format+"\n", args...)
 }

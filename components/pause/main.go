@@ -1,5 +1,5 @@
-// Command pause is the process that holds a Pod's namespaces: it sleeps, reaps what the Pod's containers leave
-// behind, and ends when it is told to.
+// Command pause is the process that holds a Pod's namespaces: it sleeps, reaps orphaned processes
+// of the Pod, and exits on SIGINT or SIGTERM.
 package main
 
 import (
@@ -11,24 +11,24 @@ import (
 )
 
 func main() {
-	// Upgrade health checks run "pause -v" as a Job and want it to succeed.
+	// Upgrade health checks run "pause -v" as a Job, which must succeed.
 	if slices.Contains(os.Args[1:], "-v") {
 		fmt.Println("pause")
 		return
 	}
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, syscall.SIGCHLD, syscall.SIGINT, syscall.SIGTERM)
-	reap() // children that ended before the signals were asked for
+	reapChildren() // children that exited before signal.Notify
 	for s := range signals {
 		if s != syscall.SIGCHLD {
 			return
 		}
-		reap()
+		reapChildren()
 	}
 }
 
-// reap collects every child that has ended: one SIGCHLD may stand for several.
-func reap() {
+// reapChildren reaps all children that have exited: one SIGCHLD may stand for several.
+func reapChildren() {
 	for {
 		pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil)
 		if err == syscall.EINTR {

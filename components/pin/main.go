@@ -1,5 +1,5 @@
-// Command pin writes the module file of one Kubernetes release, kubernetes/vMAJOR.MINOR.mod with its checksums, so that
-// build can make it. Run it from the folder components/.
+// Command pin writes the module file of a Kubernetes release, kubernetes/vMAJOR.MINOR.mod with its
+// checksums, which build needs. Run it from the directory components/.
 package main
 
 import (
@@ -21,7 +21,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: go run ./pin vMAJOR.MINOR.PATCH")
 		os.Exit(2)
 	}
-	file, err := pin(context.Background(), "kubernetes", os.Args[1])
+	file, err := writeModuleFile(context.Background(), "kubernetes", os.Args[1])
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "pin:", err)
 		os.Exit(1)
@@ -29,7 +29,7 @@ func main() {
 	fmt.Println(file)
 }
 
-func pin(ctx context.Context, dir, version string) (string, error) {
+func writeModuleFile(ctx context.Context, dir, version string) (string, error) {
 	const module = "k8s.io/kubernetes"
 	m, err := golang.Lookup(ctx, module, version)
 	if err != nil {
@@ -55,13 +55,13 @@ func pin(ctx context.Context, dir, version string) (string, error) {
 	return file, golang.Tidy(ctx, dir, name)
 }
 
-// moduleFile states what upstream's own go.mod states, for a module outside of its repository: there the libraries that
-// share the repository are folders, here they are releases v0.MINOR.PATCH. What is required indirectly is left to tidy.
+// moduleFile translates upstream's go.mod for a module outside of its repository: staging
+// directories become releases v0.MINOR.PATCH. Indirect requirements are left to go mod tidy.
 func moduleFile(upstream *modfile.File, version string) (string, error) {
 	const client, server, ctl = "go.etcd.io/etcd/client/v3", "go.etcd.io/etcd/server/v3", "go.etcd.io/etcd/etcdctl/v3"
 	at := slices.IndexFunc(upstream.Require, func(r *modfile.Require) bool { return r.Mod.Path == client })
 	if at < 0 {
-		return "", fmt.Errorf("it does not require %s, whose version etcd's would be", client)
+		return "", fmt.Errorf("it does not require %s, which determines the version of etcd", client)
 	}
 	etcd := upstream.Require[at].Mod.Version
 	var b strings.Builder
@@ -75,7 +75,7 @@ func moduleFile(upstream *modfile.File, version string) (string, error) {
 	b.WriteString("replace (\n")
 	for _, r := range upstream.Replace {
 		if !strings.HasPrefix(r.New.Path, "./staging/") {
-			return "", fmt.Errorf("it replaces %s by %s, which cannot be carried over", r.Old.Path, r.New.Path)
+			return "", fmt.Errorf("it replaces %s by %s, which is not supported", r.Old.Path, r.New.Path)
 		}
 		fmt.Fprintf(&b, "\t%s => %s %s\n", r.Old.Path, r.Old.Path, library)
 	}

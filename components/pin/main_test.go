@@ -27,7 +27,7 @@ func file(t *testing.T, text string) (string, error) {
 	return moduleFile(f, "v1.37.1")
 }
 
-func TestLibrariesOfTheRepositoryBecomeReleases(t *testing.T) {
+func TestStagingModulesBecomeReleases(t *testing.T) {
 	text, err := file(t, upstream)
 	if err != nil {
 		t.Fatal(err)
@@ -49,7 +49,7 @@ func TestLibrariesOfTheRepositoryBecomeReleases(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBePinnedIsRefused(t *testing.T) {
+func TestUnsupportedModuleFileIsRefused(t *testing.T) {
 	for _, text := range []string{
 		strings.ReplaceAll(upstream, "./staging/", "../fork/"),
 		strings.ReplaceAll(upstream, "etcd/client", "etcd/other"),

@@ -12,8 +12,9 @@ import (
 	"kubeadm/internal/state"
 )
 
-// IsExternalCA tells whether the key of an authority is not on this machine. Then what the authority has signed
-// for this machine must be here, each with its key: an error names every file with which something is wrong.
+// IsExternalCA reports whether the key of a CA is not on this machine. If so, every
+// certificate that the CA signs for this machine must exist with its key; the error names
+// every file that is missing or unusable.
 func IsExternalCA(ctx context.Context, r state.Reader, p node.Paths, ca pki.Profile) (bool, error) {
 	found, err := ReadPair(ctx, r, p, ca.Base)
 	if err != nil {
@@ -21,63 +22,55 @@ func IsExternalCA(ctx context.Context, r state.Reader, p node.Paths, ca pki.Prof
 	}
 	path := p.Cert(ca.Base)
 	if found.Certificate == nil {
-		return false, problem.New("", fmt.Errorf("the certificate authority %s does not exist", path),
-			"put it there, or name another folder with --cert-dir")
+		return false, problem.New("",
+			fmt.Errorf("the certificate authority %s does not exist", path),
+			"restore it, or set --cert-dir to another directory")
 	}
-	own, err := parseCA(p, ca, found)
+	parsed, err := parseCA(p, ca, found)
 	if err != nil || found.Key != nil {
 		return false, err
 	}
-	if err := (externalCA{ca, own.Certificate}).supplied(ctx, r, p); err != nil {
-		return true, problem.New("the key of "+path+" is not on this machine, so what it signs must be here", err,
-			"put the files there as the keeper of the authority makes them, or put "+p.Key(ca.Base)+" beside its certificate")
+	var errs []error
+	for _, profile := range pki.Profiles() {
+		if profile.Issuer != ca.Name {
+			continue
+		}
+		pair, err := ReadPair(ctx, r, p, profile.Base)
+		if err != nil {
+			return true, err
+		}
+		errs = append(errs, checkSignedPair(p, profile, pair, parsed.Certificate))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return true, problem.New("checking the certificates of the external CA "+path, err,
+			"sign these certificates with the external CA and copy them here with their keys",
+			"or copy the CA key to "+p.Key(ca.Base)+", so that kubeadm signs them")
 	}
 	return true, nil
 }
 
-// externalCA is one of the authorities, with its certificate.
-type externalCA struct {
-	pki.Profile
-	certificate *x509.Certificate
-}
-
-// supplied wants all that the authority signs in files of their own to be here, each with its key. Whether they have
-// ended is not asked.
-func (a externalCA) supplied(ctx context.Context, r state.Reader, p node.Paths) error {
-	var errs []error
-	for _, w := range pki.Profiles() {
-		if w.Issuer != a.Name {
-			continue
-		}
-		found, err := ReadPair(ctx, r, p, w.Base)
-		if err != nil {
-			return err
-		}
-		errs = append(errs, a.signed(p, w, found))
-	}
-	return errors.Join(errs...)
-}
-
-// signed wants the authority to have signed the certificate, and its key to be beside it.
-func (a externalCA) signed(p node.Paths, w pki.Profile, found pki.Stored) error {
+// checkSignedPair returns an error unless the certificate was signed by the CA and its key
+// exists. It does not check whether the certificate has expired.
+func checkSignedPair(p node.Paths, profile pki.Profile, pair pki.StoredPair,
+	ca *x509.Certificate) error {
 	switch {
-	case found.Certificate == nil:
-		return fmt.Errorf("%s does not exist", p.Cert(w.Base))
-	case found.Key == nil:
-		return fmt.Errorf("%s does not exist", p.Key(w.Base))
+	case pair.Certificate == nil:
+		return fmt.Errorf("%s does not exist", p.Cert(profile.Base))
+	case pair.Key == nil:
+		return fmt.Errorf("%s does not exist", p.Key(profile.Base))
 	}
-	certs, err := pki.ParseCertificates(found.Certificate)
+	certs, err := pki.ParseCertificates(pair.Certificate)
 	if err == nil {
-		_, err = found.Pair(a.certificate, pki.Begun(append(certs, a.certificate)...))
+		_, err = pair.VerifyPair(ca, pki.LatestNotBefore(append(certs, ca)...))
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", p.Cert(w.Base), err)
+		return fmt.Errorf("%s: %w", p.Cert(profile.Base), err)
 	}
 	return nil
 }
 
-// CheckUploadable is an error if what control planes share may not be lent to others, as the key of an authority is not among
-// it: who borrows the rest could not make certificates of his own.
+// CheckUploadable returns an error if the key of a CA is not on this machine: a control plane
+// that downloads the shared certificates could not generate its own without it.
 func CheckUploadable(ctx context.Context, r state.Reader, n *node.Node) error {
 	for _, name := range []string{pki.ClusterCA, pki.FrontProxyCA} {
 		p, _ := pki.ProfileOf(name)
@@ -86,8 +79,9 @@ func CheckUploadable(ctx context.Context, r state.Reader, n *node.Node) error {
 			return err
 		}
 		if found.Certificate != nil && found.Key == nil {
-			return problem.New("", fmt.Errorf("the certificates cannot be lent to other control planes: %s is not on this machine", n.Paths.Key(p.Base)),
-				"leave out --upload-certs, and bring each control plane its own certificates and what all share by hand")
+			return problem.New("",
+				fmt.Errorf("cannot upload the control plane certificates: %s is not on this machine", n.Paths.Key(p.Base)),
+				"leave out --upload-certs, and copy the certificates to each control plane node manually")
 		}
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"path"
+	"slices"
 	"strings"
 
 	"kubeadm/internal/pki"
@@ -12,18 +13,20 @@ import (
 	"kubeadm/internal/state"
 )
 
-// KubeconfigFile is a kubeconfig of this machine's control plane that exists.
+// KubeconfigFile is an existing kubeconfig of this control plane.
 type KubeconfigFile struct {
 	Path   string
 	Data   []byte
-	Server string              // where it is expected to lead
-	CAs    []*x509.Certificate // of the cluster; the file must trust one, and one must have signed its client certificate
+	Server string // the expected URL of the API server
+	// of the cluster; the file must trust one, and one must have signed its client certificate
+	CAs []*x509.Certificate
 }
 
-// Check parses the file. It is an error if its user cannot get into the cluster: for another CA, a client
-// certificate that has expired, is of another cluster or lacks its key, or no credentials at all. Another server is
-// worth a warning only.
-func (f KubeconfigFile) Check(ctx context.Context, r state.Reader) (config *pki.Kubeconfig, warnings []string, err error) {
+// Check parses the file. It returns an error if the file cannot be used for the cluster: it trusts
+// another CA, its client certificate has expired, was signed by another CA or lacks its
+// key, or it has no credentials at all. A different server is a warning only.
+func (f KubeconfigFile) Check(ctx context.Context,
+	r state.Reader) (config *pki.Kubeconfig, warnings []string, err error) {
 	read := func(name string) ([]byte, error) {
 		data, err := r.ReadFile(ctx, name)
 		return data, state.ExplainMisplaced(ctx, r, name, err)
@@ -35,8 +38,13 @@ func (f KubeconfigFile) Check(ctx context.Context, r state.Reader) (config *pki.
 	if err == nil {
 		warnings, err = config.CheckReuse(f.CAs, f.Server, read)
 	}
-	if err == nil && !f.rotates(config) {
-		err = config.CheckClient(f.CAs, r.Now(), read)
+	if err == nil {
+		// The kubelet rotates a client certificate in a file of its own.
+		user, userErr := config.CurrentUser()
+		if userErr != nil ||
+			!strings.HasSuffix(user.ClientCertificate, "/kubelet-client-current.pem") {
+			err = config.CheckClient(f.CAs, r.Now(), read)
+		}
 	}
 	if err == nil && !config.HasCredentials() {
 		err = errors.New("its current user has no credentials, such as client-certificate-data and client-key-data")
@@ -44,37 +52,27 @@ func (f KubeconfigFile) Check(ctx context.Context, r state.Reader) (config *pki.
 	if err == nil {
 		return config, warnings, nil
 	}
-	hints := []string{"fix the file, or move it away to have a new one made"}
-	if config != nil && f.expired(r) {
-		if name := path.Base(f.Path); isRenewable(name) {
-			hints = append([]string{"if it was good so far: kubeadm certs renew " + name}, hints...)
+	hints := []string{"fix the file, or move it away so that kubeadm generates a new one"}
+	if config != nil && f.isOutsideValidity(r) {
+		name := path.Base(f.Path)
+		if slices.ContainsFunc(pki.Renewables(),
+			func(c pki.Renewable) bool { return c.File == name }) {
+			hints = append([]string{"if it worked until now: kubeadm certs renew " + name},
+				hints...)
 		}
-		hints = append(hints, "if the certificate should be valid, compare this machine's clock with that of the machine that made it: timedatectl")
+		hints = append(hints,
+			"if the certificate should be valid, compare this machine's clock with that of the machine that generated it: timedatectl")
 	}
 	return config, warnings, problem.New("using the existing "+f.Path, err, hints...)
 }
 
-// rotates reports whether the kubelet keeps the client certificate, in a file of its own.
-func (f KubeconfigFile) rotates(config *pki.Kubeconfig) bool {
-	user, err := config.CurrentUser()
-	return err == nil && strings.HasSuffix(user.ClientCertificate, "/kubelet-client-current.pem")
-}
-
-// expired reports whether the embedded client certificate is not valid now.
-func (f KubeconfigFile) expired(r state.Reader) bool {
+// isOutsideValidity reports whether the embedded client certificate has expired or is not valid
+// yet.
+func (f KubeconfigFile) isOutsideValidity(r state.Reader) bool {
 	config, err := pki.ParseKubeconfig(f.Data)
 	if err != nil {
 		return false
 	}
 	cert, err := config.ClientCertificate()
 	return err == nil && pki.CheckPeriod(cert, r.Now()) != nil
-}
-
-func isRenewable(name string) bool {
-	for _, c := range pki.Renewables() {
-		if c.File == name {
-			return true
-		}
-	}
-	return false
 }

@@ -11,8 +11,10 @@ import (
 	"kubeadm/internal/state"
 )
 
-// ReadRenewable reads a certificate that can be renewed; nil without an error where its file does not exist.
-func ReadRenewable(ctx context.Context, r state.Reader, p node.Paths, c pki.Renewable) (*x509.Certificate, error) {
+// ReadRenewable reads a certificate that can be renewed. It returns nil without an error if the
+// file does not exist.
+func ReadRenewable(ctx context.Context, r state.Reader, p node.Paths,
+	c pki.Renewable) (*x509.Certificate, error) {
 	path := RenewablePath(p, c)
 	data, err := state.ReadOptional(ctx, r, path)
 	if err != nil || data == nil {
@@ -20,13 +22,15 @@ func ReadRenewable(ctx context.Context, r state.Reader, p node.Paths, c pki.Rene
 	}
 	cert, err := c.Certificate(data)
 	if err != nil {
-		return nil, problem.New("reading "+path, err, "put back a good copy of the file, or move it away and have a new one made by a phase of kubeadm init")
+		return nil, problem.New("reading "+path, err,
+			"restore a good copy of the file, or move it away and run the phase of kubeadm init that generates it")
 	}
 	return cert, nil
 }
 
-// CheckRenewableKey is an error if the key beside a certificate is not the one that belongs to it: two files are never written at once, and a
-// renewal may be killed between them. What is in a kubeconfig is written as one.
+// CheckRenewableKey returns an error if the key file does not belong to the certificate file: a
+// renewal may be killed after it has written one of the two. A kubeconfig contains both, so it is
+// always consistent.
 func CheckRenewableKey(ctx context.Context, r state.Reader, p node.Paths, c pki.Renewable) error {
 	if c.File != "" {
 		return nil
@@ -42,14 +46,14 @@ func CheckRenewableKey(ctx context.Context, r state.Reader, p node.Paths, c pki.
 	key, err := pki.ParseKey(text)
 	switch {
 	case err != nil:
-		return fmt.Errorf("%s holds no private key that can be used: %w", p.Key(c.Base), err)
-	case !pki.Owns(key, cert):
-		return fmt.Errorf("%s is not the key of %s", p.Key(c.Base), p.Cert(c.Base))
+		return fmt.Errorf("%s contains no usable private key: %w", p.Key(c.Base), err)
+	case !pki.IsKeyOf(key, cert):
+		return fmt.Errorf("%s does not match %s", p.Key(c.Base), p.Cert(c.Base))
 	}
 	return nil
 }
 
-// RenewablePath is where the certificate is kept.
+// RenewablePath returns the file that contains the certificate.
 func RenewablePath(p node.Paths, c pki.Renewable) string {
 	if c.File != "" {
 		return p.Kubeconfig(c.File)

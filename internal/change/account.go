@@ -6,31 +6,32 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"kubeadm/internal/state"
 	"path"
 	"strings"
+
+	"kubeadm/internal/state"
 )
 
-// SetAccounts makes a machine have system users nobody can log in as, each with a group of his name, and further groups, or have none of
-// them. Numbers are the lowest that are free.
+// SetAccounts creates or removes system users without a login shell, each with a group of the same
+// name, and more groups. New users and groups get the lowest free IDs.
 type SetAccounts struct {
 	Dir    string // of the files passwd, group and login.defs: /etc
 	Users  []string
 	Groups []Group
-	Absent bool
+	Absent bool // remove them
 }
 
-// Group is a group of users besides their own ones.
+// Group is a group with several members.
 type Group struct {
 	Name    string
 	Members []string
 }
 
-// Target is the machine's accounts.
+// Target names the accounts of the machine.
 func (c SetAccounts) Target() string { return "accounts:" + c.Dir }
 
 func (c SetAccounts) String() string {
-	verb := "make"
+	verb := "create"
 	if c.Absent {
 		verb = "remove"
 	}
@@ -41,46 +42,55 @@ func (c SetAccounts) String() string {
 	return text
 }
 
-// PasswdFile and GroupFile are the files with the accounts.
+// PasswdFile is the path of passwd(5).
 func (c SetAccounts) PasswdFile() string { return path.Join(c.Dir, "passwd") }
 
-// GroupFile is the file with the groups.
+// GroupFile is the path of group(5).
 func (c SetAccounts) GroupFile() string { return path.Join(c.Dir, "group") }
 
-// Done tells whether they are all there, or none of them. One that is there and is not as it should be is an error.
+// Done reports whether all of them exist, or none with Absent. A user or group that exists with
+// other settings is an error.
 func (c SetAccounts) Done(ctx context.Context, r state.Reader) (bool, error) {
 	old, err := ReadAccounts(ctx, r, c.Dir)
 	if err != nil {
 		return false, err
 	}
 	after, err := c.Edit(old)
-	return err == nil && bytes.Equal(old.Passwd, after.Passwd) && bytes.Equal(old.Group, after.Group), err
+	return err == nil && bytes.Equal(old.Passwd, after.Passwd) &&
+		bytes.Equal(old.Group, after.Group), err
 }
 
-// Inverse takes away those that are not there yet; what was removed cannot be made again with its old numbers.
+// Inverse removes those that do not exist yet. A removal is ErrIrreversible, as the old IDs may be
+// taken later.
 func (c SetAccounts) Inverse(ctx context.Context, r state.Reader) (Change, error) {
 	if c.Absent {
-		return nil, ErrOneWay
+		return nil, ErrIrreversible
 	}
-	have, err := ReadAccounts(ctx, r, c.Dir)
-	back := SetAccounts{Dir: c.Dir, Absent: true}
+	existing, err := ReadAccounts(ctx, r, c.Dir)
+	removal := SetAccounts{Dir: c.Dir, Absent: true}
 	for _, name := range c.Users {
-		if _, _, ok := have.User(name); !ok {
-			back.Users = append(back.Users, name)
+		if _, _, ok := existing.User(name); !ok {
+			removal.Users = append(removal.Users, name)
 		}
 	}
 	for _, g := range c.Groups {
-		if _, ok := have.GroupID(g.Name); !ok {
-			back.Groups = append(back.Groups, g)
+		if _, ok := existing.GroupID(g.Name); !ok {
+			removal.Groups = append(removal.Groups, g)
 		}
 	}
-	return back, err
+	return removal, err
 }
 
-// Edit returns the files as they should be.
+// Edit returns the files with the change applied.
 func (c SetAccounts) Edit(f Accounts) (Accounts, error) {
 	if c.Absent {
-		return c.without(f), nil
+		for _, name := range c.Users {
+			f.Passwd, f.Group = removeLine(f.Passwd, name), removeLine(f.Group, name)
+		}
+		for _, g := range c.Groups {
+			f.Group = removeLine(f.Group, g.Name)
+		}
+		return f, nil
 	}
 	for _, name := range c.Users {
 		if err := f.addGroup(Group{Name: name}); err != nil {
@@ -98,19 +108,10 @@ func (c SetAccounts) Edit(f Accounts) (Accounts, error) {
 	return f, nil
 }
 
-func (c SetAccounts) without(f Accounts) Accounts {
-	for _, name := range c.Users {
-		f.Passwd, f.Group = dropLine(f.Passwd, name), dropLine(f.Group, name)
-	}
-	for _, g := range c.Groups {
-		f.Group = dropLine(f.Group, g.Name)
-	}
-	return f
-}
-
-// ReadAccounts reads a machine's accounts. A file that is not there is empty.
+// ReadAccounts reads the account files. A file that does not exist counts as empty.
 func ReadAccounts(ctx context.Context, r state.Files, dir string) (f Accounts, err error) {
-	for name, into := range map[string]*[]byte{"passwd": &f.Passwd, "group": &f.Group, "login.defs": &f.LoginDefs} {
+	for name, into := range map[string]*[]byte{"passwd": &f.Passwd, "group": &f.Group,
+		"login.defs": &f.LoginDefs} {
 		data, err := r.ReadFile(ctx, path.Join(dir, name))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return f, fmt.Errorf("reading the accounts of this machine: %w", err)

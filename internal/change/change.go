@@ -1,40 +1,41 @@
-// Package change holds every way in which this program alters anything outside
-// itself. A change is a value that says what should be true afterwards: it can be
-// shown, compared, recorded, passed over and inverted. It does nothing by itself;
-// a world carries it out.
+// Package change defines every change that this program makes outside itself. A change is a
+// value that describes the desired state: it can be shown, compared, recorded, skipped and
+// inverted. It does nothing by itself; a world carries it out.
 package change
 
 import (
 	"context"
 	"errors"
+
 	"kubeadm/internal/state"
 )
 
-// ErrOneWay is returned by Inverse for a change that nothing can put back.
-var ErrOneWay = errors.New("this cannot be undone")
+// ErrIrreversible is returned by Inverse for a change that cannot be undone.
+var ErrIrreversible = errors.New("this cannot be undone")
 
-// Change is one alteration, stated as what should be true afterwards.
+// Change is one change, described by the desired state.
 type Change interface {
-	// Target names what the change touches, such as "file:/etc/kubernetes/admin.conf".
-	// Two changes of one target never happen at the same time.
+	// Target names what is changed, such as "file:/etc/kubernetes/admin.conf".
+	// Two changes of one target never run at the same time.
 	Target() string
-	// String says it in the infinitive, without secrets: "write file …".
+	// String describes the change in the imperative, without secrets: "write file …".
 	String() string
-	// Done tells whether it is already true.
+	// Done reports whether the desired state is reached already.
 	Done(ctx context.Context, r state.Reader) (bool, error)
-	// Inverse is the change that puts back what is there now; ErrOneWay if nothing can.
+	// Inverse returns the change that restores the current state, or ErrIrreversible if there is
+	// none.
 	Inverse(ctx context.Context, r state.Reader) (Change, error)
 }
 
-// Shown is implemented by changes whose content a preview shows.
-type Shown interface {
-	// Content is what would be written, as text; empty when it is secret or says nothing.
+// Previewable is implemented by changes whose content a dry run shows.
+type Previewable interface {
+	// Content returns the text that would be written; empty if it is secret or not readable.
 	Content() string
 }
 
-// Breakable is implemented by changes that may take long and may be broken off half-way
-// without harm. All others are brought to their end when the user interrupts.
-type Breakable interface {
+// Cancelable is implemented by changes that may take long and can be canceled at any time
+// without harm. All others are completed when the user interrupts the program.
+type Cancelable interface {
 	Change
-	Breakable()
+	Cancelable()
 }

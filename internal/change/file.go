@@ -6,47 +6,48 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"kubeadm/internal/state"
 	"strings"
 	"unicode/utf8"
+
+	"kubeadm/internal/state"
 )
 
-// FileTarget is the target of every change of the file or folder at path.
+// FileTarget is the target of every change of the file or directory at path.
 func FileTarget(path string) string { return "file:" + path }
 
-// WriteFile makes a file have these bytes and, when it is new, this mode. Missing
-// directories above it are created with mode 0755. Readers see the old file or the new one, never
-// a part, unless the file can only be written in place.
+// WriteFile writes a file with these bytes. A new file gets Mode; missing directories above it
+// are created with mode 0755. The write is atomic: readers see the old file or the new one, unless
+// the file can only be written in place.
 type WriteFile struct {
-	Path    string
-	Data    []byte
-	Mode    fs.FileMode
-	Secret  bool // Data must not be shown or kept in the clear
-	Output  bool // the user named this file for output: its directory must exist
-	Resumed bool // an earlier write may have been killed: what it left beside the file is removed
+	Path            string
+	Data            []byte
+	Mode            fs.FileMode
+	Secret          bool // Data must not be shown or stored unencrypted
+	Output          bool // the user named this file for output: its directory must exist
+	RemoveTemporary bool // an earlier write may have been killed: its temporary files are removed
 }
 
-// pendingMark stands between the name of a file that is being written and a random text of
-// base32, as rand.Text returns it.
-const pendingMark = ".kubeadm-"
+// temporaryInfix is in the name of a temporary file between the name of the final file and a
+// random text as rand.Text returns it.
+const temporaryInfix = ".kubeadm-"
 
-// PendingName is what a file is called while it is being written beside the old one. It begins
-// with a dot, so that the kubelet does not take it for a manifest.
-func PendingName(base, random string) string { return "." + base + pendingMark + random }
+// TemporaryName returns the name of the temporary file that is renamed to base when it is complete.
+// It begins with a dot, so that the kubelet does not read it as a manifest.
+func TemporaryName(base, random string) string { return "." + base + temporaryInfix + random }
 
-// IsPending reports whether name is one that PendingName gives to the file base.
-func IsPending(base, name string) bool {
-	const length, alphabet = 26, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
-	random, ok := strings.CutPrefix(name, "."+base+pendingMark)
+// IsTemporaryName reports whether name is the name of a temporary file for base.
+func IsTemporaryName(base, name string) bool {
+	const length, alphabet = 26, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567" // base32, as in rand.Text
+	random, ok := strings.CutPrefix(name, "."+base+temporaryInfix)
 	return ok && len(random) == length && strings.Trim(random, alphabet) == ""
 }
 
-// Target is the file.
+// Target names the file.
 func (c WriteFile) Target() string { return FileTarget(c.Path) }
 
 func (c WriteFile) String() string { return fmt.Sprintf("write file %q", c.Path) }
 
-// Content is the file's text, unless it is secret or of a kind that says nothing to people (PEM).
+// Content is the file's text, unless it is secret or PEM.
 func (c WriteFile) Content() string {
 	if c.Secret || !utf8.Valid(c.Data) || bytes.HasPrefix(c.Data, []byte("-----BEGIN ")) {
 		return ""
@@ -54,9 +55,12 @@ func (c WriteFile) Content() string {
 	return string(c.Data)
 }
 
-// Done reports whether the file has these bytes. What is not a regular file, such as a FIFO,
-// never has them.
+// Done reports whether the file has these bytes. It is false for anything but a regular file,
+// such as a FIFO, and for output, which is always written.
 func (c WriteFile) Done(ctx context.Context, r state.Reader) (bool, error) {
+	if c.Output {
+		return false, nil
+	}
 	info, err := r.Stat(ctx, c.Path)
 	if err == nil && !info.Mode.IsRegular() && !info.Mode.IsDir() {
 		return false, nil
@@ -68,18 +72,18 @@ func (c WriteFile) Done(ctx context.Context, r state.Reader) (bool, error) {
 	return err == nil && bytes.Equal(old, c.Data), state.ExplainMisplaced(ctx, r, c.Path, err)
 }
 
-// Inverse writes the old bytes back, or removes a file that was not there. What is written to a
-// FIFO or behind a dangling link cannot be taken back.
+// Inverse writes the old bytes, or removes the file if it did not exist. For a FIFO and for a
+// dangling symbolic link it is ErrIrreversible.
 func (c WriteFile) Inverse(ctx context.Context, r state.Reader) (Change, error) {
 	info, err := r.Stat(ctx, c.Path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, err := r.Lstat(ctx, c.Path); err == nil {
-			return nil, ErrOneWay
+			return nil, ErrIrreversible
 		}
 		return Remove{Path: c.Path}, nil
 	}
 	if err == nil && !info.Mode.IsRegular() && !info.Mode.IsDir() {
-		return nil, ErrOneWay
+		return nil, ErrIrreversible
 	}
 	old, err := r.ReadFile(ctx, c.Path)
 	if err != nil {
@@ -88,18 +92,18 @@ func (c WriteFile) Inverse(ctx context.Context, r state.Reader) (Change, error) 
 	return WriteFile{Path: c.Path, Data: old, Mode: info.Mode.Perm(), Secret: c.Secret}, err
 }
 
-// MakeDir makes a folder, and those above it, with this mode; one that exists is left as it is.
+// MakeDir creates a directory, and those above it, with this mode. An existing one is not changed.
 type MakeDir struct {
 	Path string
 	Mode fs.FileMode
 }
 
-// Target is the folder.
+// Target names the directory.
 func (c MakeDir) Target() string { return FileTarget(c.Path) }
 
-func (c MakeDir) String() string { return fmt.Sprintf("make directory %q", c.Path) }
+func (c MakeDir) String() string { return fmt.Sprintf("create directory %q", c.Path) }
 
-// Done tells whether the folder exists.
+// Done reports whether the directory exists.
 func (c MakeDir) Done(ctx context.Context, r state.Reader) (bool, error) {
 	info, err := r.Stat(ctx, c.Path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -111,24 +115,24 @@ func (c MakeDir) Done(ctx context.Context, r state.Reader) (bool, error) {
 	return false, state.ExplainBlockedDir(ctx, r, c.Path, err)
 }
 
-// Inverse removes the folder if it is empty then.
+// Inverse removes the directory if it is empty at that time.
 func (c MakeDir) Inverse(context.Context, state.Reader) (Change, error) {
 	return Remove{Path: c.Path, OnlyEmpty: true}, nil
 }
 
-// ErrOfSystem says that a directory belongs to the operating system, so it is left alone.
-var ErrOfSystem = errors.New("a directory of the operating system")
+// ErrSystemDirectory is the error of a change that would remove the contents of a system directory.
+var ErrSystemDirectory = errors.New("a directory of the operating system")
 
-// Remove makes a file be absent, or a directory be empty. It never removes a symbolic link's
-// target, never enters a mount, and never empties a directory of the operating system
-// (node.OfSystem), whatever link leads there.
+// Remove removes a file or a directory, or the contents of a directory. It never removes a
+// symbolic link's target, never enters a mount, and never empties a directory of the operating
+// system (node.IsSystemDir), even through a symbolic link.
 type Remove struct {
 	Path      string
-	Contents  bool // remove what is in the directory, be it behind a link, and keep the directory
-	OnlyEmpty bool // leave alone what is not an empty directory
+	Contents  bool // keep the directory and remove its contents; the path may be a symbolic link
+	OnlyEmpty bool // remove nothing but an empty directory
 }
 
-// Target is the file or directory.
+// Target names the file or directory.
 func (c Remove) Target() string { return FileTarget(c.Path) }
 
 func (c Remove) String() string {
@@ -158,17 +162,17 @@ func (c Remove) Done(ctx context.Context, r state.Reader) (bool, error) {
 	return (len(inside) == 0) == c.Contents, err
 }
 
-// Inverse writes a single file back. A directory that held anything is gone for good, and so is
-// a link.
+// Inverse writes a single file again, or creates an empty directory. For all else it is
+// ErrIrreversible.
 func (c Remove) Inverse(ctx context.Context, r state.Reader) (Change, error) {
 	info, err := r.Lstat(ctx, c.Path)
 	switch {
 	case err != nil:
-		return nil, errors.Join(err, ErrOneWay)
+		return nil, errors.Join(err, ErrIrreversible)
 	case info.Mode.IsDir() && c.OnlyEmpty:
 		return MakeDir{Path: c.Path, Mode: info.Mode.Perm()}, nil
 	case !info.Mode.IsRegular():
-		return nil, ErrOneWay
+		return nil, ErrIrreversible
 	}
 	old, err := r.ReadFile(ctx, c.Path)
 	return WriteFile{Path: c.Path, Data: old, Mode: info.Mode.Perm(), Secret: true}, err

@@ -3,52 +3,55 @@ package change
 import (
 	"context"
 	"fmt"
-	"kubeadm/internal/state"
 	"slices"
 	"strings"
 	"time"
+
+	"kubeadm/internal/state"
 )
 
-// Unmount makes nothing be mounted below a folder; a mount on the folder itself stays.
+// Unmount unmounts everything below a directory. A mount on the directory itself stays.
 type Unmount struct {
-	Below string
+	Dir   string
 	Flags []string // of umount2(2): MNT_FORCE, MNT_DETACH, MNT_EXPIRE, UMOUNT_NOFOLLOW
 }
 
-// Target is the folder's mounts.
-func (c Unmount) Target() string { return "mounts:" + c.Below }
+// Target names the mounts below the directory.
+func (c Unmount) Target() string { return "mounts:" + c.Dir }
 
-func (c Unmount) String() string { return fmt.Sprintf("unmount what is mounted below %q", c.Below) }
+func (c Unmount) String() string { return fmt.Sprintf("unmount everything below %q", c.Dir) }
 
-// Done tells whether nothing is mounted there.
+// Done reports whether nothing is mounted there.
 func (c Unmount) Done(ctx context.Context, r state.Reader) (bool, error) {
-	all, err := r.Mounts(ctx, c.Below)
+	all, err := r.Mounts(ctx, c.Dir)
 	for _, m := range all {
-		if strings.HasPrefix(m, c.Below+"/") {
+		if strings.HasPrefix(m, c.Dir+"/") {
 			return false, err
 		}
 	}
 	return err == nil, err
 }
 
-// Inverse is ErrOneWay: the mounts belong to Pods that are gone.
-func (c Unmount) Inverse(context.Context, state.Reader) (Change, error) { return nil, ErrOneWay }
-
-// PullImage makes the container runtime hold an image.
-type PullImage struct {
-	Socket, Ref string
-	Always      bool // ask the registry even if the image is present
+// Inverse is ErrIrreversible: the mounts belong to Pods that are gone.
+func (c Unmount) Inverse(context.Context, state.Reader) (Change, error) {
+	return nil, ErrIrreversible
 }
 
-// Target is the image.
+// PullImage pulls an image into the container runtime.
+type PullImage struct {
+	Socket, Ref string
+	Always      bool // pull even if the image is present
+}
+
+// Target names the image.
 func (c PullImage) Target() string { return "image:" + c.Ref }
 
 func (c PullImage) String() string { return fmt.Sprintf("pull image %q", c.Ref) }
 
-// Breakable says that the runtime takes back a pull that was broken off.
-func (c PullImage) Breakable() {}
+// Cancelable marks the change: the runtime cleans up after a canceled pull.
+func (c PullImage) Cancelable() {}
 
-// Done tells whether the image is there and need not be asked for again.
+// Done reports whether the image is present and Always is not set.
 func (c PullImage) Done(ctx context.Context, r state.Reader) (bool, error) {
 	if c.Always {
 		return false, nil
@@ -56,16 +59,19 @@ func (c PullImage) Done(ctx context.Context, r state.Reader) (bool, error) {
 	return r.Image(ctx, c.Socket, c.Ref)
 }
 
-// Inverse is ErrOneWay: an image may be in use by others, so it stays.
-func (c PullImage) Inverse(context.Context, state.Reader) (Change, error) { return nil, ErrOneWay }
+// Inverse is ErrIrreversible: other containers may use the image.
+func (c PullImage) Inverse(context.Context, state.Reader) (Change, error) {
+	return nil, ErrIrreversible
+}
 
-// PullError is why a container runtime could not pull an image.
+// PullError is the error of a failed image pull.
 type PullError struct {
 	Ref string // of the image
-	// Cause is why, in one line that names the image only if the registry's answer is about it: what keeps several images
-	// away has one Cause.
+	// Cause is one line. It names the image only if the registry's answer is about that image, so
+	// that several pulls that fail for the same reason have the same Cause.
 	Cause string
-	// Unreachable says that the registry cannot be reached, so that it has no other image either.
+	// Unreachable is set if the registry cannot be reached, so that pulls of its other images fail
+	// too.
 	Unreachable bool
 	Err         error
 }
@@ -75,16 +81,17 @@ func (e *PullError) Error() string { return e.Cause }
 // Unwrap returns the container runtime's own error.
 func (e *PullError) Unwrap() error { return e.Err }
 
-// RemoveContainers makes the container runtime hold no Pod sandbox of Kubernetes, and so none of their containers.
+// RemoveContainers removes the Pod sandboxes of Kubernetes with their containers.
 type RemoveContainers struct {
 	Socket string
-	// Component limits the change to the static Pod of that part of the control plane; empty: all Pods.
+	// Component limits the change to the static Pod of that control plane component; empty: all
+	// Pods.
 	Component string
-	// Grace is how long containers may take to end by themselves; they are killed at once if it is zero.
-	Grace time.Duration
+	// GracePeriod is how long containers may take to exit after SIGTERM; zero kills them at once.
+	GracePeriod time.Duration
 }
 
-// Target is the runtime's Pods.
+// Target names the Pods of the container runtime.
 func (c RemoveContainers) Target() string { return "containers:" + c.Socket + ":" + c.Component }
 
 func (c RemoveContainers) String() string {
@@ -94,18 +101,18 @@ func (c RemoveContainers) String() string {
 	return "remove all Kubernetes containers"
 }
 
-// Wants reports whether the sandbox is one of those to be removed.
-func (c RemoveContainers) Wants(s state.Sandbox) bool {
+// Matches reports whether the change removes the sandbox.
+func (c RemoveContainers) Matches(s state.Sandbox) bool {
 	return c.Component == "" || s.Component == c.Component
 }
 
-// Done tells whether no such sandbox is left.
+// Done reports whether no such sandbox is left.
 func (c RemoveContainers) Done(ctx context.Context, r state.Reader) (bool, error) {
-	left, err := r.Sandboxes(ctx, c.Socket)
-	return err == nil && !slices.ContainsFunc(left, c.Wants), err
+	existing, err := r.Sandboxes(ctx, c.Socket)
+	return err == nil && !slices.ContainsFunc(existing, c.Matches), err
 }
 
-// Inverse is ErrOneWay.
+// Inverse is ErrIrreversible.
 func (c RemoveContainers) Inverse(context.Context, state.Reader) (Change, error) {
-	return nil, ErrOneWay
+	return nil, ErrIrreversible
 }

@@ -5,37 +5,41 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
 	"kubeadm/internal/state"
 )
 
-// ErrNotItsTurn says that etcd takes no learner now: there is one already, or some voters are away.
-var ErrNotItsTurn = errors.New("etcd takes no further member now")
+// ErrMemberAddRefused means that etcd accepts no learner now: it has one already, or some voting
+// members are unhealthy.
+var ErrMemberAddRefused = errors.New("etcd accepts no new member now")
 
-// ErrQuorum says that etcd does not let a member go, since of those left behind too few are up.
-var ErrQuorum = errors.New("of the members left behind too few are up to decide anything")
+// ErrWouldLoseQuorum means that etcd refuses to remove a member, as too few of the remaining ones
+// are started and healthy.
+var ErrWouldLoseQuorum = errors.New(
+	"too few of the remaining etcd members are healthy for a quorum")
 
-// ErrBehind says that a learner may not vote yet: it lacks some of what the others know.
-var ErrBehind = errors.New("the learner has not caught up with the others")
+// ErrLearnerNotReady means that a learner cannot be promoted yet.
+var ErrLearnerNotReady = errors.New("the learner is not in sync with the leader yet")
 
-// MemberState is where an etcd member stands.
+// MemberState is the state of an etcd member.
 type MemberState string
 
-// The states of a member, from outside the cluster to a vote in it.
+// The states of a member.
 const (
 	Absent  MemberState = "absent"
 	Learner MemberState = "learner"
 	Voter   MemberState = "voter"
 )
 
-// SetMember makes the etcd member with a peer URL be in a state. A voter counts as a
-// learner: it is never made less by being asked for a learner.
+// SetMember adds, promotes or removes the etcd member with a peer URL. A voter satisfies
+// Learner: it is never demoted.
 type SetMember struct {
 	PeerURL string
 	State   MemberState
 	Via     state.Etcd
 }
 
-// Target is the member.
+// Target names the member.
 func (c SetMember) Target() string { return "member:" + c.PeerURL }
 
 func (c SetMember) String() string {
@@ -48,27 +52,27 @@ func (c SetMember) String() string {
 	return fmt.Sprintf("promote etcd member %s to a voter", c.PeerURL)
 }
 
-// Done reports whether the member is in that state. Where etcd cannot be asked, as while it elects a
-// leader, the change is not done: carrying it out asks again for as long as that may take.
+// Done reports whether the member is in that state. If etcd does not answer, as during a leader
+// election, it is false without an error: carrying out the change retries.
 func (c SetMember) Done(ctx context.Context, r state.Reader) (bool, error) {
-	now, err := c.now(ctx, r)
-	return err == nil && (now == c.State || c.State == Learner && now == Voter), nil
+	current, err := c.currentState(ctx, r)
+	return err == nil && (current == c.State || c.State == Learner && current == Voter), nil
 }
 
-// Breakable marks that it may be broken off: what is tried again and again looks first each time.
-func (c SetMember) Breakable() {}
+// Cancelable marks the change: each of its attempts reads the member list first.
+func (c SetMember) Cancelable() {}
 
-// Inverse puts the member back into its present state; a voter never becomes a
-// learner again, and what was removed comes back without its data.
+// Inverse removes a member that does not exist yet. All else is ErrIrreversible: etcd does not
+// demote a voter, and a removed member loses its data.
 func (c SetMember) Inverse(ctx context.Context, r state.Reader) (Change, error) {
-	now, err := c.now(ctx, r)
-	if err != nil || now != Absent {
-		return nil, cmp.Or(err, ErrOneWay)
+	current, err := c.currentState(ctx, r)
+	if err != nil || current != Absent {
+		return nil, cmp.Or(err, ErrIrreversible)
 	}
 	return SetMember{PeerURL: c.PeerURL, State: Absent, Via: c.Via}, nil
 }
 
-func (c SetMember) now(ctx context.Context, r state.Reader) (MemberState, error) {
+func (c SetMember) currentState(ctx context.Context, r state.Reader) (MemberState, error) {
 	all, err := r.Members(ctx, c.Via)
 	for _, m := range all {
 		if len(m.PeerURLs) == 0 || m.PeerURLs[0] != c.PeerURL {

@@ -3,7 +3,6 @@ package change
 import (
 	"context"
 	"fmt"
-	"kubeadm/internal/state"
 	"maps"
 	"reflect"
 	"slices"
@@ -13,18 +12,20 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
+
+	"kubeadm/internal/state"
 )
 
-// ApplyObject makes an object exist and say what Object says. Without Keep an existing
-// one that says something else is replaced; fields that Object leaves unset and the server fills in do not count.
+// ApplyObject creates an object, or updates the fields that Object sets. Fields that Object leaves
+// unset keep their values, such as those that the API server defaults.
 type ApplyObject struct {
 	Object state.Object
 	As     state.Identity
-	Keep   bool // an existing object is right as it is
-	Exact  bool // the object says nothing that Object does not say; puts an earlier state back
+	Keep   bool // an existing object is not changed
+	Exact  bool // fields that Object leaves unset are removed; used to restore an earlier state
 }
 
-// Target is the object.
+// Target names the object.
 func (c ApplyObject) Target() string { return state.RefOf(c.Object, c.As).Target() }
 
 func (c ApplyObject) String() string { return "apply " + state.RefOf(c.Object, c.As).String() }
@@ -35,10 +36,10 @@ func (c ApplyObject) Content() string {
 	if err != nil {
 		return ""
 	}
-	return content(u)
+	return renderYAML(u)
 }
 
-// Done tells whether the object exists and says all that Object says.
+// Done reports whether the object exists with all the fields that Object sets.
 func (c ApplyObject) Done(ctx context.Context, r state.Reader) (bool, error) {
 	now, err := r.Object(ctx, state.RefOf(c.Object, c.As))
 	if apierrors.IsNotFound(err) {
@@ -49,34 +50,34 @@ func (c ApplyObject) Done(ctx context.Context, r state.Reader) (bool, error) {
 	}
 	want, err := ToUnstructured(c.Object)
 	if err != nil || !c.Exact {
-		return err == nil && within(want.Object, now.Object), err
+		return err == nil && isSubset(want.Object, now.Object), err
 	}
 	dropServerFields(now.Object)
 	return reflect.DeepEqual(want.Object, now.Object), nil
 }
 
-// Inverse restores the object that is there now, or deletes the new one.
+// Inverse restores the existing object, or deletes the new one.
 func (c ApplyObject) Inverse(ctx context.Context, r state.Reader) (Change, error) {
-	return inverseOf(ctx, r, state.RefOf(c.Object, c.As))
+	return restoreObject(ctx, r, state.RefOf(c.Object, c.As))
 }
 
-// MutateObject changes a part of an object, or makes it where it is absent.
+// MutateObject changes a part of an existing object, or creates the object.
 type MutateObject struct {
-	Object state.Object // written where there is none yet
+	Object state.Object // created if it does not exist
 	As     state.Identity
-	// Mutate changes the existing object in place; it must come to rest: a second call changes nothing.
+	// Mutate changes the existing object in place. It must be idempotent.
 	Mutate func(existing *unstructured.Unstructured) error
 }
 
-// Target is the object.
+// Target names the object.
 func (c MutateObject) Target() string { return state.RefOf(c.Object, c.As).Target() }
 
 func (c MutateObject) String() string { return "apply " + state.RefOf(c.Object, c.As).String() }
 
-// Content is the object as it would be where there is none yet.
+// Content is the object that would be created.
 func (c MutateObject) Content() string { return ApplyObject{Object: c.Object}.Content() }
 
-// Done tells whether the object exists and Mutate would change nothing.
+// Done reports whether the object exists and Mutate would change nothing.
 func (c MutateObject) Done(ctx context.Context, r state.Reader) (bool, error) {
 	now, err := r.Object(ctx, state.RefOf(c.Object, c.As))
 	if apierrors.IsNotFound(err) {
@@ -90,20 +91,20 @@ func (c MutateObject) Done(ctx context.Context, r state.Reader) (bool, error) {
 	return err == nil && reflect.DeepEqual(now.Object, after.Object), err
 }
 
-// Inverse restores the object that is there now, or deletes the new one.
+// Inverse restores the existing object, or deletes the new one.
 func (c MutateObject) Inverse(ctx context.Context, r state.Reader) (Change, error) {
-	return inverseOf(ctx, r, state.RefOf(c.Object, c.As))
+	return restoreObject(ctx, r, state.RefOf(c.Object, c.As))
 }
 
-// DeleteObject makes an object be absent.
+// DeleteObject deletes an object.
 type DeleteObject struct{ Ref state.Ref }
 
-// Target is the object.
+// Target names the object.
 func (c DeleteObject) Target() string { return c.Ref.Target() }
 
 func (c DeleteObject) String() string { return "delete " + c.Ref.String() }
 
-// Done tells whether there is no such object.
+// Done reports whether the object does not exist.
 func (c DeleteObject) Done(ctx context.Context, r state.Reader) (bool, error) {
 	_, err := r.Object(ctx, c.Ref)
 	if apierrors.IsNotFound(err) {
@@ -112,12 +113,12 @@ func (c DeleteObject) Done(ctx context.Context, r state.Reader) (bool, error) {
 	return false, err
 }
 
-// Inverse makes the object again.
+// Inverse creates the object again.
 func (c DeleteObject) Inverse(ctx context.Context, r state.Reader) (Change, error) {
-	return inverseOf(ctx, r, c.Ref)
+	return restoreObject(ctx, r, c.Ref)
 }
 
-// LabelNode makes a Node carry labels and taints besides those it has.
+// LabelNode adds labels and taints to a Node.
 type LabelNode struct {
 	Name   string
 	Labels map[string]string
@@ -128,23 +129,21 @@ type LabelNode struct {
 // Ref names the Node.
 func (c LabelNode) Ref() state.Ref { return state.Ref{GVK: state.NodeKind, Name: c.Name, As: c.As} }
 
-// Target is the Node.
+// Target names the Node.
 func (c LabelNode) Target() string { return c.Ref().Target() }
 
 func (c LabelNode) String() string {
-	return fmt.Sprintf("label and taint Node %s: %v %v", c.Name, slices.Sorted(maps.Keys(c.Labels)), c.taintNames())
-}
-
-func (c LabelNode) taintNames() []string {
-	var names []string
+	var taints []string
 	for _, t := range c.Taints {
-		names = append(names, t.ToString())
+		taints = append(taints, t.ToString())
 	}
-	return names
+	return fmt.Sprintf("label and taint Node %s: %v %v", c.Name, slices.Sorted(maps.Keys(c.Labels)),
+		taints)
 }
 
-// Done tells whether the Node carries them all. A Node that cannot be read does not: a join asks through a load balancer, which may
-// find no server just now. Who carries the change out asks again, and says in the end what is wrong.
+// Done reports whether the Node has all of them. If the Node cannot be read, as when a load
+// balancer has no healthy backend, it is false without an error: carrying out the change retries
+// and reports the error.
 func (c LabelNode) Done(ctx context.Context, r state.Reader) (bool, error) {
 	u, err := r.Object(ctx, c.Ref())
 	if err != nil {
@@ -154,7 +153,8 @@ func (c LabelNode) Done(ctx context.Context, r state.Reader) (bool, error) {
 	return err == nil && reflect.DeepEqual(u.Object, after.Object), err
 }
 
-// Apply returns the Node with the labels and taints added: the given taints first, then those it has.
+// Apply returns the Node with the labels and taints added: the given taints first, then those it
+// has.
 func (c LabelNode) Apply(u *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	var n corev1.Node
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &n); err != nil {
@@ -167,31 +167,32 @@ func (c LabelNode) Apply(u *unstructured.Unstructured) (*unstructured.Unstructur
 	}
 	maps.Copy(labels, c.Labels)
 	after.SetLabels(labels)
-	taints := c.missing(n.Spec.Taints)
-	if len(taints) == 0 {
+	added := slices.DeleteFunc(slices.Clone(c.Taints), func(t corev1.Taint) bool {
+		return slices.ContainsFunc(n.Spec.Taints, func(h corev1.Taint) bool {
+			return h.Key == t.Key && h.Value == t.Value && h.Effect == t.Effect
+		})
+	})
+	if len(added) == 0 {
 		return after, nil
 	}
-	list, err := toList(append(taints, n.Spec.Taints...))
-	if err != nil {
-		return nil, err
+	var list []any
+	for _, taint := range append(added, n.Spec.Taints...) {
+		m, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&taint)
+		if err != nil {
+			return nil, fmt.Errorf("converting taint %s: %w", taint.ToString(), err)
+		}
+		list = append(list, m)
 	}
 	return after, unstructured.SetNestedSlice(after.Object, list, "spec", "taints")
 }
 
-func (c LabelNode) missing(have []corev1.Taint) []corev1.Taint {
-	return slices.DeleteFunc(slices.Clone(c.Taints), func(t corev1.Taint) bool {
-		return slices.ContainsFunc(have, func(h corev1.Taint) bool {
-			return h.Key == t.Key && h.Value == t.Value && h.Effect == t.Effect
-		})
-	})
-}
-
-// Inverse restores the Node as it is now.
+// Inverse restores the current Node.
 func (c LabelNode) Inverse(ctx context.Context, r state.Reader) (Change, error) {
-	return inverseOf(ctx, r, c.Ref())
+	return restoreObject(ctx, r, c.Ref())
 }
 
-func inverseOf(ctx context.Context, r state.Reader, ref state.Ref) (Change, error) {
+// restoreObject returns the change that restores the current state of an object.
+func restoreObject(ctx context.Context, r state.Reader, ref state.Ref) (Change, error) {
 	now, err := r.Object(ctx, ref)
 	if apierrors.IsNotFound(err) {
 		return DeleteObject{Ref: ref}, nil
@@ -202,7 +203,9 @@ func inverseOf(ctx context.Context, r state.Reader, ref state.Ref) (Change, erro
 	return ApplyObject{Object: now, As: ref.As, Exact: true}, nil
 }
 
-func content(u *unstructured.Unstructured) string {
+// renderYAML returns the object as YAML without the values of a Secret; empty if it cannot be
+// encoded.
+func renderYAML(u *unstructured.Unstructured) string {
 	show := u.DeepCopy()
 	if u.GetKind() == "Secret" {
 		for _, field := range []string{"data", "stringData"} {
@@ -222,19 +225,7 @@ func content(u *unstructured.Unstructured) string {
 	return string(text)
 }
 
-func toList(taints []corev1.Taint) ([]any, error) {
-	var list []any
-	for i := range taints {
-		m, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&taints[i])
-		if err != nil {
-			return nil, fmt.Errorf("converting taint %s: %w", taints[i].ToString(), err)
-		}
-		list = append(list, m)
-	}
-	return list, nil
-}
-
-// ApplyAll applies each of the objects.
+// ApplyAll returns an ApplyObject for each of the objects.
 func ApplyAll(as state.Identity, objects ...state.Object) []Change {
 	var all []Change
 	for _, o := range objects {

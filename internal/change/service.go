@@ -5,19 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+
 	"kubeadm/internal/state"
 )
 
-// SetService makes a unit run, or not run.
+// SetService starts, restarts or stops a unit of the init system.
 type SetService struct {
 	Name   string
 	Active bool
-	// Reads are files that a running service must have been started after: when one of
-	// them is newer than the start, the service is started again.
+	// Reads are configuration files of the service. If one of them is newer than the start of
+	// the service, the service is restarted.
 	Reads []string
 }
 
-// Target is the unit.
+// Target names the unit.
 func (c SetService) Target() string { return "service:" + c.Name }
 
 func (c SetService) String() string {
@@ -27,7 +28,8 @@ func (c SetService) String() string {
 	return fmt.Sprintf("stop service %q", c.Name)
 }
 
-// Done tells whether the unit is in that state and has seen the files it reads.
+// Done reports whether the unit is in that state and was started after the last change of the
+// files it reads.
 func (c SetService) Done(ctx context.Context, r state.Reader) (bool, error) {
 	s, err := r.Service(ctx, c.Name)
 	if err != nil || s.Active != c.Active || !c.Active {
@@ -45,7 +47,7 @@ func (c SetService) Done(ctx context.Context, r state.Reader) (bool, error) {
 	return true, nil
 }
 
-// Inverse puts the unit back into its present state.
+// Inverse restores the current state of the unit.
 func (c SetService) Inverse(ctx context.Context, r state.Reader) (Change, error) {
 	s, err := r.Service(ctx, c.Name)
 	return SetService{Name: c.Name, Active: s.Active}, err

@@ -56,7 +56,7 @@ func (c SaveSnapshot) Done(ctx context.Context, r state.Reader) (bool, error) {
 // Inverse removes the snapshot. One that is replaced cannot be put back.
 func (c SaveSnapshot) Inverse(ctx context.Context, r state.Reader) (Change, error) {
 	if _, err := r.Lstat(ctx, c.Path); !errors.Is(err, fs.ErrNotExist) {
-		return nil, errors.Join(err, ErrOneWay)
+		return nil, errors.Join(err, ErrIrreversible)
 	}
 	return Remove{Path: c.Path}, nil
 }

@@ -17,9 +17,9 @@ import (
 	"kubeadm/internal/untrusted"
 )
 
-// checkArguments refuses what only copying can have put into a command line: characters that cannot be seen, dashes and
-// quotation marks of typography, a single dash before a long flag, a flag attached to the word before it.
-// The library of the command line would take these for file names, arguments or other flags.
+// checkArguments refuses mistakes of copying a command line: invisible characters, typographic
+// dashes and quotation marks, a single hyphen before a long flag, a flag attached to the word
+// before it. Cobra would take these for file names, arguments or other flags.
 func checkArguments(root *cobra.Command, args []string) error {
 	command, _, err := root.Find(args)
 	if err != nil {
@@ -59,7 +59,8 @@ func longFlags(c *cobra.Command) []string {
 
 // isFreeText reports whether the value of a flag may be any text.
 func isFreeText(arg string) bool {
-	return slices.Contains([]string{"--" + string(flag.Description), "--" + string(flag.Output), "-o"}, arg)
+	return slices.Contains([]string{"--" + string(flag.Description), "--" + string(flag.Output),
+		"-o"}, arg)
 }
 
 // attachedForm is a flag at the end of a word, or with its value.
@@ -70,45 +71,59 @@ func checkArgument(arg string, flags []string) *problem.Problem {
 	if i := strings.IndexFunc(arg, isInvisible); i >= 0 {
 		r := []rune(arg[i:])[0]
 		if r == '\r' {
-			return problem.New("", errors.New("has a carriage return: the script has line ends of Windows"),
+			return problem.New("",
+				errors.New("has a carriage return: the script has Windows line endings"),
 				`convert the script: sed -i 's/\r$//' FILE`)
 		}
-		return problem.New("", fmt.Errorf("has %s (U+%04X) as character %d", nameOf(r), r, len([]rune(arg[:i]))+1),
-			"this character cannot be seen: type the command instead of copying it, or type that part of it again")
+		return problem.New("",
+			fmt.Errorf("has %s (U+%04X) as character %d", characterName(r), r,
+				len([]rune(arg[:i]))+1),
+			"the character is invisible: type this part of the command instead of copying it")
 	}
 	first := []rune(arg + " ")[0]
 	if unicode.Is(unicode.Pd, first) && first != '-' || first == '\u2212' {
-		return problem.New("", fmt.Errorf("begins with %s (U+%04X), not with a hyphen", nameOf(first), first),
-			"write flags with two hyphens: --"+strings.TrimLeftFunc(arg, func(r rune) bool { return r == '-' || r == '\u2212' || unicode.Is(unicode.Pd, r) }))
+		return problem.New("",
+			fmt.Errorf("begins with %s (U+%04X), not with a hyphen", characterName(first), first),
+			"write flags with two hyphens: --"+
+				strings.TrimLeftFunc(arg,
+					func(r rune) bool {
+						return r == '-' || r == '\u2212' ||
+							unicode.Is(unicode.Pd, r)
+					}))
 	}
 	if i := strings.IndexAny(arg, "\u201c\u201d\u201e\u2018\u2019"); i >= 0 {
-		return problem.New("", errors.New("has a typographic quotation mark, which means nothing to a shell"), `write it with ' or "`)
+		return problem.New("",
+			errors.New("has a typographic quotation mark, which shells do not recognize"),
+			`use ' or "`)
 	}
 	name, _, _ := strings.Cut(strings.TrimPrefix(arg, "-"), "=")
 	if strings.HasPrefix(arg, "-") && slices.Contains(flags, name) {
-		return problem.New("", errors.New("has one hyphen, but the flag has a long name"), "use two hyphens: --"+name)
+		return problem.New("", errors.New("has one hyphen before a long flag name"),
+			"use two hyphens: --"+name)
 	}
 	if !strings.HasPrefix(arg, "-") || strings.Contains(arg, "=") {
 		for _, found := range attachedForm.FindAllStringSubmatch(arg, -1) {
 			if slices.Contains(flags, found[1]) {
-				return problem.New("", fmt.Errorf("has --%s within a word", found[1]), "put a blank before --"+found[1])
+				return problem.New("", fmt.Errorf("has --%s inside a word", found[1]),
+					"insert a space before --"+found[1])
 			}
 		}
 	}
 	return nil
 }
 
-// isInvisible reports whether a reader of the command line cannot tell the character from a blank or from nothing.
+// isInvisible reports whether a reader of the command line cannot tell the character from a blank
+// or from nothing.
 func isInvisible(r rune) bool { return r != ' ' && r != '\t' && r != '\n' && !unicode.IsPrint(r) }
 
-func nameOf(r rune) string {
+func characterName(r rune) string {
 	switch {
 	case r == '\u00a0' || r == '\u202f':
 		return "a no-break space"
 	case unicode.Is(unicode.Zs, r):
-		return "a space of another width"
+		return "a space of unusual width"
 	case r == '\u200b' || r == '\ufeff' || r == '\u2060':
-		return "a space without width"
+		return "a zero-width space"
 	case r == '\u2013':
 		return "an en dash"
 	case r == '\u2014':
@@ -121,26 +136,28 @@ func nameOf(r rune) string {
 	return "a control character"
 }
 
-// badFlag is the error of a flag that cannot be taken, with what was probably meant.
-func badFlag(c *cobra.Command, err error) error {
-	help := c.CommandPath() + " --help lists the flags"
+// flagError is the error of an invalid flag, with a suggestion.
+func flagError(c *cobra.Command, err error) error {
+	help := "list the flags: " + c.CommandPath() + " --help"
 	var unknown *pflag.NotExistError
 	var invalid *pflag.InvalidValueError
 	var missing *pflag.ValueRequiredError
 	switch {
 	case errors.As(err, &unknown):
-		return problem.New("", untrusted.Error(err), append(meantFlag(c, unknown), help)...)
+		return problem.New("", untrusted.Error(err), append(suggestFlag(c, unknown), help)...)
 	case errors.As(err, &invalid):
 		f := invalid.GetFlag()
-		return problem.New("", fmt.Errorf("--%s: invalid value %s: %s", f.Name, untrusted.Quote(invalid.GetValue()), mustBe(f, invalid)), help)
+		return problem.New("",
+			fmt.Errorf("--%s: invalid value %s: %s", f.Name, untrusted.Quote(invalid.GetValue()),
+				describeValues(f, invalid)), help)
 	case errors.As(err, &missing):
-		return problem.New("", fmt.Errorf("--%s needs a value", missing.GetFlag().Name), help)
+		return problem.New("", fmt.Errorf("--%s requires a value", missing.GetFlag().Name), help)
 	}
 	return problem.New("", untrusted.Error(err), help)
 }
 
-// meantFlag is the hint of what an unknown flag was probably meant to be, if there is one.
-func meantFlag(c *cobra.Command, unknown *pflag.NotExistError) []string {
+// suggestFlag is a hint for an unknown flag, if there is a similar one.
+func suggestFlag(c *cobra.Command, unknown *pflag.NotExistError) []string {
 	name := unknown.GetSpecifiedName()
 	if group := unknown.GetSpecifiedShortnames(); group != "" {
 		name, _, _ = strings.Cut(group, "=")
@@ -153,8 +170,9 @@ func meantFlag(c *cobra.Command, unknown *pflag.NotExistError) []string {
 	})
 	slices.SortFunc(there, func(a, b string) int { return len(b) - len(a) })
 	for _, f := range there {
-		if len(f) > 3 && strings.HasPrefix(name, f) && !slices.Contains(there, strings.TrimRight(name, "s")) {
-			return []string{"put a blank or an equals sign after --" + f}
+		if len(f) > 3 && strings.HasPrefix(name, f) &&
+			!slices.Contains(there, strings.TrimRight(name, "s")) {
+			return []string{"insert a space or an equals sign after --" + f}
 		}
 	}
 	slices.Sort(there)
@@ -164,20 +182,20 @@ func meantFlag(c *cobra.Command, unknown *pflag.NotExistError) []string {
 	return nil
 }
 
-// mustBe is which values a flag takes.
-func mustBe(f *pflag.Flag, invalid error) string {
+// describeValues says which values a flag accepts.
+func describeValues(f *pflag.Flag, invalid error) string {
 	switch f.Value.Type() {
 	case "int", "int32":
 		if strings.Contains(invalid.Error(), "out of range") {
 			return "the number is too large"
 		}
-		return "must be a whole number"
+		return "must be an integer"
 	case "bool":
 		return "must be true or false"
 	case "duration":
 		return "must be a duration with units, such as 24h0m0s"
-	case "stringToString":
-		return "must be name=value, several with commas between them"
+	case "mapStringString":
+		return "must be name=value,..."
 	}
-	return "must be a list with commas between its parts; a part with a double quote must be in double quotes itself"
+	return "must be a comma-separated list; an element with a double quote must be quoted itself"
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // What is no slip of the hand must reach the command as it is.
-func TestUsualArgumentsAreTaken(t *testing.T) {
+func TestValidArgumentsAreAccepted(t *testing.T) {
 	root := New(Host{})
 	for _, args := range [][]string{
 		nil,
@@ -31,7 +31,7 @@ func TestUsualArgumentsAreTaken(t *testing.T) {
 	}
 }
 
-func TestFlagsWithinWordsAreThoseOfTheCommand(t *testing.T) {
+func TestAttachedFlagsAreFound(t *testing.T) {
 	root := New(Host{})
 	if err := checkArguments(root, []string{"init", "a--token"}); err == nil {
 		t.Error("a--token is taken")
@@ -41,16 +41,17 @@ func TestFlagsWithinWordsAreThoseOfTheCommand(t *testing.T) {
 	}
 }
 
-func TestPermissionDeniedSaysToBeRoot(t *testing.T) {
+func TestPermissionDeniedHasRootHint(t *testing.T) {
 	for user, want := range map[int]bool{1000: true, 0: false} {
-		h := newStation(t)
+		h := newTestMachine(t)
 		h.world.Info.UserID = user
-		err := adviseRoot(t.Context(), h.Host, &fs.PathError{Op: "open", Path: "/etc/kubernetes/admin.conf", Err: fs.ErrPermission})
+		err := addRootHint(t.Context(), h.Host,
+			&fs.PathError{Op: "open", Path: "/etc/kubernetes/admin.conf", Err: fs.ErrPermission})
 		if got := strings.Contains(strings.Join(problem.Hints(err), "\n"), "as root"); got != want {
 			t.Errorf("user %d: %t", user, got)
 		}
 	}
-	if adviseRoot(t.Context(), Host{}, nil) != nil {
+	if addRootHint(t.Context(), Host{}, nil) != nil {
 		t.Error("success became an error")
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,11 +14,11 @@ import (
 	"kubeadm/internal/flag"
 )
 
-// values says where the value of each flag goes. What is there at first is the default.
-type values map[flag.Name]any
+// flagTargets has a pointer to the value of each flag. The value at first is the default.
+type flagTargets map[flag.Name]any
 
-// bind makes flags of the named values, or of all of them.
-func (v values) bind(set *pflag.FlagSet, names ...flag.Name) {
+// bind defines the named flags, or all of them.
+func (v flagTargets) bind(set *pflag.FlagSet, names ...flag.Name) {
 	if len(names) == 0 {
 		names = slices.Collect(maps.Keys(v))
 	}
@@ -26,7 +27,7 @@ func (v values) bind(set *pflag.FlagSet, names ...flag.Name) {
 	}
 }
 
-func (v values) bindOne(set *pflag.FlagSet, f flag.Spec) {
+func (v flagTargets) bindOne(set *pflag.FlagSet, f flag.Row) {
 	name := string(f.Name)
 	switch at := v[f.Name].(type) {
 	case *string:
@@ -48,12 +49,24 @@ func (v values) bindOne(set *pflag.FlagSet, f flag.Spec) {
 	default:
 		panic(fmt.Sprintf("cli: --%s has no place for its value", name))
 	}
+	switch shown, _ := pflag.UnquoteUsage(set.Lookup(name)); {
+	case shown == "stringToString":
+		bound := set.Lookup(name)
+		bound.Value, bound.DefValue = stringMap{bound.Value}, ""
+	case shown != f.Type && f.Type != "bool" && !strings.Contains(f.Help, "`"):
+		panic(fmt.Sprintf("cli: --%s has a value of type %s, not %s", name, shown, f.Type))
+	}
 	if f.Deprecated != "" {
 		_ = set.MarkHidden(name) // fails only for a flag that does not exist
 	}
 }
 
-// optional is a truth value that remembers whether it was given at all.
+// stringMap is the library's map value with the name that kubectl has for its type.
+type stringMap struct{ pflag.Value }
+
+func (stringMap) Type() string { return "mapStringString" }
+
+// optional is a boolean flag that is nil if it was not set.
 type optional struct{ at **bool }
 
 func (o optional) String() string {
@@ -70,10 +83,10 @@ func (o optional) Set(text string) error {
 	return err
 }
 
-// deprecations says of each flag on the command line that nobody should use any more what to use instead.
-func deprecations(c *cobra.Command) []string {
+// deprecationWarnings says for each deprecated flag that was set what to use instead.
+func deprecationWarnings(c *cobra.Command) []string {
 	var texts []string
-	for _, name := range given(c) {
+	for _, name := range givenFlags(c) {
 		if f := flag.Of(flag.Name(name)); f.Deprecated != "" {
 			texts = append(texts, fmt.Sprintf("--%s is deprecated: %s", name, f.Deprecated))
 		}
@@ -81,8 +94,8 @@ func deprecations(c *cobra.Command) []string {
 	return texts
 }
 
-// given lists the flags that stand on the command line.
-func given(c *cobra.Command) []string {
+// givenFlags are the flags that were set.
+func givenFlags(c *cobra.Command) []string {
 	var names []string
 	c.Flags().Visit(func(f *pflag.Flag) { names = append(names, f.Name) })
 	return names

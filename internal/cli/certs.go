@@ -9,7 +9,8 @@ import (
 )
 
 func (p *program) certsCommand() *cobra.Command {
-	c := group("certs", "Work with certificates", p.certificateKey(), p.certsCheck(), p.certsRequest(), p.certsRenew())
+	c := newGroup("certs", "Manage certificates", p.certificateKey(), p.certsCheck(),
+		p.certsRequest(), p.certsRenew())
 	c.Aliases = []string{"certificates"}
 	return c
 }
@@ -17,13 +18,13 @@ func (p *program) certsCommand() *cobra.Command {
 func (p *program) certificateKey() *cobra.Command {
 	return &cobra.Command{
 		Use:   "certificate-key",
-		Short: "Print a new certificate key",
-		Long: `Print a new, random certificate key: 64 hex digits.
+		Short: "Generate a certificate key",
+		Long: `Generate and print a random certificate key: 64 hex digits.
 
-"kubeadm init --upload-certs" and "kubeadm token create --print-join-command --upload-certs" make one
-by themselves; with --certificate-key they take yours.`,
+"kubeadm init --upload-certs" and "kubeadm token create --print-join-command --upload-certs" generate
+a key if --certificate-key is not set.`,
 		Example: `  kubeadm init --upload-certs --certificate-key $(kubeadm certs certificate-key)`,
-		Args:    known,
+		Args:    refuseArguments,
 		RunE: func(*cobra.Command, []string) error {
 			key, err := p.newCertificateKey()
 			if err != nil {
@@ -35,7 +36,7 @@ by themselves; with --certificate-key they take yours.`,
 	}
 }
 
-// newCertificateKey draws a key and returns its hex digits.
+// newCertificateKey generates a key and returns its hex digits.
 func (p *program) newCertificateKey() (string, error) {
 	key, err := pki.NewCertificateKey(p.Random("certificate-key"))
 	return key.Hex(), err

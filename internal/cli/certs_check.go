@@ -15,10 +15,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"kubeadm/internal/certstore"
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/run"
 	"kubeadm/internal/state"
 )
 
@@ -26,19 +27,19 @@ func (p *program) certsCheck() *cobra.Command {
 	o, out := newCertsOptions(), newOutput()
 	c := &cobra.Command{
 		Use:   "check-expiration",
-		Short: "Tell when certificates end",
-		Long: `Tell of each certificate of this control plane, and of each certificate authority, when it ends. One is managed
-externally if the key of its authority is not on this machine. Certificates of kubelets are not
-listed: they renew them themselves.`,
+		Short: "Show when certificates expire",
+		Long: `Show when the certificates and certificate authorities of this control plane node expire. A
+certificate is externally managed if the key of its CA is not on this machine. Kubelet certificates are not
+listed: kubelets rotate them.`,
 		Example: `  kubeadm certs check-expiration
 
-  # for programs
+  # machine-readable
   kubeadm certs check-expiration --output json`,
-		Args: known,
+		Args: refuseArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return p.checkExpiration(c, o, &out) },
 	}
 	o.values().bind(c.Flags())
-	out.values().bind(c.Flags())
+	out.bind(c.Flags())
 	return c
 }
 
@@ -49,7 +50,7 @@ type expirations struct {
 	Authorities     []expiration `json:"certificateAuthorities"`
 }
 
-// expiration is when one certificate ends.
+// expiration is when one certificate expires.
 type expiration struct {
 	Name     string       `json:"name"`
 	Date     *metav1.Time `json:"expirationDate"`
@@ -59,14 +60,19 @@ type expiration struct {
 	Missing  bool         `json:"missing"`
 }
 
-func (p *program) checkExpiration(c *cobra.Command, o *certsOptions, out *output) error {
+func (p *program) checkExpiration(c *cobra.Command, o *certsOptions, out *output) (err error) {
 	ctx, real := c.Context(), p.World()
 	encode, err := out.encoder(ctx, real)
 	if err != nil {
 		return err
 	}
-	n, warnings, err := p.known(c, o, real)
-	warn(p.text(false), warnings)
+	r, err := p.openRun(ctx, run.Command{Name: "certs", Unlocked: true})
+	if err != nil {
+		return err
+	}
+	defer closeRun(r, &err)
+	n, warnings, err := p.readClusterOrConfig(c, o, r)
+	printWarnings(p.newText(), warnings)
 	if err != nil {
 		return err
 	}
@@ -74,8 +80,8 @@ func (p *program) checkExpiration(c *cobra.Command, o *certsOptions, out *output
 	if err != nil {
 		return err
 	}
-	for _, doubt := range unpaired(ctx, real, n) {
-		p.text(false).Emit(flow.Event{Kind: flow.Warned, Phase: "certs", Text: doubt})
+	for _, warning := range keyPairWarnings(ctx, real, n) {
+		p.newText().Emit(engine.Event{Kind: engine.Warned, Phase: "certs", Text: warning})
 	}
 	if encode != nil {
 		return encode(p.Out, []any{found})
@@ -83,16 +89,16 @@ func (p *program) checkExpiration(c *cobra.Command, o *certsOptions, out *output
 	return found.write(p.Out)
 }
 
-// expirationsOf looks at all certificates that a control plane of this kind has.
+// expirationsOf reads all certificates that a control plane of this kind has.
 func expirationsOf(ctx context.Context, r state.Reader, n *node.Node) (expirations, error) {
 	all := expirations{TypeMeta: outputMeta("CertificateExpirationInfo")}
-	local, _ := node.LocalEtcd(n)
+	local, _ := node.HasLocalEtcd(n)
 	for _, c := range pki.Renewables() {
 		if c.LocalEtcdOnly() && !local {
 			continue
 		}
 		cert, err := certstore.ReadRenewable(ctx, r, n.Paths, c)
-		e := endOf(c.Name, cert, r.Now())
+		e := newExpiration(c.Name, cert, r.Now())
 		if err == nil && cert != nil {
 			ca, _ := pki.ProfileOf(c.Issuer)
 			e.CA = ca.Name
@@ -104,29 +110,31 @@ func expirationsOf(ctx context.Context, r state.Reader, n *node.Node) (expiratio
 		all.Certificates = append(all.Certificates, e)
 	}
 	var err error
-	all.Authorities, err = authorityEnds(ctx, r, n)
+	all.Authorities, err = expirationsOfCAs(ctx, r, n)
 	return all, err
 }
 
-// unpaired tells of each certificate whose key is not its own, and what to do about it. Those of authorities that are kept
-// elsewhere were looked at before, for they are not for this machine to mend.
-func unpaired(ctx context.Context, r state.Reader, n *node.Node) (doubts []string) {
-	local, _ := node.LocalEtcd(n)
+// keyPairWarnings warns about each certificate that does not match its key. Certificates of an
+// external CA are left out: this machine cannot renew them.
+func keyPairWarnings(ctx context.Context, r state.Reader, n *node.Node) (warnings []string) {
+	local, _ := node.HasLocalEtcd(n)
 	for _, c := range pki.Renewables() {
 		issuer, _ := pki.ProfileOf(c.Issuer)
-		if elsewhere, err := certstore.IsExternalCA(ctx, r, n.Paths, issuer); elsewhere || err != nil || c.LocalEtcdOnly() && !local {
+		if external, err := certstore.IsExternalCA(ctx, r, n.Paths, issuer); external ||
+			err != nil || c.LocalEtcdOnly() && !local {
 			continue
 		}
 		if err := certstore.CheckRenewableKey(ctx, r, n.Paths, c); err != nil {
-			doubts = append(doubts, fmt.Sprintf("%v: whoever uses them fails when it starts; make both anew: kubeadm certs renew %s", err, c.Name))
+			warnings = append(warnings,
+				fmt.Sprintf("%v: components that use them cannot start; to renew both: kubeadm certs renew %s", err, c.Name))
 		}
 	}
-	return doubts
+	return warnings
 }
 
-func authorityEnds(ctx context.Context, r state.Reader, n *node.Node) ([]expiration, error) {
+func expirationsOfCAs(ctx context.Context, r state.Reader, n *node.Node) ([]expiration, error) {
 	var all []expiration
-	local, _ := node.LocalEtcd(n)
+	local, _ := node.HasLocalEtcd(n)
 	for _, p := range pki.Profiles() {
 		if !p.IsCA() || p.LocalEtcdOnly() && !local {
 			continue
@@ -135,13 +143,15 @@ func authorityEnds(ctx context.Context, r state.Reader, n *node.Node) ([]expirat
 		if err != nil {
 			return nil, err
 		}
-		e := endOf(p.Name, nil, r.Now())
+		e := newExpiration(p.Name, nil, r.Now())
 		if found.Certificate != nil {
-			ca, err := pki.Stored{Certificate: found.Certificate}.CA() // when it ends is not for its key to tell
+			// its expiration does not depend on its key
+			ca, err := pki.StoredPair{Certificate: found.Certificate}.ParseCA()
 			if err != nil {
-				return nil, problem.New("reading "+n.Paths.Cert(p.Base), err, "put back a good copy of the file")
+				return nil, problem.New("reading "+n.Paths.Cert(p.Base), err,
+					"restore the file from a backup")
 			}
-			e = endOf(p.Name, ca.Certificate, r.Now())
+			e = newExpiration(p.Name, ca.Certificate, r.Now())
 			e.External = found.Key == nil
 		}
 		all = append(all, e)
@@ -150,15 +160,16 @@ func authorityEnds(ctx context.Context, r state.Reader, n *node.Node) ([]expirat
 	return all, nil
 }
 
-// endOf is when the certificate ends; nil stands for one that is missing.
-func endOf(name string, cert *x509.Certificate, now time.Time) expiration {
+// newExpiration is when the certificate expires; nil stands for one that is missing.
+func newExpiration(name string, cert *x509.Certificate, now time.Time) expiration {
 	if cert == nil {
 		return expiration{Name: name, Missing: true}
 	}
-	return expiration{Name: name, Date: &metav1.Time{Time: cert.NotAfter}, Residual: int64(cert.NotAfter.Sub(now) / time.Second)}
+	return expiration{Name: name, Date: &metav1.Time{Time: cert.NotAfter},
+		Residual: int64(cert.NotAfter.Sub(now) / time.Second)}
 }
 
-// write shows two tables, for people.
+// write prints two tables.
 func (x expirations) write(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 10, 4, 3, ' ', 0)
 	fmt.Fprintln(w, "CERTIFICATE\tEXPIRES\tRESIDUAL TIME\tCERTIFICATE AUTHORITY\tEXTERNALLY MANAGED")
@@ -167,7 +178,8 @@ func (x expirations) write(out io.Writer) error {
 			fmt.Fprintf(w, "!MISSING! %s\t\t\t\t\n", e.Name)
 			continue
 		}
-		fmt.Fprintf(w, "%s\t%-8s\n", strings.Join([]string{e.Name, e.date(), e.residual(), e.CA}, "\t"), yesOrNo(e.External))
+		fmt.Fprintf(w, "%s\t%-8s\n",
+			strings.Join([]string{e.Name, e.date(), e.residual(), e.CA}, "\t"), yesOrNo(e.External))
 	}
 	fmt.Fprintln(w, "\nCERTIFICATE AUTHORITY\tEXPIRES\tRESIDUAL TIME\tEXTERNALLY MANAGED")
 	for _, e := range x.Authorities {

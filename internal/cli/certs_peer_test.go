@@ -17,16 +17,18 @@ import (
 	"kubeadm/internal/world/memory"
 )
 
-// beside is upstream's kubeadm at work in a folder, and ours on a machine in memory that has the same files.
-type beside struct {
-	*station
+// upstreamPair is upstream's kubeadm at work in a directory, and ours on a machine in memory that
+// has the same files.
+type upstreamPair struct {
+	*testMachine
 	program, dir string
 }
 
-// newBeside skips the test unless KUBEADM_PEER names upstream's kubeadm.
-func newBeside(t *testing.T) beside {
+// newUpstreamPair skips the test unless KUBEADM_PEER names upstream's kubeadm.
+func newUpstreamPair(t *testing.T) upstreamPair {
 	t.Helper()
-	b := beside{station: newStation(t), program: os.Getenv("KUBEADM_PEER"), dir: t.TempDir()}
+	b := upstreamPair{testMachine: newTestMachine(t), program: os.Getenv("KUBEADM_PEER"),
+		dir: t.TempDir()}
 	if b.program == "" {
 		t.Skip("KUBEADM_PEER names no upstream kubeadm to compare with")
 	}
@@ -38,7 +40,7 @@ func newBeside(t *testing.T) beside {
 		t.Fatal(err)
 	}
 	b.peer(t, "init", "phase", "certs", "all", "--config", b.config())
-	b.world.Clock = memory.Ticking(time.Now())
+	b.world.Clock = memory.NewTickingClock(time.Now())
 	b.share(t)
 	return b
 }
@@ -58,10 +60,10 @@ controlPlaneEndpoint: api.example.com:8443
 apiServer: {certSANs: [z.example.com, 192.0.2.7]}
 `
 
-func (b beside) config() string { return filepath.Join(b.dir, "config.yaml") }
+func (b upstreamPair) config() string { return filepath.Join(b.dir, "config.yaml") }
 
-// share gives our machine the files of the peer's folder.
-func (b beside) share(t *testing.T) {
+// share gives our machine the files of the peer's directory.
+func (b upstreamPair) share(t *testing.T) {
 	t.Helper()
 	err := filepath.WalkDir(b.dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -76,7 +78,7 @@ func (b beside) share(t *testing.T) {
 	}
 }
 
-func (b beside) lose(t *testing.T, file string) {
+func (b upstreamPair) lose(t *testing.T, file string) {
 	t.Helper()
 	if err := os.Remove(filepath.Join(b.dir, file)); err != nil {
 		t.Fatal(err)
@@ -84,7 +86,7 @@ func (b beside) lose(t *testing.T, file string) {
 	delete(b.world.Files, filepath.Join(b.dir, file))
 }
 
-func (b beside) peer(t *testing.T, args ...string) string {
+func (b upstreamPair) peer(t *testing.T, args ...string) string {
 	t.Helper()
 	out, err := exec.Command(b.program, args...).Output()
 	if err != nil {
@@ -93,7 +95,7 @@ func (b beside) peer(t *testing.T, args ...string) string {
 	return string(out)
 }
 
-func (b beside) ours(t *testing.T, args ...string) string {
+func (b upstreamPair) ours(t *testing.T, args ...string) string {
 	t.Helper()
 	if err := b.run(t.Context(), args...); err != nil {
 		t.Fatalf("our %v: %v", args, err)
@@ -104,24 +106,28 @@ func (b beside) ours(t *testing.T, args ...string) string {
 // seconds that pass between the two programs are none of theirs.
 var passing = regexp.MustCompile(`(residualTime"?: *)\d+`)
 
-func TestExpirationsAreToldAsByThePeer(t *testing.T) {
-	b := newBeside(t)
-	for _, lost := range []string{"", "pki/ca.key", "pki/etcd/ca.key", "pki/front-proxy-client.crt"} {
+func TestCheckExpirationMatchesUpstream(t *testing.T) {
+	b := newUpstreamPair(t)
+	for _, lost := range []string{"", "pki/ca.key", "pki/etcd/ca.key",
+		"pki/front-proxy-client.crt"} {
 		if lost != "" {
 			b.lose(t, lost)
 		}
-		for _, format := range []string{"text", "json", "yaml", "kyaml", "jsonpath={.certificates[*].caName}", "go-template={{range .certificates}}{{.name}} {{.missing}}{{end}}"} {
+		for _, format := range []string{"text", "json", "yaml", "kyaml",
+			"jsonpath={.certificates[*].caName}",
+			"go-template={{range .certificates}}{{.name}} {{.missing}}{{end}}"} {
 			args := []string{"certs", "check-expiration", "--config", b.config(), "-o", format}
 			theirs, ours := b.peer(t, args...), b.ours(t, args...)
-			if diff := cmp.Diff(passing.ReplaceAllString(theirs, "$1"), passing.ReplaceAllString(ours, "$1")); diff != "" {
+			if diff := cmp.Diff(passing.ReplaceAllString(theirs, "$1"),
+				passing.ReplaceAllString(ours, "$1")); diff != "" {
 				t.Errorf("without %q as %s: the peer (-) and we (+):\n%s", lost, format, diff)
 			}
 		}
 	}
 }
 
-func TestRenewedCertificatesAreThePeers(t *testing.T) {
-	b := newBeside(t)
+func TestRenewedCertificatesMatchUpstream(t *testing.T) {
+	b := newUpstreamPair(t)
 	args := []string{"certs", "renew", "all", "--config", b.config()}
 	b.ours(t, args...)
 	b.peer(t, args...)
@@ -134,14 +140,15 @@ func TestRenewedCertificatesAreThePeers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(renewedAs(t, r, theirs), renewedAs(t, r, b.world.Files[path].Data)); diff != "" {
+		if diff := cmp.Diff(renewedAs(t, r, theirs),
+			renewedAs(t, r, b.world.Files[path].Data)); diff != "" {
 			t.Errorf("%s: the peer's (-) and ours (+):\n%s", r.Name, diff)
 		}
 	}
 }
 
-// renewedAs is all that a certificate says but for what is new each time.
-// How long a certificate is good for is told roughly: it begins with its CA, and either program took its time.
+// renewedAs is all that a certificate says but for what is new each time. How long a certificate
+// is good for is told roughly: it begins with its CA, and either program took its time.
 func renewedAs(t *testing.T, r pki.Renewable, file []byte) string {
 	t.Helper()
 	c, err := r.Certificate(file)
@@ -152,43 +159,48 @@ func renewedAs(t *testing.T, r pki.Renewable, file []byte) string {
 	for _, x := range c.Extensions {
 		extensions = append(extensions, fmt.Sprintf("%v %v %x", x.Id, x.Critical, x.Value))
 	}
-	return fmt.Sprintf("%s by %s\n%s\n%s\n%+v\n%s", c.Subject, c.Issuer, c.SignatureAlgorithm, c.NotAfter.Sub(c.NotBefore).Round(10*time.Minute), keptOf(c), strings.Join(extensions, "\n"))
+	return fmt.Sprintf("%s by %s\n%s\n%s\n%+v\n%s", c.Subject, c.Issuer, c.SignatureAlgorithm,
+		c.NotAfter.Sub(c.NotBefore).Round(10*time.Minute), keptOf(c),
+		strings.Join(extensions, "\n"))
 }
 
-func TestRequestsAreThePeers(t *testing.T) {
-	b := newBeside(t)
+func TestCSRsMatchUpstream(t *testing.T) {
+	b := newUpstreamPair(t)
 	args := func(who string) []string {
-		return []string{"certs", "generate-csr", "--config", b.config(), "--cert-dir", filepath.Join(b.dir, who, "pki"), "--kubeconfig-dir", filepath.Join(b.dir, who)}
+		return []string{"certs", "generate-csr", "--config", b.config(), "--cert-dir",
+			filepath.Join(b.dir, who, "pki"), "--kubeconfig-dir", filepath.Join(b.dir, who)}
 	}
 	b.peer(t, args("theirs")...)
 	b.ours(t, args("ours")...)
 	seen := 0
-	err := filepath.WalkDir(filepath.Join(b.dir, "theirs"), func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		seen++
-		theirs, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		ours, there := b.world.Files[strings.Replace(path, "/theirs/", "/ours/", 1)]
-		if !there || ours.Mode != 0o600 {
-			t.Errorf("ours is lacking %s, or has the mode %v", path, ours.Mode)
+	err := filepath.WalkDir(filepath.Join(b.dir, "theirs"),
+		func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			seen++
+			theirs, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			ours, there := b.world.Files[strings.Replace(path, "/theirs/", "/ours/", 1)]
+			if !there || ours.Mode != 0o600 {
+				t.Errorf("ours is lacking %s, or has the mode %v", path, ours.Mode)
+				return nil
+			}
+			if diff := cmp.Diff(csrDetails(t, path, theirs),
+				csrDetails(t, path, ours.Data)); diff != "" {
+				t.Errorf("%s: the peer's (-) and ours (+):\n%s", path, diff)
+			}
 			return nil
-		}
-		if diff := cmp.Diff(asked(t, path, theirs), asked(t, path, ours.Data)); diff != "" {
-			t.Errorf("%s: the peer's (-) and ours (+):\n%s", path, diff)
-		}
-		return nil
-	})
+		})
 	if err != nil || seen != 24 {
 		t.Errorf("compared %d files: %v", seen, err)
 	}
 }
 
-// asked is what a request asks for, or where a kubeconfig leads.
-func asked(t *testing.T, path string, data []byte) string {
+// csrDetails is what a request asks for, or where a kubeconfig leads.
+func csrDetails(t *testing.T, path string, data []byte) string {
 	t.Helper()
 	switch filepath.Ext(path) {
 	case ".csr":
@@ -197,7 +209,8 @@ func asked(t *testing.T, path string, data []byte) string {
 			t.Fatal(err)
 		}
 		kind, _ := pki.AlgorithmOf(r.PublicKey)
-		return fmt.Sprintf("%s %v %v %v %s", r.Subject, r.DNSNames, r.IPAddresses, r.SignatureAlgorithm, kind)
+		return fmt.Sprintf("%s %v %v %v %s", r.Subject, r.DNSNames, r.IPAddresses,
+			r.SignatureAlgorithm, kind)
 	case ".key":
 		key, err := pki.ParseKey(data)
 		if err != nil {
@@ -211,19 +224,23 @@ func asked(t *testing.T, path string, data []byte) string {
 
 var withoutSecrets = regexp.MustCompile(`(client-certificate-data: |client-key-data: ).+`)
 
-func TestKubeconfigsOfUsersAreThePeers(t *testing.T) {
-	b := newBeside(t)
-	for _, args := range [][]string{{"--org", "a,b", "--org", "c"}, {"--validity-period", "1h"}, {"--token", "secret"}} {
-		args = append([]string{"kubeconfig", "user", "--client-name", "somebody", "--config", b.config()}, args...)
+func TestUserKubeconfigsMatchUpstream(t *testing.T) {
+	b := newUpstreamPair(t)
+	for _, args := range [][]string{{"--org", "a,b", "--org", "c"}, {"--validity-period", "1h"},
+		{"--token", "secret"}} {
+		args = append([]string{"kubeconfig", "user", "--client-name", "somebody", "--config",
+			b.config()}, args...)
 		theirs, ours := b.peer(t, args...), b.ours(t, args...)
-		if diff := cmp.Diff(withoutSecrets.ReplaceAllString(theirs, "$1"), withoutSecrets.ReplaceAllString(ours, "$1")); diff != "" {
+		if diff := cmp.Diff(withoutSecrets.ReplaceAllString(theirs, "$1"),
+			withoutSecrets.ReplaceAllString(ours, "$1")); diff != "" {
 			t.Errorf("%v: the peer (-) and we (+):\n%s", args, diff)
 		}
 		inside := pki.Renewable{Name: "user", File: "user.conf"}
 		if strings.Contains(ours, "token") {
 			continue
 		}
-		if diff := cmp.Diff(renewedAs(t, inside, []byte(theirs)), renewedAs(t, inside, []byte(ours))); diff != "" {
+		if diff := cmp.Diff(renewedAs(t, inside, []byte(theirs)),
+			renewedAs(t, inside, []byte(ours))); diff != "" {
 			t.Errorf("%v: the peer's certificate (-) and ours (+):\n%s", args, diff)
 		}
 	}

@@ -9,88 +9,106 @@ import (
 
 	"kubeadm/internal/certstore"
 	"kubeadm/internal/config"
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/node"
 	"kubeadm/internal/phase/renew"
+	"kubeadm/internal/phaseindex"
 	"kubeadm/internal/pki"
+	"kubeadm/internal/run"
 	"kubeadm/internal/workflow"
 )
 
-// everything stands for all certificates.
-const everything = "all"
+// allCertificates is the name for all certificates.
+const allCertificates = "all"
 
 func (p *program) certsRenew() *cobra.Command {
-	c := group("renew", "Renew certificates", p.renewCommand(everything, "Renew all certificates of this control plane"))
-	c.Long = "Renew certificates of a control plane: not its authorities, and not those that kubelets renew themselves."
+	c := newGroup("renew", "Renew certificates",
+		p.renewCommand(allCertificates, "Renew all certificates of this control plane node"))
+	c.Long = "Renew certificates of a control plane node. CAs are not renewed, and kubelets rotate their own certificates."
 	for _, r := range pki.Renewables() {
-		c.AddCommand(p.renewCommand(r.Name, "Renew the certificate for "+r.For))
+		c.AddCommand(p.renewCommand(r.Name, "Renew "+r.Purpose))
 	}
 	return c
 }
 
 func (p *program) renewCommand(name, short string) *cobra.Command {
-	o := newCertsOptions()
+	o, subject := newCertsOptions(), "it is"
+	if name == allCertificates {
+		subject = "they are"
+	}
 	c := &cobra.Command{
 		Use:   name,
 		Short: short,
-		Long: short + `, whether it is about to end or not.
+		Long: short + ", even if " + subject + ` not about to expire.
 
-The new one says the same: names, groups, addresses and usages are those of the old one. It gets a new key of the kind that
-the cluster's configuration names, or of the same kind as before where that is not to be had. It is signed by the
-authority on this machine; one whose key is kept elsewhere signs nothing here, and what it signed is left as it is.
+New certificates keep the names, groups, addresses and usages of the old ones and get a new key. The algorithm of
+the key is that of the cluster configuration, or that of the old key if the configuration cannot be read. The CA
+on this machine signs them; certificates of an external CA are not renewed.
 
-What uses the certificate goes on with the old one until it is restarted. Where the command is interrupted, give it again.`,
+Components use the old certificate until they are restarted. To resume an interrupted command, re-run it.`,
 		Example: "  kubeadm certs renew " + name,
-		Args:    known,
-		RunE:    func(c *cobra.Command, _ []string) error { return p.renew(c, o, name) },
+		Args:    refuseArguments,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return p.renewCertificates(c, o, name)
+		},
 	}
 	o.values().bind(c.Flags())
 	return c
 }
 
-// restart is what is left to the user to do. Components read most of their certificates only when they start.
-const restart = `
-The certificates are renewed. etcd and the three components of the control plane
-take them up when they start: move each manifest out of /etc/kubernetes/manifests for a moment.
+// restartText says what the user must do. Components read most of their certificates only when
+// they start.
+const restartText = `
+The certificates are renewed. etcd and the three control plane components load them when they
+start. To restart each, move its manifest out of /etc/kubernetes/manifests and back after 20 seconds.
 `
 
-func (p *program) renew(c *cobra.Command, o *certsOptions, name string) error {
-	ctx, real := c.Context(), p.World()
-	n, warnings, err := p.known(c, o, real)
-	var sel flow.Selection
-	if name != everything {
+func (p *program) renewCertificates(c *cobra.Command, o *certsOptions, name string) (err error) {
+	ctx := c.Context()
+	var sel engine.Selection
+	if name != allCertificates {
 		sel.Only = renew.Address(name)
 	}
-	s := p.session(real, "certs", sel, config.Run{Warnings: warnings})
-	s.phases = workflow.Renew
+	r, err := p.openRun(ctx, run.Command{Name: "certs", Phases: workflow.Renew, Selection: sel})
 	if err != nil {
 		return err
 	}
-	return p.within(ctx, s, n, func(e *flow.Env) error {
-		e.Node = func(context.Context) (*node.Node, error) { return n, nil }
-		e.Keys = p.keysToRenew(ctx, s, n)
-		if err := s.run(ctx, e); err != nil {
-			return err
-		}
-		for _, doubt := range unpaired(ctx, s.world, n) {
-			s.say(flow.Warned, doubt)
-		}
-		if !s.whole() {
-			return nil
-		}
-		s.say(flow.Printed, restart)
-		return nil
-	})
+	defer closeRun(r, &err)
+
+	n, warnings, err := p.readClusterOrConfig(c, o, r)
+	r.Warn(warnings...)
+	if err != nil {
+		return err
+	}
+	if err := r.Begin(ctx, n, config.Run{}); err != nil {
+		return err
+	}
+	e := r.NewEnv(engine.Env{Local: n.Local, Node: engine.Resolved(n),
+		Keys: p.keysToRenew(ctx, r, n)})
+	if err := r.Execute(ctx, e); err != nil {
+		return err
+	}
+	for _, warning := range keyPairWarnings(ctx, r.World(), n) {
+		r.Emit(engine.Warned, warning)
+	}
+	if r.IsWhole() {
+		r.Emit(engine.Printed, restartText)
+	}
+	return nil
 }
 
-// keysToRenew gives private keys of the kind that the cluster wants, made ahead side by side if that is known.
-func (p *program) keysToRenew(ctx context.Context, s *session, n *node.Node) func() (crypto.Signer, error) {
+// keysToRenew returns private keys of the cluster's algorithm. They are generated ahead of need if
+// it is known.
+func (p *program) keysToRenew(ctx context.Context, r *run.Run,
+	n *node.Node) func() (crypto.Signer, error) {
 	ahead := 0
-	for _, r := range pki.Renewables() {
-		_, err := s.world.Stat(ctx, certstore.RenewablePath(n.Paths, r))
-		if err == nil && n.Cluster.Algorithm != "" && (s.whole() || s.sel.Only == renew.Address(r.Name)) {
+	for _, c := range pki.Renewables() {
+		_, err := r.World().Stat(ctx, certstore.RenewablePath(n.Paths, c))
+		if err == nil && n.Cluster.Algorithm != "" &&
+			r.Runs(phaseindex.Address(renew.Address(c.Name))) {
 			ahead++
 		}
 	}
-	return pki.NewStock(p.Random("keys"), cmp.Or(n.Cluster.Algorithm, pki.DefaultAlgorithm), ahead).Key
+	return pki.NewKeyPool(p.Random("keys"), cmp.Or(n.Cluster.Algorithm, pki.DefaultAlgorithm),
+		ahead).Key
 }

@@ -6,10 +6,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"kubeadm/internal/config"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
-	"kubeadm/internal/flow"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
+	"kubeadm/internal/run"
 	"kubeadm/internal/workflow"
 )
 
@@ -19,37 +20,35 @@ func (p *program) certsRequest() *cobra.Command {
 	flags.KubeconfigDir = node.DefaultPaths().Kubeconfigs
 	c := &cobra.Command{
 		Use:   "generate-csr",
-		Short: "Make keys and certificate requests for an authority that is kept elsewhere",
-		Long: `Make the keys of a control plane, and for each a request for a certificate (".csr"), for a certificate authority
-that is kept elsewhere. Nothing is written if one of the files is there already.
+		Short: "Generate keys and certificate signing requests for an external CA",
+		Long: `Generate the keys of a control plane node, and for each a certificate signing request (".csr") for an
+external CA. Nothing is written if one of the files already exists.
 
-Each certificate that comes back belongs beside its key, in a file that ends with ".crt". That of a kubeconfig belongs into
-the kubeconfig itself, as "client-certificate-data" of its user, and the authority's as
-"certificate-authority-data" of its cluster, both in base64. Then "kubeadm init" uses them.`,
-		Example: `  # for this machine, as init would name and address it
+Save each signed certificate beside its key, with the extension ".crt". For a kubeconfig, set
+"client-certificate-data" of its user to the certificate and "certificate-authority-data" of its cluster
+to the CA certificate, both in base64. Then run "kubeadm init".`,
+		Example: `  # for this machine, with the names and addresses that init would use
   kubeadm certs generate-csr --kubeconfig-dir /tmp/k8s --cert-dir /tmp/k8s/pki`,
-		Args: known,
+		Args: refuseArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
-			n, how, err := p.offline(c.Context(), file, flags, true)
-			if err == nil && certDir != "" {
-				n.Paths.Certificates = certDir
-			}
-			return p.request(c.Context(), n, how, err)
+			return p.generateCSRs(c.Context(), file, certDir, flags)
 		},
 	}
-	values{flag.CertDir: &certDir, flag.Config: &file, flag.KubeconfigDir: &flags.KubeconfigDir}.bind(c.Flags())
+	flagTargets{flag.CertDir: &certDir, flag.Config: &file,
+		flag.KubeconfigDir: &flags.KubeconfigDir}.bind(c.Flags())
 	return c
 }
 
-// offline is the intent of an init that sends no request. Without a default route it has no address that others could
-// use: that is a warning where the command needs it, or where there is no shared endpoint.
-func (p *program) offline(ctx context.Context, name string, flags config.InitFlags, needsAddress bool) (*node.Node, config.Run, error) {
-	real := p.World()
-	file, err := p.readConfig(ctx, real, name)
+// resolveOffline resolves the intent of an init without network requests. Without a default route
+// it has no address to advertise: that is a warning if the command needs one or there is no
+// control plane endpoint.
+func (p *program) resolveOffline(ctx context.Context, name string, flags config.InitFlags,
+	needsAddress bool) (*node.Node, config.Run, error) {
+	file, err := p.readConfig(ctx, p.World(), name)
 	if err != nil {
 		return nil, config.Run{}, err
 	}
-	facts, err := p.facts(ctx, real, false)
+	facts, err := p.gatherFacts(ctx, false)
 	if err != nil {
 		return nil, config.Run{}, err
 	}
@@ -58,28 +57,41 @@ func (p *program) offline(ctx context.Context, name string, flags config.InitFla
 	if err == nil && n.Address == "" {
 		n.Address = "0.0.0.0"
 		if needsAddress || n.Cluster.Endpoint == "" {
-			how.Warnings = append(how.Warnings, "there is no default route to choose the address of this machine by, so "+
-				n.Address+" takes its place; set advertiseAddress of localAPIEndpoint in a file for --config")
+			how.Warnings = append(how.Warnings,
+				"no default route, so the advertise address is "+n.Address+
+					"; set localAPIEndpoint.advertiseAddress in a file for --config")
 		}
 	}
 	return n, how, err
 }
 
-func (p *program) request(ctx context.Context, n *node.Node, how config.Run, failed error) error {
-	s := p.session(p.World(), "certs", flow.Selection{}, config.Run{Warnings: how.Warnings})
-	s.phases = workflow.Request
-	if failed != nil {
-		return failed
+func (p *program) generateCSRs(ctx context.Context, file, certDir string,
+	flags config.InitFlags) (err error) {
+	r, err := p.openRun(ctx, run.Command{Name: "certs", Phases: workflow.GenerateCSR})
+	if err != nil {
+		return err
 	}
-	return p.within(ctx, s, n, func(e *flow.Env) error {
-		e.Node = func(context.Context) (*node.Node, error) { return n, nil }
-		ahead := len(pki.KubeconfigProfiles())
-		for _, profile := range pki.Profiles() {
-			if !profile.IsCA() {
-				ahead++
-			}
+	defer closeRun(r, &err)
+
+	n, how, err := p.resolveOffline(ctx, file, flags, true)
+	r.Warn(how.Warnings...)
+	if err != nil {
+		return err
+	}
+	if certDir != "" {
+		n.Paths.Certificates = certDir
+	}
+	if err := r.Begin(ctx, n, config.Run{}); err != nil {
+		return err
+	}
+	ahead := len(pki.KubeconfigProfiles())
+	for _, profile := range pki.Profiles() {
+		if !profile.IsCA() {
+			ahead++
 		}
-		e.Keys = pki.NewStock(p.Random("keys"), n.Cluster.Algorithm, ahead).Key
-		return s.run(ctx, e)
-	})
+	}
+	return r.Execute(ctx, r.NewEnv(engine.Env{
+		Local: n.Local, Node: engine.Resolved(n),
+		Keys: pki.NewKeyPool(p.Random("keys"), n.Cluster.Algorithm, ahead).Key,
+	}))
 }

@@ -18,7 +18,7 @@ import (
 )
 
 // certificate reads one that can be renewed.
-func (s *station) certificate(t *testing.T, name string) *x509.Certificate {
+func (s *testMachine) certificate(t *testing.T, name string) *x509.Certificate {
 	t.Helper()
 	for _, r := range pki.Renewables() {
 		if r.Name != name {
@@ -38,31 +38,32 @@ func (s *station) certificate(t *testing.T, name string) *x509.Certificate {
 	return nil
 }
 
-// kept is what a renewal keeps.
-type kept struct {
+// keptDetails is what a renewal keeps.
+type keptDetails struct {
 	Name, Groups, Names, Addresses string
 	Usages                         []x509.ExtKeyUsage
 	Key                            pki.Algorithm
 }
 
-func keptOf(c *x509.Certificate) kept {
+func keptOf(c *x509.Certificate) keptDetails {
 	kind, _ := pki.AlgorithmOf(c.PublicKey)
 	var addresses []string
 	for _, ip := range c.IPAddresses {
 		addresses = append(addresses, ip.String())
 	}
-	return kept{c.Subject.CommonName, strings.Join(c.Subject.Organization, ","), strings.Join(c.DNSNames, ","),
+	return keptDetails{c.Subject.CommonName, strings.Join(c.Subject.Organization, ","),
+		strings.Join(c.DNSNames, ","),
 		strings.Join(addresses, ","), c.ExtKeyUsage, kind}
 }
 
-func TestRenewalKeepsWhatCertificatesSay(t *testing.T) {
-	s := newStation(t)
-	s.initialised(t)
+func TestRenewalKeepsSubjectAndSANs(t *testing.T) {
+	s := newTestMachine(t)
+	s.initCluster(t)
 	before := map[string]*x509.Certificate{}
 	for _, r := range pki.Renewables() {
 		before[r.Name] = s.certificate(t, r.Name)
 	}
-	s.world.Clock = memory.Ticking(s.world.Now().Add(100 * 24 * time.Hour))
+	s.world.Clock = memory.NewTickingClock(s.world.Now().Add(100 * 24 * time.Hour))
 	if err := s.run(t.Context(), "certs", "renew", "all"); err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +72,8 @@ func TestRenewalKeepsWhatCertificatesSay(t *testing.T) {
 		if diff := cmp.Diff(keptOf(old), keptOf(renewed)); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
-		if renewed.SerialNumber.Cmp(old.SerialNumber) == 0 || !renewed.NotAfter.After(old.NotAfter.Add(99*24*time.Hour)) {
+		if renewed.SerialNumber.Cmp(old.SerialNumber) == 0 ||
+			!renewed.NotAfter.After(old.NotAfter.Add(99*24*time.Hour)) {
 			t.Errorf("%s ends at %s, after %s", name, renewed.NotAfter, old.NotAfter)
 		}
 		if bytes.Equal(renewed.RawSubjectPublicKeyInfo, old.RawSubjectPublicKeyInfo) {
@@ -80,47 +82,54 @@ func TestRenewalKeepsWhatCertificatesSay(t *testing.T) {
 	}
 }
 
-// Which kind of key a renewed certificate has is for the cluster to say; where that cannot be asked it stays.
-// A renewal that is killed between two files leaves a key without its certificate. Whoever looks is told, and whoever renews
-// something else; the renewal of that one mends it.
-func TestAKeyThatIsNotItsCertificatesIsPointedAt(t *testing.T) {
-	s := newStation(t)
-	s.initialised(t)
+// Which kind of key a renewed certificate has is for the cluster to say; where that cannot be asked
+// it stays. A renewal that is killed between two files leaves a key without its certificate.
+// check-expiration and the renewal of another certificate warn; the renewal of that certificate
+// fixes it.
+func TestMismatchedKeyIsWarnedAbout(t *testing.T) {
+	s := newTestMachine(t)
+	s.initCluster(t)
 	path := node.DefaultPaths().Key("etcd/server")
 	file := s.world.Files[path]
 	file.Data = []byte(anotherKey(t))
 	s.world.Files[path] = file
-	const want = "[certs] warning: /etc/kubernetes/pki/etcd/server.key is not the key of /etc/kubernetes/pki/etcd/server.crt: " +
-		"whoever uses them fails when it starts; make both anew: kubeadm certs renew etcd-server\n"
+	const want = "[certs] warning: /etc/kubernetes/pki/etcd/server.key does not match /etc/kubernetes/pki/etcd/server.crt: " +
+		"components that use them cannot start; to renew both: kubeadm certs renew etcd-server\n"
 	for _, step := range []struct{ command, want string }{
-		{"check-expiration", want}, {"renew apiserver", want}, {"renew etcd-server", ""}, {"check-expiration", ""},
+		{"check-expiration", want}, {"renew apiserver", want}, {"renew etcd-server", ""},
+		{"check-expiration", ""},
 	} {
-		if err := s.run(t.Context(), append([]string{"certs"}, strings.Fields(step.command)...)...); err != nil || s.err.String() != step.want {
+		if err := s.run(t.Context(),
+			append([]string{"certs"}, strings.Fields(step.command)...)...); err != nil ||
+			s.err.String() != step.want {
 			t.Errorf("certs %s: %v, %q", step.command, err, s.err.String())
 		}
 	}
 }
 
-func TestTheKindOfKeyOfARenewal(t *testing.T) {
+func TestRenewalKeyAlgorithm(t *testing.T) {
 	for name, c := range map[string]struct {
-		prepare func(s *station)
+		prepare func(s *testMachine)
 		args    []string
 		want    pki.Algorithm
 	}{
 		"the cluster says": {want: pki.ECDSAP256},
-		"a file says": {args: []string{"--config", "/p384.yaml"}, prepare: func(s *station) {
-			s.world.Files["/p384.yaml"] = memory.File{Data: []byte(strings.ReplaceAll(string(quick), "P256", "P384")), Mode: 0o644}
+		"a file says": {args: []string{"--config", "/p384.yaml"}, prepare: func(s *testMachine) {
+			s.world.Files["/p384.yaml"] = memory.File{Data: []byte(strings.ReplaceAll(string(quick),
+				"P256", "P384")), Mode: 0o644}
 		}, want: pki.ECDSAP384},
-		"nobody can be asked": {want: pki.ECDSAP256, prepare: func(s *station) { clear(s.world.Objects) }},
+		"no API server": {want: pki.ECDSAP256,
+			prepare: func(s *testMachine) { clear(s.world.Objects) }},
 		"there is no cluster": {args: []string{"--kubeconfig", "/none"}, want: pki.ECDSAP256},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newStation(t)
-			s.initialised(t)
+			s := newTestMachine(t)
+			s.initCluster(t)
 			if c.prepare != nil {
 				c.prepare(s)
 			}
-			if err := s.run(t.Context(), append([]string{"certs", "renew", "apiserver"}, c.args...)...); err != nil {
+			if err := s.run(t.Context(),
+				append([]string{"certs", "renew", "apiserver"}, c.args...)...); err != nil {
 				t.Fatal(err)
 			}
 			if got, _ := pki.AlgorithmOf(s.certificate(t, "apiserver").PublicKey); got != c.want {
@@ -130,21 +139,27 @@ func TestTheKindOfKeyOfARenewal(t *testing.T) {
 	}
 }
 
-func TestACertificateThatCannotBeRenewedIsNamed(t *testing.T) {
+func TestUnrenewableCertificateIsNamed(t *testing.T) {
 	for name, c := range map[string]struct {
 		file, data string
 		args, want string
 	}{
-		"no certificate":     {"/etc/kubernetes/pki/apiserver.crt", "x", "apiserver", "reading /etc/kubernetes/pki/apiserver.crt: no certificate in PEM form"},
-		"no kubeconfig":      {"/etc/kubernetes/scheduler.conf", "{", "scheduler.conf", "reading /etc/kubernetes/scheduler.conf: parsing a kubeconfig"},
-		"a token inside":     {"/etc/kubernetes/scheduler.conf", withToken, "scheduler.conf", "embeds no client certificate"},
-		"a damaged CA":       {"/etc/kubernetes/pki/ca.crt", "x", "apiserver", "/etc/kubernetes/pki/ca.crt: no certificate in PEM form"},
-		"a damaged CA's key": {"/etc/kubernetes/pki/ca.key", "x", "apiserver", "/etc/kubernetes/pki/ca.key holds no private key"},
-		"another CA's key":   {"/etc/kubernetes/pki/ca.key", anotherKey(t), "apiserver", "/etc/kubernetes/pki/ca.key is not the key of /etc/kubernetes/pki/ca.crt"},
+		"no certificate": {"/etc/kubernetes/pki/apiserver.crt", "x", "apiserver",
+			"reading /etc/kubernetes/pki/apiserver.crt: no certificate in PEM form"},
+		"no kubeconfig": {"/etc/kubernetes/scheduler.conf", "{", "scheduler.conf",
+			"reading /etc/kubernetes/scheduler.conf: parsing a kubeconfig"},
+		"a token inside": {"/etc/kubernetes/scheduler.conf", withToken, "scheduler.conf",
+			"embeds no client certificate"},
+		"a damaged CA": {"/etc/kubernetes/pki/ca.crt", "x", "apiserver",
+			"/etc/kubernetes/pki/ca.crt: no certificate in PEM form"},
+		"a damaged CA's key": {"/etc/kubernetes/pki/ca.key", "x", "apiserver",
+			"/etc/kubernetes/pki/ca.key contains no usable private key"},
+		"another CA's key": {"/etc/kubernetes/pki/ca.key", anotherKey(t), "apiserver",
+			"/etc/kubernetes/pki/ca.key does not match /etc/kubernetes/pki/ca.crt"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newStation(t)
-			s.initialised(t)
+			s := newTestMachine(t)
+			s.initCluster(t)
 			s.world.Files[c.file] = memory.File{Data: []byte(c.data), Mode: 0o600}
 			before := s.world.Snapshot()
 			err := s.run(t.Context(), "certs", "renew", c.args)
@@ -176,36 +191,42 @@ func anotherKey(t *testing.T) string {
 	return string(text)
 }
 
-func TestWhatIsDoubtfulInExistingCertificates(t *testing.T) {
+func TestExistingCertificateWarnings(t *testing.T) {
 	const base = "/etc/kubernetes/pki/apiserver"
 	again := []string{"init", "phase", "certs", "apiserver", "--config", "/init.yaml"}
-	s := newStation(t)
+	s := newTestMachine(t)
 	s.supplied(t)
 	s.world.Files[base+".key"] = memory.File{Data: []byte(anotherKey(t)), Mode: 0o600}
-	if err := s.run(t.Context(), again...); err != nil || !strings.Contains(s.err.String(), base+".crt: the private key beside it is that of another certificate") {
+	if err := s.run(t.Context(), again...); err != nil ||
+		!strings.Contains(s.err.String(),
+			base+".crt: its private key does not match") {
 		t.Errorf("another key: %v; warned: %s", err, &s.err)
 	}
 	delete(s.world.Files, base+".key")
-	if err := s.run(t.Context(), again...); err != nil || !strings.Contains(s.err.String(), base+".crt: the private key file does not exist") {
+	if err := s.run(t.Context(), again...); err != nil ||
+		!strings.Contains(s.err.String(), base+".crt: the private key file does not exist") {
 		t.Errorf("no key: %v; warned: %s", err, &s.err)
 	}
 }
 
-func TestAnExpiredCertificateIsToBeRenewed(t *testing.T) {
-	s := newStation(t)
-	s.initialised(t)
-	s.world.Clock = memory.Ticking(s.world.Now().Add(2 * 365 * 24 * time.Hour))
+func TestExpiredCertificateHasRenewHint(t *testing.T) {
+	s := newTestMachine(t)
+	s.initCluster(t)
+	s.world.Clock = memory.NewTickingClock(s.world.Now().Add(2 * 365 * 24 * time.Hour))
 	err := s.run(t.Context(), "init", "phase", "certs", "apiserver", "--config", "/init.yaml")
-	if err == nil || !strings.Contains(err.Error(), "expired") || !slices.Contains(problem.Hints(err), "if it was good so far: kubeadm certs renew apiserver") {
+	if err == nil || !strings.Contains(err.Error(), "expired") ||
+		!slices.Contains(problem.Hints(err), "to renew it: kubeadm certs renew apiserver") {
 		t.Errorf("got %v, %v", err, problem.Hints(err))
 	}
-	if err := s.run(t.Context(), "certs", "check-expiration"); err != nil || !strings.Contains(s.out.String(), "<invalid>") {
+	if err := s.run(t.Context(), "certs", "check-expiration"); err != nil ||
+		!strings.Contains(s.out.String(), "<invalid>") {
 		t.Errorf("%v: %s", err, &s.out)
 	}
 	if err := s.run(t.Context(), "certs", "renew", "all"); err != nil {
 		t.Error(err)
 	}
-	if err := s.run(t.Context(), "init", "phase", "certs", "all", "--config", "/init.yaml"); err != nil {
+	if err := s.run(t.Context(), "init", "phase", "certs", "all", "--config",
+		"/init.yaml"); err != nil {
 		t.Errorf("after a renewal: %v", err)
 	}
 }

@@ -15,59 +15,63 @@ import (
 	"kubeadm/internal/release"
 )
 
-// completeLimit bounds what a user waits for who only pressed the tabulator key.
+// completeLimit is how long a completion may take.
 const completeLimit = 2 * time.Second
 
-// completes tells whether a shell asks what may come next on a command line. Nobody else needs to know which values flags
-// may have, and to find out takes as long as all the rest that comes before a command.
-func completes(args []string) bool {
-	return len(args) > 0 && (args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd)
+// isCompletionRequest reports whether a shell requests completions. Other runs skip
+// addCompletions, which takes as long as all other preparations.
+func isCompletionRequest(args []string) bool {
+	return len(args) > 0 &&
+		(args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd)
 }
 
-// complete tells shells what the values of flags may be, for the command and all below it. Where
-// nothing is known nothing is offered: names of files would mislead.
-func (p *program) complete(c *cobra.Command) {
+// addCompletions registers the possible values of flags, for the command and its subcommands.
+// Other flags have no completions: file names would mislead.
+func (p *program) addCompletions(c *cobra.Command) {
 	c.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
-	offers := p.offers()
+	offers := p.flagCompletions()
 	for _, set := range []*pflag.FlagSet{c.LocalNonPersistentFlags(), c.PersistentFlags()} {
 		set.VisitAll(func(f *pflag.Flag) {
 			name := flag.Name(f.Name)
 			if _, taken := c.GetFlagCompletionFunc(f.Name); taken || offers[name] == nil {
 				return
 			}
-			_ = c.RegisterFlagCompletionFunc(f.Name, offers[name]) // fails only for one that was registered before
+			// fails only for one that was registered before
+			_ = c.RegisterFlagCompletionFunc(f.Name, offers[name])
 		})
 	}
 	for _, child := range c.Commands() {
-		p.complete(child)
+		p.addCompletions(child)
 	}
 }
 
-// offers are the values that flags may have.
-func (p *program) offers() map[flag.Name]cobra.CompletionFunc {
-	file, folder := only(cobra.ShellCompDirectiveDefault), only(cobra.ShellCompDirectiveFilterDirs)
+// flagCompletions are the values that flags may have.
+func (p *program) flagCompletions() map[flag.Name]cobra.CompletionFunc {
+	file, dir := offerFiles(cobra.ShellCompDirectiveDefault),
+		offerFiles(cobra.ShellCompDirectiveFilterDirs)
 	return map[flag.Name]cobra.CompletionFunc{
-		flag.CertDir:               folder,
-		flag.ComponentConfigs:      someOf([]string{"KubeletConfiguration", "KubeProxyConfiguration"}),
+		flag.CertDir: dir,
+		flag.ComponentConfigs: someOf([]string{"KubeletConfiguration",
+			"KubeProxyConfiguration"}),
 		flag.Config:                file,
-		flag.CRISocket:             p.sockets,
+		flag.CRISocket:             p.completeSockets,
 		flag.DiscoveryFile:         file,
-		flag.FeatureGates:          someOf(gates()),
+		flag.FeatureGates:          someOf(featureGateValues()),
 		flag.IgnorePreflightErrors: someOf(append([]string{"all"}, preflight.Names()...)),
 		flag.Kubeconfig:            file,
-		flag.KubeconfigDir:         folder,
-		flag.KubernetesVersion:     someOf(p.versions()),
+		flag.KubeconfigDir:         dir,
+		flag.KubernetesVersion:     someOf(p.completeVersions()),
 		flag.NewConfig:             file,
 		flag.OldConfig:             file,
-		flag.Output:                someOf(formats()),
-		flag.Patches:               folder,
-		flag.RootFS:                folder,
+		flag.Output:                someOf(outputFormats()),
+		flag.Patches:               dir,
+		flag.RootFS:                dir,
 		flag.Usages:                someOf(bootstrapapi.KnownTokenUsages),
 	}
 }
 
-// only leaves the names to the shell: those of files, or of folders.
-func only(d cobra.ShellCompDirective) cobra.CompletionFunc {
+// offerFiles lets the shell complete names of files or directories.
+func offerFiles(d cobra.ShellCompDirective) cobra.CompletionFunc {
 	return func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) { return nil, d }
 }
 
@@ -77,7 +81,8 @@ func someOf(words []string) cobra.CompletionFunc {
 		before := typed[:strings.LastIndex(typed, ",")+1]
 		var fit []cobra.Completion
 		for _, w := range words {
-			if strings.HasPrefix(before+w, typed) && !slices.Contains(strings.Split(before, ","), w) {
+			if strings.HasPrefix(before+w, typed) &&
+				!slices.Contains(strings.Split(before, ","), w) {
 				fit = append(fit, before+w)
 			}
 		}
@@ -85,25 +90,27 @@ func someOf(words []string) cobra.CompletionFunc {
 	}
 }
 
-func gates() []string {
+func featureGateValues() []string {
 	var all []string
-	for _, g := range release.KnownGates() {
+	for _, g := range release.FeatureGates() {
 		all = append(all, g.Name+"=true", g.Name+"=false")
 	}
 	return all
 }
 
-// versions are those that this program deploys best: the newest of its own line, and its own.
-func (p *program) versions() []string {
+// completeVersions are those that this program deploys best: the newest of its own line, and its
+// own.
+func (p *program) completeVersions() []string {
 	all := []string{"stable-1"}
 	if tool, err := p.tool(); err == nil {
-		all = append(all, "stable-"+tool.Line(), tool.String())
+		all = append(all, "stable-"+tool.MinorVersion(), tool.String())
 	}
 	return all
 }
 
-// sockets are those of the container runtimes that run here.
-func (p *program) sockets(c *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+// completeSockets are those of the container runtimes that run here.
+func (p *program) completeSockets(c *cobra.Command, _ []string,
+	_ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(c.Context(), completeLimit)
 	defer cancel()
 	found, err := p.World().Runtimes(ctx)
@@ -119,13 +126,14 @@ func (p *program) tokenIDs(o *tokenOptions) cobra.CompletionFunc {
 		ctx, cancel := context.WithTimeout(c.Context(), completeLimit)
 		defer cancel()
 		real := p.World()
-		found, _, err := knownTokens(ctx, real, p.as(ctx, c, o, real))
+		found, _, err := knownTokens(ctx, real, p.tokenIdentity(ctx, c, o, real))
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveError
 		}
 		var all []cobra.Completion
 		for _, t := range found {
-			if !slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, t.ID) }) {
+			if !slices.ContainsFunc(args,
+				func(arg string) bool { return strings.HasPrefix(arg, t.ID) }) {
 				all = append(all, cobra.CompletionWithDesc(t.ID, t.Description))
 			}
 		}

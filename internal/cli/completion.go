@@ -16,42 +16,44 @@ import (
 func (p *program) completionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "completion SHELL",
-		Short: "Print the completion script of a shell",
-		Long: `Print the script with which a shell completes the commands and flags of kubeadm, and the
-values of flags where they are known: phases, checks, tokens, container runtimes.
-SHELL is ` + strings.Join(shells(), ", ") + `.`,
-		Example: `  # for this bash session, which needs the bash-completion package
+		Short: "Print a shell completion script",
+		Long: `Print a script that completes the commands and flags of kubeadm, and values of flags such as
+phases, preflight checks, tokens and container runtimes.
+SHELL is ` + strings.Join(shellNames(), ", ") + `.`,
+		Example: `  # in this bash session (requires the bash-completion package)
   source <(kubeadm completion bash)
 
-  # for every zsh session
+  # in every zsh session
   kubeadm completion zsh > "${fpath[1]}/_kubeadm"
 
-  # for every fish session
+  # in every fish session
   kubeadm completion fish > ~/.config/fish/completions/kubeadm.fish
 
-  # for this PowerShell session
+  # in this PowerShell session
   kubeadm completion powershell | Out-String | Invoke-Expression`,
-		ValidArgs: shells(),
+		ValidArgs: shellNames(),
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return problem.New("", errors.New("exactly one shell must be named"), "give one of "+strings.Join(shells(), ", "))
+				return problem.New("", errors.New("exactly one shell is required"),
+					"use one of "+strings.Join(shellNames(), ", "))
 			}
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			write, ok := completions(c.Root())[args[0]]
+			write, ok := completionWriters(c.Root())[args[0]]
 			if !ok {
-				return problem.New("", fmt.Errorf("there is no completion for the shell %q", args[0]), "give one of "+strings.Join(shells(), ", "))
+				return problem.New("", fmt.Errorf("unsupported shell %q", args[0]),
+					"use one of "+strings.Join(shellNames(), ", "))
 			}
 			return write(p.Out)
 		},
 	}
 }
 
-func shells() []string { return slices.Sorted(maps.Keys(completions(nil))) }
+func shellNames() []string { return slices.Sorted(maps.Keys(completionWriters(nil))) }
 
-// completions write the scripts, by the name of the shell.
-func completions(root *cobra.Command) map[string]func(io.Writer) error {
+// completionWriters write the scripts, by the name of the shell.
+func completionWriters(root *cobra.Command) map[string]func(io.Writer) error {
 	return map[string]func(io.Writer) error{
 		"bash":       func(w io.Writer) error { return root.GenBashCompletionV2(w, true) },
 		"fish":       func(w io.Writer) error { return root.GenFishCompletion(w, true) },

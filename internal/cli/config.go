@@ -8,11 +8,12 @@ import (
 )
 
 func (p *program) configCommand() *cobra.Command {
-	c := group("config", "Work with the configuration of a cluster",
-		group("images", "Work with the images of a cluster", p.configImagesList(), p.configImagesPull()),
+	c := newGroup("config", "Manage kubeadm configuration files",
+		newGroup("images", "List or pull the control plane images", p.configImagesList(),
+			p.configImagesPull()),
 		p.configMigrate(), p.configPrint(), p.configValidate())
-	// Nothing here asks a cluster. The flag is accepted since scripts give it.
+	// No command here accesses a cluster. Scripts set the flag all the same.
 	kubeconfig := node.DefaultPaths().Kubeconfig("admin.conf")
-	values{flag.Kubeconfig: &kubeconfig}.bind(c.PersistentFlags())
+	flagTargets{flag.Kubeconfig: &kubeconfig}.bind(c.PersistentFlags())
 	return c
 }

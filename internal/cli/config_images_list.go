@@ -10,6 +10,7 @@ import (
 	"kubeadm/internal/flag"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
+	"kubeadm/internal/run"
 )
 
 func (p *program) configImagesList() *cobra.Command {
@@ -17,19 +18,20 @@ func (p *program) configImagesList() *cobra.Command {
 	out := newOutput()
 	c := &cobra.Command{
 		Use:   "list",
-		Short: "List the images that a control plane needs",
-		Long: `List the images that a control plane needs, one a line, as init would pull them.
-With --config the other flags do not count.`,
-		Example: `  # the images of one release
+		Short: "List the control plane images",
+		Long: `List the images that init would pull, one per line. With --config, the flags --feature-gates,
+--image-repository and --kubernetes-version are ignored.`,
+		Example: `  # the images of a release
   kubeadm config images list --kubernetes-version v1.37.1
 
-  # for programs
+  # machine-readable
   kubeadm config images list --output json`,
-		Args: known,
+		Args: refuseArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return p.listImages(c, o, &out) },
 	}
-	o.values().bind(c.Flags(), flag.Config, flag.FeatureGates, flag.ImageRepository, flag.KubernetesVersion)
-	out.values().bind(c.Flags())
+	o.values().bind(c.Flags(), flag.Config, flag.FeatureGates, flag.ImageRepository,
+		flag.KubernetesVersion)
+	out.bind(c.Flags())
 	return c
 }
 
@@ -47,7 +49,7 @@ func (p *program) listImages(c *cobra.Command, o *initOptions, out *output) erro
 	}
 	file, err := p.readConfig(ctx, real, o.file)
 	if err == nil && file.Given() {
-		err = p.outranked(given(c))
+		err = p.warnIgnoredFlags(givenFlags(c))
 	}
 	if err != nil {
 		return err
@@ -56,8 +58,9 @@ func (p *program) listImages(c *cobra.Command, o *initOptions, out *output) erro
 	if err != nil {
 		return err
 	}
-	cluster, how, err := config.Cluster(file, o.InitFlags, config.Facts{Tool: tool, Fetch: fetch(ctx, real)})
-	warn(p.text(false), how.Warnings)
+	cluster, how, err := config.Cluster(file, o.InitFlags,
+		config.Facts{Tool: tool, Fetch: run.FetchVersion(ctx, real)})
+	printWarnings(p.newText(), how.Warnings)
 	if err != nil {
 		return err
 	}
@@ -76,12 +79,15 @@ func (p *program) listImages(c *cobra.Command, o *initOptions, out *output) erro
 	return nil
 }
 
-// outranked warns of flags that do not count beside a configuration file. It never fails: scripts give both.
-func (p *program) outranked(given []string) error {
+// warnIgnoredFlags warns about flags that are ignored with a configuration file. It never fails:
+// scripts set both.
+func (p *program) warnIgnoredFlags(given []string) error {
 	for _, name := range given {
 		switch f := flag.Name(name); f {
 		case flag.CRISocket, flag.FeatureGates, flag.ImageRepository, flag.KubernetesVersion:
-			warn(p.text(false), []string{fmt.Sprintf("--%s does not count beside --%s: the file says it", f, flag.Config)})
+			printWarnings(p.newText(),
+				[]string{fmt.Sprintf("--%s is ignored with --%s: set the field in the file instead",
+					f, flag.Config)})
 		}
 	}
 	return nil

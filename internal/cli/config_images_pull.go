@@ -8,13 +8,13 @@ import (
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/config"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
-	"kubeadm/internal/flow"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/phase/preflight"
 	"kubeadm/internal/problem"
-	"kubeadm/internal/state"
+	"kubeadm/internal/run"
 	"kubeadm/internal/world"
 )
 
@@ -22,33 +22,48 @@ func (p *program) configImagesPull() *cobra.Command {
 	o := newInitOptions()
 	c := &cobra.Command{
 		Use:   "pull",
-		Short: "Pull the images that a control plane needs",
-		Long: `Pull the images that a control plane needs, so that init need not wait for them. The registry is
-asked for each, also where the container runtime holds it already.
-With --config the other flags do not count.`,
-		Example: `  # the images of the newest release
+		Short: "Pull the control plane images",
+		Long: `Pull the images that init would pull. The registry is contacted for each image, even if the container
+runtime has it already. With --config, the flags --cri-socket, --feature-gates, --image-repository and
+--kubernetes-version are ignored.`,
+		Example: `  # the images of the latest release
   kubeadm config images pull
 
-  # those that this file's init would pull, by the runtime that it names
+  # the images and the container runtime of a configuration file
   kubeadm config images pull --config kubeadm.yaml`,
-		Args: known,
+		Args: refuseArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return p.pullImages(c, o) },
 	}
-	o.values().bind(c.Flags(), flag.Config, flag.CRISocket, flag.FeatureGates, flag.ImageRepository, flag.KubernetesVersion)
+	o.values().bind(c.Flags(), flag.Config, flag.CRISocket, flag.FeatureGates, flag.ImageRepository,
+		flag.KubernetesVersion)
 	return c
 }
 
-func (p *program) pullImages(c *cobra.Command, o *initOptions) error {
+func (p *program) pullImages(c *cobra.Command, o *initOptions) (err error) {
 	ctx, real := c.Context(), p.World()
-	n, err := p.imagesToPull(c, real, o)
+	n, err := p.imagesToPull(c, o)
 	if err != nil {
 		return err
 	}
-	text := p.text(false)
-	defer text.Close()
-	hearing := world.Listen(ctx, func(news string) { text.Emit(flow.Event{Kind: flow.Underway, Phase: "config/images", Text: news}) })
-	if _, err := real.Runtime(hearing, n.CRISocket); err != nil { // else each image would fail, and say the same
-		return problem.New("", err, "name another container runtime with --cri-socket")
+	h, err := p.runHost()
+	if err != nil {
+		return err
+	}
+	r, err := run.Open(ctx, h, run.Command{Name: "config", Unlocked: true})
+	if err != nil {
+		return err
+	}
+	defer closeRun(r, &err)
+	e := r.NewEnv(engine.Env{Local: n.Local,
+		Emit: func(e engine.Event) { h.Text.Emit(asPulledLine(e)) }}).Named("config/images")
+	hearing := world.WithProgress(ctx,
+		func(news string) {
+			e.Emit(engine.Event{Kind: engine.Progress, Phase: "config/images",
+				Text: news})
+		})
+	// each image would fail with the same error
+	if _, err := real.Runtime(hearing, n.CRISocket); err != nil {
+		return problem.New("", err, "set --cri-socket to another container runtime")
 	}
 	images, err := manifest.Images(n)
 	if err != nil {
@@ -58,32 +73,32 @@ func (p *program) pullImages(c *cobra.Command, o *initOptions) error {
 	for _, ref := range images.All() {
 		pulls = append(pulls, change.PullImage{Socket: n.CRISocket, Ref: ref, Always: true})
 	}
-	e := flow.New(flow.Env{World: real, Local: n.Local, Emit: func(e flow.Event) { text.Emit(pulled(e)) }})
-	err = preflight.Pull(ctx, e.Named("config/images"), pulls, n.PullSerially)
+	err = preflight.Pull(ctx, e, pulls, n.PullSerially)
 	if stopped := context.Cause(ctx); stopped != nil {
 		return fmt.Errorf("stopped while pulling images: %w", stopped)
 	}
 	if err != nil {
-		return problem.New("", err, "check the image names and the registry, or name another with --image-repository")
+		return problem.New("", err,
+			"check the image names and the registry, or set --image-repository to another")
 	}
 	return nil
 }
 
-// imagesToPull is the cluster whose images are wanted, and the runtime that is to pull them.
-func (p *program) imagesToPull(c *cobra.Command, r state.Reader, o *initOptions) (*node.Node, error) {
-	file, facts, err := p.inputs(c, r, o.file, p.outranked)
+// imagesToPull resolves the cluster whose images to pull, and the container runtime.
+func (p *program) imagesToPull(c *cobra.Command, o *initOptions) (*node.Node, error) {
+	file, facts, err := p.readInputs(c, p.gatherFacts, o.file, p.warnIgnoredFlags)
 	if err != nil {
 		return nil, err
 	}
 	n, how, err := config.Images(file, o.InitFlags, facts)
-	warn(p.text(false), how.Warnings)
+	printWarnings(p.newText(), how.Warnings)
 	return n, err
 }
 
-// pulled is the event as scripts know it.
-func pulled(e flow.Event) flow.Event {
-	if image, ok := e.Change.(change.PullImage); ok && e.Kind == flow.Did {
-		e.Kind, e.Text = flow.Printed, fmt.Sprintf("[%s] Pulled %s\n", e.Phase, image.Ref)
+// asPulledLine returns the event in the form that scripts read.
+func asPulledLine(e engine.Event) engine.Event {
+	if image, ok := e.Change.(change.PullImage); ok && e.Kind == engine.Did {
+		e.Kind, e.Text = engine.Printed, fmt.Sprintf("[%s] Pulled %s\n", e.Phase, image.Ref)
 	}
 	return e
 }

@@ -2,14 +2,17 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/config"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/run"
 )
 
 func (p *program) configMigrate() *cobra.Command {
@@ -17,16 +20,16 @@ func (p *program) configMigrate() *cobra.Command {
 	var experimental bool
 	c := &cobra.Command{
 		Use:   "migrate",
-		Short: "Rewrite a configuration file in the current version of the API",
-		Long: `Rewrite a configuration file in the current version of the API, kubeadm.k8s.io/v1beta4, which all commands read.
-Files of kubeadm.k8s.io/v1beta3 are read as well. What is written is what the commands would go by: with all
-defaults in it, and the name, the address and the container runtime of this machine where the file names none.
+		Short: "Convert a configuration file to the current API version",
+		Long: `Convert a configuration file to the current API version, kubeadm.k8s.io/v1beta4. Files of
+kubeadm.k8s.io/v1beta3 are accepted. The output has all defaults filled in, including the name, the address and
+the container runtime of this machine.
 
-Configurations of components are checked and not written: they keep their form.`,
+Component configurations are checked and not converted.`,
 		Example: `  kubeadm config migrate --old-config old.yaml --new-config kubeadm.yaml`,
-		Args:    known,
+		Args:    refuseArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
-			text, err := p.migrated(c, from, experimental)
+			text, err := p.migrateConfig(c, from, experimental)
 			if err != nil {
 				return err
 			}
@@ -34,32 +37,44 @@ Configurations of components are checked and not written: they keep their form.`
 				_, err := p.Out.Write(text)
 				return err
 			}
-			// A configuration can hold tokens and keys.
-			err = p.World().Do(c.Context(), change.WriteFile{Path: to, Data: text, Mode: 0o600, Secret: true, Output: true})
-			if err != nil {
-				return problem.New("", err, fmt.Sprintf("name a file that can be written with --%s", flag.NewConfig))
-			}
-			return nil
+			// A configuration can contain tokens and keys.
+			return p.writeOutput(c.Context(),
+				change.WriteFile{Path: to, Data: text, Mode: 0o600, Secret: true, Output: true})
 		},
 	}
-	values{flag.OldConfig: &from, flag.NewConfig: &to, flag.AllowExperimentalAPI: &experimental}.bind(c.Flags())
+	flagTargets{flag.OldConfig: &from, flag.NewConfig: &to,
+		flag.AllowExperimentalAPI: &experimental}.bind(c.Flags())
 	return c
 }
 
-// migrated is the file's documents in the current version of the API.
-func (p *program) migrated(c *cobra.Command, name string, experimental bool) ([]byte, error) {
-	file, err := p.named(c, flag.OldConfig, name)
+// writeOutput writes the file that the user named for the result.
+func (p *program) writeOutput(ctx context.Context, file change.WriteFile) (err error) {
+	r, err := p.openRun(ctx, run.Command{Name: "config", Unlocked: true})
+	if err != nil {
+		return err
+	}
+	defer closeRun(r, &err)
+	if err := r.NewEnv(engine.Env{}).Do(ctx, file); err != nil {
+		return problem.New("", err,
+			fmt.Sprintf("set --%s to a file that can be written", flag.NewConfig))
+	}
+	return nil
+}
+
+// migrateConfig returns the file's documents in the current API version.
+func (p *program) migrateConfig(c *cobra.Command, name string, experimental bool) ([]byte, error) {
+	file, err := p.readRequiredConfig(c, flag.OldConfig, name)
 	if err != nil {
 		return nil, err
 	}
-	file.Experimental, file.Deprecated = experimental, true
-	facts, err := p.facts(c.Context(), p.World(), true)
+	file.AllowExperimental, file.AllowDeprecated = experimental, true
+	facts, err := p.gatherFacts(c.Context(), true)
 	if err != nil {
 		return nil, err
 	}
 	facts.AddressOptional = true
 	documents, how, err := config.Migrate(file, facts)
-	warn(p.text(false), how.Warnings)
+	printWarnings(p.newText(), how.Warnings)
 	if err != nil {
 		return nil, err
 	}
@@ -68,10 +83,13 @@ func (p *program) migrated(c *cobra.Command, name string, experimental bool) ([]
 	return text.Bytes(), err
 }
 
-// named reads the configuration file that the flag must name.
-func (p *program) named(c *cobra.Command, by flag.Name, name string) (config.File, error) {
+// readRequiredConfig reads the configuration file that a required flag names.
+func (p *program) readRequiredConfig(c *cobra.Command, by flag.Name,
+	name string) (config.File, error) {
 	if name == "" {
-		return config.File{}, problem.New("", fmt.Errorf("--%s is missing", by), fmt.Sprintf("name a configuration file with --%s", by))
+		return config.File{},
+			problem.New("", fmt.Errorf("--%s is required", by),
+				fmt.Sprintf("set --%s to a configuration file", by))
 	}
 	return readConfigOf(c.Context(), p.World(), by, name)
 }

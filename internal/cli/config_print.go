@@ -10,14 +10,16 @@ import (
 )
 
 func (p *program) configPrint() *cobra.Command {
-	return group("print", "Print configuration files to begin with",
+	return newGroup("print", "Print default configuration files",
 		p.printInit(),
 		p.printExample("join-defaults", "join", func(c *cobra.Command) ([]any, error) {
 			host, err := p.World().Host(c.Context())
 			return config.ExampleJoin(host.Hostname), err
 		}),
-		p.printExample("reset-defaults", "reset", func(*cobra.Command) ([]any, error) { return config.ExampleReset(), nil }),
-		p.printExample("upgrade-defaults", "upgrade", func(*cobra.Command) ([]any, error) { return config.ExampleUpgrade(), nil }))
+		p.printExample("reset-defaults", "reset",
+			func(*cobra.Command) ([]any, error) { return config.ExampleReset(), nil }),
+		p.printExample("upgrade-defaults", "upgrade",
+			func(*cobra.Command) ([]any, error) { return config.ExampleUpgrade(), nil }))
 }
 
 func (p *program) printInit() *cobra.Command {
@@ -33,20 +35,21 @@ func (p *program) printInit() *cobra.Command {
 		}
 		return all, nil
 	})
-	values{flag.ComponentConfigs: &components}.bind(c.Flags())
+	flagTargets{flag.ComponentConfigs: &components}.bind(c.Flags())
 	return c
 }
 
-// printExample is a command that prints what a command can go by.
-func (p *program) printExample(use, command string, documents func(*cobra.Command) ([]any, error)) *cobra.Command {
+// printExample is a command that prints an example configuration.
+func (p *program) printExample(use, command string,
+	documents func(*cobra.Command) ([]any, error)) *cobra.Command {
 	return &cobra.Command{
 		Use:   use,
-		Short: "Print a configuration file for " + command + " with every default in it",
-		Long: "Print a configuration file for \"kubeadm " + command + `" with every default in it.
-Values that nobody can know ahead, such as a token or an address, are examples: put your own in their place,
-and leave out what is to stay at its default.`,
+		Short: "Print the default configuration file for " + command,
+		Long: "Print a configuration file for \"kubeadm " + command + `" with all defaults.
+Values without a default, such as a token or an address, are examples: replace them. Fields that keep
+their default can be removed.`,
 		Example: "  kubeadm config print " + use + " >kubeadm.yaml",
-		Args:    known,
+		Args:    refuseArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			all, err := documents(c)
 			if err != nil {

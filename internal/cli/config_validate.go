@@ -15,31 +15,33 @@ func (p *program) configValidate() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "validate",
 		Short: "Check a configuration file",
-		Long: `Check a configuration file as the commands would that go by it, and say "ok" if all is well. Else every
-fault is told, by the field it is in.`,
+		Long: `Check a configuration file as the commands that read it do. Print "ok" if it is valid, or else every
+error with its field.`,
 		Example: `  kubeadm config validate --config kubeadm.yaml`,
-		Args:    known,
+		Args:    refuseArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
-			file, err := p.named(c, flag.Config, name)
+			file, err := p.readRequiredConfig(c, flag.Config, name)
 			if err != nil {
 				return err
 			}
-			file.Deprecated, file.Experimental, file.Running = deprecated, experimental, true
+			file.AllowDeprecated, file.AllowExperimental, file.ReportComponentProblems = deprecated,
+				experimental, true
 			return p.validate(c, file)
 		},
 	}
-	values{flag.Config: &name, flag.AllowDeprecatedAPI: &deprecated, flag.AllowExperimentalAPI: &experimental}.bind(c.Flags())
+	flagTargets{flag.Config: &name, flag.AllowDeprecatedAPI: &deprecated,
+		flag.AllowExperimentalAPI: &experimental}.bind(c.Flags())
 	return c
 }
 
 func (p *program) validate(c *cobra.Command, file config.File) error {
-	facts, err := p.facts(c.Context(), p.World(), false)
+	facts, err := p.gatherFacts(c.Context(), false)
 	if err != nil {
 		return err
 	}
 	facts.AddressOptional = true
 	_, how, err := config.Migrate(file, facts)
-	warn(p.text(false), how.Warnings)
+	printWarnings(p.newText(), how.Warnings)
 	if err != nil {
 		return err
 	}

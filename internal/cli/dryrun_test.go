@@ -7,15 +7,18 @@ import (
 	"kubeadm/internal/world/fake"
 )
 
-// A dry run keeps private keys in its folder and shows none, however much it is told to tell.
-func TestADryRunShowsNoKey(t *testing.T) {
+// A dry run keeps private keys in its directory and shows none, however much it is told to tell.
+func TestDryRunPrintsNoKeys(t *testing.T) {
 	const dir = "/root/copies"
 	for variable, args := range map[string][]string{
-		"KUBEADM_INIT_DRYRUN_DIR": {"init", "--dry-run", "--upload-certs", "--kubernetes-version", "v1.37.1", "-v", "9"},
-		"KUBEADM_JOIN_DRYRUN_DIR": {"join", "192.0.2.1:6443", "--dry-run", "--control-plane", "-v", "9", "--token", "abcdef.0123456789abcdef",
-			"--discovery-token-unsafe-skip-ca-verification", "--certificate-key", strings.Repeat("5e", 32)},
+		"KUBEADM_INIT_DRYRUN_DIR": {"init", "--dry-run", "--upload-certs", "--kubernetes-version",
+			"v1.37.1", "-v", "9"},
+		"KUBEADM_JOIN_DRYRUN_DIR": {"join", "192.0.2.1:6443", "--dry-run", "--control-plane", "-v",
+			"9", "--token", "abcdef.0123456789abcdef",
+			"--discovery-token-unsafe-skip-ca-verification", "--certificate-key",
+			strings.Repeat("5e", 32)},
 	} {
-		s := newStation(t)
+		s := newTestMachine(t)
 		s.env[variable] = dir
 		if err := s.run(t.Context(), args...); err != nil {
 			t.Errorf("%s: %v\n%s", args[0], err, s.err.String())
@@ -32,13 +35,14 @@ func TestADryRunShowsNoKey(t *testing.T) {
 				break
 			}
 		}
-		if strings.Contains(shown, "token-secret: MD") || strings.Contains(shown, "token-secret: 01") {
+		if strings.Contains(shown, "token-secret: MD") ||
+			strings.Contains(shown, "token-secret: 01") {
 			t.Errorf("%s shows the Secret of a token", args[0])
 		}
 	}
 }
 
-// privateLines are the lines of text in the private keys and kubeconfigs of a folder.
+// privateLines are the lines of text in the private keys and kubeconfigs of a directory.
 func privateLines(w *fake.World, dir string) []string {
 	var lines []string
 	for name, f := range w.Files {

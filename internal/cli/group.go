@@ -12,46 +12,50 @@ import (
 	"kubeadm/internal/untrusted"
 )
 
-// group is a command that only holds others.
-func group(use, short string, children ...*cobra.Command) *cobra.Command {
+// newGroup is a command that only has subcommands.
+func newGroup(use, short string, children ...*cobra.Command) *cobra.Command {
 	c := &cobra.Command{
 		Use:   use,
 		Short: short,
-		Args:  known,
+		Args:  refuseArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := c.Help(); err != nil {
 				return err
 			}
-			return errors.New("a subcommand is required: " + strings.Join(names(c), ", "))
+			return errors.New("a subcommand is required: " + strings.Join(commandNames(c), ", "))
 		},
 	}
 	c.AddCommand(children...)
 	return c
 }
 
-// known refuses arguments of a command that takes none: they would be subcommands that do not exist.
-func known(c *cobra.Command, args []string) error {
+// refuseArguments is an error if a command that takes no arguments has some, such as a misspelled
+// subcommand.
+func refuseArguments(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
 	for _, file := range []flag.Name{flag.Config, flag.OldConfig} {
 		if f := c.Flag(string(file)); f != nil && !f.Changed && strings.ContainsAny(args[0], "./") {
-			return problem.New("", fmt.Errorf("%s takes no argument, but was given %s", c.CommandPath(), untrusted.Quote(args[0])),
-				fmt.Sprintf("name a file with --%s=%s", file, untrusted.Line(args[0])))
+			return problem.New("",
+				fmt.Errorf("%s takes no arguments, but got %s", c.CommandPath(),
+					untrusted.Quote(args[0])),
+				fmt.Sprintf("to read a file, set --%s=%s", file, untrusted.Line(args[0])))
 		}
 	}
 	if !c.HasSubCommands() {
-		return fmt.Errorf("%s takes no argument, but was given %s", c.CommandPath(), untrusted.Quote(args[0]))
+		return fmt.Errorf("%s takes no arguments, but got %s", c.CommandPath(),
+			untrusted.Quote(args[0]))
 	}
-	c.SuggestionsMinimumDistance = 2 // letters that may be wrong
+	c.SuggestionsMinimumDistance = 2 // wrong letters
 	err := fmt.Errorf("unknown command %s for %q", untrusted.Quote(args[0]), c.CommandPath())
 	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
 		return problem.New("", err, "did you mean "+strings.Join(near, " or ")+"?")
 	}
-	return problem.New("", err, c.CommandPath()+" --help lists the commands")
+	return problem.New("", err, "list the commands: "+c.CommandPath()+" --help")
 }
 
-func names(c *cobra.Command) []string {
+func commandNames(c *cobra.Command) []string {
 	var all []string
 	for _, child := range c.Commands() {
 		if child.IsAvailableCommand() {

@@ -2,8 +2,8 @@ package cli
 
 import "github.com/spf13/cobra"
 
-// adopt puts commands below root, under a heading of their own in its help.
-func adopt(root *cobra.Command, heading string, children ...*cobra.Command) {
+// addUnderHeading adds commands to root, under a heading in its help.
+func addUnderHeading(root *cobra.Command, heading string, children ...*cobra.Command) {
 	root.AddGroup(&cobra.Group{ID: heading, Title: heading})
 	for _, c := range children {
 		c.GroupID = heading
@@ -11,12 +11,12 @@ func adopt(root *cobra.Command, heading string, children ...*cobra.Command) {
 	root.AddCommand(children...)
 }
 
-// helpCommand is "kubeadm help": unlike cobra's own it fails where there is no such command.
+// helpCommand is "kubeadm help". Unlike cobra's it fails if there is no such command.
 func helpCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [COMMAND...]",
-		Short: "Tell what a command does",
-		Long:  "Tell what a command does and which flags it has, as its flag --help does.",
+		Short: "Show the help of a command",
+		Long:  "Show the help of a command, as its flag --help does.",
 		Example: `  kubeadm help
   kubeadm help token create`,
 		ValidArgsFunction: func(c *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
@@ -24,17 +24,17 @@ func helpCommand() *cobra.Command {
 			if err != nil {
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
-			return someOf(names(found))(c, args, typed)
+			return someOf(commandNames(found))(c, args, typed)
 		},
 		RunE: func(c *cobra.Command, args []string) error {
 			found, rest, err := c.Root().Find(args)
 			if err != nil {
 				return err
 			}
-			if err := known(found, rest); err != nil {
+			if err := refuseArguments(found, rest); err != nil {
 				return err
 			}
-			found.InitDefaultHelpFlag() // cobra makes it when a command is run, and this one is not
+			found.InitDefaultHelpFlag() // cobra adds it only to a command that is run
 			return found.Help()
 		},
 	}

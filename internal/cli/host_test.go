@@ -15,8 +15,8 @@ import (
 	"kubeadm/internal/world/journal"
 )
 
-// station is a machine in memory, and a user in front of it.
-type station struct {
+// testMachine is a machine in memory and the command line on it.
+type testMachine struct {
 	Host
 	world    *fake.World
 	journal  *journal.Memory
@@ -24,20 +24,20 @@ type station struct {
 	out, err bytes.Buffer
 }
 
-func newStation(t *testing.T) *station {
+func newTestMachine(t *testing.T) *testMachine {
 	t.Helper()
-	return inOrder()
+	return newDefaultMachine()
 }
 
-// inOrder is a machine that lacks nothing.
-func inOrder() *station {
-	s := &station{world: fake.New(), journal: &journal.Memory{}, env: map[string]string{}}
+// newDefaultMachine is a machine on which every command can succeed.
+func newDefaultMachine() *testMachine {
+	s := &testMachine{world: fake.New(), journal: &journal.Memory{}, env: map[string]string{}}
 	s.world.Paths["kubelet"] = "/usr/bin/kubelet"
 	s.Host = Host{
 		In: strings.NewReader(""), Out: &s.out, Err: &s.err,
 		Getenv:  func(name string) (string, bool) { v, ok := s.env[name]; return v, ok },
 		World:   func() world.World { return s.world },
-		Journal: func(string) (Journal, error) { return unlocked{s.journal}, nil },
+		Journal: func(string) (Journal, error) { return unlockedJournal{s.journal}, nil },
 		Random:  func(string) io.Reader { return rand.Reader },
 		Chroot:  func(string) error { return nil },
 		Log:     func(int, string) error { return nil },
@@ -46,16 +46,16 @@ func inOrder() *station {
 	return s
 }
 
-func testHost(t *testing.T) Host { return newStation(t).Host }
+func testHost(t *testing.T) Host { return newTestMachine(t).Host }
 
-// run gives one command line.
-func (s *station) run(ctx context.Context, args ...string) error {
+// run runs one command line.
+func (s *testMachine) run(ctx context.Context, args ...string) error {
 	s.out.Reset()
 	s.err.Reset()
 	return Run(ctx, s.Host, args)
 }
 
-// unlocked is a journal in memory that nobody else can have locked.
-type unlocked struct{ *journal.Memory }
+// unlockedJournal is a journal in memory without a lock.
+type unlockedJournal struct{ *journal.Memory }
 
-func (unlocked) Close() error { return nil }
+func (unlockedJournal) Close() error { return nil }

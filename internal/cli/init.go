@@ -1,43 +1,47 @@
 package cli
 
 import (
-	"context"
+	"maps"
 	"slices"
 
 	"github.com/spf13/cobra"
 
 	"kubeadm/internal/config"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
-	"kubeadm/internal/flow"
 	"kubeadm/internal/node"
-	"kubeadm/internal/release"
+	"kubeadm/internal/phaseindex"
+	"kubeadm/internal/run"
 	"kubeadm/internal/workflow"
-	"kubeadm/internal/world"
 )
 
 func (p *program) initCommand() *cobra.Command {
-	t := tree{name: "init", phases: workflow.Init, args: known, begin: p.beginInit}
+	t := tree{name: "init", phases: workflow.Init, args: refuseArguments}
+	t.newRun = func(sel engine.Selection) (flagTargets, runFunc) {
+		o := newInitOptions()
+		return o.values(), func(c *cobra.Command, _ []string) error { return p.runInit(c, o, sel) }
+	}
 	return t.command(&cobra.Command{
 		Use:   "init",
-		Short: "Make this machine the first control plane of a new cluster",
-		Long: `Make this machine the first control plane of a new cluster. At the end it tells how
-to use the cluster and which command joins further machines to it.`,
-		Example: `  # a cluster whose Pods get addresses out of this range
+		Short: "Initialize the first control plane node of a new cluster",
+		Long: `Initialize this machine as the first control plane node of a new cluster. At the end the command
+prints how to use the cluster and how to join other machines.`,
+		Example: `  # with a Pod network of this CIDR
   kubeadm init --pod-network-cidr=10.244.0.0/16
 
-  # one that more control planes may join, under an address that leads to all of them
+  # highly available: more control plane nodes can join, behind a load balancer
   kubeadm init --control-plane-endpoint=cluster.example:6443 --upload-certs
 
-  # by a file; first only tell what would be done
+  # with a configuration file; print what would be changed
   kubeadm init --config kubeadm.yaml --dry-run`,
-	}, initFlags()...)
-}
-
-func initFlags() []flag.Name {
-	return []flag.Name{flag.APIServerAdvertise, flag.APIServerBindPort, flag.APIServerCertSANs, flag.CertDir, flag.CertificateKey,
-		flag.Config, flag.ControlPlaneEndpoint, flag.CRISocket, flag.DryRun, flag.FeatureGates, flag.IgnorePreflightErrors,
-		flag.ImageRepository, flag.KubernetesVersion, flag.NodeName, flag.Patches, flag.PodNetworkCIDR, flag.ServiceCIDR,
-		flag.ServiceDNSDomain, flag.SkipCertificateKeyPrint, flag.SkipPhases, flag.SkipTokenPrint, flag.Token, flag.TokenTTL, flag.UploadCerts}
+	}, flag.APIServerAdvertise, flag.APIServerBindPort, flag.APIServerCertSANs, flag.CertDir,
+		flag.CertificateKey,
+		flag.Config, flag.ControlPlaneEndpoint, flag.CRISocket, flag.DryRun, flag.FeatureGates,
+		flag.IgnorePreflightErrors,
+		flag.ImageRepository, flag.KubernetesVersion, flag.NodeName, flag.Patches,
+		flag.PodNetworkCIDR, flag.ServiceCIDR,
+		flag.ServiceDNSDomain, flag.SkipCertificateKeyPrint, flag.SkipPhases, flag.SkipTokenPrint,
+		flag.Token, flag.TokenTTL, flag.UploadCerts)
 }
 
 // initOptions are the flags of init and its phases.
@@ -46,11 +50,11 @@ type initOptions struct {
 	file          string
 	kubeconfig    string
 	printManifest bool
-	withhold      flow.Withhold
+	withhold      engine.Withhold
 	extra         extraArgs
 }
 
-// extraArgs are the arguments of components given by flags that nobody should use any more.
+// extraArgs are the arguments of components given by deprecated flags.
 type extraArgs struct{ apiServer, controllerManager, scheduler map[string]string }
 
 func newInitOptions() *initOptions {
@@ -60,8 +64,8 @@ func newInitOptions() *initOptions {
 	return o
 }
 
-func (o *initOptions) values() values {
-	return values{
+func (o *initOptions) values() flagTargets {
+	return flagTargets{
 		flag.APIServerAdvertise:      &o.AdvertiseAddress,
 		flag.APIServerBindPort:       &o.BindPort,
 		flag.APIServerCertSANs:       &o.CertSANs,
@@ -95,71 +99,79 @@ func (o *initOptions) values() values {
 	}
 }
 
-func (p *program) beginInit(sel flow.Selection) (values, func(*cobra.Command, []string) error) {
-	o := newInitOptions()
-	return o.values(), func(c *cobra.Command, _ []string) error { return p.runInit(c, o, sel) }
+// addTo puts the arguments after those of the configuration.
+func (x extraArgs) addTo(c *node.Cluster) {
+	for _, of := range []struct {
+		component *node.Component
+		args      map[string]string
+	}{{&c.APIServer, x.apiServer}, {&c.ControllerManager, x.controllerManager},
+		{&c.Scheduler, x.scheduler}} {
+		for _, name := range slices.Sorted(maps.Keys(of.args)) {
+			of.component.Args = append(of.component.Args,
+				node.Arg{Name: name, Value: of.args[name]})
+		}
+	}
 }
 
-func (p *program) runInit(c *cobra.Command, o *initOptions, sel flow.Selection) error {
-	ctx, real := c.Context(), p.World()
-	n, how, err := p.resolveInit(c, real, o, nil)
-	s := p.session(real, "init", sel, how)
-	s.phases, s.makes = workflow.Init, true
+// runInit is "kubeadm init", or one of its phases.
+func (p *program) runInit(c *cobra.Command, o *initOptions, sel engine.Selection) (err error) {
+	ctx := c.Context()
+	r, err := p.openRun(ctx, run.Command{
+		Name: "init", Phases: workflow.Init, Selection: sel, Journaled: true,
+		Unlocked: o.printManifest,
+	})
 	if err != nil {
 		return err
 	}
-	if o.printManifest {
-		return p.printManifest(ctx, real, n, sel.Only)
+	defer closeRun(r, &err)
+
+	file, facts, err := p.readInputs(c, r.Facts, o.file, o.RefuseMixed)
+	if err != nil {
+		return err
 	}
-	keys := p.keys(ctx, s, n)
-	return p.within(ctx, s, n, func(e *flow.Env) error {
-		finished := s.finished()
-		if finished {
-			e.Once = s.journal.Kept
+	resolved, how, err := config.Init(file, o.InitFlags, facts)
+	r.Warn(how.Warnings...)
+	if err != nil {
+		return err
+	}
+	o.extra.addTo(&resolved.Cluster)
+	if o.printManifest {
+		return p.printManifest(ctx, r.World(), resolved, sel.Only)
+	}
+
+	if err := r.Begin(ctx, resolved, how); err != nil {
+		return err
+	}
+	n, err := r.ReuseValues(ctx, resolved)
+	if err != nil {
+		return err
+	}
+	p.warnOfForeignClient(ctx, c, r.World(), o.kubeconfig)
+	env := engine.Env{Local: n.Local, Node: engine.Resolved(n),
+		Admin: workflow.Admin(n.Local, o.kubeconfig), Withhold: o.withhold}
+	if r.Finished() {
+		env.Admin = workflow.Admin(n.Local, "")
+		err = r.ExecutePhases(ctx, r.NewEnv(env), workflow.FinishedInit(r.FinishedRun()),
+			closingTextOf(how))
+	} else {
+		env.Keys = r.Keys(ctx, n)
+		if r.IsWhole() {
+			r.Emit(engine.Info, "using Kubernetes version "+n.Cluster.Version)
 		}
-		settled, err := settleVersion(ctx, e.Named("init"), n, func(told release.Fetch) (*node.Node, error) {
-			before, _, err := p.resolveInit(c, real, o, told)
-			return before, err
-		})
-		if err == nil {
-			settled, err = p.settle(ctx, e, settled)
-		}
-		if err != nil {
-			return err
-		}
-		e.Local, e.Withhold = settled.Local, o.withhold
-		e.Node = func(context.Context) (*node.Node, error) { return settled, nil }
-		e.Admin = workflow.Admin(e, o.kubeconfig)
-		if finished {
-			e.Admin = workflow.FinishedAdmin(e)
-			// Of what was asked to be skipped only the closing text is left; it shows secrets.
-			var left flow.Selection
-			if slices.Contains(s.sel.Skip, showJoinCommand) {
-				left.Skip = []string{showJoinCommand}
-			}
-			s.phases, s.sel = workflow.InitAgain(s.finishedRun()), left
-			return s.run(ctx, e)
-		}
-		e.Keys = keys
-		if s.whole() {
-			s.say(flow.Said, "using Kubernetes version "+settled.Cluster.Version)
-		}
-		return s.run(ctx, e)
-	})
+		err = r.Execute(ctx, r.NewEnv(env))
+	}
+	if err == nil {
+		r.RepeatWarnings()
+	}
+	return err
 }
 
-// resolveInit finds the intent. The network tells the version behind a label, unless somebody is named who does.
-func (p *program) resolveInit(c *cobra.Command, real world.World, o *initOptions, tells release.Fetch) (*node.Node, config.Run, error) {
-	file, facts, err := p.inputs(c, real, o.file, o.RefuseMixed)
-	if err != nil {
-		return nil, config.Run{}, err
+// closingTextOf selects the phases of a finished init that is re-run: all, but for the closing
+// text where the user skips it, since it shows secrets.
+func closingTextOf(how config.Run) (sel engine.Selection) {
+	const closingText = string(phaseindex.ShowJoinCommand)
+	if slices.Contains(how.SkipPhases, closingText) {
+		sel.Skip = []string{closingText}
 	}
-	if tells != nil {
-		facts.Fetch = tells
-	}
-	n, how, err := config.Init(file, o.InitFlags, facts)
-	if err == nil {
-		o.extra.add(&n.Cluster)
-	}
-	return n, how, err
+	return sel
 }

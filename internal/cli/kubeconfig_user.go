@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -18,7 +17,7 @@ import (
 )
 
 func (p *program) kubeconfigCommand() *cobra.Command {
-	c := group("kubeconfig", "Work with kubeconfig files", p.kubeconfigUser())
+	c := newGroup("kubeconfig", "Generate kubeconfig files", p.kubeconfigUser())
 	c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 	return c
 }
@@ -34,30 +33,34 @@ func (p *program) kubeconfigUser() *cobra.Command {
 	o := &userOptions{validity: v1beta4.DefaultCertValidity}
 	c := &cobra.Command{
 		Use:   "user",
-		Short: "Print a kubeconfig for one more user",
-		Long: `Print a kubeconfig for one more user of the cluster, with a client certificate that the cluster's CA on this
-machine signs, or with a token. Its user has no rights until somebody grants them to the name or to one of the groups.
-Nobody can take the certificate back before it ends.`,
-		Example: `  # for a user named foo
+		Short: "Print a kubeconfig for an additional user",
+		Long: `Print a kubeconfig for an additional user of the cluster, with a client certificate signed by the cluster
+CA of this machine, or with a token. The user has no permissions until RBAC grants them to the user name or to one
+of the groups. The certificate cannot be revoked before it expires.`,
+		Example: `  # for user foo
   kubeadm kubeconfig user --client-name foo
 
-  # with the cluster's configuration, in a group, for a day
+  # with the cluster's configuration, for a user in a group, valid for a day
   kubeadm kubeconfig user --client-name foo --org viewers --validity-period 24h --config cluster.yaml`,
-		Args: known,
+		Args: refuseArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return p.printKubeconfig(c.Context(), o) },
 	}
-	values{flag.ClientName: &o.name, flag.Config: &o.file, flag.Org: &o.groups, flag.Token: &o.token, flag.ValidityPeriod: &o.validity}.bind(c.Flags())
-	c.Flags().Lookup(string(flag.Token)).Usage = "Token to put into the kubeconfig instead of a client certificate"
+	flagTargets{flag.ClientName: &o.name, flag.Config: &o.file, flag.Org: &o.groups,
+		flag.Token: &o.token, flag.ValidityPeriod: &o.validity}.bind(c.Flags())
+	c.Flags().Lookup(string(
+		flag.Token)).Usage = "Token for the kubeconfig, in place of a client certificate"
 	return c
 }
 
-// check refuses what makes no kubeconfig.
+// check reports missing and invalid flags.
 func (o *userOptions) check() error {
 	switch {
 	case o.name == "":
-		return problem.New("", errors.New("nobody is named"), "name the user with --"+string(flag.ClientName))
+		return problem.New("", fmt.Errorf("--%s is required", flag.ClientName),
+			fmt.Sprintf("set --%s to the name of the user", flag.ClientName))
 	case o.validity <= 0:
-		return fmt.Errorf("--%s: %s: it must be more than nothing, such as 24h", flag.ValidityPeriod, o.validity)
+		return fmt.Errorf("--%s: %s: must be a positive duration such as 24h", flag.ValidityPeriod,
+			o.validity)
 	}
 	return nil
 }
@@ -66,12 +69,14 @@ func (p *program) printKubeconfig(ctx context.Context, o *userOptions) error {
 	if err := o.check(); err != nil {
 		return err
 	}
-	n, how, err := p.offline(ctx, o.file, config.NewInitFlags(), false)
+	n, how, err := p.resolveOffline(ctx, o.file, config.NewInitFlags(), false)
 	warnings := how.Warnings
 	if o.token == "" && o.validity > v1beta4.DefaultCertValidity {
-		warnings = append(warnings, fmt.Sprintf("--%s %s is longer than %s: a stolen key stays useful all that time", flag.ValidityPeriod, o.validity, v1beta4.DefaultCertValidity))
+		warnings = append(warnings,
+			fmt.Sprintf("--%s %s is longer than %s: a stolen key can be used all that time",
+				flag.ValidityPeriod, o.validity, v1beta4.DefaultCertValidity))
 	}
-	warn(p.text(false), warnings)
+	printWarnings(p.newText(), warnings)
 	if err != nil {
 		return err
 	}
@@ -90,7 +95,7 @@ func (p *program) printKubeconfig(ctx context.Context, o *userOptions) error {
 	return err
 }
 
-// userAuthority is the CA that vouches for the user.
+// userAuthority is the CA that signs the client certificate.
 func (p *program) userAuthority(ctx context.Context, n *node.Node) (pki.CA, error) {
 	real := p.World()
 	profile, _ := pki.ProfileOf(pki.ClusterCA)
@@ -99,10 +104,11 @@ func (p *program) userAuthority(ctx context.Context, n *node.Node) (pki.CA, erro
 		return pki.CA{}, err
 	}
 	cert, key := n.Paths.Cert(profile.Base), n.Paths.Key(profile.Base)
-	remedy := "give the command on a control plane that has the cluster's CA with its key, or name certificatesDir in a file for --config"
+	remedy := "run the command on a control plane node that has the key of the cluster CA, or set certificatesDir in a file for --config"
 	switch {
 	case found.Certificate == nil:
-		return pki.CA{}, problem.New("", fmt.Errorf("the certificate authority %s does not exist", cert), remedy)
+		return pki.CA{}, problem.New("", fmt.Errorf("the CA certificate %s does not exist", cert),
+			remedy)
 	case found.Key == nil:
 		return pki.CA{}, problem.New("", fmt.Errorf("%s does not exist", key), remedy)
 	}
@@ -110,7 +116,8 @@ func (p *program) userAuthority(ctx context.Context, n *node.Node) (pki.CA, erro
 }
 
 func (p *program) userConfig(n *node.Node, ca pki.CA, o *userOptions) (*pki.Kubeconfig, error) {
-	access := pki.Access{Server: n.Server(), Cluster: n.Cluster.Name, User: o.name, CA: pki.EncodeCertificates(ca.Certificate)}
+	access := pki.KubeconfigSpec{Server: n.ServerURL(), Cluster: n.Cluster.Name, User: o.name,
+		CA: pki.EncodeCertificates(ca.Certificate)}
 	if o.token != "" {
 		return access.WithToken(o.token), nil
 	}
@@ -118,8 +125,10 @@ func (p *program) userConfig(n *node.Node, ca pki.CA, o *userOptions) (*pki.Kube
 	if err != nil {
 		return nil, err
 	}
-	validity := pki.Validity{NotBefore: ca.Certificate.NotBefore, NotAfter: p.World().Now().UTC().Add(o.validity)}
-	cert, err := ca.Issue(p.Random("kubeconfig/user"), pki.ClientSpec(o.name, o.groups, validity), key.Public())
+	validity := pki.Validity{NotBefore: ca.Certificate.NotBefore,
+		NotAfter: p.World().Now().UTC().Add(o.validity)}
+	cert, err := ca.Issue(p.Random("kubeconfig/user"), pki.ClientSpec(o.name, o.groups, validity),
+		key.Public())
 	if err != nil {
 		return nil, err
 	}

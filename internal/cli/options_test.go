@@ -11,13 +11,13 @@ import (
 	"github.com/spf13/pflag"
 
 	"kubeadm/internal/config"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
-	"kubeadm/internal/flow"
 	"kubeadm/internal/release"
 )
 
-// parse reads a command line for values.
-func parse(t *testing.T, v values, args string) error {
+// parseFlags reads a command line for values.
+func parseFlags(t *testing.T, v flagTargets, args string) error {
 	t.Helper()
 	set := pflag.NewFlagSet("test", pflag.ContinueOnError)
 	set.SetOutput(io.Discard)
@@ -63,10 +63,11 @@ func TestFlagsOfInitReachTheConfiguration(t *testing.T) {
 		t.Run(args, func(t *testing.T) {
 			got, expected := newInitOptions(), newInitOptions()
 			want(expected)
-			if err := parse(t, got.values(), args); err != nil {
+			if err := parseFlags(t, got.values(), args); err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(expected, got, cmp.AllowUnexported(initOptions{}, extraArgs{}), emptyIsNil()); diff != "" {
+			if diff := cmp.Diff(expected, got, cmp.AllowUnexported(initOptions{}, extraArgs{}),
+				emptyIsNil()); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -107,10 +108,11 @@ func TestFlagsOfJoinReachTheConfiguration(t *testing.T) {
 			got := &joinOptions{JoinFlags: config.NewJoinFlags()}
 			expected := &joinOptions{JoinFlags: config.NewJoinFlags()}
 			want(expected)
-			if err := parse(t, got.values(), args); err != nil {
+			if err := parseFlags(t, got.values(), args); err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(expected, got, cmp.AllowUnexported(joinOptions{}), emptyIsNil()); diff != "" {
+			if diff := cmp.Diff(expected, got, cmp.AllowUnexported(joinOptions{}),
+				emptyIsNil()); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -120,11 +122,12 @@ func TestFlagsOfJoinReachTheConfiguration(t *testing.T) {
 func TestFlagsOfResetReachTheConfiguration(t *testing.T) {
 	got := &resetOptions{ResetFlags: config.NewResetFlags()}
 	args := "-f --cert-dir /pki --cleanup-tmp-dir --config c --cri-socket s --dry-run --ignore-preflight-errors all --kubeconfig k --skip-phases preflight"
-	if err := parse(t, got.values(), args); err != nil {
+	if err := parseFlags(t, got.values(), args); err != nil {
 		t.Fatal(err)
 	}
 	want := &resetOptions{file: "c", kubeconfig: "k", ResetFlags: config.ResetFlags{
-		Common:          config.Common{DryRun: new(true), IgnorePreflightErrors: []string{"all"}, SkipPhases: []string{"preflight"}},
+		Common: config.Common{DryRun: new(true), IgnorePreflightErrors: []string{"all"},
+			SkipPhases: []string{"preflight"}},
 		CertificatesDir: "/pki", CleanupTmpDir: true, CRISocket: "s", Force: true,
 	}}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(resetOptions{})); diff != "" {
@@ -133,27 +136,29 @@ func TestFlagsOfResetReachTheConfiguration(t *testing.T) {
 }
 
 func TestBadFlagValuesAreRefused(t *testing.T) {
-	for _, args := range []string{"--dry-run=perhaps", "--token-ttl soon", "--apiserver-bind-port high", "--scheduler-extra-args v"} {
-		if err := parse(t, newInitOptions().values(), args); err == nil {
+	for _, args := range []string{"--dry-run=perhaps", "--token-ttl soon",
+		"--apiserver-bind-port high", "--scheduler-extra-args v"} {
+		if err := parseFlags(t, newInitOptions().values(), args); err == nil {
 			t.Errorf("%s is taken", args)
 		}
 	}
 }
 
-func TestEveryGateIsInTheHelp(t *testing.T) {
-	for _, g := range release.KnownGates() {
+func TestFeatureGatesAreInHelp(t *testing.T) {
+	for _, g := range release.FeatureGates() {
 		if !strings.Contains(flag.Of(flag.FeatureGates).Help, g.Name) {
 			t.Errorf("the help of --feature-gates does not tell of %s", g.Name)
 		}
 	}
 }
 
-func TestAllOfAGroupHasTheFlagsOfItsChildrenUnlessItSaysOtherwise(t *testing.T) {
-	group := flow.Phase{Name: "g", Phases: []flow.Phase{{Phases: []flow.Phase{
+func TestGroupCommandHasFlagsOfChildren(t *testing.T) {
+	group := engine.Phase{Name: "g", Phases: []engine.Phase{{Phases: []engine.Phase{
 		{Name: "a", Flags: []flag.Name{flag.Config, flag.CertDir}},
 		{Name: "b", Flags: []flag.Name{flag.Config, flag.Patches}},
 	}}}}
-	if got, want := allFlags(group), []flag.Name{flag.CertDir, flag.Config, flag.Patches}; !slices.Equal(got, want) {
+	if got, want := allFlags(group),
+		[]flag.Name{flag.CertDir, flag.Config, flag.Patches}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	group.Flags = []flag.Name{flag.DryRun}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"text/template"
 
+	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/jsonpath"
 	"sigs.k8s.io/yaml"
@@ -22,17 +23,17 @@ import (
 	"kubeadm/internal/state"
 )
 
-// outputGroup is the API group and version of results as objects.
+// outputGroup is the API group and version of JSON and YAML results.
 const outputGroup = "output.kubeadm.k8s.io/v1alpha3"
 
-// plain is the format for people.
+// plain is the default format, human-readable text.
 const plain = "text"
 
 func outputMeta(kind string) metav1.TypeMeta {
 	return metav1.TypeMeta{Kind: kind, APIVersion: outputGroup}
 }
 
-// output is how results are shown.
+// output is the output format of a command.
 type output struct {
 	format        string // may carry a template after "="
 	allowMissing  bool
@@ -41,8 +42,20 @@ type output struct {
 
 func newOutput() output { return output{format: plain, allowMissing: true} }
 
-func (o *output) values() values {
-	return values{flag.Output: &o.format, flag.AllowMissingTemplateKeys: &o.allowMissing, flag.ShowManagedFields: &o.managedFields}
+func (o *output) values() flagTargets {
+	return flagTargets{flag.Output: &o.format, flag.AllowMissingTemplateKeys: &o.allowMissing,
+		flag.ShowManagedFields: &o.managedFields}
+}
+
+// bind defines the flags.
+func (o *output) bind(set *pflag.FlagSet) {
+	o.values().bind(set)
+	describeOutputFormats(set)
+}
+
+// describeOutputFormats adds the formats to the help of --output.
+func describeOutputFormats(set *pflag.FlagSet) {
+	set.Lookup(string(flag.Output)).Usage += ": " + strings.Join(outputFormats(), ", ")
 }
 
 // encoder writes objects in one format, one after the other.
@@ -62,25 +75,29 @@ func (o *output) encoder(ctx context.Context, r state.Reader) (encoder, error) {
 		build, ok = o.templates()[strings.TrimSuffix(name, "-file")]
 	}
 	if !ok {
-		return nil, problem.New("", fmt.Errorf("unknown output format %q", o.format), "formats: "+strings.Join(formats(), ", "))
+		return nil, problem.New("", fmt.Errorf("unknown output format %q", o.format),
+			"formats: "+strings.Join(outputFormats(), ", "))
 	}
 	if argument == "" {
-		return nil, problem.New("", fmt.Errorf("output format %s needs a template", name), "give it after an equals sign: --output "+name+"=...")
+		return nil, problem.New("", fmt.Errorf("output format %s needs a template", name),
+			"give it after an equals sign: --output "+name+"=...")
 	}
 	if strings.HasSuffix(name, "file") {
 		data, err := r.ReadFile(ctx, argument)
 		if err != nil {
-			return nil, problem.New("reading the template", err, "check the path given with --output "+name+"=")
+			return nil, problem.New("reading the template", err,
+				"check the path given with --output "+name+"=")
 		}
 		argument = string(data)
 	}
 	return build(argument)
 }
 
-// formats are the names of all formats.
-func formats() []string {
+// outputFormats are the names of all formats.
+func outputFormats() []string {
 	all := append(slices.Collect(maps.Keys(encoders())), plain,
-		"go-template=...", "go-template-file=...", "template=...", "templatefile=...", "jsonpath=...", "jsonpath-file=...", "jsonpath-as-json=...")
+		"go-template=...", "go-template-file=...", "template=...", "templatefile=...",
+		"jsonpath=...", "jsonpath-file=...", "jsonpath-as-json=...")
 	slices.Sort(all)
 	return all
 }
@@ -89,7 +106,7 @@ func encoders() map[string]encoder {
 	return map[string]encoder{"json": writeJSON, "yaml": writeYAML, "kyaml": writeKYAML}
 }
 
-// templates are the formats that the user writes himself.
+// templates are the formats with a template of the user.
 func (o *output) templates() map[string]func(string) (encoder, error) {
 	return map[string]func(string) (encoder, error){
 		"template":         o.goTemplate,
@@ -138,9 +155,10 @@ func writeKYAML(w io.Writer, objects []any) error {
 }
 
 func (o *output) goTemplate(text string) (encoder, error) {
-	t, err := template.New("output").Funcs(template.FuncMap{"exists": exists, "base64decode": decoded}).Parse(text)
+	t, err := template.New("output").Funcs(template.FuncMap{"exists": hasPath,
+		"base64decode": decodeBase64}).Parse(text)
 	if err != nil {
-		return nil, badTemplate(err)
+		return nil, templateError(err)
 	}
 	if !o.allowMissing {
 		t.Option("missingkey=error")
@@ -148,8 +166,9 @@ func (o *output) goTemplate(text string) (encoder, error) {
 	return eachGeneric(func(w io.Writer, object any) error { return t.Execute(w, object) }), nil
 }
 
-// exists is known to templates, as to kubectl's: whether there is anything at the end of the path of keys and indexes.
-func exists(value any, path ...any) bool {
+// hasPath is the template function "exists", as in kubectl: it reports whether the path of keys
+// and indexes exists.
+func hasPath(value any, path ...any) bool {
 	for _, step := range path {
 		switch v := value.(type) {
 		case map[string]any:
@@ -168,26 +187,28 @@ func exists(value any, path ...any) bool {
 	return value != nil
 }
 
-// decoded is known to templates as base64decode.
-func decoded(text string) (string, error) {
+// decodeBase64 is the template function "base64decode".
+func decodeBase64(text string) (string, error) {
 	plain, err := base64.StdEncoding.DecodeString(text)
 	return string(plain), err
 }
 
-func badTemplate(err error) error {
-	return problem.New("reading the template", err, "mend what is given with --output after the equals sign")
+func templateError(err error) error {
+	return problem.New("reading the template", err,
+		"fix the template given with --output after the equals sign")
 }
 
 func (o *output) jsonPath(text string, asJSON bool) (encoder, error) {
 	path := jsonpath.New("output").AllowMissingKeys(o.allowMissing)
 	path.EnableJSONOutput(asJSON)
 	if err := path.Parse(text); err != nil {
-		return nil, badTemplate(err)
+		return nil, templateError(err)
 	}
 	return eachGeneric(path.Execute), nil
 }
 
-// eachGeneric shows each object as templates want it: by the names of its fields in JSON.
+// eachGeneric converts each object to a map with the JSON names of its fields, as templates
+// expect.
 func eachGeneric(show func(io.Writer, any) error) encoder {
 	return func(w io.Writer, objects []any) error {
 		for _, object := range objects {

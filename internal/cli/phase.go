@@ -7,68 +7,75 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
-	"kubeadm/internal/flow"
 )
 
-// tree is a command that runs a workflow, with a command below it for each phase.
+// runFunc runs a command once its flags are parsed.
+type runFunc = func(c *cobra.Command, args []string) error
+
+// tree is a command that runs a workflow, with a subcommand for each phase.
 type tree struct {
 	name   string // "init"; with its argument, which a phase that looks for the cluster takes too
-	phases []flow.Phase
+	phases []engine.Phase
 	args   cobra.PositionalArgs
-	// begin gives a run of the selected phases its flags; run is called once they were read.
-	begin func(sel flow.Selection) (v values, run func(c *cobra.Command, args []string) error)
+	// newRun returns the flags of a run of the selected phases, and the run itself.
+	newRun func(sel engine.Selection) (flagTargets, runFunc)
 }
 
-// command is the whole workflow. c says how the user finds it and what for; names are its flags.
+// command is the command of the whole workflow: c with its phases, subcommands and flags.
 func (t tree) command(c *cobra.Command, names ...flag.Name) *cobra.Command {
 	c.Args = t.args
-	c.Long += fmt.Sprintf("\n\nThe \"%s\" command runs these phases:\n```\n%s```", t.name, outline(t.phases))
-	var v values
-	v, c.RunE = t.begin(flow.Selection{})
+	c.Long += fmt.Sprintf("\n\nThe \"%s\" command runs these phases:\n```\n%s```", t.name,
+		phaseOutline(t.phases))
+	var v flagTargets
+	v, c.RunE = t.newRun(engine.Selection{})
 	v.bind(c.Flags(), names...)
-	_ = c.RegisterFlagCompletionFunc(string(flag.SkipPhases), someOf(children(t.phases))) // every workflow has the flag
-	phase := group("phase", fmt.Sprintf("Run a single phase of %q", strings.Fields(t.name)[0]))
-	t.below(phase, "", t.phases)
+	// every workflow has the flag
+	_ = c.RegisterFlagCompletionFunc(string(flag.SkipPhases), someOf(childAddresses(t.phases)))
+	phase := newGroup("phase", fmt.Sprintf("Run a single phase of %q", strings.Fields(t.name)[0]))
+	t.addPhaseCommands(phase, "", t.phases)
 	c.AddCommand(phase)
 	return c
 }
 
-// below adds a command for each of the phases.
-func (t tree) below(parent *cobra.Command, prefix string, phases []flow.Phase) {
+// addPhaseCommands adds a command for each of the phases.
+func (t tree) addPhaseCommands(parent *cobra.Command, prefix string, phases []engine.Phase) {
 	for _, p := range phases {
 		switch {
 		case p.Name == "":
-			t.below(parent, prefix, p.Phases)
+			t.addPhaseCommands(parent, prefix, p.Phases)
 		case p.Hidden:
-		case len(children(p.Phases)) == 0: // others may be part of it
-			parent.AddCommand(t.leaf(prefix+p.Name, p))
+		case len(childAddresses(p.Phases)) == 0: // others may be part of it
+			parent.AddCommand(t.phaseCommand(prefix+p.Name, p))
 		default:
-			parent.AddCommand(t.group(prefix+p.Name, p))
+			parent.AddCommand(t.groupCommand(prefix+p.Name, p))
 		}
 	}
 }
 
-// group is a phase of phases; "all" runs them all.
-func (t tree) group(address string, p flow.Phase) *cobra.Command {
-	c := group(p.Name, p.Short)
+// groupCommand is the command of a phase with children. Its subcommand "all" runs all of them.
+func (t tree) groupCommand(address string, p engine.Phase) *cobra.Command {
+	c := newGroup(p.Name, p.Short)
 	c.Long, c.Aliases = p.Long, p.Aliases
-	all := flow.Phase{Name: allName, Short: "Run all of these: " + strings.Join(children(p.Phases), ", "), Flags: allFlags(p)}
-	c.AddCommand(t.leaf(address, all))
-	t.below(c, address+"/", p.Phases)
+	all := engine.Phase{Name: allName,
+		Short: "Run all child phases: " + strings.Join(childAddresses(p.Phases), ", "), Flags: allFlags(p)}
+	c.AddCommand(t.phaseCommand(address, all))
+	t.addPhaseCommands(c, address+"/", p.Phases)
 	return c
 }
 
-func (t tree) leaf(address string, p flow.Phase) *cobra.Command {
+func (t tree) phaseCommand(address string, p engine.Phase) *cobra.Command {
 	c := &cobra.Command{Use: p.Name, Short: p.Short, Long: p.Long, Aliases: p.Aliases, Args: t.args}
 	if p.NoArgs {
-		c.Args = known
+		c.Args = refuseArguments
 	}
-	if _, argument, ok := strings.Cut(t.name, " "); ok && slices.Contains(p.Flags, flag.DiscoveryToken) {
+	if _, argument, ok := strings.Cut(t.name, " "); ok &&
+		slices.Contains(p.Flags, flag.DiscoveryToken) {
 		c.Use += " " + argument
 	}
-	var v values
-	v, c.RunE = t.begin(flow.Selection{Only: address})
+	var v flagTargets
+	v, c.RunE = t.newRun(engine.Selection{Only: address})
 	c.Example = t.example(address, p)
 	if len(p.Flags) > 0 {
 		v.bind(c.Flags(), p.Flags...)
@@ -76,10 +83,10 @@ func (t tree) leaf(address string, p flow.Phase) *cobra.Command {
 	return c
 }
 
-// example shows how to run a phase alone, unless it needs others before it, and how to leave it out.
-func (t tree) example(address string, p flow.Phase) string {
+// example shows how to skip a phase, and how to run it alone unless it needs others before it.
+func (t tree) example(address string, p engine.Phase) string {
 	command := "kubeadm " + strings.Fields(t.name)[0]
-	text := "  # everything but this\n  " + command + " --skip-phases=" + address
+	text := "  # all phases but this one\n  " + command + " --skip-phases=" + address
 	if len(p.Needs) > 0 {
 		return text
 	}
@@ -90,35 +97,35 @@ func (t tree) example(address string, p flow.Phase) string {
 	if slices.Contains(p.Flags, flag.Config) {
 		alone += " --config kubeadm.yaml"
 	}
-	return "  # this alone\n" + alone + "\n\n" + text
+	return "  # only this phase\n" + alone + "\n\n" + text
 }
 
-// allName is the phase of a group that stands for all others of it.
+// allName is the subcommand of a group that runs all of its phases.
 const allName = "all"
 
-// allFlags are the flags of running a whole group: those it states itself, or those of any child.
-func allFlags(p flow.Phase) []flag.Name {
+// allFlags are the flags of a whole group: its own, or else those of all children.
+func allFlags(p engine.Phase) []flag.Name {
 	if len(p.Flags) > 0 {
 		return p.Flags
 	}
 	var all []flag.Name
-	flow.Walk(p.Phases, func(_ string, child flow.Phase) { all = append(all, child.Flags...) })
+	engine.Walk(p.Phases, func(_ string, child engine.Phase) { all = append(all, child.Flags...) })
 	slices.Sort(all)
 	return slices.Compact(all)
 }
 
-func children(phases []flow.Phase) []string {
+func childAddresses(phases []engine.Phase) []string {
 	var all []string
-	flow.Walk(phases, func(address string, _ flow.Phase) { all = append(all, address) })
+	engine.Walk(phases, func(address string, _ engine.Phase) { all = append(all, address) })
 	return all
 }
 
-// outline lists the phases as a user may name them, those inside others indented.
-func outline(phases []flow.Phase) string {
+// phaseOutline lists the phases as users name them, with children indented.
+func phaseOutline(phases []engine.Phase) string {
 	type line struct{ name, short string }
 	var lines []line
 	width := 0
-	flow.Walk(phases, func(address string, p flow.Phase) {
+	engine.Walk(phases, func(address string, p engine.Phase) {
 		if p.Hidden {
 			return
 		}

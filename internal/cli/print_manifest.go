@@ -4,18 +4,21 @@ import (
 	"context"
 	"fmt"
 
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/manifestinput"
 	"kubeadm/internal/node"
 	"kubeadm/internal/state"
 )
 
-// printManifest prints what an addon's phase would deploy to a cluster that has none yet, which it does not ask.
-func (p *program) printManifest(ctx context.Context, r state.Reader, n *node.Node, address string) error {
-	text := p.text(false)
+// printManifest prints what an addon phase would deploy to a new cluster, without access to a
+// cluster.
+func (p *program) printManifest(ctx context.Context, r state.Reader, n *node.Node,
+	address string) error {
+	text := p.newText()
 	host, patches, err := manifestinput.Read(ctx, r, n, func(format string, args ...any) {
-		text.Emit(flow.Event{Kind: flow.Warned, Phase: "patches", Text: fmt.Sprintf(format, args...)})
+		text.Emit(engine.Event{Kind: engine.Warned, Phase: "patches",
+			Text: fmt.Sprintf(format, args...)})
 	})
 	if err != nil {
 		return err
@@ -25,12 +28,12 @@ func (p *program) printManifest(ctx context.Context, r state.Reader, n *node.Nod
 	case "addon/coredns":
 		var made manifest.CoreDNS
 		if made, err = manifest.NewCoreDNS(n, manifest.DNSReplicas, patches); err == nil {
-			objects = made.Printed()
+			objects = made.ManifestObjects()
 		}
 	case "addon/kube-proxy":
 		var made manifest.KubeProxy
 		if made, err = manifest.NewKubeProxy(n, host, patches); err == nil {
-			objects = made.Printed()
+			objects = made.ManifestObjects()
 		}
 	default:
 		err = fmt.Errorf("phase %s has no manifest to print", address)

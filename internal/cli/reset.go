@@ -6,33 +6,45 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"kubeadm/internal/config"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
-	"kubeadm/internal/flow"
 	"kubeadm/internal/node"
 	"kubeadm/internal/phase/reset"
+	"kubeadm/internal/phaseindex"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/run"
 	"kubeadm/internal/state"
 	"kubeadm/internal/workflow"
-	"kubeadm/internal/world"
 )
 
 func (p *program) resetCommand() *cobra.Command {
-	t := tree{name: "reset", phases: workflow.Reset, args: cobra.ArbitraryArgs, begin: p.beginReset}
+	t := tree{name: "reset", phases: workflow.Reset, args: cobra.ArbitraryArgs}
+	t.newRun = func(sel engine.Selection) (flagTargets, runFunc) {
+		o := &resetOptions{ResetFlags: config.NewResetFlags(),
+			kubeconfig: node.DefaultPaths().Kubeconfig("admin.conf")}
+		return o.values(), func(c *cobra.Command, args []string) error {
+			for _, arg := range args { // which upstream's kubeadm accepts as well
+				printWarnings(p.newText(),
+					[]string{fmt.Sprintf("%s takes no argument: %q is ignored", c.CommandPath(),
+						arg)})
+			}
+			return p.runReset(c, o, sel)
+		}
+	}
 	return t.command(&cobra.Command{
 		Use:   "reset",
-		Short: "Take back what init or join did to this machine",
-		Long: `Take back, as far as possible, what "kubeadm init" or "kubeadm join" did to this machine.
-It asks before it removes anything, unless --force is given.`,
-		Example: `  # see what would be removed
+		Short: "Revert what init or join did to this machine",
+		Long: `Revert, as far as possible, what "kubeadm init" or "kubeadm join" did to this machine.
+The command asks for confirmation unless --force is set.`,
+		Example: `  # print what would be removed
   kubeadm reset --dry-run
 
-  # in a script
+  # without confirmation
   kubeadm reset --force`,
 	}, flag.CertDir, flag.CleanupTmpDir, flag.Config, flag.CRISocket, flag.DryRun, flag.Force,
 		flag.IgnorePreflightErrors, flag.Kubeconfig, flag.SkipPhases)
@@ -45,8 +57,8 @@ type resetOptions struct {
 	kubeconfig string
 }
 
-func (o *resetOptions) values() values {
-	return values{
+func (o *resetOptions) values() flagTargets {
+	return flagTargets{
 		flag.CertDir:               &o.CertificatesDir,
 		flag.CleanupTmpDir:         &o.CleanupTmpDir,
 		flag.Config:                &o.file,
@@ -59,56 +71,55 @@ func (o *resetOptions) values() values {
 	}
 }
 
-func (p *program) beginReset(sel flow.Selection) (values, func(*cobra.Command, []string) error) {
-	o := &resetOptions{ResetFlags: config.NewResetFlags(), kubeconfig: node.DefaultPaths().Kubeconfig("admin.conf")}
-	return o.values(), func(c *cobra.Command, args []string) error {
-		for _, arg := range args { // which upstream's takes, too
-			warn(p.text(false), []string{fmt.Sprintf("%s takes no argument: %q is passed over", c.CommandPath(), arg)})
-		}
-		return p.runReset(c, o, sel)
-	}
-}
-
-func (p *program) runReset(c *cobra.Command, o *resetOptions, sel flow.Selection) error {
-	ctx, real := c.Context(), p.World()
-	r, how, err := p.resolveReset(c, real, o)
-	s := p.session(real, "reset", sel, how)
-	s.phases = workflow.Reset
+// runReset is "kubeadm reset", or one of its phases.
+func (p *program) runReset(c *cobra.Command, o *resetOptions, sel engine.Selection) (err error) {
+	ctx := c.Context()
+	r, err := p.openRun(ctx, run.Command{Name: "reset", Phases: workflow.Reset, Selection: sel})
 	if err != nil {
 		return err
 	}
-	n := &node.Node{Local: r.Local}
-	return p.within(ctx, s, n, func(e *flow.Env) error {
-		e.Reset = r
-		e.Node = func(context.Context) (*node.Node, error) { return n, nil }
-		admin := p.identity(ctx, real, o.kubeconfig)
-		e.Admin = func(context.Context) (state.Identity, error) { return admin, nil }
-		if !r.Force && s.asks() {
-			reset.Foresee(ctx, e.Named("reset"))
-			if err := p.confirm(ctx, s); err != nil {
-				return err
-			}
-		}
-		if err := s.run(ctx, e); err != nil || s.dryRun || !s.whole() {
+	defer closeRun(r, &err)
+
+	file, facts, err := p.readInputs(c, r.Facts, o.file, o.RefuseMixed)
+	if err != nil {
+		return err
+	}
+	resolved, how, err := config.Reset(file, o.ResetFlags, facts)
+	r.Warn(how.Warnings...)
+	if err != nil {
+		return err
+	}
+
+	n := &node.Node{Local: resolved.Local}
+	if err := r.Begin(ctx, n, how); err != nil {
+		return err
+	}
+	p.warnOfForeignClient(ctx, c, p.World(), o.kubeconfig)
+	admin := p.readIdentity(ctx, p.World(), o.kubeconfig)
+	e := r.NewEnv(engine.Env{
+		Local: n.Local, Reset: resolved, Node: engine.Resolved(n),
+		Admin: func(context.Context) (state.Identity, error) { return admin, nil },
+	})
+	// The question belongs to the preflight phase.
+	if r.Runs(phaseindex.Preflight) && !r.IsDryRun() && !resolved.Force {
+		reset.ReportQuorumAfterRemoval(ctx, e.Named("reset"))
+		if err := p.confirm(ctx, r); err != nil {
 			return err
 		}
-		s.say(flow.Printed, reset.Closing)
-		return nil
-	})
+	}
+	if err := r.Execute(ctx, e); err != nil || r.IsDryRun() || !r.IsWhole() {
+		return err
+	}
+	r.Emit(engine.Printed, reset.ClosingText)
+	return nil
 }
 
-// asks tells whether the user is to be asked first: the question belongs to the phase "preflight"
-// of a run that changes something.
-func (s *session) asks() bool {
-	const phase = "preflight"
-	return !s.dryRun && (s.sel.Only == phase || s.whole() && !slices.Contains(s.sel.Skip, phase))
-}
-
-// confirm asks whether to go on. No answer means no.
-func (p *program) confirm(ctx context.Context, s *session) error {
-	s.say(flow.Warned, "what init or join made of this machine is about to be taken back")
-	s.say(flow.Printed, "[reset] Go on? [y/N]: ")
-	answer, err := p.answer(ctx)
+// confirm asks for confirmation. No answer means no.
+func (p *program) confirm(ctx context.Context, r *run.Run) error {
+	r.Emit(engine.Warned,
+		"the changes that init or join made to this machine are about to be reverted")
+	r.Emit(engine.Printed, "[reset] Continue? [y/N]: ")
+	answer, err := p.readAnswer(ctx)
 	if err != nil {
 		return fmt.Errorf("reading the answer: %w", err)
 	}
@@ -116,11 +127,12 @@ func (p *program) confirm(ctx context.Context, s *session) error {
 	case "y", "yes":
 		return nil
 	}
-	return problem.New("", errors.New("nothing was changed: the answer was not yes"), "answer y, or give --force to go on without being asked")
+	return problem.New("", errors.New("nothing was changed: the answer was not yes"),
+		"answer y, or set --force to skip the confirmation")
 }
 
-// answer is the next line that the user types, unless he interrupts.
-func (p *program) answer(ctx context.Context) (string, error) {
+// readAnswer returns the next line of standard input, unless the user interrupts.
+func (p *program) readAnswer(ctx context.Context) (string, error) {
 	var line string
 	var err error
 	read := make(chan struct{})
@@ -136,12 +148,4 @@ func (p *program) answer(ctx context.Context) (string, error) {
 	case <-ctx.Done():
 		return "", context.Cause(ctx)
 	}
-}
-
-func (p *program) resolveReset(c *cobra.Command, real world.World, o *resetOptions) (node.Reset, config.Run, error) {
-	file, facts, err := p.inputs(c, real, o.file, o.RefuseMixed)
-	if err != nil {
-		return node.Reset{}, config.Run{}, err
-	}
-	return config.Reset(file, o.ResetFlags, facts)
 }

@@ -13,12 +13,13 @@ import (
 	"kubeadm/internal/report"
 )
 
-// TestMain lets this program stand in for kubeadm, on a machine in memory, where a shell runs it by that name.
+// TestMain lets this program stand in for kubeadm, on a machine in memory, where a shell runs it
+// by that name.
 func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) != "kubeadm" {
 		os.Exit(m.Run())
 	}
-	s := inOrder()
+	s := newDefaultMachine()
 	s.Host.Out, s.Host.Err = os.Stdout, os.Stderr
 	if err := Run(context.Background(), s.Host, os.Args[1:]); err != nil {
 		report.Error(os.Stderr, err)
@@ -26,26 +27,31 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// asking are shells with the commands by which a line is typed into them. They print what the shell offers: a word on each line,
-// behind a tab what it says of it.
-func asking() map[string][]string {
-	return map[string][]string{"fish": {"--no-config", "testdata/ask.fish"}, "zsh": {"-f", "testdata/ask.zsh"}}
+// completionRequests are shells with the commands by which a line is typed into them. They print
+// what the shell offers: a word on each line, behind a tab what it says of it.
+func completionRequests() map[string][]string {
+	return map[string][]string{"fish": {"--no-config", "testdata/ask.fish"},
+		"zsh": {"-f", "testdata/ask.zsh"}}
 }
 
-// Completion is asked of the shells themselves. PowerShell is not among them, for no Debian has it.
-func TestShellsOfferWhatMayComeNext(t *testing.T) {
-	for shell, how := range asking() {
+// Completion is asked of the shells themselves. PowerShell is not among them, for no Debian has
+// it.
+func TestShellCompletion(t *testing.T) {
+	for shell, how := range completionRequests() {
 		t.Run(shell, func(t *testing.T) {
 			if _, err := exec.LookPath(shell); err != nil {
 				t.Skipf("%s is not installed (apt-get install %s)", shell, shell)
 			}
 			script := shellScript(t, shell)
 			for line, want := range map[string][]string{
-				"kubeadm in":                                   {"init"},
-				"kubeadm init phase certs etcd-":               {"etcd-ca", "etcd-healthcheck-client", "etcd-peer", "etcd-server"},
-				"kubeadm init --token-t":                       {"--token-ttl"},
-				"kubeadm init --feature-gates Root":            {"RootlessControlPlane=false", "RootlessControlPlane=true"},
-				"kubeadm init --skip-phases addon/":            {"addon/coredns", "addon/kube-proxy"},
+				"kubeadm in": {"init"},
+				"kubeadm init phase certs etcd-": {"etcd-ca",
+					"etcd-healthcheck-client", "etcd-peer", "etcd-server"},
+				"kubeadm init --token-t": {"--token-ttl"},
+				"kubeadm init --feature-gates Root": {"RootlessControlPlane=false",
+					"RootlessControlPlane=true"},
+				"kubeadm init --skip-phases addon/": {"addon/coredns",
+					"addon/kube-proxy"},
 				"kubeadm init --skip-phases=addon/c":           {"addon/coredns"},
 				"kubeadm init --skip-phases certs/ca,addon/co": {"certs/ca,addon/coredns"},
 				"kubeadm init --ignore-preflight-errors Sw":    {"Swap"},
@@ -58,7 +64,8 @@ func TestShellsOfferWhatMayComeNext(t *testing.T) {
 			} {
 				t.Run(line, func(t *testing.T) {
 					t.Parallel()
-					if got := offers(t, shell, append(how, script, line)...); !slices.Equal(got, want) {
+					if got := completionsInShell(t, shell,
+						append(how, script, line)...); !slices.Equal(got, want) {
 						t.Errorf("it offers %q, want %q", got, want)
 					}
 				})
@@ -70,7 +77,7 @@ func TestShellsOfferWhatMayComeNext(t *testing.T) {
 // shellScript is a file with the completion script of a shell.
 func shellScript(t *testing.T, shell string) string {
 	t.Helper()
-	s := newStation(t)
+	s := newTestMachine(t)
 	if err := s.run(t.Context(), "completion", shell); err != nil {
 		t.Fatal(err)
 	}
@@ -81,8 +88,9 @@ func shellScript(t *testing.T, shell string) string {
 	return file
 }
 
-// offers runs a shell that finds this program by the name of kubeadm, and returns the words that it prints, in order.
-func offers(t *testing.T, shell string, args ...string) (words []string) {
+// completionsInShell runs a shell that finds this program by the name of kubeadm, and returns the
+// words that it prints, in order.
+func completionsInShell(t *testing.T, shell string, args ...string) (words []string) {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -96,14 +104,16 @@ func offers(t *testing.T, shell string, args ...string) (words []string) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, shell, args...)
 	cmd.WaitDelay = 5 * time.Second
-	cmd.Env = []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "HOME=" + bin, "LANG=C.UTF-8", "TERM=dumb"}
+	cmd.Env = []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "HOME=" + bin, "LANG=C.UTF-8",
+		"TERM=dumb"}
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("%s: %v\n%s", shell, err, out)
 	}
 	for line := range strings.Lines(string(out)) {
 		word, _, _ := strings.Cut(strings.TrimSpace(line), "\t")
-		words = append(words, strings.TrimSuffix(strings.TrimPrefix(word, "--skip-phases="), "/")) // what only some shells say
+		// what only some shells say
+		words = append(words, strings.TrimSuffix(strings.TrimPrefix(word, "--skip-phases="), "/"))
 	}
 	slices.Sort(words)
 	return slices.Compact(words)

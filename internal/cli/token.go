@@ -2,24 +2,28 @@ package cli
 
 import (
 	"context"
+	"crypto/x509"
+	"fmt"
+	"io"
 	"path"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"kubeadm/internal/change"
+	"kubeadm/internal/config"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
-	"kubeadm/internal/flow"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
-	"kubeadm/internal/report"
+	"kubeadm/internal/run"
 	"kubeadm/internal/state"
+	"kubeadm/internal/untrusted"
 	"kubeadm/internal/world"
-	"kubeadm/internal/world/preview"
 )
 
 // tokenOptions are the flags that all token commands share.
@@ -30,62 +34,110 @@ type tokenOptions struct {
 
 func (p *program) tokenCommand() *cobra.Command {
 	o := &tokenOptions{kubeconfig: node.DefaultPaths().Kubeconfig("admin.conf")}
-	c := group("token", "Work with bootstrap tokens", p.tokenCreate(o), p.tokenDelete(o), p.tokenGenerate(), p.tokenList(o))
-	c.Long = `Work with bootstrap tokens. With one, a machine that joins knows the cluster and the
-cluster lets it ask for a certificate. A token looks like "abcdef.0123456789abcdef": an ID,
-which is no secret, a dot and a secret. It is kept in the Secret bootstrap-token-<ID> of
-namespace kube-system.`
+	c := newGroup("token", "Manage bootstrap tokens", p.tokenCreate(o), p.tokenDelete(o),
+		p.tokenGenerate(), p.tokenList(o))
+	c.Long = `Manage bootstrap tokens. A joining machine verifies the cluster with one, and its kubelet
+requests a client certificate with it. A token has the form "abcdef.0123456789abcdef": an ID, which is
+public, a dot and a secret. It is stored in Secret bootstrap-token-<ID> in namespace kube-system.`
 	o.bindTo(c)
 	return c
 }
 
 func (o *tokenOptions) bindTo(c *cobra.Command) {
-	values{flag.Kubeconfig: &o.kubeconfig, flag.DryRun: &o.dryRun}.bind(c.PersistentFlags())
+	flagTargets{flag.Kubeconfig: &o.kubeconfig, flag.DryRun: &o.dryRun}.bind(c.PersistentFlags())
 }
 
-// world is where token commands change something.
-func (o *tokenOptions) world(real world.World) world.World {
-	if o.dryRun {
-		return preview.New(real, "", preview.Paths{})
+// openTokenRun begins the run of a token command, which changes the cluster and not this machine.
+// Events go to out.
+func (p *program) openTokenRun(ctx context.Context, out io.Writer) (*run.Run, error) {
+	h, err := p.runHost()
+	if err != nil {
+		return nil, err
 	}
-	return real
+	h.Text.Out = out
+	return run.Open(ctx, h, run.Command{Name: "token", Unlocked: true})
 }
 
-// as is as whom the cluster is asked: the user's choice, or the first kubeconfig of the usual places that exists.
-func (p *program) as(ctx context.Context, c *cobra.Command, o *tokenOptions, r state.Reader) state.Identity {
+// beginTokenRun chooses the world of a token command and returns the Env of its changes.
+func beginTokenRun(ctx context.Context, r *run.Run, o *tokenOptions,
+	local node.Local) (*engine.Env, error) {
+	if err := r.Begin(ctx, &node.Node{Local: local}, config.Run{DryRun: o.dryRun}); err != nil {
+		return nil, err
+	}
+	return r.NewEnv(engine.Env{Local: local}).Named("token"), nil
+}
+
+// tokenIdentity is the user that token commands are towards the API server: that of --kubeconfig,
+// or of the first default kubeconfig that exists.
+func (p *program) tokenIdentity(ctx context.Context, c *cobra.Command, o *tokenOptions,
+	r state.Reader) state.Identity {
 	if c.Flags().Changed(string(flag.Kubeconfig)) {
-		return p.identity(ctx, r, o.kubeconfig)
+		p.warnOfForeignClient(ctx, c, r, o.kubeconfig)
+		return p.readIdentity(ctx, r, o.kubeconfig)
 	}
-	places := append(p.ownKubeconfigs(), o.kubeconfig)
-	for _, place := range places {
-		if _, err := r.Stat(ctx, place); err == nil {
-			return p.identity(ctx, r, place)
+	defaults := append(p.ownKubeconfigs(), o.kubeconfig)
+	for _, file := range defaults {
+		if _, err := r.Stat(ctx, file); err == nil {
+			return p.readIdentity(ctx, r, file)
 		}
 	}
-	return state.Identity{Kubeconfig: places[0]}
+	return state.Identity{Kubeconfig: defaults[0]}
 }
 
-// identity is the user of a kubeconfig that the person who runs this program has chosen. Such a file may turn off the
-// verification of the server, which is warned of.
-func (p *program) identity(ctx context.Context, r state.Reader, file string) state.Identity {
+// readIdentity returns the user of a kubeconfig that the user of this program has chosen. Such a
+// file may turn off the verification of the server's certificate, with a warning.
+func (p *program) readIdentity(ctx context.Context, r state.Reader, file string) state.Identity {
 	as := state.Identity{Kubeconfig: file}
 	data, err := r.ReadFile(ctx, file)
 	if err != nil {
-		return as // told when it is used
+		return as // reported when the file is used
 	}
 	config, err := pki.ParseKubeconfig(data)
 	if err != nil {
 		return as
 	}
 	if cluster, err := config.CurrentCluster(); err == nil && cluster.InsecureSkipTLSVerify {
-		as.Unverified = true
-		p.text(false).Emit(flow.Event{Phase: "kubeconfig", Kind: flow.Warned, Text: file +
-			" has insecure-skip-tls-verify: whoever answers at the server's address can read and forge everything; put the CA into certificate-authority-data instead"})
+		as.AllowInsecure = true
+		p.newText().Emit(engine.Event{Phase: "kubeconfig", Kind: engine.Warned, Text: file +
+			" has insecure-skip-tls-verify: any server at that address can read and forge everything; set certificate-authority-data to the CA instead"})
 	}
 	return as
 }
 
-// ownKubeconfigs are those of the user who runs this program.
+// warnOfForeignClient warns if the user names a kubeconfig whose client certificate is not signed
+// by a CA that the file itself trusts, as one of another cluster is. It may still be right:
+// clients may have a CA of their own.
+func (p *program) warnOfForeignClient(ctx context.Context, c *cobra.Command, r state.Reader,
+	file string) {
+	if !c.Flags().Changed(string(flag.Kubeconfig)) {
+		return
+	}
+	read := func(name string) ([]byte, error) { return r.ReadFile(ctx, name) }
+	data, err := read(file)
+	if err != nil {
+		return // reported when the file is used
+	}
+	config, err := pki.ParseKubeconfig(data)
+	if err != nil {
+		return
+	}
+	config.ResolvePaths(path.Dir(file))
+	certs, err := config.ClientPair(read)
+	if err != nil || certs == nil || pki.CheckPeriod(certs[0], r.Now()) != nil ||
+		config.EmbedFiles(read) != nil {
+		return
+	}
+	trusted, err := config.EmbeddedCAs()
+	signs := func(ca *x509.Certificate) bool { return pki.VerifyChain(certs, ca, r.Now()) == nil }
+	if err != nil || len(trusted) == 0 || slices.ContainsFunc(trusted, signs) {
+		return
+	}
+	p.newText().Emit(engine.Event{Phase: "kubeconfig", Kind: engine.Warned, Text: fmt.Sprintf(
+		"%s: its client certificate %q is not signed by the CA that the file trusts, so the API server may refuse it",
+		untrusted.Line(file), untrusted.Line(certs[0].Subject.CommonName))})
+}
+
+// ownKubeconfigs are the default kubeconfigs of kubectl.
 func (p *program) ownKubeconfigs() []string {
 	if list, ok := p.Getenv("KUBECONFIG"); ok && list != "" {
 		return filepath.SplitList(list)
@@ -96,33 +148,27 @@ func (p *program) ownKubeconfigs() []string {
 	return nil
 }
 
-// apiLimit is how long token commands retry what the API server is asked.
+// apiLimit is how long token commands retry requests to the API server.
 const apiLimit = time.Minute
 
-// retrying is the context in which the cluster is asked: what fails in a way that may pass is retried until the limit, and
-// the user told of it on standard error.
-func retrying(ctx context.Context, t *report.Text, limit time.Duration) context.Context {
-	ctx = world.Listen(ctx, func(text string) {
-		t.Emit(flow.Event{Phase: "token", Kind: flow.Warned, Text: text})
-	})
-	return world.Retry(ctx, limit)
+// apiLimits are the settings of this machine that a token command needs which reads no
+// configuration.
+func apiLimits() node.Local {
+	return node.Local{Paths: node.DefaultPaths(), Timeouts: node.Timeouts{KubernetesAPI: apiLimit}}
 }
 
-// do carries out changes and tells what a dry run would have done.
-func do(ctx context.Context, w world.World, t *report.Text, changes ...change.Change) error {
-	for _, c := range changes {
-		if err := w.Do(ctx, c); err != nil {
-			return err
-		}
-		t.Emit(flow.Event{Time: w.Now(), Phase: "token", Kind: flow.Did, Text: c.String(), Change: c})
-	}
-	return nil
+// withRetries is the context in which the API server is asked: transient failures are retried
+// until the limit, with a warning on standard error.
+func withRetries(ctx context.Context, e *engine.Env, limit time.Duration) context.Context {
+	ctx = world.WithProgress(ctx, func(text string) { e.Warn("%s", text) })
+	return world.WithRetry(ctx, limit)
 }
 
 // tokenRef names the Secret of a token.
 func tokenRef(id string, as state.Identity) state.Ref {
-	return state.Ref{GVK: secretKind, Namespace: metav1.NamespaceSystem, Name: manifest.TokenSecretName(id), As: as}
+	return state.Ref{GVK: secretKind, Namespace: metav1.NamespaceSystem,
+		Name: manifest.TokenSecretName(id), As: as}
 }
 
-// secretKind is the kind that tokens are kept in.
+// secretKind is the kind of the objects that store tokens.
 var secretKind = corev1.SchemeGroupVersion.WithKind("Secret")

@@ -12,12 +12,15 @@ import (
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/config"
+	"kubeadm/internal/discovery"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
+	"kubeadm/internal/phase/uploadcerts"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
-	"kubeadm/internal/report"
+	"kubeadm/internal/run"
 	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 )
@@ -34,19 +37,18 @@ func (p *program) tokenCreate(shared *tokenOptions) *cobra.Command {
 	o := &tokenCreateOptions{tokenOptions: shared, TokenFlags: config.NewTokenFlags()}
 	c := &cobra.Command{
 		Use:   "create [TOKEN]",
-		Short: "Make a token known to the cluster",
-		Long: `Make a token known to the cluster and print it. Without TOKEN it is a random one. With --config the
-file's bootstrapTokens are made, all of them.
+		Short: "Create a bootstrap token",
+		Long: `Create a bootstrap token in the cluster and print it. Without TOKEN a random one is generated. With
+--config all bootstrapTokens of the file are created.
 
-With --print-join-command it prints, on one line and nothing besides on standard output, the command
-that joins a machine: as a worker, or as a control plane if there is a certificate key. With
---upload-certs as well, given on a control plane, the certificates that control planes share are
-lent anew for two hours, under the key given or else a new one. A key under which they were lent
-before then opens nothing any more.`,
-		Example: `  # the command that joins one more worker
+With --print-join-command the output is the join command, on one line: for a worker, or for a control plane
+node if there is a certificate key. With --upload-certs, which must run on a control plane node, the control
+plane certificates are uploaded again, encrypted with --certificate-key or a new key, and deleted after two
+hours. Keys of earlier uploads become invalid.`,
+		Example: `  # print the join command for a worker
   kubeadm token create --print-join-command
 
-  # the command that joins one more control plane
+  # print the join command for a control plane node
   kubeadm token create --print-join-command --upload-certs`,
 		RunE: func(c *cobra.Command, args []string) error {
 			switch len(args) {
@@ -54,66 +56,78 @@ before then opens nothing any more.`,
 			case 1:
 				o.Token = args[0]
 			default: // which may be secret
-				return fmt.Errorf("%s makes one token, but was given %d: give the command once for each, or a file with --config", c.CommandPath(), len(args))
+				return fmt.Errorf("%s takes one token, but got %d: run the command once for each, or use a file with --config", c.CommandPath(), len(args))
 			}
 			return p.createTokens(c, o)
 		},
 	}
-	values{
-		flag.CertificateKey: &o.CertificateKey, flag.Config: &o.file, flag.Description: &o.Description, flag.Groups: &o.Groups,
-		flag.PrintJoinCommand: &o.printJoin, flag.TTL: &o.TTL, flag.UploadCerts: &o.UploadCerts, flag.Usages: &o.Usages,
+	flagTargets{
+		flag.CertificateKey: &o.CertificateKey, flag.Config: &o.file,
+		flag.Description: &o.Description, flag.Groups: &o.Groups,
+		flag.PrintJoinCommand: &o.printJoin, flag.TTL: &o.TTL, flag.UploadCerts: &o.UploadCerts,
+		flag.Usages: &o.Usages,
 	}.bind(c.Flags())
 	return c
 }
 
-func (p *program) createTokens(c *cobra.Command, o *tokenCreateOptions) error {
-	ctx := c.Context()
-	w, text := o.world(p.World()), p.text(o.dryRun)
+func (p *program) createTokens(c *cobra.Command, o *tokenCreateOptions) (err error) {
+	ctx, out := c.Context(), p.Out
 	if o.printJoin || !o.dryRun {
-		text.Out = p.Err // who keeps the token or runs the command must not find anything else there
+		out = p.Err // standard output has the result alone, for scripts
 	}
-	defer text.Close()
-	local, err := p.tokensToCreate(c, o, w, text)
+	r, err := p.openTokenRun(ctx, out)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, cmp.Or(local.Timeouts.KubernetesAPI, apiLimit))
+	defer closeRun(r, &err)
+	local, err := p.tokensToCreate(c, o, r)
+	if err != nil {
+		return err
+	}
+	local.Timeouts.KubernetesAPI = cmp.Or(local.Timeouts.KubernetesAPI, apiLimit)
+	e, err := beginTokenRun(ctx, r, o.tokenOptions, local)
+	if err != nil {
+		return err
+	}
+
+	ctx, cancel := context.WithTimeout(ctx, local.Timeouts.KubernetesAPI)
 	defer cancel()
-	ctx = retrying(ctx, text, cmp.Or(local.Timeouts.KubernetesAPI, apiLimit))
-	as := p.as(ctx, c, o.tokenOptions, w)
-	changes, err := creations(ctx, w, as, local.Tokens)
+	ctx = withRetries(ctx, e, local.Timeouts.KubernetesAPI)
+	as := p.tokenIdentity(ctx, c, o.tokenOptions, e.World)
+	changes, err := newTokenChanges(ctx, e.World, as, local.Tokens)
 	if err != nil {
 		return err
 	}
 	result := local.Tokens[0].String()
 	if o.printJoin {
-		if result, err = joinCommand(ctx, w, as, local); err != nil {
+		if result, err = joinCommand(ctx, e.World, as, local); err != nil {
 			return err
 		}
 	}
 	if o.UploadCerts {
-		if err := p.lend(ctx, w, text, local, as); err != nil {
+		if err := uploadCerts(ctx, e.Named(uploadcerts.Phase.Name), as); err != nil {
 			return err
 		}
 	}
-	if err := do(ctx, w, text, changes...); err != nil {
+	if err := e.Do(ctx, changes...); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintln(p.Out, result)
 	return err
 }
 
-// tokensToCreate is what the user wants of this command.
-func (p *program) tokensToCreate(c *cobra.Command, o *tokenCreateOptions, r state.Reader, text *report.Text) (node.Local, error) {
+// tokensToCreate resolves the flags or the file.
+func (p *program) tokensToCreate(c *cobra.Command, o *tokenCreateOptions,
+	r *run.Run) (node.Local, error) {
 	if err := o.refuseIdle(); err != nil {
 		return node.Local{}, err
 	}
-	file, err := p.readConfig(c.Context(), r, o.file)
+	file, err := p.readConfig(c.Context(), r.World(), o.file)
 	if err != nil {
 		return node.Local{}, err
 	}
 	if file.Given() {
-		if err := o.RefuseMixed(given(c)); err != nil {
+		if err := o.RefuseMixed(givenFlags(c)); err != nil {
 			return node.Local{}, err
 		}
 	}
@@ -121,23 +135,25 @@ func (p *program) tokensToCreate(c *cobra.Command, o *tokenCreateOptions, r stat
 	if err != nil {
 		return node.Local{}, err
 	}
-	local, how, err := config.Tokens(file, o.TokenFlags, config.Facts{Tool: tool, Random: p.Random("bootstrap-token"), Now: r.Now()})
-	warn(text, how.Warnings)
+	local, how, err := config.Tokens(file, o.TokenFlags,
+		config.Facts{Tool: tool, Random: p.Random("bootstrap-token"), Now: r.World().Now()})
+	r.Warn(how.Warnings...)
 	switch {
 	case err != nil:
 		return local, err
 	case len(local.Tokens) == 0:
-		return local, fmt.Errorf("%s: it has no bootstrapTokens", o.file)
+		return local, fmt.Errorf("%s: no bootstrapTokens", o.file)
 	case local.UploadCerts && local.CertificateKey == "":
 		local.CertificateKey, err = p.newCertificateKey()
 	case !local.UploadCerts && local.CertificateKey != "" && file.Given():
-		warn(text, []string{"the file's certificateKey is not used without --upload-certs"})
+		r.Warn("the file's certificateKey is not used without --upload-certs")
 		local.CertificateKey = ""
 	}
 	return local, err
 }
 
-// refuseIdle is an error if a flag was given that says something of the join command only, and none is asked for.
+// refuseIdle is an error if a flag was set that only affects the join command, and that is not
+// printed.
 func (o *tokenCreateOptions) refuseIdle() error {
 	var idle flag.Name
 	switch {
@@ -150,29 +166,33 @@ func (o *tokenCreateOptions) refuseIdle() error {
 	default:
 		return nil
 	}
-	return problem.New("", fmt.Errorf("--%s is for the join command, which is not asked for", idle), "add --print-join-command")
+	return problem.New("", fmt.Errorf("--%s has an effect only with --print-join-command", idle),
+		"add --print-join-command")
 }
 
-// creations are the changes that make the tokens, if the cluster knows none of them yet.
-func creations(ctx context.Context, w world.World, as state.Identity, tokens []node.BootstrapToken) ([]change.Change, error) {
+// newTokenChanges are the changes that create the tokens. A token that exists is an error.
+func newTokenChanges(ctx context.Context, w world.World, as state.Identity,
+	tokens []node.BootstrapToken) ([]change.Change, error) {
 	var changes []change.Change
 	for _, t := range tokens {
 		_, err := w.Object(ctx, tokenRef(t.ID, as))
 		if err == nil {
-			return nil, problem.New("", fmt.Errorf("the cluster has a token with the ID %q already", t.ID),
-				"choose another ID, or remove the old token: kubeadm token delete "+t.ID)
+			return nil, problem.New("", fmt.Errorf("a token with ID %q already exists", t.ID),
+				"use another ID, or delete the old token: kubeadm token delete "+t.ID)
 		}
 		if !apierrors.IsNotFound(err) {
 			return nil, err
 		}
-		changes = append(changes, change.ApplyObject{Object: manifest.Token(t, w.Now()), As: as})
+		changes = append(changes,
+			change.ApplyObject{Object: manifest.NewTokenSecret(t, w.Now()), As: as})
 	}
 	return changes, nil
 }
 
-// joinCommand is the command that joins a machine with the first of the tokens, on one line: as a control
-// plane where there is a certificate key.
-func joinCommand(ctx context.Context, r state.Reader, as state.Identity, local node.Local) (string, error) {
+// joinCommand is the join command with the first of the tokens, on one line: for a control plane
+// if there is a certificate key.
+func joinCommand(ctx context.Context, r state.Reader, as state.Identity,
+	local node.Local) (string, error) {
 	data, err := r.ReadFile(ctx, as.Kubeconfig)
 	if err != nil {
 		return "", fmt.Errorf("reading the kubeconfig: %w", err)
@@ -185,7 +205,8 @@ func joinCommand(ctx context.Context, r state.Reader, as state.Identity, local n
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", as.Kubeconfig, err)
 	}
-	if file := cluster.CertificateAuthority; len(cluster.CertificateAuthorityData) == 0 && file != "" {
+	if file := cluster.CertificateAuthority; len(cluster.CertificateAuthorityData) == 0 &&
+		file != "" {
 		if !path.IsAbs(file) {
 			file = path.Join(path.Dir(as.Kubeconfig), file)
 		}
@@ -196,4 +217,17 @@ func joinCommand(ctx context.Context, r state.Reader, as state.Identity, local n
 	key := local.CertificateKey
 	text, err := manifest.JoinCommand(admin, local.Tokens[0].String(), key != "", key)
 	return strings.NewReplacer("\\\n", "", "\t", "").Replace(text), err
+}
+
+// uploadCerts uploads the certificates that control planes share, encrypted with the certificate
+// key, as the phase of init does.
+func uploadCerts(ctx context.Context, e *engine.Env, as state.Identity) error {
+	n, err := discovery.ExistingNode(ctx, e, as)
+	if err != nil {
+		return err
+	}
+	if n.Cluster.Endpoint == "" {
+		e.Warn("the cluster has no controlPlaneEndpoint: no further control plane node can join it until ConfigMap kubeadm-config has one")
+	}
+	return uploadcerts.Upload(ctx, e, n, as)
 }

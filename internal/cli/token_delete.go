@@ -16,21 +16,24 @@ import (
 func (p *program) tokenDelete(o *tokenOptions) *cobra.Command {
 	return &cobra.Command{
 		Use:   "delete TOKEN-OR-ID...",
-		Short: "Make the cluster forget tokens",
-		Long:  "Make the cluster forget tokens, each named by its ID of six characters or whole.",
+		Short: "Delete bootstrap tokens",
+		Long:  "Delete bootstrap tokens from the cluster. Each is named by its ID of six characters or by the full token.",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return problem.New("", errors.New("no token is named"), "give the ID of a token; kubeadm token list shows them")
+				return problem.New("", errors.New("a token or its ID is required"),
+					"list the tokens: kubeadm token list")
 			}
 			return nil
 		},
 		Example:           `  kubeadm token delete abcdef`,
 		ValidArgsFunction: p.tokenIDs(o),
-		RunE:              func(c *cobra.Command, args []string) error { return p.deleteTokens(c, o, args) },
+		RunE: func(c *cobra.Command, args []string) error {
+			return p.deleteTokens(c, o, args)
+		},
 	}
 }
 
-func (p *program) deleteTokens(c *cobra.Command, o *tokenOptions, args []string) error {
+func (p *program) deleteTokens(c *cobra.Command, o *tokenOptions, args []string) (err error) {
 	var ids []string
 	for _, arg := range args {
 		id, err := tokenID(arg)
@@ -39,18 +42,26 @@ func (p *program) deleteTokens(c *cobra.Command, o *tokenOptions, args []string)
 		}
 		ids = append(ids, id)
 	}
-	ctx, w := c.Context(), o.world(p.World())
-	as := p.as(ctx, c, o, w)
-	text := p.text(o.dryRun)
-	defer text.Close()
-	ctx = retrying(ctx, text, apiLimit)
+	ctx := c.Context()
+	r, err := p.openTokenRun(ctx, p.Out)
+	if err != nil {
+		return err
+	}
+	defer closeRun(r, &err)
+	e, err := beginTokenRun(ctx, r, o, apiLimits())
+	if err != nil {
+		return err
+	}
+	as := p.tokenIdentity(ctx, c, o, e.World)
+	ctx = withRetries(ctx, e, apiLimit)
 	for _, id := range ids {
-		_, err := w.Object(ctx, tokenRef(id, as))
+		_, err := e.World.Object(ctx, tokenRef(id, as))
 		if apierrors.IsNotFound(err) {
-			return problem.New("", fmt.Errorf("the cluster has no token with the ID %q", id), "kubeadm token list shows those it has")
+			return problem.New("", fmt.Errorf("the cluster has no token with ID %q", id),
+				"list the tokens: kubeadm token list")
 		}
 		if err == nil {
-			err = do(ctx, w, text, change.DeleteObject{Ref: tokenRef(id, as)})
+			err = e.Do(ctx, change.DeleteObject{Ref: tokenRef(id, as)})
 		}
 		if err != nil {
 			return err
@@ -64,14 +75,15 @@ func (p *program) deleteTokens(c *cobra.Command, o *tokenOptions, args []string)
 
 var tokenIDForm = regexp.MustCompile(`^[a-z0-9]{6}$`)
 
-// tokenID reads an ID or a whole token. Its errors do not repeat the text, which may be secret.
+// tokenID parses an ID or a full token. Its errors do not repeat the text, which may be secret.
 func tokenID(text string) (string, error) {
 	if tokenIDForm.MatchString(text) {
 		return text, nil
 	}
 	id, _, err := node.ParseToken(text)
 	if err != nil {
-		return "", fmt.Errorf("neither the ID of a token (6 characters out of a-z and 0-9) nor a whole one: %w", err)
+		return "", fmt.Errorf(
+			"neither the ID of a token (6 characters of a-z and 0-9) nor a full token: %w", err)
 	}
 	return id, nil
 }

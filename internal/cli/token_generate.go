@@ -11,11 +11,11 @@ import (
 func (p *program) tokenGenerate() *cobra.Command {
 	return &cobra.Command{
 		Use:   "generate",
-		Short: "Print a new token without making it known to a cluster",
-		Long: `Print a new, random token. No cluster is asked: the token is good for nothing until
-"kubeadm token create" or "kubeadm init --token" makes it known to one.`,
+		Short: "Generate a bootstrap token without creating it in a cluster",
+		Long: `Generate and print a random token without access to a cluster. To use it, pass it to
+"kubeadm token create" or "kubeadm init --token".`,
 		Example: `  kubeadm token generate`,
-		Args:    known,
+		Args:    refuseArguments,
 		RunE: func(*cobra.Command, []string) error {
 			id, secret, err := node.NewToken(p.Random("bootstrap-token"))
 			if err != nil {

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
 
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/state"
@@ -26,16 +26,16 @@ func (p *program) tokenList(o *tokenOptions) *cobra.Command {
 	out := newOutput()
 	c := &cobra.Command{
 		Use:   "list",
-		Short: "List the tokens that the cluster knows",
-		Long:  "List the tokens that the cluster knows, with their secrets, until when they live and what they are for.",
+		Short: "List bootstrap tokens",
+		Long:  "List the bootstrap tokens of the cluster, with their secrets, expiration and usages.",
 		Example: `  kubeadm token list
 
-  # the IDs alone
+  # only the IDs
   kubeadm token list --output go-template='{{slice .token 0 6}}{{"\n"}}'`,
-		Args: known,
+		Args: refuseArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return p.listTokens(c, o, &out) },
 	}
-	out.values().bind(c.Flags())
+	out.bind(c.Flags())
 	return c
 }
 
@@ -49,31 +49,39 @@ type listedToken struct {
 	Groups          []string     `json:"groups,omitempty"`
 }
 
-func (p *program) listTokens(c *cobra.Command, o *tokenOptions, out *output) error {
+func (p *program) listTokens(c *cobra.Command, o *tokenOptions, out *output) (err error) {
 	ctx, real := c.Context(), p.World()
 	encode, err := out.encoder(ctx, real)
 	if err != nil {
 		return err
 	}
-	tokens, warnings, err := knownTokens(retrying(ctx, p.text(false), apiLimit), real, p.as(ctx, c, o, real))
+	r, err := p.openTokenRun(ctx, p.Out)
+	if err != nil {
+		return err
+	}
+	defer closeRun(r, &err)
+	e := r.NewEnv(engine.Env{Local: apiLimits()}).Named("token")
+	tokens, warnings, err := knownTokens(withRetries(ctx, e, apiLimit), real,
+		p.tokenIdentity(ctx, c, o, real))
 	if err != nil {
 		return err
 	}
 	for _, text := range warnings {
-		p.text(false).Emit(flow.Event{Phase: "token", Kind: flow.Warned, Text: text})
+		e.Warn("%s", text)
 	}
 	if encode == nil {
 		return writeTokens(p.Out, tokens, real.Now())
 	}
 	var objects []any
 	for _, t := range tokens {
-		objects = append(objects, listed(t))
+		objects = append(objects, newListedToken(t))
 	}
 	return encode(p.Out, objects)
 }
 
-// knownTokens are those that the cluster keeps, with a warning for each that cannot be read.
-func knownTokens(ctx context.Context, r state.Reader, as state.Identity) (tokens []node.BootstrapToken, warnings []string, err error) {
+// knownTokens are the tokens of the cluster, with a warning for each Secret that cannot be read.
+func knownTokens(ctx context.Context, r state.Reader,
+	as state.Identity) (tokens []node.BootstrapToken, warnings []string, err error) {
 	found, err := r.List(ctx, state.Query{
 		GVK: secretKind, Namespace: metav1.NamespaceSystem, As: as,
 		FieldSelector: "type=" + string(bootstrapapi.SecretTypeBootstrapToken),
@@ -81,7 +89,8 @@ func knownTokens(ctx context.Context, r state.Reader, as state.Identity) (tokens
 	for _, u := range found {
 		t, err := tokenOf(u.Object)
 		if err != nil {
-			warnings = append(warnings, fmt.Sprintf("Secret %s is not listed: %v", u.GetName(), err))
+			warnings = append(warnings,
+				fmt.Sprintf("Secret %s is not listed: %v", u.GetName(), err))
 			continue
 		}
 		tokens = append(tokens, t)
@@ -89,28 +98,30 @@ func knownTokens(ctx context.Context, r state.Reader, as state.Identity) (tokens
 	return tokens, warnings, err
 }
 
-// tokenOf reads the Secret of a token; its errors do not tell the secret.
+// tokenOf reads the Secret of a token. Its errors do not contain the secret.
 func tokenOf(object map[string]any) (t node.BootstrapToken, err error) {
 	var s corev1.Secret
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object, &s); err != nil {
 		return t, err
 	}
 	text := func(key string) string { return string(s.Data[key]) }
-	t.ID, t.Secret, err = node.ParseToken(text(bootstrapapi.BootstrapTokenIDKey) + "." + text(bootstrapapi.BootstrapTokenSecretKey))
+	t.ID, t.Secret, err = node.ParseToken(text(bootstrapapi.BootstrapTokenIDKey) + "." +
+		text(bootstrapapi.BootstrapTokenSecretKey))
 	if err != nil {
-		return t, fmt.Errorf("it holds no token: %w", err)
+		return t, fmt.Errorf("it has no valid token: %w", err)
 	}
 	if s.Name != manifest.TokenSecretName(t.ID) {
-		return t, fmt.Errorf("its name does not fit the token's ID %q", t.ID)
+		return t, fmt.Errorf("its name does not match the token ID %q", t.ID)
 	}
 	t.Description = text(bootstrapapi.BootstrapTokenDescriptionKey)
 	if end := text(bootstrapapi.BootstrapTokenExpirationKey); end != "" {
 		if t.Expires, err = time.Parse(time.RFC3339, end); err != nil {
-			return t, fmt.Errorf("it has an end that is no time: %w", err)
+			return t, fmt.Errorf("its expiration is no valid time: %w", err)
 		}
 	}
 	for key, value := range s.Data {
-		if usage, ok := strings.CutPrefix(key, bootstrapapi.BootstrapTokenUsagePrefix); ok && string(value) == "true" {
+		if usage, ok := strings.CutPrefix(key, bootstrapapi.BootstrapTokenUsagePrefix); ok &&
+			string(value) == "true" {
 			t.Usages = append(t.Usages, usage)
 		}
 	}
@@ -121,15 +132,16 @@ func tokenOf(object map[string]any) (t node.BootstrapToken, err error) {
 	return t, nil
 }
 
-func listed(t node.BootstrapToken) listedToken {
-	l := listedToken{TypeMeta: outputMeta("BootstrapToken"), Token: t.String(), Description: t.Description, Usages: t.Usages, Groups: t.Groups}
+func newListedToken(t node.BootstrapToken) listedToken {
+	l := listedToken{TypeMeta: outputMeta("BootstrapToken"), Token: t.String(),
+		Description: t.Description, Usages: t.Usages, Groups: t.Groups}
 	if !t.Expires.IsZero() {
 		l.Expires = &metav1.Time{Time: t.Expires}
 	}
 	return l
 }
 
-// writeTokens writes a table, or nothing where there is no token.
+// writeTokens writes a table, or nothing if there is no token.
 func writeTokens(out io.Writer, tokens []node.BootstrapToken, now time.Time) error {
 	if len(tokens) == 0 {
 		return nil
@@ -139,9 +151,11 @@ func writeTokens(out io.Writer, tokens []node.BootstrapToken, now time.Time) err
 	for _, t := range tokens {
 		ttl, expires := "<forever>", "<never>"
 		if !t.Expires.IsZero() {
-			ttl, expires = duration.ShortHumanDuration(t.Expires.Sub(now)), t.Expires.UTC().Format(time.RFC3339)
+			ttl, expires = duration.ShortHumanDuration(t.Expires.Sub(now)),
+				t.Expires.UTC().Format(time.RFC3339)
 		}
-		cells := []string{t.String(), ttl, expires, orNone(strings.Join(t.Usages, ",")), orNone(t.Description), orNone(strings.Join(t.Groups, ","))}
+		cells := []string{t.String(), ttl, expires, orNone(strings.Join(t.Usages, ",")),
+			orNone(t.Description), orNone(strings.Join(t.Groups, ","))}
 		fmt.Fprintln(w, strings.Join(cells, "\t"))
 	}
 	return w.Flush()

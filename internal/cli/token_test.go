@@ -17,7 +17,7 @@ import (
 	"kubeadm/internal/world/memory"
 )
 
-func TestTheFirstKubeconfigThatExistsIsTaken(t *testing.T) {
+func TestFirstExistingKubeconfigIsUsed(t *testing.T) {
 	const admin = "/etc/kubernetes/admin.conf"
 	for name, c := range map[string]struct {
 		env   map[string]string
@@ -25,16 +25,21 @@ func TestTheFirstKubeconfigThatExistsIsTaken(t *testing.T) {
 		args  []string
 		want  string
 	}{
-		"nothing at all":         {want: admin},
-		"admin.conf":             {files: []string{admin}, want: admin},
-		"own":                    {env: map[string]string{"HOME": "/home/me"}, files: []string{admin, "/home/me/.kube/config"}, want: "/home/me/.kube/config"},
-		"own is missing":         {env: map[string]string{"HOME": "/home/me"}, files: []string{admin}, want: admin},
-		"all are missing":        {env: map[string]string{"HOME": "/home/me"}, want: "/home/me/.kube/config"},
-		"list":                   {env: map[string]string{"HOME": "/home/me", "KUBECONFIG": "/a:/b"}, files: []string{"/b", "/home/me/.kube/config"}, want: "/b"},
-		"the flag outranks them": {env: map[string]string{"KUBECONFIG": "/a"}, files: []string{"/a"}, args: []string{"--kubeconfig", "/c"}, want: "/c"},
+		"nothing at all": {want: admin},
+		"admin.conf":     {files: []string{admin}, want: admin},
+		"own": {env: map[string]string{"HOME": "/home/me"},
+			files: []string{admin, "/home/me/.kube/config"}, want: "/home/me/.kube/config"},
+		"own is missing": {env: map[string]string{"HOME": "/home/me"},
+			files: []string{admin}, want: admin},
+		"all are missing": {env: map[string]string{"HOME": "/home/me"},
+			want: "/home/me/.kube/config"},
+		"list": {env: map[string]string{"HOME": "/home/me",
+			"KUBECONFIG": "/a:/b"}, files: []string{"/b", "/home/me/.kube/config"}, want: "/b"},
+		"the flag outranks them": {env: map[string]string{"KUBECONFIG": "/a"},
+			files: []string{"/a"}, args: []string{"--kubeconfig", "/c"}, want: "/c"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newStation(t)
+			s := newTestMachine(t)
 			s.env = c.env
 			for _, f := range c.files {
 				s.world.Files[f] = memory.File{Mode: 0o600}
@@ -44,18 +49,20 @@ func TestTheFirstKubeconfigThatExistsIsTaken(t *testing.T) {
 			if err := cmd.ParseFlags(c.args); err != nil {
 				t.Fatal(err)
 			}
-			if got := p.as(t.Context(), cmd, o, s.world); got.Kubeconfig != c.want {
+			if got := p.tokenIdentity(t.Context(), cmd, o, s.world); got.Kubeconfig != c.want {
 				t.Errorf("got %v, want %s", got, c.want)
 			}
 		})
 	}
 }
 
-func TestATokenIsReadBackFromItsSecret(t *testing.T) {
+func TestTokenIsReadFromSecret(t *testing.T) {
 	at := time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC)
 	want := node.BootstrapToken{
-		ID: "abcdef", Secret: "0123456789abcdef", Description: "for tests", Expires: at.Add(time.Hour),
-		Usages: []string{"authentication", "signing"}, Groups: []string{"system:bootstrappers:a", "system:bootstrappers:b"},
+		ID: "abcdef", Secret: "0123456789abcdef", Description: "for tests",
+		Expires: at.Add(time.Hour),
+		Usages:  []string{"authentication", "signing"},
+		Groups:  []string{"system:bootstrappers:a", "system:bootstrappers:b"},
 	}
 	got, err := tokenOf(secretOf(t, want, nil))
 	if err != nil {
@@ -80,7 +87,7 @@ func TestATokenIsReadBackFromItsSecret(t *testing.T) {
 
 func secretOf(t *testing.T, token node.BootstrapToken, other map[string]string) map[string]any {
 	t.Helper()
-	s := manifest.Token(token, time.Time{})
+	s := manifest.NewTokenSecret(token, time.Time{})
 	for key, value := range other {
 		s.Data[key] = []byte(value)
 	}
@@ -96,7 +103,9 @@ func TestTokensAreListedInATable(t *testing.T) {
 	var out bytes.Buffer
 	err := writeTokens(&out, []node.BootstrapToken{
 		{ID: "aaaaaa", Secret: "0123456789abcdef"},
-		{ID: "bbbbbb", Secret: "0123456789abcdef", Expires: now.Add(90 * time.Minute), Usages: []string{"authentication", "signing"}, Description: "two words", Groups: []string{"g", "h"}},
+		{ID: "bbbbbb", Secret: "0123456789abcdef", Expires: now.Add(90 * time.Minute),
+			Usages: []string{"authentication", "signing"}, Description: "two words",
+			Groups: []string{"g", "h"}},
 		{ID: "cccccc", Secret: "0123456789abcdef", Expires: now.Add(-time.Hour)},
 	}, now)
 	want := `
@@ -110,17 +119,19 @@ cccccc.0123456789abcdef   <invalid>   2026-09-01T11:00:00Z   <none>             
 	}
 }
 
-func TestCertificatesAreLentWhereTheyAre(t *testing.T) {
-	s := newStation(t)
-	s.initialised(t)
-	s.world.Elsewhere = true // the cluster lives on
-	for file, remedy := range map[string]string{"ca.crt": "on a control plane", "sa.key": "on a control plane", "etcd/ca.crt": "on a control plane",
+func TestUploadCertsUsesConfiguredDirectory(t *testing.T) {
+	s := newTestMachine(t)
+	s.initCluster(t)
+	s.world.RemoteAPIServer = true // the cluster lives on
+	for file, remedy := range map[string]string{"ca.crt": "on a control plane",
+		"sa.key": "on a control plane", "etcd/ca.crt": "on a control plane",
 		"ca.key": "leave out --upload-certs", "front-proxy-ca.key": "leave out --upload-certs"} {
 		kept := s.world.Files["/etc/kubernetes/pki/"+file]
 		delete(s.world.Files, "/etc/kubernetes/pki/"+file)
 		before := s.world.Snapshot()
 		err := s.run(t.Context(), "token", "create", "--print-join-command", "--upload-certs")
-		if err == nil || !strings.Contains(err.Error(), "/etc/kubernetes/pki/"+file) || !strings.Contains(problem.Hints(err)[0], remedy) {
+		if err == nil || !strings.Contains(err.Error(), "/etc/kubernetes/pki/"+file) ||
+			!strings.Contains(problem.Hints(err)[0], remedy) {
 			t.Errorf("without %s: %v", file, err)
 		}
 		if s.out.Len() > 0 || s.world.Snapshot() != before {
@@ -128,11 +139,12 @@ func TestCertificatesAreLentWhereTheyAre(t *testing.T) {
 		}
 		s.world.Files["/etc/kubernetes/pki/"+file] = kept
 	}
-	delete(s.world.Files, "/etc/kubernetes/pki/etcd/ca.key") // it may be kept elsewhere
-	if err := s.run(t.Context(), "token", "create", "--print-join-command", "--upload-certs"); err != nil {
+	delete(s.world.Files, "/etc/kubernetes/pki/etcd/ca.key") // that CA may be external
+	if err := s.run(t.Context(), "token", "create", "--print-join-command",
+		"--upload-certs"); err != nil {
 		t.Error(err)
 	}
 	if !strings.Contains(s.err.String(), "no controlPlaneEndpoint") {
-		t.Errorf("nobody warns that the cluster has no endpoint: %s", &s.err)
+		t.Errorf("no warning that the cluster has no endpoint: %s", &s.err)
 	}
 }

@@ -18,15 +18,19 @@ func (p *program) versionCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version of kubeadm",
-		Long:  "Print the version of kubeadm and what it was built from and by.",
+		Long:  "Print the version of kubeadm and its build information.",
 		Example: `  # the version alone
   kubeadm version --output short`,
-		Args: known,
-		RunE: func(*cobra.Command, []string) error { return printVersion(p.Out, p.Version, output) },
+		Args: refuseArguments,
+		RunE: func(*cobra.Command, []string) error {
+			return printVersion(p.Out, p.Version, output)
+		},
 	}
-	values{flag.Output: &output}.bind(c.Flags())
-	c.Flags().Lookup(string(flag.Output)).Usage += ": short, json or yaml; empty for one line that says it all"
-	_ = c.RegisterFlagCompletionFunc(string(flag.Output), someOf([]string{"json", "short", "yaml"})) // the flag is there
+	flagTargets{flag.Output: &output}.bind(c.Flags())
+	c.Flags().Lookup(string(
+		flag.Output)).Usage += ": short, json or yaml; one line with all build information if not set"
+	// the flag is there
+	_ = c.RegisterFlagCompletionFunc(string(flag.Output), someOf([]string{"json", "short", "yaml"}))
 	return c
 }
 
@@ -46,7 +50,8 @@ func printVersion(w io.Writer, v version.Info, format string) error {
 	case "yaml":
 		text, err = yaml.Marshal(shown)
 	default:
-		return problem.New("", fmt.Errorf("unknown output format %q", format), "give --output short, json or yaml")
+		return problem.New("", fmt.Errorf("unknown output format %q", format),
+			"use --output short, json or yaml")
 	}
 	if err == nil {
 		_, err = fmt.Fprintln(w, string(text))

@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kubeadm/internal/change"
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/state"
 	"kubeadm/internal/untrusted"
@@ -64,7 +64,7 @@ type Lock struct {
 // Held is a lock that this node holds.
 type Held struct {
 	lock Lock
-	e    *flow.Env
+	e    *engine.Env
 	stop func() // ends the renewals, and waits for the last one
 
 	mu      sync.Mutex
@@ -73,7 +73,7 @@ type Held struct {
 }
 
 // Hold waits for the lock, does the work and releases the lock, whatever comes of the work.
-func (l Lock) Hold(ctx context.Context, e *flow.Env, work func(ctx context.Context) error) error {
+func (l Lock) Hold(ctx context.Context, e *engine.Env, work func(ctx context.Context) error) error {
 	held, err := l.Acquire(ctx, e)
 	if err != nil {
 		return err
@@ -87,7 +87,7 @@ func (l Lock) Hold(ctx context.Context, e *flow.Env, work func(ctx context.Conte
 }
 
 // Acquire waits until no other node holds the lock, takes it and keeps renewing it.
-func (l Lock) Acquire(ctx context.Context, e *flow.Env) (*Held, error) {
+func (l Lock) Acquire(ctx context.Context, e *engine.Env) (*Held, error) {
 	limit := e.World.Now().Add(l.wait())
 	for {
 		now, err := l.read(ctx, e)
@@ -129,7 +129,7 @@ func (l Lock) ref(as state.Identity) state.Ref {
 	}
 }
 
-func (l Lock) read(ctx context.Context, e *flow.Env) (lease, error) {
+func (l Lock) read(ctx context.Context, e *engine.Env) (lease, error) {
 	u, err := e.Object(ctx, l.ref(l.As[0]))
 	if apierrors.IsNotFound(err) {
 		return lease{}, nil
@@ -161,16 +161,16 @@ func (h lease) String() string {
 
 // awaitFree waits until the lock is free for this node, and puts the Lease that is to be replaced
 // into now.
-func (l Lock) awaitFree(ctx context.Context, e *flow.Env, now *lease, limit time.Time) error {
+func (l Lock) awaitFree(ctx context.Context, e *engine.Env, now *lease, limit time.Time) error {
 	seen := e.World.Now()
 	if l.isFree(*now, seen, seen) {
 		return nil
 	}
 	first := now.String()
 	err := e.Await(ctx, world.Condition{
-		Name:    first,
-		Timeout: max(limit.Sub(seen), time.Second),
-		Outside: true,
+		Name:     first,
+		Timeout:  max(limit.Sub(seen), time.Second),
+		External: true,
 		Check: func(ctx context.Context, r state.Reader) error {
 			u, err := r.Object(ctx, l.ref(l.As[0]))
 			at := r.Now()
@@ -222,7 +222,7 @@ func (l Lock) take(as state.Identity, found lease, at time.Time) change.MutateOb
 		Mutate: func(u *unstructured.Unstructured) error {
 			now := parseLease(u)
 			if now.holder != "" && now.holder != l.Node && now != found {
-				return world.GiveUp(fmt.Errorf("%w: %s", errHeld, now))
+				return world.Permanent(fmt.Errorf("%w: %s", errHeld, now))
 			}
 			return l.write(u, at)
 		}}
@@ -233,7 +233,7 @@ func (l Lock) renew(as state.Identity, at time.Time) change.MutateObject {
 	return change.MutateObject{Object: l.object(at), As: as,
 		Mutate: func(u *unstructured.Unstructured) error {
 			if now := parseLease(u); now.holder != "" && now.holder != l.Node {
-				return world.GiveUp(fmt.Errorf("%w: %s", errHeld, now))
+				return world.Permanent(fmt.Errorf("%w: %s", errHeld, now))
 			}
 			return l.write(u, at)
 		}}
@@ -278,7 +278,7 @@ func (l Lock) write(u *unstructured.Unstructured, at time.Time) error {
 }
 
 // keep renews the lock until it is released.
-func (l Lock) keep(ctx context.Context, e *flow.Env, at time.Time) *Held {
+func (l Lock) keep(ctx context.Context, e *engine.Env, at time.Time) *Held {
 	h := &Held{lock: l, e: e, renewed: at}
 	// an interrupt does not end the work at once
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))

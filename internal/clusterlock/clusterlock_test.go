@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"kubeadm/internal/change"
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/node"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/state"
@@ -31,7 +31,7 @@ type api struct {
 
 func newAPI() *api {
 	w := &api{World: fake.New(), time: time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC)}
-	w.Elsewhere = true
+	w.RemoteAPIServer = true
 	return w
 }
 
@@ -72,11 +72,11 @@ func (s *events) has(word string) bool {
 }
 
 // on is the environment of a node.
-func on(a *api) (*flow.Env, *events) {
+func on(a *api) (*engine.Env, *events) {
 	told := &events{}
-	return flow.New(flow.Env{
+	return engine.New(engine.Env{
 		World: a, Local: node.Local{Timeouts: node.Timeouts{KubernetesAPI: time.Second}},
-		Emit: func(e flow.Event) {
+		Emit: func(e engine.Event) {
 			told.mu.Lock()
 			defer told.mu.Unlock()
 			told.text = append(told.text, string(e.Kind)+": "+e.Text)

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"kubeadm/internal/clusterlock"
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/node"
 	"kubeadm/internal/state"
 	"kubeadm/internal/world/real"
@@ -25,9 +25,9 @@ func TestRealAPIServerGivesTheLockToOneNodeAtATime(t *testing.T) {
 	var nodes sync.WaitGroup
 	for i := range 4 {
 		nodes.Go(func() {
-			e := flow.New(flow.Env{
+			e := engine.New(engine.Env{
 				World: w, Local: node.Local{Timeouts: node.Timeouts{KubernetesAPI: time.Minute}},
-				Emit: func(flow.Event) {},
+				Emit: func(engine.Event) {},
 			})
 			lock := clusterlock.Lock{
 				Node: fmt.Sprint("cp", i), Purpose: "is tested", As: []state.Identity{a.Admin},

@@ -18,133 +18,135 @@ import (
 	"kubeadm/internal/pki"
 )
 
-// rule is one thing to be true of a document.
-type rule[T any] func(*T) field.ErrorList
+// The checks in this file are used by several fields. Each returns nil if the value is valid.
 
-// apply reports what is not true, in the order of the rules.
-func apply[T any](c *T, rules []rule[T]) (errs field.ErrorList) {
-	for _, r := range rules {
-		errs = append(errs, r(c)...)
-	}
-	return errs
-}
-
-// The rest are the questions that more than one field is asked. Each returns nil if all is well.
-
-func one(at *field.Path, value any, detail string) field.ErrorList {
+func invalid(at *field.Path, value any, detail string) field.ErrorList {
 	return field.ErrorList{field.Invalid(at, value, detail)}
 }
 
-// secret is one without the value.
-func secret(at *field.Path, err error) field.ErrorList {
+// invalidSecret is like invalid, but does not repeat the value. It returns nil if err is nil.
+func invalidSecret(at *field.Path, err error) field.ErrorList {
 	if err == nil {
 		return nil
 	}
-	return one(at, field.OmitValueType{}, err.Error())
+	return invalid(at, field.OmitValueType{}, err.Error())
 }
 
-func absolute(at *field.Path, value string) field.ErrorList {
+func checkAbsolutePath(at *field.Path, value string) field.ErrorList {
 	if path.IsAbs(value) {
 		return nil
 	}
-	return one(at, value, "must be an absolute path")
+	return invalid(at, value, "must be an absolute path")
 }
 
-func subdomain(at *field.Path, value, more string) field.ErrorList {
+func checkSubdomain(at *field.Path, value, more string) field.ErrorList {
 	if len(validation.IsDNS1123Subdomain(value)) == 0 {
 		return nil
 	}
 	if longest := validation.DNS1123SubdomainMaxLength; len(value) > longest {
-		return one(at, value[:40]+"...", fmt.Sprintf("has %d characters, and must have at most %d", len(value), longest))
+		return invalid(at, value[:40]+"...",
+			fmt.Sprintf("has %d characters: at most %d are allowed", len(value), longest))
 	}
-	return one(at, value, "must be lower-case letters, digits, dashes and dots, and begin and end with a letter or digit (RFC 1123)"+more)
+	return invalid(at, value,
+		"must be lower-case letters, digits, dashes and dots, and begin and end with a letter or digit (RFC 1123)"+more)
 }
 
-func port(at *field.Path, value int32) field.ErrorList {
-	if len(validation.IsValidPortNum(int(value))) == 0 {
-		return nil
-	}
-	return one(at, value, "must be a port, 1 to 65535")
-}
-
-func among(at *field.Path, value string, allowed ...string) field.ErrorList {
+func checkOneOf(at *field.Path, value string, allowed ...string) field.ErrorList {
 	if slices.Contains(allowed, value) {
 		return nil
 	}
-	return one(at, value, "must be one of "+strings.Join(allowed, ", "))
+	return invalid(at, value, "must be one of "+strings.Join(allowed, ", "))
 }
 
-// altNames asks whether all can stand in a certificate.
-func altNames(at *field.Path, names []string) (errs field.ErrorList) {
+// checkSANs checks that all names can be SANs of a certificate.
+func checkSANs(at *field.Path, names []string) (errs field.ErrorList) {
 	for _, name := range names {
 		if _, unusable := pki.ParseSANs([]string{name}); len(unusable) > 0 {
-			// Without its index, as minikube looks for the field (test/parity/phrases).
-			errs = append(errs, field.Invalid(at, name, "must be an IP address or a DNS name, which may begin with \"*.\""))
+			// Without its index, because minikube parses the field (test/parity/phrases).
+			errs = append(errs, field.Invalid(at, name,
+				"must be an IP address or a DNS name, which may begin with \"*.\""))
 		}
 	}
 	return errs
 }
 
-// argNames asks whether all have a name. Whether a component takes them is asked before it is started (manifest.Obstacles).
-func argNames(at *field.Path, args []v1beta4.Arg) (errs field.ErrorList) {
+// checkArgNames checks that all arguments have a name. Whether a component accepts them is checked
+// before it is started (manifest.FindComponentProblems).
+func checkArgNames(at *field.Path, args []v1beta4.Arg) (errs field.ErrorList) {
 	for i, a := range args {
 		if a.Name == "" {
-			errs = append(errs, field.Required(at.Index(i).Child("name"), "an argument needs a name"))
+			errs = append(errs, field.Required(at.Index(i).Child("name"),
+				"set the name of the argument"))
 		}
 	}
 	return errs
 }
 
-func urls(at *field.Path, list []string, secure bool) (errs field.ErrorList) {
+func checkURLs(at *field.Path, list []string, secure bool) (errs field.ErrorList) {
 	for i, text := range list {
 		u, err := url.Parse(text)
 		switch {
 		case err != nil || u.Scheme == "" || u.Host == "":
-			errs = append(errs, field.Invalid(at.Index(i), text, "must be a URL such as https://10.0.0.1:2379"))
+			errs = append(errs, field.Invalid(at.Index(i), text,
+				"must be a URL such as https://10.0.0.1:2379"))
 		case secure && u.Scheme != "https":
-			errs = append(errs, field.Invalid(at.Index(i), text, "must begin with https:// where caFile, certFile or keyFile is set"))
+			errs = append(errs, field.Invalid(at.Index(i), text,
+				"must begin with https:// if caFile, certFile or keyFile is set"))
 		}
 	}
 	return errs
 }
 
-// exclusive asks that "all" stands alone.
-func exclusive(at *field.Path, checks []string) field.ErrorList {
-	if len(checks) > 1 && slices.ContainsFunc(checks, func(name string) bool { return strings.EqualFold(name, "all") }) {
-		return one(at, strings.Join(checks, ","), `"all" already means every check: name either "all" or single checks`)
+// checkIgnoredErrors checks that "all" is the only entry of its list.
+func checkIgnoredErrors(at *field.Path, checks []string) field.ErrorList {
+	if len(checks) > 1 &&
+		slices.ContainsFunc(checks,
+			func(name string) bool { return strings.EqualFold(name, "all") }) {
+		return invalid(at, strings.Join(checks, ","),
+			`"all" includes every check: use either "all" or single checks`)
 	}
 	return nil
 }
 
-func socket(at *field.Path, value string) field.ErrorList {
+// checkSocket allows an empty value: fillSocket has reported it.
+func checkSocket(at *field.Path, value string) field.ErrorList {
+	if value == "" {
+		return nil
+	}
 	u, err := url.Parse(value)
 	if err == nil && u.Scheme == "unix" && u.Host == "" && path.IsAbs(u.Path) {
 		return nil
 	}
-	return one(at, value, "must be the URL of a Unix socket, such as "+defaultSocket)
+	return invalid(at, value, "must be the URL of a Unix socket, such as "+defaultSocket)
 }
 
-// address asks whether other machines can reach it. Empty is left to others.
-func address(at *field.Path, value string) field.ErrorList {
+// checkAddress checks that other machines can reach the address. It allows an empty value.
+func checkAddress(at *field.Path, value string) field.ErrorList {
 	if value == "" {
 		return nil
 	}
 	ip, err := netip.ParseAddr(value)
 	switch {
 	case err != nil:
-		return one(at, value, "must be an IP address")
+		return invalid(at, value, "must be an IP address")
 	case !ip.IsGlobalUnicast() || ip.Zone() != "":
-		return one(at, value, "must be an address of this machine that others can reach (global unicast)")
+		return invalid(at, value,
+			"must be an address that other machines can reach (global unicast)")
 	}
 	return nil
 }
 
-func endpoint(at *field.Path, e v1beta4.APIEndpoint) field.ErrorList {
-	return append(address(at.Child("advertiseAddress"), e.AdvertiseAddress), port(at.Child("bindPort"), e.BindPort)...)
+func checkAPIEndpoint(at *field.Path, e v1beta4.APIEndpoint) field.ErrorList {
+	errs := checkAddress(at.Child("advertiseAddress"), e.AdvertiseAddress)
+	if len(validation.IsValidPortNum(int(e.BindPort))) > 0 {
+		errs = append(errs, invalid(at.Child("bindPort"), e.BindPort,
+			"must be a port number, 1 to 65535")...)
+	}
+	return errs
 }
 
-// limits asks whether there is time for anything.
-func limits(t *v1beta4.Timeouts) (errs field.ErrorList) {
+// checkTimeouts checks that all timeouts are greater than zero.
+func checkTimeouts(t *v1beta4.Timeouts) (errs field.ErrorList) {
 	at := field.NewPath("timeouts")
 	for _, limit := range []struct {
 		name string
@@ -158,14 +160,15 @@ func limits(t *v1beta4.Timeouts) (errs field.ErrorList) {
 		{"tlsBootstrap", t.TLSBootstrap},
 		{"upgradeManifests", t.UpgradeManifests},
 	} {
-		if length(limit.d) <= 0 {
-			errs = append(errs, field.Invalid(at.Child(limit.name), length(limit.d).String(), "must be longer than 0s, within which nothing happens; leave it out for the usual limit"))
+		if durationOf(limit.d) <= 0 {
+			errs = append(errs, field.Invalid(at.Child(limit.name), durationOf(limit.d).String(),
+				"must be greater than 0s; omit it to use the default"))
 		}
 	}
 	return errs
 }
 
-// splitEndpoint parts "host[:port]"; the port is empty if there is none.
+// splitEndpoint splits "host[:port]"; the port is empty if there is none.
 func splitEndpoint(text string) (host, number string, err error) {
 	host, number, err = net.SplitHostPort(text)
 	if err != nil {
@@ -178,13 +181,13 @@ func splitEndpoint(text string) (host, number string, err error) {
 	if number == "" {
 		return host, "", nil
 	}
-	if err := portNumber(number); err != nil {
+	if err := checkPortText(number); err != nil {
 		return "", "", err
 	}
 	return host, number, nil
 }
 
-func portNumber(text string) error {
+func checkPortText(text string) error {
 	if n, err := strconv.ParseUint(text, 10, 16); err != nil || n == 0 {
 		return fmt.Errorf("port %q must be a number, 1 to 65535", text)
 	}

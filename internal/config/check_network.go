@@ -14,13 +14,13 @@ import (
 
 // Limits of subnets, in bits of an address.
 const (
-	serviceBitsMin = 4  // the DNS server has address number 10
-	podBitsMin     = 4  // the smallest range that holds 14 addresses
-	serviceBitsMax = 20 // the API server keeps a map of all
-	nodeRangesMax  = 16 // the controller manager keeps a map of the nodes' ranges
+	serviceBitsMin  = 4  // cluster DNS has address 10
+	podBitsMin      = 4  // 14 usable addresses
+	serviceBitsMax  = 20 // the API server allocates from a bitmap
+	nodeCIDRBitsMax = 16 // the controller manager allocates node CIDRs from a bitmap
 )
 
-// Sizes of the range of one node, as prefix lengths.
+// Default prefix lengths of a node's Pod CIDR.
 const (
 	nodeMaskIPv4 = 24
 	nodeMaskIPv6 = 64
@@ -28,64 +28,78 @@ const (
 
 func checkNetworking(c *v1beta4.ClusterConfiguration) field.ErrorList {
 	at := field.NewPath("networking")
-	errs := subdomain(at.Child("dnsDomain"), c.Networking.DNSDomain, "")
-	services, faults := subnets(at.Child("serviceSubnet"), c.Networking.ServiceSubnet, serviceBitsMin)
+	errs := checkSubdomain(at.Child("dnsDomain"), c.Networking.DNSDomain, "")
+	services, faults := checkSubnets(at.Child("serviceSubnet"), c.Networking.ServiceSubnet,
+		serviceBitsMin)
 	errs = append(errs, faults...)
 	for _, s := range services {
 		if hostBits(s) > serviceBitsMax {
-			errs = append(errs, one(at.Child("serviceSubnet"), s.String(),
-				fmt.Sprintf("is too large: at least /%d", s.Addr().BitLen()-serviceBitsMax))...)
+			errs = append(errs, invalid(at.Child("serviceSubnet"), s.String(),
+				fmt.Sprintf("is too large: the prefix length must be at least /%d",
+					s.Addr().BitLen()-serviceBitsMax))...)
 		}
 	}
 	if c.Networking.PodSubnet == "" {
 		return errs
 	}
-	pods, faults := subnets(at.Child("podSubnet"), c.Networking.PodSubnet, podBitsMin)
-	return append(append(errs, faults...), nodeRanges(at.Child("podSubnet"), pods, c.ControllerManager.ExtraArgs)...)
+	pods, faults := checkSubnets(at.Child("podSubnet"), c.Networking.PodSubnet, podBitsMin)
+	return append(append(errs, faults...),
+		checkNodeCIDRs(at.Child("podSubnet"), pods, c.ControllerManager.ExtraArgs)...)
 }
 
-// subnets reads one CIDR, or one of each family with a comma between them.
-func subnets(at *field.Path, text string, least int) ([]netip.Prefix, field.ErrorList) {
+// checkSubnets parses one CIDR, or two of different IP families separated by a comma.
+func checkSubnets(at *field.Path, text string, least int) ([]netip.Prefix, field.ErrorList) {
 	var list []netip.Prefix
 	for _, part := range strings.Split(text, ",") {
 		s, err := netip.ParsePrefix(part)
 		if err != nil {
-			return nil, one(at, text, "must be a CIDR such as 10.244.0.0/16, or an IPv4 and an IPv6 one with a comma and no blank between them")
+			return nil, invalid(at, text,
+				"must be a CIDR such as 10.244.0.0/16, or an IPv4 and an IPv6 CIDR separated by a comma without spaces")
 		}
 		if hostBits(s) < least {
-			return nil, one(at, text, fmt.Sprintf("%s is too small: at most /%d", s, s.Addr().BitLen()-least))
+			return nil, invalid(at, text,
+				fmt.Sprintf("%s is too small: the prefix length must be at most /%d", s,
+					s.Addr().BitLen()-least))
 		}
 		list = append(list, s)
 	}
 	if len(list) > 2 || len(list) == 2 && list[0].Addr().Is4() == list[1].Addr().Is4() {
-		return nil, one(at, text, "must be one CIDR, or two of which one is IPv4 and the other IPv6")
+		return nil, invalid(at, text, "must be one CIDR, or one IPv4 and one IPv6 CIDR")
 	}
 	return list, nil
 }
 
 func hostBits(s netip.Prefix) int { return s.Addr().BitLen() - s.Bits() }
 
-// nodeRanges asks whether the controller manager can cut the Pods' subnet up for nodes.
-func nodeRanges(at *field.Path, pods []netip.Prefix, extra []v1beta4.Arg) (errs field.ErrorList) {
-	if allocate, _ := node.LastArg(args(extra), "allocate-node-cidrs"); allocate == "false" {
+// checkNodeCIDRs checks that the controller manager can allocate a Pod CIDR for each node.
+func checkNodeCIDRs(at *field.Path, pods []netip.Prefix,
+	extra []v1beta4.Arg) (errs field.ErrorList) {
+	if allocate, _ := node.LastArg(convertArgs(extra), "allocate-node-cidrs"); allocate == "false" {
 		return nil
 	}
 	for _, s := range pods {
-		mask, name, err := nodeMask(s, args(extra))
+		mask, name, err := nodeCIDRMaskSize(s, convertArgs(extra))
 		switch {
 		case err != nil:
-			errs = append(errs, one(field.NewPath("controllerManager", "extraArgs").Key(name), field.OmitValueType{}, err.Error())...)
+			errs = append(errs, invalid(field.NewPath("controllerManager", "extraArgs").Key(name),
+				field.OmitValueType{}, err.Error())...)
 		case s.Bits() > mask:
-			errs = append(errs, one(at, s.String(), fmt.Sprintf("is smaller than the range of a single node, /%d: choose a larger subnet, or a smaller range with %s in controllerManager.extraArgs", mask, name))...)
-		case mask-s.Bits() > nodeRangesMax:
-			errs = append(errs, one(at, s.String(), fmt.Sprintf("is too large for node ranges of /%d: at least /%d, or a larger range with %s in controllerManager.extraArgs", mask, mask-nodeRangesMax, name))...)
+			errs = append(errs, invalid(at, s.String(),
+				fmt.Sprintf("is smaller than the Pod CIDR of a single node, /%d: "+
+					"use a larger subnet, or set %s in controllerManager.extraArgs", mask,
+					name))...)
+		case mask-s.Bits() > nodeCIDRBitsMax:
+			errs = append(errs, invalid(at, s.String(),
+				fmt.Sprintf("is too large for a Pod CIDR of /%d per node: "+
+					"the prefix length must be at least /%d, or set %s in controllerManager.extraArgs",
+					mask, mask-nodeCIDRBitsMax, name))...)
 		}
 	}
 	return errs
 }
 
-// nodeMask is the prefix length of a node's range, and the argument that sets it.
-func nodeMask(s netip.Prefix, extra []node.Arg) (mask int, name string, err error) {
+// nodeCIDRMaskSize is the prefix length of a node's Pod CIDR, and the argument that sets it.
+func nodeCIDRMaskSize(s netip.Prefix, extra []node.Arg) (mask int, name string, err error) {
 	mask, name = nodeMaskIPv4, "node-cidr-mask-size-ipv4"
 	if s.Addr().Is6() {
 		mask, name = nodeMaskIPv6, "node-cidr-mask-size-ipv6"
@@ -95,13 +109,14 @@ func nodeMask(s netip.Prefix, extra []node.Arg) (mask int, name string, err erro
 		return mask, name, nil
 	}
 	if mask, err = strconv.Atoi(value); err != nil {
-		return 0, name, fmt.Errorf("%q is not a whole number", value)
+		return 0, name, fmt.Errorf("%q is not an integer", value)
 	}
 	return mask, name, nil
 }
 
-// overlapping lists the pairs of subnets in which an address could be a Service's and a Pod's. The texts have been checked.
-func overlapping(services, pods string) (found []string) {
+// findOverlaps lists the pairs of overlapping service and Pod subnets. The texts have been
+// checked.
+func findOverlaps(services, pods string) (found []string) {
 	for _, service := range strings.Split(services, ",") {
 		for _, pod := range strings.Split(pods, ",") {
 			s, err := netip.ParsePrefix(service)
@@ -114,8 +129,8 @@ func overlapping(services, pods string) (found []string) {
 	return found
 }
 
-// siteLocal lists the subnets that reach into fec0::/10. The texts have been checked.
-func siteLocal(texts ...string) (found []string) {
+// findSiteLocal lists the subnets that overlap fec0::/10. The texts have been checked.
+func findSiteLocal(texts ...string) (found []string) {
 	old := netip.MustParsePrefix("fec0::/10")
 	for _, part := range strings.Split(strings.Join(texts, ","), ",") {
 		if s, err := netip.ParsePrefix(part); err == nil && s.Overlaps(old) {

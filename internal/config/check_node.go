@@ -17,148 +17,132 @@ import (
 )
 
 func checkInit(c *v1beta4.InitConfiguration) field.ErrorList {
-	return apply(c, []rule[v1beta4.InitConfiguration]{
-		func(c *v1beta4.InitConfiguration) field.ErrorList {
-			return registration(field.NewPath("nodeRegistration"), &c.NodeRegistration)
-		},
-		func(c *v1beta4.InitConfiguration) field.ErrorList {
-			return endpoint(field.NewPath("localAPIEndpoint"), c.LocalAPIEndpoint)
-		},
-		func(c *v1beta4.InitConfiguration) field.ErrorList {
-			return certificateKey(field.NewPath("certificateKey"), c.CertificateKey)
-		},
-		checkTokens,
-		func(c *v1beta4.InitConfiguration) field.ErrorList { return limits(c.Timeouts) },
-	})
+	return slices.Concat(
+		checkNodeRegistration(field.NewPath("nodeRegistration"), &c.NodeRegistration),
+		checkAPIEndpoint(field.NewPath("localAPIEndpoint"), c.LocalAPIEndpoint),
+		checkCertificateKey(field.NewPath("certificateKey"), c.CertificateKey),
+		checkTokens(c),
+		checkTimeouts(c.Timeouts),
+	)
 }
 
 func checkJoin(c *v1beta4.JoinConfiguration) field.ErrorList {
-	return apply(c, []rule[v1beta4.JoinConfiguration]{
-		func(c *v1beta4.JoinConfiguration) field.ErrorList {
-			return registration(field.NewPath("nodeRegistration"), &c.NodeRegistration)
-		},
-		func(c *v1beta4.JoinConfiguration) field.ErrorList {
-			return caFile(field.NewPath("caCertPath"), c.CACertPath)
-		},
-		discoveryMethod,
-		discoveryToken,
-		discoveryFile,
-		tlsToken,
-		func(c *v1beta4.JoinConfiguration) field.ErrorList {
-			at := field.NewPath("controlPlane")
-			if c.ControlPlane == nil {
-				return nil
-			}
-			return append(endpoint(at.Child("localAPIEndpoint"), c.ControlPlane.LocalAPIEndpoint),
-				certificateKey(at.Child("certificateKey"), c.ControlPlane.CertificateKey)...)
-		},
-		func(c *v1beta4.JoinConfiguration) field.ErrorList { return limits(c.Timeouts) },
-	})
+	errs := checkNodeRegistration(field.NewPath("nodeRegistration"), &c.NodeRegistration)
+	if !path.IsAbs(c.CACertPath) || !strings.HasSuffix(c.CACertPath, ".crt") {
+		errs = append(errs, invalid(field.NewPath("caCertPath"), c.CACertPath,
+			"must be an absolute path that ends in .crt")...)
+	}
+	errs = slices.Concat(errs,
+		checkDiscoveryMethod(&c.Discovery),
+		checkDiscoveryToken(c.Discovery.BootstrapToken),
+		checkDiscoveryFile(c.Discovery.File),
+	)
+	token := c.Discovery.BootstrapToken
+	// else it is checked above
+	if tls := c.Discovery.TLSBootstrapToken; tls != "" && (token == nil || token.Token != tls) {
+		_, _, err := node.ParseToken(tls)
+		errs = append(errs, invalidSecret(field.NewPath("discovery", "tlsBootstrapToken"), err)...)
+	}
+	if c.ControlPlane != nil {
+		at := field.NewPath("controlPlane")
+		errs = append(errs, checkAPIEndpoint(at.Child("localAPIEndpoint"),
+			c.ControlPlane.LocalAPIEndpoint)...)
+		errs = append(errs, checkCertificateKey(at.Child("certificateKey"),
+			c.ControlPlane.CertificateKey)...)
+	}
+	return append(errs, checkTimeouts(c.Timeouts)...)
 }
 
 func checkReset(c *v1beta4.ResetConfiguration) field.ErrorList {
-	return apply(c, []rule[v1beta4.ResetConfiguration]{
-		func(c *v1beta4.ResetConfiguration) field.ErrorList {
-			return expendable(field.NewPath("certificatesDir"), c.CertificatesDir)
-		},
-		func(c *v1beta4.ResetConfiguration) field.ErrorList {
-			return filledSocket(field.NewPath("criSocket"), c.CRISocket)
-		},
-		func(c *v1beta4.ResetConfiguration) field.ErrorList {
-			return exclusive(field.NewPath("ignorePreflightErrors"), c.IgnorePreflightErrors)
-		},
-		func(c *v1beta4.ResetConfiguration) (errs field.ErrorList) {
-			for i, flag := range c.UnmountFlags {
-				errs = append(errs, among(field.NewPath("unmountFlags").Index(i), flag, node.UnmountFlags()...)...)
-			}
-			return errs
-		},
-		func(c *v1beta4.ResetConfiguration) field.ErrorList { return limits(c.Timeouts) },
-	})
-}
-
-// expendable asks whether a folder may be emptied.
-func expendable(at *field.Path, value string) field.ErrorList {
-	if node.OfSystem(value) {
-		return one(at, value, "must be a directory of certificates alone: all that is in it is removed")
+	dir := field.NewPath("certificatesDir")
+	errs := checkAbsolutePath(dir, c.CertificatesDir)
+	if node.IsSystemDir(c.CertificatesDir) {
+		errs = invalid(dir, c.CertificatesDir,
+			"must be a directory that contains only certificates: everything in it is removed")
 	}
-	return absolute(at, value)
+	errs = slices.Concat(errs,
+		checkSocket(field.NewPath("criSocket"), c.CRISocket),
+		checkIgnoredErrors(field.NewPath("ignorePreflightErrors"), c.IgnorePreflightErrors),
+	)
+	for i, flag := range c.UnmountFlags {
+		errs = append(errs, checkOneOf(field.NewPath("unmountFlags").Index(i), flag,
+			node.UnmountFlags()...)...)
+	}
+	return append(errs, checkTimeouts(c.Timeouts)...)
 }
 
-func registration(at *field.Path, r *v1beta4.NodeRegistrationOptions) field.ErrorList {
+func checkNodeRegistration(at *field.Path, r *v1beta4.NodeRegistrationOptions) field.ErrorList {
 	return slices.Concat(
-		subdomain(at.Child("name"), r.Name, "; it is the host name of the machine unless you name another"),
-		filledSocket(at.Child("criSocket"), r.CRISocket),
-		argNames(at.Child("kubeletExtraArgs"), r.KubeletExtraArgs),
-		taints(at.Child("taints"), r.Taints),
-		exclusive(at.Child("ignorePreflightErrors"), r.IgnorePreflightErrors),
-		among(at.Child("imagePullPolicy"), string(r.ImagePullPolicy),
+		checkSubdomain(at.Child("name"), r.Name, "; the default is the host name of the machine"),
+		checkSocket(at.Child("criSocket"), r.CRISocket),
+		checkArgNames(at.Child("kubeletExtraArgs"), r.KubeletExtraArgs),
+		checkTaints(at.Child("taints"), r.Taints),
+		checkIgnoredErrors(at.Child("ignorePreflightErrors"), r.IgnorePreflightErrors),
+		checkOneOf(at.Child("imagePullPolicy"), string(r.ImagePullPolicy),
 			string(corev1.PullAlways), string(corev1.PullIfNotPresent), string(corev1.PullNever)),
 	)
 }
 
-// taints asks whether the API server would accept all.
-func taints(at *field.Path, list []corev1.Taint) (errs field.ErrorList) {
+// checkTaints checks that the API server accepts all taints.
+func checkTaints(at *field.Path, list []corev1.Taint) (errs field.ErrorList) {
 	for i, t := range list {
 		if len(validation.IsQualifiedName(t.Key)) > 0 {
-			errs = append(errs, field.Invalid(at.Index(i).Child("key"), t.Key, "must be the key of a taint, such as example.org/dedicated"))
+			errs = append(errs, field.Invalid(at.Index(i).Child("key"), t.Key,
+				"must be a taint key such as example.org/dedicated"))
 		}
 		if len(validation.IsValidLabelValue(t.Value)) > 0 {
-			errs = append(errs, field.Invalid(at.Index(i).Child("value"), t.Value, "must be letters, digits, dashes, dots and underscores, at most 63, and begin and end with a letter or digit"))
+			errs = append(errs, field.Invalid(at.Index(i).Child("value"), t.Value,
+				"must be at most 63 letters, digits, dashes, dots and underscores, and begin and end with a letter or digit"))
 		}
-		errs = append(errs, among(at.Index(i).Child("effect"), string(t.Effect),
-			string(corev1.TaintEffectNoSchedule), string(corev1.TaintEffectPreferNoSchedule), string(corev1.TaintEffectNoExecute))...)
+		errs = append(errs, checkOneOf(at.Index(i).Child("effect"), string(t.Effect),
+			string(corev1.TaintEffectNoSchedule), string(corev1.TaintEffectPreferNoSchedule),
+			string(corev1.TaintEffectNoExecute))...)
 	}
 	return errs
 }
 
-// filledSocket is socket, but silent where a fault while filling in has been reported.
-func filledSocket(at *field.Path, value string) field.ErrorList {
-	if value == "" {
-		return nil
-	}
-	return socket(at, value)
-}
-
-func certificateKey(at *field.Path, value string) field.ErrorList {
+func checkCertificateKey(at *field.Path, value string) field.ErrorList {
 	if value == "" {
 		return nil
 	}
 	_, err := pki.ParseCertificateKey(value)
-	return secret(at, err)
+	return invalidSecret(at, err)
 }
 
-func caFile(at *field.Path, value string) field.ErrorList {
-	if path.IsAbs(value) && strings.HasSuffix(value, ".crt") {
-		return nil
-	}
-	return one(at, value, "must be an absolute path that ends in .crt")
-}
-
-func discoveryMethod(c *v1beta4.JoinConfiguration) field.ErrorList {
+func checkDiscoveryMethod(d *v1beta4.Discovery) field.ErrorList {
 	at := field.NewPath("discovery")
 	switch {
-	case c.Discovery.BootstrapToken == nil && c.Discovery.File == nil:
+	case d.BootstrapToken == nil && d.File == nil:
 		return field.ErrorList{field.Required(at,
-			"say how to find the cluster: by bootstrapToken (kubeadm join HOST:PORT --token …) or by file (--discovery-file)")}
-	case c.Discovery.BootstrapToken != nil && c.Discovery.File != nil:
-		return one(at, field.OmitValueType{}, "bootstrapToken and file exclude each other: the cluster is found in one way")
+			"set bootstrapToken (kubeadm join HOST:PORT --token …) or file (--discovery-file)")}
+	case d.BootstrapToken != nil && d.File != nil:
+		return invalid(at, field.OmitValueType{},
+			"bootstrapToken and file are mutually exclusive: set only one of them")
 	}
 	return nil
 }
 
-func discoveryToken(c *v1beta4.JoinConfiguration) (errs field.ErrorList) {
-	t := c.Discovery.BootstrapToken
+func checkDiscoveryToken(t *v1beta4.BootstrapTokenDiscovery) (errs field.ErrorList) {
 	if t == nil {
 		return nil
 	}
 	at := field.NewPath("discovery", "bootstrapToken")
 	_, _, err := node.ParseToken(t.Token)
-	errs = append(errs, secret(at.Child("token"), err)...)
-	errs = append(errs, server(at.Child("apiServerEndpoint"), t.APIServerEndpoint)...)
+	errs = append(errs, invalidSecret(at.Child("token"), err)...)
+	host, port, err := net.SplitHostPort(t.APIServerEndpoint)
+	const wanted = "must be host:port of an API server"
+	if err != nil || host == "" || port == "" {
+		errs = append(errs, field.Invalid(at.Child("apiServerEndpoint"), t.APIServerEndpoint,
+			wanted))
+	} else if err := checkPortText(port); err != nil {
+		errs = append(errs, field.Invalid(at.Child("apiServerEndpoint"), t.APIServerEndpoint,
+			wanted+": "+err.Error()))
+	}
 	if len(t.CACertHashes) == 0 && !t.UnsafeSkipCAVerification {
 		errs = append(errs, field.Required(at.Child("caCertHashes"),
-			"give the hash of the cluster's CA, which \"kubeadm token create --print-join-command\" prints; unsafeSkipCAVerification (--discovery-token-unsafe-skip-ca-verification) goes without, and then whoever knows the token can pose as the cluster"))
+			"set the hash of the cluster CA, which \"kubeadm token create --print-join-command\" prints; "+
+				"unsafeSkipCAVerification (--discovery-token-unsafe-skip-ca-verification) skips the check, "+
+				"and then anyone with the token can impersonate the cluster"))
 	}
 	for i, hash := range t.CACertHashes {
 		if _, err := pki.ParsePin(hash); err != nil {
@@ -168,19 +152,7 @@ func discoveryToken(c *v1beta4.JoinConfiguration) (errs field.ErrorList) {
 	return errs
 }
 
-func server(at *field.Path, value string) field.ErrorList {
-	host, number, err := net.SplitHostPort(value)
-	if err != nil || host == "" || number == "" {
-		return one(at, value, "must be host:port of an API server")
-	}
-	if err := portNumber(number); err != nil {
-		return one(at, value, "must be host:port of an API server: "+err.Error())
-	}
-	return nil
-}
-
-func discoveryFile(c *v1beta4.JoinConfiguration) field.ErrorList {
-	f := c.Discovery.File
+func checkDiscoveryFile(f *v1beta4.FileDiscovery) field.ErrorList {
 	if f == nil {
 		return nil
 	}
@@ -188,23 +160,14 @@ func discoveryFile(c *v1beta4.JoinConfiguration) field.ErrorList {
 	u, err := url.Parse(f.KubeConfigPath)
 	switch {
 	case f.KubeConfigPath == "":
-		return field.ErrorList{field.Required(at, "name a kubeconfig, as a path or an https URL")}
+		return field.ErrorList{field.Required(at, "set the path or https URL of a kubeconfig")}
 	case !strings.Contains(f.KubeConfigPath, "://"):
 		return nil
 	case err != nil: // which repeats the text
-		return one(at, field.OmitValueType{}, "must be a path or an https URL")
+		return invalid(at, field.OmitValueType{}, "must be a path or an https URL")
 	case u.Scheme != "https" || u.Host == "":
-		return one(at, u.Redacted(), "must be a path or an https URL: nobody vouches for what comes over plain http")
+		return invalid(at, u.Redacted(),
+			"must be a path or an https URL: a file from another URL cannot be trusted")
 	}
 	return nil
-}
-
-// tlsToken is silent where the token is that of the discovery, which has a rule of its own.
-func tlsToken(c *v1beta4.JoinConfiguration) field.ErrorList {
-	token := c.Discovery.TLSBootstrapToken
-	if token == "" || c.Discovery.BootstrapToken != nil && c.Discovery.BootstrapToken.Token == token {
-		return nil
-	}
-	_, _, err := node.ParseToken(token)
-	return secret(field.NewPath("discovery", "tlsBootstrapToken"), err)
 }

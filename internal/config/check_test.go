@@ -8,20 +8,20 @@ import (
 func TestClusterRules(t *testing.T) {
 	for text, want := range map[string]string{ // want is empty for what is allowed
 		"networking: {serviceSubnet: 10.96.0.0/28}":                         "",
-		"networking: {serviceSubnet: 10.96.0.0/29}":                         "networking.serviceSubnet: Invalid value: \"10.96.0.0/29\": 10.96.0.0/29 is too small: at most /28",
-		"networking: {serviceSubnet: 10.0.0.0/11}":                          "networking.serviceSubnet: Invalid value: \"10.0.0.0/11\": is too large: at least /12",
-		"networking: {serviceSubnet: 'fd00::/107'}":                         "networking.serviceSubnet: Invalid value: \"fd00::/107\": is too large: at least /108",
+		"networking: {serviceSubnet: 10.96.0.0/29}":                         "networking.serviceSubnet: Invalid value: \"10.96.0.0/29\": 10.96.0.0/29 is too small: the prefix length must be at most /28",
+		"networking: {serviceSubnet: 10.0.0.0/11}":                          "networking.serviceSubnet: Invalid value: \"10.0.0.0/11\": is too large: the prefix length must be at least /12",
+		"networking: {serviceSubnet: 'fd00::/107'}":                         "networking.serviceSubnet: Invalid value: \"fd00::/107\": is too large: the prefix length must be at least /108",
 		"networking: {serviceSubnet: '10.96.0.0/16,fd00::/112'}":            "",
 		"networking: {serviceSubnet: '10.96.0.0/16, fd00::/112'}":           "must be a CIDR",
-		"networking: {serviceSubnet: '10.96.0.0/16,10.97.0.0/16'}":          "one is IPv4 and the other IPv6",
-		"networking: {serviceSubnet: '10.96.0.0/16,fd00::/112,fd01::/112'}": "one is IPv4 and the other IPv6",
+		"networking: {serviceSubnet: '10.96.0.0/16,10.97.0.0/16'}":          "one IPv4 and one IPv6 CIDR",
+		"networking: {serviceSubnet: '10.96.0.0/16,fd00::/112,fd01::/112'}": "one IPv4 and one IPv6 CIDR",
 		"networking: {podSubnet: 10.244.0.0/8}":                             "",
-		"networking: {podSubnet: 10.244.0.0/7}":                             "is too large for node ranges of /24: at least /8",
-		"networking: {podSubnet: 10.244.0.0/25}":                            "is smaller than the range of a single node, /24",
-		"networking: {podSubnet: 'fd00::/47'}":                              "is too large for node ranges of /64: at least /48",
+		"networking: {podSubnet: 10.244.0.0/7}":                             "is too large for a Pod CIDR of /24 per node: the prefix length must be at least /8",
+		"networking: {podSubnet: 10.244.0.0/25}":                            "is smaller than the Pod CIDR of a single node, /24",
+		"networking: {podSubnet: 'fd00::/47'}":                              "is too large for a Pod CIDR of /64 per node: the prefix length must be at least /48",
 		"networking: {podSubnet: 10.244.0.0/25}\ncontrollerManager: {extraArgs: [{name: allocate-node-cidrs, value: 'false'}]}":     "",
 		"networking: {podSubnet: 10.244.0.0/25}\ncontrollerManager: {extraArgs: [{name: node-cidr-mask-size-ipv4, value: '26'}]}":   "",
-		"networking: {podSubnet: 10.244.0.0/16}\ncontrollerManager: {extraArgs: [{name: node-cidr-mask-size-ipv4, value: 'many'}]}": "controllerManager.extraArgs[node-cidr-mask-size-ipv4]: Invalid value: \"many\" is not a whole number",
+		"networking: {podSubnet: 10.244.0.0/16}\ncontrollerManager: {extraArgs: [{name: node-cidr-mask-size-ipv4, value: 'many'}]}": "controllerManager.extraArgs[node-cidr-mask-size-ipv4]: Invalid value: \"many\" is not an integer",
 		"networking: {dnsDomain: -x}":                                               "networking.dnsDomain",
 		"controlPlaneEndpoint: api.example":                                         "",
 		"controlPlaneEndpoint: 'api.example:8443'":                                  "",
@@ -43,7 +43,7 @@ func TestClusterRules(t *testing.T) {
 		"etcd: {local: {imageTag: 3.6.0-0, imageRepository: /x}}":                   "etcd.local.imageRepository",
 		"etcd: {local: {dataDir: etcd}}":                                            "etcd.local.dataDir: Invalid value: \"etcd\": must be an absolute path",
 		"etcd: {local: {serverCertSANs: [a_b], peerCertSANs: ['*']}}":               "etcd.local.serverCertSANs",
-		"etcd: {local: {}, external: {endpoints: ['https://a:1']}}":                 "etcd: Invalid value: local and external exclude each other",
+		"etcd: {local: {}, external: {endpoints: ['https://a:1']}}":                 "etcd: Invalid value: local and external are mutually exclusive",
 		"etcd: {external: {}}":                                                      "etcd.external.endpoints: Required value",
 		"etcd: {external: {endpoints: ['http://10.0.0.1:2379']}}":                   "",
 		"etcd: {external: {endpoints: ['10.0.0.1:2379']}}":                          "must be a URL such as",
@@ -59,11 +59,11 @@ func TestClusterRules(t *testing.T) {
 		"encryptionAlgorithm: DSA":                                                  "choose one of RSA-2048, RSA-3072, RSA-4096, ECDSA-P256, ECDSA-P384",
 		"certificateValidityPeriod: 0s":                                             "certificateValidityPeriod: Invalid value: \"0s\": must be at least 1m0s",
 		"kubernetesVersion: v1.34.0":                                                "",
-		"kubernetesVersion: v1.33.9":                                                "kubernetesVersion: kubeadm v1.37.1 does not deploy Kubernetes v1.33.9: it knows 1.34 to 1.37; choose one of those",
+		"kubernetesVersion: v1.33.9":                                                "kubernetesVersion: kubeadm v1.37.1 does not support Kubernetes v1.33.9: supported are 1.34 to 1.37; choose one of those",
 		"kubernetesVersion: one":                                                    "\"one\" is not a Kubernetes version",
-		"kubernetesVersion: v1.38.0":                                                "does not deploy Kubernetes v1.38.0: it knows 1.34 to 1.37",
+		"kubernetesVersion: v1.38.0":                                                "does not support Kubernetes v1.38.0: supported are 1.34 to 1.37",
 	} {
-		_, _, err := Cluster(fileOf(clusterHead+text+"\n"), NewInitFlags(), aMachine(t))
+		_, _, err := Cluster(fileOf(clusterHead+text+"\n"), NewInitFlags(), testFacts(t))
 		switch {
 		case want == "" && err != nil:
 			t.Errorf("%s\nwas refused: %v", text, err)
@@ -85,20 +85,20 @@ func TestNodeRules(t *testing.T) {
 		"nodeRegistration: {imagePullPolicy: never}":                         "must be one of Always, IfNotPresent, Never",
 		"localAPIEndpoint: {advertiseAddress: 10.1.2.3, bindPort: 443}":      "",
 		"localAPIEndpoint: {advertiseAddress: host}":                         "must be an IP address",
-		"localAPIEndpoint: {advertiseAddress: 'fe80::1'}":                    "that others can reach",
-		"localAPIEndpoint: {advertiseAddress: 255.255.255.255}":              "that others can reach",
-		"localAPIEndpoint: {bindPort: -1}":                                   "must be a port, 1 to 65535",
+		"localAPIEndpoint: {advertiseAddress: 'fe80::1'}":                    "that other machines can reach",
+		"localAPIEndpoint: {advertiseAddress: 255.255.255.255}":              "that other machines can reach",
+		"localAPIEndpoint: {bindPort: -1}":                                   "must be a port number, 1 to 65535",
 		"certificateKey: " + strings.Repeat("ab", 32):                        "",
 		"certificateKey: " + strings.Repeat("ab", 31):                        "certificateKey",
 		"bootstrapTokens: [{token: abcdef.0123456789abcdef, ttl: 0s}]":       "",
 		"bootstrapTokens: [{expires: 2030-01-02T15:04:05Z}]":                 "",
-		"bootstrapTokens: [{ttl: 1h, expires: 2030-01-02T15:04:05Z}]":        "ttl and expires exclude each other",
-		"bootstrapTokens: [{usages: [signing]}]":                             "a token has groups only with the usage authentication",
+		"bootstrapTokens: [{ttl: 1h, expires: 2030-01-02T15:04:05Z}]":        "ttl and expires are mutually exclusive",
+		"bootstrapTokens: [{usages: [signing]}]":                             "groups are only allowed with the usage authentication",
 		"bootstrapTokens: [{groups: ['system:bootstrappers:']}]":             "must begin with system:bootstrappers:",
 		"bootstrapTokens: [{groups: ['system:bootstrappers:a:b-9']}]":        "",
 		"bootstrapTokens: [{}, {token: x}]":                                  "bootstrapTokens[1].token",
 	} {
-		_, _, err := Init(fileOf(initHead+text+"\n"), NewInitFlags(), aMachine(t))
+		_, _, err := Init(fileOf(initHead+text+"\n"), NewInitFlags(), testFacts(t))
 		switch {
 		case want == "" && err != nil:
 			t.Errorf("%s\nwas refused: %v", text, err)
@@ -110,11 +110,13 @@ func TestNodeRules(t *testing.T) {
 
 func TestJoinRules(t *testing.T) {
 	hash := "'sha256:" + strings.Repeat("0a", 32) + "'"
-	good := "token: abcdef.0123456789abcdef, apiServerEndpoint: 'api:6443', caCertHashes: [" + hash + "]"
+	good := "token: abcdef.0123456789abcdef, apiServerEndpoint: 'api:6443', caCertHashes: [" +
+		hash + "]"
 	for text, want := range map[string]string{
 		"discovery: {bootstrapToken: {" + good + "}}": "",
 		"discovery: {}": "discovery: Required value",
-		"discovery: {bootstrapToken: {" + good + "}, file: {kubeConfigPath: /x}}":                                                      "exclude each other",
+		"discovery: {bootstrapToken: {" + good +
+			"}, file: {kubeConfigPath: /x}}": "mutually exclusive",
 		"discovery: {file: {kubeConfigPath: /x}}":                                                                                      "",
 		"discovery: {file: {kubeConfigPath: 'file:///x'}}":                                                                             "",
 		"discovery: {file: {kubeConfigPath: 'https://a/b'}}":                                                                           "",
@@ -131,7 +133,7 @@ func TestJoinRules(t *testing.T) {
 		"discovery: {file: {kubeConfigPath: /x}}\ncontrolPlane: {localAPIEndpoint: {bindPort: 70000}}":                                 "controlPlane.localAPIEndpoint.bindPort",
 		"discovery: {file: {kubeConfigPath: /x}}\ncontrolPlane: {}":                                                                    "",
 	} {
-		_, _, err := Join(fileOf(joinHead+text+"\n"), NewJoinFlags(), aMachine(t))
+		_, _, err := Join(fileOf(joinHead+text+"\n"), NewJoinFlags(), testFacts(t))
 		switch {
 		case want == "" && err != nil:
 			t.Errorf("%s\nwas refused: %v", text, err)
@@ -151,7 +153,7 @@ func TestResetRules(t *testing.T) {
 		"criSocket: npipe:////x":                                             "criSocket: Invalid value",
 		"ignorePreflightErrors: [all, x]":                                    "ignorePreflightErrors: Invalid value",
 	} {
-		_, _, err := Reset(fileOf(resetHead+text+"\n"), NewResetFlags(), aMachine(t))
+		_, _, err := Reset(fileOf(resetHead+text+"\n"), NewResetFlags(), testFacts(t))
 		switch {
 		case want == "" && err != nil:
 			t.Errorf("%s\nwas refused: %v", text, err)
@@ -161,7 +163,7 @@ func TestResetRules(t *testing.T) {
 	}
 }
 
-func TestOverlapping(t *testing.T) {
+func TestFindOverlaps(t *testing.T) {
 	for _, c := range []struct{ services, pods, want string }{
 		{"10.96.0.0/12", "10.0.0.0/8", "10.96.0.0/12 and 10.0.0.0/8"},
 		{"10.96.0.0/16,fd00:1::/112", "10.244.0.0/16,fd00::/16", "fd00:1::/112 and fd00::/16"},
@@ -169,7 +171,7 @@ func TestOverlapping(t *testing.T) {
 		{"10.96.0.0/12", "fd00::/48", ""},
 		{"10.96.0.0/12", "", ""},
 	} {
-		if got := strings.Join(overlapping(c.services, c.pods), ", "); got != c.want {
+		if got := strings.Join(findOverlaps(c.services, c.pods), ", "); got != c.want {
 			t.Errorf("%s and %s: %q, want %q", c.services, c.pods, got, c.want)
 		}
 	}

@@ -12,16 +12,16 @@ import (
 	"kubeadm/internal/release"
 )
 
-// clusterOf is the cluster, once everything is filled in and checked; the
-// component configurations are not part of it.
-func clusterOf(c *v1beta4.ClusterConfiguration, target release.Target) (node.Cluster, error) {
+// newCluster returns the cluster of a complete and checked ClusterConfiguration, without the
+// component configurations.
+func newCluster(c *v1beta4.ClusterConfiguration, target release.Target) (node.Cluster, error) {
 	algorithm, err := pki.ParseAlgorithm(c.EncryptionAlgorithm)
 	if err != nil {
 		return node.Cluster{}, fmt.Errorf("encryptionAlgorithm: %w", err)
 	}
 	document, err := yaml.Marshal(c)
 	if err != nil {
-		return node.Cluster{}, fmt.Errorf("writing the ClusterConfiguration: %w", err)
+		return node.Cluster{}, fmt.Errorf("encoding the ClusterConfiguration: %w", err)
 	}
 	return node.Cluster{
 		Name:              c.ClusterName,
@@ -34,21 +34,22 @@ func clusterOf(c *v1beta4.ClusterConfiguration, target release.Target) (node.Clu
 		CIBuild:           target.CI(),
 		FeatureGates:      c.FeatureGates,
 		Algorithm:         algorithm,
-		CertValidity:      length(c.CertificateValidityPeriod),
-		CAValidity:        length(c.CACertificateValidityPeriod),
+		CertValidity:      durationOf(c.CertificateValidityPeriod),
+		CAValidity:        durationOf(c.CACertificateValidityPeriod),
 		CertSANs:          c.APIServer.CertSANs,
-		APIServer:         component(c.APIServer.ControlPlaneComponent),
-		ControllerManager: component(c.ControllerManager),
-		Scheduler:         component(c.Scheduler),
-		Etcd:              etcd(c.Etcd),
-		DNS:               node.Addon{ImageRepository: c.DNS.ImageRepository, ImageTag: c.DNS.ImageTag, Disabled: c.DNS.Disabled},
-		Proxy:             node.Addon{Disabled: c.Proxy.Disabled},
-		Document:          string(document),
+		APIServer:         newComponent(c.APIServer.ControlPlaneComponent),
+		ControllerManager: newComponent(c.ControllerManager),
+		Scheduler:         newComponent(c.Scheduler),
+		Etcd:              newEtcd(c.Etcd),
+		DNS: node.Addon{ImageRepository: c.DNS.ImageRepository,
+			ImageTag: c.DNS.ImageTag, Disabled: c.DNS.Disabled},
+		Proxy:    node.Addon{Disabled: c.Proxy.Disabled},
+		Document: string(document),
 	}, nil
 }
 
-func component(c v1beta4.ControlPlaneComponent) node.Component {
-	out := node.Component{Args: args(c.ExtraArgs), Envs: envs(c.ExtraEnvs)}
+func newComponent(c v1beta4.ControlPlaneComponent) node.Component {
+	out := node.Component{Args: convertArgs(c.ExtraArgs), Envs: convertEnvs(c.ExtraEnvs)}
 	for _, v := range c.ExtraVolumes {
 		out.Volumes = append(out.Volumes, node.Volume{
 			Name:      v.Name,
@@ -61,7 +62,7 @@ func component(c v1beta4.ControlPlaneComponent) node.Component {
 	return out
 }
 
-func envs(list []v1beta4.EnvVar) []corev1.EnvVar {
+func convertEnvs(list []v1beta4.EnvVar) []corev1.EnvVar {
 	var all []corev1.EnvVar
 	for _, e := range list {
 		all = append(all, e.EnvVar)
@@ -69,7 +70,7 @@ func envs(list []v1beta4.EnvVar) []corev1.EnvVar {
 	return all
 }
 
-func etcd(e v1beta4.Etcd) node.Etcd {
+func newEtcd(e v1beta4.Etcd) node.Etcd {
 	if x := e.External; x != nil {
 		return node.Etcd{External: &node.ExternalEtcd{
 			Endpoints:     x.Endpoints,
@@ -84,8 +85,8 @@ func etcd(e v1beta4.Etcd) node.Etcd {
 		ImageRepository: l.ImageRepository,
 		ImageTag:        l.ImageTag,
 		DataDir:         l.DataDir,
-		Args:            args(l.ExtraArgs),
-		Envs:            envs(l.ExtraEnvs),
+		Args:            convertArgs(l.ExtraArgs),
+		Envs:            convertEnvs(l.ExtraEnvs),
 		ServerCertSANs:  l.ServerCertSANs,
 		PeerCertSANs:    l.PeerCertSANs,
 	}

@@ -13,7 +13,7 @@ import (
 	"kubeadm/internal/node"
 )
 
-// Values that the files and checks made by us rely on.
+// Values that other files and checks of kubeadm rely on.
 const (
 	manifestsDir     = "/etc/kubernetes/manifests"
 	healthzAddress   = "127.0.0.1"
@@ -25,48 +25,46 @@ const (
 	anyIPv4, anyIPv6 = "0.0.0.0", "::"
 )
 
-// recommended collects warnings about values that differ from what we would set.
-type recommended struct {
+// recommendedValues collects warnings about values that differ from the recommended ones.
+type recommendedValues struct {
 	kind     string
 	warnings []string
 }
 
-// set gives the field our value if it is empty, and warns if it has another.
-func set[T any](r *recommended, name string, field *T, value T) {
+// setRecommended sets the field to the value if it is empty, and warns if it has another value.
+func setRecommended[T any](r *recommendedValues, name string, field *T, value T) {
 	given := reflect.ValueOf(field).Elem()
 	switch {
 	case given.IsZero():
 		*field = value
 	case !reflect.DeepEqual(*field, value):
-		r.differs(name, indirect(value), indirect(*field))
+		recommended, set := reflect.ValueOf(value), reflect.ValueOf(*field)
+		r.warnings = append(r.warnings, fmt.Sprintf("%s %s is %v, but %v is recommended",
+			r.kind, name, reflect.Indirect(set), reflect.Indirect(recommended)))
 	}
 }
 
-func (r *recommended) differs(name string, ours, theirs any) {
-	r.warnings = append(r.warnings, fmt.Sprintf("%s %s: %v is recommended, and %v is given, which is kept", r.kind, name, ours, theirs))
-}
-
-func indirect(value any) any { return reflect.Indirect(reflect.ValueOf(value)).Interface() }
-
-func pointer[T any](value T) *T { return &value }
-
-// fillKubelet puts in what the cluster and the files made by us rely on, and warns
-// where the user has something else.
+// fillKubelet sets the values that the cluster and other files of kubeadm rely on, and warns if
+// the user has set another.
 func fillKubelet(k *kubeletconfig.KubeletConfiguration, c *v1beta4.ClusterConfiguration) []string {
-	r := &recommended{kind: kindKubelet}
+	r := &recommendedValues{kind: kindKubelet}
 	k.APIVersion, k.Kind = apiVersions()[kindKubelet], kindKubelet
-	set(r, "staticPodPath", &k.StaticPodPath, manifestsDir)
+	setRecommended(r, "staticPodPath", &k.StaticPodPath, manifestsDir)
 	if dns, err := node.DNSAddress(c.Networking.ServiceSubnet); err == nil {
-		set(r, "clusterDNS", &k.ClusterDNS, []string{dns})
+		setRecommended(r, "clusterDNS", &k.ClusterDNS, []string{dns})
 	}
-	set(r, "clusterDomain", &k.ClusterDomain, c.Networking.DNSDomain)
-	set(r, "authentication.x509.clientCAFile", &k.Authentication.X509.ClientCAFile, path.Join(c.CertificatesDir, "ca.crt"))
-	set(r, "authentication.anonymous.enabled", &k.Authentication.Anonymous.Enabled, pointer(false))
-	set(r, "authentication.webhook.enabled", &k.Authentication.Webhook.Enabled, pointer(true))
-	set(r, "authorization.mode", &k.Authorization.Mode, kubeletconfig.KubeletAuthorizationModeWebhook)
-	set(r, "healthzBindAddress", &k.HealthzBindAddress, healthzAddress)
-	set(r, "healthzPort", &k.HealthzPort, pointer(int32(healthzPort)))
-	set(r, "readOnlyPort", &k.ReadOnlyPort, 0)
+	setRecommended(r, "clusterDomain", &k.ClusterDomain, c.Networking.DNSDomain)
+	setRecommended(r, "authentication.x509.clientCAFile", &k.Authentication.X509.ClientCAFile,
+		path.Join(c.CertificatesDir, "ca.crt"))
+	setRecommended(r, "authentication.anonymous.enabled", &k.Authentication.Anonymous.Enabled,
+		new(false))
+	setRecommended(r, "authentication.webhook.enabled", &k.Authentication.Webhook.Enabled,
+		new(true))
+	setRecommended(r, "authorization.mode", &k.Authorization.Mode,
+		kubeletconfig.KubeletAuthorizationModeWebhook)
+	setRecommended(r, "healthzBindAddress", &k.HealthzBindAddress, healthzAddress)
+	setRecommended(r, "healthzPort", &k.HealthzPort, new(int32(healthzPort)))
+	setRecommended(r, "readOnlyPort", &k.ReadOnlyPort, 0)
 	k.RotateCertificates = true
 	if k.CgroupDriver == "" {
 		k.CgroupDriver = cgroupDriver
@@ -74,27 +72,30 @@ func fillKubelet(k *kubeletconfig.KubeletConfiguration, c *v1beta4.ClusterConfig
 	return r.warnings
 }
 
-// fillProxy is fillKubelet for kube-proxy. The address decides the family in which
-// it listens.
-func fillProxy(p *proxyconfig.KubeProxyConfiguration, c *v1beta4.ClusterConfiguration, address string) []string {
-	r := &recommended{kind: kindProxy}
+// fillProxy is fillKubelet for kube-proxy. The address determines the IP family of the bind
+// address.
+func fillProxy(p *proxyconfig.KubeProxyConfiguration, c *v1beta4.ClusterConfiguration,
+	address string) []string {
+	r := &recommendedValues{kind: kindProxy}
 	p.APIVersion, p.Kind = apiVersions()[kindProxy], kindProxy
 	wildcard := anyIPv4
 	if ip, err := netip.ParseAddr(address); err == nil && ip.Is6() {
 		wildcard = anyIPv6
 	}
 	if p.BindAddress != anyIPv4 && p.BindAddress != anyIPv6 {
-		set(r, "bindAddress", &p.BindAddress, wildcard)
+		setRecommended(r, "bindAddress", &p.BindAddress, wildcard)
 	}
 	if c.Networking.PodSubnet != "" {
-		set(r, "clusterCIDR", &p.ClusterCIDR, c.Networking.PodSubnet)
+		setRecommended(r, "clusterCIDR", &p.ClusterCIDR, c.Networking.PodSubnet)
 	}
-	set(r, "clientConnection.kubeconfig", &p.ClientConnection.Kubeconfig, proxyKubeconfig)
+	setRecommended(r, "clientConnection.kubeconfig", &p.ClientConnection.Kubeconfig,
+		proxyKubeconfig)
 	switch p.Mode {
 	case "":
 		p.Mode = proxyMode
 	case proxyModeIPVS:
-		r.warnings = append(r.warnings, kindProxy+" mode: ipvs is going to be removed from kube-proxy: use iptables or nftables")
+		r.warnings = append(r.warnings,
+			kindProxy+" mode: ipvs is deprecated in kube-proxy: use iptables or nftables")
 	}
 	return r.warnings
 }

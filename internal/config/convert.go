@@ -11,53 +11,56 @@ import (
 	"kubeadm/internal/config/v1beta4"
 )
 
-// decode stores the document as v1beta4 has it, whichever version it is of.
-func (t *target) decode(d strict.Document) strict.Misfits {
+// decode stores the document, of any supported version, as v1beta4.
+func (t *documentTarget) decode(d strict.Document) strict.Mismatches {
 	if d.Group() == v1beta4.Group && d.Version() == v1beta3.Version {
-		return t.decodeOld(d)
+		return t.decodeV1beta3(d)
 	}
 	if d.Group() == v1beta4.Group && d.Version() == v1.Version {
-		lowered, lost, wrong := v1.Lower(d)
+		lowered, lost, wrong := v1.Convert(d)
 		if len(wrong) > 0 {
-			return strict.Misfits{Wrong: wrong}
+			return strict.Mismatches{Wrong: wrong}
 		}
 		d, t.lost = lowered, lost
 	}
 	return d.Decode(t.into, hintsFor(t.kind))
 }
 
-func (t *target) decodeOld(d strict.Document) strict.Misfits {
+func (t *documentTarget) decodeV1beta3(d strict.Document) strict.Mismatches {
 	switch into := t.into.(type) {
 	case *v1beta4.InitConfiguration:
-		return convert(d, into, (*v1beta3.InitConfiguration).Convert)
+		return decodeAndConvert(d, into, (*v1beta3.InitConfiguration).Convert)
 	case *v1beta4.JoinConfiguration:
-		return convert(d, into, (*v1beta3.JoinConfiguration).Convert)
+		return decodeAndConvert(d, into, (*v1beta3.JoinConfiguration).Convert)
 	case *v1beta4.ClusterConfiguration:
-		return convert(d, into, func(old *v1beta3.ClusterConfiguration) v1beta4.ClusterConfiguration {
-			t.controlPlane = old.APIServer.TimeoutForControlPlane
-			return old.Convert()
-		})
+		return decodeAndConvert(d, into,
+			func(old *v1beta3.ClusterConfiguration) v1beta4.ClusterConfiguration {
+				t.controlPlane = old.APIServer.TimeoutForControlPlane
+				return old.Convert()
+			})
 	}
-	return strict.Misfits{Wrong: []string{fmt.Sprintf("%s has no %s", v1beta3.APIVersion, d.Kind)}}
+	return strict.Mismatches{Wrong: []string{fmt.Sprintf("%s has no %s", v1beta3.APIVersion,
+		d.Kind)}}
 }
 
-// convert reads a document as it was written and stores what becomes of it.
-func convert[Old, New any](d strict.Document, into *New, to func(*Old) New) strict.Misfits {
+// decodeAndConvert decodes a document in its own version and stores the converted value.
+func decodeAndConvert[Old, New any](d strict.Document, into *New,
+	to func(*Old) New) strict.Mismatches {
 	old := new(Old)
 	hints := hintsFor(d.Kind)
 	hints.Newer, hints.NewerVersion = into, v1beta4.APIVersion
 	const shape = "v1beta4 has a list here, v1beta3 a mapping of names to values"
 	hints.Shapes = map[string]string{extraArgs: shape, kubeletExtraArgs: shape}
-	misfits := d.Decode(old, hints)
-	if len(misfits.Wrong) == 0 {
+	mismatches := d.Decode(old, hints)
+	if len(mismatches.Wrong) == 0 {
 		*into = to(old)
 	}
-	return misfits
+	return mismatches
 }
 
-// limit is the time limit for the control plane, which v1beta3 had in the ClusterConfiguration.
-// The InitConfiguration's own goes first.
-func limit(c *v1beta4.InitConfiguration, controlPlane *metav1.Duration) {
+// setControlPlaneTimeout sets the timeout of the control plane, which v1beta3 has in the
+// ClusterConfiguration. A timeout in the InitConfiguration takes precedence.
+func setControlPlaneTimeout(c *v1beta4.InitConfiguration, controlPlane *metav1.Duration) {
 	if controlPlane == nil {
 		return
 	}

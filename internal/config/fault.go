@@ -9,27 +9,27 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// faults collects what is wrong with a configuration, so that all of it is said at once.
+// faults collects the errors of a configuration, so that all are reported together.
 type faults struct {
-	list   []string
-	spoken func(kind, path string) string // how the user spells a field
+	list      []string
+	fieldName func(kind, path string) string // the flag or field that the user has set
 }
 
 func (f *faults) add(format string, args ...any) {
 	f.list = append(f.list, fmt.Sprintf(format, args...))
 }
 
-// fields adds faults of a document of that kind.
+// fields adds the errors of a document of that kind.
 func (f *faults) fields(kind string, errs field.ErrorList) {
 	for _, e := range errs {
-		f.add("%s: %s", f.spoken(kind, e.Field), e.ErrorBody())
+		f.add("%s: %s", f.fieldName(kind, e.Field), e.ErrorBody())
 	}
 }
 
-// maxFaults is how many faults an error names. The others are counted.
+// maxFaults is the number of faults that an error lists. The others are counted.
 const maxFaults = 30
 
-// err is nil if nothing is wrong.
+// err is nil if there are no faults.
 func (f *faults) err(source string) error {
 	list := f.list
 	switch {
@@ -38,7 +38,8 @@ func (f *faults) err(source string) error {
 	case len(list) == 1:
 		return fmt.Errorf("%s: %s", source, list[0])
 	case len(list) > maxFaults:
-		list = append(slices.Clone(list[:maxFaults]), fmt.Sprintf("and %d more", len(list)-maxFaults))
+		list = append(slices.Clone(list[:maxFaults]),
+			fmt.Sprintf("and %d more", len(list)-maxFaults))
 	}
 	return errors.New(source + ":\n\t" + strings.Join(list, "\n\t"))
 }

@@ -2,27 +2,31 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubeadm/internal/config/strict"
+	"kubeadm/internal/config/v1beta3"
+	"kubeadm/internal/config/v1beta4"
 )
 
-// File is the configuration file that the user names, with what is in it.
+// File is a configuration file and its content.
 type File struct {
 	Name string
 	Data []byte
 
-	Experimental bool // also read versions of the API that are not settled yet
-	Deprecated   bool // do not warn of versions of the API that are on their way out
-	Strict       bool // refuse unknown fields and fields given twice instead of warning
-	Running      bool // Migrate also warns of what would keep components from running
+	AllowExperimental       bool // accept experimental API versions
+	AllowDeprecated         bool // do not warn of deprecated API versions
+	Strict                  bool // unknown and duplicate fields are errors instead of warnings
+	ReportComponentProblems bool // Migrate also warns of settings that keep components from running
 
-	whole bool // all documents are read, by one reader or another
+	// every document is read by one of several readers: do not warn of unused ones
+	readsAllKinds bool
 }
 
-// Given tells whether there is a file.
+// Given reports whether there is a file.
 func (f File) Given() bool { return f.Name != "" }
 
 // source names the origin of a configuration in errors.
@@ -33,89 +37,75 @@ func (f File) source() string {
 	return "command line"
 }
 
-// target is a kind that a command reads, and where to store it.
-type target struct {
+// documentTarget is a kind that a command reads, and where it is stored.
+type documentTarget struct {
 	kind   string
 	into   any  // pointer to the struct of v1beta4, or of the component
-	needed bool // at least one of the needed kinds must be there
+	needed bool // the file must have at least one of the needed kinds
 	found  bool
 
-	// What the document says and its kind in v1beta4 does not:
-	controlPlane *metav1.Duration // the limit for the control plane to become healthy
-	lost         []string         // a sentence each
+	// What has no field in v1beta4:
+	controlPlane *metav1.Duration // timeout for the control plane to become healthy
+	lost         []string         // warnings about settings that cannot be converted
 }
 
-// read stores the documents of the kinds that a command reads. It warns of documents that the command
-// does not use, and of fields that are unknown or given twice unless the file is read strictly. Values
-// that do not fit are errors.
-func (f File) read(run *Run, targets ...*target) error {
+// read stores the documents of the kinds that a command reads. It warns of documents that the
+// command does not use. Unknown and duplicate fields are warnings, or errors if the file is read
+// strictly. Values of the wrong type are errors.
+func (f File) read(run *Run, targets ...*documentTarget) error {
 	documents, err := strict.Split(f.Data)
 	if err != nil {
 		return fmt.Errorf("%s: %w", f.source(), err)
 	}
 	var wrong faults
-	wrong.list = repeatedKinds(documents)
+	wrong.list = findRepeatedKinds(documents)
 	for _, d := range documents {
-		if err := checkVersion(d, f.Experimental); err != nil {
+		if err := checkVersion(d, f.AllowExperimental); err != nil {
 			wrong.add("%v", err)
 			continue
 		}
-		t := choose(d, targets)
-		if t == nil {
-			if !f.whole {
-				run.warn(notUsed(d))
+		i := slices.IndexFunc(targets,
+			func(t *documentTarget) bool { return t.kind == d.Kind && isSupportedKind(d) })
+		if i < 0 {
+			if !f.readsAllKinds {
+				run.warn(fmt.Sprintf("%s of %s is not used by this command", d,
+					d.APIVersion) + suggestKind(d))
 			}
 			continue
 		}
+		t := targets[i]
 		t.found = true
-		misfits := t.decode(d)
-		for _, i := range misfits.Ignored {
-			if f.Strict {
-				wrong.add("%s: %s", d, i.Fault())
-			} else {
-				run.ignore(d.String() + ": " + i.Warning())
-			}
-		}
-		for _, text := range misfits.Wrong {
+		mismatches := t.decode(d)
+		f.reportUnknownFields(d, mismatches, &wrong, run)
+		for _, text := range mismatches.Wrong {
 			wrong.add("%s: %s", d, text)
 		}
-		for _, text := range misfits.Doubtful {
+		for _, text := range mismatches.Warnings {
 			run.warn(d.String() + ": " + text)
 		}
-		run.warn(f.outdated(d, t)...)
+		if d.Group() == v1beta4.Group && d.Version() == v1beta3.Version && !f.AllowDeprecated {
+			run.warn(fmt.Sprintf(
+				"%s has apiVersion %s, which upstream's kubeadm no longer supports: convert the file with "+
+					"\"kubeadm config migrate --old-config FILE --new-config FILE\"", d,
+				d.APIVersion))
+		}
+		for _, text := range t.lost {
+			run.warn(d.String() + ": " + text)
+		}
 	}
 	if len(wrong.list) == 0 {
-		wrong.list = missing(documents, targets)
+		wrong.list = findMissingKinds(documents, targets)
 	}
 	return wrong.err(f.source())
 }
 
-// outdated warns of what comes with the version of a document.
-func (f File) outdated(d strict.Document, t *target) (warnings []string) {
-	if !f.Deprecated {
-		warnings = deprecated(d)
-	}
-	for _, text := range t.lost {
-		warnings = append(warnings, d.String()+": "+text)
-	}
-	return warnings
-}
-
-func choose(d strict.Document, targets []*target) *target {
-	for _, t := range targets {
-		if t.kind == d.Kind && ours(d) {
-			return t
-		}
-	}
-	return nil
-}
-
-func repeatedKinds(documents []strict.Document) []string {
+func findRepeatedKinds(documents []strict.Document) []string {
 	var faults []string
 	first := map[string]int{}
 	for _, d := range documents {
 		if n, again := first[d.Kind]; again {
-			faults = append(faults, fmt.Sprintf("%s repeats the kind of document %d: a file has one document of a kind", d, n))
+			faults = append(faults,
+				fmt.Sprintf("%s has the same kind as document %d: a file can have one document of each kind", d, n))
 			continue
 		}
 		first[d.Kind] = d.Number
@@ -123,7 +113,7 @@ func repeatedKinds(documents []strict.Document) []string {
 	return faults
 }
 
-func missing(documents []strict.Document, targets []*target) []string {
+func findMissingKinds(documents []strict.Document, targets []*documentTarget) []string {
 	var needed, there []string
 	for _, t := range targets {
 		if t.needed && t.found {
@@ -137,9 +127,14 @@ func missing(documents []strict.Document, targets []*target) []string {
 		return nil
 	}
 	for _, d := range documents {
-		there = append(there, named(d))
+		if _, supported := apiVersions()[d.Kind]; supported && !isSupportedKind(d) {
+			there = append(there, d.Kind+" of "+d.APIVersion)
+			continue
+		}
+		there = append(there, d.Kind+suggestKind(d))
 	}
-	text := fmt.Sprintf("it has no %s of %s", strings.Join(needed, " or "), apiVersions()[needed[0]])
+	text := fmt.Sprintf("it has no %s of %s", strings.Join(needed, " or "),
+		apiVersions()[needed[0]])
 	if len(there) > 0 {
 		text += ", only " + strings.Join(there, ", ")
 	}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -19,39 +20,37 @@ import (
 	"kubeadm/internal/state"
 )
 
-// defaultSocket is taken where no container runtime is found.
+// defaultSocket is used if no running container runtime is found.
 const defaultSocket = "unix:///var/run/containerd/containerd.sock"
 
 // controlPlaneTaint keeps ordinary Pods away from control planes.
 const controlPlaneTaint = "node-role.kubernetes.io/control-plane"
 
-func fillNode(r *v1beta4.NodeRegistrationOptions, facts Facts, common Common, run *Run) field.ErrorList {
-	at := field.NewPath("nodeRegistration")
-	fillName(r, facts.Hostname, common.NodeName, run)
-	r.IgnorePreflightErrors = ignored(r.IgnorePreflightErrors, common.IgnorePreflightErrors)
-	return fillSocket(&r.CRISocket, facts.Runtimes, at.Child("criSocket"), run)
+func fillNode(r *v1beta4.NodeRegistrationOptions, facts Facts, common Common,
+	run *Run) field.ErrorList {
+	wanted, hostname := normalizeName(cmp.Or(common.NodeName, r.Name)),
+		normalizeName(facts.Hostname)
+	r.Name = cmp.Or(wanted, hostname)
+	// The kubelet registers with the name in its argument hostname-override, whatever else is set.
+	if override, overrides := node.LastArg(convertArgs(r.KubeletExtraArgs),
+		"hostname-override"); overrides {
+		r.Name = cmp.Or(normalizeName(override), hostname)
+		if wanted != "" && wanted != r.Name {
+			run.warn(fmt.Sprintf(
+				"the node name %q has no effect: kubeletExtraArgs has hostname-override %q, "+
+					"and the kubelet registers as %q; set only one of them", wanted, override,
+				r.Name))
+		}
+	}
+	r.IgnorePreflightErrors = mergeIgnored(r.IgnorePreflightErrors, common.IgnorePreflightErrors)
+	return fillSocket(&r.CRISocket, facts.Runtimes, field.NewPath("nodeRegistration", "criSocket"),
+		run)
 }
 
-// fillName finds the name under which the kubelet will register. Its argument hostname-override
-// decides that, so a name beside it has no effect.
-func fillName(r *v1beta4.NodeRegistrationOptions, hostname, flag string, run *Run) {
-	wanted := tidyName(first(flag, r.Name))
-	r.Name = first(wanted, tidyName(hostname))
-	override, overrides := node.LastArg(args(r.KubeletExtraArgs), "hostname-override")
-	if !overrides {
-		return
-	}
-	r.Name = first(tidyName(override), tidyName(hostname))
-	if wanted != "" && wanted != r.Name {
-		run.warn(fmt.Sprintf("the node name %q has no effect: kubeletExtraArgs has hostname-override %q, "+
-			"and the kubelet registers as %q; leave one of the two out", wanted, override, r.Name))
-	}
-}
+func normalizeName(name string) string { return strings.ToLower(strings.TrimSpace(name)) }
 
-func tidyName(name string) string { return strings.ToLower(strings.TrimSpace(name)) }
-
-// ignored is the union of the names of checks, as the user spells them. Case does not make a name another.
-func ignored(lists ...[]string) (all []string) {
+// mergeIgnored is the union of lists of check names, as the user wrote them. Case does not matter.
+func mergeIgnored(lists ...[]string) (all []string) {
 	for _, name := range slices.Concat(lists...) {
 		name = strings.TrimSpace(name)
 		if !slices.ContainsFunc(all, func(n string) bool { return strings.EqualFold(n, name) }) {
@@ -65,62 +64,67 @@ func ignored(lists ...[]string) (all []string) {
 func fillSocket(socket *string, runtimes []string, at *field.Path, run *Run) field.ErrorList {
 	switch {
 	case *socket == "" && len(runtimes) > 1:
-		return field.ErrorList{field.Required(at, "there are several container runtimes, choose one: "+strings.Join(runtimes, ", "))}
+		return field.ErrorList{field.Required(at,
+			"found several container runtimes, set one of "+strings.Join(runtimes, ", "))}
 	case *socket == "":
-		*socket = first(append(slices.Clone(runtimes), defaultSocket)...)
+		*socket = cmp.Or(append(slices.Clone(runtimes), defaultSocket)...)
 	case path.IsAbs(*socket):
-		run.warn(fmt.Sprintf("container runtime socket %q is a path: write it as the URL unix://%s", *socket, *socket))
+		run.warn(fmt.Sprintf("container runtime socket %q is a path: use the URL unix://%s",
+			*socket, *socket))
 		*socket = "unix://" + *socket
 	}
 	return nil
 }
 
 func fillAddress(e *v1beta4.APIEndpoint, facts Facts, at *field.Path) field.ErrorList {
-	ip, err := advertised(e.AdvertiseAddress, facts.Addresses)
+	ip, err := chooseAddress(e.AdvertiseAddress, facts.Addresses)
 	if errors.Is(err, errNoDefaultRoute) && facts.AddressOptional {
 		e.AdvertiseAddress = ""
 		return nil
 	}
 	if err != nil {
-		wish := e.AdvertiseAddress
+		wanted := e.AdvertiseAddress
 		e.AdvertiseAddress = ""
-		return field.ErrorList{field.Invalid(at.Child("advertiseAddress"), wish, err.Error())}
+		return field.ErrorList{field.Invalid(at.Child("advertiseAddress"), wanted, err.Error())}
 	}
 	e.AdvertiseAddress = ip
 	return nil
 }
 
-// errNoDefaultRoute says why no address could be chosen. The words "from default routes" are looked for by minikube.
-var errNoDefaultRoute = errors.New("no address can be chosen from default routes, as this machine has no default route; " +
-	"set --apiserver-advertise-address, or advertiseAddress of localAPIEndpoint in the file")
+// errNoDefaultRoute is the error if no advertise address can be chosen. minikube parses the words
+// "from default routes".
+var errNoDefaultRoute = errors.New(
+	"cannot choose an address from default routes: this machine has no default route; " +
+		"set --apiserver-advertise-address, or localAPIEndpoint.advertiseAddress in the file")
 
-// advertised is the address to advertise where the user wishes for that one. What
-// is not an address at all is left for the checks.
-func advertised(wish string, addresses []state.Address) (string, error) {
-	ip, err := netip.ParseAddr(wish)
+// chooseAddress returns the advertise address for the one that the user set, which may be empty.
+// It returns a text that is not an address as it is, for the checks to report.
+func chooseAddress(wanted string, addresses []state.Address) (string, error) {
+	byDefaultRoute := func(a state.Address) bool { return a.DefaultRoute }
+	onLoopback := func(a state.Address) bool { return a.Loopback }
+	ip, err := netip.ParseAddr(wanted)
 	switch {
-	case wish == "" || err == nil && ip.IsUnspecified():
-		found := append(pick(addresses, byDefaultRoute, ip.Is6()), pick(addresses, onLoopback, ip.Is6())...)
+	case wanted == "" || err == nil && ip.IsUnspecified():
+		found := append(pickAddresses(addresses, byDefaultRoute, ip.Is6()),
+			pickAddresses(addresses, onLoopback, ip.Is6())...)
 		if len(found) == 0 {
 			return "", errNoDefaultRoute
 		}
 		return found[0], nil
 	case err == nil && ip.IsLoopback():
-		found := pick(addresses, onLoopback, ip.Is6())
+		found := pickAddresses(addresses, onLoopback, ip.Is6())
 		if len(found) == 0 {
-			return "", errors.New("the loopback interface has no address that others could reach: name another address")
+			return "", errors.New(
+				"the loopback interface has no address that other machines can reach: set another address")
 		}
 		return found[0], nil
 	}
-	return wish, nil
+	return wanted, nil
 }
 
-func byDefaultRoute(a state.Address) bool { return a.DefaultRoute }
-
-func onLoopback(a state.Address) bool { return a.Loopback }
-
-// pick lists the IP addresses that pass, those of the preferred family first.
-func pick(addresses []state.Address, pass func(state.Address) bool, prefer6 bool) []string {
+// pickAddresses lists the IP addresses that pass, those of the preferred family first.
+func pickAddresses(addresses []state.Address, pass func(state.Address) bool,
+	prefer6 bool) []string {
 	var preferred, others []string
 	for _, a := range addresses {
 		ip, err := netip.ParseAddr(a.IP)
@@ -135,29 +139,30 @@ func pick(addresses []state.Address, pass func(state.Address) bool, prefer6 bool
 	return append(preferred, others...)
 }
 
-// fillCluster puts in what depends on other fields.
+// fillCluster sets what depends on other fields.
 func fillCluster(c *v1beta4.ClusterConfiguration, bindPort int32) {
 	for i, san := range c.APIServer.CertSANs {
 		c.APIServer.CertSANs[i] = strings.ToLower(san)
 	}
-	if host, port, err := splitEndpoint(c.ControlPlaneEndpoint); err == nil && host != "" && port == "" {
+	if host, port, err := splitEndpoint(c.ControlPlaneEndpoint); err == nil && host != "" &&
+		port == "" {
 		c.ControlPlaneEndpoint = net.JoinHostPort(host, strconv.Itoa(int(bindPort)))
 	}
 }
 
-// controlPlaneTaints are the taints of a control plane: nil means the usual one.
-func controlPlaneTaints(wish []corev1.Taint) []corev1.Taint {
-	if wish != nil {
-		return wish
+// controlPlaneTaints are the taints of a control plane: nil means the default one.
+func controlPlaneTaints(wanted []corev1.Taint) []corev1.Taint {
+	if wanted != nil {
+		return wanted
 	}
 	return []corev1.Taint{{Key: controlPlaneTaint, Effect: corev1.TaintEffectNoSchedule}}
 }
 
-// version turns a version or a label into a release that this program deploys.
-func (f Facts) version(text string) (release.Target, []string, error) {
+// resolveVersion resolves a version or a label to a supported release.
+func (f Facts) resolveVersion(text string) (release.Target, []string, error) {
 	fetch := f.Fetch
 	if fetch == nil {
-		fetch = func(string) (string, error) { return "", errors.New("the network is not asked") }
+		fetch = func(string) (string, error) { return "", errors.New("no network access") }
 	}
 	target, notes, err := f.Tool.Resolve(text, fetch)
 	if f.Fetch == nil {
@@ -167,4 +172,16 @@ func (f Facts) version(text string) (release.Target, []string, error) {
 		return target, notes, err
 	}
 	return target, notes, f.Tool.CheckTarget(target)
+}
+
+// keptVersion is the version that the label stood for when the command first ran, or else the
+// current one.
+func (f Facts) keptVersion(label string, current release.Target) (release.Target, error) {
+	kept, err := f.KeptVersion(label, current.String())
+	if err != nil || kept == current.String() {
+		return current, err
+	}
+	f.Fetch = func(string) (string, error) { return kept, nil }
+	target, _, err := f.resolveVersion(label)
+	return target, err
 }

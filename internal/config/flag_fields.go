@@ -6,129 +6,94 @@ import (
 	"strings"
 
 	"kubeadm/internal/config/v1beta4"
+	"kubeadm/internal/flag"
 )
 
-// flagField says which field of a file a flag stands for. An empty flag is the
-// argument of the command.
-type flagField struct{ flag, kind, path string }
+// argument stands for the command's argument among the flags.
+const argument flag.Name = ""
 
-// spoken is how a user knows the flag.
-func (f flagField) spoken() string {
-	if f.flag == "" {
+// spellFlag is how errors name the flag.
+func spellFlag(name flag.Name) string {
+	if name == argument {
 		return "argument HOST:PORT"
 	}
-	return "--" + f.flag
+	return "--" + string(name)
 }
 
-func initFields() []flagField {
-	return []flagField{
-		{"apiserver-advertise-address", v1beta4.KindInit, "localAPIEndpoint.advertiseAddress"},
-		{"apiserver-bind-port", v1beta4.KindInit, "localAPIEndpoint.bindPort"},
-		{"apiserver-cert-extra-sans", v1beta4.KindCluster, "apiServer.certSANs"},
-		{"cert-dir", v1beta4.KindCluster, "certificatesDir"},
-		{"certificate-key", v1beta4.KindInit, "certificateKey"},
-		{"control-plane-endpoint", v1beta4.KindCluster, "controlPlaneEndpoint"},
-		{"cri-socket", v1beta4.KindInit, "nodeRegistration.criSocket"},
-		{"feature-gates", v1beta4.KindCluster, "featureGates"},
-		{"ignore-preflight-errors", v1beta4.KindInit, "nodeRegistration.ignorePreflightErrors"},
-		{"image-repository", v1beta4.KindCluster, "imageRepository"},
-		{"kubernetes-version", v1beta4.KindCluster, "kubernetesVersion"},
-		{"node-name", v1beta4.KindInit, "nodeRegistration.name"},
-		{"patches", v1beta4.KindInit, "patches.directory"},
-		{"pod-network-cidr", v1beta4.KindCluster, "networking.podSubnet"},
-		{"service-cidr", v1beta4.KindCluster, "networking.serviceSubnet"},
-		{"service-dns-domain", v1beta4.KindCluster, "networking.dnsDomain"},
-		{"token", v1beta4.KindInit, "bootstrapTokens[0].token"},
-		{"token-ttl", v1beta4.KindInit, "bootstrapTokens[0].ttl"},
+// fieldsOf are the fields that the flags of a command, and its argument, stand for.
+func fieldsOf(c flag.Command) []flag.FieldOf {
+	fields := flag.Fields(c)
+	if c == flag.Join {
+		for _, path := range []string{"discovery", "discovery.bootstrapToken.apiServerEndpoint"} {
+			fields = append(fields,
+				flag.FieldOf{Flag: argument,
+					Field: flag.Field{Command: c, Kind: v1beta4.KindJoin, Path: path}})
+		}
 	}
+	return fields
 }
 
-func joinFields() []flagField {
-	return []flagField{
-		{"apiserver-advertise-address", v1beta4.KindJoin, "controlPlane.localAPIEndpoint.advertiseAddress"},
-		{"apiserver-bind-port", v1beta4.KindJoin, "controlPlane.localAPIEndpoint.bindPort"},
-		{"certificate-key", v1beta4.KindJoin, "controlPlane.certificateKey"},
-		{"control-plane", v1beta4.KindJoin, "controlPlane"},
-		{"cri-socket", v1beta4.KindJoin, "nodeRegistration.criSocket"},
-		{"", v1beta4.KindJoin, "discovery"},
-		{"", v1beta4.KindJoin, "discovery.bootstrapToken.apiServerEndpoint"},
-		{"discovery-file", v1beta4.KindJoin, "discovery.file.kubeConfigPath"},
-		{"token", v1beta4.KindJoin, "discovery.bootstrapToken.token"},
-		{"discovery-token", v1beta4.KindJoin, "discovery.bootstrapToken.token"},
-		{"discovery-token-ca-cert-hash", v1beta4.KindJoin, "discovery.bootstrapToken.caCertHashes"},
-		{"discovery-token-unsafe-skip-ca-verification", v1beta4.KindJoin, "discovery.bootstrapToken.unsafeSkipCAVerification"},
-		{"ignore-preflight-errors", v1beta4.KindJoin, "nodeRegistration.ignorePreflightErrors"},
-		{"node-name", v1beta4.KindJoin, "nodeRegistration.name"},
-		{"patches", v1beta4.KindJoin, "patches.directory"},
-		{"tls-bootstrap-token", v1beta4.KindJoin, "discovery.tlsBootstrapToken"},
-	}
-}
-
-func resetFields() []flagField {
-	return []flagField{
-		{"cert-dir", v1beta4.KindReset, "certificatesDir"},
-		{"cleanup-tmp-dir", v1beta4.KindReset, "cleanupTmpDir"},
-		{"cri-socket", v1beta4.KindReset, "criSocket"},
-		{"force", v1beta4.KindReset, "force"},
-		{"ignore-preflight-errors", v1beta4.KindReset, "ignorePreflightErrors"},
-	}
-}
-
-func tokenFields() []flagField {
-	return []flagField{
-		{"certificate-key", v1beta4.KindInit, "certificateKey"},
-		{"description", v1beta4.KindInit, "bootstrapTokens[0].description"},
-		{"groups", v1beta4.KindInit, "bootstrapTokens[0].groups"},
-		{"ttl", v1beta4.KindInit, "bootstrapTokens[0].ttl"},
-		{"usages", v1beta4.KindInit, "bootstrapTokens[0].usages"},
-	}
-}
-
-// RefuseMixed is an error if flags that may not be given beside --config are among
-// those that were given, named without dashes. It tells which fields they stand for.
-func (InitFlags) RefuseMixed(given []string) error { return refuseMixed(given, initFields()) }
+// RefuseMixed is an error if one of the given flags, named without dashes, is not allowed with
+// --config. It names the fields to set instead.
+func (InitFlags) RefuseMixed(given []string) error { return refuseMixed(given, flag.Init) }
 
 // RefuseMixed is as for InitFlags.
-func (JoinFlags) RefuseMixed(given []string) error { return refuseMixed(given, joinFields()) }
+func (JoinFlags) RefuseMixed(given []string) error { return refuseMixed(given, flag.Join) }
 
 // RefuseMixed is as for InitFlags.
-func (ResetFlags) RefuseMixed(given []string) error { return refuseMixed(given, resetFields()) }
+func (ResetFlags) RefuseMixed(given []string) error { return refuseMixed(given, flag.Reset) }
 
 // RefuseMixed is as for InitFlags.
-func (TokenFlags) RefuseMixed(given []string) error { return refuseMixed(given, tokenFields()) }
+func (TokenFlags) RefuseMixed(given []string) error { return refuseMixed(given, flag.TokenCreate) }
 
-func refuseMixed(given []string, fields []flagField) error {
+// RefuseMixed is as for InitFlags.
+func (UpgradePlanFlags) RefuseMixed(given []string) error {
+	return refuseMixed(given, flag.UpgradePlan)
+}
+
+func refuseMixed(given []string, c flag.Command) error {
 	var names []string
-	for _, flag := range slices.Sorted(slices.Values(given)) {
-		if AllowedWithFile(flag) {
+	for _, name := range slices.Sorted(slices.Values(given)) {
+		if flag.IsAllowedWithConfig(flag.Name(name)) {
 			continue
 		}
-		name := "--" + flag
-		if i := slices.IndexFunc(fields, func(f flagField) bool { return f.flag == flag }); i >= 0 {
-			name += fmt.Sprintf(" (%s %s)", fields[i].kind, fields[i].path)
+		text := "--" + name
+		if f, ok := findField(fieldsOf(c),
+			func(f flag.FieldOf) bool { return string(f.Flag) == name }); ok {
+			text += fmt.Sprintf(" (%s %s)", f.Kind, f.Path)
 		}
-		names = append(names, name)
+		names = append(names, text)
 	}
 	if len(names) == 0 {
 		return nil
 	}
-	return fmt.Errorf("not to be given beside --config: %s: say it in the file", strings.Join(names, ", "))
+	return fmt.Errorf("not allowed with --config: %s: set the fields in the file instead",
+		strings.Join(names, ", "))
 }
 
-// speaker tells how the user spells a field: by its flag, or by kind and path. With
-// a file, only the flags that were given beside it are spoken of.
-func speaker(file File, common Common, fields []flagField) func(kind, path string) string {
+// speaker returns how errors name a field: by its flag, or by kind and path. With a file, only the
+// flags that were set as well are named.
+func speaker(file File, common Common, c flag.Command) func(kind, path string) string {
+	fields := fieldsOf(c)
 	return func(kind, path string) string {
-		i := slices.IndexFunc(fields, func(f flagField) bool { return f.kind == kind && within(path, f.path) })
-		byFlag := i >= 0 && (!file.Given() || fields[i].flag == "node-name" && common.NodeName != "")
-		if byFlag {
-			return fields[i].spoken()
+		f, ok := findField(fields,
+			func(f flag.FieldOf) bool { return f.Kind == kind && isAtOrInList(path, f.Path) })
+		if ok && (!file.Given() || f.Flag == flag.NodeName && common.NodeName != "") {
+			return spellFlag(f.Flag)
 		}
 		return kind + " " + path
 	}
 }
 
-func within(path, field string) bool {
+func findField(fields []flag.FieldOf, is func(flag.FieldOf) bool) (flag.FieldOf, bool) {
+	if i := slices.IndexFunc(fields, is); i >= 0 {
+		return fields[i], true
+	}
+	return flag.FieldOf{}, false
+}
+
+// isAtOrInList reports whether the path is that of the field, or of an element of its list.
+func isAtOrInList(path, field string) bool {
 	rest, ok := strings.CutPrefix(path, field)
 	return ok && (rest == "" || rest[0] == '[')
 }

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// seeds are the files that the pattern matches.
+// seeds are the contents of the files that match the pattern.
 func seeds(f *testing.F, pattern string) (all [][]byte) {
 	f.Helper()
 	names, err := filepath.Glob(pattern)
@@ -29,29 +29,32 @@ func seeds(f *testing.F, pattern string) (all [][]byte) {
 	return all
 }
 
-// FuzzRead feeds files to every command: none may panic, an error names the file and a place in
-// it and is the same each time, and a cluster that was accepted must be accepted again as it is stored.
+// FuzzRead passes files to every command: none may panic, an error must name the file and a place
+// in it and be the same each time, and an accepted cluster must be accepted again as it is
+// stored.
 func FuzzRead(f *testing.F) {
 	for _, data := range seeds(f, "testdata/peer/*") {
 		f.Add(data)
 	}
 	for _, text := range []string{
 		joinHead + "discovery: {bootstrapToken: {token: abcdef.0123456789abcdef, apiServerEndpoint: 'a:1', unsafeSkipCAVerification: true}}\ncontrolPlane: {}\n",
-		resetHead + "unmountFlags: [MNT_FORCE]\n", "a: &a [*a, *a]\n", "---\n...\n--- {}\n", clusterHead + "etcd: {local: null, external: {}}\n",
+		resetHead + "unmountFlags: [MNT_FORCE]\n", "a: &a [*a, *a]\n", "---\n...\n--- {}\n",
+		clusterHead + "etcd: {local: null, external: {}}\n",
 	} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		file := File{Name: "f", Data: data}
 		read := func(command string, err error, again func() error) {
-			told(t, command, err)
-			if second := again(); (err == nil) != (second == nil) || err != nil && second.Error() != err.Error() {
+			checkErrorPlace(t, command, err)
+			if second := again(); (err == nil) != (second == nil) || err != nil &&
+				second.Error() != err.Error() {
 				t.Errorf("%s: the second time it is %v, the first time %v", command, second, err)
 			}
 		}
-		join := func() error { _, _, err := Join(file, NewJoinFlags(), aMachine(t)); return err }
-		reset := func() error { _, _, err := Reset(file, NewResetFlags(), aMachine(t)); return err }
-		begin := func() error { _, _, err := Init(file, NewInitFlags(), aMachine(t)); return err }
+		join := func() error { _, _, err := Join(file, NewJoinFlags(), testFacts(t)); return err }
+		reset := func() error { _, _, err := Reset(file, NewResetFlags(), testFacts(t)); return err }
+		begin := func() error { _, _, err := Init(file, NewInitFlags(), testFacts(t)); return err }
 		read("join", join(), join)
 		read("reset", reset(), reset)
 		read("init", begin(), begin)
@@ -59,10 +62,10 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// place is what an error must name one of: a document, a line, a field, or the kinds that are missing.
+// place matches what an error must name: a document, a line, a field, or the missing kinds.
 var place = regexp.MustCompile(`document \d+|line \d+|[a-z][A-Za-z0-9]*(\[[^\]]*\])?(\.[A-Za-z0-9]+(\[[^\]]*\])?)*: |it (has|is) `)
 
-func told(t *testing.T, command string, err error) {
+func checkErrorPlace(t *testing.T, command string, err error) {
 	t.Helper()
 	if err == nil {
 		return
@@ -73,14 +76,14 @@ func told(t *testing.T, command string, err error) {
 	}
 }
 
-// storesTheSame asks whether the document that the cluster keeps is read as what it was made from.
+// storesTheSame checks that the stored document results in the same cluster.
 func storesTheSame(t *testing.T, file File) {
 	t.Helper()
-	n, _, err := Init(file, NewInitFlags(), aMachine(t))
+	n, _, err := Init(file, NewInitFlags(), testFacts(t))
 	if err != nil {
 		return
 	}
-	again, _, err := Cluster(File{Name: "stored", Data: []byte(n.Cluster.Document)}, NewInitFlags(), aMachine(t))
+	again, _, err := Cluster(File{Name: "stored", Data: []byte(n.Cluster.Document)}, NewInitFlags(), testFacts(t))
 	if err != nil {
 		t.Fatalf("what would be stored is refused: %v\n%s", err, n.Cluster.Document)
 	}
@@ -89,8 +92,8 @@ func storesTheSame(t *testing.T, file File) {
 	}
 }
 
-// FuzzConvert brings files of all versions into v1beta4: what comes out is read again and converts into itself,
-// and an error names the file and a place in it.
+// FuzzConvert converts files of all versions to v1beta4: the result must be accepted and convert
+// to itself, and an error must name the file and a place in it.
 func FuzzConvert(f *testing.F) {
 	for _, data := range seeds(f, "testdata/peer/*.yaml") {
 		f.Add(data)
@@ -100,13 +103,13 @@ func FuzzConvert(f *testing.F) {
 	f.Add([]byte("apiVersion: kubeadm.k8s.io/v1\nkind: ClusterConfiguration\nscheduler: {extraArgs: [{name: a, value: b, mergeMethod: append}]}\n"))
 	f.Add([]byte("apiVersion: kubeadm.k8s.io/v1beta4\nkind: UpgradeConfiguration\nplan: {printConfig: true}\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		documents, _, err := Migrate(File{Name: "f", Data: data, Deprecated: true, Experimental: true}, aMachine(t))
-		told(t, "migrate", err)
+		documents, _, err := Migrate(File{Name: "f", Data: data, AllowDeprecated: true, AllowExperimental: true}, testFacts(t))
+		checkErrorPlace(t, "migrate", err)
 		if err != nil {
 			return
 		}
 		once := printed(t, documents)
-		documents, _, err = Migrate(File{Name: "f", Data: []byte(once)}, aMachine(t))
+		documents, _, err = Migrate(File{Name: "f", Data: []byte(once)}, testFacts(t))
 		if err != nil {
 			t.Fatalf("what was converted is refused: %v\n%s", err, once)
 		}
@@ -125,7 +128,7 @@ func printed(t *testing.T, documents []any) string {
 	return strings.Join(texts, "---\n")
 }
 
-// FuzzEndpoint: what is accepted is put together again from its parts.
+// FuzzEndpoint checks that the parts of an accepted endpoint make up the same endpoint.
 func FuzzEndpoint(f *testing.F) {
 	for _, text := range []string{"api.example:6443", "api.example", "[fd00::1]:6443", "[fd00::1]", "fd00::1", "10.0.0.1:0", "a:b:c", "[a]:1", "[::1%eth0]:1", ":1", "x:+1", ""} {
 		f.Add(text)
@@ -148,13 +151,14 @@ func FuzzEndpoint(f *testing.F) {
 	})
 }
 
-// FuzzSubnets: what is accepted is one CIDR, or one of each family, and an error repeats what is wrong and names the field.
+// FuzzSubnets checks that accepted text is one CIDR, or one of each IP family, and that an error
+// names the field and value.
 func FuzzSubnets(f *testing.F) {
 	for _, text := range []string{"10.244.0.0/16", "10.96.0.0/12,fd00::/112", "10.0.0.0/8, fd00::/8", "10.1.2.3/16", "fd00::/64,fd01::/64", "::ffff:10.0.0.0/104", "fe80::%a/64", "/", ","} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		list, faults := subnets(field.NewPath("networking", "podSubnet"), text, podBitsMin)
+		list, faults := checkSubnets(field.NewPath("networking", "podSubnet"), text, podBitsMin)
 		if len(faults) > 0 {
 			if got := faults.ToAggregate().Error(); !strings.HasPrefix(got, "networking.podSubnet: ") {
 				t.Errorf("the error does not begin with the field: %s", got)
@@ -170,7 +174,7 @@ func FuzzSubnets(f *testing.F) {
 		if families[true] > 1 || families[false] > 1 || len(list) == 0 {
 			t.Errorf("%q was accepted as %v", text, list)
 		}
-		again, faults := subnets(field.NewPath("x"), strings.Join(parts, ","), podBitsMin)
+		again, faults := checkSubnets(field.NewPath("x"), strings.Join(parts, ","), podBitsMin)
 		if len(faults) > 0 || !samePrefixes(again, list) {
 			t.Errorf("%q is %v, and that is %v, %v", text, list, again, faults)
 		}

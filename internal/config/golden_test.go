@@ -14,8 +14,8 @@ import (
 	"kubeadm/internal/state"
 )
 
-// aMachine is a machine with a default route and one container runtime.
-func aMachine(t *testing.T) Facts {
+// testFacts is a machine with a default route and one container runtime.
+func testFacts(t *testing.T) Facts {
 	t.Helper()
 	tool, err := release.ParseTool("v1.37.1")
 	if err != nil {
@@ -49,11 +49,11 @@ func peerFile(t *testing.T, name string) []byte {
 // same input: "config migrate" for the InitConfiguration, and for the others the
 // ConfigMaps of "init --dry-run" (for rich.yaml's cluster, whose gate it does not
 // run here, "config migrate").
-func TestDocumentsAreThePeers(t *testing.T) {
+func TestDocumentsMatchUpstream(t *testing.T) {
 	for _, name := range []string{"plain", "rich", "external-etcd", "components"} {
 		t.Run(name, func(t *testing.T) {
 			file := File{Name: name, Data: peerFile(t, name+".yaml")}
-			facts := aMachine(t)
+			facts := testFacts(t)
 			n, _, err := Init(file, NewInitFlags(), facts)
 			if err != nil {
 				t.Fatal(err)
@@ -94,15 +94,17 @@ func same(t *testing.T, golden, got string) {
 	}
 }
 
-func TestCIBuildsAreStoredWithTheirOrigin(t *testing.T) {
-	n, _, err := Init(File{Name: "ci.json", Data: peerFile(t, "ci.json")}, NewInitFlags(), aMachine(t))
+func TestStoredVersionOfCIBuild(t *testing.T) {
+	n, _, err := Init(File{Name: "ci.json", Data: peerFile(t, "ci.json")}, NewInitFlags(),
+		testFacts(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !n.Cluster.CIBuild || n.Cluster.Version != "v1.37.2-5+0123456789abcd" {
 		t.Errorf("CIBuild %v, Version %q", n.Cluster.CIBuild, n.Cluster.Version)
 	}
-	if !bytes.Contains([]byte(n.Cluster.Document), []byte("\nkubernetesVersion: ci/v1.37.2-5+0123456789abcd\n")) {
+	if !bytes.Contains([]byte(n.Cluster.Document),
+		[]byte("\nkubernetesVersion: ci/v1.37.2-5+0123456789abcd\n")) {
 		t.Errorf("the document does not keep the origin of the version:\n%s", n.Cluster.Document)
 	}
 }

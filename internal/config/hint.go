@@ -14,20 +14,22 @@ const (
 	kubeletExtraArgs = "kubeletExtraArgs"
 )
 
-// hintsFor says what may have been meant by fields that documents of a kind do not have.
+// hintsFor returns the hints about unknown fields of a kind.
 func hintsFor(kind string) strict.Hints {
 	const shape = `v1beta3 had a mapping here; write each argument as "- name: NAME" and "value: VALUE"`
 	return strict.Hints{
 		Others: []any{
-			&v1beta4.ClusterConfiguration{}, &v1beta4.InitConfiguration{}, &v1beta4.JoinConfiguration{}, &v1beta4.ResetConfiguration{},
-			&v1beta4.UpgradeConfiguration{}, &kubeletconfig.KubeletConfiguration{}, &proxyconfig.KubeProxyConfiguration{},
+			&v1beta4.ClusterConfiguration{}, &v1beta4.InitConfiguration{},
+			&v1beta4.JoinConfiguration{}, &v1beta4.ResetConfiguration{},
+			&v1beta4.UpgradeConfiguration{}, &kubeletconfig.KubeletConfiguration{},
+			&proxyconfig.KubeProxyConfiguration{},
 		},
 		Moved:  movedFields()[kind],
 		Shapes: map[string]string{extraArgs: shape, kubeletExtraArgs: shape},
 	}
 }
 
-// movedFields says, by kind and path, what became of the fields of earlier versions.
+// movedFields says, by kind and path, where the fields of earlier versions are now.
 func movedFields() map[string]map[string]string {
 	const deleteIt = "; delete it"
 	const healthCheck = "it moved to timeouts.controlPlaneComponentHealthCheck of InitConfiguration and JoinConfiguration"
@@ -37,10 +39,10 @@ func movedFields() map[string]map[string]string {
 			"apiServerCertSANs":                "it moved to apiServer.certSANs",
 			"apiServerExtraArgs":               "it moved to apiServer.extraArgs",
 			"apiServerExtraVolumes":            "it moved to apiServer.extraVolumes",
-			"auditPolicy":                      "it was removed; set audit-policy-file in apiServer.extraArgs, and mount the file by apiServer.extraVolumes",
+			"auditPolicy":                      "it was removed; set audit-policy-file in apiServer.extraArgs, and mount the file with apiServer.extraVolumes",
 			"controllerManagerExtraArgs":       "it moved to controllerManager.extraArgs",
 			"controllerManagerExtraVolumes":    "it moved to controllerManager.extraVolumes",
-			"dns.type":                         "it was removed, for CoreDNS is the only DNS server" + deleteIt,
+			"dns.type":                         "it was removed, because CoreDNS is the only DNS server" + deleteIt,
 			"schedulerExtraArgs":               "it moved to scheduler.extraArgs",
 			"schedulerExtraVolumes":            "it moved to scheduler.extraVolumes",
 			"timeoutForControlPlane":           healthCheck,
@@ -52,7 +54,7 @@ func movedFields() map[string]map[string]string {
 		},
 		v1beta4.KindJoin: {
 			"apiEndpoint":                            "it moved to controlPlane.localAPIEndpoint",
-			"clusterName":                            "it was removed, for the cluster knows its name" + deleteIt,
+			"clusterName":                            "it was removed, because the cluster stores its name" + deleteIt,
 			"discovery.timeout":                      "it moved to timeouts.discovery",
 			"discoveryFile":                          "it moved to discovery.file.kubeConfigPath",
 			"discoveryTimeout":                       "it moved to timeouts.discovery",
@@ -64,7 +66,8 @@ func movedFields() map[string]map[string]string {
 		},
 		kindProxy: {
 			"resourceContainer": "it was removed from kube-proxy" + deleteIt,
-			"udpIdleTimeout":    "it was removed together with kube-proxy's mode userspace" + deleteIt,
+			"udpIdleTimeout": "it was removed together with kube-proxy's mode userspace" +
+				deleteIt,
 		},
 	}
 }

@@ -7,19 +7,19 @@ import (
 	"kubeadm/internal/node"
 )
 
-// Cluster is the cluster that init would begin, without its component
-// configurations and without a look at the machine.
+// Cluster resolves the cluster that init would create, without its component configurations and
+// without facts about the machine.
 func Cluster(file File, flags InitFlags, facts Facts) (node.Cluster, Run, error) {
 	in, run, err := readInit(file, flags)
 	if err != nil {
 		return node.Cluster{}, run, err
 	}
-	cluster, err := in.planned(flags, facts, &run)
+	cluster, err := in.resolveCluster(flags, facts, &run)
 	return cluster, run, err
 }
 
-// Images is the cluster that init would begin, together with the container runtime that brings its
-// images and how it is to do that. No other fact about the machine is asked.
+// Images resolves the cluster that init would create, the container runtime that pulls its images,
+// and the pull policy. It needs no other facts about the machine.
 func Images(file File, flags InitFlags, facts Facts) (*node.Node, Run, error) {
 	in, run, err := readInit(file, flags)
 	if err != nil {
@@ -27,19 +27,21 @@ func Images(file File, flags InitFlags, facts Facts) (*node.Node, Run, error) {
 	}
 	r, at := &in.init.NodeRegistration, field.NewPath("nodeRegistration", "criSocket")
 	in.fields(v1beta4.KindInit, fillSocket(&r.CRISocket, facts.Runtimes, at, &run))
-	in.fields(v1beta4.KindInit, filledSocket(at, r.CRISocket))
-	cluster, err := in.planned(flags, facts, &run)
-	return &node.Node{Local: localOf(r, in.init.Timeouts, facts, flags.Common), Cluster: cluster}, run, err
+	in.fields(v1beta4.KindInit, checkSocket(at, r.CRISocket))
+	cluster, err := in.resolveCluster(flags, facts, &run)
+	return &node.Node{Local: newLocal(r, in.init.Timeouts, facts, flags.Common), Cluster: cluster},
+		run, err
 }
 
-// planned is the cluster that the documents describe.
-func (in *initial) planned(flags InitFlags, facts Facts, run *Run) (node.Cluster, error) {
-	run.choose(in.init.DryRun, in.init.SkipPhases, flags.Common)
+// resolveCluster is the cluster that the documents describe.
+func (in *initDocuments) resolveCluster(flags InitFlags, facts Facts,
+	run *Run) (node.Cluster, error) {
+	run.applyFlags(in.init.DryRun, in.init.SkipPhases, flags.Common)
 	fillCluster(&in.cluster, in.init.LocalAPIEndpoint.BindPort)
 	in.fields(v1beta4.KindCluster, checkCluster(&in.cluster))
 	target, err := in.resolve(facts, run)
 	if err != nil {
 		return node.Cluster{}, err
 	}
-	return clusterOf(&in.cluster, target)
+	return newCluster(&in.cluster, target)
 }

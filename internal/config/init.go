@@ -6,85 +6,99 @@ import (
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 
 	"kubeadm/internal/config/v1beta4"
+	"kubeadm/internal/flag"
 	"kubeadm/internal/node"
 	"kubeadm/internal/release"
 )
 
-// initial are the documents that init goes by.
-type initial struct {
+// initDocuments are the documents that init reads.
+type initDocuments struct {
 	faults
 	source  string
-	label   string // in place of a version
+	label   string // version label; empty for a version
 	init    v1beta4.InitConfiguration
 	cluster v1beta4.ClusterConfiguration
 	kubelet node.KubeletConfig
 	proxy   node.ProxyConfig
 }
 
-// Init is what a machine that begins a cluster is to become.
+// Init resolves the desired state of a machine that creates a cluster.
 func Init(file File, flags InitFlags, facts Facts) (*node.Node, Run, error) {
 	in, run, err := readInit(file, flags)
 	if err != nil {
 		return nil, run, err
 	}
-	run.choose(in.init.DryRun, in.init.SkipPhases, flags.Common)
-	coupleAddons(&in.cluster, &run)
+	run.applyFlags(in.init.DryRun, in.init.SkipPhases, flags.Common)
+	syncAddonPhases(&in.cluster, &run)
 	in.fill(facts, flags.Common, &run)
 	in.check()
-	for _, e := range checkExpiry(in.init.BootstrapTokens, facts.Now) { // a finished init may be given again
-		run.warn(in.spoken(v1beta4.KindInit, e.Field) + ": " + e.ErrorBody())
+	// a finished init may be re-run
+	for _, e := range checkTokenExpiry(in.init.BootstrapTokens, facts.Now) {
+		run.warn(in.fieldName(v1beta4.KindInit, e.Field) + ": " + e.ErrorBody())
 	}
 	target, err := in.resolve(facts, &run)
 	if err != nil {
 		return nil, run, err
 	}
 	in.fillComponents(&run)
-	run.warn(adviseNode(in, in.init.LocalAPIEndpoint.AdvertiseAddress)...)
+	run.warn(warnAboutNode(in, in.init.LocalAPIEndpoint.AdvertiseAddress)...)
 	n, err := in.node(target, flags, facts)
 	return n, run, err
 }
 
-// node is the result, once everything is filled in and checked.
-func (in *initial) node(target release.Target, flags InitFlags, facts Facts) (*node.Node, error) {
-	cluster, err := in.nodeCluster(target)
+// node is the result of complete and checked documents.
+func (in *initDocuments) node(target release.Target, flags InitFlags,
+	facts Facts) (*node.Node, error) {
+	cluster, err := newCluster(&in.cluster, target)
 	if err != nil {
 		return nil, err
 	}
-	local, err := in.local(flags, facts)
+	cluster.VersionLabel, cluster.Kubelet, cluster.KubeProxy = in.label, in.kubelet, in.proxy
+	local := newLocal(&in.init.NodeRegistration, in.init.Timeouts, facts, flags.Common)
+	local.Role = node.ControlPlane
+	local.Address = in.init.LocalAPIEndpoint.AdvertiseAddress
+	local.BindPort = in.init.LocalAPIEndpoint.BindPort
+	local.Patches = patchesDir(in.init.Patches)
+	local.CertificateKey = in.init.CertificateKey
+	local.UploadCerts = flags.UploadCerts
+	local.Paths.Certificates = in.cluster.CertificatesDir
+	local.CACertPath = local.Paths.Cert("ca")
+	local.Tokens, err = newBootstrapTokens(in.init.BootstrapTokens, facts.Random)
 	return &node.Node{Local: local, Cluster: cluster}, err
 }
 
-// Tokens is what "token create" goes by: a node.Local that says which tokens are to be made, whether
-// certificates are lent with them and under which key, where those lie, and the time limits.
+// Tokens resolves the settings of "token create": a node.Local with the tokens to create, whether
+// to upload certificates and with which key, their paths, and the timeouts.
 func Tokens(file File, flags TokenFlags, facts Facts) (node.Local, Run, error) {
 	in, run, err := readInit(file, NewInitFlags())
 	if err != nil {
 		return node.Local{}, run, err
 	}
-	in.spoken = speaker(file, Common{}, tokenFields())
+	in.fieldName = speaker(file, Common{}, flag.TokenCreate)
 	if !file.Given() {
 		in.init = flags.document()
 		in.init.Default()
 	}
 	in.fields(v1beta4.KindInit, checkTokens(&in.init))
-	in.fields(v1beta4.KindInit, checkExpiry(in.init.BootstrapTokens, facts.Now))
-	in.fields(v1beta4.KindInit, certificateKey(field.NewPath("certificateKey"), in.init.CertificateKey))
+	in.fields(v1beta4.KindInit, checkTokenExpiry(in.init.BootstrapTokens, facts.Now))
+	in.fields(v1beta4.KindInit,
+		checkCertificateKey(field.NewPath("certificateKey"), in.init.CertificateKey))
 	if err := in.err(in.source); err != nil {
 		return node.Local{}, run, err
 	}
 	local := node.Local{
 		UploadCerts: flags.UploadCerts, CertificateKey: in.init.CertificateKey,
-		Paths: node.DefaultPaths(), Timeouts: timeouts(in.init.Timeouts),
+		Paths: node.DefaultPaths(), Timeouts: newTimeouts(in.init.Timeouts),
 	}
-	local.Tokens, err = bootstrapTokens(in.init.BootstrapTokens, facts.Random)
+	local.Tokens, err = newBootstrapTokens(in.init.BootstrapTokens, facts.Random)
 	return local, run, err
 }
 
-// readInit reads the documents and gives them the defaults that need no look at the machine.
-func readInit(file File, flags InitFlags) (*initial, Run, error) {
+// readInit reads the documents and sets the defaults that do not depend on the machine.
+func readInit(file File, flags InitFlags) (*initDocuments, Run, error) {
 	var run Run
-	in := &initial{source: file.source()}
-	in.spoken = speaker(file, flags.Common, initFields())
+	in := &initDocuments{source: file.source()}
+	in.fieldName = speaker(file, flags.Common, flag.Init)
 	err := in.read(file, flags, &run)
 	if err != nil {
 		return nil, run, err
@@ -94,49 +108,55 @@ func readInit(file File, flags InitFlags) (*initial, Run, error) {
 	return in, run, nil
 }
 
-func (in *initial) read(file File, flags InitFlags, run *Run) (err error) {
+func (in *initDocuments) read(file File, flags InitFlags, run *Run) (err error) {
 	in.kubelet = node.KubeletConfig{Config: &kubeletconfig.KubeletConfiguration{}, Generated: true}
 	in.proxy = node.ProxyConfig{Config: &proxyconfig.KubeProxyConfiguration{}, Generated: true}
 	if !file.Given() {
 		in.init, in.cluster, err = flags.documents()
 		return err
 	}
-	kubelet := &target{kind: kindKubelet, into: in.kubelet.Config}
-	proxy := &target{kind: kindProxy, into: in.proxy.Config}
-	cluster := &target{kind: v1beta4.KindCluster, into: &in.cluster, needed: true}
-	err = file.read(run, &target{kind: v1beta4.KindInit, into: &in.init, needed: true}, cluster, kubelet, proxy)
-	limit(&in.init, cluster.controlPlane)
+	kubelet := &documentTarget{kind: kindKubelet, into: in.kubelet.Config}
+	proxy := &documentTarget{kind: kindProxy, into: in.proxy.Config}
+	cluster := &documentTarget{kind: v1beta4.KindCluster, into: &in.cluster, needed: true}
+	err = file.read(run, &documentTarget{kind: v1beta4.KindInit, into: &in.init, needed: true},
+		cluster, kubelet, proxy)
+	setControlPlaneTimeout(&in.init, cluster.controlPlane)
 	in.kubelet.Generated, in.proxy.Generated = !kubelet.found, !proxy.found
 	return err
 }
 
-// fill puts in what depends on the machine.
-func (in *initial) fill(facts Facts, common Common, run *Run) {
+// fill sets what depends on the machine.
+func (in *initDocuments) fill(facts Facts, common Common, run *Run) {
 	in.fields(v1beta4.KindInit, fillNode(&in.init.NodeRegistration, facts, common, run))
-	in.fields(v1beta4.KindInit, fillAddress(&in.init.LocalAPIEndpoint, facts, field.NewPath("localAPIEndpoint")))
+	in.fields(v1beta4.KindInit,
+		fillAddress(&in.init.LocalAPIEndpoint, facts, field.NewPath("localAPIEndpoint")))
 	in.init.NodeRegistration.Taints = controlPlaneTaints(in.init.NodeRegistration.Taints)
 	fillCluster(&in.cluster, in.init.LocalAPIEndpoint.BindPort)
 }
 
-func (in *initial) check() {
+func (in *initDocuments) check() {
 	in.fields(v1beta4.KindInit, checkInit(&in.init))
 	in.fields(v1beta4.KindCluster, checkCluster(&in.cluster))
-	in.fields(v1beta4.KindCluster, checkComponents(&in.cluster))
+	in.fields(v1beta4.KindCluster, checkStaticPods(&in.cluster))
 	if !in.cluster.Proxy.Disabled {
 		in.fields(kindProxy, checkProxy(in.proxy.Config))
 	}
 }
 
-// resolve finds the version to deploy. That may take a while, so all other faults are reported first.
-func (in *initial) resolve(facts Facts, run *Run) (release.Target, error) {
+// resolve resolves the version to deploy. That can take some time, so all other faults are
+// reported first.
+func (in *initDocuments) resolve(facts Facts, run *Run) (release.Target, error) {
 	if err := in.err(in.source); err != nil {
 		return release.Target{}, err
 	}
-	run.warn(adviseCluster(&in.cluster)...)
-	target, notes, err := facts.version(in.cluster.KubernetesVersion)
+	run.warn(warnAboutCluster(&in.cluster)...)
+	target, notes, err := facts.resolveVersion(in.cluster.KubernetesVersion)
 	run.warn(notes...)
+	if err == nil && release.IsLabel(in.cluster.KubernetesVersion) && facts.KeptVersion != nil {
+		target, err = facts.keptVersion(in.cluster.KubernetesVersion, target)
+	}
 	if err != nil {
-		in.add("%s: %v", in.spoken(v1beta4.KindCluster, "kubernetesVersion"), err)
+		in.add("%s: %v", in.fieldName(v1beta4.KindCluster, "kubernetesVersion"), err)
 		return release.Target{}, in.err(in.source)
 	}
 	if release.IsLabel(in.cluster.KubernetesVersion) {
@@ -146,28 +166,7 @@ func (in *initial) resolve(facts Facts, run *Run) (release.Target, error) {
 	return target, nil
 }
 
-func (in *initial) fillComponents(run *Run) {
+func (in *initDocuments) fillComponents(run *Run) {
 	run.warn(fillKubelet(in.kubelet.Config, &in.cluster)...)
 	run.warn(fillProxy(in.proxy.Config, &in.cluster, in.init.LocalAPIEndpoint.AdvertiseAddress)...)
-}
-
-func (in *initial) nodeCluster(target release.Target) (node.Cluster, error) {
-	cluster, err := clusterOf(&in.cluster, target)
-	cluster.Label, cluster.Kubelet, cluster.KubeProxy = in.label, in.kubelet, in.proxy
-	return cluster, err
-}
-
-func (in *initial) local(flags InitFlags, facts Facts) (node.Local, error) {
-	local := localOf(&in.init.NodeRegistration, in.init.Timeouts, facts, flags.Common)
-	local.Role = node.ControlPlane
-	local.Address = in.init.LocalAPIEndpoint.AdvertiseAddress
-	local.BindPort = in.init.LocalAPIEndpoint.BindPort
-	local.Patches = directory(in.init.Patches)
-	local.CertificateKey = in.init.CertificateKey
-	local.UploadCerts = flags.UploadCerts
-	local.Paths.Certificates = in.cluster.CertificatesDir
-	local.CACertPath = local.Paths.Cert("ca")
-	var err error
-	local.Tokens, err = bootstrapTokens(in.init.BootstrapTokens, facts.Random)
-	return local, err
 }

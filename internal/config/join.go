@@ -4,29 +4,31 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"kubeadm/internal/config/v1beta4"
+	"kubeadm/internal/flag"
 	"kubeadm/internal/node"
 )
 
-// Join is what is known of a joining machine before the cluster is asked.
+// Join resolves the part of a joining machine's desired state that is known before discovery.
 func Join(file File, flags JoinFlags, facts Facts) (node.Local, Run, error) {
 	c, run, err := readJoin(file, flags, facts)
 	if err != nil {
 		return node.Local{}, run, err
 	}
-	run.choose(c.DryRun, c.SkipPhases, flags.Common)
-	if err := completeJoin(c, given{file, flags.Common, facts}, &run); err != nil {
+	run.applyFlags(c.DryRun, c.SkipPhases, flags.Common)
+	if err := completeJoin(c, inputs{file, flags.Common, facts}, &run); err != nil {
 		return node.Local{}, run, err
 	}
-	return joinLocal(c, flags, facts), run, nil
+	return newJoinLocal(c, flags, facts), run, nil
 }
 
-// completeJoin puts in what depends on the machine, and checks all.
-func completeJoin(c *v1beta4.JoinConfiguration, from given, run *Run) error {
-	wrong := faults{spoken: speaker(from.file, from.common, joinFields())}
+// completeJoin sets what depends on the machine, and checks the document.
+func completeJoin(c *v1beta4.JoinConfiguration, from inputs, run *Run) error {
+	wrong := faults{fieldName: speaker(from.file, from.common, flag.Join)}
 	wrong.fields(v1beta4.KindJoin, fillNode(&c.NodeRegistration, from.facts, from.common, run))
 	if c.ControlPlane != nil {
 		at := field.NewPath("controlPlane", "localAPIEndpoint")
-		wrong.fields(v1beta4.KindJoin, fillAddress(&c.ControlPlane.LocalAPIEndpoint, from.facts, at))
+		wrong.fields(v1beta4.KindJoin,
+			fillAddress(&c.ControlPlane.LocalAPIEndpoint, from.facts, at))
 		c.NodeRegistration.Taints = controlPlaneTaints(c.NodeRegistration.Taints)
 	}
 	wrong.fields(v1beta4.KindJoin, checkJoin(c))
@@ -38,9 +40,10 @@ func readJoin(file File, flags JoinFlags, facts Facts) (*v1beta4.JoinConfigurati
 	c := &v1beta4.JoinConfiguration{}
 	var err error
 	if file.Given() {
-		err = file.read(&run, &target{kind: v1beta4.KindJoin, into: c, needed: true})
+		err = file.read(&run, &documentTarget{kind: v1beta4.KindJoin, into: c, needed: true})
 		if flags.Endpoint != "" {
-			run.warn("the argument " + flags.Endpoint + " does not count beside --config: the file says where the cluster is")
+			run.warn("the argument " + flags.Endpoint +
+				" has no effect with --config: the file contains the discovery settings")
 		}
 	} else {
 		*c, run.Warnings, err = flags.document(facts.AdminKubeconfig)
@@ -52,16 +55,26 @@ func readJoin(file File, flags JoinFlags, facts Facts) (*v1beta4.JoinConfigurati
 	return c, run, nil
 }
 
-func joinLocal(c *v1beta4.JoinConfiguration, flags JoinFlags, facts Facts) node.Local {
-	local := localOf(&c.NodeRegistration, c.Timeouts, facts, flags.Common)
+func newJoinLocal(c *v1beta4.JoinConfiguration, flags JoinFlags, facts Facts) node.Local {
+	local := newLocal(&c.NodeRegistration, c.Timeouts, facts, flags.Common)
 	local.Role = node.Worker
-	local.Patches = directory(c.Patches)
+	local.Patches = patchesDir(c.Patches)
 	local.CACertPath = c.CACertPath
-	local.Join = discovery(c.Discovery)
-	if len(local.Join.CACertHashes) == 0 {
-		local.Join.CACertHashes = flags.CACertHashes // beside a kubeconfig they count as well
+	local.Discovery.TLSBootstrapToken = c.Discovery.TLSBootstrapToken
+	if t := c.Discovery.BootstrapToken; t != nil {
+		local.Discovery.Endpoint = t.APIServerEndpoint
+		local.Discovery.Token = t.Token
+		local.Discovery.CACertHashes = t.CACertHashes
+		local.Discovery.UnsafeSkipCAVerification = t.UnsafeSkipCAVerification
 	}
-	local.Join.ReplaceMembers = flags.ReplaceMembers
+	if c.Discovery.File != nil {
+		local.Discovery.File = c.Discovery.File.KubeConfigPath
+	}
+	if len(local.Discovery.CACertHashes) == 0 {
+		// they also apply to discovery by kubeconfig
+		local.Discovery.CACertHashes = flags.CACertHashes
+	}
+	local.Discovery.ReplaceMembers = flags.ReplaceMembers
 	if cp := c.ControlPlane; cp != nil {
 		local.Role = node.ControlPlane
 		local.Address = cp.LocalAPIEndpoint.AdvertiseAddress
@@ -69,18 +82,4 @@ func joinLocal(c *v1beta4.JoinConfiguration, flags JoinFlags, facts Facts) node.
 		local.CertificateKey = cp.CertificateKey
 	}
 	return local
-}
-
-func discovery(d v1beta4.Discovery) node.Join {
-	join := node.Join{TLSToken: d.TLSBootstrapToken}
-	if t := d.BootstrapToken; t != nil {
-		join.Endpoint = t.APIServerEndpoint
-		join.Token = t.Token
-		join.CACertHashes = t.CACertHashes
-		join.UnsafeNoPins = t.UnsafeSkipCAVerification
-	}
-	if d.File != nil {
-		join.File = d.File.KubeConfigPath
-	}
-	return join
 }

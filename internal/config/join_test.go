@@ -20,17 +20,19 @@ func workerFlags() JoinFlags {
 }
 
 func TestJoinAsAWorker(t *testing.T) {
-	facts := aMachine(t)
+	facts := testFacts(t)
 	facts.AdminKubeconfig = "/etc/kubernetes/admin.conf" // only control planes use it
 	local, run, err := Join(File{}, workerFlags(), facts)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := node.Join{Endpoint: "10.77.0.11:6443", Token: goodToken, TLSToken: goodToken, CACertHashes: []string{aPin()}}
-	if diff := cmp.Diff(want, local.Join); diff != "" {
+	want := node.Discovery{Endpoint: "10.77.0.11:6443", Token: goodToken,
+		TLSBootstrapToken: goodToken, CACertHashes: []string{aPin()}}
+	if diff := cmp.Diff(want, local.Discovery); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if local.Role != node.Worker || local.Address != "" || local.BindPort != 0 || local.Taints != nil || local.CACertPath != "/etc/kubernetes/pki/ca.crt" {
+	if local.Role != node.Worker || local.Address != "" || local.BindPort != 0 ||
+		local.Taints != nil || local.CACertPath != "/etc/kubernetes/pki/ca.crt" {
 		t.Errorf("%+v", local)
 	}
 	if len(run.Warnings) != 0 {
@@ -38,8 +40,8 @@ func TestJoinAsAWorker(t *testing.T) {
 	}
 }
 
-func TestJoinNeedsNoAddressAsAWorker(t *testing.T) {
-	facts := aMachine(t)
+func TestWorkerNeedsNoAddress(t *testing.T) {
+	facts := testFacts(t)
 	facts.Addresses = nil
 	if _, _, err := Join(File{}, workerFlags(), facts); err != nil {
 		t.Error(err)
@@ -47,7 +49,8 @@ func TestJoinNeedsNoAddressAsAWorker(t *testing.T) {
 	flags := workerFlags()
 	flags.ControlPlane = true
 	_, _, err := Join(File{}, flags, facts)
-	if err == nil || !strings.HasPrefix(err.Error(), "command line: --apiserver-advertise-address: ") {
+	if err == nil || !strings.HasPrefix(err.Error(),
+		"command line: --apiserver-advertise-address: ") {
 		t.Errorf("%v", err)
 	}
 }
@@ -55,31 +58,34 @@ func TestJoinNeedsNoAddressAsAWorker(t *testing.T) {
 func TestJoinAsAControlPlane(t *testing.T) {
 	flags := workerFlags()
 	flags.ControlPlane, flags.CertificateKey, flags.BindPort = true, strings.Repeat("ab", 32), 7443
-	local, _, err := Join(File{}, flags, aMachine(t))
+	local, _, err := Join(File{}, flags, testFacts(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if local.Role != node.ControlPlane || local.Address != "10.77.0.11" || local.BindPort != 7443 || len(local.Taints) != 1 || local.CertificateKey != flags.CertificateKey {
+	if local.Role != node.ControlPlane || local.Address != "10.77.0.11" || local.BindPort != 7443 ||
+		len(local.Taints) != 1 || local.CertificateKey != flags.CertificateKey {
 		t.Errorf("%+v", local)
 	}
 }
 
-func TestAnAdministratorsFileTakesThePlaceOfDiscovery(t *testing.T) {
-	facts := aMachine(t)
+func TestAdminKubeconfigReplacesDiscovery(t *testing.T) {
+	facts := testFacts(t)
 	facts.AdminKubeconfig = "/etc/kubernetes/admin.conf"
 	flags := workerFlags()
 	flags.ControlPlane = true
-	known := node.Join{File: facts.AdminKubeconfig, TLSToken: goodToken, CACertHashes: []string{aPin()}}
+	known := node.Discovery{File: facts.AdminKubeconfig, TLSBootstrapToken: goodToken,
+		CACertHashes: []string{aPin()}}
 	for name, c := range map[string]struct {
 		flags    func(*JoinFlags)
-		want     node.Join
+		want     node.Discovery
 		warnings int
 	}{
 		"control plane":                     {func(*JoinFlags) {}, known, 1},
-		"control plane without discovery":   {func(f *JoinFlags) { *f = JoinFlags{ControlPlane: true, BindPort: 6443} }, node.Join{File: facts.AdminKubeconfig}, 0},
-		"phase of a machine that is inside": {func(f *JoinFlags) { *f = JoinFlags{Inside: true} }, node.Join{File: facts.AdminKubeconfig}, 0},
+		"control plane without discovery":   {func(f *JoinFlags) { *f = JoinFlags{ControlPlane: true, BindPort: 6443} }, node.Discovery{File: facts.AdminKubeconfig}, 0},
+		"phase of a machine that is inside": {func(f *JoinFlags) { *f = JoinFlags{HasJoined: true} }, node.Discovery{File: facts.AdminKubeconfig}, 0},
 		"worker": {func(f *JoinFlags) { f.ControlPlane = false },
-			node.Join{Endpoint: "10.77.0.11:6443", Token: goodToken, TLSToken: goodToken, CACertHashes: []string{aPin()}}, 0},
+			node.Discovery{Endpoint: "10.77.0.11:6443", Token: goodToken,
+				TLSBootstrapToken: goodToken, CACertHashes: []string{aPin()}}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			flags := flags
@@ -88,33 +94,37 @@ func TestAnAdministratorsFileTakesThePlaceOfDiscovery(t *testing.T) {
 			if err != nil || len(run.Warnings) != c.warnings {
 				t.Fatalf("%v, warnings %q", err, run.Warnings)
 			}
-			if diff := cmp.Diff(c.want, local.Join); diff != "" {
+			if diff := cmp.Diff(c.want, local.Discovery); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
 	}
-	_, _, err := Join(File{}, JoinFlags{Inside: true}, aMachine(t))
-	if err == nil || !strings.Contains(err.Error(), "/etc/kubernetes/admin.conf, which does not exist") {
+	_, _, err := Join(File{}, JoinFlags{HasJoined: true}, testFacts(t))
+	if err == nil || !strings.Contains(err.Error(),
+		"/etc/kubernetes/admin.conf, which does not exist") {
 		t.Errorf("%v", err)
 	}
 }
 
 func TestDiscoveryFiles(t *testing.T) {
 	for name, want := range map[string]string{
-		"/srv/discovery.conf": "", "discovery.conf": "", "/srv/100%.conf": "", "file:///srv/discovery.conf": "",
+		"/srv/discovery.conf": "", "discovery.conf": "", "/srv/100%.conf": "",
+		"file:///srv/discovery.conf":                     "",
 		"https://web.example/discovery.conf?signature=x": "",
-		"http://user:password@web.example/d":             `Invalid value: "http://user:xxxxx@web.example/d": must be a path or an https URL: nobody vouches`,
+		"http://user:password@web.example/d":             `Invalid value: "http://user:xxxxx@web.example/d": must be a path or an https URL: a file from another URL cannot be trusted`,
 		"https:///d":                                     "must be a path or an https URL",
 		"ftp://web.example/d":                            "must be a path or an https URL",
 		"https://password%zz@web.example":                "must be a path or an https URL",
 	} {
 		flags := NewJoinFlags()
 		flags.DiscoveryFile = name
-		local, _, err := Join(File{}, flags, aMachine(t))
+		local, _, err := Join(File{}, flags, testFacts(t))
 		switch {
-		case want == "" && (err != nil || local.Join.File != strings.TrimPrefix(name, "file://")):
-			t.Errorf("%s: %q, %v", name, local.Join.File, err)
-		case want != "" && (err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "password")):
+		case want == "" && (err != nil ||
+			local.Discovery.File != strings.TrimPrefix(name, "file://")):
+			t.Errorf("%s: %q, %v", name, local.Discovery.File, err)
+		case want != "" && (err == nil || !strings.Contains(err.Error(), want) ||
+			strings.Contains(err.Error(), "password")):
 			t.Errorf("%s: got %v, want %s", name, err, want)
 		}
 	}
@@ -126,24 +136,37 @@ func TestJoinFlags(t *testing.T) {
 		wrong   string
 		warning string
 	}{
-		"no endpoint":         {func(f *JoinFlags) { f.Endpoint = "" }, "argument HOST:PORT: Required value: say how to find the cluster", ""},
-		"no port":             {func(f *JoinFlags) { f.Endpoint = "10.0.0.1" }, `argument HOST:PORT: Invalid value: "10.0.0.1": must be host:port`, ""},
-		"no pin":              {func(f *JoinFlags) { f.CACertHashes = nil }, "--discovery-token-ca-cert-hash: Required value: give the hash", ""},
-		"a wrong pin":         {func(f *JoinFlags) { f.CACertHashes = []string{"sha256:12"} }, "--discovery-token-ca-cert-hash: Invalid value: \"sha256:12\"", ""},
-		"no pin on purpose":   {func(f *JoinFlags) { f.CACertHashes = nil; f.UnsafeSkipCAVerification = true }, "", ""},
-		"no token":            {func(f *JoinFlags) { f.Token = "" }, "--token: Invalid value: a token is", ""},
-		"two ways":            {func(f *JoinFlags) { f.DiscoveryFile = "/x" }, "argument HOST:PORT: Invalid value: bootstrapToken and file exclude each other", ""},
-		"a bad TLS token":     {func(f *JoinFlags) { f.TLSBootstrapToken = "x" }, "--tls-bootstrap-token: Invalid value: a token is", ""},
-		"key of a worker":     {func(f *JoinFlags) { f.CertificateKey = "x" }, "", "--certificate-key is not used without --control-plane"},
-		"address of a worker": {func(f *JoinFlags) { f.AdvertiseAddress = "x" }, "", "--apiserver-advertise-address is not used without --control-plane"},
-		"port of a worker":    {func(f *JoinFlags) { f.BindPort = 1 }, "", "--apiserver-bind-port is not used without --control-plane"},
-		"several tokens":      {func(f *JoinFlags) { f.DiscoveryToken = "bbbbbb.0123456789abcdef" }, "", ""},
+		"no endpoint": {func(f *JoinFlags) { f.Endpoint = "" },
+			"argument HOST:PORT: Required value: set bootstrapToken (kubeadm join HOST:PORT", ""},
+		"no port": {func(f *JoinFlags) { f.Endpoint = "10.0.0.1" },
+			`argument HOST:PORT: Invalid value: "10.0.0.1": must be host:port`, ""},
+		"no pin": {func(f *JoinFlags) { f.CACertHashes = nil },
+			"--discovery-token-ca-cert-hash: Required value: set the hash", ""},
+		"a wrong pin": {func(f *JoinFlags) { f.CACertHashes = []string{"sha256:12"} },
+			"--discovery-token-ca-cert-hash: Invalid value: \"sha256:12\"", ""},
+		"no pin on purpose": {func(f *JoinFlags) { f.CACertHashes = nil; f.UnsafeSkipCAVerification = true }, "", ""},
+		"no token": {func(f *JoinFlags) { f.Token = "" },
+			"--token: Invalid value: a token is", ""},
+		"two ways": {func(f *JoinFlags) { f.DiscoveryFile = "/x" },
+			"argument HOST:PORT: Invalid value: bootstrapToken and file are mutually exclusive",
+			""},
+		"a bad TLS token": {func(f *JoinFlags) { f.TLSBootstrapToken = "x" },
+			"--tls-bootstrap-token: Invalid value: a token is", ""},
+		"key of a worker": {func(f *JoinFlags) { f.CertificateKey = "x" }, "",
+			"--certificate-key has no effect without --control-plane"},
+		"address of a worker": {func(f *JoinFlags) { f.AdvertiseAddress = "x" }, "",
+			"--apiserver-advertise-address has no effect without --control-plane"},
+		"port of a worker": {func(f *JoinFlags) { f.BindPort = 1 }, "",
+			"--apiserver-bind-port has no effect without --control-plane"},
+		"several tokens": {func(f *JoinFlags) { f.DiscoveryToken = "bbbbbb.0123456789abcdef" }, "",
+			""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			flags := workerFlags()
 			c.change(&flags)
-			_, run, err := Join(File{}, flags, aMachine(t))
-			if c.wrong == "" && err != nil || c.wrong != "" && (err == nil || !strings.HasPrefix(err.Error(), "command line: "+c.wrong)) {
+			_, run, err := Join(File{}, flags, testFacts(t))
+			if c.wrong == "" && err != nil || c.wrong != "" &&
+				(err == nil || !strings.HasPrefix(err.Error(), "command line: "+c.wrong)) {
 				t.Errorf("got  %v\nwant %s", err, c.wrong)
 			}
 			if got := strings.Join(run.Warnings, "\n"); got != c.warning {
@@ -153,25 +176,27 @@ func TestJoinFlags(t *testing.T) {
 	}
 }
 
-func stored(t *testing.T) Stored {
+func stored(t *testing.T) StoredConfig {
 	t.Helper()
-	return Stored{
-		Cluster:   string(peerFile(t, "rich.cluster.golden")),
-		Kubelet:   StoredComponent{Text: string(peerFile(t, "rich.kubelet.golden")), Generated: true},
+	return StoredConfig{
+		Cluster: string(peerFile(t, "rich.cluster.golden")),
+		Kubelet: StoredComponent{Text: string(peerFile(t, "rich.kubelet.golden")),
+			Generated: true},
 		KubeProxy: StoredComponent{Text: string(peerFile(t, "rich.kube-proxy.golden"))},
 	}
 }
 
-func TestJoinedIsWhatTheFirstNodeStored(t *testing.T) {
-	local, _, err := Join(File{}, workerFlags(), aMachine(t))
+func TestJoined(t *testing.T) {
+	local, _, err := Join(File{}, workerFlags(), testFacts(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, warnings, err := Joined(local, stored(t), aMachine(t).Tool)
+	n, warnings, err := CompleteJoin(local, stored(t), testFacts(t).Tool)
 	if err != nil || len(warnings) != 0 {
 		t.Fatalf("%v, warnings %q", err, warnings)
 	}
-	first, _, err := Init(File{Name: "rich", Data: peerFile(t, "rich.yaml")}, NewInitFlags(), aMachine(t))
+	first, _, err := Init(File{Name: "rich", Data: peerFile(t, "rich.yaml")}, NewInitFlags(),
+		testFacts(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,12 +210,12 @@ func TestJoinedIsWhatTheFirstNodeStored(t *testing.T) {
 	}
 }
 
-func TestJoinedIsLenient(t *testing.T) {
+func TestJoinedWarnsOfUnknownFields(t *testing.T) {
 	s := stored(t)
 	s.Cluster += "ofTheFuture: 1\n"
 	s.Kubelet.Text += "ofTheFuture: 2\nmaxPods: 3\nmaxPods: 4\n"
 	s.KubeProxy = StoredComponent{}
-	n, warnings, err := Joined(node.Local{}, s, aMachine(t).Tool)
+	n, warnings, err := CompleteJoin(node.Local{}, s, testFacts(t).Tool)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,10 +223,10 @@ func TestJoinedIsLenient(t *testing.T) {
 		t.Error("a kube-proxy came out of nothing")
 	}
 	want := []string{
-		"ConfigMap kube-system/kubeadm-config: unknown field ofTheFuture is ignored: there are apiServer, caCertificateValidityPeriod, certificateValidityPeriod, " +
+		"ConfigMap kube-system/kubeadm-config: unknown field ofTheFuture is ignored: the fields are apiServer, caCertificateValidityPeriod, certificateValidityPeriod, " +
 			"certificatesDir, clusterName, controlPlaneEndpoint, controllerManager, dns, encryptionAlgorithm, etcd, featureGates, imageRepository, " +
 			"kubernetesVersion, networking, proxy, scheduler",
-		`ConfigMap kube-system/kubelet-config: line 51: field "maxPods" is given twice; the last value counts`,
+		`ConfigMap kube-system/kubelet-config: line 51: duplicate field "maxPods"; the last value is used`,
 		"ConfigMap kube-system/kubelet-config: unknown field ofTheFuture is ignored",
 	}
 	if diff := cmp.Diff(want, warnings); diff != "" {
@@ -209,37 +234,48 @@ func TestJoinedIsLenient(t *testing.T) {
 	}
 }
 
-func TestJoinedReadsWhatAnOlderKubeadmStored(t *testing.T) {
+func TestJoinedWithOlderStoredConfiguration(t *testing.T) {
 	s := stored(t)
 	s.Cluster = "apiVersion: kubeadm.k8s.io/v1beta3\nkind: ClusterConfiguration\nkubernetesVersion: v1.36.3\n" +
 		"apiServer: {timeoutForControlPlane: 4m0s, extraArgs: {v: '4', profiling: 'false'}}\n"
-	n, warnings, err := Joined(node.Local{}, s, aMachine(t).Tool)
+	n, warnings, err := CompleteJoin(node.Local{}, s, testFacts(t).Tool)
 	if err != nil {
 		t.Fatalf("%v, warnings %q", err, warnings)
 	}
 	want := []node.Arg{{Name: "profiling", Value: "false"}, {Name: "v", Value: "4"}}
-	if diff := cmp.Diff(want, n.Cluster.APIServer.Args); diff != "" || n.Cluster.Version != "v1.36.3" {
+	if diff := cmp.Diff(want, n.Cluster.APIServer.Args); diff != "" ||
+		n.Cluster.Version != "v1.36.3" {
 		t.Errorf("version %s, arguments (-want +got):\n%s", n.Cluster.Version, diff)
 	}
 }
 
-func TestJoinedRefuses(t *testing.T) {
+func TestJoinedErrors(t *testing.T) {
 	for name, c := range map[string]struct {
-		change func(*Stored)
+		change func(*StoredConfig)
 		want   string
 	}{
-		"nothing":      {func(s *Stored) { s.Cluster = "" }, "ConfigMap kube-system/kubeadm-config holds no ClusterConfiguration"},
-		"old":          {func(s *Stored) { s.Cluster = strings.ReplaceAll(s.Cluster, "v1beta4", "v1beta2") }, "which is no longer read"},
-		"too old":      {func(s *Stored) { s.Cluster = strings.ReplaceAll(s.Cluster, "v1.37.1", "v1.30.0") }, "kubernetesVersion: kubeadm v1.37.1 does not deploy Kubernetes v1.30.0"},
-		"wrong type":   {func(s *Stored) { s.Cluster += "clusterName: [1]\n" }, "ConfigMap kube-system/kubeadm-config: clusterName: must be text, not a list"},
-		"no algorithm": {func(s *Stored) { s.Cluster = strings.ReplaceAll(s.Cluster, "ECDSA-P256", "DSA") }, `encryptionAlgorithm: unknown key algorithm "DSA"`},
-		"no kubelet":   {func(s *Stored) { s.Kubelet.Text = "" }, "ConfigMap kube-system/kubelet-config holds no KubeletConfiguration"},
-		"broken proxy": {func(s *Stored) { s.KubeProxy.Text = "a: [" }, "ConfigMap kube-system/kube-proxy: document 1: line 1"},
+		"nothing": {func(s *StoredConfig) { s.Cluster = "" },
+			"ConfigMap kube-system/kubeadm-config has no ClusterConfiguration"},
+		"old": {func(s *StoredConfig) {
+			s.Cluster = strings.ReplaceAll(s.Cluster, "v1beta4", "v1beta2")
+		}, "which is no longer supported"},
+		"too old": {func(s *StoredConfig) {
+			s.Cluster = strings.ReplaceAll(s.Cluster, "v1.37.1", "v1.30.0")
+		}, "kubernetesVersion: kubeadm v1.37.1 does not support Kubernetes v1.30.0"},
+		"wrong type": {func(s *StoredConfig) { s.Cluster += "clusterName: [1]\n" },
+			"ConfigMap kube-system/kubeadm-config: clusterName: must be a string, not a list"},
+		"no algorithm": {func(s *StoredConfig) {
+			s.Cluster = strings.ReplaceAll(s.Cluster, "ECDSA-P256", "DSA")
+		}, `encryptionAlgorithm: unknown key algorithm "DSA"`},
+		"no kubelet": {func(s *StoredConfig) { s.Kubelet.Text = "" },
+			"ConfigMap kube-system/kubelet-config has no KubeletConfiguration"},
+		"broken proxy": {func(s *StoredConfig) { s.KubeProxy.Text = "a: [" },
+			"ConfigMap kube-system/kube-proxy: document 1: line 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := stored(t)
 			c.change(&s)
-			_, _, err := Joined(node.Local{}, s, aMachine(t).Tool)
+			_, _, err := CompleteJoin(node.Local{}, s, testFacts(t).Tool)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got  %v\nwant %s", err, c.want)
 			}

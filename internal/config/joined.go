@@ -13,115 +13,110 @@ import (
 	"kubeadm/internal/release"
 )
 
-// Stored is what a cluster keeps for its nodes in ConfigMaps of kube-system.
-type Stored struct {
+// StoredConfig is the configuration that a cluster stores in ConfigMaps in kube-system.
+type StoredConfig struct {
 	Cluster   string // the ClusterConfiguration in kubeadm-config
 	Kubelet   StoredComponent
-	KubeProxy StoredComponent // without Text where the cluster has none
+	KubeProxy StoredComponent // Text is empty if the cluster has none
 }
 
-// StoredComponent is the configuration of a component as the cluster keeps it.
+// StoredComponent is the configuration of a component as the cluster stores it.
 type StoredComponent struct {
 	Text      string
-	Generated bool // its hash says that it is as kubeadm made it
+	Generated bool // its hash shows that it is unchanged since kubeadm generated it
 }
 
-// Joined completes what is known of a machine with what its cluster has stored.
-// Fields that this program does not know are only warned of: a newer one may have
-// stored them.
-func Joined(local node.Local, stored Stored, tool release.Tool) (*node.Node, []string, error) {
+// CompleteJoin completes the desired state of a machine with the configuration that its cluster
+// stores. Unknown fields are only warnings: a newer version may have stored them.
+func CompleteJoin(local node.Local, stored StoredConfig,
+	tool release.Tool) (*node.Node, []string, error) {
 	var warnings []string
 	n := &node.Node{Local: local}
 	c, err := loadCluster(n, stored.Cluster, tool, &warnings)
 	if err != nil {
 		return nil, warnings, err
 	}
-	if err := loadKubelet(n, stored.Kubelet, c, &warnings); err != nil {
+	k := &kubeletconfig.KubeletConfiguration{}
+	kubelet := storedDocument{"ConfigMap kube-system/kubelet-config", stored.Kubelet.Text,
+		kindKubelet}
+	if err := decodeStored(kubelet, k, &warnings); err != nil {
 		return nil, warnings, err
 	}
-	return n, warnings, loadProxy(n, stored.KubeProxy, c, &warnings)
+	warnings = append(warnings, fillKubelet(k, c)...)
+	n.Cluster.Kubelet = node.KubeletConfig{Config: k, Generated: stored.Kubelet.Generated}
+	if stored.KubeProxy.Text == "" {
+		return n, warnings, nil
+	}
+	p := &proxyconfig.KubeProxyConfiguration{}
+	proxy := storedDocument{"ConfigMap kube-system/kube-proxy", stored.KubeProxy.Text, kindProxy}
+	if err := decodeStored(proxy, p, &warnings); err != nil {
+		return n, warnings, err
+	}
+	warnings = append(warnings, fillProxy(p, c, n.Address)...)
+	n.Cluster.KubeProxy = node.ProxyConfig{Config: p, Generated: stored.KubeProxy.Generated}
+	return n, warnings, nil
 }
 
-// Member is Joined for a machine that is a node already: of the stored only the ClusterConfiguration counts,
-// and of the configuration of components nothing is known.
-func Member(local node.Local, stored string, tool release.Tool) (*node.Node, []string, error) {
+// CompleteMember is like CompleteJoin for a machine that is a node already: it uses only the stored
+// ClusterConfiguration, and leaves the component configurations empty.
+func CompleteMember(local node.Local, stored string,
+	tool release.Tool) (*node.Node, []string, error) {
 	var warnings []string
 	n := &node.Node{Local: local}
 	_, err := loadCluster(n, stored, tool, &warnings)
 	return n, warnings, err
 }
 
-func loadCluster(n *node.Node, stored string, tool release.Tool, warnings *[]string) (*v1beta4.ClusterConfiguration, error) {
+func loadCluster(n *node.Node, stored string, tool release.Tool,
+	warnings *[]string) (*v1beta4.ClusterConfiguration, error) {
 	const source = "ConfigMap kube-system/kubeadm-config"
 	c := &v1beta4.ClusterConfiguration{}
-	if err := load(keptAs{source, stored, v1beta4.KindCluster}, c, warnings); err != nil {
+	if err := decodeStored(storedDocument{source, stored, v1beta4.KindCluster}, c,
+		warnings); err != nil {
 		return nil, err
 	}
 	c.Default()
 	fillCluster(c, n.BindPort)
-	target, notes, err := Facts{Tool: tool}.version(c.KubernetesVersion)
+	target, notes, err := Facts{Tool: tool}.resolveVersion(c.KubernetesVersion)
 	*warnings = append(*warnings, notes...)
 	if err != nil {
 		return nil, fmt.Errorf("%s: kubernetesVersion: %w", source, err)
 	}
-	if n.Cluster, err = clusterOf(c, target); err != nil {
+	if n.Cluster, err = newCluster(c, target); err != nil {
 		return nil, fmt.Errorf("%s: %w", source, err)
 	}
 	n.Paths.Certificates = c.CertificatesDir
 	return c, nil
 }
 
-func loadKubelet(n *node.Node, stored StoredComponent, c *v1beta4.ClusterConfiguration, warnings *[]string) error {
-	k := &kubeletconfig.KubeletConfiguration{}
-	if err := load(keptAs{"ConfigMap kube-system/kubelet-config", stored.Text, kindKubelet}, k, warnings); err != nil {
-		return err
-	}
-	*warnings = append(*warnings, fillKubelet(k, c)...)
-	n.Cluster.Kubelet = node.KubeletConfig{Config: k, Generated: stored.Generated}
-	return nil
-}
+// storedDocument is a document that the cluster stores: its ConfigMap, text and kind.
+type storedDocument struct{ source, text, kind string }
 
-func loadProxy(n *node.Node, stored StoredComponent, c *v1beta4.ClusterConfiguration, warnings *[]string) error {
-	if stored.Text == "" {
-		return nil
-	}
-	p := &proxyconfig.KubeProxyConfiguration{}
-	if err := load(keptAs{"ConfigMap kube-system/kube-proxy", stored.Text, kindProxy}, p, warnings); err != nil {
-		return err
-	}
-	*warnings = append(*warnings, fillProxy(p, c, n.Address)...)
-	n.Cluster.KubeProxy = node.ProxyConfig{Config: p, Generated: stored.Generated}
-	return nil
-}
-
-// keptAs is a document that the cluster keeps: where, the text it is part of, and its kind.
-type keptAs struct{ source, text, kind string }
-
-// load reads the one document of that kind.
-func load(kept keptAs, into any, warnings *[]string) error {
-	source := kept.source
-	documents, err := strict.Split([]byte(kept.text))
+// decodeStored decodes the document of that kind.
+func decodeStored(stored storedDocument, into any, warnings *[]string) error {
+	source := stored.source
+	documents, err := strict.Split([]byte(stored.text))
 	if err != nil {
 		return fmt.Errorf("%s: %w", source, err)
 	}
 	wrong := faults{}
 	found := false
 	for _, d := range documents {
-		if d.Kind != kept.kind {
+		if d.Kind != stored.kind {
 			continue
 		}
 		found = true
 		if err := checkVersion(d, false); err != nil {
 			return fmt.Errorf("%s: %w", source, err)
 		}
-		misfits := (&target{kind: kept.kind, into: into}).decode(d)
-		for _, i := range misfits.Ignored {
+		mismatches := (&documentTarget{kind: stored.kind, into: into}).decode(d)
+		for _, i := range mismatches.Ignored {
 			*warnings = append(*warnings, source+": "+i.Warning())
 		}
-		wrong.list = append(wrong.list, misfits.Wrong...)
+		wrong.list = append(wrong.list, mismatches.Wrong...)
 	}
 	if !found {
-		return errors.New(source + " holds no " + kept.kind)
+		return errors.New(source + " has no " + stored.kind)
 	}
 	return wrong.err(source)
 }

@@ -12,19 +12,21 @@ import (
 	"kubeadm/internal/node"
 )
 
-// localOf is what all machines have in common, once everything is filled in and checked.
-func localOf(r *v1beta4.NodeRegistrationOptions, t *v1beta4.Timeouts, facts Facts, common Common) node.Local {
+// newLocal returns the settings that all machines have in common, from complete and checked
+// documents.
+func newLocal(r *v1beta4.NodeRegistrationOptions, t *v1beta4.Timeouts, facts Facts,
+	common Common) node.Local {
 	local := node.Local{
-		Name:         r.Name,
-		Hostname:     tidyName(facts.Hostname),
-		CRISocket:    r.CRISocket,
-		Taints:       r.Taints,
-		KubeletArgs:  args(r.KubeletExtraArgs),
-		PullPolicy:   r.ImagePullPolicy,
-		PullSerially: r.ImagePullSerial == nil || *r.ImagePullSerial,
-		Ignore:       ignore(r.IgnorePreflightErrors),
-		Paths:        node.DefaultPaths(),
-		Timeouts:     timeouts(t),
+		Name:          r.Name,
+		Hostname:      normalizeName(facts.Hostname),
+		CRISocket:     r.CRISocket,
+		Taints:        r.Taints,
+		KubeletArgs:   convertArgs(r.KubeletExtraArgs),
+		PullPolicy:    r.ImagePullPolicy,
+		PullSerially:  r.ImagePullSerial == nil || *r.ImagePullSerial,
+		IgnoredChecks: normalizeIgnored(r.IgnorePreflightErrors),
+		Paths:         node.DefaultPaths(),
+		Timeouts:      newTimeouts(t),
 	}
 	if common.KubeconfigDir != "" {
 		local.Paths.Kubeconfigs = common.KubeconfigDir
@@ -32,27 +34,27 @@ func localOf(r *v1beta4.NodeRegistrationOptions, t *v1beta4.Timeouts, facts Fact
 	return local
 }
 
-func timeouts(t *v1beta4.Timeouts) node.Timeouts {
+func newTimeouts(t *v1beta4.Timeouts) node.Timeouts {
 	return node.Timeouts{
-		ControlPlane:  length(t.ControlPlaneComponentHealthCheck),
-		Kubelet:       length(t.KubeletHealthCheck),
-		KubernetesAPI: length(t.KubernetesAPICall),
-		EtcdAPI:       length(t.EtcdAPICall),
-		TLSBootstrap:  length(t.TLSBootstrap),
-		Discovery:     length(t.Discovery),
-		Upgrade:       length(t.UpgradeManifests),
+		ControlPlane:  durationOf(t.ControlPlaneComponentHealthCheck),
+		Kubelet:       durationOf(t.KubeletHealthCheck),
+		KubernetesAPI: durationOf(t.KubernetesAPICall),
+		EtcdAPI:       durationOf(t.EtcdAPICall),
+		TLSBootstrap:  durationOf(t.TLSBootstrap),
+		Discovery:     durationOf(t.Discovery),
+		Upgrade:       durationOf(t.UpgradeManifests),
 	}
 }
 
-func length(d *metav1.Duration) time.Duration {
+func durationOf(d *metav1.Duration) time.Duration {
 	if d == nil {
 		return 0
 	}
 	return d.Duration
 }
 
-func ignore(checks []string) node.Ignore {
-	var all node.Ignore
+func normalizeIgnored(checks []string) node.IgnoredChecks {
+	var all node.IgnoredChecks
 	for _, name := range checks {
 		all = append(all, strings.ToLower(name))
 	}
@@ -60,14 +62,14 @@ func ignore(checks []string) node.Ignore {
 	return all
 }
 
-func directory(p *v1beta4.Patches) string {
+func patchesDir(p *v1beta4.Patches) string {
 	if p == nil {
 		return ""
 	}
 	return p.Directory
 }
 
-func args(list []v1beta4.Arg) []node.Arg {
+func convertArgs(list []v1beta4.Arg) []node.Arg {
 	var all []node.Arg
 	for _, a := range list {
 		all = append(all, node.Arg{Name: a.Name, Value: a.Value})
@@ -75,13 +77,14 @@ func args(list []v1beta4.Arg) []node.Arg {
 	return all
 }
 
-// bootstrapTokens makes up the tokens that the user left to us.
-func bootstrapTokens(list []v1beta4.BootstrapToken, random io.Reader) ([]node.BootstrapToken, error) {
+// newBootstrapTokens parses tokens, and generates those that the user left empty.
+func newBootstrapTokens(list []v1beta4.BootstrapToken,
+	random io.Reader) ([]node.BootstrapToken, error) {
 	var all []node.BootstrapToken
 	for _, t := range list {
 		token := node.BootstrapToken{
 			Description: t.Description,
-			TTL:         length(t.TTL),
+			TTL:         durationOf(t.TTL),
 			Usages:      t.Usages,
 			Groups:      t.Groups,
 			Random:      t.Token == "",

@@ -12,45 +12,49 @@ import (
 	"kubeadm/internal/manifest"
 )
 
-// Migrate reads all that is in a file, in whichever versions of the API, fills it in as the commands would
-// that go by it, and checks it. The results are pointers to documents of v1beta4 in the order in which they are
-// written; component configurations are checked but not among them. Documents that nothing reads are faults, and
-// so are fields that are unknown or given twice.
+// Migrate reads all documents of a file, of any supported API version, sets the defaults as the
+// commands do, and checks them. The results are pointers to documents of v1beta4 in the order in
+// which they are written; component configurations are checked but not returned. Unsupported kinds
+// are errors, and so are unknown and duplicate fields.
 func Migrate(file File, facts Facts) (documents []any, run Run, err error) {
-	file.whole, file.Strict = true, true
+	file.readsAllKinds, file.Strict = true, true
 	kinds, err := file.kinds()
 	if err != nil {
 		return nil, run, err
 	}
 	var errs []error
-	for _, r := range readers() {
-		if !r.concerns(kinds) {
+	for _, r := range commandReaders() {
+		if !r.handles(kinds) {
 			continue
 		}
 		read, how, err := r.read(file, facts)
 		documents, errs = append(documents, read...), append(errs, err)
 		run.warn(how.Warnings...)
 	}
-	if !readers()[0].concerns(kinds) { // else init's has read them
-		errs = append(errs, file.checkComponents(&run))
+	// else init's reader has checked component configurations
+	if !commandReaders()[0].handles(kinds) {
+		kubelet := &documentTarget{kind: kindKubelet, into: &kubeletconfig.KubeletConfiguration{}}
+		proxy := &documentTarget{kind: kindProxy, into: &proxyconfig.KubeProxyConfiguration{}}
+		errs = append(errs, file.read(&run, kubelet, proxy))
 	}
 	return documents, run, errors.Join(errs...)
 }
 
-// reader reads the documents that one command goes by.
-type reader struct {
+// commandReader reads the documents of one command.
+type commandReader struct {
 	kinds []string // any of these is enough
 	read  func(File, Facts) ([]any, Run, error)
 }
 
-// concerns tells whether one of its kinds is there.
-func (r reader) concerns(kinds []string) bool {
-	return slices.ContainsFunc(r.kinds, func(kind string) bool { return slices.Contains(kinds, kind) })
+// handles reports whether one of its kinds is in the list.
+func (r commandReader) handles(kinds []string) bool {
+	return slices.ContainsFunc(r.kinds,
+		func(kind string) bool { return slices.Contains(kinds, kind) })
 }
 
-// readers are in the order in which documents are written. The first is init's.
-func readers() []reader {
-	return []reader{
+// commandReaders are in the order in which documents are written. The first is init's.
+func commandReaders() []commandReader {
+	return []commandReader{
 		{[]string{v1beta4.KindInit, v1beta4.KindCluster}, migrateInit},
 		{[]string{v1beta4.KindJoin}, migrateJoin},
 		{[]string{v1beta4.KindReset}, migrateReset},
@@ -61,13 +65,7 @@ func readers() []reader {
 	}
 }
 
-// checkComponents asks whether the configurations of components can be read.
-func (f File) checkComponents(run *Run) error {
-	kubelet := &target{kind: kindKubelet, into: &kubeletconfig.KubeletConfiguration{}}
-	return f.read(run, kubelet, &target{kind: kindProxy, into: &proxyconfig.KubeProxyConfiguration{}})
-}
-
-// kinds lists what is in the file, and refuses what nothing reads.
+// kinds lists the kinds in the file. It returns an error if one is not supported.
 func (f File) kinds() (kinds []string, err error) {
 	documents, err := strict.Split(f.Data)
 	if err != nil {
@@ -75,11 +73,11 @@ func (f File) kinds() (kinds []string, err error) {
 	}
 	var wrong faults
 	for _, d := range documents {
-		switch err := checkVersion(d, f.Experimental); {
+		switch err := checkVersion(d, f.AllowExperimental); {
 		case err != nil:
 			wrong.add("%v", err)
-		case !ours(d):
-			wrong.add("%s of %s is nothing that kubeadm reads%s", d, d.APIVersion, meant(d))
+		case !isSupportedKind(d):
+			wrong.add("%s of %s is not supported%s", d, d.APIVersion, suggestKind(d))
 		}
 		kinds = append(kinds, d.Kind)
 	}
@@ -91,25 +89,26 @@ func migrateInit(file File, facts Facts) ([]any, Run, error) {
 	if err != nil {
 		return nil, run, err
 	}
-	address := in.init.LocalAPIEndpoint.AdvertiseAddress // as the file names it: it may be meant for another machine
+	// as in the file, which may be for another machine
+	address := in.init.LocalAPIEndpoint.AdvertiseAddress
 	in.fill(facts, Common{}, &run)
 	in.check()
-	in.fields(v1beta4.KindInit, checkExpiry(in.init.BootstrapTokens, facts.Now))
+	in.fields(v1beta4.KindInit, checkTokenExpiry(in.init.BootstrapTokens, facts.Now))
 	target, err := in.resolve(facts, &run)
 	if err != nil {
 		return nil, run, err
 	}
 	in.fillComponents(&run)
-	if file.Running {
+	if file.ReportComponentProblems {
 		n, err := in.node(target, NewInitFlags(), facts)
 		if err != nil {
 			return nil, run, err
 		}
 		n.Address = address
-		run.warn(adviseNode(in, address)...)
-		run.warn(obstacles(n)...)
+		run.warn(warnAboutNode(in, address)...)
+		run.warn(findComponentProblems(n)...)
 	}
-	tokens, err := bootstrapTokens(in.init.BootstrapTokens, facts.Random)
+	tokens, err := newBootstrapTokens(in.init.BootstrapTokens, facts.Random)
 	for i, t := range tokens {
 		in.init.BootstrapTokens[i].Token = t.String()
 	}
@@ -121,9 +120,11 @@ func migrateJoin(file File, facts Facts) ([]any, Run, error) {
 	if err != nil {
 		return nil, run, err
 	}
-	err = completeJoin(c, given{file: file, facts: facts}, &run)
-	if file.Running {
-		run.warn(sentences(manifest.KubeletObstacles(args(c.NodeRegistration.KubeletExtraArgs), facts.Tool.Version()))...)
+	err = completeJoin(c, inputs{file: file, facts: facts}, &run)
+	if file.ReportComponentProblems {
+		run.warn(problemTexts(
+			manifest.FindKubeletProblems(convertArgs(c.NodeRegistration.KubeletExtraArgs),
+				facts.Tool.Version()))...)
 	}
 	return []any{c}, run, err
 }
@@ -133,5 +134,5 @@ func migrateReset(file File, facts Facts) ([]any, Run, error) {
 	if err != nil {
 		return nil, run, err
 	}
-	return []any{c}, run, completeReset(c, given{file: file, facts: facts}, &run)
+	return []any{c}, run, completeReset(c, inputs{file: file, facts: facts}, &run)
 }

@@ -12,7 +12,7 @@ import (
 	"kubeadm/internal/release"
 )
 
-// What stands in examples where no default could: a reader is to put his own in its place.
+// Values in examples for fields without a default, for the user to replace.
 const (
 	exampleToken    = "abcdef.0123456789abcdef"
 	exampleAddress  = "1.2.3.4"
@@ -23,66 +23,57 @@ const (
 // ComponentKinds are the component configurations that examples can have.
 func ComponentKinds() []string { return []string{kindProxy, kindKubelet} }
 
-// ExampleInit are the documents that init goes by, with every default in them and with those of the components
-// that are asked for by their kinds. Like all examples, they are pointers to structs to be written as YAML.
+// ExampleInit are the documents of init with all defaults, and the component configurations of the
+// given kinds. Like all examples, they are pointers to structs to be encoded as YAML.
 func ExampleInit(tool release.Tool, components []string) ([]any, error) {
 	init := &v1beta4.InitConfiguration{
 		BootstrapTokens:  []v1beta4.BootstrapToken{{Token: exampleToken}},
 		LocalAPIEndpoint: v1beta4.APIEndpoint{AdvertiseAddress: exampleAddress},
-		NodeRegistration: v1beta4.NodeRegistrationOptions{Name: exampleName, CRISocket: defaultSocket},
+		NodeRegistration: v1beta4.NodeRegistrationOptions{Name: exampleName,
+			CRISocket: defaultSocket},
 	}
-	cluster := &v1beta4.ClusterConfiguration{KubernetesVersion: tool.Line() + ".0"}
+	cluster := &v1beta4.ClusterConfiguration{KubernetesVersion: tool.MinorVersion() + ".0"}
 	init.Default()
 	cluster.Default()
+	kubelet, proxy := &kubeletconfig.KubeletConfiguration{}, &proxyconfig.KubeProxyConfiguration{}
+	fillKubelet(kubelet, cluster)
+	fillProxy(proxy, cluster, exampleAddress)
+	examples := map[string]any{kindKubelet: kubelet, kindProxy: proxy}
 	documents := []any{init, cluster}
 	for i, kind := range components {
-		example, ok := exampleComponents()[kind]
+		example, ok := examples[kind]
 		switch {
 		case !ok:
-			return nil, fmt.Errorf("there is no component configuration of kind %q: name %s", kind, strings.Join(ComponentKinds(), " or "))
+			return nil, fmt.Errorf("unknown component configuration %q: use %s", kind,
+				strings.Join(ComponentKinds(), " or "))
 		case !slices.Contains(components[:i], kind):
-			documents = append(documents, example(cluster))
+			documents = append(documents, example)
 		}
 	}
 	return documents, nil
 }
 
-// exampleComponents make the configuration of a component that goes with a cluster.
-func exampleComponents() map[string]func(*v1beta4.ClusterConfiguration) any {
-	return map[string]func(*v1beta4.ClusterConfiguration) any{
-		kindKubelet: func(c *v1beta4.ClusterConfiguration) any {
-			k := &kubeletconfig.KubeletConfiguration{}
-			fillKubelet(k, c)
-			return k
-		},
-		kindProxy: func(c *v1beta4.ClusterConfiguration) any {
-			p := &proxyconfig.KubeProxyConfiguration{}
-			fillProxy(p, c, exampleAddress)
-			return p
-		},
-	}
-}
-
-// ExampleJoin is a document that join of this machine could go by.
+// ExampleJoin is an example JoinConfiguration for this machine.
 func ExampleJoin(hostname string) []any {
 	c := &v1beta4.JoinConfiguration{
 		Discovery: v1beta4.Discovery{BootstrapToken: &v1beta4.BootstrapTokenDiscovery{
 			APIServerEndpoint: exampleEndpoint, Token: exampleToken, UnsafeSkipCAVerification: true,
 		}},
-		NodeRegistration: v1beta4.NodeRegistrationOptions{Name: tidyName(hostname), CRISocket: defaultSocket},
+		NodeRegistration: v1beta4.NodeRegistrationOptions{Name: normalizeName(hostname),
+			CRISocket: defaultSocket},
 	}
 	c.Default()
 	return []any{c}
 }
 
-// ExampleReset is a document that reset could go by.
+// ExampleReset is an example ResetConfiguration.
 func ExampleReset() []any {
 	c := &v1beta4.ResetConfiguration{CRISocket: defaultSocket}
 	c.Default()
 	return []any{c}
 }
 
-// ExampleUpgrade is a document that the commands below upgrade could go by.
+// ExampleUpgrade is an example UpgradeConfiguration.
 func ExampleUpgrade() []any {
 	c := &v1beta4.UpgradeConfiguration{}
 	c.Default()

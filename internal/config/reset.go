@@ -4,30 +4,32 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"kubeadm/internal/config/v1beta4"
+	"kubeadm/internal/flag"
 	"kubeadm/internal/node"
 )
 
-// Reset is what of this machine is to be taken back, and how.
+// Reset resolves the settings of a reset.
 func Reset(file File, flags ResetFlags, facts Facts) (node.Reset, Run, error) {
 	c, run, err := readReset(file, flags)
 	if err != nil {
 		return node.Reset{}, run, err
 	}
-	run.choose(c.DryRun, c.SkipPhases, flags.Common)
-	if err := completeReset(c, given{file, flags.Common, facts}, &run); err != nil {
+	run.applyFlags(c.DryRun, c.SkipPhases, flags.Common)
+	if err := completeReset(c, inputs{file, flags.Common, facts}, &run); err != nil {
 		return node.Reset{}, run, err
 	}
-	return resetOf(c, facts), run, nil
+	return newReset(c, facts), run, nil
 }
 
-// readReset is the document with the defaults that need no look at the machine.
+// readReset reads the document and sets the defaults that do not depend on the machine.
 func readReset(file File, flags ResetFlags) (*v1beta4.ResetConfiguration, Run, error) {
 	var run Run
 	c := flags.document()
 	if file.Given() {
 		c = v1beta4.ResetConfiguration{}
-		file.Experimental = true // The kind is the same in all versions.
-		if err := file.read(&run, &target{kind: v1beta4.KindReset, into: &c, needed: true}); err != nil {
+		file.AllowExperimental = true // The kind is the same in all versions.
+		if err := file.read(&run,
+			&documentTarget{kind: v1beta4.KindReset, into: &c, needed: true}); err != nil {
 			return nil, run, err
 		}
 	}
@@ -35,24 +37,26 @@ func readReset(file File, flags ResetFlags) (*v1beta4.ResetConfiguration, Run, e
 	return &c, run, nil
 }
 
-// completeReset puts in what depends on the machine, and checks all.
-func completeReset(c *v1beta4.ResetConfiguration, from given, run *Run) error {
-	c.IgnorePreflightErrors = ignored(c.IgnorePreflightErrors, from.common.IgnorePreflightErrors)
-	wrong := faults{spoken: speaker(from.file, from.common, resetFields())}
-	wrong.fields(v1beta4.KindReset, fillSocket(&c.CRISocket, from.facts.Runtimes, field.NewPath("criSocket"), run))
+// completeReset sets what depends on the machine, and checks the document.
+func completeReset(c *v1beta4.ResetConfiguration, from inputs, run *Run) error {
+	c.IgnorePreflightErrors = mergeIgnored(c.IgnorePreflightErrors,
+		from.common.IgnorePreflightErrors)
+	wrong := faults{fieldName: speaker(from.file, from.common, flag.Reset)}
+	wrong.fields(v1beta4.KindReset,
+		fillSocket(&c.CRISocket, from.facts.Runtimes, field.NewPath("criSocket"), run))
 	wrong.fields(v1beta4.KindReset, checkReset(c))
 	return wrong.err(from.file.source())
 }
 
-func resetOf(c *v1beta4.ResetConfiguration, facts Facts) node.Reset {
+func newReset(c *v1beta4.ResetConfiguration, facts Facts) node.Reset {
 	r := node.Reset{
 		Local: node.Local{
-			Name:      tidyName(facts.Hostname),
-			Hostname:  tidyName(facts.Hostname),
-			CRISocket: c.CRISocket,
-			Ignore:    ignore(c.IgnorePreflightErrors),
-			Paths:     node.DefaultPaths(),
-			Timeouts:  timeouts(c.Timeouts),
+			Name:          normalizeName(facts.Hostname),
+			Hostname:      normalizeName(facts.Hostname),
+			CRISocket:     c.CRISocket,
+			IgnoredChecks: normalizeIgnored(c.IgnorePreflightErrors),
+			Paths:         node.DefaultPaths(),
+			Timeouts:      newTimeouts(c.Timeouts),
 		},
 		Force:         c.Force,
 		CleanupTmpDir: c.CleanupTmpDir,

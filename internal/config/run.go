@@ -6,6 +6,18 @@ import (
 	"kubeadm/internal/config/v1beta4"
 )
 
+// Run holds the options of a run that are not part of the desired state.
+type Run struct {
+	DryRun     bool
+	SkipPhases []string // addresses of phases
+	Warnings   []string // a sentence each
+	// Ignored are the warnings about unknown and duplicate fields. They are repeated at the end
+	// of a long run.
+	Ignored []string
+}
+
+func (r *Run) warn(texts ...string) { r.Warnings = append(r.Warnings, texts...) }
+
 // Phases that deploy the add-ons, as init addresses them.
 const (
 	addonPhases = "addon"
@@ -13,7 +25,7 @@ const (
 	proxyPhase  = "addon/kube-proxy"
 )
 
-func (r *Run) choose(dryRun bool, skip []string, common Common) {
+func (r *Run) applyFlags(dryRun bool, skip []string, common Common) {
 	r.DryRun = dryRun
 	if common.DryRun != nil {
 		r.DryRun = *common.DryRun
@@ -24,10 +36,13 @@ func (r *Run) choose(dryRun bool, skip []string, common Common) {
 	}
 }
 
-// coupleAddons makes a skipped add-on a disabled one, and the other way round.
-func coupleAddons(c *v1beta4.ClusterConfiguration, run *Run) {
-	for phase, disabled := range map[string]*bool{dnsPhase: &c.DNS.Disabled, proxyPhase: &c.Proxy.Disabled} {
-		skipped := slices.Contains(run.SkipPhases, addonPhases) || slices.Contains(run.SkipPhases, phase)
+// syncAddonPhases disables add-ons whose phase is skipped, and skips the phases of disabled
+// add-ons.
+func syncAddonPhases(c *v1beta4.ClusterConfiguration, run *Run) {
+	for phase, disabled := range map[string]*bool{dnsPhase: &c.DNS.Disabled,
+		proxyPhase: &c.Proxy.Disabled} {
+		skipped := slices.Contains(run.SkipPhases, addonPhases) ||
+			slices.Contains(run.SkipPhases, phase)
 		if *disabled && !skipped {
 			run.SkipPhases = append(run.SkipPhases, phase)
 		}

@@ -9,18 +9,20 @@ import (
 	"kubeadm/internal/config/v1beta4"
 )
 
-// readUpgrade reads an UpgradeConfiguration, fills it in and checks it.
+// readUpgrade reads an UpgradeConfiguration, sets its defaults and checks it.
 func readUpgrade(file File) (*v1beta4.UpgradeConfiguration, Run, error) {
 	var run Run
 	c := &v1beta4.UpgradeConfiguration{}
-	if err := file.read(&run, &target{kind: v1beta4.KindUpgrade, into: c, needed: true}); err != nil {
+	if err := file.read(&run,
+		&documentTarget{kind: v1beta4.KindUpgrade, into: c, needed: true}); err != nil {
 		return nil, run, err
 	}
 	c.Default()
-	for _, checks := range []*v1beta4.UpgradeChecks{&c.Apply.UpgradeChecks, &c.Node.UpgradeChecks, &c.Plan.UpgradeChecks} {
-		checks.IgnorePreflightErrors = ignored(checks.IgnorePreflightErrors)
+	for _, checks := range []*v1beta4.UpgradeChecks{&c.Apply.UpgradeChecks, &c.Node.UpgradeChecks,
+		&c.Plan.UpgradeChecks} {
+		checks.IgnorePreflightErrors = mergeIgnored(checks.IgnorePreflightErrors)
 	}
-	wrong := faults{spoken: speaker(file, Common{}, nil)}
+	wrong := faults{fieldName: speaker(file, Common{}, "")}
 	wrong.fields(v1beta4.KindUpgrade, checkUpgrade(c))
 	return c, run, wrong.err(file.source())
 }
@@ -31,19 +33,20 @@ func checkUpgrade(c *v1beta4.UpgradeConfiguration) field.ErrorList {
 		upgradeChecks(apply, &c.Apply.UpgradeChecks), upgradeSteps(apply, &c.Apply.UpgradeSteps),
 		upgradeChecks(node, &c.Node.UpgradeChecks), upgradeSteps(node, &c.Node.UpgradeSteps),
 		upgradeChecks(plan, &c.Plan.UpgradeChecks),
-		limits(c.Timeouts),
+		checkTimeouts(c.Timeouts),
 	)
 }
 
 func upgradeChecks(at *field.Path, c *v1beta4.UpgradeChecks) field.ErrorList {
-	return exclusive(at.Child("ignorePreflightErrors"), c.IgnorePreflightErrors)
+	return checkIgnoredErrors(at.Child("ignorePreflightErrors"), c.IgnorePreflightErrors)
 }
 
 func upgradeSteps(at *field.Path, s *v1beta4.UpgradeSteps) field.ErrorList {
-	errs := among(at.Child("imagePullPolicy"), string(s.ImagePullPolicy),
+	errs := checkOneOf(at.Child("imagePullPolicy"), string(s.ImagePullPolicy),
 		string(corev1.PullAlways), string(corev1.PullIfNotPresent), string(corev1.PullNever))
 	if s.Patches != nil {
-		errs = append(errs, absolute(at.Child("patches", "directory"), s.Patches.Directory)...)
+		errs = append(errs, checkAbsolutePath(at.Child("patches", "directory"),
+			s.Patches.Directory)...)
 	}
 	return errs
 }

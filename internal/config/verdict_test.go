@@ -16,7 +16,7 @@ import (
 	"kubeadm/internal/state"
 )
 
-// verdict is a document's body, or a whole file without a kind, and what is to be made of it.
+// verdict is a document's body, or a whole file without a kind, and its expected result.
 type verdict struct {
 	Kind, Text string
 	Fault      string // what the error must name; empty if the document is taken
@@ -49,32 +49,34 @@ func verdicts(t *testing.T) (list []verdict) {
 
 func TestVerdicts(t *testing.T) {
 	for _, v := range verdicts(t) {
-		_, _, err := Migrate(fileOf(v.document()), aMachine(t))
+		_, _, err := Migrate(fileOf(v.document()), testFacts(t))
 		switch {
 		case err == nil && v.Fault != "":
 			t.Errorf("%s\nis taken, but has a fault at %s", v.document(), v.Fault)
 		case err != nil && v.Fault == "":
 			t.Errorf("%s\nis refused: %v", v.document(), err)
 		case err != nil && !strings.Contains(err.Error(), v.Fault):
-			t.Errorf("%s\nhas a fault at %s, which the error does not name: %v", v.document(), v.Fault, err)
+			t.Errorf("%s\nhas a fault at %s, which the error does not name: %v", v.document(),
+				v.Fault, err)
 		}
 	}
 }
 
-// TestVerdictsAreThePeers is skipped unless KUBEADM_PEER names upstream's kubeadm.
-func TestVerdictsAreThePeers(t *testing.T) {
+// TestVerdictsMatchUpstream is skipped unless KUBEADM_PEER names upstream's kubeadm.
+func TestVerdictsMatchUpstream(t *testing.T) {
 	t.Parallel()
 	p := newPeer(t)
 	for _, v := range verdicts(t) {
 		said, err := p.ask(t, "config", "validate", "--config", p.write(t, v.document()))
 		if agreed := (err == nil) == (v.Fault == ""); agreed != (v.Peer == "") {
-			t.Errorf("%s\nours finds a fault at %q, which the peer is said to see otherwise for %q; it says %s, %v", v.document(), v.Fault, v.Peer, said, err)
+			t.Errorf("%s\nours finds a fault at %q, and upstream's kubeadm should differ because %q; its output is %s, %v", v.document(), v.Fault, v.Peer, said, err)
 		}
 	}
 }
 
-// What both take becomes the same in both. TestMigratedAreThePeers is skipped as above.
-func TestMigratedAreThePeers(t *testing.T) {
+// TestMigratedFilesMatchUpstream compares the files that both programs accept. It is skipped as
+// above.
+func TestMigratedFilesMatchUpstream(t *testing.T) {
 	t.Parallel()
 	p := newPeer(t)
 	facts := p.facts(t)
@@ -84,12 +86,13 @@ func TestMigratedAreThePeers(t *testing.T) {
 		}
 		theirs, err := p.ask(t, "config", "migrate", "--old-config", p.write(t, v.document()))
 		if err != nil {
-			t.Errorf("%s\nthe peer refuses it: %v", v.document(), err)
+			t.Errorf("%s\nupstream's kubeadm refuses it: %v", v.document(), err)
 			continue
 		}
-		facts.Random = aMachine(t).Random
+		facts.Random = testFacts(t).Random
 		ours, _ := migrated(t, fileOf(v.document()), facts)
-		if diff := cmp.Diff(anyToken.ReplaceAllString(theirs, "token: SOME"), anyToken.ReplaceAllString(ours, "token: SOME")); diff != "" {
+		if diff := cmp.Diff(anyToken.ReplaceAllString(theirs, "token: SOME"),
+			anyToken.ReplaceAllString(ours, "token: SOME")); diff != "" {
 			t.Errorf("%s\nmigrated (-peer +ours):\n%s", v.document(), diff)
 		}
 	}
@@ -97,7 +100,7 @@ func TestMigratedAreThePeers(t *testing.T) {
 
 var anyToken = regexp.MustCompile(`token: [a-z0-9]{6}\.[a-z0-9]{16}`)
 
-// peer is upstream's kubeadm, with a folder for its files.
+// peer is upstream's kubeadm, with a directory for its files.
 type peer struct{ program, dir string }
 
 func newPeer(t *testing.T) peer {
@@ -118,7 +121,7 @@ func (p peer) write(t *testing.T, text string) string {
 	return file
 }
 
-// ask is what the program writes to standard output; the error has what it says besides.
+// ask returns the program's standard output; an error has its standard error.
 func (p peer) ask(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	said, err := exec.CommandContext(t.Context(), p.program, args...).Output()
@@ -128,20 +131,23 @@ func (p peer) ask(t *testing.T, args ...string) (string, error) {
 	return string(said), err
 }
 
-// facts are what the peer goes by on this machine.
+// facts are the facts that upstream's kubeadm finds on this machine.
 func (p peer) facts(t *testing.T) Facts {
 	t.Helper()
 	said, err := p.ask(t, "config", "migrate", "--old-config", p.write(t, initHead))
 	if err != nil {
 		t.Fatal(err)
 	}
-	in := &initial{}
-	if err := fileOf(said).read(&Run{}, &target{kind: v1beta4.KindInit, into: &in.init}, &target{kind: v1beta4.KindCluster, into: &in.cluster}); err != nil {
+	in := &initDocuments{}
+	if err := fileOf(said).read(&Run{}, &documentTarget{kind: v1beta4.KindInit, into: &in.init},
+		&documentTarget{kind: v1beta4.KindCluster, into: &in.cluster}); err != nil {
 		t.Fatal(err)
 	}
-	f := aMachine(t)
-	f.Hostname, f.Runtimes = in.init.NodeRegistration.Name, []string{in.init.NodeRegistration.CRISocket}
-	f.Addresses = []state.Address{{IP: in.init.LocalAPIEndpoint.AdvertiseAddress, DefaultRoute: true}}
+	f := testFacts(t)
+	f.Hostname, f.Runtimes = in.init.NodeRegistration.Name,
+		[]string{in.init.NodeRegistration.CRISocket}
+	f.Addresses = []state.Address{{IP: in.init.LocalAPIEndpoint.AdvertiseAddress,
+		DefaultRoute: true}}
 	f.Fetch = func(string) (string, error) { return in.cluster.KubernetesVersion, nil }
 	return f
 }

@@ -12,13 +12,13 @@ import (
 	"kubeadm/internal/config/v1beta4"
 )
 
-// The component configurations that may stand in the same file.
+// The component configurations that may be in the same file.
 const (
 	kindKubelet = "KubeletConfiguration"
 	kindProxy   = "KubeProxyConfiguration"
 )
 
-// apiVersions gives, for every kind there is, the API version in which it is used and written.
+// apiVersions maps every supported kind to the API version in which it is used and written.
 func apiVersions() map[string]string {
 	return map[string]string{
 		v1beta4.KindInit:    v1beta4.APIVersion,
@@ -31,62 +31,51 @@ func apiVersions() map[string]string {
 	}
 }
 
-// newKinds are those that v1beta3 did not have.
-func newKinds() []string { return []string{v1beta4.KindReset, v1beta4.KindUpgrade} }
+// checkVersion returns an error if a document is of an unsupported version of kubeadm's API
+// group, or of a component's. It does not check documents of other API groups.
+func checkVersion(d strict.Document, experimental bool) error {
+	newKinds := []string{v1beta4.KindReset, v1beta4.KindUpgrade} // not in v1beta3
+	versions := []string{v1beta4.Version, v1beta3.Version, v1.Version}
+	want, supported := apiVersions()[d.Kind]
+	switch {
+	case d.Group() == v1beta4.Group && d.Version() == v1.Version && !experimental:
+		return fmt.Errorf("%s has apiVersion %s, which is experimental: only \"kubeadm config validate\" and \"kubeadm config migrate\" with --allow-experimental-api support it; use %s",
+			d, d.APIVersion, v1beta4.APIVersion)
+	case d.Group() == v1beta4.Group && d.Version() == v1beta3.Version &&
+		slices.Contains(newKinds, d.Kind):
+		return fmt.Errorf("%s has apiVersion %s, which does not have this kind: use %s", d,
+			d.APIVersion, v1beta4.APIVersion)
+	case d.Group() == v1beta4.Group && !slices.Contains(versions, d.Version()):
+		return unsupportedVersionError(d)
+	case d.Group() != v1beta4.Group && supported && d.Group() == groupOf(want) &&
+		d.APIVersion != want:
+		return fmt.Errorf("%s has apiVersion %s, but only %s is supported: convert it manually", d,
+			d.APIVersion, want)
+	}
+	return nil
+}
 
-// lastReader gives, for each version that was removed, the last release of kubeadm that could read it.
-func lastReader() map[string]string {
-	return map[string]string{
+func unsupportedVersionError(d strict.Document) error {
+	lastReleases := map[string]string{ // of kubeadm that support an API version
 		"v1beta2":  "v1.22",
 		"v1beta1":  "v1.15",
 		"v1alpha3": "v1.14",
 		"v1alpha2": "v1.12",
 		"v1alpha1": "v1.11",
 	}
-}
-
-// checkVersion refuses a document that says it is ours, or of a component, in a
-// version that is not read. Documents of others are none of its business.
-func checkVersion(d strict.Document, experimental bool) error {
-	want, known := apiVersions()[d.Kind]
-	switch {
-	case d.Group() == v1beta4.Group && d.Version() == v1.Version && !experimental:
-		return fmt.Errorf("%s has apiVersion %s, which is experimental: only \"kubeadm config validate\" and \"kubeadm config migrate\" with --allow-experimental-api read it; use %s",
-			d, d.APIVersion, v1beta4.APIVersion)
-	case d.Group() == v1beta4.Group && d.Version() == v1beta3.Version && slices.Contains(newKinds(), d.Kind):
-		return fmt.Errorf("%s has apiVersion %s, which has no such kind: it came with %s", d, d.APIVersion, v1beta4.APIVersion)
-	case d.Group() == v1beta4.Group && !slices.Contains(versions(), d.Version()):
-		return wrongVersion(d)
-	case d.Group() != v1beta4.Group && known && d.Group() == groupOf(want) && d.APIVersion != want:
-		return fmt.Errorf("%s has apiVersion %s, but only %s is read: convert it by hand", d, d.APIVersion, want)
-	}
-	return nil
-}
-
-// versions are those of our own group that can be read.
-func versions() []string { return []string{v1beta4.Version, v1beta3.Version, v1.Version} }
-
-func wrongVersion(d strict.Document) error {
-	if last, removed := lastReader()[d.Version()]; removed {
-		return fmt.Errorf("%s has apiVersion %s, which is no longer read: convert the file with \"kubeadm config migrate --old-config FILE --new-config FILE\" of kubeadm %s, and of later ones until it is %s",
+	if last, removed := lastReleases[d.Version()]; removed {
+		return fmt.Errorf("%s has apiVersion %s, which is no longer supported: convert the file with \"kubeadm config migrate --old-config FILE --new-config FILE\" of kubeadm %s, then of later releases until it is %s",
 			d, d.APIVersion, last, v1beta4.Version)
 	}
-	return fmt.Errorf("%s has the unknown apiVersion %s: this kubeadm reads %s", d, d.APIVersion, v1beta4.APIVersion)
+	return fmt.Errorf("%s has the unknown apiVersion %s: this kubeadm supports %s", d, d.APIVersion,
+		v1beta4.APIVersion)
 }
 
-// deprecated says that a document should be converted, if so.
-func deprecated(d strict.Document) []string {
-	if d.Group() != v1beta4.Group || d.Version() != v1beta3.Version {
-		return nil
-	}
-	return []string{fmt.Sprintf("%s has apiVersion %s, which upstream's kubeadm reads no longer: convert the file with \"kubeadm config migrate --old-config FILE --new-config FILE\"",
-		d, d.APIVersion)}
-}
-
-// ours tells whether the document is of that kind and not of a stranger's by the same name.
-func ours(d strict.Document) bool {
-	want, known := apiVersions()[d.Kind]
-	return known && d.Group() == groupOf(want)
+// isSupportedKind reports whether kubeadm supports the kind, rather than one of another API group
+// with the same name.
+func isSupportedKind(d strict.Document) bool {
+	want, supported := apiVersions()[d.Kind]
+	return supported && d.Group() == groupOf(want)
 }
 
 func groupOf(apiVersion string) string {
@@ -94,21 +83,8 @@ func groupOf(apiVersion string) string {
 	return group
 }
 
-// notUsed says that a document counts for nothing.
-func notUsed(d strict.Document) string {
-	return fmt.Sprintf("%s of %s is not used here", d, d.APIVersion) + meant(d)
-}
-
-// named is the document's kind, with what may have been meant where it is none of ours.
-func named(d strict.Document) string {
-	if _, known := apiVersions()[d.Kind]; known && !ours(d) {
-		return d.Kind + " of " + d.APIVersion
-	}
-	return d.Kind + meant(d)
-}
-
-// meant asks whether another kind was meant, if one is near.
-func meant(d strict.Document) string {
+// suggestKind suggests a supported kind with a similar name, if there is one.
+func suggestKind(d strict.Document) string {
 	kinds := slices.Sorted(maps.Keys(apiVersions()))
 	if slices.Contains(kinds, d.Kind) {
 		return ""

@@ -7,9 +7,9 @@ import (
 	"kubeadm/internal/pki"
 )
 
-// A control plane whose join was stopped finds the admin.conf that it made: it goes on with it even where the token is
-// over, and the kubelet gets the token all the same, if there is one.
-func TestAnAdministratorsFileFindsTheCluster(t *testing.T) {
+// A resumed join of a control plane reads the configuration with the admin.conf that it wrote,
+// even if the token has expired. The kubelet still gets the token, if there is one.
+func TestAdminConfFindsCluster(t *testing.T) {
 	c := newCluster(t)
 	c.tokens = nil
 	cert, key := c.admin(t)
@@ -21,7 +21,8 @@ func TestAnAdministratorsFileFindsTheCluster(t *testing.T) {
 	if a.node == nil {
 		t.Fatal(a.err)
 	}
-	if user := introduced(t, a); user.Token != token || user.ClientKeyData != nil || strings.Contains(string(a.node.Bootstrap), "client-key") {
+	if user := introduced(t, a); user.Token != token || user.ClientKeyData != nil ||
+		strings.Contains(string(a.node.BootstrapKubeconfig), "client-key") {
 		t.Errorf("with a token the kubelet is given %+v", user)
 	}
 	c.users = nil
@@ -37,13 +38,14 @@ func TestAnAdministratorsFileFindsTheCluster(t *testing.T) {
 	}
 }
 
-func TestAnAdministratorsFileOfAnotherClusterIsNamed(t *testing.T) {
+func TestAdminConfOfAnotherClusterFails(t *testing.T) {
 	c, other := newCluster(t), newCluster(t)
 	cert, key := other.admin(t)
 	m := newMachine()
 	m.has(t, adminConf, other.access().WithCertificate(cert, key))
 	flags := c.flags(c.server)
 	flags.ControlPlane = true
-	m.refused(t, flags, adminConf+" leads to another cluster", pki.PinOf(other.ca.Certificate).String(), "kubeadm reset")
+	m.refused(t, flags, adminConf+" is for a different cluster",
+		pki.PinOf(other.ca.Certificate).String(), "kubeadm reset")
 	other.toldNothing(t)
 }

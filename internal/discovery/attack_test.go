@@ -13,15 +13,16 @@ import (
 
 	"kubeadm/internal/config"
 	"kubeadm/internal/discovery"
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 )
 
 const signature = bootstrapapi.JWSSignatureKeyPrefix + tokenID
 
-// An attacker who sits at the address that is asked gets no credential, and nothing is written, whatever he shows.
-func TestTokenDiscoveryWithstands(t *testing.T) {
+// An attacker at the given endpoint gets no credential and nothing is written, whatever
+// cluster-info it sends.
+func TestTokenDiscoveryRefusesAttackers(t *testing.T) {
 	c, mallory := newCluster(t), authority(t, "kubernetes")
 	forged := func(t *testing.T, by string) map[string]string {
 		return signed(t, leadingTo(t, "https://192.0.2.66:6443", pem(mallory)), by)
@@ -30,31 +31,42 @@ func TestTokenDiscoveryWithstands(t *testing.T) {
 		shows func(t *testing.T) map[string]string
 		words []string
 	}{
-		"a forged cluster-info, signed by somebody without the token": {
-			func(t *testing.T) map[string]string { return forged(t, tokenID+".guessedsecret123") }, []string{"not made with token " + tokenID}},
-		"a forged cluster-info, by somebody who has the token": {
+		"a forged cluster-info, signed by an attacker without the token": {
+			func(t *testing.T) map[string]string { return forged(t, tokenID+".guessedsecret123") },
+			[]string{"not signed with token " + tokenID}},
+		"a forged cluster-info, by an attacker with the token": {
 			func(t *testing.T) map[string]string { return forged(t, token) },
-			[]string{"not the one that was meant", pki.PinOf(mallory.Certificate).String()}},
-		"the true CA beside his own, by somebody who has the token": {
+			[]string{"is not the expected one", pki.PinOf(mallory.Certificate).String()}},
+		"the true CA beside the attacker's, by an attacker with the token": {
 			func(t *testing.T) map[string]string {
 				return signed(t, leadingTo(t, c.URL, append(pem(c.ca), pem(mallory)...)), token)
 			}, []string{"certificate is not signed by the cluster's CA", "another server answers"}},
 		"the true cluster-info, relayed": {
-			func(*testing.T) map[string]string { return c.info }, []string{"certificate is not signed by the cluster's CA", "another server answers"}},
+			func(*testing.T) map[string]string { return c.info },
+			[]string{"certificate is not signed by the cluster's CA", "another server answers"}},
 		"a kubeconfig that was altered": {
 			func(*testing.T) map[string]string {
-				return altered(c.info, bootstrapapi.KubeConfigKey, strings.Replace(c.info[bootstrapapi.KubeConfigKey], "127.0.0.1", "127.0.0.2", 1))
-			}, []string{"not made with token " + tokenID}},
+				return altered(c.info, bootstrapapi.KubeConfigKey,
+					strings.Replace(c.info[bootstrapapi.KubeConfigKey], "127.0.0.1", "127.0.0.2",
+						1))
+			}, []string{"not signed with token " + tokenID}},
 		"a signature that was altered": {
-			func(*testing.T) map[string]string { return altered(c.info, signature, flipped(c.info[signature])) },
-			[]string{"not made with token " + tokenID}},
+			func(*testing.T) map[string]string {
+				return altered(c.info, signature,
+					flipped(c.info[signature]))
+			},
+			[]string{"not signed with token " + tokenID}},
 		"the signature of another token": {
 			func(t *testing.T) map[string]string {
 				other := signed(t, c.info[bootstrapapi.KubeConfigKey], "zzzzzz."+tokenSecret)
-				return altered(c.info, signature, other[bootstrapapi.JWSSignatureKeyPrefix+"zzzzzz"])
-			}, []string{"not made with token " + tokenID}},
+				return altered(c.info, signature,
+					other[bootstrapapi.JWSSignatureKeyPrefix+"zzzzzz"])
+			}, []string{"not signed with token " + tokenID}},
 		"a signature that names no algorithm": {
-			func(*testing.T) map[string]string { return altered(c.info, signature, "eyJhbGciOiJub25lIn0..") }, []string{"not made with token " + tokenID}},
+			func(*testing.T) map[string]string {
+				return altered(c.info, signature,
+					"eyJhbGciOiJub25lIn0..")
+			}, []string{"not signed with token " + tokenID}},
 		"signatures of other tokens only": {
 			func(t *testing.T) map[string]string {
 				return signed(t, c.info[bootstrapapi.KubeConfigKey], "zzzzzz."+tokenSecret)
@@ -76,7 +88,7 @@ func altered(info map[string]string, key, value string) map[string]string {
 	return info
 }
 
-// flipped is the text with another last letter.
+// flipped returns the text with another last letter.
 func flipped(text string) string {
 	last := "A"
 	if strings.HasSuffix(text, last) {
@@ -85,8 +97,8 @@ func flipped(text string) string {
 	return text[:len(text)-1] + last
 }
 
-// A relay shows another cluster-info whenever it is asked over a verified connection.
-func TestTheClusterMustShowTheSameTwice(t *testing.T) {
+// The server sends another cluster-info over the verified connection.
+func TestClusterInfoMustNotChange(t *testing.T) {
 	c := newCluster(t)
 	first, other := c.info, signed(t, leadingTo(t, "https://192.0.2.66:6443", pem(c.ca)), token)
 	var looks atomic.Int64
@@ -97,11 +109,11 @@ func TestTheClusterMustShowTheSameTwice(t *testing.T) {
 		}
 		reply(w, 200, map[string]any{"kind": "ConfigMap", "apiVersion": "v1", "data": data})
 	}}
-	newMachine().refused(t, c.flags(c.server), "another cluster-info over the verified connection")
+	newMachine().refused(t, c.flags(c.server), "cluster-info over the verified connection differs")
 	c.toldNothing(t)
 }
 
-func TestNoOtherEndpointIsFollowed(t *testing.T) {
+func TestServerInClusterInfoIsNotContacted(t *testing.T) {
 	c := newCluster(t)
 	away := (&server{info: c.info}).begin(t, authority(t, "mallory"), nil)
 	plain := httptest.NewServer(away)
@@ -111,13 +123,15 @@ func TestNoOtherEndpointIsFollowed(t *testing.T) {
 		flags.Endpoint = strings.TrimPrefix(plain.URL, "http://")
 		newMachine().refused(t, flags, "HTTP response to HTTPS client")
 	})
-	for name, to := range map[string]string{"redirected to plain http": plain.URL, "redirected to https": away.URL} {
+	for name, to := range map[string]string{"redirected to plain http": plain.URL,
+		"redirected to https": away.URL} {
 		t.Run(name, func(t *testing.T) {
 			leads := func(w http.ResponseWriter, r *http.Request) {
 				http.Redirect(w, r, to+r.URL.Path, http.StatusTemporaryRedirect)
 			}
-			attacker := (&server{answers: map[string]http.HandlerFunc{infoPath: leads}}).begin(t, authority(t, "mallory"), nil)
-			newMachine().refused(t, c.flags(attacker), "redirects (307 Temporary Redirect)")
+			attacker := (&server{answers: map[string]http.HandlerFunc{infoPath: leads}}).begin(t,
+				authority(t, "mallory"), nil)
+			newMachine().refused(t, c.flags(attacker), "redirect (307 Temporary Redirect)")
 			attacker.toldNothing(t)
 		})
 	}
@@ -127,14 +141,17 @@ func TestNoOtherEndpointIsFollowed(t *testing.T) {
 	}
 }
 
-// Where the cluster is comes from cluster-info: the server there must have the cluster's certificate before it is shown the token.
-func TestTheTokenIsShownToTheClusterAlone(t *testing.T) {
+// The server in cluster-info must have a certificate of the cluster before it is sent the token.
+func TestTokenIsSentToVerifiedServerOnly(t *testing.T) {
 	c := newCluster(t)
-	impostor := (&server{info: c.info, tokens: c.tokens, objects: c.objects}).begin(t, authority(t, "kubernetes"), nil)
+	impostor := (&server{info: c.info, tokens: c.tokens, objects: c.objects}).begin(t,
+		authority(t, "kubernetes"), nil)
 	c.info = signed(t, leadingTo(t, impostor.URL, pem(c.ca)), token)
 	for name, edit := range map[string]func(*config.JoinFlags){
-		"with a pin":    func(*config.JoinFlags) {},
-		"without a pin": func(f *config.JoinFlags) { f.CACertHashes, f.UnsafeSkipCAVerification = nil, true },
+		"with a pin": func(*config.JoinFlags) {},
+		"without a pin": func(f *config.JoinFlags) {
+			f.CACertHashes, f.UnsafeSkipCAVerification = nil, true
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			flags := c.flags(c.server)
@@ -146,12 +163,12 @@ func TestTheTokenIsShownToTheClusterAlone(t *testing.T) {
 	c.toldNothing(t)
 }
 
-// An API server is not to send a request with a token elsewhere; should one do so, the token stays.
-func TestTheTokenGoesNowhereElse(t *testing.T) {
+// The token is not sent to another server, even if the API server redirects to it.
+func TestTokenIsNotSentAfterRedirect(t *testing.T) {
 	c := newCluster(t)
 	away := (&server{tokens: c.tokens, objects: c.objects}).begin(t, c.ca, nil)
 	plain := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		t.Errorf("over plain http somebody was told %q", r.Header)
+		t.Errorf("the server over plain http received %q", r.Header)
 	}))
 	t.Cleanup(plain.Close)
 	for _, to := range []string{away.URL, plain.URL} {
@@ -163,23 +180,26 @@ func TestTheTokenGoesNowhereElse(t *testing.T) {
 	away.toldNothing(t)
 }
 
-func TestATokenWithoutAuthenticationIsNamed(t *testing.T) {
+func TestTokenWithoutAuthenticationUsage(t *testing.T) {
 	c := newCluster(t)
 	c.tokens = nil
-	words := []string{"does not accept the bootstrap token", "deleted, expired", `"authentication"`, "kubeadm token create --print-join-command"}
+	words := []string{"does not accept the bootstrap token", "deleted, expired", `"authentication"`,
+		"kubeadm token create --print-join-command"}
 	flags := c.flags(c.server)
 	newMachine().refused(t, flags, words...)
 	flags.ControlPlane, flags.CertificateKey = true, strings.Repeat("ab", 32)
 	newMachine().refused(t, flags, append(words, "--print-join-command --upload-certs")...)
 }
 
-// That there must be a pin is a rule of configurations; it holds for an intent without one as well.
-func TestNobodyIsAskedWithoutAPin(t *testing.T) {
+// The validation of the configuration demands a pin; discovery checks it again.
+func TestDiscoveryWithoutPinFails(t *testing.T) {
 	c := newCluster(t)
-	e := flow.New(flow.Env{World: newMachine(), Emit: func(flow.Event) {},
-		Local: node.Local{Join: node.Join{Endpoint: c.address(), Token: token, TLSToken: token}, Timeouts: node.Timeouts{Discovery: limit}}})
-	if _, err := discovery.Node(t.Context(), e); err == nil || !strings.Contains(err.Error(), "no pin") {
-		t.Errorf("got %v, want that there is no pin", err)
+	e := engine.New(engine.Env{World: newMachine(), Emit: func(engine.Event) {},
+		Local: node.Local{Discovery: node.Discovery{Endpoint: c.address(), Token: token,
+			TLSBootstrapToken: token}, Timeouts: node.Timeouts{Discovery: limit}}})
+	if _, err := discovery.Node(t.Context(), e); err == nil ||
+		!strings.Contains(err.Error(), "no hash of the cluster's CA certificate") {
+		t.Errorf("got %v, want an error about the missing hash", err)
 	}
 	c.toldNothing(t)
 	if len(c.seen) > 0 {
@@ -187,8 +207,8 @@ func TestNobodyIsAskedWithoutAPin(t *testing.T) {
 	}
 }
 
-// The other half of all the above: an honest cluster is joined.
-func TestAnHonestClusterIsJoined(t *testing.T) {
+// An honest cluster is joined.
+func TestTokenDiscovery(t *testing.T) {
 	c := newCluster(t)
 	a := newMachine().joined(t, c.flags(c.server))
 	if user := introduced(t, a); user.Token != token {

@@ -12,6 +12,9 @@ import (
 	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
 	"k8s.io/cluster-bootstrap/token/jws"
 
+	"kubeadm/internal/engine"
+	"kubeadm/internal/flag"
+	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/state"
@@ -19,28 +22,61 @@ import (
 	"kubeadm/internal/world"
 )
 
-// tokenPatience is how long a cluster that signs for other tokens is waited for to sign for ours. The
-// signatures are written by kube-controller-manager; where its leader is lost, another one takes over
-// once the lease of 15 seconds has expired, and then has to start its controllers.
-const tokenPatience = 45 * time.Second
+// findClusterByToken reads cluster-info from the endpoint until it is verified by the token's
+// signature and the CA certificate hashes.
+func findClusterByToken(ctx context.Context, e *engine.Env,
+	j node.Discovery) (*api.Cluster, error) {
+	id, secret, ok := strings.Cut(j.Token, ".")
+	switch {
+	case !ok:
+		return nil, errors.New("the discovery token has no dot between its two halves")
+	case len(j.CACertHashes) == 0 && !j.UnsafeSkipCAVerification:
+		return nil, problem.New("", errors.New("no hash of the cluster's CA certificate is given"),
+			fmt.Sprintf("set --%s, or --%s in a network where nothing can intercept connections",
+				flag.DiscoveryTokenHash, flag.DiscoveryTokenUnsafe))
+	}
+	c := &clusterInfo{
+		server: "https://" + j.Endpoint, id: id, secret: secret, pins: j.CACertHashes,
+		remedy: newJoinCommandHint(e.Local), say: e.Say,
+	}
+	err := awaitServer(ctx, e, world.Condition{
+		Name: fmt.Sprintf("the cluster at %s to answer, with a cluster-info that is signed with token %s",
+			j.Endpoint, id),
+		Timeout: e.Local.Timeouts.Discovery,
+		Check:   c.verify,
+	})
+	if err != nil {
+		return nil, withReachabilityHint(c.server, err)
+	}
+	return c.cluster, nil
+}
 
-// clusterInfo is the ConfigMap cluster-info of one server, on its way from hearsay to a cluster that
-// is verified by token and pins.
+// signatureTimeout is how long to wait for the signature of our token once cluster-info has those
+// of others. The bootstrap signer of kube-controller-manager writes them. If its leader is lost,
+// another one takes over after the lease of 15 seconds has expired, and then has to start its
+// controllers.
+const signatureTimeout = 45 * time.Second
+
+// clusterInfo is the ConfigMap cluster-info of a server, and what is verified of it by token and
+// pins.
 type clusterInfo struct {
 	server, id, secret string
 	pins               []string
-	remedy             string // what to do about a token that is not accepted
+	remedy             string // hint for a token that is not accepted
 	say                func(f string, a ...any)
 
-	text     string              // the kubeconfig in it, once its signature and the pins were found good
-	cluster  *api.Cluster        // what the text says
-	pinned   []*x509.Certificate // those CA certificates of the cluster that a pin was given for
-	unsigned time.Time           // when it was first seen without our signature
-	noEtcd   bool                // whether the user has been told that the API server gets no answer from etcd
+	// the kubeconfig in it, once its signature and the pins are verified
+	text    string
+	cluster *api.Cluster // the cluster in text
+	// the CA certificates of the cluster that have one of the pins
+	pinned        []*x509.Certificate
+	unsignedSince time.Time // when it was first read without our signature
+	saidNoEtcd    bool      // the user was told that the API server gets no answer from etcd
 }
 
-// verify reads cluster-info over a connection that verifies nothing, checks the token's signature and the
-// pins, and then reads it again from a server that a pinned CA certificate verifies: it must be the same.
+// verify reads cluster-info over an unverified connection and checks the token's signature and the
+// pins. Then it reads cluster-info again over a connection that only a pinned CA certificate
+// verifies: both must be equal.
 func (c *clusterInfo) verify(ctx context.Context, r state.Reader) error {
 	if c.cluster == nil {
 		if err := c.read(ctx, r); err != nil {
@@ -52,14 +88,16 @@ func (c *clusterInfo) verify(ctx context.Context, r state.Reader) error {
 	}
 	again, err := r.ClusterInfo(ctx, c.server, pki.EncodeCertificates(c.pinned...))
 	if isWrongServer(err) {
-		return fmt.Errorf("the server at %s does not prove that it holds the cluster's certificate: %w", c.server, explainMistrust(err))
+		return fmt.Errorf("the server at %s has no certificate of the cluster: %w", c.server,
+			explainCertificateError(err))
 	}
 	if err != nil {
 		return err
 	}
 	if again[bootstrapapi.KubeConfigKey] != c.text {
 		c.cluster = nil
-		return wrongServer{errors.New("it shows another cluster-info over the verified connection than before")}
+		return wrongServer{errors.New(
+			"its cluster-info over the verified connection differs from the one before")}
 	}
 	return nil
 }
@@ -67,10 +105,10 @@ func (c *clusterInfo) verify(ctx context.Context, r state.Reader) error {
 func (c *clusterInfo) read(ctx context.Context, r state.Reader) error {
 	info, err := r.ClusterInfo(ctx, c.server, nil)
 	if isWrongServer(err) {
-		return problem.New("", err, "see what listens at "+c.server+": it is no API server")
+		return problem.New("", err, "check what listens at "+c.server+": it is no API server")
 	}
-	if errors.Is(err, world.ErrWithoutEtcd) && !c.noEtcd {
-		c.noEtcd = true
+	if errors.Is(err, world.ErrEtcdUnavailable) && !c.saidNoEtcd {
+		c.saidNoEtcd = true
 		c.say("%s: %v", c.server, err)
 	}
 	if err != nil {
@@ -82,11 +120,11 @@ func (c *clusterInfo) read(ctx context.Context, r state.Reader) error {
 	}
 	signature := info[bootstrapapi.JWSSignatureKeyPrefix+c.id]
 	if signature == "" {
-		return c.withoutSignature(r.Now(), isSignedForOthers(info))
+		return c.unsignedError(r.Now(), hasSignatures(info))
 	}
 	if !jws.DetachedTokenIsValid(signature, text, c.id, c.secret) {
-		return wrongServer{problem.New("", fmt.Errorf("its signature was not made with token %s: the token is wrong, or another server answers",
-			c.id), c.remedy)}
+		return wrongServer{problem.New("", fmt.Errorf(
+			"its cluster-info is not signed with token %s: the token is wrong, or another server answers", c.id), c.remedy)}
 	}
 	if err := c.parse(text); err != nil {
 		return wrongServer{err}
@@ -94,9 +132,9 @@ func (c *clusterInfo) read(ctx context.Context, r state.Reader) error {
 	return nil
 }
 
-// parse keeps what a signed text says, if one of the pins is that of a CA in it.
+// parse stores the cluster in a signed text, if one of its CA certificates has one of the pins.
 func (c *clusterInfo) parse(text string) error {
-	cluster, err := publishedCluster(text)
+	cluster, err := parsePublishedCluster(text)
 	if err != nil {
 		return fmt.Errorf("reading the cluster-info of %s: %w", c.server, err)
 	}
@@ -106,15 +144,16 @@ func (c *clusterInfo) parse(text string) error {
 	}
 	pinned, err := matchPins(certs, c.pins)
 	if err != nil {
-		return problem.New("the cluster at "+c.server+" is not the one that was meant", err, comparePins,
+		return problem.New("the cluster at "+c.server+" is not the expected one", err,
+			comparePinsHint,
 			"if they are the same there, another server answers at "+c.server)
 	}
 	c.text, c.cluster, c.pinned = text, cluster, pinned
 	return nil
 }
 
-// publishedCluster is the cluster that the kubeconfig in a cluster-info describes.
-func publishedCluster(text string) (*api.Cluster, error) {
+// parsePublishedCluster returns the cluster in the kubeconfig of a cluster-info.
+func parsePublishedCluster(text string) (*api.Cluster, error) {
 	config, err := pki.ParseKubeconfig([]byte(text))
 	if err != nil {
 		return nil, untrusted.Error(err)
@@ -123,26 +162,29 @@ func publishedCluster(text string) (*api.Cluster, error) {
 	return cluster, untrusted.Error(err)
 }
 
-// withoutSignature is an error that is final once the cluster has had time to sign for the token.
-func (c *clusterInfo) withoutSignature(now time.Time, signedForOthers bool) error {
-	err := problem.New("", fmt.Errorf("the cluster does not know token %s (wrong, deleted, expired, or without usage %q), or has not signed for it yet",
-		c.id, bootstrapapi.KnownTokenUsages[0]), "list the tokens on a control plane: kubeadm token list", c.remedy)
-	if c.unsigned.IsZero() {
-		c.unsigned = now
-		if signedForOthers {
+// unsignedError returns the error of a cluster-info without our token's signature. It gives up
+// once kube-controller-manager has had time to sign it.
+func (c *clusterInfo) unsignedError(now time.Time, otherSignatures bool) error {
+	err := problem.New("",
+		fmt.Errorf("the cluster does not know token %s (wrong, deleted, expired, or without usage %q), "+
+			"or has not signed cluster-info with it yet", c.id, bootstrapapi.KnownTokenUsages[0]),
+		"list the tokens on a control plane node: kubeadm token list", c.remedy)
+	if c.unsignedSince.IsZero() {
+		c.unsignedSince = now
+		if otherSignatures {
 			c.say("cluster-info is not signed with token %s yet; waiting up to %s for kube-controller-manager to sign it, "+
-				"as it does for a new token", c.id, tokenPatience)
+				"as it does for a new token", c.id, signatureTimeout)
 		} else {
 			c.say("cluster-info is not signed with any token yet; waiting for kube-controller-manager to sign it")
 		}
 	}
-	if signedForOthers && now.Sub(c.unsigned) > tokenPatience {
-		return world.GiveUp(err)
+	if otherSignatures && now.Sub(c.unsignedSince) > signatureTimeout {
+		return world.Permanent(err)
 	}
 	return err
 }
 
-func isSignedForOthers(info map[string]string) bool {
+func hasSignatures(info map[string]string) bool {
 	for key := range info {
 		if strings.HasPrefix(key, bootstrapapi.JWSSignatureKeyPrefix) {
 			return true

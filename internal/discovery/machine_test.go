@@ -16,7 +16,7 @@ import (
 
 	"kubeadm/internal/config"
 	"kubeadm/internal/discovery"
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
@@ -30,24 +30,26 @@ import (
 	"kubeadm/internal/world/memory"
 )
 
-// limit is that of each wait. No join of these tests is to get there: what can be told is told at once.
+// limit is the timeout of each wait. No join of these tests may reach it.
 const limit = time.Minute
 
-// machine is one in memory, but what it asks of the network it really asks.
+// machine is a machine in memory that uses the real network.
 type machine struct {
 	*fake.World
 	net   linux.Machine
 	api   *kube.Cluster
 	begun time.Time
 	limit time.Duration  // of each wait
-	cut   map[string]int // by the name of an object: how often there is no way to it yet
+	cut   map[string]int // by the name of an object: how many of the next reads fail
 }
 
 func newMachine() *machine {
 	m := &machine{World: fake.New(), begun: time.Now(), limit: limit, cut: map[string]int{}}
 	m.Info.Hostname, m.NodeName = "worker1", "worker1"
-	m.Elsewhere = true
-	m.api = kube.New(func(path string) ([]byte, error) { return m.ReadFile(context.Background(), path) })
+	m.RemoteAPIServer = true
+	m.api = kube.New(func(path string) ([]byte, error) {
+		return m.ReadFile(context.Background(), path)
+	})
 	return m
 }
 
@@ -55,12 +57,15 @@ func (m *machine) file(name string, data []byte) {
 	m.Files[name] = memory.File{Data: data, Mode: 0o600}
 }
 
-// Now goes thirty times as fast as the time outside.
+// Now is a clock that runs thirty times as fast.
 func (m *machine) Now() time.Time { return m.begun.Add(30 * time.Since(m.begun)) }
 
-func (m *machine) Await(ctx context.Context, c world.Condition) error { return world.Poll(ctx, m, c) }
+func (m *machine) Await(ctx context.Context, c world.Condition) error {
+	return world.Poll(ctx, m, c)
+}
 
-func (m *machine) ClusterInfo(ctx context.Context, server string, ca []byte) (map[string]string, error) {
+func (m *machine) ClusterInfo(ctx context.Context, server string,
+	ca []byte) (map[string]string, error) {
 	return m.net.ClusterInfo(ctx, server, ca)
 }
 
@@ -82,22 +87,23 @@ func (m *machine) List(ctx context.Context, q state.Query) ([]unstructured.Unstr
 	return m.api.List(ctx, q)
 }
 
-// attempt is how one join went.
+// attempt is the result of one join.
 type attempt struct {
 	err  error
-	node *node.Node // nil if the cluster was not found
+	node *node.Node // nil if discovery failed
 	did  []string
 	said string // all that was shown to the user
 }
 
-// join is the command join, given on the machine.
+// join runs the command join on the machine.
 func (m *machine) join(t *testing.T, flags config.JoinFlags) (a attempt) {
 	t.Helper()
 	tool, err := release.ParseTool(release.DefaultTool)
 	if err != nil {
 		t.Fatal(err)
 	}
-	facts := config.Facts{Tool: tool, Hostname: m.Info.Hostname, Addresses: m.Interfaces, Random: rand.Reader}
+	facts := config.Facts{Tool: tool, Hostname: m.Info.Hostname, Addresses: m.Interfaces,
+		Random: rand.Reader}
 	if _, ok := m.Files[adminConf]; ok {
 		facts.AdminKubeconfig = adminConf
 	}
@@ -107,19 +113,19 @@ func (m *machine) join(t *testing.T, flags config.JoinFlags) (a attempt) {
 	}
 	local.Timeouts.Discovery, local.Timeouts.KubernetesAPI = m.limit, m.limit
 	var mu sync.Mutex
-	e := flow.New(flow.Env{World: m, Local: local, Tool: tool,
+	e := engine.New(engine.Env{World: m, Local: local, Tool: tool,
 		Rand: func(string) io.Reader { return rand.Reader },
 		Keys: func() (crypto.Signer, error) { return pki.NewKey(rand.Reader, pki.ECDSAP256) },
-		Emit: func(ev flow.Event) {
+		Emit: func(ev engine.Event) {
 			mu.Lock()
 			defer mu.Unlock()
 			a.said += ev.Text + "\n"
-			if ev.Kind == flow.Did {
+			if ev.Kind == engine.Did {
 				a.did = append(a.did, ev.Text)
 			}
 		},
 	})
-	e.Admin = workflow.JoinAdmin(e)
+	e.Admin = workflow.JoinAdmin(e.World, e.Local)
 	e.Node = func(ctx context.Context) (*node.Node, error) {
 		if a.node != nil {
 			return a.node, nil
@@ -130,13 +136,13 @@ func (m *machine) join(t *testing.T, flags config.JoinFlags) (a attempt) {
 		}
 		return n, err
 	}
-	a.err = flow.Run(t.Context(), e, workflow.Join, flow.Selection{})
+	a.err = engine.Run(t.Context(), e, workflow.Join, engine.Selection{})
 	return a
 }
 
 const adminConf = "/etc/kubernetes/admin.conf"
 
-// refused wants the join to have failed with one error that has all the words, and the machine to be as before.
+// refused checks that the join fails with one error that has all the words, and changes nothing.
 func (m *machine) refused(t *testing.T, flags config.JoinFlags, words ...string) {
 	t.Helper()
 	before, begun := m.Snapshot(), time.Now()
@@ -164,7 +170,7 @@ func (m *machine) refused(t *testing.T, flags config.JoinFlags, words ...string)
 	t.Log(told)
 }
 
-// joined wants the join to have got to its end.
+// joined checks that the join succeeds.
 func (m *machine) joined(t *testing.T, flags config.JoinFlags) attempt {
 	t.Helper()
 	a := m.join(t, flags)
@@ -174,10 +180,10 @@ func (m *machine) joined(t *testing.T, flags config.JoinFlags) attempt {
 	return a
 }
 
-// introduced is the user in the kubeconfig that the kubelet is given.
+// introduced returns the user in the kubelet's bootstrap kubeconfig.
 func introduced(t *testing.T, a attempt) *api.AuthInfo {
 	t.Helper()
-	config, err := pki.ParseKubeconfig(a.node.Bootstrap)
+	config, err := pki.ParseKubeconfig(a.node.BootstrapKubeconfig)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,13 +12,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kubeadm/internal/discovery"
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 	"kubeadm/internal/world/fake"
 )
 
-// flapping is a cluster that says what it is told to, one after the other; the last of it for good.
+// flapping is a cluster that gives the answers in order, and then repeats the last one.
 type flapping struct {
 	*fake.World
 	says  []error
@@ -33,9 +33,11 @@ func (f *flapping) Object(context.Context, state.Ref) (*unstructured.Unstructure
 	return &unstructured.Unstructured{}, f.says[min(f.asked, len(f.says))-1]
 }
 
-func (f *flapping) Await(ctx context.Context, c world.Condition) error { return world.Poll(ctx, f, c) }
+func (f *flapping) Await(ctx context.Context, c world.Condition) error {
+	return world.Poll(ctx, f, c)
+}
 
-func TestAnObjectIsReadThroughAFlappingLoadBalancer(t *testing.T) {
+func TestObjectBehindFlappingLoadBalancer(t *testing.T) {
 	cut := errors.New("connection refused")
 	absent := apierrors.NewNotFound(schema.GroupResource{Resource: "nodes"}, "cp2")
 	for name, c := range map[string]struct {
@@ -48,28 +50,31 @@ func TestAnObjectIsReadThroughAFlappingLoadBalancer(t *testing.T) {
 		"an answer in the end":          {[]error{cut, cut, nil}, 3, nil},
 		"in the end that there is none": {[]error{cut, absent}, 2, absent},
 		"a redirection":                 {[]error{state.ErrRedirected}, 11, state.ErrRedirected},
-		"one wrong backend":             {[]error{state.ErrRedirected, cut, state.ErrRedirected, nil}, 4, nil},
+		"one wrong backend": {[]error{state.ErrRedirected, cut, state.ErrRedirected,
+			nil}, 4, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := &flapping{World: fake.New(), says: c.says}
-			e := flow.New(flow.Env{World: f, Emit: func(flow.Event) {}})
+			e := engine.New(engine.Env{World: f, Emit: func(engine.Event) {}})
 			e.Local.Timeouts.KubernetesAPI = time.Minute
-			_, err := discovery.Object(t.Context(), e, state.Ref{GVK: state.NodeKind, Name: "cp2"})
+			_, err := discovery.ReadObject(t.Context(), e,
+				state.Ref{GVK: state.NodeKind, Name: "cp2"})
 			if !errors.Is(err, c.want) || f.asked != c.asked {
 				t.Errorf("asked %d times: %v", f.asked, err)
 			}
 		})
 	}
 	f := &flapping{World: fake.New(), says: []error{cut}}
-	e := flow.New(flow.Env{World: f, Emit: func(flow.Event) {}})
+	e := engine.New(engine.Env{World: f, Emit: func(engine.Event) {}})
 	e.Local.Timeouts.KubernetesAPI = 50 * time.Millisecond
-	_, err := discovery.Object(t.Context(), e, state.Ref{GVK: state.NodeKind, Name: "cp2"})
-	if !errors.Is(err, cut) || !strings.Contains(err.Error(), "waited 50ms for the cluster to answer") {
+	_, err := discovery.ReadObject(t.Context(), e, state.Ref{GVK: state.NodeKind, Name: "cp2"})
+	if !errors.Is(err, cut) ||
+		!strings.Contains(err.Error(), "waited 50ms for the cluster to answer") {
 		t.Errorf("%v", err)
 	}
 }
 
-func TestAJoinGetsThroughAFlappingLoadBalancer(t *testing.T) {
+func TestJoinBehindFlappingLoadBalancer(t *testing.T) {
 	for _, name := range []string{"kubeadm-config", "kubelet-config", "kube-proxy", "worker1"} {
 		t.Run(name, func(t *testing.T) {
 			c, m := newCluster(t), newMachine()

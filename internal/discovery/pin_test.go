@@ -11,27 +11,32 @@ import (
 	"kubeadm/internal/pki"
 )
 
-// A second CA in a discovery file must not verify the server where a hash is given for the first one only.
-func TestPinBesideAFileBindsTheServer(t *testing.T) {
+// A second CA in a discovery file must not verify the server if the only hash is that of the
+// first.
+func TestDiscoveryFileWithPin(t *testing.T) {
 	c, mallory := newCluster(t), authority(t, "kubernetes")
 	cert, key := c.admin(t)
 	both := append(pem(mallory), pem(c.ca)...)
-	closed := func(w http.ResponseWriter, _ *http.Request) { fail(w, 403, metav1.StatusReasonForbidden) }
+	closed := func(w http.ResponseWriter, _ *http.Request) {
+		fail(w, 403, metav1.StatusReasonForbidden)
+	}
 	for name, s := range map[string]struct {
-		file    func(pki.Access) *pki.Kubeconfig
+		file    func(pki.KubeconfigSpec) *pki.Kubeconfig
 		flags   func(*config.JoinFlags)
 		answers map[string]http.HandlerFunc
 	}{
-		"a token in the file":      {file: func(a pki.Access) *pki.Kubeconfig { return a.WithToken(token) }},
-		"a certificate":            {file: func(a pki.Access) *pki.Kubeconfig { return a.WithCertificate(cert, key) }},
-		"a token beside the file":  {file: nobody, flags: func(f *config.JoinFlags) { f.TLSBootstrapToken = token }},
-		"cluster-info not public":  {file: func(a pki.Access) *pki.Kubeconfig { return a.WithToken(token) }, answers: map[string]http.HandlerFunc{infoPath: closed}},
-		"an administrator's, same": {file: func(a pki.Access) *pki.Kubeconfig { return a.WithCertificate(cert, key) }, answers: map[string]http.HandlerFunc{infoPath: closed}},
+		"a token in the file": {file: func(a pki.KubeconfigSpec) *pki.Kubeconfig { return a.WithToken(token) }},
+		"a certificate":       {file: func(a pki.KubeconfigSpec) *pki.Kubeconfig { return a.WithCertificate(cert, key) }},
+		"a token beside the file": {file: anonymous,
+			flags: func(f *config.JoinFlags) { f.TLSBootstrapToken = token }},
+		"cluster-info not public":  {file: func(a pki.KubeconfigSpec) *pki.Kubeconfig { return a.WithToken(token) }, answers: map[string]http.HandlerFunc{infoPath: closed}},
+		"an administrator's, same": {file: func(a pki.KubeconfigSpec) *pki.Kubeconfig { return a.WithCertificate(cert, key) }, answers: map[string]http.HandlerFunc{infoPath: closed}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			shown := signed(t, leadingTo(t, c.URL, both), token)
-			attacker := (&server{info: shown, tokens: c.tokens, users: c.users, objects: c.objects, answers: s.answers}).begin(t, mallory, nil)
+			attacker := (&server{info: shown, tokens: c.tokens, users: c.users, objects: c.objects,
+				answers: s.answers}).begin(t, mallory, nil)
 			access := c.access()
 			access.Server, access.CA = attacker.URL, both
 			m, flags := newMachine(), fileFlags()
@@ -46,15 +51,17 @@ func TestPinBesideAFileBindsTheServer(t *testing.T) {
 	}
 }
 
-// What is written are the CA certificates that a server has shown which a pinned one verifies.
-func TestPinnedServerChoosesTheBundle(t *testing.T) {
+// The CA certificates that are written are those in the cluster-info of a server that a pinned CA
+// verifies.
+func TestPinnedServerPublishesCABundle(t *testing.T) {
 	c, other := newCluster(t), authority(t, "other")
 	both := append(pem(c.ca), pem(other)...)
 	for name, s := range map[string]struct {
-		file, shown, want []byte // nil: cluster-info is not shown
+		file, shown, want []byte // nil: cluster-info is not published
 		pinned            bool
 	}{
-		"more in the file than is shown": {file: both, shown: pem(c.ca), want: pem(c.ca), pinned: true},
+		"more in the file than is shown": {file: both, shown: pem(c.ca), want: pem(c.ca),
+			pinned: true},
 		"less in the file than is shown": {file: pem(c.ca), shown: both, want: both, pinned: true},
 		"nothing shown":                  {file: both, want: pem(c.ca), pinned: true},
 		"no pin":                         {file: both, shown: pem(c.ca), want: both},
@@ -73,19 +80,20 @@ func TestPinnedServerChoosesTheBundle(t *testing.T) {
 			}
 			m.joined(t, flags)
 			if got := string(m.Files["/etc/kubernetes/pki/ca.crt"].Data); got != string(s.want) {
-				t.Errorf("ca.crt holds %d certificates, want %d", strings.Count(got, "BEGIN"), strings.Count(string(s.want), "BEGIN"))
+				t.Errorf("ca.crt holds %d certificates, want %d", strings.Count(got, "BEGIN"),
+					strings.Count(string(s.want), "BEGIN"))
 			}
 		})
 	}
 }
 
-// A verified server whose cluster-info has none of the pinned CAs belongs to no cluster that was meant.
-func TestPinnedServerMustShowAPinnedCA(t *testing.T) {
+// A verified server whose cluster-info has none of the pinned CAs is not of the expected cluster.
+func TestPinnedServerMustPublishPinnedCA(t *testing.T) {
 	c, other := newCluster(t), authority(t, "other")
 	c.info = signed(t, leadingTo(t, c.URL, pem(other)), token)
 	m, flags := newMachine(), fileFlags()
 	m.has(t, discoveryFile, c.access().WithToken(token))
 	flags.CACertHashes = []string{pki.PinOf(c.ca.Certificate).String()}
-	m.refused(t, flags, "leads to another cluster", pki.PinOf(other.Certificate).String())
+	m.refused(t, flags, "is for a different cluster", pki.PinOf(other.Certificate).String())
 	c.toldNothing(t)
 }

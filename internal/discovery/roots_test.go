@@ -14,9 +14,9 @@ import (
 	"kubeadm/internal/pki"
 )
 
-// TestTheMachinesTrustStore runs itself again, since a process reads the trust store once: the second one has a store of its
-// own that trusts a CA made for it.
-func TestTheMachinesTrustStore(t *testing.T) {
+// TestMachineTrustStore runs itself in a second process, as a process reads the trust store once.
+// The second one has its own trust store with a CA for this test.
+func TestMachineTrustStore(t *testing.T) {
 	const variable = "SSL_CERT_FILE"
 	if os.Getenv("TEST_TRUST_STORE") != "" {
 		trusted := authority(t, "public")
@@ -26,13 +26,15 @@ func TestTheMachinesTrustStore(t *testing.T) {
 		t.Run("file at an URL", func(t *testing.T) { testRemoteFile(t, trusted) })
 		t.Run("no CA in the file", func(t *testing.T) { testNoCA(t, trusted) })
 		t.Run("pin and no CA in the file", func(t *testing.T) { testPinWithoutCA(t, trusted) })
-		t.Run("local paths in a file at an URL", func(t *testing.T) { testRemoteFileNamesNothingLocal(t, trusted) })
+		t.Run("local paths in a file at an URL",
+			func(t *testing.T) { testRemoteFileNamesNothingLocal(t, trusted) })
 		return
 	}
 	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
-	cmd.Env = append(os.Environ(), "TEST_TRUST_STORE=1", variable+"="+filepath.Join(t.TempDir(), "roots.pem"))
+	cmd.Env = append(os.Environ(), "TEST_TRUST_STORE=1",
+		variable+"="+filepath.Join(t.TempDir(), "roots.pem"))
 	out, err := cmd.CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "--- PASS: TestTheMachinesTrustStore/") {
+	if err != nil || !strings.Contains(string(out), "--- PASS: TestMachineTrustStore/") {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
@@ -43,15 +45,22 @@ func testRemoteFile(t *testing.T, trusted pki.CA) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plain := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(text) }))
+	plain := httptest.NewServer(
+		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(text) }))
 	t.Cleanup(plain.Close)
 	var failures int
 	web := &server{answers: map[string]http.HandlerFunc{
-		"/file":    func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(text) },
-		"/on":      func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/file", http.StatusFound) },
-		"/away":    func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, plain.URL, http.StatusFound) },
-		"/gone":    http.NotFound,
-		"/nothing": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) },
+		"/file": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(text) },
+		"/on": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "/file", http.StatusFound)
+		},
+		"/away": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, plain.URL, http.StatusFound)
+		},
+		"/gone": http.NotFound,
+		"/nothing": func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusNoContent)
+		},
 		"/busy": func(w http.ResponseWriter, _ *http.Request) {
 			if failures++; failures < 3 {
 				w.WriteHeader(http.StatusServiceUnavailable)
@@ -71,10 +80,12 @@ func testRemoteFile(t *testing.T, trusted pki.CA) {
 	}
 	selfSigned := (&server{answers: web.answers}).begin(t, authority(t, "self"), nil)
 	for address, words := range map[string][]string{
-		web.URL + "/gone":        {web.URL + "/gone", "404 Not Found"},
-		web.URL + "/nothing":     {"204 No Content"},
-		web.URL + "/away":        {"redirected from https to " + plain.URL, "nobody vouches"},
-		selfSigned.URL + "/file": {selfSigned.URL + "/file", "failed to verify certificate", "update-ca-certificates"},
+		web.URL + "/gone":    {web.URL + "/gone", "404 Not Found"},
+		web.URL + "/nothing": {"204 No Content"},
+		web.URL + "/away": {"redirected from https to " + plain.URL,
+			"could not be verified"},
+		selfSigned.URL + "/file": {selfSigned.URL + "/file", "failed to verify certificate",
+			"update-ca-certificates"},
 	} {
 		flags := fileFlags()
 		flags.DiscoveryFile = address
@@ -83,7 +94,8 @@ func testRemoteFile(t *testing.T, trusted pki.CA) {
 	selfSigned.toldNothing(t)
 }
 
-// testNoCA has a cluster whose API server the trust store vouches for, and a file that leaves it at that.
+// testNoCA joins a cluster whose API server this machine's trust store verifies, by a file without
+// a CA.
 func testNoCA(t *testing.T, trusted pki.CA) {
 	c := cluster{&server{tokens: []string{token}, objects: stored(t)}, trusted}
 	c.begin(t, trusted, nil)
@@ -93,24 +105,26 @@ func testNoCA(t *testing.T, trusted pki.CA) {
 	m := newMachine()
 	m.has(t, discoveryFile, access.WithToken(token))
 	a := m.joined(t, fileFlags())
-	boot, err := pki.ParseKubeconfig(a.node.Bootstrap)
+	boot, err := pki.ParseKubeconfig(a.node.BootstrapKubeconfig)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if to, err := boot.CurrentCluster(); err != nil || string(to.CertificateAuthorityData) != string(pem(trusted)) {
+	if to, err := boot.CurrentCluster(); err != nil ||
+		string(to.CertificateAuthorityData) != string(pem(trusted)) {
 		t.Errorf("the kubelet is led to %+v, %v", to, err)
 	}
 	c.info = nil
 	m = newMachine()
 	m.has(t, discoveryFile, access.WithToken(token))
-	m.refused(t, fileFlags(), discoveryFile+" holds no CA", "certificate-authority-data")
+	m.refused(t, fileFlags(), discoveryFile+" has no CA", "certificate-authority-data")
 	c.info = signed(t, leadingTo(t, c.URL, pem(trusted)), token)
 	flags := fileFlags()
 	flags.CACertHashes = []string{pki.PinOf(authority(t, "other").Certificate).String()}
-	m.refused(t, flags, "leads to another cluster", pki.PinOf(trusted.Certificate).String())
+	m.refused(t, flags, "is for a different cluster", pki.PinOf(trusted.Certificate).String())
 }
 
-// testPinWithoutCA has a server that this machine's trust store verifies, but no pinned CA: it must get nothing.
+// testPinWithoutCA has a server that this machine's trust store verifies, but no pinned CA: it
+// must get no credentials.
 func testPinWithoutCA(t *testing.T, trusted pki.CA) {
 	c := newCluster(t)
 	impostor := (&server{info: c.info, tokens: c.tokens, objects: c.objects}).begin(t, trusted, nil)
@@ -123,12 +137,14 @@ func testPinWithoutCA(t *testing.T, trusted pki.CA) {
 	impostor.toldNothing(t)
 }
 
-// testRemoteFileNamesNothingLocal has a web server that would like to see the files of this machine.
+// testRemoteFileNamesNothingLocal has a web server whose files refer to files of this machine.
 func testRemoteFileNamesNothingLocal(t *testing.T, trusted pki.CA) {
 	c := newCluster(t)
 	cert, key := c.admin(t)
 	for field, edit := range map[string]func(to *api.Cluster, user *api.AuthInfo){
-		`tokenFile "/srv/token"`:              func(_ *api.Cluster, u *api.AuthInfo) { u.Token, u.TokenFile = "", "/srv/token" },
+		`tokenFile "/srv/token"`: func(_ *api.Cluster, u *api.AuthInfo) {
+			u.Token, u.TokenFile = "", "/srv/token"
+		},
 		`tokenFile "token"`:                   func(_ *api.Cluster, u *api.AuthInfo) { u.TokenFile = "token" },
 		`client-certificate "/srv/admin.crt"`: func(_ *api.Cluster, u *api.AuthInfo) { u.ClientCertificate = "/srv/admin.crt" },
 		`client-key "/srv/admin.key"`:         func(_ *api.Cluster, u *api.AuthInfo) { u.ClientKey = "/srv/admin.key" },
@@ -147,11 +163,13 @@ func testRemoteFileNamesNothingLocal(t *testing.T, trusted pki.CA) {
 			web := (&server{answers: map[string]http.HandlerFunc{"/file": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(text) }}}).begin(t, trusted, nil)
 			for _, besides := range []string{"", token} {
 				m, flags := newMachine(), fileFlags()
-				for name, data := range map[string][]byte{"token": []byte(token), "admin.crt": cert, "admin.key": key, "ca.crt": pem(c.ca)} {
+				for name, data := range map[string][]byte{"token": []byte(token), "admin.crt": cert,
+					"admin.key": key, "ca.crt": pem(c.ca)} {
 					m.file("/srv/"+name, data)
 				}
 				flags.DiscoveryFile, flags.TLSBootstrapToken = web.URL+"/file", besides
-				m.refused(t, flags, "using "+web.URL+"/file to find the cluster", "its "+field, "which a file fetched from a URL may not do")
+				m.refused(t, flags, "using "+web.URL+"/file to find the cluster", "its "+field,
+					"which a file fetched from a URL may not do")
 			}
 		})
 	}

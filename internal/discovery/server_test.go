@@ -51,7 +51,7 @@ func valid() pki.Validity {
 
 func pem(ca pki.CA) []byte { return pki.EncodeCertificates(ca.Certificate) }
 
-// pair is a certificate with its key, both PEM.
+// pair returns a certificate and its key, both PEM.
 func pair(t *testing.T, ca pki.CA, spec pki.Spec) (cert, key []byte) {
 	t.Helper()
 	private, err := pki.NewKey(rand.Reader, pki.ECDSAP256)
@@ -68,7 +68,7 @@ func pair(t *testing.T, ca pki.CA, spec pki.Spec) (cert, key []byte) {
 	return pki.EncodeCertificates(signed), key
 }
 
-// server is somebody who answers at an address, honest or not. It remembers what it was told.
+// server is an API server, honest or not. It records the credentials that it receives.
 type server struct {
 	*httptest.Server
 	info    map[string]string           // of ConfigMap cluster-info; nil for none
@@ -83,17 +83,21 @@ type server struct {
 	seen []string // paths
 }
 
-// begin makes the server listen, with a certificate by that CA for 127.0.0.1; its clients' are by clients.
+// begin starts the server with a certificate of that CA for 127.0.0.1. It accepts client
+// certificates of the CA clients.
 func (s *server) begin(t *testing.T, ca pki.CA, clients *x509.Certificate) *server {
 	t.Helper()
-	cert, key := pair(t, ca, pki.Spec{CommonName: "kube-apiserver", Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		SANs: pki.SANs{IPs: []net.IP{net.IPv4(127, 0, 0, 1)}}, Validity: valid()})
+	cert, key := pair(t, ca,
+		pki.Spec{CommonName: "kube-apiserver",
+			Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+			SANs:   pki.SANs{IPs: []net.IP{net.IPv4(127, 0, 0, 1)}}, Validity: valid()})
 	identity, err := tls.X509KeyPair(cert, key)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.Server = httptest.NewUnstartedServer(s)
-	s.TLS = &tls.Config{Certificates: []tls.Certificate{identity}, ClientAuth: tls.RequestClientCert}
+	s.TLS = &tls.Config{Certificates: []tls.Certificate{identity},
+		ClientAuth: tls.RequestClientCert}
 	if clients != nil {
 		s.TLS.ClientCAs = x509.NewCertPool()
 		s.TLS.ClientCAs.AddCert(clients)
@@ -105,7 +109,7 @@ func (s *server) begin(t *testing.T, ca pki.CA, clients *x509.Certificate) *serv
 	return s
 }
 
-// address is what a join is given: host and port.
+// address returns host and port.
 func (s *server) address() string { return s.Listener.Addr().String() }
 
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -119,7 +123,8 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
 		info := s.info
 		s.mu.Unlock()
-		reply(w, 200, map[string]any{"kind": "ConfigMap", "apiVersion": "v1", "metadata": map[string]any{"name": "cluster-info"}, "data": info})
+		reply(w, 200, map[string]any{"kind": "ConfigMap", "apiVersion": "v1",
+			"metadata": map[string]any{"name": "cluster-info"}, "data": info})
 	case !user && r.Header.Get("Authorization") != "":
 		fail(w, 401, metav1.StatusReasonUnauthorized)
 	case !user:
@@ -131,7 +136,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// note writes down what a request gives away, and tells whether it is by somebody known.
+// note records the credentials in a request, and reports whether they are of a known user.
 func (s *server) note(r *http.Request) (known bool) {
 	body, _ := io.ReadAll(r.Body)
 	s.mu.Lock()
@@ -144,7 +149,8 @@ func (s *server) note(r *http.Request) (known bool) {
 		}
 	}
 	for name, values := range r.Header {
-		if text := strings.Join(values, ","); name == "Authorization" || name == "Cookie" || strings.Contains(text, tokenSecret) {
+		if text := strings.Join(values, ","); name == "Authorization" || name == "Cookie" ||
+			strings.Contains(text, tokenSecret) {
 			s.told = append(s.told, name+": "+text)
 		}
 	}
@@ -157,7 +163,7 @@ func (s *server) note(r *http.Request) (known bool) {
 	return known
 }
 
-// toldNothing wants nobody to have shown the server any credential.
+// toldNothing checks that the server has received no credentials.
 func (s *server) toldNothing(t *testing.T) {
 	t.Helper()
 	s.mu.Lock()
@@ -174,7 +180,8 @@ func reply(w http.ResponseWriter, code int, body any) {
 }
 
 func fail(w http.ResponseWriter, code int, reason metav1.StatusReason) {
-	reply(w, code, metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure,
+	reply(w, code, metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
+		Status: metav1.StatusFailure,
 		Reason: reason, Code: int32(code), Message: "the server says " + string(reason)})
 }
 
@@ -186,30 +193,33 @@ type cluster struct {
 
 func newCluster(t *testing.T) cluster {
 	t.Helper()
-	c := cluster{&server{tokens: []string{token}, users: []string{"kubernetes-admin"}, objects: stored(t)}, authority(t, "kubernetes")}
+	c := cluster{&server{tokens: []string{token}, users: []string{"kubernetes-admin"},
+		objects: stored(t)}, authority(t, "kubernetes")}
 	c.begin(t, c.ca, c.ca.Certificate)
 	c.info = signed(t, leadingTo(t, c.URL, pem(c.ca)), token)
 	return c
 }
 
-// flags join the cluster by token; at is whoever is asked.
+// flags returns flags that join the cluster by token, with the endpoint of a server.
 func (c cluster) flags(at *server) config.JoinFlags {
 	f := config.NewJoinFlags()
-	f.Endpoint, f.Token, f.CACertHashes = at.address(), token, []string{pki.PinOf(c.ca.Certificate).String()}
+	f.Endpoint, f.Token, f.CACertHashes = at.address(), token,
+		[]string{pki.PinOf(c.ca.Certificate).String()}
 	return f
 }
 
-// leadingTo is the kubeconfig in a cluster-info.
+// leadingTo returns the kubeconfig in a cluster-info.
 func leadingTo(t *testing.T, url string, ca []byte) string {
 	t.Helper()
-	info, err := manifest.ClusterInfo(pki.Access{Server: url, Cluster: "kubernetes", User: "nobody", CA: ca}.WithToken(""))
+	info, err := manifest.ClusterInfo(pki.KubeconfigSpec{Server: url, Cluster: "kubernetes",
+		User: "unused", CA: ca}.WithToken(""))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return info.Data[bootstrapapi.KubeConfigKey]
 }
 
-// signed is a cluster-info that the token vouches for.
+// signed returns a cluster-info with the token's signature.
 func signed(t *testing.T, text, token string) map[string]string {
 	t.Helper()
 	id, secret, _ := strings.Cut(token, ".")
@@ -217,10 +227,11 @@ func signed(t *testing.T, text, token string) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return map[string]string{bootstrapapi.KubeConfigKey: text, bootstrapapi.JWSSignatureKeyPrefix + id: signature}
+	return map[string]string{bootstrapapi.KubeConfigKey: text,
+		bootstrapapi.JWSSignatureKeyPrefix + id: signature}
 }
 
-// stored is what a cluster keeps for nodes that join.
+// stored returns the ConfigMaps that a cluster has for nodes that join.
 func stored(t *testing.T) map[string]state.Object {
 	t.Helper()
 	tool, err := release.ParseTool(release.DefaultTool)
@@ -229,8 +240,10 @@ func stored(t *testing.T) map[string]state.Object {
 	}
 	flags := config.NewInitFlags()
 	flags.KubernetesVersion = tool.String()
-	n, _, err := config.Init(config.File{}, flags, config.Facts{Tool: tool, Hostname: "cp1", Random: rand.Reader,
-		Addresses: []state.Address{{IP: "192.0.2.10", DefaultRoute: true}}, Runtimes: []string{"unix:///run/containerd/containerd.sock"}})
+	n, _, err := config.Init(config.File{}, flags,
+		config.Facts{Tool: tool, Hostname: "cp1", Random: rand.Reader,
+			Addresses: []state.Address{{IP: "192.0.2.10", DefaultRoute: true}},
+			Runtimes:  []string{"unix:///run/containerd/containerd.sock"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,5 +1,5 @@
-// Package etcdcluster reports the health of the etcd cluster: its members, which of them are healthy, and whether
-// they are enough for a quorum. It only reads.
+// Package etcdcluster reports the health of the etcd cluster: its members, which of them are
+// healthy, and whether they are enough for a quorum. It only reads.
 package etcdcluster
 
 import (
@@ -20,7 +20,8 @@ import (
 	"kubeadm/internal/state"
 )
 
-// FindEndpoints are the client URLs of the etcd members that run on control planes, as their Pods tell them.
+// FindEndpoints returns the client URLs of the etcd members that run on control planes. It reads
+// them from an annotation of their Pods.
 func FindEndpoints(ctx context.Context, r state.Reader, as state.Identity) ([]string, error) {
 	pods, err := r.List(ctx, state.Query{
 		GVK: corev1.SchemeGroupVersion.WithKind("Pod"), Namespace: "kube-system",
@@ -31,7 +32,8 @@ func FindEndpoints(ctx context.Context, r state.Reader, as state.Identity) ([]st
 	}
 	var urls []string
 	for _, p := range pods {
-		url, _, _ := unstructured.NestedString(p.Object, "metadata", "annotations", manifest.EtcdURLAnnotation)
+		url, _, _ := unstructured.NestedString(p.Object, "metadata", "annotations",
+			manifest.EtcdURLAnnotation)
 		if url != "" {
 			urls = append(urls, url)
 		}
@@ -39,7 +41,7 @@ func FindEndpoints(ctx context.Context, r state.Reader, as state.Identity) ([]st
 	return urls, nil
 }
 
-// LocalClient is how a control plane reaches members at these endpoints with its own certificates.
+// LocalClient returns the endpoints with the client certificate of this control plane.
 func LocalClient(p node.Paths, endpoints ...string) state.Etcd {
 	return state.Etcd{
 		Endpoints: endpoints,
@@ -49,175 +51,185 @@ func LocalClient(p node.Paths, endpoints ...string) state.Etcd {
 	}
 }
 
-// Health is an etcd cluster at one moment: its members, and what each said when it was called up.
+// Health is the health of an etcd cluster at one moment.
 type Health struct {
-	Members []state.Member
-	Said    map[uint64]state.MemberStatus // by ID, of those that are well
-	Silent  map[uint64]error              // by ID, of all others: why they are not
+	Members   []state.Member
+	Healthy   map[uint64]state.MemberStatus // status of the healthy members, by ID
+	Unhealthy map[uint64]error              // why the other members are not healthy, by ID
 }
 
-// ReportedProblems is the error of a member that answers, and says what is wrong with it.
+// ReportedProblems is the error of a member that answers and reports problems, such as an alarm.
 type ReportedProblems string
 
 func (u ReportedProblems) Error() string { return string(u) }
 
-// How long a member may take to answer. One that has just started keeps those who ask waiting for seconds.
+// How long a member may take to answer. One that has just started may take seconds.
 const (
 	quickTimeout = 200 * time.Millisecond
 	checkTimeout = 10 * time.Second
 )
 
-// CheckHealthQuickly is CheckHealth where little depends on what the members say: who does not answer at once counts as silent.
+// CheckHealthQuickly is CheckHealth with a short timeout: a member that does not answer within it
+// counts as unhealthy.
 func CheckHealthQuickly(ctx context.Context, r state.Reader, via state.Etcd) (Health, error) {
 	return checkHealth(ctx, r, via, quickTimeout)
 }
 
-// CheckHealth lists the members and asks them all at once how they are.
+// CheckHealth lists the members and asks all of them at once for their status.
 func CheckHealth(ctx context.Context, r state.Reader, via state.Etcd) (Health, error) {
 	return checkHealth(ctx, r, via, checkTimeout)
 }
 
-func checkHealth(ctx context.Context, r state.Reader, via state.Etcd, limit time.Duration) (Health, error) {
-	roll := Health{Said: map[uint64]state.MemberStatus{}, Silent: map[uint64]error{}}
+func checkHealth(ctx context.Context, r state.Reader, via state.Etcd,
+	limit time.Duration) (Health, error) {
+	health := Health{Healthy: map[uint64]state.MemberStatus{}, Unhealthy: map[uint64]error{}}
 	var err error
-	if roll.Members, err = r.Members(ctx, via); err != nil {
-		return roll, err
+	if health.Members, err = r.Members(ctx, via); err != nil {
+		return health, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	var mu sync.Mutex
 	var wg sync.WaitGroup
-	for _, m := range roll.Members {
+	for _, m := range health.Members {
 		wg.Go(func() {
-			s, err := r.MemberStatus(ctx, via, m)
-			if err == nil && len(s.Problems) > 0 {
-				err = ReportedProblems(strings.Join(s.Problems, "; "))
+			status, err := r.MemberStatus(ctx, via, m)
+			if err == nil && len(status.Problems) > 0 {
+				err = ReportedProblems(strings.Join(status.Problems, "; "))
 			}
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
-				roll.Silent[m.ID] = err
+				health.Unhealthy[m.ID] = err
 				return
 			}
-			roll.Said[m.ID] = s
+			health.Healthy[m.ID] = status
 		})
 	}
 	wg.Wait()
-	return roll, nil
+	return health, nil
 }
 
-// Endpoints are the client URLs of all voters, first of those that are well.
-func (r Health) Endpoints() []string {
-	var well, others []string
-	for _, m := range r.Members {
-		switch _, said := r.Said[m.ID]; {
+// Endpoints returns the client URLs of all voting members, those of healthy members first.
+func (h Health) Endpoints() []string {
+	var healthy, others []string
+	for _, m := range h.Members {
+		switch _, ok := h.Healthy[m.ID]; {
 		case m.Learner:
-		case said:
-			well = append(well, m.ClientURLs...)
+		case ok:
+			healthy = append(healthy, m.ClientURLs...)
 		default:
 			others = append(others, m.ClientURLs...)
 		}
 	}
-	return append(well, others...)
+	return append(healthy, others...)
 }
 
-// At is the member with that peer URL, or nil.
-func (r Health) At(peerURL string) *state.Member {
-	return r.find(func(m state.Member) bool { return slices.Contains(m.PeerURLs, peerURL) })
+// FindByPeerURL returns the member with that peer URL, or nil.
+func (h Health) FindByPeerURL(peerURL string) *state.Member {
+	return h.findMember(func(m state.Member) bool { return slices.Contains(m.PeerURLs, peerURL) })
 }
 
-// Called is the member with that name or hexadecimal ID, or nil.
-func (r Health) Called(name string) *state.Member {
-	return r.find(func(m state.Member) bool {
-		return m.Name == name && name != "" || MemberName(m) == name || hexID(m) == name
+// FindByNameOrID returns the member with that name or hexadecimal ID, or nil.
+func (h Health) FindByNameOrID(name string) *state.Member {
+	return h.findMember(func(m state.Member) bool {
+		return m.Name == name && name != "" || MemberName(m) == name || formatMemberID(m) == name
 	})
 }
 
-func (r Health) find(is func(state.Member) bool) *state.Member {
-	i := slices.IndexFunc(r.Members, is)
+// FindLearner returns the learner, or nil. etcd allows one at a time.
+func (h Health) FindLearner() *state.Member {
+	return h.findMember(func(m state.Member) bool { return m.Learner })
+}
+
+func (h Health) findMember(matches func(state.Member) bool) *state.Member {
+	i := slices.IndexFunc(h.Members, matches)
 	if i < 0 {
 		return nil
 	}
-	return &r.Members[i]
+	return &h.Members[i]
 }
 
-// Without is the roll as if the member with that peer URL were not on it.
-func (r Health) Without(peerURL string) Health {
-	r.Members = slices.DeleteFunc(slices.Clone(r.Members), func(m state.Member) bool { return slices.Contains(m.PeerURLs, peerURL) })
-	return r
+// WithoutPeer returns the health without the member that has that peer URL.
+func (h Health) WithoutPeer(peerURL string) Health {
+	h.Members = slices.DeleteFunc(slices.Clone(h.Members), func(m state.Member) bool {
+		return slices.Contains(m.PeerURLs, peerURL)
+	})
+	return h
 }
 
-// Down are the voters that do not answer or are not well.
-func (r Health) Down() []state.Member {
-	return slices.DeleteFunc(slices.Clone(r.Members), func(m state.Member) bool { return m.Learner || r.Silent[m.ID] == nil })
+// UnhealthyVoters returns the voting members that are not healthy.
+func (h Health) UnhealthyVoters() []state.Member {
+	return slices.DeleteFunc(slices.Clone(h.Members), func(m state.Member) bool {
+		return m.Learner || h.Unhealthy[m.ID] == nil
+	})
 }
 
-// Learner is the member that is being added, or nil.
-func (r Health) Learner() *state.Member {
-	return r.find(func(m state.Member) bool { return m.Learner })
-}
-
-// Quorum is an error if those voters that are well are too few to decide anything. Members that are without are
-// left out of the count, as if they were removed.
-func (r Health) Quorum(without ...uint64) error {
-	var voters, well int
-	var down []error
-	for _, m := range r.Members {
-		if m.Learner || slices.Contains(without, m.ID) {
+// CheckQuorum returns an error if fewer voting members are healthy than a quorum needs. Members
+// whose IDs are in removed do not count.
+func (h Health) CheckQuorum(removed ...uint64) error {
+	var voters, healthy int
+	var causes []error
+	for _, m := range h.Members {
+		if m.Learner || slices.Contains(removed, m.ID) {
 			continue
 		}
 		voters++
-		if err := r.Silent[m.ID]; err != nil {
-			down = append(down, err)
+		if err := h.Unhealthy[m.ID]; err != nil {
+			causes = append(causes, err)
 			continue
 		}
-		well++
-	}
-	if well > voters/2 {
-		return nil
+		healthy++
 	}
 	if voters == 0 {
 		return errors.New("no voting etcd member is left")
 	}
-	return fmt.Errorf("of %d voting etcd members %d are well, and %d must be: %w", voters, well, voters/2+1, errors.Join(down...))
-}
-
-// QuorumAnswers reports whether enough voters for a quorum answer, be they well or not. While etcd elects a leader,
-// its members answer that they have none; where it has lost its quorum, too many do not answer at all.
-func (r Health) QuorumAnswers() bool {
-	var voters, answer int
-	for _, m := range r.Members {
-		if m.Learner {
-			continue
-		}
-		voters++
-		silent := r.Silent[m.ID]
-		if _, unwell := errors.AsType[ReportedProblems](silent); unwell || silent == nil {
-			answer++
-		}
-	}
-	return answer > voters/2
-}
-
-// CaughtUp is an error as long as a member has applied less than nine tenths of what any other has: etcd's own measure for a
-// learner that may be promoted.
-func (r Health) CaughtUp(id uint64) error {
-	var newest uint64
-	for _, s := range r.Said {
-		newest = max(newest, s.Index)
-	}
-	if has := r.Said[id].Index; has < newest-newest/10 {
-		return fmt.Errorf("it has %d of %d changes", has, newest)
+	if needed := voters/2 + 1; healthy < needed {
+		return fmt.Errorf("%d of %d voting etcd members are healthy, and a quorum needs %d: %w",
+			healthy, voters, needed, errors.Join(causes...))
 	}
 	return nil
 }
 
-// MemberName is what a member is called: its name, or its hexadecimal ID as long as it has not started.
+// HasAnsweringQuorum reports whether enough voting members for a quorum answer, healthy or not.
+// While etcd elects a leader, its members answer that there is no leader; after the loss of the
+// quorum, too many do not answer at all.
+func (h Health) HasAnsweringQuorum() bool {
+	var voters, answering int
+	for _, m := range h.Members {
+		if m.Learner {
+			continue
+		}
+		voters++
+		err := h.Unhealthy[m.ID]
+		if _, answers := errors.AsType[ReportedProblems](err); answers || err == nil {
+			answering++
+		}
+	}
+	return answering > voters/2
+}
+
+// CheckAppliedIndex returns an error while the applied index of a member is below nine tenths of
+// the highest one. etcd promotes a learner by the same measure (isLearnerReady in
+// server/etcdserver/server.go).
+func (h Health) CheckAppliedIndex(id uint64) error {
+	var highest uint64
+	for _, s := range h.Healthy {
+		highest = max(highest, s.AppliedIndex)
+	}
+	if applied := h.Healthy[id].AppliedIndex; applied < highest-highest/10 {
+		return fmt.Errorf("its applied index is %d, that of the cluster is %d", applied, highest)
+	}
+	return nil
+}
+
+// MemberName returns the name of a member, or its hexadecimal ID if it has not started and so has
+// no name.
 func MemberName(m state.Member) string {
 	if m.Name == "" {
-		return hexID(m)
+		return formatMemberID(m)
 	}
 	return m.Name
 }
 
-func hexID(m state.Member) string { return strconv.FormatUint(m.ID, 16) }
+func formatMemberID(m state.Member) string { return strconv.FormatUint(m.ID, 16) }

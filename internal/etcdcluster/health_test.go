@@ -2,31 +2,35 @@ package etcdcluster
 
 import (
 	"errors"
-	"kubeadm/internal/state"
 	"slices"
 	"strings"
 	"testing"
+
+	"kubeadm/internal/state"
 )
 
-// roll is of three voters, of which some are down, and a learner that nobody has heard of.
-func roll(down ...uint64) Health {
-	r := Health{Said: map[uint64]state.MemberStatus{}, Silent: map[uint64]error{}}
+// newHealth has three voting members, some of which are down, and a learner that has not started.
+func newHealth(down ...uint64) Health {
+	r := Health{Healthy: map[uint64]state.MemberStatus{}, Unhealthy: map[uint64]error{}}
 	for id, name := range []string{"a", "b", "c"} {
-		m := state.Member{ID: uint64(id + 1), Name: name, PeerURLs: []string{"https://" + name + ":2380"}, ClientURLs: []string{"https://" + name + ":2379"}}
+		m := state.Member{ID: uint64(id + 1), Name: name,
+			PeerURLs:   []string{"https://" + name + ":2380"},
+			ClientURLs: []string{"https://" + name + ":2379"}}
 		r.Members = append(r.Members, m)
 		if slices.Contains(down, m.ID) {
-			r.Silent[m.ID] = errors.New("connection refused")
+			r.Unhealthy[m.ID] = errors.New("connection refused")
 			continue
 		}
-		r.Said[m.ID] = state.MemberStatus{Index: 1}
+		r.Healthy[m.ID] = state.MemberStatus{AppliedIndex: 1}
 	}
-	r.Members = append(r.Members, state.Member{ID: 255, Learner: true, PeerURLs: []string{"https://d:2380"}})
+	r.Members = append(r.Members,
+		state.Member{ID: 255, Learner: true, PeerURLs: []string{"https://d:2380"}})
 	return r
 }
 
-func TestAQuorumIsCountedOfTheVotersThatStay(t *testing.T) {
+func TestQuorumAfterRemoval(t *testing.T) {
 	for _, c := range []struct {
-		down, without []uint64
+		down, removed []uint64
 		quorum        bool
 	}{
 		{nil, nil, true},
@@ -37,30 +41,32 @@ func TestAQuorumIsCountedOfTheVotersThatStay(t *testing.T) {
 		{[]uint64{1, 2}, []uint64{1, 2}, true},
 		{nil, []uint64{1, 2, 3}, false},
 	} {
-		if err := roll(c.down...).Quorum(c.without...); (err == nil) != c.quorum || err != nil && strings.Contains(err.Error(), "%!") {
-			t.Errorf("down %v, without %v: %v", c.down, c.without, err)
+		if err := newHealth(c.down...).CheckQuorum(c.removed...); (err == nil) != c.quorum ||
+			err != nil && strings.Contains(err.Error(), "%!") {
+			t.Errorf("down %v, removed %v: %v", c.down, c.removed, err)
 		}
 	}
 }
 
-func TestMembersAreCalledByNameAddressAndID(t *testing.T) {
-	r := roll(2)
-	if m := r.Called("b"); m == nil || m.ID != 2 {
+func TestFindMember(t *testing.T) {
+	r := newHealth(2)
+	if m := r.FindByNameOrID("b"); m == nil || m.ID != 2 {
 		t.Errorf("by name: %+v", m)
 	}
-	if m := r.Called("ff"); m == nil || !m.Learner || MemberName(*m) != "ff" {
+	if m := r.FindByNameOrID("ff"); m == nil || !m.Learner || MemberName(*m) != "ff" {
 		t.Errorf("by ID: %+v", m)
 	}
-	if m := r.Called(""); m != nil {
-		t.Errorf("by nothing: %+v", m)
+	if m := r.FindByNameOrID(""); m != nil {
+		t.Errorf("by an empty name: %+v", m)
 	}
-	if m := r.At("https://c:2380"); m == nil || m.ID != 3 {
+	if m := r.FindByPeerURL("https://c:2380"); m == nil || m.ID != 3 {
 		t.Errorf("by address: %+v", m)
 	}
-	if down := r.Down(); len(down) != 1 || down[0].ID != 2 {
+	if down := r.UnhealthyVoters(); len(down) != 1 || down[0].ID != 2 {
 		t.Errorf("down: %+v", down)
 	}
-	if got, want := r.Endpoints(), []string{"https://a:2379", "https://c:2379", "https://b:2379"}; !slices.Equal(got, want) {
+	if got, want := r.Endpoints(),
+		[]string{"https://a:2379", "https://c:2379", "https://b:2379"}; !slices.Equal(got, want) {
 		t.Errorf("endpoints %v, want %v", got, want)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"kubeadm/internal/world"
 )
 
-// runtime is a machine of which only the containers, the clock and the API server are looked at.
+// runtime is a machine with containers, a clock and an API server.
 type runtime struct {
 	state.Reader
 	now        time.Time
@@ -38,9 +38,10 @@ func (r *runtime) Stat(context.Context, string) (state.FileInfo, error) {
 
 var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// ended is the scheduler's container that a Pod started for the n-th time, from 0, and that failed.
+// ended is the failed container of the n-th start of a scheduler Pod, from 0.
 func ended(id string, n uint32, log string) state.Container {
-	return state.Container{ID: id, Name: "kube-scheduler", Component: "kube-scheduler", ExitCode: 1, Attempt: n, Log: log, Created: start}
+	return state.Container{ID: id, Name: "kube-scheduler", Component: "kube-scheduler", ExitCode: 1,
+		Attempt: n, Log: log, Created: start}
 }
 
 // of is the same container for another component.
@@ -55,7 +56,7 @@ func running(c state.Container) state.Container {
 	return c
 }
 
-func TestWaitGivesUpOnlyForWhatItHasSeen(t *testing.T) {
+func TestWaitGivesUpForCrashesDuringWait(t *testing.T) {
 	other := ended("x", 9, "unknown flag")
 	other.Component = "" // of a Pod that only has such a name
 	line := func(n int) string {
@@ -65,23 +66,37 @@ func TestWaitGivesUpOnlyForWhatItHasSeen(t *testing.T) {
 		looks   [][]state.Container
 		givesUp bool
 	}{
-		"ends once":                      {[][]state.Container{{}, {ended("a", 0, "")}}, false},
-		"ends for the fifth time":        {[][]state.Container{{}, {ended("a", 3, ""), ended("b", 4, "")}}, true},
-		"refuses its arguments":          {[][]state.Container{{}, {ended("a", 0, "unknown flag: --x")}}, true},
-		"ended often before the wait":    {[][]state.Container{{ended("a", 7, "")}, {ended("a", 7, "")}}, false},
-		"refused arguments before":       {[][]state.Container{{ended("a", 0, "unknown flag: --x")}, {ended("a", 0, "unknown flag: --x")}}, false},
-		"before, and once more":          {[][]state.Container{{ended("a", 7, "")}, {ended("b", 8, "")}}, false},
-		"before, and five times more":    {[][]state.Container{{ended("a", 7, "")}, {ended("b", 12, "")}}, true},
-		"before, in a Pod since changed": {[][]state.Container{{ended("a", 7, "")}, {ended("a", 7, ""), ended("b", 0, "")}}, false},
-		"ran when the wait began":        {[][]state.Container{{running(ended("a", 0, ""))}, {ended("a", 0, "unknown flag: --x")}}, true},
-		"had ended often, ran, ends":     {[][]state.Container{{running(ended("a", 7, ""))}, {ended("a", 7, "")}}, false},
-		"a namesake elsewhere":           {[][]state.Container{{}, {other}}, false},
-		"three times with the same lines": {[][]state.Container{{}, {ended("a", 0, line(1))}, {ended("b", 1, line(2))},
+		"ends once": {[][]state.Container{{}, {ended("a", 0, "")}}, false},
+		"ends for the fifth time": {[][]state.Container{{},
+			{ended("a", 3, ""), ended("b", 4, "")}}, true},
+		"refuses its arguments": {[][]state.Container{{},
+			{ended("a", 0, "unknown flag: --x")}}, true},
+		"ended often before the wait": {[][]state.Container{{ended("a", 7, "")},
+			{ended("a", 7, "")}}, false},
+		"refused arguments before": {[][]state.Container{{ended("a", 0, "unknown flag: --x")},
+			{ended("a", 0, "unknown flag: --x")}}, false},
+		"before, and once more": {[][]state.Container{{ended("a", 7, "")},
+			{ended("b", 8, "")}}, false},
+		"before, and five times more": {[][]state.Container{{ended("a", 7, "")},
+			{ended("b", 12, "")}}, true},
+		"before, in a Pod since changed": {[][]state.Container{{ended("a", 7, "")},
+			{ended("a", 7, ""), ended("b", 0, "")}}, false},
+		"ran when the wait began": {[][]state.Container{{running(ended("a", 0, ""))},
+			{ended("a", 0, "unknown flag: --x")}}, true},
+		"had ended often, ran, ends": {[][]state.Container{{running(ended("a", 7, ""))},
+			{ended("a", 7, "")}}, false},
+		"a namesake elsewhere": {[][]state.Container{{}, {other}}, false},
+		"three times with the same lines": {[][]state.Container{{}, {ended("a", 0, line(1))},
+			{ended("b", 1, line(2))},
 			{running(ended("c", 2, ""))}, {ended("c", 2, line(3))}}, true},
-		"twice with the same lines":     {[][]state.Container{{}, {ended("a", 0, line(1))}, {ended("b", 1, line(2))}, {ended("b", 1, line(2))}}, false},
-		"three times with other lines":  {[][]state.Container{{}, {ended("a", 0, line(1))}, {ended("b", 1, "no space")}, {ended("c", 2, line(3))}}, false},
-		"three times without any lines": {[][]state.Container{{}, {ended("a", 0, "")}, {ended("b", 1, "")}, {ended("c", 2, "")}}, false},
-		"the same lines as before the wait": {[][]state.Container{{ended("a", 0, line(1))}, {ended("b", 1, line(2))}, {ended("c", 2, line(3))}},
+		"twice with the same lines": {[][]state.Container{{}, {ended("a", 0, line(1))},
+			{ended("b", 1, line(2))}, {ended("b", 1, line(2))}}, false},
+		"three times with other lines": {[][]state.Container{{}, {ended("a", 0, line(1))},
+			{ended("b", 1, "no space")}, {ended("c", 2, line(3))}}, false},
+		"three times without any lines": {[][]state.Container{{}, {ended("a", 0, "")},
+			{ended("b", 1, "")}, {ended("c", 2, "")}}, false},
+		"the same lines as before the wait": {[][]state.Container{{ended("a", 0, line(1))},
+			{ended("b", 1, line(2))}, {ended("c", 2, line(3))}},
 			false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -89,18 +104,19 @@ func TestWaitGivesUpOnlyForWhatItHasSeen(t *testing.T) {
 			d := diagnosis{watches: []*crashWatch{{component: "kube-scheduler"}}}
 			var err error
 			for _, r.containers = range c.looks {
-				r.now = r.now.Add(lookEvery)
-				err = d.explain(t.Context(), r, errors.New("no answer"))
+				r.now = r.now.Add(lookInterval)
+				err = d.addCause(t.Context(), r, errors.New("no answer"))
 			}
-			if err == nil || world.Hopeless(err) != c.givesUp {
-				t.Errorf("%v; gives up: %v", err, world.Hopeless(err))
+			if err == nil || world.IsPermanent(err) != c.givesUp {
+				t.Errorf("%v; gives up: %v", err, world.IsPermanent(err))
 			}
 		})
 	}
 }
 
-// The API server ends again and again while the image of etcd is still being pulled. That is no reason to give up.
-func TestAPIServerThatLacksItsEtcdIsWaitedFor(t *testing.T) {
+// The API server exits repeatedly while the image of etcd is being pulled. That is no reason to
+// give up.
+func TestAPIServerWaitsForEtcd(t *testing.T) {
 	etcd := of("etcd", ended("e", 0, ""))
 	for name, c := range map[string]struct {
 		beside  []state.Container
@@ -115,27 +131,33 @@ func TestAPIServerThatLacksItsEtcdIsWaitedFor(t *testing.T) {
 			wait := APIServer(&node.Node{}, state.Identity{})
 			err := wait.Check(t.Context(), r)
 			for i, id := range []string{"a", "b", "c"} {
-				server := of(release.APIServer, ended(id, uint32(i), "etcd grpc connection not ready\n"))
-				r.now, r.containers = r.now.Add(lookEvery), append([]state.Container{server}, c.beside...)
+				server := of(release.APIServer,
+					ended(id, uint32(i), "etcd grpc connection not ready\n"))
+				r.now, r.containers = r.now.Add(lookInterval),
+					append([]state.Container{server}, c.beside...)
 				err = wait.Check(t.Context(), r)
 			}
-			if world.Hopeless(err) != c.givesUp || !strings.Contains(err.Error(), "etcd grpc connection not ready") {
-				t.Errorf("%v; gives up: %v", err, world.Hopeless(err))
+			if world.IsPermanent(err) != c.givesUp ||
+				!strings.Contains(err.Error(), "etcd grpc connection not ready") {
+				t.Errorf("%v; gives up: %v", err, world.IsPermanent(err))
 			}
 		})
 	}
 }
 
-// deadline is what an HTTP client says of a server that does not answer.
+// deadline is the error of an HTTP client if the server does not answer.
 type deadline struct{ error }
 
 func (deadline) Timeout() bool { return true }
 
-// A component that fails is, in turn, away, silent and starting again. The last check says least.
-func TestMostTellingCauseIsKept(t *testing.T) {
-	refused, silent := fmt.Errorf("dial: %w", syscall.ECONNREFUSED), deadline{errors.New("no answer in time")}
+// A component that fails refuses connections, does not answer and restarts, in turn. The last
+// check says least.
+func TestMostInformativeCauseIsKept(t *testing.T) {
+	refused, silent := fmt.Errorf("dial: %w", syscall.ECONNREFUSED),
+		deadline{errors.New("no answer in time")}
 	sick := errors.New("it answered 500; these of its checks fail: etcd")
-	crashed := of(release.APIServer, ended("a", 0, "E0101 12:00:00.0 1 run.go:72] \"command failed\" err=\"etcd grpc connection not ready\"\n"))
+	crashed := of(release.APIServer,
+		ended("a", 0, "E0101 12:00:00.0 1 run.go:72] \"command failed\" err=\"etcd grpc connection not ready\"\n"))
 	next := running(of(release.APIServer, ended("b", 1, "")))
 	type look struct {
 		livez      error
@@ -145,34 +167,47 @@ func TestMostTellingCauseIsKept(t *testing.T) {
 		looks       []look
 		says, lacks string
 	}{
-		"refused, then silent":      {[]look{{refused, nil}, {silent, nil}}, "connection refused; at the last check: no answer in time", ""},
-		"silent, then refused":      {[]look{{silent, nil}, {refused, nil}}, "dial: connection refused", "no answer"},
-		"sick, then refused":        {[]look{{sick, nil}, {refused, nil}}, "fail: etcd; at the last check: dial: connection refused", ""},
-		"crashed, then refused":     {[]look{{silent, nil}, {refused, []state.Container{crashed}}, {refused, []state.Container{crashed, next}}}, `etcd grpc connection not ready\""; at the last check: dial: connection refused`, ""},
-		"crashed, then silent":      {[]look{{silent, nil}, {refused, []state.Container{crashed}}, {silent, []state.Container{crashed, next}}}, `etcd grpc connection not ready\""; at the last check: no answer in time`, ""},
-		"crashed, and was removed":  {[]look{{silent, nil}, {refused, []state.Container{crashed}}, {refused, []state.Container{next}}}, "etcd grpc connection not ready", ""},
-		"crashed, and was replaced": {[]look{{silent, nil}, {refused, []state.Container{crashed}}, {refused, nil}}, "dial: connection refused", "grpc"},
-		"crashed unseen":            {[]look{{refused, nil}, {refused, []state.Container{crashed, next}}}, "etcd grpc connection not ready", ""},
-		"crashed before the wait":   {[]look{{refused, []state.Container{crashed, next}}, {refused, []state.Container{crashed, next}}}, "dial: connection refused", "grpc"},
-		"etcd crashed too": {[]look{{refused, nil}, {refused, []state.Container{crashed, of("etcd", ended("e", 0, "no space left\n"))}}},
-			`container etcd ended with exit code 1 (start 1): "no space left"; container kube-apiserver ended`, ""},
+		"refused, then silent": {[]look{{refused, nil}, {silent, nil}},
+			"connection refused; at the last check: no answer in time", ""},
+		"silent, then refused": {[]look{{silent, nil}, {refused, nil}},
+			"dial: connection refused", "no answer"},
+		"sick, then refused": {[]look{{sick, nil}, {refused, nil}},
+			"fail: etcd; at the last check: dial: connection refused", ""},
+		"crashed, then refused": {[]look{{silent, nil}, {refused, []state.Container{crashed}},
+			{refused, []state.Container{crashed, next}}},
+			`etcd grpc connection not ready\""; at the last check: dial: connection refused`, ""},
+		"crashed, then silent": {[]look{{silent, nil}, {refused, []state.Container{crashed}},
+			{silent, []state.Container{crashed, next}}},
+			`etcd grpc connection not ready\""; at the last check: no answer in time`, ""},
+		"crashed, and was removed": {[]look{{silent, nil}, {refused, []state.Container{crashed}},
+			{refused, []state.Container{next}}}, "etcd grpc connection not ready", ""},
+		"crashed, and was replaced": {[]look{{silent, nil}, {refused, []state.Container{crashed}},
+			{refused, nil}}, "dial: connection refused", "grpc"},
+		"crashed unseen": {[]look{{refused, nil},
+			{refused, []state.Container{crashed, next}}}, "etcd grpc connection not ready", ""},
+		"crashed before the wait": {[]look{{refused, []state.Container{crashed, next}},
+			{refused, []state.Container{crashed, next}}}, "dial: connection refused", "grpc"},
+		"etcd crashed too": {[]look{{refused, nil},
+			{refused, []state.Container{crashed, of("etcd", ended("e", 0, "no space left\n"))}}},
+			`container etcd exited with code 1 (start 1): "no space left"; container kube-apiserver exited`, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := &runtime{now: start}
 			wait := APIServer(&node.Node{}, state.Identity{})
 			var err error
 			for _, l := range c.looks {
-				r.now, r.livez, r.containers = r.now.Add(lookEvery), l.livez, l.containers
+				r.now, r.livez, r.containers = r.now.Add(lookInterval), l.livez, l.containers
 				err = wait.Check(t.Context(), r)
 			}
-			if err == nil || !strings.Contains(err.Error(), c.says) || c.lacks != "" && strings.Contains(err.Error(), c.lacks) {
+			if err == nil || !strings.Contains(err.Error(), c.says) || c.lacks != "" &&
+				strings.Contains(err.Error(), c.lacks) {
 				t.Errorf("got  %v\nwant %s\nand not %q", err, c.says, c.lacks)
 			}
 		})
 	}
 }
 
-func TestContainersThatAreMissingAreNamed(t *testing.T) {
+func TestMissingContainersAreNamed(t *testing.T) {
 	external := &node.Node{}
 	external.Cluster.Etcd.External = &node.ExternalEtcd{}
 	server := running(of(release.APIServer, ended("a", 0, "")))
@@ -181,32 +216,38 @@ func TestContainersThatAreMissingAreNamed(t *testing.T) {
 		containers []state.Container
 		says       string
 	}{
-		"both":                   {&node.Node{}, nil, "; there is no container of etcd, kube-apiserver"},
-		"etcd":                   {&node.Node{}, []state.Container{server}, "; there is no container of etcd"},
-		"none":                   {&node.Node{}, []state.Container{server, running(of("etcd", ended("e", 0, "")))}, ""},
+		"both": {&node.Node{}, nil,
+			"; there is no container of etcd, kube-apiserver"},
+		"etcd": {&node.Node{}, []state.Container{server},
+			"; there is no container of etcd"},
+		"none": {&node.Node{},
+			[]state.Container{server, running(of("etcd", ended("e", 0, "")))}, ""},
 		"etcd that is elsewhere": {external, []state.Container{server}, ""},
 	} {
 		r := &runtime{now: start, livez: errors.New("no answer"), containers: c.containers}
-		if got, want := APIServer(c.n, state.Identity{}).Check(t.Context(), r).Error(), "no answer"+c.says; got != want {
+		if got, want := APIServer(c.n, state.Identity{}).Check(t.Context(), r).Error(),
+			"no answer"+c.says; got != want {
 			t.Errorf("%s: got %q, want %q", name, got, want)
 		}
 	}
 }
 
-func TestHelpNamesTheEtcdOfTheUsersArguments(t *testing.T) {
+func TestHintNamesEtcdServersArgument(t *testing.T) {
 	n := &node.Node{}
 	n.Cluster.APIServer.Args = []node.Arg{{Name: "etcd-servers", Value: "https://192.0.2.9:2379"}}
-	hints := strings.Join(problem.Hints(ComponentHelp(n, errors.New("no answer"))), "\n")
-	if !strings.Contains(hints, `etcd-servers to "https://192.0.2.9:2379": check that etcd answers there`) {
+	hints := strings.Join(problem.Hints(WithComponentHints(n, errors.New("no answer"))), "\n")
+	if !strings.Contains(hints,
+		`etcd-servers to "https://192.0.2.9:2379": check that etcd answers there`) {
 		t.Errorf("the hints are\n%s", hints)
 	}
 }
 
-func TestComponentThatRunsForAMinuteHasRecovered(t *testing.T) {
+func TestComponentRecovers(t *testing.T) {
 	r := &runtime{now: start, livez: errors.New("it answered 500")}
 	wait := APIServer(&node.Node{}, state.Identity{})
 	_ = wait.Check(t.Context(), r)
-	crashed, next := of(release.APIServer, ended("a", 0, "no space\n")), running(of(release.APIServer, ended("b", 1, "")))
+	crashed, next := of(release.APIServer, ended("a", 0, "no space\n")),
+		running(of(release.APIServer, ended("b", 1, "")))
 	for i, want := range []bool{true, false} {
 		age := recoveredAfter + time.Duration(i-1)*time.Second
 		r.now, r.containers = start.Add(age), []state.Container{crashed, next}
@@ -216,27 +257,30 @@ func TestComponentThatRunsForAMinuteHasRecovered(t *testing.T) {
 	}
 }
 
-// TestWaitThatEndsBetweenTwoLooksTellsTheCause looks twice within the time in which containers are looked at once.
-func TestWaitThatEndsBetweenTwoLooksTellsTheCause(t *testing.T) {
+// TestCauseBetweenTwoLooks looks twice within the time in which containers are looked at once.
+func TestCauseBetweenTwoLooks(t *testing.T) {
 	r := &runtime{now: start, containers: []state.Container{ended("a", 0, "no space left")}}
 	d := diagnosis{watches: []*crashWatch{{component: "kube-scheduler"}}}
 	for range 2 {
-		if err := d.explain(t.Context(), r, errors.New("no answer")); !strings.Contains(err.Error(), "no space left") {
+		if err := d.addCause(t.Context(), r,
+			errors.New("no answer")); !strings.Contains(err.Error(), "no space left") {
 			t.Errorf("the cause is not told: %v", err)
 		}
-		r.now = r.now.Add(lookEvery / 4)
+		r.now = r.now.Add(lookInterval / 4)
 	}
 }
 
-func TestCrashLinesAreFoundInTheLog(t *testing.T) {
+func TestCrashLines(t *testing.T) {
 	for name, c := range map[string]struct{ log, want string }{
-		"klog":       {"I1 version\nE1 run.go:72] \"command failed\" err=\"open /nope\"\n", `"E1 run.go:72] \"command failed\" err=\"open /nope\""`},
+		"klog": {"I1 version\nE1 run.go:72] \"command failed\" err=\"open /nope\"\n",
+			`"E1 run.go:72] \"command failed\" err=\"open /nope\""`},
 		"klog fatal": {"F0101 12:00:00.1 1 instance.go:225] no storage\ngoroutine 1 [running]:\nmain.go:1\n", `"F0101 12:00:00.1 1 instance.go:225] no storage"`},
 		"zap":        {"{\"level\":\"info\"}\n{\"level\":\"panic\",\"error\":\"no space left\"}\npanic: failed\nmain.go:1\n", `"{\"level\":\"panic\",\"error\":\"no space left\"}"`},
-		"usage":      {"invalid value \"x\" for flag -quota: parse error\nUsage:\n  etcd [flags]\n", `"invalid value \"x\" for flag -quota: parse error"`},
-		"no sign":    {"a\nb\nc\nd\n", `"b", "c", "d"`},
-		"escapes":    {"\x1b[2Jcleared\n", `"\x1b[2Jcleared"`},
-		"nothing":    {"\n", ""},
+		"usage": {"invalid value \"x\" for flag -quota: parse error\nUsage:\n  etcd [flags]\n",
+			`"invalid value \"x\" for flag -quota: parse error"`},
+		"no sign": {"a\nb\nc\nd\n", `"b", "c", "d"`},
+		"escapes": {"\x1b[2Jcleared\n", `"\x1b[2Jcleared"`},
+		"nothing": {"\n", ""},
 	} {
 		if got := crashLines(c.log); got != c.want {
 			t.Errorf("%s: got %s, want %s", name, got, c.want)

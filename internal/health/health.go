@@ -1,5 +1,5 @@
-// Package health reports whether a kubelet and the components of a control plane are healthy, what keeps
-// them from being so, and what to do about it.
+// Package health waits for a healthy kubelet and healthy components of a control plane. Its errors
+// say why they are not healthy and what to do about it.
 package health
 
 import (
@@ -19,9 +19,10 @@ import (
 	"kubeadm/internal/world"
 )
 
-// Kubelet holds once the kubelet says that it is well, where its configuration file says that it does.
+// Kubelet is met once the kubelet's health endpoint answers, at the address in its configuration
+// file.
 func Kubelet(ctx context.Context, r state.Reader, n *node.Node) world.Condition {
-	config := kubeletConfig(ctx, r, n)
+	config := readKubeletConfig(ctx, r, n)
 	host, port := "127.0.0.1", int32(10248)
 	if config.HealthzBindAddress != "" {
 		host = config.HealthzBindAddress
@@ -36,48 +37,53 @@ func Kubelet(ctx context.Context, r state.Reader, n *node.Node) world.Condition 
 		Timeout: n.Timeouts.Kubelet,
 		Check: func(ctx context.Context, r state.Reader) error {
 			if port == 0 {
-				return nil // the user has turned the endpoint off
+				return nil // the user has disabled the endpoint
 			}
-			return w.explain(ctx, r, well(ctx, r, state.Request{URL: url, Loopback: true}))
+			return w.addCause(ctx, r,
+				checkHTTPHealth(ctx, r, state.Request{URL: url, Loopback: true}))
 		},
 	}
 }
 
-// kubeletConfig is what the kubelet reads, with the user's patches in it; without the file it is what the cluster wants of kubelets.
-func kubeletConfig(ctx context.Context, r state.Reader, n *node.Node) *kubeletconfig.KubeletConfiguration {
-	var own kubeletconfig.KubeletConfiguration
+// readKubeletConfig returns the kubelet's configuration on this machine, with the user's patches.
+// Without the file it returns the cluster's configuration of kubelets.
+func readKubeletConfig(ctx context.Context, r state.Reader,
+	n *node.Node) *kubeletconfig.KubeletConfiguration {
+	var config kubeletconfig.KubeletConfiguration
 	data, err := r.ReadFile(ctx, n.Paths.KubeletConfig())
-	if err != nil || yaml.Unmarshal(data, &own) != nil {
+	if err != nil || yaml.Unmarshal(data, &config) != nil {
 		return n.Cluster.Kubelet.Config
 	}
-	return &own
+	return &config
 }
 
-// APIServer holds once this machine's API server says that it is alive, and is the one of today's manifests. Where the
-// etcd beside it has failed, that is what the user reads.
+// APIServer is met once this machine's API server is live and runs by its current manifest. If the
+// local etcd has failed, the error says so first.
 func APIServer(n *node.Node, as state.Identity) world.Condition {
 	d := diagnosis{watches: []*crashWatch{{socket: n.CRISocket, component: release.APIServer}}}
-	if local, _ := node.LocalEtcd(n); local {
+	if local, _ := node.HasLocalEtcd(n); local {
 		d.watches[0].requires = manifest.Etcd
-		d.watches = append([]*crashWatch{{socket: n.CRISocket, component: manifest.Etcd}}, d.watches...)
+		d.watches = append([]*crashWatch{{socket: n.CRISocket, component: manifest.Etcd}},
+			d.watches...)
 	}
-	old := &outdated{n: n, components: []string{release.APIServer, manifest.Etcd}}
+	old := &outdatedWatch{n: n, components: []string{release.APIServer, manifest.Etcd}}
 	return world.Condition{
-		Name:    "kube-apiserver at " + n.LocalServer() + "/livez",
+		Name:    "kube-apiserver at " + n.LocalServerURL() + "/livez",
 		Timeout: n.Timeouts.ControlPlane,
 		Check: func(ctx context.Context, r state.Reader) error {
 			if err := old.check(ctx, r); err != nil {
 				return err
 			}
-			return d.explain(ctx, r, r.Livez(ctx, as))
+			return d.addCause(ctx, r, r.Livez(ctx, as))
 		},
 	}
 }
 
-// Component holds once a component of the control plane on this machine says at url that it is well, and is the one of today's manifest.
+// Component is met once a control plane component of this machine is healthy at url and runs by
+// its current manifest.
 func Component(n *node.Node, component, url string) world.Condition {
 	d := diagnosis{watches: []*crashWatch{{socket: n.CRISocket, component: component}}}
-	old := &outdated{n: n, components: []string{component}}
+	old := &outdatedWatch{n: n, components: []string{component}}
 	return world.Condition{
 		Name:    component + " at " + url,
 		Timeout: n.Timeouts.ControlPlane,
@@ -85,34 +91,38 @@ func Component(n *node.Node, component, url string) world.Condition {
 			if err := old.check(ctx, r); err != nil {
 				return err
 			}
-			return d.explain(ctx, r, well(ctx, r, state.Request{URL: url, Loopback: true}))
+			return d.addCause(ctx, r,
+				checkHTTPHealth(ctx, r, state.Request{URL: url, Loopback: true}))
 		},
 	}
 }
 
-func well(ctx context.Context, r state.Reader, req state.Request) error {
+func checkHTTPHealth(ctx context.Context, r state.Reader, req state.Request) error {
 	answer, err := r.Fetch(ctx, req)
 	if err == nil && answer.Status != 200 {
-		err = fmt.Errorf("it answered with status %d: %s", answer.Status, untrusted.Quote(string(answer.Body)))
+		err = fmt.Errorf("it answered with status %d: %s", answer.Status,
+			untrusted.Quote(string(answer.Body)))
 	}
 	return err
 }
 
-// KubeletHelp adds the next steps to the error of a kubelet that does not come up.
-func KubeletHelp(err error) error {
+// WithKubeletHints adds the next steps to the error of a kubelet that does not become healthy.
+func WithKubeletHints(err error) error {
 	return problem.New("", err,
-		"The kubelet is not running or not healthy; see why: systemctl status kubelet; journalctl -xeu kubelet")
+		"The kubelet is not running or not healthy; find out why: systemctl status kubelet; journalctl -xeu kubelet")
 }
 
-// ComponentHelp adds the next steps to the error of a component that does not come up.
-func ComponentHelp(n *node.Node, err error) error {
+// WithComponentHints adds the next steps to the error of a component that does not become healthy.
+func WithComponentHints(n *node.Node, err error) error {
 	var hints []string
 	if servers, ok := node.LastArg(n.Cluster.APIServer.Args, "etcd-servers"); ok {
-		hints = append(hints, fmt.Sprintf("apiServer.extraArgs sets etcd-servers to %s: check that etcd answers there", untrusted.Quote(servers)))
+		hints = append(hints,
+			fmt.Sprintf("apiServer.extraArgs sets etcd-servers to %s: check that etcd answers there", untrusted.Quote(servers)))
 	}
 	return problem.New("", err, append(hints,
 		fmt.Sprintf("list the containers: crictl --runtime-endpoint %s ps -a", n.CRISocket),
-		fmt.Sprintf("read one's log: crictl --runtime-endpoint %s logs CONTAINERID", n.CRISocket),
-		"if a container is missing, see why in the kubelet's log: journalctl -xeu kubelet",
-		"if the settings given to this command must change: kubeadm reset, then the command with the new ones")...)
+		fmt.Sprintf("read the log of one: crictl --runtime-endpoint %s logs CONTAINERID",
+			n.CRISocket),
+		"if a container is missing, find out why in the kubelet's log: journalctl -xeu kubelet",
+		"to change the settings given to this command: kubeadm reset, then run it with the new ones")...)
 }

@@ -11,45 +11,46 @@ import (
 	"kubeadm/internal/world"
 )
 
-// kubeletWatch finds out why the kubelet does not answer: whether it ended, and what it wrote last.
+// kubeletWatch finds out why the kubelet does not answer: whether it exited, and its last log
+// line.
 type kubeletWatch struct {
 	diagnosis
 	lookedAt time.Time
-	line     string // the last log line at the look before, if the kubelet had ended then
-	cause    error  // the last one found; the kubelet may have been started again since
+	line     string // its last log line at lookedAt, if it had exited then
+	cause    error  // the last one found; the kubelet may have been restarted since
 }
 
-// explain adds to err the last line that the kubelet wrote before it ended, and gives up where another start
+// addCause adds the last log line of a kubelet that has exited to err, and gives up if a restart
 // cannot help.
-func (w *kubeletWatch) explain(ctx context.Context, r state.Reader, err error) error {
+func (w *kubeletWatch) addCause(ctx context.Context, r state.Reader, err error) error {
 	if err == nil {
 		return nil
 	}
-	if r.Now().Sub(w.lookedAt) >= lookEvery {
+	if r.Now().Sub(w.lookedAt) >= lookInterval {
 		w.lookedAt = r.Now()
 		before := w.line
-		line, recovered := lastKubeletLine(ctx, r)
+		line, recovered := readLastKubeletLine(ctx, r)
 		if w.line = line; recovered {
 			w.cause = nil
 		}
 		if line != "" {
-			w.cause = fmt.Errorf("the kubelet has ended; its last log line is %s", w.line)
-			// The line of an earlier end may stay in the log for a moment after the next one.
-			if refuses(w.line) && w.line == before {
-				return world.GiveUp(w.cause)
+			w.cause = fmt.Errorf("the kubelet has exited; its last log line is %s", w.line)
+			// The line of an earlier exit may be the last one for a moment after the next exit.
+			if isConfigurationError(w.line) && w.line == before {
+				return world.Permanent(w.cause)
 			}
 		}
 	}
 	if w.cause != nil {
-		return withCause(w.cause, err)
+		return joinCause(w.cause, err)
 	}
-	return w.diagnosis.explain(ctx, r, err)
+	return w.diagnosis.addCause(ctx, r, err)
 }
 
-// lastKubeletLine returns the last line in the kubelet's log, quoted, where the kubelet has ended; empty if it
-// runs or if that is not known. It also reports whether the kubelet runs for so long that it has overcome
-// what it ended of before.
-func lastKubeletLine(ctx context.Context, r state.Reader) (line string, recovered bool) {
+// readLastKubeletLine returns the last line of the kubelet's log, quoted, if the kubelet has
+// exited; empty if it runs or if that is not known. recovered is true if it has run for
+// recoveredAfter.
+func readLastKubeletLine(ctx context.Context, r state.Reader) (line string, recovered bool) {
 	s, err := r.Service(ctx, "kubelet")
 	if err != nil || !s.Exists || !s.Since.IsZero() {
 		return "", err == nil && !s.Since.IsZero() && r.Now().Sub(s.Since) >= recoveredAfter
@@ -61,13 +62,13 @@ func lastKubeletLine(ctx context.Context, r state.Reader) (line string, recovere
 	return lastLines(log, 1), false
 }
 
-// refuses reports whether the kubelet ended over its settings or the machine it is on: each start ends the
-// same way.
-func refuses(line string) bool {
-	return badArguments(line) || slices.ContainsFunc([]string{
+// isConfigurationError reports whether the kubelet exited because of its settings or this machine:
+// it will exit at each restart.
+func isConfigurationError(line string) bool {
+	return isArgumentError(line) || slices.ContainsFunc([]string{
 		"failed to load kubelet config file",
 		"failed to validate kubelet configuration",
 		"is configured to not run on a host using cgroup v1",
 		"running with swap on is not supported",
-	}, func(sign string) bool { return strings.Contains(line, sign) })
+	}, func(text string) bool { return strings.Contains(line, text) })
 }

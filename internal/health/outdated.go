@@ -9,37 +9,39 @@ import (
 	"kubeadm/internal/state"
 )
 
-// outdated keeps a wait from being content with components that run by manifests which have changed since: the kubelet
-// is about to end them, and whoever asks them next gets no answer.
-type outdated struct {
+// outdatedWatch finds components that still run by an earlier version of their manifest. They
+// answer, but the kubelet is about to restart them.
+type outdatedWatch struct {
 	n          *node.Node
 	components []string
 	begun      time.Time
-	over       bool // none of them runs any more, which does not change back
+	done       bool // none of them is left
 }
 
-// endedWithin is how long the kubelet takes at most to end a component whose manifest has changed: it sees the change within
-// seconds and lets the component have half a minute. One that still runs then is not to be ended: its manifest is only as
-// if new, as after a clock was set back.
-const endedWithin = time.Minute
+// restartTimeout is the longest time in which the kubelet stops a component whose manifest has
+// changed: it sees the change within seconds, and the grace period is half a minute. If the
+// component still runs then, its manifest just looks newer, for example after the clock was set
+// back.
+const restartTimeout = time.Minute
 
-// check tells of a component that the kubelet has yet to end.
-func (o *outdated) check(ctx context.Context, r state.Reader) error {
-	if o.over {
+// check is an error while the kubelet has to restart a component.
+func (o *outdatedWatch) check(ctx context.Context, r state.Reader) error {
+	if o.done {
 		return nil
 	}
 	if o.begun.IsZero() {
 		o.begun = r.Now()
 	}
-	name := o.running(ctx, r)
-	if o.over = name == "" || r.Now().Sub(o.begun) >= endedWithin; o.over {
+	name := o.findOutdated(ctx, r)
+	if o.done = name == "" || r.Now().Sub(o.begun) >= restartTimeout; o.done {
 		return nil
 	}
-	return fmt.Errorf("%s still runs as it did before its manifest was changed", name)
+	return fmt.Errorf("%s still runs with its previous manifest", name)
 }
 
-// running is the first of the components that has a container older than its manifest; empty if there is none.
-func (o *outdated) running(ctx context.Context, r state.Reader) string {
+// findOutdated returns the first component with a running container older than its manifest; empty
+// if there is none.
+func (o *outdatedWatch) findOutdated(ctx context.Context, r state.Reader) string {
 	all, err := r.Containers(ctx, o.n.CRISocket)
 	if err != nil {
 		return ""
@@ -50,7 +52,8 @@ func (o *outdated) running(ctx context.Context, r state.Reader) string {
 			continue
 		}
 		for _, c := range all {
-			if c.Component == component && c.Name == component && c.Running && c.Created.Before(manifest.ModTime) {
+			if c.Component == component && c.Name == component && c.Running &&
+				c.Created.Before(manifest.ModTime) {
 				return component
 			}
 		}

@@ -12,10 +12,10 @@ import (
 	"kubeadm/internal/state"
 )
 
-// answering is a machine whose API server answers whoever asks.
+// answering is a machine whose API server always answers.
 type answering struct {
 	runtime
-	written time.Time // when its manifests were
+	written time.Time // modification time of its manifests
 	asked   int
 }
 
@@ -28,11 +28,13 @@ func (a *answering) Stat(_ context.Context, path string) (state.FileInfo, error)
 	return state.FileInfo{Path: path, ModTime: a.written}, nil
 }
 
-// The kubelet ends an API server whose manifest has changed, or whose etcd's, some moments later. Until then it answers.
-func TestAnAPIServerThatIsToEndIsNotWhatIsWaitedFor(t *testing.T) {
+// The kubelet restarts an API server some moments after its manifest, or etcd's, has changed.
+// Until then it answers.
+func TestOutdatedAPIServer(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	at := func(name string, since time.Duration, running bool) state.Container {
-		return state.Container{Name: name, Component: name, Created: now.Add(since), Running: running}
+		return state.Container{Name: name, Component: name, Created: now.Add(since),
+			Running: running}
 	}
 	const server = release.APIServer
 	elsewhere := at(server, -time.Hour, true)
@@ -41,17 +43,23 @@ func TestAnAPIServerThatIsToEndIsNotWhatIsWaitedFor(t *testing.T) {
 		containers []state.Container
 		waits      string
 	}{
-		"the first":                       {[]state.Container{at(server, time.Second, true), at("etcd", time.Second, true)}, ""},
-		"of the old manifest":             {[]state.Container{at(server, -time.Second, true)}, "kube-apiserver still runs"},
-		"old and new":                     {[]state.Container{at(server, -time.Second, true), at(server, time.Second, true)}, "kube-apiserver still runs"},
-		"ended and new":                   {[]state.Container{at(server, -time.Second, false), at(server, time.Second, true)}, ""},
-		"beside an old etcd":              {[]state.Container{at(server, time.Second, true), at("etcd", -time.Second, true)}, "etcd still runs"},
+		"the first": {[]state.Container{at(server, time.Second, true),
+			at("etcd", time.Second, true)}, ""},
+		"of the old manifest": {[]state.Container{at(server, -time.Second, true)},
+			"kube-apiserver still runs"},
+		"old and new": {[]state.Container{at(server, -time.Second, true),
+			at(server, time.Second, true)}, "kube-apiserver still runs"},
+		"ended and new": {[]state.Container{at(server, -time.Second, false),
+			at(server, time.Second, true)}, ""},
+		"beside an old etcd": {[]state.Container{at(server, time.Second, true),
+			at("etcd", -time.Second, true)}, "etcd still runs"},
 		"a namesake's age":                {[]state.Container{elsewhere}, ""},
 		"of a runtime that tells nothing": {nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := &answering{runtime: runtime{now: now, containers: c.containers}, written: now}
-			wait := APIServer(&node.Node{Local: node.Local{Paths: node.DefaultPaths()}}, state.Identity{})
+			wait := APIServer(&node.Node{Local: node.Local{Paths: node.DefaultPaths()}},
+				state.Identity{})
 			err := wait.Check(t.Context(), a)
 			if c.waits == "" {
 				if err != nil || a.asked == 0 {
@@ -62,7 +70,8 @@ func TestAnAPIServerThatIsToEndIsNotWhatIsWaitedFor(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), c.waits) || a.asked > 0 {
 				t.Fatalf("asked %d times; got %v, want %q", a.asked, err, c.waits)
 			}
-			a.now = a.now.Add(endedWithin) // a clock that was set back must not keep anybody waiting for ever
+			// a clock that was set back must not make the wait time out
+			a.now = a.now.Add(restartTimeout)
 			if err := wait.Check(t.Context(), a); err != nil || a.asked != 1 {
 				t.Errorf("later: asked %d times; got %v", a.asked, err)
 			}
@@ -70,10 +79,11 @@ func TestAnAPIServerThatIsToEndIsNotWhatIsWaitedFor(t *testing.T) {
 	}
 }
 
-// A component without a manifest, as etcd that runs elsewhere, is nothing to wait for.
-func TestNoManifestIsNotNewer(t *testing.T) {
+// A component without a manifest, such as an external etcd, is not waited for.
+func TestComponentWithoutManifestIsNotOutdated(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	a := &answering{runtime: runtime{now: now, containers: []state.Container{{Name: "etcd", Component: "etcd", Running: true}}}}
+	a := &answering{runtime: runtime{now: now,
+		containers: []state.Container{{Name: "etcd", Component: "etcd", Running: true}}}}
 	if err := APIServer(&node.Node{}, state.Identity{}).Check(t.Context(), a); err != nil {
 		t.Error(err)
 	}

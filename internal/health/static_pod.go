@@ -48,7 +48,7 @@ func (p StaticPod) Condition(n *node.Node, timeout time.Duration) (world.Conditi
 		return world.Condition{}, err
 	}
 	if p.Component == release.APIServer {
-		p.As.Server = n.LocalServer()
+		p.As.Server = n.LocalServerURL()
 		url = p.As.Server + "/livez"
 	}
 	watch := &crashWatch{socket: n.CRISocket, component: p.Component,
@@ -56,7 +56,7 @@ func (p StaticPod) Condition(n *node.Node, timeout time.Duration) (world.Conditi
 	for _, id := range p.Known {
 		watch.existed[id] = struct{}{}
 	}
-	if local, _ := node.LocalEtcd(n); local && p.Component == release.APIServer {
+	if local, _ := node.HasLocalEtcd(n); local && p.Component == release.APIServer {
 		watch.requires = manifest.Etcd
 	}
 	w := &podWait{StaticPod: p, socket: n.CRISocket, url: url,
@@ -99,7 +99,7 @@ func (w *podWait) check(ctx context.Context, r state.Reader) error {
 	}
 	if err != nil {
 		w.serving = time.Time{}
-		return w.diagnosis.explain(ctx, acceptedContainers{r, w.StaticPod}, err)
+		return w.diagnosis.addCause(ctx, acceptedContainers{r, w.StaticPod}, err)
 	}
 	if w.serving.IsZero() {
 		w.serving = now
@@ -152,7 +152,7 @@ func (w *podWait) checkServes(ctx context.Context, r state.Reader) error {
 	if w.Component == release.APIServer {
 		return r.Livez(ctx, w.As)
 	}
-	return well(ctx, r, state.Request{URL: w.url, Loopback: true})
+	return checkHTTPHealth(ctx, r, state.Request{URL: w.url, Loopback: true})
 }
 
 // acceptedContainers is a Reader that leaves out the component's containers of other manifests, so
@@ -188,7 +188,7 @@ func probeURL(pod *corev1.Pod, component string, n *node.Node) (string, error) {
 		get := probe.HTTPGet
 		host, scheme := get.Host, strings.ToLower(string(get.Scheme))
 		if host == "" {
-			host = n.Loopback() // the Pod has the network of this machine
+			host = n.LoopbackAddress() // the Pod has the network of this machine
 		}
 		if scheme == "" {
 			scheme = "http"
@@ -208,11 +208,11 @@ func probeURL(pod *corev1.Pod, component string, n *node.Node) (string, error) {
 	}
 	switch component {
 	case manifest.Etcd:
-		return manifest.EtcdHealth(n), nil
+		return manifest.EtcdHealthURL(n), nil
 	case release.ControllerManager:
-		return "https://" + net.JoinHostPort(n.Loopback(), "10257") + "/healthz", nil
+		return "https://" + net.JoinHostPort(n.LoopbackAddress(), "10257") + "/healthz", nil
 	case release.Scheduler:
-		return "https://" + net.JoinHostPort(n.Loopback(), "10259") + "/livez", nil
+		return "https://" + net.JoinHostPort(n.LoopbackAddress(), "10259") + "/livez", nil
 	}
 	return "", nil // kube-apiserver is asked at its address
 }

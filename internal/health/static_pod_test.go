@@ -111,8 +111,8 @@ func TestStaticPodHoldsOnceItsContainerServes(t *testing.T) {
 				(err == nil || !strings.Contains(err.Error(), c.says)) {
 				t.Errorf("got %v, want %q", err, c.says)
 			}
-			if world.Hopeless(err) != c.givesUp {
-				t.Errorf("gives up: %v", world.Hopeless(err))
+			if world.IsPermanent(err) != c.givesUp {
+				t.Errorf("gives up: %v", world.IsPermanent(err))
 			}
 		})
 	}

@@ -12,16 +12,20 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// ControllerBindings selects, by label, the bindings that the API server makes by itself; those for controllers are named
-// "system:controller:" and the controller.
-const ControllerBindings = "kubernetes.io/bootstrapping=rbac-defaults"
+// ControllerBindingSelector is the label selector of the bindings that the API server creates by
+// default. Those of controllers are named "system:controller:" and the name of the controller.
+const ControllerBindingSelector = "kubernetes.io/bootstrapping=rbac-defaults"
 
-// ControllerAccounts are the ServiceAccounts as which the controllers of kube-controller-manager work, as the bindings
-// (RoleBindings and ClusterRoleBindings) tell that give them their rights. Other bindings are passed over.
+// ControllerAccounts are the ServiceAccounts of the controllers of kube-controller-manager: the
+// subjects of their RoleBindings and ClusterRoleBindings. Other bindings are skipped.
 func ControllerAccounts(bindings []unstructured.Unstructured) ([]state.Object, error) {
+	notStarted := []string{ // they run in another program, or are off by default
+		"cloud-provider", "leader-election-controller", "route-controller",
+		"selinux-warning-controller", "service-controller",
+	}
 	var names []string
 	for _, u := range bindings {
-		var b rbacv1.ClusterRoleBinding // a RoleBinding names its subjects in the same way
+		var b rbacv1.ClusterRoleBinding // a RoleBinding has the same subjects
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &b); err != nil {
 			return nil, fmt.Errorf("reading %s %s: %w", u.GetKind(), u.GetName(), err)
 		}
@@ -29,7 +33,8 @@ func ControllerAccounts(bindings []unstructured.Unstructured) ([]state.Object, e
 			continue
 		}
 		for _, s := range b.Subjects {
-			if s.Kind == rbacv1.ServiceAccountKind && s.Namespace == kubeSystem && !elsewhere(s.Name) {
+			if s.Kind == rbacv1.ServiceAccountKind && s.Namespace == kubeSystem &&
+				!slices.Contains(notStarted, s.Name) {
 				names = append(names, s.Name)
 			}
 		}
@@ -37,14 +42,8 @@ func ControllerAccounts(bindings []unstructured.Unstructured) ([]state.Object, e
 	slices.Sort(names)
 	var all []state.Object
 	for _, name := range slices.Compact(names) {
-		all = append(all, &corev1.ServiceAccount{TypeMeta: core("ServiceAccount"), ObjectMeta: named(kubeSystem, name)})
+		all = append(all, &corev1.ServiceAccount{TypeMeta: coreTypeMeta("ServiceAccount"),
+			ObjectMeta: objectMeta(kubeSystem, name)})
 	}
 	return all, nil
-}
-
-// elsewhere tells of the controllers with rights that run in another program or only when asked for.
-func elsewhere(controller string) bool {
-	return slices.Contains([]string{
-		"cloud-provider", "leader-election-controller", "route-controller", "selinux-warning-controller", "service-controller",
-	}, controller)
 }

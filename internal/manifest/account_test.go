@@ -18,7 +18,7 @@ var controllerBindings = []string{
 	"{kind: ClusterRoleBinding, metadata: {name: 'system:controller:bootstrap-signer'}, subjects: [{kind: ServiceAccount, namespace: kube-system, name: bootstrap-signer}]}",
 	"{kind: ClusterRoleBinding, metadata: {name: 'system:controller:route-controller'}, subjects: [{kind: ServiceAccount, namespace: kube-system, name: route-controller}]}",
 	"{kind: ClusterRoleBinding, metadata: {name: 'system:controller:of-others'}, subjects: [{kind: ServiceAccount, namespace: default, name: other}, {kind: User, name: someone}]}",
-	"{kind: ClusterRoleBinding, metadata: {name: 'system:controller:nobody'}}",
+	"{kind: ClusterRoleBinding, metadata: {name: 'system:controller:none'}}",
 	"{kind: ClusterRoleBinding, metadata: {name: 'system:kube-dns'}, subjects: [{kind: ServiceAccount, namespace: kube-system, name: kube-dns}]}",
 }
 
@@ -33,15 +33,17 @@ func TestControllerAccounts(t *testing.T) {
 	}
 	var got []string
 	for _, o := range must(manifest.ControllerAccounts(bindings))(t) {
-		got = append(got, o.GetObjectKind().GroupVersionKind().Kind+" "+o.GetNamespace()+"/"+o.GetName())
+		got = append(got, o.GetObjectKind().GroupVersionKind().Kind+" "+o.GetNamespace()+"/"+
+			o.GetName())
 	}
 	want := []string{
-		"ServiceAccount kube-system/bootstrap-signer", "ServiceAccount kube-system/node-controller", "ServiceAccount kube-system/token-cleaner",
+		"ServiceAccount kube-system/bootstrap-signer", "ServiceAccount kube-system/node-controller",
+		"ServiceAccount kube-system/token-cleaner",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	bindings[0].Object["subjects"] = "nobody"
+	bindings[0].Object["subjects"] = "none"
 	if _, err := manifest.ControllerAccounts(bindings); err == nil {
 		t.Error("subjects that are no list are taken")
 	}

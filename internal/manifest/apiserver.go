@@ -11,18 +11,19 @@ import (
 
 const endpointAnnotation = "kubeadm.kubernetes.io/kube-apiserver.advertise-address.endpoint"
 
-func apiServer(n *node.Node, h Host) static {
+func apiServerPod(n *node.Node, h Host) componentPod {
 	c := &n.Cluster.APIServer
 	volumes := certificateVolumes(n, h)
 	for i, dir := range externalEtcdDirs(n) {
-		volumes = append(volumes, sameDir(fmt.Sprintf("etcd-certs-%d", i), dir, true))
+		volumes = append(volumes, dirVolume(fmt.Sprintf("etcd-certs-%d", i), dir, true))
 	}
-	return static{
-		command:     command("kube-apiserver", slices.Concat(apiServerArgs(n), apiServerEtcdArgs(n)), c.Args),
+	return componentPod{
+		command: commandLine("kube-apiserver",
+			slices.Concat(apiServerArgs(n), apiServerEtcdArgs(n)), c.Args),
 		annotations: map[string]string{endpointAnnotation: n.APIEndpoint()},
 		env:         mergeEnv(h.proxyEnv(), c.Envs),
 		volumes:     mergeVolumes(volumes, c.Volumes),
-		probes:      https(n.Address, n.BindPort),
+		probes:      httpsProbes(n.Address, n.BindPort),
 		cpu:         "250m",
 	}
 }
@@ -46,14 +47,15 @@ func apiServerArgs(n *node.Node) []node.Arg {
 		{Name: "requestheader-group-headers", Value: "X-Remote-Group"},
 		{Name: "requestheader-username-headers", Value: "X-Remote-User"},
 		{Name: "secure-port", Value: strconv.Itoa(int(n.BindPort))},
-		{Name: "service-account-issuer", Value: "https://kubernetes.default.svc." + n.Cluster.DNSDomain},
+		{Name: "service-account-issuer",
+			Value: "https://kubernetes.default.svc." + n.Cluster.DNSDomain},
 		{Name: "service-account-key-file", Value: p.PublicKey("sa")},
 		{Name: "service-account-signing-key-file", Value: p.Key("sa")},
 		{Name: "service-cluster-ip-range", Value: n.Cluster.ServiceSubnet},
 		{Name: "tls-cert-file", Value: p.Cert("apiserver")},
 		{Name: "tls-private-key-file", Value: p.Key("apiserver")},
 	}
-	// The API server refuses modes beside a configuration file.
+	// The API server does not accept both authorization-mode and authorization-config.
 	if _, ok := node.LastArg(n.Cluster.APIServer.Args, "authorization-config"); !ok {
 		args = append(args, node.Arg{Name: "authorization-mode", Value: "Node,RBAC"})
 	}
@@ -63,7 +65,16 @@ func apiServerArgs(n *node.Node) []node.Arg {
 func apiServerEtcdArgs(n *node.Node) []node.Arg {
 	e := n.Cluster.Etcd.External
 	if e == nil {
-		return localEtcdArgs(n)
+		servers, ok := node.LastArg(n.Cluster.Etcd.Args, "advertise-client-urls")
+		if !ok {
+			servers = etcdURL("https", n.LoopbackAddress(), 2379)
+		}
+		return []node.Arg{
+			{Name: "etcd-cafile", Value: n.Paths.Cert("etcd/ca")},
+			{Name: "etcd-certfile", Value: n.Paths.Cert("apiserver-etcd-client")},
+			{Name: "etcd-keyfile", Value: n.Paths.Key("apiserver-etcd-client")},
+			{Name: "etcd-servers", Value: servers},
+		}
 	}
 	args := []node.Arg{{Name: "etcd-servers", Value: strings.Join(e.Endpoints, ",")}}
 	if e.CAFile != "" {
@@ -75,17 +86,4 @@ func apiServerEtcdArgs(n *node.Node) []node.Arg {
 			node.Arg{Name: "etcd-keyfile", Value: e.KeyFile})
 	}
 	return args
-}
-
-func localEtcdArgs(n *node.Node) []node.Arg {
-	servers, ok := node.LastArg(n.Cluster.Etcd.Args, "advertise-client-urls")
-	if !ok {
-		servers = etcdURL("https", n.Loopback(), 2379)
-	}
-	return []node.Arg{
-		{Name: "etcd-cafile", Value: n.Paths.Cert("etcd/ca")},
-		{Name: "etcd-certfile", Value: n.Paths.Cert("apiserver-etcd-client")},
-		{Name: "etcd-keyfile", Value: n.Paths.Key("apiserver-etcd-client")},
-		{Name: "etcd-servers", Value: servers},
-	}
 }

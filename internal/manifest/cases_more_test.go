@@ -8,11 +8,13 @@ import (
 	"kubeadm/internal/node"
 )
 
-// authorizers is a control plane with much of its own: authorizers and users by files, a cloud, volumes in place of ours.
+// authorizers is a control plane with much of its own: authorizers and users by files, a cloud,
+// volumes in place of ours.
 func authorizers() *node.Node {
 	const files = "/etc/kubernetes/authorization"
 	n := ordinary()
-	n.KubeletArgs = []node.Arg{{Name: "cloud-provider", Value: "external"}, {Name: "node-labels", Value: "a=b"}, {Name: "node-labels", Value: "c=d"}}
+	n.KubeletArgs = []node.Arg{{Name: "cloud-provider", Value: "external"},
+		{Name: "node-labels", Value: "a=b"}, {Name: "node-labels", Value: "c=d"}}
 	c := &n.Cluster
 	c.PodSubnet, c.ServiceSubnet = "10.244.0.0/16,fd00:10:244::/56", "10.96.0.0/16,fd00:10:96::/112"
 	c.APIServer = node.Component{
@@ -25,8 +27,10 @@ func authorizers() *node.Node {
 			{Name: "advertise-address", Value: "192.0.2.99"},
 		},
 		Volumes: []node.Volume{
-			{Name: "authorization", HostPath: files, MountPath: files, ReadOnly: true, PathType: corev1.HostPathDirectory},
-			{Name: "k8s-certs", HostPath: "/srv/pki", MountPath: "/etc/kubernetes/pki", PathType: corev1.HostPathDirectoryOrCreate},
+			{Name: "authorization", HostPath: files, MountPath: files, ReadOnly: true,
+				PathType: corev1.HostPathDirectory},
+			{Name: "k8s-certs", HostPath: "/srv/pki", MountPath: "/etc/kubernetes/pki",
+				PathType: corev1.HostPathDirectoryOrCreate},
 			{Name: "twice", HostPath: "/srv/one", MountPath: "/one"},
 			{Name: "twice", HostPath: "/srv/two", MountPath: "/two"},
 		},
@@ -37,12 +41,15 @@ func authorizers() *node.Node {
 			{Name: "bind-address", Value: "192.0.2.10"}, {Name: "bind-address", Value: "::"},
 			{Name: "flex-volume-plugin-dir", Value: "/opt/plugins"},
 		},
-		Envs: []corev1.EnvVar{{Name: "B", Value: "1"}, {Name: "A", Value: "2"}, {Name: "B", Value: "3"}},
-		Volumes: []node.Volume{{Name: "kubeconfig", HostPath: "/srv/kubeconfig", MountPath: "/srv/kubeconfig",
-			ReadOnly: true, PathType: corev1.HostPathFileOrCreate}},
+		Envs: []corev1.EnvVar{{Name: "B", Value: "1"}, {Name: "A", Value: "2"},
+			{Name: "B", Value: "3"}},
+		Volumes: []node.Volume{{Name: "kubeconfig", HostPath: "/srv/kubeconfig",
+			MountPath: "/srv/kubeconfig",
+			ReadOnly:  true, PathType: corev1.HostPathFileOrCreate}},
 	}
 	c.Scheduler = node.Component{
-		Args: []node.Arg{{Name: "config", Value: "/etc/kubernetes/scheduler.yaml"}, {Name: "leader-elect", Value: "false"}},
+		Args: []node.Arg{{Name: "config", Value: "/etc/kubernetes/scheduler.yaml"},
+			{Name: "leader-elect", Value: "false"}},
 		Envs: []corev1.EnvVar{{Name: "EMPTY"}},
 	}
 	c.Etcd.ImageRepository = "images.example.com/etcd"
@@ -55,7 +62,7 @@ func authorizers() *node.Node {
 	return n
 }
 
-// plainEtcd is a control plane on IPv6 alone, with an etcd that asks nobody for credentials.
+// plainEtcd is a control plane on IPv6 alone, with an etcd without client authentication.
 func plainEtcd() *node.Node {
 	n := ordinary()
 	n.Address = "2001:db8::10"
@@ -74,6 +81,7 @@ func plainEtcd() *node.Node {
 func older(version string) *node.Node {
 	n := ordinary()
 	n.Cluster.Version, n.Cluster.PodSubnet = version, "10.244.0.0/16"
-	n.Cluster.ControllerManager.Args = []node.Arg{{Name: "flex-volume-plugin-dir", Value: "/opt/plugins"}}
+	n.Cluster.ControllerManager.Args = []node.Arg{{Name: "flex-volume-plugin-dir",
+		Value: "/opt/plugins"}}
 	return n
 }

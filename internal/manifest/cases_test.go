@@ -25,8 +25,9 @@ type scenario struct {
 
 func (s scenario) host() manifest.Host {
 	return manifest.Host{
-		CADirs: []string{"/etc/ca-certificates", "/usr/share/ca-certificates", "/usr/local/share/ca-certificates"},
-		Env:    s.env,
+		CADirs: []string{"/etc/ca-certificates", "/usr/share/ca-certificates",
+			"/usr/local/share/ca-certificates"},
+		Env: s.env,
 	}
 }
 
@@ -60,7 +61,8 @@ func scenarios() []scenario {
 		{name: "external-etcd", node: externalEtcd()},
 		{name: "dual-stack", node: dualStack()},
 		{name: "extras", node: extras(), patches: true, env: []string{
-			"PATH=/usr/bin:/bin", "https_proxy=http://proxy.example.com:3128", "HTTP_PROXY=http://proxy.example.com:3128",
+			"PATH=/usr/bin:/bin", "https_proxy=http://proxy.example.com:3128",
+			"HTTP_PROXY=http://proxy.example.com:3128",
 			"no_proxy=*", "ALL_PROXY=", "PROXY_PORT=1",
 		}},
 		{name: "ci-build", node: ciBuild()},
@@ -75,7 +77,8 @@ func scenarios() []scenario {
 func ordinary() *node.Node {
 	return &node.Node{
 		Local: node.Local{
-			Name: "cp1", Hostname: "vm", Role: node.ControlPlane, Address: "192.0.2.10", BindPort: 6443,
+			Name: "cp1", Hostname: "vm", Role: node.ControlPlane, Address: "192.0.2.10",
+			BindPort:  6443,
 			CRISocket: "unix:///run/containerd/containerd.sock",
 			Paths:     node.DefaultPaths(),
 			Timeouts:  node.Timeouts{ControlPlane: 4 * time.Minute},
@@ -135,7 +138,8 @@ func externalEtcd() *node.Node {
 	c.Endpoint, c.PodSubnet = "api.example.com:8443", "10.244.0.0/16"
 	c.Etcd.External = &node.ExternalEtcd{
 		Endpoints: []string{"https://192.0.2.21:2379", "https://192.0.2.22:2379"},
-		CAFile:    "/srv/etcd/ca/ca.crt", CertFile: "/srv/etcd/client/client.crt", KeyFile: "/srv/etcd/client.key",
+		CAFile:    "/srv/etcd/ca/ca.crt", CertFile: "/srv/etcd/client/client.crt",
+		KeyFile: "/srv/etcd/client.key",
 	}
 	c.Kubelet.Generated = false
 	c.Kubelet.Config.CgroupDriver, c.Kubelet.Config.MaxPods = "cgroupfs", 50
@@ -157,7 +161,8 @@ func dualStack() *node.Node {
 		{Name: "advertise-client-urls", Value: "https://[2001:db8::10]:2379"},
 	}
 	c.ControllerManager.Args = []node.Arg{{Name: "bind-address", Value: "::"}}
-	c.Scheduler.Args = []node.Arg{{Name: "bind-address", Value: "2001:db8::10"}, {Name: "secure-port", Value: "20259"}}
+	c.Scheduler.Args = []node.Arg{{Name: "bind-address", Value: "2001:db8::10"},
+		{Name: "secure-port", Value: "20259"}}
 	k := c.Kubelet.Config
 	k.ClusterDNS, k.ClusterDomain = []string{"fd00:10:96::a"}, c.DNSDomain
 	k.Authentication.X509.ClientCAFile = "/srv/pki/ca.crt"
@@ -167,33 +172,40 @@ func dualStack() *node.Node {
 
 func extras() *node.Node {
 	n := ordinary()
-	n.KubeletArgs = []node.Arg{{Name: "v", Value: "4"}, {Name: "hostname-override", Value: "other"}, {Name: "node-ip", Value: "192.0.2.10"}}
+	n.KubeletArgs = []node.Arg{{Name: "v", Value: "4"}, {Name: "hostname-override", Value: "other"},
+		{Name: "node-ip", Value: "192.0.2.10"}}
 	c := &n.Cluster
 	c.APIServer = node.Component{
 		Args: []node.Arg{
 			{Name: "authorization-config", Value: "/etc/kubernetes/authorization.yaml"},
 			{Name: "enable-admission-plugins", Value: "NodeRestriction,AlwaysPullImages"},
-			{Name: "audit-log-path", Value: "-"}, {Name: "audit-log-path", Value: "/var/log/audit.log"},
+			{Name: "audit-log-path", Value: "-"},
+			{Name: "audit-log-path", Value: "/var/log/audit.log"},
 		},
-		Envs: []corev1.EnvVar{{Name: "ZEBRA", Value: "stripes"}, {Name: "https_proxy", Value: "http://other.example.com:3128"}},
+		Envs: []corev1.EnvVar{{Name: "ZEBRA", Value: "stripes"},
+			{Name: "https_proxy", Value: "http://other.example.com:3128"}},
 		Volumes: []node.Volume{
-			{Name: "authorization", HostPath: "/etc/kubernetes/authorization.yaml", MountPath: "/etc/kubernetes/authorization.yaml",
-				ReadOnly: true, PathType: corev1.HostPathFile},
+			{Name: "authorization", HostPath: "/etc/kubernetes/authorization.yaml",
+				MountPath: "/etc/kubernetes/authorization.yaml",
+				ReadOnly:  true, PathType: corev1.HostPathFile},
 			{Name: "ca-certs", HostPath: "/srv/certs", MountPath: "/etc/ssl/certs"},
 		},
 	}
 	c.ControllerManager = node.Component{
-		Args: []node.Arg{{Name: "bind-address", Value: "0.0.0.0"}, {Name: "controllers", Value: "*"}},
+		Args: []node.Arg{{Name: "bind-address", Value: "0.0.0.0"},
+			{Name: "controllers", Value: "*"}},
 		Envs: []corev1.EnvVar{{Name: "POD_NAME", ValueFrom: &corev1.EnvVarSource{
 			FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.name"},
 		}}},
 	}
-	c.Scheduler.Volumes = []node.Volume{{Name: "scheduling", HostPath: "/etc/kubernetes/scheduling", MountPath: "/scheduling",
-		PathType: corev1.HostPathDirectoryOrCreate}}
+	c.Scheduler.Volumes = []node.Volume{{Name: "scheduling", HostPath: "/etc/kubernetes/scheduling",
+		MountPath: "/scheduling",
+		PathType:  corev1.HostPathDirectoryOrCreate}}
 	c.DNS = node.Addon{ImageRepository: "images.example.com/dns", ImageTag: "v1.13.0"}
 	c.Etcd.ImageTag = "3.6.8-0"
 	c.Etcd.Args = []node.Arg{{Name: "listen-metrics-urls", Value: "http://0.0.0.0:2381"}}
-	c.Etcd.Envs = []corev1.EnvVar{{Name: "GOMAXPROCS", Value: "4"}, {Name: "ETCD_LOG_LEVEL", Value: "debug"}, {Name: "GOMAXPROCS", Value: "2"}}
+	c.Etcd.Envs = []corev1.EnvVar{{Name: "GOMAXPROCS", Value: "4"},
+		{Name: "ETCD_LOG_LEVEL", Value: "debug"}, {Name: "GOMAXPROCS", Value: "2"}}
 	c.KubeProxy.Generated = false
 	c.KubeProxy.Config.Mode, c.KubeProxy.Config.BindAddress = "nftables", "192.0.2.10"
 	return n

@@ -20,23 +20,25 @@ const (
 	KubeletConfigKey = "kubelet"
 )
 
-// KubeadmConfig is the ConfigMap by which nodes that join learn what all nodes agree on.
-// Where one exists, only the value of KubeadmConfigKey is ours.
+// KubeadmConfig is the ConfigMap from which joining nodes read the ClusterConfiguration.
+// In an existing ConfigMap, only the value of KubeadmConfigKey is written.
 func KubeadmConfig(n *node.Node) *corev1.ConfigMap {
-	return configMap(kubeSystem, KubeadmConfigMap, map[string]string{KubeadmConfigKey: n.Cluster.Document})
+	return configMap(kubeSystem, KubeadmConfigMap,
+		map[string]string{KubeadmConfigKey: n.Cluster.Document})
 }
 
-// KubeadmConfigAccess lets nodes and machines that join read KubeadmConfig.
+// KubeadmConfigAccess allows nodes and joining machines to read KubeadmConfig.
 func KubeadmConfigAccess() []state.Object {
-	return readable{kubeSystem, "configmaps", KubeadmConfigMap, "kubeadm:nodes-kubeadm-config"}.
-		access(group(TokenGroup), group(nodesGroup))
+	return readableObject{kubeSystem, "configmaps", KubeadmConfigMap,
+		"kubeadm:nodes-kubeadm-config"}.
+		access(groupSubject(TokenGroup), groupSubject(nodesGroup))
 }
 
-// KubeletConfig is the ConfigMap with the configuration of all kubelets.
+// KubeletConfig is the ConfigMap with the cluster-wide kubelet configuration.
 func KubeletConfig(n *node.Node) (*corev1.ConfigMap, error) {
 	text, err := yaml.Marshal(kubeletConfig(n))
 	if err != nil {
-		return nil, fmt.Errorf("encoding the kubelets' configuration: %w", err)
+		return nil, fmt.Errorf("encoding the kubelet configuration: %w", err)
 	}
 	c := configMap(kubeSystem, KubeletConfigMap, map[string]string{KubeletConfigKey: string(text)})
 	if n.Cluster.Kubelet.Generated {
@@ -45,33 +47,37 @@ func KubeletConfig(n *node.Node) (*corev1.ConfigMap, error) {
 	return c, nil
 }
 
-// KubeletConfigAccess lets nodes and machines that join read KubeletConfig.
+// KubeletConfigAccess allows nodes and joining machines to read KubeletConfig.
 func KubeletConfigAccess() []state.Object {
-	return readable{kubeSystem, "configmaps", KubeletConfigMap, "kubeadm:kubelet-config"}.
-		access(group(nodesGroup), group(TokenGroup))
+	return readableObject{kubeSystem, "configmaps", KubeletConfigMap, "kubeadm:kubelet-config"}.
+		access(groupSubject(nodesGroup), groupSubject(TokenGroup))
 }
 
-// ClusterInfo is the public ConfigMap that tells anybody where the cluster is and which
-// CA it has, as admin, a kubeconfig, knows it.
+// ClusterInfo is the public ConfigMap with the API server's URL and the cluster CA, both taken
+// from the kubeconfig admin.
 func ClusterInfo(admin *pki.Kubeconfig) (*corev1.ConfigMap, error) {
 	info, err := admin.ClusterInfo()
 	if err != nil {
-		return nil, fmt.Errorf("making the ConfigMap %s: %w", bootstrapapi.ConfigMapClusterInfo, err)
+		return nil, fmt.Errorf("creating the ConfigMap %s: %w", bootstrapapi.ConfigMapClusterInfo,
+			err)
 	}
 	text, err := info.Encode()
 	if err != nil {
-		return nil, fmt.Errorf("making the ConfigMap %s: %w", bootstrapapi.ConfigMapClusterInfo, err)
+		return nil, fmt.Errorf("creating the ConfigMap %s: %w", bootstrapapi.ConfigMapClusterInfo,
+			err)
 	}
-	return configMap(kubePublic, bootstrapapi.ConfigMapClusterInfo, map[string]string{bootstrapapi.KubeConfigKey: string(text)}), nil
+	return configMap(kubePublic, bootstrapapi.ConfigMapClusterInfo,
+		map[string]string{bootstrapapi.KubeConfigKey: string(text)}), nil
 }
 
-// ClusterInfoAccess lets anybody read ClusterInfo.
+// ClusterInfoAccess allows anonymous users to read ClusterInfo.
 func ClusterInfoAccess() []state.Object {
-	return readable{kubePublic, "configmaps", bootstrapapi.ConfigMapClusterInfo, "kubeadm:bootstrap-signer-clusterinfo"}.
-		access(user(anonymousUser))
+	return readableObject{kubePublic, "configmaps", bootstrapapi.ConfigMapClusterInfo,
+		"kubeadm:bootstrap-signer-clusterinfo"}.
+		access(userSubject(anonymousUser))
 }
 
-// ControlPlaneLabels are the labels of the Node of a control plane. Its taints are those of the intent.
+// ControlPlaneLabels are the labels of a control-plane Node. Its taints are in node.Local.
 func ControlPlaneLabels() map[string]string {
 	return map[string]string{
 		"node-role.kubernetes.io/control-plane":                   "",

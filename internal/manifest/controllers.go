@@ -9,17 +9,22 @@ import (
 
 const loopback = "127.0.0.1" // where controller manager and scheduler listen, on IPv6 machines too
 
-func controllerManager(n *node.Node, h Host, target release.Target) static {
+func controllerManagerPod(n *node.Node, h Host, target release.Target) componentPod {
 	c := &n.Cluster.ControllerManager
 	config := path.Join(n.Paths.Kubernetes, "controller-manager.conf")
-	p := https(bindAddress(c.Args), 10257)
+	p := httpsProbes(bindAddress(c.Args), 10257)
 	p.live, p.ready, p.start = "/healthz", "", "/healthz"
-	volumes := append(certificateVolumes(n, h), kubeconfig(config))
+	volumes := append(certificateVolumes(n, h), kubeconfigVolume(config))
 	if target.FlexVolumes() {
-		volumes = append(volumes, flexVolumes(c.Args))
+		dir, ok := node.LastArg(c.Args, "flex-volume-plugin-dir")
+		if !ok {
+			dir = "/usr/libexec/kubernetes/kubelet-plugins/volume/exec"
+		}
+		volumes = append(volumes, dirVolume("flexvolume-dir", dir, false))
 	}
-	return static{
-		command: command("kube-controller-manager", controllerManagerArgs(n, h, config), c.Args),
+	return componentPod{
+		command: commandLine("kube-controller-manager", controllerManagerArgs(n, h, config),
+			c.Args),
 		env:     mergeEnv(h.proxyEnv(), c.Envs),
 		volumes: mergeVolumes(volumes, c.Volumes),
 		probes:  p,
@@ -46,46 +51,32 @@ func controllerManagerArgs(n *node.Node, h Host, config string) []node.Arg {
 	if n.Cluster.Name != "" {
 		args = append(args, node.Arg{Name: "cluster-name", Value: n.Cluster.Name})
 	}
-	return append(args, podNetworkArgs(&n.Cluster)...)
-}
-
-// podNetworkArgs let the controller manager give each Node its part of the Pod network.
-func podNetworkArgs(c *node.Cluster) []node.Arg {
-	if c.PodSubnet == "" {
-		return nil
-	}
-	args := []node.Arg{
-		{Name: "allocate-node-cidrs", Value: "true"},
-		{Name: "cluster-cidr", Value: c.PodSubnet},
-	}
-	if c.ServiceSubnet != "" {
-		args = append(args, node.Arg{Name: "service-cluster-ip-range", Value: c.ServiceSubnet})
+	if n.Cluster.PodSubnet != "" {
+		args = append(args,
+			node.Arg{Name: "allocate-node-cidrs", Value: "true"},
+			node.Arg{Name: "cluster-cidr", Value: n.Cluster.PodSubnet})
+		if n.Cluster.ServiceSubnet != "" {
+			args = append(args, node.Arg{Name: "service-cluster-ip-range",
+				Value: n.Cluster.ServiceSubnet})
+		}
 	}
 	return args
 }
 
-// flexVolumes is the folder of the host in which the controller manager looks for volume plugins.
-func flexVolumes(users []node.Arg) node.Volume {
-	dir, ok := node.LastArg(users, "flex-volume-plugin-dir")
-	if !ok {
-		dir = "/usr/libexec/kubernetes/kubelet-plugins/volume/exec"
-	}
-	return sameDir("flexvolume-dir", dir, false)
-}
-
-func scheduler(n *node.Node, h Host) static {
+func schedulerPod(n *node.Node, h Host) componentPod {
 	c := &n.Cluster.Scheduler
 	config := path.Join(n.Paths.Kubernetes, "scheduler.conf")
-	return static{
-		command: command("kube-scheduler", clientArgs(config), c.Args),
+	return componentPod{
+		command: commandLine("kube-scheduler", clientArgs(config), c.Args),
 		env:     mergeEnv(h.proxyEnv(), c.Envs),
-		volumes: mergeVolumes([]node.Volume{kubeconfig(config)}, c.Volumes),
-		probes:  https(bindAddress(c.Args), 10259),
+		volumes: mergeVolumes([]node.Volume{kubeconfigVolume(config)}, c.Volumes),
+		probes:  httpsProbes(bindAddress(c.Args), 10259),
 		cpu:     "100m",
 	}
 }
 
-// clientArgs are those of a component that works through the API server, one instance at a time.
+// clientArgs are the arguments of components that are clients of the API server with leader
+// election.
 func clientArgs(config string) []node.Arg {
 	return []node.Arg{
 		{Name: "authentication-kubeconfig", Value: config},

@@ -17,15 +17,15 @@ import (
 )
 
 const (
-	// DNSSelector finds the Deployment of the cluster's DNS server, in kube-system.
+	// DNSSelector is the label selector of the cluster DNS Deployment, in kube-system.
 	DNSSelector = "k8s-app=kube-dns"
-	// DNSReplicas is how many DNS servers a new cluster has.
+	// DNSReplicas is the number of CoreDNS replicas of a new cluster.
 	DNSReplicas = 2
 
 	dnsApp = "kube-dns"
 )
 
-// CoreDNS is all that the cluster's DNS server consists of.
+// CoreDNS holds all objects of the cluster DNS.
 type CoreDNS struct {
 	Config     *corev1.ConfigMap
 	Access     []state.Object // ClusterRole, ClusterRoleBinding and ServiceAccount
@@ -33,13 +33,13 @@ type CoreDNS struct {
 	Service    *corev1.Service
 }
 
-// NewCoreDNS builds CoreDNS with the default Corefile and that many replicas.
+// NewCoreDNS builds CoreDNS with the default Corefile and the given number of replicas.
 func NewCoreDNS(n *node.Node, replicas int32, p Patches) (CoreDNS, error) {
 	images, err := Images(n)
 	if err != nil {
 		return CoreDNS{}, err
 	}
-	deployment, err := p.deployment(dnsDeployment(images.CoreDNS(), replicas))
+	deployment, err := patchObject(p, CoreDNSDeployment, dnsDeployment(images.CoreDNS(), replicas))
 	if err != nil {
 		return CoreDNS{}, err
 	}
@@ -48,30 +48,32 @@ func NewCoreDNS(n *node.Node, replicas int32, p Patches) (CoreDNS, error) {
 		return CoreDNS{}, err
 	}
 	return CoreDNS{
-		Config:     dnsConfig(map[string]string{CorefileKey: corefile(n.Cluster.DNSDomain)}),
+		Config: coreDNSConfigMap(
+			map[string]string{CorefileKey: defaultCorefile(n.Cluster.DNSDomain)}),
 		Access:     dnsAccess(),
 		Deployment: deployment,
 		Service:    dnsService(address),
 	}, nil
 }
 
-// Printed lists the parts in the order in which a user who asks for the manifest sees them.
-func (c CoreDNS) Printed() []state.Object {
+// ManifestObjects lists the objects in the order of --print-manifest.
+func (c CoreDNS) ManifestObjects() []state.Object {
 	return append([]state.Object{c.Deployment, c.Config, c.Service}, c.Access...)
 }
 
-// DeployedDNS tells how many replicas the Deployment among those that DNSSelector found has,
-// and the version, by its image's tag, of its CoreDNS. Without any: DNSReplicas and none.
-func DeployedDNS(found []appsv1.Deployment) (replicas int32, version string, err error) {
+// ReadDNSDeployment returns the number of replicas and the CoreDNS version (the image tag) of the
+// Deployment that DNSSelector found. Without a Deployment it returns DNSReplicas and no version.
+func ReadDNSDeployment(found []appsv1.Deployment) (replicas int32, version string, err error) {
 	switch len(found) {
 	case 0:
 		return DNSReplicas, "", nil
 	case 1:
 	default:
-		return 0, "", fmt.Errorf("%d Deployments in kube-system carry the label %s: delete those that are not the cluster's DNS server", len(found), DNSSelector)
+		return 0, "", fmt.Errorf(
+			"%d Deployments in kube-system have the label %s: delete those that are not the cluster's DNS server", len(found), DNSSelector)
 	}
 	spec := found[0].Spec
-	replicas = 1 // what the API server assumes
+	replicas = 1 // the API server's default
 	if spec.Replicas != nil {
 		replicas = *spec.Replicas
 	}
@@ -86,63 +88,68 @@ func dnsAccess() []state.Object {
 	watch := []string{"list", "watch"}
 	return []state.Object{
 		clusterRole("system:coredns",
-			rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"endpoints", "services", "pods", "namespaces"}, Verbs: watch},
-			rbacv1.PolicyRule{APIGroups: []string{discoveryv1.GroupName}, Resources: []string{"endpointslices"}, Verbs: watch}),
+			rbacv1.PolicyRule{APIGroups: []string{""},
+				Resources: []string{"endpoints", "services", "pods", "namespaces"}, Verbs: watch},
+			rbacv1.PolicyRule{APIGroups: []string{discoveryv1.GroupName},
+				Resources: []string{"endpointslices"}, Verbs: watch}),
 		clusterBinding("system:coredns", "system:coredns", serviceAccountSubject("coredns")),
-		&corev1.ServiceAccount{TypeMeta: core("ServiceAccount"), ObjectMeta: named(kubeSystem, "coredns")},
+		&corev1.ServiceAccount{TypeMeta: coreTypeMeta("ServiceAccount"),
+			ObjectMeta: objectMeta(kubeSystem, "coredns")},
 	}
 }
 
 func dnsDeployment(image string, replicas int32) *appsv1.Deployment {
 	labels := map[string]string{"k8s-app": dnsApp}
-	meta := named(kubeSystem, "coredns")
+	meta := objectMeta(kubeSystem, "coredns")
 	meta.Labels = labels
 	return &appsv1.Deployment{
-		TypeMeta:   apps("Deployment"),
+		TypeMeta:   appsTypeMeta("Deployment"),
 		ObjectMeta: meta,
 		Spec: appsv1.DeploymentSpec{
 			Replicas: &replicas,
 			Selector: &metav1.LabelSelector{MatchLabels: labels},
 			Strategy: appsv1.DeploymentStrategy{
-				Type:          appsv1.RollingUpdateDeploymentStrategyType,
-				RollingUpdate: &appsv1.RollingUpdateDeployment{MaxUnavailable: new(intstr.FromInt32(1))},
+				Type: appsv1.RollingUpdateDeploymentStrategyType,
+				RollingUpdate: &appsv1.RollingUpdateDeployment{MaxUnavailable: new(
+					intstr.FromInt32(1))},
 			},
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: labels},
-				Spec:       dnsPod(image),
-			},
-		},
-	}
-}
-
-func dnsPod(image string) corev1.PodSpec {
-	return corev1.PodSpec{
-		PriorityClassName:  clusterCritical,
-		ServiceAccountName: "coredns",
-		NodeSelector:       linux(),
-		DNSPolicy:          corev1.DNSDefault, // it cannot ask itself
-		Affinity: &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
-			PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{
-				Weight: 100,
-				PodAffinityTerm: corev1.PodAffinityTerm{
-					TopologyKey: corev1.LabelHostname,
-					LabelSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
-						{Key: "k8s-app", Operator: metav1.LabelSelectorOpIn, Values: []string{dnsApp}},
+				Spec: corev1.PodSpec{
+					PriorityClassName:  clusterCritical,
+					ServiceAccountName: "coredns",
+					NodeSelector:       linuxNodeSelector(),
+					// it cannot use cluster DNS for its own queries
+					DNSPolicy: corev1.DNSDefault,
+					Affinity: &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
+						PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{
+							Weight: 100,
+							PodAffinityTerm: corev1.PodAffinityTerm{
+								TopologyKey: corev1.LabelHostname,
+								LabelSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+									{Key: "k8s-app", Operator: metav1.LabelSelectorOpIn,
+										Values: []string{dnsApp}},
+								}},
+							},
+						}},
 					}},
+					Tolerations: []corev1.Toleration{
+						{Key: "CriticalAddonsOnly", Operator: corev1.TolerationOpExists},
+						{Key: "node-role.kubernetes.io/control-plane",
+							Effect: corev1.TaintEffectNoSchedule},
+					},
+					Containers: []corev1.Container{dnsContainer(image)},
+					Volumes: []corev1.Volume{{Name: "config-volume",
+						VolumeSource: corev1.VolumeSource{
+							ConfigMap: &corev1.ConfigMapVolumeSource{
+								LocalObjectReference: corev1.LocalObjectReference{Name: "coredns"},
+								Items: []corev1.KeyToPath{{Key: CorefileKey,
+									Path: CorefileKey}},
+							},
+						}}},
 				},
-			}},
-		}},
-		Tolerations: []corev1.Toleration{
-			{Key: "CriticalAddonsOnly", Operator: corev1.TolerationOpExists},
-			{Key: "node-role.kubernetes.io/control-plane", Effect: corev1.TaintEffectNoSchedule},
-		},
-		Containers: []corev1.Container{dnsContainer(image)},
-		Volumes: []corev1.Volume{{Name: "config-volume", VolumeSource: corev1.VolumeSource{
-			ConfigMap: &corev1.ConfigMapVolumeSource{
-				LocalObjectReference: corev1.LocalObjectReference{Name: "coredns"},
-				Items:                []corev1.KeyToPath{{Key: CorefileKey, Path: CorefileKey}},
 			},
-		}}},
+		},
 	}
 }
 
@@ -153,8 +160,9 @@ func dnsContainer(image string) corev1.Container {
 		ImagePullPolicy: corev1.PullIfNotPresent,
 		Args:            []string{"-conf", "/etc/coredns/Corefile"},
 		Resources: corev1.ResourceRequirements{
-			Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("170Mi")},
-			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("70Mi")},
+			Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("170Mi")},
+			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"),
+				corev1.ResourceMemory: resource.MustParse("70Mi")},
 		},
 		Ports: []corev1.ContainerPort{
 			{Name: "dns", ContainerPort: 53, Protocol: corev1.ProtocolUDP},
@@ -163,7 +171,8 @@ func dnsContainer(image string) corev1.Container {
 			{Name: "liveness-probe", ContainerPort: 8080, Protocol: corev1.ProtocolTCP},
 			{Name: "readiness-probe", ContainerPort: 8181, Protocol: corev1.ProtocolTCP},
 		},
-		VolumeMounts: []corev1.VolumeMount{{Name: "config-volume", MountPath: "/etc/coredns", ReadOnly: true}},
+		VolumeMounts: []corev1.VolumeMount{{Name: "config-volume", MountPath: "/etc/coredns",
+			ReadOnly: true}},
 		LivenessProbe: &corev1.Probe{
 			ProbeHandler:        dnsProbe("/health", "liveness-probe"),
 			InitialDelaySeconds: 60, TimeoutSeconds: 5, SuccessThreshold: 1, FailureThreshold: 5,
@@ -180,30 +189,36 @@ func dnsContainer(image string) corev1.Container {
 }
 
 func dnsProbe(path, port string) corev1.ProbeHandler {
-	return corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromString(port), Scheme: corev1.URISchemeHTTP}}
+	return corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path,
+		Port: intstr.FromString(port), Scheme: corev1.URISchemeHTTP}}
 }
 
 func dnsService(address string) *corev1.Service {
-	meta := named(kubeSystem, dnsApp)
+	meta := objectMeta(kubeSystem, dnsApp)
 	meta.Labels = map[string]string{
 		"k8s-app": dnsApp, "kubernetes.io/cluster-service": "true", "kubernetes.io/name": "CoreDNS",
 	}
-	meta.Annotations = map[string]string{"prometheus.io/port": "9153", "prometheus.io/scrape": "true"}
+	meta.Annotations = map[string]string{"prometheus.io/port": "9153",
+		"prometheus.io/scrape": "true"}
 	port := func(name string, number int32, protocol corev1.Protocol) corev1.ServicePort {
-		return corev1.ServicePort{Name: name, Port: number, Protocol: protocol, TargetPort: intstr.FromInt32(number)}
+		return corev1.ServicePort{Name: name, Port: number, Protocol: protocol,
+			TargetPort: intstr.FromInt32(number)}
 	}
 	return &corev1.Service{
-		TypeMeta:   core("Service"),
+		TypeMeta:   coreTypeMeta("Service"),
 		ObjectMeta: meta,
 		Spec: corev1.ServiceSpec{
 			ClusterIP: address,
 			Selector:  map[string]string{"k8s-app": dnsApp},
 			Ports: []corev1.ServicePort{
-				port("dns", 53, corev1.ProtocolUDP), port("dns-tcp", 53, corev1.ProtocolTCP), port("metrics", 9153, corev1.ProtocolTCP),
+				port("dns", 53, corev1.ProtocolUDP), port("dns-tcp", 53, corev1.ProtocolTCP),
+				port("metrics", 9153, corev1.ProtocolTCP),
 			},
 		},
 	}
 }
 
-// linux keeps Pods of our addons off other operating systems.
-func linux() map[string]string { return map[string]string{corev1.LabelOSStable: "linux"} }
+// linuxNodeSelector keeps the Pods of addons off nodes with another operating system.
+func linuxNodeSelector() map[string]string {
+	return map[string]string{corev1.LabelOSStable: "linux"}
+}

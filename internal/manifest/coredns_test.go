@@ -12,12 +12,16 @@ import (
 	"kubeadm/internal/manifest"
 )
 
-func TestCorefileOfTheUserIsKept(t *testing.T) {
+func TestUserCorefileIsKept(t *testing.T) {
 	n := ordinary()
-	fresh := must(manifest.NewCoreDNS(n, 2, manifest.Patches{}))(t).Config.Data[manifest.CorefileKey]
-	older := strings.Replace(fresh, "cache 30 {\n       disable success cluster.local\n       disable denial cluster.local\n    }", "cache 30", 1)
+	fresh := must(manifest.NewCoreDNS(n, 2,
+		manifest.Patches{}))(t).Config.Data[manifest.CorefileKey]
+	older := strings.Replace(fresh,
+		"cache 30 {\n       disable success cluster.local\n       disable denial cluster.local\n    }", "cache 30", 1)
 	custom := strings.Replace(fresh, "    loop\n", "    log\n", 1)
-	proxying := strings.Replace(custom, "forward . /etc/resolv.conf {\n       max_concurrent 1000\n    }", "proxy . /etc/resolv.conf", 1)
+	proxying := strings.Replace(custom,
+		"forward . /etc/resolv.conf {\n       max_concurrent 1000\n    }",
+		"proxy . /etc/resolv.conf", 1)
 	for _, tc := range []struct {
 		name     string
 		existing map[string]string
@@ -28,11 +32,16 @@ func TestCorefileOfTheUserIsKept(t *testing.T) {
 		{"our default", map[string]string{manifest.CorefileKey: fresh}, "v9.9.9-own", "write"},
 		{"an older default", map[string]string{manifest.CorefileKey: older}, "v1.12.0", "write"},
 		{"an empty one", map[string]string{manifest.CorefileKey: ""}, "", "write"},
-		{"the user's, version unknown", map[string]string{manifest.CorefileKey: custom}, "", "keep"},
-		{"the user's, same version", map[string]string{manifest.CorefileKey: custom}, "v1.14.6", "keep"},
-		{"the user's, nothing breaks", map[string]string{manifest.CorefileKey: custom}, "v1.12.0", "keep"},
-		{"the user's, a plugin is gone", map[string]string{manifest.CorefileKey: proxying}, "1.3.1", "migrate"},
-		{"the user's, a version of their own", map[string]string{manifest.CorefileKey: custom}, "v9.9.9-own", "keep all"},
+		{"the user's, version unknown", map[string]string{manifest.CorefileKey: custom}, "",
+			"keep"},
+		{"the user's, same version", map[string]string{manifest.CorefileKey: custom}, "v1.14.6",
+			"keep"},
+		{"the user's, nothing breaks", map[string]string{manifest.CorefileKey: custom}, "v1.12.0",
+			"keep"},
+		{"the user's, a plugin is gone", map[string]string{manifest.CorefileKey: proxying}, "1.3.1",
+			"migrate"},
+		{"the user's, a version of their own", map[string]string{manifest.CorefileKey: custom},
+			"v9.9.9-own", "keep all"},
 	} {
 		plan, err := manifest.PlanCorefile(n, tc.existing, tc.deployed)
 		if err != nil {
@@ -40,9 +49,9 @@ func TestCorefileOfTheUserIsKept(t *testing.T) {
 		}
 		got := "write"
 		switch {
-		case plan.Keep && plan.KeepDeployment && plan.Warning != "":
+		case plan.KeepConfig && plan.KeepDeployment && plan.Warning != "":
 			got = "keep all"
-		case plan.Keep:
+		case plan.KeepConfig:
 			got = "keep"
 		case plan.Migrates:
 			got = "migrate"
@@ -59,11 +68,13 @@ func TestCorefileOfTheUserIsKept(t *testing.T) {
 		}
 	}
 	n.Cluster.DNS.ImageTag = "v1.14.6-own"
-	plan := must(manifest.PlanCorefile(n, map[string]string{manifest.CorefileKey: custom}, "v1.14.6"))(t)
-	if !plan.Keep || plan.KeepDeployment || plan.Warning == "" {
+	plan := must(manifest.PlanCorefile(n, map[string]string{manifest.CorefileKey: custom},
+		"v1.14.6"))(t)
+	if !plan.KeepConfig || plan.KeepDeployment || plan.Warning == "" {
 		t.Errorf("a tag of the user's: %+v", plan)
 	}
-	if _, err := manifest.PlanCorefile(n, map[string]string{"other": ""}, ""); err == nil || !strings.Contains(err.Error(), "Corefile") {
+	if _, err := manifest.PlanCorefile(n, map[string]string{"other": ""}, ""); err == nil ||
+		!strings.Contains(err.Error(), "Corefile") {
 		t.Errorf("no key: %v", err)
 	}
 }
@@ -72,15 +83,16 @@ func TestReadBackup(t *testing.T) {
 	d := must(manifest.NewCoreDNS(ordinary(), 2, manifest.Patches{}))(t).Deployment
 	u := must(change.ToUnstructured(d))(t)
 	for range 2 { // the second time changes nothing
-		if err := manifest.ReadBackup(u); err != nil {
+		if err := manifest.UseBackupCorefile(u); err != nil {
 			t.Fatal(err)
 		}
 		text := string(must(yaml.Marshal(u))(t))
-		if !strings.Contains(text, "          - key: Corefile-backup\n            path: Corefile\n          name: coredns\n") {
+		if !strings.Contains(text,
+			"          - key: Corefile-backup\n            path: Corefile\n          name: coredns\n") {
 			t.Error(text)
 		}
 	}
-	if err := manifest.ReadBackup(&unstructured.Unstructured{}); err == nil {
+	if err := manifest.UseBackupCorefile(&unstructured.Unstructured{}); err == nil {
 		t.Error("a Deployment without a Corefile passes")
 	}
 }
@@ -93,24 +105,26 @@ func TestDeployedDNS(t *testing.T) {
 	} {
 		d := must(manifest.NewCoreDNS(ordinary(), 5, manifest.Patches{}))(t).Deployment
 		d.Spec.Template.Spec.Containers[0].Image = image
-		replicas, version, err := manifest.DeployedDNS([]appsv1.Deployment{*d})
+		replicas, version, err := manifest.ReadDNSDeployment([]appsv1.Deployment{*d})
 		if err != nil || replicas != 5 || version != want {
 			t.Errorf("%s: %d %q %v", image, replicas, version, err)
 		}
 	}
-	if replicas, version, err := manifest.DeployedDNS(nil); err != nil || replicas != manifest.DNSReplicas || version != "" {
+	if replicas, version, err := manifest.ReadDNSDeployment(nil); err != nil ||
+		replicas != manifest.DNSReplicas || version != "" {
 		t.Errorf("none: %d %q %v", replicas, version, err)
 	}
-	if _, _, err := manifest.DeployedDNS(make([]appsv1.Deployment, 2)); err == nil {
+	if _, _, err := manifest.ReadDNSDeployment(make([]appsv1.Deployment, 2)); err == nil {
 		t.Error("two DNS servers pass")
 	}
 }
 
-func TestServiceSubnetMustHoldTheDNSServer(t *testing.T) {
+func TestServiceSubnetTooSmallForDNS(t *testing.T) {
 	for _, subnet := range []string{"10.96.0.0/29", "", "10.96.0.1"} {
 		n := ordinary()
 		n.Cluster.ServiceSubnet = subnet
-		if _, err := manifest.NewCoreDNS(n, 2, manifest.Patches{}); err == nil || !strings.Contains(err.Error(), subnet) {
+		if _, err := manifest.NewCoreDNS(n, 2, manifest.Patches{}); err == nil ||
+			!strings.Contains(err.Error(), subnet) {
 			t.Errorf("%q: %v", subnet, err)
 		}
 	}

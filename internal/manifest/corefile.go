@@ -19,8 +19,8 @@ const (
 	CorefileBackupKey = "Corefile-backup" // what CorefileKey was before it was migrated
 )
 
-// corefile is the configuration of CoreDNS for a cluster with that domain.
-func corefile(domain string) string {
+// defaultCorefile is the configuration of CoreDNS for a cluster domain.
+func defaultCorefile(domain string) string {
 	cache := []string{"cache 30"}
 	if domain != "" {
 		cache = append(cache, "disable success "+domain, "disable denial "+domain)
@@ -29,7 +29,8 @@ func corefile(domain string) string {
 		{"errors"},
 		{"health", "lameduck 5s"},
 		{"ready"},
-		{"kubernetes " + domain + " in-addr.arpa ip6.arpa", "pods insecure", "fallthrough in-addr.arpa ip6.arpa", "ttl 30"},
+		{"kubernetes " + domain + " in-addr.arpa ip6.arpa", "pods insecure",
+			"fallthrough in-addr.arpa ip6.arpa", "ttl 30"},
 		{"prometheus :9153"},
 		{"forward . /etc/resolv.conf", "max_concurrent 1000"},
 		cache,
@@ -50,89 +51,91 @@ func corefile(domain string) string {
 	return out.String()
 }
 
-// CorefilePlan is what becomes of the Corefile that a cluster already has.
+// CorefilePlan says what to do with the Corefile of a cluster.
 type CorefilePlan struct {
 	Config *corev1.ConfigMap // to be written
-	// Keep says that an existing ConfigMap stays as it is; Config is for where there is none.
-	Keep bool
-	// Migrates says that Config also holds the old text as backup. A CoreDNS that still runs
-	// in the old version must be pointed to it (ReadBackup) until it is replaced.
+	// KeepConfig is set if an existing ConfigMap must not be changed; Config is for a cluster
+	// without one.
+	KeepConfig bool
+	// Migrates is set if Config also holds the old Corefile as a backup. A CoreDNS that still runs
+	// the old version must read the backup (UseBackupCorefile) until it is replaced.
 	Migrates bool
-	// KeepDeployment says that an existing Deployment stays too, since the new version might not
-	// understand the Corefile.
+	// KeepDeployment is set if an existing Deployment must not be changed either, because the new
+	// version might not support the Corefile.
 	KeepDeployment bool
-	Warning        string // what the user should look at; may be empty
+	Warning        string // for the user; may be empty
 }
 
-// PlanCorefile decides about the Corefile. existing is the data of the ConfigMap, nil where
-// there is none; deployed is the version of CoreDNS in the cluster, empty if unknown. What
-// the user wrote is kept unless the new version of CoreDNS could not read it or lacks something in it.
+// PlanCorefile decides what to do with the Corefile. existing is the data of the ConfigMap, nil if
+// there is none; deployed is the version of CoreDNS in the cluster, empty if unknown. A Corefile
+// that the user changed is kept unless the new version of CoreDNS does not support it.
 func PlanCorefile(n *node.Node, existing map[string]string, deployed string) (CorefilePlan, error) {
 	images, err := Images(n)
 	if err != nil {
 		return CorefilePlan{}, err
 	}
-	fresh := corefile(n.Cluster.DNSDomain)
-	plan := CorefilePlan{Config: dnsConfig(map[string]string{CorefileKey: fresh})}
+	fresh := defaultCorefile(n.Cluster.DNSDomain)
+	plan := CorefilePlan{Config: coreDNSConfigMap(map[string]string{CorefileKey: fresh})}
 	if existing == nil {
 		return plan, nil
 	}
 	text, ok := existing[CorefileKey]
 	if !ok {
-		return CorefilePlan{}, fmt.Errorf("ConfigMap kube-system/coredns has no key %s: add it, or delete the ConfigMap", CorefileKey)
+		return CorefilePlan{},
+			fmt.Errorf("ConfigMap kube-system/coredns has no key %s: add it, or delete the ConfigMap", CorefileKey)
 	}
-	if text == fresh || migration.Default("", text) { // migration lags behind the newest default
+	if text == fresh || migration.Default("", text) { // migration may not have the newest default
 		return plan, nil
 	}
-	plan.Keep = true
-	plan.migrate(text, strings.TrimPrefix(deployed, "v"), strings.TrimPrefix(images.CoreDNSTag(), "v"))
+	plan.KeepConfig = true
+	plan.migrate(text, strings.TrimPrefix(deployed, "v"),
+		strings.TrimPrefix(images.CoreDNSTag(), "v"))
 	return plan, nil
 }
 
-// migrate replaces a user's Corefile by one for another version if it must.
+// migrate migrates a user's Corefile to another version of CoreDNS if necessary.
 func (p *CorefilePlan) migrate(text, from, to string) {
 	if from == "" || from == to {
 		return
 	}
 	if !slices.Contains(migration.ValidVersions(), to) {
-		p.Warning = fmt.Sprintf("nobody knows whether the image of CoreDNS with the tag %q reads the Corefile in use; it is left as it is", to)
+		p.Warning = fmt.Sprintf(
+			"cannot migrate the Corefile to CoreDNS %q, which is not a known version: the Corefile is not changed", to)
 		return
 	}
-	migrated, err := migrate(from, to, text)
-	switch {
-	case err != nil:
-		p.KeepDeployment = true
-		p.Warning = fmt.Sprintf("the Corefile cannot be migrated from CoreDNS %s to %s: %v; CoreDNS stays as it is", from, to, err)
-	case migrated != "":
-		p.Keep, p.Migrates = false, true
-		p.Config = dnsConfig(map[string]string{CorefileKey: migrated, CorefileBackupKey: text})
-	}
-}
-
-// migrate returns the Corefile for the new version, or nothing where the old one will do.
-func migrate(from, to, text string) (string, error) {
 	notices, err := migration.Deprecated(from, to, text)
-	if err != nil {
-		return "", err
-	}
 	breaks := func(n migration.Notice) bool {
 		return n.Severity == migration.SevRemoved || n.Severity == migration.SevNewDefault
 	}
-	if !slices.ContainsFunc(notices, breaks) {
-		return "", nil
+	if err == nil && !slices.ContainsFunc(notices, breaks) {
+		return // the old Corefile still works
 	}
-	return migration.Migrate(from, to, text, false)
+	var migrated string
+	if err == nil {
+		migrated, err = migration.Migrate(from, to, text, false)
+	}
+	switch {
+	case err != nil:
+		p.KeepDeployment = true
+		p.Warning = fmt.Sprintf(
+			"the Corefile cannot be migrated from CoreDNS %s to %s: %v; CoreDNS is not upgraded",
+			from, to, err)
+	case migrated != "":
+		p.KeepConfig, p.Migrates = false, true
+		p.Config = coreDNSConfigMap(map[string]string{CorefileKey: migrated,
+			CorefileBackupKey: text})
+	}
 }
 
-func dnsConfig(data map[string]string) *corev1.ConfigMap {
+func coreDNSConfigMap(data map[string]string) *corev1.ConfigMap {
 	return configMap(kubeSystem, "coredns", data)
 }
 
-// ReadBackup makes a Deployment of CoreDNS read the Corefile from CorefileBackupKey.
-func ReadBackup(deployment *unstructured.Unstructured) error {
-	volumes, _ := field(deployment.Object, "spec", "template", "spec", "volumes").([]any)
+// UseBackupCorefile makes a Deployment of CoreDNS read the Corefile from CorefileBackupKey.
+func UseBackupCorefile(deployment *unstructured.Unstructured) error {
+	volumes, _ := nestedField(deployment.Object, "spec", "template", "spec", "volumes").([]any)
 	for _, v := range volumes {
-		items, _ := field(v, "configMap", "items").([]any)
+		items, _ := nestedField(v, "configMap", "items").([]any)
 		for _, i := range items {
 			if item, ok := i.(map[string]any); ok && item["path"] == CorefileKey {
 				item["key"] = CorefileBackupKey
@@ -143,8 +146,8 @@ func ReadBackup(deployment *unstructured.Unstructured) error {
 	return errors.New("the Deployment coredns mounts no Corefile")
 }
 
-// field is what stands at that path below nested maps, nil if there is nothing.
-func field(value any, path ...string) any {
+// nestedField is the value at a path of nested maps, nil if there is none.
+func nestedField(value any, path ...string) any {
 	for _, name := range path {
 		m, _ := value.(map[string]any)
 		value = m[name]

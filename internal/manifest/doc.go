@@ -1,4 +1,3 @@
-// Package manifest builds what a cluster is made of: static Pods, the files of
-// the kubelet and the objects in the API server. It is pure: intent in, bytes
-// or typed objects out.
+// Package manifest builds the static Pods, the kubelet's files and the API objects of a cluster.
+// It is pure: a node.Node goes in, bytes or typed objects come out.
 package manifest

@@ -11,20 +11,20 @@ import (
 	"kubeadm/internal/state"
 )
 
-// EtcdURLAnnotation tells, on the Pod of an etcd member, where clients reach the member.
+// EtcdURLAnnotation is the client URL of an etcd member, as an annotation of its Pod.
 const EtcdURLAnnotation = "kubeadm.kubernetes.io/etcd.advertise-client-urls"
 
-func etcd(n *node.Node, h Host, images release.Images) static {
+func etcdPod(n *node.Node, h Host, images release.Images) componentPod {
 	e := &n.Cluster.Etcd
-	args := append(etcdArgs(n, h.Members), etcdChecks(images)...)
-	return static{
+	args := append(etcdArgs(n, h.Members), etcdFeatureArgs(images)...)
+	return componentPod{
 		image:       images.EtcdImage(),
-		command:     command(Etcd, args, e.Args),
+		command:     commandLine(Etcd, args, e.Args),
 		annotations: map[string]string{EtcdURLAnnotation: n.ClientURL()},
 		env:         mergeEnv(e.Envs),
 		volumes: []node.Volume{
-			sameDir("etcd-data", e.DataDir, false),
-			sameDir("etcd-certs", n.Paths.Certificates+"/etcd", false),
+			dirVolume("etcd-data", e.DataDir, false),
+			dirVolume("etcd-certs", n.Paths.Certificates+"/etcd", false),
 		},
 		probes: etcdProbes(n),
 		cpu:    "100m",
@@ -42,8 +42,9 @@ func etcdArgs(n *node.Node, members []state.Member) []node.Arg {
 		{Name: "initial-advertise-peer-urls", Value: n.PeerURL()},
 		{Name: "initial-cluster", Value: initialCluster(n, members)},
 		{Name: "key-file", Value: p.Key("etcd/server")},
-		{Name: "listen-client-urls", Value: etcdURL("https", n.Loopback(), 2379) + "," + n.ClientURL()},
-		{Name: "listen-metrics-urls", Value: etcdURL("http", n.Loopback(), 2381)},
+		{Name: "listen-client-urls", Value: etcdURL("https", n.LoopbackAddress(), 2379) + "," +
+			n.ClientURL()},
+		{Name: "listen-metrics-urls", Value: etcdURL("http", n.LoopbackAddress(), 2381)},
 		{Name: "listen-peer-urls", Value: n.PeerURL()},
 		{Name: "name", Value: n.Name},
 		{Name: "peer-cert-file", Value: p.Cert("etcd/peer")},
@@ -59,9 +60,9 @@ func etcdArgs(n *node.Node, members []state.Member) []node.Arg {
 	return args
 }
 
-// etcdChecks turn on what etcd does not do by itself: a look at its data before it serves them, and frequent news
-// of progress to watchers. The arguments had other names once.
-func etcdChecks(images release.Images) []node.Arg {
+// etcdFeatureArgs enable what is off by default: the corruption check at startup, and frequent
+// progress notifications to watchers. The arguments were renamed in etcd 3.6.
+func etcdFeatureArgs(images release.Images) []node.Arg {
 	if images.EtcdVersion().Minor() < 6 {
 		return []node.Arg{
 			{Name: "experimental-initial-corrupt-check", Value: "true"},
@@ -74,9 +75,8 @@ func etcdChecks(images release.Images) []node.Arg {
 	}
 }
 
-// initialCluster is "name=peerURL" of this member alone, or of all members when it
-// joins some. A member that has not started yet has no name: this one gets its own,
-// others their ID.
+// initialCluster is "name=peerURL" of this member alone, or of all members if it joins a cluster.
+// A member that has not started has no name: this member gets its own, others their ID.
 func initialCluster(n *node.Node, members []state.Member) string {
 	if len(members) == 0 {
 		return n.Name + "=" + n.PeerURL()

@@ -13,8 +13,9 @@ import (
 	"kubeadm/internal/untrusted"
 )
 
-// FuzzPatches: a patch gives the same each time or an error that names the file; it leaves the Pod that
-// it is given alone, and one that is skipped or is for another target changes nothing.
+// FuzzPatches checks that a patch gives the same result each time, or an error that names the
+// file. The input Pod is not modified, and skipped patches and those of another target change
+// nothing.
 func FuzzPatches(f *testing.F) {
 	for name, text := range map[string]string{
 		"etcd.yaml": label, "etcd0+json.json": `[{"op": "add", "path": "/metadata/labels/x", "value": "y"}]`,
@@ -36,13 +37,13 @@ func FuzzPatches(f *testing.F) {
 			return
 		}
 		pod, untouched := podToPatch(), podToPatch()
-		after, err := patches.Pod(pod)
+		after, err := patches.PatchPod(pod)
 		if !reflect.DeepEqual(pod, untouched) {
-			t.Errorf("the Pod that was given is another one now: %v", pod)
+			t.Errorf("the input Pod was modified: %v", pod)
 		}
-		again, second := patches.Pod(pod)
+		again, second := patches.PatchPod(pod)
 		if (err == nil) != (second == nil) || !reflect.DeepEqual(again, after) {
-			t.Errorf("the second time it is %v, %v, the first time %v, %v", again, second, after, err)
+			t.Errorf("the second result is %v, %v, the first %v, %v", again, second, after, err)
 		}
 		if err != nil {
 			namesFile(t, name, err)
@@ -50,21 +51,23 @@ func FuzzPatches(f *testing.F) {
 		}
 		if len(notes) > 0 || len(patches.Origins(manifest.Etcd)) == 0 {
 			if !reflect.DeepEqual(after, untouched) {
-				t.Errorf("no patch for etcd, yet it changed: %v", after)
+				t.Errorf("etcd changed without a patch for it: %v", after)
 			}
 		}
 		if _, err := json.Marshal(after); err != nil {
-			t.Errorf("the Pod cannot be written: %v", err)
+			t.Errorf("the Pod cannot be encoded: %v", err)
 		}
 	})
 }
 
 func podToPatch() *corev1.Pod {
 	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: manifest.Etcd, Labels: map[string]string{"tier": "control-plane"}},
+		ObjectMeta: metav1.ObjectMeta{Name: manifest.Etcd,
+			Labels: map[string]string{"tier": "control-plane"}},
 		Spec: corev1.PodSpec{
-			Containers: []corev1.Container{{Name: "etcd", Image: "etcd:1", Command: []string{"etcd", "--data-dir=/var/lib/etcd"}}},
-			Volumes:    []corev1.Volume{{Name: "data"}},
+			Containers: []corev1.Container{{Name: "etcd", Image: "etcd:1",
+				Command: []string{"etcd", "--data-dir=/var/lib/etcd"}}},
+			Volumes: []corev1.Volume{{Name: "data"}},
 		},
 	}
 }

@@ -21,7 +21,7 @@ import (
 	"kubeadm/internal/state"
 )
 
-func TestStaticPodFilesAreThoseOfThePeer(t *testing.T) {
+func TestStaticPodFilesMatchUpstream(t *testing.T) {
 	for _, s := range scenarios() {
 		components := manifest.Components()
 		if s.node.Cluster.Etcd.External == nil {
@@ -39,7 +39,7 @@ func TestStaticPodFilesAreThoseOfThePeer(t *testing.T) {
 	}
 }
 
-func TestKubeletFilesAreThoseOfThePeer(t *testing.T) {
+func TestKubeletFilesMatchUpstream(t *testing.T) {
 	for _, s := range scenarios() {
 		t.Run(s.name, func(t *testing.T) {
 			config, warnings, err := manifest.KubeletConfigFile(s.node, s.host(), s.readPatches(t))
@@ -48,16 +48,17 @@ func TestKubeletFilesAreThoseOfThePeer(t *testing.T) {
 			}
 			compare(t, s, "kubelet.yaml", config)
 			compare(t, s, "instance-config.yaml", manifest.KubeletInstanceConfig(s.node))
-			if s.line != "v1.34" { // whose peer names the sandbox's image, of which later kubelets know nothing and runtimes see by themselves
+			// upstream's v1.34 sets --pod-infra-container-image, removed in 1.35
+			if s.line != "v1.34" {
 				compare(t, s, "kubeadm-flags.env", manifest.KubeletFlags(s.node))
 			}
 		})
 	}
 }
 
-func TestObjectsAreThoseOfThePeerInItsOrder(t *testing.T) {
+func TestObjectsMatchUpstream(t *testing.T) {
 	for _, s := range scenarios() {
-		if s.line != "" { // objects are the same for all releases, but older peers wrote others
+		if s.line != "" { // upstream's older releases create other objects, ours does not
 			continue
 		}
 		t.Run(s.name, func(t *testing.T) {
@@ -83,10 +84,11 @@ func allObjects(t *testing.T, s scenario, ca []byte) []state.Object {
 	add(manifest.KubeletConfigAccess()...)
 	add(manifest.CertsAccess()...)
 	for _, token := range n.Tokens {
-		add(manifest.Token(token, time.Unix(0, 0)))
+		add(manifest.NewTokenSecret(token, time.Unix(0, 0)))
 	}
 	add(manifest.BootstrapRBAC()...)
-	admin := pki.Access{Server: n.Server(), Cluster: n.Cluster.Name, User: "kubernetes-admin", CA: ca}.WithCertificate(nil, nil)
+	admin := pki.KubeconfigSpec{Server: n.ServerURL(), Cluster: n.Cluster.Name,
+		User: "kubernetes-admin", CA: ca}.WithCertificate(nil, nil)
 	add(must(manifest.ClusterInfo(admin))(t))
 	add(manifest.ClusterInfoAccess()...)
 	dns := must(manifest.NewCoreDNS(n, manifest.DNSReplicas, s.readPatches(t)))(t)
@@ -97,7 +99,8 @@ func allObjects(t *testing.T, s scenario, ca []byte) []state.Object {
 	return all
 }
 
-// given takes from the peer's objects what this package is given: the ClusterConfiguration and the CA.
+// given takes from upstream's objects the inputs of this package: the ClusterConfiguration and
+// the CA.
 func given(t *testing.T, s scenario) (ca []byte) {
 	t.Helper()
 	decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(golden(t, s, "objects.yaml")), 4096)
@@ -121,22 +124,24 @@ func given(t *testing.T, s scenario) (ca []byte) {
 	}
 }
 
-func TestPrintedManifestsHoldTheSameObjects(t *testing.T) {
+func TestPrintedManifestsMatchUpstream(t *testing.T) {
 	s := scenarios()[0]
 	dns := must(manifest.NewCoreDNS(s.node, manifest.DNSReplicas, manifest.Patches{}))(t)
 	proxy := must(manifest.NewKubeProxy(s.node, manifest.Host{}, manifest.Patches{}))(t)
-	for name, printed := range map[string][]state.Object{"coredns.yaml": dns.Printed(), "kube-proxy.yaml": proxy.Printed()} {
+	for name, printed := range map[string][]state.Object{"coredns.yaml": dns.ManifestObjects(),
+		"kube-proxy.yaml": proxy.ManifestObjects()} {
 		text, err := manifest.YAML(printed...)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(documents(t, read(t, filepath.Join("testdata/printed", name))), documents(t, text)); diff != "" {
+		if diff := cmp.Diff(documents(t, read(t, filepath.Join("testdata/printed", name))),
+			documents(t, text)); diff != "" {
 			t.Errorf("%s (-peer +ours):\n%s", name, diff)
 		}
 	}
 }
 
-// documents are the objects of a stream, without what only the peer's have.
+// documents are the objects of a stream, without what only upstream's have.
 func documents(t *testing.T, text []byte) []runtime.Object {
 	t.Helper()
 	var all []runtime.Object

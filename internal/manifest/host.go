@@ -10,18 +10,19 @@ import (
 	"kubeadm/internal/state"
 )
 
-// Host is what was observed, here and in the cluster that is joined, and finds its way
-// into the files of this machine.
+// Host holds the facts about this machine, and about the cluster that is joined, that manifests
+// depend on.
 type Host struct {
-	CADirs     []string        // those of CADirs that exist
-	Env        []string        // environment of this process, "NAME=value"
-	ExternalCA bool            // ca.crt is there and ca.key is not
-	Members    []state.Member  // of the etcd cluster that is joined, this one included; nil for a new cluster
-	Accounts   change.Accounts // of this machine; empty unless the control plane is rootless
-	Resolved   bool            // the service systemd-resolved is active
+	CADirs     []string // those of CADirs that exist
+	Env        []string // environment of this process, "NAME=value"
+	ExternalCA bool     // ca.crt is there and ca.key is not
+	// of the etcd cluster that is joined, this one included; nil for a new cluster
+	Members         []state.Member
+	Accounts        change.Accounts // of this machine; empty unless the control plane is rootless
+	SystemdResolved bool            // the service systemd-resolved is active
 }
 
-// caDir is a folder in which some distributions keep CA certificates.
+// caDir is a directory in which some distributions keep CA certificates.
 type caDir struct{ volume, path string }
 
 func caDirs() []caDir {
@@ -34,7 +35,8 @@ func caDirs() []caDir {
 	}
 }
 
-// CADirs are the folders that kube-apiserver and kube-controller-manager see where they exist.
+// CADirs are the directories that are mounted into kube-apiserver and kube-controller-manager if
+// they exist.
 func CADirs() []string {
 	var paths []string
 	for _, d := range caDirs() {
@@ -43,7 +45,7 @@ func CADirs() []string {
 	return paths
 }
 
-// proxyEnv is the part of the environment that says which proxy to use.
+// proxyEnv are the environment variables that configure a proxy.
 func (h Host) proxyEnv() []corev1.EnvVar {
 	var vars []corev1.EnvVar
 	for _, pair := range h.Env {
@@ -55,7 +57,7 @@ func (h Host) proxyEnv() []corev1.EnvVar {
 	return vars
 }
 
-// mergeEnv sorts variables by name; of equal names the last one counts.
+// mergeEnv sorts variables by name; of equal names the last one wins.
 func mergeEnv(lists ...[]corev1.EnvVar) []corev1.EnvVar {
 	var merged []corev1.EnvVar
 	for _, v := range slices.Backward(slices.Concat(lists...)) {

@@ -8,7 +8,7 @@ import (
 	"kubeadm/internal/release"
 )
 
-// Images names the images of the node's cluster.
+// Images are the images of the node's cluster.
 func Images(n *node.Node) (release.Images, error) {
 	c := &n.Cluster
 	version := c.Version
@@ -17,7 +17,7 @@ func Images(n *node.Node) (release.Images, error) {
 	}
 	target, err := release.ParseTarget(version)
 	if err != nil {
-		return release.Images{}, fmt.Errorf("naming the images: %w", err)
+		return release.Images{}, fmt.Errorf("resolving the images: %w", err)
 	}
 	return release.Images{
 		Target:       target,

@@ -13,7 +13,8 @@ import (
 	"kubeadm/internal/node"
 )
 
-// KubeletFlagsVariable is what the kubelet's unit expands on its command line.
+// KubeletFlagsVariable is the environment variable with the kubelet's flags, which its systemd
+// unit expands.
 const KubeletFlagsVariable = "KUBELET_KUBEADM_ARGS"
 
 // KubeletFlags is the environment file with the kubelet's command line.
@@ -27,27 +28,35 @@ func KubeletFlags(n *node.Node) []byte {
 		for _, t := range n.Taints {
 			taints = append(taints, t.ToString())
 		}
-		ours = append(ours, node.Arg{Name: "register-with-taints", Value: strings.Join(taints, ",")})
+		ours = append(ours, node.Arg{Name: "register-with-taints",
+			Value: strings.Join(taints, ",")})
 	}
-	return fmt.Appendf(nil, "%s=%q\n", KubeletFlagsVariable, strings.Join(arguments(ours, n.KubeletArgs), " "))
+	return fmt.Appendf(nil, "%s=%q\n", KubeletFlagsVariable,
+		strings.Join(mergeArgs(ours, n.KubeletArgs), " "))
 }
 
-// KubeletInstanceConfig is the part of the kubelet's configuration that belongs to this machine alone.
+// KubeletInstanceConfig is the part of the kubelet's configuration that is specific to this
+// machine.
 func KubeletInstanceConfig(n *node.Node) []byte {
 	return fmt.Appendf(nil, "containerRuntimeEndpoint: %q\n", n.CRISocket)
 }
 
-// resolvedConf lists the name servers that systemd-resolved asks. /etc/resolv.conf
-// then points to the stub resolver on loopback, which no Pod can reach.
+// resolvedConf lists the name servers that systemd-resolved uses. If it runs, /etc/resolv.conf
+// points to its stub resolver on loopback, which no Pod can reach.
 const resolvedConf = "/run/systemd/resolve/resolv.conf"
 
-// KubeletConfigFile is the kubelet's configuration on this machine: that of the
-// cluster, then what the host needs, the user's patches and the instance
-// configuration, each over the one before. Warnings tell of values that do not suit the host.
-func KubeletConfigFile(n *node.Node, h Host, p Patches) (data []byte, warnings []string, err error) {
+// KubeletConfigFile is the kubelet's configuration on this machine: the cluster-wide
+// configuration, the settings for this host, the user's patches and the instance configuration,
+// merged in this order. Warnings name values that do not fit the host.
+func KubeletConfigFile(n *node.Node, h Host,
+	p Patches) (data []byte, warnings []string, err error) {
 	config := kubeletConfig(n)
-	if h.Resolved {
-		warnings = useResolved(config)
+	if set := config.ResolverConfig; h.SystemdResolved && set == nil {
+		config.ResolverConfig = new(resolvedConf)
+	} else if h.SystemdResolved && *set != resolvedConf {
+		warnings = []string{fmt.Sprintf(
+			"the kubelet's resolvConf is %q, but systemd-resolved is active and its file is %q",
+			*set, resolvedConf)}
 	}
 	data, err = json.Marshal(config)
 	if err != nil {
@@ -56,8 +65,15 @@ func KubeletConfigFile(n *node.Node, h Host, p Patches) (data []byte, warnings [
 	if data, err = p.apply(KubeletConfiguration, data, *config); err != nil {
 		return nil, nil, err
 	}
-	if data, err = addInstanceConfig(data, n); err != nil {
-		return nil, nil, err
+	instance, err := yaml.YAMLToJSON(KubeletInstanceConfig(n))
+	if err != nil {
+		return nil, nil, fmt.Errorf("encoding the container runtime socket %q: %w", n.CRISocket,
+			err)
+	}
+	if data, err = strategicpatch.StrategicMergePatch(data, instance,
+		kubeletconfig.KubeletConfiguration{}); err != nil {
+		return nil, nil, fmt.Errorf(
+			"merging the instance configuration into the kubelet's configuration: %w", err)
 	}
 	if data, err = yaml.JSONToYAML(data); err != nil {
 		return nil, nil, fmt.Errorf("encoding the kubelet's configuration: %w", err)
@@ -65,31 +81,10 @@ func KubeletConfigFile(n *node.Node, h Host, p Patches) (data []byte, warnings [
 	return data, warnings, nil
 }
 
-// kubeletConfig is a copy of the cluster's configuration that names its kind.
+// kubeletConfig is a copy of the cluster-wide configuration with apiVersion and kind.
 func kubeletConfig(n *node.Node) *kubeletconfig.KubeletConfiguration {
 	config := n.Cluster.Kubelet.Config.DeepCopy()
-	config.TypeMeta = metav1.TypeMeta{APIVersion: kubeletconfig.SchemeGroupVersion.String(), Kind: "KubeletConfiguration"}
+	config.TypeMeta = metav1.TypeMeta{APIVersion: kubeletconfig.SchemeGroupVersion.String(),
+		Kind: "KubeletConfiguration"}
 	return config
-}
-
-func useResolved(config *kubeletconfig.KubeletConfiguration) (warnings []string) {
-	switch set := config.ResolverConfig; {
-	case set == nil:
-		config.ResolverConfig = new(resolvedConf)
-	case *set != resolvedConf:
-		return []string{fmt.Sprintf("the kubelet's resolvConf is %q though systemd-resolved is active, whose own file is %q", *set, resolvedConf)}
-	}
-	return nil
-}
-
-func addInstanceConfig(data []byte, n *node.Node) ([]byte, error) {
-	instance, err := yaml.YAMLToJSON(KubeletInstanceConfig(n))
-	if err != nil {
-		return nil, fmt.Errorf("the container runtime socket %q cannot be written down: %w", n.CRISocket, err)
-	}
-	data, err = strategicpatch.StrategicMergePatch(data, instance, kubeletconfig.KubeletConfiguration{})
-	if err != nil {
-		return nil, fmt.Errorf("adding this machine's part to the kubelet's configuration: %w", err)
-	}
-	return data, nil
 }

@@ -24,21 +24,26 @@ func TestKubeletFlags(t *testing.T) {
 		want string
 	}{
 		{"nothing to say", node.Local{Name: "vm", Hostname: "vm", Role: node.Worker}, ""},
-		{"another name", node.Local{Name: "w1", Hostname: "vm", Role: node.Worker}, "--hostname-override=w1"},
-		{"taints of a worker", node.Local{Name: "vm", Hostname: "vm", Role: node.Worker, Taints: taints},
+		{"another name", node.Local{Name: "w1", Hostname: "vm", Role: node.Worker},
+			"--hostname-override=w1"},
+		{"taints of a worker",
+			node.Local{Name: "vm", Hostname: "vm", Role: node.Worker, Taints: taints},
 			"--register-with-taints=a=b:NoSchedule,c:NoExecute"},
-		{"taints of a control plane", node.Local{Name: "vm", Hostname: "vm", Role: node.ControlPlane, Taints: taints}, ""},
+		{"taints of a control plane",
+			node.Local{Name: "vm", Hostname: "vm", Role: node.ControlPlane, Taints: taints}, ""},
 		{"the user's own", node.Local{Name: "w1", Hostname: "vm", Role: node.Worker, Taints: taints,
-			KubeletArgs: []node.Arg{{Name: "v", Value: `"4"`}, {Name: "hostname-override", Value: "x"}}},
+			KubeletArgs: []node.Arg{{Name: "v", Value: `"4"`},
+				{Name: "hostname-override", Value: "x"}}},
 			`--register-with-taints=a=b:NoSchedule,c:NoExecute --v=\"4\" --hostname-override=x`},
 	} {
-		if got := string(manifest.KubeletFlags(&node.Node{Local: tc.node})); got != `KUBELET_KUBEADM_ARGS="`+tc.want+"\"\n" {
+		if got := string(manifest.KubeletFlags(
+			&node.Node{Local: tc.node})); got != `KUBELET_KUBEADM_ARGS="`+tc.want+"\"\n" {
 			t.Errorf("%s: %s", tc.name, got)
 		}
 	}
 }
 
-func TestKubeletAsksTheServersBehindTheStubResolver(t *testing.T) {
+func TestKubeletWithSystemdResolved(t *testing.T) {
 	const real = "resolvConf: /run/systemd/resolve/resolv.conf\n"
 	for _, tc := range []struct {
 		set      *string
@@ -54,11 +59,13 @@ func TestKubeletAsksTheServersBehindTheStubResolver(t *testing.T) {
 	} {
 		n := ordinary()
 		n.Cluster.Kubelet.Config.ResolverConfig = tc.set
-		data, warnings, err := manifest.KubeletConfigFile(n, manifest.Host{Resolved: tc.resolved}, manifest.Patches{})
+		data, warnings, err := manifest.KubeletConfigFile(n,
+			manifest.Host{SystemdResolved: tc.resolved}, manifest.Patches{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if strings.Contains(string(data), "resolvConf") != (tc.want != "") || !strings.Contains(string(data), tc.want) {
+		if strings.Contains(string(data), "resolvConf") != (tc.want != "") ||
+			!strings.Contains(string(data), tc.want) {
 			t.Errorf("%v: %s", tc, data)
 		}
 		if (len(warnings) > 0) != tc.warns {
@@ -67,32 +74,34 @@ func TestKubeletAsksTheServersBehindTheStubResolver(t *testing.T) {
 	}
 }
 
-func TestClusterWideKubeletConfigHoldsNothingOfThisMachine(t *testing.T) {
+func TestClusterWideKubeletConfig(t *testing.T) {
 	n := ordinary()
-	if _, _, err := manifest.KubeletConfigFile(n, manifest.Host{Resolved: true}, manifest.Patches{}); err != nil {
+	if _, _, err := manifest.KubeletConfigFile(n, manifest.Host{SystemdResolved: true},
+		manifest.Patches{}); err != nil {
 		t.Fatal(err)
 	}
 	text := must(manifest.KubeletConfig(n))(t).Data[manifest.KubeletConfigKey]
-	if strings.Contains(text, "resolvConf") || !strings.Contains(text, `containerRuntimeEndpoint: ""`) {
+	if strings.Contains(text, "resolvConf") ||
+		!strings.Contains(text, `containerRuntimeEndpoint: ""`) {
 		t.Error(text)
 	}
 }
 
-func TestGeneratedConfigurationIsKnownUntilItIsChanged(t *testing.T) {
+func TestGenerated(t *testing.T) {
 	n := ordinary()
 	for _, generated := range []bool{true, false} {
 		n.Cluster.Kubelet.Generated, n.Cluster.KubeProxy.Generated = generated, generated
 		kubelet := must(manifest.KubeletConfig(n))(t)
 		proxy := must(manifest.NewKubeProxy(n, manifest.Host{}, manifest.Patches{}))(t).Config
 		for _, c := range []*corev1.ConfigMap{kubelet, proxy} {
-			if manifest.Generated(c) != generated {
+			if manifest.IsGenerated(c) != generated {
 				t.Errorf("%s: generated %v is read back as %v", c.Name, generated, !generated)
 			}
 			for key := range c.Data {
 				c.Data[key] += "# changed\n"
 				break
 			}
-			if manifest.Generated(c) {
+			if manifest.IsGenerated(c) {
 				t.Errorf("%s: a change goes unnoticed", c.Name)
 			}
 		}

@@ -26,21 +26,21 @@ const (
 )
 
 const (
-	kubeProxy        = "kube-proxy" // whatever belongs to it is called so
-	kubeProxyFolder  = "/var/lib/kube-proxy"
+	kubeProxy        = "kube-proxy" // name of all its objects
+	kubeProxyDir     = "/var/lib/kube-proxy"
 	serviceAccount   = "/var/run/secrets/kubernetes.io/serviceaccount"
 	xtablesLock      = "/run/xtables.lock"
 	kernelModulesDir = "/lib/modules"
 )
 
-// KubeProxy is all that kube-proxy consists of.
+// KubeProxy holds all objects of kube-proxy.
 type KubeProxy struct {
 	Config    *corev1.ConfigMap
 	DaemonSet *appsv1.DaemonSet
 	Access    []state.Object // ServiceAccount, ClusterRoleBinding, Role and RoleBinding
 }
 
-// NewKubeProxy builds kube-proxy. The proxy variables in the host's environment become its own.
+// NewKubeProxy builds kube-proxy. It gets the proxy variables of the host's environment.
 func NewKubeProxy(n *node.Node, h Host, p Patches) (KubeProxy, error) {
 	images, err := Images(n)
 	if err != nil {
@@ -50,16 +50,24 @@ func NewKubeProxy(n *node.Node, h Host, p Patches) (KubeProxy, error) {
 	if err != nil {
 		return KubeProxy{}, err
 	}
-	set, err := p.daemonSet(kubeProxyDaemonSet(images.Component(release.Proxy)))
+	set, err := patchObject(p, KubeProxyDaemonSet,
+		kubeProxyDaemonSet(images.Component(release.Proxy)))
 	if err != nil {
 		return KubeProxy{}, err
 	}
-	addEnv(&set.Spec.Template.Spec, mergeEnv(h.proxyEnv()))
-	return KubeProxy{Config: config, DaemonSet: set, Access: kubeProxyAccess()}, nil
+	addProxyEnv(&set.Spec.Template.Spec, mergeEnv(h.proxyEnv()))
+	access := append([]state.Object{
+		&corev1.ServiceAccount{TypeMeta: coreTypeMeta("ServiceAccount"),
+			ObjectMeta: objectMeta(kubeSystem, kubeProxy)},
+		clusterBinding("kubeadm:node-proxier", "system:node-proxier",
+			serviceAccountSubject(kubeProxy)),
+	}, readableObject{kubeSystem, "configmaps", KubeProxyConfigMap,
+		kubeProxy}.access(groupSubject(TokenGroup))...)
+	return KubeProxy{Config: config, DaemonSet: set, Access: access}, nil
 }
 
-// addEnv leaves variables alone that the container already has, by the user's patch.
-func addEnv(pod *corev1.PodSpec, vars []corev1.EnvVar) {
+// addProxyEnv adds variables to the container of kube-proxy, except those that a patch has set.
+func addProxyEnv(pod *corev1.PodSpec, vars []corev1.EnvVar) {
 	for i := range pod.Containers {
 		c := &pod.Containers[i]
 		if c.Name != kubeProxy {
@@ -73,34 +81,28 @@ func addEnv(pod *corev1.PodSpec, vars []corev1.EnvVar) {
 	}
 }
 
-// Objects lists the parts in the order in which they are written.
+// Objects lists the objects in the order in which they are created.
 func (k KubeProxy) Objects() []state.Object {
 	return append([]state.Object{k.Config, k.DaemonSet}, k.Access...)
 }
 
-// Printed lists the parts in the order in which a user who asks for the manifest sees
-// them, without the mark of a generated configuration: the user may edit it.
-func (k KubeProxy) Printed() []state.Object {
+// ManifestObjects lists the objects in the order of --print-manifest, without the annotation of a
+// generated configuration: the user may edit it.
+func (k KubeProxy) ManifestObjects() []state.Object {
 	config := k.Config.DeepCopy()
 	config.Annotations = nil
 	return append(k.Access, config, k.DaemonSet)
 }
 
-func kubeProxyAccess() []state.Object {
-	return append([]state.Object{
-		&corev1.ServiceAccount{TypeMeta: core("ServiceAccount"), ObjectMeta: named(kubeSystem, kubeProxy)},
-		clusterBinding("kubeadm:node-proxier", "system:node-proxier", serviceAccountSubject(kubeProxy)),
-	}, readable{kubeSystem, "configmaps", KubeProxyConfigMap, kubeProxy}.access(group(TokenGroup))...)
-}
-
 func kubeProxyConfig(n *node.Node) (*corev1.ConfigMap, error) {
 	config := n.Cluster.KubeProxy.Config.DeepCopy()
-	config.TypeMeta = metav1.TypeMeta{APIVersion: proxyconfig.SchemeGroupVersion.String(), Kind: "KubeProxyConfiguration"}
+	config.TypeMeta = metav1.TypeMeta{APIVersion: proxyconfig.SchemeGroupVersion.String(),
+		Kind: "KubeProxyConfiguration"}
 	text, err := yaml.Marshal(config)
 	if err != nil {
 		return nil, fmt.Errorf("encoding the configuration of kube-proxy: %w", err)
 	}
-	kubeconfig, err := kubeProxyKubeconfig(n.Server())
+	kubeconfig, err := kubeProxyKubeconfig(n.ServerURL())
 	if err != nil {
 		return nil, err
 	}
@@ -115,8 +117,8 @@ func kubeProxyConfig(n *node.Node) (*corev1.ConfigMap, error) {
 	return c, nil
 }
 
-// kubeProxyKubeconfig names the server, since kube-proxy cannot find it by the Service that
-// it makes work itself. The rest comes from the ServiceAccount.
+// kubeProxyKubeconfig contains the server's URL, since kube-proxy cannot use the kubernetes
+// Service, which it implements itself. CA and token come from the ServiceAccount.
 func kubeProxyKubeconfig(server string) (string, error) {
 	const name = "default"
 	text, err := yaml.Marshal(kubeconfigv1.Config{
@@ -139,10 +141,10 @@ func kubeProxyKubeconfig(server string) (string, error) {
 
 func kubeProxyDaemonSet(image string) *appsv1.DaemonSet {
 	labels := map[string]string{"k8s-app": kubeProxy}
-	meta := named(kubeSystem, kubeProxy)
+	meta := objectMeta(kubeSystem, kubeProxy)
 	meta.Labels = labels
 	return &appsv1.DaemonSet{
-		TypeMeta:   apps("DaemonSet"),
+		TypeMeta:   appsTypeMeta("DaemonSet"),
 		ObjectMeta: meta,
 		Spec: appsv1.DaemonSetSpec{
 			Selector:       &metav1.LabelSelector{MatchLabels: labels},
@@ -153,44 +155,40 @@ func kubeProxyDaemonSet(image string) *appsv1.DaemonSet {
 					PriorityClassName:  nodeCritical,
 					HostNetwork:        true,
 					ServiceAccountName: kubeProxy,
-					NodeSelector:       linux(),
+					NodeSelector:       linuxNodeSelector(),
 					Tolerations:        []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
-					Containers:         []corev1.Container{kubeProxyContainer(image)},
-					Volumes:            kubeProxyVolumes(),
+					Containers: []corev1.Container{{
+						Name:            kubeProxy,
+						Image:           image,
+						ImagePullPolicy: corev1.PullIfNotPresent,
+						Command: []string{
+							"/usr/local/bin/kube-proxy",
+							"--config=" + kubeProxyDir + "/" + KubeProxyConfigKey,
+							"--hostname-override=$(NODE_NAME)",
+						},
+						SecurityContext: &corev1.SecurityContext{Privileged: new(true)},
+						Env: []corev1.EnvVar{{Name: "NODE_NAME", ValueFrom: &corev1.EnvVarSource{
+							FieldRef: &corev1.ObjectFieldSelector{FieldPath: "spec.nodeName"},
+						}}},
+						VolumeMounts: []corev1.VolumeMount{
+							{Name: kubeProxy, MountPath: kubeProxyDir},
+							{Name: "xtables-lock", MountPath: xtablesLock},
+							{Name: "lib-modules", MountPath: kernelModulesDir, ReadOnly: true},
+						},
+					}},
+					Volumes: []corev1.Volume{
+						{Name: kubeProxy, VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
+							LocalObjectReference: corev1.LocalObjectReference{Name: KubeProxyConfigMap},
+						}}},
+						{Name: "xtables-lock",
+							VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{
+								Path: xtablesLock, Type: new(corev1.HostPathFileOrCreate),
+							}}},
+						{Name: "lib-modules",
+							VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: kernelModulesDir}}},
+					},
 				},
 			},
 		},
-	}
-}
-
-func kubeProxyContainer(image string) corev1.Container {
-	return corev1.Container{
-		Name:            kubeProxy,
-		Image:           image,
-		ImagePullPolicy: corev1.PullIfNotPresent,
-		Command: []string{
-			"/usr/local/bin/kube-proxy", "--config=" + kubeProxyFolder + "/" + KubeProxyConfigKey, "--hostname-override=$(NODE_NAME)",
-		},
-		SecurityContext: &corev1.SecurityContext{Privileged: new(true)},
-		Env: []corev1.EnvVar{{Name: "NODE_NAME", ValueFrom: &corev1.EnvVarSource{
-			FieldRef: &corev1.ObjectFieldSelector{FieldPath: "spec.nodeName"},
-		}}},
-		VolumeMounts: []corev1.VolumeMount{
-			{Name: kubeProxy, MountPath: kubeProxyFolder},
-			{Name: "xtables-lock", MountPath: xtablesLock},
-			{Name: "lib-modules", MountPath: kernelModulesDir, ReadOnly: true},
-		},
-	}
-}
-
-func kubeProxyVolumes() []corev1.Volume {
-	return []corev1.Volume{
-		{Name: kubeProxy, VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
-			LocalObjectReference: corev1.LocalObjectReference{Name: KubeProxyConfigMap},
-		}}},
-		{Name: "xtables-lock", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{
-			Path: xtablesLock, Type: new(corev1.HostPathFileOrCreate),
-		}}},
-		{Name: "lib-modules", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: kernelModulesDir}}},
 	}
 }

@@ -14,38 +14,41 @@ import (
 	"kubeadm/internal/release"
 )
 
-// Names of the preflight checks that find obstacles.
+// Names of the preflight checks that report obstacles.
 const (
 	ComponentArgs    = "ComponentArgs"
 	ComponentVolumes = "ComponentVolumes"
 	IPFamilies       = "IPFamilies"
 )
 
-// Obstacle is something in the configuration with which a component does not run, or not as
-// meant. Files, certificates and images can be made of that configuration all the same.
-type Obstacle struct {
-	Check string // the preflight check that finds it
-	Field string // where it is, such as apiServer.extraArgs[0]
-	release.ArgFault
+// ComponentProblem is a setting with which a component does not start, or does not work as
+// intended. It does not matter to commands that only write files or list images.
+type ComponentProblem struct {
+	Check string // the preflight check that reports it
+	Field string // its field, such as apiServer.extraArgs[0]
+	release.ArgProblem
 }
 
-// String is one line without the check.
-func (o Obstacle) String() string { return o.Field + ": " + o.Text + "; " + o.Remedy }
+// String is one line without the name of the check.
+func (o ComponentProblem) String() string { return o.Field + ": " + o.Text + "; " + o.Hint }
 
-// Obstacles lists what keeps the static Pods of this control plane from running.
-func Obstacles(n *node.Node, h Host) ([]Obstacle, error) {
+// FindComponentProblems lists the settings that keep the static Pods of this control plane from
+// running.
+func FindComponentProblems(n *node.Node, h Host) ([]ComponentProblem, error) {
 	images, err := Images(n)
 	if err != nil {
 		return nil, err
 	}
 	c, v := &n.Cluster, images.Target.Version()
 	list := slices.Concat(
-		argObstacles("apiServer", release.APIServer, v, c.APIServer.Args),
-		argObstacles("controllerManager", release.ControllerManager, v, c.ControllerManager.Args),
-		argObstacles("scheduler", release.Scheduler, v, c.Scheduler.Args),
+		checkComponentArgs("apiServer", release.APIServer, v, c.APIServer.Args),
+		checkComponentArgs("controllerManager", release.ControllerManager, v,
+			c.ControllerManager.Args),
+		checkComponentArgs("scheduler", release.Scheduler, v, c.Scheduler.Args),
 	)
 	if c.Etcd.External == nil {
-		list = append(list, argObstacles("etcd.local", Etcd, images.EtcdVersion(), c.Etcd.Args)...)
+		list = append(list, checkComponentArgs("etcd.local", Etcd, images.EtcdVersion(),
+			c.Etcd.Args)...)
 	}
 	for _, s := range []struct {
 		component, field string
@@ -59,26 +62,28 @@ func Obstacles(n *node.Node, h Host) ([]Obstacle, error) {
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, volumeObstacles(s.field, pod, s.user)...)
+		list = append(list, checkComponentVolumes(s.field, pod, s.user)...)
 	}
-	return append(list, familyObstacles(n)...), nil
+	return append(list, checkIPFamily(n)...), nil
 }
 
-func argObstacles(field, component string, v *version.Version, args []node.Arg) (list []Obstacle) {
+func checkComponentArgs(field, component string, v *version.Version,
+	args []node.Arg) (list []ComponentProblem) {
 	for i, a := range args {
 		if fault := release.CheckArg(component, v, a.Name, a.Value); fault != nil {
-			list = append(list, Obstacle{ComponentArgs, fmt.Sprintf("%s.extraArgs[%d]", field, i), *fault})
+			list = append(list, ComponentProblem{ComponentArgs,
+				fmt.Sprintf("%s.extraArgs[%d]", field, i), *fault})
 		}
 	}
 	return list
 }
 
-// KubeletObstacles lists what keeps a kubelet of that version from running with these arguments.
-func KubeletObstacles(args []node.Arg, v *version.Version) (list []Obstacle) {
+// FindKubeletProblems lists the arguments that keep a kubelet of that version from running.
+func FindKubeletProblems(args []node.Arg, v *version.Version) (list []ComponentProblem) {
 	for i, a := range args {
 		field := fmt.Sprintf("nodeRegistration.kubeletExtraArgs[%d]", i)
 		if fault := release.CheckArg(release.Kubelet, v, a.Name, a.Value); fault != nil {
-			list = append(list, Obstacle{ComponentArgs, field, *fault})
+			list = append(list, ComponentProblem{ComponentArgs, field, *fault})
 			continue
 		}
 		if a.Name != "node-labels" {
@@ -87,13 +92,13 @@ func KubeletObstacles(args []node.Arg, v *version.Version) (list []Obstacle) {
 		for label := range strings.SplitSeq(a.Value, ",") {
 			key, value, _ := strings.Cut(label, "=")
 			key = strings.TrimSpace(key)
-			if !ofKubernetes(key) || kubeletapis.IsKubeletLabel(key) {
+			if !isReservedLabel(key) || kubeletapis.IsKubeletLabel(key) {
 				continue
 			}
-			list = append(list, Obstacle{ComponentArgs, field, release.ArgFault{
-				Text: fmt.Sprintf("label %q is of Kubernetes' own, and no kubelet may give it to its node: "+
+			list = append(list, ComponentProblem{ComponentArgs, field, release.ArgProblem{
+				Text: fmt.Sprintf("label %q is reserved by Kubernetes, and a kubelet cannot set it on its node: "+
 					"the kubelet does not start", key),
-				Remedy: fmt.Sprintf("delete it, and once the node has joined run: kubectl label node NAME %s=%s",
+				Hint: fmt.Sprintf("remove it, and once the node has joined run: kubectl label node NAME %s=%s",
 					key, value),
 				Fatal: true,
 			}})
@@ -102,28 +107,30 @@ func KubeletObstacles(args []node.Arg, v *version.Version) (list []Obstacle) {
 	return list
 }
 
-// ofKubernetes reports whether a label is in a name space that Kubernetes keeps for itself.
-func ofKubernetes(key string) bool {
+// isReservedLabel reports whether a label has a prefix that is reserved for Kubernetes.
+func isReservedLabel(key string) bool {
 	space, _, found := strings.Cut(key, "/")
 	return found && slices.ContainsFunc([]string{"kubernetes.io", "k8s.io"}, func(own string) bool {
 		return space == own || strings.HasSuffix(space, "."+own)
 	})
 }
 
-// volumeObstacles finds volumes that hide each other. Of two with one name the last counts, as in
-// upstream's kubeadm; a Pod with two at one path is refused by the kubelet.
-func volumeObstacles(field string, pod *corev1.Pod, user []node.Volume) (list []Obstacle) {
-	note := func(i int, rest string, fault release.ArgFault) {
+// checkComponentVolumes finds volumes with the same name, of which the last one wins, as in
+// upstream's kubeadm, and volumes with the same mountPath, with which the kubelet rejects the
+// Pod.
+func checkComponentVolumes(field string, pod *corev1.Pod,
+	user []node.Volume) (list []ComponentProblem) {
+	note := func(i int, rest string, fault release.ArgProblem) {
 		at := fmt.Sprintf("%s.extraVolumes[%d]%s", field, i, rest)
-		list = append(list, Obstacle{ComponentVolumes, at, fault})
+		list = append(list, ComponentProblem{ComponentVolumes, at, fault})
 	}
 	for i, v := range user {
 		same := func(w node.Volume) bool { return w.Name == v.Name && w != v }
 		if later := slices.IndexFunc(user[i+1:], same); later >= 0 {
-			note(i, "", release.ArgFault{
+			note(i, "", release.ArgProblem{
 				Text: fmt.Sprintf("volume %q is not mounted: extraVolumes[%d] has the same name",
 					v.Name, i+1+later),
-				Remedy: "give each a name of its own",
+				Hint: "give each volume a different name",
 			})
 		}
 	}
@@ -139,23 +146,24 @@ func volumeObstacles(field string, pod *corev1.Pod, user []node.Volume) (list []
 			return slices.IndexFunc(user, func(v node.Volume) bool { return v.Name == name })
 		}
 		i := named(m.Name)
-		if i < 0 { // kubeadm's own volume comes after the user's; no two of kubeadm's are at one path
+		// kubeadm's own volume comes after the user's; no two of kubeadm's are at one path
+		if i < 0 {
 			other, i = m.Name, named(other)
 		}
-		note(i, ".mountPath", release.ArgFault{
-			Text: fmt.Sprintf("%q is where volume %q is mounted too, and the kubelet refuses such a Pod",
+		note(i, ".mountPath", release.ArgProblem{
+			Text: fmt.Sprintf("%q is also the mountPath of volume %q: the kubelet rejects such a Pod",
 				m.MountPath, other),
-			Remedy: "mount each at a path of its own",
-			Fatal:  true,
+			Hint:  "give each volume a different mountPath",
+			Fatal: true,
 		})
 	}
 	return list
 }
 
-// familyObstacles finds an API server whose own address is of another IP family than the first
-// subnet of Services. It ends as it starts, unless it is told not to keep the endpoints of its own
+// checkIPFamily finds an API server whose address is of another IP family than the first service
+// subnet. It exits at startup, unless it does not reconcile the endpoints of the kubernetes
 // Service.
-func familyObstacles(n *node.Node) []Obstacle {
+func checkIPFamily(n *node.Node) []ComponentProblem {
 	args := n.Cluster.APIServer.Args
 	address := n.Address
 	if set, ok := node.LastArg(args, "advertise-address"); ok {
@@ -173,11 +181,11 @@ func familyObstacles(n *node.Node) []Obstacle {
 	if subnet.Addr().Is4() {
 		wanted, given = given, wanted
 	}
-	return []Obstacle{{IPFamilies, "networking.serviceSubnet", release.ArgFault{
-		Text: fmt.Sprintf("the API server does not start with the address %s and Services in %s, which is %s",
-			ip, subnet, wanted),
-		Remedy: fmt.Sprintf("set --apiserver-advertise-address to an %s address of this machine, "+
-			"or begin serviceSubnet with an %s subnet", wanted, given),
+	return []ComponentProblem{{IPFamilies, "networking.serviceSubnet", release.ArgProblem{
+		Text: fmt.Sprintf("the API server does not start with the %s address %s and the %s service subnet %s",
+			given, ip, wanted, subnet),
+		Hint: fmt.Sprintf("set --apiserver-advertise-address to an %s address of this machine, "+
+			"or list an %s subnet first in serviceSubnet", wanted, given),
 		Fatal: true,
 	}}}
 }

@@ -24,7 +24,7 @@ const (
 	KubeProxyDaemonSet   = "kubeproxydaemonset"
 )
 
-// PatchTargets lists what can be patched, as file names of patches begin.
+// PatchTargets lists what can be patched: the prefixes of the names of patch files.
 func PatchTargets() []string {
 	targets := append([]string{Etcd}, Components()...)
 	return append(targets, KubeletConfiguration, CoreDNSDeployment, KubeProxyDaemonSet)
@@ -32,20 +32,20 @@ func PatchTargets() []string {
 
 // PatchFile is a file in the user's directory of patches.
 type PatchFile struct {
-	Name string // path; the base name says what the file patches and how
+	Name string // path; the base name is "target[suffix][+type].extension"
 	Data []byte
 }
 
 // Patches are the user's changes to what this package builds, in order. Zero changes nothing.
 type Patches struct {
-	patches []patch
-	later   string // stands for what is known only later; empty if all is known
+	patches     []patch
+	unknownText string // placeholder for what is not known yet; empty if everything is known
 }
 
 // patch is one document of a file.
 type patch struct {
 	target, kind string
-	origin       string // for messages
+	origin       string // file and document, for messages
 	json         []byte
 }
 
@@ -56,8 +56,8 @@ const (
 	strategicPatch = "strategic"
 )
 
-// ParsePatches reads files named "target[suffix][+kind].extension": target is one of
-// PatchTargets, kind is json (RFC 6902), merge (RFC 7386) or strategic, the default,
+// ParsePatches parses files named "target[suffix][+type].extension": target is one of
+// PatchTargets, type is json (RFC 6902), merge (RFC 7386) or strategic, the default,
 // extension is json or yaml. A file may hold several YAML documents. Notes name the
 // files that are skipped, and why.
 func ParsePatches(files []PatchFile) (p Patches, notes []string, err error) {
@@ -68,7 +68,7 @@ func ParsePatches(files []PatchFile) (p Patches, notes []string, err error) {
 		}
 		var documents []patch
 		if why == "" {
-			documents, err = patchDocuments(f)
+			documents, err = parsePatchDocuments(f)
 			if err != nil {
 				return Patches{}, nil, err
 			}
@@ -77,7 +77,8 @@ func ParsePatches(files []PatchFile) (p Patches, notes []string, err error) {
 			}
 		}
 		if why != "" {
-			notes = append(notes, fmt.Sprintf("patch file %s is skipped: %s", untrusted.Quote(f.Name), why))
+			notes = append(notes,
+				fmt.Sprintf("patch file %s is skipped: %s", untrusted.Quote(f.Name), why))
 			continue
 		}
 		for _, d := range documents {
@@ -88,13 +89,14 @@ func ParsePatches(files []PatchFile) (p Patches, notes []string, err error) {
 	return p, notes, nil
 }
 
-// NamesPatch reports whether a file is a patch by its name. What is in one that is not does not matter to ParsePatches.
-func NamesPatch(file string) bool {
+// IsPatchFile reports whether the name of a file is that of a patch. ParsePatches ignores the
+// content of other files.
+func IsPatchFile(file string) bool {
 	_, _, why, err := parsePatchName(path.Base(file))
 	return why == "" && err == nil
 }
 
-// parsePatchName takes a file name apart; why says why the file is none of ours.
+// parsePatchName parses a file name; why says why the file is not a patch.
 func parsePatchName(name string) (target, kind, why string, err error) {
 	if ext := path.Ext(name); ext == name || ext != ".json" && ext != ".yaml" {
 		return "", "", "its name must end in .yaml or .json", nil
@@ -114,16 +116,17 @@ func parsePatchName(name string) (target, kind, why string, err error) {
 	if !given {
 		return target, strategicPatch, "", nil
 	}
-	for _, known := range []string{jsonPatch, mergePatch, strategicPatch} {
-		if strings.HasPrefix(kind, known) {
-			return target, known, "", nil
+	for _, k := range []string{jsonPatch, mergePatch, strategicPatch} {
+		if strings.HasPrefix(kind, k) {
+			return target, k, "", nil
 		}
 	}
-	return "", "", "", fmt.Errorf("unknown kind of patch %s: write +%s, +%s or +%s", untrusted.Quote("+"+kind), jsonPatch, mergePatch, strategicPatch)
+	return "", "", "", fmt.Errorf("unknown patch type %s: use +%s, +%s or +%s",
+		untrusted.Quote("+"+kind), jsonPatch, mergePatch, strategicPatch)
 }
 
-// patchDocuments converts each document of a file to JSON.
-func patchDocuments(f PatchFile) ([]patch, error) {
+// parsePatchDocuments converts each document of a file to JSON.
+func parsePatchDocuments(f PatchFile) ([]patch, error) {
 	var list []patch
 	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(f.Data)))
 	for i := 1; ; i++ {

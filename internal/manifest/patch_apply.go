@@ -7,28 +7,19 @@ import (
 	"fmt"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 
 	"kubeadm/internal/problem"
 )
 
-// Pod returns the static Pod as the user wants it. A patch after which the kubelet could not run the component is an error.
-func (p Patches) Pod(pod *corev1.Pod) (*corev1.Pod, error) { return patched(p, pod.Name, pod) }
-
-// deployment returns the Deployment of CoreDNS as the user wants it.
-func (p Patches) deployment(d *appsv1.Deployment) (*appsv1.Deployment, error) {
-	return patched(p, CoreDNSDeployment, d)
+// PatchPod returns the patched static Pod. It is an error if the kubelet could not run it.
+func (p Patches) PatchPod(pod *corev1.Pod) (*corev1.Pod, error) {
+	return patchObject(p, pod.Name, pod)
 }
 
-// daemonSet returns the DaemonSet of kube-proxy as the user wants it.
-func (p Patches) daemonSet(d *appsv1.DaemonSet) (*appsv1.DaemonSet, error) {
-	return patched(p, KubeProxyDaemonSet, d)
-}
-
-// patched leaves the object it is given alone.
-func patched[T any](p Patches, target string, object *T) (*T, error) {
+// patchObject returns a patched copy of the object.
+func patchObject[T any](p Patches, target string, object *T) (*T, error) {
 	data, err := json.Marshal(object)
 	if err != nil {
 		return nil, fmt.Errorf("encoding %s: %w", target, err)
@@ -43,18 +34,20 @@ func patched[T any](p Patches, target string, object *T) (*T, error) {
 	return &after, nil
 }
 
-// apply patches a JSON document. schema is a value of the Go type that the document must fit; its tags say how lists are merged.
+// apply patches a JSON document. schema is a value of the Go type of the document; its struct tags
+// say how lists are merged.
 func (p Patches) apply(target string, data []byte, schema any) ([]byte, error) {
 	before := data
 	var fault error
-	var origin string // of the patch that brought the fault
+	var origin string // of the patch that caused the fault
 	for _, d := range p.patches {
 		if d.target != target {
 			continue
 		}
-		after, err := d.apply(data, schema, p.later)
+		after, err := d.apply(data, schema, p.unknownText)
 		if err != nil {
-			return nil, fixPatches(fmt.Errorf("%s cannot be applied to %s: %w", d.origin, target, err))
+			return nil, newPatchError(fmt.Errorf("%s cannot be applied to %s: %w", d.origin, target,
+				err))
 		}
 		data = after
 		switch broken := checkPatched(before, data, schema); {
@@ -65,13 +58,14 @@ func (p Patches) apply(target string, data []byte, schema any) ([]byte, error) {
 		}
 	}
 	if fault != nil {
-		return nil, fixPatches(fmt.Errorf("%s cannot be applied to %s: %w", origin, target, fault))
+		return nil, newPatchError(fmt.Errorf("%s cannot be applied to %s: %w", origin, target,
+			fault))
 	}
 	return data, nil
 }
 
-func fixPatches(err error) error {
-	return problem.New("", err, "fix the patches, or name another directory with --patches")
+func newPatchError(err error) error {
+	return problem.New("", err, "fix the patches, or set --patches to another directory")
 }
 
 func (d patch) apply(data []byte, schema any, later string) ([]byte, error) {
@@ -79,28 +73,29 @@ func (d patch) apply(data []byte, schema any, later string) ([]byte, error) {
 	case jsonPatch:
 		operations, err := jsonpatch.DecodePatch(d.json)
 		if err != nil {
-			return nil, fmt.Errorf("not a list of operations (RFC 6902): %w", err)
+			return nil, fmt.Errorf("not a list of JSON patch operations (RFC 6902): %w", err)
 		}
-		return operate(data, operations, later)
+		return applyJSONPatch(data, operations, later)
 	case mergePatch:
-		if err := d.fits(schema); err != nil {
+		if err := d.checkFields(schema); err != nil {
 			return nil, err
 		}
 		return jsonpatch.MergePatch(data, d.json)
 	default:
-		if err := d.fits(schema); err != nil {
+		if err := d.checkFields(schema); err != nil {
 			return nil, err
 		}
-		return strategic(data, d.json, schema)
+		return applyStrategicMerge(data, d.json, schema)
 	}
 }
 
-// operate carries out the operations in order. A test that fails says nothing if what it looks at is known only later.
-func operate(data []byte, operations jsonpatch.Patch, later string) ([]byte, error) {
+// applyJSONPatch applies the operations in order. A failing test is skipped if it concerns a part
+// that is not known yet.
+func applyJSONPatch(data []byte, operations jsonpatch.Patch, later string) ([]byte, error) {
 	for _, o := range operations {
 		after, err := jsonpatch.Patch{o}.Apply(data)
 		switch {
-		case errors.Is(err, jsonpatch.ErrTestFailed) && holds(data, o["path"], later):
+		case errors.Is(err, jsonpatch.ErrTestFailed) && containsText(data, o["path"], later):
 		case err != nil:
 			return nil, err
 		default:
@@ -110,8 +105,9 @@ func operate(data []byte, operations jsonpatch.Patch, later string) ([]byte, err
 	return data, nil
 }
 
-// holds tells whether the text is part of what is at the path: less of it is left without that.
-func holds(data []byte, path *json.RawMessage, text string) bool {
+// containsText reports whether the value at the path contains the text: removing the value removes
+// occurrences of the text.
+func containsText(data []byte, path *json.RawMessage, text string) bool {
 	if text == "" {
 		return false
 	}
@@ -120,9 +116,9 @@ func holds(data []byte, path *json.RawMessage, text string) bool {
 	return err == nil && bytes.Count(rest, []byte(text)) < bytes.Count(data, []byte(text))
 }
 
-// strategic merges as the tags of the schema say.
-func strategic(data, patch []byte, schema any) (merged []byte, err error) {
-	// The library relies on the types of what it compares: one that does not fit can make it panic.
+// applyStrategicMerge merges a patch according to the struct tags of the schema.
+func applyStrategicMerge(data, patch []byte, schema any) (merged []byte, err error) {
+	// The library can panic if a value has an unexpected type.
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("it is not a strategic merge patch: %v", p)

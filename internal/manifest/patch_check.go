@@ -16,45 +16,49 @@ import (
 	"kubeadm/internal/config/strict"
 )
 
-// fits is an error if the merge patch has fields that the schema's type does not have, or values of the wrong type.
-// Directives of strategic merges ("$patch" and the like) are not fields.
-func (d patch) fits(schema any) error {
+// checkFields returns an error if the merge patch has fields that the schema's type does not
+// have, or values of the wrong type. Directives of strategic merge patches, such as "$patch", are
+// allowed.
+func (d patch) checkFields(schema any) error {
 	var tree any
 	if err := json.Unmarshal(d.json, &tree); err != nil {
 		return err
 	}
-	data, err := json.Marshal(withoutDirectives(tree))
+	data, err := json.Marshal(removeDirectives(tree))
 	if err != nil {
 		return err
 	}
 	return checkFields(data, schema)
 }
 
-func withoutDirectives(tree any) any {
+func removeDirectives(tree any) any {
 	switch tree := tree.(type) {
 	case map[string]any:
 		rest := map[string]any{}
 		for name, value := range tree {
 			if !isDirective(name) {
-				rest[name] = withoutDirectives(value)
+				rest[name] = removeDirectives(value)
 			}
 		}
 		return rest
 	case []any:
 		rest := make([]any, len(tree))
 		for i, item := range tree {
-			rest[i] = withoutDirectives(item)
+			rest[i] = removeDirectives(item)
 		}
 		return rest
 	}
 	return tree
 }
 
-// isDirective reports whether strategic merges take the name for an instruction: see
+// isDirective reports whether the name is a directive of strategic merge patches: see
 // https://github.com/kubernetes/community/blob/master/contributors/devel/sig-api-machinery/strategic-merge-patch.md.
 func isDirective(name string) bool {
-	known := func(d string) bool { return name == d || strings.HasSuffix(d, "/") && strings.HasPrefix(name, d) }
-	return slices.ContainsFunc([]string{"$patch", "$retainKeys", "$deleteFromPrimitiveList/", "$setElementOrder/"}, known)
+	matches := func(d string) bool {
+		return name == d || strings.HasSuffix(d, "/") && strings.HasPrefix(name, d)
+	}
+	return slices.ContainsFunc([]string{"$patch", "$retainKeys", "$deleteFromPrimitiveList/",
+		"$setElementOrder/"}, matches)
 }
 
 // checkFields compares a JSON document with the type of schema.
@@ -73,8 +77,8 @@ func checkFields(data []byte, schema any) error {
 	return nil
 }
 
-// checkPatched is an error if what became of a JSON document by a patch is another object, or one that cannot work. What
-// was wrong before is not the patch's fault.
+// checkPatched returns an error if a patch turned a JSON document into another object, or into one
+// that cannot work. A fault that was there before the patch is not an error.
 func checkPatched(before, after []byte, schema any) error {
 	if err := checkFields(after, schema); err != nil {
 		return err
@@ -98,7 +102,7 @@ func checkPatched(before, after []byte, schema any) error {
 	return err
 }
 
-// checkIdentity is an error if two JSON documents are not versions of the same object.
+// checkIdentity returns an error if two JSON documents are not the same object.
 func checkIdentity(before, after []byte) error {
 	var was, is metav1.PartialObjectMetadata
 	if err := errors.Join(json.Unmarshal(before, &was), json.Unmarshal(after, &is)); err != nil {
@@ -111,7 +115,8 @@ func checkIdentity(before, after []byte) error {
 		{"metadata.namespace", was.Namespace, is.Namespace},
 	} {
 		if field.was != field.is {
-			return fmt.Errorf("it changes %s from %q to %q, and that must stay", field.name, field.was, field.is)
+			return fmt.Errorf("it changes %s from %q to %q, which is not allowed", field.name,
+				field.was, field.is)
 		}
 	}
 	return nil
@@ -123,12 +128,13 @@ func checkStaticPod(data []byte) error {
 		return err
 	}
 	if _, err := ComponentContainer(&pod, pod.Name); err != nil {
-		return fmt.Errorf("it leaves spec.containers without the container %q, in which the component runs", pod.Name)
+		return fmt.Errorf("it removes the component's container %q from spec.containers", pod.Name)
 	}
 	return checkPodSpec("spec", &pod.Spec)
 }
 
-// checkWorkload looks at the Pods that a Deployment or DaemonSet makes. Their types have these fields in common.
+// checkWorkload checks the Pod template of a Deployment or DaemonSet, which have these fields
+// in common.
 func checkWorkload(data []byte) error {
 	var w struct {
 		Spec struct {
@@ -144,15 +150,16 @@ func checkWorkload(data []byte) error {
 		return fmt.Errorf("spec.selector: %w", err)
 	}
 	if !selector.Matches(labels.Set(w.Spec.Template.Labels)) {
-		return fmt.Errorf("spec.selector (%s) does not select the Pods: spec.template.metadata.labels must have these labels", selector)
+		return fmt.Errorf("spec.selector (%s) does not match spec.template.metadata.labels: they must have these labels", selector)
 	}
 	if len(w.Spec.Template.Spec.Containers) == 0 {
-		return errors.New("it leaves spec.template.spec.containers empty")
+		return errors.New("it removes all of spec.template.spec.containers")
 	}
 	return checkPodSpec("spec.template.spec", &w.Spec.Template.Spec)
 }
 
-// checkPodSpec finds what the API server and the kubelet refuse in the containers and volumes of every Pod.
+// checkPodSpec finds faults in containers and volumes for which the API server or the kubelet
+// rejects a Pod.
 func checkPodSpec(path string, spec *corev1.PodSpec) error {
 	volumes, names := map[string]bool{}, map[string]bool{}
 	for _, v := range spec.Volumes {
@@ -173,7 +180,7 @@ func checkPodSpec(path string, spec *corev1.PodSpec) error {
 		names[c.Name] = true
 		for _, m := range c.VolumeMounts {
 			if !volumes[m.Name] {
-				return fmt.Errorf("%s: the container %q mounts a volume %q, which %s.volumes does not have", path, c.Name, m.Name, path)
+				return fmt.Errorf("%s: the container %q mounts the volume %q, which is not in %s.volumes", path, c.Name, m.Name, path)
 			}
 		}
 	}

@@ -12,7 +12,7 @@ import (
 
 const label = `{"metadata": {"labels": {"x": "y"}}}`
 
-// The expectations were seen at upstream's kubeadm v1.37.1.
+// The expectations are the behaviour of upstream's kubeadm v1.37.1.
 func TestPatchFileNames(t *testing.T) {
 	for name, want := range map[string]string{
 		"etcd.yaml":                 "applied",
@@ -32,7 +32,8 @@ func TestPatchFileNames(t *testing.T) {
 		"etcd+.yaml":                "refused",
 		"kube-apiserver+other.json": "refused",
 	} {
-		patches, notes, err := manifest.ParsePatches([]manifest.PatchFile{{Name: name, Data: []byte(label)}})
+		patches, notes, err := manifest.ParsePatches(
+			[]manifest.PatchFile{{Name: name, Data: []byte(label)}})
 		got := "applied"
 		switch {
 		case err != nil && strings.Contains(err.Error(), name):
@@ -54,18 +55,23 @@ func patchPod(t *testing.T, files ...manifest.PatchFile) (*corev1.Pod, error) {
 	if err != nil {
 		return nil, err
 	}
-	return patches.Pod(&corev1.Pod{
+	return patches.PatchPod(&corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: manifest.Etcd},
-		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "etcd", Image: "etcd:1", Command: []string{"etcd"}}}},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "etcd", Image: "etcd:1",
+			Command: []string{"etcd"}}}},
 	})
 }
 
 func TestPatchesApplyInOrder(t *testing.T) {
 	pod, err := patchPod(t,
-		manifest.PatchFile{Name: "etcd0.yaml", Data: []byte("# nothing\n---\n" + label + "\n---\n---\nmetadata: {labels: {z: a}}\n")},
-		manifest.PatchFile{Name: "etcd1+json.yaml", Data: []byte("- {op: replace, path: /metadata/labels/x, value: second}\n")},
-		manifest.PatchFile{Name: "etcd2+merge.yaml", Data: []byte("metadata: {labels: {z: null}}\n")},
-		manifest.PatchFile{Name: "etcd3.yaml", Data: []byte("spec: {containers: [{name: more, image: x}]}\n")},
+		manifest.PatchFile{Name: "etcd0.yaml",
+			Data: []byte("# nothing\n---\n" + label + "\n---\n---\nmetadata: {labels: {z: a}}\n")},
+		manifest.PatchFile{Name: "etcd1+json.yaml",
+			Data: []byte("- {op: replace, path: /metadata/labels/x, value: second}\n")},
+		manifest.PatchFile{Name: "etcd2+merge.yaml",
+			Data: []byte("metadata: {labels: {z: null}}\n")},
+		manifest.PatchFile{Name: "etcd3.yaml",
+			Data: []byte("spec: {containers: [{name: more, image: x}]}\n")},
 		manifest.PatchFile{Name: "kube-scheduler.yaml", Data: []byte(label)},
 		manifest.PatchFile{Name: "etcd4.yaml"},
 	)
@@ -80,7 +86,7 @@ func TestPatchesApplyInOrder(t *testing.T) {
 	}
 }
 
-func TestBadPatchIsNamed(t *testing.T) {
+func TestPatchErrorNamesFile(t *testing.T) {
 	for name, text := range map[string]string{
 		"etcd.yaml":       "a: [",
 		"etcd0.yaml":      "- 1\n",

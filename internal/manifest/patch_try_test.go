@@ -11,25 +11,30 @@ import (
 	"kubeadm/internal/state"
 )
 
-// tried is what comes of trying one patch by operations on what a machine is to have.
-func tried(t *testing.T, n *node.Node, target, operations string) error {
+// tryPatch checks one JSON patch against what a machine will have.
+func tryPatch(t *testing.T, n *node.Node, target, operations string) error {
 	t.Helper()
-	patches, _, err := manifest.ParsePatches([]manifest.PatchFile{{Name: "/patches/" + target + "+json.yaml", Data: []byte(operations)}})
+	patches, _, err := manifest.ParsePatches(
+		[]manifest.PatchFile{{Name: "/patches/" + target + "+json.yaml", Data: []byte(operations)}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return patches.Try(n, manifest.Host{})
+	return patches.Check(n, manifest.Host{})
 }
 
-func TestPatchesAreTriedOnWhatTheMachineWillHave(t *testing.T) {
+func TestTryPatches(t *testing.T) {
 	kinds := map[string]func(*node.Node){
-		"init":           func(*node.Node) {},
-		"external etcd":  func(n *node.Node) { n.Cluster.Etcd.External = &node.ExternalEtcd{} },
-		"without addons": func(n *node.Node) { n.Cluster.DNS.Disabled, n.Cluster.Proxy.Disabled = true, true },
-		"control plane":  func(n *node.Node) { n.Bootstrap = []byte("x") },
-		"worker":         func(n *node.Node) { n.Bootstrap, n.Role = []byte("x"), node.Worker },
+		"init":          func(*node.Node) {},
+		"external etcd": func(n *node.Node) { n.Cluster.Etcd.External = &node.ExternalEtcd{} },
+		"without addons": func(n *node.Node) {
+			n.Cluster.DNS.Disabled, n.Cluster.Proxy.Disabled = true, true
+		},
+		"control plane": func(n *node.Node) { n.BootstrapKubeconfig = []byte("x") },
+		"worker": func(n *node.Node) {
+			n.BootstrapKubeconfig, n.Role = []byte("x"), node.Worker
+		},
 	}
-	unconcerned := map[string]string{
+	notUsed := map[string]string{
 		"external etcd":  "etcd",
 		"without addons": "corednsdeployment kubeproxydaemonset",
 		"control plane":  "corednsdeployment kubeproxydaemonset",
@@ -39,71 +44,84 @@ func TestPatchesAreTriedOnWhatTheMachineWillHave(t *testing.T) {
 		for _, target := range manifest.PatchTargets() {
 			n := ordinary()
 			alter(n)
-			err := tried(t, n, target, "- {op: remove, path: /none}\n")
-			switch without := strings.Contains(unconcerned[kind], target); {
+			err := tryPatch(t, n, target, "- {op: remove, path: /none}\n")
+			switch without := strings.Contains(notUsed[kind], target); {
 			case without && err != nil:
-				t.Errorf("%s: a patch is tried that is for nothing here: %v", kind, err)
-			case !without && (err == nil || !strings.Contains(err.Error(), "/patches/"+target+"+json.yaml") || !strings.Contains(err.Error(), "cannot be applied to "+target)):
+				t.Errorf("%s: a patch of a target that is not used is checked: %v", kind, err)
+			case !without && (err == nil ||
+				!strings.Contains(err.Error(), "/patches/"+target+"+json.yaml") ||
+				!strings.Contains(err.Error(), "cannot be applied to "+target)):
 				t.Errorf("%s: the patch of %s gets the error %v", kind, target, err)
 			}
 		}
 	}
 }
 
-// What is not there yet when patches are tried must be where they will find it.
-func TestPatchesAreTriedOnWhatIsYetToCome(t *testing.T) {
+// What does not exist yet when patches are checked must be at its later path.
+func TestTryPatchesBeforeJoin(t *testing.T) {
 	n := ordinary()
-	n.Bootstrap = []byte("x")
+	n.BootstrapKubeconfig = []byte("x")
 	member := state.Member{ID: 2, PeerURLs: []string{n.PeerURL()}}
-	pod, err := manifest.StaticPod(manifest.Etcd, n, manifest.Host{Members: []state.Member{{ID: 1, Name: "a", PeerURLs: []string{"https://192.0.2.9:2380"}}, member}})
+	pod, err := manifest.StaticPod(manifest.Etcd, n,
+		manifest.Host{Members: []state.Member{{ID: 1, Name: "a",
+			PeerURLs: []string{"https://192.0.2.9:2380"}}, member}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	last := len(pod.Spec.Containers[0].Command) - 1
-	if err := tried(t, n, manifest.Etcd, fmt.Sprintf("- {op: replace, path: /spec/containers/0/command/%d, value: x}\n", last)); err != nil {
+	if err := tryPatch(t, n, manifest.Etcd,
+		fmt.Sprintf("- {op: replace, path: /spec/containers/0/command/%d, value: x}\n",
+			last)); err != nil {
 		t.Errorf("the last argument of an etcd that joins: %v", err)
 	}
 	n = ordinary()
 	n.Cluster.FeatureGates = map[string]bool{"RootlessControlPlane": true}
 	for _, target := range append(manifest.Components(), manifest.Etcd) {
-		if err := tried(t, n, target, "- {op: replace, path: /spec/securityContext/runAsUser, value: 7}\n"); err != nil {
+		if err := tryPatch(t, n, target,
+			"- {op: replace, path: /spec/securityContext/runAsUser, value: 7}\n"); err != nil {
 			t.Errorf("the user of a component that is not root: %v", err)
 		}
 	}
 }
 
-// Who the others are is not known when patches are tried. All else is.
-func TestATestOfMembersYetUnknownDoesNotCount(t *testing.T) {
+// The other members are not known when patches are checked. Everything else is.
+func TestTryPatchesIgnoresTestOfUnknownMembers(t *testing.T) {
 	n := ordinary()
-	n.Bootstrap = []byte("x")
-	h := manifest.Host{Members: []state.Member{{ID: 1, Name: "a", PeerURLs: []string{"https://192.0.2.9:2380"}}, {ID: 2, PeerURLs: []string{n.PeerURL()}}}}
+	n.BootstrapKubeconfig = []byte("x")
+	h := manifest.Host{Members: []state.Member{{ID: 1, Name: "a",
+		PeerURLs: []string{"https://192.0.2.9:2380"}}, {ID: 2, PeerURLs: []string{n.PeerURL()}}}}
 	pod, err := manifest.StaticPod(manifest.Etcd, n, h)
 	if err != nil {
 		t.Fatal(err)
 	}
 	command := pod.Spec.Containers[0].Command
 	of := func(name string) int {
-		return slices.IndexFunc(command, func(arg string) bool { return strings.HasPrefix(arg, "--"+name+"=") })
+		return slices.IndexFunc(command,
+			func(arg string) bool { return strings.HasPrefix(arg, "--"+name+"=") })
 	}
 	test := func(argument, value string) string {
-		return fmt.Sprintf("- {op: test, path: /spec/containers/0/command/%d, value: %q}\n", of(argument), value)
+		return fmt.Sprintf("- {op: test, path: /spec/containers/0/command/%d, value: %q}\n",
+			of(argument), value)
 	}
 	members, text := of("initial-cluster"), command[of("initial-cluster")]
 	for operations, refused := range map[string]bool{
 		test("initial-cluster", text): false,
-		fmt.Sprintf("- {op: test, path: /spec/containers/0/command, value: [%q]}\n", text):                                       false,
-		test("initial-cluster", text) + "- {op: remove, path: /none}\n":                                                          true,
-		fmt.Sprintf("- {op: replace, path: /spec/containers/0/command/%d, value: x}\n", members) + test("initial-cluster", text): true,
+		fmt.Sprintf("- {op: test, path: /spec/containers/0/command, value: [%q]}\n",
+			text): false,
+		test("initial-cluster", text) +
+			"- {op: remove, path: /none}\n": true,
+		fmt.Sprintf("- {op: replace, path: /spec/containers/0/command/%d, value: x}\n",
+			members) + test("initial-cluster", text): true,
 		test("name", text):                            true,
 		test("name", command[of("name")]):             false,
 		"- {op: test, path: /none, value: x}\n":       true,
 		"- {op: test, path: /kind, value: Service}\n": true,
 	} {
-		if err := tried(t, n, manifest.Etcd, operations); (err != nil) != refused {
-			t.Errorf("refused is to be %v: %v, of\n%s", refused, err, operations)
+		if err := tryPatch(t, n, manifest.Etcd, operations); (err != nil) != refused {
+			t.Errorf("want refused %v, got error %v, of\n%s", refused, err, operations)
 		}
 	}
-	if err := tried(t, ordinary(), manifest.Etcd, test("initial-cluster", text)); err == nil {
-		t.Error("where no etcd is joined, all is known, and a test that fails is not refused")
+	if err := tryPatch(t, ordinary(), manifest.Etcd, test("initial-cluster", text)); err == nil {
+		t.Error("a failing test is not refused although no etcd is joined and everything is known")
 	}
 }

@@ -11,10 +11,10 @@ import (
 	"testing"
 )
 
-var peer = flag.String("peer", "", "upstream's kubeadm, to capture testdata from anew")
+var peer = flag.String("peer", "", "upstream's kubeadm, to capture testdata from again")
 
-// TestCapture writes what the peer makes of each testdata/<name>/kubeadm.yaml beside it.
-// It runs only with -peer.
+// TestCapture writes what upstream's kubeadm creates from each testdata/<name>/kubeadm.yaml beside
+// it. It runs only with -peer.
 func TestCapture(t *testing.T) {
 	if *peer == "" {
 		t.Skip("no -peer given")
@@ -44,11 +44,14 @@ func capture(t *testing.T, s scenario) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config := bytes.ReplaceAll(read(t, filepath.Join(dir, "kubeadm.yaml")), []byte(" /patches\n"), []byte(" "+patches+"\n"))
+	config := bytes.ReplaceAll(read(t, filepath.Join(dir, "kubeadm.yaml")), []byte(" /patches\n"),
+		[]byte(" "+patches+"\n"))
 	file := filepath.Join(made, "kubeadm.yaml")
 	write(t, file, config)
-	cmd := exec.Command(*peer, "init", "--dry-run", "--upload-certs", "--config", file, "--skip-phases=preflight")
-	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "KUBEADM_INIT_DRYRUN_DIR=" + made}, s.env...)
+	cmd := exec.Command(*peer, "init", "--dry-run", "--upload-certs", "--config", file,
+		"--skip-phases=preflight")
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "KUBEADM_INIT_DRYRUN_DIR=" + made},
+		s.env...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -56,9 +59,12 @@ func capture(t *testing.T, s scenario) {
 		t.Fatalf("%v\n%s", err, stderr.Bytes())
 	}
 	for from, to := range map[string]string{
-		"etcd.yaml": "etcd.yaml", "kube-apiserver.yaml": "kube-apiserver.yaml", "kube-scheduler.yaml": "kube-scheduler.yaml",
-		"kube-controller-manager.yaml": "kube-controller-manager.yaml", "kubeadm-flags.env": "kubeadm-flags.env",
-		"config.yaml": "kubelet.yaml", "instance-config.yaml": "instance-config.yaml",
+		"etcd.yaml": "etcd.yaml", "kube-apiserver.yaml": "kube-apiserver.yaml",
+		"kube-scheduler.yaml":          "kube-scheduler.yaml",
+		"kube-controller-manager.yaml": "kube-controller-manager.yaml",
+		"kubeadm-flags.env":            "kubeadm-flags.env",
+		"config.yaml":                  "kubelet.yaml",
+		"instance-config.yaml":         "instance-config.yaml",
 	} {
 		data, err := os.ReadFile(filepath.Join(made, from))
 		if os.IsNotExist(err) && from == "etcd.yaml" {
@@ -75,8 +81,10 @@ func capture(t *testing.T, s scenario) {
 }
 
 var (
-	created  = regexp.MustCompile(`(?ms)^\[dryrun\] Would perform action CREATE on .*?\n\[dryrun\] Attached object:\n(.*?)(?:^\[|^\s*\n|\z)`)
-	withheld = regexp.MustCompile(`(?m)^  name: kubeadm-certs$|^  description: UHJveHk`) // random, and tested by themselves
+	created = regexp.MustCompile(
+		`(?ms)^\[dryrun\] Would perform action CREATE on .*?\n\[dryrun\] Attached object:\n(.*?)(?:^\[|^\s*\n|\z)`)
+	// random, and tested by themselves
+	withheld = regexp.MustCompile(`(?m)^  name: kubeadm-certs$|^  description: UHJveHk`)
 )
 
 func createdObjects(out string) []byte {

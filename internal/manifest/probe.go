@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	probePort   = "probe-port" // name of the port that all probes ask
+	probePort   = "probe-port" // name of the port of all probes
 	probePeriod = 10           // seconds
 )
 
-// probes says how the kubelet finds out about the health of a component.
+// probes configures the probes of a component.
 type probes struct {
 	host               string // empty: the Pod's address
 	port               int32
@@ -25,21 +25,17 @@ type probes struct {
 	live, ready, start string // paths; no ready: no readiness probe
 }
 
-// https are probes of a component that serves TLS.
-func https(host string, port int32) probes {
-	return probes{host: specific(host), port: port, scheme: corev1.URISchemeHTTPS, live: "/livez", ready: "/readyz", start: "/livez"}
-}
-
-// specific is the address unless it stands for all addresses, which nobody can ask.
-func specific(host string) string {
-	if host == "0.0.0.0" || host == "::" {
-		return ""
+// httpsProbes are the probes of a component that serves TLS.
+func httpsProbes(host string, port int32) probes {
+	if host == "0.0.0.0" || host == "::" { // a probe needs a specific address
+		host = ""
 	}
-	return host
+	return probes{host: host, port: port, scheme: corev1.URISchemeHTTPS, live: "/livez",
+		ready: "/readyz", start: "/livez"}
 }
 
-func (p probes) get(path string) corev1.Probe {
-	return corev1.Probe{
+func (p probes) get(path string) *corev1.Probe {
+	return &corev1.Probe{
 		ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{
 			Host: p.host, Path: path, Port: intstr.FromString(probePort), Scheme: p.scheme,
 		}},
@@ -48,40 +44,32 @@ func (p probes) get(path string) corev1.Probe {
 	}
 }
 
-func (p probes) liveness() *corev1.Probe {
-	probe := p.get(p.live)
-	probe.InitialDelaySeconds, probe.FailureThreshold = 10, 8
-	return &probe
-}
-
-func (p probes) readiness() *corev1.Probe {
-	if p.ready == "" {
-		return nil
+// addTo sets the probes of a container. The startup probe allows the component as much time to
+// start as kubeadm waits for it.
+func (p probes) addTo(c *corev1.Container, timeout time.Duration) {
+	c.LivenessProbe = p.get(p.live)
+	c.LivenessProbe.InitialDelaySeconds, c.LivenessProbe.FailureThreshold = 10, 8
+	if p.ready != "" {
+		c.ReadinessProbe = p.get(p.ready)
+		c.ReadinessProbe.PeriodSeconds, c.ReadinessProbe.FailureThreshold = 1, 3
 	}
-	probe := p.get(p.ready)
-	probe.PeriodSeconds, probe.FailureThreshold = 1, 3
-	return &probe
-}
-
-// startup gives the component as long as the program itself waits for it.
-func (p probes) startup(patience time.Duration) *corev1.Probe {
-	probe := p.get(p.start)
-	probe.InitialDelaySeconds = 10
+	c.StartupProbe = p.get(p.start)
+	c.StartupProbe.InitialDelaySeconds = 10
 	period := probePeriod * time.Second
-	probe.FailureThreshold = int32((patience + period - 1) / period)
-	return &probe
+	c.StartupProbe.FailureThreshold = int32((timeout + period - 1) / period)
 }
 
-// EtcdHealth is where this machine's etcd tells whether it knows all that the others know, be it that it serves nobody yet. Its
-// /readyz does not do for that: there a member that does not vote is never ready.
-func EtcdHealth(n *node.Node) string {
+// EtcdHealthURL is the URL of the health endpoint of this machine's etcd member. A learner is
+// healthy there once it has caught up with the leader; at /readyz a learner is never ready.
+func EtcdHealthURL(n *node.Node) string {
 	p := etcdProbes(n)
 	return etcdURL(strings.ToLower(string(p.scheme)), p.host, int(p.port)) + "/health"
 }
 
-// etcdProbes ask where etcd serves its metrics: in the clear and on loopback, unless the user said otherwise.
+// etcdProbes use etcd's metrics URL: http on the loopback address, unless the user set another.
 func etcdProbes(n *node.Node) probes {
-	p := probes{host: n.Loopback(), port: 2381, scheme: corev1.URISchemeHTTP, live: "/livez", ready: "/readyz", start: "/readyz"}
+	p := probes{host: n.LoopbackAddress(), port: 2381, scheme: corev1.URISchemeHTTP, live: "/livez",
+		ready: "/readyz", start: "/readyz"}
 	urls, _ := node.LastArg(n.Cluster.Etcd.Args, "listen-metrics-urls")
 	first, _, _ := strings.Cut(urls, ",")
 	u, err := url.Parse(first)

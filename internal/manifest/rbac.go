@@ -7,83 +7,98 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Names of the cluster's subjects.
+// Names of users and groups.
 const (
-	// TokenGroup is the group of those who present a bootstrap token, unless the token names others.
+	// TokenGroup is the default group of bootstrap tokens.
 	TokenGroup = "system:bootstrappers:kubeadm:default-node-token"
-	// AdminGroup is the group of the administrators, to whom ClusterAdmins gives all rights.
+	// AdminGroup is the group that ClusterAdmins binds to the ClusterRole cluster-admin.
 	AdminGroup = "kubeadm:cluster-admins"
 
 	nodesGroup    = "system:nodes"
 	anonymousUser = "system:anonymous"
-	kubeletClient = "kube-apiserver-kubelet-client" // the API server, as kubelets know it
+	// user of the API server's client certificate for kubelets
+	kubeletClient = "kube-apiserver-kubelet-client"
 )
 
-func group(name string) rbacv1.Subject { return rbacv1.Subject{Kind: rbacv1.GroupKind, Name: name} }
-func user(name string) rbacv1.Subject  { return rbacv1.Subject{Kind: rbacv1.UserKind, Name: name} }
+func groupSubject(name string) rbacv1.Subject {
+	return rbacv1.Subject{Kind: rbacv1.GroupKind, Name: name}
+}
+func userSubject(name string) rbacv1.Subject {
+	return rbacv1.Subject{Kind: rbacv1.UserKind, Name: name}
+}
 
 func serviceAccountSubject(name string) rbacv1.Subject {
 	return rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: kubeSystem, Name: name}
 }
 
-func rbac(kind string) metav1.TypeMeta {
+func rbacTypeMeta(kind string) metav1.TypeMeta {
 	return metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: kind}
 }
 
-// clusterBinding gives subjects the rights of a ClusterRole everywhere.
-func clusterBinding(name, clusterRole string, subjects ...rbacv1.Subject) *rbacv1.ClusterRoleBinding {
+// clusterBinding binds subjects to a ClusterRole.
+func clusterBinding(name, clusterRole string,
+	subjects ...rbacv1.Subject) *rbacv1.ClusterRoleBinding {
 	return &rbacv1.ClusterRoleBinding{
-		TypeMeta:   rbac("ClusterRoleBinding"),
-		ObjectMeta: named("", name),
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: clusterRole},
-		Subjects:   subjects,
+		TypeMeta:   rbacTypeMeta("ClusterRoleBinding"),
+		ObjectMeta: objectMeta("", name),
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole",
+			Name: clusterRole},
+		Subjects: subjects,
 	}
 }
 
 func clusterRole(name string, rules ...rbacv1.PolicyRule) *rbacv1.ClusterRole {
-	return &rbacv1.ClusterRole{TypeMeta: rbac("ClusterRole"), ObjectMeta: named("", name), Rules: rules}
+	return &rbacv1.ClusterRole{TypeMeta: rbacTypeMeta("ClusterRole"),
+		ObjectMeta: objectMeta("", name), Rules: rules}
 }
 
-// readable is one object that subjects may read.
-type readable struct {
+// readableObject is one object that subjects are allowed to read.
+type readableObject struct {
 	namespace, resource, name string
 	role                      string // name of the Role and of its RoleBinding
 }
 
 // access is a Role and a RoleBinding.
-func (r readable) access(subjects ...rbacv1.Subject) []state.Object {
+func (r readableObject) access(subjects ...rbacv1.Subject) []state.Object {
 	return []state.Object{
 		&rbacv1.Role{
-			TypeMeta:   rbac("Role"),
-			ObjectMeta: named(r.namespace, r.role),
+			TypeMeta:   rbacTypeMeta("Role"),
+			ObjectMeta: objectMeta(r.namespace, r.role),
 			Rules: []rbacv1.PolicyRule{{
-				APIGroups: []string{""}, Resources: []string{r.resource}, ResourceNames: []string{r.name}, Verbs: []string{"get"},
+				APIGroups: []string{""}, Resources: []string{r.resource},
+				ResourceNames: []string{r.name}, Verbs: []string{"get"},
 			}},
 		},
 		&rbacv1.RoleBinding{
-			TypeMeta:   rbac("RoleBinding"),
-			ObjectMeta: named(r.namespace, r.role),
+			TypeMeta:   rbacTypeMeta("RoleBinding"),
+			ObjectMeta: objectMeta(r.namespace, r.role),
 			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: r.role},
 			Subjects:   subjects,
 		},
 	}
 }
 
-// ClusterAdmins gives the administrators all rights.
+// ClusterAdmins binds AdminGroup to the ClusterRole cluster-admin.
 func ClusterAdmins() state.Object {
-	return clusterBinding("kubeadm:cluster-admins", "cluster-admin", group(AdminGroup))
+	return clusterBinding("kubeadm:cluster-admins", "cluster-admin", groupSubject(AdminGroup))
 }
 
-// BootstrapRBAC lets machines with a bootstrap token join, kubelets renew their
-// certificates, and the API server speak to kubelets.
+// BootstrapRBAC allows machines with a bootstrap token to join, kubelets to renew their
+// certificates, and the API server to connect to kubelets.
 func BootstrapRBAC() []state.Object {
 	const signing = "system:certificates.k8s.io:certificatesigningrequests:"
 	return []state.Object{
-		clusterRole("kubeadm:get-nodes", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get"}}),
-		clusterBinding("kubeadm:get-nodes", "kubeadm:get-nodes", group(TokenGroup)),
-		clusterBinding("kubeadm:kubelet-bootstrap", "system:node-bootstrapper", group(TokenGroup)),
-		clusterBinding("kubeadm:node-autoapprove-bootstrap", signing+"nodeclient", group(TokenGroup)),
-		clusterBinding("kubeadm:node-autoapprove-certificate-rotation", signing+"selfnodeclient", group(nodesGroup)),
-		clusterBinding("kubeadm:apiserver-kubelet-client", "system:kubelet-api-admin", user(kubeletClient)),
+		clusterRole("kubeadm:get-nodes",
+			rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes"},
+				Verbs: []string{"get"}}),
+		clusterBinding("kubeadm:get-nodes", "kubeadm:get-nodes", groupSubject(TokenGroup)),
+		clusterBinding("kubeadm:kubelet-bootstrap", "system:node-bootstrapper",
+			groupSubject(TokenGroup)),
+		clusterBinding("kubeadm:node-autoapprove-bootstrap", signing+"nodeclient",
+			groupSubject(TokenGroup)),
+		clusterBinding("kubeadm:node-autoapprove-certificate-rotation", signing+"selfnodeclient",
+			groupSubject(nodesGroup)),
+		clusterBinding("kubeadm:apiserver-kubelet-client", "system:kubelet-api-admin",
+			userSubject(kubeletClient)),
 	}
 }

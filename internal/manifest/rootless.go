@@ -13,11 +13,11 @@ import (
 	"kubeadm/internal/release"
 )
 
-// keyReaders may read the key that signs service accounts' tokens.
-const keyReaders = "kubeadm-sa-key-readers"
+// keyReadersGroup is the group that can read the key that signs service account tokens.
+const keyReadersGroup = "kubeadm-sa-key-readers"
 
-// accountOf is the user, and his group, that a component runs as where the control plane is rootless.
-func accountOf(component string) string {
+// accountName is the user and group that a component of a rootless control plane runs as.
+func accountName(component string) string {
 	return map[string]string{
 		Etcd:                      "kubeadm-etcd",
 		release.APIServer:         "kubeadm-kas",
@@ -26,77 +26,83 @@ func accountOf(component string) string {
 	}[component]
 }
 
-// readsKey tells whether a component reads the key that signs service accounts' tokens.
-func readsKey(component string) bool {
+// readsServiceAccountKey reports whether a component reads the key that signs service account
+// tokens.
+func readsServiceAccountKey(component string) bool {
 	return component == release.APIServer || component == release.ControllerManager
 }
 
 // SystemAccounts are the users and groups of a rootless control plane.
 func SystemAccounts() change.SetAccounts {
 	c := change.SetAccounts{Dir: "/etc"}
-	readers := change.Group{Name: keyReaders}
+	readers := change.Group{Name: keyReadersGroup}
 	for _, component := range append([]string{Etcd}, Components()...) {
-		c.Users = append(c.Users, accountOf(component))
-		if readsKey(component) {
-			readers.Members = append(readers.Members, accountOf(component))
+		c.Users = append(c.Users, accountName(component))
+		if readsServiceAccountKey(component) {
+			readers.Members = append(readers.Members, accountName(component))
 		}
 	}
 	c.Groups = []change.Group{readers}
 	return c
 }
 
-// Rootless tells whether the components of the control plane are to run as users of their own.
-func Rootless(n *node.Node) bool {
-	return release.Enabled(n.Cluster.FeatureGates, release.RootlessControlPlane)
+// IsRootless reports whether the components of the control plane run as users of their own.
+func IsRootless(n *node.Node) bool {
+	return release.IsFeatureGateEnabled(n.Cluster.FeatureGates, release.RootlessControlPlane)
 }
 
-// Accounts makes the users whom components run as; none where that is root.
-func Accounts(n *node.Node) []change.Change {
-	if !Rootless(n) {
+// AccountChanges creates the users of a rootless control plane; otherwise it is empty.
+func AccountChanges(n *node.Node) []change.Change {
+	if !IsRootless(n) {
 		return nil
 	}
 	return []change.Change{SystemAccounts()}
 }
 
-// Owners gives a component the files that it alone reads or writes; nothing where it is root.
-func Owners(component string, n *node.Node, h Host) ([]change.Change, error) {
-	if !Rootless(n) {
+// OwnerChanges sets the owner of the files that only this component of a rootless control plane
+// uses; otherwise it is empty.
+func OwnerChanges(component string, n *node.Node, h Host) ([]change.Change, error) {
+	if !IsRootless(n) {
 		return nil, nil
 	}
-	name := accountOf(component)
+	name := accountName(component)
 	uid, gid, ok := h.Accounts.User(name)
 	if !ok {
-		return nil, noAccount(name)
+		return nil, missingAccountError(name)
 	}
 	var all []change.Change
 	if component == Etcd {
-		all = append(all, change.SetOwner{Path: n.Cluster.Etcd.DataDir, UID: uid, GID: gid, Name: name, Below: true})
+		all = append(all, change.SetOwner{Path: n.Cluster.Etcd.DataDir, UID: uid, GID: gid,
+			Name: name, Recursive: true})
 	}
-	for _, path := range ownFiles(component, n, h) {
+	for _, path := range privateFiles(component, n, h) {
 		all = append(all, change.SetOwner{Path: path, UID: uid, GID: gid, Name: name, Mode: 0o600})
 	}
-	if readsKey(component) {
-		readers, ok := h.Accounts.GroupID(keyReaders)
+	if readsServiceAccountKey(component) {
+		readers, ok := h.Accounts.GroupID(keyReadersGroup)
 		if !ok {
-			return nil, noAccount(keyReaders)
+			return nil, missingAccountError(keyReadersGroup)
 		}
-		all = append(all, change.SetOwner{Path: n.Paths.Key("sa"), GID: readers, Name: "group " + keyReaders, Mode: 0o640})
+		all = append(all, change.SetOwner{Path: n.Paths.Key("sa"), GID: readers,
+			Name: "group " + keyReadersGroup, Mode: 0o640})
 	}
 	return all, nil
 }
 
-func noAccount(name string) error {
-	return problem.New("", fmt.Errorf("this machine has no account %s", name), "see whether /etc/passwd and /etc/group are damaged")
+func missingAccountError(name string) error {
+	return problem.New("", fmt.Errorf("user or group %s not found on this machine", name),
+		"check /etc/passwd and /etc/group")
 }
 
-// ownFiles are the files that a component alone reads.
-func ownFiles(component string, n *node.Node, h Host) []string {
+// privateFiles are the files that only this component reads.
+func privateFiles(component string, n *node.Node, h Host) []string {
 	p := n.Paths
 	switch component {
 	case Etcd:
 		return []string{p.Key("etcd/server"), p.Key("etcd/peer")}
 	case release.APIServer:
-		files := []string{p.PublicKey("sa"), p.Key("apiserver"), p.Key("apiserver-kubelet-client"), p.Key("front-proxy-client")}
+		files := []string{p.PublicKey("sa"), p.Key("apiserver"), p.Key("apiserver-kubelet-client"),
+			p.Key("front-proxy-client")}
 		if n.Cluster.Etcd.External == nil {
 			files = append(files, p.Key("apiserver-etcd-client"))
 		}
@@ -112,32 +118,34 @@ func ownFiles(component string, n *node.Node, h Host) []string {
 	}
 }
 
-// OwnersHelp says what to do where a file is not there that is to be given away.
-func OwnersHelp(component string, n *node.Node, err error) error {
+// AddOwnerHints adds hints to an error of OwnerChanges if a file does not exist.
+func AddOwnerHints(component string, n *node.Node, err error) error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	hint := "run the certs phase and the kubeconfig phase first"
-	if n.Joins() {
-		hint = "run the control-plane-prepare/certs phase and the control-plane-prepare/kubeconfig phase first"
+	hint := "run these phases first: kubeadm init phase certs all; kubeadm init phase kubeconfig all"
+	if n.IsJoining() {
+		hint = "run these phases first: kubeadm join phase control-plane-prepare certs; kubeadm join phase control-plane-prepare kubeconfig"
 	}
-	return problem.New("giving "+component+" its files", err, hint)
+	return problem.New("setting the owner of the files of "+component, err, hint)
 }
 
-// demote makes a component's Pod run as its user, without any right of root's that it can do without.
-func demote(pod *corev1.Pod, h Host) error {
-	uid, gid, ok := h.Accounts.User(accountOf(pod.Name))
+// runAsAccount makes a component's Pod run as its user, without capabilities that it does not
+// need.
+func runAsAccount(pod *corev1.Pod, h Host) error {
+	uid, gid, ok := h.Accounts.User(accountName(pod.Name))
 	if !ok {
-		return noAccount(accountOf(pod.Name))
+		return missingAccountError(accountName(pod.Name))
 	}
 	c := pod.Spec.SecurityContext
 	c.RunAsUser, c.RunAsGroup = new(int64(uid)), new(int64(gid))
-	if readers, ok := h.Accounts.GroupID(keyReaders); ok && readsKey(pod.Name) {
+	if readers, ok := h.Accounts.GroupID(keyReadersGroup); ok && readsServiceAccountKey(pod.Name) {
 		c.SupplementalGroups = []int64{int64(readers)}
 	}
 	container := &corev1.SecurityContext{Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}}
 	if pod.Name == release.APIServer {
-		container.Capabilities.Add = []corev1.Capability{"NET_BIND_SERVICE"} // its port may be below 1024
+		// its port may be below 1024
+		container.Capabilities.Add = []corev1.Capability{"NET_BIND_SERVICE"}
 	} else {
 		container.AllowPrivilegeEscalation = new(false)
 	}

@@ -20,14 +20,15 @@ func rootless(t *testing.T) (*node.Node, manifest.Host) {
 	t.Helper()
 	n := ordinary()
 	n.Cluster.FeatureGates = map[string]bool{release.RootlessControlPlane: true}
-	accounts, err := manifest.SystemAccounts().Edit(change.Accounts{LoginDefs: []byte("SYS_UID_MIN 200\n# SYS_GID_MIN 7\n")})
+	accounts, err := manifest.SystemAccounts().Edit(
+		change.Accounts{LoginDefs: []byte("SYS_UID_MIN 200\n# SYS_GID_MIN 7\n")})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return n, manifest.Host{Accounts: accounts}
 }
 
-func TestARootlessPodRunsAsItsUser(t *testing.T) {
+func TestRootlessPodRunsAsItsUser(t *testing.T) {
 	n, h := rootless(t)
 	for component, want := range map[string]string{
 		manifest.Etcd:             "200:100 [] drop [ALL] add []",
@@ -41,7 +42,8 @@ func TestARootlessPodRunsAsItsUser(t *testing.T) {
 			t.Fatal(err)
 		}
 		c, own := pod.Spec.SecurityContext, pod.Spec.Containers[0].SecurityContext
-		got := fmt.Sprintf("%d:%d %v drop %v add %v", *c.RunAsUser, *c.RunAsGroup, c.SupplementalGroups, own.Capabilities.Drop, own.Capabilities.Add)
+		got := fmt.Sprintf("%d:%d %v drop %v add %v", *c.RunAsUser, *c.RunAsGroup,
+			c.SupplementalGroups, own.Capabilities.Drop, own.Capabilities.Add)
 		if got != want {
 			t.Errorf("%s: got %s, want %s", component, got, want)
 		}
@@ -55,11 +57,11 @@ func TestARootlessPodRunsAsItsUser(t *testing.T) {
 	}
 }
 
-func TestOnlyARootlessControlPlaneOwnsFiles(t *testing.T) {
+func TestOwners(t *testing.T) {
 	n, h := rootless(t)
 	owned := func(component string) string {
 		var names []string
-		for _, c := range must(manifest.Owners(component, n, h))(t) {
+		for _, c := range must(manifest.OwnerChanges(component, n, h))(t) {
 			names = append(names, strings.TrimPrefix(c.Target(), "owner:/etc/kubernetes/"))
 		}
 		return strings.Join(names, " ")
@@ -76,16 +78,16 @@ func TestOnlyARootlessControlPlaneOwnsFiles(t *testing.T) {
 		t.Errorf("of an external etcd the API server is given %q", got)
 	}
 	n.Cluster.FeatureGates = nil
-	if got := owned(release.APIServer); got != "" || manifest.Accounts(n) != nil {
+	if got := owned(release.APIServer); got != "" || manifest.AccountChanges(n) != nil {
 		t.Errorf("run by root the API server is given %q", got)
 	}
 }
 
-func TestAMissingAccountIsNamed(t *testing.T) {
+func TestMissingAccount(t *testing.T) {
 	n, _ := rootless(t)
 	for component, account := range map[string]string{manifest.Etcd: "kubeadm-etcd", release.Scheduler: "kubeadm-ks"} {
 		_, err := manifest.StaticPodFile(component, n, manifest.Host{}, manifest.Patches{})
-		_, other := manifest.Owners(component, n, manifest.Host{})
+		_, other := manifest.OwnerChanges(component, n, manifest.Host{})
 		for _, err := range []error{err, other} {
 			if err == nil || !strings.Contains(err.Error(), account) {
 				t.Errorf("%s: %v", component, err)

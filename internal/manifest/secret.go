@@ -12,17 +12,18 @@ import (
 	"kubeadm/internal/state"
 )
 
-// CertsSecret is the Secret, in kube-system, with the sealed files that control planes share.
+// CertsSecret is the Secret, in kube-system, with the encrypted certificates that control planes
+// share.
 const CertsSecret = "kubeadm-certs"
 
-// certsLifetime is how long uploaded certificates stay.
+// certsLifetime is the lifetime of uploaded certificates.
 const certsLifetime = 2 * time.Hour
 
 // TokenSecretName is the name of the Secret of the bootstrap token with that ID.
 func TokenSecretName(id string) string { return bootstrapapi.BootstrapTokenSecretPrefix + id }
 
-// Token is the Secret of a bootstrap token. now is the beginning of its time to live.
-func Token(t node.BootstrapToken, now time.Time) *corev1.Secret {
+// NewTokenSecret is the Secret of a bootstrap token. Its TTL counts from now.
+func NewTokenSecret(t node.BootstrapToken, now time.Time) *corev1.Secret {
 	data := map[string][]byte{
 		bootstrapapi.BootstrapTokenIDKey:     []byte(t.ID),
 		bootstrapapi.BootstrapTokenSecretKey: []byte(t.Secret),
@@ -44,34 +45,36 @@ func Token(t node.BootstrapToken, now time.Time) *corev1.Secret {
 		data[bootstrapapi.BootstrapTokenExtraGroupsKey] = []byte(strings.Join(t.Groups, ","))
 	}
 	return &corev1.Secret{
-		TypeMeta:   core("Secret"),
-		ObjectMeta: named(kubeSystem, TokenSecretName(t.ID)),
+		TypeMeta:   coreTypeMeta("Secret"),
+		ObjectMeta: objectMeta(kubeSystem, TokenSecretName(t.ID)),
 		Type:       bootstrapapi.SecretTypeBootstrapToken,
 		Data:       data,
 	}
 }
 
-// CertsOwner is a token that nobody can log in with: when it expires, the token cleaner
-// removes it and the garbage collector removes the Secret that it owns.
-func CertsOwner(id, secret string, now time.Time) *corev1.Secret {
-	return Token(node.BootstrapToken{
+// NewCertsOwner is a token without usages: when it expires, the token cleaner deletes it and the
+// garbage collector deletes the Secret that it owns.
+func NewCertsOwner(id, secret string, now time.Time) *corev1.Secret {
+	return NewTokenSecret(node.BootstrapToken{
 		ID: id, Secret: secret, TTL: certsLifetime,
-		Description: "Owns the Secret " + CertsSecret + ", which goes when this token expires",
+		Description: "Deletes the Secret " + CertsSecret + " when it expires",
 	}, now)
 }
 
-// Certs is the Secret with the sealed files, by the names of pki.SealedName. owner is
-// CertsOwner as the API server returns it, with its UID.
-func Certs(sealed map[string][]byte, owner metav1.Object) *corev1.Secret {
-	meta := named(kubeSystem, CertsSecret)
+// NewCertsSecret is the Secret with the encrypted files, by the names of pki.UploadedName. owner is
+// NewCertsOwner as the API server returned it, with its UID.
+func NewCertsSecret(sealed map[string][]byte, owner metav1.Object) *corev1.Secret {
+	meta := objectMeta(kubeSystem, CertsSecret)
 	meta.OwnerReferences = []metav1.OwnerReference{{
 		APIVersion: "v1", Kind: "Secret", Name: owner.GetName(), UID: owner.GetUID(),
 		Controller: new(true), BlockOwnerDeletion: new(true),
 	}}
-	return &corev1.Secret{TypeMeta: core("Secret"), ObjectMeta: meta, Data: sealed}
+	return &corev1.Secret{TypeMeta: coreTypeMeta("Secret"), ObjectMeta: meta, Data: sealed}
 }
 
-// CertsAccess lets machines that join read Certs; without the certificate key it says nothing.
+// CertsAccess allows joining machines to read the Secret kubeadm-certs, which is useless without the
+// certificate key.
 func CertsAccess() []state.Object {
-	return readable{kubeSystem, "secrets", CertsSecret, "kubeadm:kubeadm-certs"}.access(group(TokenGroup))
+	return readableObject{kubeSystem, "secrets", CertsSecret,
+		"kubeadm:kubeadm-certs"}.access(groupSubject(TokenGroup))
 }

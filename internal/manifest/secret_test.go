@@ -12,7 +12,7 @@ import (
 	"kubeadm/internal/pki"
 )
 
-func TestTokenExpires(t *testing.T) {
+func TestTokenExpiration(t *testing.T) {
 	now := time.Date(2030, 1, 2, 3, 4, 5, 6, time.FixedZone("east", 3600))
 	for _, tc := range []struct {
 		token node.BootstrapToken
@@ -22,15 +22,16 @@ func TestTokenExpires(t *testing.T) {
 		{node.BootstrapToken{TTL: time.Hour, Expires: now}, "2030-01-02T02:04:05Z"},
 		{node.BootstrapToken{}, ""},
 	} {
-		if got := string(manifest.Token(tc.token, now).Data["expiration"]); got != tc.want {
+		if got := string(manifest.NewTokenSecret(tc.token,
+			now).Data["expiration"]); got != tc.want {
 			t.Errorf("%+v expires %q, want %q", tc.token, got, tc.want)
 		}
 	}
 }
 
-func TestOwnerOfTheCertsIsOfNoOtherUse(t *testing.T) {
+func TestCertsOwner(t *testing.T) {
 	now := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
-	owner := manifest.CertsOwner("abcdef", "0123456789abcdef", now)
+	owner := manifest.NewCertsOwner("abcdef", "0123456789abcdef", now)
 	if got := string(owner.Data["expiration"]); got != "2030-01-02T05:04:05Z" {
 		t.Errorf("expires %s", got)
 	}
@@ -40,12 +41,13 @@ func TestOwnerOfTheCertsIsOfNoOtherUse(t *testing.T) {
 		}
 	}
 	owner.UID = "1234"
-	certs := manifest.Certs(map[string][]byte{"ca.crt": {1}, "ca.key": nil}, owner)
+	certs := manifest.NewCertsSecret(map[string][]byte{"ca.crt": {1}, "ca.key": nil}, owner)
 	if len(certs.OwnerReferences) != 1 || len(certs.Data) != 2 {
 		t.Fatalf("%+v", certs)
 	}
 	ref := certs.OwnerReferences[0]
-	if ref.Kind != "Secret" || ref.APIVersion != "v1" || ref.Name != "bootstrap-token-abcdef" || ref.UID != "1234" ||
+	if ref.Kind != "Secret" || ref.APIVersion != "v1" || ref.Name != "bootstrap-token-abcdef" ||
+		ref.UID != "1234" ||
 		!*ref.Controller || !*ref.BlockOwnerDeletion || certs.Namespace != metav1.NamespaceSystem {
 		t.Errorf("%+v", ref)
 	}
@@ -59,7 +61,8 @@ func TestClusterInfoNeedsACluster(t *testing.T) {
 
 func TestClusterAdmins(t *testing.T) {
 	text := string(must(manifest.YAML(manifest.ClusterAdmins()))(t))
-	for _, want := range []string{"kind: ClusterRoleBinding\n", "  name: cluster-admin\n", "- kind: Group\n  name: kubeadm:cluster-admins\n"} {
+	for _, want := range []string{"kind: ClusterRoleBinding\n", "  name: cluster-admin\n",
+		"- kind: Group\n  name: kubeadm:cluster-admins\n"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing in\n%s", want, text)
 		}

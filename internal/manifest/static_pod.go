@@ -12,23 +12,24 @@ import (
 	"kubeadm/internal/release"
 )
 
-// Etcd is the component that keeps the cluster's state. The others are named in package release.
+// Etcd is the name of the etcd component. The names of the others are in package release.
 const Etcd = release.Etcd
 
-// Components lists what a control plane runs besides etcd, in the order in which manifests are written.
+// Components lists the control-plane components without etcd, in the order in which their
+// manifests are written.
 func Components() []string {
 	return []string{release.APIServer, release.ControllerManager, release.Scheduler}
 }
 
-// static is what the static Pod of one component has of its own.
-type static struct {
+// componentPod holds what differs between the static Pods of components.
+type componentPod struct {
 	image       string
 	command     []string
 	annotations map[string]string
 	env         []corev1.EnvVar
 	volumes     []node.Volume // in the order of the mounts
 	probes      probes
-	cpu, memory string // requested; no memory: none
+	cpu, memory string // resource requests; memory may be empty
 }
 
 // StaticPod is the Pod of a component on this machine: Etcd or one of Components.
@@ -37,21 +38,21 @@ func StaticPod(component string, n *node.Node, h Host) (*corev1.Pod, error) {
 	if err != nil {
 		return nil, err
 	}
-	var s static
+	var s componentPod
 	switch component {
 	case Etcd:
 		if n.Cluster.Etcd.External != nil {
-			return nil, fmt.Errorf("the cluster uses an external etcd: there is no static Pod for it")
+			return nil, fmt.Errorf("the cluster uses an external etcd, which has no static Pod")
 		}
-		s = etcd(n, h, images)
+		s = etcdPod(n, h, images)
 	case release.APIServer:
-		s = apiServer(n, h)
+		s = apiServerPod(n, h)
 	case release.ControllerManager:
-		s = controllerManager(n, h, images.Target)
+		s = controllerManagerPod(n, h, images.Target)
 	case release.Scheduler:
-		s = scheduler(n, h)
+		s = schedulerPod(n, h)
 	default:
-		return nil, fmt.Errorf("there is no control-plane component %q", component)
+		return nil, fmt.Errorf("unknown control-plane component %q", component)
 	}
 	if s.image == "" {
 		s.image = images.Component(component)
@@ -59,19 +60,19 @@ func StaticPod(component string, n *node.Node, h Host) (*corev1.Pod, error) {
 	return s.pod(component, n), nil
 }
 
-// StaticPodFile is the file of StaticPod as the kubelet reads it: run by its own user in a rootless control plane, and
-// patched by ours.
+// StaticPodFile is the manifest of StaticPod, with the user's patches applied. In a rootless
+// control plane the Pod runs as the component's user.
 func StaticPodFile(component string, n *node.Node, h Host, p Patches) ([]byte, error) {
 	pod, err := StaticPod(component, n, h)
 	if err != nil {
 		return nil, err
 	}
-	if Rootless(n) {
-		if err := demote(pod, h); err != nil {
+	if IsRootless(n) {
+		if err := runAsAccount(pod, h); err != nil {
 			return nil, err
 		}
 	}
-	if pod, err = p.Pod(pod); err != nil {
+	if pod, err = p.PatchPod(pod); err != nil {
 		return nil, err
 	}
 	data, err := yaml.Marshal(pod)
@@ -81,8 +82,8 @@ func StaticPodFile(component string, n *node.Node, h Host, p Patches) ([]byte, e
 	return data, nil
 }
 
-// ComponentContainer returns the container of a static Pod in which the component runs: the one with its name. Patches
-// may add other containers and init containers, before it as well as after it.
+// ComponentContainer returns the container of a static Pod that has the name of the component.
+// Patches may add other containers and init containers before or after it.
 func ComponentContainer(pod *corev1.Pod, component string) (*corev1.Container, error) {
 	for i := range pod.Spec.Containers {
 		if pod.Spec.Containers[i].Name == component {
@@ -92,7 +93,13 @@ func ComponentContainer(pod *corev1.Pod, component string) (*corev1.Container, e
 	return nil, fmt.Errorf("the static Pod has no container %q", component)
 }
 
-func (s static) pod(name string, n *node.Node) *corev1.Pod {
+func (s componentPod) pod(name string, n *node.Node) *corev1.Pod {
+	var volumes []corev1.Volume
+	for _, v := range sortVolumes(s.volumes) {
+		volumes = append(volumes, corev1.Volume{Name: v.Name, VolumeSource: corev1.VolumeSource{
+			HostPath: &corev1.HostPathVolumeSource{Path: v.HostPath, Type: &v.PathType},
+		}})
+	}
 	return &corev1.Pod{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: metav1.ObjectMeta{
@@ -103,10 +110,11 @@ func (s static) pod(name string, n *node.Node) *corev1.Pod {
 		},
 		Spec: corev1.PodSpec{
 			Containers:        []corev1.Container{s.container(name, n)},
-			Volumes:           podVolumes(s.volumes),
+			Volumes:           volumes,
 			HostNetwork:       true,
 			PriorityClassName: nodeCritical,
-			Priority:          new(int32(2000001000)), // of that class; a static Pod passes no admission that would look it up
+			// of nodeCritical; static Pods do not pass the admission that sets it
+			Priority: new(int32(2000001000)),
 			SecurityContext: &corev1.PodSecurityContext{
 				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 			},
@@ -114,22 +122,25 @@ func (s static) pod(name string, n *node.Node) *corev1.Pod {
 	}
 }
 
-func (s static) container(name string, n *node.Node) corev1.Container {
+func (s componentPod) container(name string, n *node.Node) corev1.Container {
 	requests := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(s.cpu)}
 	if s.memory != "" {
 		requests[corev1.ResourceMemory] = resource.MustParse(s.memory)
 	}
-	return corev1.Container{
+	c := corev1.Container{
 		Name:            name,
 		Image:           s.image,
 		ImagePullPolicy: corev1.PullIfNotPresent,
 		Command:         s.command,
 		Env:             s.env,
-		Ports:           []corev1.ContainerPort{{Name: probePort, ContainerPort: s.probes.port, Protocol: corev1.ProtocolTCP}},
-		Resources:       corev1.ResourceRequirements{Requests: requests},
-		VolumeMounts:    podMounts(s.volumes),
-		LivenessProbe:   s.probes.liveness(),
-		ReadinessProbe:  s.probes.readiness(),
-		StartupProbe:    s.probes.startup(n.Timeouts.ControlPlane),
+		Ports: []corev1.ContainerPort{{Name: probePort, ContainerPort: s.probes.port,
+			Protocol: corev1.ProtocolTCP}},
+		Resources: corev1.ResourceRequirements{Requests: requests},
 	}
+	for _, v := range s.volumes {
+		c.VolumeMounts = append(c.VolumeMounts,
+			corev1.VolumeMount{Name: v.Name, MountPath: v.MountPath, ReadOnly: v.ReadOnly})
+	}
+	s.probes.addTo(&c, n.Timeouts.ControlPlane)
+	return c
 }

@@ -20,7 +20,7 @@ func pod(t *testing.T, component string, n *node.Node, h manifest.Host) *corev1.
 	return must(manifest.StaticPod(component, n, h))(t)
 }
 
-func TestJoiningEtcdNamesAllMembers(t *testing.T) {
+func TestInitialCluster(t *testing.T) {
 	n := ordinary()
 	h := manifest.Host{Members: []state.Member{
 		{ID: 0xa1, Name: "cp0", PeerURLs: []string{"https://192.0.2.9:2380"}},
@@ -38,8 +38,9 @@ func TestJoiningEtcdNamesAllMembers(t *testing.T) {
 	}
 }
 
-func TestWithoutCAKeyTheControllerManagerSignsNothing(t *testing.T) {
-	args := pod(t, release.ControllerManager, ordinary(), manifest.Host{ExternalCA: true}).Spec.Containers[0].Command
+func TestControllerManagerWithExternalCA(t *testing.T) {
+	args := pod(t, release.ControllerManager, ordinary(),
+		manifest.Host{ExternalCA: true}).Spec.Containers[0].Command
 	for _, want := range []string{"--cluster-signing-cert-file=", "--cluster-signing-key-file="} {
 		if !slices.Contains(args, want) {
 			t.Errorf("%s is missing in %q", want, args)
@@ -47,7 +48,7 @@ func TestWithoutCAKeyTheControllerManagerSignsNothing(t *testing.T) {
 	}
 }
 
-func TestEtcdProbesFollowTheMetricsURL(t *testing.T) {
+func TestEtcdProbes(t *testing.T) {
 	for urls, want := range map[string]string{
 		"":                                     "HTTP 127.0.0.1 2381",
 		"http://:9000":                         "HTTP 127.0.0.1 9000",
@@ -57,37 +58,43 @@ func TestEtcdProbesFollowTheMetricsURL(t *testing.T) {
 		"http://bad url:1,https://192.0.2.1:9": "HTTP 127.0.0.1 2381",
 	} {
 		n := ordinary()
-		n.Cluster.Etcd.Args = []node.Arg{{Name: "listen-metrics-urls", Value: "http://192.0.2.77:1"}, {Name: "listen-metrics-urls", Value: urls}}
+		n.Cluster.Etcd.Args = []node.Arg{{Name: "listen-metrics-urls",
+			Value: "http://192.0.2.77:1"}, {Name: "listen-metrics-urls", Value: urls}}
 		c := pod(t, manifest.Etcd, n, manifest.Host{}).Spec.Containers[0]
 		get := c.StartupProbe.HTTPGet
-		if got := strings.Join([]string{string(get.Scheme), get.Host, itoa(c.Ports[0].ContainerPort)}, " "); got != want {
+		if got := strings.Join([]string{string(get.Scheme), get.Host,
+			itoa(c.Ports[0].ContainerPort)}, " "); got != want {
 			t.Errorf("listen-metrics-urls=%q: probes ask %s, want %s", urls, got, want)
 		}
 	}
 }
 
-func TestStartupProbeHasThePatienceOfTheUser(t *testing.T) {
-	for patience, want := range map[time.Duration]int32{4 * time.Minute: 24, 61 * time.Second: 7, time.Nanosecond: 1} {
+func TestStartupProbeTimeout(t *testing.T) {
+	for patience, want := range map[time.Duration]int32{4 * time.Minute: 24, 61 * time.Second: 7,
+		time.Nanosecond: 1} {
 		n := ordinary()
 		n.Timeouts.ControlPlane = patience
-		if got := pod(t, release.Scheduler, n, manifest.Host{}).Spec.Containers[0].StartupProbe.FailureThreshold; got != want {
+		if got := pod(t, release.Scheduler, n,
+			manifest.Host{}).Spec.Containers[0].StartupProbe.FailureThreshold; got != want {
 			t.Errorf("%v: %d failures allowed, want %d", patience, got, want)
 		}
 	}
 }
 
-func TestExternalEtcdDirectoriesAreMountedOnce(t *testing.T) {
+func TestExternalEtcdVolumes(t *testing.T) {
 	for _, tc := range []struct {
 		ca, cert, key string
 		want          []string
 	}{
 		{"/srv/a/ca.crt", "/srv/b/client.crt", "/srv/b/client.key", []string{"/srv/a", "/srv/b"}},
 		{"/srv/ca.crt", "/srv/b/client.crt", "/srv/c/client.key", []string{"/srv"}},
-		{"/etc/kubernetes/pki/etcd/ca.crt", "/etc/ssl/certs/x.crt", "/etc/pki/tls/certs/x.key", nil},
+		{"/etc/kubernetes/pki/etcd/ca.crt", "/etc/ssl/certs/x.crt", "/etc/pki/tls/certs/x.key",
+			nil},
 		{"", "", "", nil},
 	} {
 		n := ordinary()
-		n.Cluster.Etcd.External = &node.ExternalEtcd{Endpoints: []string{"http://192.0.2.1:2379"}, CAFile: tc.ca, CertFile: tc.cert, KeyFile: tc.key}
+		n.Cluster.Etcd.External = &node.ExternalEtcd{Endpoints: []string{"http://192.0.2.1:2379"},
+			CAFile: tc.ca, CertFile: tc.cert, KeyFile: tc.key}
 		var got []string
 		for _, v := range pod(t, release.APIServer, n, manifest.Host{}).Spec.Volumes {
 			if strings.HasPrefix(v.Name, "etcd-certs-") {
@@ -100,26 +107,29 @@ func TestExternalEtcdDirectoriesAreMountedOnce(t *testing.T) {
 	}
 }
 
-func TestNoPodForWhatDoesNotRunHere(t *testing.T) {
-	for component, why := range map[string]string{manifest.Etcd: "external", "kube-dns": "kube-dns"} {
-		if _, err := manifest.StaticPod(component, externalEtcd(), manifest.Host{}); err == nil || !strings.Contains(err.Error(), why) {
+func TestStaticPodErrors(t *testing.T) {
+	for component, why := range map[string]string{manifest.Etcd: "external",
+		"kube-dns": "kube-dns"} {
+		if _, err := manifest.StaticPod(component, externalEtcd(), manifest.Host{}); err == nil ||
+			!strings.Contains(err.Error(), why) {
 			t.Errorf("%s: %v", component, err)
 		}
 	}
 	n := ordinary()
 	n.Cluster.Version = "new"
-	if _, err := manifest.StaticPodFile(manifest.Etcd, n, manifest.Host{}, manifest.Patches{}); err == nil || !strings.Contains(err.Error(), `"new"`) {
+	if _, err := manifest.StaticPodFile(manifest.Etcd, n, manifest.Host{},
+		manifest.Patches{}); err == nil || !strings.Contains(err.Error(), `"new"`) {
 		t.Errorf("version: %v", err)
 	}
 }
 
-func TestBuildingLeavesTheIntentAlone(t *testing.T) {
+func TestNodeIsNotModified(t *testing.T) {
 	for _, s := range scenarios() {
 		before := *s.node
 		before.Cluster.Kubelet.Config = s.node.Cluster.Kubelet.Config.DeepCopy()
 		before.Cluster.KubeProxy.Config = s.node.Cluster.KubeProxy.Config.DeepCopy()
 		h := s.host()
-		h.Resolved = true
+		h.SystemdResolved = true
 		if _, _, err := manifest.KubeletConfigFile(s.node, h, s.readPatches(t)); err != nil {
 			t.Fatal(err)
 		}
@@ -132,7 +142,7 @@ func TestBuildingLeavesTheIntentAlone(t *testing.T) {
 	}
 }
 
-func TestOlderControllerManagersSeeVolumePluginsOfTheHost(t *testing.T) {
+func TestFlexVolumePlugins(t *testing.T) {
 	const usual, own = "/usr/libexec/kubernetes/kubelet-plugins/volume/exec", "/opt/plugins"
 	for _, c := range []struct {
 		version string
@@ -158,18 +168,22 @@ func TestOlderControllerManagersSeeVolumePluginsOfTheHost(t *testing.T) {
 	}
 }
 
-func TestEtcdIsToldInItsOwnWords(t *testing.T) {
+func TestEtcdFeatureArgs(t *testing.T) {
 	for tag, want := range map[string][]string{
-		"":         {"--feature-gates=InitialCorruptCheck=true", "--watch-progress-notify-interval=5s"},
-		"3.6.5-0":  {"--feature-gates=InitialCorruptCheck=true", "--watch-progress-notify-interval=5s"},
-		"3.5.24-0": {"--experimental-initial-corrupt-check=true", "--experimental-watch-progress-notify-interval=5s"},
+		"": {"--feature-gates=InitialCorruptCheck=true",
+			"--watch-progress-notify-interval=5s"},
+		"3.6.5-0": {"--feature-gates=InitialCorruptCheck=true",
+			"--watch-progress-notify-interval=5s"},
+		"3.5.24-0": {"--experimental-initial-corrupt-check=true",
+			"--experimental-watch-progress-notify-interval=5s"},
 	} {
 		n := ordinary()
 		n.Cluster.Etcd.ImageTag = tag
 		args := pod(t, manifest.Etcd, n, manifest.Host{}).Spec.Containers[0].Command
 		var got []string
 		for _, a := range args {
-			if strings.Contains(a, "corrupt-check") || strings.Contains(a, "CorruptCheck") || strings.Contains(a, "watch-progress") {
+			if strings.Contains(a, "corrupt-check") || strings.Contains(a, "CorruptCheck") ||
+				strings.Contains(a, "watch-progress") {
 				got = append(got, a)
 			}
 		}

@@ -1,5 +1,5 @@
-// Package manifestinput reads what manifests take from this machine besides the configuration: facts about the host,
-// and the user's patches. It only reads.
+// Package manifestinput reads what manifests need from this machine besides the configuration:
+// facts about the host, and the user's patches. It changes nothing.
 package manifestinput
 
 import (
@@ -13,8 +13,9 @@ import (
 	"kubeadm/internal/state"
 )
 
-// Read are all that manifests take besides the intent. warn is told of each patch file that is skipped, and why.
-func Read(ctx context.Context, r state.Reader, n *node.Node, warn func(format string, args ...any)) (h manifest.Host, p manifest.Patches, err error) {
+// Read returns the host facts and patches. It calls warn for each patch file that is skipped.
+func Read(ctx context.Context, r state.Reader, n *node.Node,
+	warn func(format string, args ...any)) (h manifest.Host, p manifest.Patches, err error) {
 	if h, err = ReadHost(ctx, r, n); err != nil {
 		return h, p, err
 	}
@@ -25,7 +26,8 @@ func Read(ctx context.Context, r state.Reader, n *node.Node, warn func(format st
 	return h, p, err
 }
 
-// ReadHost is what manifests must know of this machine. Members is left for those who join an etcd.
+// ReadHost returns the facts about this machine. Members is not set: it is known only when this
+// machine joins an etcd cluster.
 func ReadHost(ctx context.Context, r state.Reader, n *node.Node) (h manifest.Host, err error) {
 	for _, dir := range manifest.CADirs() {
 		found, err := state.Exists(ctx, r, dir)
@@ -44,8 +46,9 @@ func ReadHost(ctx context.Context, r state.Reader, n *node.Node) (h manifest.Hos
 	if h.ExternalCA, err = certstore.HasExternalClusterCA(ctx, r, n.Paths); err != nil {
 		return h, err
 	}
-	if manifest.Rootless(n) {
-		if h.Accounts, err = change.ReadAccounts(ctx, r, manifest.SystemAccounts().Dir); err != nil {
+	if manifest.IsRootless(n) {
+		if h.Accounts, err = change.ReadAccounts(ctx, r,
+			manifest.SystemAccounts().Dir); err != nil {
 			return h, err
 		}
 	}
@@ -53,6 +56,6 @@ func ReadHost(ctx context.Context, r state.Reader, n *node.Node) (h manifest.Hos
 	if errors.Is(err, state.ErrNoInitSystem) {
 		err = nil
 	}
-	h.Resolved = resolved.Active
+	h.SystemdResolved = resolved.Active
 	return h, err
 }

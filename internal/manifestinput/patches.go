@@ -9,9 +9,10 @@ import (
 	"kubeadm/internal/untrusted"
 )
 
-// ReadPatches reads the user's directory of patch files, and those below it, in order of
-// names. An empty dir means that there are none.
-func ReadPatches(ctx context.Context, r state.Reader, dir string) (manifest.Patches, []string, error) {
+// ReadPatches reads the user's directory of patch files, and its subdirectories, in order of
+// names. If dir is empty, there are no patches.
+func ReadPatches(ctx context.Context, r state.Reader,
+	dir string) (manifest.Patches, []string, error) {
 	if dir == "" {
 		return manifest.Patches{}, nil, nil
 	}
@@ -24,7 +25,8 @@ func ReadPatches(ctx context.Context, r state.Reader, dir string) (manifest.Patc
 		err = fmt.Errorf("reading patches from %s: %w", untrusted.Line(dir), err)
 	}
 	if err != nil {
-		return manifest.Patches{}, nil, problem.New("", err, "fix the patches, or name another directory with --patches")
+		return manifest.Patches{}, nil,
+			problem.New("", err, "fix the patches, or set --patches to another directory")
 	}
 	return p, notes, nil
 }
@@ -45,7 +47,8 @@ func readPatchFiles(ctx context.Context, r state.Reader, dir string) ([]manifest
 			continue
 		}
 		file := manifest.PatchFile{Name: f.Path}
-		if manifest.NamesPatch(f.Path) { // others may be of any size and kind, such as the link ..data of a mounted ConfigMap
+		// others may have any size and type, such as ..data of a mounted ConfigMap
+		if manifest.IsPatchFile(f.Path) {
 			if file.Data, err = r.ReadFile(ctx, f.Path); err != nil {
 				return nil, err
 			}

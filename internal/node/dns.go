@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// dnsPlace is the place of the cluster's DNS server in the service subnet.
-const dnsPlace = 10
+// dnsAddressIndex is the index of the cluster DNS address in the service subnet.
+const dnsAddressIndex = 10
 
-// DNSAddress is the address of the cluster's DNS server: number 10 of the first of
-// the service subnets, which are parted by a comma.
+// DNSAddress is the ClusterIP of the cluster DNS Service: address 10 of the first subnet in a
+// comma-separated list of service subnets.
 func DNSAddress(serviceSubnets string) (string, error) {
 	first, _, _ := strings.Cut(serviceSubnets, ",")
 	subnet, err := netip.ParsePrefix(first)
@@ -18,11 +18,13 @@ func DNSAddress(serviceSubnets string) (string, error) {
 		return "", fmt.Errorf("service subnet %q is not a CIDR", first)
 	}
 	address := subnet.Masked().Addr()
-	for range dnsPlace {
+	for range dnsAddressIndex {
 		address = address.Next()
 	}
 	if !subnet.Contains(address) {
-		return "", fmt.Errorf("service subnet %s has no address number %d for the cluster's DNS server", first, dnsPlace)
+		return "", fmt.Errorf(
+			"service subnet %s is too small: address %d is needed for cluster DNS", first,
+			dnsAddressIndex)
 	}
 	return address.String(), nil
 }

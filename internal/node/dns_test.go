@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestDNSAddressIsTheTenthOfTheFirstSubnet(t *testing.T) {
+func TestDNSAddress(t *testing.T) {
 	for subnets, want := range map[string]string{
 		"10.96.0.0/12":                 "10.96.0.10",
 		"10.96.3.7/28":                 "10.96.3.10",
@@ -18,8 +18,9 @@ func TestDNSAddressIsTheTenthOfTheFirstSubnet(t *testing.T) {
 	}
 }
 
-func TestDNSAddressRefuses(t *testing.T) {
-	for subnets, word := range map[string]string{"": "not a CIDR", "10.96.0.0": "not a CIDR", "10.96.0.0/30": "no address number 10"} {
+func TestDNSAddressErrors(t *testing.T) {
+	for subnets, word := range map[string]string{"": "not a CIDR", "10.96.0.0": "not a CIDR",
+		"10.96.0.0/30": "address 10"} {
 		if _, err := DNSAddress(subnets); err == nil || !strings.Contains(err.Error(), word) {
 			t.Errorf("DNSAddress(%q): %v; want an error with %q", subnets, err, word)
 		}

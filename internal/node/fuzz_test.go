@@ -5,9 +5,12 @@ import (
 	"testing"
 )
 
-// FuzzToken: what is accepted is put together again from its halves, and what is refused is not repeated.
+// FuzzToken checks that ID and secret make up the accepted text, and that an error does not
+// repeat a refused one.
 func FuzzToken(f *testing.F) {
-	for _, text := range []string{"abcdef.0123456789abcdef", "abcdef.0123456789abcdeF", "abcdef.0123456789abcdef\n", "ábcdef.0123456789abcdef", "......................", "", "abcdef", "zyxwvu.9876543210zyxwvu."} {
+	for _, text := range []string{"abcdef.0123456789abcdef", "abcdef.0123456789abcdeF",
+		"abcdef.0123456789abcdef\n", "ábcdef.0123456789abcdef", "......................", "",
+		"abcdef", "zyxwvu.9876543210zyxwvu."} {
 		f.Add(text)
 	}
 	example := `"abcdef.0123456789abcdef"`
@@ -23,7 +26,8 @@ func FuzzToken(f *testing.F) {
 			return
 		}
 		said := strings.ReplaceAll(err.Error(), example, "")
-		if len(text) > 6 && strings.Contains(said, text) && !strings.Contains("a token is 6 characters, a dot and 16 characters out of a-z and 0-9, such as ", text) {
+		if len(text) > 6 && strings.Contains(said, text) &&
+			!strings.Contains("a token is 6 characters, a dot and 16 characters from a-z and 0-9, such as ", text) {
 			t.Errorf("the error repeats %q: %v", text, err)
 		}
 		if id != "" || secret != "" {

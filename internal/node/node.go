@@ -1,5 +1,5 @@
-// Package node holds what the user wants of this machine: one resolved, immutable
-// value that every phase reads. It knows no YAML, no flags and no side effects.
+// Package node holds the desired state of this machine: one resolved, immutable value that every
+// phase reads. It has no YAML, no flags and no side effects.
 package node
 
 import (
@@ -14,7 +14,7 @@ import (
 	"kubeadm/internal/pki"
 )
 
-// Role is what a machine does in the cluster.
+// Role is the role of a machine in the cluster.
 type Role string
 
 // The two roles.
@@ -23,27 +23,27 @@ const (
 	Worker       Role = "worker"
 )
 
-// Node is the whole intent for this machine: the part known offline and the part
-// that all nodes of the cluster agree on.
+// Node is the whole desired state of this machine: the part that is known offline and the part
+// that all nodes of the cluster share.
 type Node struct {
 	Local
 	Cluster Cluster
-	// Bootstrap is the kubeconfig with which a joining machine introduces itself to the
-	// cluster it has found; secret. Empty on a machine that does not join.
-	Bootstrap []byte
+	// BootstrapKubeconfig is the kubeconfig with which a joining machine authenticates to the
+	// cluster; secret. Empty on a machine that does not join.
+	BootstrapKubeconfig []byte
 }
 
-// Local is the part of the intent that is known before any cluster was asked.
+// Local is the part of the desired state that is known before the cluster is contacted.
 type Local struct {
 	Name     string // node name: a lower-case DNS-1123 subdomain
-	Hostname string // what the operating system calls the machine, trimmed and lower-cased
+	Hostname string // host name of the operating system, trimmed and in lower case
 	Role     Role
 
 	Address  string // IP address this control plane advertises; empty on a worker
 	BindPort int32  // port of this machine's API server
 
 	CRISocket    string         // URL of the container runtime's socket
-	Taints       []corev1.Taint // nil and empty both mean none: defaulting has happened
+	Taints       []corev1.Taint // nil and empty both mean none: defaults are already set
 	KubeletArgs  []Arg          // extra kubelet flags, in the user's order
 	PullPolicy   corev1.PullPolicy
 	PullSerially bool
@@ -53,26 +53,27 @@ type Local struct {
 	CertificateKey string // hex key of the uploaded certificates; secret, may be empty
 	UploadCerts    bool
 	Tokens         []BootstrapToken // to be created by init; secret
-	Join           Join             // how a joining machine finds the cluster
+	Discovery      Discovery        // how a joining machine finds the cluster
 
-	Ignore   Ignore // preflight checks whose errors count as warnings
-	Paths    Paths
-	Timeouts Timeouts
+	IgnoredChecks IgnoredChecks // preflight checks whose errors count as warnings
+	Paths         Paths
+	Timeouts      Timeouts
 }
 
-// Cluster is what all nodes of a cluster agree on.
+// Cluster is the part of the desired state that all nodes of a cluster share.
 type Cluster struct {
-	Name     string // label of the cluster in kubeconfigs
-	Version  string // Kubernetes version of the control plane, "v1.37.1"
-	Label    string // what the user named in place of a version, "stable-1"; empty if he named the version
-	Endpoint string // shared "host:port" of the control planes; empty if there is none
+	Name    string // label of the cluster in kubeconfigs
+	Version string // Kubernetes version of the control plane, "v1.37.1"
+	// the version label that the user gave, such as "stable-1"; empty for a version
+	VersionLabel string
+	Endpoint     string // shared "host:port" of the control planes; empty if there is none
 
 	PodSubnet     string // one CIDR, or two separated by a comma; may be empty
 	ServiceSubnet string // one CIDR, or two separated by a comma
 	DNSDomain     string
 
 	ImageRepository string // registry prefix of control-plane images
-	CIBuild         bool   // Version names a CI build, whose images live elsewhere
+	CIBuild         bool   // Version is a CI build, whose images are in another registry
 	FeatureGates    map[string]bool
 
 	Algorithm    pki.Algorithm
@@ -88,14 +89,25 @@ type Cluster struct {
 	Kubelet   KubeletConfig
 	KubeProxy ProxyConfig
 
-	// Document is the ClusterConfiguration in YAML, as the kubeadm-config ConfigMap keeps it.
+	// Document is the ClusterConfiguration in YAML, as it is stored in the kubeadm-config
+	// ConfigMap.
 	Document string
 }
 
 // Arg is one command-line argument of a component, without leading dashes.
 type Arg struct{ Name, Value string }
 
-// Component is what the user adds to a control-plane component.
+// LastArg is the value of the last argument of that name, which is the one that takes effect.
+func LastArg(args []Arg, name string) (value string, ok bool) {
+	for _, a := range args {
+		if a.Name == name {
+			value, ok = a.Value, true
+		}
+	}
+	return value, ok
+}
+
+// Component holds the extra arguments, volumes and variables of a control-plane component.
 type Component struct {
 	Args    []Arg
 	Volumes []Volume
@@ -109,7 +121,7 @@ type Volume struct {
 	PathType                  corev1.HostPathType
 }
 
-// Etcd says where the cluster keeps its state. External nil means a member on each control plane.
+// Etcd configures the cluster's etcd. If External is nil, each control plane runs a member.
 type Etcd struct {
 	ImageRepository, ImageTag    string // override the defaults when not empty
 	DataDir                      string
@@ -119,7 +131,7 @@ type Etcd struct {
 	External                     *ExternalEtcd
 }
 
-// ExternalEtcd is an etcd cluster that somebody else runs.
+// ExternalEtcd is an etcd cluster that kubeadm does not manage.
 type ExternalEtcd struct {
 	Endpoints, HTTPEndpoints  []string
 	CAFile, CertFile, KeyFile string
@@ -145,33 +157,34 @@ type ProxyConfig struct {
 
 // BootstrapToken is a token that init creates for joining nodes.
 type BootstrapToken struct {
-	ID, Secret  string // Secret is not to be shown or kept
+	ID, Secret  string // Secret must not be printed or written to disk
 	Description string
 	TTL         time.Duration // 0: never expires
 	Expires     time.Time     // zero: TTL decides
 	Usages      []string
 	Groups      []string
-	Random      bool // made up by us, not chosen by the user
+	Random      bool // generated, not chosen by the user
 }
 
 // String is the token in the form "id.secret".
 func (t BootstrapToken) String() string { return t.ID + "." + t.Secret }
 
-// Join says how a joining machine finds the cluster and what it shows there.
-type Join struct {
-	Endpoint     string   // "host:port" asked for cluster-info; empty for discovery by file
-	Token        string   // "id.secret" that signs cluster-info; secret
-	CACertHashes []string // accepted "sha256:<hex>" pins
-	UnsafeNoPins bool     // the user accepts discovery without pins
-	File         string   // path or https URL of a discovery kubeconfig
-	TLSToken     string   // "id.secret" for the kubelet's TLS bootstrap; secret
+// Discovery says how a joining machine discovers the cluster and authenticates to it.
+type Discovery struct {
+	// "host:port" that serves cluster-info; empty for discovery by file
+	Endpoint                 string
+	Token                    string   // "id.secret" that signs cluster-info; secret
+	CACertHashes             []string // accepted "sha256:<hex>" pins
+	UnsafeSkipCAVerification bool     // the user allows discovery without pins
+	File                     string   // path or https URL of a discovery kubeconfig
+	TLSBootstrapToken        string   // "id.secret" for the kubelet's TLS bootstrap; secret
 
-	// ReplaceMembers are names or hexadecimal IDs of etcd members that are gone for good: the
-	// user agrees that a joining control plane removes them.
+	// ReplaceMembers are names or hexadecimal IDs of etcd members that are permanently lost: the
+	// user allows a joining control plane to remove them.
 	ReplaceMembers []string
 }
 
-// Timeouts bound the waits.
+// Timeouts limit the waits.
 type Timeouts struct {
 	ControlPlane  time.Duration // control-plane components becoming healthy
 	Kubelet       time.Duration // kubelet answering its health check
@@ -182,32 +195,33 @@ type Timeouts struct {
 	Upgrade       time.Duration // a static Pod being replaced
 }
 
-// LocalEtcd tells whether this node runs an etcd member, and why not.
-func LocalEtcd(n *Node) (bool, string) {
+// HasLocalEtcd reports whether this node runs an etcd member, and the reason if not.
+func HasLocalEtcd(n *Node) (bool, string) {
 	return n.Cluster.Etcd.External == nil, "etcd is external"
 }
 
-// IsControlPlane tells whether this machine is or becomes a control plane, and why not.
+// IsControlPlane reports whether this machine is or becomes a control plane, and the reason if
+// not.
 func IsControlPlane(n *Node) (bool, string) {
 	return n.Role == ControlPlane, "this machine joins as a worker"
 }
 
-// Joins tells whether this machine joins a cluster that is there, rather than beginning one.
-func (n *Node) Joins() bool { return len(n.Bootstrap) > 0 }
+// IsJoining reports whether this machine joins an existing cluster rather than creating one.
+func (n *Node) IsJoining() bool { return len(n.BootstrapKubeconfig) > 0 }
 
 // APIEndpoint is the "host:port" of this machine's own API server.
 func (l *Local) APIEndpoint() string {
 	return net.JoinHostPort(l.Address, strconv.Itoa(int(l.BindPort)))
 }
 
-// LocalServer is the URL of this machine's own API server.
-func (l *Local) LocalServer() string { return "https://" + l.APIEndpoint() }
+// LocalServerURL is the URL of this machine's own API server.
+func (l *Local) LocalServerURL() string { return "https://" + l.APIEndpoint() }
 
-// Server is the URL under which the cluster is known: the shared endpoint, or
-// this machine's API server if there is none.
-func (n *Node) Server() string {
+// ServerURL is the URL of the cluster: the control-plane endpoint, or this machine's API server if
+// there is none.
+func (n *Node) ServerURL() string {
 	if n.Cluster.Endpoint == "" {
-		return n.LocalServer()
+		return n.LocalServerURL()
 	}
 	return "https://" + n.Cluster.Endpoint
 }
@@ -218,8 +232,8 @@ func (l *Local) PeerURL() string { return "https://" + net.JoinHostPort(l.Addres
 // ClientURL is where clients reach this machine's etcd member.
 func (l *Local) ClientURL() string { return "https://" + net.JoinHostPort(l.Address, "2379") }
 
-// Loopback is the loopback address of the family of the advertised address.
-func (l *Local) Loopback() string {
+// LoopbackAddress is the loopback address of the family of the advertised address.
+func (l *Local) LoopbackAddress() string {
 	if ip := net.ParseIP(l.Address); ip != nil && ip.To4() == nil {
 		return "::1"
 	}

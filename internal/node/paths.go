@@ -7,16 +7,16 @@ import (
 	"kubeadm/internal/pki"
 )
 
-// Paths are the folders of this machine that we write to. Every file name in them
-// is given by a method, so that a path is spelled once.
+// Paths are the directories of this machine that kubeadm writes to. Every file name in them is
+// returned by a method, so that each path is defined once.
 type Paths struct {
-	Kubernetes   string // /etc/kubernetes: kubeconfigs, manifests, scratch space
+	Kubernetes   string // /etc/kubernetes: kubeconfigs, manifests, temporary files
 	Certificates string // /etc/kubernetes/pki
 	Kubelet      string // /var/lib/kubelet
-	Kubeconfigs  string // where kubeconfig files go; Kubernetes unless the user says otherwise
+	Kubeconfigs  string // directory of kubeconfig files; the same as Kubernetes by default
 }
 
-// DefaultPaths are the folders of an ordinary machine.
+// DefaultPaths are the default directories.
 func DefaultPaths() Paths {
 	return Paths{
 		Kubernetes:   "/etc/kubernetes",
@@ -26,18 +26,18 @@ func DefaultPaths() Paths {
 	}
 }
 
-// Manifests is the folder from which the kubelet runs static Pods.
+// Manifests is the directory from which the kubelet runs static Pods.
 func (p Paths) Manifests() string { return path.Join(p.Kubernetes, "manifests") }
 
-// Manifest is the static Pod of a control-plane component.
+// Manifest is the static Pod manifest of a control-plane component.
 func (p Paths) Manifest(component string) string {
 	return path.Join(p.Manifests(), component+".yaml")
 }
 
-// Tmp is the scratch space: backups, the journal, dry-run folders.
+// Tmp is the directory of temporary files: backups, the journal, output of dry runs.
 func (p Paths) Tmp() string { return path.Join(p.Kubernetes, "tmp") }
 
-// Journal is the folder that holds what an unfinished run did.
+// Journal is the directory of the journal, which records what a run created.
 func (p Paths) Journal() string { return path.Join(p.Tmp(), "kubeadm-journal") }
 
 // Cert is a certificate by its base name, such as "etcd/server".
@@ -49,36 +49,42 @@ func (p Paths) Key(base string) string { return path.Join(p.Certificates, base+"
 // PublicKey is a public key by its base name; only "sa" has one.
 func (p Paths) PublicKey(base string) string { return path.Join(p.Certificates, base+".pub") }
 
+// Certificate is the path of a file in the certificates directory.
+func (p Paths) Certificate(file string) string { return path.Join(p.Certificates, file) }
+
 // Kubeconfig is a kubeconfig by its file name, such as "admin.conf".
 func (p Paths) Kubeconfig(name string) string { return path.Join(p.Kubeconfigs, name) }
 
-// BootstrapKubeconfig is the credential with which a joining kubelet asks for its own.
+// BootstrapKubeconfig is the kubeconfig with which a joining kubelet requests its certificate.
 func (p Paths) BootstrapKubeconfig() string { return p.Kubeconfig("bootstrap-kubelet.conf") }
 
-// KubeletKubeconfig is the kubelet's own credential.
+// KubeletKubeconfig is the kubelet's own kubeconfig.
 func (p Paths) KubeletKubeconfig() string { return p.Kubeconfig("kubelet.conf") }
 
 // KubeletConfig is the kubelet's configuration file.
 func (p Paths) KubeletConfig() string { return path.Join(p.Kubelet, "config.yaml") }
 
-// KubeletInstanceConfig holds the part of the kubelet's configuration that belongs to this machine.
-func (p Paths) KubeletInstanceConfig() string { return path.Join(p.Kubelet, "instance-config.yaml") }
+// KubeletInstanceConfig is the part of the kubelet's configuration that is specific to this
+// machine.
+func (p Paths) KubeletInstanceConfig() string {
+	return path.Join(p.Kubelet, "instance-config.yaml")
+}
 
 // KubeletFlags is the environment file with the kubelet's command line.
 func (p Paths) KubeletFlags() string { return path.Join(p.Kubelet, "kubeadm-flags.env") }
 
-// SharedFiles are the files that all control planes of the cluster have in common: their paths on this
-// machine, by the names under which they travel.
+// SharedFiles are the files that all control planes of the cluster share: their paths on this
+// machine, by their names in the kubeadm-certs Secret.
 func (n *Node) SharedFiles() map[string]string {
 	external := n.Cluster.Etcd.External
 	all := map[string]string{}
 	for _, f := range pki.SharedFiles(external == nil) {
-		all[pki.SealedName(f)] = n.Paths.Certificate(f)
+		all[pki.UploadedName(f)] = n.Paths.Certificate(f)
 	}
 	if external != nil {
-		all[pki.SealedExternalEtcdCA] = external.CAFile
-		all[pki.SealedExternalEtcdCertificate] = external.CertFile
-		all[pki.SealedExternalEtcdKey] = external.KeyFile
+		all[pki.UploadedExternalEtcdCA] = external.CAFile
+		all[pki.UploadedExternalEtcdCertificate] = external.CertFile
+		all[pki.UploadedExternalEtcdKey] = external.KeyFile
 	}
 	maps.DeleteFunc(all, func(_, path string) bool { return path == "" })
 	return all

@@ -2,18 +2,17 @@ package node
 
 import (
 	"net"
-	"path"
 
 	"kubeadm/internal/pki"
 )
 
-// Site is what this node's certificates say about it.
-func (n *Node) Site() pki.Site {
+// Site is the data of this node for its certificates.
+func (n *Node) Site() pki.NodeNames {
 	host := n.Cluster.Endpoint
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
 	}
-	return pki.Site{
+	return pki.NodeNames{
 		NodeName:         n.Name,
 		AdvertiseAddress: n.Address,
 		ServiceSubnet:    n.Cluster.ServiceSubnet,
@@ -24,6 +23,3 @@ func (n *Node) Site() pki.Site {
 		EtcdPeerSANs:     n.Cluster.Etcd.PeerCertSANs,
 	}
 }
-
-// Certificate is the path of a file that pki names relative to the certificates directory.
-func (p Paths) Certificate(file string) string { return path.Join(p.Certificates, file) }

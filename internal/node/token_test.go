@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestNewTokenIsAToken(t *testing.T) {
+func TestNewToken(t *testing.T) {
 	id, secret, err := NewToken(rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -17,8 +17,8 @@ func TestNewTokenIsAToken(t *testing.T) {
 	}
 }
 
-func TestNewTokenIsFair(t *testing.T) {
-	// 252 to 255 are passed over, so all letters come from the 22 bytes after them.
+func TestNewTokenIsUnbiased(t *testing.T) {
+	// 252 to 255 are skipped, so all letters come from the 22 bytes after them.
 	stream := append([]byte{252, 255, 254, 253}, bytes.Repeat([]byte{35}, 22)...)
 	id, secret, err := NewToken(bytes.NewReader(stream))
 	if err != nil || id != "999999" || secret != "9999999999999999" {
@@ -26,14 +26,15 @@ func TestNewTokenIsFair(t *testing.T) {
 	}
 }
 
-func TestNewTokenReportsAnEmptySource(t *testing.T) {
+func TestNewTokenWithoutRandomness(t *testing.T) {
 	if _, _, err := NewToken(bytes.NewReader(nil)); err == nil {
 		t.Error("no error without randomness")
 	}
 }
 
-func TestParseTokenRefuses(t *testing.T) {
-	for _, text := range []string{"", "abcdef", "abcdef.0123456789abcde", "ABCDEF.0123456789abcdef", "abcdef.0123456789abcdef\n", "abcdef-0123456789abcdef"} {
+func TestParseTokenErrors(t *testing.T) {
+	for _, text := range []string{"", "abcdef", "abcdef.0123456789abcde", "ABCDEF.0123456789abcdef",
+		"abcdef.0123456789abcdef\n", "abcdef-0123456789abcdef"} {
 		if _, _, err := ParseToken(text); err == nil {
 			t.Errorf("ParseToken(%q) was accepted", text)
 		}

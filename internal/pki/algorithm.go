@@ -1,6 +1,9 @@
 package pki
 
 import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/rsa"
 	"fmt"
 	"slices"
 	"strings"
@@ -32,15 +35,24 @@ func Algorithms() []Algorithm {
 func ParseAlgorithm(name string) (Algorithm, error) {
 	a := Algorithm(name)
 	if !slices.Contains(Algorithms(), a) {
-		return "", fmt.Errorf("unknown key algorithm %q: choose one of %s", name, algorithmList())
+		var names []string
+		for _, known := range Algorithms() {
+			names = append(names, string(known))
+		}
+		return "", fmt.Errorf("unknown key algorithm %q: choose one of %s", name,
+			strings.Join(names, ", "))
 	}
 	return a, nil
 }
 
-func algorithmList() string {
-	var names []string
-	for _, a := range Algorithms() {
-		names = append(names, string(a))
+// AlgorithmOf returns the algorithm of a public key; false if it is none of Algorithms.
+func AlgorithmOf(key crypto.PublicKey) (Algorithm, bool) {
+	var a Algorithm
+	switch k := key.(type) {
+	case *rsa.PublicKey:
+		a = map[int]Algorithm{2048: RSA2048, 3072: RSA3072, 4096: RSA4096}[k.N.BitLen()]
+	case *ecdsa.PublicKey:
+		a = map[string]Algorithm{"P-256": ECDSAP256, "P-384": ECDSAP384}[k.Curve.Params().Name]
 	}
-	return strings.Join(names, ", ")
+	return a, a != ""
 }

@@ -16,45 +16,46 @@ import (
 
 const pemCertificate = "CERTIFICATE"
 
-// Validity is the span of time, both ends included, in which a certificate
-// holds. Certificates keep whole seconds.
+// Validity is the validity period of a certificate, both ends included. Certificates store
+// whole seconds.
 type Validity struct {
 	NotBefore, NotAfter time.Time
 }
 
-// early is how long before it is made a certificate begins, for clocks that run behind.
-const early = 5 * time.Minute
+// clockSkew is how far NotBefore lies in the past when a certificate is generated: other machines'
+// clocks may be behind.
+const clockSkew = 5 * time.Minute
 
-// Lasting is the validity of a certificate made now that is to hold for d.
-func Lasting(now time.Time, d time.Duration) Validity {
+// NewValidity returns the validity of a certificate generated now that expires after d.
+func NewValidity(now time.Time, d time.Duration) Validity {
 	now = now.UTC()
-	return Validity{NotBefore: now.Add(-early), NotAfter: now.Add(d)}
+	return Validity{NotBefore: now.Add(-clockSkew), NotAfter: now.Add(d)}
 }
 
-// Spec is what a certificate or a request for one says of its owner.
+// Spec describes a certificate, or a certificate signing request.
 type Spec struct {
 	CommonName   string
 	Organization []string
 	SANs         SANs
-	Usages       []x509.ExtKeyUsage // a request leaves them to the signer
-	Validity     Validity
+	Usages       []x509.ExtKeyUsage // not part of a request
+	Validity     Validity           // not part of a request
 }
 
-// CA is a certificate authority. Key is nil when it is kept elsewhere (an
-// external CA); such a CA can verify but not issue.
+// CA is a certificate authority. Key is nil for an external CA, which can verify but not
+// issue certificates.
 type CA struct {
 	Certificate *x509.Certificate
 	Key         crypto.Signer
 }
 
-// CanIssue reports whether the private key is at hand.
+// CanIssue reports whether the CA has its private key.
 func (c CA) CanIssue() bool { return c.Key != nil }
 
-// Owns reports whether the key is that of the certificate.
-func (c CA) Owns() bool { return c.Key != nil && Owns(c.Key, c.Certificate) }
+// HasMatchingKey reports whether the private key exists and belongs to the certificate.
+func (c CA) HasMatchingKey() bool { return c.Key != nil && IsKeyOf(c.Key, c.Certificate) }
 
-// Owns reports whether the key is that of the certificate.
-func Owns(key crypto.Signer, cert *x509.Certificate) bool {
+// IsKeyOf reports whether the private key belongs to the certificate.
+func IsKeyOf(key crypto.Signer, cert *x509.Certificate) bool {
 	return equalKeys(cert.PublicKey, key.Public())
 }
 
@@ -63,8 +64,8 @@ func equalKeys(a, b crypto.PublicKey) bool {
 	return ok && public.Equal(b)
 }
 
-// NewCA returns a certificate authority signed by its own key. Its common name
-// is its only SAN (a DNS name), whatever s says of SANs and usages.
+// NewCA returns a self-signed certificate authority. Its only SAN is its common name, as a DNS
+// name; SANs and Usages of s are ignored.
 func NewCA(random io.Reader, key crypto.Signer, s Spec) (CA, error) {
 	if s.CommonName == "" {
 		return CA{}, errors.New("a CA certificate needs a common name")
@@ -76,23 +77,24 @@ func NewCA(random io.Reader, key crypto.Signer, s Spec) (CA, error) {
 	}
 	template.IsCA = true
 	template.KeyUsage |= x509.KeyUsageCertSign
-	cert, err := create(random, template, CA{Certificate: template, Key: key}, key.Public())
+	cert, err := createCertificate(random, template, CA{Certificate: template, Key: key},
+		key.Public())
 	if err != nil {
 		return CA{}, fmt.Errorf("signing CA certificate %q: %w", s.CommonName, err)
 	}
 	return CA{Certificate: cert, Key: key}, nil
 }
 
-// Issue returns a leaf certificate for the owner of the public key. Its end is
-// not clamped to the authority's own.
-func (c CA) Issue(random io.Reader, s Spec, owner crypto.PublicKey) (*x509.Certificate, error) {
+// Issue returns a leaf certificate for a public key. It may expire after the CA does.
+func (c CA) Issue(random io.Reader, s Spec, key crypto.PublicKey) (*x509.Certificate, error) {
 	switch {
 	case s.CommonName == "":
 		return nil, errors.New("a certificate needs a common name")
 	case len(s.Usages) == 0:
 		return nil, fmt.Errorf("certificate %q needs at least one extended key usage", s.CommonName)
 	case c.Certificate == nil || !c.Certificate.IsCA:
-		return nil, fmt.Errorf("signing certificate %q: the signer is not a CA certificate", s.CommonName)
+		return nil, fmt.Errorf("signing certificate %q: the signer is not a CA certificate",
+			s.CommonName)
 	case !c.CanIssue():
 		return nil, fmt.Errorf("signing certificate %q: the private key of CA %q is not available",
 			s.CommonName, c.Certificate.Subject.CommonName)
@@ -101,17 +103,16 @@ func (c CA) Issue(random io.Reader, s Spec, owner crypto.PublicKey) (*x509.Certi
 	if err != nil {
 		return nil, err
 	}
-	cert, err := create(random, template, c, owner)
+	cert, err := createCertificate(random, template, c, key)
 	if err != nil {
 		return nil, fmt.Errorf("signing certificate %q: %w", s.CommonName, err)
 	}
 	return cert, nil
 }
 
-// SpecOf returns what must survive a renewal of cert: common name,
-// organizations, DNS and IP SANs and extended key usages. All else in the old
-// certificate is dropped.
-func SpecOf(cert *x509.Certificate, v Validity) Spec {
+// RenewalSpec returns the Spec with which cert is renewed. It keeps common name, organizations, DNS
+// and IP SANs and extended key usages, and drops all other fields.
+func RenewalSpec(cert *x509.Certificate, v Validity) Spec {
 	return Spec{
 		CommonName:   cert.Subject.CommonName,
 		Organization: cert.Subject.Organization,
@@ -130,8 +131,8 @@ func EncodeCertificates(certs ...*x509.Certificate) []byte {
 	return out
 }
 
-// ParseCertificates returns every certificate of a PEM bundle in order, at
-// least one; blocks of other kinds are passed over.
+// ParseCertificates returns the certificates of a PEM bundle in order, at
+// least one. Blocks of other types are skipped.
 func ParseCertificates(data []byte) ([]*x509.Certificate, error) {
 	var certs []*x509.Certificate
 	for block := range pemBlocks(data) {
@@ -152,10 +153,12 @@ func ParseCertificates(data []byte) ([]*x509.Certificate, error) {
 
 func (s Spec) template(random io.Reader) (*x509.Certificate, error) {
 	if !s.Validity.NotAfter.After(s.Validity.NotBefore) {
-		return nil, fmt.Errorf("certificate %q would end (%s) before it begins (%s)", s.CommonName,
-			s.Validity.NotAfter.UTC().Format(time.RFC3339), s.Validity.NotBefore.UTC().Format(time.RFC3339))
+		return nil, fmt.Errorf("certificate %q would expire (%s) before it becomes valid (%s)",
+			s.CommonName,
+			s.Validity.NotAfter.UTC().Format(time.RFC3339),
+			s.Validity.NotBefore.UTC().Format(time.RFC3339))
 	}
-	serial, err := newSerial(random)
+	serial, err := newSerialNumber(random)
 	if err != nil {
 		return nil, err
 	}
@@ -176,25 +179,27 @@ func (s Spec) subject() pkix.Name {
 	return pkix.Name{CommonName: s.CommonName, Organization: s.Organization}
 }
 
-func create(random io.Reader, template *x509.Certificate, by CA, owner crypto.PublicKey) (*x509.Certificate, error) {
-	der, err := x509.CreateCertificate(random, template, by.Certificate, owner, by.Key)
+func createCertificate(random io.Reader, template *x509.Certificate, signer CA,
+	key crypto.PublicKey) (*x509.Certificate, error) {
+	der, err := x509.CreateCertificate(random, template, signer.Certificate, key, signer.Key)
 	if err != nil {
 		return nil, err
 	}
 	return x509.ParseCertificate(der)
 }
 
-// newSerial draws from 1 … 2^63-2: RFC 5280, 4.1.2.2 asks for a positive number.
-func newSerial(random io.Reader) (*big.Int, error) {
+// newSerialNumber returns a random number from 1 to 2^63-2: RFC 5280, 4.1.2.2 demands a positive
+// one.
+func newSerialNumber(random io.Reader) (*big.Int, error) {
 	n, err := rand.Int(random, big.NewInt(math.MaxInt64-1))
 	if err != nil {
-		return nil, fmt.Errorf("drawing a serial number: %w", err)
+		return nil, fmt.Errorf("generating a serial number: %w", err)
 	}
 	return n.Add(n, big.NewInt(1)), nil
 }
 
-// Request returns a PKCS#10 certificate request as PEM: subject and SANs, no
-// usages, signed by key.
+// Request returns a PKCS#10 certificate signing request as PEM. It holds subject and SANs, but
+// no usages, and is signed by key.
 func (s Spec) Request(random io.Reader, key crypto.Signer) ([]byte, error) {
 	der, err := x509.CreateCertificateRequest(random, &x509.CertificateRequest{
 		Subject:     s.subject(),
@@ -207,7 +212,7 @@ func (s Spec) Request(random io.Reader, key crypto.Signer) ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}), nil
 }
 
-// ParseRequest reads a certificate request in PEM form, whose signature must be that of the key in it.
+// ParseRequest parses a certificate signing request in PEM form and checks its signature.
 func ParseRequest(data []byte) (*x509.CertificateRequest, error) {
 	block, _ := pem.Decode(data)
 	if block == nil || block.Type != "CERTIFICATE REQUEST" {

@@ -36,7 +36,8 @@ func factsOf(cert *x509.Certificate) facts {
 		Subject: cert.Subject.String(), Usages: cert.ExtKeyUsage, KeyUsage: cert.KeyUsage,
 		IsCA: cert.IsCA, PathLen: cert.MaxPathLen, DNSNames: cert.DNSNames,
 		SubjectID: len(cert.SubjectKeyId) > 0, SignerID: len(cert.AuthorityKeyId) > 0,
-		NotBefore: cert.NotBefore, NotAfter: cert.NotAfter, Signature: cert.SignatureAlgorithm.String(),
+		NotBefore: cert.NotBefore, NotAfter: cert.NotAfter,
+		Signature: cert.SignatureAlgorithm.String(),
 	}
 	for _, ip := range cert.IPAddresses {
 		f.IPs = append(f.IPs, ip.String())
@@ -59,7 +60,7 @@ func extensionWord(e pkix.Extension) string {
 	return word
 }
 
-func TestCAHasTheProperties(t *testing.T) {
+func TestNewCA(t *testing.T) {
 	ca := newCA(t, "kubernetes", day)
 	want := facts{
 		Subject:  "CN=kubernetes",
@@ -73,18 +74,22 @@ func TestCAHasTheProperties(t *testing.T) {
 	}
 }
 
-func TestLeafHasTheProperties(t *testing.T) {
+func TestIssueLeaf(t *testing.T) {
 	ca := newCA(t, "kubernetes", day)
 	sans, _ := ParseSANs([]string{"b", "a", "10.0.0.2", "a", "10.0.0.1", "10.0.0.2", "*.x"})
 	long := Validity{NotBefore: now.Add(-time.Hour), NotAfter: now.Add(1000 * time.Hour)}
 	got := newLeaf(t, ca, Spec{CommonName: "me", Organization: []string{"ops"}, SANs: sans,
-		Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}, Validity: long})
+		Usages:   []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		Validity: long})
 	want := facts{
-		Subject: "CN=me,O=ops", KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment,
-		Usages:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-		PathLen: -1, DNSNames: []string{"*.x", "a", "b"}, IPs: []string{"10.0.0.2", "10.0.0.1"}, SignerID: true,
+		Subject:  "CN=me,O=ops",
+		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment,
+		Usages:   []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		PathLen:  -1, DNSNames: []string{"*.x", "a", "b"}, IPs: []string{"10.0.0.2", "10.0.0.1"},
+		SignerID:  true,
 		NotBefore: long.NotBefore, NotAfter: long.NotAfter, Signature: "ECDSA-SHA256",
-		Extensions: strings.Fields("keyUsage! extKeyUsage basicConstraints! authorityKeyId subjectAltName"),
+		Extensions: strings.Fields(
+			"keyUsage! extKeyUsage basicConstraints! authorityKeyId subjectAltName"),
 	}
 	if diff := cmp.Diff(want, factsOf(got.cert)); diff != "" {
 		t.Error(diff)
@@ -94,9 +99,10 @@ func TestLeafHasTheProperties(t *testing.T) {
 	}
 }
 
-func TestSignatureFollowsTheSignersKey(t *testing.T) {
+func TestSignatureAlgorithmIsThatOfTheSigner(t *testing.T) {
 	for a, want := range map[Algorithm]x509.SignatureAlgorithm{
-		RSA2048: x509.SHA256WithRSA, ECDSAP256: x509.ECDSAWithSHA256, ECDSAP384: x509.ECDSAWithSHA384,
+		RSA2048: x509.SHA256WithRSA, ECDSAP256: x509.ECDSAWithSHA256,
+		ECDSAP384: x509.ECDSAWithSHA384,
 	} {
 		key, err := NewKey(rand.Reader, a)
 		wantError(t, err)
@@ -108,23 +114,24 @@ func TestSignatureFollowsTheSignersKey(t *testing.T) {
 	}
 }
 
-func TestSerialsArePositiveAndFitIn63Bits(t *testing.T) {
+func TestSerialNumbersArePositive63BitIntegers(t *testing.T) {
 	limit := new(big.Int).Lsh(big.NewInt(1), 63)
 	for range 200 {
-		n, err := newSerial(rand.Reader)
+		n, err := newSerialNumber(rand.Reader)
 		wantError(t, err)
 		if n.Sign() <= 0 || n.Cmp(limit) >= 0 {
 			t.Fatalf("serial %s", n)
 		}
 	}
-	if n, err := newSerial(zeros{}); err != nil || n.Int64() != 1 {
+	if n, err := newSerialNumber(zeros{}); err != nil || n.Int64() != 1 {
 		t.Errorf("the smallest serial is %s, %v", n, err)
 	}
-	_, err := NewCA(iotest.ErrReader(io.ErrUnexpectedEOF), newKey(t), Spec{CommonName: "ca", Validity: day})
+	_, err := NewCA(iotest.ErrReader(io.ErrUnexpectedEOF), newKey(t),
+		Spec{CommonName: "ca", Validity: day})
 	wantError(t, err, "serial")
 }
 
-func TestNoCertificateWithoutItsNeeds(t *testing.T) {
+func TestIssueRejectsIncompleteSpecs(t *testing.T) {
 	ca := newCA(t, "ca", day)
 	other := newCA(t, "other", day)
 	client := newLeaf(t, ca, clientOf("client"))
@@ -135,13 +142,17 @@ func TestNoCertificateWithoutItsNeeds(t *testing.T) {
 		spec Spec
 		errs []string
 	}{
-		"no name":          {ca, Spec{Usages: clientOf("").Usages, Validity: day}, []string{"common name"}},
-		"no usage":         {ca, Spec{CommonName: "x", Validity: day}, []string{"x", "usage"}},
-		"ends too soon":    {ca, backwards, []string{"x", "2026-03-04T05:06:07Z"}},
-		"keyless CA":       {CA{Certificate: ca.Certificate}, clientOf("x"), []string{"x", `CA "ca"`}},
-		"no CA":            {CA{}, clientOf("x"), []string{"x"}},
-		"signer is a leaf": {CA{Certificate: client.cert, Key: client.key}, clientOf("x"), []string{"not a CA"}},
-		"key of another":   {CA{Certificate: ca.Certificate, Key: other.Key}, clientOf("x"), []string{"x", "match"}},
+		"no name": {ca, Spec{Usages: clientOf("").Usages, Validity: day},
+			[]string{"common name"}},
+		"no usage":      {ca, Spec{CommonName: "x", Validity: day}, []string{"x", "usage"}},
+		"ends too soon": {ca, backwards, []string{"x", "2026-03-04T05:06:07Z"}},
+		"keyless CA": {CA{Certificate: ca.Certificate}, clientOf("x"),
+			[]string{"x", `CA "ca"`}},
+		"no CA": {CA{}, clientOf("x"), []string{"x"}},
+		"signer is a leaf": {CA{Certificate: client.cert, Key: client.key}, clientOf("x"),
+			[]string{"not a CA"}},
+		"key of another": {CA{Certificate: ca.Certificate, Key: other.Key}, clientOf("x"),
+			[]string{"x", "match"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := c.by.Issue(rand.Reader, c.spec, newKey(t).Public())
@@ -152,13 +163,13 @@ func TestNoCertificateWithoutItsNeeds(t *testing.T) {
 	wantError(t, err, "common name")
 }
 
-func TestRenewalKeepsWhoAndWhatFor(t *testing.T) {
+func TestRenewalKeepsSubjectSANsAndUsages(t *testing.T) {
 	ca := newCA(t, "ca", day)
 	sans, _ := ParseSANs([]string{"b", "a", "10.0.0.9", "10.0.0.1"})
 	old := newLeaf(t, ca, Spec{CommonName: "cp1", Organization: []string{"x", "y"}, SANs: sans,
 		Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, Validity: day})
 	later := Validity{NotBefore: now.Add(time.Hour), NotAfter: now.Add(48 * time.Hour)}
-	renewed := newLeaf(t, ca, SpecOf(old.cert, later))
+	renewed := newLeaf(t, ca, RenewalSpec(old.cert, later))
 	want := factsOf(old.cert)
 	want.NotBefore, want.NotAfter = later.NotBefore, later.NotAfter
 	if diff := cmp.Diff(want, factsOf(renewed.cert)); diff != "" {
@@ -166,7 +177,7 @@ func TestRenewalKeepsWhoAndWhatFor(t *testing.T) {
 	}
 }
 
-func TestRequestAsksForSubjectAndNames(t *testing.T) {
+func TestRequestHasSubjectAndSANs(t *testing.T) {
 	key := newKey(t)
 	sans, _ := ParseSANs([]string{"cp1", "10.0.0.1"})
 	data, err := Spec{CommonName: "cp1", Organization: []string{"o"}, SANs: sans,
@@ -181,11 +192,12 @@ func TestRequestAsksForSubjectAndNames(t *testing.T) {
 	wantError(t, csr.CheckSignature())
 	if csr.Subject.String() != "CN=cp1,O=o" || len(csr.Extensions) != 1 ||
 		!cmp.Equal(csr.DNSNames, []string{"cp1"}) || csr.IPAddresses[0].String() != "10.0.0.1" {
-		t.Errorf("request for %s, %v, %v with %d extensions", csr.Subject, csr.DNSNames, csr.IPAddresses, len(csr.Extensions))
+		t.Errorf("request for %s, %v, %v with %d extensions", csr.Subject, csr.DNSNames,
+			csr.IPAddresses, len(csr.Extensions))
 	}
 }
 
-func TestBundlesKeepTheirOrder(t *testing.T) {
+func TestParseCertificatesKeepsOrder(t *testing.T) {
 	a, b := newCA(t, "a", day), newCA(t, "b", day)
 	bundle := append(EncodeCertificates(a.Certificate, b.Certificate), keyPEM(t, a.Key)...)
 	certs, err := ParseCertificates(bundle)
@@ -195,6 +207,7 @@ func TestBundlesKeepTheirOrder(t *testing.T) {
 	}
 	_, err = ParseCertificates(keyPEM(t, a.Key))
 	wantError(t, err, "no certificate")
-	_, err = ParseCertificates(append(EncodeCertificates(a.Certificate), encodePEM(pemCertificate, []byte("x"))...))
+	_, err = ParseCertificates(append(EncodeCertificates(a.Certificate),
+		encodePEM(pemCertificate, []byte("x"))...))
 	wantError(t, err, "certificate 2")
 }

@@ -7,23 +7,22 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 )
 
-// The names in a kubeconfig made from a bootstrap token, before the cluster's
-// own name is known.
+// The names in a kubeconfig with a bootstrap token, which is written before the
+// name of the cluster is known.
 const (
 	BootstrapUser    = "tls-bootstrap-token-user"
 	BootstrapCluster = "kubernetes"
 )
 
-// ClusterInfo returns the kubeconfig that the ConfigMap cluster-info publishes:
-// where the current cluster is and which CA it has, under an empty name, with
-// no user and no context.
+// ClusterInfo returns the kubeconfig of the ConfigMap cluster-info: server and CA of the
+// current cluster under an empty name, without users and contexts.
 func (k *Kubeconfig) ClusterInfo() (*Kubeconfig, error) {
 	cluster, err := k.CurrentCluster()
 	if err != nil {
 		return nil, err
 	}
 	if len(cluster.CertificateAuthorityData) == 0 {
-		return nil, errors.New("kubeconfig embeds no CA certificate to publish")
+		return nil, errors.New("kubeconfig embeds no CA certificate for cluster-info")
 	}
 	ca, err := WithoutPrivateKeys(cluster.CertificateAuthorityData) // cluster-info is public
 	if err != nil {
@@ -35,42 +34,46 @@ func (k *Kubeconfig) ClusterInfo() (*Kubeconfig, error) {
 	}}}, nil
 }
 
-// DiscoveryCluster returns the cluster a discovery document speaks of: the one
-// without a name, else that of the current context.
+// DiscoveryCluster returns the cluster of a discovery kubeconfig: the one with an empty name,
+// else that of the current context.
 func (k *Kubeconfig) DiscoveryCluster() (*api.Cluster, error) {
 	if cluster := k.Clusters[""]; cluster != nil {
 		return cluster, nil
 	}
 	if len(k.Clusters) == 0 {
-		return nil, errors.New("kubeconfig names no cluster")
+		return nil, errors.New("kubeconfig has no clusters")
 	}
 	return k.CurrentCluster()
 }
 
-// Bootstrap returns the kubeconfig by which a joining kubelet introduces itself
-// with a bootstrap token at the cluster that was discovered.
-func Bootstrap(discovered *api.Cluster, token string) (*Kubeconfig, error) {
+// NewBootstrapKubeconfig returns the kubeconfig with which the kubelet of a joining node requests
+// its client certificate, authenticated by a bootstrap token.
+func NewBootstrapKubeconfig(discovered *api.Cluster, token string) (*Kubeconfig, error) {
 	if _, err := ParseCertificates(discovered.CertificateAuthorityData); err != nil {
 		return nil, fmt.Errorf("reading the discovered CA: %w", err)
 	}
-	return introduction(discovered, token), nil
+	return newTokenKubeconfig(discovered, token), nil
 }
 
-// Anonymous returns a kubeconfig that leads to the discovered cluster and says nothing of
-// who asks. Without a CA the server is verified by the host's roots.
-func Anonymous(discovered *api.Cluster) *Kubeconfig { return introduction(discovered, "") }
+// NewAnonymousKubeconfig returns a kubeconfig for the discovered cluster without credentials.
+// Without a CA the server is verified against the host's trust store.
+func NewAnonymousKubeconfig(discovered *api.Cluster) *Kubeconfig {
+	return newTokenKubeconfig(discovered, "")
+}
 
-// introduction leads to the discovered cluster in the way that it was discovered.
-func introduction(discovered *api.Cluster, token string) *Kubeconfig {
-	k := Access{Server: discovered.Server, Cluster: BootstrapCluster, User: BootstrapUser, CA: discovered.CertificateAuthorityData}.WithToken(token)
-	to := k.Clusters[BootstrapCluster]
-	to.TLSServerName, to.ProxyURL = discovered.TLSServerName, discovered.ProxyURL
+// newTokenKubeconfig keeps TLS server name and proxy of the discovered cluster.
+func newTokenKubeconfig(discovered *api.Cluster, token string) *Kubeconfig {
+	k := KubeconfigSpec{
+		Server: discovered.Server, Cluster: BootstrapCluster, User: BootstrapUser,
+		CA: discovered.CertificateAuthorityData,
+	}.WithToken(token)
+	cluster := k.Clusters[BootstrapCluster]
+	cluster.TLSServerName, cluster.ProxyURL = discovered.TLSServerName, discovered.ProxyURL
 	return k
 }
 
-// RenameCluster leaves exactly one cluster, the discovered one, under that
-// name, and lets the current context point to it. Of contexts and users the current
-// ones stay, under their names: what others are there leads elsewhere.
+// RenameCluster gives the discovered cluster that name and points the current context to it. All
+// other clusters, contexts and users are removed.
 func (k *Kubeconfig) RenameCluster(name string) error {
 	cluster, err := k.DiscoveryCluster()
 	if err != nil {

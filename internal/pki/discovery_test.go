@@ -7,8 +7,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 )
 
-func TestTheUnnamedClusterIsDiscoveredFirst(t *testing.T) {
-	k := access().WithToken("x")
+func TestDiscoveryClusterPrefersEmptyName(t *testing.T) {
+	k := newAccess().WithToken("x")
 	got, err := k.DiscoveryCluster()
 	wantError(t, err)
 	if got.Server != "https://10.0.0.4:6443" {
@@ -27,9 +27,9 @@ func TestTheUnnamedClusterIsDiscoveredFirst(t *testing.T) {
 	wantError(t, err, "current context")
 }
 
-func TestClusterInfoLeadsToABootstrapKubeconfig(t *testing.T) {
+func TestBootstrapKubeconfigFromClusterInfo(t *testing.T) {
 	ca := newCA(t, "kubernetes", day).Certificate
-	a := access()
+	a := newAccess()
 	a.Server, a.CA = "https://lb:6443", EncodeCertificates(ca)
 	info, err := a.WithCertificate([]byte("c"), []byte("k")).ClusterInfo()
 	wantError(t, err)
@@ -37,15 +37,16 @@ func TestClusterInfoLeadsToABootstrapKubeconfig(t *testing.T) {
 	wantError(t, err)
 	read, err := ParseKubeconfig(data)
 	wantError(t, err)
-	wantError(t, read.Embed(nil))
+	wantError(t, read.EmbedFiles(nil))
 	cluster, err := read.DiscoveryCluster()
 	wantError(t, err)
-	k, err := Bootstrap(cluster, "abcdef.0123456789abcdef")
+	k, err := NewBootstrapKubeconfig(cluster, "abcdef.0123456789abcdef")
 	wantError(t, err)
 	wantError(t, k.RenameCluster("prod"))
-	k.Redirect("https://10.0.0.5:6443")
+	k.SetServer("https://10.0.0.5:6443")
 	want := &Kubeconfig{
-		Clusters:       map[string]*api.Cluster{"prod": {Server: "https://10.0.0.5:6443", CertificateAuthorityData: EncodeCertificates(ca)}},
+		Clusters: map[string]*api.Cluster{"prod": {Server: "https://10.0.0.5:6443",
+			CertificateAuthorityData: EncodeCertificates(ca)}},
 		AuthInfos:      map[string]*api.AuthInfo{"tls-bootstrap-token-user": {Token: "abcdef.0123456789abcdef"}},
 		Contexts:       map[string]*api.Context{"tls-bootstrap-token-user@kubernetes": {Cluster: "prod", AuthInfo: "tls-bootstrap-token-user"}},
 		CurrentContext: "tls-bootstrap-token-user@kubernetes",
@@ -55,34 +56,36 @@ func TestClusterInfoLeadsToABootstrapKubeconfig(t *testing.T) {
 	}
 	endpoint, err := k.Endpoint()
 	wantError(t, err)
-	trusted, err := k.Trusted()
+	trusted, err := k.EmbeddedCAs()
 	wantError(t, err)
 	if endpoint != "10.0.0.5:6443" || len(trusted) != 1 || !trusted[0].Equal(ca) {
 		t.Errorf("joins at %s, trusting %d", endpoint, len(trusted))
 	}
 }
 
-func TestDiscoveryNeedsACertificate(t *testing.T) {
-	_, err := Bootstrap(&api.Cluster{Server: "https://x", CertificateAuthorityData: []byte("none")}, "t")
+func TestBootstrapNeedsCA(t *testing.T) {
+	_, err := NewBootstrapKubeconfig(&api.Cluster{Server: "https://x",
+		CertificateAuthorityData: []byte("none")}, "t")
 	wantError(t, err, "discovered CA")
-	a := access()
+	a := newAccess()
 	a.CA = nil
 	_, err = a.WithToken("t").ClusterInfo()
 	wantError(t, err, "CA certificate")
 }
 
-func TestRenamingNeedsACurrentContext(t *testing.T) {
-	k := access().WithToken("x")
+func TestRenameClusterNeedsCurrentContext(t *testing.T) {
+	k := newAccess().WithToken("x")
 	k.CurrentContext = "gone"
 	wantError(t, k.RenameCluster("prod"), "gone")
 }
 
-func TestRenamingLeavesOthersOut(t *testing.T) {
-	k := access().WithToken("x")
-	k.Clusters["other"], k.AuthInfos["other"] = &api.Cluster{Server: "https://other"}, &api.AuthInfo{Token: "secret of another cluster"}
+func TestRenameClusterRemovesOthers(t *testing.T) {
+	k := newAccess().WithToken("x")
+	k.Clusters["other"], k.AuthInfos["other"] = &api.Cluster{Server: "https://other"},
+		&api.AuthInfo{Token: "secret of another cluster"}
 	k.Contexts["other"] = &api.Context{Cluster: "other", AuthInfo: "other"}
 	wantError(t, k.RenameCluster("prod"))
-	want := access().WithToken("x")
+	want := newAccess().WithToken("x")
 	want.Clusters = map[string]*api.Cluster{"prod": want.Clusters["kubernetes"]}
 	want.Contexts[want.CurrentContext].Cluster = "prod"
 	if diff := cmp.Diff(want, k); diff != "" {
@@ -90,25 +93,26 @@ func TestRenamingLeavesOthersOut(t *testing.T) {
 	}
 }
 
-func TestTheWayToTheClusterIsKept(t *testing.T) {
-	a := access()
+func TestBootstrapKeepsProxyAndTLSServerName(t *testing.T) {
+	a := newAccess()
 	a.CA = EncodeCertificates(newCA(t, "kubernetes", day).Certificate)
 	to := a.WithToken("").Clusters["kubernetes"]
 	to.TLSServerName, to.ProxyURL = "api.example", "https://proxy.example:3128"
-	bootstrap, err := Bootstrap(to, "t")
+	bootstrap, err := NewBootstrapKubeconfig(to, "t")
 	wantError(t, err)
-	for _, k := range []*Kubeconfig{bootstrap, Anonymous(to)} {
+	for _, k := range []*Kubeconfig{bootstrap, NewAnonymousKubeconfig(to)} {
 		got, err := k.CurrentCluster()
 		wantError(t, err)
 		if diff := cmp.Diff(to, got); diff != "" {
 			t.Error(diff)
 		}
 	}
-	bootstrap.Redirect("https://10.0.0.5:6443")
-	if got, err := bootstrap.CurrentCluster(); err != nil || got.TLSServerName != "" || got.ProxyURL != "" {
-		t.Errorf("the way to another server is that to the first: %+v, %v", got, err)
+	bootstrap.SetServer("https://10.0.0.5:6443")
+	if got, err := bootstrap.CurrentCluster(); err != nil || got.TLSServerName != "" ||
+		got.ProxyURL != "" {
+		t.Errorf("Redirect keeps settings of the old server: %+v, %v", got, err)
 	}
-	if Anonymous(to).HasCredentials() {
-		t.Error("nobody has credentials")
+	if NewAnonymousKubeconfig(to).HasCredentials() {
+		t.Error("the anonymous kubeconfig has credentials")
 	}
 }

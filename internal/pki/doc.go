@@ -1,14 +1,9 @@
-// Package pki makes and checks the keys, certificates and kubeconfig files of a
-// cluster. Values go in and bytes come out: it reads no file, asks no clock and
-// knows no other package of the project.
+// Package pki generates and checks the keys, certificates and kubeconfig files of a
+// cluster. It works on values and bytes only: it reads no file and no clock.
 //
-// The parts, in the order in which a node's files are made:
-//
-//	Profiles            which certificates there are, as data
-//	Profile.Spec        what one of them says about this node (SANs, subject)
-//	NewKey, Stock       its private key
-//	NewCA, CA.Issue     the certificate itself
-//	Stored              whether files found on disk may be kept instead
-//	KubeconfigProfiles  the kubeconfig files, built by Access
-//	CertificateKey      the seal of certificates that travel through the cluster
+// Its parts, in the order in which a node's files are generated: the list of certificates and
+// their contents for a node (profile.go, san.go), private keys (key.go, key_pool.go),
+// certificates (certificate.go), checks of existing files (verify.go, file.go, shared_files.go),
+// kubeconfig files (kubeconfig_profile.go, kubeconfig.go), and the encryption of uploaded
+// certificates (certificate_key.go).
 package pki

@@ -11,35 +11,37 @@ import (
 	"strings"
 )
 
-// File is what the PEM blocks of a file of certificates or keys hold, each in the order of the file.
+// File holds the parsed PEM blocks of a file, each list in the order of the file.
 type File struct {
 	Certificates []*x509.Certificate
 	Keys         []crypto.Signer    // private keys
-	PublicKeys   []crypto.PublicKey // those that stand by themselves
+	PublicKeys   []crypto.PublicKey // from blocks of type PUBLIC KEY
 }
 
-// ParseFile parses every PEM block of a file. Blocks that hold neither certificate nor key are skipped, such as
-// the EC PARAMETERS that openssl writes before a key. A certificate or key that cannot be read is an error,
-// wherever it stands: a component may use another block of the file than the first.
+// ParseFile parses every PEM block of a file. Blocks of other types than certificates and keys are
+// skipped, such as the EC PARAMETERS that openssl writes before a key. An unreadable certificate
+// or key is an error at any position: a component may use another block than the first.
 func ParseFile(data []byte) (File, error) {
 	var f File
 	count := 0
 	for block := range pemBlocks(data) {
 		count++
-		if err := f.add(block); err != nil {
+		if err := f.addBlock(block); err != nil {
 			return File{}, fmt.Errorf("reading PEM block %d, %q: %w", count, block.Type, err)
 		}
 	}
-	switch begun := bytes.Count(data, []byte("-----BEGIN ")); {
-	case count == 0 && begun == 0:
+	switch headers := bytes.Count(data, []byte("-----BEGIN ")); {
+	case count == 0 && headers == 0:
 		return File{}, errors.New("neither a key nor a certificate in PEM form found")
-	case count < begun:
-		return File{}, fmt.Errorf("only %d of its %d PEM blocks can be read: the others are damaged or cut off", count, begun)
+	case count < headers:
+		return File{}, fmt.Errorf(
+			"only %d of its %d PEM blocks can be read: the others are damaged or cut off", count,
+			headers)
 	}
 	return f, nil
 }
 
-func (f *File) add(block *pem.Block) error {
+func (f *File) addBlock(block *pem.Block) error {
 	switch {
 	case block.Type == pemCertificate:
 		cert, err := x509.ParseCertificate(block.Bytes)
@@ -63,26 +65,56 @@ func (f *File) add(block *pem.Block) error {
 	return nil
 }
 
-// Verifies reports whether the file, as kube-apiserver reads sa.pub, verifies what the key signs: public keys
-// count, and the public halves of certificates and private keys.
-func (f File) Verifies(key crypto.Signer) bool {
-	public := slices.Clone(f.PublicKeys)
+// allPublicKeys returns the public keys that kube-apiserver reads from a file of
+// --service-account-key-file: those of public keys, certificates and private keys.
+func (f File) allPublicKeys() []crypto.PublicKey {
+	all := slices.Clone(f.PublicKeys)
 	for _, c := range f.Certificates {
-		public = append(public, c.PublicKey)
+		all = append(all, c.PublicKey)
 	}
 	for _, k := range f.Keys {
-		public = append(public, k.Public())
+		all = append(all, k.Public())
 	}
-	return slices.ContainsFunc(public, func(p crypto.PublicKey) bool { return equalKeys(p, key.Public()) })
+	return all
 }
 
-// HoldsPrivateKey reports whether the text has a private key in it, of any kind and in any place, be it damaged.
-func HoldsPrivateKey(data []byte) bool { return bytes.Contains(data, []byte(pemPrivateKey+"-----")) }
+// HasPublicKeyOf reports whether the file, read as sa.pub by kube-apiserver, contains the public
+// key of a private key.
+func (f File) HasPublicKeyOf(key crypto.Signer) bool {
+	return slices.ContainsFunc(f.allPublicKeys(), func(p crypto.PublicKey) bool {
+		return equalKeys(p, key.Public())
+	})
+}
 
-// WithoutPrivateKeys returns the certificates of a bundle that is about to be published or written where others
-// can read it: data as it is, unless it holds a private key too.
+// ContainsPublicKeyOf is HasPublicKeyOf for the content of a file. It returns an error for a
+// damaged block before the public key, and for a file without any public key.
+func ContainsPublicKeyOf(data []byte, key crypto.Signer) (bool, error) {
+	var f File
+	for block := range pemBlocks(data) {
+		if err := f.addBlock(block); err != nil {
+			return false, fmt.Errorf("reading a block %q: %w", block.Type, err)
+		}
+		if f.HasPublicKeyOf(key) {
+			return true, nil
+		}
+	}
+	if len(f.allPublicKeys()) == 0 {
+		return false, errors.New("no public key in PEM form found")
+	}
+	return false, nil
+}
+
+// ContainsPrivateKey reports whether the text contains a private key of any type, at any position,
+// even a damaged one.
+func ContainsPrivateKey(data []byte) bool {
+	return bytes.Contains(data, []byte(pemPrivateKey+"-----"))
+}
+
+// WithoutPrivateKeys returns data unchanged unless it contains a private key. If it does, it
+// returns only the certificates. Use it before a CA bundle is published or written to a file
+// that others can read.
 func WithoutPrivateKeys(data []byte) ([]byte, error) {
-	if !HoldsPrivateKey(data) {
+	if !ContainsPrivateKey(data) {
 		return data, nil
 	}
 	certs, err := ParseCertificates(data)

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// The tests live at one moment, and their certificates hold for a day.
+// The time of all tests, and the validity of their certificates.
 var (
 	now = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 	day = Validity{NotBefore: now.Add(-5 * time.Minute), NotAfter: now.Add(24 * time.Hour)}
@@ -62,9 +62,9 @@ func newLeaf(t *testing.T, ca CA, s Spec) leaf {
 	return leaf{cert, key}
 }
 
-func (l leaf) stored(t *testing.T) Stored {
+func (l leaf) stored(t *testing.T) StoredPair {
 	t.Helper()
-	return Stored{Certificate: EncodeCertificates(l.cert), Key: keyPEM(t, l.key)}
+	return StoredPair{Certificate: EncodeCertificates(l.cert), Key: keyPEM(t, l.key)}
 }
 
 func keyPEM(t *testing.T, key crypto.Signer) []byte {
@@ -76,8 +76,8 @@ func keyPEM(t *testing.T, key crypto.Signer) []byte {
 
 func clientOf(name string) Spec { return ClientSpec(name, nil, day) }
 
-func testSite() Site {
-	return Site{
+func testSite() NodeNames {
+	return NodeNames{
 		NodeName:         "cp1",
 		AdvertiseAddress: "10.0.0.4",
 		ServiceSubnet:    "10.96.0.0/12,fd00:96::/112",

@@ -7,11 +7,11 @@ import (
 	"testing"
 )
 
-// FuzzCertificateKey: a key that is accepted prints as it was given, opens what it sealed and nothing
-// else; one that is refused is not repeated.
+// FuzzCertificateKey checks that a valid key survives parsing and printing and decrypts only what
+// it encrypted, and that the error for an invalid key does not repeat it.
 func FuzzCertificateKey(f *testing.F) {
 	key := strings.Repeat("0f", certificateKeySize)
-	f.Add(key, []byte("plain"), []byte("neither sealed nor of the right length"))
+	f.Add(key, []byte("plain"), []byte("neither encrypted nor of the right length"))
 	f.Add(strings.ToUpper(key), []byte{}, bytes.Repeat([]byte{0}, 28))
 	f.Add(key[1:], []byte("x"), []byte{})
 	f.Add("sha256:"+key, []byte("x"), []byte("y"))
@@ -27,33 +27,35 @@ func FuzzCertificateKey(f *testing.F) {
 		if k.Hex() != strings.ToLower(text) {
 			t.Errorf("%q prints as %q", text, k.Hex())
 		}
-		sealed, err := k.Seal(zeros{}, plain)
+		encrypted, err := k.Encrypt(zeros{}, plain)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if opened, err := k.Open(sealed); err != nil || !bytes.Equal(opened, plain) {
-			t.Errorf("what was sealed as %q opens as %q, %v", plain, opened, err)
+		if decrypted, err := k.Decrypt(encrypted); err != nil || !bytes.Equal(decrypted, plain) {
+			t.Errorf("%q was encrypted and decrypted to %q, %v", plain, decrypted, err)
 		}
-		if opened, err := k.Open(stray); err == nil && !resealed(k, stray, opened) {
-			t.Errorf("%q opens as %q", stray, opened)
+		if decrypted, err := k.Decrypt(stray); err == nil && !isEncrypted(k, stray, decrypted) {
+			t.Errorf("%q was decrypted to %q", stray, decrypted)
 		}
-		at := len(stray) % len(sealed)
-		sealed[at] ^= 1
-		if _, err := k.Open(sealed); err == nil {
+		at := len(stray) % len(encrypted)
+		encrypted[at] ^= 1
+		if _, err := k.Decrypt(encrypted); err == nil {
 			t.Errorf("byte %d was altered without notice", at)
 		}
 	})
 }
 
-// resealed tells whether data is what the key makes of the plain text under the same nonce.
-func resealed(k CertificateKey, data, plain []byte) bool {
-	again, err := k.Seal(bytes.NewReader(data[:12]), plain)
+// isEncrypted reports whether data is the plain text encrypted with the key and the nonce in data.
+func isEncrypted(k CertificateKey, data, plain []byte) bool {
+	again, err := k.Encrypt(bytes.NewReader(data[:12]), plain)
 	return err == nil && bytes.Equal(again, data)
 }
 
-// FuzzPin: a hash that is accepted prints as it was given.
+// FuzzPin checks that a valid hash survives parsing and printing.
 func FuzzPin(f *testing.F) {
-	for _, text := range []string{"sha256:" + strings.Repeat("0a", 32), "SHA256:" + strings.Repeat("0A", 32), "md5:00", "sha256:", strings.Repeat("0a", 32), "sha256:sha256:" + strings.Repeat("0a", 32)} {
+	for _, text := range []string{"sha256:" + strings.Repeat("0a", 32),
+		"SHA256:" + strings.Repeat("0A", 32), "md5:00", "sha256:", strings.Repeat("0a", 32),
+		"sha256:sha256:" + strings.Repeat("0a", 32)} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -62,15 +64,17 @@ func FuzzPin(f *testing.F) {
 			t.Errorf("%q prints as %q", text, p)
 		}
 		if err != nil && !strings.Contains(err.Error(), "64 hex digits") {
-			t.Errorf("the error does not say what is wanted: %v", err)
+			t.Errorf("the error does not show the expected form: %v", err)
 		}
 	})
 }
 
-// FuzzKubeconfig: what is read, printed and read again is the same, and no question about it panics.
+// FuzzKubeconfig checks that a kubeconfig survives parsing and encoding, and that no method
+// panics.
 func FuzzKubeconfig(f *testing.F) {
-	access := Access{Server: "https://10.0.0.1:6443", Cluster: "c", User: "u"}
-	for _, k := range []*Kubeconfig{access.WithToken("t"), access.WithCertificate([]byte("cert"), []byte("key")), {}} {
+	access := KubeconfigSpec{Server: "https://10.0.0.1:6443", Cluster: "c", User: "u"}
+	for _, k := range []*Kubeconfig{access.WithToken("t"),
+		access.WithCertificate([]byte("cert"), []byte("key")), {}} {
 		data, err := k.Encode()
 		if err != nil {
 			f.Fatal(err)
@@ -83,28 +87,28 @@ func FuzzKubeconfig(f *testing.F) {
 		k, err := ParseKubeconfig(data)
 		if err != nil {
 			if !strings.Contains(err.Error(), "kubeconfig") {
-				t.Errorf("the error does not say of what: %v", err)
+				t.Errorf("the error does not mention the kubeconfig: %v", err)
 			}
 			return
 		}
 		first, err := k.Encode()
 		if err != nil {
-			t.Fatalf("what was read cannot be printed: %v", err)
+			t.Fatalf("cannot encode: %v", err)
 		}
 		again, err := ParseKubeconfig(first)
 		if err != nil {
-			t.Fatalf("what was printed cannot be read: %v\n%s", err, first)
+			t.Fatalf("cannot parse again: %v\n%s", err, first)
 		}
 		second, err := again.Encode()
 		if err != nil || !bytes.Equal(first, second) {
-			t.Errorf("printed once and twice: %v\n%s\n%s", err, first, second)
+			t.Errorf("encoded once and twice: %v\n%s\n%s", err, first, second)
 		}
-		questions(t, k)
+		callMethods(t, k)
 	})
 }
 
-// questions are asked of every kubeconfig; where there is an answer, it is a part of the kubeconfig.
-func questions(t *testing.T, k *Kubeconfig) {
+// callMethods calls the methods of a kubeconfig and checks that their results are parts of it.
+func callMethods(t *testing.T, k *Kubeconfig) {
 	t.Helper()
 	cluster, err := k.CurrentCluster()
 	if err == nil && !reflect.DeepEqual(cluster, k.Clusters[k.Contexts[k.CurrentContext].Cluster]) {
@@ -112,7 +116,7 @@ func questions(t *testing.T, k *Kubeconfig) {
 	}
 	_, _ = k.CurrentUser()
 	_, _ = k.Endpoint()
-	_, _ = k.Trusted()
+	_, _ = k.EmbeddedCAs()
 	_, _ = k.ClientCertificate()
 	_, _ = k.ClusterInfo()
 	_ = k.HasCredentials()

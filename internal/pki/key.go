@@ -20,17 +20,16 @@ const (
 	pemECKey    = "EC PRIVATE KEY"  // SEC 1
 	pemPKCS8Key = "PRIVATE KEY"
 
-	pemPrivateKey   = "PRIVATE KEY"           // at the end of all of these
-	pemEncryptedKey = "ENCRYPTED PRIVATE KEY" // PKCS#8 too; older forms say so in a header
+	pemPrivateKey   = "PRIVATE KEY"           // suffix of all private key types
+	pemEncryptedKey = "ENCRYPTED PRIVATE KEY" // PKCS#8; older formats use a DEK-Info header
 	pemPublicKey    = "PUBLIC KEY"            // PKIX
 )
 
-// NewKey makes a private key. It is safe to call from several goroutines when
+// NewKey generates a private key. It is safe to call from several goroutines if
 // random is.
 //
-// Since Go 1.26 the standard library draws keys from the operating system and
-// leaves random unread unless GODEBUG=cryptocustomrand=1 is set: two calls
-// never return the same key, whatever reader they are given. A test that wants
+// Since Go 1.26 the standard library takes randomness from the operating system and
+// does not read random unless GODEBUG=cryptocustomrand=1 is set. A test that needs
 // repeatable keys uses testing/cryptotest.SetGlobalRandom.
 func NewKey(random io.Reader, a Algorithm) (crypto.Signer, error) {
 	var key crypto.Signer
@@ -70,8 +69,8 @@ func EncodeKey(key crypto.Signer) ([]byte, error) {
 	return nil, fmt.Errorf("encoding a private key of type %T: only RSA and ECDSA are known", key)
 }
 
-// ParseKey returns the first private key in PEM data, which must be RSA or ECDSA;
-// blocks of other kinds, such as certificates beside the key, are skipped.
+// ParseKey returns the first private key in PEM data, which must be RSA or ECDSA.
+// Blocks of other types, such as certificates, are skipped.
 func ParseKey(data []byte) (crypto.Signer, error) {
 	key, err := ParseClientKey(data)
 	if _, ok := key.(ed25519.PrivateKey); ok {
@@ -80,12 +79,13 @@ func ParseKey(data []byte) (crypto.Signer, error) {
 	return key, err
 }
 
-// ParseClientKey is ParseKey for a key that is only presented in TLS, which may
-// be Ed25519 too: kubeadm makes and signs with none of those.
+// ParseClientKey is ParseKey for the key of a TLS client certificate, which may also be
+// Ed25519. kubeadm neither generates Ed25519 keys nor signs with them.
 func ParseClientKey(data []byte) (crypto.Signer, error) {
 	for block := range pemBlocks(data) {
 		if block.Type == pemEncryptedKey || block.Headers["DEK-Info"] != "" {
-			return nil, errors.New("the private key is encrypted: no component could read it; decrypt it")
+			return nil, errors.New(
+				"the private key is encrypted: no component could read it; decrypt it")
 		}
 		switch block.Type {
 		case pemRSAKey:
@@ -100,8 +100,9 @@ func ParseClientKey(data []byte) (crypto.Signer, error) {
 }
 
 func asSigner[K any](key K, err error) (crypto.Signer, error) {
-	if err != nil { // which shows a parser's insides
-		return nil, errors.New("parsing a private key: it is damaged, or of another form than its first line says")
+	if err != nil { // too technical to show
+		return nil, errors.New(
+			"parsing a private key: it is damaged, or of another form than its first line says")
 	}
 	switch k := any(key).(type) {
 	case *rsa.PrivateKey:
@@ -114,7 +115,7 @@ func asSigner[K any](key K, err error) (crypto.Signer, error) {
 	return nil, fmt.Errorf("private key is of type %T: only RSA and ECDSA are known", key)
 }
 
-// EncodePublicKey returns the public half as a PKIX "PUBLIC KEY" PEM block.
+// EncodePublicKey returns a public key as a PKIX "PUBLIC KEY" PEM block.
 func EncodePublicKey(key crypto.PublicKey) ([]byte, error) {
 	der, err := x509.MarshalPKIXPublicKey(key)
 	if err != nil {
@@ -146,7 +147,7 @@ func encodePEM(kind string, der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
 }
 
-// pemBlocks yields the blocks of data in order; what is not PEM is ignored.
+// pemBlocks yields the PEM blocks of data in order and ignores everything else.
 func pemBlocks(data []byte) func(yield func(*pem.Block) bool) {
 	return func(yield func(*pem.Block) bool) {
 		rest := bytes.TrimSpace(data)

@@ -13,8 +13,9 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 )
 
-// CheckComplete reports what the current context lacks to reach a server: it names a cluster and a user that are defined,
-// and the cluster names its server. A kubeconfig without a user, or one whose user has no credentials, is complete.
+// CheckComplete returns an error if the current context, its cluster, the cluster's server or the
+// context's user is missing. A kubeconfig without a user, or with a user without credentials, is
+// complete.
 func (k *Kubeconfig) CheckComplete() error {
 	if len(k.Clusters) == 0 && len(k.AuthInfos) == 0 && len(k.Contexts) == 0 {
 		return errors.New("the kubeconfig is empty: it has no clusters, users and contexts")
@@ -37,7 +38,7 @@ func (k *Kubeconfig) CheckComplete() error {
 	if err != nil {
 		return err
 	}
-	certificate, key := hasCertificate(user), hasKey(user)
+	certificate, key := hasClientCertificate(user), hasClientKey(user)
 	switch {
 	case certificate && !key:
 		return fmt.Errorf("user %q of the kubeconfig has a client certificate without its key: client-key-data or client-key is missing", context.AuthInfo)
@@ -47,7 +48,8 @@ func (k *Kubeconfig) CheckComplete() error {
 	return nil
 }
 
-// ResolvePaths makes the names of files absolute that the kubeconfig refers to: they are relative to where it lies.
+// ResolvePaths makes relative paths of files in the kubeconfig absolute. dir is the directory of
+// the kubeconfig.
 func (k *Kubeconfig) ResolvePaths(dir string) {
 	resolve := func(name *string) {
 		if *name != "" && !path.IsAbs(*name) {
@@ -64,37 +66,38 @@ func (k *Kubeconfig) ResolvePaths(dir string) {
 	}
 }
 
-func hasCertificate(u *api.AuthInfo) bool {
+func hasClientCertificate(u *api.AuthInfo) bool {
 	return u.ClientCertificate != "" || len(u.ClientCertificateData) > 0
 }
 
-func hasKey(u *api.AuthInfo) bool { return u.ClientKey != "" || len(u.ClientKeyData) > 0 }
+func hasClientKey(u *api.AuthInfo) bool { return u.ClientKey != "" || len(u.ClientKeyData) > 0 }
 
-// contextNames lists the contexts for messages.
+// contextNames lists up to five contexts for messages.
 func (k *Kubeconfig) contextNames() string {
 	var names []string
 	for name := range k.Contexts {
 		names = append(names, fmt.Sprintf("%q", name))
 	}
 	slices.Sort(names)
-	const most = 5
-	if len(names) > most {
-		names = append(names[:most], "...")
+	if len(names) > 5 {
+		names = append(names[:5], "...")
 	}
 	return strings.Join(names, ", ")
 }
 
-// ClientPair returns the client certificate of the current user, with its intermediates, whether it is embedded or in a
-// file; nil if it has none. Its key must be there and belong to it.
+// ClientPair returns the client certificate of the current user with its intermediates, embedded
+// or from a file; nil if there is none. It returns an error if the key is missing or does not
+// belong to the certificate.
 func (k *Kubeconfig) ClientPair(read ReadFile) ([]*x509.Certificate, error) {
 	user, err := k.CurrentUser()
 	if err != nil {
 		return nil, err
 	}
-	if err := k.CheckComplete(); err != nil || !hasCertificate(user) {
+	if err := k.CheckComplete(); err != nil || !hasClientCertificate(user) {
 		return nil, err
 	}
-	certificate, where, err := content(read, "client-certificate", user.ClientCertificate, user.ClientCertificateData)
+	certificate, where, err := readCredential(read, "client-certificate", user.ClientCertificate,
+		user.ClientCertificateData)
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +105,7 @@ func (k *Kubeconfig) ClientPair(read ReadFile) ([]*x509.Certificate, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", where, err)
 	}
-	secret, where, err := content(read, "client-key", user.ClientKey, user.ClientKeyData)
+	secret, where, err := readCredential(read, "client-key", user.ClientKey, user.ClientKeyData)
 	if err != nil {
 		return nil, err
 	}
@@ -110,14 +113,17 @@ func (k *Kubeconfig) ClientPair(read ReadFile) ([]*x509.Certificate, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", where, err)
 	}
-	if !Owns(key, certs[0]) {
-		return nil, fmt.Errorf("its client key (%s) is that of another certificate than its client certificate %q", where, certs[0].Subject.CommonName)
+	if !IsKeyOf(key, certs[0]) {
+		return nil, fmt.Errorf(
+			"its client key (%s) does not match its client certificate %q",
+			where, certs[0].Subject.CommonName)
 	}
 	return certs, nil
 }
 
-// content returns what a kubeconfig embeds, which outranks a file that it refers to, and where it stands.
-func content(read ReadFile, field, file string, data []byte) ([]byte, string, error) {
+// readCredential returns the embedded data of a field, or else the content of its file, and the
+// source for messages.
+func readCredential(read ReadFile, field, file string, data []byte) ([]byte, string, error) {
 	if len(data) > 0 {
 		return data, field + "-data", nil
 	}
@@ -131,8 +137,8 @@ func content(read ReadFile, field, file string, data []byte) ([]byte, string, er
 	return data, file, nil
 }
 
-// CheckClient is an error if the current user has a client certificate with which no API server of a cluster with these
-// CAs lets it in at that time. Other credentials are not looked at.
+// CheckClient returns an error if the client certificate of the current user has expired or was
+// signed by none of the CAs. Other credentials are not checked.
 func (k *Kubeconfig) CheckClient(cas []*x509.Certificate, at time.Time, read ReadFile) error {
 	certs, err := k.ClientPair(read)
 	if err != nil || certs == nil {
@@ -141,11 +147,47 @@ func (k *Kubeconfig) CheckClient(cas []*x509.Certificate, at time.Time, read Rea
 	if err := CheckPeriod(certs[0], at); err != nil {
 		return fmt.Errorf("its client %w", err)
 	}
-	var failed error
 	for _, ca := range cas {
-		if failed = VerifyChain(certs, ca, at); failed == nil {
+		if err = VerifyChain(certs, ca, at); err == nil {
 			return nil
 		}
 	}
-	return failed
+	return err
+}
+
+// CheckReuse returns an error unless the first CA certificate of an existing kubeconfig is one
+// of the expected ones. A different server URL is a warning only. Credentials are not checked.
+func (k *Kubeconfig) CheckReuse(expected []*x509.Certificate, server string,
+	read ReadFile) (warnings []string, err error) {
+	cluster, err := k.CurrentCluster()
+	if err != nil {
+		return nil, err
+	}
+	path, data := cluster.CertificateAuthority, cluster.CertificateAuthorityData
+	if err := embedFile(read, &path, &data); err != nil {
+		return nil, err
+	}
+	trusted, err := ParseCertificates(data)
+	if err != nil {
+		return nil, fmt.Errorf("reading the CA of a kubeconfig: %w", err)
+	}
+	if !slices.ContainsFunc(expected, trusted[0].Equal) {
+		return nil, fmt.Errorf(
+			"kubeconfig trusts CA %q (%s), which is not the CA of this cluster",
+			trusted[0].Subject.CommonName, PinOf(trusted[0]))
+	}
+	if cluster.Server != server {
+		warnings = append(warnings,
+			fmt.Sprintf("kubeconfig points to %s, where %s was expected; it is kept as it is",
+				cluster.Server, server))
+	}
+	return warnings, nil
+}
+
+// HasCredentials reports whether the current user exists and has credentials of any type.
+func (k *Kubeconfig) HasCredentials() bool {
+	u, err := k.CurrentUser()
+	return err == nil &&
+		(hasClientCertificate(u) && hasClientKey(u) || u.Token != "" || u.TokenFile != "" ||
+			u.Username != "" && u.Password != "" || u.Exec != nil || u.AuthProvider != nil)
 }

@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 )
 
-func golden(t *testing.T, k *Kubeconfig, name string) {
+func compareGolden(t *testing.T, k *Kubeconfig, name string) {
 	t.Helper()
 	got, err := k.Encode()
 	wantError(t, err)
@@ -30,27 +30,29 @@ func golden(t *testing.T, k *Kubeconfig, name string) {
 	}
 }
 
-func access() Access {
-	return Access{Server: "https://10.0.0.4:6443", Cluster: "kubernetes", User: "kubernetes-admin", CA: []byte("CA")}
+func newAccess() KubeconfigSpec {
+	return KubeconfigSpec{Server: "https://10.0.0.4:6443", Cluster: "kubernetes",
+		User: "kubernetes-admin", CA: []byte("CA")}
 }
 
-func TestKubeconfigFilesLookAlways(t *testing.T) {
-	admin := access().WithCertificate([]byte("CERT"), []byte("KEY"))
-	golden(t, admin, "admin.conf")
-	golden(t, access().WithToken("abc"), "token.conf")
-	awaiting := access()
+func TestKubeconfigGoldenFiles(t *testing.T) {
+	admin := newAccess().WithCertificate([]byte("CERT"), []byte("KEY"))
+	compareGolden(t, admin, "admin.conf")
+	compareGolden(t, newAccess().WithToken("abc"), "token.conf")
+	awaiting := newAccess()
 	awaiting.CA = nil
-	golden(t, awaiting.WithCertificate(nil, []byte("KEY")), "request.conf")
+	compareGolden(t, awaiting.WithCertificate(nil, []byte("KEY")), "request.conf")
 	info, err := admin.ClusterInfo()
 	wantError(t, err)
-	golden(t, info, "cluster-info.conf")
-	wantError(t, admin.FollowRotation("/var/lib/kubelet/pki/kubelet-client-current.pem"))
-	golden(t, admin, "rotating.conf")
+	compareGolden(t, info, "cluster-info.conf")
+	wantError(t, admin.UseRotatedCertificate("/var/lib/kubelet/pki/kubelet-client-current.pem"))
+	compareGolden(t, admin, "rotating.conf")
 }
 
-func TestBrokenKubeconfigsAreRefused(t *testing.T) {
+func TestBrokenKubeconfigsAreRejected(t *testing.T) {
 	for name, text := range map[string]string{
-		"not YAML": ":\n\t-", "of another kind": "apiVersion: v1\nkind: Pod\n", "of another version": "apiVersion: v9\nkind: Config\n",
+		"not YAML": ":\n\t-", "of another kind": "apiVersion: v1\nkind: Pod\n",
+		"of another version": "apiVersion: v9\nkind: Config\n",
 	} {
 		if _, err := ParseKubeconfig([]byte(text)); err == nil {
 			t.Errorf("a text that is %s was read", name)
@@ -62,7 +64,9 @@ func TestBrokenKubeconfigsAreRefused(t *testing.T) {
 	}{
 		"no context":      {Kubeconfig{}, []string{"no current context"}},
 		"missing context": {Kubeconfig{CurrentContext: "c"}, []string{`"c"`}},
-		"missing parts":   {Kubeconfig{CurrentContext: "c", Contexts: map[string]*api.Context{"c": {Cluster: "x", AuthInfo: "x"}}}, []string{`"x"`}},
+		"missing parts": {Kubeconfig{CurrentContext: "c",
+			Contexts: map[string]*api.Context{"c": {Cluster: "x", AuthInfo: "x"}}},
+			[]string{`"x"`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := c.config.CurrentCluster()
@@ -73,20 +77,20 @@ func TestBrokenKubeconfigsAreRefused(t *testing.T) {
 			wantError(t, err, c.errs...)
 			_, err = c.config.Endpoint()
 			wantError(t, err, c.errs...)
-			_, err = c.config.Trusted()
+			_, err = c.config.EmbeddedCAs()
 			wantError(t, err, c.errs...)
-			wantError(t, c.config.FollowRotation("x"), c.errs...)
+			wantError(t, c.config.UseRotatedCertificate("x"), c.errs...)
 			wantError(t, c.config.Renew(nil, nil, nil), c.errs...)
 			if c.config.HasCredentials() {
-				t.Error("credentials out of nowhere")
+				t.Error("the kubeconfig has credentials")
 			}
 		})
 	}
 }
 
-func TestAFileMayStayIfItTrustsTheCA(t *testing.T) {
+func TestCheckReuse(t *testing.T) {
 	ca, other := newCA(t, "ca", day).Certificate, newCA(t, "other", day).Certificate
-	expected := parse(t, EncodeCertificates(other, ca))
+	expected := mustParse(t, EncodeCertificates(other, ca))
 	const server = "https://10.0.0.4:6443"
 	files := func(path string) ([]byte, error) {
 		if path == "/ca.crt" {
@@ -101,18 +105,23 @@ func TestAFileMayStayIfItTrustsTheCA(t *testing.T) {
 		warnings int
 		errs     []string
 	}{
-		"same":               {data: EncodeCertificates(ca), server: server},
-		"white space around": {data: append([]byte("\n \n"), append(EncodeCertificates(ca), "\n\n"...)...), server: server},
-		"first of a bundle":  {data: EncodeCertificates(ca, newCA(t, "x", day).Certificate), server: server},
-		"in a file":          {path: "/ca.crt", server: server},
-		"missing file":       {path: "/gone", server: server, errs: []string{"/gone"}},
-		"another server":     {data: EncodeCertificates(ca), server: "https://lb:6443", warnings: 1},
-		"another CA":         {data: EncodeCertificates(newCA(t, "alien", day).Certificate), server: server, errs: []string{"alien"}},
-		"second of a bundle": {data: EncodeCertificates(newCA(t, "alien", day).Certificate, ca), server: server, errs: []string{"alien"}},
-		"no CA":              {server: server, errs: []string{"no certificate"}},
+		"same": {data: EncodeCertificates(ca), server: server},
+		"white space around": {data: append([]byte("\n \n"),
+			append(EncodeCertificates(ca), "\n\n"...)...), server: server},
+		"first of a bundle": {data: EncodeCertificates(ca, newCA(t, "x", day).Certificate),
+			server: server},
+		"in a file":    {path: "/ca.crt", server: server},
+		"missing file": {path: "/gone", server: server, errs: []string{"/gone"}},
+		"another server": {data: EncodeCertificates(ca), server: "https://lb:6443",
+			warnings: 1},
+		"another CA": {data: EncodeCertificates(newCA(t, "alien", day).Certificate),
+			server: server, errs: []string{"alien"}},
+		"second of a bundle": {data: EncodeCertificates(newCA(t, "alien", day).Certificate, ca),
+			server: server, errs: []string{"alien"}},
+		"no CA": {server: server, errs: []string{"no certificate"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := access()
+			a := newAccess()
 			a.CA, a.Server = c.data, c.server
 			k := a.WithToken("x")
 			k.Clusters["kubernetes"].CertificateAuthority = c.path
@@ -128,10 +137,10 @@ func TestAFileMayStayIfItTrustsTheCA(t *testing.T) {
 	}
 }
 
-func TestRenewalReplacesCredentialsAlone(t *testing.T) {
+func TestRenewReplacesCredentialsOnly(t *testing.T) {
 	ca := newCA(t, "ca", day)
 	old := newLeaf(t, ca, clientOf("kubernetes-admin"))
-	a := access()
+	a := newAccess()
 	a.CA = EncodeCertificates(ca.Certificate)
 	k := a.WithCertificate(EncodeCertificates(old.cert), keyPEM(t, old.key))
 	k.Contexts["other"] = &api.Context{Cluster: "elsewhere"}
@@ -149,16 +158,17 @@ func TestRenewalReplacesCredentialsAlone(t *testing.T) {
 	}
 }
 
-func TestRenewalNeedsEmbeddedCredentials(t *testing.T) {
-	wantError(t, access().WithToken("x").Renew(nil, nil, nil), "client certificate")
-	wantError(t, access().WithCertificate([]byte("x"), nil).Renew(nil, nil, nil), "client-certificate-data")
-	a := access()
+func TestRenewNeedsEmbeddedCredentials(t *testing.T) {
+	wantError(t, newAccess().WithToken("x").Renew(nil, nil, nil), "client certificate")
+	wantError(t, newAccess().WithCertificate([]byte("x"), nil).Renew(nil, nil, nil),
+		"client-certificate-data")
+	a := newAccess()
 	a.CA = nil
 	wantError(t, a.WithCertificate([]byte("x"), nil).Renew(nil, nil, nil), "CA certificate")
 }
 
-func TestEmbeddingReadsWhatIsReferredTo(t *testing.T) {
-	k := access().WithCertificate(nil, []byte("KEY"))
+func TestEmbedReadsFiles(t *testing.T) {
+	k := newAccess().WithCertificate(nil, []byte("KEY"))
 	cluster, user := k.Clusters["kubernetes"], k.AuthInfos["kubernetes-admin"]
 	cluster.CertificateAuthorityData, cluster.CertificateAuthority = nil, "/ca"
 	user.ClientCertificate, user.ClientKey, user.TokenFile = "/cert", "/unread", "/token"
@@ -169,48 +179,52 @@ func TestEmbeddingReadsWhatIsReferredTo(t *testing.T) {
 		}
 		return nil, errors.New("no file " + path)
 	}
-	wantError(t, k.Embed(from))
-	want := access().WithCertificate([]byte("CERT"), []byte("KEY"))
+	wantError(t, k.EmbedFiles(from))
+	want := newAccess().WithCertificate([]byte("CERT"), []byte("KEY"))
 	want.AuthInfos["kubernetes-admin"].Token = "abc"
 	if diff := cmp.Diff(want, k); diff != "" {
 		t.Error(diff)
 	}
 	user.TokenFile, user.Token = "/token", "stale"
-	wantError(t, k.Embed(from))
+	wantError(t, k.EmbedFiles(from))
 	if user.Token != "abc" || user.TokenFile != "" {
 		t.Errorf("the token is %q, and still to be read from %q", user.Token, user.TokenFile)
 	}
 	user.ClientKeyData, user.ClientKey = nil, "/gone"
-	wantError(t, k.Embed(from), "/gone")
+	wantError(t, k.EmbedFiles(from), "/gone")
 }
 
-func TestCredentialsOfEveryKindCount(t *testing.T) {
+func TestHasCredentials(t *testing.T) {
 	for name, user := range map[string]api.AuthInfo{
 		"certificate": {ClientCertificate: "c", ClientKeyData: []byte("k")},
 		"token":       {Token: "t"}, "token file": {TokenFile: "t"},
 		"password": {Username: "u", Password: "p"},
-		"program":  {Exec: &api.ExecConfig{}}, "provider": {AuthProvider: &api.AuthProviderConfig{}},
+		"program":  {Exec: &api.ExecConfig{}},
+		"provider": {AuthProvider: &api.AuthProviderConfig{}},
 	} {
-		if !access().as(&user).HasCredentials() {
+		if !newAccess().withUser(&user).HasCredentials() {
 			t.Errorf("%s does not count", name)
 		}
 	}
 	for name, user := range map[string]api.AuthInfo{
-		"nobody": {}, "certificate without key": {ClientCertificate: "c"}, "user without password": {Username: "u"},
+		"anonymous": {}, "certificate without key": {ClientCertificate: "c"},
+		"user without password": {Username: "u"},
 	} {
-		if access().as(&user).HasCredentials() {
+		if newAccess().withUser(&user).HasCredentials() {
 			t.Errorf("%s counts", name)
 		}
 	}
 }
 
-// The kubelet writes its kubeconfig before it has the certificate that the file refers to: callers
-// tell that from a damaged file.
-func TestEmbeddingTellsAMissingFileApart(t *testing.T) {
-	k := access().WithCertificate(nil, nil)
+// The kubelet writes its kubeconfig before its client certificate exists. Callers distinguish that
+// from a damaged file.
+func TestEmbedMissingFileIsErrNotExist(t *testing.T) {
+	k := newAccess().WithCertificate(nil, nil)
 	k.AuthInfos["kubernetes-admin"].ClientCertificate = "/var/lib/kubelet/pki/kubelet-client-current.pem"
-	err := k.Embed(func(string) ([]byte, error) { return nil, fs.ErrNotExist })
-	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "/var/lib/kubelet/pki/kubelet-client-current.pem, which does not exist") {
+	err := k.EmbedFiles(func(string) ([]byte, error) { return nil, fs.ErrNotExist })
+	if !errors.Is(err, fs.ErrNotExist) ||
+		!strings.Contains(err.Error(),
+			"/var/lib/kubelet/pki/kubelet-client-current.pem, which does not exist") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// peer is upstream's kubeadm working in a directory of its own, on one site
-// that it and we are told the same of.
+// peer is upstream's kubeadm, which works in a directory of its own with the same names and
+// addresses as the tests.
 type peer struct {
 	program, dir string
 }
@@ -49,9 +49,10 @@ apiServer: {certSANs: [z.example.com, 192.0.2.7, "*.wild.example.com", cp1, 10.0
 etcd: {local: {serverCertSANs: [etcd.example.com, 192.0.2.8], peerCertSANs: [192.0.2.9, fd00::9, localhost]}}
 `
 
-func peerSite() Site {
+func peerSite() NodeNames {
 	s := testSite()
-	s.APIServerSANs = []string{"z.example.com", "192.0.2.7", "*.wild.example.com", "cp1", "10.0.0.4"}
+	s.APIServerSANs = []string{"z.example.com", "192.0.2.7", "*.wild.example.com", "cp1",
+		"10.0.0.4"}
 	s.EtcdServerSANs = []string{"etcd.example.com", "192.0.2.8"}
 	s.EtcdPeerSANs = []string{"192.0.2.9", "fd00::9", "localhost"}
 	return s
@@ -79,12 +80,13 @@ func (p peer) read(t *testing.T, parts ...string) []byte {
 	return data
 }
 
-func (p peer) stored(t *testing.T, profile Profile) Stored {
+func (p peer) stored(t *testing.T, profile Profile) StoredPair {
 	t.Helper()
-	return Stored{p.read(t, "pki", profile.CertificateFile()), p.read(t, "pki", profile.KeyFile())}
+	return StoredPair{p.read(t, "pki", profile.CertificateFile()),
+		p.read(t, "pki", profile.KeyFile())}
 }
 
-func TestCertificatesAreThoseOfThePeer(t *testing.T) {
+func TestPeerCertificates(t *testing.T) {
 	p := newPeer(t)
 	p.run(t, "init", "phase", "certs", "all")
 	p.run(t, "init", "phase", "kubeconfig", "all", "--kubeconfig-dir", p.path("conf"))
@@ -92,16 +94,17 @@ func TestCertificatesAreThoseOfThePeer(t *testing.T) {
 	for _, profile := range Profiles() {
 		theirs := p.stored(t, profile)
 		if profile.IsCA() {
-			ca, err := theirs.CA()
+			ca, err := theirs.ParseCA()
 			wantError(t, err)
 			cas[profile.Name] = ca
-		} else if _, err := theirs.Pair(cas[profile.Issuer].Certificate, time.Now()); err != nil {
+		} else if _, err := theirs.VerifyPair(cas[profile.Issuer].Certificate,
+			time.Now()); err != nil {
 			t.Error(err)
 		}
-		cert := parse(t, theirs.Certificate)[0]
+		cert := mustParse(t, theirs.Certificate)[0]
 		spec, _, err := profile.Spec(peerSite(), Validity{cert.NotBefore, cert.NotAfter})
 		wantError(t, err)
-		ours := made(t, spec, cas[profile.Issuer])
+		ours := newCertificate(t, spec, cas[profile.Issuer])
 		if diff := cmp.Diff(factsOf(cert), factsOf(ours.cert)); diff != "" {
 			t.Errorf("%s: %s", profile.Name, diff)
 		}
@@ -112,15 +115,15 @@ func TestCertificatesAreThoseOfThePeer(t *testing.T) {
 	again, err := EncodePublicKey(public)
 	wantError(t, err)
 	if string(again) != string(p.read(t, "pki", ServiceAccountPublicKey)) {
-		t.Error("sa.pub is encoded otherwise")
+		t.Error("the encoding of sa.pub differs")
 	}
 	for _, profile := range KubeconfigProfiles() {
 		samePeerKubeconfig(t, p.read(t, "conf", profile.File), profile, cas[ClusterCA])
 	}
 }
 
-// made is a self-signed certificate where there is no issuer.
-func made(t *testing.T, s Spec, by CA) leaf {
+// newCertificate is self-signed without an issuer.
+func newCertificate(t *testing.T, s Spec, by CA) leaf {
 	t.Helper()
 	if by.Certificate != nil {
 		return newLeaf(t, by, s)
@@ -144,8 +147,8 @@ func samePEMKinds(t *testing.T, theirs, ours []byte) {
 	}
 }
 
-// samePeerKubeconfig rebuilds the peer's file around the peer's own secrets:
-// every byte must be the same then.
+// samePeerKubeconfig builds the peer's file again with the peer's own secrets. Every byte
+// must be the same.
 func samePeerKubeconfig(t *testing.T, data []byte, profile KubeconfigProfile, ca CA) {
 	t.Helper()
 	k, err := ParseKubeconfig(data)
@@ -157,20 +160,22 @@ func samePeerKubeconfig(t *testing.T, data []byte, profile KubeconfigProfile, ca
 		t.Errorf("%s: %s", profile.File, diff)
 	}
 	server := "https://api.example.com:8443"
-	if profile.Local {
+	if profile.UsesLocalAPIServer {
 		server = "https://10.0.0.4:6443"
 	}
 	user, err := k.CurrentUser()
 	wantError(t, err)
-	ours, err := Access{Server: server, Cluster: "kubernetes", User: profile.UserOn("cp1"),
-		CA: EncodeCertificates(ca.Certificate)}.WithCertificate(EncodeCertificates(cert), user.ClientKeyData).Encode()
+	ours, err := KubeconfigSpec{Server: server, Cluster: "kubernetes",
+		User: profile.UserName("cp1"),
+		CA:   EncodeCertificates(ca.Certificate)}.WithCertificate(EncodeCertificates(cert),
+		user.ClientKeyData).Encode()
 	wantError(t, err)
 	if diff := cmp.Diff(string(data), string(ours)); diff != "" {
 		t.Errorf("%s: %s", profile.File, diff)
 	}
 }
 
-func TestRequestsAreThoseOfThePeer(t *testing.T) {
+func TestPeerRequests(t *testing.T) {
 	p := newPeer(t)
 	p.run(t, "certs", "generate-csr", "--kubeconfig-dir", p.path("conf"))
 	for _, profile := range Profiles() {
@@ -183,7 +188,8 @@ func TestRequestsAreThoseOfThePeer(t *testing.T) {
 		wantError(t, err)
 		ours, err := spec.Request(rand.Reader, key)
 		wantError(t, err)
-		if diff := cmp.Diff(requested(t, p.read(t, "pki", profile.RequestFile())), requested(t, ours)); diff != "" {
+		if diff := cmp.Diff(signedPart(t, p.read(t, "pki", profile.RequestFile())),
+			signedPart(t, ours)); diff != "" {
 			t.Errorf("%s: %s", profile.Name, diff)
 		}
 	}
@@ -193,7 +199,8 @@ func TestRequestsAreThoseOfThePeer(t *testing.T) {
 		wantError(t, err)
 		user, err := k.CurrentUser()
 		wantError(t, err)
-		ours, err := Access{Server: "https://" + endpointOf(t, k), Cluster: "kubernetes", User: profile.UserOn("cp1")}.
+		ours, err := KubeconfigSpec{Server: "https://" + endpointOf(t, k), Cluster: "kubernetes",
+			User: profile.UserName("cp1")}.
 			WithCertificate(nil, user.ClientKeyData).Encode()
 		wantError(t, err)
 		if diff := cmp.Diff(string(theirs), string(ours)); diff != "" {
@@ -209,8 +216,8 @@ func endpointOf(t *testing.T, k *Kubeconfig) string {
 	return endpoint
 }
 
-// requested is all that the requester has signed, which ends before the signature.
-func requested(t *testing.T, data []byte) []byte {
+// signedPart returns the part of a request that its signature covers.
+func signedPart(t *testing.T, data []byte) []byte {
 	t.Helper()
 	block, _ := pem.Decode(data)
 	csr, err := x509.ParseCertificateRequest(block.Bytes)
@@ -218,19 +225,20 @@ func requested(t *testing.T, data []byte) []byte {
 	return csr.RawTBSCertificateRequest
 }
 
-func TestThePeerKeepsOurFiles(t *testing.T) {
+func TestPeerKeepsOurFiles(t *testing.T) {
 	p := newPeer(t)
 	validity := Validity{NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)}
 	cas := map[string]CA{}
 	for _, profile := range Profiles() {
 		spec, _, err := profile.Spec(peerSite(), validity)
 		wantError(t, err)
-		l := made(t, spec, cas[profile.Issuer])
+		l := newCertificate(t, spec, cas[profile.Issuer])
 		if profile.IsCA() {
 			cas[profile.Name] = CA{l.cert, l.key}
 		}
 		wantError(t, os.MkdirAll(filepath.Dir(p.path("pki", profile.Base)), 0o700))
-		wantError(t, os.WriteFile(p.path("pki", profile.CertificateFile()), EncodeCertificates(l.cert), 0o600))
+		wantError(t, os.WriteFile(p.path("pki", profile.CertificateFile()),
+			EncodeCertificates(l.cert), 0o600))
 		wantError(t, os.WriteFile(p.path("pki", profile.KeyFile()), keyPEM(t, l.key), 0o600))
 	}
 	wantError(t, os.WriteFile(p.path("pki", ServiceAccountKey), keyPEM(t, newKey(t)), 0o600))
@@ -245,13 +253,14 @@ func TestThePeerKeepsOurFiles(t *testing.T) {
 func (p peer) tree(t *testing.T) map[string]string {
 	t.Helper()
 	files := map[string]string{}
-	wantError(t, filepath.WalkDir(p.path("pki"), func(path string, entry os.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
+	wantError(t, filepath.WalkDir(p.path("pki"),
+		func(path string, entry os.DirEntry, err error) error {
+			if err != nil || entry.IsDir() {
+				return err
+			}
+			data, err := os.ReadFile(path)
+			files[path] = string(data)
 			return err
-		}
-		data, err := os.ReadFile(path)
-		files[path] = string(data)
-		return err
-	}))
+		}))
 	return files
 }

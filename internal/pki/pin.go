@@ -10,7 +10,7 @@ import (
 )
 
 // Pin is the SHA-256 digest of a certificate's DER SubjectPublicKeyInfo, the
-// pin of RFC 7469, by which a joining node knows the cluster's CA.
+// pin of RFC 7469. A joining node verifies the cluster's CA with it.
 type Pin [sha256.Size]byte
 
 const pinAlgorithm = "sha256"
@@ -20,20 +20,22 @@ func PinOf(cert *x509.Certificate) Pin {
 	return sha256.Sum256(cert.RawSubjectPublicKeyInfo)
 }
 
-// ParsePin reads "sha256:<64 hex digits>", in either case.
+// ParsePin parses "sha256:<64 hex digits>", in upper or lower case.
 func ParsePin(text string) (Pin, error) {
 	algorithm, digits, found := strings.Cut(text, ":")
 	if !found || !strings.EqualFold(algorithm, pinAlgorithm) {
-		return Pin{}, fmt.Errorf("CA certificate hash %q must have the form %s:<64 hex digits>", text, pinAlgorithm)
+		return Pin{}, fmt.Errorf("CA certificate hash %q must have the form %s:<64 hex digits>",
+			text, pinAlgorithm)
 	}
 	raw, err := hex.DecodeString(digits)
 	if err != nil || len(raw) != sha256.Size {
-		return Pin{}, fmt.Errorf("CA certificate hash %q: after %s: there must be 64 hex digits", text, pinAlgorithm)
+		return Pin{}, fmt.Errorf("CA certificate hash %q: after %s: there must be 64 hex digits",
+			text, pinAlgorithm)
 	}
 	return Pin(raw), nil
 }
 
-// ParsePins reads all of them or reports the first bad one.
+// ParsePins parses all texts. The error is that of the first invalid one.
 func ParsePins(texts []string) ([]Pin, error) {
 	var pins []Pin
 	for _, text := range texts {
@@ -49,8 +51,8 @@ func ParsePins(texts []string) ([]Pin, error) {
 // String returns the form that ParsePin reads, in lower case.
 func (p Pin) String() string { return pinAlgorithm + ":" + hex.EncodeToString(p[:]) }
 
-// MatchPins returns those certificates that have one of the pins; there must be at least one. No pins
-// match nothing: whether to go without is the caller's decision.
+// MatchPins returns the certificates that have one of the pins, at least one. An empty list of
+// pins matches no certificate: the caller decides whether pins are optional.
 func MatchPins(certs []*x509.Certificate, pins []Pin) ([]*x509.Certificate, error) {
 	var matching []*x509.Certificate
 	var have []string
@@ -61,7 +63,9 @@ func MatchPins(certs []*x509.Certificate, pins []Pin) ([]*x509.Certificate, erro
 		have = append(have, PinOf(c).String())
 	}
 	if len(matching) == 0 {
-		return nil, fmt.Errorf("none of the cluster's CA certificates has a hash that was asked for; theirs: %s", strings.Join(have, ", "))
+		return nil, fmt.Errorf(
+			"no CA certificate of the cluster has one of the given hashes; their hashes: %s",
+			strings.Join(have, ", "))
 	}
 	return matching, nil
 }

@@ -24,21 +24,22 @@ aVj/iz8=
 
 const knownPin = "sha256:a057da1107d3bcf7e86a8089f91b2ac87ad4ea3c9439f046d8c51b9cdf135ba2"
 
-func parse(t *testing.T, data []byte) []*x509.Certificate {
+func mustParse(t *testing.T, data []byte) []*x509.Certificate {
 	t.Helper()
 	certs, err := ParseCertificates(data)
 	wantError(t, err)
 	return certs
 }
 
-func TestPinIsWhatOpenSSLComputes(t *testing.T) {
-	if got := PinOf(parse(t, []byte(knownCA))[0]).String(); got != knownPin {
+func TestPinMatchesOpenSSL(t *testing.T) {
+	if got := PinOf(mustParse(t, []byte(knownCA))[0]).String(); got != knownPin {
 		t.Errorf("got %s, want %s", got, knownPin)
 	}
 }
 
-func TestPinsAreReadInEitherCase(t *testing.T) {
-	for _, text := range []string{knownPin, strings.ToUpper(knownPin), "Sha256:" + strings.ToUpper(knownPin[7:])} {
+func TestParsePinIgnoresCase(t *testing.T) {
+	for _, text := range []string{knownPin, strings.ToUpper(knownPin),
+		"Sha256:" + strings.ToUpper(knownPin[7:])} {
 		pin, err := ParsePin(text)
 		wantError(t, err)
 		if pin.String() != knownPin {
@@ -47,11 +48,12 @@ func TestPinsAreReadInEitherCase(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoPinIsRefused(t *testing.T) {
+func TestParsePinRejectsOtherText(t *testing.T) {
 	digits := knownPin[7:]
 	for _, text := range []string{
 		"", digits, "sha1:" + digits, "sha256:" + digits[1:], "sha256:" + digits + "00",
-		"sha256:" + digits[:62] + "zz", "sha256::" + digits, "sha256:" + digits + ":", " " + knownPin,
+		"sha256:" + digits[:62] + "zz", "sha256::" + digits, "sha256:" + digits + ":",
+		" " + knownPin,
 	} {
 		_, err := ParsePin(text)
 		wantError(t, err, text, "64 hex digits")
@@ -61,7 +63,7 @@ func TestWhatIsNoPinIsRefused(t *testing.T) {
 	}
 }
 
-func TestOneMatchingPinIsEnough(t *testing.T) {
+func TestMatchPins(t *testing.T) {
 	a, b := newCA(t, "a", day).Certificate, newCA(t, "b", day).Certificate
 	bundle := []*x509.Certificate{a, b}
 	for _, c := range []struct{ pins, want []*x509.Certificate }{
@@ -81,6 +83,6 @@ func TestOneMatchingPinIsEnough(t *testing.T) {
 	}
 	for _, pins := range [][]Pin{{{}}, nil} {
 		_, err := MatchPins(bundle, pins)
-		wantError(t, err, "none", PinOf(a).String(), PinOf(b).String())
+		wantError(t, err, "no CA certificate", PinOf(a).String(), PinOf(b).String())
 	}
 }

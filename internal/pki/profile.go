@@ -2,7 +2,7 @@ package pki
 
 import "crypto/x509"
 
-// Names of the certificate authorities, as Profile.Name and Profile.Issuer hold them.
+// Names of the certificate authorities in Profile.Name and Profile.Issuer.
 const (
 	ClusterCA    = "ca"
 	FrontProxyCA = "front-proxy-ca"
@@ -16,50 +16,53 @@ const (
 	ServiceAccountPublicKey = "sa.pub"
 )
 
-// Profile describes one certificate of a control plane: where it lies, who
-// signs it and what it is for.
+// Profile describes one certificate of a control plane: its files, issuer and purpose.
 type Profile struct {
 	Name         string // as in the phase "certs <name>" and in "certs renew <name>"
 	Base         string // below the certificates directory, without .crt or .key
 	Issuer       string // Name of the CA that signs it; empty: a self-signed CA
-	For          string // its purpose, for people
+	Purpose      string // what it is, for messages
 	CommonName   string // empty: the node's name
 	Organization []string
 	Usages       []x509.ExtKeyUsage
 	SANs         SANRule
 }
 
-// Profiles lists the certificates in the order in which they are made: each CA
-// right before what it signs.
+// Profiles lists the certificates in the order in which they are generated: each CA
+// before the certificates that it signs.
 func Profiles() []Profile {
 	server := []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
 	client := []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
 	both := []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
 	return []Profile{
 		{Name: ClusterCA, Base: "ca", CommonName: "kubernetes",
-			For: "the cluster's CA, which vouches for every Kubernetes component"},
+			Purpose: "the cluster CA, which signs the certificates of Kubernetes components"},
 		{Name: "apiserver", Base: "apiserver", Issuer: ClusterCA, CommonName: "kube-apiserver",
-			Usages: server, SANs: APIServerSANs, For: "serving the Kubernetes API"},
+			Usages: server, SANs: APIServerSANs, Purpose: "the serving certificate of the API server"},
 		{Name: "apiserver-kubelet-client", Base: "apiserver-kubelet-client", Issuer: ClusterCA,
-			CommonName: "kube-apiserver-kubelet-client", Usages: client, For: "the API server's calls to kubelets"},
+			CommonName: "kube-apiserver-kubelet-client", Usages: client,
+			Purpose: "the client certificate of the API server for kubelets"},
 		{Name: FrontProxyCA, Base: "front-proxy-ca", CommonName: "front-proxy-ca",
-			For: "the CA for front proxies such as the API aggregator"},
+			Purpose: "the front proxy CA, which signs the client certificate of the API aggregation layer"},
 		{Name: "front-proxy-client", Base: "front-proxy-client", Issuer: FrontProxyCA,
-			CommonName: "front-proxy-client", Usages: client, For: "the front proxy's calls to extension API servers"},
+			CommonName: "front-proxy-client", Usages: client,
+			Purpose: "the client certificate for extension API servers (aggregation layer)"},
 		{Name: EtcdCA, Base: "etcd/ca", CommonName: "etcd-ca",
-			For: "the CA for everyone who talks to etcd"},
+			Purpose: "the etcd CA, which signs the certificates of etcd servers, peers and clients"},
 		{Name: "etcd-server", Base: "etcd/server", Issuer: EtcdCA,
-			Usages: both, SANs: EtcdServerSANs, For: "serving etcd's clients"},
+			Usages: both, SANs: EtcdServerSANs, Purpose: "the serving certificate of the etcd member"},
 		{Name: "etcd-peer", Base: "etcd/peer", Issuer: EtcdCA,
-			Usages: both, SANs: EtcdPeerSANs, For: "etcd members talking to each other"},
+			Usages: both, SANs: EtcdPeerSANs, Purpose: "the peer certificate of the etcd member"},
 		{Name: "etcd-healthcheck-client", Base: "etcd/healthcheck-client", Issuer: EtcdCA,
-			CommonName: "kube-etcd-healthcheck-client", Usages: client, For: "probing etcd's health"},
+			CommonName: "kube-etcd-healthcheck-client", Usages: client,
+			Purpose: "the client certificate for etcd health checks"},
 		{Name: "apiserver-etcd-client", Base: "apiserver-etcd-client", Issuer: EtcdCA,
-			CommonName: "kube-apiserver-etcd-client", Usages: client, For: "the API server's calls to etcd"},
+			CommonName: "kube-apiserver-etcd-client", Usages: client,
+			Purpose: "the client certificate of the API server for etcd"},
 	}
 }
 
-// ProfileOf finds the certificate with that name.
+// ProfileOf returns the profile with that name.
 func ProfileOf(name string) (Profile, bool) {
 	for _, p := range Profiles() {
 		if p.Name == name {
@@ -72,8 +75,8 @@ func ProfileOf(name string) (Profile, bool) {
 // IsCA reports whether the certificate signs others.
 func (p Profile) IsCA() bool { return p.Issuer == "" }
 
-// LocalEtcdOnly reports whether the certificate exists only where etcd runs on
-// the control plane: etcd's CA and all that it signs.
+// LocalEtcdOnly reports whether the certificate exists only with stacked etcd: etcd's CA and
+// all that it signs.
 func (p Profile) LocalEtcdOnly() bool { return p.Name == EtcdCA || p.Issuer == EtcdCA }
 
 // CertificateFile is the certificate's path below the certificates directory.
@@ -82,13 +85,14 @@ func (p Profile) CertificateFile() string { return p.Base + ".crt" }
 // KeyFile is the private key's path below the certificates directory.
 func (p Profile) KeyFile() string { return p.Base + ".key" }
 
-// RequestFile is where a certificate request is left for an external CA.
+// RequestFile is the path of the certificate signing request for an external CA.
 func (p Profile) RequestFile() string { return p.Base + ".csr" }
 
-// Spec says what the certificate is to hold on this site. Extra SANs that are
-// not usable come back in ignored, for a warning.
-func (p Profile) Spec(s Site, v Validity) (spec Spec, ignored []string, err error) {
-	spec = Spec{CommonName: p.CommonName, Organization: p.Organization, Usages: p.Usages, Validity: v}
+// Spec returns the contents of the certificate on this node. Extra SANs that are
+// neither IP address nor DNS name are returned in ignored, for a warning.
+func (p Profile) Spec(s NodeNames, v Validity) (spec Spec, ignored []string, err error) {
+	spec = Spec{CommonName: p.CommonName, Organization: p.Organization, Usages: p.Usages,
+		Validity: v}
 	if spec.CommonName == "" {
 		spec.CommonName = s.NodeName
 	}
@@ -96,9 +100,8 @@ func (p Profile) Spec(s Site, v Validity) (spec Spec, ignored []string, err erro
 	return spec, ignored, err
 }
 
-// SharedFiles lists, relative to the certificates directory, what every
-// control plane of a cluster must have the same copy of. Etcd's CA belongs to
-// it only where etcd is local.
+// SharedFiles lists the files, relative to the certificates directory, that must be the same on
+// all control planes of a cluster. Etcd's CA is one of them with stacked etcd only.
 func SharedFiles(localEtcd bool) []string {
 	files := []string{
 		"ca.crt", "ca.key", "front-proxy-ca.crt", "front-proxy-ca.key",

@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// inventory is the public face of a control plane's certificates; others read
-// these names and places, so a change here is a change of the interface.
+// inventory lists names and files of the certificates. Other programs read these files, so a
+// change here is a change of the interface.
 const inventory = `
 ca ca.crt self CN=kubernetes
 apiserver apiserver.crt ca CN=kube-apiserver server
@@ -25,19 +25,20 @@ etcd-healthcheck-client etcd/healthcheck-client.crt etcd-ca CN=kube-etcd-healthc
 apiserver-etcd-client apiserver-etcd-client.crt etcd-ca CN=kube-apiserver-etcd-client client
 `
 
-func TestInventoryOfCertificates(t *testing.T) {
+func TestProfiles(t *testing.T) {
 	var got strings.Builder
 	for _, p := range Profiles() {
 		spec, ignored, err := p.Spec(testSite(), day)
 		wantError(t, err)
-		if len(ignored) > 0 || p.For == "" || spec.Validity != day {
-			t.Errorf("%s: ignored %q, for %q, valid %v", p.Name, ignored, p.For, spec.Validity)
+		if len(ignored) > 0 || p.Purpose == "" || spec.Validity != day {
+			t.Errorf("%s: ignored %q, for %q, valid %v", p.Name, ignored, p.Purpose, spec.Validity)
 		}
 		issuer := p.Issuer
 		if p.IsCA() {
 			issuer = "self"
 		}
-		fmt.Fprintf(&got, "\n%s %s %s %s%s", p.Name, p.CertificateFile(), issuer, spec.subject(), usageWords(spec))
+		fmt.Fprintf(&got, "\n%s %s %s %s%s", p.Name, p.CertificateFile(), issuer, spec.subject(),
+			usageWords(spec))
 	}
 	if diff := cmp.Diff(strings.TrimSpace(inventory), strings.TrimSpace(got.String())); diff != "" {
 		t.Error(diff)
@@ -47,12 +48,13 @@ func TestInventoryOfCertificates(t *testing.T) {
 func usageWords(s Spec) string {
 	var words string
 	for _, u := range s.Usages {
-		words += map[x509.ExtKeyUsage]string{x509.ExtKeyUsageServerAuth: " server", x509.ExtKeyUsageClientAuth: " client"}[u]
+		words += map[x509.ExtKeyUsage]string{x509.ExtKeyUsageServerAuth: " server",
+			x509.ExtKeyUsageClientAuth: " client"}[u]
 	}
 	return words
 }
 
-func TestEveryIssuerComesBeforeWhatItSigns(t *testing.T) {
+func TestIssuersComeFirst(t *testing.T) {
 	seen := map[string]bool{}
 	for _, p := range Profiles() {
 		if !p.IsCA() && !seen[p.Issuer] {
@@ -60,7 +62,7 @@ func TestEveryIssuerComesBeforeWhatItSigns(t *testing.T) {
 		}
 		seen[p.Name] = true
 		if found, ok := ProfileOf(p.Name); !ok || found.Base != p.Base {
-			t.Errorf("%s is not found by its name", p.Name)
+			t.Errorf("ProfileOf does not find %s", p.Name)
 		}
 	}
 	if _, ok := ProfileOf("sa"); ok {
@@ -68,20 +70,21 @@ func TestEveryIssuerComesBeforeWhatItSigns(t *testing.T) {
 	}
 }
 
-func TestWhatBelongsToLocalEtcd(t *testing.T) {
+func TestLocalEtcdOnly(t *testing.T) {
 	var names []string
 	for _, p := range Profiles() {
 		if p.LocalEtcdOnly() {
 			names = append(names, p.Name)
 		}
 	}
-	want := []string{"etcd-ca", "etcd-server", "etcd-peer", "etcd-healthcheck-client", "apiserver-etcd-client"}
+	want := []string{"etcd-ca", "etcd-server", "etcd-peer", "etcd-healthcheck-client",
+		"apiserver-etcd-client"}
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Error(diff)
 	}
 }
 
-func TestSharedFilesAreTheCAsAndTheServiceAccountPair(t *testing.T) {
+func TestSharedFiles(t *testing.T) {
 	want := []string{ServiceAccountKey, ServiceAccountPublicKey}
 	for _, p := range Profiles() {
 		if p.IsCA() {
@@ -99,7 +102,7 @@ func TestSharedFilesAreTheCAsAndTheServiceAccountPair(t *testing.T) {
 	}
 }
 
-func TestInventoryOfKubeconfigs(t *testing.T) {
+func TestKubeconfigProfiles(t *testing.T) {
 	const want = `
 admin.conf kubernetes-admin [kubeadm:cluster-admins] local=false join=true
 super-admin.conf kubernetes-super-admin [system:masters] local=false join=false
@@ -111,10 +114,12 @@ scheduler.conf system:kube-scheduler [] local=true join=true
 	var got strings.Builder
 	for _, p := range KubeconfigProfiles() {
 		spec := p.Spec("cp1", ca.Certificate, day.NotAfter)
-		if spec.Validity.NotBefore != ca.Certificate.NotBefore || p.For == "" || p.File != p.Name+".conf" {
-			t.Errorf("%s: valid %v, for %q, file %s", p.Name, spec.Validity, p.For, p.File)
+		if spec.Validity.NotBefore != ca.Certificate.NotBefore || p.Purpose == "" ||
+			p.File != p.Name+".conf" {
+			t.Errorf("%s: valid %v, for %q, file %s", p.Name, spec.Validity, p.Purpose, p.File)
 		}
-		fmt.Fprintf(&got, "\n%s %s %v local=%v join=%v", p.File, spec.CommonName, spec.Organization, p.Local, p.OnJoin)
+		fmt.Fprintf(&got, "\n%s %s %v local=%v join=%v", p.File, spec.CommonName, spec.Organization,
+			p.UsesLocalAPIServer, p.OnJoin)
 	}
 	if diff := cmp.Diff(strings.TrimSpace(want), strings.TrimSpace(got.String())); diff != "" {
 		t.Error(diff)

@@ -9,29 +9,34 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestRenewablesAreListedByName(t *testing.T) {
+func TestRenewables(t *testing.T) {
 	var names []string
 	for _, r := range Renewables() {
 		names = append(names, r.Name)
-		if (r.Base == "") == (r.File == "") || r.For == "" || r.LocalEtcdOnly() != (r.Issuer == EtcdCA) {
-			t.Errorf("%+v is neither one kind nor the other", r)
+		if (r.Base == "") == (r.File == "") || r.Purpose == "" ||
+			r.LocalEtcdOnly() != (r.Issuer == EtcdCA) {
+			t.Errorf("%+v is neither a pair of files nor a kubeconfig", r)
 		}
 	}
-	want := []string{"admin.conf", "apiserver", "apiserver-etcd-client", "apiserver-kubelet-client", "controller-manager.conf",
-		"etcd-healthcheck-client", "etcd-peer", "etcd-server", "front-proxy-client", "scheduler.conf", "super-admin.conf"}
+	want := []string{"admin.conf", "apiserver", "apiserver-etcd-client", "apiserver-kubelet-client",
+		"controller-manager.conf",
+		"etcd-healthcheck-client", "etcd-peer", "etcd-server", "front-proxy-client",
+		"scheduler.conf", "super-admin.conf"}
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Error(diff)
 	}
 }
 
-func TestTheFirstCertificateIsRenewed(t *testing.T) {
+func TestRenewableReturnsFirstCertificate(t *testing.T) {
 	ca := newCA(t, "ca", day)
 	l := newLeaf(t, ca, clientOf("client"))
 	chain := EncodeCertificates(l.cert, ca.Certificate)
-	config, err := Access{Server: "https://x", Cluster: "c", User: "u", CA: EncodeCertificates(ca.Certificate)}.
+	config, err := KubeconfigSpec{Server: "https://x", Cluster: "c", User: "u",
+		CA: EncodeCertificates(ca.Certificate)}.
 		WithCertificate(chain, keyPEM(t, l.key)).Encode()
 	wantError(t, err)
-	for file, r := range map[string]Renewable{string(chain): {Base: "a"}, string(config): {File: "a.conf"}} {
+	for file, r := range map[string]Renewable{string(chain): {Base: "a"},
+		string(config): {File: "a.conf"}} {
 		got, err := r.Certificate([]byte(file))
 		wantError(t, err)
 		if !got.Equal(l.cert) {
@@ -42,17 +47,17 @@ func TestTheFirstCertificateIsRenewed(t *testing.T) {
 	}
 }
 
-func TestKindsOfKeysAreTold(t *testing.T) {
+func TestAlgorithmOf(t *testing.T) {
 	for _, want := range Algorithms() {
 		key, err := NewKey(rand.Reader, want)
 		wantError(t, err)
 		if got, known := AlgorithmOf(key.Public()); got != want || !known {
-			t.Errorf("a %s key goes for %q", want, got)
+			t.Errorf("a %s key has algorithm %q", want, got)
 		}
 	}
 	other, err := ecdsa.GenerateKey(elliptic.P521(), rand.Reader)
 	wantError(t, err)
 	if got, known := AlgorithmOf(other.Public()); known {
-		t.Errorf("a key that no cluster may have goes for %q", got)
+		t.Errorf("an unsupported key has algorithm %q", got)
 	}
 }

@@ -2,6 +2,7 @@ package pki
 
 import (
 	"crypto/x509"
+	"fmt"
 	"net"
 	"net/netip"
 	"slices"
@@ -10,15 +11,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// SANs are a certificate's subject alternative names: DNS names sorted, IP
-// addresses in the order given, neither with repetitions.
+// SANs are a certificate's subject alternative names without duplicates: sorted DNS names, and
+// IP addresses in the given order.
 type SANs struct {
 	DNSNames []string
 	IPs      []net.IP
 }
 
-// ParseSANs sorts names into IP addresses and DNS names (RFC 1123 subdomains,
-// a leading "*." allowed). What is neither comes back in ignored.
+// ParseSANs splits names into IP addresses and DNS names (RFC 1123 subdomains,
+// a leading "*." allowed). All others are returned in ignored.
 func ParseSANs(names []string) (sans SANs, ignored []string) {
 	var dns []string
 	var ips []net.IP
@@ -53,9 +54,9 @@ func newSANs(dns []string, ips []net.IP) SANs {
 	return s
 }
 
-// NotCovered lists which of the names cert is not good for, by the rules of
-// host name verification: a wildcard in cert counts.
-func (s SANs) NotCovered(cert *x509.Certificate) []string {
+// MissingFrom returns the names for which cert is not valid by the rules of
+// host name verification. A wildcard in cert counts.
+func (s SANs) MissingFrom(cert *x509.Certificate) []string {
 	var missing []string
 	for _, name := range s.names() {
 		if cert.VerifyHostname(name) != nil {
@@ -74,4 +75,100 @@ func (s SANs) names() []string {
 		names = append(names, ip.String())
 	}
 	return names
+}
+
+// NodeNames holds the names and addresses of this node and its cluster that certificates contain.
+type NodeNames struct {
+	NodeName         string
+	AdvertiseAddress string // IP address of this node's API server and etcd member
+	ServiceSubnet    string // one CIDR, or two separated by a comma; only the first is used
+	ControlPlaneHost string // host part of the control plane endpoint, empty without one
+	DNSDomain        string
+	APIServerSANs    []string // extra names, each an IP address or a DNS name
+	EtcdServerSANs   []string
+	EtcdPeerSANs     []string
+}
+
+// SANRule says which names are the SANs of a certificate.
+type SANRule int
+
+// The rules for the certificates of a control plane.
+const (
+	NoSANs SANRule = iota
+	APIServerSANs
+	EtcdServerSANs
+	EtcdPeerSANs
+)
+
+// SANs applies the rule. Extra names that are neither IP address nor DNS name
+// are returned in ignored instead, for a warning.
+func (s NodeNames) SANs(rule SANRule) (sans SANs, ignored []string, err error) {
+	var names []string
+	switch rule {
+	case APIServerSANs:
+		names, err = s.apiServerNames()
+	case EtcdServerSANs:
+		names, err = s.etcdNames(s.EtcdServerSANs)
+	case EtcdPeerSANs:
+		names, err = s.etcdNames(s.EtcdPeerSANs)
+	}
+	if err != nil {
+		return SANs{}, nil, err
+	}
+	sans, ignored = ParseSANs(names)
+	return sans, ignored, nil
+}
+
+func (s NodeNames) apiServerNames() ([]string, error) {
+	service, err := apiServerServiceIP(s.ServiceSubnet)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	names := []string{
+		s.NodeName, "kubernetes", "kubernetes.default", "kubernetes.default.svc",
+		"kubernetes.default.svc." + s.DNSDomain, service.String(), s.AdvertiseAddress,
+	}
+	if s.ControlPlaneHost != "" {
+		names = append(names, s.ControlPlaneHost)
+	}
+	return append(names, s.APIServerSANs...), nil
+}
+
+func (s NodeNames) etcdNames(extra []string) ([]string, error) {
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	return append([]string{s.NodeName, "localhost", s.AdvertiseAddress, "127.0.0.1", "::1"},
+		extra...), nil
+}
+
+// check checks the fields that every rule uses.
+func (s NodeNames) check() error {
+	if !isDNSName(s.NodeName) {
+		return fmt.Errorf("node name %q cannot be used in a certificate: it must be a lower-case DNS name", s.NodeName)
+	}
+	if _, err := netip.ParseAddr(s.AdvertiseAddress); err != nil {
+		return fmt.Errorf("advertise address %q cannot be used in a certificate: it must be an IP address", s.AdvertiseAddress)
+	}
+	return nil
+}
+
+// apiServerServiceIP returns the cluster IP of the Service "kubernetes": the first address of the
+// first subnet.
+func apiServerServiceIP(subnets string) (netip.Addr, error) {
+	text, _, _ := strings.Cut(subnets, ",")
+	subnet, err := netip.ParsePrefix(strings.TrimSpace(text))
+	if err != nil {
+		return netip.Addr{},
+			fmt.Errorf("service subnet %q is not a CIDR such as 10.96.0.0/12", text)
+	}
+	first := subnet.Masked().Addr().Next()
+	if !subnet.Contains(first) {
+		return netip.Addr{},
+			fmt.Errorf("service subnet %s is too small: it has no address for the kubernetes Service", subnet)
+	}
+	return first, nil
 }

@@ -7,10 +7,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestSANsOfASite(t *testing.T) {
+func TestSANRules(t *testing.T) {
 	for name, c := range map[string]struct {
 		rule    SANRule
-		alter   func(*Site)
+		alter   func(*NodeNames)
 		dns     string
 		ips     string
 		ignored []string
@@ -20,26 +20,30 @@ func TestSANsOfASite(t *testing.T) {
 			dns: "api.example.com cp1 kubernetes kubernetes.default kubernetes.default.svc kubernetes.default.svc.cluster.local",
 			ips: "10.96.0.1 10.0.0.4"},
 		"API server with everything": {rule: APIServerSANs,
-			alter: func(s *Site) {
+			alter: func(s *NodeNames) {
 				s.NodeName, s.AdvertiseAddress, s.ControlPlaneHost = "n", "fd00::4", "10.0.0.9"
 				s.ServiceSubnet, s.DNSDomain = "fd00:96::/112,10.96.0.0/12", "x.org"
-				s.APIServerSANs = []string{"z", "*.wild", "10.0.0.9", "fd00::4", "n", "not a name", "*bad"}
+				s.APIServerSANs = []string{"z", "*.wild", "10.0.0.9", "fd00::4", "n", "not a name",
+					"*bad"}
 			},
 			dns:     "*.wild kubernetes kubernetes.default kubernetes.default.svc kubernetes.default.svc.x.org n z",
 			ips:     "fd00:96::1 fd00::4 10.0.0.9",
 			ignored: []string{"not a name", "*bad"}},
 		"API server without endpoint": {rule: APIServerSANs,
-			alter: func(s *Site) { s.ControlPlaneHost = "" },
+			alter: func(s *NodeNames) { s.ControlPlaneHost = "" },
 			dns:   "cp1 kubernetes kubernetes.default kubernetes.default.svc kubernetes.default.svc.cluster.local",
 			ips:   "10.96.0.1 10.0.0.4"},
 		"etcd server": {rule: EtcdServerSANs,
-			alter: func(s *Site) {
-				s.EtcdServerSANs, s.EtcdPeerSANs = []string{"etcd.example.com", "127.0.0.1"}, []string{"peer"}
+			alter: func(s *NodeNames) {
+				s.EtcdServerSANs, s.EtcdPeerSANs = []string{"etcd.example.com", "127.0.0.1"},
+					[]string{"peer"}
 			},
 			dns: "cp1 etcd.example.com localhost", ips: "10.0.0.4 127.0.0.1 ::1"},
 		"etcd peer": {rule: EtcdPeerSANs,
-			alter: func(s *Site) { s.EtcdServerSANs, s.EtcdPeerSANs = []string{"server"}, []string{"peer", "10.9.9.9"} },
-			dns:   "cp1 localhost peer", ips: "10.0.0.4 127.0.0.1 ::1 10.9.9.9"},
+			alter: func(s *NodeNames) {
+				s.EtcdServerSANs, s.EtcdPeerSANs = []string{"server"}, []string{"peer", "10.9.9.9"}
+			},
+			dns: "cp1 localhost peer", ips: "10.0.0.4 127.0.0.1 ::1 10.9.9.9"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			site := testSite()
@@ -59,17 +63,21 @@ func TestSANsOfASite(t *testing.T) {
 	}
 }
 
-func TestASiteThatCannotBeCertifiedIsRefused(t *testing.T) {
+func TestSANRulesRejectInvalidNodes(t *testing.T) {
 	for name, c := range map[string]struct {
-		alter func(*Site)
+		alter func(*NodeNames)
 		errs  []string
 	}{
-		"no address":       {func(s *Site) { s.AdvertiseAddress = "" }, []string{"advertise address"}},
-		"name for address": {func(s *Site) { s.AdvertiseAddress = "cp1" }, []string{"advertise address", "cp1"}},
-		"no node name":     {func(s *Site) { s.NodeName = "" }, []string{"node name"}},
-		"bad node name":    {func(s *Site) { s.NodeName = "CP_1" }, []string{"node name", "CP_1"}},
-		"no subnet":        {func(s *Site) { s.ServiceSubnet = "" }, []string{"service subnet"}},
-		"one address":      {func(s *Site) { s.ServiceSubnet = "10.96.0.7/32" }, []string{"service subnet", "too small"}},
+		"no address": {func(s *NodeNames) { s.AdvertiseAddress = "" },
+			[]string{"advertise address"}},
+		"name for address": {func(s *NodeNames) { s.AdvertiseAddress = "cp1" },
+			[]string{"advertise address", "cp1"}},
+		"no node name": {func(s *NodeNames) { s.NodeName = "" }, []string{"node name"}},
+		"bad node name": {func(s *NodeNames) { s.NodeName = "CP_1" },
+			[]string{"node name", "CP_1"}},
+		"no subnet": {func(s *NodeNames) { s.ServiceSubnet = "" }, []string{"service subnet"}},
+		"one address": {func(s *NodeNames) { s.ServiceSubnet = "10.96.0.7/32" },
+			[]string{"service subnet", "too small"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			site := testSite()
@@ -80,7 +88,7 @@ func TestASiteThatCannotBeCertifiedIsRefused(t *testing.T) {
 	}
 }
 
-func TestCoverageFollowsHostNameVerification(t *testing.T) {
+func TestSANsFollowHostNameVerification(t *testing.T) {
 	sans, _ := ParseSANs([]string{"cp1", "*.example.com", "10.0.0.1", "fd00::1"})
 	spec := clientOf("x")
 	spec.SANs = sans
@@ -93,7 +101,7 @@ func TestCoverageFollowsHostNameVerification(t *testing.T) {
 		"kubernetes fd00::2 cp1 10.0.0.1 x": "kubernetes x fd00::2",
 	} {
 		want, _ := ParseSANs(strings.Fields(names))
-		if got := strings.Join(want.NotCovered(cert), " "); got != missing {
+		if got := strings.Join(want.MissingFrom(cert), " "); got != missing {
 			t.Errorf("%s: missing %q, want %q", names, got, missing)
 		}
 	}

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// VerifyChain reports whether the first of certs leads through the others to
-// the root at that time. Any extended key usage is accepted.
+// VerifyChain verifies the first of certs against the root at that time, with the others as
+// intermediates. Any extended key usage is accepted.
 func VerifyChain(certs []*x509.Certificate, root *x509.Certificate, at time.Time) error {
 	if len(certs) == 0 || root == nil || at.IsZero() {
-		return errors.New("verifying a certificate takes the certificate, its CA and a time")
+		return errors.New("verifying a certificate needs the certificate, its CA and a time")
 	}
 	opts := x509.VerifyOptions{
 		Roots:         x509.NewCertPool(),
@@ -30,44 +30,46 @@ func VerifyChain(certs []*x509.Certificate, root *x509.Certificate, at time.Time
 	return nil
 }
 
-// CheckPeriod returns an error, which callers may treat as a warning, when cert
-// is not yet or no longer valid at that time. It tells both ends and the time.
+// CheckPeriod returns an error if cert has expired or is not valid yet at that time. The text
+// includes the validity period and the time. Some callers only warn.
 func CheckPeriod(cert *x509.Certificate, at time.Time) error {
 	text := func(t time.Time) string { return t.UTC().Format(time.RFC3339) }
-	fault := ""
+	state := ""
 	switch {
 	case at.Before(cert.NotBefore):
-		fault = "is not valid yet"
+		state = "is not valid yet"
 	case at.After(cert.NotAfter):
-		fault = "has expired"
+		state = "has expired"
 	default:
 		return nil
 	}
 	return fmt.Errorf("certificate %q %s: it is valid from %s to %s, and this machine's clock shows %s",
-		cert.Subject.CommonName, fault, text(cert.NotBefore), text(cert.NotAfter), text(at))
+		cert.Subject.CommonName, state, text(cert.NotBefore), text(cert.NotAfter), text(at))
 }
 
-// Begun is when the last of the certificates began: if they ever held together, they did then.
-func Begun(certs ...*x509.Certificate) time.Time {
-	var begun time.Time
+// LatestNotBefore returns the latest NotBefore of the certificates. Use it as the time of
+// VerifyChain to verify signatures only: if the certificates were ever valid together, they were at
+// that time.
+func LatestNotBefore(certs ...*x509.Certificate) time.Time {
+	var latest time.Time
 	for _, c := range certs {
-		if c.NotBefore.After(begun) {
-			begun = c.NotBefore
+		if c.NotBefore.After(latest) {
+			latest = c.NotBefore
 		}
 	}
-	return begun
+	return latest
 }
 
-// Stored is what the two files of a certificate hold. Nil stands for a file
-// that does not exist, which is not the same as an empty one.
-type Stored struct {
+// StoredPair is the content of the two files of a certificate. Nil means that the file does not
+// exist; an empty file is not nil.
+type StoredPair struct {
 	Certificate, Key []byte
 }
 
-// CA reads an authority. A key that is absent or unreadable leaves an external
-// CA; a certificate that is absent or unreadable is an error. Neither the
-// period nor the CA flag is looked at.
-func (s Stored) CA() (CA, error) {
+// ParseCA parses a CA. With a missing or unreadable key the result is an external CA; a
+// missing or unreadable certificate is an error. Validity period and basic constraints are not
+// checked.
+func (s StoredPair) ParseCA() (CA, error) {
 	certs, err := s.certificates()
 	if err != nil {
 		return CA{}, err
@@ -79,9 +81,9 @@ func (s Stored) CA() (CA, error) {
 	return ca, nil
 }
 
-// Leaf reads a certificate, with its intermediates, and verifies it against ca.
-// The key file and the SANs are not looked at.
-func (s Stored) Leaf(ca *x509.Certificate, at time.Time) (*x509.Certificate, error) {
+// VerifyLeaf parses a certificate with its intermediates and verifies it against ca.
+// The key and the SANs are not checked.
+func (s StoredPair) VerifyLeaf(ca *x509.Certificate, at time.Time) (*x509.Certificate, error) {
 	certs, err := s.certificates()
 	if err != nil {
 		return nil, err
@@ -92,8 +94,8 @@ func (s Stored) Leaf(ca *x509.Certificate, at time.Time) (*x509.Certificate, err
 	return certs[0], nil
 }
 
-// Pair is Leaf where the private key must be there as well, and be that of the certificate.
-func (s Stored) Pair(ca *x509.Certificate, at time.Time) (*x509.Certificate, error) {
+// VerifyPair is VerifyLeaf with a check that the private key exists and belongs to the certificate.
+func (s StoredPair) VerifyPair(ca *x509.Certificate, at time.Time) (*x509.Certificate, error) {
 	if s.Key == nil {
 		return nil, errors.New("the private key file does not exist")
 	}
@@ -101,17 +103,17 @@ func (s Stored) Pair(ca *x509.Certificate, at time.Time) (*x509.Certificate, err
 	if err != nil {
 		return nil, err
 	}
-	leaf, err := s.Leaf(ca, at)
-	if err == nil && !Owns(key, leaf) {
-		err = errors.New("the private key beside it is that of another certificate")
+	leaf, err := s.VerifyLeaf(ca, at)
+	if err == nil && !IsKeyOf(key, leaf) {
+		err = errors.New("its private key does not match")
 	}
 	return leaf, err
 }
 
-func (s Stored) certificates() ([]*x509.Certificate, error) {
+func (s StoredPair) certificates() ([]*x509.Certificate, error) {
 	if s.Certificate == nil {
 		return nil, errors.New("the certificate file does not exist, only its key: " +
-			"put the certificate back or move the key away")
+			"restore the certificate or move the key away")
 	}
 	return ParseCertificates(s.Certificate)
 }

@@ -7,25 +7,28 @@ import (
 	"time"
 )
 
-func TestChainsAreVerifiedAtTheGivenTime(t *testing.T) {
+func TestVerifyChainAtTime(t *testing.T) {
 	ca, other := newCA(t, "ca", day), newCA(t, "other", day)
 	cert := newLeaf(t, ca, clientOf("client")).cert
-	wantError(t, VerifyChain(parse(t, EncodeCertificates(cert)), ca.Certificate, now))
-	wantError(t, VerifyChain(parse(t, EncodeCertificates(cert)), other.Certificate, now), "client", "other")
-	wantError(t, VerifyChain(parse(t, EncodeCertificates(cert)), ca.Certificate, now.Add(48*time.Hour)), "client", "expired")
-	wantError(t, VerifyChain(parse(t, EncodeCertificates(cert)), ca.Certificate, time.Time{}), "time")
+	wantError(t, VerifyChain(mustParse(t, EncodeCertificates(cert)), ca.Certificate, now))
+	wantError(t, VerifyChain(mustParse(t, EncodeCertificates(cert)), other.Certificate, now),
+		"client", "other")
+	wantError(t, VerifyChain(mustParse(t, EncodeCertificates(cert)), ca.Certificate,
+		now.Add(48*time.Hour)), "client", "expired")
+	wantError(t, VerifyChain(mustParse(t, EncodeCertificates(cert)), ca.Certificate, time.Time{}),
+		"time")
 	wantError(t, VerifyChain(nil, ca.Certificate, now), "certificate")
 }
 
-func TestIntermediatesInTheFileCount(t *testing.T) {
+func TestVerifyChainWithIntermediates(t *testing.T) {
 	root := newCA(t, "root", day)
 	middle := newIntermediate(t, root)
 	cert := newLeaf(t, middle, clientOf("client")).cert
 	chain := EncodeCertificates(cert, middle.Certificate)
-	if _, err := (Stored{Certificate: chain}).Leaf(root.Certificate, now); err != nil {
+	if _, err := (StoredPair{Certificate: chain}).VerifyLeaf(root.Certificate, now); err != nil {
 		t.Error(err)
 	}
-	_, err := Stored{Certificate: EncodeCertificates(cert)}.Leaf(root.Certificate, now)
+	_, err := StoredPair{Certificate: EncodeCertificates(cert)}.VerifyLeaf(root.Certificate, now)
 	wantError(t, err, "client")
 }
 
@@ -35,88 +38,94 @@ func newIntermediate(t *testing.T, root CA) CA {
 	template, err := Spec{CommonName: "middle", Validity: day}.template(rand.Reader)
 	wantError(t, err)
 	template.IsCA, template.KeyUsage = true, x509.KeyUsageCertSign
-	cert, err := create(rand.Reader, template, root, key.Public())
+	cert, err := createCertificate(rand.Reader, template, root, key.Public())
 	wantError(t, err)
 	return CA{Certificate: cert, Key: key}
 }
 
-func TestPeriodIsJudgedAtTheGivenTime(t *testing.T) {
+func TestCheckPeriod(t *testing.T) {
 	cert := newCA(t, "ca", day).Certificate
 	wantError(t, CheckPeriod(cert, now))
 	wantError(t, CheckPeriod(cert, day.NotAfter))
 	wantError(t, CheckPeriod(cert, day.NotAfter.Add(time.Second)), `"ca" has expired`, "2026-03-05")
-	wantError(t, CheckPeriod(cert, day.NotBefore.Add(-time.Second)), `"ca"`, "is not valid yet", "from 2026-03-04T05:01:07Z to", "clock shows 2026-03-04T05:01:06Z")
+	wantError(t, CheckPeriod(cert, day.NotBefore.Add(-time.Second)), `"ca"`, "is not valid yet",
+		"from 2026-03-04T05:01:07Z to", "clock shows 2026-03-04T05:01:06Z")
 }
 
-func TestAStoredCA(t *testing.T) {
+func TestStoredCA(t *testing.T) {
 	ca := newCA(t, "ca", day)
 	crt, key := EncodeCertificates(ca.Certificate), keyPEM(t, ca.Key)
 	bad := []byte("damaged")
 	for name, c := range map[string]struct {
-		stored   Stored
+		stored   StoredPair
 		canIssue bool
 		errs     []string
 	}{
-		"whole":               {stored: Stored{crt, key}, canIssue: true},
-		"external":            {stored: Stored{crt, nil}},
-		"key damaged":         {stored: Stored{crt, bad}},
-		"nothing":             {errs: []string{"does not exist"}},
-		"key alone":           {stored: Stored{nil, key}, errs: []string{"does not exist", "key"}},
-		"certificate damaged": {stored: Stored{bad, key}, errs: []string{"no certificate"}},
-		"empty file":          {stored: Stored{[]byte{}, nil}, errs: []string{"no certificate"}},
+		"whole":       {stored: StoredPair{crt, key}, canIssue: true},
+		"external":    {stored: StoredPair{crt, nil}},
+		"key damaged": {stored: StoredPair{crt, bad}},
+		"nothing":     {errs: []string{"does not exist"}},
+		"key alone": {stored: StoredPair{nil, key},
+			errs: []string{"does not exist", "key"}},
+		"certificate damaged": {stored: StoredPair{bad, key}, errs: []string{"no certificate"}},
+		"empty file": {stored: StoredPair{[]byte{}, nil},
+			errs: []string{"no certificate"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := c.stored.CA()
+			got, err := c.stored.ParseCA()
 			wantError(t, err, c.errs...)
-			if err == nil && (got.CanIssue() != c.canIssue || !got.Certificate.Equal(ca.Certificate)) {
+			if err == nil && (got.CanIssue() != c.canIssue ||
+				!got.Certificate.Equal(ca.Certificate)) {
 				t.Errorf("CanIssue = %v", got.CanIssue())
 			}
 		})
 	}
 }
 
-func TestAStoredLeaf(t *testing.T) {
+func TestStoredLeaf(t *testing.T) {
 	ca, other := newCA(t, "ca", day), newCA(t, "other", day)
 	good := newLeaf(t, ca, clientOf("client")).stored(t)
 	foreign := newLeaf(t, other, clientOf("client")).stored(t)
 	bad := []byte("damaged")
 	for name, c := range map[string]struct {
-		stored         Stored
+		stored         StoredPair
 		leaf, withPair bool // accepted without, and with, a look at the key
 	}{
 		"whole":               {good, true, true},
-		"key missing":         {Stored{good.Certificate, nil}, true, false},
-		"key damaged":         {Stored{good.Certificate, bad}, true, false},
-		"certificate missing": {Stored{nil, good.Key}, false, false},
-		"certificate damaged": {Stored{bad, good.Key}, false, false},
+		"key missing":         {StoredPair{good.Certificate, nil}, true, false},
+		"key damaged":         {StoredPair{good.Certificate, bad}, true, false},
+		"certificate missing": {StoredPair{nil, good.Key}, false, false},
+		"certificate damaged": {StoredPair{bad, good.Key}, false, false},
 		"of another CA":       {foreign, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := c.stored.Leaf(ca.Certificate, now); (err == nil) != c.leaf {
+			if _, err := c.stored.VerifyLeaf(ca.Certificate, now); (err == nil) != c.leaf {
 				t.Errorf("Leaf: %v", err)
 			}
-			if _, err := c.stored.Pair(ca.Certificate, now); (err == nil) != c.withPair {
+			if _, err := c.stored.VerifyPair(ca.Certificate, now); (err == nil) != c.withPair {
 				t.Errorf("Pair: %v", err)
 			}
 		})
 	}
 }
 
-func TestAPairMustFit(t *testing.T) {
+func TestStoredPairMustMatch(t *testing.T) {
 	ca := newCA(t, "ca", day)
-	one, two := newLeaf(t, ca, clientOf("client")).stored(t), newLeaf(t, ca, clientOf("client")).stored(t)
-	_, err := Stored{one.Certificate, two.Key}.Pair(ca.Certificate, now)
-	wantError(t, err, "that of another certificate")
+	one, two := newLeaf(t, ca, clientOf("client")).stored(t),
+		newLeaf(t, ca, clientOf("client")).stored(t)
+	_, err := StoredPair{one.Certificate, two.Key}.VerifyPair(ca.Certificate, now)
+	wantError(t, err, "private key does not match")
 }
 
-func TestCertificatesHoldTogetherOnceTheLastHasBegun(t *testing.T) {
+func TestLatestNotBefore(t *testing.T) {
 	late := Validity{NotBefore: now.Add(time.Hour), NotAfter: now.Add(2 * time.Hour)}
 	ca := newCA(t, "ca", late)
 	l := newLeaf(t, ca, clientOf("client"))
-	if got := Begun(l.cert, ca.Certificate); !got.Equal(late.NotBefore) {
+	if got := LatestNotBefore(l.cert, ca.Certificate); !got.Equal(late.NotBefore) {
 		t.Errorf("got %s, want %s", got, late.NotBefore)
 	}
-	if err := VerifyChain([]*x509.Certificate{l.cert}, ca.Certificate, Begun(l.cert, ca.Certificate)); err != nil {
+	if err := VerifyChain([]*x509.Certificate{l.cert}, ca.Certificate,
+		LatestNotBefore(l.cert, ca.Certificate)); err != nil {
 		t.Error(err)
 	}
 }

@@ -15,13 +15,13 @@ import (
 
 var errOops = errors.New("oops")
 
-// A case is a machine or an intent that is wrong in one way, and all that init says to it.
+// initCase is a machine or configuration with one fault, and the findings of init's checks.
 type initCase struct {
 	alter func(*machine, *node.Node)
 	want  string
 }
 
-func TestInitNamesCulpritAndRemedy(t *testing.T) {
+func TestInitChecks(t *testing.T) {
 	for name, c := range initCases() {
 		t.Run(name, func(t *testing.T) {
 			m, n := fit(), controlPlane()
@@ -36,7 +36,8 @@ func TestInitNamesCulpritAndRemedy(t *testing.T) {
 
 func initCases() map[string]initCase {
 	all := map[string]initCase{}
-	for _, some := range []map[string]initCase{hostCases(), kernelCases(), fileCases(), portCases(), runtimeCases(), versionCases(), proxyCases(), componentCases(), accountCases()} {
+	for _, some := range []map[string]initCase{hostCases(), kernelCases(), fileCases(), portCases(),
+		runtimeCases(), versionCases(), proxyCases(), componentCases(), accountCases()} {
 		for name, c := range some {
 			all[name] = c
 		}
@@ -47,29 +48,32 @@ func initCases() map[string]initCase {
 func hostCases() map[string]initCase {
 	return map[string]initCase{
 		"not root": {func(m *machine, _ *node.Node) { m.host.UserID = 1000 },
-			`[ERROR IsPrivilegedUser]: user 1000 may not change this machine; run the command as root, for example with "sudo"`},
+			`[ERROR IsPrivilegedUser]: kubeadm must run as root, but runs as user ID 1000; run the command as root, for example with "sudo"`},
 		"one CPU": {func(m *machine, _ *node.Node) { m.host.CPUs = 1 },
 			`[ERROR NumCPU]: the number of available CPUs 1 is less than the required 2; give the machine more CPUs`},
 		"little memory": {func(m *machine, _ *node.Node) { m.host.MemoryMiB = 1699 },
-			`[ERROR Mem]: this machine has 1699 MiB of memory, a control plane needs at least 1700 MiB; give the machine more memory`},
+			`[ERROR Mem]: this machine has 1699 MiB of memory, a control plane node needs at least 1700 MiB; give the machine more memory`},
 		"facts not to be had": {func(m *machine, _ *node.Node) { m.hostErr = errOops }, `
-[ERROR IsPrivilegedUser]: asking the operating system about this machine: oops; see that /proc and /sys are mounted
-[ERROR NumCPU]: asking the operating system about this machine: oops; see that /proc and /sys are mounted
-[ERROR Mem]: asking the operating system about this machine: oops; see that /proc and /sys are mounted`},
+[ERROR IsPrivilegedUser]: reading the resources of this machine: oops; check that /proc and /sys are mounted
+[ERROR NumCPU]: reading the resources of this machine: oops; check that /proc and /sys are mounted
+[ERROR Mem]: reading the resources of this machine: oops; check that /proc and /sys are mounted`},
 		"firewall": {func(m *machine, _ *node.Node) { m.services["firewalld"] = state.Service{Exists: true, Active: true} },
 			`[WARNING Firewalld]: firewalld is active and may keep other machines from ports 6443 and 10250; open them: firewall-cmd --permanent --add-port=6443/tcp --add-port=10250/tcp && firewall-cmd --reload`},
 		"firewall at rest": {func(m *machine, _ *node.Node) { m.services["firewalld"] = state.Service{Exists: true} }, ""},
 		"no kubelet service": {func(m *machine, _ *node.Node) { delete(m.services, "kubelet") },
-			`[WARNING Service-kubelet]: the init system knows no service "kubelet"; install the kubelet package, or run the kubelet by other means`},
+			`[WARNING Service-kubelet]: the init system has no service "kubelet"; install the kubelet package, or run the kubelet by other means`},
 		"kubelet not at boot": {func(m *machine, _ *node.Node) { m.services["kubelet"] = state.Service{Exists: true, Active: true} },
 			`[WARNING Service-kubelet]: the kubelet will not start when this machine boots; run "systemctl enable kubelet"`},
-		"no init system": {func(m *machine, _ *node.Node) { m.serviceErr = state.ErrNoInitSystem }, `
-[WARNING Firewalld]: asking for service "firewalld": no supported init system (systemd or OpenRC) was found; look yourself after the service "firewalld"
-[WARNING Service-kubelet]: asking for service "kubelet": no supported init system (systemd or OpenRC) was found; look yourself after the service "kubelet"`},
-		"name not resolved": {func(m *machine, _ *node.Node) { m.resolves, m.resolveErr = nil, errors.New("no such host") },
+		"no init system": {func(m *machine, _ *node.Node) { m.serviceErr = state.ErrNoInitSystem },
+			`
+[WARNING Firewalld]: reading the state of service "firewalld": no supported init system (systemd or OpenRC) was found; check the service "firewalld" manually
+[WARNING Service-kubelet]: reading the state of service "kubelet": no supported init system (systemd or OpenRC) was found; check the service "kubelet" manually`},
+		"name not resolved": {func(m *machine, _ *node.Node) {
+			m.resolves, m.resolveErr = nil, errors.New("no such host")
+		},
 			`[WARNING Hostname]: node name "cp1" cannot be resolved: no such host; add it to DNS or to /etc/hosts`},
 		"name of any machine": {func(_ *machine, n *node.Node) { n.Name = "localhost" },
-			`[WARNING Hostname]: node name "localhost" is that of any machine: no second node can join under it; choose another name with --node-name, or name the machine with hostnamectl`},
+			`[WARNING Hostname]: node name "localhost" is not unique: no second node can join with it; choose another name with --node-name, or name the machine with hostnamectl`},
 		"name without address": {func(m *machine, _ *node.Node) { m.resolves = nil },
 			`[WARNING Hostname]: node name "cp1" has no address; add it to DNS or to /etc/hosts`},
 	}
@@ -80,20 +84,28 @@ func kernelCases() map[string]initCase {
 		"swap on": {func(m *machine, _ *node.Node) {
 			m.files["/proc/swaps"] += "/dev/sda2                               partition\t1\t0\t-2\n/swapfile                               file\t1\t0\t-3\n"
 		}, `[WARNING Swap]: swap is on (/dev/sda2, /swapfile), with which a kubelet does not start unless its configuration allows it; turn it off with "swapoff -a" and in /etc/fstab, or set failSwapOn: false for the kubelet`},
-		"no word about swap":    {func(m *machine, _ *node.Node) { delete(m.files, "/proc/swaps") }, ""},
-		"swap hidden":           {func(m *machine, _ *node.Node) { m.broken["/proc/swaps"] = fs.ErrPermission }, ""},
-		"swap not to be read":   {func(m *machine, _ *node.Node) { m.broken["/proc/swaps"] = errOops }, `[WARNING Swap]: looking for swap space: oops`},
-		"empty word about swap": {func(m *machine, _ *node.Node) { m.files["/proc/swaps"] = "" }, ""},
-		"odd kernel": {func(m *machine, _ *node.Node) { m.kernelOdd = []error{errors.New("kernel 4.9 is not known")} },
+		"no word about swap": {func(m *machine, _ *node.Node) { delete(m.files, "/proc/swaps") },
+			""},
+		"swap hidden":         {func(m *machine, _ *node.Node) { m.broken["/proc/swaps"] = fs.ErrPermission }, ""},
+		"swap not to be read": {func(m *machine, _ *node.Node) { m.broken["/proc/swaps"] = errOops }, `[WARNING Swap]: looking for swap space: oops`},
+		"empty word about swap": {func(m *machine, _ *node.Node) { m.files["/proc/swaps"] = "" },
+			""},
+		"odd kernel": {func(m *machine, _ *node.Node) {
+			m.kernelOdd = []error{errors.New("kernel 4.9 is not known")}
+		},
 			`[WARNING SystemVerification]: kernel 4.9 is not known`},
-		"bad kernel": {func(m *machine, _ *node.Node) { m.kernelBad = []error{errors.New("no memory cgroup")} },
-			`[ERROR SystemVerification]: no memory cgroup; boot a kernel, or with cgroups, that kubelet v1.37.1 can work with`},
-		"old cgroups": {func(m *machine, _ *node.Node) { m.kernelBad = []error{errors.New("cgroups v1 support is over")} },
-			`[ERROR SystemVerification]: cgroups v1 support is over; boot with cgroups v2 (systemd.unified_cgroup_hierarchy=1 among the kernel's arguments)`},
+		"bad kernel": {func(m *machine, _ *node.Node) {
+			m.kernelBad = []error{errors.New("no memory cgroup")}
+		},
+			`[ERROR SystemVerification]: no memory cgroup; boot a kernel, or with cgroups, that kubelet v1.37.1 supports`},
+		"old cgroups": {func(m *machine, _ *node.Node) {
+			m.kernelBad = []error{errors.New("cgroups v1 support is over")}
+		},
+			`[ERROR SystemVerification]: cgroups v1 support is over; boot with cgroups v2 (kernel argument systemd.unified_cgroup_hierarchy=1)`},
 		"no forwarding": {func(m *machine, _ *node.Node) { m.files["/proc/sys/net/ipv4/ip_forward"] = "0\n" },
-			`[ERROR FileContent--proc-sys-net-ipv4-ip_forward]: /proc/sys/net/ipv4/ip_forward is "0" and must be 1, else this machine forwards no packets of Pods; run "sysctl -w net.ipv4.ip_forward=1" and write net.ipv4.ip_forward=1 into a file of /etc/sysctl.d`},
+			`[ERROR FileContent--proc-sys-net-ipv4-ip_forward]: /proc/sys/net/ipv4/ip_forward is "0" and must be 1, else this machine forwards no packets of Pods; run "sysctl -w net.ipv4.ip_forward=1" and write net.ipv4.ip_forward=1 to a file in /etc/sysctl.d`},
 		"no forwarding of IPv6": {func(_ *machine, n *node.Node) { n.Cluster.PodSubnet = "fd00:10::/56" },
-			`[ERROR FileContent--proc-sys-net-ipv6-conf-default-forwarding]: reading /proc/sys/net/ipv6/conf/default/forwarding: file does not exist; load the kernel module that brings it, if there is one`},
+			`[ERROR FileContent--proc-sys-net-ipv6-conf-default-forwarding]: reading /proc/sys/net/ipv6/conf/default/forwarding: file does not exist; load the kernel module of this setting, if there is one`},
 	}
 }
 
@@ -106,11 +118,13 @@ func fileCases() map[string]initCase {
 		"data of etcd among the system's": {func(m *machine, n *node.Node) {
 			n.Cluster.Etcd.DataDir, m.files["/var/lib/dpkg"] = "/var/lib", ""
 		},
-			`[ERROR DirAvailable--var-lib]: /var/lib is not empty, and belongs to the operating system; name a directory of its own, such as /var/lib/etcd`},
-		"a file for etcd's folder": {func(m *machine, _ *node.Node) { m.broken["/var/lib/etcd"] = errors.New("not a directory") },
-			`[ERROR DirAvailable--var-lib-etcd]: looking into /var/lib/etcd: not a directory; make it an empty directory or remove it`},
-		"no losetup": {func(m *machine, _ *node.Node) { m.programs = []string{"kubelet", "mount", "cp"} },
-			`[ERROR FileExisting-losetup]: program "losetup" is not in PATH (/usr/sbin:/usr/bin); install the package that brings it (see apt-file or dnf provides), or mend PATH`},
+			`[ERROR DirAvailable--var-lib]: /var/lib is not empty, and belongs to the operating system; use a separate directory, such as /var/lib/etcd`},
+		"a file in place of etcd's directory": {func(m *machine, _ *node.Node) { m.broken["/var/lib/etcd"] = errors.New("not a directory") },
+			`[ERROR DirAvailable--var-lib-etcd]: reading directory /var/lib/etcd: not a directory; make it an empty directory or remove it`},
+		"no losetup": {func(m *machine, _ *node.Node) {
+			m.programs = []string{"kubelet", "mount", "cp"}
+		},
+			`[ERROR FileExisting-losetup]: program "losetup" is not in PATH (/usr/sbin:/usr/bin); install its package (find it with apt-file or dnf provides), or correct PATH`},
 	}
 }
 
@@ -118,102 +132,121 @@ func portCases() map[string]initCase {
 	return map[string]initCase{
 		"API port taken": {func(m *machine, _ *node.Node) { m.busy[":6443"] = &state.PortError{Owner: "nginx (pid 812)"} },
 			`[ERROR Port-6443]: port 6443, which kube-apiserver needs, is in use by nginx (pid 812); stop that program, or choose another --apiserver-bind-port; if it belongs to another cluster, clean up with "kubeadm reset"`},
-		"kubelet's port taken by nobody knows": {func(m *machine, _ *node.Node) { m.busy[":10250"] = &state.PortError{} },
-			`[ERROR Port-10250]: port 10250, which the kubelet needs, is in use by a program that is not known; find it with "ss -ltnp sport = :10250" and stop it; if it belongs to another cluster, clean up with "kubeadm reset"`},
+		"kubelet's port taken by an unknown program": {func(m *machine, _ *node.Node) { m.busy[":10250"] = &state.PortError{} },
+			`[ERROR Port-10250]: port 10250, which the kubelet needs, is in use by an unknown program; find it with "ss -ltnp sport = :10250" and stop it; if it belongs to another cluster, clean up with "kubeadm reset"`},
 		"address of another machine": {func(m *machine, n *node.Node) {
 			n.Address = "10.9.9.9"
 			m.busy["10.9.9.9:2379"] = errors.New("cannot assign requested address")
 		}, `[ERROR Port-2379]: etcd needs port 2379: cannot assign requested address; set --apiserver-advertise-address to an address of this machine (10.0.0.5, 192.168.7.5)`},
 		"ports of one's own": {func(m *machine, n *node.Node) {
 			n.BindPort = 8443
-			bind := []node.Arg{{Name: "bind-address", Value: "127.0.0.1"}, {Name: "bind-address", Value: "fd00::5"}}
+			bind := []node.Arg{{Name: "bind-address", Value: "127.0.0.1"},
+				{Name: "bind-address", Value: "fd00::5"}}
 			n.Cluster.APIServer.Args, n.Cluster.Scheduler.Args = bind, bind
-			m.busy["[fd00::5]:8443"], m.busy["[fd00::5]:10259"], m.busy[":10257"] = errOops, errOops, errOops
+			m.busy["[fd00::5]:8443"], m.busy["[fd00::5]:10259"], m.busy[":10257"] = errOops,
+				errOops, errOops
 		}, `
 [ERROR Port-8443]: kube-apiserver needs port 8443: oops; set the extra argument "bind-address" to an address of this machine (10.0.0.5, 192.168.7.5)
 [ERROR Port-10259]: kube-scheduler needs port 10259: oops; set the extra argument "bind-address" to an address of this machine (10.0.0.5, 192.168.7.5)
-[ERROR Port-10257]: kube-controller-manager needs port 10257: oops; see what keeps this program from opening ports`},
+[ERROR Port-10257]: kube-controller-manager needs port 10257: oops; check what keeps this program from opening ports`},
 		"etcd at the advertised address": {func(m *machine, n *node.Node) {
 			n.Cluster.APIServer.Args = []node.Arg{{Name: "advertise-address", Value: "10.0.0.6"}}
 			m.busy["10.0.0.6:2380"] = &state.PortError{Owner: "etcd (pid 9)"}
 		}, `[ERROR Port-2380]: port 2380, which etcd needs, is in use by etcd (pid 9); stop that program; if it belongs to another cluster, clean up with "kubeadm reset"`},
 		"API port of another component": {func(_ *machine, n *node.Node) { n.BindPort = 10250 },
-			`[ERROR Port-10250]: port 10250 cannot be kube-apiserver's: the kubelet listens there; choose another --apiserver-bind-port`},
+			`[ERROR Port-10250]: port 10250 is reserved for the kubelet and cannot be used by kube-apiserver; choose another --apiserver-bind-port`},
 	}
 }
 
 func runtimeCases() map[string]initCase {
 	return map[string]initCase{
-		"no runtime": {func(m *machine, _ *node.Node) { m.runtimeErr = errors.New("no such file") }, `
-[ERROR CRI]: there is no container runtime to work with: no such file; start it (for example "systemctl enable --now containerd"), with its CRI plugin on, or name another with --cri-socket
-[ERROR ContainerRuntimeVersion]: the container runtime did not tell its cgroup driver, as it does not answer; mend what CRI names`},
+		"no runtime": {func(m *machine, _ *node.Node) { m.runtimeErr = errors.New("no such file") },
+			`
+[ERROR CRI]: no container runtime can be used: no such file; start it (for example "systemctl enable --now containerd"), with its CRI plugin enabled, or set --cri-socket to another one
+[ERROR ContainerRuntimeVersion]: the cgroup driver of the container runtime is not known, as the runtime does not answer; fix what check CRI reports`},
 		"another runtime": {func(m *machine, _ *node.Node) {
 			m.runtimeErr, m.sockets = errOops, []string{"unix:///var/run/crio/crio.sock"}
 		}, `
-[ERROR CRI]: there is no container runtime to work with: oops; start it (for example "systemctl enable --now containerd"), with its CRI plugin on, or use --cri-socket with one that is open here: unix:///var/run/crio/crio.sock
-[ERROR ContainerRuntimeVersion]: the container runtime did not tell its cgroup driver, as it does not answer; mend what CRI names`},
-		"runtime not ready": {func(m *machine, _ *node.Node) { m.runtime.Ready, m.runtime.Reason = false, "shim missing" },
-			`[ERROR CRI]: container runtime containerd v2.4.2 at unix:///run/containerd/containerd.sock is not ready: shim missing; see the log of containerd and start it again`},
-		"runtime that fails to tell": {func(m *machine, _ *node.Node) {
-			m.runtime.ReportsDriver, m.runtime.DriverFault = false, "no such cgroup"
+[ERROR CRI]: no container runtime can be used: oops; start it (for example "systemctl enable --now containerd"), with its CRI plugin enabled, or set --cri-socket to one that is open here: unix:///var/run/crio/crio.sock
+[ERROR ContainerRuntimeVersion]: the cgroup driver of the container runtime is not known, as the runtime does not answer; fix what check CRI reports`},
+		"runtime not ready": {func(m *machine, _ *node.Node) {
+			m.runtime.Ready, m.runtime.Reason = false, "shim missing"
 		},
-			`[ERROR ContainerRuntimeVersion]: containerd v2.4.2 failed to tell its cgroup driver: no such cgroup; see the log of containerd, mend its configuration and start it again`},
+			`[ERROR CRI]: container runtime containerd v2.4.2 at unix:///run/containerd/containerd.sock is not ready: shim missing; check the log of containerd and restart it`},
+		"runtime that fails to tell": {func(m *machine, _ *node.Node) {
+			m.runtime.ReportsDriver, m.runtime.DriverError = false, "no such cgroup"
+		},
+			`[ERROR ContainerRuntimeVersion]: containerd v2.4.2 failed to report its cgroup driver: no such cgroup; check the log of containerd, fix its configuration and restart it`},
 		"old runtime": {func(m *machine, _ *node.Node) { m.runtime.ReportsDriver = false },
-			`[WARNING ContainerRuntimeVersion]: containerd v2.4.2 cannot tell its cgroup driver (RuntimeConfig), without which kubelets from 1.38 on do not run; upgrade the container runtime`},
+			`[WARNING ContainerRuntimeVersion]: containerd v2.4.2 cannot report its cgroup driver (RuntimeConfig), without which kubelets from 1.38 on do not run; upgrade the container runtime`},
 	}
 }
 
-const kernelUnknown = `[ERROR SystemVerification]: what the kubelet asks of the kernel is not known, as its version is not; mend what KubeletVersion names
+const kernelUnknown = `[ERROR SystemVerification]: the kernel cannot be verified, as the kubelet's version is not known; fix what check KubeletVersion reports
 `
 
 func versionCases() map[string]initCase {
 	return map[string]initCase{
-		"no kubelet": {func(m *machine, _ *node.Node) { m.programs = m.programs[1:] }, kernelUnknown +
-			`[ERROR KubeletVersion]: program "kubelet" is not in PATH (/usr/sbin:/usr/bin); install the kubelet package, or put the kubelet's directory into the PATH of this command`},
-		"kubelet of another machine": {func(m *machine, _ *node.Node) { m.kubeletErr = errors.New("exec format error") }, kernelUnknown +
-			`[ERROR KubeletVersion]: asking /usr/bin/kubelet for its version: exec format error; see what "/usr/bin/kubelet --version" prints and install a kubelet that runs on this machine`},
-		"kubelet without version": {func(m *machine, _ *node.Node) { m.kubelet = "dev" }, kernelUnknown +
-			`[ERROR KubeletVersion]: reading the version of /usr/bin/kubelet: could not parse "dev" as version; install a released kubelet`},
+		"no kubelet": {func(m *machine, _ *node.Node) { m.programs = m.programs[1:] },
+			kernelUnknown +
+				`[ERROR KubeletVersion]: program "kubelet" is not in PATH (/usr/sbin:/usr/bin); install the kubelet package, or add the kubelet's directory to the PATH of this command`},
+		"kubelet of another machine": {func(m *machine, _ *node.Node) {
+			m.kubeletErr = errors.New("exec format error")
+		}, kernelUnknown +
+			`[ERROR KubeletVersion]: reading the version of /usr/bin/kubelet: exec format error; check what "/usr/bin/kubelet --version" prints and install a kubelet that runs on this machine`},
+		"kubelet without version": {func(m *machine, _ *node.Node) { m.kubelet = "dev" },
+			kernelUnknown +
+				`[ERROR KubeletVersion]: reading the version of /usr/bin/kubelet: could not parse "dev" as version; install a released kubelet`},
 		"kubelet too old": {func(m *machine, _ *node.Node) { m.kubelet = "v1.33.9" },
 			`[ERROR KubeletVersion]: kubelet v1.33.9 is too old for kubeadm v1.37.1: install v1.34.0 or newer`},
 		"kubelet just old enough": {func(m *machine, _ *node.Node) { m.kubelet = "v1.34.0" }, ""},
-		"kubelet newer than the cluster": {func(m *machine, n *node.Node) { m.kubelet, n.Cluster.Version = "v1.37.0", "v1.36.3" },
+		"kubelet newer than the cluster": {func(m *machine, n *node.Node) {
+			m.kubelet, n.Cluster.Version = "v1.37.0", "v1.36.3"
+		},
 			`[ERROR KubeletVersion]: kubelet v1.37.0 is newer than the control plane, v1.36.3: install a kubelet of that minor or an older one`},
 		"a flag that kubelets lost": {func(m *machine, n *node.Node) {
 			m.kubelet = "v1.35.4"
-			n.KubeletArgs = []node.Arg{{Name: "v", Value: "2"}, {Name: "pod-infra-container-image", Value: "pause"}, {Name: "containerd", Value: "/x"}}
-		}, `[ERROR ComponentArgs]: nodeRegistration.kubeletExtraArgs[1]: kubelet 1.35.4 does not know --pod-infra-container-image any more, which went with 1.35; delete it`},
+			n.KubeletArgs = []node.Arg{{Name: "v", Value: "2"},
+				{Name: "pod-infra-container-image", Value: "pause"},
+				{Name: "containerd", Value: "/x"}}
+		}, `[ERROR ComponentArgs]: nodeRegistration.kubeletExtraArgs[1]: kubelet 1.35.4 has no flag --pod-infra-container-image (removed in 1.35); remove it`},
 		"cluster newer than the tool": {func(_ *machine, n *node.Node) { n.Cluster.Version = "v1.38.0-alpha.0" },
-			`[WARNING KubernetesVersion]: Kubernetes v1.38.0-alpha.0 is newer than kubeadm v1.37.1, which cannot vouch for it; use kubeadm of the cluster's release`},
+			`[WARNING KubernetesVersion]: Kubernetes v1.38.0-alpha.0 is newer than kubeadm v1.37.1, which does not support it; use kubeadm of the cluster's release`},
 		"no version": {func(_ *machine, n *node.Node) { n.Cluster.Version = "new" },
-			`[ERROR KubernetesVersion]: "new" is not a Kubernetes version: write it like v1.37.1; give --kubernetes-version`},
+			`[ERROR KubernetesVersion]: "new" is not a Kubernetes version: use the form v1.37.1; correct --kubernetes-version (kubernetesVersion)`},
 	}
 }
 
 func componentCases() map[string]initCase {
-	abac := node.Component{Args: []node.Arg{{Name: "authorization-mode", Value: "Node,RBAC,ABAC"}, {Name: "authorization-policy-file", Value: "/etc/abac/policy.jsonl"}}}
+	abac := node.Component{Args: []node.Arg{{Name: "authorization-mode", Value: "Node,RBAC,ABAC"},
+		{Name: "authorization-policy-file", Value: "/etc/abac/policy.jsonl"}}}
 	mounted := func(t corev1.HostPathType) node.Component {
 		c := abac
-		c.Volumes = []node.Volume{{Name: "abac", HostPath: "/srv/abac/", MountPath: "/etc/abac", PathType: t}}
+		c.Volumes = []node.Volume{{Name: "abac", HostPath: "/srv/abac/", MountPath: "/etc/abac",
+			PathType: t}}
 		return c
 	}
 	return map[string]initCase{
 		"a policy that is not mounted": {func(_ *machine, n *node.Node) { n.Cluster.APIServer = abac },
-			`[ERROR ComponentFile]: kube-apiserver is given --authorization-policy-file=/etc/abac/policy.jsonl, but apiServer.extraVolumes shows it no such path; mount the file, or its folder, there`},
-		"a policy that a patch may mount": {func(_ *machine, n *node.Node) { n.Cluster.APIServer, n.Patches = abac, "/patches" },
-			`[WARNING ComponentFile]: kube-apiserver is given --authorization-policy-file=/etc/abac/policy.jsonl, but apiServer.extraVolumes shows it no such path; see that a patch does`},
+			`[ERROR ComponentFile]: kube-apiserver has --authorization-policy-file=/etc/abac/policy.jsonl, but apiServer.extraVolumes does not mount that path; mount the file, or its directory, there`},
+		"a policy that a patch may mount": {func(_ *machine, n *node.Node) {
+			n.Cluster.APIServer, n.Patches = abac, "/patches"
+		},
+			`[WARNING ComponentFile]: kube-apiserver has --authorization-policy-file=/etc/abac/policy.jsonl, but apiServer.extraVolumes does not mount that path; check that a patch mounts it`},
 		"a policy that is not there": {func(_ *machine, n *node.Node) { n.Cluster.APIServer = mounted("") },
-			`[ERROR ComponentFile]: kube-apiserver needs /srv/abac/policy.jsonl, which does not exist (--authorization-policy-file=/etc/abac/policy.jsonl); put it there, on every control plane`},
+			`[ERROR ComponentFile]: kube-apiserver needs /srv/abac/policy.jsonl, which does not exist (--authorization-policy-file=/etc/abac/policy.jsonl); create it on every control plane node`},
 		"a policy that is there": {func(m *machine, n *node.Node) {
-			n.Cluster.APIServer, m.files["/srv/abac/policy.jsonl"] = mounted("DirectoryOrCreate"), "{}"
+			n.Cluster.APIServer, m.files["/srv/abac/policy.jsonl"] = mounted("DirectoryOrCreate"),
+				"{}"
 		}, ""},
-		"a folder that must be there": {func(m *machine, n *node.Node) {
+		"a directory that must exist": {func(m *machine, n *node.Node) {
 			n.Cluster.Scheduler.Volumes = mounted("Directory").Volumes
-		}, `[ERROR ComponentFile]: kube-scheduler needs /srv/abac/, which does not exist (scheduler.extraVolumes, volume abac of type Directory); put it there, on every control plane`},
+		}, `[ERROR ComponentFile]: kube-scheduler needs /srv/abac/, which does not exist (scheduler.extraVolumes, volume abac of type Directory); create it on every control plane node`},
 		"tokens beside the certificates": {func(m *machine, n *node.Node) {
-			n.Cluster.APIServer.Args = []node.Arg{{Name: "token-auth-file", Value: "/etc/kubernetes/pki/tokens.csv"}}
+			n.Cluster.APIServer.Args = []node.Arg{{Name: "token-auth-file",
+				Value: "/etc/kubernetes/pki/tokens.csv"}}
 			m.broken["/etc/kubernetes/pki/tokens.csv"] = errOops
-		}, `[ERROR ComponentFile]: kube-apiserver needs /etc/kubernetes/pki/tokens.csv (--token-auth-file=/etc/kubernetes/pki/tokens.csv): oops; see that it can be read`},
+		}, `[ERROR ComponentFile]: kube-apiserver needs /etc/kubernetes/pki/tokens.csv (--token-auth-file=/etc/kubernetes/pki/tokens.csv): oops; check that it can be read`},
 	}
 }
 
@@ -223,7 +256,7 @@ func accountCases() map[string]initCase {
 	return map[string]initCase{
 		"users to be made": {func(_ *machine, n *node.Node) { rootless(n) }, ""},
 		"a person of a user's name": {func(m *machine, n *node.Node) { rootless(n); m.files["/etc/passwd"] = person },
-			`[ERROR RootlessAccounts]: user kubeadm-ks is there, but cannot be used: its number 1000 is none of a system user, 100 to 999; rename or remove it, and one is made that can be: userdel kubeadm-ks`},
+			`[ERROR RootlessAccounts]: user kubeadm-ks exists, but cannot be used: its UID 1000 is not that of a system user, 100 to 999; rename or remove it to have it created: userdel kubeadm-ks`},
 		"a person where root runs all": {func(m *machine, _ *node.Node) { m.files["/etc/passwd"] = person }, ""},
 	}
 }
@@ -248,20 +281,20 @@ func proxyCases() map[string]initCase {
 	}
 }
 
-func TestAKubeletNewerThanTheClusterIsDoubted(t *testing.T) {
+func TestKubeletNewerThanClusterIsWarnedAbout(t *testing.T) {
 	for version, want := range map[string]string{
 		"v1.37.9": "", "v1.38.0": "",
-		"v1.36.3": "[WARNING KubeletVersion]: kubelet v1.37.1 is newer than the cluster's control plane, v1.36.3, which Kubernetes does not support; install a kubelet of that minor or an older one",
+		"v1.36.3": "[WARNING KubeletVersion]: kubelet v1.37.1 is newer than the cluster's control plane, v1.36.3, which Kubernetes does not support; install a kubelet of that minor version or an older one",
 	} {
 		n := controlPlane()
 		n.Cluster.Version = version
-		if got := lines(Run(t.Context(), fit(), Joined(n), nil).Findings); got != want {
+		if got := lines(Run(t.Context(), fit(), AfterDiscovery(n), nil).Findings); got != want {
 			t.Errorf("%s: found %q, want %q", version, got, want)
 		}
 	}
 }
 
-func TestJoinLooksAtTheNodeNameAndTheKubeletAlone(t *testing.T) {
+func TestJoinChecks(t *testing.T) {
 	m, l := fit(), worker()
 	l.Name = "Not_a name"
 	m.kubelet = "v1.38.0"

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/version"
 
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
@@ -14,14 +15,19 @@ import (
 	"kubeadm/internal/state"
 )
 
-// fileFlags are the flags by which a component is given a file of the user's. It ends at once if it cannot read that.
+// fileFlags returns the flags of components that name a file of the user's. A component exits if
+// it cannot read the file.
 func fileFlags() map[string][]string {
 	return map[string][]string{
 		release.APIServer: {
-			"admission-control-config-file", "audit-policy-file", "audit-webhook-config-file", "authentication-config",
-			"authentication-token-webhook-config-file", "authorization-config", "authorization-policy-file",
-			"authorization-webhook-config-file", "egress-selector-config-file", "encryption-provider-config",
-			"kubelet-certificate-authority", "oidc-ca-file", "token-auth-file", "tracing-config-file",
+			"admission-control-config-file", "audit-policy-file", "audit-webhook-config-file",
+			"authentication-config",
+			"authentication-token-webhook-config-file", "authorization-config",
+			"authorization-policy-file",
+			"authorization-webhook-config-file", "egress-selector-config-file",
+			"encryption-provider-config",
+			"kubelet-certificate-authority", "oidc-ca-file", "token-auth-file",
+			"tracing-config-file",
 		},
 		release.ControllerManager: {"cloud-config"},
 		release.Scheduler:         {"config"},
@@ -34,7 +40,7 @@ type section struct {
 	user             node.Component
 }
 
-func sections(c *node.Cluster) []section {
+func componentSections(c *node.Cluster) []section {
 	return []section{
 		{release.APIServer, "apiServer", c.APIServer},
 		{release.ControllerManager, "controllerManager", c.ControllerManager},
@@ -42,18 +48,27 @@ func sections(c *node.Cluster) []section {
 	}
 }
 
-// componentFiles want what the user's arguments and volumes name to be on this machine, and to be shown to the component.
-func componentFiles(n *node.Node) (list []Check) {
-	for _, s := range sections(&n.Cluster) {
+// newComponentFileChecks checks that the files in the user's arguments and volumes exist on this
+// machine, and are mounted in the component's container.
+func newComponentFileChecks(n *node.Node) (list []Check) {
+	for _, s := range componentSections(&n.Cluster) {
 		for _, flag := range fileFlags()[s.component] {
 			if path, given := node.LastArg(s.user.Args, flag); given && path != "" {
-				list = append(list, s.argument(n, flag, path))
+				list = append(list, s.newArgumentCheck(n, flag, path))
 			}
 		}
 		for _, v := range s.user.Volumes {
-			if mustExist(v.PathType) {
-				list = append(list, s.volume(v))
+			switch v.PathType {
+			case corev1.HostPathUnset, corev1.HostPathDirectoryOrCreate,
+				corev1.HostPathFileOrCreate:
+				continue // the kubelet does not need the path, or creates it
 			}
+			list = append(list, Check{Name: componentFile,
+				Run: func(ctx context.Context, r state.Reader, rep *Report) {
+					origin := s.field + ".extraVolumes, volume " + v.Name + " of type " +
+						string(v.PathType)
+					s.checkExists(ctx, r, rep, v.HostPath, origin)
+				}})
 		}
 	}
 	return list
@@ -61,40 +76,41 @@ func componentFiles(n *node.Node) (list []Check) {
 
 const componentFile = "ComponentFile"
 
-func (s section) argument(n *node.Node, flag, path string) Check {
+func (s section) newArgumentCheck(n *node.Node, flag, path string) Check {
 	return Check{Name: componentFile, Run: func(ctx context.Context, r state.Reader, rep *Report) {
-		onHost, shown, err := s.hostPath(n, path)
+		onHost, mounted, err := s.hostPath(n, path)
 		switch {
 		case err != nil:
 			rep.fail(err)
-		case !shown && n.Patches != "":
-			rep.Warn("see that a patch does", "%s is given --%s=%s, but %s.extraVolumes shows it no such path", s.component, flag, path, s.field)
-		case !shown:
-			rep.Fail("mount the file, or its folder, there", "%s is given --%s=%s, but %s.extraVolumes shows it no such path", s.component, flag, path, s.field)
+		case !mounted && n.Patches != "":
+			rep.Warn("check that a patch mounts it",
+				"%s has --%s=%s, but %s.extraVolumes does not mount that path", s.component, flag,
+				path, s.field)
+		case !mounted:
+			rep.Fail("mount the file, or its directory, there",
+				"%s has --%s=%s, but %s.extraVolumes does not mount that path", s.component, flag,
+				path, s.field)
 		default:
-			s.there(ctx, r, rep, onHost, "--"+flag+"="+path)
+			s.checkExists(ctx, r, rep, onHost, "--"+flag+"="+path)
 		}
 	}}
 }
 
-func (s section) volume(v node.Volume) Check {
-	return Check{Name: componentFile, Run: func(ctx context.Context, r state.Reader, rep *Report) {
-		s.there(ctx, r, rep, v.HostPath, s.field+".extraVolumes, volume "+v.Name+" of type "+string(v.PathType))
-	}}
-}
-
-// there fails if the path is not on this machine.
-func (s section) there(ctx context.Context, r state.Reader, rep *Report, path, origin string) {
+// checkExists fails if the path does not exist on this machine.
+func (s section) checkExists(ctx context.Context, r state.Reader, rep *Report, path,
+	origin string) {
 	switch _, err := r.Stat(ctx, path); {
 	case errors.Is(err, fs.ErrNotExist):
-		rep.Fail("put it there, on every control plane", "%s needs %s, which does not exist (%s)", s.component, path, origin)
+		rep.Fail("create it on every control plane node", "%s needs %s, which does not exist (%s)",
+			s.component, path, origin)
 	case err != nil:
-		rep.Fail("see that it can be read", "%s needs %s (%s): %v", s.component, path, origin, err)
+		rep.Fail("check that it can be read", "%s needs %s (%s): %v", s.component, path, origin,
+			err)
 	}
 }
 
-// hostPath is where on this machine the path in the component's container leads.
-func (s section) hostPath(n *node.Node, path string) (onHost string, shown bool, err error) {
+// hostPath returns the path on this machine of a path in the component's container.
+func (s section) hostPath(n *node.Node, path string) (onHost string, mounted bool, err error) {
 	pod, err := manifest.StaticPod(s.component, n, manifest.Host{CADirs: manifest.CADirs()})
 	if err != nil {
 		return "", false, err
@@ -107,14 +123,77 @@ func (s section) hostPath(n *node.Node, path string) (onHost string, shown bool,
 		}
 		for _, v := range pod.Spec.Volumes {
 			if v.Name == m.Name {
-				onHost, longest, shown = strings.TrimSuffix(v.HostPath.Path, "/")+rest, m.MountPath, true
+				onHost, longest, mounted = strings.TrimSuffix(v.HostPath.Path, "/")+rest,
+					m.MountPath, true
 			}
 		}
 	}
-	return onHost, shown, nil
+	return onHost, mounted, nil
 }
 
-// mustExist tells whether the kubelet starts no Pod before the volume's path is there.
-func mustExist(t corev1.HostPathType) bool {
-	return t != corev1.HostPathUnset && t != corev1.HostPathDirectoryOrCreate && t != corev1.HostPathFileOrCreate
+// newObstacleChecks returns the checks of arguments, volumes and addresses with which a component
+// of this control plane would not run. Only commands that start components run them, as
+// certificates and kubeconfigs can be generated with such a configuration too.
+func newObstacleChecks(n *node.Node) (list []Check) {
+	find := query[[]manifest.ComponentProblem](
+		func(ctx context.Context, r state.Reader) ([]manifest.ComponentProblem, error) {
+			var host manifest.Host
+			for _, dir := range manifest.CADirs() {
+				if _, err := r.Stat(ctx, dir); err == nil {
+					host.CADirs = append(host.CADirs, dir)
+				}
+			}
+			return manifest.FindComponentProblems(n, host)
+		}).cached()
+	run := func(ctx context.Context, r state.Reader, rep *Report) {
+		// Errors in building the Pods have checks of their own.
+		if found, err := find(ctx, r); err == nil {
+			rep.addObstacles(found)
+		}
+	}
+	for _, name := range []string{
+		manifest.ComponentArgs, manifest.ComponentVolumes, manifest.IPFamilies,
+	} {
+		list = append(list, Check{Name: name, Run: run})
+	}
+	return list
+}
+
+// newKubeletArgsCheck checks that the installed kubelet runs with the user's arguments.
+func newKubeletArgsCheck(l *node.Local, kubelet query[*version.Version]) Check {
+	run := func(ctx context.Context, r state.Reader, rep *Report) {
+		if v, err := kubelet(ctx, r); err == nil { // KubeletVersion reports the error
+			rep.addObstacles(manifest.FindKubeletProblems(l.KubeletArgs, v))
+		}
+	}
+	return Check{Name: manifest.ComponentArgs, Run: run}
+}
+
+// addObstacles adds the obstacles of the report's check.
+func (r *Report) addObstacles(list []manifest.ComponentProblem) {
+	for _, o := range list {
+		switch {
+		case o.Check != r.check:
+		case o.Fatal:
+			r.Fail(o.Hint, "%s: %s", o.Field, o.Text)
+		default:
+			r.Warn(o.Hint, "%s: %s", o.Field, o.Text)
+		}
+	}
+}
+
+const rootlessAccounts = "RootlessAccounts"
+
+// newRootlessAccountChecks checks that the users of a rootless control plane do not exist, or are
+// as init creates them.
+func newRootlessAccountChecks(n *node.Node) []Check {
+	if !manifest.IsRootless(n) {
+		return nil
+	}
+	return []Check{{Name: rootlessAccounts,
+		Run: func(ctx context.Context, r state.Reader, rep *Report) {
+			if _, err := manifest.SystemAccounts().Done(ctx, r); err != nil {
+				rep.fail(err)
+			}
+		}}}
 }

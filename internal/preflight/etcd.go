@@ -21,23 +21,32 @@ import (
 // etcd is the component's name.
 const etcd = "etcd"
 
-// How long an external etcd may take: for one answer, and for one that is of use.
+// Timeouts of an external etcd: for one request, and until its version is known.
 const (
-	etcdAnswer = 10 * time.Second
-	etcdWait   = 20 * time.Second
+	etcdRequestTimeout = 10 * time.Second
+	etcdVersionTimeout = 20 * time.Second
 )
 
-// localEtcd is what a member on this machine needs; nothing where etcd is external. Data in
-// its folder is ours once a run of ours has started the member, not merely made the folder.
-func localEtcd(n *node.Node) []Check {
+// newLocalEtcdChecks returns the checks for an etcd member on this machine; none if etcd is
+// external. Data in its directory are ours once a run of ours has started the member, not if it
+// just created the directory.
+func newLocalEtcdChecks(n *node.Node) []Check {
 	if n.Cluster.Etcd.External != nil {
 		return nil
 	}
-	return append(etcdPorts(n), dirAvailable(n.Cluster.Etcd.DataDir, change.FileTarget(n.Paths.Manifest(etcd))))
+	var list []Check
+	for _, number := range []int32{etcdClientPort, etcdPeerPort} {
+		p := newStaticPodPort(n, number, etcd).withBindAddress(n.Cluster.APIServer.Args,
+			"advertise-address", n.Address)
+		list = append(list, p.check())
+	}
+	return append(list, newDirAvailableCheck(n.Cluster.Etcd.DataDir,
+		change.FileTarget(n.Paths.Manifest(etcd))))
 }
 
-// externalEtcdFiles wants the files with which the API server reaches etcd.
-func externalEtcdFiles(e *node.ExternalEtcd) []Check {
+// newExternalEtcdFileChecks checks that the files exist with which the API server connects to
+// etcd.
+func newExternalEtcdFileChecks(e *node.ExternalEtcd) []Check {
 	if e == nil {
 		return nil
 	}
@@ -46,18 +55,19 @@ func externalEtcdFiles(e *node.ExternalEtcd) []Check {
 		if path == "" {
 			continue
 		}
-		list = append(list, Check{Name: "ExternalEtcdClientCertificates", Run: func(ctx context.Context, r state.Reader, rep *Report) {
-			if _, err := r.Stat(ctx, path); err != nil {
-				rep.Fail("copy it from the machines of etcd, or correct etcd.external in the configuration",
-					"the API server cannot reach etcd without %s: %v", path, err)
-			}
-		}})
+		list = append(list, Check{Name: "ExternalEtcdClientCertificates",
+			Run: func(ctx context.Context, r state.Reader, rep *Report) {
+				if _, err := r.Stat(ctx, path); err != nil {
+					rep.Fail("copy it from an etcd machine, or correct etcd.external in the configuration",
+						"the API server cannot connect to etcd without %s: %v", path, err)
+				}
+			}})
 	}
 	return list
 }
 
-// externalEtcdVersion asks each endpoint of an external etcd whether it is new enough.
-func externalEtcdVersion(e *node.ExternalEtcd) []Check {
+// newExternalEtcdVersionChecks checks the version at each endpoint of an external etcd.
+func newExternalEtcdVersionChecks(e *node.ExternalEtcd) []Check {
 	if e == nil {
 		return nil
 	}
@@ -67,39 +77,45 @@ func externalEtcdVersion(e *node.ExternalEtcd) []Check {
 	}
 	var list []Check
 	for _, endpoint := range endpoints {
-		list = append(list, Check{Name: "ExternalEtcdVersion", Run: func(ctx context.Context, r state.Reader, rep *Report) {
-			if err := etcdIsNew(ctx, r, e, endpoint); err != nil {
-				rep.fail(err)
-			}
-		}})
+		list = append(list, Check{Name: "ExternalEtcdVersion",
+			Run: func(ctx context.Context, r state.Reader, rep *Report) {
+				if err := checkEtcdVersion(ctx, r, e, endpoint); err != nil {
+					rep.fail(err)
+				}
+			}})
 	}
 	return list
 }
 
-func etcdIsNew(ctx context.Context, r state.Reader, e *node.ExternalEtcd, endpoint string) error {
+func checkEtcdVersion(ctx context.Context, r state.Reader, e *node.ExternalEtcd,
+	endpoint string) error {
 	u, err := url.Parse(endpoint)
 	if err != nil {
-		return problem.New("reading the address of etcd", err, "correct etcd.external.endpoints in the configuration")
+		return problem.New("reading the address of etcd", err,
+			"correct etcd.external.endpoints in the configuration")
 	}
-	req, err := etcdRequest(ctx, r, e)
+	req, err := newEtcdRequest(ctx, r, e)
 	if err != nil {
-		return problem.New("reaching etcd at "+endpoint, err, "correct etcd.external in the configuration")
+		return problem.New("connecting to etcd at "+endpoint, err,
+			"correct etcd.external in the configuration")
 	}
 	req.URL = u.JoinPath("version").String()
 	err = world.Poll(ctx, r, world.Condition{
-		Name:    "etcd at " + endpoint + " to tell a version that will do",
-		Timeout: etcdWait,
+		Name:    "etcd at " + endpoint + " to report a supported version",
+		Timeout: etcdVersionTimeout,
 		Check: func(ctx context.Context, r state.Reader) error {
-			return etcdAnswers(ctx, r, req)
+			return requestEtcdVersion(ctx, r, req)
 		},
 	})
 	if err != nil {
-		return problem.New("", err, "see that this etcd runs, is reachable from this machine and is new enough")
+		return problem.New("", err,
+			"check that this etcd runs, is reachable from this machine and is new enough")
 	}
 	return nil
 }
 
-func etcdRequest(ctx context.Context, r state.Reader, e *node.ExternalEtcd) (state.Request, error) {
+func newEtcdRequest(ctx context.Context, r state.Reader,
+	e *node.ExternalEtcd) (state.Request, error) {
 	var req state.Request
 	read := func(path string) ([]byte, error) {
 		if path == "" {
@@ -118,9 +134,9 @@ func etcdRequest(ctx context.Context, r state.Reader, e *node.ExternalEtcd) (sta
 	return req, err
 }
 
-// etcdAnswers gives up where a later answer would be no better.
-func etcdAnswers(ctx context.Context, r state.Reader, req state.Request) error {
-	ctx, cancel := context.WithTimeout(ctx, etcdAnswer)
+// requestEtcdVersion checks the version in etcd's answer. It gives up if asking again cannot help.
+func requestEtcdVersion(ctx context.Context, r state.Reader, req state.Request) error {
+	ctx, cancel := context.WithTimeout(ctx, etcdRequestTimeout)
 	defer cancel()
 	answer, err := r.Fetch(ctx, req)
 	if err != nil {
@@ -129,14 +145,15 @@ func etcdAnswers(ctx context.Context, r state.Reader, req state.Request) error {
 	if answer.Status >= http.StatusInternalServerError {
 		return errors.New(http.StatusText(answer.Status))
 	}
-	var told struct {
+	var reported struct {
 		Server string `json:"etcdserver"`
 	}
-	if err := json.Unmarshal(answer.Body, &told); err != nil {
-		return world.GiveUp(fmt.Errorf("%s answers with status %d and no version: %w", req.URL, answer.Status, err))
+	if err := json.Unmarshal(answer.Body, &reported); err != nil {
+		return world.Permanent(fmt.Errorf("%s answers with status %d and no version: %w", req.URL,
+			answer.Status, err))
 	}
-	if err := release.CheckEtcd(told.Server); err != nil {
-		return world.GiveUp(err)
+	if err := release.CheckEtcd(reported.Server); err != nil {
+		return world.Permanent(err)
 	}
 	return nil
 }

@@ -5,64 +5,69 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"kubeadm/internal/state"
 	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/version"
+
+	"kubeadm/internal/state"
 )
 
-// What a control plane needs at least.
+// The least that a control plane needs.
 const (
-	leastCPUs      = 2
-	leastMemoryMiB = 1700
+	minCPUs      = 2
+	minMemoryMiB = 1700
 )
 
-// lookupLimit bounds the look-up of the node's name: a name server that never answers
-// would otherwise hold up the command for much longer than the answer is worth.
-const lookupLimit = 2 * time.Second
+// lookupTimeout is the time for the DNS lookup of the node's name. The answer is not worth waiting
+// longer for a name server that does not answer.
+const lookupTimeout = 2 * time.Second
 
-func privilegedUser() Check {
-	return aboutHost("IsPrivilegedUser", func(h state.HostInfo, rep *Report) {
+func newPrivilegedUserCheck() Check {
+	return newHostCheck("IsPrivilegedUser", func(h state.HostInfo, rep *Report) {
 		if h.UserID != 0 {
-			rep.Fail(`run the command as root, for example with "sudo"`, "user %d may not change this machine", h.UserID)
+			rep.Fail(`run the command as root, for example with "sudo"`,
+				"kubeadm must run as root, but runs as user ID %d", h.UserID)
 		}
 	})
 }
 
-func cpus() Check {
-	return aboutHost("NumCPU", func(h state.HostInfo, rep *Report) {
-		if h.CPUs < leastCPUs {
+func newCPUCheck() Check {
+	return newHostCheck("NumCPU", func(h state.HostInfo, rep *Report) {
+		if h.CPUs < minCPUs {
 			// In the words by which minikube knows this failure (test/parity/phrases).
 			available := fmt.Sprintf("the number of available CPUs %d", h.CPUs)
-			rep.Fail("give the machine more CPUs", "%s is less than the required %d", available, leastCPUs)
+			rep.Fail("give the machine more CPUs", "%s is less than the required %d", available,
+				minCPUs)
 		}
 	})
 }
 
-func memory() Check {
-	return aboutHost("Mem", func(h state.HostInfo, rep *Report) {
-		if h.MemoryMiB < leastMemoryMiB {
-			rep.Fail("give the machine more memory", "this machine has %d MiB of memory, a control plane needs at least %d MiB",
-				h.MemoryMiB, leastMemoryMiB)
+func newMemoryCheck() Check {
+	return newHostCheck("Mem", func(h state.HostInfo, rep *Report) {
+		if h.MemoryMiB < minMemoryMiB {
+			rep.Fail("give the machine more memory",
+				"this machine has %d MiB of memory, a control plane node needs at least %d MiB",
+				h.MemoryMiB, minMemoryMiB)
 		}
 	})
 }
 
-func aboutHost(name string, judge func(state.HostInfo, *Report)) Check {
+func newHostCheck(name string, check func(state.HostInfo, *Report)) Check {
 	return Check{Name: name, Run: func(ctx context.Context, r state.Reader, rep *Report) {
 		h, err := r.Host(ctx)
 		if err != nil {
-			rep.Fail("see that /proc and /sys are mounted", "asking the operating system about this machine: %v", err)
+			rep.Fail("check that /proc and /sys are mounted",
+				"reading the resources of this machine: %v", err)
 			return
 		}
-		judge(h, rep)
+		check(h, rep)
 	}}
 }
 
-// swap warns of swap space; proc(5) describes /proc/swaps: a heading and a line per area.
-func swap() Check {
+// newSwapCheck warns of swap space; proc(5) describes /proc/swaps: a heading and a line per area.
+func newSwapCheck() Check {
 	return Check{Name: "Swap", Run: func(ctx context.Context, r state.Reader, rep *Report) {
 		text, err := r.ReadFile(ctx, "/proc/swaps")
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
@@ -84,41 +89,40 @@ func swap() Check {
 	}}
 }
 
-func systemVerification(kubelet fact[*version.Version]) Check {
-	return Check{Name: "SystemVerification", Run: func(ctx context.Context, r state.Reader, rep *Report) {
-		v, err := kubelet(ctx, r)
-		if err != nil {
-			rep.Fail("mend what KubeletVersion names", "what the kubelet asks of the kernel is not known, as its version is not")
-			return
-		}
-		warnings, errs := r.Verify(ctx, "v"+v.String())
-		for _, w := range warnings {
-			rep.Warn("", "%v", w)
-		}
-		for _, e := range errs {
-			rep.Fail(otherKernel(v, e), "%v", e)
-		}
-	}}
+func newSystemVerificationCheck(kubelet query[*version.Version]) Check {
+	return Check{Name: "SystemVerification",
+		Run: func(ctx context.Context, r state.Reader, rep *Report) {
+			v, err := kubelet(ctx, r)
+			if err != nil {
+				rep.Fail("fix what check KubeletVersion reports",
+					"the kernel cannot be verified, as the kubelet's version is not known")
+				return
+			}
+			warnings, errs := r.Verify(ctx, "v"+v.String())
+			for _, w := range warnings {
+				rep.Warn("", "%v", w)
+			}
+			for _, e := range errs {
+				remedy := "boot a kernel, or with cgroups, that kubelet v" + v.String() +
+					" supports"
+				if strings.Contains(e.Error(), "cgroups v1") {
+					remedy = "boot with cgroups v2 (kernel argument systemd.unified_cgroup_hierarchy=1)"
+				}
+				rep.Fail(remedy, "%v", e)
+			}
+		}}
 }
 
-// otherKernel is what helps where a kubelet of that version cannot work.
-func otherKernel(kubelet *version.Version, err error) string {
-	if strings.Contains(err.Error(), "cgroups v1") {
-		return "boot with cgroups v2 (systemd.unified_cgroup_hierarchy=1 among the kernel's arguments)"
-	}
-	return "boot a kernel, or with cgroups, that kubelet v" + kubelet.String() + " can work with"
-}
-
-func hostname(name string) Check {
+func newHostnameCheck(name string) Check {
 	return Check{Name: "Hostname", Run: func(ctx context.Context, r state.Reader, rep *Report) {
 		for _, flaw := range validation.IsQualifiedName(name) {
 			rep.Warn("choose another name with --node-name", "node name %q: %s", name, flaw)
 		}
 		if name == "localhost" || strings.HasPrefix(name, "localhost.") {
 			rep.Warn("choose another name with --node-name, or name the machine with hostnamectl",
-				"node name %q is that of any machine: no second node can join under it", name)
+				"node name %q is not unique: no second node can join with it", name)
 		}
-		ctx, cancel := context.WithTimeout(ctx, lookupLimit)
+		ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 		defer cancel()
 		found, err := r.Lookup(ctx, name)
 		remedy := "add it to DNS or to /etc/hosts"

@@ -7,11 +7,14 @@ import (
 	"kubeadm/internal/node"
 )
 
-func TestUnknownNamesAreThoseOfNoCheck(t *testing.T) {
+func TestUnknownNames(t *testing.T) {
 	for name, want := range map[string]string{
-		"all": "", "numcpu": "", "swap": "", "port-6443": "", "port-12345": "", "componentargs": "", "componentfile": "", "imagepull": "",
-		"createjob": "", "corednsmigration": "", "fileexisting-crictl": "", "service-docker": "", "isprivilegeduser": "",
-		"fileavailable--etc-kubernetes-manifests-kube-apiserver.yaml": "", "diravailable--srv-etcd": "",
+		"all": "", "numcpu": "", "swap": "", "port-6443": "", "port-12345": "", "componentargs": "",
+		"componentfile": "", "imagepull": "",
+		"createjob": "", "corednsmigration": "", "fileexisting-crictl": "", "service-docker": "",
+		"isprivilegeduser": "",
+		"fileavailable--etc-kubernetes-manifests-kube-apiserver.yaml": "",
+		"diravailable--srv-etcd":                                   "",
 		"filecontent--proc-sys-net-bridge-bridge-nf-call-iptables": "",
 		"numcpus":                   "did you mean NumCPU?",
 		"memory":                    "has no effect",
@@ -23,7 +26,7 @@ func TestUnknownNamesAreThoseOfNoCheck(t *testing.T) {
 		"":     "has no effect",
 		"all ": "has no effect",
 	} {
-		got := strings.Join(UnknownNames(node.Ignore{name}), "\n")
+		got := strings.Join(UnknownNames(node.IgnoredChecks{name}), "\n")
 		if want == "" && got != "" || want != "" && !strings.Contains(got, want) {
 			t.Errorf("%q: %q, want %q", name, got, want)
 		}

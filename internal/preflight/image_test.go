@@ -11,15 +11,17 @@ import (
 	"kubeadm/internal/state"
 )
 
-func TestPullsFollowThePolicy(t *testing.T) {
+func TestPullsFollowPullPolicy(t *testing.T) {
 	socket := worker().CRISocket
 	pulls := func(always bool) []change.Change {
 		return []change.Change{
-			change.PullImage{Socket: socket, Ref: "a:1", Always: always}, change.PullImage{Socket: socket, Ref: "b:1", Always: always},
+			change.PullImage{Socket: socket, Ref: "a:1", Always: always},
+			change.PullImage{Socket: socket, Ref: "b:1", Always: always},
 		}
 	}
 	for policy, want := range map[corev1.PullPolicy][]change.Change{
-		corev1.PullIfNotPresent: pulls(false), corev1.PullAlways: pulls(true), corev1.PullNever: nil,
+		corev1.PullIfNotPresent: pulls(false), corev1.PullAlways: pulls(true),
+		corev1.PullNever: nil,
 	} {
 		l := worker()
 		l.PullPolicy = policy
@@ -30,19 +32,22 @@ func TestPullsFollowThePolicy(t *testing.T) {
 	}
 	l := worker()
 	l.PullPolicy = "Sometimes"
-	if _, err := Pulls(l, nil); err == nil || !strings.Contains(err.Error(), `imagePullPolicy "Sometimes"`) {
+	if _, err := Pulls(l, nil); err == nil ||
+		!strings.Contains(err.Error(), `imagePullPolicy "Sometimes"`) {
 		t.Errorf("error %v", err)
 	}
 }
 
-func TestAnotherSandboxImageIsNoted(t *testing.T) {
+func TestSandboxNote(t *testing.T) {
 	rt := state.Runtime{Name: "containerd", SandboxImage: "registry.k8s.io/pause:3.8"}
-	note := SandboxNote(rt, "registry.k8s.io/pause:3.10.2")
+	note := SandboxImageWarning(rt, "registry.k8s.io/pause:3.10.2")
 	if !strings.Contains(note, "pause:3.8") || !strings.Contains(note, "pause:3.10.2") {
 		t.Errorf("note %q", note)
 	}
 	rt.SandboxImage = ""
-	if note := SandboxNote(rt, "registry.k8s.io/pause:3.10.2") + SandboxNote(state.Runtime{SandboxImage: "x"}, "x"); note != "" {
+	if note := SandboxImageWarning(rt,
+		"registry.k8s.io/pause:3.10.2") + SandboxImageWarning(state.Runtime{SandboxImage: "x"},
+		"x"); note != "" {
 		t.Errorf("note %q", note)
 	}
 }

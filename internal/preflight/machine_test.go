@@ -16,12 +16,12 @@ import (
 	"kubeadm/internal/state"
 )
 
-// machine is what the checks can see of a machine; any other question is a nil dereference.
+// machine has what the checks read of a machine; any other read is a nil dereference.
 type machine struct {
 	state.Reader
 	host             state.HostInfo
 	hostErr          error
-	files            map[string]string // by path; a folder is there when a file below it is
+	files            map[string]string // by path; a directory exists when a file below it does
 	broken           map[string]error  // by path
 	programs         []string
 	kubelet          string
@@ -46,8 +46,10 @@ type machine struct {
 }
 
 func (m *machine) Host(context.Context) (state.HostInfo, error) { return m.host, m.hostErr }
-func (m *machine) Made(target string) bool                      { return slices.Contains(m.made, target) }
-func (m *machine) CanListen(_ context.Context, a string) error  { return m.busy[a] }
+func (m *machine) WasCreated(target string) bool {
+	return slices.Contains(m.made, target)
+}
+func (m *machine) CanListen(_ context.Context, a string) error { return m.busy[a] }
 
 func (m *machine) ReadFile(_ context.Context, path string) ([]byte, error) {
 	if err := m.broken[path]; err != nil {
@@ -95,7 +97,7 @@ func (m *machine) Service(_ context.Context, name string) (state.Service, error)
 }
 
 func (m *machine) Runtime(context.Context, string) (state.Runtime, error) {
-	*m.runtimeQuestions++ // unguarded: -race tells if a set asks twice
+	*m.runtimeQuestions++ // unguarded: -race detects a set that asks twice
 	return m.runtime, m.runtimeErr
 }
 
@@ -133,21 +135,23 @@ func (m *machine) Fetch(_ context.Context, req state.Request) (state.Response, e
 	return next, nil
 }
 
-// fit is a machine that every check is content with.
+// fit returns a machine that passes every check.
 func fit() *machine {
 	return &machine{
-		host: state.HostInfo{CPUs: 2, MemoryMiB: 1700, Env: []string{"PATH=/bin", "PATH=/usr/sbin:/usr/bin"}},
+		host: state.HostInfo{CPUs: 2, MemoryMiB: 1700,
+			Env: []string{"PATH=/bin", "PATH=/usr/sbin:/usr/bin"}},
 		files: map[string]string{
 			"/proc/swaps":                    "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n",
 			"/proc/sys/net/ipv4/ip_forward":  "1\n",
 			"/etc/kubernetes/kubeadm.yaml":   "of no interest",
 			"/var/lib/etcd-of-others/member": "of no interest",
 		},
-		broken:           map[string]error{},
-		programs:         []string{"kubelet", "losetup", "mount", "cp"},
-		kubelet:          "v1.37.1",
-		services:         map[string]state.Service{"kubelet": {Exists: true, Enabled: true}},
-		runtime:          state.Runtime{Name: "containerd", Version: "v2.4.2", Ready: true, ReportsDriver: true},
+		broken:   map[string]error{},
+		programs: []string{"kubelet", "losetup", "mount", "cp"},
+		kubelet:  "v1.37.1",
+		services: map[string]state.Service{"kubelet": {Exists: true, Enabled: true}},
+		runtime: state.Runtime{Name: "containerd", Version: "v2.4.2", Ready: true,
+			ReportsDriver: true},
 		busy:             map[string]error{},
 		resolves:         []string{"10.0.0.5"},
 		proxies:          map[string]string{},
@@ -158,20 +162,22 @@ func fit() *machine {
 func local(role node.Role) node.Local {
 	return node.Local{
 		Name: "cp1", Role: role, CRISocket: "unix:///run/containerd/containerd.sock",
-		CACertPath: "/etc/kubernetes/pki/ca.crt", PullPolicy: corev1.PullIfNotPresent, Paths: node.DefaultPaths(),
+		CACertPath: "/etc/kubernetes/pki/ca.crt", PullPolicy: corev1.PullIfNotPresent,
+		Paths: node.DefaultPaths(),
 	}
 }
 
 func controlPlane() *node.Node {
 	n := &node.Node{Local: local(node.ControlPlane)}
 	n.Address, n.BindPort = "10.0.0.5", 6443
-	n.Cluster = node.Cluster{Version: "v1.37.1", ServiceSubnet: "10.96.0.0/12", Etcd: node.Etcd{DataDir: "/var/lib/etcd"}}
+	n.Cluster = node.Cluster{Version: "v1.37.1", ServiceSubnet: "10.96.0.0/12",
+		Etcd: node.Etcd{DataDir: "/var/lib/etcd"}}
 	return n
 }
 
 func worker() *node.Local {
 	l := local(node.Worker)
-	l.Join.Endpoint = "10.0.0.5:6443"
+	l.Discovery.Endpoint = "10.0.0.5:6443"
 	return &l
 }
 

@@ -1,6 +1,6 @@
-// Package preflight holds the questions asked about a machine before anything on it is
-// changed, and which command asks which. It only reads; names, order and severity of the
-// checks are public, since --ignore-preflight-errors and scripts rely on them.
+// Package preflight has the checks of a machine that run before anything on it is changed, and
+// which command runs which. It only reads. Names, order and severity of the checks are public,
+// since --ignore-preflight-errors and scripts rely on them.
 package preflight
 
 import (
@@ -12,15 +12,15 @@ import (
 	"kubeadm/internal/state"
 )
 
-// Check is one read-only question about this machine or what it will talk to.
+// Check is one read-only check of this machine or of a server that it will use.
 type Check struct {
 	Name string // public name, as --ignore-preflight-errors takes it; several checks may share one
 	Run  func(ctx context.Context, r state.Reader, rep *Report)
 }
 
-// Run asks all checks side by side and returns what they found in the order of the list.
+// Run runs all checks in parallel and returns their findings in the order of the list.
 // Errors of ignored checks count as warnings.
-func Run(ctx context.Context, r state.Reader, checks []Check, ignore node.Ignore) Result {
+func Run(ctx context.Context, r state.Reader, checks []Check, ignore node.IgnoredChecks) Result {
 	reports := make([]*Report, len(checks))
 	var wg sync.WaitGroup
 	for i, c := range checks {
@@ -38,18 +38,19 @@ func Run(ctx context.Context, r state.Reader, checks []Check, ignore node.Ignore
 	return all
 }
 
-// fact is something about the machine that may cost something to find out.
-type fact[T any] func(ctx context.Context, r state.Reader) (T, error)
+// query finds out something about the machine, which may take time.
+type query[T any] func(ctx context.Context, r state.Reader) (T, error)
 
-// once is the same fact, found out at most once, so that checks that share it agree.
-func (f fact[T]) once() fact[T] {
+// cached returns a query that runs once and then returns the same result, so that checks that
+// share it agree.
+func (q query[T]) cached() query[T] {
 	var (
 		done  sync.Once
 		value T
 		err   error
 	)
 	return func(ctx context.Context, r state.Reader) (T, error) {
-		done.Do(func() { value, err = f(ctx, r) })
+		done.Do(func() { value, err = q(ctx, r) })
 		return value, err
 	}
 }

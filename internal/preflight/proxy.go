@@ -3,40 +3,39 @@ package preflight
 import (
 	"context"
 	"fmt"
-	"kubeadm/internal/state"
 	"net/netip"
+
+	"kubeadm/internal/state"
 )
 
-// proxy warns when requests to a host of the cluster would go through a proxy.
-func proxy(host string) Check {
+// newProxyCheck warns if requests to a host of the cluster would go through a proxy.
+func newProxyCheck(host string) Check {
 	return Check{Name: "HTTPProxy", Run: func(ctx context.Context, r state.Reader, rep *Report) {
-		through(ctx, r, rep, host, host)
+		warnOfProxy(ctx, r, rep, host, host)
 	}}
 }
 
-func proxiesOf(cidrs []string) []Check {
+// newCIDRProxyChecks does so for the first address of each subnet, which stands for all of them.
+func newCIDRProxyChecks(cidrs []string) []Check {
 	var list []Check
 	for _, cidr := range cidrs {
-		if cidr != "" {
-			list = append(list, proxyOf(cidr))
+		if cidr == "" {
+			continue
 		}
+		list = append(list, Check{Name: "HTTPProxyCIDR",
+			Run: func(ctx context.Context, r state.Reader, rep *Report) {
+				first, err := firstAddress(cidr)
+				if err != nil {
+					rep.Fail("write it like 10.96.0.0/12", "%v", err)
+					return
+				}
+				warnOfProxy(ctx, r, rep, cidr, first.String())
+			}})
 	}
 	return list
 }
 
-// proxyOf asks for the first address of the subnet, which stands for all of them.
-func proxyOf(cidr string) Check {
-	return Check{Name: "HTTPProxyCIDR", Run: func(ctx context.Context, r state.Reader, rep *Report) {
-		first, err := firstOf(cidr)
-		if err != nil {
-			rep.Fail("write it like 10.96.0.0/12", "%v", err)
-			return
-		}
-		through(ctx, r, rep, cidr, first.String())
-	}}
-}
-
-func firstOf(cidr string) (netip.Addr, error) {
+func firstAddress(cidr string) (netip.Addr, error) {
 	subnet, err := netip.ParsePrefix(cidr)
 	if err != nil {
 		return netip.Addr{}, fmt.Errorf("%q is not a subnet", cidr)
@@ -48,7 +47,7 @@ func firstOf(cidr string) (netip.Addr, error) {
 	return first, nil
 }
 
-func through(ctx context.Context, r state.Reader, rep *Report, what, host string) {
+func warnOfProxy(ctx context.Context, r state.Reader, rep *Report, what, host string) {
 	if ip, err := netip.ParseAddr(host); err == nil && ip.Is6() {
 		host = "[" + host + "]"
 	}
@@ -58,6 +57,8 @@ func through(ctx context.Context, r state.Reader, rep *Report, what, host string
 		return
 	}
 	if found != "" {
-		rep.Warn("add "+what+" to NO_PROXY", "connections to %s would go through the proxy %s, which rarely works inside a cluster", what, found)
+		rep.Warn("add "+what+" to NO_PROXY",
+			"connections to %s would go through the proxy %s, which rarely works inside a cluster",
+			what, found)
 	}
 }

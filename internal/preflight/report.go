@@ -9,7 +9,7 @@ import (
 	"kubeadm/internal/problem"
 )
 
-// Severity is what a finding means for the command.
+// Severity says whether a finding stops the command.
 type Severity string
 
 // A warning is shown; an error stops the command.
@@ -26,10 +26,13 @@ type Finding struct {
 	Remedy   string // the next step, where Text does not name it
 }
 
-// String is one line: "[ERROR NumCPU]: what is wrong; the next step". A list in the text comes after it.
-func (f Finding) String() string { return fmt.Sprintf("[%s %s]: %s", f.Severity, f.Check, f.Message()) }
+// String is one line: "[ERROR NumCPU]: what is wrong; the next step". A list in the text comes
+// after it.
+func (f Finding) String() string {
+	return fmt.Sprintf("[%s %s]: %s", f.Severity, f.Check, f.Message())
+}
 
-// Message is what is wrong, and the next step.
+// Message returns what is wrong, and the next step.
 func (f Finding) Message() string {
 	line, list, _ := strings.Cut(f.Text, "\n")
 	if f.Remedy != "" {
@@ -47,28 +50,26 @@ type Report struct {
 	findings []Finding
 }
 
-// NewReport is an empty report of the check of that name.
+// NewReport returns an empty report of the check of that name.
 func NewReport(check string) *Report { return &Report{check: check} }
 
-// Warn notes something that the user should look at.
-func (r *Report) Warn(remedy, format string, args ...any) { r.add(Warning, remedy, format, args...) }
-
-// Fail notes something that must be mended before the command can go on.
-func (r *Report) Fail(remedy, format string, args ...any) { r.add(Error, remedy, format, args...) }
-
-func (r *Report) add(s Severity, remedy, format string, args ...any) {
-	r.findings = append(r.findings, Finding{
-		Check: r.check, Severity: s, Text: fmt.Sprintf(format, args...), Remedy: remedy,
-	})
+// Warn adds a finding that the user should look at.
+func (r *Report) Warn(remedy, format string, args ...any) {
+	r.findings = append(r.findings, Finding{r.check, Warning, fmt.Sprintf(format, args...), remedy})
 }
 
-// fail notes an error; its hints are the remedy.
+// Fail adds a finding that the user must fix before the command can continue.
+func (r *Report) Fail(remedy, format string, args ...any) {
+	r.findings = append(r.findings, Finding{r.check, Error, fmt.Sprintf(format, args...), remedy})
+}
+
+// fail adds an error; its hints are the remedy.
 func (r *Report) fail(err error) {
 	r.Fail(strings.Join(problem.Hints(err), "; "), "%v", err)
 }
 
-// Result is what the check found; if the check is ignored, its errors count as warnings.
-func (r *Report) Result(ignore node.Ignore) Result {
+// Result returns the findings; if the check is ignored, its errors count as warnings.
+func (r *Report) Result(ignore node.IgnoredChecks) Result {
 	found := slices.Clone(r.findings)
 	if ignore.Has(r.check) {
 		for i := range found {
@@ -78,31 +79,32 @@ func (r *Report) Result(ignore node.Ignore) Result {
 	return Result{Findings: found}
 }
 
-// Result is what a set of checks found.
+// Result has the findings of a set of checks.
 type Result struct {
 	Findings []Finding // in the order of the checks
-	stopped  error     // the checks were cut short, so there are no findings
+	stopped  error     // the checks were interrupted, so there are no findings
 }
 
-// Warnings are the findings that do not stop the command.
-func (r Result) Warnings() []Finding { return r.of(Warning) }
+// Warnings returns the findings that do not stop the command.
+func (r Result) Warnings() []Finding { return r.withSeverity(Warning) }
 
-// Err is one error that lists every finding that stops the command, with hints; nil if there is none.
-// errors.As finds the single findings in it as Failures.
+// Err returns one error that lists every finding that stops the command, with hints; nil if there
+// is none. errors.As finds the single findings in it as Failures.
 func (r Result) Err() error {
 	if r.stopped != nil {
 		return r.stopped
 	}
-	failed := Failures(r.of(Error))
+	failed := Failures(r.withSeverity(Error))
 	if len(failed) == 0 {
 		return nil
 	}
 	return problem.New("", failed,
-		"mend what is listed, then give the same command again",
-		"to go on in spite of it, add --ignore-preflight-errors="+strings.Join(failed.checks(), ","))
+		"fix these errors, then re-run the command",
+		"to continue despite them, add --ignore-preflight-errors="+
+			strings.Join(failed.checkNames(), ","))
 }
 
-func (r Result) of(s Severity) []Finding {
+func (r Result) withSeverity(s Severity) []Finding {
 	var list []Finding
 	for _, f := range r.Findings {
 		if f.Severity == s {
@@ -123,7 +125,7 @@ func (f Failures) Error() string {
 	return text
 }
 
-func (f Failures) checks() []string {
+func (f Failures) checkNames() []string {
 	var names []string
 	for _, one := range f {
 		if !slices.Contains(names, one.Check) {

@@ -9,7 +9,7 @@ import (
 	"kubeadm/internal/state"
 )
 
-// target is the target of a file.
+// target returns the target of a file.
 func target(path string) string { return change.FileTarget(path) }
 
 const kubeletUnit = "service:kubelet"
@@ -18,7 +18,8 @@ const kubeletUnit = "service:kubelet"
 func halfInit() *machine {
 	m := fit()
 	for _, path := range []string{
-		"/etc/kubernetes/manifests/kube-apiserver.yaml", "/etc/kubernetes/manifests/kube-controller-manager.yaml",
+		"/etc/kubernetes/manifests/kube-apiserver.yaml",
+		"/etc/kubernetes/manifests/kube-controller-manager.yaml",
 		"/etc/kubernetes/manifests/kube-scheduler.yaml", "/etc/kubernetes/manifests/etcd.yaml",
 		"/var/lib/kubelet/config.yaml",
 	} {
@@ -27,17 +28,19 @@ func halfInit() *machine {
 	}
 	m.files["/var/lib/etcd/member"] = "of the member, not made by us"
 	m.made = append(m.made, target("/var/lib/etcd"), kubeletUnit)
-	for _, address := range []string{":6443", ":10259", ":10257", ":10250", "10.0.0.5:2379", "10.0.0.5:2380"} {
-		m.busy[address] = &state.PortError{Address: address, Owner: "somebody (pid 812)"}
+	for _, address := range []string{":6443", ":10259", ":10257", ":10250", "10.0.0.5:2379",
+		"10.0.0.5:2380"} {
+		m.busy[address] = &state.PortError{Address: address, Owner: "nginx (pid 812)"}
 	}
 	return m
 }
 
-// halfJoin is a machine on which a join was killed after the kubelet had got its certificate.
+// halfJoin is a machine on which a join was killed after the kubelet had received its certificate.
 func halfJoin() *machine {
 	m := fit()
 	for _, path := range []string{
-		"/etc/kubernetes/bootstrap-kubelet.conf", "/etc/kubernetes/pki/ca.crt", "/var/lib/kubelet/config.yaml",
+		"/etc/kubernetes/bootstrap-kubelet.conf", "/etc/kubernetes/pki/ca.crt",
+		"/var/lib/kubelet/config.yaml",
 	} {
 		m.files[path] = "ours"
 		m.made = append(m.made, target(path))
@@ -52,10 +55,10 @@ func failed(t *testing.T, m *machine, checks []Check) []string {
 	t.Helper()
 	var all Failures
 	errors.As(Run(t.Context(), m, checks, nil).Err(), &all)
-	return all.checks()
+	return all.checkNames()
 }
 
-func TestWhatAnUnfinishedRunMadeIsNoObstacle(t *testing.T) {
+func TestResumedRunPassesChecks(t *testing.T) {
 	if got := failed(t, halfInit(), Init(controlPlane(), tool(t))); len(got) > 0 {
 		t.Errorf("the second init fails at %v", got)
 	}
@@ -64,7 +67,7 @@ func TestWhatAnUnfinishedRunMadeIsNoObstacle(t *testing.T) {
 	}
 }
 
-func TestWithoutHistoryEverythingIsInTheWay(t *testing.T) {
+func TestFilesOfOthersFailChecks(t *testing.T) {
 	m := halfInit()
 	m.made = nil
 	want := []string{
@@ -81,7 +84,8 @@ func TestWithoutHistoryEverythingIsInTheWay(t *testing.T) {
 	m = halfJoin()
 	m.made = nil
 	want = []string{
-		"FileAvailable--etc-kubernetes-kubelet.conf", "FileAvailable--etc-kubernetes-bootstrap-kubelet.conf",
+		"FileAvailable--etc-kubernetes-kubelet.conf",
+		"FileAvailable--etc-kubernetes-bootstrap-kubelet.conf",
 		"Port-10250", "FileAvailable--etc-kubernetes-pki-ca.crt",
 	}
 	if got := failed(t, m, Join(worker(), tool(t))); !slices.Equal(got, want) {
@@ -89,10 +93,10 @@ func TestWithoutHistoryEverythingIsInTheWay(t *testing.T) {
 	}
 }
 
-// What a run of ours made excuses what follows from it, and nothing else.
-func TestEachExcuseHasItsOwnReach(t *testing.T) {
+// A target that a run of ours made excuses what follows from it, and nothing else.
+func TestEachTargetExcusesOwnChecksOnly(t *testing.T) {
 	for _, c := range []struct {
-		lost string // target that was not made after all
+		lost string // target that was not made
 		init bool
 		want []string
 	}{
@@ -101,11 +105,14 @@ func TestEachExcuseHasItsOwnReach(t *testing.T) {
 		{target("/etc/kubernetes/manifests/kube-apiserver.yaml"), true,
 			[]string{"Port-6443", "FileAvailable--etc-kubernetes-manifests-kube-apiserver.yaml"}},
 		{target("/etc/kubernetes/manifests/etcd.yaml"), true,
-			[]string{"FileAvailable--etc-kubernetes-manifests-etcd.yaml", "Port-2379", "Port-2380", "DirAvailable--var-lib-etcd"}},
+			[]string{"FileAvailable--etc-kubernetes-manifests-etcd.yaml", "Port-2379", "Port-2380",
+				"DirAvailable--var-lib-etcd"}},
 		{kubeletUnit, true, nil},
 		{target("/var/lib/kubelet/config.yaml"), true, nil},
-		{target("/etc/kubernetes/bootstrap-kubelet.conf"), false, []string{"FileAvailable--etc-kubernetes-bootstrap-kubelet.conf"}},
-		{target("/etc/kubernetes/pki/ca.crt"), false, []string{"FileAvailable--etc-kubernetes-pki-ca.crt"}},
+		{target("/etc/kubernetes/bootstrap-kubelet.conf"), false,
+			[]string{"FileAvailable--etc-kubernetes-bootstrap-kubelet.conf"}},
+		{target("/etc/kubernetes/pki/ca.crt"), false,
+			[]string{"FileAvailable--etc-kubernetes-pki-ca.crt"}},
 	} {
 		m, checks := halfJoin(), Join(worker(), tool(t))
 		if c.init {
@@ -118,15 +125,16 @@ func TestEachExcuseHasItsOwnReach(t *testing.T) {
 	}
 }
 
-func TestAnAddressOfAnotherMachineIsNeverExcused(t *testing.T) {
+func TestForeignAddressFailsResumedRun(t *testing.T) {
 	m := halfInit()
 	m.busy["10.0.0.5:2379"] = errors.New("cannot assign requested address")
-	if got := failed(t, m, Init(controlPlane(), tool(t))); !slices.Equal(got, []string{"Port-2379"}) {
+	if got := failed(t, m, Init(controlPlane(), tool(t))); !slices.Equal(got,
+		[]string{"Port-2379"}) {
 		t.Errorf("fails at %v", got)
 	}
 }
 
-func TestAJoinThatHasCleanedUpItsBootstrapFileGoesOn(t *testing.T) {
+func TestResumedJoinWithoutBootstrapKubeconfig(t *testing.T) {
 	m := halfJoin()
 	bootstrap := "/etc/kubernetes/bootstrap-kubelet.conf"
 	delete(m.files, bootstrap)

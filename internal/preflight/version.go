@@ -2,30 +2,82 @@ package preflight
 
 import (
 	"context"
+	"fmt"
 
 	"k8s.io/apimachinery/pkg/util/version"
 
+	"kubeadm/internal/problem"
 	"kubeadm/internal/release"
 	"kubeadm/internal/state"
 )
 
-func kubernetesVersion(text string, tool release.Tool) Check {
-	return Check{Name: "KubernetesVersion", Run: func(_ context.Context, _ state.Reader, rep *Report) {
-		target, err := release.ParseTarget(text)
-		if err != nil {
-			rep.Fail("give --kubernetes-version", "%v", err)
-			return
-		}
-		if tool.Ahead(target) {
-			rep.Warn("use kubeadm of the cluster's release", "Kubernetes %s is newer than kubeadm %s, which cannot vouch for it", target, tool)
-		}
-	}}
+func newKubernetesVersionCheck(text string, tool release.Tool) Check {
+	return Check{Name: "KubernetesVersion",
+		Run: func(_ context.Context, _ state.Reader, rep *Report) {
+			target, err := release.ParseTarget(text)
+			if err != nil {
+				rep.Fail("correct --kubernetes-version (kubernetesVersion)", "%v", err)
+				return
+			}
+			if tool.IsOlderThan(target) {
+				rep.Warn("use kubeadm of the cluster's release",
+					"Kubernetes %s is newer than kubeadm %s, which does not support it", target,
+					tool)
+			}
+		}}
 }
 
-func versionOrNil(text string) *version.Version {
+func parseVersionOrNil(text string) *version.Version {
 	target, err := release.ParseTarget(text)
 	if err != nil {
 		return nil
 	}
 	return target.Version()
+}
+
+// readKubeletVersion returns the version of the kubelet in PATH.
+func readKubeletVersion(ctx context.Context, r state.Reader) (*version.Version, error) {
+	path, err := r.Program(ctx, "kubelet")
+	if err != nil {
+		return nil, problem.New("", programNotFoundError(ctx, r, "kubelet", err),
+			"install the kubelet package, or add the kubelet's directory to the PATH of this command")
+	}
+	text, err := r.KubeletVersion(ctx)
+	if err != nil {
+		return nil, problem.New("reading the version of "+path, err,
+			fmt.Sprintf("check what %q prints and install a kubelet that runs on this machine",
+				path+" --version"))
+	}
+	v, err := version.ParseSemantic(text)
+	if err != nil {
+		return nil, problem.New("reading the version of "+path, err, "install a released kubelet")
+	}
+	return v, nil
+}
+
+// newKubeletNewerCheck warns about a kubelet that is newer than the control plane of the cluster
+// it joins. It may work, and may be intended while a cluster is being upgraded.
+func newKubeletNewerCheck(controlPlane *version.Version) Check {
+	return Check{Name: "KubeletVersion",
+		Run: func(ctx context.Context, r state.Reader, rep *Report) {
+			v, err := readKubeletVersion(ctx, r)
+			if err == nil && controlPlane != nil && release.IsKubeletNewer(v, controlPlane) {
+				rep.Warn("install a kubelet of that minor version or an older one",
+					"kubelet v%s is newer than the cluster's control plane, v%s, which Kubernetes does not support", v, controlPlane)
+			}
+		}}
+}
+
+func newKubeletSkewCheck(tool release.Tool, kubelet query[*version.Version],
+	controlPlane *version.Version) Check {
+	return Check{Name: "KubeletVersion",
+		Run: func(ctx context.Context, r state.Reader, rep *Report) {
+			v, err := kubelet(ctx, r)
+			if err == nil {
+				err = tool.CheckKubelet(v, controlPlane)
+			}
+			if err != nil {
+				rep.fail(err)
+			}
+		}}
 }

@@ -1,5 +1,5 @@
-// Package problem is an error a person can act on: what was being done, what went
-// wrong, and what to look at or run next.
+// Package problem is an error with hints: what was being done, the cause, and what to check or run
+// next.
 package problem
 
 import (
@@ -7,12 +7,12 @@ import (
 	"slices"
 )
 
-// Problem is an error with a next step.
+// Problem is an error with hints.
 type Problem struct {
-	Op    string   // what was being done, in our words; may be empty
+	Op    string   // what was being done; may be empty
 	Err   error    // the cause
-	Hints []string // what to look at or run next, a line each
-	Alone bool     // the hints of problems below this one do not apply
+	Hints []string // what to check or run next, a line each
+	Alone bool     // the hints of wrapped problems do not apply
 }
 
 // New is a Problem with hints.
@@ -30,10 +30,10 @@ func (p *Problem) Error() string {
 // Unwrap returns the cause.
 func (p *Problem) Unwrap() error { return p.Err }
 
-// Hints are the next steps of every Problem in the chain of err, outermost first, each once.
+// Hints are those of every Problem in the chain of err, outermost first, each once.
 func Hints(err error) []string {
 	var all []string
-	for _, hint := range hints(err) {
+	for _, hint := range collectHints(err) {
 		if !slices.Contains(all, hint) {
 			all = append(all, hint)
 		}
@@ -41,10 +41,10 @@ func Hints(err error) []string {
 	return all
 }
 
-func hints(err error) []string {
+func collectHints(err error) []string {
 	var all []string
 	for err != nil {
-		if p, ok := err.(*Problem); ok {
+		if p, ok := any(err).(*Problem); ok { // err itself; what it wraps comes below
 			all = append(all, p.Hints...)
 			if p.Alone {
 				return all
@@ -52,7 +52,7 @@ func hints(err error) []string {
 		}
 		if many, ok := err.(interface{ Unwrap() []error }); ok {
 			for _, e := range many.Unwrap() {
-				all = append(all, hints(e)...)
+				all = append(all, collectHints(e)...)
 			}
 			return all
 		}

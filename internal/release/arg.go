@@ -13,81 +13,88 @@ import (
 	"kubeadm/internal/config/strict"
 )
 
-// flagList has a line "component flag type" for every flag of the newest known release,
-// hidden ones too. The program components/kubernetes/flags prints it.
+// flagList has a line "component flag type" for every flag of the newest supported release,
+// hidden ones included. The program components/kubernetes/flags prints it.
 //
 //go:embed flags.txt
 var flagList string
 
-// ArgFault is what is wrong with an argument of a component.
-type ArgFault struct {
-	Text   string
-	Remedy string // the next step
-	Fatal  bool   // the component does not start, or does something else than was meant
+// ArgProblem is what is wrong with an argument of a component.
+type ArgProblem struct {
+	Text  string
+	Hint  string // what the user should do about it
+	Fatal bool   // the component does not start, or does not do what was intended
 }
 
-func fatal(remedy, format string, args ...any) *ArgFault {
-	return &ArgFault{Text: fmt.Sprintf(format, args...), Remedy: remedy, Fatal: true}
+func newArgError(remedy, format string, args ...any) *ArgProblem {
+	return &ArgProblem{Text: fmt.Sprintf(format, args...), Hint: remedy, Fatal: true}
 }
 
-func doubt(remedy, format string, args ...any) *ArgFault {
-	return &ArgFault{Text: fmt.Sprintf(format, args...), Remedy: remedy}
+func newArgWarning(remedy, format string, args ...any) *ArgProblem {
+	return &ArgProblem{Text: fmt.Sprintf(format, args...), Hint: remedy}
 }
 
 const whiteSpace = " \t\r\n"
 
 // CheckArg returns what is wrong with the argument --name=value of a component of that version,
 // nil if nothing is. Names are written without dashes.
-func CheckArg(component string, v *version.Version, name, value string) *ArgFault {
+func CheckArg(component string, v *version.Version, name, value string) *ArgProblem {
 	bare := strings.TrimSpace(strings.TrimLeft(name, "-"))
 	before, after, equals := strings.Cut(bare, "=")
 	switch {
-	case name == "": // which every command refuses
+	case name == "": // every command refuses it
 		return nil
 	case strings.HasPrefix(name, "-"):
-		return fatal(fmt.Sprintf("name it %q", bare),
+		return newArgError(fmt.Sprintf("use the name %q", bare),
 			"argument %q must be written without leading dashes", name)
-	case equals && mayHold(kindOf(component, before), value):
-		whole := strings.TrimSuffix(after+"="+value, "=")
-		return doubt(fmt.Sprintf("name it %q, with the value %q", before, whole),
-			"the name of argument %q holds a part of its value", name)
 	case equals:
-		return fatal(fmt.Sprintf("name it %q, with the value %q", before, after),
-			"argument %q holds its value in its name", name)
+		// The component gets --name=value all the same. That may be what the user intended.
+		kind := flagType(component, before)
+		if kind == "string" || value != "" && kind != "" && expectedFormat(kind, "=") == "" {
+			whole := strings.TrimSuffix(after+"="+value, "=")
+			return newArgWarning(fmt.Sprintf("use the name %q with the value %q", before, whole),
+				"the name of argument %q contains part of its value", name)
+		}
+		return newArgError(fmt.Sprintf("use the name %q with the value %q", before, after),
+			"the name of argument %q contains its value", name)
 	case strings.ContainsAny(name, whiteSpace):
-		return fatal("write the name alone", "the name of argument %q contains white space", name)
+		return newArgError("remove the white space", "the name of argument %q contains white space",
+			name)
 	}
-	if fault := checkName(component, v, name); fault != nil {
+	if fault := checkArgName(component, v, name); fault != nil {
 		return fault
 	}
-	return checkValue(component, name, value)
+	return checkArgValue(component, name, value)
 }
 
-func checkName(component string, v *version.Version, name string) *ArgFault {
-	if err := LacksFlag(component, v, name); err != nil {
-		return fatal(successor(component, v, name), "%v", err)
+func checkArgName(component string, v *version.Version, name string) *ArgProblem {
+	if err := CheckFlag(component, v, name); err != nil {
+		return newArgError(suggestReplacement(component, v, name), "%v", err)
 	}
-	if !hasAllFlags(component, v) || kindOf(component, name) != "" || gone(component, name) {
+	removed := slices.ContainsFunc(flagRanges(), func(r flagRange) bool {
+		return r.component == component && r.gone > 0 && r.matches(name)
+	})
+	if removed || !hasAllFlags(component, v) || flagType(component, name) != "" {
 		return nil
 	}
 	// The components of Kubernetes read underscores as dashes. etcd does not.
 	dashed := strings.ReplaceAll(name, "_", "-")
-	if component != Etcd && kindOf(component, dashed) != "" {
-		return doubt(fmt.Sprintf("name it %q", dashed),
-			"argument %q does not take the place of what kubeadm sets as %q", name, dashed)
+	if component != Etcd && flagType(component, dashed) != "" {
+		return newArgWarning(fmt.Sprintf("use the name %q", dashed),
+			"argument %q does not replace the argument %q that kubeadm sets", name, dashed)
 	}
-	remedy := "delete it"
-	if near := strict.Nearest(dashed, flagsOf(component, v)); near != "" {
+	remedy := "remove it"
+	if near := strict.Nearest(dashed, listFlags(component, v)); near != "" {
 		remedy = fmt.Sprintf("did you mean %s?", near)
 	}
-	return fatal(remedy, "%s %s does not know --%s", component, v, name)
+	return newArgError(remedy, "%s %s has no flag --%s", component, v, name)
 }
 
-// successor says what has taken the place of a flag that is gone.
-func successor(component string, v *version.Version, name string) string {
+// suggestReplacement returns the remedy for a flag that was removed.
+func suggestReplacement(component string, v *version.Version, name string) string {
 	rest, experimental := strings.CutPrefix(name, "experimental-")
 	if component != Etcd || !experimental {
-		return "delete it"
+		return "remove it"
 	}
 	gates := map[string]string{
 		"compact-hash-check-enabled":        "CompactHashCheck",
@@ -99,24 +106,24 @@ func successor(component string, v *version.Version, name string) string {
 	}
 	switch gate := gates[rest]; {
 	case gate != "":
-		return fmt.Sprintf("delete it, or set feature-gates to %s=true", gate)
-	case slices.Contains(flagsOf(component, v), rest):
-		return fmt.Sprintf("delete it, or name it %s", rest)
+		return fmt.Sprintf("remove it, or set feature-gates to %s=true", gate)
+	case slices.Contains(listFlags(component, v), rest):
+		return fmt.Sprintf("remove it, or rename it to %s", rest)
 	}
-	return "delete it"
+	return "remove it"
 }
 
-// hasAllFlags reports whether all flags of that version are known, rather than some.
+// hasAllFlags reports whether all flags of that version are listed.
 func hasAllFlags(component string, v *version.Version) bool {
 	if component == Etcd {
 		return v.Major() == 3 && (v.Minor() == 6 || v.Minor() == 7)
 	}
-	all := lines()
+	all := minorReleases()
 	return v.Major() == major && v.Minor() >= all[0].minor && v.Minor() <= all[len(all)-1].minor
 }
 
-// kindOf is the type of a flag of the newest release, empty if there is no such flag.
-func kindOf(component, flag string) string {
+// flagType is the type of a flag of the newest release, empty if there is no such flag.
+func flagType(component, flag string) string {
 	for line := range strings.Lines(flagList) {
 		if f := strings.Fields(line); len(f) == 3 && f[0] == component && f[1] == flag {
 			return f[2]
@@ -125,58 +132,46 @@ func kindOf(component, flag string) string {
 	return ""
 }
 
-// gone reports whether older releases had the flag.
-func gone(component, flag string) bool {
-	return slices.ContainsFunc(spans(), func(s span) bool {
-		return s.component == component && s.gone > 0 && s.covers(flag)
-	})
-}
-
-// flagsOf lists the flags of a component of that version that the newest release has too.
-func flagsOf(component string, v *version.Version) (flags []string) {
+// listFlags lists the flags of a component of that version that the newest release has too.
+func listFlags(component string, v *version.Version) (flags []string) {
 	for line := range strings.Lines(flagList) {
 		f := strings.Fields(line)
-		if len(f) == 3 && f[0] == component && LacksFlag(component, v, f[1]) == nil {
+		if len(f) == 3 && f[0] == component && CheckFlag(component, v, f[1]) == nil {
 			flags = append(flags, f[1])
 		}
 	}
 	return flags
 }
 
-// mayHold reports whether a flag of that type may be given the rest of its name, an equals
-// sign and the value.
-func mayHold(kind, value string) bool {
-	return kind == "string" || value != "" && kind != "" && misread(kind, "=") == ""
-}
-
-// checkValue finds values that cannot be read, and white space that was hardly meant.
-func checkValue(component, name, value string) *ArgFault {
-	if component == Kubelet { // systemd splits its arguments, so that white space at the end vanishes
+// checkArgValue finds values that do not parse, and white space that is probably unintended.
+func checkArgValue(component, name, value string) *ArgProblem {
+	if component == Kubelet { // systemd splits its arguments, which drops white space at the end
 		value = strings.TrimRight(value, whiteSpace)
 	}
-	kind := kindOf(component, name)
-	if wanted := misread(kind, value); wanted != "" {
+	kind := flagType(component, name)
+	if wanted := expectedFormat(kind, value); wanted != "" {
 		remedy := "correct the value"
 		trimmed := strings.TrimSpace(value)
-		if trimmed != value && misread(kind, trimmed) == "" {
-			remedy = fmt.Sprintf("write %q, without white space", trimmed)
+		if trimmed != value && expectedFormat(kind, trimmed) == "" {
+			remedy = fmt.Sprintf("remove the white space: %q", trimmed)
 		}
-		return fatal(remedy, "the value %q of argument %s is not %s", value, name, wanted)
+		return newArgError(remedy, "the value %q of argument %s is not %s", value, name, wanted)
 	}
 	spaced := strings.ContainsAny(value, whiteSpace)
 	switch {
 	case component == Kubelet && spaced && !strings.ContainsAny(value, `"'\`):
-		return fatal("write it without white space, or in quotes",
-			"the value of argument %s contains white space, at which systemd splits it", name)
+		return newArgError("remove the white space, or put the value in quotes",
+			"the value of argument %s contains white space, where systemd splits it", name)
 	case strings.TrimSpace(value) != value:
-		return doubt("write it without",
-			"the value of argument %s begins or ends with white space, which counts", name)
+		return newArgWarning("remove the white space",
+			"the value of argument %s begins or ends with white space, which is part of it", name)
 	}
 	return nil
 }
 
-// misread is what a value should be if a flag of that type cannot read it, else empty.
-func misread(kind, value string) (wanted string) {
+// expectedFormat describes what a flag of that type accepts, if it does not accept the value.
+// It is empty if it does.
+func expectedFormat(kind, value string) (wanted string) {
 	var err error
 	switch kind {
 	case "bool":
@@ -184,10 +179,10 @@ func misread(kind, value string) (wanted string) {
 		wanted = "true or false"
 	case "int", "int8", "int16", "int32", "int64":
 		_, err = strconv.ParseInt(value, 0, 64)
-		wanted = "a whole number"
+		wanted = "an integer"
 	case "uint", "uint8", "uint16", "uint32", "uint64", "Level":
 		_, err = strconv.ParseUint(value, 0, 64)
-		wanted = "a whole number from 0 on"
+		wanted = "a non-negative integer"
 	case "float32", "float64":
 		_, err = strconv.ParseFloat(value, 64)
 		wanted = "a number"

@@ -15,9 +15,10 @@ import (
 // flagForm is a flag at the beginning of a line of help.
 var flagForm = regexp.MustCompile(`(?m)^\s+(?:-\w, )?--([a-z][a-z0-9-]*)`)
 
-// Each flag that a component's help shows is known, and what is known of a component is a flag of it. The test is skipped
-// unless KUBEADM_BUNDLE and KUBEADM_BUNDLE_OLDER name directories with the components of a release.
-func TestFlagsAreThoseOfTheComponents(t *testing.T) {
+// TestFlagsMatchComponents compares flags.txt and flagRanges with the help of each component. It
+// is skipped unless KUBEADM_BUNDLE or KUBEADM_BUNDLE_OLDER names a directory with the components
+// of a release.
+func TestFlagsMatchComponents(t *testing.T) {
 	tried := false
 	for _, variable := range []string{"KUBEADM_BUNDLE", "KUBEADM_BUNDLE_OLDER"} {
 		bundle := os.Getenv(variable)
@@ -44,24 +45,27 @@ func compareFlags(t *testing.T, program, component string) {
 		t.Fatalf("the help of %s %s has %d flags only", component, v, len(help))
 	}
 	for _, flag := range help {
-		if fault := checkName(component, v, flag); fault != nil && flag != "help" && accepts(program, flag) {
-			t.Errorf("%s %s has a flag that is not known: %s", component, v, fault.Text)
+		if fault := checkArgName(component, v, flag); fault != nil && flag != "help" &&
+			acceptsFlag(program, flag) {
+			t.Errorf("%s %s has a flag that is not listed: %s", component, v, fault.Text)
 		}
 	}
-	for _, flag := range flagsOf(component, v) {
-		if !slices.Contains(help, flag) && !accepts(program, flag) { // hidden, or not there
-			t.Errorf("%s %s does not know --%s", component, v, flag)
+	for _, flag := range listFlags(component, v) {
+		if !slices.Contains(help, flag) && !acceptsFlag(program, flag) { // hidden, or not there
+			t.Errorf("%s %s has no flag --%s", component, v, flag)
 		}
 	}
-	if said, _ := exec.Command(program, "--no-such-flag", "--help").CombinedOutput(); !strings.Contains(string(said), "no-such-flag") {
-		t.Errorf("%s %s does not say which flags it does not know: %s", component, v, said)
+	if said, _ := exec.Command(program, "--no-such-flag",
+		"--help").CombinedOutput(); !strings.Contains(string(said), "no-such-flag") {
+		t.Errorf("%s %s does not name unknown flags: %s", component, v, said)
 	}
 }
 
-// accepts reports whether the program knows a flag; some show flags in their help that they have lost.
-func accepts(program, flag string) bool {
+// acceptsFlag reports whether the program has a flag. The help of some lists removed flags.
+func acceptsFlag(program, flag string) bool {
 	said, _ := exec.Command(program, "--"+flag+"=1", "--help").CombinedOutput()
-	return !strings.Contains(string(said), "unknown flag: --"+flag) && !strings.Contains(string(said), "not defined: -"+flag)
+	return !strings.Contains(string(said), "unknown flag: --"+flag) &&
+		!strings.Contains(string(said), "not defined: -"+flag)
 }
 
 func versionOf(t *testing.T, program string) *version.Version {

@@ -1,5 +1,4 @@
-// Package release knows versions: which Kubernetes releases this program
-// deploys, what comes with them, which versions go together and what their
-// images are called. It reaches no network; what must be fetched is fetched by
-// a function of the caller's.
+// Package release holds what depends on versions: which Kubernetes releases this program supports,
+// their images and flags, and which versions work together (version skew). It does not use the
+// network: the caller passes a function that fetches.
 package release

@@ -11,31 +11,20 @@ import (
 // RootlessControlPlane runs each static Pod as a user of its own.
 const RootlessControlPlane = "RootlessControlPlane"
 
-// Gate is a switch for a feature that not everybody gets.
-type Gate struct {
+// FeatureGate is a feature gate of kubeadm.
+type FeatureGate struct {
 	Name    string
 	Default bool
 }
 
-// KnownGates lists the gates that can be set, by name.
-func KnownGates() []Gate {
-	return []Gate{{Name: RootlessControlPlane, Default: false}}
+// FeatureGates lists the gates that can be set, by name.
+func FeatureGates() []FeatureGate {
+	return []FeatureGate{{Name: RootlessControlPlane, Default: false}}
 }
 
-// removedGates maps gates that configurations of old may still name to the
-// release that dropped them.
-func removedGates() map[string]string {
-	return map[string]string{
-		"ControlPlaneKubeletLocalMode":     "1.36",
-		"NodeLocalCRISocket":               "1.37",
-		"PublicKeysECDSA":                  "1.37",
-		"WaitForAllControlPlaneComponents": "1.35",
-	}
-}
-
-// ParseGates reads "A=true,B=false"; the values are those of strconv.ParseBool.
+// ParseFeatureGates reads "A=true,B=false"; the values are those of strconv.ParseBool.
 // An empty text sets nothing.
-func ParseGates(text string) (map[string]bool, error) {
+func ParseFeatureGates(text string) (map[string]bool, error) {
 	gates := map[string]bool{}
 	for _, pair := range strings.Split(text, ",") {
 		pair = strings.TrimSpace(pair)
@@ -44,7 +33,8 @@ func ParseGates(text string) (map[string]bool, error) {
 		}
 		name, value, found := strings.Cut(pair, "=")
 		if !found {
-			return nil, fmt.Errorf("feature gate %q lacks a value: write %s=true or %s=false", pair, pair, pair)
+			return nil, fmt.Errorf("feature gate %q has no value: set %s=true or %s=false", pair,
+				pair, pair)
 		}
 		name = strings.TrimSpace(name)
 		on, err := strconv.ParseBool(strings.TrimSpace(value))
@@ -53,50 +43,44 @@ func ParseGates(text string) (map[string]bool, error) {
 		}
 		gates[name] = on
 	}
-	if unknown := UnknownGates(gates); len(unknown) > 0 {
+	if unknown := CheckFeatureGates(gates); len(unknown) > 0 {
 		return nil, unknown[0]
 	}
 	return gates, nil
 }
 
-// UnknownGates returns, sorted by name, one error per gate that cannot be set.
-func UnknownGates(gates map[string]bool) []error {
+// CheckFeatureGates returns, sorted by name, one error per gate that cannot be set.
+func CheckFeatureGates(gates map[string]bool) []error {
+	removedIn := map[string]string{
+		"ControlPlaneKubeletLocalMode":     "1.36",
+		"NodeLocalCRISocket":               "1.37",
+		"PublicKeysECDSA":                  "1.37",
+		"WaitForAllControlPlaneComponents": "1.35",
+	}
+	var names []string
+	for _, g := range FeatureGates() {
+		names = append(names, g.Name)
+	}
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(gates)) {
-		if _, known := gate(name); known {
+		if slices.Contains(names, name) {
 			continue
 		}
-		if in, removed := removedGates()[name]; removed {
-			errs = append(errs, fmt.Errorf("feature gate %s was removed in %s: delete it from the configuration", name, in))
+		if in, removed := removedIn[name]; removed {
+			errs = append(errs, fmt.Errorf(
+				"feature gate %s was removed in %s: remove it from the configuration", name, in))
 			continue
 		}
-		errs = append(errs, fmt.Errorf("unknown feature gate %q: there is %s", name, gateNames()))
+		errs = append(errs, fmt.Errorf("unknown feature gate %q: the feature gates are %s", name,
+			strings.Join(names, ", ")))
 	}
 	return errs
 }
 
-// Enabled reports whether the gate is on: as set, else by its default.
-func Enabled(gates map[string]bool, name string) bool {
+// IsFeatureGateEnabled reports whether the gate is on: as set, else by its default.
+func IsFeatureGateEnabled(gates map[string]bool, name string) bool {
 	if on, set := gates[name]; set {
 		return on
 	}
-	g, _ := gate(name)
-	return g.Default
-}
-
-func gate(name string) (Gate, bool) {
-	for _, g := range KnownGates() {
-		if g.Name == name {
-			return g, true
-		}
-	}
-	return Gate{}, false
-}
-
-func gateNames() string {
-	var names []string
-	for _, g := range KnownGates() {
-		names = append(names, g.Name)
-	}
-	return strings.Join(names, ", ")
+	return slices.Contains(FeatureGates(), FeatureGate{Name: name, Default: true})
 }

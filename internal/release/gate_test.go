@@ -15,13 +15,13 @@ func TestFeatureGates(t *testing.T) {
 		{text: "", want: map[string]bool{}},
 		{text: "RootlessControlPlane=true", want: map[string]bool{RootlessControlPlane: true}},
 		{text: " RootlessControlPlane = f , ", want: map[string]bool{RootlessControlPlane: false}},
-		{text: "RootlessControlPlane", errs: []string{"RootlessControlPlane", "lacks a value"}},
+		{text: "RootlessControlPlane", errs: []string{"RootlessControlPlane", "has no value"}},
 		{text: "RootlessControlPlane=yes", errs: []string{"RootlessControlPlane", "yes"}},
 		{text: "NodeLocalCRISocket=true", errs: []string{"NodeLocalCRISocket", "removed", "1.37"}},
 		{text: "Rootles=true", errs: []string{"Rootles", "RootlessControlPlane"}},
 	} {
 		t.Run(c.text, func(t *testing.T) {
-			got, err := ParseGates(c.text)
+			got, err := ParseFeatureGates(c.text)
 			wantError(t, err, c.errs...)
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Error(diff)
@@ -30,11 +30,11 @@ func TestFeatureGates(t *testing.T) {
 	}
 }
 
-func TestGateIsOnAsSetElseByDefault(t *testing.T) {
-	if Enabled(nil, RootlessControlPlane) {
+func TestFeatureGateEnabled(t *testing.T) {
+	if IsFeatureGateEnabled(nil, RootlessControlPlane) {
 		t.Error("an alpha gate is on by default")
 	}
-	if !Enabled(map[string]bool{RootlessControlPlane: true}, RootlessControlPlane) {
+	if !IsFeatureGateEnabled(map[string]bool{RootlessControlPlane: true}, RootlessControlPlane) {
 		t.Error("a gate that was set is off")
 	}
 }

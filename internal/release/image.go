@@ -1,8 +1,11 @@
 package release
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
+
+	"k8s.io/apimachinery/pkg/util/version"
 )
 
 // The registries images come from unless the user names another.
@@ -19,7 +22,7 @@ const (
 	Proxy             = "kube-proxy"
 )
 
-// ImageChoice overrides where one image comes from. Empty fields override nothing.
+// ImageChoice overrides the repository and tag of one image. Empty fields override nothing.
 type ImageChoice struct {
 	Repository, Tag string
 }
@@ -34,7 +37,7 @@ type Images struct {
 	ExternalEtcd bool // etcd is not deployed
 }
 
-// All lists what a control plane pulls, in the order in which it is shown.
+// All lists the images that a control plane pulls, in the order of "kubeadm config images list".
 func (i Images) All() []string {
 	list := []string{i.Component(APIServer), i.Component(ControllerManager), i.Component(Scheduler)}
 	if !i.NoProxy {
@@ -50,8 +53,9 @@ func (i Images) All() []string {
 	return list
 }
 
-// notInTag is what the OCI distribution specification keeps out of a tag.
-var notInTag = regexp.MustCompile(`[^-\w.]`)
+// notAllowedInTag matches characters that the OCI distribution specification does not allow in a
+// tag.
+var notAllowedInTag = regexp.MustCompile(`[^-\w.]`)
 
 // Component is the image of one of the components that carry the Kubernetes
 // version as their tag.
@@ -60,45 +64,51 @@ func (i Images) Component(name string) string {
 	if i.Target.CI() && repository == DefaultRepository {
 		repository = CIRepository
 	}
-	return reference(repository, name, notInTag.ReplaceAllString(i.Target.String(), "_"))
+	return imageReference(repository, name,
+		notAllowedInTag.ReplaceAllString(i.Target.String(), "_"))
 }
 
-// CoreDNS is the image of the cluster's DNS server. Kubernetes' own registry
-// keeps it one folder deeper than others.
+// CoreDNS is the image of the cluster's DNS server. In the default registry it is one path
+// segment deeper than the other images.
 func (i Images) CoreDNS() string {
-	repository := or(i.DNS.Repository, i.repository())
+	repository := cmp.Or(i.DNS.Repository, i.repository())
 	if repository == DefaultRepository {
 		repository += "/coredns"
 	}
-	return reference(repository, "coredns", i.CoreDNSTag())
+	return imageReference(repository, "coredns", i.CoreDNSTag())
 }
 
 // CoreDNSTag is the tag of CoreDNS.
-func (i Images) CoreDNSTag() string { return or(i.DNS.Tag, i.line().coreDNS) }
+func (i Images) CoreDNSTag() string { return cmp.Or(i.DNS.Tag, i.minorRelease().coreDNS) }
 
 // EtcdImage is the image of a local etcd.
 func (i Images) EtcdImage() string {
-	return reference(or(i.Etcd.Repository, i.repository()), "etcd", i.EtcdTag())
+	return imageReference(cmp.Or(i.Etcd.Repository, i.repository()), "etcd", i.EtcdTag())
 }
 
 // EtcdTag is the tag of a local etcd.
-func (i Images) EtcdTag() string { return or(i.Etcd.Tag, i.line().etcd) }
+func (i Images) EtcdTag() string { return cmp.Or(i.Etcd.Tag, i.minorRelease().etcd) }
 
-// Pause is the image of the container that holds a Pod's namespaces.
-func (i Images) Pause() string { return reference(i.repository(), "pause", i.line().pause) }
-
-func (i Images) repository() string { return or(i.Repository, DefaultRepository) }
-
-func (i Images) line() line { return lineOf(i.Target.Minor()) }
-
-func reference(repository, name, tag string) string {
-	return fmt.Sprintf("%s/%s:%s", repository, name, tag)
+// EtcdVersion is the version of the local etcd according to its image tag. For a tag that is not a
+// version it is the default version.
+func (i Images) EtcdVersion() *version.Version {
+	v, err := version.ParseSemantic(i.EtcdTag())
+	if err != nil {
+		v = version.MustParseSemantic(i.minorRelease().etcd)
+	}
+	// without the number of the image's build
+	return version.MustParseGeneric(fmt.Sprintf("%d.%d.%d", v.Major(), v.Minor(), v.Patch()))
 }
 
-// or returns the choice or, if it is empty, the fallback.
-func or(choice, fallback string) string {
-	if choice != "" {
-		return choice
-	}
-	return fallback
+// Pause is the image of the Pods' sandbox container.
+func (i Images) Pause() string {
+	return imageReference(i.repository(), "pause", i.minorRelease().pause)
+}
+
+func (i Images) repository() string { return cmp.Or(i.Repository, DefaultRepository) }
+
+func (i Images) minorRelease() minorRelease { return findMinorRelease(i.Target.Minor()) }
+
+func imageReference(repository, name, tag string) string {
+	return fmt.Sprintf("%s/%s:%s", repository, name, tag)
 }

@@ -11,7 +11,7 @@ func TestImages(t *testing.T) {
 		images Images
 		want   []string
 	}{
-		"default": {Images{Target: target(t, "v1.37.1")}, []string{
+		"default": {Images{Target: parseTarget(t, "v1.37.1")}, []string{
 			"registry.k8s.io/kube-apiserver:v1.37.1",
 			"registry.k8s.io/kube-controller-manager:v1.37.1",
 			"registry.k8s.io/kube-scheduler:v1.37.1",
@@ -20,14 +20,15 @@ func TestImages(t *testing.T) {
 			"registry.k8s.io/pause:3.10.2",
 			"registry.k8s.io/etcd:3.7.0-0",
 		}},
-		"nothing optional": {Images{Target: target(t, "v1.36.3"), NoProxy: true, NoDNS: true, ExternalEtcd: true}, []string{
+		"nothing optional": {Images{Target: parseTarget(t, "v1.36.3"), NoProxy: true, NoDNS: true,
+			ExternalEtcd: true}, []string{
 			"registry.k8s.io/kube-apiserver:v1.36.3",
 			"registry.k8s.io/kube-controller-manager:v1.36.3",
 			"registry.k8s.io/kube-scheduler:v1.36.3",
 			"registry.k8s.io/pause:3.10.2",
 		}},
 		"own registry": {Images{
-			Target: target(t, "v1.38.0-alpha.1+a.b"), Repository: "reg:5000/k8s",
+			Target: parseTarget(t, "v1.38.0-alpha.1+a.b"), Repository: "reg:5000/k8s",
 			DNS:  ImageChoice{Repository: "dns.example", Tag: "v1"},
 			Etcd: ImageChoice{Repository: "registry.k8s.io", Tag: "3.6.1-0"},
 		}, []string{
@@ -39,24 +40,29 @@ func TestImages(t *testing.T) {
 			"reg:5000/k8s/pause:3.10.2",
 			"registry.k8s.io/etcd:3.6.1-0",
 		}},
-		"continuous integration": {Images{Target: target(t, "ci/v1.37.2-rc.0.4+abc"), NoDNS: true, ExternalEtcd: true}, []string{
+		"CI build": {Images{Target: parseTarget(t, "ci/v1.37.2-rc.0.4+abc"), NoDNS: true,
+			ExternalEtcd: true}, []string{
 			"gcr.io/k8s-staging-ci-images/kube-apiserver:v1.37.2-rc.0.4_abc",
 			"gcr.io/k8s-staging-ci-images/kube-controller-manager:v1.37.2-rc.0.4_abc",
 			"gcr.io/k8s-staging-ci-images/kube-scheduler:v1.37.2-rc.0.4_abc",
 			"gcr.io/k8s-staging-ci-images/kube-proxy:v1.37.2-rc.0.4_abc",
 			"registry.k8s.io/pause:3.10.2",
 		}},
-		"continuous integration, own registry": {Images{
-			Target: target(t, "ci/v1.37.2-rc.0.4+abc"), Repository: "mirror", NoProxy: true, NoDNS: true, ExternalEtcd: true,
+		"CI build, own registry": {Images{
+			Target: parseTarget(t, "ci/v1.37.2-rc.0.4+abc"), Repository: "mirror", NoProxy: true,
+			NoDNS: true, ExternalEtcd: true,
 		}, []string{
-			"mirror/kube-apiserver:v1.37.2-rc.0.4_abc", "mirror/kube-controller-manager:v1.37.2-rc.0.4_abc",
+			"mirror/kube-apiserver:v1.37.2-rc.0.4_abc",
+			"mirror/kube-controller-manager:v1.37.2-rc.0.4_abc",
 			"mirror/kube-scheduler:v1.37.2-rc.0.4_abc", "mirror/pause:3.10.2",
 		}},
 		"DNS alone from the default registry": {Images{
-			Target: target(t, "v1.37.1"), Repository: "mirror", NoProxy: true, ExternalEtcd: true,
-			DNS: ImageChoice{Repository: DefaultRepository},
+			Target: parseTarget(t, "v1.37.1"), Repository: "mirror", NoProxy: true,
+			ExternalEtcd: true,
+			DNS:          ImageChoice{Repository: DefaultRepository},
 		}, []string{
-			"mirror/kube-apiserver:v1.37.1", "mirror/kube-controller-manager:v1.37.1", "mirror/kube-scheduler:v1.37.1",
+			"mirror/kube-apiserver:v1.37.1", "mirror/kube-controller-manager:v1.37.1",
+			"mirror/kube-scheduler:v1.37.1",
 			"registry.k8s.io/coredns/coredns:v1.14.6", "mirror/pause:3.10.2",
 		}},
 	} {

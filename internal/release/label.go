@@ -17,8 +17,8 @@ const (
 	ciURL      = "https://storage.googleapis.com/k8s-release-dev/"
 )
 
-// labelForm is "stable" or "latest", at will narrowed to a major ("stable-1")
-// or a minor ("stable-1.37").
+// labelForm is "stable" or "latest", optionally with a major ("stable-1") or a minor version
+// ("stable-1.37").
 var labelForm = regexp.MustCompile(`^(latest|stable)(-[1-9](\.[1-9][0-9]?)?)?$`)
 
 // IsLabel reports whether the text stands for a version that Resolve would have to fetch.
@@ -28,71 +28,67 @@ func IsLabel(text string) bool {
 }
 
 // Resolve turns a version or a label ("stable-1", "latest-1.37", "ci/latest")
-// into the release to deploy. Without an answer from the network it settles
-// for this program's own version; where a label has run ahead of this program,
-// for the newest stable release of its own line. Notes tell the user of both.
+// into the release to deploy. If the label cannot be fetched, it returns the version of this
+// program; if the label is a newer minor version than this program, the newest stable release of
+// this program's minor version. Notes inform the user of both.
 func (t Tool) Resolve(text string, fetch Fetch) (target Target, notes []string, err error) {
 	bucket, rest := splitBucket(text)
 	if !labelForm.MatchString(rest) {
 		target, err = ParseTarget(text)
 		return target, nil, err
 	}
-	url, err := labelURL(bucket, rest)
+	url, err := versionLabelURL(bucket, rest)
 	if err != nil {
 		return Target{}, nil, err
 	}
-	number, err := fetchVersion(url, fetch)
+	var number *version.Version
+	body, err := fetch(url)
+	if err == nil {
+		if number, err = version.ParseSemantic(strings.TrimSpace(body)); err != nil {
+			err = fmt.Errorf("%s did not return a version", url)
+		}
+	}
 	if err != nil {
 		own := t.published()
-		return Target{number: own, ci: ciBucket(bucket)}, []string{
-			fmt.Sprintf("could not learn which version %q is: %v", text, err),
-			fmt.Sprintf("using this program's own version instead: v%s", own),
+		return Target{number: own, ci: isCIBucket(bucket)}, []string{
+			fmt.Sprintf("cannot resolve the version label %q: %v", text, err),
+			fmt.Sprintf("using the version of this kubeadm instead: v%s", own),
 		}, nil
 	}
-	if own := "stable-" + t.Line(); t.behind(number) && rest != own {
+	if own := "stable-" + t.MinorVersion(); t.behind(number) && rest != own {
 		target, notes, err = t.Resolve(own, fetch)
-		note := fmt.Sprintf("%q is v%s, which is newer than this program (%s): using %s instead", text, number, t, own)
+		note := fmt.Sprintf("%q is v%s, which is newer than this kubeadm (%s): using %s instead",
+			text, number, t, own)
 		return target, append([]string{note}, notes...), err
 	}
-	return Target{number: number, ci: ciBucket(bucket)}, nil, nil
+	return Target{number: number, ci: isCIBucket(bucket)}, nil, nil
 }
 
-func labelURL(bucket, label string) (string, error) {
+func versionLabelURL(bucket, label string) (string, error) {
 	switch {
 	case bucket == "release":
 		return releaseURL + label + ".txt", nil
-	case ciBucket(bucket):
+	case isCIBucket(bucket):
 		return ciURL + bucket + "/" + label + ".txt", nil
 	}
-	return "", fmt.Errorf("version label %q: labels are looked up in \"release/\" and \"ci/\", not in %q",
+	return "", fmt.Errorf("version label %q: unknown prefix %q; use \"release/\" or \"ci/\"",
 		bucket+"/"+label, bucket+"/")
 }
 
-func fetchVersion(url string, fetch Fetch) (*version.Version, error) {
-	body, err := fetch(url)
-	if err != nil {
-		return nil, err
-	}
-	number, err := version.ParseSemantic(strings.TrimSpace(body))
-	if err != nil {
-		return nil, fmt.Errorf("%s did not answer with a version", url)
-	}
-	return number, nil
-}
-
 func (t Tool) behind(v *version.Version) bool {
-	return v.Major() > t.number.Major() || v.Major() == t.number.Major() && v.Minor() > t.number.Minor()
+	return v.Major() > t.number.Major() || v.Major() == t.number.Major() &&
+		v.Minor() > t.number.Minor()
 }
 
-// published is the tool's version reduced to one that has images: a build
-// between two releases stands for the one before it.
+// published is the newest version with published images that is not newer than the tool: a build
+// between two releases maps to the release before it.
 func (t Tool) published() *version.Version {
 	v := t.number.WithBuildMetadata("")
 	switch {
 	case v.PreRelease() == "":
 		return v
 	case v.Patch() > 0:
-		return version.MustParseSemantic(fmt.Sprintf("%s.%d", t.Line(), v.Patch()-1))
+		return version.MustParseSemantic(fmt.Sprintf("%s.%d", t.MinorVersion(), v.Patch()-1))
 	}
 	parts := append(strings.Split(v.PreRelease(), "."), "0")
 	return v.WithPreRelease(parts[0] + "." + parts[1])

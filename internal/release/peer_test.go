@@ -10,9 +10,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// imagesOfPeer is what upstream's kubeadm lists for a ClusterConfiguration. The
+// upstreamImages is what upstream's kubeadm lists for a ClusterConfiguration. The
 // test is skipped unless KUBEADM_PEER names that program.
-func imagesOfPeer(t *testing.T, config string) []string {
+func upstreamImages(t *testing.T, config string) []string {
 	t.Helper()
 	program := os.Getenv("KUBEADM_PEER")
 	if program == "" {
@@ -30,28 +30,32 @@ func imagesOfPeer(t *testing.T, config string) []string {
 	return strings.Fields(string(output))
 }
 
-func TestImagesAreThoseOfThePeer(t *testing.T) {
+func TestImagesMatchUpstream(t *testing.T) {
 	for name, c := range map[string]struct {
 		config string
 		images Images
 	}{
-		"default":                {"kubernetesVersion: v1.37.1", Images{Target: target(t, "v1.37.1")}},
-		"older minor":            {"kubernetesVersion: v1.36.0", Images{Target: target(t, "v1.36.0")}},
-		"newer minor":            {"kubernetesVersion: v1.38.0-alpha.1+x.y", Images{Target: target(t, "v1.38.0-alpha.1+x.y")}},
-		"continuous integration": {"kubernetesVersion: ci/v1.37.2-rc.0.4+abc", Images{Target: target(t, "ci/v1.37.2-rc.0.4+abc")}},
-		"continuous integration, own registry": {"kubernetesVersion: ci/v1.37.2-rc.0.4+abc\nimageRepository: mirror",
-			Images{Target: target(t, "ci/v1.37.2-rc.0.4+abc"), Repository: "mirror"}},
-		"own registry": {"kubernetesVersion: v1.37.1\nimageRepository: reg:5000/k8s", Images{Target: target(t, "v1.37.1"), Repository: "reg:5000/k8s"}},
+		"default":     {"kubernetesVersion: v1.37.1", Images{Target: parseTarget(t, "v1.37.1")}},
+		"older minor": {"kubernetesVersion: v1.36.0", Images{Target: parseTarget(t, "v1.36.0")}},
+		"newer minor": {"kubernetesVersion: v1.38.0-alpha.1+x.y",
+			Images{Target: parseTarget(t, "v1.38.0-alpha.1+x.y")}},
+		"CI build": {"kubernetesVersion: ci/v1.37.2-rc.0.4+abc",
+			Images{Target: parseTarget(t, "ci/v1.37.2-rc.0.4+abc")}},
+		"CI build, own registry": {"kubernetesVersion: ci/v1.37.2-rc.0.4+abc\nimageRepository: mirror",
+			Images{Target: parseTarget(t, "ci/v1.37.2-rc.0.4+abc"), Repository: "mirror"}},
+		"own registry": {"kubernetesVersion: v1.37.1\nimageRepository: reg:5000/k8s",
+			Images{Target: parseTarget(t, "v1.37.1"), Repository: "reg:5000/k8s"}},
 		"own DNS and etcd": {"kubernetesVersion: v1.37.1\nimageRepository: mirror\n" +
 			"dns: {imageRepository: registry.k8s.io, imageTag: v1.0}\netcd: {local: {imageRepository: e, imageTag: 3.6.1-0}}",
-			Images{Target: target(t, "v1.37.1"), Repository: "mirror",
+			Images{Target: parseTarget(t, "v1.37.1"), Repository: "mirror",
 				DNS: ImageChoice{DefaultRepository, "v1.0"}, Etcd: ImageChoice{"e", "3.6.1-0"}}},
 		"nothing optional": {"kubernetesVersion: v1.37.1\ndns: {disabled: true}\nproxy: {disabled: true}\n" +
 			"etcd: {external: {endpoints: [https://10.0.0.9:2379], caFile: /a, certFile: /b, keyFile: /c}}",
-			Images{Target: target(t, "v1.37.1"), NoDNS: true, NoProxy: true, ExternalEtcd: true}},
+			Images{Target: parseTarget(t, "v1.37.1"), NoDNS: true, NoProxy: true,
+				ExternalEtcd: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(imagesOfPeer(t, c.config), c.images.All()); diff != "" {
+			if diff := cmp.Diff(upstreamImages(t, c.config), c.images.All()); diff != "" {
 				t.Error(diff)
 			}
 		})

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func tool(t *testing.T, text string) Tool {
+func parseTool(t *testing.T, text string) Tool {
 	t.Helper()
 	tool, err := ParseTool(text)
 	if err != nil {
@@ -15,7 +15,7 @@ func tool(t *testing.T, text string) Tool {
 	return tool
 }
 
-func target(t *testing.T, text string) Target {
+func parseTarget(t *testing.T, text string) Target {
 	t.Helper()
 	target, err := ParseTarget(text)
 	if err != nil {
@@ -44,7 +44,7 @@ func wantError(t *testing.T, err error, parts ...string) {
 }
 
 func TestToolVersionMustBeSemantic(t *testing.T) {
-	if got := tool(t, DefaultTool).String(); got != DefaultTool {
+	if got := parseTool(t, DefaultTool).String(); got != DefaultTool {
 		t.Errorf("got %s, want %s", got, DefaultTool)
 	}
 	_, err := ParseTool("1.37")
@@ -56,39 +56,44 @@ func TestTargetIsReadBackAsStored(t *testing.T) {
 		stored, tag string
 		ci          bool
 	}{
-		"v1.37.1":                       {"v1.37.1", "v1.37.1", false},
-		"1.36.0":                        {"v1.36.0", "v1.36.0", false},
-		"release/v1.36.0":               {"v1.36.0", "v1.36.0", false},
-		"v1.38.0-alpha.1":               {"v1.38.0-alpha.1", "v1.38.0-alpha.1", false},
-		"ci/v1.38.0-alpha.0.12+a1b2c3":  {"ci/v1.38.0-alpha.0.12+a1b2c3", "v1.38.0-alpha.0.12+a1b2c3", true},
+		"v1.37.1":         {"v1.37.1", "v1.37.1", false},
+		"1.36.0":          {"v1.36.0", "v1.36.0", false},
+		"release/v1.36.0": {"v1.36.0", "v1.36.0", false},
+		"v1.38.0-alpha.1": {"v1.38.0-alpha.1", "v1.38.0-alpha.1", false},
+		"ci/v1.38.0-alpha.0.12+a1b2c3": {"ci/v1.38.0-alpha.0.12+a1b2c3",
+			"v1.38.0-alpha.0.12+a1b2c3", true},
 		"ci-cross/v1.38.0-beta.0.1+abc": {"ci/v1.38.0-beta.0.1+abc", "v1.38.0-beta.0.1+abc", true},
 	} {
-		got := target(t, text)
+		got := parseTarget(t, text)
 		if got.Stored() != want.stored || got.String() != want.tag || got.CI() != want.ci {
 			t.Errorf("%s: got %s, %s, %v, want %v", text, got.Stored(), got, got.CI(), want)
 		}
-		if again := target(t, got.Stored()); again.Stored() != got.Stored() {
+		if again := parseTarget(t, got.Stored()); again.Stored() != got.Stored() {
 			t.Errorf("%s: stored as %s, read back as %s", text, got.Stored(), again.Stored())
 		}
 	}
 }
 
-func TestWhatIsNoVersionIsRefused(t *testing.T) {
-	for _, text := range []string{"", "v1", "v1.37", "1.37.x", "stable", "v1.2.3 4", "foo/v1.37.1", "/v1.37.1", "v01.2.3"} {
+func TestParseTargetRejectsInvalidVersions(t *testing.T) {
+	for _, text := range []string{"", "v1", "v1.37", "1.37.x", "stable", "v1.2.3 4", "foo/v1.37.1",
+		"/v1.37.1", "v01.2.3"} {
 		if got, err := ParseTarget(text); err == nil {
 			t.Errorf("%q was read as %s", text, got)
 		}
 	}
 }
 
-func TestLabels(t *testing.T) {
+func TestVersionLabels(t *testing.T) {
 	for text, want := range map[string]bool{
-		"stable": true, "latest": true, "stable-1": true, "latest-1.37": true, "stable-1.5": true, "ci/latest": true,
-		"v1.37.1": false, "stable-": false, "stable-01": false, "stable-1.037": false, "stable-1.370": false,
-		"unstable": false, "stable-1.": false, "": false, "stablelatest": false,
+		"stable": true, "latest": true, "stable-1": true, "latest-1.37": true, "stable-1.5": true,
+		"ci/latest": true,
+		"v1.37.1":   false, "stable-": false, "stable-01": false, "stable-1.037": false,
+		"stable-1.370": false,
+		"unstable":     false, "stable-1.": false, "": false, "stablelatest": false,
 	} {
 		asked := false
-		_, _, err := tool(t, "v1.37.1").Resolve(text, func(string) (string, error) { asked = true; return "v1.37.1", nil })
+		_, _, err := parseTool(t, "v1.37.1").Resolve(text,
+			func(string) (string, error) { asked = true; return "v1.37.1", nil })
 		if asked != want || want && err != nil {
 			t.Errorf("%q: the network is asked: %v, want %v (%v)", text, asked, want, err)
 		}
@@ -97,12 +102,13 @@ func TestLabels(t *testing.T) {
 
 func TestResolve(t *testing.T) {
 	published := map[string]string{
-		"https://dl.k8s.io/release/stable-1.txt":                                      "v1.38.2\n",
-		"https://dl.k8s.io/release/stable-1.37.txt":                                   "v1.37.4\n",
-		"https://dl.k8s.io/release/stable-1.36.txt":                                   "v1.36.3",
-		"https://dl.k8s.io/release/stable-1.34.txt":                                   "v1.36.0",
-		"https://dl.k8s.io/release/latest.txt":                                        "<html>sign in</html>",
-		"https://storage.googleapis.com/" + "k8s-release-dev/ci-fast/latest-1.37.txt": "v1.37.2-rc.0.4+abc",
+		"https://dl.k8s.io/release/stable-1.txt":    "v1.38.2\n",
+		"https://dl.k8s.io/release/stable-1.37.txt": "v1.37.4\n",
+		"https://dl.k8s.io/release/stable-1.36.txt": "v1.36.3",
+		"https://dl.k8s.io/release/stable-1.34.txt": "v1.36.0",
+		"https://dl.k8s.io/release/latest.txt":      "<html>sign in</html>",
+		"https://storage.googleapis.com/" +
+			"k8s-release-dev/ci-fast/latest-1.37.txt": "v1.37.2-rc.0.4+abc",
 	}
 	fetch := func(url string) (string, error) {
 		if body, ok := published[url]; ok {
@@ -132,10 +138,11 @@ func TestResolve(t *testing.T) {
 		{tool: "v1.37.1", text: "store/stable", errs: []string{"store/stable"}},
 	} {
 		t.Run(c.tool+" "+c.text, func(t *testing.T) {
-			got, notes, err := tool(t, c.tool).Resolve(c.text, fetch)
+			got, notes, err := parseTool(t, c.tool).Resolve(c.text, fetch)
 			wantError(t, err, c.errs...)
 			if got.Stored() != c.want || len(notes) != c.notes {
-				t.Errorf("got %s with notes %q, want %s with %d notes", got.Stored(), notes, c.want, c.notes)
+				t.Errorf("got %s with notes %q, want %s with %d notes", got.Stored(), notes, c.want,
+					c.notes)
 			}
 		})
 	}
@@ -146,7 +153,7 @@ func TestVersionsAreNotFetched(t *testing.T) {
 		t.Errorf("fetched %s", url)
 		return "", errors.New("unexpected")
 	}
-	if _, _, err := tool(t, DefaultTool).Resolve("ci/v1.37.2-rc.1", fetch); err != nil {
+	if _, _, err := parseTool(t, DefaultTool).Resolve("ci/v1.37.2-rc.1", fetch); err != nil {
 		t.Error(err)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 )
 
-func TestSkewOfTarget(t *testing.T) {
+func TestTargetVersionSkew(t *testing.T) {
 	for _, c := range []struct {
 		tool, target string
 		ahead        bool
@@ -17,25 +17,28 @@ func TestSkewOfTarget(t *testing.T) {
 		{tool: "v1.37.1", target: "v1.34.0"},
 		{tool: "v1.37.1", target: "v1.35.0-rc.1"},
 		{tool: "v1.37.1", target: "ci/v1.37.2-rc.0.4+abc"},
-		{tool: "v1.37.1", target: "v1.34.0-rc.1", errs: []string{"v1.34.0-rc.1", "kubeadm v1.37.1 does not deploy Kubernetes v1.34.0-rc.1: it knows 1.34 to 1.37"}},
+		{tool: "v1.37.1", target: "v1.34.0-rc.1",
+			errs: []string{"v1.34.0-rc.1",
+				"kubeadm v1.37.1 does not support Kubernetes v1.34.0-rc.1: supported are 1.34 to 1.37"}},
 		{tool: "v1.37.1", target: "v1.33.13", errs: []string{"v1.33.13", "1.34 to 1.37"}},
 		{tool: "v1.37.1", target: "v0.37.0", errs: []string{"v0.37.0"}},
-		{tool: "v1.37.1", target: "v1.38.0-alpha.1", ahead: true, errs: []string{"v1.38.0-alpha.1", "1.34 to 1.37"}},
+		{tool: "v1.37.1", target: "v1.38.0-alpha.1", ahead: true,
+			errs: []string{"v1.38.0-alpha.1", "1.34 to 1.37"}},
 		{tool: "v1.37.1", target: "v2.35.0", ahead: true, errs: []string{"v2.35.0"}},
 		{tool: "v1.36.0", target: "v1.37.0", ahead: true},
 		{tool: "v0.0.0-master", target: "v1.37.0"},
 	} {
 		t.Run(c.tool+" "+c.target, func(t *testing.T) {
-			tool, target := tool(t, c.tool), target(t, c.target)
+			tool, target := parseTool(t, c.tool), parseTarget(t, c.target)
 			wantError(t, tool.CheckTarget(target), c.errs...)
-			if got := tool.Ahead(target); got != c.ahead {
+			if got := tool.IsOlderThan(target); got != c.ahead {
 				t.Errorf("Ahead = %v, want %v", got, c.ahead)
 			}
 		})
 	}
 }
 
-func TestSkewOfKubelet(t *testing.T) {
+func TestKubeletVersionSkew(t *testing.T) {
 	for _, c := range []struct {
 		kubelet, controlPlane string
 		errs                  []string
@@ -51,9 +54,9 @@ func TestSkewOfKubelet(t *testing.T) {
 			kubelet := version.MustParseSemantic(c.kubelet)
 			var controlPlane *version.Version
 			if c.controlPlane != "" {
-				controlPlane = target(t, c.controlPlane).Version()
+				controlPlane = parseTarget(t, c.controlPlane).Version()
 			}
-			wantError(t, tool(t, "v1.37.1").CheckKubelet(kubelet, controlPlane), c.errs...)
+			wantError(t, parseTool(t, "v1.37.1").CheckKubelet(kubelet, controlPlane), c.errs...)
 		})
 	}
 }

@@ -14,21 +14,21 @@ type Target struct {
 	ci     bool
 }
 
-// ciPrefix marks, in a configuration, a version built by continuous integration.
+// ciPrefix marks the version of a CI build in a configuration.
 const ciPrefix = "ci/"
 
-// ParseTarget reads a version, not a label: "v1.37.1", "1.37.1" or, for a build
-// of continuous integration, "ci/v1.38.0-alpha.1.2+abc".
+// ParseTarget parses a version, not a label: "v1.37.1", "1.37.1" or, for a CI build,
+// "ci/v1.38.0-alpha.1.2+abc".
 func ParseTarget(text string) (Target, error) {
 	bucket, rest := splitBucket(text)
 	number, err := version.ParseSemantic(rest)
-	if err != nil || !(bucket == "release" || ciBucket(bucket)) {
-		return Target{}, fmt.Errorf("%q is not a Kubernetes version: write it like v1.37.1", text)
+	if err != nil || !(bucket == "release" || isCIBucket(bucket)) {
+		return Target{}, fmt.Errorf("%q is not a Kubernetes version: use the form v1.37.1", text)
 	}
-	return Target{number: number, ci: ciBucket(bucket)}, nil
+	return Target{number: number, ci: isCIBucket(bucket)}, nil
 }
 
-// String returns the version as image tags and the user know it: "v1.37.1".
+// String returns the version with a leading "v": "v1.37.1".
 func (t Target) String() string {
 	if t.number == nil {
 		return ""
@@ -36,8 +36,8 @@ func (t Target) String() string {
 	return "v" + t.number.String()
 }
 
-// Stored returns what ParseTarget reads back whole: with "ci/" before a build
-// of continuous integration.
+// Stored returns the text from which ParseTarget gets the same Target: with "ci/" before a CI
+// build.
 func (t Target) Stored() string {
 	if t.ci {
 		return ciPrefix + t.String()
@@ -45,7 +45,7 @@ func (t Target) Stored() string {
 	return t.String()
 }
 
-// CI reports whether the version was built by continuous integration.
+// CI reports whether the version is a CI build.
 func (t Target) CI() bool { return t.ci }
 
 // Version returns the version for comparison.
@@ -59,11 +59,11 @@ func (t Target) Minor() uint {
 	return t.number.Minor()
 }
 
-// bucketForm is an optional store ("ci", "ci-cross", "release") before a slash.
+// bucketForm is an optional bucket ("ci", "ci-cross", "release") before a slash.
 var bucketForm = regexp.MustCompile(`^(?:([a-z][\w-]*)/)?([-\w.+]+)$`)
 
-// splitBucket returns "release" for a text without a store, and two empty
-// strings for one that has no such form at all.
+// splitBucket returns "release" for a text without a bucket, and two empty strings for a text of
+// another form.
 func splitBucket(text string) (bucket, rest string) {
 	m := bucketForm.FindStringSubmatch(strings.TrimSpace(text))
 	switch {
@@ -75,4 +75,4 @@ func splitBucket(text string) (bucket, rest string) {
 	return m[1], m[2]
 }
 
-func ciBucket(bucket string) bool { return strings.HasPrefix(bucket, "ci") }
+func isCIBucket(bucket string) bool { return strings.HasPrefix(bucket, "ci") }

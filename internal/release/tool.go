@@ -6,19 +6,20 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 )
 
-// DefaultTool is the release this program is when its build names no other.
+// DefaultTool is the version of this program unless its build sets another.
 const DefaultTool = "v1.37.1"
 
-// Tool is the release of this program. It decides what can be deployed.
+// Tool is the version of this program. It decides which versions can be deployed.
 type Tool struct {
 	number *version.Version
 }
 
-// ParseTool reads a semantic version such as "v1.37.1".
+// ParseTool parses a semantic version such as "v1.37.1".
 func ParseTool(text string) (Tool, error) {
 	v, err := version.ParseSemantic(text)
 	if err != nil {
-		return Tool{}, fmt.Errorf("this program was built with the unusable version %q: %w", text, err)
+		return Tool{}, fmt.Errorf("this kubeadm was built with the invalid version %q: %w", text,
+			err)
 	}
 	return Tool{number: v}, nil
 }
@@ -29,5 +30,7 @@ func (t Tool) String() string { return "v" + t.number.String() }
 // Version returns the version for comparison.
 func (t Tool) Version() *version.Version { return t.number }
 
-// Line names the release line, such as "1.37".
-func (t Tool) Line() string { return fmt.Sprintf("%d.%d", t.number.Major(), t.number.Minor()) }
+// MinorVersion is the minor version, such as "1.37".
+func (t Tool) MinorVersion() string {
+	return fmt.Sprintf("%d.%d", t.number.Major(), t.number.Minor())
+}

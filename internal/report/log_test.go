@@ -11,7 +11,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-func TestLibrariesNeverWriteOutRequests(t *testing.T) {
+func TestLibrariesNeverLogRequests(t *testing.T) {
 	defer func() {
 		if _, err := Log(io.Discard, 0, ""); err != nil {
 			t.Error(err)
@@ -27,7 +27,7 @@ func TestLibrariesNeverWriteOutRequests(t *testing.T) {
 	}
 }
 
-func TestSingleFilesNeverWriteOutRequestsEither(t *testing.T) {
+func TestVModuleNeverLogsRequests(t *testing.T) {
 	defer func() {
 		if _, err := Log(io.Discard, 0, ""); err != nil {
 			t.Error(err)
@@ -48,7 +48,7 @@ func TestSingleFilesNeverWriteOutRequestsEither(t *testing.T) {
 	}
 }
 
-func TestLibrariesLogNothingUnlessAsked(t *testing.T) {
+func TestLibrariesLogNothingByDefault(t *testing.T) {
 	defer func() {
 		if _, err := Log(io.Discard, 0, ""); err != nil {
 			t.Error(err)
@@ -65,10 +65,12 @@ func TestLibrariesLogNothingUnlessAsked(t *testing.T) {
 		klog.ErrorS(errors.New("broken"), "failed")
 		log.Print("Unsolicited response received on idle HTTP channel")
 		klog.Flush()
-		if lines := strings.Count(b.String(), "\n"); lines != want || strings.Contains(b.String(), secret) || strings.Contains(b.String(), "\x1b") {
+		if lines := strings.Count(b.String(), "\n"); lines != want ||
+			strings.Contains(b.String(), secret) || strings.Contains(b.String(), "\x1b") {
 			t.Errorf("-v %d: %d lines, want %d:\n%s", level, lines, want, b.String())
 		}
-		if _, err := io.WriteString(other, "of gRPC"); err != nil || strings.Contains(b.String(), "gRPC") != (level > 0) {
+		if _, err := io.WriteString(other, "of gRPC"); err != nil ||
+			strings.Contains(b.String(), "gRPC") != (level > 0) {
 			t.Errorf("-v %d: %v, %s", level, err, b.String())
 		}
 	}

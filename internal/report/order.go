@@ -1,64 +1,64 @@
 package report
 
-import "kubeadm/internal/flow"
+import "kubeadm/internal/engine"
 
-// ordered passes events on in the order of the tree of phases: what a branch says is
-// held back until the branches before it are over.
-type ordered struct {
-	show func(flow.Event)
-	root queue
+// treeOrder shows events in the order of the tree of phases: those of a branch are held back until
+// the branches before it have ended.
+type treeOrder struct {
+	show func(engine.Event)
+	root branchQueue
 }
 
-// queue is what one branch has said and not yet been heard.
-type queue struct {
-	items []item
+// branchQueue has the events of one branch that are not shown yet.
+type branchQueue struct {
+	items []queueItem
 	over  bool
 }
 
-// item is an event, or a place where branches run side by side.
-type item struct {
-	event flow.Event
-	fork  *fork
+// queueItem is an event, or a group of concurrent branches.
+type queueItem struct {
+	event engine.Event
+	fork  *branchGroup
 }
 
-type fork struct {
+type branchGroup struct {
 	group    int
-	branches []queue
+	branches []branchQueue
 }
 
-func (o *ordered) add(e flow.Event) {
-	// Held back it would tell what is over: how a change gets on, and what is done, on behalf of phases that run
-	// side by side, by none of them. The key of certificates must stay the last line of upload-certs.
-	if e.Kind == flow.Underway || len(e.Place) == 0 && len(o.root.items) > 0 {
+func (o *treeOrder) add(e engine.Event) {
+	// Two kinds are shown at once: progress, which would be outdated later, and events of steps
+	// that concurrent phases share. The certificate key must stay the last line of upload-certs.
+	if e.Kind == engine.Progress || len(e.Place) == 0 && len(o.root.items) > 0 {
 		o.show(e)
 		return
 	}
-	q := o.root.at(e.Place)
-	if e.Kind == flow.Joined {
+	q := o.root.branchAt(e.Place)
+	if e.Kind == engine.Joined {
 		q.over = true
 	} else {
-		q.items = append(q.items, item{event: e})
+		q.items = append(q.items, queueItem{event: e})
 	}
 	o.root.flush(o.show, false)
 }
 
-// rest passes on everything that was still held back.
-func (o *ordered) rest() { o.root.flush(o.show, true) }
+// flushAll shows everything that was held back.
+func (o *treeOrder) flushAll() { o.root.flush(o.show, true) }
 
-// at finds the queue of a branch, making forks on the way.
-func (q *queue) at(place []flow.Slot) *queue {
+// branchAt finds the queue of a branch, and creates those above it.
+func (q *branchQueue) branchAt(place []engine.Slot) *branchQueue {
 	for _, s := range place {
 		f := q.lastFork(s.Group)
 		if f == nil {
-			f = &fork{group: s.Group, branches: make([]queue, s.Of)}
-			q.items = append(q.items, item{fork: f})
+			f = &branchGroup{group: s.Group, branches: make([]branchQueue, s.Of)}
+			q.items = append(q.items, queueItem{fork: f})
 		}
 		q = &f.branches[s.Index]
 	}
 	return q
 }
 
-func (q *queue) lastFork(group int) *fork {
+func (q *branchQueue) lastFork(group int) *branchGroup {
 	for i := len(q.items) - 1; i >= 0; i-- {
 		if f := q.items[i].fork; f != nil && f.group == group {
 			return f
@@ -67,8 +67,8 @@ func (q *queue) lastFork(group int) *fork {
 	return nil
 }
 
-// flush shows what may be shown and tells whether nothing is left.
-func (q *queue) flush(show func(flow.Event), all bool) bool {
+// flush shows what may be shown and reports whether nothing is left.
+func (q *branchQueue) flush(show func(engine.Event), all bool) bool {
 	for len(q.items) > 0 {
 		head := q.items[0]
 		if head.fork == nil {
@@ -81,7 +81,7 @@ func (q *queue) flush(show func(flow.Event), all bool) bool {
 	return true
 }
 
-func (f *fork) flush(show func(flow.Event), all bool) bool {
+func (f *branchGroup) flush(show func(engine.Event), all bool) bool {
 	for i := range f.branches {
 		b := &f.branches[i]
 		if empty := b.flush(show, all); !all && (!empty || !b.over) {

@@ -6,22 +6,25 @@ import (
 	"strings"
 )
 
-// Forms of secrets. They are looked for without word boundaries, since a blank lost in copying leaves a token
-// attached to the word before it.
+// Forms of secrets. They are matched without word boundaries: a space lost in copying attaches a
+// token to the word before it.
 var (
-	// A bootstrap token, its dot perhaps as in a URL; one character of each half may have got lost.
-	tokenForm = regexp.MustCompile(`([a-z0-9]{5,})(?:\.|%2[eE])([a-z0-9]{15,})|([A-Z0-9]{5,})(?:\.|%2[eE])([A-Z0-9]{15,})`)
-	// A certificate key is 64 hex digits: a shorter one is most of it. IDs of containers look the same.
+	// A bootstrap token, its dot possibly URL-encoded; one character of each half may be missing.
+	tokenForm = regexp.MustCompile(
+		`([a-z0-9]{5,})(?:\.|%2[eE])([a-z0-9]{15,})|([A-Z0-9]{5,})(?:\.|%2[eE])([A-Z0-9]{15,})`)
+	// A certificate key has 64 hex digits; most of one is secret too. Container IDs look the same.
 	keyForm = regexp.MustCompile(`[0-9a-fA-F]{48,}`)
-	// What stands before a checksum, which is public: the pin of a CA, the digest of an image.
+	// The prefix of a public checksum: the pin of a CA, the digest of an image.
 	checksumForm = regexp.MustCompile(`(?i)sha(?:256|384|512)[:%\s]$`)
 	// A URL in quotes, or one up to the first character that cannot be part of one.
-	urlForm = regexp.MustCompile("\"[a-zA-Z][a-zA-Z0-9+.-]*://(?:\\\\.|[^\"\\\\])*\"|[a-zA-Z][a-zA-Z0-9+.-]*://[^\\s\"'`<>]+")
+	urlForm = regexp.MustCompile(
+		"\"[a-zA-Z][a-zA-Z0-9+.-]*://(?:\\\\.|[^\"\\\\])*\"|[a-zA-Z][a-zA-Z0-9+.-]*://[^\\s\"'`<>]+")
 	// A user and a password without a scheme before them, as in "me:secret@proxy:3128".
 	userForm = regexp.MustCompile(`([^\s"'/@:=,;]+):[^\s"'/@]+@([A-Za-z0-9\[]+)`)
-	// What Go says of a proxy in the environment that is no URL: it repeats all of it, and then a part of it.
+	// Go's error for a proxy in the environment that is no URL: it repeats all of it, and then a
+	// part of it.
 	proxyForm = regexp.MustCompile(`invalid proxy address "(?:\\.|[^"\\])*"(?:: .*)?`)
-	// What Go takes for the port of a URL may be a password.
+	// What Go parses as the port of a URL may be a password.
 	portForm = regexp.MustCompile(`invalid port "(?:\\.|[^"\\])*" after host`)
 )
 
@@ -31,9 +34,10 @@ const (
 	exampleSecret     = "0123456789abcdef" // of the token that help and documents show
 )
 
-// redact replaces what has the form of a secret: the second half of bootstrap tokens, certificate keys, and the
-// user and password in URLs. IDs of tokens, pins of CAs and digests of images are no secrets and stay.
-func redact(text string) string {
+// redactSecrets replaces what has the form of a secret: the second half of bootstrap tokens,
+// certificate keys, and the user and password in URLs. IDs of tokens, pins of CAs and digests of
+// images are no secrets and stay.
+func redactSecrets(text string) string {
 	return redactKeys(redactTokens(redactUsers(text)))
 }
 
@@ -45,7 +49,8 @@ func redactUsers(text string) string {
 	return userForm.ReplaceAllStringFunc(text, func(found string) string {
 		user, _, _ := strings.Cut(found, ":")
 		at := strings.LastIndex(found, "@")
-		if user == "system" || strings.HasPrefix(strings.ToLower(found[at+1:]), "sha") { // a name of Kubernetes, a digest
+		// a name of Kubernetes, a digest
+		if user == "system" || strings.HasPrefix(strings.ToLower(found[at+1:]), "sha") {
 			return found
 		}
 		return "[hidden]" + found[at:]
@@ -70,8 +75,8 @@ func redactTokens(text string) string {
 	return safe.String() + text[end:]
 }
 
-// isTokenSecret tells tokens from host names and file names, whose parts may be as long: such words rarely
-// have digits, and the random secret of a token has none once in two hundred times.
+// isTokenSecret tells tokens from host names and file names, whose parts may be as long: such
+// words rarely have digits, and the random secret of a token has none once in two hundred times.
 func isTokenSecret(id, secret string) bool {
 	if secret == exampleSecret {
 		return false
@@ -96,8 +101,9 @@ func redactKeys(text string) string {
 	return safe.String() + text[end:]
 }
 
-// redactUser hides what stands before the "@" of a URL's authority. A password may hold characters that should have been
-// escaped, so the last "@" counts, unless the authority ends before it as one without a user does.
+// redactUser hides what stands before the "@" of a URL's authority. A password may hold characters
+// that should have been escaped, so the last "@" counts, unless the authority ends before it as
+// one without a user does.
 func redactUser(address string) string {
 	scheme, rest, _ := strings.Cut(address, "://")
 	at := strings.LastIndex(rest, "@")

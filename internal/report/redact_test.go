@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/problem"
 )
 
@@ -28,16 +28,19 @@ func TestSecretsAreHidden(t *testing.T) {
 		"tokenabcdef.ghijklmnopqrstuv",
 		"k3h9w." + secret,
 		"k3h9wd." + secret[:15],
-		key, key[:63], key + "0", strings.ToUpper(key), "--certificate-key" + key, `"` + key + `\r"`,
+		key, key[:63], key + "0", strings.ToUpper(key), "--certificate-key" + key,
+		`"` + key + `\r"`,
 	} {
-		got := redact(text)
-		for _, hidden := range []string{secret, secret[:15], strings.ToUpper(secret), "ghijklmnopqrstuv", key[:63], strings.ToUpper(key)} {
+		got := redactSecrets(text)
+		for _, hidden := range []string{secret, secret[:15], strings.ToUpper(secret),
+			"ghijklmnopqrstuv", key[:63], strings.ToUpper(key)} {
 			if strings.Contains(got, hidden) {
 				t.Errorf("%s is shown as %s", text, got)
 			}
 		}
 	}
-	if got, want := redact("--certificate-key "+key[:63]), "--certificate-key [63 hex digits hidden]"; got != want {
+	if got, want := redactSecrets("--certificate-key "+key[:63]),
+		"--certificate-key [63 hex digits hidden]"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
@@ -49,35 +52,40 @@ func TestUsersOfURLsAreHidden(t *testing.T) {
 		`parse "http://me:p w\"x@proxy:3128": net/url: invalid userinfo`:                                         `parse "http://[hidden]@proxy:3128": net/url: invalid userinfo`,
 		`parse "http://me:p/w@proxy:3128": invalid port ":p" after host`:                                         `parse "http://[hidden]@proxy:3128": invalid port after host`,
 		`Invalid value: "me:pw@192.0.2.1:6443": must be`:                                                         `Invalid value: "[hidden]@192.0.2.1:6443": must be`,
-		"registry.k8s.io/etcd:3.7.0-0@sha256:" + key:                                                             "registry.k8s.io/etcd:3.7.0-0@sha256:" + key,
-		"http://me:p@w@proxy:3128/":                                                                              "http://[hidden]@proxy:3128/",
-		"http://me:p/w?x#y@proxy:3128":                                                                           "http://[hidden]@proxy:3128",
-		"http://http:/me:pw@proxy:3128":                                                                          "http://[hidden]@proxy:3128",
-		"http://http//me:pw@proxy:3128":                                                                          "http://http//[hidden]@proxy:3128",
-		"http://ghp_token@host/x@y":                                                                              "http://[hidden]@y",
-		"https://host:5000/v2/etcd@sha256:" + key:                                                                "https://host:5000/v2/etcd@sha256:" + key,
-		"https://u:p@host:5000/etcd@sha256:" + key:                                                               "https://[hidden]@host:5000/etcd@sha256:" + key,
-		"https://[2001:db8::1]:6443/a@b":                                                                         "https://[2001:db8::1]:6443/a@b",
-		"unix:///run/containerd/containerd.sock":                                                                 "unix:///run/containerd/containerd.sock",
-		"context kubernetes-admin@kubernetes":                                                                    "context kubernetes-admin@kubernetes",
-		"context system:node:cp1@kubernetes":                                                                     "context system:node:cp1@kubernetes",
-		"see https://kubernetes.io/docs or x@y.test":                                                             "see https://kubernetes.io/docs or x@y.test",
+		"registry.k8s.io/etcd:3.7.0-0@sha256:" +
+			key: "registry.k8s.io/etcd:3.7.0-0@sha256:" + key,
+		"http://me:p@w@proxy:3128/":               "http://[hidden]@proxy:3128/",
+		"http://me:p/w?x#y@proxy:3128":            "http://[hidden]@proxy:3128",
+		"http://http:/me:pw@proxy:3128":           "http://[hidden]@proxy:3128",
+		"http://http//me:pw@proxy:3128":           "http://http//[hidden]@proxy:3128",
+		"http://ghp_token@host/x@y":               "http://[hidden]@y",
+		"https://host:5000/v2/etcd@sha256:" + key: "https://host:5000/v2/etcd@sha256:" + key,
+		"https://u:p@host:5000/etcd@sha256:" + key: "https://[hidden]@host:5000/etcd@sha256:" +
+			key,
+		"https://[2001:db8::1]:6443/a@b":             "https://[2001:db8::1]:6443/a@b",
+		"unix:///run/containerd/containerd.sock":     "unix:///run/containerd/containerd.sock",
+		"context kubernetes-admin@kubernetes":        "context kubernetes-admin@kubernetes",
+		"context system:node:cp1@kubernetes":         "context system:node:cp1@kubernetes",
+		"see https://kubernetes.io/docs or x@y.test": "see https://kubernetes.io/docs or x@y.test",
 	} {
-		if got := redact(text); got != want {
+		if got := redactSecrets(text); got != want {
 			t.Errorf("%s is shown as %s, want %s", text, got, want)
 		}
 	}
 }
 
-func TestWhatIsNoSecretStays(t *testing.T) {
+func TestPublicValuesAreNotHidden(t *testing.T) {
 	for _, text := range []string{
-		"sha256:" + key, "SHA256:" + key, "sha256%3A" + key, "sha256:" + key[:63], "registry.k8s.io/etcd:3.7.0-0@sha256:" + key,
+		"sha256:" + key, "SHA256:" + key, "sha256%3A" + key, "sha256:" + key[:63],
+		"registry.k8s.io/etcd:3.7.0-0@sha256:" + key,
 		"nodeRegistration.kubeletExtraArgs: localAPIEndpoint.advertiseAddress",
-		"kubelet.KubeletConfiguration", "v1beta4.ClusterConfiguration", "validatingwebhookconfigurations.admissionregistration.k8s.io",
-		"kube-apiserver-cp1.example.internal", "10.244.0.0/16", "/etc/kubernetes/manifests/kube-controller-manager.yaml",
+		"kubelet.KubeletConfiguration", "v1beta4.ClusterConfiguration",
+		"validatingwebhookconfigurations.admissionregistration.k8s.io",
+		"kube-apiserver-cp1.example.internal", "10.244.0.0/16",
+		"/etc/kubernetes/manifests/kube-controller-manager.yaml",
 		"d41d8cd98f00b204e9800998ecf8427e", "k3h9wd", "token ID k3h9wd.",
 	} {
-		if got := redact(text); got != text {
+		if got := redactSecrets(text); got != text {
 			t.Errorf("%s is shown as %s", text, got)
 		}
 	}
@@ -85,7 +93,8 @@ func TestWhatIsNoSecretStays(t *testing.T) {
 
 func TestErrorsCannotForgeHints(t *testing.T) {
 	var b bytes.Buffer
-	remote := errors.New("denied\n  - install the new CA first\n\terror: \x1b[2Jgone\r\n[init] done\n")
+	remote := errors.New(
+		"denied\n  - install the new CA first\n\terror: \x1b[2Jgone\r\n[init] done\n")
 	Error(&b, problem.New("asking it", remote, "ask\n  - nothing"))
 	want := "error: asking it: denied\n\t  - install the new CA first\n\terror: \\x1b[2Jgone\\r\n\t[init] done\n  - ask\n      - nothing\n"
 	if b.String() != want {
@@ -96,20 +105,30 @@ func TestErrorsCannotForgeHints(t *testing.T) {
 func TestEventsCannotForgeLines(t *testing.T) {
 	text := "token k3h9wd." + secret + "\n[init] \x1b[1mdone\x9b"
 	for _, c := range []struct {
-		event    flow.Event
+		event    engine.Event
 		out, err string
 	}{
-		{flow.Event{Kind: flow.Warned, Phase: "w", Text: text}, "", "[w] warning: token k3h9wd.[hidden]\n\t[init] \\x1b[1mdone\\u009b\n"},
-		{flow.Event{Kind: flow.Warned, Check: "C", Text: text}, "", "\t[WARNING C]: token k3h9wd.[hidden]\n\t\t[init] \\x1b[1mdone\\u009b\n"},
-		{flow.Event{Kind: flow.Underway, Phase: "w", Text: text}, "", "[w] token k3h9wd.[hidden]\n\t[init] \\x1b[1mdone\\u009b\n"},
-		{flow.Event{Kind: flow.Waiting, Phase: "w", Text: text}, "[w] waiting for token k3h9wd.[hidden]\n\t[init] \\x1b[1mdone\\u009b\n", ""},
-		{flow.Event{Kind: flow.Said, Phase: "w", Text: "key:\n" + key + "\x1b"}, "[w] key:\n" + key + "\\x1b\n", ""},
-		{flow.Event{Kind: flow.Printed, Phase: "w", Text: text}, text, ""},
+		{engine.Event{Kind: engine.Warned, Phase: "w", Text: text}, "",
+			"[w] warning: token k3h9wd.[hidden]\n\t[init] \\x1b[1mdone\\u009b\n"},
+		{engine.Event{Kind: engine.Warned, Check: "C", Text: text}, "",
+			"\t[WARNING C]: token k3h9wd.[hidden]\n\t\t[init] \\x1b[1mdone\\u009b\n"},
+		{engine.Event{Kind: engine.Progress, Phase: "w", Text: text}, "",
+			"[w] token k3h9wd.[hidden]\n\t[init] \\x1b[1mdone\\u009b\n"},
+		{engine.Event{Kind: engine.Waiting, Phase: "w", Text: text},
+			"[w] waiting for token k3h9wd.[hidden]\n\t[init] \\x1b[1mdone\\u009b\n", ""},
+		{engine.Event{Kind: engine.Info, Phase: "w", Text: text},
+			"[w] token k3h9wd.[hidden]\n\t[init] \\x1b[1mdone\\u009b\n", ""},
+		{engine.Event{Kind: engine.Info, Phase: "w", Text: "not yet: " + key},
+			"[w] not yet: [64 hex digits hidden]\n", ""},
+		{engine.Event{Kind: engine.Result, Phase: "w", Text: "key:\n" + key + "\x1b"},
+			"[w] key:\n" + key + "\\x1b\n", ""},
+		{engine.Event{Kind: engine.Printed, Phase: "w", Text: text}, text, ""},
 	} {
 		c.event.Text = strings.ReplaceAll(c.event.Text, "\x9b", "\u009b")
 		c.out = strings.ReplaceAll(c.out, "\x9b", "\u009b")
 		if out, err := told(&Text{}, c.event); out != c.out || err != c.err {
-			t.Errorf("%s:\n out %q, want %q\n err %q, want %q", c.event.Kind, out, c.out, err, c.err)
+			t.Errorf("%s:\n out %q, want %q\n err %q, want %q", c.event.Kind, out, c.out, err,
+				c.err)
 		}
 	}
 }

@@ -1,5 +1,5 @@
-// Package report turns events into lines of text and problems into help. But for the results of
-// commands, which cli prints, all that a user reads comes from here.
+// Package report renders events and errors as text. All that a user reads comes from here, except
+// for the results of commands, which cli prints.
 package report
 
 import (
@@ -9,130 +9,134 @@ import (
 	"sync"
 
 	"kubeadm/internal/change"
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/untrusted"
 )
 
-// Text renders events as lines "[phase] what happened": progress and results to Out, to Err warnings and how
-// a change in hand gets on.
+// Text renders events as lines "[phase] what happened": progress and results to Out, warnings and
+// the progress of a single change to Err.
 type Text struct {
 	Out, Err io.Writer
-	// Verbosity 0 shows what phases say and wait for, 1 also each change, skipped phase and thing already so.
+	// Verbosity 0 shows the progress and the waits of phases, 1 also each change and each skipped
+	// phase.
 	Verbosity int
-	// Conditional says "would" before each change and wait, and shows what would be written.
+	// Conditional prints "would" before each change and wait, and the contents of files and
+	// objects.
 	Conditional bool
 
 	mu    sync.Mutex
-	order *ordered
+	order *treeOrder
 }
 
-// Emit takes one event; it may be called by many at once.
-func (t *Text) Emit(e flow.Event) {
+// Emit shows one event, in its turn. It is safe for concurrent use.
+func (t *Text) Emit(e engine.Event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.order == nil {
-		t.order = &ordered{show: t.show}
+		t.order = &treeOrder{show: t.show}
 	}
 	t.order.add(e)
 }
 
-// Close shows what was still held back for the sake of order.
+// Close shows the events that were held back.
 func (t *Text) Close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.order != nil {
-		t.order.rest()
+		t.order.flushAll()
 	}
 }
 
-func (t *Text) show(e flow.Event) {
+func (t *Text) show(e engine.Event) {
 	switch e.Kind {
-	case flow.Printed:
+	case engine.Printed:
 		if t.Conditional {
-			t.line(e, "would show:")
+			t.printLine(e, "would show:")
 		}
 		fmt.Fprint(t.Out, e.Text)
-	case flow.Warned:
-		t.warn(e)
-	case flow.Underway:
-		fmt.Fprintf(t.Err, "[%s] %s\n", tag(e), message(e.Text, "\t"))
-	case flow.Said:
-		// What a phase says may be a result, such as a token.
-		fmt.Fprintf(t.Out, "[%s] %s\n", tag(e), untrusted.Screen(redactUsers(e.Text)))
-	case flow.Waiting:
-		t.waiting(e)
-	case flow.Waited:
+	case engine.Warned:
+		t.showWarning(e)
+	case engine.Progress:
+		fmt.Fprintf(t.Err, "[%s] %s\n", phaseTag(e), safeMessage(e.Text, "\t"))
+	case engine.Info:
+		t.printLine(e, "%s", e.Text)
+	case engine.Result:
+		fmt.Fprintf(t.Out, "[%s] %s\n", phaseTag(e), untrusted.Screen(e.Text))
+	case engine.Waiting:
+		t.showWait(e)
+	case engine.Waited:
 		if !t.Conditional {
-			t.line(e, "%s", e.Text)
+			t.printLine(e, "%s", e.Text)
 		}
-	case flow.Did:
-		t.did(e)
-	case flow.Undone:
-		t.line(e, "put back: %s", e.Text)
-	case flow.AlreadySo, flow.Skipped:
-		t.aside(e)
+	case engine.Did:
+		t.showChange(e)
+	case engine.Undone:
+		t.printLine(e, "undone: %s", e.Text)
+	case engine.Unchanged, engine.Skipped:
+		t.showMinor(e)
 	}
 }
 
-func (t *Text) warn(e flow.Event) {
+func (t *Text) showWarning(e engine.Event) {
 	if e.Check != "" {
-		fmt.Fprintf(t.Err, "\t[WARNING %s]: %s\n", e.Check, message(e.Text, "\t\t"))
+		fmt.Fprintf(t.Err, "\t[WARNING %s]: %s\n", e.Check, safeMessage(e.Text, "\t\t"))
 		return
 	}
-	fmt.Fprintf(t.Err, "[%s] warning: %s\n", tag(e), message(e.Text, "\t"))
+	fmt.Fprintf(t.Err, "[%s] warning: %s\n", phaseTag(e), safeMessage(e.Text, "\t"))
 }
 
-func (t *Text) waiting(e flow.Event) {
+func (t *Text) showWait(e engine.Event) {
 	if t.Conditional {
-		t.line(e, "would wait for %s", e.Text)
+		t.printLine(e, "would wait for %s", e.Text)
 		return
 	}
-	t.line(e, "waiting for %s", e.Text)
+	t.printLine(e, "waiting for %s", e.Text)
 }
 
-func (t *Text) did(e flow.Event) {
+func (t *Text) showChange(e engine.Event) {
 	if !t.Conditional {
 		if t.Verbosity > 0 {
-			t.line(e, "done: %s", e.Text)
+			t.printLine(e, "done: %s", e.Text)
 		}
 		return
 	}
-	t.line(e, "would %s", e.Text)
-	if shown, ok := e.Change.(change.Shown); ok {
-		if text := untrusted.Screen(redact(strings.TrimRight(shown.Content(), "\n"))); text != "" {
+	t.printLine(e, "would %s", e.Text)
+	if shown, ok := e.Change.(change.Previewable); ok {
+		if text := untrusted.Screen(
+			redactSecrets(strings.TrimRight(shown.Content(), "\n"))); text != "" {
 			fmt.Fprintf(t.Out, "\t%s\n", strings.ReplaceAll(text, "\n", "\n\t"))
 		}
 	}
 }
 
-func (t *Text) aside(e flow.Event) {
+func (t *Text) showMinor(e engine.Event) {
 	if t.Verbosity == 0 {
 		return
 	}
-	if e.Kind == flow.Skipped {
-		t.line(e, "phase %s is skipped: %s", e.Phase, e.Text)
+	if e.Kind == engine.Skipped {
+		t.printLine(e, "phase %s is skipped: %s", e.Phase, e.Text)
 		return
 	}
-	t.line(e, "already so: %s", e.Text)
+	t.printLine(e, "unchanged: %s", e.Text)
 }
 
-func (t *Text) line(e flow.Event, format string, args ...any) {
-	fmt.Fprintf(t.Out, "[%s] %s\n", tag(e), message(fmt.Sprintf(format, args...), "\t"))
+func (t *Text) printLine(e engine.Event, format string, args ...any) {
+	fmt.Fprintf(t.Out, "[%s] %s\n", phaseTag(e), safeMessage(fmt.Sprintf(format, args...), "\t"))
 }
 
-// message makes text safe to show: without secrets and control characters, and further lines indented, so that
-// none of them looks like a line of ours.
-func message(text, indent string) string {
-	lines := strings.Split(untrusted.Screen(redact(strings.TrimRight(text, "\n"))), "\n")
+// safeMessage makes text safe to show: without secrets and control characters, and with further
+// lines indented, so that none of them looks like a line of this program.
+func safeMessage(text, indent string) string {
+	lines := strings.Split(untrusted.Screen(redactSecrets(strings.TrimRight(text, "\n"))), "\n")
 	for i, line := range lines[1:] {
 		lines[i+1] = indent + strings.TrimPrefix(line, "\t")
 	}
 	return strings.Join(lines, "\n")
 }
 
-// tag is the first part of the phase's address.
-func tag(e flow.Event) string {
+// phaseTag is the first part of the phase's address.
+func phaseTag(e engine.Event) string {
 	if e.Phase == "" {
 		return "kubeadm"
 	}
@@ -140,11 +144,12 @@ func tag(e flow.Event) string {
 	return top
 }
 
-// Error tells what went wrong and what to do about it: a first line, further lines of the error indented by a tab, and
-// the next steps as a list. Only the list has lines that begin with a dash: other text cannot imitate it.
+// Error prints an error and its hints: a first line, further lines of the error indented by a tab,
+// and the hints as a list. Only the list has lines that begin with a dash: other text cannot
+// imitate it.
 func Error(w io.Writer, err error) {
-	fmt.Fprintf(w, "error: %s\n", message(err.Error(), "\t"))
+	fmt.Fprintf(w, "error: %s\n", safeMessage(err.Error(), "\t"))
 	for _, hint := range problem.Hints(err) {
-		fmt.Fprintf(w, "  - %s\n", message(hint, "    "))
+		fmt.Fprintf(w, "  - %s\n", safeMessage(hint, "    "))
 	}
 }

@@ -8,12 +8,12 @@ import (
 	"testing"
 
 	"kubeadm/internal/change"
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/problem"
 )
 
 // told renders events and returns both streams.
-func told(t *Text, events ...flow.Event) (out, err string) {
+func told(t *Text, events ...engine.Event) (out, err string) {
 	var o, e bytes.Buffer
 	t.Out, t.Err = &o, &e
 	for _, event := range events {
@@ -23,15 +23,17 @@ func told(t *Text, events ...flow.Event) (out, err string) {
 	return o.String(), e.String()
 }
 
-func said(text string, place ...flow.Slot) flow.Event {
-	return flow.Event{Kind: flow.Said, Phase: "p", Text: text, Place: place}
+func said(text string, place ...engine.Slot) engine.Event {
+	return engine.Event{Kind: engine.Info, Phase: "p", Text: text, Place: place}
 }
 
-func joined(place ...flow.Slot) flow.Event { return flow.Event{Kind: flow.Joined, Place: place} }
+func joined(place ...engine.Slot) engine.Event {
+	return engine.Event{Kind: engine.Joined, Place: place}
+}
 
-func TestBranchesAreToldInTheOrderOfTheTree(t *testing.T) {
-	left, right := flow.Slot{Group: 1, Index: 0, Of: 2}, flow.Slot{Group: 1, Index: 1, Of: 2}
-	inner, outer := flow.Slot{Group: 2, Index: 0, Of: 2}, flow.Slot{Group: 2, Index: 1, Of: 2}
+func TestBranchesAreShownInTreeOrder(t *testing.T) {
+	left, right := engine.Slot{Group: 1, Index: 0, Of: 2}, engine.Slot{Group: 1, Index: 1, Of: 2}
+	inner, outer := engine.Slot{Group: 2, Index: 0, Of: 2}, engine.Slot{Group: 2, Index: 1, Of: 2}
 	out, _ := told(&Text{},
 		said("1"), said("5", right), said("2", left), said("4", left, outer), joined(right),
 		joined(left, outer), said("3", left, inner), joined(left, inner), joined(left), said("6"))
@@ -40,54 +42,58 @@ func TestBranchesAreToldInTheOrderOfTheTree(t *testing.T) {
 	}
 }
 
-func TestTheFirstBranchIsToldAtOnce(t *testing.T) {
+func TestFirstBranchIsShownAtOnce(t *testing.T) {
 	var out bytes.Buffer
 	text := &Text{Out: &out}
-	text.Emit(said("at once", flow.Slot{Group: 1, Index: 0, Of: 2}))
-	text.Emit(said("later", flow.Slot{Group: 1, Index: 1, Of: 2}))
+	text.Emit(said("at once", engine.Slot{Group: 1, Index: 0, Of: 2}))
+	text.Emit(said("later", engine.Slot{Group: 1, Index: 1, Of: 2}))
 	if out.String() != "[p] at once\n" {
 		t.Errorf("told %q", out.String())
 	}
 }
 
-func TestHowAChangeGetsOnIsToldAtOnce(t *testing.T) {
+func TestProgressIsShownAtOnce(t *testing.T) {
 	var out, err bytes.Buffer
 	text := &Text{Out: &out, Err: &err}
-	last := []flow.Slot{{Group: 1, Index: 1, Of: 2}}
+	last := []engine.Slot{{Group: 1, Index: 1, Of: 2}}
 	text.Emit(said("later", last...))
-	text.Emit(flow.Event{Kind: flow.Underway, Phase: "preflight", Text: "still at it", Place: last})
+	text.Emit(engine.Event{Kind: engine.Progress, Phase: "preflight", Text: "still at it",
+		Place: last})
 	if out.String() != "" || err.String() != "[preflight] still at it\n" {
 		t.Errorf("told %q and %q", out.String(), err.String())
 	}
 }
 
-// The administrator's rights are waited for while branches run, for the first that asks. Told after them, they would
-// follow the key that upload-certs says last, which programs take from its last line.
-func TestWhatIsDoneForBranchesIsToldAtOnce(t *testing.T) {
-	branch := flow.Slot{Group: 1, Index: 0, Of: 1}
-	out, _ := told(&Text{}, said("storing", branch), said("waiting for the administrator's rights"), said("key", branch), joined(branch), said("next"))
+// The administrator's rights are waited for while branches run, for the first that asks. Told
+// after them, they would follow the key that upload-certs says last, which programs take from its
+// last line.
+func TestSharedStepsAreShownAtOnce(t *testing.T) {
+	branch := engine.Slot{Group: 1, Index: 0, Of: 1}
+	out, _ := told(&Text{}, said("storing", branch), said("waiting for the administrator's rights"),
+		said("key", branch), joined(branch), said("next"))
 	if want := "[p] storing\n[p] waiting for the administrator's rights\n[p] key\n[p] next\n"; out != want {
 		t.Errorf("told\n%swant\n%s", out, want)
 	}
 }
 
-func TestWhatWasHeldBackIsToldAtTheEnd(t *testing.T) {
-	out, _ := told(&Text{}, said("of a branch that another kept waiting", flow.Slot{Group: 1, Index: 1, Of: 2}))
+func TestCloseShowsHeldBackEvents(t *testing.T) {
+	out, _ := told(&Text{},
+		said("of a branch that another kept waiting", engine.Slot{Group: 1, Index: 1, Of: 2}))
 	if !strings.Contains(out, "kept waiting") {
 		t.Errorf("told %q", out)
 	}
 }
 
-func TestEachKindOfEventHasItsLine(t *testing.T) {
+func TestEventLines(t *testing.T) {
 	file := change.WriteFile{Path: "/f", Data: []byte("text\n")}
-	did := flow.Event{Kind: flow.Did, Phase: "certs/ca", Text: file.String(), Change: file}
-	wait := flow.Event{Kind: flow.Waiting, Phase: "w", Text: "the moon"}
-	skipped := flow.Event{Kind: flow.Skipped, Phase: "etcd/local", Text: "etcd is external"}
-	warned := flow.Event{Kind: flow.Warned, Phase: "w", Text: "look out"}
-	checked := flow.Event{Kind: flow.Warned, Check: "Swap", Text: "swap is on"}
+	did := engine.Event{Kind: engine.Did, Phase: "certs/ca", Text: file.String(), Change: file}
+	wait := engine.Event{Kind: engine.Waiting, Phase: "w", Text: "the moon"}
+	skipped := engine.Event{Kind: engine.Skipped, Phase: "etcd/local", Text: "etcd is external"}
+	warned := engine.Event{Kind: engine.Warned, Phase: "w", Text: "look out"}
+	checked := engine.Event{Kind: engine.Warned, Check: "Swap", Text: "swap is on"}
 	for _, c := range []struct {
 		text     *Text
-		event    flow.Event
+		event    engine.Event
 		out, err string
 	}{
 		{&Text{}, did, "", ""},
@@ -96,19 +102,22 @@ func TestEachKindOfEventHasItsLine(t *testing.T) {
 		{&Text{}, wait, "[w] waiting for the moon\n", ""},
 		{&Text{Conditional: true}, wait, "[w] would wait for the moon\n", ""},
 		{&Text{}, skipped, "", ""},
-		{&Text{Verbosity: 1}, skipped, "[etcd] phase etcd/local is skipped: etcd is external\n", ""},
+		{&Text{Verbosity: 1}, skipped, "[etcd] phase etcd/local is skipped: etcd is external\n",
+			""},
 		{&Text{}, warned, "", "[w] warning: look out\n"},
 		{&Text{}, checked, "", "\t[WARNING Swap]: swap is on\n"},
-		{&Text{}, flow.Event{Kind: flow.Printed, Text: "as it is"}, "as it is", ""},
-		{&Text{}, flow.Event{Kind: flow.Undone, Phase: "x", Text: "write file"}, "[x] put back: write file\n", ""},
+		{&Text{}, engine.Event{Kind: engine.Printed, Text: "as it is"}, "as it is", ""},
+		{&Text{}, engine.Event{Kind: engine.Undone, Phase: "x", Text: "write file"},
+			"[x] undone: write file\n", ""},
 	} {
 		if out, err := told(c.text, c.event); out != c.out || err != c.err {
-			t.Errorf("%s at verbosity %d:\n out %q, want %q\n err %q, want %q", c.event.Kind, c.text.Verbosity, out, c.out, err, c.err)
+			t.Errorf("%s at verbosity %d:\n out %q, want %q\n err %q, want %q", c.event.Kind,
+				c.text.Verbosity, out, c.out, err, c.err)
 		}
 	}
 }
 
-func TestAnErrorComesWithWhatToDo(t *testing.T) {
+func TestErrorHasHints(t *testing.T) {
 	var b bytes.Buffer
 	inner := problem.New("asking it", errors.New("no answer"), "ask again")
 	Error(&b, problem.New("", fmt.Errorf("phase x: %w", inner), "look at the log"))

@@ -5,11 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"kubeadm/internal/problem"
 	"path"
+
+	"kubeadm/internal/problem"
 )
 
-// ReadOptional reads a file; where there is none it returns nil.
+// ReadOptional reads a file. It returns nil without an error if the file does not exist.
 func ReadOptional(ctx context.Context, r Reader, name string) ([]byte, error) {
 	data, err := r.ReadFile(ctx, name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -18,7 +19,7 @@ func ReadOptional(ctx context.Context, r Reader, name string) ([]byte, error) {
 	return data, ExplainMisplaced(ctx, r, name, err)
 }
 
-// ReadRequired reads a file that must be there.
+// ReadRequired reads a file that must exist.
 func ReadRequired(ctx context.Context, r Reader, name string) ([]byte, error) {
 	data, err := r.ReadFile(ctx, name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -27,7 +28,7 @@ func ReadRequired(ctx context.Context, r Reader, name string) ([]byte, error) {
 	return data, ExplainMisplaced(ctx, r, name, err)
 }
 
-// Exists reports whether there is a file or directory.
+// Exists reports whether a file or directory of that name exists.
 func Exists(ctx context.Context, r Reader, name string) (bool, error) {
 	_, err := r.Stat(ctx, name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -36,23 +37,27 @@ func Exists(ctx context.Context, r Reader, name string) (bool, error) {
 	return err == nil, ExplainMisplaced(ctx, r, name, err)
 }
 
-// ExplainMisplaced returns the error err of reading or looking for the file name in plain words, if a directory is in its place, or
-// a file in the place of a directory above it. Other errors stay as they are.
+// ExplainMisplaced returns a clearer error than err, which came from reading the file name, if
+// that path is a directory or if a directory above it is a file. Otherwise it returns err.
 func ExplainMisplaced(ctx context.Context, r Reader, name string, err error) error {
 	if err == nil {
 		return nil
 	}
-	if found, unseen := r.Stat(ctx, name); unseen == nil && found.Mode.IsDir() {
-		return problem.New("", fmt.Errorf("%s is a directory, and a file is expected there", name), "move "+name+" away")
+	if info, statErr := r.Stat(ctx, name); statErr == nil && info.Mode.IsDir() {
+		return problem.New("", fmt.Errorf("%s is a directory, and a file is expected there", name),
+			"move "+name+" away")
 	}
 	return ExplainBlockedDir(ctx, r, path.Dir(name), err)
 }
 
-// ExplainBlockedDir names the file that is in the place of the directory or of one above it; else it returns err.
+// ExplainBlockedDir returns a clearer error than err if the directory, or one above it, is a file.
+// Otherwise it returns err.
 func ExplainBlockedDir(ctx context.Context, r Reader, dir string, err error) error {
 	for ; dir != "/" && dir != "."; dir = path.Dir(dir) {
-		if found, unseen := r.Stat(ctx, dir); unseen == nil && !found.Mode.IsDir() {
-			return problem.New("", fmt.Errorf("%s is a file, and a directory is expected there", dir), "move "+dir+" away")
+		if info, statErr := r.Stat(ctx, dir); statErr == nil && !info.Mode.IsDir() {
+			return problem.New("",
+				fmt.Errorf("%s is a file, and a directory is expected there", dir),
+				"move "+dir+" away")
 		}
 	}
 	return err

@@ -10,23 +10,25 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Identity is as whom, and at which address, the API server is spoken to.
+// Identity is the kubeconfig with which requests to the API server are authenticated, and
+// optionally another address.
 type Identity struct {
 	Kubeconfig string // path of a kubeconfig, read at each use
-	Config     []byte // a kubeconfig that is not in any file; used when Kubeconfig is empty; secret
-	Server     string // URL used instead of the kubeconfig's; empty for the kubeconfig's
+	Config     []byte // content of a kubeconfig, used if Kubeconfig is empty; secret
+	Server     string // URL used instead of the kubeconfig's, if set
 
-	// Unverified lets the kubeconfig turn off the verification of the server by insecure-skip-tls-verify. Set it only for a
-	// kubeconfig that the user has named, and say so in a warning.
-	Unverified bool
+	// AllowInsecure allows the kubeconfig to set insecure-skip-tls-verify. Set it only for a
+	// kubeconfig that the user has named, and print a warning.
+	AllowInsecure bool
 }
 
-// Key tells identities apart without telling their secrets.
+// Key identifies the Identity, for use in maps. It contains no secret.
 func (i Identity) Key() string {
-	return fmt.Sprintf("%s@%s#%x%t", i.Kubeconfig, i.Server, sha256.Sum256(i.Config), i.Unverified)
+	return fmt.Sprintf("%s@%s#%x%t", i.Kubeconfig, i.Server, sha256.Sum256(i.Config),
+		i.AllowInsecure)
 }
 
-// Ref names one object and as whom it is read or written.
+// Ref names one object and the identity with which it is read or written.
 type Ref struct {
 	GVK             schema.GroupVersionKind
 	Namespace, Name string
@@ -41,12 +43,12 @@ func (r Ref) String() string {
 	return r.GVK.Kind + " " + r.Namespace + "/" + r.Name
 }
 
-// Target is the object, whoever asks for it.
+// Target names the object without the identity.
 func (r Ref) Target() string {
 	return "object:" + r.GVK.GroupKind().String() + ":" + r.Namespace + "/" + r.Name
 }
 
-// Query names objects of one kind.
+// Query selects objects of one kind.
 type Query struct {
 	GVK                          schema.GroupVersionKind
 	Namespace                    string
@@ -60,10 +62,11 @@ type Object interface {
 	metav1.Object
 }
 
-// RefOf names a typed object.
+// RefOf returns the Ref of a typed object.
 func RefOf(o Object, as Identity) Ref {
-	return Ref{GVK: o.GetObjectKind().GroupVersionKind(), Namespace: o.GetNamespace(), Name: o.GetName(), As: as}
+	return Ref{GVK: o.GetObjectKind().GroupVersionKind(), Namespace: o.GetNamespace(),
+		Name: o.GetName(), As: as}
 }
 
-// NodeKind is the kind of Node objects.
+// NodeKind is the GroupVersionKind of Node objects.
 var NodeKind = corev1.SchemeGroupVersion.WithKind("Node")

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"kubeadm/internal/change"
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/node"
 	"kubeadm/internal/state"
 )
@@ -41,7 +41,7 @@ var backupName = regexp.MustCompile(`^\d{4}(-\d\d){5}$`)
 
 // BackupDir returns the path of a new backup directory below tmp, named after the present time. It
 // creates nothing.
-func BackupDir(ctx context.Context, e *flow.Env, tmp string, kind BackupKind) (string, error) {
+func BackupDir(ctx context.Context, e *engine.Env, tmp string, kind BackupKind) (string, error) {
 	for at := e.World.Now(); ; at = at.Add(time.Second) {
 		dir := path.Join(tmp, string(kind)+at.Format(backupTime))
 		if there, err := state.Exists(ctx, e.World, dir); err != nil || !there {
@@ -52,7 +52,7 @@ func BackupDir(ctx context.Context, e *flow.Env, tmp string, kind BackupKind) (s
 
 // SaveEtcdSnapshot saves a snapshot of the member that via reaches in a backup directory, and
 // returns the path of the file. Of earlier snapshots the newest ones are kept.
-func SaveEtcdSnapshot(ctx context.Context, e *flow.Env, n *node.Node,
+func SaveEtcdSnapshot(ctx context.Context, e *engine.Env, n *node.Node,
 	via state.Etcd) (string, error) {
 	dir, err := BackupDir(ctx, e, n.Paths.Tmp(), EtcdBackup)
 	if err != nil {
@@ -70,7 +70,7 @@ func SaveEtcdSnapshot(ctx context.Context, e *flow.Env, n *node.Node,
 }
 
 // listBackups returns the backup directories of a kind below tmp, oldest first.
-func listBackups(ctx context.Context, e *flow.Env, tmp string, kind BackupKind) ([]string, error) {
+func listBackups(ctx context.Context, e *engine.Env, tmp string, kind BackupKind) ([]string, error) {
 	all, err := e.World.ReadDir(ctx, tmp)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -90,7 +90,7 @@ func listBackups(ctx context.Context, e *flow.Env, tmp string, kind BackupKind) 
 
 // PruneBackups removes the oldest backup directories of a kind below tmp, so that at most as many
 // as said are left.
-func PruneBackups(ctx context.Context, e *flow.Env, tmp string, kind BackupKind, most int) error {
+func PruneBackups(ctx context.Context, e *engine.Env, tmp string, kind BackupKind, most int) error {
 	dirs, err := listBackups(ctx, e, tmp, kind)
 	if err != nil {
 		return err

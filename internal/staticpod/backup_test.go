@@ -6,14 +6,14 @@ import (
 	"strings"
 	"testing"
 
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/state"
 	"kubeadm/internal/staticpod"
 )
 
 func TestNewestSnapshotsOfEtcdAreKept(t *testing.T) {
 	w := controlPlane(t)
-	e := flow.New(flow.Env{World: w, Emit: func(flow.Event) {}})
+	e := engine.New(engine.Env{World: w, Emit: func(engine.Event) {}})
 	var saved []string
 	for range 5 {
 		file, err := staticpod.SaveEtcdSnapshot(t.Context(), e, replacement().Node, state.Etcd{})
@@ -33,7 +33,7 @@ func TestBackupDirIsNew(t *testing.T) {
 	w := controlPlane(t)
 	now := w.Now()
 	w.Clock = seconds(now)
-	e := flow.New(flow.Env{World: w, Emit: func(flow.Event) {}})
+	e := engine.New(engine.Env{World: w, Emit: func(engine.Event) {}})
 	first, err := staticpod.BackupDir(t.Context(), e, "/tmp", staticpod.ManifestBackup)
 	if err != nil {
 		t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"kubeadm/internal/change"
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/node"
 	"kubeadm/internal/state"
 	"kubeadm/internal/staticpod"
@@ -94,7 +94,7 @@ func controlPlane(t *testing.T) *fake.World {
 
 // seconds is a clock that goes on by a second at each look.
 func seconds(from time.Time) func() time.Time {
-	tick := memory.Ticking(time.Time{})
+	tick := memory.NewTickingClock(time.Time{})
 	return func() time.Time { return from.Add(tick().Sub(time.Time{}) * 1000) }
 }
 
@@ -117,13 +117,13 @@ func (o outcome) targets() []string {
 // replace runs a replacement in a world, with the values of earlier, unfinished runs.
 func replace(ctx context.Context, in world.World,
 	wanted ...staticpod.Manifest) (out outcome) {
-	e := flow.New(flow.Env{
+	e := engine.New(engine.Env{
 		World: in,
-		Emit: func(ev flow.Event) {
+		Emit: func(ev engine.Event) {
 			switch ev.Kind {
-			case flow.Did:
+			case engine.Did:
 				out.did = append(out.did, ev.Change)
-			case flow.Said, flow.Warned:
+			case engine.Info, engine.Warned:
 				out.said = append(out.said, ev.Text)
 			}
 		},
@@ -139,7 +139,7 @@ func replacement() staticpod.Replacement {
 		CRISocket: "unix:///var/run/containerd/containerd.sock",
 	}}
 	n.Timeouts.Upgrade, n.Timeouts.Kubelet = time.Minute, time.Minute
-	return staticpod.Replacement{Node: n, As: state.Identity{Server: n.LocalServer()}}
+	return staticpod.Replacement{Node: n, As: state.Identity{Server: n.LocalServerURL()}}
 }
 
 // all are manifests of every component in a version.

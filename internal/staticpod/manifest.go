@@ -10,7 +10,7 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/yaml"
 
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/manifestinput"
 	"kubeadm/internal/node"
@@ -25,7 +25,7 @@ type Manifest struct {
 
 // Render returns the manifest that a component of a node is to run by, patched by the user. Members
 // are those of the etcd cluster that etcd joins; nil for a new cluster.
-func Render(ctx context.Context, e *flow.Env, n *node.Node, component string,
+func Render(ctx context.Context, e *engine.Env, n *node.Node, component string,
 	members []state.Member) (Manifest, error) {
 	host, patches, err := manifestinput.Read(ctx, e.World, n, e.Named("patches").WarnOnce)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/health"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/state"
@@ -18,7 +18,7 @@ import (
 )
 
 // plan finds out which manifests differ, and what unfinished runs have left. It changes nothing.
-func (r Replacement) plan(ctx context.Context, e *flow.Env, wanted []Manifest) ([]*step, error) {
+func (r Replacement) plan(ctx context.Context, e *engine.Env, wanted []Manifest) ([]*step, error) {
 	var steps []*step
 	for _, m := range wanted {
 		s, err := r.planOne(ctx, e, m)
@@ -38,7 +38,7 @@ func (r Replacement) plan(ctx context.Context, e *flow.Env, wanted []Manifest) (
 }
 
 // planOne returns nil if nothing is to be done.
-func (r Replacement) planOne(ctx context.Context, e *flow.Env, m Manifest) (*step, error) {
+func (r Replacement) planOne(ctx context.Context, e *engine.Env, m Manifest) (*step, error) {
 	s := &step{component: m.Component, file: r.Node.Paths.Manifest(m.Component), wanted: m.Data}
 	var err error
 	if s.wantedPod, err = parsePod(m.Data); err != nil {
@@ -95,7 +95,7 @@ func (r Replacement) planOne(ctx context.Context, e *flow.Env, m Manifest) (*ste
 // resume takes over what an unfinished run has left, if that run has written the manifest that is
 // on disk now. The manifest before that one is then the one to go back to, unless the present one
 // has come to serve since.
-func (r Replacement) resume(ctx context.Context, e *flow.Env, s *step, left *record,
+func (r Replacement) resume(ctx context.Context, e *engine.Env, s *step, left *record,
 	same bool) error {
 	if left.Previous == digest(s.previous) {
 		// It was killed before it wrote a manifest, or after it put the previous one back.
@@ -126,7 +126,7 @@ func (r Replacement) resume(ctx context.Context, e *flow.Env, s *step, left *rec
 }
 
 // serves reports whether a component serves by the manifest that is on disk.
-func (r Replacement) serves(ctx context.Context, e *flow.Env, s *step) bool {
+func (r Replacement) serves(ctx context.Context, e *engine.Env, s *step) bool {
 	wait, err := health.StaticPod{
 		Component: s.component, Pod: s.previousPod, As: r.As,
 		Accepts: func(state.Container) bool { return true },
@@ -137,7 +137,7 @@ func (r Replacement) serves(ctx context.Context, e *flow.Env, s *step) bool {
 // awaitKubelet waits until the kubelet has acted on the manifest that is on disk, where a run that
 // was killed may have written it a moment ago: only then the container runtime says which Pod is
 // that of this manifest.
-func (r Replacement) awaitKubelet(ctx context.Context, e *flow.Env, s *step) error {
+func (r Replacement) awaitKubelet(ctx context.Context, e *engine.Env, s *step) error {
 	var begun time.Time
 	return e.Await(ctx, world.Condition{
 		Name:    "the kubelet to read the manifest of " + s.component,
@@ -168,7 +168,7 @@ func (r Replacement) awaitKubelet(ctx context.Context, e *flow.Env, s *step) err
 
 // lookAtContainers notes what the container runtime has of the component before anything is
 // changed. A Pod whose container has ended counts as the present one only if alsoEnded is set.
-func (r Replacement) lookAtContainers(ctx context.Context, e *flow.Env, s *step,
+func (r Replacement) lookAtContainers(ctx context.Context, e *engine.Env, s *step,
 	alsoEnded bool) error {
 	all, err := e.World.Containers(ctx, r.Node.CRISocket)
 	if err != nil {
@@ -193,7 +193,7 @@ func (r Replacement) lookAtContainers(ctx context.Context, e *flow.Env, s *step,
 
 // chooseBackups says where the previous manifests go: all into one directory, that of an
 // unfinished run if there is one. No other backup is overwritten.
-func (r Replacement) chooseBackups(ctx context.Context, e *flow.Env, steps []*step) error {
+func (r Replacement) chooseBackups(ctx context.Context, e *engine.Env, steps []*step) error {
 	var unfinished string
 	for _, s := range steps {
 		if s.record.Backup != "" {

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"path"
 
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/node"
 	"kubeadm/internal/state"
 )
@@ -31,7 +31,7 @@ func recordFile(p node.Paths, component string) string {
 
 // readRecord returns what an unfinished run has left, nil if there is nothing. What cannot be read
 // is as good as nothing: the manifest on disk is then what leads back.
-func readRecord(ctx context.Context, e *flow.Env, p node.Paths, component string) (*record, error) {
+func readRecord(ctx context.Context, e *engine.Env, p node.Paths, component string) (*record, error) {
 	file := recordFile(p, component)
 	data, err := state.ReadOptional(ctx, e.World, file)
 	if err != nil || data == nil {

@@ -13,7 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"kubeadm/internal/change"
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/health"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
@@ -52,14 +52,14 @@ const (
 // A run that was killed is completed by the next Replace of the same components, with the same
 // manifests or others. All images are pulled before anything stops. The previous manifests are
 // kept in a backup directory.
-func (r Replacement) Replace(ctx context.Context, e *flow.Env,
+func (r Replacement) Replace(ctx context.Context, e *engine.Env,
 	wanted ...Manifest) ([]string, error) {
 	steps, err := r.plan(ctx, e, wanted)
 	if err != nil || len(steps) == 0 {
 		return nil, err
 	}
 	if err := e.Await(ctx, health.Kubelet(ctx, e.World, r.Node)); err != nil {
-		return nil, health.KubeletHelp(err)
+		return nil, health.WithKubeletHints(err)
 	}
 	if err := r.pullImages(ctx, e, steps); err != nil {
 		return nil, err
@@ -111,14 +111,14 @@ type step struct {
 
 // changesEtcdVersion reports whether etcd runs from another image than before. Once a newer etcd
 // serves, it has raised the version of its data, and the older one refuses them
-// (docs/decisions/0041).
+// (docs/decisions/0042).
 func (s *step) changesEtcdVersion() bool {
 	return s.component == manifest.Etcd && !s.stale &&
 		!slices.Equal(imagesOf(s.previousPod), imagesOf(s.wantedPod))
 }
 
 // pullImages makes sure that no Pod waits for an image once the one before it has ended.
-func (r Replacement) pullImages(ctx context.Context, e *flow.Env, steps []*step) error {
+func (r Replacement) pullImages(ctx context.Context, e *engine.Env, steps []*step) error {
 	for _, s := range steps {
 		if s.stale {
 			continue
@@ -134,7 +134,7 @@ func (r Replacement) pullImages(ctx context.Context, e *flow.Env, steps []*step)
 }
 
 // replaceOne writes the manifest of a component and waits for its Pod.
-func (r Replacement) replaceOne(ctx context.Context, e *flow.Env, s *step) error {
+func (r Replacement) replaceOne(ctx context.Context, e *engine.Env, s *step) error {
 	if s.stale {
 		return nil
 	}
@@ -203,7 +203,7 @@ func without(all, these []string) []string {
 
 // putBackAll puts back the previous manifests after a failure, newest first, and returns the error
 // for the user.
-func (r Replacement) putBackAll(ctx context.Context, e *flow.Env, steps []*step,
+func (r Replacement) putBackAll(ctx context.Context, e *engine.Env, steps []*step,
 	cause error) error {
 	ctx = context.WithoutCancel(ctx) // an interrupt, too, must leave a control plane that works
 	failed := steps[len(steps)-1]
@@ -250,7 +250,7 @@ func (r Replacement) putBackAll(ctx context.Context, e *flow.Env, steps []*step,
 
 // putBack puts back the previous manifest of a component and waits until its Pod serves. It
 // reports whether the manifest had been changed.
-func (r Replacement) putBack(ctx context.Context, e *flow.Env, s *step) (changed bool, err error) {
+func (r Replacement) putBack(ctx context.Context, e *engine.Env, s *step) (changed bool, err error) {
 	now, err := state.ReadOptional(ctx, e.World, s.file)
 	if err != nil {
 		return true, err
@@ -279,7 +279,7 @@ func (r Replacement) putBack(ctx context.Context, e *flow.Env, s *step) (changed
 }
 
 // waitForPrevious is the wait for the Pod of the previous manifest, which is on disk again.
-func (r Replacement) waitForPrevious(ctx context.Context, e *flow.Env,
+func (r Replacement) waitForPrevious(ctx context.Context, e *engine.Env,
 	s *step) (world.Condition, error) {
 	all, err := e.World.Containers(ctx, r.Node.CRISocket)
 	if err != nil {

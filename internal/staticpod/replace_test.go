@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"kubeadm/internal/change"
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/staticpod"
 	"kubeadm/internal/world"
@@ -79,7 +79,7 @@ func TestPrepareIsCalledForWhatIsReplacedOnly(t *testing.T) {
 		prepared = append(prepared, component)
 		return nil
 	}
-	e := flow.New(flow.Env{World: w, Emit: func(flow.Event) {}})
+	e := engine.New(engine.Env{World: w, Emit: func(engine.Event) {}})
 	wanted := withArgument(all("v1"), controllers, "v2", "--v=2")
 	if _, err := r.Replace(t.Context(), e, wanted...); err != nil ||
 		!slices.Equal(prepared, []string{controllers}) {
@@ -225,7 +225,7 @@ func (i *interrupting) Do(ctx context.Context, c change.Change) error {
 
 func TestNothingIsReplacedBeforeAllImagesAreThere(t *testing.T) {
 	w := controlPlane(t)
-	w.Unpullable = []string{"registry.example/kube-scheduler:v2"}
+	w.MissingImages = []string{"registry.example/kube-scheduler:v2"}
 	out := replace(t.Context(), w, all("v2")...)
 	if out.err == nil || !strings.Contains(out.err.Error(), "kube-scheduler:v2") ||
 		versions(w) != "v1 v1 v1 v1" || len(left(w)) > 0 {

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"kubeadm/internal/change"
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/health"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/state"
@@ -16,9 +16,9 @@ import (
 // the given order, and waits until the kubelet has started each again and it serves. Components
 // read new certificates in this way. A component that does not come up ends it: nothing can be put
 // back.
-func (r Replacement) Restart(ctx context.Context, e *flow.Env, components ...string) error {
+func (r Replacement) Restart(ctx context.Context, e *engine.Env, components ...string) error {
 	if err := e.Await(ctx, health.Kubelet(ctx, e.World, r.Node)); err != nil {
-		return health.KubeletHelp(err)
+		return health.WithKubeletHints(err)
 	}
 	for _, component := range components {
 		if err := r.restartOne(ctx, e, component); err != nil {
@@ -28,7 +28,7 @@ func (r Replacement) Restart(ctx context.Context, e *flow.Env, components ...str
 	return nil
 }
 
-func (r Replacement) restartOne(ctx context.Context, e *flow.Env, component string) error {
+func (r Replacement) restartOne(ctx context.Context, e *engine.Env, component string) error {
 	file := r.Node.Paths.Manifest(component)
 	data, err := state.ReadRequired(ctx, e.World, file)
 	if err != nil {
@@ -57,7 +57,7 @@ func (r Replacement) restartOne(ctx context.Context, e *flow.Env, component stri
 	}
 	e.Say("restarting the static Pod of %s", component)
 	err = e.Do(ctx, change.RemoveContainers{
-		Socket: r.Node.CRISocket, Component: component, Grace: gracePeriod(pod),
+		Socket: r.Node.CRISocket, Component: component, GracePeriod: gracePeriod(pod),
 	})
 	if err == nil {
 		err = e.Await(ctx, wait)

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"kubeadm/internal/change"
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/state"
 	"kubeadm/internal/world/fake"
 )
@@ -20,13 +20,13 @@ func TestRestartGivesNewContainersOfTheSamePods(t *testing.T) {
 	}
 	before := runningIDs(t, w)
 	var did []string
-	e := flow.New(flow.Env{World: w, Emit: func(ev flow.Event) {
-		if ev.Kind != flow.Did {
+	e := engine.New(engine.Env{World: w, Emit: func(ev engine.Event) {
+		if ev.Kind != engine.Did {
 			return
 		}
 		did = append(did, ev.Text)
-		if c, ok := ev.Change.(change.RemoveContainers); !ok || c.Grace != 30*time.Second {
-			t.Errorf("containers may end within %s", c.Grace)
+		if c, ok := ev.Change.(change.RemoveContainers); !ok || c.GracePeriod != 30*time.Second {
+			t.Errorf("containers may end within %s", c.GracePeriod)
 		}
 	}})
 	if err := replacement().Restart(t.Context(), e, etcdComponent, scheduler); err != nil {
@@ -50,7 +50,7 @@ func TestRestartSaysWhatKeepsAComponentFromComingUp(t *testing.T) {
 	have(t, w, "/etc/kubernetes/manifests/kube-scheduler.yaml",
 		string(manifestOf(scheduler, "v1", "--bad")))
 	w.Pods = []state.Sandbox{{ID: "2", Namespace: "kube-system", Component: scheduler}}
-	e := flow.New(flow.Env{World: w, Emit: func(flow.Event) {}})
+	e := engine.New(engine.Env{World: w, Emit: func(engine.Event) {}})
 	err := replacement().Restart(t.Context(), e, scheduler)
 	if err == nil || !strings.Contains(err.Error(), "restarting kube-scheduler: ") ||
 		!strings.Contains(err.Error(), "unknown flag: --bad") {

@@ -1,21 +1,23 @@
-// Package staticpod puts a component of the control plane where the kubelet runs it from.
+// Package staticpod writes the static Pod manifests of control-plane components.
 package staticpod
 
 import (
 	"context"
 
 	"kubeadm/internal/change"
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/manifestinput"
 	"kubeadm/internal/node"
 	"kubeadm/internal/state"
 )
 
-// Write writes the manifest of a component, patched by the user. In a rootless control plane it first makes the
-// component's user and gives him his files. Members are those of the etcd cluster that is joined; nil for a new one.
-func Write(ctx context.Context, e *flow.Env, n *node.Node, component string, members []state.Member) error {
-	if err := e.Do(ctx, manifest.Accounts(n)...); err != nil {
+// Write writes the manifest of a component, with the user's patches applied. In a rootless
+// control plane it first creates the component's user and sets the owner of its files. Members
+// are those of the etcd cluster that is joined; nil for a new cluster.
+func Write(ctx context.Context, e *engine.Env, n *node.Node, component string,
+	members []state.Member) error {
+	if err := e.Do(ctx, manifest.AccountChanges(n)...); err != nil {
 		return err
 	}
 	host, patches, err := manifestinput.Read(ctx, e.World, n, e.Named("patches").WarnOnce)
@@ -27,24 +29,24 @@ func Write(ctx context.Context, e *flow.Env, n *node.Node, component string, mem
 	if err != nil {
 		return err
 	}
-	owners, err := manifest.Owners(component, n, host)
+	owners, err := manifest.OwnerChanges(component, n, host)
 	if err != nil {
 		return err
 	}
 	if err := e.Do(ctx, owners...); err != nil {
-		return manifest.OwnersHelp(component, n, err)
+		return manifest.AddOwnerHints(component, n, err)
 	}
 	return e.Do(ctx,
 		change.MakeDir{Path: n.Paths.Manifests(), Mode: 0o700},
 		change.WriteFile{Path: n.Paths.Manifest(component), Data: data, Mode: 0o600})
 }
 
-// TryPatches is an error if the user's patches of a component do not apply, or leave a Pod that could not work. Call it
-// before the first change of a phase that ends in Write.
-func TryPatches(ctx context.Context, e *flow.Env, n *node.Node, component string) error {
+// CheckPatches returns an error if the user's patches of a component do not apply, or result in a
+// Pod that cannot work. Call it before the first change of a phase that ends in Write.
+func CheckPatches(ctx context.Context, e *engine.Env, n *node.Node, component string) error {
 	host, patches, err := manifestinput.Read(ctx, e.World, n, e.Named("patches").WarnOnce)
 	if err != nil {
 		return err
 	}
-	return patches.TryPod(component, n, host)
+	return patches.CheckPod(component, n, host)
 }

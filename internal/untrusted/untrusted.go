@@ -9,7 +9,8 @@ import (
 	"unicode"
 )
 
-// lineLimit is how many characters of a line are kept: enough for any message that is meant to be read.
+// lineLimit is how many characters of a line are kept: enough for any message that is meant to be
+// read.
 const lineLimit = 400
 
 // Line returns text as one line: newlines, control characters and characters that cannot be seen
@@ -71,7 +72,8 @@ func Error(err error) error {
 	return &safeError{Line(err.Error()), err}
 }
 
-// QuotedError is Error with the text as Quote gives it: for what a server says that is not verified.
+// QuotedError is Error with the text as Quote gives it: for what a server says that is not
+// verified.
 func QuotedError(err error) error {
 	if err == nil {
 		return nil

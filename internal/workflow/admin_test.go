@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 	"kubeadm/internal/world/fake"
@@ -26,7 +26,9 @@ type late struct {
 
 func (l *late) Object(_ context.Context, ref state.Ref) (*unstructured.Unstructured, error) {
 	if l.questions++; l.questions <= l.silent {
-		return nil, fmt.Errorf("reading: %w", &url.Error{Op: "Get", URL: "https://10.0.0.1:6443", Err: errors.New("connection refused")})
+		return nil, fmt.Errorf("reading: %w",
+			&url.Error{Op: "Get", URL: "https://10.0.0.1:6443",
+				Err: errors.New("connection refused")})
 	}
 	return &unstructured.Unstructured{}, nil
 }
@@ -34,19 +36,20 @@ func (l *late) Object(_ context.Context, ref state.Ref) (*unstructured.Unstructu
 func (l *late) Await(ctx context.Context, c world.Condition) error { return world.Poll(ctx, l, c) }
 
 // Given one by one, phases come to an API server that is only just starting.
-func TestTheAdministratorWaitsForTheAPIServer(t *testing.T) {
+func TestClusterAdminBindingWaitsForAPIServer(t *testing.T) {
 	for silent, answers := range map[int]bool{0: true, 5: true, 1000: false} {
 		l := &late{World: fake.New(), silent: silent}
-		e := flow.New(flow.Env{World: l, Emit: func(flow.Event) {}})
+		e := engine.New(engine.Env{World: l, Emit: func(engine.Event) {}})
 		e.Local.Timeouts.KubernetesAPI = 300 * time.Millisecond
-		err := empower(t.Context(), e, state.Identity{Kubeconfig: "/admin.conf"})
+		err := createBinding(t.Context(), e, state.Identity{Kubeconfig: "/admin.conf"})
 		if (err == nil) != answers {
 			t.Errorf("silent %d times: %v", silent, err)
 		}
 	}
 }
 
-// leaderless is a machine whose API server can answer only when a read is retried, as one whose etcd elects a leader.
+// leaderless is a machine whose API server can answer only when a read is retried, as one whose
+// etcd elects a leader.
 type leaderless struct{ *fake.World }
 
 func (l leaderless) Object(ctx context.Context, _ state.Ref) (*unstructured.Unstructured, error) {
@@ -56,18 +59,19 @@ func (l leaderless) Object(ctx context.Context, _ state.Ref) (*unstructured.Unst
 	return &unstructured.Unstructured{}, nil
 }
 
-func TestTheAdministratorWaitsForALeaderOfEtcd(t *testing.T) {
-	e := flow.New(flow.Env{World: leaderless{fake.New()}, Emit: func(flow.Event) {}})
+func TestClusterAdminBindingRetriesWithoutEtcdLeader(t *testing.T) {
+	e := engine.New(engine.Env{World: leaderless{fake.New()}, Emit: func(engine.Event) {}})
 	e.Local.Timeouts.KubernetesAPI = time.Minute
-	if err := empower(t.Context(), e, state.Identity{Kubeconfig: "/admin.conf"}); err != nil {
+	if err := createBinding(t.Context(), e, state.Identity{Kubeconfig: "/admin.conf"}); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestAnswersAreNotWaitedFor(t *testing.T) {
-	refused := apierrors.NewForbidden(schema.GroupResource{Resource: "clusterrolebindings"}, "kubeadm:cluster-admins", nil)
+func TestErrorsFromAPIServerAreNotRetried(t *testing.T) {
+	refused := apierrors.NewForbidden(schema.GroupResource{Resource: "clusterrolebindings"},
+		"kubeadm:cluster-admins", nil)
 	for _, err := range []error{nil, refused, errors.New("reading the kubeconfig: bad YAML")} {
-		if unreachable(err) {
+		if isUnreachable(err) {
 			t.Errorf("%v passes for silence", err)
 		}
 	}

@@ -2,8 +2,8 @@
 package workflow
 
 import (
+	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
-	"kubeadm/internal/flow"
 	"kubeadm/internal/node"
 	"kubeadm/internal/phase/addon"
 	"kubeadm/internal/phase/bootstraptoken"
@@ -12,51 +12,61 @@ import (
 	"kubeadm/internal/phase/downloadcerts"
 	"kubeadm/internal/phase/etcd"
 	"kubeadm/internal/phase/finished"
+	"kubeadm/internal/phase/generatecsr"
 	"kubeadm/internal/phase/joincommand"
 	"kubeadm/internal/phase/kubeconfig"
 	"kubeadm/internal/phase/kubelet"
 	"kubeadm/internal/phase/markcontrolplane"
 	"kubeadm/internal/phase/preflight"
 	"kubeadm/internal/phase/renew"
-	"kubeadm/internal/phase/request"
 	"kubeadm/internal/phase/reset"
 	"kubeadm/internal/phase/uploadcerts"
 	"kubeadm/internal/phase/uploadconfig"
 	"kubeadm/internal/phase/waitcontrolplane"
 )
 
-// Init makes this machine the first control plane of a cluster. Once its API server answers,
-// the phases that talk to it do so side by side.
-var Init = []flow.Phase{
+// Init makes this machine the first control plane of a cluster. Once its API server answers and
+// the group of admin.conf is bound to cluster-admin, the phases that talk to the API server run
+// side by side. One of them that runs alone begins with that binding too.
+var Init = []engine.Phase{
 	preflight.Init,
 	certs.Phase,
 	kubeconfig.Phase,
 	etcd.Phase,
 	controlplane.Phase,
 	kubelet.Start,
-	waitcontrolplane.Init,
-	{Parallel: true, Phases: []flow.Phase{
-		uploadconfig.Phase,
-		uploadcerts.Phase,
-		markcontrolplane.Phase,
-		bootstraptoken.Phase,
+	waitcontrolplane.Init(bindClusterAdmins),
+	{Parallel: true, Phases: []engine.Phase{
+		withStep(bindClusterAdmins, uploadconfig.Phase),
+		withStep(bindClusterAdmins.If(uploadsCerts), uploadcerts.Phase),
+		withStep(bindClusterAdmins, markcontrolplane.Phase),
+		withStep(bindClusterAdmins, bootstraptoken.Phase),
 		kubelet.Finalize,
-		addon.Phase,
+		withStep(bindClusterAdmins, addon.Phase),
 	}},
 	joincommand.Phase,
 }
 
-// InitAgain is what a re-run of a finished init does: it changes nothing.
-func InitAgain(run finished.Run) []flow.Phase {
-	return []flow.Phase{finished.Init(run), joincommand.Again}
+func uploadsCerts(n *node.Node) bool { return n.UploadCerts }
+
+// withStep is the phase with a step to be done before it.
+func withStep(s engine.Step, p engine.Phase) engine.Phase {
+	p.Before = append(p.Before, s)
+	return p
 }
 
-// JoinAgain is what a re-run of a finished join does: it changes nothing.
-func JoinAgain(run finished.Run) []flow.Phase { return []flow.Phase{finished.Join(run)} }
+// FinishedInit is what a re-run of a finished init does: it changes nothing.
+func FinishedInit(run finished.Run) []engine.Phase {
+	return []engine.Phase{finished.Init(run), joincommand.ShowAgain}
+}
 
-// Join makes this machine a node of a cluster: a worker, or one more control plane. The kubelet of a control
-// plane talks to the API server beside it, which needs etcd: so etcd comes before the wait for the kubelet.
-var Join = []flow.Phase{
+// FinishedJoin is what a re-run of a finished join does: it changes nothing.
+func FinishedJoin(run finished.Run) []engine.Phase { return []engine.Phase{finished.Join(run)} }
+
+// Join makes this machine a node of a cluster: a worker, or one more control plane. The kubelet of
+// a control plane talks to the API server beside it, which needs etcd: so etcd comes before the
+// wait for the kubelet.
+var Join = []engine.Phase{
 	preflight.Join,
 	prepare,
 	etcd.Check,
@@ -67,25 +77,26 @@ var Join = []flow.Phase{
 	waitcontrolplane.Join,
 }
 
-// prepare makes the files of one more control plane.
-var prepare = flow.Phase{
-	Name:   "control-plane-prepare",
-	Short:  "Make the files of a control plane",
-	Long:   "Make all files from which the kubelet is to run a control plane.",
-	Flags:  flag.WithDiscovery(flag.APIServerAdvertise, flag.APIServerBindPort, flag.CertificateKey, flag.Config, flag.ControlPlane, flag.DryRun, flag.NodeName, flag.Patches),
+// prepare creates the files of an additional control plane.
+var prepare = engine.Phase{
+	Name:  "control-plane-prepare",
+	Short: "Prepare the certificates, kubeconfig files and manifests of a control plane node",
+	Long:  "Download or generate the certificates, and write the kubeconfig files and static Pod manifests of a control plane node.",
+	Flags: flag.WithDiscovery(flag.APIServerAdvertise, flag.APIServerBindPort, flag.CertificateKey,
+		flag.Config, flag.ControlPlane, flag.DryRun, flag.NodeName, flag.Patches),
 	When:   node.IsControlPlane,
-	Phases: []flow.Phase{downloadcerts.Phase, certs.Join, kubeconfig.Join, controlplane.Join},
+	Phases: []engine.Phase{downloadcerts.Phase, certs.Join, kubeconfig.Join, controlplane.Join},
 }
 
-// Reset takes back what Init and Join made on this machine.
-var Reset = []flow.Phase{
+// Reset reverts what Init and Join did to this machine.
+var Reset = []engine.Phase{
 	preflight.Reset,
 	reset.Etcd,
 	reset.Cleanup,
 }
 
-// Renew makes certificates of this control plane anew that come to an end.
-var Renew = []flow.Phase{renew.Phase}
+// Renew renews the certificates of this control plane.
+var Renew = []engine.Phase{renew.Phase}
 
-// Request makes keys whose certificates somebody else is to sign.
-var Request = []flow.Phase{request.Phase}
+// GenerateCSR generates keys and certificate signing requests for an external CA.
+var GenerateCSR = []engine.Phase{generatecsr.Phase}

@@ -1,6 +1,6 @@
-// Package world is everything outside the process, behind one door: it is read
-// freely, altered only through Do and waited for only through Await. Dry-run, journal,
-// faults and tests are wrappers of World in the packages below this one.
+// Package world is the interface to everything outside the process. It is read with the
+// methods of state.Reader, changed by Do only and waited for by Await only. Dry run, journal,
+// fault injection and the simulated machine of tests implement it in the packages below this one.
 package world
 
 import (
@@ -15,34 +15,35 @@ import (
 // World is everything outside the process.
 type World interface {
 	state.Reader
-	// Do carries out one change. It does not ask whether the change is needed. What takes long it may Tell of.
+	// Do carries out one change, without a check whether it is needed. A change that takes long
+	// may report progress.
 	Do(ctx context.Context, c change.Change) error
-	// Await returns once the condition holds, or with an error that says what was still missing
-	// when the condition's time was up, the context ended, or the condition gave up.
+	// Await returns nil once the condition holds. It returns the last error of the check when the
+	// timeout is over, the context ends, or the error is permanent.
 	Await(ctx context.Context, c Condition) error
 }
 
-// Condition is something to wait for, that can say what it is.
+// Condition is something to wait for.
 type Condition struct {
 	Name    string        // completes "waiting for …"
-	Timeout time.Duration // bound of the wait; must be positive
-	// Check returns nil once the condition holds, an error while it does not, and an
-	// error made by GiveUp when it never will.
+	Timeout time.Duration // must be positive
+	// Check returns nil once the condition holds, an error while it does not, and a permanent
+	// error if it never will.
 	Check func(ctx context.Context, r state.Reader) error
-	// Outside says that whether the condition holds is up to others and not to what this run
-	// does: then a preview waits for it in earnest.
-	Outside bool
+	// External is set if the condition depends on other machines or users and not on changes of
+	// this run. A dry run waits for such a condition too.
+	External bool
 }
 
-// GiveUp marks an error that is the same however often one asks: waiting on is of no use.
-func GiveUp(err error) error { return &hopeless{err} }
+// Permanent marks an error as permanent: retrying cannot help.
+func Permanent(err error) error { return &permanentError{err} }
 
-// Hopeless tells whether err was marked by GiveUp.
-func Hopeless(err error) bool {
-	var h *hopeless
-	return errors.As(err, &h)
+// IsPermanent reports whether err is permanent.
+func IsPermanent(err error) bool {
+	var p *permanentError
+	return errors.As(err, &p)
 }
 
-type hopeless struct{ error }
+type permanentError struct{ error }
 
-func (h *hopeless) Unwrap() error { return h.error }
+func (p *permanentError) Unwrap() error { return p.error }

@@ -1,5 +1,5 @@
-// Package attacker is a server that shows whoever asks what it was told to show, and writes down all that it is told. Tests
-// run it on a node in the place of an API server or a web server, honest or not.
+// Package attacker is an HTTP server with planned answers that records all requests. Tests run it
+// on a node in place of an API server or a web server, hostile or not.
 package attacker
 
 import (
@@ -13,29 +13,30 @@ import (
 	"sync"
 )
 
-// Plan is what to show, and where.
+// Plan holds the server's address, certificate and answers.
 type Plan struct {
 	Listen    string            // "host:port"
-	Cert, Key string            // PEM; without them it speaks plain http
-	Answers   map[string]Answer // by path; all others are not found
+	Cert, Key string            // PEM; if empty, the server speaks plain HTTP
+	Answers   map[string]Answer // by path; other paths return 404
 }
 
-// Answer is what a path shows.
+// Answer is the response for a path.
 type Answer struct {
 	Status   int
-	Location string // to be redirected to
+	Location string // target of a redirect
 	Body     string
 }
 
-// Request is what the attacker was told.
+// Request is a request that the server received.
 type Request struct {
 	Path         string
 	Header       http.Header
-	Certificates []string // subjects of the client certificates that were shown
+	Certificates []string // subjects of the client certificates
 	Body         string
 }
 
-// Serve reads a Plan from in and follows it, and writes each Request to out, both as JSON. It returns when it fails.
+// Serve reads a Plan from in, serves it, and writes each Request to out, both as JSON. It returns
+// only on failure.
 func Serve(in io.Reader, out io.Writer) error {
 	var p Plan
 	if err := json.NewDecoder(in).Decode(&p); err != nil {
@@ -45,7 +46,7 @@ func Serve(in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	server := &http.Server{Handler: &stage{plan: p, out: json.NewEncoder(out)}}
+	server := &http.Server{Handler: &planServer{plan: p, out: json.NewEncoder(out)}}
 	if p.Cert == "" {
 		return server.Serve(l)
 	}
@@ -53,20 +54,21 @@ func Serve(in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	// Whoever shows a certificate gives himself away, whether it is any good or not.
-	server.TLSConfig = &tls.Config{Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequestClientCert}
+	// Any client certificate is recorded, valid or not.
+	server.TLSConfig = &tls.Config{Certificates: []tls.Certificate{pair},
+		ClientAuth: tls.RequestClientCert}
 	return server.ServeTLS(l, "", "")
 }
 
-// stage is where a plan is carried out.
-type stage struct {
+// planServer serves a plan.
+type planServer struct {
 	plan Plan
 	mu   sync.Mutex
 	out  *json.Encoder
 }
 
-func (s *stage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	s.write(r)
+func (s *planServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.record(r)
 	a, ok := s.plan.Answers[r.URL.Path]
 	if !ok {
 		http.NotFound(w, r)
@@ -80,18 +82,18 @@ func (s *stage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, a.Body)
 }
 
-// write notes what was told.
-func (s *stage) write(r *http.Request) {
+// record writes a request to out.
+func (s *planServer) record(r *http.Request) {
 	body, _ := io.ReadAll(io.LimitReader(r.Body, 1<<20))
-	told := Request{Path: r.URL.String(), Header: r.Header, Body: string(body)}
+	request := Request{Path: r.URL.String(), Header: r.Header, Body: string(body)}
 	if r.TLS != nil {
 		for _, c := range r.TLS.PeerCertificates {
-			told.Certificates = append(told.Certificates, c.Subject.String())
+			request.Certificates = append(request.Certificates, c.Subject.String())
 		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.out.Encode(told); err != nil {
+	if err := s.out.Encode(request); err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
 	}
 }

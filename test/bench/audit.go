@@ -14,10 +14,10 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// The directory on a control plane's node where the API server finds the policy of its audit and writes the log.
+// auditDir is the directory on a control plane with the API server's audit policy and log.
 const auditDir = "/var/audit"
 
-// auditPolicy notes requests of machines that join and of kubelets; administrators, controllers and the like have other groups.
+// auditPolicy logs requests of joining machines and kubelets; other clients have other groups.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived, ResponseStarted]
@@ -26,7 +26,7 @@ rules:
   userGroups: ["system:unauthenticated", "system:bootstrappers", "system:nodes"]
 `
 
-// auditConfig makes the API server note requests; it belongs into ClusterConfiguration.
+// auditConfig enables the audit log; it is part of ClusterConfiguration.
 const auditConfig = `apiServer:
   extraArgs:
   - name: audit-policy-file
@@ -40,11 +40,12 @@ const auditConfig = `apiServer:
     pathType: Directory
 `
 
-// asked counts the requests of one machine.
-type asked struct{ all, kubelet int }
+// requestCount counts the requests of one machine.
+type requestCount struct{ all, kubelet int }
 
-// requestsOf reads what the API server noted of the machines in a network, in the order of their addresses.
-func requestsOf(cp *nodes.Node, network netip.Prefix) ([]asked, error) {
+// readRequestCounts reads from the audit log the requests of each machine in a network, in the
+// order of their addresses.
+func readRequestCounts(cp *nodes.Node, network netip.Prefix) ([]requestCount, error) {
 	log, err := cp.ReadFile(auditDir + "/log")
 	if err != nil {
 		return nil, err
@@ -52,9 +53,9 @@ func requestsOf(cp *nodes.Node, network netip.Prefix) ([]asked, error) {
 	return countRequests(bytes.NewReader(log), network)
 }
 
-// countRequests reads a log of audit.k8s.io/v1 events, one a line.
-func countRequests(log io.Reader, network netip.Prefix) ([]asked, error) {
-	counts := make(map[netip.Addr]asked)
+// countRequests reads a log of audit.k8s.io/v1 events, one per line.
+func countRequests(log io.Reader, network netip.Prefix) ([]requestCount, error) {
+	counts := make(map[netip.Addr]requestCount)
 	for d := json.NewDecoder(log); ; {
 		var event struct {
 			SourceIPs []netip.Addr
@@ -77,7 +78,7 @@ func countRequests(log io.Reader, network netip.Prefix) ([]asked, error) {
 		}
 		counts[event.SourceIPs[0]] = c
 	}
-	var ordered []asked
+	var ordered []requestCount
 	for _, address := range slices.SortedFunc(maps.Keys(counts), netip.Addr.Compare) {
 		ordered = append(ordered, counts[address])
 	}

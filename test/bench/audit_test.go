@@ -14,12 +14,15 @@ const auditLog = `{"kind":"Event","verb":"get","requestURI":"/x","sourceIPs":["1
 {"kind":"Event","verb":"get","requestURI":"/livez","userAgent":"kube-probe/1.37"}
 `
 
-func TestRequestsAreCountedByMachine(t *testing.T) {
+func TestCountRequests(t *testing.T) {
 	counts, err := countRequests(strings.NewReader(auditLog), netip.MustParsePrefix(machineNetwork))
-	if want := []asked{{all: 2, kubelet: 1}, {all: 1}}; err != nil || !slices.Equal(counts, want) {
+	if want := []requestCount{{all: 2, kubelet: 1}, {all: 1}}; err != nil ||
+		!slices.Equal(counts, want) {
 		t.Errorf("got %+v, %v, want %+v", counts, err, want)
 	}
-	if _, err := countRequests(strings.NewReader(auditLog+`{"kind":`), netip.MustParsePrefix(machineNetwork)); err == nil || !strings.Contains(err.Error(), "audit log") {
+	if _, err := countRequests(strings.NewReader(auditLog+`{"kind":`),
+		netip.MustParsePrefix(machineNetwork)); err == nil ||
+		!strings.Contains(err.Error(), "audit log") {
 		t.Errorf("half a line: got %v", err)
 	}
 }

@@ -6,103 +6,103 @@ import (
 	"strings"
 )
 
-// figure is one number that is measured of both programs.
+// figure is a number that is measured for both programs.
 type figure struct {
 	id    string // in the JSON file
-	group string // what --only calls it: figures that come from the same runs have the same
+	group string // its name in --only; figures of the same runs have the same group
 	title string
 	unit  string
 }
 
 const (
-	seconds   = "s"
-	megabytes = "MB"
-	each      = "1" // a count
-	minutely  = "1/min"
+	secondsUnit   = "s"
+	megabytesUnit = "MB"
+	countUnit     = "1" // a count
+	perMinuteUnit = "1/min"
 )
 
 // The groups.
 const (
-	initialise  = "init"
-	joinEarly   = "join-early"
-	join        = "join"
-	resetWorker = "reset-worker"
-	reset       = "reset"
-	joinPlane   = "join-plane"
-	resetPlane  = "reset-plane"
-	joinPlanes  = "join-planes"
-	certs       = "certs"
-	version     = "version"
-	size        = "size"
-	scale       = "scale"
+	groupInit              = "init"
+	groupJoinEarly         = "join-early"
+	groupJoin              = "join"
+	groupResetWorker       = "reset-worker"
+	groupReset             = "reset"
+	groupJoinControlPlane  = "join-plane"
+	groupResetControlPlane = "reset-plane"
+	groupJoinControlPlanes = "join-planes"
+	groupCerts             = "certs"
+	groupVersion           = "version"
+	groupSize              = "size"
+	groupScale             = "scale"
 )
 
-// A group's time is called like the group. What else its runs show has these endings.
+// The figure of a group's time is named after the group; its other figures have these suffixes.
 const (
-	peak      = "-memory"
-	kubelet   = "-kubelet"
-	perMinute = "-rate"
-	requests  = "-requests"
+	memorySuffix   = "-memory"
+	kubeletSuffix  = "-kubelet"
+	rateSuffix     = "-rate"
+	requestsSuffix = "-requests"
 )
 
-// figures lists all figures in the order in which they are shown. Memory is told of commands that start no bigger program:
-// in init and join the largest would be the kubelet that is asked for its version; a simulated one is small.
-func figures() []figure {
+// allFigures lists all figures in the order of the table. Memory is measured only for commands
+// that start no bigger program: of init and join the largest process is the kubelet that prints
+// its version; a simulated one is small.
+func allFigures() []figure {
 	return []figure{
-		{initialise, initialise, "init --upload-certs, clean node", seconds},
-		{initialise + kubelet, initialise, "  until the kubelet starts", seconds},
-		{joinEarly, joinEarly, "join, worker, right after init", seconds},
-		{join, join, "join, worker, settled cluster", seconds},
-		{resetWorker, resetWorker, "reset, worker", seconds},
-		{reset, reset, "reset, only control plane", seconds},
-		{joinPlane, joinPlane, "join, second control plane", seconds},
-		{resetPlane, resetPlane, "reset, second control plane", seconds},
-		{joinPlanes, joinPlanes, "join, two control planes at once", seconds},
-		{certs, certs, "init phase certs all, empty directory", seconds},
-		{certs + peak, certs, "  peak memory", megabytes},
-		{version, version, "version", seconds},
-		{version + peak, version, "  peak memory", megabytes},
-		{size, size, "size of the program", megabytes},
-		{scale, scale, "join, one of many machines at once", seconds},
-		{scale + perMinute, scale, "  joins per minute", minutely},
-		{scale + requests, scale, "  requests to the API server", each},
-		{scale + requests + kubelet, scale, "    of these the kubelet's", each},
-		{scale + peak, scale, "  peak memory", megabytes},
+		{groupInit, groupInit, "init --upload-certs, clean node", secondsUnit},
+		{groupInit + kubeletSuffix, groupInit, "  until the kubelet starts", secondsUnit},
+		{groupJoinEarly, groupJoinEarly, "join, worker, right after init", secondsUnit},
+		{groupJoin, groupJoin, "join, worker, settled cluster", secondsUnit},
+		{groupResetWorker, groupResetWorker, "reset, worker", secondsUnit},
+		{groupReset, groupReset, "reset, only control plane", secondsUnit},
+		{groupJoinControlPlane, groupJoinControlPlane, "join, second control plane", secondsUnit},
+		{groupResetControlPlane, groupResetControlPlane, "reset, second control plane",
+			secondsUnit},
+		{groupJoinControlPlanes, groupJoinControlPlanes, "join, two control planes at once",
+			secondsUnit},
+		{groupCerts, groupCerts, "init phase certs all, empty directory", secondsUnit},
+		{groupCerts + memorySuffix, groupCerts, "  peak memory", megabytesUnit},
+		{groupVersion, groupVersion, "version", secondsUnit},
+		{groupVersion + memorySuffix, groupVersion, "  peak memory", megabytesUnit},
+		{groupSize, groupSize, "size of the program", megabytesUnit},
+		{groupScale, groupScale, "join, one of many machines at once", secondsUnit},
+		{groupScale + rateSuffix, groupScale, "  joins per minute", perMinuteUnit},
+		{groupScale + requestsSuffix, groupScale, "  requests to the API server", countUnit},
+		{groupScale + requestsSuffix + kubeletSuffix, groupScale, "    of these the kubelet's",
+			countUnit},
+		{groupScale + memorySuffix, groupScale, "  peak memory", megabytesUnit},
 	}
 }
 
-func groups() []string {
+func allGroups() []string {
 	var names []string
-	for _, f := range figures() {
+	for _, f := range allFigures() {
 		names = append(names, f.group)
 	}
 	return slices.Compact(names)
 }
 
-func without(names []string, name string) []string {
-	return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return n == name })
-}
-
-func listed(names []string) string { return strings.Join(names, ", ") }
-
-// selection is the groups that --only leaves; nil means all.
+// selection holds the groups that --only names; nil means all.
 type selection []string
 
-// choose reads names of groups, separated by commas.
-func choose(only string) (selection, error) {
+// parseSelection parses names of groups, separated by commas.
+func parseSelection(only string) (selection, error) {
 	if only == "" {
 		return nil, nil
 	}
 	s := selection(strings.Split(only, ","))
 	for _, name := range s {
-		if !slices.Contains(groups(), name) {
-			return nil, fmt.Errorf("--only %s: there is no figure %q, but %s", only, name, listed(groups()))
+		if !slices.Contains(allGroups(), name) {
+			return nil, fmt.Errorf("--only %s: there is no figure %q, but %s", only, name,
+				strings.Join(allGroups(), ", "))
 		}
 	}
 	return s, nil
 }
 
-// wants tells whether any of the groups is to be measured.
-func (s selection) wants(groups ...string) bool {
-	return s == nil || slices.ContainsFunc(groups, func(g string) bool { return slices.Contains(s, g) })
+// includes reports whether any of the groups is to be measured.
+func (s selection) includes(groups ...string) bool {
+	return s == nil || slices.ContainsFunc(groups,
+		func(g string) bool { return slices.Contains(s, g) })
 }

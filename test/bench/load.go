@@ -7,15 +7,16 @@ import (
 	"time"
 )
 
-// Above this load others take so much of the machine that times say little. The wait for it has a bound, so that the
-// program ends on a machine that is never idle.
+// Above this load other programs distort the times. The wait for it is limited, for machines that
+// are never idle.
 const (
-	idle     = 0.5
-	patience = 2 * time.Minute
+	idleLoad    = 0.5
+	idleTimeout = 2 * time.Minute
 )
 
-// load is the mean number of tasks that ran or wanted to during the last minute, proc_loadavg(5).
-func load() (value float64, err error) {
+// readLoad is the mean number of tasks that ran or wanted to during the last minute,
+// proc_loadavg(5).
+func readLoad() (value float64, err error) {
 	data, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
 		return 0, fmt.Errorf("reading the load: %w", err)
@@ -26,29 +27,31 @@ func load() (value float64, err error) {
 	return value, nil
 }
 
-// awaitIdle waits until the machine is idle, or until patience is at its end, and returns the load then.
+// awaitIdle waits until the machine is idle, at most for idleTimeout, and returns the load then.
 func awaitIdle(ctx context.Context, log func(string, ...any)) (float64, error) {
 	begun := time.Now()
 	for said := false; ; {
-		value, err := load()
-		if err != nil || value < idle {
+		value, err := readLoad()
+		if err != nil || value < idleLoad {
 			return value, err
 		}
-		if time.Since(begun) > patience {
-			log("the load is still %.2f: going on, but the figures will say little", value)
+		if time.Since(begun) > idleTimeout {
+			log("the load is still %.2f: starting anyway, but the times will not be reliable",
+				value)
 			return value, nil
 		}
 		if !said {
-			log("the load is %.2f: waiting until it is below %.1f, for %s at most", value, idle, patience)
+			log("the load is %.2f: waiting until it is below %.1f, for %s at most", value, idleLoad,
+				idleTimeout)
 			said = true
 		}
-		if err := sleep(ctx, time.Second); err != nil {
+		if err := sleepContext(ctx, time.Second); err != nil {
 			return 0, err
 		}
 	}
 }
 
-func sleep(ctx context.Context, d time.Duration) error {
+func sleepContext(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)

@@ -1,6 +1,6 @@
-# Becomes the command after $1 on the simulated machine of that name, with a simulated kubelet beside it. Its host name,
-# its network, /run, /etc/kubernetes and /var/lib/kubelet are its own. No init system shows, so kubeadm leaves the kubelet
-# to whoever runs it: that is this script.
+# Runs the command after $1 on the simulated machine of that name, with a simulated kubelet beside it. The machine has its
+# own host name, network, /run, /etc/kubernetes and /var/lib/kubelet. It has no init system, so kubeadm does not start the
+# kubelet: this script does.
 set -eu
 
 if [ "$(hostname)" != "$1" ]; then

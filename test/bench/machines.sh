@@ -1,8 +1,8 @@
-# Makes room on this node for $1 simulated machines, sim1 and so on: a network namespace with an address for each, all on
-# one bridge, and a file that names them. What they share is this node's: kernel, programs, container runtime.
+# Prepares this node for $1 simulated machines, sim1 and so on: a network namespace with an address for each, all on
+# one bridge, and a hosts file. They share the node's kernel, programs and container runtime.
 set -eu
 
-# The node's own kubelet would fail, for it is given no configuration, and start again, for ever.
+# The node's own kubelet has no configuration and would be restarted again and again.
 systemctl stop kubelet
 
 ip link add machines type bridge

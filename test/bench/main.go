@@ -1,5 +1,5 @@
-// Command bench times kubeadm and upstream's kubeadm in turn on sandboxed nodes and prints how they compare. It measures
-// and judges nothing: no figure makes it fail, only a command that does.
+// Command bench times kubeadm and upstream's kubeadm in turn on sandboxed nodes and prints a
+// comparison. It fails only if a command fails, whatever the figures are.
 package main
 
 import (
@@ -10,6 +10,8 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -19,12 +21,12 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	b, file, err := parse(os.Args[1:])
+	b, file, err := parseFlags(os.Args[1:])
 	if err == nil {
 		err = b.run(ctx)
-		// What was measured before somebody had enough of it is worth as much as before.
-		if err == nil || len(b.ledger.turns) > 0 {
-			err = errors.Join(err, b.tell(file))
+		// An interrupted run reports what was measured so far.
+		if err == nil || len(b.results.turns) > 0 {
+			err = errors.Join(err, b.writeReport(file))
 		}
 	}
 	if err != nil {
@@ -33,39 +35,42 @@ func main() {
 	}
 }
 
-// bench is what is compared, how, and what came out so far.
+// bench holds what is compared, the settings, and the results so far.
 type bench struct {
 	bundle   string
 	programs [2]program
 	rounds   int
-	kubelets int // how many join at scale, and how many of them at once
+	kubelets int // how many join at scale
 	atOnce   int
 	only     selection
 
 	load     float64
 	overhead *overhead
-	ledger   ledger
+	results  measurements
 	log      func(format string, args ...any)
 }
 
-// parse reads the command line.
-func parse(args []string) (b *bench, file string, err error) {
-	b = &bench{programs: [2]program{{name: ours}, {name: upstream}}, log: progress()}
-	b.ledger = ledger{failures: []failure{}, turns: []turn{}} // In JSON an empty list, not null.
+// parseFlags reads the command line.
+func parseFlags(args []string) (b *bench, file string, err error) {
+	b = &bench{programs: [2]program{{name: ours}, {name: upstream}}, log: newProgress()}
+	// In JSON an empty list, not null.
+	b.results = measurements{failures: []failure{}, turns: []turn{}}
 	var only string
 	flags := flag.NewFlagSet("bench", flag.ExitOnError)
-	flags.StringVar(&b.bundle, "bundle", "", "directory of the components bundle, which has upstream's program too")
+	flags.StringVar(&b.bundle, "bundle", "",
+		"directory of the components bundle, which has upstream's program too")
 	flags.StringVar(&b.programs[0].path, "kubeadm", "", "our program")
-	flags.IntVar(&b.rounds, "rounds", 3, "how many clusters each program makes")
-	flags.IntVar(&b.kubelets, "kubelets", 100, "how many simulated kubelets join each program's cluster at scale")
-	flags.IntVar(&b.atOnce, "at-once", 20, "how many of them at once")
-	flags.StringVar(&only, "only", "", "measure this alone: "+listed(groups()))
+	flags.IntVar(&b.rounds, "rounds", 3, "number of clusters that each program creates")
+	flags.IntVar(&b.kubelets, "kubelets", 100,
+		"number of simulated kubelets that join each program's cluster at scale")
+	flags.IntVar(&b.atOnce, "at-once", 20, "number of kubelets that join at the same time")
+	flags.StringVar(&only, "only", "", "measure only these: "+strings.Join(allGroups(), ", "))
 	flags.StringVar(&file, "json", "", "file to write all samples to")
 	if err := flags.Parse(args); err != nil {
 		return nil, "", err
 	}
 	b.programs[1].path = filepath.Join(b.bundle, "bin/kubeadm-upstream")
-	b.only, err = choose(only)
+	b.only, err = parseSelection(only)
 	return b, file, errors.Join(err, b.check(flags.Args()))
 }
 
@@ -74,65 +79,67 @@ func (b *bench) check(rest []string) error {
 	case len(rest) > 0:
 		return fmt.Errorf("bench takes no arguments, but got %q", rest)
 	case b.bundle == "" || b.programs[0].path == "":
-		return errors.New("bench needs --bundle and --kubeadm: make bench gives both")
+		return errors.New("bench needs --bundle and --kubeadm; make bench sets both")
 	case b.rounds < 1:
 		return fmt.Errorf("--rounds %d: want 1 or more", b.rounds)
-	case b.kubelets < 1 || b.kubelets > mostMachines:
-		return fmt.Errorf("--kubelets %d: want 1 to %d", b.kubelets, mostMachines)
+	case b.kubelets < 1 || b.kubelets > maxMachines:
+		return fmt.Errorf("--kubelets %d: want 1 to %d", b.kubelets, maxMachines)
 	case b.atOnce < 1:
 		return fmt.Errorf("--at-once %d: want 1 or more", b.atOnce)
 	}
 	for _, p := range b.programs {
 		if info, err := os.Stat(p.path); err != nil || !info.Mode().IsRegular() {
-			return errors.Join(err, fmt.Errorf("%s program %s: not a file that could be run", p.name, p.path))
+			return errors.Join(err, fmt.Errorf("%s program %s: not a regular file", p.name, p.path))
 		}
 	}
 	return nil
 }
 
-// progress prints lines with the time since it was made, apart from the table.
-func progress() func(string, ...any) {
+// newProgress returns a function that prints lines, with the seconds since now, to standard error.
+func newProgress() func(string, ...any) {
 	start := time.Now()
 	return func(format string, args ...any) {
-		fmt.Fprintf(os.Stderr, "%6.1fs  %s\n", time.Since(start).Seconds(), fmt.Sprintf(format, args...))
+		fmt.Fprintf(os.Stderr, "%6.1fs  %s\n", time.Since(start).Seconds(),
+			fmt.Sprintf(format, args...))
 	}
 }
 
-// run measures. An error says that there was no way to, not that a program failed.
+// run measures. It returns no error if a measured program fails.
 func (b *bench) run(ctx context.Context) error {
-	if err := b.sizes(); err != nil {
+	if err := b.measureSizes(); err != nil {
 		return err
 	}
-	if !b.only.wants(without(groups(), size)...) {
+	others := slices.DeleteFunc(allGroups(), func(name string) bool { return name == groupSize })
+	if !b.only.includes(others...) {
 		return nil
 	}
 	if err := b.prepare(ctx); err != nil {
 		return err
 	}
-	if err := b.quick(ctx); err != nil {
+	if err := b.measureCommands(ctx); err != nil {
 		return err
 	}
 	for round := range b.rounds {
-		for _, p := range alternate(b.programs, round) {
-			for _, c := range []life{&course{}, &planes{}} {
-				if err := b.live(ctx, round+1, p, c); err != nil {
+		for _, p := range orderForRound(b.programs, round) {
+			for _, c := range []scenario{&workerScenario{}, &controlPlaneScenario{}} {
+				if err := b.runScenario(ctx, round+1, p, c); err != nil {
 					return err
 				}
 			}
 		}
 	}
-	if !b.only.wants(scale) {
+	if !b.only.includes(groupScale) {
 		return nil
 	}
 	for _, p := range b.programs {
-		if err := b.scale(ctx, p); err != nil {
+		if err := b.measureScale(ctx, p); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// prepare builds what nodes are made of, where it is missing, and waits until the machine has nothing else to do.
+// prepare builds the node image, if it is missing, and waits until the machine is idle.
 func (b *bench) prepare(ctx context.Context) error {
 	c, err := nodes.NewCluster(ctx, nodes.Options{Bundle: b.bundle, Log: b.log})
 	if err != nil {
@@ -145,8 +152,8 @@ func (b *bench) prepare(ctx context.Context) error {
 	return err
 }
 
-// tell prints the figures and saves them if a file is given.
-func (b *bench) tell(file string) error {
+// writeReport prints the figures, and saves them if a file is given.
+func (b *bench) writeReport(file string) error {
 	r := b.report()
 	if err := r.print(os.Stdout); err != nil {
 		return err
@@ -157,7 +164,7 @@ func (b *bench) tell(file string) error {
 		}
 	}
 	if count := len(r.Failures); count > 0 {
-		return fmt.Errorf("runs that failed, see above: %d", count)
+		return fmt.Errorf("%d runs failed, see above", count)
 	}
 	return nil
 }

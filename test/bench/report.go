@@ -11,37 +11,38 @@ import (
 	"text/tabwriter"
 )
 
-// report is everything that is told in the end. It is the format of the JSON file.
+// report holds all results. It is the format of the JSON file.
 type report struct {
-	CPUs     int        `json:"cpus"`
-	Load     float64    `json:"load"`               // of the last minute, before the first run
-	Overhead *overhead  `json:"overhead,omitempty"` // null: no command was run
-	Scale    *crowding  `json:"scale,omitempty"`    // null: it was not measured
-	Turns    []turn     `json:"turns"`
-	Figures  []compared `json:"figures"`
-	Failures []failure  `json:"failures"`
+	CPUs     int            `json:"cpus"`
+	Load     float64        `json:"load"`               // of the last minute, before the first run
+	Overhead *overhead      `json:"overhead,omitempty"` // null: not measured
+	Scale    *scaleSettings `json:"scale,omitempty"`    // null: not measured
+	Turns    []turn         `json:"turns"`
+	Figures  []comparison   `json:"figures"`
+	Failures []failure      `json:"failures"`
 }
 
-// overhead is what a program that does nothing takes on a node. The figures contain it.
+// overhead is the time and memory of a program that does nothing on a node. The figures include
+// it.
 type overhead struct {
 	Seconds float64 `json:"seconds"`
-	Memory  float64 `json:"memory"` // MB; less cannot be told of any program
+	Memory  float64 `json:"memory"` // MB; the least that can be measured
 }
 
-// crowding says how many machines joined a cluster at scale.
-type crowding struct {
+// scaleSettings is how many machines joined a cluster at scale.
+type scaleSettings struct {
 	Kubelets int `json:"kubelets"`
 	AtOnce   int `json:"atOnce"`
 }
 
 func (b *bench) report() report {
-	var s *crowding
-	if b.only.wants(scale) {
-		s = &crowding{Kubelets: b.kubelets, AtOnce: b.atOnce}
+	var s *scaleSettings
+	if b.only.includes(groupScale) {
+		s = &scaleSettings{Kubelets: b.kubelets, AtOnce: b.atOnce}
 	}
 	return report{
 		CPUs: runtime.NumCPU(), Load: b.load, Overhead: b.overhead, Scale: s,
-		Turns: b.ledger.turns, Figures: b.ledger.compare(b.only), Failures: b.ledger.failures,
+		Turns: b.results.turns, Figures: b.results.compare(b.only), Failures: b.results.failures,
 	}
 }
 
@@ -60,7 +61,7 @@ func (r report) save(name string) error {
 	return nil
 }
 
-// print writes the table, what to know of it, and the failures.
+// print writes the table, notes on it, and the failures.
 func (r report) print(out io.Writer) error {
 	width := 0
 	for _, c := range r.Figures {
@@ -84,7 +85,8 @@ func (r report) rows() [][]string {
 		{"", "unit", "median", "min", "max", "runs", "median", "min", "max", "runs", "upstream"},
 	}
 	for _, c := range r.Figures {
-		row := slices.Concat([]string{c.Title, c.Unit}, c.cells(c.Ours, c.failed[0]), c.cells(c.Upstream, c.failed[1]))
+		row := slices.Concat([]string{c.Title, c.Unit}, c.cells(c.Ours, c.failed[0]),
+			c.cells(c.Upstream, c.failed[1]))
 		quotient := "-"
 		if c.Ratio != nil {
 			quotient = fmt.Sprintf("%.2f", *c.Ratio)
@@ -94,20 +96,22 @@ func (r report) rows() [][]string {
 	return rows
 }
 
-// cells are one program's side of a row: median, minimum, maximum and how many runs ended well, of how many if not all did.
-func (c compared) cells(s *summary, failed int) []string {
+// cells are one program's part of a row: median, minimum, maximum and number of successful runs,
+// "of" all runs if some failed.
+func (c comparison) cells(s *summary, failed int) []string {
 	if s == nil {
-		return []string{"-", "-", "-", count(0, failed)}
+		return []string{"-", "-", "-", formatCount(0, failed)}
 	}
 	decimals := 1
-	if c.Unit == seconds {
+	if c.Unit == secondsUnit {
 		decimals = 3
 	}
 	number := func(value float64) string { return fmt.Sprintf("%.*f", decimals, value) }
-	return []string{number(s.Median), number(s.Min), number(s.Max), count(len(s.Samples), failed)}
+	return []string{number(s.Median), number(s.Min), number(s.Max),
+		formatCount(len(s.Samples), failed)}
 }
 
-func count(good, failed int) string {
+func formatCount(good, failed int) string {
 	if failed == 0 {
 		return fmt.Sprint(good)
 	}
@@ -116,12 +120,12 @@ func count(good, failed int) string {
 
 func (r report) notes() string {
 	var b strings.Builder
-	b.WriteString("\nA ratio below 1 says that ours is faster or smaller; of joins per minute, one above 1.\n")
-	if r.Load >= idle {
-		fmt.Fprintf(&b, "The machine was busy before the first run (load %.2f, %d CPUs): the times say little.\n", r.Load, r.CPUs)
+	b.WriteString("\nA ratio below 1 means that ours is faster or smaller; of joins per minute, one above 1.\n")
+	if r.Load >= idleLoad {
+		fmt.Fprintf(&b, "The machine was busy before the first run (load %.2f, %d CPUs): the times are not reliable.\n", r.Load, r.CPUs)
 	}
 	if r.Overhead != nil {
-		fmt.Fprintf(&b, "A program that does nothing takes %.3f s and %.1f MB on a node: times contain the one, and less memory than the other is not seen.\n",
+		fmt.Fprintf(&b, "A program that does nothing takes %.3f s and %.1f MB on a node: times include it, and less memory cannot be measured.\n",
 			r.Overhead.Seconds, r.Overhead.Memory)
 	}
 	if r.Scale != nil {

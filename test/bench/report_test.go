@@ -11,20 +11,23 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func sample() report {
+func testReport() report {
 	good, poor := 0.75, 1.5
 	return report{
-		CPUs: 2, Load: 0.2, Overhead: &overhead{Seconds: 0.003, Memory: 9.5}, Scale: &crowding{Kubelets: 100, AtOnce: 20},
+		CPUs: 2, Load: 0.2, Overhead: &overhead{Seconds: 0.003, Memory: 9.5},
+		Scale: &scaleSettings{Kubelets: 100, AtOnce: 20},
 		Turns: []turn{{Round: 1, Program: ours, Load: 0.2}},
-		Figures: []compared{
+		Figures: []comparison{
 			{
-				ID: "init", Title: "init", Unit: seconds, Ratio: &good,
-				Ours: summarize([]float64{6, 5.5, 7}), Upstream: summarize([]float64{8, 9, 7.5}), failed: [2]int{1, 0},
+				ID: "init", Title: "init", Unit: secondsUnit, Ratio: &good,
+				Ours: newSummary([]float64{6, 5.5, 7}), Upstream: newSummary([]float64{8, 9, 7.5}),
+				failed: [2]int{1, 0},
 			},
-			{ID: "reset", Title: "reset, worker", Unit: seconds, Ours: summarize([]float64{1}), failed: [2]int{0, 2}},
+			{ID: "reset", Title: "reset, worker", Unit: secondsUnit, Ours: newSummary([]float64{1}),
+				failed: [2]int{0, 2}},
 			{
-				ID: "size", Title: "size", Unit: megabytes, Ratio: &poor,
-				Ours: summarize([]float64{75}), Upstream: summarize([]float64{50}),
+				ID: "size", Title: "size", Unit: megabytesUnit, Ratio: &poor,
+				Ours: newSummary([]float64{75}), Upstream: newSummary([]float64{50}),
 			},
 		},
 		Failures: []failure{{Figure: "init", Program: ours, Round: 3, Error: "cp1: exit code 1"}},
@@ -38,8 +41,8 @@ const table = `
   reset, worker     s   1.000  1.000  1.000       1         -      -      -  0 of 2         -
   size             MB    75.0   75.0   75.0       1      50.0   50.0   50.0       1      1.50
 
-A ratio below 1 says that ours is faster or smaller; of joins per minute, one above 1.
-A program that does nothing takes 0.003 s and 9.5 MB on a node: times contain the one, and less memory than the other is not seen.
+A ratio below 1 means that ours is faster or smaller; of joins per minute, one above 1.
+A program that does nothing takes 0.003 s and 9.5 MB on a node: times include it, and less memory cannot be measured.
 The machines: 100 simulated kubelets, 20 at once, one cluster of each program.
 
 FAILED: init by ours, round 3: cp1: exit code 1
@@ -47,7 +50,7 @@ FAILED: init by ours, round 3: cp1: exit code 1
 
 func TestTableShowsBothProgramsAndFailures(t *testing.T) {
 	var b strings.Builder
-	if err := sample().print(&b); err != nil {
+	if err := testReport().print(&b); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(strings.TrimPrefix(table, "\n"), b.String()); diff != "" {
@@ -55,17 +58,18 @@ func TestTableShowsBothProgramsAndFailures(t *testing.T) {
 	}
 }
 
-func TestBusyMachineIsTold(t *testing.T) {
-	r := sample()
+func TestReportNamesBusyMachine(t *testing.T) {
+	r := testReport()
 	r.Load = 7.5
-	if notes := r.notes(); !strings.Contains(notes, "busy before the first run (load 7.50, 2 CPUs)") {
-		t.Errorf("the load is not told:\n%s", notes)
+	if notes := r.notes(); !strings.Contains(notes,
+		"busy before the first run (load 7.50, 2 CPUs)") {
+		t.Errorf("the notes lack the load:\n%s", notes)
 	}
 }
 
 func TestFileHoldsAllSamples(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "bench.json")
-	if err := sample().save(file); err != nil {
+	if err := testReport().save(file); err != nil {
 		t.Fatal(err)
 	}
 	data, err := os.ReadFile(file)
@@ -80,7 +84,8 @@ func TestFileHoldsAllSamples(t *testing.T) {
 		t.Errorf("upstream's samples of init are %v", got)
 	}
 	if r.Figures[1].Upstream != nil || r.Figures[1].Ratio != nil {
-		t.Errorf("a figure without samples has %+v, ratio %v", r.Figures[1].Upstream, r.Figures[1].Ratio)
+		t.Errorf("a figure without samples has %+v, ratio %v", r.Figures[1].Upstream,
+			r.Figures[1].Ratio)
 	}
 	if len(r.Failures) != 1 || len(r.Turns) != 1 || r.Overhead == nil || r.Scale == nil {
 		t.Errorf("the file lacks failures, turns, overhead or scale:\n%s", data)

@@ -18,58 +18,60 @@ import (
 
 var (
 	//go:embed machines.sh
-	makeMachines string
+	machinesScript string
 	//go:embed machine.sh
-	onMachine string
+	machineScript string
 )
 
-// Where simulated machines have their addresses, and how many can be: a bridge has 1024 ports.
+// The network of simulated machines, and their number: a bridge has 1024 ports.
 const (
 	machineNetwork = "10.78.0.0/16"
-	mostMachines   = 1000
+	maxMachines    = 1000
 )
 
-// crowd is many simulated machines that join one cluster.
-type crowd struct {
-	cp, host *nodes.Node // host is the node that all machines are on
-	command  []string    // for machines to join
+// simulatedMachines are many simulated machines that join one cluster.
+type simulatedMachines struct {
+	cp, host    *nodes.Node // host is the node that all machines are on
+	joinCommand []string    // for machines
 }
 
-// outcome is what came of one machine's join.
-type outcome struct {
+// joinOutcome is the result of one machine's join.
+type joinOutcome struct {
 	result nodes.Result
 	err    error
 }
 
-// scale lets many machines join a fresh cluster of a program's.
-func (b *bench) scale(ctx context.Context, p program) (err error) {
+// measureScale joins many machines to a fresh cluster that a program created.
+func (b *bench) measureScale(ctx context.Context, p program) (err error) {
 	cluster, err := nodes.NewCluster(ctx, nodes.Options{Bundle: b.bundle, Kubeadm: p.path})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, cluster.Close()) }()
-	t, err := b.ledger.begin(1, p)
+	t, err := b.results.beginTurn(1, p)
 	if err != nil {
 		return err
 	}
-	b.log("%s: %d simulated kubelets, %d at once: the load is %.2f", p.name, b.kubelets, b.atOnce, t.Load)
-	c := &crowd{}
-	err = c.form(ctx, cluster, b.kubelets)
+	b.log("%s: %d simulated kubelets, %d at once: the load is %.2f", p.name, b.kubelets, b.atOnce,
+		t.Load)
+	c := &simulatedMachines{}
+	err = c.createCluster(ctx, cluster, b.kubelets)
 	if err == nil {
-		err = b.crowd(ctx, t, c)
+		err = b.measureJoins(ctx, t, c)
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	if err != nil {
-		b.log("  %s failed: %v", scale, err)
-		b.ledger.fail(t, scale, err)
+		b.log("  %s failed: %v", groupScale, err)
+		b.results.addFailure(t, groupScale, err)
 	}
 	return nil
 }
 
-// form makes the cluster, with an API server that notes who asks what, and the machines.
-func (c *crowd) form(ctx context.Context, cluster *nodes.Cluster, machines int) error {
+// createCluster creates the cluster, with an audit log, and the machines.
+func (c *simulatedMachines) createCluster(ctx context.Context, cluster *nodes.Cluster,
+	machines int) error {
 	added, err := cluster.AddAll(ctx, "cp1", "machines")
 	if err != nil {
 		return err
@@ -78,17 +80,17 @@ func (c *crowd) form(ctx context.Context, cluster *nodes.Cluster, machines int) 
 	if err := c.cp.WriteFile(auditDir+"/policy.yaml", []byte(auditPolicy), 0o600); err != nil {
 		return err
 	}
-	if err := c.furnish(ctx, machines); err != nil {
+	if err := c.createMachines(ctx, machines); err != nil {
 		return err
 	}
 	config := nodes.Config{Address: c.cp.Address(), Cluster: auditConfig + manyNodes}
-	ctx, cancel := context.WithTimeout(ctx, bound)
+	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
 	r, err := c.cp.Init(ctx, nodes.InitConfig(config), io.Discard)
 	if err != nil {
 		return err
 	}
-	if c.command, _, err = nodes.JoinCommands(r.Stdout); err != nil {
+	if c.joinCommand, _, err = nodes.JoinCommands(r.Stdout); err != nil {
 		return err
 	}
 	if err := cluster.PodNetwork(ctx, c.cp); err != nil {
@@ -97,95 +99,100 @@ func (c *crowd) form(ctx context.Context, cluster *nodes.Cluster, machines int) 
 	return c.cp.AwaitDNS(ctx)
 }
 
-// manyNodes leaves addresses of Pods for a thousand nodes.
+// manyNodes sets a Pod CIDR size that is enough for a thousand nodes.
 const manyNodes = `controllerManager:
   extraArgs:
   - name: node-cidr-mask-size
     value: "26"
 `
 
-// furnish prepares the machines on their node, and the control plane's way to them.
-func (c *crowd) furnish(ctx context.Context, machines int) error {
+// createMachines creates the machines on their node, and the control plane's route to them.
+func (c *simulatedMachines) createMachines(ctx context.Context, machines int) error {
 	const simulated = "kubelet-bootstrap"
 	bundled := filepath.Join(c.host.Cluster().Bundle(), "bin", simulated)
 	if err := c.host.Copy(bundled, "/usr/local/bin/"+simulated, 0o755); err != nil {
 		return err
 	}
-	if err := c.host.WriteFile("/usr/local/lib/machine.sh", []byte(onMachine), 0o644); err != nil {
+	if err := c.host.WriteFile("/usr/local/lib/machine.sh", []byte(machineScript),
+		0o644); err != nil {
 		return err
 	}
-	if _, err := c.host.Run(ctx, "sh", "-c", makeMachines, "sh", strconv.Itoa(machines)); err != nil {
+	if _, err := c.host.Run(ctx, "sh", "-c", machinesScript, "sh",
+		strconv.Itoa(machines)); err != nil {
 		return err
 	}
 	_, err := c.cp.Run(ctx, "ip", "route", "add", machineNetwork, "via", c.host.Address())
 	return err
 }
 
-// crowd lets the machines join and enters what came of it. There are no figures of a crowd that has not joined as a whole.
-func (b *bench) crowd(ctx context.Context, t turn, c *crowd) error {
+// measureJoins joins the machines and records the results. If one join fails there are no figures
+// of all of them.
+func (b *bench) measureJoins(ctx context.Context, t turn, c *simulatedMachines) error {
 	begun := time.Now()
 	outcomes := c.join(ctx, b.kubelets, b.atOnce)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	whole := true
+	complete := true
 	for _, o := range outcomes {
-		b.ledger.take(t, scale, o.result, o.err)
-		whole = whole && o.err == nil
+		b.results.addRun(t, groupScale, o.result, o.err)
+		complete = complete && o.err == nil
 	}
-	if !whole {
+	if !complete {
 		return nil
 	}
 	if err := c.cp.AwaitNodes(ctx, 1+b.kubelets); err != nil {
 		return err
 	}
 	rate := float64(b.kubelets) / time.Since(begun).Minutes()
-	b.log("  %s: %.0f a minute", scale, rate)
-	b.ledger.add(scale+perMinute, t.Program, rate)
-	return b.requests(t, c.cp)
+	b.log("  %s: %.0f a minute", groupScale, rate)
+	b.results.addSample(groupScale+rateSuffix, t.Program, rate)
+	return b.addRequests(t, c.cp)
 }
 
-// requests enters how often each machine asked the API server.
-func (b *bench) requests(t turn, cp *nodes.Node) error {
-	counts, err := requestsOf(cp, netip.MustParsePrefix(machineNetwork))
+// addRequests records the number of each machine's requests to the API server.
+func (b *bench) addRequests(t turn, cp *nodes.Node) error {
+	counts, err := readRequestCounts(cp, netip.MustParsePrefix(machineNetwork))
 	if err != nil {
 		return err
 	}
 	if len(counts) != b.kubelets {
-		return fmt.Errorf("the API server's audit log tells of %d machines, want %d", len(counts), b.kubelets)
+		return fmt.Errorf("the API server's audit log has requests of %d machines, want %d",
+			len(counts), b.kubelets)
 	}
 	for _, a := range counts {
-		b.ledger.add(scale+requests, t.Program, float64(a.all))
-		b.ledger.add(scale+requests+kubelet, t.Program, float64(a.kubelet))
+		b.results.addSample(groupScale+requestsSuffix, t.Program, float64(a.all))
+		b.results.addSample(groupScale+requestsSuffix+kubeletSuffix, t.Program, float64(a.kubelet))
 	}
 	return nil
 }
 
-// join runs the joins, only so many at once, and returns what came of each.
-func (c *crowd) join(ctx context.Context, machines, atOnce int) []outcome {
-	outcomes := make([]outcome, machines)
+// join runs the joins, at most atOnce at the same time, and returns the result of each.
+func (c *simulatedMachines) join(ctx context.Context, machines, atOnce int) []joinOutcome {
+	outcomes := make([]joinOutcome, machines)
 	var group errgroup.Group
 	group.SetLimit(atOnce)
 	for i := range outcomes {
 		group.Go(func() error {
-			outcomes[i] = c.joinOne(ctx, fmt.Sprintf("sim%d", i+1))
+			outcomes[i] = c.joinMachine(ctx, fmt.Sprintf("sim%d", i+1))
 			return nil
 		})
 	}
-	// The functions return no errors: a failed join does not end the others.
+	// The functions return no errors: a failed join does not stop the others.
 	_ = group.Wait()
 	return outcomes
 }
 
-func (c *crowd) joinOne(ctx context.Context, machine string) outcome {
-	ctx, cancel := context.WithTimeout(ctx, bound)
+func (c *simulatedMachines) joinMachine(ctx context.Context, machine string) joinOutcome {
+	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
-	r, err := c.host.Join(ctx, append([]string{"sh", "/usr/local/lib/machine.sh", machine}, c.command...), io.Discard)
+	r, err := c.host.Join(ctx,
+		append([]string{"sh", "/usr/local/lib/machine.sh", machine}, c.joinCommand...), io.Discard)
 	if err == nil {
-		return outcome{result: r}
+		return joinOutcome{result: r}
 	}
 	if log, unread := c.host.ReadFile("/var/machines/" + machine + ".log"); unread == nil {
 		err = fmt.Errorf("%w\nits kubelet: %s", err, log)
 	}
-	return outcome{err: err}
+	return joinOutcome{err: err}
 }

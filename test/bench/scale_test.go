@@ -7,21 +7,24 @@ import (
 	"testing"
 )
 
-func TestOnlyACrowdThatFitsIsTaken(t *testing.T) {
-	for crowd, want := range map[[2]int]string{{0, 1}: "--kubelets", {mostMachines + 1, 20}: "--kubelets", {100, 0}: "--at-once", {100, 20}: ""} {
+func TestLimitsOfKubelets(t *testing.T) {
+	for crowd, want := range map[[2]int]string{{0, 1}: "--kubelets",
+		{maxMachines + 1, 20}: "--kubelets", {100, 0}: "--at-once", {100, 20}: ""} {
 		b := &bench{bundle: "b", rounds: 1, kubelets: crowd[0], atOnce: crowd[1]}
 		for i := range b.programs {
 			b.programs[i].path = "/bin/sh"
 		}
-		if err := b.check(nil); (err == nil) != (want == "") || !strings.Contains(fmt.Sprint(err), want) {
-			t.Errorf("%d kubelets, %d at once: got %v, want an error that names %q", crowd[0], crowd[1], err, want)
+		if err := b.check(nil); (err == nil) != (want == "") ||
+			!strings.Contains(fmt.Sprint(err), want) {
+			t.Errorf("%d kubelets, %d at once: got %v, want an error that names %q", crowd[0],
+				crowd[1], err, want)
 		}
 	}
 }
 
-// A script that is wrong would only show when nodes run.
-func TestScriptsAreShell(t *testing.T) {
-	for _, script := range []string{makeMachines, onMachine} {
+// TestScriptsAreValidShell finds syntax errors, which otherwise only a run on nodes would show.
+func TestScriptsAreValidShell(t *testing.T) {
+	for _, script := range []string{machinesScript, machineScript} {
 		cmd := exec.Command("sh", "-n")
 		cmd.Stdin = strings.NewReader(script)
 		if out, err := cmd.CombinedOutput(); err != nil {

@@ -9,7 +9,7 @@ import (
 	"kubeadm/test/nodes"
 )
 
-func TestMedianIsInTheMiddle(t *testing.T) {
+func TestSummarize(t *testing.T) {
 	for _, c := range []struct {
 		samples          []float64
 		median, min, max float64
@@ -20,27 +20,28 @@ func TestMedianIsInTheMiddle(t *testing.T) {
 		{[]float64{4, 1, 3, 2}, 2.5, 1, 4},
 	} {
 		given := slices.Clone(c.samples)
-		s := summarize(c.samples)
+		s := newSummary(c.samples)
 		if s.Median != c.median || s.Min != c.min || s.Max != c.max {
-			t.Errorf("%v: got %+v, want median %v, minimum %v, maximum %v", given, *s, c.median, c.min, c.max)
+			t.Errorf("%v: got %+v, want median %v, minimum %v, maximum %v", given, *s, c.median,
+				c.min, c.max)
 		}
 		if !slices.Equal(s.Samples, given) {
 			t.Errorf("the samples %v came out as %v", given, s.Samples)
 		}
 	}
-	if s := summarize(nil); s != nil {
+	if s := newSummary(nil); s != nil {
 		t.Errorf("no samples: got %+v, want nothing", *s)
 	}
 }
 
-func TestRatioIsOursToUpstreams(t *testing.T) {
-	if r := ratio(&summary{Median: 3}, &summary{Median: 4}); r == nil || *r != 0.75 {
+func TestRatioOfMedians(t *testing.T) {
+	if r := ratioOfMedians(&summary{Median: 3}, &summary{Median: 4}); r == nil || *r != 0.75 {
 		t.Errorf("3 s to 4 s: got %v, want 0.75", r)
 	}
 	for name, r := range map[string]*float64{
-		"ours is missing":       ratio(nil, &summary{Median: 4}),
-		"upstream's is missing": ratio(&summary{Median: 3}, nil),
-		"upstream's is nothing": ratio(&summary{Median: 3}, &summary{}),
+		"ours is missing":       ratioOfMedians(nil, &summary{Median: 4}),
+		"upstream's is missing": ratioOfMedians(&summary{Median: 3}, nil),
+		"upstream's is nothing": ratioOfMedians(&summary{Median: 3}, &summary{}),
 	} {
 		if r != nil {
 			t.Errorf("%s: got a ratio of %v, want none", name, *r)
@@ -52,7 +53,7 @@ func TestProgramsAlternate(t *testing.T) {
 	programs := [2]program{{name: ours}, {name: upstream}}
 	var order []string
 	for round := range 3 {
-		for _, p := range alternate(programs, round) {
+		for _, p := range orderForRound(programs, round) {
 			order = append(order, p.name)
 		}
 	}
@@ -63,56 +64,59 @@ func TestProgramsAlternate(t *testing.T) {
 }
 
 func TestFailedRunsAreCountedAndNotMeasured(t *testing.T) {
-	var l ledger
+	var l measurements
 	good := nodes.Result{Duration: 1500 * time.Millisecond, Memory: 44_000_000}
-	l.take(turn{Round: 1, Program: ours}, certs, good, nil)
-	l.take(turn{Round: 1, Program: upstream}, certs, good, errors.New("exit code 1"))
+	l.addRun(turn{Round: 1, Program: ours}, groupCerts, good, nil)
+	l.addRun(turn{Round: 1, Program: upstream}, groupCerts, good, errors.New("exit code 1"))
 
-	all := l.compare(selection{certs})
-	if all[0].ID != certs || all[0].Ours.Median != 1.5 || all[0].Upstream != nil || all[0].Ratio != nil {
+	all := l.compare(selection{groupCerts})
+	if all[0].ID != groupCerts || all[0].Ours.Median != 1.5 || all[0].Upstream != nil ||
+		all[0].Ratio != nil {
 		t.Errorf("got %+v", all[0])
 	}
 	if all[0].failed != [2]int{0, 1} {
 		t.Errorf("failures are %v, want one of upstream's", all[0].failed)
 	}
-	if all[1].ID != certs+peak || all[1].Ours.Median != 44 {
+	if all[1].ID != groupCerts+memorySuffix || all[1].Ours.Median != 44 {
 		t.Errorf("memory: got %+v, want 44 MB", all[1])
 	}
 }
 
-func TestOnlyLeavesWhatItNames(t *testing.T) {
-	only, err := choose("size,init")
+func TestSelection(t *testing.T) {
+	only, err := parseSelection("size,init")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var ids []string
-	for _, c := range new(ledger).compare(only) {
+	for _, c := range new(measurements).compare(only) {
 		ids = append(ids, c.ID)
 	}
 	if want := []string{"init", "init-kubelet", "size"}; !slices.Equal(ids, want) {
 		t.Errorf("got %v, want %v", ids, want)
 	}
-	if got := len(new(ledger).compare(selection{scale})); got != 5 {
+	if got := len(new(measurements).compare(selection{groupScale})); got != 5 {
 		t.Errorf("scale has %d figures, want 5", got)
 	}
-	if _, err := choose("init,upgrade"); err == nil {
+	if _, err := parseSelection("init,upgrade"); err == nil {
 		t.Error("an unknown figure was accepted")
 	}
-	if all, err := choose(""); err != nil || !all.wants(reset) {
+	if all, err := parseSelection(""); err != nil || !all.includes(groupReset) {
 		t.Error("without --only not everything is measured")
 	}
 }
 
-func TestStagesBeforeAWantedOneAreTaken(t *testing.T) {
+func TestNeededStages(t *testing.T) {
 	for only, want := range map[string][2]int{
-		"": {5, 4}, "init": {1, 0}, "join-early": {2, 0}, "join": {3, 0}, "init,reset-worker": {4, 0}, "reset": {5, 0}, "version": {0, 0},
+		"": {5, 4}, "init": {1, 0}, "join-early": {2, 0}, "join": {3, 0},
+		"init,reset-worker": {4, 0}, "reset": {5, 0}, "version": {0, 0},
 		"join-plane": {0, 2}, "join-planes": {0, 4}, "scale": {0, 0},
 	} {
-		chosen, err := choose(only)
+		chosen, err := parseSelection(only)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := [2]int{len(wanted((&course{}).stages(), chosen)), len(wanted((&planes{}).stages(), chosen))}
+		got := [2]int{len(neededStages((&workerScenario{}).stages(), chosen)),
+			len(neededStages((&controlPlaneScenario{}).stages(), chosen))}
 		if got != want {
 			t.Errorf("--only %q: got %d stages, want %d", only, got, want)
 		}

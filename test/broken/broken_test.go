@@ -1,8 +1,8 @@
-// Package broken_test gives the whole command line broken input, in process and over a machine in memory, and holds
-// each mistake to the error that we promise. A file in testdata has the mistakes of one subject; its cases say it all:
+// Package broken_test runs the whole command line with broken input, in process and on a machine
+// in memory, and checks the error of each case. A file in testdata has the cases of one subject:
 //
-//	run: init --config config.yaml       # the command of cases that name none
-//	files: {"@pki": /etc/kubernetes/pki} # what every case of the file finds on the machine
+//	run: init --config config.yaml       # the default command of the cases
+//	files: {"@pki": /etc/kubernetes/pki} # files on the machine in every case
 //	cases:
 //	- case: a subnet is no CIDR
 //	  cluster: "networking: {podSubnet: 10.0.0.0}"   # config.yaml: the rest of a document of that kind
@@ -10,8 +10,8 @@
 //	  fault: '"10.0.0.0"'
 //	  remedy: must be a CIDR such as 10.244.0.0/16
 //
-// The error must name the field or file, tell the fault, and tell the remedy: what is allowed, or what to do. Besides,
-// no case may panic, alter the machine, or repeat a secret of its input.
+// The error must name the field or file, the fault, and the remedy: what is allowed, or what to
+// do. No case may panic, change the machine, or print a secret of its input.
 package broken_test
 
 import (
@@ -41,22 +41,27 @@ import (
 	"kubeadm/internal/world/memory"
 )
 
-// subject is a file of cases.
-type subject struct {
+// caseFile is a file of cases in testdata.
+type caseFile struct {
 	Run   string            `json:"run"`
 	Files map[string]string `json:"files"`
-	Cases []mistake         `json:"cases"`
+	// Existing is the version of a cluster of which the machine is a control plane; empty for none.
+	Existing string       `json:"existing"`
+	Cases    []brokenCase `json:"cases"`
 }
 
-// mistake is one broken input, and the error that it must get.
-type mistake struct {
+// brokenCase is one broken input, and the error that it must cause.
+type brokenCase struct {
 	Case string `json:"case"`
 
-	Run   string            `json:"run"`
-	Args  []string          `json:"args"`  // further arguments, which may hold blanks
-	Files map[string]string `json:"files"` // a path that ends in "/" is a folder; see made for texts with "@"
+	Run  string   `json:"run"`
+	Args []string `json:"args"` // further arguments, which may contain spaces
+	// a path that ends in "/" is a directory; see addFile for texts with "@"
+	Files map[string]string `json:"files"`
+	// Objects are YAML documents that are added to the existing cluster; see fake.World.AddObjects.
+	Objects string `json:"objects"`
 
-	// What is below the head of documents in config.yaml, in this order.
+	// The fields of the documents in config.yaml, in this order.
 	Init    *string `json:"init"`
 	Cluster *string `json:"cluster"`
 	Join    *string `json:"join"`
@@ -68,20 +73,21 @@ type mistake struct {
 	Names  string `json:"names"`
 	Fault  string `json:"fault"`
 	Remedy string `json:"remedy"`
-	Secret string `json:"secret"` // must not be repeated; keys and tokens are found without being named here
+	// must not be printed; keys and tokens in the input need not be named
+	Secret string `json:"secret"`
 }
 
-// least is how many mistakes there must be: fewer would mean that a file is not read.
-const least = 600
+// minimumCases is how many cases there must be: fewer would mean that a file is not read.
+const minimumCases = 600
 
-func TestEveryMistakeGetsTheErrorThatWePromise(t *testing.T) {
+func TestBrokenInput(t *testing.T) {
 	names, err := filepath.Glob("testdata/*.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
 	count := 0
 	for _, name := range names {
-		s := load(t, name)
+		s := loadCaseFile(t, name)
 		count += len(s.Cases)
 		t.Run(strings.TrimSuffix(filepath.Base(name), ".yaml"), func(t *testing.T) {
 			for _, m := range s.Cases {
@@ -92,13 +98,13 @@ func TestEveryMistakeGetsTheErrorThatWePromise(t *testing.T) {
 			}
 		})
 	}
-	if count < least {
-		t.Errorf("there are %d cases only, of at least %d", count, least)
+	if count < minimumCases {
+		t.Errorf("there are only %d cases, want at least %d", count, minimumCases)
 	}
 	t.Logf("%d broken inputs", count)
 }
 
-func load(t *testing.T, name string) (s subject) {
+func loadCaseFile(t *testing.T, name string) (s caseFile) {
 	t.Helper()
 	data, err := os.ReadFile(name)
 	if err == nil {
@@ -110,55 +116,64 @@ func load(t *testing.T, name string) (s subject) {
 	seen := map[string]bool{}
 	for _, m := range s.Cases {
 		if m.Case == "" || seen[m.Case] || m.Names == "" || m.Fault == "" || m.Remedy == "" {
-			t.Errorf("%s: case %q is there twice or lacks what the error must say", name, m.Case)
+			t.Errorf("%s: case %q is a duplicate or lacks names, fault or remedy", name, m.Case)
 		}
 		seen[m.Case] = true
 	}
 	return s
 }
 
-func (m mistake) check(t *testing.T, s subject) {
+func (m brokenCase) check(t *testing.T, s caseFile) {
 	files, args := m.input(t, s)
-	w := furnished(files)
-	remembered := &store{}
+	w := newMachine(files)
+	if s.Existing != "" {
+		addCluster(t, w, s.Existing, m.Objects)
+		for name, text := range m.Files {
+			if text == "@none" {
+				delete(w.Files, name)
+			}
+		}
+	}
+	store := &memoryJournal{}
 	before := w.Snapshot()
-	out, err := run(w, remembered, args)
+	out, err := runKubeadm(w, store, args)
 	if err == nil {
 		t.Fatalf("kubeadm %s succeeds:\n%.300s", strings.Join(args, " "), out)
 	}
-	t.Log(errorOf(err))
-	for what, text := range map[string]string{"name": m.Names, "tell the fault": m.Fault, "tell the remedy": m.Remedy} {
-		if !strings.Contains(errorOf(err), text) {
-			t.Errorf("the error does not %s: %q is not in\n%s", what, text, errorOf(err))
+	t.Log(renderError(err))
+	for what, text := range map[string]string{"name the field or file": m.Names,
+		"name the fault": m.Fault, "name the remedy": m.Remedy} {
+		if !strings.Contains(renderError(err), text) {
+			t.Errorf("the error does not %s: %q is not in\n%s", what, text, renderError(err))
 		}
 	}
 	if after := w.Snapshot(); after != before {
-		t.Errorf("the machine is another one afterwards; it has the files %q", slices.Sorted(maps.Keys(w.Files)))
+		t.Errorf("the machine was changed; it has the files %q", slices.Sorted(maps.Keys(w.Files)))
 	}
-	if remembered.kept {
-		t.Error("a journal is left behind")
+	if store.written {
+		t.Error("a journal was written")
 	}
-	for _, secret := range secrets(files, args, m.Secret) {
+	for _, secret := range findSecrets(files, args, m.Secret) {
 		if strings.Contains(out, secret) {
-			t.Errorf("%q of the input is repeated:\n%s", secret, out)
+			t.Errorf("the secret %q of the input is printed:\n%s", secret, out)
 		}
 	}
 	for _, trace := range []string{"goroutine ", ".go:", "%!", "<nil>"} {
 		if strings.Contains(out, trace) {
-			t.Errorf("%q is in what is said:\n%s", trace, out)
+			t.Errorf("%q is in the output:\n%s", trace, out)
 		}
 	}
 }
 
-// errorOf is the error as the user sees it.
-func errorOf(err error) string {
+// renderError returns the error as it is printed.
+func renderError(err error) string {
 	var b strings.Builder
 	report.Error(&b, err)
 	return b.String()
 }
 
-// input is what the machine holds and the arguments of the command.
-func (m mistake) input(t *testing.T, s subject) (files map[string]string, args []string) {
+// input returns the files on the machine and the arguments of the command.
+func (m brokenCase) input(t *testing.T, s caseFile) (files map[string]string, args []string) {
 	t.Helper()
 	files = map[string]string{}
 	for _, some := range []map[string]string{s.Files, m.Files} {
@@ -167,7 +182,7 @@ func (m mistake) input(t *testing.T, s subject) (files map[string]string, args [
 				delete(files, name)
 				continue
 			}
-			lay(t, files, name, text)
+			addFile(t, files, name, text)
 		}
 	}
 	if text := m.config(); text != "" {
@@ -180,28 +195,30 @@ func (m mistake) input(t *testing.T, s subject) (files map[string]string, args [
 	return files, append(strings.Fields(line), m.Args...)
 }
 
-// config is a file of the documents that the case has.
-func (m mistake) config() string {
+// config returns the file with the case's documents.
+func (m brokenCase) config() string {
 	const ours = "kubeadm.k8s.io/v1beta4"
 	var documents []string
 	for _, d := range []struct {
 		version, kind string
 		rest          *string
 	}{
-		{ours, "InitConfiguration", m.Init}, {ours, "ClusterConfiguration", m.Cluster}, {ours, "JoinConfiguration", m.Join},
+		{ours, "InitConfiguration", m.Init}, {ours, "ClusterConfiguration", m.Cluster},
+		{ours, "JoinConfiguration", m.Join},
 		{ours, "ResetConfiguration", m.Reset}, {ours, "UpgradeConfiguration", m.Upgrade},
 		{"kubelet.config.k8s.io/v1beta1", "KubeletConfiguration", m.Kubelet},
 		{"kubeproxy.config.k8s.io/v1alpha1", "KubeProxyConfiguration", m.Proxy},
 	} {
 		if d.rest != nil {
-			documents = append(documents, fmt.Sprintf("apiVersion: %s\nkind: %s\n%s\n", d.version, d.kind, *d.rest))
+			documents = append(documents,
+				fmt.Sprintf("apiVersion: %s\nkind: %s\n%s\n", d.version, d.kind, *d.rest))
 		}
 	}
 	return strings.Join(documents, "---\n")
 }
 
-// furnished is a machine on which init would succeed, with the files.
-func furnished(files map[string]string) *fake.World {
+// newMachine is a machine with the files on which init would succeed otherwise.
+func newMachine(files map[string]string) *fake.World {
 	w := fake.New()
 	w.Paths["kubelet"] = "/usr/bin/kubelet"
 	for name, text := range files {
@@ -217,8 +234,23 @@ func furnished(files map[string]string) *fake.World {
 	return w
 }
 
-// run is one run of the program: all that it said, and its error. A panic is one too.
-func run(w world.World, remembered *store, args []string) (said string, err error) {
+// addCluster makes the machine a control plane of a cluster.
+func addCluster(t *testing.T, w *fake.World, version, objects string) {
+	t.Helper()
+	err := w.AddCluster(fake.ExistingCluster{
+		Version: version, Kubelet: version, EtcdTag: "3.6.8-0", CoreDNSTag: "v1.14.2",
+		ControlPlanes: []string{"cp1"},
+	})
+	if err == nil && objects != "" {
+		err = w.AddObjects(objects)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// runKubeadm runs the program and returns its output and its error. A panic is an error, too.
+func runKubeadm(w world.World, store *memoryJournal, args []string) (said string, err error) {
 	var out bytes.Buffer
 	defer func() {
 		if p := recover(); p != nil {
@@ -233,35 +265,37 @@ func run(w world.World, remembered *store, args []string) (said string, err erro
 		In: strings.NewReader(""), Out: &out, Err: &out,
 		Getenv:  func(string) (string, bool) { return "", false },
 		World:   func() world.World { return w },
-		Journal: func(string) (cli.Journal, error) { return remembered, nil },
+		Journal: func(string) (cli.Journal, error) { return store, nil },
 		Random:  func(string) io.Reader { return rand.Reader },
 		Chroot:  func(dir string) error { return fmt.Errorf("no chroot to %s in a test", dir) },
 		Log:     func(int, string) error { return nil },
-		Version: version.Info{Major: "1", Minor: "37", GitVersion: "v1.37.1", GitTreeState: "clean"},
+		Version: version.Info{Major: "1", Minor: "37", GitVersion: "v1.37.1",
+			GitTreeState: "clean"},
 	}
 	return "", cli.Run(context.Background(), host, args)
 }
 
-// store is a journal in memory that nobody else can have locked, and knows whether something is in it.
-type store struct {
+// memoryJournal is a journal in memory without a lock, which records whether it was written.
+type memoryJournal struct {
 	journal.Memory
-	kept bool
+	written bool
 }
 
-func (s *store) Append(name string, data []byte) error {
-	s.kept = true
+func (s *memoryJournal) Append(name string, data []byte) error {
+	s.written = true
 	return s.Memory.Append(name, data)
 }
 
-func (s *store) Clear() error {
-	s.kept = false
+func (s *memoryJournal) Clear() error {
+	s.written = false
 	return s.Memory.Clear()
 }
 
-func (s *store) Close() error { return nil }
+func (s *memoryJournal) Close() error { return nil }
 
-// secrets are those among the input: whole tokens and their second halves, certificate keys, and lines of private keys.
-func secrets(files map[string]string, args []string, more string) []string {
+// findSecrets finds secrets in the input: secrets of tokens, certificate keys, and lines of
+// private keys.
+func findSecrets(files map[string]string, args []string, more string) []string {
 	var all []string
 	if more != "" {
 		all = append(all, more)

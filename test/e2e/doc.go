@@ -1,6 +1,8 @@
-// Package e2e proves on sandboxed nodes, with real Kubernetes, what kubeadm promises. Its tests carry the tag e2e and the
-// number of their scenario in SCENARIOS.md; "make e2e" runs them, "make e2e-full" also the long matrices.
+// Package e2e tests kubeadm with real Kubernetes on sandboxed nodes. Its tests have the build tag
+// e2e; SCENARIOS.md lists them by scenario. "make e2e" runs them, "make e2e-full" also the long
+// matrices.
 //
-// A test on a cluster of its own, or one that leaves the shared one as it is and mostly waits, begins with t.Parallel: when the
-// others are done, these run two at a time. Those of three control planes leave a machine no room for a second.
+// A test calls t.Parallel first if it uses a cluster of its own, or does not change the shared one
+// and mostly waits: these run two at a time, after the others. Tests with three control planes do
+// not, since they keep the machine busy.
 package e2e

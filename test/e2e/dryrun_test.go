@@ -17,81 +17,86 @@ import (
 )
 
 var (
-	announced = regexp.MustCompile(`^\[[a-z-]+\] would (.+)`)
-	waitLine  = regexp.MustCompile(`^\[[a-z-]+\] waiting for (.+)`)
-	tokenName = regexp.MustCompile(`bootstrap-token-[a-z0-9]{6}|token [a-z0-9]{6}\b`)
-	endpoint  = regexp.MustCompile(`[0-9.]+:6443`)
+	announcedLine = regexp.MustCompile(`^\[[a-z-]+\] would (.+)`)
+	waitLine      = regexp.MustCompile(`^\[[a-z-]+\] waiting for (.+)`)
+	tokenName     = regexp.MustCompile(`bootstrap-token-[a-z0-9]{6}|token [a-z0-9]{6}\b`)
+	endpoint      = regexp.MustCompile(`[0-9.]+:6443`)
 
-	// hasty are waits that a run makes only where it had no answer at once, which is a matter of moments.
-	hasty = regexp.MustCompile(`^wait for (the cluster to answer|etcd to tell who its members are|kube-apiserver at https://endpoint)$`)
+	// optionalWait matches waits that a run announces only if the first attempt fails.
+	optionalWait = regexp.MustCompile(
+		`^wait for (the cluster to answer|etcd to list its members|kube-apiserver at https://endpoint)$`)
 )
 
-// plain leaves out of an announcement, or of a deed, what differs from run to run.
-func plain(text string) string {
-	return strings.TrimSpace(endpoint.ReplaceAllString(tokenName.ReplaceAllString(text, "bootstrap-token"), "endpoint"))
+// normalizeChange removes from a line what differs from run to run: token IDs and addresses.
+func normalizeChange(text string) string {
+	return strings.TrimSpace(
+		endpoint.ReplaceAllString(tokenName.ReplaceAllString(text, "bootstrap-token"), "endpoint"))
 }
 
-// sorted are announcements, or deeds, in order. A wait that was in vain, as others were before this machine, is one with that
-// after it.
-func sorted(all []string) []string {
+// sortChanges sorts changes and waits, removes repeated waits, and leaves out optional ones.
+func sortChanges(all []string) []string {
 	slices.Sort(all)
-	all = slices.CompactFunc(all, func(a, b string) bool { return a == b && strings.HasPrefix(a, "wait for ") })
-	return slices.DeleteFunc(all, hasty.MatchString)
+	all = slices.CompactFunc(all,
+		func(a, b string) bool { return a == b && strings.HasPrefix(a, "wait for ") })
+	return slices.DeleteFunc(all, optionalWait.MatchString)
 }
 
-// announcements are the changes and waits that a dry run says a real one would make, sorted.
-func announcements(output string) []string {
+// announcedChanges lists the changes and waits that a dry run announces, sorted.
+func announcedChanges(output string) []string {
 	var all []string
 	for line := range strings.Lines(output) {
-		m := announced.FindStringSubmatch(line)
-		// What it would print is no change.
+		m := announcedLine.FindStringSubmatch(line)
+		// Printing is not a change.
 		if m != nil && !strings.HasPrefix(m[1], "show") {
-			all = append(all, plain(m[1]))
+			all = append(all, normalizeChange(m[1]))
 		}
 	}
-	return sorted(all)
+	return sortChanges(all)
 }
 
-// deeds are the changes and waits of a real run with -v=1, sorted.
-func deeds(output string) []string {
+// doneChanges lists the changes and waits of a real run with -v=1, sorted.
+func doneChanges(output string) []string {
 	var all []string
 	for line := range strings.Lines(output) {
-		deed, ok := deedOf(line)
+		change, ok := doneChange(line)
 		if ok {
-			all = append(all, plain(deed))
-		} else if m := waitLine.FindStringSubmatch(line); m != nil && !strings.HasPrefix(m[1], "the kubelet to run") {
-			all = append(all, plain("wait for "+m[1]))
+			all = append(all, normalizeChange(change))
+		} else if m := waitLine.FindStringSubmatch(line); m != nil &&
+			!strings.HasPrefix(m[1], "the kubelet to run") {
+			all = append(all, normalizeChange("wait for "+m[1]))
 		}
 	}
-	return sorted(all)
+	return sortChanges(all)
 }
 
-// truth compares what a dry run announced with what a real run of the same command did.
-func truth(t *testing.T, dry, real string) {
+// checkDryRunMatches compares what a dry run announced with what a real run of the same command
+// did. Both are the output of the run.
+func checkDryRunMatches(t *testing.T, dry, real string) {
 	t.Helper()
-	told, done := announcements(dry), deeds(real)
+	announced, done := announcedChanges(dry), doneChanges(real)
 	if len(done) < 5 {
 		t.Fatalf("a real run did nothing:\n%s", real)
 	}
-	if slices.Equal(told, done) {
+	if slices.Equal(announced, done) {
 		return
 	}
-	for _, deed := range done {
-		if !slices.Contains(told, deed) {
-			t.Errorf("done, but not announced: %s", deed)
+	for _, change := range done {
+		if !slices.Contains(announced, change) {
+			t.Errorf("done, but not announced: %s", change)
 		}
 	}
-	for _, deed := range told {
-		if !slices.Contains(done, deed) {
-			t.Errorf("announced, but not done: %s", deed)
+	for _, change := range announced {
+		if !slices.Contains(done, change) {
+			t.Errorf("announced, but not done: %s", change)
 		}
 	}
 	if !t.Failed() {
-		t.Errorf("not as often announced as done:%s\n%s", lines("%s", told), lines("%s", done))
+		t.Errorf("the numbers of changes differ; announced:%s\ndone:%s", indentLines(announced),
+			indentLines(done))
 	}
 }
 
-func fingerprint(t *testing.T, n *nodes.Node) nodes.Fingerprint {
+func takeFingerprint(t *testing.T, n *nodes.Node) nodes.Fingerprint {
 	t.Helper()
 	f, err := n.Fingerprint(t.Context())
 	if err != nil {
@@ -100,118 +105,129 @@ func fingerprint(t *testing.T, n *nodes.Node) nodes.Fingerprint {
 	return f
 }
 
-// untouched runs a command and checks that the node is afterwards what it was before.
-func untouched(t *testing.T, n *nodes.Node, env []string, args ...string) nodes.Result {
+// runUnchanged runs a command and checks that it changed nothing on the node.
+func runUnchanged(t *testing.T, n *nodes.Node, env []string, args ...string) nodes.Result {
 	t.Helper()
-	before := fingerprint(t, n)
+	before := takeFingerprint(t, n)
 	cmd := n.Command(args...)
 	cmd.Env = env
 	result, err := cmd.Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	unchanged(t, n, before)
+	checkUnchanged(t, n, before)
 	return result
 }
 
-// unchanged checks that a node is what it was before.
-func unchanged(t *testing.T, n *nodes.Node, before nodes.Fingerprint) {
+// checkUnchanged checks that a node still has the fingerprint that it had before.
+func checkUnchanged(t *testing.T, n *nodes.Node, before nodes.Fingerprint) {
 	t.Helper()
-	if diff := before.Diff(fingerprint(t, n)); len(diff) > 0 {
-		t.Errorf("%s is not as it was:%s", n.Name(), lines("%s", diff))
+	if diff := before.Diff(takeFingerprint(t, n)); len(diff) > 0 {
+		t.Errorf("%s was changed:%s", n.Name(), indentLines(diff))
 	}
 }
 
-var secrets = regexp.MustCompile(`.*(PRIVATE KEY|client-key-data: \S{9}|token-secret: [A-Za-z0-9+/=]{16}).*`)
+var secretLine = regexp.MustCompile(
+	`.*(PRIVATE KEY|client-key-data: \S{9}|token-secret: [A-Za-z0-9+/=]{16}).*`)
 
-// confidential checks that what a dry run shows of files and objects holds no secret.
-func confidential(t *testing.T, output string) {
+// checkNoSecrets checks that the files and objects that a dry run prints hold no secret.
+func checkNoSecrets(t *testing.T, output string) {
 	t.Helper()
-	for _, line := range secrets.FindAllString(output, -1) {
+	for _, line := range secretLine.FindAllString(output, -1) {
 		t.Errorf("the dry run shows a secret: %s", line)
 	}
 }
 
-func TestS011_DryRunOfInitTellsTheTruth(t *testing.T) {
+func TestInitDryRunMatchesInit(t *testing.T) {
 	t.Parallel()
-	s := home(t)
-	n := add(t, newCluster(t), "cp1")
+	s := sharedCluster(t)
+	n := addNode(t, newCluster(t), "cp1")
 	command := append(initCommand(t, n), "--dry-run")
-	result := untouched(t, n, []string{"KUBEADM_INIT_DRYRUN_DIR=/tmp/dry"}, command...)
-	truth(t, result.Stdout, s.initial.Stdout)
-	confidential(t, result.Stdout)
-	for _, name := range []string{"etcd.yaml", "kube-apiserver.yaml", "kube-controller-manager.yaml", "kube-scheduler.yaml"} {
+	result := runUnchanged(t, n, []string{"KUBEADM_INIT_DRYRUN_DIR=/tmp/dry"}, command...)
+	checkDryRunMatches(t, result.Stdout, s.initResult.Stdout)
+	checkNoSecrets(t, result.Stdout)
+	for _, name := range []string{"etcd.yaml", "kube-apiserver.yaml",
+		"kube-controller-manager.yaml", "kube-scheduler.yaml"} {
 		shown, err := n.ReadFile("/tmp/dry/" + name)
 		if err != nil {
 			t.Error(err)
 			continue
 		}
-		if written, err := s.cp.ReadFile("/etc/kubernetes/manifests/" + name); err != nil || string(written) != string(shown) {
-			t.Errorf("%s, as the dry run shows it, is not what init writes: %v", name, err)
+		if written, err := s.cp.ReadFile("/etc/kubernetes/manifests/" + name); err != nil ||
+			string(written) != string(shown) {
+			t.Errorf("%s of the dry run differs from what init writes: %v", name, err)
 		}
 	}
 }
 
-func TestS011_DryRunKeepsItsCopiesTogether(t *testing.T) {
+func TestInitDryRunWritesOnlyItsDirectory(t *testing.T) {
 	t.Parallel()
-	n := add(t, newCluster(t), "cp1")
-	before := fingerprint(t, n)
-	run(t, n, append(initCommand(t, n), "--dry-run")...)
-	for _, line := range before.Diff(fingerprint(t, n)) {
-		if !strings.HasPrefix(line, "+ files: /etc/kubernetes/tmp") && !strings.HasPrefix(line, "+ files: /root/kubeadm.yaml") {
-			t.Errorf("the dry run left more than copies in its folder: %s", line)
+	n := addNode(t, newCluster(t), "cp1")
+	before := takeFingerprint(t, n)
+	runCommand(t, n, append(initCommand(t, n), "--dry-run")...)
+	for _, line := range before.Diff(takeFingerprint(t, n)) {
+		if !strings.HasPrefix(line, "+ files: /etc/kubernetes/tmp") &&
+			!strings.HasPrefix(line, "+ files: /root/kubeadm.yaml") {
+			t.Errorf("the dry run wrote outside of its directory: %s", line)
 		}
 	}
-	if mode := run(t, n, "stat", "-c", "%a", "/etc/kubernetes/tmp"); mode != "700" {
-		t.Errorf("the copies can be read by others: mode %s", mode)
+	if mode := runCommand(t, n, "stat", "-c", "%a", "/etc/kubernetes/tmp"); mode != "700" {
+		t.Errorf("other users can read the directory: mode %s", mode)
 	}
 }
 
-func TestS013_DryRunOfWorkerJoinWithoutACluster(t *testing.T) {
+func TestWorkerJoinDryRunWithoutCluster(t *testing.T) {
 	t.Parallel()
-	n := add(t, newCluster(t), "worker1")
-	result := untouched(t, n, []string{"KUBEADM_JOIN_DRYRUN_DIR=/tmp/dry"}, ours, "join", "--dry-run", "10.77.0.99:6443",
+	n := addNode(t, newCluster(t), "worker1")
+	result := runUnchanged(t, n, []string{"KUBEADM_JOIN_DRYRUN_DIR=/tmp/dry"}, kubeadm, "join",
+		"--dry-run", "10.77.0.99:6443",
 		"--token=abcdef.0123456789abcdef", "--discovery-token-unsafe-skip-ca-verification",
 		"--ignore-preflight-errors="+nodes.IgnoredPreflight)
-	truth(t, result.Stdout, home(t).joined.Stdout)
-	// Who looks for it for as long as a real join does needs five minutes.
+	checkDryRunMatches(t, result.Stdout, sharedCluster(t).joinResult.Stdout)
+	// The discovery timeout of a real join is five minutes.
 	if result.Duration > 4*time.Minute {
-		t.Errorf("looking for a cluster that is not there took %s", result.Duration)
+		t.Errorf("discovery of an unreachable cluster took %s", result.Duration)
 	}
 }
 
-func TestS017_DryRunOfWorkerJoinTellsTheTruth(t *testing.T) {
-	s := home(t)
-	n := add(t, s.Cluster, "dry")
-	t.Cleanup(func() { expel(t, s, n) })
-	result := untouched(t, n, []string{"KUBEADM_JOIN_DRYRUN_DIR=/tmp/dry"}, append(joinCommand(ours, s), "--dry-run")...)
-	truth(t, result.Stdout, s.joined.Stdout)
-	confidential(t, result.Stdout)
+func TestWorkerJoinDryRunMatchesJoin(t *testing.T) {
+	s := sharedCluster(t)
+	n := addNode(t, s.Cluster, "dry")
+	t.Cleanup(func() { removeNode(t, s, n) })
+	result := runUnchanged(t, n, []string{"KUBEADM_JOIN_DRYRUN_DIR=/tmp/dry"},
+		append(workerJoinCommand(kubeadm, s), "--dry-run")...)
+	checkDryRunMatches(t, result.Stdout, s.joinResult.Stdout)
+	checkNoSecrets(t, result.Stdout)
 	if list := kubectl(t, s.cp, "get", "nodes", "--output=name"); strings.Contains(list, "dry") {
 		t.Errorf("the dry run joined the cluster:\n%s", list)
 	}
-	for _, r := range get[certv1.CertificateSigningRequestList](t, s.cp, "certificatesigningrequests").Items {
-		if asked, err := pki.ParseRequest(r.Spec.Request); err != nil || asked.Subject.CommonName == "system:node:"+n.Name() {
+	for _, r := range readObject[certv1.CertificateSigningRequestList](t, s.cp,
+		"certificatesigningrequests").Items {
+		if asked, err := pki.ParseRequest(r.Spec.Request); err != nil ||
+			asked.Subject.CommonName == "system:node:"+n.Name() {
 			t.Errorf("the dry run asked for a certificate by %s: %v", r.Name, err)
 		}
 	}
 }
 
-// TestS019_DryRunOfResetLeavesTheClusterAlone looks at what a dry run could have taken away; a cluster is never still.
-func TestS019_DryRunOfResetLeavesTheClusterAlone(t *testing.T) {
-	s := home(t)
+// TestResetDryRunLeavesClusterRunning checks the files and the kubelet; a fingerprint of a running
+// node changes by itself.
+func TestResetDryRunLeavesClusterRunning(t *testing.T) {
+	s := sharedCluster(t)
 	for _, n := range []*nodes.Node{s.cp, s.worker} {
-		files := filesOf(t, n)
-		output := run(t, n, ours, "reset", "--force", "--dry-run")
-		if now := filesOf(t, n); fmt.Sprint(now) != fmt.Sprint(files) {
-			t.Errorf("the dry run changed files on %s:%s\nbefore:%s", n.Name(), lines("%s", now.names()), lines("%s", files.names()))
+		files := listFiles(t, n)
+		output := runCommand(t, n, kubeadm, "reset", "--force", "--dry-run")
+		if now := listFiles(t, n); fmt.Sprint(now) != fmt.Sprint(files) {
+			t.Errorf("the dry run changed files on %s:%s\nbefore:%s", n.Name(),
+				indentLines(now.list()), indentLines(files.list()))
 		}
-		for _, want := range []string{`stop service "kubelet"`, "remove all Kubernetes containers", `remove the contents of "/etc/kubernetes/pki"`} {
-			if !slices.Contains(announcements(output), want) {
+		for _, want := range []string{`stop service "kubelet"`, "remove all Kubernetes containers",
+			`remove the contents of "/etc/kubernetes/pki"`} {
+			if !slices.Contains(announcedChanges(output), want) {
 				t.Errorf("%s is not announced on %s:\n%s", want, n.Name(), output)
 			}
 		}
-		if state := run(t, n, "systemctl", "is-active", "kubelet"); state != "active" {
+		if state := runCommand(t, n, "systemctl", "is-active", "kubelet"); state != "active" {
 			t.Errorf("the kubelet of %s is %s", n.Name(), state)
 		}
 	}

@@ -16,57 +16,60 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// failure is a cause for which a command must fail, and what the user must then be able to read.
-type failure struct {
-	name        string
-	cause, mend string   // scripts; the second one takes the cause away
-	config      string   // in place of the good one
-	command     []string // in place of the usual one
-	want        []string // all in what the command says
+// failureCase is a cause for which a command must fail, and what its error must say.
+type failureCase struct {
+	name       string
+	cause, fix string   // scripts; the second one removes the cause
+	config     string   // in place of the valid one
+	command    []string // in place of the usual one
+	want       []string // all in the error
 }
 
-// fails brings about the cause, checks that the command ends with one error that names it, mends the cause, and checks
-// that the machine is as it was.
-func (f failure) fails(t *testing.T, n *nodes.Node, configFile string, command []string) {
-	before := fingerprint(t, n)
+// check creates the cause, checks that the command fails with one error that names it, fixes the
+// cause, and checks that the machine is unchanged.
+func (f failureCase) check(t *testing.T, n *nodes.Node, configFile string, command []string) {
+	before := takeFingerprint(t, n)
 	if f.command != nil {
 		command = f.command
 	}
-	good, err := n.ReadFile(configFile)
+	valid, err := n.ReadFile(configFile)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if f.config != "" {
-		write(t, n, configFile, f.config)
+		writeFile(t, n, configFile, f.config)
 	}
-	shell(t, n, f.cause)
-	result := refused(t, n, f.want, command...)
-	shell(t, n, f.mend)
-	write(t, n, configFile, string(good))
-	unchanged(t, n, before)
-	t.Logf("%s: %s", result.Duration.Round(time.Millisecond), strings.Join(tail(result.Stderr, 4), "\n"))
+	runShell(t, n, f.cause)
+	result := checkFails(t, n, f.want, command...)
+	runShell(t, n, f.fix)
+	writeFile(t, n, configFile, string(valid))
+	checkUnchanged(t, n, before)
+	t.Logf("%s: %s", result.Duration.Round(time.Millisecond),
+		strings.Join(lastLines(result.Stderr, 4), "\n"))
 }
 
-func write(t *testing.T, n *nodes.Node, name, text string) {
+func writeFile(t *testing.T, n *nodes.Node, name, text string) {
 	t.Helper()
 	if err := n.WriteFile(name, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// refused runs a command that must fail with exit code 1 and one error that has all the words.
-func refused(t *testing.T, n *nodes.Node, words []string, command ...string) nodes.Result {
+// checkFails runs a command that must fail with exit code 1 and one error that contains all the
+// words.
+func checkFails(t *testing.T, n *nodes.Node, words []string, command ...string) nodes.Result {
 	t.Helper()
 	result, err := n.Run(t.Context(), command...)
 	var exit *nodes.ExitError
 	if !errors.As(err, &exit) || result.Code != 1 {
 		t.Fatalf("want exit code 1, got %d: %v\n%s", result.Code, err, result.Stdout)
 	}
-	explained(t, result, words)
+	checkError(t, result, words)
 	return result
 }
 
-func explained(t *testing.T, result nodes.Result, words []string) {
+// checkError checks that a command printed one error, which contains all the words.
+func checkError(t *testing.T, result nodes.Result, words []string) {
 	t.Helper()
 	if count := strings.Count("\n"+result.Stderr, "\nerror: "); count != 1 {
 		t.Errorf("%d errors are shown instead of one:\n%s", count, result.Stderr)
@@ -78,149 +81,176 @@ func explained(t *testing.T, result nodes.Result, words []string) {
 	}
 	for _, trace := range []string{"goroutine ", "panic:", "\terrors.go"} {
 		if strings.Contains(result.Stderr, trace) {
-			t.Errorf("the user is shown a stack trace:\n%s", result.Stderr)
+			t.Errorf("the error shows a stack trace:\n%s", result.Stderr)
 		}
 	}
 }
 
-// squatter is a script that lets somebody else listen at a port, and ends when he does.
-func squatter(port string) string {
-	return "systemd-run --quiet --unit=squatter socat TCP-LISTEN:" + port + ",reuseaddr,fork PIPE; " +
-		"timeout 300 sh -c \"until ss --no-header --listening --tcp --numeric 'sport = :" + port + "' | grep .; do sleep 0.05; done\""
+// occupyPortScript is a script that starts a service which listens at a port, and waits until it
+// does.
+func occupyPortScript(port string) string {
+	return "systemd-run --quiet --unit=squatter socat TCP-LISTEN:" + port +
+		",reuseaddr,fork PIPE; " +
+		"timeout 300 sh -c \"until ss --no-header --listening --tcp --numeric 'sport = :" + port +
+		"' | grep .; do sleep 0.05; done\""
 }
 
-const goodFile = "/etc/kubeadm.yaml"
+const initConfigFile = "/etc/kubeadm.yaml"
 
-// TestS072_InitNamesWhatIsWrong makes one machine wrong in many ways, one after the other, and asks for the same init each
-// time. That it ends well when all is mended shows that each mended cause was really gone.
-func TestS072_InitNamesWhatIsWrong(t *testing.T) {
+// TestInitNamesTheCauseOfFailure breaks one machine in many ways, one after the other, and runs
+// the same init each time. That init succeeds in the end shows that each cause was fixed.
+func TestInitNamesTheCauseOfFailure(t *testing.T) {
 	t.Parallel()
-	n := add(t, newCluster(t), "cp1")
+	n := addNode(t, newCluster(t), "cp1")
 	good := nodes.InitConfig(nodes.Config{Address: n.Address()})
-	write(t, n, goodFile, good)
-	command := []string{ours, "init", "--config", goodFile}
-	for _, f := range []failure{
-		{name: "no root", command: append([]string{"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"}, command...),
+	writeFile(t, n, initConfigFile, good)
+	command := []string{kubeadm, "init", "--config", initConfigFile}
+	for _, f := range []failureCase{
+		{name: "no root", command: append([]string{"setpriv", "--reuid=65534", "--regid=65534",
+			"--clear-groups"}, command...),
 			want: []string{"root"}},
-		{name: "missing kubelet", cause: "mv /usr/bin/kubelet /root/", mend: "mv /root/kubelet /usr/bin/",
+		{name: "missing kubelet", cause: "mv /usr/bin/kubelet /root/",
+			fix:  "mv /root/kubelet /usr/bin/",
 			want: []string{"kubelet", "PATH"}},
-		{name: "container runtime stopped", cause: "systemctl stop containerd", mend: "systemctl start containerd",
+		{name: "container runtime stopped", cause: "systemctl stop containerd",
+			fix:  "systemctl start containerd",
 			want: []string{"container runtime", "containerd.sock", "systemctl"}},
-		{name: "port in use", cause: squatter("6443"),
-			mend: "systemctl stop squatter", want: []string{"6443", "socat"}},
-		// Its list of images containerd makes when it starts, and keeps up to date a moment later.
-		{name: "missing image", cause: "ctr -n k8s.io images tag registry.k8s.io/coredns/coredns:v1.14.6 kept; ctr -n k8s.io images rm --sync registry.k8s.io/coredns/coredns:v1.14.6; systemctl restart containerd",
-			mend: "ctr -n k8s.io images tag kept registry.k8s.io/coredns/coredns:v1.14.6; ctr -n k8s.io images rm kept; systemctl restart containerd", want: []string{"registry.k8s.io/coredns/coredns:v1.14.6"}},
-		{name: "unparsable configuration", config: "apiVersion: kubeadm.k8s.io/v1beta4\nkind: [", want: []string{goodFile, "line 2"}},
-		{name: "unknown field", command: append(command, "--strict"), config: strings.Replace(good, "kubernetesVersion:", "kubernetesVerison:", 1), want: []string{goodFile, "kubernetesVerison"}},
-		{name: "impossible address", config: strings.Replace(good, n.Address(), "10.77.0.1234", 1), want: []string{"10.77.0.1234", "advertiseAddress"}},
-		{name: "address of another machine", config: strings.Replace(good, n.Address(), "192.0.2.7", 1), want: []string{"192.0.2.7", "advertise-address"}},
-		{name: "missing configuration", command: []string{ours, "init", "--config", "/no/such.yaml"}, want: []string{"/no/such.yaml"}},
-		{name: "unknown flag", command: append(command, "--dry-runn"), want: []string{"--dry-runn", "--help"}},
+		{name: "port in use", cause: occupyPortScript("6443"),
+			fix: "systemctl stop squatter", want: []string{"6443", "socat"}},
+		// containerd's CRI plugin lists images when it starts, and updates the list with a delay.
+		{name: "missing image",
+			cause: "ctr -n k8s.io images tag registry.k8s.io/coredns/coredns:v1.14.6 kept; ctr -n k8s.io images rm --sync registry.k8s.io/coredns/coredns:v1.14.6; systemctl restart containerd",
+			fix:   "ctr -n k8s.io images tag kept registry.k8s.io/coredns/coredns:v1.14.6; ctr -n k8s.io images rm kept; systemctl restart containerd", want: []string{"registry.k8s.io/coredns/coredns:v1.14.6"}},
+		{name: "unparsable configuration", config: "apiVersion: kubeadm.k8s.io/v1beta4\nkind: [",
+			want: []string{initConfigFile, "line 2"}},
+		{name: "unknown field", command: append(command, "--strict"),
+			config: strings.Replace(good, "kubernetesVersion:", "kubernetesVerison:", 1),
+			want:   []string{initConfigFile, "kubernetesVerison"}},
+		{name: "impossible address", config: strings.Replace(good, n.Address(), "10.77.0.1234", 1),
+			want: []string{"10.77.0.1234", "advertiseAddress"}},
+		{name: "address of another machine",
+			config: strings.Replace(good, n.Address(), "192.0.2.7", 1),
+			want:   []string{"192.0.2.7", "advertise-address"}},
+		{name: "missing configuration",
+			command: []string{kubeadm, "init", "--config", "/no/such.yaml"},
+			want:    []string{"/no/such.yaml"}},
+		{name: "unknown flag", command: append(command, "--dry-runn"),
+			want: []string{"--dry-runn", "--help"}},
 	} {
-		t.Run(f.name, func(t *testing.T) { f.fails(t, n, goodFile, command) })
+		t.Run(f.name, func(t *testing.T) { f.check(t, n, initConfigFile, command) })
 	}
-	run(t, n, command...)
-	marked(t, n)
+	runCommand(t, n, command...)
+	checkControlPlaneNode(t, n)
 }
 
-// TestS170_InitSurvivesAFullDisk gives /etc/kubernetes, and then etcd, too little room.
-func TestS170_InitSurvivesAFullDisk(t *testing.T) {
+// TestInitOnFullDisk gives /etc/kubernetes, and then etcd, too little disk space.
+func TestInitOnFullDisk(t *testing.T) {
 	t.Parallel()
-	n := add(t, newCluster(t), "cp1")
-	// Else the kubelet pauses for ten seconds, twenty and so on before it starts etcd again.
-	const hasty = "crashLoopBackOff:\n  maxContainerRestartPeriod: 2s"
-	write(t, n, goodFile, nodes.InitConfig(nodes.Config{Address: n.Address(), Kubelet: hasty}))
-	command := []string{ours, "init", "--config", goodFile}
-	shell(t, n, `mount -t tmpfs -o size=64k tmpfs /etc/kubernetes
+	n := addNode(t, newCluster(t), "cp1")
+	// Without this the kubelet's crash loop back-off begins with ten seconds.
+	const shortBackoff = "crashLoopBackOff:\n  maxContainerRestartPeriod: 2s"
+	writeFile(t, n, initConfigFile,
+		nodes.InitConfig(nodes.Config{Address: n.Address(), Kubelet: shortBackoff}))
+	command := []string{kubeadm, "init", "--config", initConfigFile}
+	runShell(t, n, `mount -t tmpfs -o size=64k tmpfs /etc/kubernetes
 		mkdir -p -m 700 /var/lib/etcd; mount -t tmpfs -o size=1m,mode=700 tmpfs /var/lib/etcd`)
-	refused(t, n, []string{"no space left on device", "/etc/kubernetes/"}, command...)
-	if halves := shell(t, n, "find /etc/kubernetes -size 0 -type f -not -path '*/kubeadm-journal/*'; find /etc/kubernetes -name '.*' -type f"); halves != "" {
+	checkFails(t, n, []string{"no space left on device", "/etc/kubernetes/"}, command...)
+	if halves := runShell(t, n,
+		"find /etc/kubernetes -size 0 -type f -not -path '*/kubeadm-journal/*'; find /etc/kubernetes -name '.*' -type f"); halves != "" {
 		t.Errorf("half-written files:\n%s", halves)
 	}
-	shell(t, n, "mount -o remount,size=10m /etc/kubernetes")
-	result := refused(t, n, []string{"etcd"}, command...)
-	t.Log(strings.Join(tail(result.Stderr, 5), "\n"))
-	shell(t, n, "mount -o remount,size=500m /var/lib/etcd")
-	run(t, n, command...)
-	marked(t, n)
+	runShell(t, n, "mount -o remount,size=10m /etc/kubernetes")
+	result := checkFails(t, n, []string{"etcd"}, command...)
+	t.Log(strings.Join(lastLines(result.Stderr, 5), "\n"))
+	runShell(t, n, "mount -o remount,size=500m /var/lib/etcd")
+	runCommand(t, n, command...)
+	checkControlPlaneNode(t, n)
 }
 
-// TestS164_InterruptedInitGoesOn presses Ctrl-C while init waits and while it writes.
-func TestS164_InterruptedInitGoesOn(t *testing.T) {
+// TestInitResumesAfterInterrupt sends SIGINT while init waits and while it writes.
+func TestInitResumesAfterInterrupt(t *testing.T) {
 	t.Parallel()
-	s := home(t)
-	n := add(t, newCluster(t), "cp1")
+	s := sharedCluster(t)
+	n := addNode(t, newCluster(t), "cp1")
 	command := initCommand(t, n)
 	for _, phase := range []string{"certs", "wait-control-plane"} {
-		result, found := interrupted(t, n, unix.SIGINT, inPhase(phase), command...)
+		result, found := runInterrupted(t, n, unix.SIGINT, atPhase(phase), command...)
 		if !found || result.Code != 1 {
-			t.Fatalf("want exit code 1 after an interrupt in %s, got %d:\n%s%s", phase, result.Code, result.Stdout, result.Stderr)
+			t.Fatalf("want exit code 1 after an interrupt in %s, got %d:\n%s%s", phase, result.Code,
+				result.Stdout, result.Stderr)
 		}
-		explained(t, result, []string{"interrupted", "same command"})
-		t.Log(strings.Join(tail(result.Stderr, 4), "\n"))
+		checkError(t, result, []string{"interrupted", "re-run the command"})
+		t.Log(strings.Join(lastLines(result.Stderr, 4), "\n"))
 	}
-	goesOn(t, s, n, filesOf(t, n))
+	resumeInit(t, s, n, listFiles(t, n))
 }
 
-// TestS167_ABadFlagOfTheAPIServerIsNamed gives the API server a flag it has not, against the advice of the preflight checks.
-func TestS167_ABadFlagOfTheAPIServerIsNamed(t *testing.T) {
+// TestUnknownAPIServerFlagIsNamed passes the API server an unknown flag, and ignores the preflight
+// check that reports it.
+func TestUnknownAPIServerFlagIsNamed(t *testing.T) {
 	t.Parallel()
-	n := add(t, newCluster(t), "cp1")
-	// A command that waits for so long has not understood.
-	config := nodes.Config{Address: n.Address(), Init: "timeouts: {controlPlaneComponentHealthCheck: 20m}"}
+	n := addNode(t, newCluster(t), "cp1")
+	// A command that waits for this long has not noticed the crash.
+	config := nodes.Config{Address: n.Address(),
+		Init: "timeouts: {controlPlaneComponentHealthCheck: 20m}"}
 	bad := config
 	bad.Cluster = "apiServer:\n  extraArgs:\n  - name: no-such-flag\n    value: x"
-	write(t, n, goodFile, nodes.InitConfig(bad))
-	command := []string{ours, "init", "--config", goodFile}
+	writeFile(t, n, initConfigFile, nodes.InitConfig(bad))
+	command := []string{kubeadm, "init", "--config", initConfigFile}
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
 	defer cancel()
 	result, err := n.Run(ctx, command...)
 	if result.Code != 1 {
 		t.Fatalf("want exit code 1 from the preflight checks, got %d: %v", result.Code, err)
 	}
-	explained(t, result, []string{"ERROR ComponentArgs", "kube-apiserver", "no-such-flag"})
-	result, err = n.Run(ctx, append(slices.Clone(command), "--ignore-preflight-errors=ComponentArgs")...)
+	checkError(t, result, []string{"ERROR ComponentArgs", "kube-apiserver", "no-such-flag"})
+	result, err = n.Run(ctx,
+		append(slices.Clone(command), "--ignore-preflight-errors=ComponentArgs")...)
 	if result.Code != 1 {
 		t.Fatalf("want exit code 1, got %d: %v", result.Code, err)
 	}
-	explained(t, result, []string{"kube-apiserver", "no-such-flag"})
-	t.Logf("named after %s: %s", result.Duration.Round(time.Millisecond), strings.Join(tail(result.Stderr, 5), "\n"))
-	write(t, n, goodFile, nodes.InitConfig(config))
-	run(t, n, command...)
-	marked(t, n)
+	checkError(t, result, []string{"kube-apiserver", "no-such-flag"})
+	t.Logf("named after %s: %s", result.Duration.Round(time.Millisecond),
+		strings.Join(lastLines(result.Stderr, 5), "\n"))
+	writeFile(t, n, initConfigFile, nodes.InitConfig(config))
+	runCommand(t, n, command...)
+	checkControlPlaneNode(t, n)
 }
 
-// TestEtcdThatDoesNotExistIsNamed gives the API server an etcd that does not exist, beside the one that runs. It ends every
-// twenty seconds, and in between it does not answer.
-func TestEtcdThatDoesNotExistIsNamed(t *testing.T) {
+// TestUnreachableEtcdIsNamed points the API server at an etcd endpoint where nothing listens. It
+// exits every twenty seconds and serves nothing in between.
+func TestUnreachableEtcdIsNamed(t *testing.T) {
 	t.Parallel()
-	n := add(t, newCluster(t), "cp1")
-	// Else the kubelet pauses for ten seconds, twenty and so on before it starts the API server again.
+	n := addNode(t, newCluster(t), "cp1")
+	// Without this the kubelet's crash loop back-off begins with ten seconds.
 	config := nodes.Config{
 		Address: n.Address(), Init: "timeouts: {controlPlaneComponentHealthCheck: 20m}",
 		Cluster: "apiServer:\n  extraArgs:\n  - name: etcd-servers\n    value: https://127.0.0.1:3379",
 		Kubelet: "crashLoopBackOff:\n  maxContainerRestartPeriod: 2s",
 	}
-	write(t, n, goodFile, nodes.InitConfig(config))
-	result := refused(t, n, []string{"container kube-apiserver ended", "etcd grpc connection not ready", "3 times", "127.0.0.1:3379"},
-		ours, "init", "--config", goodFile)
+	writeFile(t, n, initConfigFile, nodes.InitConfig(config))
+	result := checkFails(t, n,
+		[]string{"container kube-apiserver exited", "etcd grpc connection not ready", "3 times",
+			"127.0.0.1:3379"},
+		kubeadm, "init", "--config", initConfigFile)
 	if result.Duration > 5*time.Minute {
-		t.Errorf("it was waited for %s", result.Duration)
+		t.Errorf("init waited for %s", result.Duration)
 	}
-	told := 0
+	named := 0
 	for line := range strings.Lines(result.Stdout) {
-		if strings.Contains(line, "still waiting for kube-apiserver") && strings.Contains(line, "etcd grpc connection not ready") {
-			told++
+		if strings.Contains(line, "still waiting for kube-apiserver") &&
+			strings.Contains(line, "etcd grpc connection not ready") {
+			named++
 		}
 	}
-	if told == 0 {
-		t.Errorf("while it waits, the cause is not told:\n%s", result.Stdout)
+	if named == 0 {
+		t.Errorf("while it waits, init does not name the cause:\n%s", result.Stdout)
 	}
-	t.Logf("named after %s: %s", result.Duration.Round(time.Millisecond), strings.Join(tail(result.Stderr, 7), "\n"))
+	t.Logf("named after %s: %s", result.Duration.Round(time.Millisecond),
+		strings.Join(lastLines(result.Stderr, 7), "\n"))
 }
 
-const joinFile = "/etc/join.yaml"
+const joinConfigFile = "/etc/join.yaml"
 
 // joinConfig is a configuration for joining the shared cluster.
 func joinConfig(server, token, pin string) string {
@@ -236,36 +266,47 @@ nodeRegistration:
 `, server, token, pin, nodes.IgnoredPreflight)
 }
 
-// TestS072_JoinNamesWhatIsWrong does for join what TestS072_InitNamesWhatIsWrong does for init. The node has a name in capitals,
-// which the cluster writes small (S071).
-func TestS072_JoinNamesWhatIsWrong(t *testing.T) {
-	s := home(t)
-	server, token, pin := s.command[2], flagOf(t, s.command, "--token"), flagOf(t, s.command, "--discovery-token-ca-cert-hash")
+// TestJoinNamesTheCauseOfFailure does for join what TestInitNamesTheCauseOfFailure does for init.
+// The node has a host name in capitals, which becomes a Node name in lower case.
+func TestJoinNamesTheCauseOfFailure(t *testing.T) {
+	s := sharedCluster(t)
+	server, token, pin := s.workerJoin[2], flagValue(t, s.workerJoin, "--token"),
+		flagValue(t, s.workerJoin, "--discovery-token-ca-cert-hash")
 	id, secret, _ := strings.Cut(token, ".")
 	wrongPin := "sha256:" + strings.Repeat("0", 64)
-	n := add(t, s.Cluster, "Capital-Worker")
-	t.Cleanup(func() { expel(t, s, n) })
-	write(t, n, joinFile, joinConfig(server, token, pin))
-	command := []string{ours, "join", "--config", joinFile}
-	// Nobody is there, and five minutes later nobody will be.
-	nobody := func(server string) string { return joinConfig(server, token, pin) + "timeouts: {discovery: 3s}\n" }
-	for _, f := range []failure{
-		{name: "unknown token", config: joinConfig(server, "zzzzzz."+secret, pin), want: []string{"zzzzzz", "token"}},
-		{name: "wrong secret of the token", config: joinConfig(server, id+"."+strings.Repeat("z", 16), pin), want: []string{id}},
-		{name: "wrong pin", config: joinConfig(server, token, wrongPin), want: []string{"--discovery-token-ca-cert-hash", pin}},
-		{name: "malformed token", config: joinConfig(server, "nonsense", pin), want: []string{"token", joinFile}},
-		{name: "unreachable API server", config: nobody("10.77.0.99:6443"), want: []string{"10.77.0.99:6443"}},
-		{name: "nobody at the port", config: nobody(s.worker.Address() + ":6443"), want: []string{s.worker.Address() + ":6443"}},
-		{name: "port in use", cause: "systemctl stop kubelet; " + squatter("10250"),
-			mend: "systemctl stop squatter; systemctl start kubelet", want: []string{"10250", "socat"}},
-		{name: "container runtime stopped", cause: "systemctl stop containerd", mend: "systemctl start containerd",
+	n := addNode(t, s.Cluster, "Capital-Worker")
+	t.Cleanup(func() { removeNode(t, s, n) })
+	writeFile(t, n, joinConfigFile, joinConfig(server, token, pin))
+	command := []string{kubeadm, "join", "--config", joinConfigFile}
+	// Nothing listens there; the default timeout is five minutes.
+	unreachable := func(server string) string {
+		return joinConfig(server, token, pin) + "timeouts: {discovery: 3s}\n"
+	}
+	for _, f := range []failureCase{
+		{name: "unknown token", config: joinConfig(server, "zzzzzz."+secret, pin),
+			want: []string{"zzzzzz", "token"}},
+		{name: "wrong secret of the token",
+			config: joinConfig(server, id+"."+strings.Repeat("z", 16), pin), want: []string{id}},
+		{name: "wrong pin", config: joinConfig(server, token, wrongPin),
+			want: []string{"--discovery-token-ca-cert-hash", pin}},
+		{name: "malformed token", config: joinConfig(server, "nonsense", pin),
+			want: []string{"token", joinConfigFile}},
+		{name: "unreachable API server", config: unreachable("10.77.0.99:6443"),
+			want: []string{"10.77.0.99:6443"}},
+		{name: "nothing listens at the port", config: unreachable(s.worker.Address() + ":6443"),
+			want: []string{s.worker.Address() + ":6443"}},
+		{name: "port in use", cause: "systemctl stop kubelet; " + occupyPortScript("10250"),
+			fix:  "systemctl stop squatter; systemctl start kubelet",
+			want: []string{"10250", "socat"}},
+		{name: "container runtime stopped", cause: "systemctl stop containerd",
+			fix:  "systemctl start containerd",
 			want: []string{"container runtime", "containerd.sock"}},
 	} {
-		t.Run(f.name, func(t *testing.T) { f.fails(t, n, joinFile, command) })
+		t.Run(f.name, func(t *testing.T) { f.check(t, n, joinConfigFile, command) })
 	}
-	run(t, n, command...)
-	awaitMember(t, s, n)
-	if again := run(t, n, append(command, "-v=1")...); strings.Contains(again, "] done: ") {
-		t.Errorf("a node that has joined was joined again:\n%s", again)
+	runCommand(t, n, command...)
+	awaitJoined(t, s, n)
+	if again := runCommand(t, n, append(command, "-v=1")...); strings.Contains(again, "] done: ") {
+		t.Errorf("join made changes on a node that had joined:\n%s", again)
 	}
 }

@@ -18,78 +18,90 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// TestS004_ControlPlanesJoinWithLentCertificates looks at the shared cluster: two of its control planes got the
-// certificates out of the cluster, by the key.
-func TestS004_ControlPlanesJoinWithLentCertificates(t *testing.T) {
-	s := high(t)
-	vote(t, s.planes...)
-	lent(t, s.cp, keyOf(t, s.initial.Stdout))
-	for _, n := range s.planes {
-		t.Run(n.Name(), func(t *testing.T) { whole(t, s, n) })
+// TestControlPlaneJoinWithUploadedCertificates checks the shared cluster: two of its control
+// planes downloaded the certificates with the certificate key.
+func TestControlPlaneJoinWithUploadedCertificates(t *testing.T) {
+	s := sharedHACluster(t)
+	checkVotingMembers(t, s.controlPlanes...)
+	checkUploadedCertificates(t, s.cp, certificateKeyIn(t, s.initResult.Stdout))
+	for _, n := range s.controlPlanes {
+		t.Run(n.Name(), func(t *testing.T) { checkControlPlane(t, s, n) })
 	}
-	first, joined := filesOf(t, s.cp).names(), filesOf(t, s.planes[1]).names()
-	// As upstream has it: what was lent and is public may be read by all.
+	first, joined := listFiles(t, s.cp).list(), listFiles(t, s.controlPlanes[1]).list()
+	// As upstream does it: downloaded public files are readable by all users.
 	if i := slices.Index(first, "/etc/kubernetes/pki/sa.pub 600"); i >= 0 {
 		first[i] = "/etc/kubernetes/pki/sa.pub 644"
 	}
 	if !slices.Equal(joined, first) {
-		t.Errorf("a joined control plane has the files%s\nbut the first one%s", lines("%s", joined), lines("%s", first))
+		t.Errorf("a joined control plane has the files%s\nbut the first one%s", indentLines(joined),
+			indentLines(first))
 	}
 }
 
-// whole checks one control plane by itself: its marks, its files, its API server.
-func whole(t *testing.T, s *trio, n *nodes.Node) {
+// checkControlPlane checks one control plane: its labels and taint, its files, its API server.
+func checkControlPlane(t *testing.T, s *haCluster, n *nodes.Node) {
 	t.Helper()
-	marked(t, n)
+	checkControlPlaneNode(t, n)
 	if n != s.cp {
-		inherited(t, s.cp, n)
+		checkSharedFiles(t, s.cp, n)
 	}
-	// A kubelet tells of its static Pods a moment after its node is Ready.
-	await(t, "the control plane of "+n.Name(), patience, func() error {
-		_, err := n.Kubectl(t.Context(), "--namespace=kube-system", "wait", "--for=condition=Ready", "--timeout=10s", "pod",
+	// A kubelet creates mirror Pods some time after its Node is Ready.
+	await(t, "the control plane of "+n.Name(), waitLimit, func() error {
+		_, err := n.Kubectl(t.Context(), "--namespace=kube-system", "wait", "--for=condition=Ready",
+			"--timeout=10s", "pod",
 			"--selector=tier=control-plane", "--field-selector=spec.nodeName="+n.Name())
 		return err
 	})
 	awaitAPI(t, n, "")
 	own := "https://" + n.Address() + ":6443"
 	for file, server := range map[string]string{
-		"admin.conf": "https://" + s.balancer.Endpoint(), "kubelet.conf": own, "controller-manager.conf": own, "scheduler.conf": own,
+		"admin.conf": "https://" + s.balancer.Endpoint(), "kubelet.conf": own,
+		"controller-manager.conf": own, "scheduler.conf": own,
 	} {
-		if text := read(t, n, "/etc/kubernetes/"+file); !strings.Contains(text, "server: "+server+"\n") {
-			t.Errorf("%s of %s does not lead to %s", file, n.Name(), server)
+		if text := readFile(t, n, "/etc/kubernetes/"+file); !strings.Contains(text,
+			"server: "+server+"\n") {
+			t.Errorf("%s of %s does not name the server %s", file, n.Name(), server)
 		}
 	}
 	for file, arguments := range map[string][]string{
-		"kube-apiserver.yaml": {"--advertise-address=" + n.Address(), "--etcd-servers=https://127.0.0.1:2379"},
-		"etcd.yaml": {"--name=" + n.Name(), "--initial-advertise-peer-urls=https://" + n.Address() + ":2380",
-			"--listen-client-urls=https://127.0.0.1:2379,https://" + n.Address() + ":2379", n.Name() + "=https://" + n.Address() + ":2380"},
+		"kube-apiserver.yaml": {"--advertise-address=" + n.Address(),
+			"--etcd-servers=https://127.0.0.1:2379"},
+		"etcd.yaml": {"--name=" + n.Name(), "--initial-advertise-peer-urls=https://" + n.Address() +
+			":2380",
+			"--listen-client-urls=https://127.0.0.1:2379,https://" + n.Address() + ":2379",
+			n.Name() + "=https://" + n.Address() + ":2380"},
 	} {
 		for _, argument := range arguments {
-			if text := read(t, n, "/etc/kubernetes/manifests/"+file); !strings.Contains(text, argument) {
+			if text := readFile(t, n, "/etc/kubernetes/manifests/"+file); !strings.Contains(text,
+				argument) {
 				t.Errorf("%s of %s lacks %s:\n%s", file, n.Name(), argument, text)
 			}
 		}
 	}
 }
 
-// shared are the files that all control planes have the same of.
-var shared = []string{"ca.crt", "ca.key", "front-proxy-ca.crt", "front-proxy-ca.key", "sa.pub", "sa.key", "etcd/ca.crt", "etcd/ca.key"}
+// sharedFiles are the files, below the certificate directory, that all control planes share.
+var sharedFiles = []string{"ca.crt", "ca.key", "front-proxy-ca.crt", "front-proxy-ca.key", "sa.pub",
+	"sa.key", "etcd/ca.crt", "etcd/ca.key"}
 
-func inherited(t *testing.T, from, n *nodes.Node) {
+// checkSharedFiles checks that a control plane has the same shared files as another one, and keys
+// of its own for its other certificates.
+func checkSharedFiles(t *testing.T, from, n *nodes.Node) {
 	t.Helper()
-	for _, file := range shared {
-		if name := "/etc/kubernetes/pki/" + file; !same(t, from, n, name) {
+	for _, file := range sharedFiles {
+		if name := "/etc/kubernetes/pki/" + file; !isSameFile(t, from, n, name) {
 			t.Errorf("%s has another %s than %s", n.Name(), name, from.Name())
 		}
 	}
-	for _, file := range []string{"apiserver.key", "etcd/server.key", "etcd/peer.key", "front-proxy-client.key"} {
-		if name := "/etc/kubernetes/pki/" + file; same(t, from, n, name) {
+	for _, file := range []string{"apiserver.key", "etcd/server.key", "etcd/peer.key",
+		"front-proxy-client.key"} {
+		if name := "/etc/kubernetes/pki/" + file; isSameFile(t, from, n, name) {
 			t.Errorf("%s has the same %s as %s", n.Name(), name, from.Name())
 		}
 	}
 }
 
-func read(t *testing.T, n *nodes.Node, name string) string {
+func readFile(t *testing.T, n *nodes.Node, name string) string {
 	t.Helper()
 	data, err := n.ReadFile(name)
 	if err != nil {
@@ -98,12 +110,12 @@ func read(t *testing.T, n *nodes.Node, name string) string {
 	return string(data)
 }
 
-func TestS001_ThreeControlPlanesAndTwoWorkers(t *testing.T) {
-	s := high(t)
-	// Whether a node is Ready, and the taints of one that is not, are told from program to program.
-	await(t, "five nodes that are Ready, three of them with a taint", patience, func() error {
+func TestThreeControlPlanesAndTwoWorkers(t *testing.T) {
+	s := sharedHACluster(t)
+	// The kubelet sets the condition Ready, and the controller manager then removes taints.
+	await(t, "five nodes that are Ready, three of them with a taint", waitLimit, func() error {
 		var taints, ready int
-		for _, n := range get[corev1.NodeList](t, s.cp, "nodes").Items {
+		for _, n := range readObject[corev1.NodeList](t, s.cp, "nodes").Items {
 			taints += len(n.Spec.Taints)
 			for _, c := range n.Status.Conditions {
 				if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
@@ -117,7 +129,8 @@ func TestS001_ThreeControlPlanesAndTwoWorkers(t *testing.T) {
 		return nil
 	})
 	for _, n := range s.workers {
-		if text := read(t, n, "/etc/kubernetes/kubelet.conf"); !strings.Contains(text, "server: https://"+s.balancer.Endpoint()+"\n") {
+		if text := readFile(t, n, "/etc/kubernetes/kubelet.conf"); !strings.Contains(text,
+			"server: https://"+s.balancer.Endpoint()+"\n") {
 			t.Errorf("%s does not go through the load balancer:\n%s", n.Name(), text)
 		}
 	}
@@ -126,67 +139,72 @@ func TestS001_ThreeControlPlanesAndTwoWorkers(t *testing.T) {
 	}
 }
 
-// TestS032_AllGoesOnWithoutTheEmergencyFile relies on the shared cluster, whose super-admin.conf was deleted after init.
-func TestS032_AllGoesOnWithoutTheEmergencyFile(t *testing.T) {
-	s := high(t)
+// TestClusterWithoutSuperAdminConf uses the shared cluster, whose super-admin.conf was deleted
+// after init.
+func TestClusterWithoutSuperAdminConf(t *testing.T) {
+	s := sharedHACluster(t)
 	if _, err := s.cp.ReadFile("/etc/kubernetes/super-admin.conf"); err == nil {
 		t.Error("super-admin.conf has come back")
 	}
-	token := run(t, s.cp, ours, "token", "create", "--ttl=1h")
-	if list := run(t, s.planes[2], ours, "token", "list"); !strings.Contains(list, token) {
+	token := runCommand(t, s.cp, kubeadm, "token", "create", "--ttl=1h")
+	if list := runCommand(t, s.controlPlanes[2], kubeadm, "token", "list"); !strings.Contains(list,
+		token) {
 		t.Errorf("token %s is not among:\n%s", token, list)
 	}
 }
 
-func TestS033_OnlyTheFirstHasAnEmergencyFile(t *testing.T) {
-	s := high(t)
-	for _, n := range s.planes[1:] {
+func TestJoinedControlPlaneHasNoSuperAdminConf(t *testing.T) {
+	s := sharedHACluster(t)
+	for _, n := range s.controlPlanes[1:] {
 		if _, err := n.ReadFile("/etc/kubernetes/super-admin.conf"); err == nil {
 			t.Errorf("%s has a super-admin.conf", n.Name())
 		}
 	}
 }
 
-// TestS003_AControlPlaneJoinsWithCopiedCertificates lets one join that knows no key, and leave again.
-func TestS003_AControlPlaneJoinsWithCopiedCertificates(t *testing.T) {
-	s := high(t)
-	n := add(t, s.Cluster, "by-hand")
-	before := fingerprint(t, n)
-	for _, file := range shared {
-		if err := n.WriteFile("/etc/kubernetes/pki/"+file, []byte(read(t, s.cp, "/etc/kubernetes/pki/"+file)), 0o600); err != nil {
+// TestControlPlaneJoinWithCopiedCertificates joins a control plane without a certificate key and
+// resets it.
+func TestControlPlaneJoinWithCopiedCertificates(t *testing.T) {
+	s := sharedHACluster(t)
+	n := addNode(t, s.Cluster, "by-hand")
+	before := takeFingerprint(t, n)
+	for _, file := range sharedFiles {
+		if err := n.WriteFile("/etc/kubernetes/pki/"+file,
+			[]byte(readFile(t, s.cp, "/etc/kubernetes/pki/"+file)), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	run(t, n, without(planeCommand(ours, s), "--certificate-key")...)
-	admit(t, s, n)
-	run(t, n, ours, "reset", "--force")
-	clean(t, n, before)
-	dismiss(t, s, ours, n)
+	runCommand(t, n, withoutFlag(controlPlaneJoinCommand(kubeadm, s), "--certificate-key")...)
+	addControlPlane(t, s, n)
+	runCommand(t, n, kubeadm, "reset", "--force")
+	awaitRestored(t, n, before)
+	resetAndDestroy(t, s, kubeadm, n)
 }
 
-// TestS151_AControlPlaneLeavesAndComesBack resets one while the API is asked all the time, and lets it come back.
-func TestS151_AControlPlaneLeavesAndComesBack(t *testing.T) {
-	s := high(t)
-	n := s.planes[2]
-	lead(t, s, n)
-	stop := ask(t, s)
-	dismiss(t, s, ours, n)
+// TestControlPlaneResetAndRejoin resets a control plane while the API is monitored, and joins it
+// again.
+func TestControlPlaneResetAndRejoin(t *testing.T) {
+	s := sharedHACluster(t)
+	n := s.controlPlanes[2]
+	moveLeader(t, s, n)
+	stop := monitorAPI(t, s)
+	resetAndDestroy(t, s, kubeadm, n)
 	stop()
 	n, err := s.AddAt(t.Context(), n.Name(), n.Address())
 	if err != nil {
 		t.Fatal(err)
 	}
-	run(t, n, planeCommand(ours, s)...)
-	admit(t, s, n)
+	runCommand(t, n, controlPlaneJoinCommand(kubeadm, s)...)
+	addControlPlane(t, s, n)
 }
 
-// TestS173_TwoControlPlanesJoinAtOnce looks at how the shared cluster came to be. A full run makes twenty further ones, or
-// as many as KUBEADM_E2E_ROUNDS says.
-func TestS173_TwoControlPlanesJoinAtOnce(t *testing.T) {
-	s := high(t)
-	s.times(t)
-	vote(t, s.planes...)
-	if !lab.full {
+// TestTwoControlPlanesJoinAtOnce checks how the shared cluster was created. A full run creates
+// twenty further ones, or as many as KUBEADM_E2E_ROUNDS says.
+func TestTwoControlPlanesJoinAtOnce(t *testing.T) {
+	s := sharedHACluster(t)
+	s.logJoinTimes(t)
+	checkVotingMembers(t, s.controlPlanes...)
+	if !suite.full {
 		return
 	}
 	rounds, err := strconv.Atoi(cmp.Or(os.Getenv("KUBEADM_E2E_ROUNDS"), "20"))
@@ -195,91 +213,102 @@ func TestS173_TwoControlPlanesJoinAtOnce(t *testing.T) {
 	}
 	for i := range rounds {
 		t.Run(fmt.Sprint(i+1), func(t *testing.T) {
-			s := &trio{site: site{Cluster: newCluster(t)}}
-			if err := s.begin(t.Context(), 3, 0, nodes.Config{}); err != nil {
+			s := &haCluster{testCluster: testCluster{Cluster: newCluster(t)}}
+			if err := s.createFirst(t.Context(), 3, 0, nodes.Config{}); err != nil {
 				t.Fatal(err)
 			}
-			if err := s.enter(t.Context(), s.planes[1:]...); err != nil {
+			if err := s.joinNodes(t.Context(), s.controlPlanes[1:]...); err != nil {
 				t.Fatal(err)
 			}
-			vote(t, s.planes...)
-			s.times(t)
+			checkVotingMembers(t, s.controlPlanes...)
+			s.logJoinTimes(t)
 		})
 	}
 }
 
-// TestS174_NodesJoinWhileEtcdRestarts lets two control planes and a worker join at once and kills the leader's etcd
-// meanwhile, each time a second later.
-func TestS174_NodesJoinWhileEtcdRestarts(t *testing.T) {
-	if !lab.full {
+// TestJoinWhileEtcdRestarts joins two control planes and a worker at once and kills the etcd
+// leader meanwhile, each time two seconds later than before.
+func TestJoinWhileEtcdRestarts(t *testing.T) {
+	if !suite.full {
 		t.Skip("takes minutes: make e2e-full")
 	}
 	for i := range 5 {
 		t.Run(fmt.Sprint(i+1), func(t *testing.T) {
-			s := &trio{site: site{Cluster: newCluster(t)}}
-			if err := s.begin(t.Context(), 3, 1, nodes.Config{}); err != nil {
+			s := &haCluster{testCluster: testCluster{Cluster: newCluster(t)}}
+			if err := s.createFirst(t.Context(), 3, 1, nodes.Config{}); err != nil {
 				t.Fatal(err)
 			}
 			killed := make(chan error, 1)
 			time.AfterFunc(time.Duration(2*i+1)*time.Second, func() {
-				// By its number, as all processes are to be ended.
-				_, err := s.cp.Run(t.Context(), "sh", "-ec", "kill -9 $(pgrep --exact --oldest etcd)")
+				_, err := s.cp.Run(t.Context(), "sh", "-ec",
+					"kill -9 $(pgrep --exact --oldest etcd)")
 				killed <- err
 			})
-			if err := s.enter(t.Context(), append(s.planes[1:], s.worker)...); err != nil {
+			if err := s.joinNodes(t.Context(),
+				append(s.controlPlanes[1:], s.worker)...); err != nil {
 				t.Error(err)
 			}
 			if err := <-killed; err != nil {
 				t.Error(err)
 			}
-			s.times(t)
-			vote(t, s.planes...)
-			if err := settle(t.Context(), s.cp, 4); err != nil {
+			s.logJoinTimes(t)
+			checkVotingMembers(t, s.controlPlanes...)
+			if err := awaitClusterReady(t.Context(), s.cp, 4); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 }
 
-var startedAnew = regexp.MustCompile(`^\[etcd-join\] done: remove the containers of Pod etcd`)
+var etcdRestartLine = regexp.MustCompile(`^\[etcd-join\] done: remove the containers of Pod etcd`)
 
-// unhurried leaves out of what a join says that it starts etcd anew: whether it has to is a matter of moments.
-func unhurried(output string) string {
+// withoutEtcdRestart removes the lines about a restart of etcd from a join's output: whether join
+// has to restart it depends on timing.
+func withoutEtcdRestart(output string) string {
 	var all []string
 	for line := range strings.Lines(output) {
-		if !startedAnew.MatchString(line) {
+		if !etcdRestartLine.MatchString(line) {
 			all = append(all, line)
 		}
 	}
 	return strings.Join(all, "")
 }
 
-// TestS012_DryRunOfControlPlaneJoinWithoutACluster expects the same as of a real join of a machine of that name and address.
-func TestS012_DryRunOfControlPlaneJoinWithoutACluster(t *testing.T) {
-	s := high(t)
-	n, err := newCluster(t).AddAt(t.Context(), s.planes[1].Name(), s.planes[1].Address())
+// TestControlPlaneJoinDryRunWithoutCluster compares with the real join of a machine of the same
+// name and address.
+func TestControlPlaneJoinDryRunWithoutCluster(t *testing.T) {
+	s := sharedHACluster(t)
+	n, err := newCluster(t).AddAt(t.Context(), s.controlPlanes[1].Name(),
+		s.controlPlanes[1].Address())
 	if err != nil {
 		t.Fatal(err)
 	}
-	result := untouched(t, n, []string{"KUBEADM_JOIN_DRYRUN_DIR=/tmp/dry"}, ours, "join", "--dry-run", "10.77.0.99:6443",
+	result := runUnchanged(t, n, []string{"KUBEADM_JOIN_DRYRUN_DIR=/tmp/dry"}, kubeadm, "join",
+		"--dry-run", "10.77.0.99:6443",
 		"--token=abcdef.0123456789abcdef", "--discovery-token-unsafe-skip-ca-verification",
-		"--control-plane", "--certificate-key="+strings.Repeat("1f", 32), "--ignore-preflight-errors="+nodes.IgnoredPreflight)
-	truth(t, unhurried(result.Stdout), unhurried(s.entered[n.Name()].Stdout))
-	confidential(t, result.Stdout)
+		"--control-plane", "--certificate-key="+strings.Repeat("1f", 32),
+		"--ignore-preflight-errors="+nodes.IgnoredPreflight)
+	checkDryRunMatches(t, withoutEtcdRestart(result.Stdout),
+		withoutEtcdRestart(s.joinResults[n.Name()].Stdout))
+	checkNoSecrets(t, result.Stdout)
 }
 
-// TestS017_DryRunOfControlPlaneJoinTellsTheTruth compares with the join of another machine.
-func TestS017_DryRunOfControlPlaneJoinTellsTheTruth(t *testing.T) {
-	s := high(t)
-	n, like := add(t, s.Cluster, "dry-plane"), s.planes[1]
+// TestControlPlaneJoinDryRunMatchesJoin compares with the real join of another machine.
+func TestControlPlaneJoinDryRunMatchesJoin(t *testing.T) {
+	s := sharedHACluster(t)
+	n, like := addNode(t, s.Cluster, "dry-plane"), s.controlPlanes[1]
 	before := etcdctl(t, s.cp, "get", "--prefix", "--keys-only", "/registry/minions")
-	result := untouched(t, n, []string{"KUBEADM_JOIN_DRYRUN_DIR=/tmp/dry"}, planeCommand(ours, s, "--dry-run")...)
-	said := strings.NewReplacer(n.Name(), like.Name(), n.Address(), like.Address()).Replace(result.Stdout)
-	truth(t, unhurried(said), unhurried(s.entered[like.Name()].Stdout))
-	confidential(t, result.Stdout)
-	if after := etcdctl(t, s.cp, "get", "--prefix", "--keys-only", "/registry/minions"); after != before {
+	result := runUnchanged(t, n, []string{"KUBEADM_JOIN_DRYRUN_DIR=/tmp/dry"},
+		controlPlaneJoinCommand(kubeadm, s, "--dry-run")...)
+	said := strings.NewReplacer(n.Name(), like.Name(), n.Address(),
+		like.Address()).Replace(result.Stdout)
+	checkDryRunMatches(t, withoutEtcdRestart(said),
+		withoutEtcdRestart(s.joinResults[like.Name()].Stdout))
+	checkNoSecrets(t, result.Stdout)
+	if after := etcdctl(t, s.cp, "get", "--prefix", "--keys-only",
+		"/registry/minions"); after != before {
 		t.Errorf("the dry run changed the nodes of the cluster from\n%s\nto\n%s", before, after)
 	}
-	vote(t, s.planes...)
-	bury(t, s, n)
+	checkVotingMembers(t, s.controlPlanes...)
+	destroyNode(t, s, n)
 }

@@ -15,17 +15,18 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// tooLong is for how long three control planes may give no answer when one of them goes. It takes a few seconds on a machine
-// that is not busy; without two of them that go on it takes for ever.
-const tooLong = time.Minute
+// maxAPIOutage is how long the API may be unavailable when one of three control planes stops. It
+// takes a few seconds on an idle machine; without a quorum it does not end.
+const maxAPIOutage = time.Minute
 
-// ask asks the API server through the load balancer ten times a second, with a connection of its own each time, until stop
-// is called and one more answer has come. Then stop checks that there was never too long none.
-func ask(t *testing.T, s *trio) (stop func()) {
+// monitorAPI calls the API through the load balancer ten times a second, each time by a new
+// connection, until stop is called and one more request succeeds. Then stop checks that no outage
+// exceeded maxAPIOutage.
+func monitorAPI(t *testing.T, s *haCluster) (stop func()) {
 	t.Helper()
 	client := http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
 		DisableKeepAlives: true,
-		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, // Only whether somebody answers is asked.
+		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, // Only availability is checked.
 		DialContext:       s.Dial,
 	}}
 	answered := func() error {
@@ -44,10 +45,11 @@ func ask(t *testing.T, s *trio) (stop func()) {
 	asked, over, done := 0, make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
-		for last, ending := time.Now(), false; longest <= tooLong && t.Context().Err() == nil; time.Sleep(100 * time.Millisecond) {
+		for last, ending := time.Now(), false; longest <= maxAPIOutage &&
+			t.Context().Err() == nil; time.Sleep(100 * time.Millisecond) {
 			select {
 			case <-over:
-				ending = true // What is asked from now on was asked after all that the test has done.
+				ending = true // The next request follows everything that the test has done.
 			default:
 			}
 			err := answered()
@@ -67,91 +69,101 @@ func ask(t *testing.T, s *trio) (stop func()) {
 		t.Helper()
 		close(over)
 		<-done
-		t.Logf("of %d questions to the API none was answered for %s at worst", asked, longest.Round(10*time.Millisecond))
-		if longest > tooLong {
-			t.Errorf("for more than %s the API gave no answer: %v", tooLong, failed)
+		t.Logf("%d requests to the API; longest outage %s", asked,
+			longest.Round(10*time.Millisecond))
+		if longest > maxAPIOutage {
+			t.Errorf("the API was unavailable for more than %s: %v", maxAPIOutage, failed)
 		}
 	}
 }
 
-// TestS090_TheAPIOutlivesAControlPlane cuts the power of the one that leads etcd, works with the cluster, and lets it come
-// back (S155).
-func TestS090_TheAPIOutlivesAControlPlane(t *testing.T) {
-	s := high(t)
-	lost := s.planes[1]
-	lead(t, s, lost)
-	stop := ask(t, s)
+// TestAPISurvivesLossOfControlPlane powers off the control plane that leads etcd, uses the
+// cluster, and boots it again.
+func TestAPISurvivesLossOfControlPlane(t *testing.T) {
+	s := sharedHACluster(t)
+	lost := s.controlPlanes[1]
+	moveLeader(t, s, lost)
+	stop := monitorAPI(t, s)
 	if err := lost.Kill(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "a new leader", patience, func() error {
+	await(t, "a new leader", waitLimit, func() error {
 		_, err := s.cp.Kubectl(t.Context(), "create", "configmap", "written-by-two")
 		if err != nil && strings.Contains(err.Error(), "already exists") {
-			return nil // Only the answer was lost.
+			return nil // Only the response was lost.
 		}
 		return err
 	})
-	n := add(t, s.Cluster, "newcomer")
-	run(t, n, joinCommand(ours, &s.site)...)
-	awaitMember(t, &s.site, n)
+	n := addNode(t, s.Cluster, "newcomer")
+	runCommand(t, n, workerJoinCommand(kubeadm, &s.testCluster)...)
+	awaitJoined(t, &s.testCluster, n)
 	stop()
-	bury(t, s, n)
+	destroyNode(t, s, n)
 	if err := lost.Boot(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	vote(t, s.planes...)
-	awaitReady(t, &s.site, lost)
-	await(t, "the API server of "+lost.Name(), patience, func() error {
-		_, err := lost.Kubectl(t.Context(), "--server=https://"+lost.Address()+":6443", "get", "configmap", "written-by-two")
+	checkVotingMembers(t, s.controlPlanes...)
+	awaitReady(t, &s.testCluster, lost)
+	await(t, "the API server of "+lost.Name(), waitLimit, func() error {
+		_, err := lost.Kubectl(t.Context(), "--server=https://"+lost.Address()+":6443", "get",
+			"configmap", "written-by-two")
 		return err
 	})
 	kubectl(t, s.cp, "delete", "--ignore-not-found", "configmap", "written-by-two")
 }
 
-// TestS175_ADeadControlPlaneIsReplaced puts a new machine in the place of one that was never reset, with its name and its
-// address, and in a full run one with its name alone and one with its address alone.
-func TestS175_ADeadControlPlaneIsReplaced(t *testing.T) {
-	s := high(t)
-	replace(t, s, func(dead *nodes.Node) (string, string) { return dead.Name(), dead.Address() })
-	if !lab.full {
+// TestReplaceDeadControlPlane replaces a control plane that was never reset by a machine of the
+// same name and address, and in a full run by one with the name only and one with the address
+// only.
+func TestReplaceDeadControlPlane(t *testing.T) {
+	s := sharedHACluster(t)
+	replaceDeadControlPlane(t, s,
+		func(dead *nodes.Node) (string, string) { return dead.Name(), dead.Address() })
+	if !suite.full {
 		return
 	}
-	replace(t, s, func(dead *nodes.Node) (string, string) { return dead.Name(), "10.77.0.200" })
-	replace(t, s, func(dead *nodes.Node) (string, string) { return "cp4", dead.Address() })
-	replace(t, s, func(*nodes.Node) (string, string) { return "cp3", "10.77.0.13" })
+	replaceDeadControlPlane(t, s,
+		func(dead *nodes.Node) (string, string) { return dead.Name(), "10.77.0.200" })
+	replaceDeadControlPlane(t, s,
+		func(dead *nodes.Node) (string, string) { return "cp4", dead.Address() })
+	replaceDeadControlPlane(t, s, func(*nodes.Node) (string, string) { return "cp3", "10.77.0.13" })
 }
 
-// replace lets the last control plane die and another machine take its place, which first is told what to do, since a
-// member of etcd is never removed unasked.
-func replace(t *testing.T, s *trio, like func(dead *nodes.Node) (name, address string)) {
+// replaceDeadControlPlane stops the last control plane and joins another machine in its place. The
+// first join fails and names the flag to set, since join removes no etcd member without consent.
+func replaceDeadControlPlane(t *testing.T, s *haCluster,
+	like func(dead *nodes.Node) (name, address string)) {
 	t.Helper()
-	dead := lose(t, s)
+	dead := loseControlPlane(t, s)
 	name, address := like(dead)
 	n, err := s.AddAt(t.Context(), name, address)
 	if err != nil {
 		t.Fatal(err)
 	}
-	result := refused(t, n, []string{dead.Name(), "--replace-member="}, planeCommand(ours, s)...)
-	t.Logf("%s: %s", result.Duration.Round(time.Millisecond), strings.Join(tail(result.Stderr, 6), "\n"))
-	if list := membersOf(t, s.cp); len(list) != len(s.planes)+1 {
-		t.Errorf("a join that was refused changed the members of etcd to %v", list)
+	result := checkFails(t, n, []string{dead.Name(), "--replace-member="},
+		controlPlaneJoinCommand(kubeadm, s)...)
+	t.Logf("%s: %s", result.Duration.Round(time.Millisecond),
+		strings.Join(lastLines(result.Stderr, 6), "\n"))
+	if list := listMembers(t, s.cp); len(list) != len(s.controlPlanes)+1 {
+		t.Errorf("the failed join changed the etcd members to %v", list)
 	}
-	run(t, n, planeCommand(ours, s, consent(t, result.Stderr))...)
-	admit(t, s, n)
+	runCommand(t, n, controlPlaneJoinCommand(kubeadm, s,
+		findReplaceMemberFlag(t, result.Stderr))...)
+	addControlPlane(t, s, n)
 }
 
-// lose lets the last control plane die: it is no node any more, but a member of etcd.
-func lose(t *testing.T, s *trio) *nodes.Node {
+// loseControlPlane destroys the last control plane: its Node is deleted, its etcd member remains.
+func loseControlPlane(t *testing.T, s *haCluster) *nodes.Node {
 	t.Helper()
-	dead := s.planes[len(s.planes)-1]
-	bury(t, s, dead)
-	seat(t, s, s.planes[:len(s.planes)-1]...)
-	quorum(t, s.cp)
+	dead := s.controlPlanes[len(s.controlPlanes)-1]
+	destroyNode(t, s, dead)
+	setControlPlanes(t, s, s.controlPlanes[:len(s.controlPlanes)-1]...)
+	awaitQuorum(t, s.cp)
 	return dead
 }
 
-// consent finds the flag that an error tells the user to give.
-func consent(t *testing.T, text string) string {
+// findReplaceMemberFlag finds the flag that an error tells the user to set.
+func findReplaceMemberFlag(t *testing.T, text string) string {
 	t.Helper()
 	for _, word := range strings.Fields(text) {
 		if word = strings.Trim(word, "`'\".,;:()"); strings.HasPrefix(word, "--replace-member=") {
@@ -162,96 +174,110 @@ func consent(t *testing.T, text string) string {
 	return ""
 }
 
-// TestS176_ADeadControlPlaneIsReplacedByAnother lets one join that has neither name nor address of the dead one: etcd takes
-// nobody while a voter is away, so that the user must give that up. One that is alive is not removed.
-func TestS176_ADeadControlPlaneIsReplacedByAnother(t *testing.T) {
-	if !lab.full {
+// TestReplaceDeadControlPlaneByAnother joins a machine with neither the name nor the address of the
+// dead one: etcd adds no member while a voter is unreachable, so the user must name the member to
+// replace. A healthy member is not removed.
+func TestReplaceDeadControlPlaneByAnother(t *testing.T) {
+	if !suite.full {
 		t.Skip("takes a minute: make e2e-full")
 	}
-	s := high(t)
-	dead := lose(t, s)
+	s := sharedHACluster(t)
+	dead := loseControlPlane(t, s)
 	n, err := s.AddAt(t.Context(), "cp9", "10.77.0.209")
 	if err != nil {
 		t.Fatal(err)
 	}
-	alive := "--replace-member=" + s.planes[1].Name()
+	alive := "--replace-member=" + s.controlPlanes[1].Name()
 	for more, words := range map[string][]string{
-		alive:  {alive, "answers", "kubeadm reset"},
+		alive:  {alive, "is reachable", "kubeadm reset"},
 		"-v=0": {dead.Name(), "--replace-member=" + dead.Name()},
 	} {
-		result := refused(t, n, words, planeCommand(ours, s, more)...)
-		t.Logf("%s: %s", result.Duration.Round(time.Millisecond), strings.Join(tail(result.Stderr, 6), "\n"))
-		if list := membersOf(t, s.cp); len(list) != 3 {
-			t.Errorf("a join that was refused changed the members of etcd to %v", list)
+		result := checkFails(t, n, words, controlPlaneJoinCommand(kubeadm, s, more)...)
+		t.Logf("%s: %s", result.Duration.Round(time.Millisecond),
+			strings.Join(lastLines(result.Stderr, 6), "\n"))
+		if list := listMembers(t, s.cp); len(list) != 3 {
+			t.Errorf("the failed join changed the etcd members to %v", list)
 		}
 	}
-	run(t, n, planeCommand(ours, s, "--replace-member="+dead.Name())...)
-	admit(t, s, n)
-	dismiss(t, s, ours, n)
+	runCommand(t, n, controlPlaneJoinCommand(kubeadm, s, "--replace-member="+dead.Name())...)
+	addControlPlane(t, s, n)
+	resetAndDestroy(t, s, kubeadm, n)
 	n, err = s.AddAt(t.Context(), dead.Name(), dead.Address())
 	if err != nil {
 		t.Fatal(err)
 	}
-	run(t, n, planeCommand(ours, s)...)
-	admit(t, s, n)
+	runCommand(t, n, controlPlaneJoinCommand(kubeadm, s)...)
+	addControlPlane(t, s, n)
 }
 
-// TestS176_WithoutAQuorumNothingIsReplaced has two control planes of which one is dead: etcd takes no change, and the
-// third machine must be told so.
-func TestS176_WithoutAQuorumNothingIsReplaced(t *testing.T) {
-	if !lab.full {
+// TestReplaceWithoutQuorumIsRefused has two control planes of which one is down: etcd has no
+// quorum, and the join of a third must say so.
+func TestReplaceWithoutQuorumIsRefused(t *testing.T) {
+	if !suite.full {
 		t.Skip("takes a minute: make e2e-full")
 	}
-	s := &trio{site: site{Cluster: newCluster(t)}}
-	if err := s.begin(t.Context(), 2, 0, nodes.Config{}); err != nil {
+	s := &haCluster{testCluster: testCluster{Cluster: newCluster(t)}}
+	if err := s.createFirst(t.Context(), 2, 0, nodes.Config{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.enter(t.Context(), s.planes[1]); err != nil {
+	if err := s.joinNodes(t.Context(), s.controlPlanes[1]); err != nil {
 		t.Fatal(err)
 	}
-	vote(t, s.planes...)
-	if err := s.planes[1].Kill(t.Context()); err != nil {
+	checkVotingMembers(t, s.controlPlanes...)
+	if err := s.controlPlanes[1].Kill(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	n := add(t, s.Cluster, "cp3")
-	config := joinConfig(s.balancer.Endpoint(), flagOf(t, s.command, "--token"), flagOf(t, s.command, "--discovery-token-ca-cert-hash"))
-	write(t, n, joinFile, config+"timeouts: {discovery: 1m, kubernetesAPICall: 1m, etcdAPICall: 1m}\n"+
-		"controlPlane:\n  certificateKey: "+flagOf(t, s.invitation, "--certificate-key")+"\n")
+	n := addNode(t, s.Cluster, "cp3")
+	config := joinConfig(s.balancer.Endpoint(), flagValue(t, s.workerJoin, "--token"),
+		flagValue(t, s.workerJoin, "--discovery-token-ca-cert-hash"))
+	writeFile(t, n, joinConfigFile,
+		config+"timeouts: {discovery: 1m, kubernetesAPICall: 1m, etcdAPICall: 1m}\n"+
+			"controlPlane:\n  certificateKey: "+
+			flagValue(t, s.controlPlaneJoin, "--certificate-key")+"\n")
 	for _, more := range []string{"-v=0", "--replace-member=cp2"} {
-		result := refused(t, n, []string{s.balancer.Endpoint(), "etcd has lost its quorum", "more than half"}, ours, "join", "--config", joinFile, more)
+		result := checkFails(t, n,
+			[]string{s.balancer.Endpoint(), "etcd has lost its quorum", "more than half"}, kubeadm,
+			"join", "--config", joinConfigFile, more)
 		if !strings.Contains(result.Stdout, "etcd has lost its quorum") {
-			t.Errorf("while it waited it only said:\n%s", result.Stdout)
+			t.Errorf("while it waited it only printed:\n%s", result.Stdout)
 		}
-		t.Logf("%s: %s", result.Duration.Round(time.Millisecond), strings.Join(tail(result.Stderr, 6), "\n"))
+		t.Logf("%s: %s", result.Duration.Round(time.Millisecond),
+			strings.Join(lastLines(result.Stderr, 6), "\n"))
 	}
-	if err := s.planes[1].Boot(t.Context()); err != nil {
+	if err := s.controlPlanes[1].Boot(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	vote(t, s.planes...)
+	checkVotingMembers(t, s.controlPlanes...)
 	awaitAPI(t, s.cp, "")
-	run(t, n, planeCommand(ours, s)...)
-	admit(t, s, n)
+	runCommand(t, n, controlPlaneJoinCommand(kubeadm, s)...)
+	addControlPlane(t, s, n)
 }
 
-// TestS086_ALearnerThatIsNeverReached leaves one behind, as a join does whose machine dies at the wrong moment. Etcd takes
-// no second learner, so the next join must be told whom to replace.
-func TestS086_ALearnerThatIsNeverReached(t *testing.T) {
-	if !lab.full {
+// TestLearnerThatNeverStarts adds a learner that never starts, as a join does whose machine
+// crashes. etcd allows one learner, so the next join needs the flag that names the member to
+// replace.
+func TestLearnerThatNeverStarts(t *testing.T) {
+	if !suite.full {
 		t.Skip("takes a minute: make e2e-full")
 	}
-	s := high(t)
-	// Etcd takes nobody while its members have not been in touch for some seconds.
-	await(t, "etcd to take a learner", patience, func() error {
-		_, err := s.cp.Run(t.Context(), asEtcd("member", "add", "lost", "--learner", "--peer-urls=https://10.77.0.249:2380")...)
-		if slices.Contains(seats(t, s.cp), " learns at https://10.77.0.249:2380") {
+	s := sharedHACluster(t)
+	// etcd adds no member until all have been connected for some seconds.
+	await(t, "etcd to add a learner", waitLimit, func() error {
+		_, err := s.cp.Run(t.Context(),
+			etcdctlCommand("member", "add", "lost", "--learner",
+				"--peer-urls=https://10.77.0.249:2380")...)
+		if slices.Contains(describeMembers(t, s.cp), " learns at https://10.77.0.249:2380") {
 			return nil
 		}
-		return cmp.Or(err, errors.New("it is no member"))
+		return cmp.Or(err, errors.New("it is not a member"))
 	})
-	n := add(t, s.Cluster, "after-learner")
-	result := refused(t, n, []string{"10.77.0.249", "--replace-member="}, planeCommand(ours, s)...)
-	t.Logf("%s: %s", result.Duration.Round(time.Millisecond), strings.Join(tail(result.Stderr, 6), "\n"))
-	run(t, n, planeCommand(ours, s, consent(t, result.Stderr))...)
-	admit(t, s, n)
-	dismiss(t, s, ours, n)
+	n := addNode(t, s.Cluster, "after-learner")
+	result := checkFails(t, n, []string{"10.77.0.249", "--replace-member="},
+		controlPlaneJoinCommand(kubeadm, s)...)
+	t.Logf("%s: %s", result.Duration.Round(time.Millisecond),
+		strings.Join(lastLines(result.Stderr, 6), "\n"))
+	runCommand(t, n, controlPlaneJoinCommand(kubeadm, s,
+		findReplaceMemberFlag(t, result.Stderr))...)
+	addControlPlane(t, s, n)
+	resetAndDestroy(t, s, kubeadm, n)
 }

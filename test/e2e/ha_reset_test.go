@@ -6,48 +6,117 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"kubeadm/test/nodes"
 )
 
-// TestS144_ControlPlanesLeaveOneAfterTheOther takes a cluster of three apart. Each of those that are left goes on.
-func TestS144_ControlPlanesLeaveOneAfterTheOther(t *testing.T) {
-	if !lab.full {
-		t.Skip("takes a minute: make e2e-full")
-	}
-	s := &trio{site: site{Cluster: newCluster(t)}}
-	if err := s.begin(t.Context(), 3, 0, nodes.Config{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.enter(t.Context(), s.planes[1:]...); err != nil {
-		t.Fatal(err)
-	}
-	for _, n := range []*nodes.Node{s.planes[2], s.planes[1]} {
-		dismiss(t, s, ours, n)
-		// What is written twice, as the first answer was lost, is no error.
-		await(t, "the API without "+n.Name(), patience, func() error {
-			_, err := s.cp.Kubectl(t.Context(), "annotate", "--overwrite", "namespace", "default", "without="+n.Name())
-			return err
+// TestTwoControlPlanesResetAtOnce resets the leader first, so that etcd elects another while the
+// second member is removed.
+func TestTwoControlPlanesResetAtOnce(t *testing.T) {
+	s := sharedHACluster(t)
+	leaving := slices.Clone(s.controlPlanes[1:])
+	moveLeader(t, s, leaving[0])
+	var all sync.WaitGroup
+	for i, n := range leaving {
+		all.Go(func() {
+			time.Sleep(time.Duration(i) * 200 * time.Millisecond)
+			resetFromEtcd(t, n)
 		})
 	}
-	if last := run(t, s.cp, ours, "reset", "--force"); !strings.Contains(last, "no other etcd member has a vote") {
-		t.Errorf("the last of all is told nothing of its cluster:\n%s", last)
+	all.Wait()
+	replaceResetNodes(t, s, leaving...)
+}
+
+// TestResetWhileEtcdLeaderIsFrozen stops the leader's process for longer than the election
+// timeout: until the others have elected another leader, no request succeeds.
+func TestResetWhileEtcdLeaderIsFrozen(t *testing.T) {
+	if !suite.full {
+		t.Skip("takes a minute: make e2e-full")
+	}
+	s := sharedHACluster(t)
+	frozen, n := s.controlPlanes[1], s.controlPlanes[2]
+	moveLeader(t, s, frozen)
+	var thaw sync.WaitGroup
+	thaw.Go(func() {
+		runShell(t, frozen, "pid=$(pgrep --exact --oldest etcd); kill -STOP $pid; sleep 6; kill -CONT $pid")
+	})
+	resetFromEtcd(t, n)
+	thaw.Wait()
+	replaceResetNodes(t, s, n)
+}
+
+// TestResetOfCopyKeepsOriginalMember copies a control plane's files to another machine.
+func TestResetOfCopyKeepsOriginalMember(t *testing.T) {
+	s := sharedHACluster(t)
+	original := s.controlPlanes[2]
+	n := addNode(t, s.Cluster, "copy")
+	for _, name := range strings.Fields(runShell(t, original, "find /etc/kubernetes -type f")) {
+		data, err := original.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		runShell(t, n, "mkdir -p $(dirname "+name+")")
+		if err := n.WriteFile(name, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	result, err := n.Run(t.Context(), kubeadm, "reset", "--force")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"this machine has no such address", "etcdctl member remove"} {
+		if !strings.Contains(result.Stderr, want) {
+			t.Errorf("the error does not say %q:\n%s", want, result.Stderr)
+		}
+	}
+	checkVotingMembers(t, s.controlPlanes...)
+	if err := s.DestroyNode(t.Context(), n); err != nil {
+		t.Fatal(err)
 	}
 }
 
-// TestS144_AControlPlaneWithADeadEtcdLeaves has neither API server nor etcd on the machine that leaves. Its manifest tells
-// who the others are.
-func TestS144_AControlPlaneWithADeadEtcdLeaves(t *testing.T) {
-	if !lab.full {
+// TestControlPlanesResetOneByOne resets the control planes of a cluster of three. Those that are
+// left keep serving the API.
+func TestControlPlanesResetOneByOne(t *testing.T) {
+	if !suite.full {
 		t.Skip("takes a minute: make e2e-full")
 	}
-	s := high(t)
-	n := s.planes[2]
-	shell(t, n, "systemctl stop kubelet; kill -9 $(pgrep --exact --oldest etcd)")
+	s := &haCluster{testCluster: testCluster{Cluster: newCluster(t)}}
+	if err := s.createFirst(t.Context(), 3, 0, nodes.Config{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.joinNodes(t.Context(), s.controlPlanes[1:]...); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []*nodes.Node{s.controlPlanes[2], s.controlPlanes[1]} {
+		resetAndDestroy(t, s, kubeadm, n)
+		// If the response of the first attempt was lost, the second one changes nothing.
+		await(t, "the API without "+n.Name(), waitLimit, func() error {
+			_, err := s.cp.Kubectl(t.Context(), "annotate", "--overwrite", "namespace", "default",
+				"without="+n.Name())
+			return err
+		})
+	}
+	if last := runCommand(t, s.cp, kubeadm, "reset", "--force"); !strings.Contains(last,
+		"this is the last voting etcd member") {
+		t.Errorf("reset of the last control plane does not say so:\n%s", last)
+	}
+}
+
+// TestResetWithStoppedEtcd resets a machine whose API server and etcd are down. Its etcd manifest
+// names the other members.
+func TestResetWithStoppedEtcd(t *testing.T) {
+	if !suite.full {
+		t.Skip("takes a minute: make e2e-full")
+	}
+	s := sharedHACluster(t)
+	n := s.controlPlanes[2]
+	runShell(t, n, "systemctl stop kubelet; kill -9 $(pgrep --exact --oldest etcd)")
 	s.balancer.Refuse()
-	result, err := n.Run(t.Context(), ours, "reset", "--force")
+	result, err := n.Run(t.Context(), kubeadm, "reset", "--force")
 	if again := s.balancer.Open(); err != nil || again != nil {
 		t.Fatal(err, again)
 	}
@@ -55,64 +124,83 @@ func TestS144_AControlPlaneWithADeadEtcdLeaves(t *testing.T) {
 	if strings.Contains(result.Stderr, "not removed") {
 		t.Errorf("the member was not removed:\n%s", result.Stderr)
 	}
-	comesBack(t, s, n)
+	replaceResetNodes(t, s, n)
 }
 
-// TestS144_WhoTakesTheQuorumAlongIsWarned lets the second of three leave while the third is down. Before it is asked, and
-// when it does so all the same, it reads what that means; etcd refuses, and what to do later is told.
-func TestS144_WhoTakesTheQuorumAlongIsWarned(t *testing.T) {
-	if !lab.full {
+// TestResetWarnsOfQuorumLoss resets the second of three control planes while the third is down.
+// reset warns before it asks for confirmation and with --force; etcd refuses the removal, and
+// reset prints how to remove the member later.
+func TestResetWarnsOfQuorumLoss(t *testing.T) {
+	if !suite.full {
 		t.Skip("takes a minute: make e2e-full")
 	}
-	s := high(t)
-	n, down := s.planes[1], s.planes[2]
+	s := sharedHACluster(t)
+	n, down := s.controlPlanes[1], s.controlPlanes[2]
 	if err := down.Kill(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	// It may have been the leader.
-	quorum(t, s.cp)
-	quorum(t, n)
-	means := "1 are well, and 2 must be: asking etcd member " + down.Name()
-	refused(t, n, []string{means, "nothing was changed"}, ours, "reset")
-	result, err := n.Run(t.Context(), ours, "reset", "--force")
+	awaitQuorum(t, s.cp)
+	awaitQuorum(t, n)
+	warning := "1 of 2 voting etcd members are healthy, and a quorum needs 2: getting the status of etcd member " +
+		down.Name()
+	checkFails(t, n, []string{warning, "nothing was changed"}, kubeadm, "reset")
+	result, err := n.Run(t.Context(), kubeadm, "reset", "--force")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%s: %s", result.Duration.Round(time.Millisecond), strings.Join(tail(result.Stderr, 8), "\n"))
-	remedy := regexp.MustCompile(`etcdctl (member remove [0-9a-f]+)`).FindStringSubmatch(result.Stderr)
-	if remedy == nil || !strings.Contains(result.Stderr, means) {
-		t.Fatalf("the user is not told what this means and what to do:\n%s", result.Stderr)
+	t.Logf("%s: %s", result.Duration.Round(time.Millisecond),
+		strings.Join(lastLines(result.Stderr, 8), "\n"))
+	remedy := regexp.MustCompile(`etcdctl (member remove [0-9a-f]+)`).FindStringSubmatch(
+		result.Stderr)
+	if remedy == nil || !strings.Contains(result.Stderr, warning) {
+		t.Fatalf("reset does not say what this means and what to do:\n%s", result.Stderr)
 	}
 	if err := down.Boot(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	quorum(t, s.cp)
-	await(t, "etcd to let the member go", patience, func() error {
-		_, err := s.cp.Run(t.Context(), asEtcd(strings.Fields(remedy[1])...)...)
+	awaitQuorum(t, s.cp)
+	await(t, "etcd to remove the member", waitLimit, func() error {
+		_, err := s.cp.Run(t.Context(), etcdctlCommand(strings.Fields(remedy[1])...)...)
 		if err != nil && strings.Contains(err.Error(), "member not found") {
-			return nil // The answer to the first attempt was lost.
+			return nil // The response to the first attempt was lost.
 		}
 		return err
 	})
-	comesBack(t, s, n)
+	replaceResetNodes(t, s, n)
 }
 
-// comesBack checks that etcd goes on without a control plane that was reset, and puts a new machine in its place.
-func comesBack(t *testing.T, s *trio, n *nodes.Node) {
+// resetFromEtcd resets a control plane and checks that its etcd member was removed.
+func resetFromEtcd(t *testing.T, n *nodes.Node) {
 	t.Helper()
-	seat(t, s, slices.DeleteFunc(slices.Clone(s.planes), func(other *nodes.Node) bool { return other == n })...)
-	vote(t, s.planes...)
-	for _, other := range s.planes {
-		await(t, "the API server of "+other.Name(), patience, func() error {
-			_, err := other.Kubectl(t.Context(), "--server=https://"+other.Address()+":6443", "get", "--raw", "/readyz")
-			return err
-		})
-	}
-	bury(t, s, n)
-	n, err := s.AddAt(t.Context(), n.Name(), n.Address())
+	result, err := n.Run(t.Context(), kubeadm, "reset", "--force")
 	if err != nil {
-		t.Fatal(err)
+		t.Error(err)
 	}
-	run(t, n, planeCommand(ours, s)...)
-	admit(t, s, n)
+	t.Logf("the reset of %s took %s", n.Name(), result.Duration.Round(time.Millisecond))
+	if strings.Contains(result.Stderr, "not removed") {
+		t.Errorf("the member of %s was not removed:\n%s%s", n.Name(), result.Stdout, result.Stderr)
+	}
+}
+
+// replaceResetNodes checks that the members of the machines that were reset are gone, and joins
+// new machines in their place.
+func replaceResetNodes(t *testing.T, s *haCluster, gone ...*nodes.Node) {
+	t.Helper()
+	setControlPlanes(t, s,
+		slices.DeleteFunc(slices.Clone(s.controlPlanes),
+			func(n *nodes.Node) bool { return slices.Contains(gone, n) })...)
+	checkVotingMembers(t, s.controlPlanes...)
+	for _, other := range s.controlPlanes {
+		awaitAPI(t, other, "")
+	}
+	for _, n := range gone {
+		destroyNode(t, s, n)
+		n, err := s.AddAt(t.Context(), n.Name(), n.Address())
+		if err != nil {
+			t.Fatal(err)
+		}
+		runCommand(t, n, controlPlaneJoinCommand(kubeadm, s)...)
+		addControlPlane(t, s, n)
+	}
 }

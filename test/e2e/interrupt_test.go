@@ -19,9 +19,11 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// interrupted runs a command and sends it the signal when it writes a line that stop picks. It returns once the command
-// has ended, and tells whether there was such a line. A command that was near its end may have reached it before the signal.
-func interrupted(t *testing.T, n *nodes.Node, signal unix.Signal, stop func(line string) bool, args ...string) (nodes.Result, bool) {
+// runInterrupted runs a command and sends it the signal when it prints a line for which stop
+// returns true. It returns once the command has exited, and reports whether there was such a line.
+// A command that was about to finish may have exited before the signal.
+func runInterrupted(t *testing.T, n *nodes.Node, signal unix.Signal, stop func(line string) bool,
+	args ...string) (nodes.Result, bool) {
 	t.Helper()
 	read, write := io.Pipe()
 	cmd := n.Command(args...)
@@ -41,20 +43,20 @@ func interrupted(t *testing.T, n *nodes.Node, signal unix.Signal, stop func(line
 		}
 		sent <- found
 	}()
-	result, _ := p.Wait() // How it ended is for the caller to judge.
+	result, _ := p.Wait() // The caller checks how it ended.
 	write.Close()
 	return result, <-sent
 }
 
-// inPhase picks the first line of a phase.
-func inPhase(name string) func(string) bool {
+// atPhase matches the lines of a phase.
+func atPhase(name string) func(string) bool {
 	return func(line string) bool { return strings.HasPrefix(line, "["+name+"] ") }
 }
 
-// atChange picks the line that says that change number k is done, counted from 0.
+// atChange matches the line that reports change number k as done, counted from 0.
 func atChange(k int) func(string) bool {
 	return func(line string) bool {
-		if _, ok := deedOf(line); !ok {
+		if _, ok := doneChange(line); !ok {
 			return false
 		}
 		k--
@@ -67,9 +69,10 @@ var (
 	phaseLine = regexp.MustCompile(`^\[([a-z-]+)\] `)
 )
 
-// deedOf is the change that a line says is done. The accounts of controllers do not count: which of them kube-controller-manager
-// makes first is a matter of moments, and a dry run does not know of them.
-func deedOf(line string) (deed string, ok bool) {
+// doneChange returns the change that a line reports as done. ServiceAccounts of controllers do not
+// count: which of them kube-controller-manager creates first depends on timing, and a dry run does
+// not list them.
+func doneChange(line string) (deed string, ok bool) {
 	m := doneLine.FindStringSubmatch(line)
 	if m == nil {
 		return "", false
@@ -81,11 +84,11 @@ func deedOf(line string) (deed string, ok bool) {
 // phasesOf lists the phases that a run with -v=1 went through, and how many changes it made.
 func phasesOf(output string) (phases []string, changes int) {
 	for line := range strings.Lines(output) {
-		if _, ok := deedOf(line); ok {
+		if _, ok := doneChange(line); ok {
 			changes++
 		}
 		m := phaseLine.FindStringSubmatch(line)
-		// Some lines belong to the command as a whole.
+		// These two prefixes are not phases.
 		if m != nil && m[1] != "kubeadm" && m[1] != "init" && !slices.Contains(phases, m[1]) {
 			phases = append(phases, m[1])
 		}
@@ -93,28 +96,29 @@ func phasesOf(output string) (phases []string, changes int) {
 	return phases, changes
 }
 
-// kept are the files that kubeadm made on a node, by name. Two equal values stand for a file that nobody touched: an
-// atomic write makes a new inode.
-type kept map[string]file
+// fileSet holds the files that kubeadm wrote on a node, by name. Two values are equal only if the
+// file was not rewritten: an atomic write creates a new inode.
+type fileSet map[string]fileState
 
-type file struct{ mode, inode, changed, digest string }
+type fileState struct{ mode, inode, changed, digest string }
 
-// filesOf lists what is in kubeadm's and the kubelet's directories, less the journal and what the kubelet writes itself.
-func filesOf(t *testing.T, n *nodes.Node) kept {
+// listFiles lists the files in kubeadm's and the kubelet's directories, except the journal and
+// what the kubelet itself writes.
+func listFiles(t *testing.T, n *nodes.Node) fileSet {
 	t.Helper()
 	const script = `find /etc/kubernetes /var/lib/kubelet/config.yaml /var/lib/kubelet/instance-config.yaml /var/lib/kubelet/kubeadm-flags.env \
 		-path /etc/kubernetes/tmp -prune -o -type f -printf '%p %m %i %T@ ' -exec sha256sum {} \; 2>/dev/null || true`
-	files := make(kept)
-	for line := range strings.Lines(shell(t, n, script)) {
+	files := make(fileSet)
+	for line := range strings.Lines(runShell(t, n, script)) {
 		if f := strings.Fields(line); len(f) >= 5 {
-			files[f[0]] = file{f[1], f[2], f[3], f[4]}
+			files[f[0]] = fileState{f[1], f[2], f[3], f[4]}
 		}
 	}
 	return files
 }
 
-// names lists the files with their modes, so that two machines can be compared.
-func (k kept) names() []string {
+// list returns the files' names and modes, so that two machines can be compared.
+func (k fileSet) list() []string {
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(k)) {
 		names = append(names, name+" "+k[name].mode)
@@ -122,23 +126,24 @@ func (k kept) names() []string {
 	return names
 }
 
-// unfinished matches what a kill leaves of a file that was being written; the next run removes it.
-var unfinished = regexp.MustCompile(`/\.[^/]+\.kubeadm-[A-Z0-9]+$`)
+// partialFile matches a temporary file that a killed run leaves behind; the next run removes it.
+var partialFile = regexp.MustCompile(`/\.[^/]+\.kubeadm-[A-Z0-9]+$`)
 
-// rewritten lists the files of before that are not the same any more. One of them is meant to change: kubelet.conf is
-// told of the certificate that the kubelet renews.
-func rewritten(before, after kept) []string {
+// changedFiles lists the files of before that were rewritten or removed, except kubelet.conf,
+// which is updated when the kubelet has its client certificate.
+func changedFiles(before, after fileSet) []string {
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(before)) {
-		if before[name] != after[name] && name != "/etc/kubernetes/kubelet.conf" && name != "/etc/kubernetes/bootstrap-kubelet.conf" && !unfinished.MatchString(name) {
+		if before[name] != after[name] && name != "/etc/kubernetes/kubelet.conf" &&
+			name != "/etc/kubernetes/bootstrap-kubelet.conf" && !partialFile.MatchString(name) {
 			names = append(names, name)
 		}
 	}
 	return names
 }
 
-// same tells whether two nodes of the same name and address hold the same bytes in a file.
-func same(t *testing.T, a, b *nodes.Node, name string) bool {
+// isSameFile reports whether a file has the same content on two nodes.
+func isSameFile(t *testing.T, a, b *nodes.Node, name string) bool {
 	t.Helper()
 	ours, err := a.ReadFile(name)
 	if err != nil {

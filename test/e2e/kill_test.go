@@ -17,105 +17,111 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// initCommand puts the configuration of the shared cluster on a node that has the name and the address of its control
-// plane, and returns the command that made it.
+// initCommand writes the configuration of the shared cluster to a node that has the name and the
+// address of its control plane, and returns the command that created the shared cluster.
 func initCommand(t *testing.T, n *nodes.Node) []string {
 	t.Helper()
-	if err := n.WriteFile("/root/kubeadm.yaml", []byte(nodes.InitConfig(nodes.Config{Address: n.Address()})), 0o600); err != nil {
+	if err := n.WriteFile("/root/kubeadm.yaml",
+		[]byte(nodes.InitConfig(nodes.Config{Address: n.Address()})), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return []string{ours, "init", "--config", "/root/kubeadm.yaml", "--upload-certs", "-v=1"}
+	return []string{kubeadm, "init", "--config", "/root/kubeadm.yaml", "--upload-certs", "-v=1"}
 }
 
-// TestS164_KillAtEveryPhaseOfInit kills one init at its first phase, the next one at its second and so on, and lets the
-// last one end.
-func TestS164_KillAtEveryPhaseOfInit(t *testing.T) {
+// TestInitKilledInEveryPhase kills one init in its first phase, the next one in its second and so
+// on, and lets the last one finish.
+func TestInitKilledInEveryPhase(t *testing.T) {
 	t.Parallel()
-	s := home(t)
-	phases, _ := phasesOf(s.initial.Stdout)
+	s := sharedCluster(t)
+	phases, _ := phasesOf(s.initResult.Stdout)
 	if len(phases) < 12 {
 		t.Fatalf("init went through these phases only: %q", phases)
 	}
-	n := add(t, newCluster(t), "cp1")
+	n := addNode(t, newCluster(t), "cp1")
 	command := initCommand(t, n)
-	before := make(kept)
+	before := make(fileSet)
 	for i, phase := range phases {
-		result, killed := interrupted(t, n, unix.SIGKILL, inPhase(phase), command...)
-		if wasOver(t, phases, i, killed, result) {
+		result, killed := runInterrupted(t, n, unix.SIGKILL, atPhase(phase), command...)
+		if endedBeforeKill(t, phases, i, killed, result) {
 			break
 		}
-		after := filesOf(t, n)
-		if changed := rewritten(before, after); len(changed) > 0 {
-			t.Errorf("the run that was killed in phase %s wrote again what was there:%s", phase, lines("%s", changed))
+		after := listFiles(t, n)
+		if changed := changedFiles(before, after); len(changed) > 0 {
+			t.Errorf("the run that was killed in phase %s rewrote existing files:%s", phase,
+				indentLines(changed))
 		}
 		before = after
 	}
-	goesOn(t, s, n, before)
+	resumeInit(t, s, n, before)
 }
 
-// wasOver tells whether a run had done everything before it was killed in phase i. A kill comes a moment after the run's word, which
-// is too late for the last phases if that moment is a long one; never for the first ones.
-func wasOver(t *testing.T, phases []string, i int, killed bool, result nodes.Result) bool {
+// endedBeforeKill reports whether a run finished before it was killed in phase i. The kill follows
+// the output with a delay, which may be too late for the last phases, but never for the first
+// ones.
+func endedBeforeKill(t *testing.T, phases []string, i int, killed bool, result nodes.Result) bool {
 	t.Helper()
 	switch over := result.Code == 0; {
 	case over && i >= len(phases)/2:
-		t.Logf("it was over before it could be killed in phase %s", phases[i])
+		t.Logf("it finished before it could be killed in phase %s", phases[i])
 		return true
 	case over || !killed:
-		t.Fatalf("it ended before it could be killed in phase %s:\n%s%s", phases[i], result.Stdout, result.Stderr)
+		t.Fatalf("it ended before it could be killed in phase %s:\n%s%s", phases[i], result.Stdout,
+			result.Stderr)
 	}
 	return false
 }
 
-// TestS164_KillAtOnePhaseOfInit kills only once, so that each phase is followed by a whole run.
-func TestS164_KillAtOnePhaseOfInit(t *testing.T) {
+// TestInitKilledInOnePhase kills init once, so that a complete run follows each phase.
+func TestInitKilledInOnePhase(t *testing.T) {
 	t.Parallel()
-	s := home(t)
-	phases, _ := phasesOf(s.initial.Stdout)
-	for _, k := range sample(t, len(phases), 2) {
-		t.Run(phases[k], func(t *testing.T) { killInit(t, s, inPhase(phases[k])) })
+	s := sharedCluster(t)
+	phases, _ := phasesOf(s.initResult.Stdout)
+	for _, k := range pickSample(t, len(phases), 2) {
+		t.Run(phases[k], func(t *testing.T) { killAndResumeInit(t, s, atPhase(phases[k])) })
 	}
 }
 
-func TestS164_KillAtAnyChangeOfInit(t *testing.T) {
+func TestInitKilledAtAnyChange(t *testing.T) {
 	t.Parallel()
-	s := home(t)
-	_, changes := phasesOf(s.initial.Stdout)
-	for _, k := range sample(t, changes, 4) {
-		t.Run(fmt.Sprint(k), func(t *testing.T) { killInit(t, s, atChange(k)) })
+	s := sharedCluster(t)
+	_, changes := phasesOf(s.initResult.Stdout)
+	for _, k := range pickSample(t, changes, 4) {
+		t.Run(fmt.Sprint(k), func(t *testing.T) { killAndResumeInit(t, s, atChange(k)) })
 	}
 }
 
-// TestS164_KillAtAnyMomentOfInit kills without regard to what init says, which it does a little after the fact.
-func TestS164_KillAtAnyMomentOfInit(t *testing.T) {
+// TestInitKilledAtAnyMoment kills init regardless of its output, which follows its changes.
+func TestInitKilledAtAnyMoment(t *testing.T) {
 	t.Parallel()
-	s := home(t)
+	s := sharedCluster(t)
 	const parts = 20
-	for _, k := range sample(t, parts, 2) {
-		moment := s.initial.Duration * time.Duration(k) / parts
+	for _, k := range pickSample(t, parts, 2) {
+		moment := s.initResult.Duration * time.Duration(k) / parts
 		t.Run(moment.String(), func(t *testing.T) {
-			n := add(t, newCluster(t), "cp1")
+			n := addNode(t, newCluster(t), "cp1")
 			p, err := n.Start(t.Context(), initCommand(t, n)...)
 			if err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(moment)
-			// The shared cluster's init, which gave the measure, may have been a slow one: then this one is over.
+			// The shared cluster's init, which gave the duration, may have been slower: then this
+			// one has finished.
 			if err := p.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 				t.Fatal(err)
 			}
 			result, _ := p.Wait() // It was killed.
-			t.Logf("killed after:%s", lines("%s", tail(result.Stdout, 2)))
-			goesOn(t, s, n, filesOf(t, n))
+			t.Logf("killed after:%s", indentLines(lastLines(result.Stdout, 2)))
+			resumeInit(t, s, n, listFiles(t, n))
 		})
 	}
 }
 
-// sample picks some of the numbers below n, one at random of each of as many equal parts; all of them in a full run.
-func sample(t *testing.T, n, parts int) []int {
+// pickSample divides the numbers below n into equal parts and picks one at random of each; in a
+// full run it picks all numbers.
+func pickSample(t *testing.T, n, parts int) []int {
 	t.Helper()
 	var picked []int
-	if lab.full {
+	if suite.full {
 		parts = n
 	}
 	for i := range parts {
@@ -126,50 +132,52 @@ func sample(t *testing.T, n, parts int) []int {
 	return picked
 }
 
-func killInit(t *testing.T, s *site, stop func(string) bool) {
-	n := add(t, newCluster(t), "cp1")
-	result, killed := interrupted(t, n, unix.SIGKILL, stop, initCommand(t, n)...)
+func killAndResumeInit(t *testing.T, s *testCluster, stop func(string) bool) {
+	n := addNode(t, newCluster(t), "cp1")
+	result, killed := runInterrupted(t, n, unix.SIGKILL, stop, initCommand(t, n)...)
 	if !killed {
 		t.Fatalf("init was not killed:\n%s%s", result.Stdout, result.Stderr)
 	}
-	t.Logf("killed after:%s", lines("%s", tail(result.Stdout, 2)))
-	goesOn(t, s, n, filesOf(t, n))
+	t.Logf("killed after:%s", indentLines(lastLines(result.Stdout, 2)))
+	resumeInit(t, s, n, listFiles(t, n))
 }
 
-func tail(text string, count int) []string {
+func lastLines(text string, count int) []string {
 	all := strings.Split(strings.TrimSpace(text), "\n")
 	return all[max(0, len(all)-count):]
 }
 
-// goesOn gives the killed init's command again and checks that it ends in a cluster like the one that s is, and that it
-// touched none of the files that were there before.
-func goesOn(t *testing.T, s *site, n *nodes.Node, before kept) {
+// resumeInit runs a killed init's command again, compares the cluster with s, and checks that no
+// file that existed before was rewritten.
+func resumeInit(t *testing.T, s *testCluster, n *nodes.Node, before fileSet) {
 	t.Helper()
 	result, err := n.Run(t.Context(), initCommand(t, n)...)
 	if err != nil {
-		t.Fatalf("the same command again: %v", err)
+		t.Fatalf("running the same command again: %v", err)
 	}
-	after := filesOf(t, n)
-	if changed := rewritten(before, after); len(changed) > 0 {
-		t.Errorf("the second run wrote again what was there:%s", lines("%s", changed))
+	after := listFiles(t, n)
+	if changed := changedFiles(before, after); len(changed) > 0 {
+		t.Errorf("the second run rewrote existing files:%s", indentLines(changed))
 	}
-	undisturbed := filesOf(t, s.cp).names()
-	if got := after.names(); !slices.Equal(got, undisturbed) {
-		t.Errorf("the files are%s\nbut those of an undisturbed init%s", lines("%s", got), lines("%s", undisturbed))
+	uninterrupted := listFiles(t, s.cp).list()
+	if got := after.list(); !slices.Equal(got, uninterrupted) {
+		t.Errorf("the files are%s\nbut those of an uninterrupted init%s", indentLines(got),
+			indentLines(uninterrupted))
 	}
 	for name := range after {
-		if isPlain := strings.Contains(name, "/manifests/") || strings.HasPrefix(name, "/var/lib/kubelet/"); isPlain && !same(t, s.cp, n, name) {
-			t.Errorf("%s is not what an undisturbed init writes", name)
+		if isPlain := strings.Contains(name, "/manifests/") ||
+			strings.HasPrefix(name, "/var/lib/kubelet/"); isPlain && !isSameFile(t, s.cp, n, name) {
+			t.Errorf("%s differs from what an uninterrupted init writes", name)
 		}
 	}
 	worker, _, err := nodes.JoinCommands(result.Stdout)
 	if err != nil {
 		t.Fatal(err)
 	}
-	oneToken(t, n, flagOf(t, worker, "--token"))
-	lent(t, n, keyOf(t, result.Stdout))
-	marked(t, n)
-	sameObjects(t, s.cp, n)
+	checkSingleToken(t, n, flagValue(t, worker, "--token"))
+	checkUploadedCertificates(t, n, certificateKeyIn(t, result.Stdout))
+	checkControlPlaneNode(t, n)
+	awaitSameObjects(t, s.cp, n)
 	if err := n.Cluster().PodNetwork(t.Context(), n); err != nil {
 		t.Error(err)
 	}
@@ -178,94 +186,134 @@ func goesOn(t *testing.T, s *site, n *nodes.Node, before kept) {
 	}
 }
 
-// oneToken checks that there is the token that init printed, the one that the lent certificates go with, and no other.
-func oneToken(t *testing.T, cp *nodes.Node, token string) {
+// checkSingleToken checks that the only tokens are the one that init printed and the owner of the
+// uploaded certificates.
+func checkSingleToken(t *testing.T, cp *nodes.Node, token string) {
 	t.Helper()
-	list := run(t, cp, ours, "token", "list")
-	var useful, useless int
+	list := runCommand(t, cp, kubeadm, "token", "list")
+	var printed, owners int
 	for line := range strings.Lines(list) {
 		switch {
 		case strings.HasPrefix(line, token) && strings.Contains(line, "authentication,signing"):
-			useful++
+			printed++
 		case strings.Contains(line, "<none>") && strings.Contains(line, "kubeadm-certs"):
-			useless++
+			owners++
 		}
 	}
-	if useful != 1 || useless != 1 || strings.Count(list, "\n") != 2 {
+	if printed != 1 || owners != 1 || strings.Count(list, "\n") != 2 {
 		t.Errorf("init printed token %s; these exist:\n%s", token, list)
 	}
 }
 
-// sameObjects checks that two control planes hold objects of the same names, tokens aside.
-func sameObjects(t *testing.T, a, b *nodes.Node) {
+// awaitSameObjects waits until two clusters have objects of the same names, tokens excepted.
+func awaitSameObjects(t *testing.T, a, b *nodes.Node) {
 	t.Helper()
 	names := func(cp *nodes.Node) []string {
 		const kinds = "configmaps,secrets,serviceaccounts,services,roles,rolebindings,deployments,daemonsets,clusterroles,clusterrolebindings"
-		list := strings.Fields(kubectl(t, cp, "get", "--namespace=kube-system", "--output=name", kinds))
-		list = append(list, strings.Fields(kubectl(t, cp, "get", "--namespace=kube-public", "--output=name", kinds))...)
-		list = slices.DeleteFunc(list, func(name string) bool { return strings.HasPrefix(name, "secret/bootstrap-token-") })
+		list := strings.Fields(kubectl(t, cp, "get", "--namespace=kube-system", "--output=name",
+			kinds))
+		list = append(list, strings.Fields(kubectl(t, cp, "get", "--namespace=kube-public",
+			"--output=name", kinds))...)
+		list = slices.DeleteFunc(list,
+			func(name string) bool { return strings.HasPrefix(name, "secret/bootstrap-token-") })
 		slices.Sort(list)
 		return slices.Compact(list)
 	}
-	// Kubernetes' own service accounts come one after the other in the first seconds.
-	await(t, "the objects of an undisturbed init", patience, func() error {
+	// The controller manager creates its ServiceAccounts during the first seconds.
+	await(t, "the objects of an uninterrupted init", waitLimit, func() error {
 		if want, got := names(a), names(b); !slices.Equal(got, want) {
-			return fmt.Errorf("there are%s\nbut after an undisturbed init%s", lines("%s", got), lines("%s", want))
+			return fmt.Errorf("there are%s\nbut after an uninterrupted init%s", indentLines(got),
+				indentLines(want))
 		}
 		return nil
 	})
 }
 
-func TestS165_KillAtEveryPhaseOfWorkerJoin(t *testing.T) {
-	s := home(t)
-	phases, _ := phasesOf(s.joined.Stdout)
+func TestWorkerJoinKilledInEveryPhase(t *testing.T) {
+	s := sharedCluster(t)
+	phases, _ := phasesOf(s.joinResult.Stdout)
 	if len(phases) < 3 {
 		t.Fatalf("join went through these phases only: %q", phases)
 	}
-	n := add(t, s.Cluster, "killed-phases")
-	before := make(kept)
+	n := addNode(t, s.Cluster, "killed-phases")
+	before := make(fileSet)
 	for i, phase := range phases {
-		result, killed := interrupted(t, n, unix.SIGKILL, inPhase(phase), append(joinCommand(ours, s), "-v=1")...)
-		if wasOver(t, phases, i, killed, result) {
+		result, killed := runInterrupted(t, n, unix.SIGKILL, atPhase(phase),
+			append(workerJoinCommand(kubeadm, s), "-v=1")...)
+		if endedBeforeKill(t, phases, i, killed, result) {
 			break
 		}
-		after := filesOf(t, n)
-		if changed := rewritten(before, after); len(changed) > 0 {
-			t.Errorf("the run that was killed in phase %s wrote again what was there:%s", phase, lines("%s", changed))
+		after := listFiles(t, n)
+		if changed := changedFiles(before, after); len(changed) > 0 {
+			t.Errorf("the run that was killed in phase %s rewrote existing files:%s", phase,
+				indentLines(changed))
 		}
 		before = after
 	}
-	joins(t, s, n, before)
+	resumeWorkerJoin(t, s, n, before)
 }
 
-func TestS165_KillAtAnyChangeOfWorkerJoin(t *testing.T) {
-	s := home(t)
-	_, changes := phasesOf(s.joined.Stdout)
-	for _, k := range sample(t, changes, 3) {
+func TestWorkerJoinKilledAtAnyChange(t *testing.T) {
+	s := sharedCluster(t)
+	_, changes := phasesOf(s.joinResult.Stdout)
+	for _, k := range pickSample(t, changes, 3) {
 		t.Run(fmt.Sprint(k), func(t *testing.T) {
-			n := add(t, s.Cluster, fmt.Sprintf("killed-%d", k))
-			result, killed := interrupted(t, n, unix.SIGKILL, atChange(k), append(joinCommand(ours, s), "-v=1")...)
+			n := addNode(t, s.Cluster, fmt.Sprintf("killed-%d", k))
+			result, killed := runInterrupted(t, n, unix.SIGKILL, atChange(k),
+				append(workerJoinCommand(kubeadm, s), "-v=1")...)
 			if !killed {
 				t.Fatalf("join was not killed:\n%s%s", result.Stdout, result.Stderr)
 			}
-			joins(t, s, n, filesOf(t, n))
+			resumeWorkerJoin(t, s, n, listFiles(t, n))
 		})
 	}
 }
 
-// joins gives the killed join's command again and checks that the worker is like one that joined undisturbed.
-func joins(t *testing.T, s *site, n *nodes.Node, before kept) {
+// resumeWorkerJoin runs a killed join's command again and compares the worker with one whose join
+// was not interrupted.
+func resumeWorkerJoin(t *testing.T, s *testCluster, n *nodes.Node, before fileSet) {
 	t.Helper()
-	t.Cleanup(func() { expel(t, s, n) })
-	if _, err := n.Run(t.Context(), joinCommand(ours, s)...); err != nil {
-		t.Fatalf("the same command again: %v", err)
+	t.Cleanup(func() { removeNode(t, s, n) })
+	if _, err := n.Run(t.Context(), workerJoinCommand(kubeadm, s)...); err != nil {
+		t.Fatalf("running the same command again: %v", err)
 	}
-	after := filesOf(t, n)
-	if changed := rewritten(before, after); len(changed) > 0 {
-		t.Errorf("the second run wrote again what was there:%s", lines("%s", changed))
+	after := listFiles(t, n)
+	if changed := changedFiles(before, after); len(changed) > 0 {
+		t.Errorf("the second run rewrote existing files:%s", indentLines(changed))
 	}
-	if got, undisturbed := after.names(), filesOf(t, s.worker).names(); !slices.Equal(got, undisturbed) {
-		t.Errorf("the files are%s\nbut those of an undisturbed join%s", lines("%s", got), lines("%s", undisturbed))
+	if got, uninterrupted := after.list(),
+		listFiles(t, s.worker).list(); !slices.Equal(got, uninterrupted) {
+		t.Errorf("the files are%s\nbut those of an uninterrupted join%s", indentLines(got),
+			indentLines(uninterrupted))
 	}
-	awaitMember(t, s, n)
+	awaitJoined(t, s, n)
+}
+
+// TestInitResumesWithOtherArguments kills init repeatedly when its API server runs, each time in
+// another phase, and resumes with other arguments of the API server. The kubelet replaces the
+// running API server; the phases after the wait must use the new one.
+func TestInitResumesWithOtherArguments(t *testing.T) {
+	t.Parallel()
+	n := addNode(t, newCluster(t), "cp1")
+	command := []string{kubeadm, "init", "--config", initConfigFile, "-v=1"}
+	for verbosity, phase := range []string{"upload-config", "bootstrap-token", "addon",
+		"upload-config", ""} {
+		config := nodes.Config{Address: n.Address()}
+		config.Cluster = fmt.Sprintf("apiServer:\n  extraArgs:\n  - {name: v, value: \"%d\"}",
+			verbosity)
+		writeFile(t, n, initConfigFile, nodes.InitConfig(config))
+		if phase == "" {
+			runCommand(t, n, command...)
+			break
+		}
+		result, killed := runInterrupted(t, n, unix.SIGKILL, atPhase(phase), command...)
+		if !killed {
+			t.Fatalf("init did not get to phase %s:\n%s%s", phase, result.Stdout, result.Stderr)
+		}
+		t.Logf("killed after %s:%s", result.Duration, indentLines(lastLines(result.Stdout, 2)))
+	}
+	checkControlPlaneNode(t, n)
+	if running := runShell(t, n, "pgrep -af kube-apiserver"); !strings.Contains(running, " --v=4") {
+		t.Errorf("the running API server does not have the last arguments:\n%s", running)
+	}
 }

@@ -13,34 +13,36 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// bench is what all tests have in common: the programs under test and the cluster that tests share which leave it as it is.
-type laboratory struct {
-	bundle  string // directory of the components
-	older   string // the same of a release a minor behind
-	kubeadm string // the program under test
-	full    bool   // run the long matrices too
-	failed  bool   // some test failed
-	high    *trio  // nil until a test asks for it
+// testSuite holds what all tests share: the programs under test and the shared clusters.
+type testSuite struct {
+	bundle   string     // directory of the components
+	older    string     // directory of the components of the previous minor
+	kubeadm  string     // the program under test
+	full     bool       // run the long matrices too
+	failed   bool       // some test failed
+	sharedHA *haCluster // nil until a test asks for it
 
-	mu   sync.Mutex
-	home *site // likewise
+	mu     sync.Mutex
+	shared *testCluster // nil until a test asks for it
 }
 
-var lab laboratory
+var suite testSuite
 
 func TestMain(m *testing.M) {
-	lab = laboratory{
-		bundle: os.Getenv("KUBEADM_BUNDLE"), older: os.Getenv("KUBEADM_BUNDLE_OLDER"), kubeadm: os.Getenv("KUBEADM"), full: os.Getenv("KUBEADM_E2E") == "full",
+	suite = testSuite{
+		bundle: os.Getenv("KUBEADM_BUNDLE"), older: os.Getenv("KUBEADM_BUNDLE_OLDER"),
+		kubeadm: os.Getenv("KUBEADM"), full: os.Getenv("KUBEADM_E2E") == "full",
 	}
-	if lab.bundle == "" || lab.older == "" || lab.kubeadm == "" {
-		fmt.Fprintln(os.Stderr, "error: KUBEADM_BUNDLE, KUBEADM_BUNDLE_OLDER and KUBEADM must name the components' bundles and the kubeadm to test; make e2e sets them")
+	if suite.bundle == "" || suite.older == "" || suite.kubeadm == "" {
+		fmt.Fprintln(os.Stderr,
+			"error: KUBEADM_BUNDLE, KUBEADM_BUNDLE_OLDER and KUBEADM must name the components' bundles and the kubeadm to test; make e2e sets them")
 		os.Exit(1)
 	}
 	code := m.Run()
-	lab.failed = code != 0
-	err := lab.closeHigh()
-	if lab.home != nil {
-		err = errors.Join(err, lab.home.Close())
+	suite.failed = code != 0
+	err := suite.closeSharedHA()
+	if suite.shared != nil {
+		err = errors.Join(err, suite.shared.Close())
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
@@ -49,46 +51,46 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// closeHigh removes the shared cluster of three control planes, if there is one.
-func (l *laboratory) closeHigh() error {
-	if l.high == nil {
+// closeSharedHA removes the shared cluster of three control planes, if there is one.
+func (l *testSuite) closeSharedHA() error {
+	if l.sharedHA == nil {
 		return nil
 	}
-	defer func() { l.high = nil }()
-	return l.high.Close()
+	defer func() { l.sharedHA = nil }()
+	return l.sharedHA.Close()
 }
 
-// sharedOptions are those of clusters that outlive a test.
+// sharedOptions are the options of clusters that several tests use.
 func sharedOptions() nodes.Options {
 	return nodes.Options{
-		Bundle: lab.bundle, Kubeadm: lab.kubeadm,
-		Keep: func() bool { return lab.failed && os.Getenv("KEEP") == "failure" },
+		Bundle: suite.bundle, Kubeadm: suite.kubeadm,
+		Keep: func() bool { return suite.failed && os.Getenv("KEEP") == "failure" },
 		Log:  func(format string, args ...any) { fmt.Printf("    "+format+"\n", args...) },
 	}
 }
 
-// home is the cluster that tests share: made by the kubeadm under test, one control plane and one worker, both Ready. The
-// other shared cluster goes, since three control planes are never idle.
-func home(t *testing.T) *site {
+// sharedCluster returns the cluster of one control plane and one worker that tests share. It
+// removes the other shared cluster, since three control planes keep the machine busy.
+func sharedCluster(t *testing.T) *testCluster {
 	t.Helper()
-	lab.mu.Lock()
-	defer lab.mu.Unlock()
-	if err := lab.closeHigh(); err != nil {
+	suite.mu.Lock()
+	defer suite.mu.Unlock()
+	if err := suite.closeSharedHA(); err != nil {
 		t.Fatal(err)
 	}
-	if lab.home == nil {
+	if suite.shared == nil {
 		c, err := nodes.NewCluster(context.Background(), sharedOptions())
 		if err != nil {
 			t.Fatal(err)
 		}
-		lab.home = &site{Cluster: c}
-		if lab.home.err = lab.home.add(t.Context()); lab.home.err == nil {
-			lab.home.err = lab.home.form(t.Context())
+		suite.shared = &testCluster{Cluster: c}
+		if suite.shared.err = suite.shared.addNodes(t.Context()); suite.shared.err == nil {
+			suite.shared.err = suite.shared.initAndJoin(t.Context())
 		}
 	}
-	if lab.home.err != nil {
-		t.Fatal("the shared cluster did not come up:", lab.home.err)
+	if suite.shared.err != nil {
+		t.Fatal("the shared cluster did not come up:", suite.shared.err)
 	}
-	lab.home.lend(t, keyOf(t, lab.home.initial.Stdout))
-	return lab.home
+	suite.shared.refreshUploadedCertificates(t, certificateKeyIn(t, suite.shared.initResult.Stdout))
+	return suite.shared
 }

@@ -25,25 +25,27 @@ import (
 )
 
 const (
-	bootstrappers = "system:bootstrappers:kubeadm:default-node-token"
-	controlPlane  = "node-role.kubernetes.io/control-plane"
+	bootstrappersGroup = "system:bootstrappers:kubeadm:default-node-token"
+	controlPlaneLabel  = "node-role.kubernetes.io/control-plane"
 )
 
-// may asks the API server whether somebody may do something; who is "anonymous", of whom only lists are asked, "token" or "node".
-func may(t *testing.T, cp *nodes.Node, who string, what ...string) bool {
+// isAllowed reports whether the API server allows a request. The user is "anonymous", for which
+// only lists are checked, "token" or "node".
+func isAllowed(t *testing.T, cp *nodes.Node, who string, what ...string) bool {
 	t.Helper()
 	as := map[string][]string{
 		"anonymous": {"--as=system:anonymous", "--as-group=system:unauthenticated"},
-		"token":     {"--as=system:bootstrap:abcdef", "--as-group=system:bootstrappers", "--as-group=" + bootstrappers},
-		"node":      {"--as=system:node:worker1", "--as-group=system:nodes"},
+		"token": {"--as=system:bootstrap:abcdef", "--as-group=system:bootstrappers",
+			"--as-group=" + bootstrappersGroup},
+		"node": {"--as=system:node:worker1", "--as-group=system:nodes"},
 	}[who]
 	args := slices.Concat([]string{"auth", "can-i"}, what, as)
-	if who == "anonymous" { // He may not even ask what he may do.
+	if who == "anonymous" { // Anonymous users may not create access reviews.
 		args = slices.Concat([]string{"get", "--output=name"}, what[1:], as)
 	}
 	yes := false
-	await(t, "an answer whether "+who+" may "+strings.Join(what, " "), patience, func() error {
-		// The exit code is the same for a no and where nobody answers.
+	await(t, "an answer whether "+who+" may "+strings.Join(what, " "), waitLimit, func() error {
+		// The exit code is the same for a denial and for a failed request.
 		result, err := cp.Kubectl(t.Context(), args...)
 		said, _, _ := strings.Cut(strings.TrimSpace(result.Stdout), " ")
 		if said == "no" || err != nil && strings.Contains(err.Error(), "(Forbidden)") {
@@ -55,69 +57,80 @@ func may(t *testing.T, cp *nodes.Node, who string, what ...string) bool {
 	return yes
 }
 
-// allowed waits until somebody may do something: an API server hears of rights a moment after they were given.
-func allowed(t *testing.T, cp *nodes.Node, who string, what ...string) {
+// awaitAllowed waits until a request is allowed: the API server reads RBAC objects from a cache.
+func awaitAllowed(t *testing.T, cp *nodes.Node, who string, what ...string) {
 	t.Helper()
-	await(t, who+" to be allowed to "+strings.Join(what, " "), patience, func() error {
-		if !may(t, cp, who, what...) {
-			return errors.New("the API server says no")
+	await(t, who+" to be allowed to "+strings.Join(what, " "), waitLimit, func() error {
+		if !isAllowed(t, cp, who, what...) {
+			return errors.New("the API server denies it")
 		}
 		return nil
 	})
 }
 
-func TestS044_ConfigurationIsKeptInTheCluster(t *testing.T) {
-	s := home(t)
-	m := get[corev1.ConfigMap](t, s.cp, "--namespace=kube-system", "configmap", "kubeadm-config")
+func TestKubeadmConfigMap(t *testing.T) {
+	s := sharedCluster(t)
+	m := readObject[corev1.ConfigMap](t, s.cp, "--namespace=kube-system", "configmap",
+		"kubeadm-config")
 	var kept struct {
 		APIVersion, Kind, KubernetesVersion, ClusterName, CertificatesDir string
-		Networking                                                        struct{ PodSubnet, ServiceSubnet, DNSDomain string }
+		Networking                                                        struct {
+			PodSubnet,
+			ServiceSubnet, DNSDomain string
+		}
 	}
 	if err := yaml.Unmarshal([]byte(m.Data["ClusterConfiguration"]), &kept); err != nil {
 		t.Fatal(err)
 	}
-	got := []string{kept.APIVersion, kept.Kind, kept.KubernetesVersion, kept.ClusterName, kept.CertificatesDir,
+	got := []string{kept.APIVersion, kept.Kind, kept.KubernetesVersion, kept.ClusterName,
+		kept.CertificatesDir,
 		kept.Networking.PodSubnet, kept.Networking.ServiceSubnet, kept.Networking.DNSDomain}
-	want := []string{"kubeadm.k8s.io/v1beta4", "ClusterConfiguration", "v1.37.1", "kubernetes", "/etc/kubernetes/pki",
+	want := []string{"kubeadm.k8s.io/v1beta4", "ClusterConfiguration", "v1.37.1", "kubernetes",
+		"/etc/kubernetes/pki",
 		nodes.PodSubnet, "10.96.0.0/12", "cluster.local"}
 	if !slices.Equal(got, want) || len(m.Data) != 1 {
 		t.Errorf("kubeadm-config says %q, want %q, in:\n%v", got, want, m.Data)
 	}
-	who(t, s.cp, "configmaps/kubeadm-config", "--namespace=kube-system")
+	checkReaders(t, s.cp, "configmaps/kubeadm-config", "--namespace=kube-system")
 }
 
-// who checks that tokens and nodes may read an object and nobody else's, and that they may not change it.
-func who(t *testing.T, cp *nodes.Node, object, namespace string) {
+// checkReaders checks that tokens and nodes may read an object but not update it, and that tokens
+// and anonymous users may not list its kind.
+func checkReaders(t *testing.T, cp *nodes.Node, object, namespace string) {
 	t.Helper()
 	kind, _, _ := strings.Cut(object, "/")
 	for _, someone := range []string{"token", "node"} {
-		allowed(t, cp, someone, "get", object, namespace)
-		if may(t, cp, someone, "update", object, namespace) {
+		awaitAllowed(t, cp, someone, "get", object, namespace)
+		if isAllowed(t, cp, someone, "update", object, namespace) {
 			t.Errorf("%s may update %s", someone, object)
 		}
 	}
 	for _, someone := range []string{"anonymous", "token"} {
-		if may(t, cp, someone, "list", kind, namespace) {
+		if isAllowed(t, cp, someone, "list", kind, namespace) {
 			t.Errorf("%s may list all %s", someone, kind)
 		}
 	}
 }
 
-func TestS045_KubeletsConfigurationIsKeptInTheCluster(t *testing.T) {
-	s := home(t)
-	m := get[corev1.ConfigMap](t, s.cp, "--namespace=kube-system", "configmap", "kubelet-config")
+func TestKubeletConfigMap(t *testing.T) {
+	s := sharedCluster(t)
+	m := readObject[corev1.ConfigMap](t, s.cp, "--namespace=kube-system", "configmap",
+		"kubelet-config")
 	var kept, worker map[string]any
 	onWorker, err := s.worker.ReadFile("/var/lib/kubelet/config.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for into, text := range map[*map[string]any]string{&kept: m.Data["kubelet"], &worker: string(onWorker)} {
+	for into, text := range map[*map[string]any]string{&kept: m.Data["kubelet"],
+		&worker: string(onWorker)} {
 		if err := yaml.Unmarshal([]byte(text), into); err != nil {
 			t.Fatal(err)
 		}
 	}
-	want := map[string]any{"kind": "KubeletConfiguration", "clusterDomain": "cluster.local", "rotateCertificates": true,
-		"staticPodPath": "/etc/kubernetes/manifests", "cgroupDriver": "cgroupfs", "containerRuntimeEndpoint": ""}
+	want := map[string]any{"kind": "KubeletConfiguration", "clusterDomain": "cluster.local",
+		"rotateCertificates": true,
+		"staticPodPath":      "/etc/kubernetes/manifests", "cgroupDriver": "cgroupfs",
+		"containerRuntimeEndpoint": ""}
 	for name, value := range want {
 		if kept[name] != value {
 			t.Errorf("kubelet-config has %s: %v, want %v", name, kept[name], value)
@@ -126,46 +139,54 @@ func TestS045_KubeletsConfigurationIsKeptInTheCluster(t *testing.T) {
 	if dns := fmt.Sprint(kept["clusterDNS"]); dns != "[10.96.0.10]" {
 		t.Errorf("clusterDNS is %s", dns)
 	}
-	if worker["staticPodPath"] != kept["staticPodPath"] || fmt.Sprint(worker["evictionHard"]) != fmt.Sprint(kept["evictionHard"]) {
-		t.Errorf("the worker's kubelet is configured otherwise:\n%s\nin the cluster:\n%s", onWorker, m.Data["kubelet"])
+	if worker["staticPodPath"] != kept["staticPodPath"] ||
+		fmt.Sprint(worker["evictionHard"]) != fmt.Sprint(kept["evictionHard"]) {
+		t.Errorf("the worker's kubelet configuration is\n%s\nbut that in the cluster\n%s", onWorker,
+			m.Data["kubelet"])
 	}
-	who(t, s.cp, "configmaps/kubelet-config", "--namespace=kube-system")
+	checkReaders(t, s.cp, "configmaps/kubelet-config", "--namespace=kube-system")
 }
 
-// clusterInfo reads the ConfigMap that everybody may read, as nobody.
-func clusterInfo(t *testing.T, s *site) (m corev1.ConfigMap) {
+// awaitClusterInfo reads the ConfigMap cluster-info as an anonymous user.
+func awaitClusterInfo(t *testing.T, s *testCluster) (m corev1.ConfigMap) {
 	t.Helper()
-	await(t, "cluster-info for everybody", patience, func() (err error) {
-		m, err = askClusterInfo(s)
+	await(t, "cluster-info", waitLimit, func() (err error) {
+		m, err = fetchClusterInfo(s)
 		return err
 	})
 	return m
 }
 
-func askClusterInfo(s *site) (m corev1.ConfigMap, err error) {
+func fetchClusterInfo(s *testCluster) (m corev1.ConfigMap, err error) {
 	client := http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
 		DisableKeepAlives: true,
-		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, // Whom to trust is what a newcomer does not know yet.
-		DialContext:       s.Dial,
+		// As a new node, which does not know the CA yet.
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+		DialContext:     s.Dial,
 	}}
-	response, err := client.Get("https://" + s.cp.Address() + ":6443/api/v1/namespaces/kube-public/configmaps/cluster-info")
+	response, err := client.Get("https://" + s.cp.Address() +
+		":6443/api/v1/namespaces/kube-public/configmaps/cluster-info")
 	if err != nil {
 		return m, err
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
-	if err != nil || response.StatusCode != http.StatusOK {
-		return m, fmt.Errorf("an anonymous request gave %s: %s, %w", response.Status, body, err)
+	if err != nil {
+		return m, fmt.Errorf("reading the response to an anonymous request: %w", err)
+	}
+	if response.StatusCode != http.StatusOK {
+		return m, fmt.Errorf("an anonymous request returned %s: %s", response.Status, body)
 	}
 	return m, json.Unmarshal(body, &m)
 }
 
-// signed waits until cluster-info is signed for a token, which the controller manager does.
-func signed(t *testing.T, s *site, token string) (m corev1.ConfigMap) {
+// awaitTokenSigned waits until the controller manager has signed cluster-info with a token.
+func awaitTokenSigned(t *testing.T, s *testCluster, token string) (m corev1.ConfigMap) {
 	t.Helper()
 	id, secret, _ := strings.Cut(token, ".")
-	await(t, "the signature of token "+id, patience, func() error {
-		if m = clusterInfo(t, s); !jws.DetachedTokenIsValid(m.Data["jws-kubeconfig-"+id], m.Data["kubeconfig"], id, secret) {
+	await(t, "the signature of token "+id, waitLimit, func() error {
+		if m = awaitClusterInfo(t, s); !jws.DetachedTokenIsValid(m.Data["jws-kubeconfig-"+id],
+			m.Data["kubeconfig"], id, secret) {
 			return fmt.Errorf("there is %q", m.Data)
 		}
 		return nil
@@ -173,9 +194,9 @@ func signed(t *testing.T, s *site, token string) (m corev1.ConfigMap) {
 	return m
 }
 
-func TestS046_ClusterInfoIsPublicAndSigned(t *testing.T) {
-	s := home(t)
-	m := signed(t, s, flagOf(t, s.command, "--token"))
+func TestClusterInfoIsPublicAndSigned(t *testing.T) {
+	s := sharedCluster(t)
+	m := awaitTokenSigned(t, s, flagValue(t, s.workerJoin, "--token"))
 	var config clientcmd.Config
 	if err := yaml.Unmarshal([]byte(m.Data["kubeconfig"]), &config); err != nil {
 		t.Fatal(err)
@@ -185,22 +206,26 @@ func TestS046_ClusterInfoIsPublicAndSigned(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(config.Clusters) != 1 || len(config.AuthInfos) != 0 {
-		t.Fatalf("cluster-info holds more, or less, than one cluster: %+v", config)
+		t.Fatalf("cluster-info does not hold exactly one cluster: %+v", config)
 	}
-	if c := config.Clusters[0].Cluster; c.Server != "https://"+s.cp.Address()+":6443" || string(c.CertificateAuthorityData) != string(ca) {
-		t.Errorf("cluster-info leads to %s with the authority\n%s", c.Server, c.CertificateAuthorityData)
+	if c := config.Clusters[0].Cluster; c.Server != "https://"+s.cp.Address()+":6443" ||
+		string(c.CertificateAuthorityData) != string(ca) {
+		t.Errorf("cluster-info names the server %s with the CA\n%s", c.Server,
+			c.CertificateAuthorityData)
 	}
-	if may(t, s.cp, "anonymous", "list", "configmaps", "--namespace=kube-public") {
-		t.Error("everybody may read all of kube-public")
+	if isAllowed(t, s.cp, "anonymous", "list", "configmaps", "--namespace=kube-public") {
+		t.Error("anonymous users may list all ConfigMaps of kube-public")
 	}
 }
 
-func TestS047_TokensLetNodesIn(t *testing.T) {
-	s := home(t)
-	id, _, _ := strings.Cut(flagOf(t, s.command, "--token"), ".")
-	secret := get[corev1.Secret](t, s.cp, "--namespace=kube-system", "secret", "bootstrap-token-"+id)
-	if groups := string(secret.Data["auth-extra-groups"]); groups != bootstrappers || secret.Type != corev1.SecretTypeBootstrapToken {
-		t.Errorf("the token is a %s of the groups %q", secret.Type, groups)
+func TestTokenPermissions(t *testing.T) {
+	s := sharedCluster(t)
+	id, _, _ := strings.Cut(flagValue(t, s.workerJoin, "--token"), ".")
+	secret := readObject[corev1.Secret](t, s.cp, "--namespace=kube-system", "secret",
+		"bootstrap-token-"+id)
+	if groups := string(secret.Data["auth-extra-groups"]); groups != bootstrappersGroup ||
+		secret.Type != corev1.SecretTypeBootstrapToken {
+		t.Errorf("the token is a %s with the groups %q", secret.Type, groups)
 	}
 	for name, role := range map[string]string{
 		"kubeadm:kubelet-bootstrap":                     "system:node-bootstrapper",
@@ -208,22 +233,25 @@ func TestS047_TokensLetNodesIn(t *testing.T) {
 		"kubeadm:node-autoapprove-certificate-rotation": "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient",
 		"kubeadm:get-nodes":                             "kubeadm:get-nodes",
 	} {
-		if b := get[rbacv1.ClusterRoleBinding](t, s.cp, "clusterrolebinding", name); b.RoleRef.Name != role || len(b.Subjects) != 1 {
+		if b := readObject[rbacv1.ClusterRoleBinding](t, s.cp, "clusterrolebinding",
+			name); b.RoleRef.Name != role || len(b.Subjects) != 1 {
 			t.Errorf("%s binds %v to %s", name, b.Subjects, b.RoleRef.Name)
 		}
 	}
-	allowed(t, s.cp, "token", "create", "certificatesigningrequests")
-	allowed(t, s.cp, "token", "get", "nodes/worker1")
-	if may(t, s.cp, "token", "get", "secrets", "--namespace=kube-system") {
-		t.Error("a token may read all secrets")
+	awaitAllowed(t, s.cp, "token", "create", "certificatesigningrequests")
+	awaitAllowed(t, s.cp, "token", "get", "nodes/worker1")
+	if isAllowed(t, s.cp, "token", "get", "secrets", "--namespace=kube-system") {
+		t.Error("a token may read all Secrets")
 	}
-	// The cluster forgets requests an hour after it has granted them.
-	n := add(t, s.Cluster, "let-in")
-	t.Cleanup(func() { expel(t, s, n) })
-	run(t, n, joinCommand(ours, s)...)
-	requests := get[certv1.CertificateSigningRequestList](t, s.cp, "certificatesigningrequests")
+	// The controller manager deletes approved requests after an hour.
+	n := addNode(t, s.Cluster, "let-in")
+	t.Cleanup(func() { removeNode(t, s, n) })
+	runCommand(t, n, workerJoinCommand(kubeadm, s)...)
+	requests := readObject[certv1.CertificateSigningRequestList](t, s.cp,
+		"certificatesigningrequests")
 	granted := slices.ContainsFunc(requests.Items, func(r certv1.CertificateSigningRequest) bool {
-		return r.Spec.Username == "system:bootstrap:"+id && r.Spec.SignerName == certv1.KubeAPIServerClientKubeletSignerName &&
+		return r.Spec.Username == "system:bootstrap:"+id &&
+			r.Spec.SignerName == certv1.KubeAPIServerClientKubeletSignerName &&
 			len(r.Status.Certificate) > 0
 	})
 	if !granted {
@@ -231,14 +259,15 @@ func TestS047_TokensLetNodesIn(t *testing.T) {
 	}
 }
 
-func TestS047_TokensAreSignedAndCleanedAway(t *testing.T) {
-	s := home(t)
-	token := run(t, s.cp, ours, "token", "create", "--ttl=1h", "--description=of-an-hour")
-	signed(t, s, token)
-	if list := run(t, s.cp, ours, "token", "list"); !strings.Contains(list, token) || !strings.Contains(list, "of-an-hour") {
+func TestTokenIsSignedAndRemoved(t *testing.T) {
+	s := sharedCluster(t)
+	token := runCommand(t, s.cp, kubeadm, "token", "create", "--ttl=1h", "--description=of-an-hour")
+	awaitTokenSigned(t, s, token)
+	if list := runCommand(t, s.cp, kubeadm, "token", "list"); !strings.Contains(list, token) ||
+		!strings.Contains(list, "of-an-hour") {
 		t.Errorf("token list shows:\n%s", list)
 	}
-	run(t, s.cp, ours, "token", "delete", token[:6])
-	forgotten(t, s, token)
-	forgotten(t, s, run(t, s.cp, ours, "token", "create", "--ttl=1s"))
+	runCommand(t, s.cp, kubeadm, "token", "delete", token[:6])
+	awaitTokenRemoved(t, s, token)
+	awaitTokenRemoved(t, s, runCommand(t, s.cp, kubeadm, "token", "create", "--ttl=1s"))
 }

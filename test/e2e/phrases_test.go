@@ -11,60 +11,66 @@ import (
 	"kubeadm/test/parity/phrases"
 )
 
-// holdsPhrases checks that a run's output has what tools look for in it.
-func holdsPhrases(t *testing.T, output string, result nodes.Result) {
+// checkPhrases checks that a run's output holds the phrases that tools parse.
+func checkPhrases(t *testing.T, output string, result nodes.Result) {
 	t.Helper()
 	if err := phrases.CheckAll(output, result.Stdout, result.Stderr); err != nil {
 		t.Errorf("%s: %v", output, err)
 	}
 }
 
-// libraryLog is a line of gRPC's log, which is shown from -v=1 on: the shared clusters come up with that.
-var libraryLog = regexp.MustCompile(`(?m)^\d{4}/\d\d/\d\d [0-9:]+ (WARNING|ERROR): .*\n`)
+// libraryLog matches a line of gRPC's log, which -v=1 shows: the shared clusters are created with
+// that; or a line of the log of etcd's client, with which upstream's kubeadm reports each retry.
+var libraryLog = regexp.MustCompile(
+	`(?m)^(\d{4}/\d\d/\d\d [0-9:]+ (WARNING|ERROR): |\{"level":"warn",).*\n`)
 
-// quiet is what the run would have said without -v=1, as far as its standard error is concerned.
-func quiet(result nodes.Result) nodes.Result {
+// withoutLibraryLog removes these lines from standard error.
+func withoutLibraryLog(result nodes.Result) nodes.Result {
 	result.Stderr = libraryLog.ReplaceAllString(result.Stderr, "")
 	return result
 }
 
-// TestOutputsHaveWhatToolsLookFor looks at what init and the joins of the shared clusters said, and at finished
-// runs that are given again.
-func TestOutputsHaveWhatToolsLookFor(t *testing.T) {
-	s := home(t)
-	holdsPhrases(t, "init without an endpoint", quiet(s.initial))
-	holdsPhrases(t, "join", quiet(s.joined))
-	again, err := s.worker.Run(t.Context(), joinCommand(ours, s)...)
+// TestOutputPhrases checks the output of init and join on the shared cluster, and that of running
+// them again.
+func TestOutputPhrases(t *testing.T) {
+	s := sharedCluster(t)
+	checkPhrases(t, "init without an endpoint", withoutLibraryLog(s.initResult))
+	checkPhrases(t, "join", withoutLibraryLog(s.joinResult))
+	again, err := s.worker.Run(t.Context(), workerJoinCommand(kubeadm, s)...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	holdsPhrases(t, "join", again)
-	again, err = s.cp.Run(t.Context(), ours, "init", "--config", "/root/kubeadm.yaml", "--upload-certs", "-v=1")
-	if err != nil || !strings.Contains(again.Stdout, "\nYour Kubernetes control-plane has initialized successfully!\n") {
-		t.Errorf("a finished init given again says (%v)\n%s", err, again.Stdout)
+	checkPhrases(t, "join", again)
+	again, err = s.cp.Run(t.Context(), kubeadm, "init", "--config", "/root/kubeadm.yaml",
+		"--upload-certs", "-v=1")
+	if err != nil || !strings.Contains(again.Stdout,
+		"\nYour Kubernetes control-plane has initialized successfully!\n") {
+		t.Errorf("init, run again after it finished, prints (%v)\n%s", err, again.Stdout)
 	}
-	create, err := s.cp.Run(t.Context(), ours, "token", "create", "--ttl=1m", "--print-join-command")
+	create, err := s.cp.Run(t.Context(), kubeadm, "token", "create", "--ttl=1m",
+		"--print-join-command")
 	if err != nil {
 		t.Fatal(err)
 	}
-	holdsPhrases(t, "token create", create)
+	checkPhrases(t, "token create", create)
 }
 
-// TestOutputsOfControlPlanesHaveWhatToolsLookFor does the same where control planes share an endpoint.
-func TestOutputsOfControlPlanesHaveWhatToolsLookFor(t *testing.T) {
-	s := high(t)
-	holdsPhrases(t, "init", quiet(s.initial))
-	holdsPhrases(t, "join", quiet(s.entered[s.worker.Name()]))
-	holdsPhrases(t, "join of a control plane", quiet(s.entered[s.planes[1].Name()]))
-	again, err := s.planes[1].Run(t.Context(), planeCommand(ours, s)...)
+// TestControlPlaneOutputPhrases does the same for a cluster with a controlPlaneEndpoint.
+func TestControlPlaneOutputPhrases(t *testing.T) {
+	s := sharedHACluster(t)
+	checkPhrases(t, "init", withoutLibraryLog(s.initResult))
+	checkPhrases(t, "join", withoutLibraryLog(s.joinResults[s.worker.Name()]))
+	checkPhrases(t, "join of a control plane",
+		withoutLibraryLog(s.joinResults[s.controlPlanes[1].Name()]))
+	again, err := s.controlPlanes[1].Run(t.Context(), controlPlaneJoinCommand(kubeadm, s)...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	holdsPhrases(t, "join of a control plane", again)
-	upload, err := s.cp.Run(t.Context(), ours, "init", "phase", "upload-certs", "--upload-certs",
-		"--certificate-key", flagOf(t, s.invitation, "--certificate-key"))
+	checkPhrases(t, "join of a control plane", again)
+	upload, err := s.cp.Run(t.Context(), kubeadm, "init", "phase", "upload-certs", "--upload-certs",
+		"--certificate-key", flagValue(t, s.controlPlaneJoin, "--certificate-key"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	holdsPhrases(t, "upload-certs", upload)
+	checkPhrases(t, "upload-certs", upload)
 }

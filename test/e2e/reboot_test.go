@@ -8,17 +8,17 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// TestS073_TheClusterOutlivesAReboot cuts the worker's power and shuts the control plane down in an orderly way.
-func TestS073_TheClusterOutlivesAReboot(t *testing.T) {
+// TestClusterSurvivesReboot powers the worker off and reboots the control plane.
+func TestClusterSurvivesReboot(t *testing.T) {
 	t.Parallel()
-	if !lab.full {
+	if !suite.full {
 		t.Skip("takes a minute: make e2e-full")
 	}
-	s := &site{Cluster: newCluster(t)}
-	if err := s.add(t.Context()); err != nil {
+	s := &testCluster{Cluster: newCluster(t)}
+	if err := s.addNodes(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.form(t.Context()); err != nil {
+	if err := s.initAndJoin(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.worker.Kill(t.Context()); err != nil {
@@ -31,17 +31,19 @@ func TestS073_TheClusterOutlivesAReboot(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, n := range []*nodes.Node{s.cp, s.worker} {
-		// One that finds no container runtime yet ends, and systemd starts it again ten seconds later.
-		await(t, "the kubelet of "+n.Name(), patience, func() error {
+		// A kubelet that starts before the container runtime exits; systemd restarts it after ten
+		// seconds.
+		await(t, "the kubelet of "+n.Name(), waitLimit, func() error {
 			_, err := n.Run(t.Context(), "systemctl", "is-active", "kubelet")
 			return err
 		})
 	}
-	await(t, "Pods on the worker that are newer than its boot", patience, func() error {
-		_, err := s.cp.Kubectl(t.Context(), "--namespace=kube-system", "rollout", "status", "--timeout=5s", "daemonset/kube-proxy")
+	await(t, "kube-proxy on the worker", waitLimit, func() error {
+		_, err := s.cp.Kubectl(t.Context(), "--namespace=kube-system", "rollout", "status",
+			"--timeout=5s", "daemonset/kube-proxy")
 		return err
 	})
-	if err := settle(t.Context(), s.cp, 2); err != nil {
+	if err := awaitClusterReady(t.Context(), s.cp, 2); err != nil {
 		t.Error(err)
 	}
 }

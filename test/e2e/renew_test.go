@@ -17,56 +17,57 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// TestS027_EllipticKeysEverywhere looks at every key that init makes with another algorithm than the usual one, renews all
-// certificates (S028, S031) and starts the components with the new ones.
-func TestS027_EllipticKeysEverywhere(t *testing.T) {
+// TestECDSAKeys checks every key that init generates with another algorithm than the default,
+// renews all certificates and restarts the components.
+func TestECDSAKeys(t *testing.T) {
 	t.Parallel()
-	s := &site{Cluster: newCluster(t)}
-	must(t, s.add(t.Context()))
-	config := nodes.InitConfig(nodes.Config{Address: s.cp.Address(), Cluster: "encryptionAlgorithm: " + string(pki.ECDSAP384)})
+	s := &testCluster{Cluster: newCluster(t)}
+	must(t, s.addNodes(t.Context()))
+	config := nodes.InitConfig(nodes.Config{Address: s.cp.Address(),
+		Cluster: "encryptionAlgorithm: " + string(pki.ECDSAP384)})
 	var err error
-	s.initial, err = s.cp.Init(t.Context(), config, io.Discard)
+	s.initResult, err = s.cp.Init(t.Context(), config, io.Discard)
 	must(t, err)
-	s.command, _, err = nodes.JoinCommands(s.initial.Stdout)
+	s.workerJoin, _, err = nodes.JoinCommands(s.initResult.Stdout)
 	must(t, err)
-	s.joined, err = s.worker.Join(t.Context(), s.command, io.Discard)
+	s.joinResult, err = s.worker.Join(t.Context(), s.workerJoin, io.Discard)
 	must(t, err)
-	must(t, settle(t.Context(), s.cp, 2))
-	keysAre(t, s.cp, pki.ECDSAP384)
+	must(t, awaitClusterReady(t.Context(), s.cp, 2))
+	checkKeys(t, s.cp, pki.ECDSAP384)
 	for _, base := range []string{"ca", "front-proxy-ca", "etcd/ca"} {
-		certs, err := pki.ParseCertificates([]byte(read(t, s.cp, certsDir+base+".crt")))
+		certs, err := pki.ParseCertificates([]byte(readFile(t, s.cp, certsDir+base+".crt")))
 		must(t, err)
 		if certs[0].SignatureAlgorithm != x509.ECDSAWithSHA384 {
 			t.Errorf("%s is signed by %s", base, certs[0].SignatureAlgorithm)
 		}
 	}
 	testRenewal(t, s)
-	serves(t, s)
+	checkWorkload(t, s)
 }
 
-// keysAre checks the kind of all private keys of a control plane, and that each belongs to its certificate.
-func keysAre(t *testing.T, cp *nodes.Node, want pki.Algorithm) {
+// checkKeys checks the algorithm of all private keys of a control plane.
+func checkKeys(t *testing.T, cp *nodes.Node, want pki.Algorithm) {
 	t.Helper()
-	files := strings.Fields(shell(t, cp, "find /etc/kubernetes/pki -name '*.key'"))
+	files := strings.Fields(runShell(t, cp, "find /etc/kubernetes/pki -name '*.key'"))
 	if len(files) != 11 {
-		t.Errorf("these are the keys: %q", files)
+		t.Errorf("want 11 keys, got %q", files)
 	}
 	for _, file := range files {
-		isKey(t, cp.Name()+":"+file, []byte(read(t, cp, file)), want)
+		checkKey(t, cp.Name()+":"+file, []byte(readFile(t, cp, file)), want)
 	}
 	for _, c := range pki.Renewables() {
 		if c.File == "" {
 			continue
 		}
-		config, err := pki.ParseKubeconfig([]byte(read(t, cp, kubernetes+c.File)))
+		config, err := pki.ParseKubeconfig([]byte(readFile(t, cp, kubernetesDir+c.File)))
 		must(t, err)
 		user, err := config.CurrentUser()
 		must(t, err)
-		isKey(t, c.File, user.ClientKeyData, want)
+		checkKey(t, c.File, user.ClientKeyData, want)
 	}
 }
 
-func isKey(t *testing.T, name string, text []byte, want pki.Algorithm) {
+func checkKey(t *testing.T, name string, text []byte, want pki.Algorithm) {
 	t.Helper()
 	key, err := pki.ParseKey(text)
 	must(t, err)
@@ -75,70 +76,82 @@ func isKey(t *testing.T, name string, text []byte, want pki.Algorithm) {
 	}
 }
 
-// certificates are all of a control plane that can be renewed, by name.
-func certificates(t *testing.T, cp *nodes.Node) map[string]*x509.Certificate {
+// readRenewableCertificates reads all certificates of a control plane that can be renewed, by
+// name.
+func readRenewableCertificates(t *testing.T, cp *nodes.Node) map[string]*x509.Certificate {
 	t.Helper()
 	all := make(map[string]*x509.Certificate)
 	for _, c := range pki.Renewables() {
-		file := kubernetes + c.File
+		file := kubernetesDir + c.File
 		if c.File == "" {
 			file = certsDir + c.Base + ".crt"
 		}
-		cert, err := c.Certificate([]byte(read(t, cp, file)))
+		cert, err := c.Certificate([]byte(readFile(t, cp, file)))
 		must(t, err)
 		all[c.Name] = cert
 	}
 	return all
 }
 
-// testRenewal renews everything; what is said of whom stays, and so do the files' owners and modes.
-func testRenewal(t *testing.T, s *site) {
-	before, modes := certificates(t, s.cp), shell(t, s.cp, "stat -c '%n %U:%G %a' $(find /etc/kubernetes -type f | sort)")
-	run(t, s.cp, ours, "certs", "renew", "all")
-	if now := shell(t, s.cp, "stat -c '%n %U:%G %a' $(find /etc/kubernetes -type f | sort)"); now != modes {
+// testRenewal renews all certificates; their subjects and the files' owners and modes stay the
+// same.
+func testRenewal(t *testing.T, s *testCluster) {
+	before, modes := readRenewableCertificates(t, s.cp),
+		runShell(t, s.cp, "stat -c '%n %U:%G %a' $(find /etc/kubernetes -type f | sort)")
+	runCommand(t, s.cp, kubeadm, "certs", "renew", "all")
+	if now := runShell(t, s.cp,
+		"stat -c '%n %U:%G %a' $(find /etc/kubernetes -type f | sort)"); now != modes {
 		t.Errorf("the files were\n%s\nand are\n%s", modes, now)
 	}
-	keysAre(t, s.cp, pki.ECDSAP384)
-	renewed := certificates(t, s.cp)
+	checkKeys(t, s.cp, pki.ECDSAP384)
+	renewed := readRenewableCertificates(t, s.cp)
 	for name, old := range before {
 		if renewed[name].SerialNumber.Cmp(old.SerialNumber) == 0 {
 			t.Errorf("%s was not renewed", name)
 		}
 		if renewed[name].Subject.String() != old.Subject.String() {
-			t.Errorf("%s was of %s and is of %s", name, old.Subject, renewed[name].Subject)
+			t.Errorf("the subject of %s was %s and is %s", name, old.Subject, renewed[name].Subject)
 		}
 	}
 	for name, owner := range map[string]string{
-		"admin.conf": "CN=kubernetes-admin,O=kubeadm:cluster-admins", "super-admin.conf": "CN=kubernetes-super-admin,O=system:masters",
+		"admin.conf":               "CN=kubernetes-admin,O=kubeadm:cluster-admins",
+		"super-admin.conf":         "CN=kubernetes-super-admin,O=system:masters",
 		"apiserver-kubelet-client": "CN=kube-apiserver-kubelet-client",
 	} {
 		if got := renewed[name].Subject.String(); got != owner {
-			t.Errorf("%s is of %s, want %s", name, got, owner)
+			t.Errorf("the subject of %s is %s, want %s", name, got, owner)
 		}
 	}
-	run(t, s.cp, ours, "certs", "check-expiration")
-	restartPlane(t, s.cp)
-	for port, name := range map[string]string{"6443": "apiserver", "2379": "etcd-server", "2380": "etcd-peer"} {
-		await(t, name+" to be shown", patience, func() error { return presents(t.Context(), s.cp, port, renewed[name]) })
+	runCommand(t, s.cp, kubeadm, "certs", "check-expiration")
+	restartControlPlane(t, s.cp)
+	for port, name := range map[string]string{"6443": "apiserver", "2379": "etcd-server",
+		"2380": "etcd-peer"} {
+		await(t, name+" to be served", waitLimit,
+			func() error { return checkServingCertificate(t.Context(), s.cp, port, renewed[name]) })
 	}
 }
 
-// restartPlane ends the components of a control plane. The kubelet starts each anew, the first time at once.
-func restartPlane(t *testing.T, cp *nodes.Node) {
+// restartControlPlane kills the components of a control plane. The kubelet restarts each, the
+// first time without delay.
+func restartControlPlane(t *testing.T, cp *nodes.Node) {
 	t.Helper()
-	// The kernel keeps the first 15 letters of a name. One that has lost its lease is about to be started anew.
-	await(t, "the four components to run", patience, func() error {
-		_, err := cp.Run(t.Context(), "sh", "-ec", `set -- $(pgrep --exact 'etcd|kube-apiserver|kube-controller|kube-scheduler'); [ $# = 4 ] || { echo "$# run"; exit 1; }; kill -9 "$@"`)
+	// The kernel truncates names to 15 bytes. A component that has lost its lease exits and is
+	// restarted.
+	await(t, "the four components to run", waitLimit, func() error {
+		_, err := cp.Run(t.Context(), "sh", "-ec",
+			`set -- $(pgrep --exact 'etcd|kube-apiserver|kube-controller|kube-scheduler'); [ $# = 4 ] || { echo "$# run"; exit 1; }; kill -9 "$@"`)
 		return err
 	})
-	await(t, "the API server", patience, func() error {
+	await(t, "the API server", waitLimit, func() error {
 		_, err := cp.Kubectl(t.Context(), "get", "--raw", "/readyz")
 		return err
 	})
 }
 
-// presents is an error unless who listens at the port of the node shows that certificate.
-func presents(ctx context.Context, n *nodes.Node, port string, want *x509.Certificate) error {
+// checkServingCertificate returns an error unless the server at a port of the node presents that
+// certificate.
+func checkServingCertificate(ctx context.Context, n *nodes.Node, port string,
+	want *x509.Certificate) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	conn, err := n.Cluster().Dial(ctx, "tcp", net.JoinHostPort(n.Address(), port))
@@ -146,13 +159,14 @@ func presents(ctx context.Context, n *nodes.Node, port string, want *x509.Certif
 		return err
 	}
 	defer conn.Close()
-	// etcd asks for a client's certificate only after it has shown its own.
+	// etcd requests a client certificate only after it has presented its own.
 	shown := tls.Client(conn, &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13})
 	if err := shown.HandshakeContext(ctx); err != nil {
 		return err
 	}
 	if got := shown.ConnectionState().PeerCertificates[0]; !got.Equal(want) {
-		return fmt.Errorf("port %s shows the certificate with the serial number %s, not %s", port, got.SerialNumber, want.SerialNumber)
+		return fmt.Errorf("port %s presents the certificate with serial number %s, want %s", port,
+			got.SerialNumber, want.SerialNumber)
 	}
 	return nil
 }

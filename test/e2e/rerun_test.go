@@ -16,8 +16,9 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// objectsOf lists the objects that init makes, with their versions, and the Node's labels and taints.
-func objectsOf(t *testing.T, cp *nodes.Node, node string) []string {
+// listObjects lists the objects that init creates, with their versions, and the Node's labels and
+// taints.
+func listObjects(t *testing.T, cp *nodes.Node, node string) []string {
 	t.Helper()
 	const kinds = "configmaps,secrets,serviceaccounts,services,roles,rolebindings"
 	const versions = `jsonpath={range .items[*]}{.kind}/{.metadata.name} {.metadata.resourceVersion}{"\n"}{end}`
@@ -29,23 +30,23 @@ func objectsOf(t *testing.T, cp *nodes.Node, node string) []string {
 	return lines
 }
 
-// journalOf is what the journal and the values beside it hold.
-func journalOf(t *testing.T, n *nodes.Node) string {
+// digestJournal returns the digests of the journal's files.
+func digestJournal(t *testing.T, n *nodes.Node) string {
 	t.Helper()
-	return shell(t, n, "cd /etc/kubernetes/tmp/kubeadm-journal && sha256sum *")
+	return runShell(t, n, "cd /etc/kubernetes/tmp/kubeadm-journal && sha256sum *")
 }
 
-// killAPIServer finds the process among those of the node alone.
+// killAPIServer kills the node's API server; a node has a process namespace of its own.
 const killAPIServer = "kill -9 $(pidof kube-apiserver)"
 
-// stopAPIServer stops a control plane's API server. While its kubelet is stopped as well, it stays so.
+// stopAPIServer kills a control plane's API server. It stays down while the kubelet is stopped.
 func stopAPIServer(t *testing.T, cp *nodes.Node) {
 	t.Helper()
-	shell(t, cp, killAPIServer)
+	runShell(t, cp, killAPIServer)
 }
 
-// afterwards runs a script on a node when the test has ended.
-func afterwards(t *testing.T, n *nodes.Node, script string) {
+// runAfterTest runs a script on a node when the test has ended.
+func runAfterTest(t *testing.T, n *nodes.Node, script string) {
 	t.Helper()
 	t.Cleanup(func() {
 		if _, err := n.Run(context.Background(), "sh", "-ec", script); err != nil {
@@ -54,111 +55,125 @@ func afterwards(t *testing.T, n *nodes.Node, script string) {
 	})
 }
 
-// changesNothing checks that a node's files, its journal and the cluster's objects are what they were.
-func changesNothing(t *testing.T, cp, n *nodes.Node, act func()) {
+// checkChangesNothing checks that act changes neither a node's files and journal nor the cluster's
+// objects.
+func checkChangesNothing(t *testing.T, cp, n *nodes.Node, act func()) {
 	t.Helper()
-	files, journal, objects := filesOf(t, n), journalOf(t, n), objectsOf(t, cp, n.Name())
+	files, journal, objects := listFiles(t, n), digestJournal(t, n), listObjects(t, cp, n.Name())
 	act()
-	if changed := rewritten(files, filesOf(t, n)); len(changed) > 0 {
-		t.Errorf("files were written again:%s", lines("%s", changed))
+	if changed := changedFiles(files, listFiles(t, n)); len(changed) > 0 {
+		t.Errorf("files were rewritten:%s", indentLines(changed))
 	}
-	if journalOf(t, n) != journal {
+	if digestJournal(t, n) != journal {
 		t.Error("the journal was written")
 	}
-	if after := objectsOf(t, cp, n.Name()); !slices.Equal(objects, after) {
-		gone := slices.DeleteFunc(slices.Clone(objects), func(line string) bool { return slices.Contains(after, line) })
-		fresh := slices.DeleteFunc(slices.Clone(after), func(line string) bool { return slices.Contains(objects, line) })
-		t.Errorf("the cluster was changed; before:%s\nafter:%s", lines("%s", gone), lines("%s", fresh))
+	if after := listObjects(t, cp, n.Name()); !slices.Equal(objects, after) {
+		gone := slices.DeleteFunc(slices.Clone(objects),
+			func(line string) bool { return slices.Contains(after, line) })
+		fresh := slices.DeleteFunc(slices.Clone(after),
+			func(line string) bool { return slices.Contains(objects, line) })
+		t.Errorf("the cluster was changed; before:%s\nafter:%s", indentLines(gone),
+			indentLines(fresh))
 	}
 }
 
-// reRun gives a finished command again.
-func reRun(t *testing.T, n *nodes.Node, command ...string) {
+// runFinishedCommand runs a command again that has finished before, and checks that it says so.
+func runFinishedCommand(t *testing.T, n *nodes.Node, command ...string) {
 	t.Helper()
 	result, err := n.Run(t.Context(), command...)
 	if err != nil {
 		t.Error(err)
 	}
-	if !strings.Contains(result.Stdout, "nothing is changed") || strings.Contains(result.Stdout, "] done: ") {
-		t.Errorf("the finished command given again says:\n%s", result.Stdout)
+	if !strings.Contains(result.Stdout, "nothing is changed") ||
+		strings.Contains(result.Stdout, "] done: ") {
+		t.Errorf("the command, run again after it finished, prints:\n%s", result.Stdout)
 	}
 	t.Logf("%s %s: %s", n.Name(), command[1], result.Duration.Round(100*time.Millisecond))
 }
 
-// TestReRunOfFinishedInitChangesNothing gives init again on a control plane whose settings were edited, while its API server
-// answers, while it restarts and while it is down.
-func TestReRunOfFinishedInitChangesNothing(t *testing.T) {
-	s := home(t)
-	command := []string{ours, "init", "--config", "/root/kubeadm.yaml", "--upload-certs", "-v=1"}
+// TestRerunOfFinishedInitChangesNothing runs init again on a control plane whose settings were
+// edited, while its API server is up, while it restarts and while it is down.
+func TestRerunOfFinishedInitChangesNothing(t *testing.T) {
+	s := sharedCluster(t)
+	command := []string{kubeadm, "init", "--config", "/root/kubeadm.yaml", "--upload-certs", "-v=1"}
 	const taint = "node-role.kubernetes.io/control-plane:NoSchedule"
 	kubectl(t, s.cp, "taint", "node", "cp1", taint+"-")
-	kubectl(t, s.cp, "--namespace=kube-system", "patch", "configmap", "kube-proxy", "--patch", `{"data":{"edited":"yes"}}`)
-	afterwards(t, s.cp, "kubectl --kubeconfig /etc/kubernetes/admin.conf taint --overwrite node cp1 "+taint)
-	afterwards(t, s.cp, `kubectl --kubeconfig /etc/kubernetes/admin.conf --namespace=kube-system patch configmap kube-proxy --type=json --patch '[{"op":"remove","path":"/data/edited"}]'`)
-	impatient := nodes.InitConfig(nodes.Config{Address: s.cp.Address(), Init: "timeouts:\n  kubernetesAPICall: 3s\n"})
-	write(t, s.cp, "/root/impatient.yaml", impatient)
-	changesNothing(t, s.cp, s.cp, func() {
-		reRun(t, s.cp, command...)
-		shell(t, s.cp, "systemctl stop kubelet")
+	kubectl(t, s.cp, "--namespace=kube-system", "patch", "configmap", "kube-proxy", "--patch",
+		`{"data":{"edited":"yes"}}`)
+	runAfterTest(t, s.cp,
+		"kubectl --kubeconfig /etc/kubernetes/admin.conf taint --overwrite node cp1 "+taint)
+	runAfterTest(t, s.cp,
+		`kubectl --kubeconfig /etc/kubernetes/admin.conf --namespace=kube-system patch configmap kube-proxy --type=json --patch '[{"op":"remove","path":"/data/edited"}]'`)
+	impatient := nodes.InitConfig(nodes.Config{Address: s.cp.Address(),
+		Init: "timeouts:\n  kubernetesAPICall: 3s\n"})
+	writeFile(t, s.cp, "/root/impatient.yaml", impatient)
+	checkChangesNothing(t, s.cp, s.cp, func() {
+		runFinishedCommand(t, s.cp, command...)
+		runShell(t, s.cp, "systemctl stop kubelet")
 		started := false
 		defer func() {
 			if !started {
-				shell(t, s.cp, "systemctl start kubelet")
+				runShell(t, s.cp, "systemctl start kubelet")
 			}
 		}()
 		stopAPIServer(t, s.cp)
-		refused(t, s.cp, []string{"nothing was changed", "the API server to answer", "crictl"},
-			ours, "init", "--config", "/root/impatient.yaml", "--upload-certs", "-v=1")
-		time.AfterFunc(3*time.Second, func() { shell(t, s.cp, "systemctl start kubelet") })
+		checkFails(t, s.cp, []string{"checking the existing node", "the API server to answer", "crictl"},
+			kubeadm, "init", "--config", "/root/impatient.yaml", "--upload-certs", "-v=1")
+		time.AfterFunc(3*time.Second, func() { runShell(t, s.cp, "systemctl start kubelet") })
 		started = true
-		reRun(t, s.cp, command...)
+		runFinishedCommand(t, s.cp, command...)
 		stopAPIServer(t, s.cp)
-		reRun(t, s.cp, command...)
+		runFinishedCommand(t, s.cp, command...)
 	})
 }
 
-// TestReRunOfFinishedWorkerJoinChangesNothing gives join again with a token that the cluster does not know any more, while the API
-// server restarts, on a worker whose settings were edited.
-func TestReRunOfFinishedWorkerJoinChangesNothing(t *testing.T) {
-	s := home(t)
-	token := flagOf(t, s.command, "--token")
-	command := append(slices.Clone(s.command), "--ignore-preflight-errors="+nodes.IgnoredPreflight, "-v=1")
+// TestRerunOfFinishedWorkerJoinChangesNothing runs join again with a token that has expired, while
+// the API server restarts, on a worker whose settings were edited.
+func TestRerunOfFinishedWorkerJoinChangesNothing(t *testing.T) {
+	s := sharedCluster(t)
+	token := flagValue(t, s.workerJoin, "--token")
+	command := append(slices.Clone(s.workerJoin),
+		"--ignore-preflight-errors="+nodes.IgnoredPreflight, "-v=1")
 	command[slices.Index(command, token)] = "zzzzzz.zzzzzzzzzzzzzzzz"
-	shell(t, s.worker, "cp -p /var/lib/kubelet/config.yaml /root/config.yaml; echo '# edited' >> /var/lib/kubelet/config.yaml")
-	afterwards(t, s.worker, "cp -p /root/config.yaml /var/lib/kubelet/config.yaml")
+	runShell(t, s.worker,
+		"cp -p /var/lib/kubelet/config.yaml /root/config.yaml; echo '# edited' >> /var/lib/kubelet/config.yaml")
+	runAfterTest(t, s.worker, "cp -p /root/config.yaml /var/lib/kubelet/config.yaml")
 	kubectl(t, s.cp, "taint", "node", "worker1", "edited=yes:PreferNoSchedule")
-	afterwards(t, s.cp, "kubectl --kubeconfig /etc/kubernetes/admin.conf taint node worker1 edited-")
-	changesNothing(t, s.cp, s.worker, func() {
-		reRun(t, s.worker, command...)
+	runAfterTest(t, s.cp,
+		"kubectl --kubeconfig /etc/kubernetes/admin.conf taint node worker1 edited-")
+	checkChangesNothing(t, s.cp, s.worker, func() {
+		runFinishedCommand(t, s.worker, command...)
 		stopAPIServer(t, s.cp)
-		reRun(t, s.worker, command...)
+		runFinishedCommand(t, s.worker, command...)
 	})
 }
 
-// TestReRunOfFinishedControlPlaneJoinChangesNothing does the same with a control plane that joined, whose taint was removed.
-func TestReRunOfFinishedControlPlaneJoinChangesNothing(t *testing.T) {
-	s := high(t)
-	n := s.planes[1]
-	token := flagOf(t, s.invitation, "--token")
-	command := planeCommand(ours, s, "-v=1")
+// TestRerunOfFinishedControlPlaneJoinChangesNothing does the same on a control plane whose taint
+// was removed.
+func TestRerunOfFinishedControlPlaneJoinChangesNothing(t *testing.T) {
+	s := sharedHACluster(t)
+	n := s.controlPlanes[1]
+	token := flagValue(t, s.controlPlaneJoin, "--token")
+	command := controlPlaneJoinCommand(kubeadm, s, "-v=1")
 	command[slices.Index(command, token)] = "zzzzzz.zzzzzzzzzzzzzzzz"
 	const taint = "node-role.kubernetes.io/control-plane:NoSchedule"
 	kubectl(t, s.cp, "taint", "node", n.Name(), taint+"-")
-	afterwards(t, s.cp, "kubectl --kubeconfig /etc/kubernetes/admin.conf taint --overwrite node "+n.Name()+" "+taint)
-	changesNothing(t, s.cp, n, func() {
-		reRun(t, n, command...)
+	runAfterTest(t, s.cp, "kubectl --kubeconfig /etc/kubernetes/admin.conf taint --overwrite node "+
+		n.Name()+" "+taint)
+	checkChangesNothing(t, s.cp, n, func() {
+		runFinishedCommand(t, n, command...)
 		stopAPIServer(t, n)
-		reRun(t, n, command...)
+		runFinishedCommand(t, n, command...)
 	})
 }
 
-// TestInitOutlivesAnAPIServerThatRestarts stops the API server in each of the phases that talk to it.
-func TestInitOutlivesAnAPIServerThatRestarts(t *testing.T) {
+// TestInitSurvivesAPIServerRestarts kills the API server in each of the phases that call it.
+func TestInitSurvivesAPIServerRestarts(t *testing.T) {
 	t.Parallel()
-	n := add(t, newCluster(t), "cp1")
-	write(t, n, goodFile, nodes.InitConfig(nodes.Config{Address: n.Address()}))
+	n := addNode(t, newCluster(t), "cp1")
+	writeFile(t, n, initConfigFile, nodes.InitConfig(nodes.Config{Address: n.Address()}))
 	read, out := io.Pipe()
-	cmd := n.Command(ours, "init", "--config", goodFile, "--upload-certs", "-v=1")
+	cmd := n.Command(kubeadm, "init", "--config", initConfigFile, "--upload-certs", "-v=1")
 	cmd.Stdout = out
 	p, err := cmd.Start(t.Context())
 	if err != nil {
@@ -176,7 +191,7 @@ func TestInitOutlivesAnAPIServerThatRestarts(t *testing.T) {
 				continue
 			}
 			seen[m[1]] = true
-			// While the kubelet starts it again there may be none to stop.
+			// There is no process while the kubelet restarts it.
 			if _, err := n.Run(t.Context(), "sh", "-ec", killAPIServer); err == nil {
 				stops++
 			}
@@ -191,13 +206,15 @@ func TestInitOutlivesAnAPIServerThatRestarts(t *testing.T) {
 	if stops == 0 {
 		t.Error("the API server was never stopped")
 	}
-	t.Logf("init took %s with %s", result.Duration.Round(time.Second), fmt.Sprintf("%d restarts of its API server", stops))
-	marked(t, n)
+	t.Logf("init took %s with %s", result.Duration.Round(time.Second),
+		fmt.Sprintf("%d restarts of its API server", stops))
+	checkControlPlaneNode(t, n)
 }
 
-// TestTokenCommandsOutliveALoadBalancer gives them while the load balancer refuses connections, and while it cuts them.
-func TestTokenCommandsOutliveALoadBalancer(t *testing.T) {
-	s := high(t)
+// TestTokenCommandsSurviveLoadBalancerOutage runs them while the load balancer refuses
+// connections, and while it cuts them.
+func TestTokenCommandsSurviveLoadBalancerOutage(t *testing.T) {
+	s := sharedHACluster(t)
 	const token = "lbtest.0123456789abcdef"
 	t.Cleanup(func() {
 		s.balancer.Flap(false)
@@ -205,7 +222,8 @@ func TestTokenCommandsOutliveALoadBalancer(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	for _, args := range [][]string{{"create", token}, {"list"}, {"create", "--ttl=10m", "--print-join-command"}, {"delete", token}} {
+	for _, args := range [][]string{{"create", token}, {"list"},
+		{"create", "--ttl=10m", "--print-join-command"}, {"delete", token}} {
 		s.balancer.Refuse()
 		time.AfterFunc(2*time.Second, func() {
 			if err := s.balancer.Open(); err != nil {
@@ -213,10 +231,12 @@ func TestTokenCommandsOutliveALoadBalancer(t *testing.T) {
 			}
 		})
 		s.balancer.Flap(true)
-		if result, err := s.cp.Run(t.Context(), append([]string{ours, "token"}, args...)...); err != nil {
+		if result, err := s.cp.Run(t.Context(),
+			append([]string{kubeadm, "token"}, args...)...); err != nil {
 			t.Error(err)
 		} else if result.Duration < 2*time.Second {
-			t.Errorf("token %s took only %s: it did not meet the load balancer", args[0], result.Duration)
+			t.Errorf("token %s took only %s: it did not use the load balancer", args[0],
+				result.Duration)
 		}
 		s.balancer.Flap(false)
 	}

@@ -12,78 +12,86 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// legacies may be on a machine after a reset, each for its reason; whatever else differs from the machine before init or
-// join is a fault.
-var legacies = []struct{ line, reason string }{
+// allowedRemains are the differences that a machine may have after a reset, each with its reason;
+// any other difference from the machine before init or join is a fault.
+var allowedRemains = []struct{ line, reason string }{
 	{`^\+ files: /(root/kubeadm\.yaml|root/\.kube(/.*)?) `, "the test's own"},
-	{`^\+ files: /etc/cni(/net\.d(/.*)?)? `, "the pod network's configuration, of which kubeadm knows nothing"},
-	{`^\+ files: /var/lib/cni(/.*)? `, "the pod network's notes on addresses in use"},
+	{`^\+ files: /etc/cni(/net\.d(/.*)?)? `,
+		"the pod network's configuration, which kubeadm does not manage"},
+	{`^\+ files: /var/lib/cni(/.*)? `, "the pod network's record of addresses in use"},
 	{`^\+ routes: 10\.244\.`, "the pod network's"},
 	{`^\+ rules: `, "kube-proxy's and the pod network's packet filter rules, which may be mixed with the user's"},
 	{`^\+ links: (kube-ipvs0|nodelocaldns)`, "kube-proxy's"},
-	{`^\+ files: /etc/kubernetes(/manifests|/pki)? d`, "directories stay, only what is in them goes"},
-	{`^\+ files: /var/lib/(kubelet|etcd) d`, "likewise"},
-	{`^\+ files: /usr/libexec/kubernetes(/.*)? d`, "made by the kubelet for volume plugins"},
-	{`^\+ files: /usr/lib/modules d`, "made by the container runtime, as kube-proxy wants it mounted"},
-	{`^[+-] units: kubelet\.service`, "stopped; whether it starts at boot is left as it was"},
+	{`^\+ files: /etc/kubernetes(/manifests|/pki)? d`,
+		"directories stay, their contents are removed"},
+	{`^\+ files: /var/lib/(kubelet|etcd) d`, "the same"},
+	{`^\+ files: /usr/libexec/kubernetes(/.*)? d`, "created by the kubelet for volume plugins"},
+	{`^\+ files: /usr/lib/modules d`,
+		"created by the container runtime, since kube-proxy mounts it"},
+	{`^[+-] units: kubelet\.service`, "stopped; whether it starts at boot is unchanged"},
 }
 
-// clean compares a machine with what it was before; files whose names begin with one of those that stay are left out. The kernel and
-// the container runtime may be a moment behind with what they take away of containers that are gone.
-func clean(t *testing.T, n *nodes.Node, before nodes.Fingerprint, stays ...string) {
+// awaitRestored waits until a machine has the fingerprint of before, except for allowedRemains and
+// files whose names begin with one of stays. The kernel and the container runtime remove what
+// belonged to containers with a delay.
+func awaitRestored(t *testing.T, n *nodes.Node, before nodes.Fingerprint, stays ...string) {
 	t.Helper()
-	await(t, n.Name()+" to be after reset what it was", patience, func() error {
-		left := slices.DeleteFunc(before.Diff(fingerprint(t, n)), func(line string) bool { return mayStay(line, stays) })
+	await(t, n.Name()+" to be restored", waitLimit, func() error {
+		left := slices.DeleteFunc(before.Diff(takeFingerprint(t, n)),
+			func(line string) bool { return mayRemain(line, stays) })
 		if len(left) > 0 {
-			return fmt.Errorf("it differs:%s", lines("%s", left))
+			return fmt.Errorf("it differs:%s", indentLines(left))
 		}
 		return nil
 	})
 }
 
-func mayStay(line string, stays []string) bool {
-	for _, legacy := range legacies {
-		if regexp.MustCompile(legacy.line).MatchString(line) {
+// mayRemain reports whether a line of a fingerprint's difference is allowed after reset.
+func mayRemain(line string, stays []string) bool {
+	for _, remains := range allowedRemains {
+		if regexp.MustCompile(remains.line).MatchString(line) {
 			return true
 		}
 	}
-	return slices.ContainsFunc(stays, func(name string) bool { return strings.HasPrefix(line, "+ files: "+name) })
+	return slices.ContainsFunc(stays,
+		func(name string) bool { return strings.HasPrefix(line, "+ files: "+name) })
 }
 
-// TestS191_ResetReturnsTheMachine takes a cluster apart again and, in a full run, makes it anew from the same machines.
-func TestS191_ResetReturnsTheMachine(t *testing.T) {
+// TestResetRestoresMachine resets the machines of a cluster and, in a full run, re-creates the
+// cluster on them.
+func TestResetRestoresMachine(t *testing.T) {
 	t.Parallel()
-	s := &site{Cluster: newCluster(t)}
-	if err := s.add(t.Context()); err != nil {
+	s := &testCluster{Cluster: newCluster(t)}
+	if err := s.addNodes(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	cp, worker := fingerprint(t, s.cp), fingerprint(t, s.worker)
-	if err := s.form(t.Context()); err != nil {
+	cp, worker := takeFingerprint(t, s.cp), takeFingerprint(t, s.worker)
+	if err := s.initAndJoin(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for _, n := range []*nodes.Node{s.worker, s.cp} {
-		run(t, n, ours, "reset", "--force")
+		runCommand(t, n, kubeadm, "reset", "--force")
 	}
-	clean(t, s.worker, worker)
-	clean(t, s.cp, cp)
-	if !lab.full {
-		return // TestS199_WeJoinThePeersCluster uses machines again, too.
+	awaitRestored(t, s.worker, worker)
+	awaitRestored(t, s.cp, cp)
+	if !suite.full {
+		return // TestJoinUpstreamCluster also uses machines again.
 	}
-	if err := s.form(t.Context()); err != nil {
+	if err := s.initAndJoin(t.Context()); err != nil {
 		t.Errorf("the same machines cannot be used again: %v", err)
 	}
 }
 
-func TestS016_DryRunOfResetOfAMachineThatIsNoNode(t *testing.T) {
+func TestResetDryRunOnCleanMachine(t *testing.T) {
 	t.Parallel()
-	n := add(t, newCluster(t), "blank")
-	untouched(t, n, nil, ours, "reset", "--force", "--dry-run")
+	n := addNode(t, newCluster(t), "blank")
+	runUnchanged(t, n, nil, kubeadm, "reset", "--force", "--dry-run")
 }
 
-func TestS191_ResetOfAMachineThatIsNoNodeChangesNothing(t *testing.T) {
+func TestResetOnCleanMachine(t *testing.T) {
 	t.Parallel()
-	n := add(t, newCluster(t), "blank")
-	before := fingerprint(t, n)
-	run(t, n, ours, "reset", "--force")
-	clean(t, n, before)
+	n := addNode(t, newCluster(t), "blank")
+	before := takeFingerprint(t, n)
+	runCommand(t, n, kubeadm, "reset", "--force")
+	awaitRestored(t, n, before)
 }

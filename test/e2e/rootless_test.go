@@ -10,65 +10,70 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// TestS029_TheControlPlaneIsNotRoot makes two control planes whose components are users of their own, and asks the kernel
-// who runs what and whom files belong to.
-func TestS029_TheControlPlaneIsNotRoot(t *testing.T) {
+// TestRootlessControlPlane creates two control planes whose components run as users of their own,
+// and checks the users of processes and the owners of files.
+func TestRootlessControlPlane(t *testing.T) {
 	t.Parallel()
-	s := &trio{site: site{Cluster: newCluster(t)}}
-	if err := s.raise(t.Context(), 2, 0); err != nil {
+	s := &haCluster{testCluster: testCluster{Cluster: newCluster(t)}}
+	if err := s.createNodes(t.Context(), 2, 0); err != nil {
 		t.Fatal(err)
 	}
-	before := fingerprint(t, s.planes[1])
-	if err := s.start(t.Context(), nodes.Config{Cluster: "featureGates:\n  RootlessControlPlane: true"}); err != nil {
+	before := takeFingerprint(t, s.controlPlanes[1])
+	if err := s.initFirst(t.Context(),
+		nodes.Config{Cluster: "featureGates:\n  RootlessControlPlane: true"}); err != nil {
 		t.Fatal(err)
 	}
-	run(t, s.planes[1], planeCommand(ours, s)...)
-	vote(t, s.planes...)
-	for _, n := range s.planes {
+	runCommand(t, s.controlPlanes[1], controlPlaneJoinCommand(kubeadm, s)...)
+	checkVotingMembers(t, s.controlPlanes...)
+	for _, n := range s.controlPlanes {
 		t.Run(n.Name(), func(t *testing.T) {
 			testUsers(t, n)
 			testOwners(t, n)
 		})
 	}
-	again := run(t, s.cp, ours, "init", "--config", goodFile, "--upload-certs", "-v=1")
+	again := runCommand(t, s.cp, kubeadm, "init", "--config", initConfigFile, "--upload-certs",
+		"-v=1")
 	if strings.Contains(again, "] done: ") {
-		t.Errorf("what was there was made again:\n%s", again)
+		t.Errorf("init, run again after it finished, made changes:\n%s", again)
 	}
-	run(t, s.planes[1], ours, "reset", "--force")
-	clean(t, s.planes[1], before)
+	runCommand(t, s.controlPlanes[1], kubeadm, "reset", "--force")
+	awaitRestored(t, s.controlPlanes[1], before)
 }
 
-// testUsers waits until each component runs, and looks at its rights.
+// testUsers waits until each component runs, and checks its user, groups and capabilities.
 func testUsers(t *testing.T, n *nodes.Node) {
 	const bindLowPorts = "0000000000000400"
-	readers := shell(t, n, "getent group kubeadm-sa-key-readers | cut -d: -f3")
+	readers := runShell(t, n, "getent group kubeadm-sa-key-readers | cut -d: -f3")
 	for component, want := range map[string]struct{ user, groups, bound string }{
 		"etcd":                    {"kubeadm-etcd", "", strings.Repeat("0", 16)},
 		"kube-apiserver":          {"kubeadm-kas", readers, bindLowPorts},
 		"kube-controller-manager": {"kubeadm-kcm", readers, strings.Repeat("0", 16)},
 		"kube-scheduler":          {"kubeadm-ks", "", strings.Repeat("0", 16)},
 	} {
-		user, status := runsAs(t, n, component)
+		user, status := awaitProcessOf(t, n, component)
 		if user != want.user+" "+want.user {
 			t.Errorf("%s runs as %q, want %s", component, user, want.user)
 		}
-		if got := status["Groups"]; want.groups != "" && !slices.Contains(strings.Fields(got), want.groups) {
+		if got := status["Groups"]; want.groups != "" &&
+			!slices.Contains(strings.Fields(got), want.groups) {
 			t.Errorf("%s is in the groups %q, want %q", component, got, want.groups)
 		}
 		if got := status["CapBnd"]; got != want.bound {
-			t.Errorf("%s can get the capabilities %s, want %s", component, got, want.bound)
+			t.Errorf("the capability bounding set of %s is %s, want %s", component, got, want.bound)
 		}
 	}
 }
 
-// runsAs waits until there is one process of a component, and tells its user and group and what the kernel says of it.
-func runsAs(t *testing.T, n *nodes.Node, component string) (user string, status map[string]string) {
+// awaitProcessOf waits until a component runs as one process, and returns its user and group and
+// the fields of /proc/PID/status.
+func awaitProcessOf(t *testing.T, n *nodes.Node,
+	component string) (user string, status map[string]string) {
 	t.Helper()
-	// All at once: a component that ends is started anew as another process.
+	// In one script: a component that is restarted is another process.
 	script := `pid=$(ps -eo pid=,args= | awk '$2 == "` + component + `" {print $1}')
 		ps -o user:20=,group:20= -p "$pid" && cat "/proc/$pid/status"`
 	status = make(map[string]string)
-	await(t, component+" to run on "+n.Name(), patience, func() error {
+	await(t, component+" to run on "+n.Name(), waitLimit, func() error {
 		result, err := n.Run(t.Context(), "sh", "-ec", script)
 		if err != nil {
 			return err
@@ -84,7 +89,7 @@ func runsAs(t *testing.T, n *nodes.Node, component string) (user string, status 
 	return user, status
 }
 
-// testOwners looks at whom files belong to that not everybody may read.
+// testOwners checks the owners and modes of files with restricted access.
 func testOwners(t *testing.T, n *nodes.Node) {
 	for file, want := range map[string]string{
 		"/etc/kubernetes/pki/sa.key":                       "root:kubeadm-sa-key-readers 640",
@@ -104,14 +109,16 @@ func testOwners(t *testing.T, n *nodes.Node) {
 		"/etc/kubernetes/pki/etcd/ca.key":                  "root:root 600",
 		"/etc/kubernetes/pki/front-proxy-ca.key":           "root:root 600",
 	} {
-		if got := run(t, n, "stat", "-c", "%U:%G %a", file); got != want {
+		if got := runCommand(t, n, "stat", "-c", "%U:%G %a", file); got != want {
 			t.Errorf("%s is %s, want %s", file, got, want)
 		}
 	}
-	if members := shell(t, n, "getent group kubeadm-sa-key-readers | cut -d: -f4"); members != "kubeadm-kas,kubeadm-kcm" {
-		t.Errorf("the readers of sa.key are %q", members)
+	if members := runShell(t, n,
+		"getent group kubeadm-sa-key-readers | cut -d: -f4"); members != "kubeadm-kas,kubeadm-kcm" {
+		t.Errorf("the group that may read sa.key has the members %q", members)
 	}
-	if shells := shell(t, n, "getent passwd kubeadm-etcd kubeadm-kas kubeadm-kcm kubeadm-ks | cut -d: -f7 | sort -u"); shells != "/bin/false" {
+	if shells := runShell(t, n,
+		"getent passwd kubeadm-etcd kubeadm-kas kubeadm-kcm kubeadm-ks | cut -d: -f7 | sort -u"); shells != "/bin/false" {
 		t.Errorf("users of the control plane have the shells %q", shells)
 	}
 }

@@ -12,46 +12,53 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// sidecars puts a container of the pause image beside every component of a node: after it by strategic merges, before it
-// by operations.
-func sidecars(t *testing.T, n *nodes.Node) {
+// writeSidecarPatches writes patches that add a container of the pause image to every component of
+// a node: after it by strategic merge patches, before it by JSON patches.
+func writeSidecarPatches(t *testing.T, n *nodes.Node) {
 	t.Helper()
-	image := shell(t, n, ours+" config images list --kubernetes-version v1.37.1 | grep /pause:")
+	image := runShell(t, n,
+		kubeadm+" config images list --kubernetes-version v1.37.1 | grep /pause:")
 	for _, component := range []string{"etcd", "kube-apiserver"} {
-		write(t, n, path.Join(patchDir, component+".yaml"),
+		writeFile(t, n, path.Join(patchDir, component+".yaml"),
 			fmt.Sprintf("spec: {containers: [{name: sidecar, image: %s}]}\n", image))
 	}
 	for _, component := range []string{"kube-controller-manager", "kube-scheduler"} {
-		write(t, n, path.Join(patchDir, component+"+json.yaml"), fmt.Sprintf(
+		writeFile(t, n, path.Join(patchDir, component+"+json.yaml"), fmt.Sprintf(
 			"- {op: add, path: /spec/containers/0, value: {name: sidecar, image: %s, args: [--secure-port=1]}}\n", image))
 	}
 }
 
-// TestSidecarsInStaticPods patches a sidecar into each static Pod of two control planes, and resets the second.
+// TestSidecarsInStaticPods patches a sidecar into each static Pod of two control planes, and resets
+// the second.
 func TestSidecarsInStaticPods(t *testing.T) {
 	t.Parallel()
-	s := &trio{site: site{Cluster: newCluster(t)}}
-	if err := s.raise(t.Context(), 2, 0); err != nil {
+	s := &haCluster{testCluster: testCluster{Cluster: newCluster(t)}}
+	if err := s.createNodes(t.Context(), 2, 0); err != nil {
 		t.Fatal(err)
 	}
-	for _, n := range s.planes {
-		sidecars(t, n)
+	for _, n := range s.controlPlanes {
+		writeSidecarPatches(t, n)
 	}
-	if err := s.start(t.Context(), nodes.Config{Init: "patches:\n  directory: " + patchDir}); err != nil {
+	if err := s.initFirst(t.Context(),
+		nodes.Config{Init: "patches:\n  directory: " + patchDir}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.cp.Run(t.Context(), ours, "init", "--config", goodFile, "--upload-certs"); err != nil {
-		t.Errorf("init given again: %v", err)
+	if _, err := s.cp.Run(t.Context(), kubeadm, "init", "--config", initConfigFile,
+		"--upload-certs"); err != nil {
+		t.Errorf("running init again: %v", err)
 	}
-	run(t, s.planes[1], planeCommand(ours, s, "--patches", patchDir)...)
-	for _, n := range s.planes {
-		for _, component := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"} {
-			await(t, component+" of "+n.Name()+" with its sidecar", patience, func() error {
-				out, err := s.cp.Kubectl(t.Context(), "--namespace=kube-system", "get", "pod", component+"-"+n.Name())
+	runCommand(t, s.controlPlanes[1], controlPlaneJoinCommand(kubeadm, s, "--patches", patchDir)...)
+	for _, n := range s.controlPlanes {
+		for _, component := range []string{"etcd", "kube-apiserver", "kube-controller-manager",
+			"kube-scheduler"} {
+			await(t, component+" of "+n.Name()+" with its sidecar", waitLimit, func() error {
+				out, err := s.cp.Kubectl(t.Context(), "--namespace=kube-system", "get", "pod",
+					component+"-"+n.Name())
 				if err != nil {
 					return fmt.Errorf("%w: %s", err, out.Stderr)
 				}
-				pod := get[corev1.Pod](t, s.cp, "--namespace=kube-system", "pod", component+"-"+n.Name())
+				pod := readObject[corev1.Pod](t, s.cp, "--namespace=kube-system", "pod",
+					component+"-"+n.Name())
 				if got := len(pod.Spec.Containers); got != 2 {
 					return fmt.Errorf("it has %d containers", got)
 				}
@@ -64,8 +71,8 @@ func TestSidecarsInStaticPods(t *testing.T) {
 			})
 		}
 	}
-	run(t, s.planes[1], ours, "reset", "--force")
-	if left := membersOf(t, s.cp); len(left) != 1 {
+	runCommand(t, s.controlPlanes[1], kubeadm, "reset", "--force")
+	if left := listMembers(t, s.cp); len(left) != 1 {
 		t.Errorf("after the second control plane's reset etcd has the members %v", left)
 	}
 }

@@ -3,223 +3,192 @@
 package e2e
 
 import (
-	"crypto/aes"
-	"crypto/cipher"
-	"crypto/x509"
-	"encoding/hex"
-	"encoding/pem"
+	"context"
+	"errors"
 	"fmt"
-	"net/netip"
+	"io"
+	"net"
+	"net/http"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 
 	"kubeadm/test/nodes"
 )
 
-// decrypt opens a value of Secret kubeadm-certs: AES-256-GCM, the nonce before the text.
-func decrypt(key string, sealed []byte) ([]byte, error) {
-	raw, err := hex.DecodeString(key)
-	if err != nil {
-		return nil, err
-	}
-	block, err := aes.NewCipher(raw)
-	if err != nil {
-		return nil, err
-	}
-	gcm, err := cipher.NewGCM(block)
-	if err != nil {
-		return nil, err
-	}
-	if len(sealed) < gcm.NonceSize() {
-		return nil, fmt.Errorf("%d bytes are too few", len(sealed))
-	}
-	return gcm.Open(nil, sealed[:gcm.NonceSize()], sealed[gcm.NonceSize():], nil)
-}
+const webManifest = `apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: web
+spec:
+  replicas: 2
+  selector:
+    matchLabels: {app: web}
+  template:
+    metadata:
+      labels: {app: web}
+    spec:
+      terminationGracePeriodSeconds: 0
+      containers:
+      - name: web
+        image: kubeadm.test/agnhost:1
+        imagePullPolicy: Never
+        args: [serve-hostname]
+        readinessProbe:
+          httpGet: {port: 9376}
+          periodSeconds: 1
+---
+apiVersion: v1
+kind: Service
+metadata:
+  name: web
+spec:
+  type: NodePort
+  ipFamilyPolicy: PreferDualStack
+  selector: {app: web}
+  ports:
+  - port: 80
+    targetPort: 9376
+`
 
-func TestS048_CertificatesAreLentUnderTheKey(t *testing.T) {
-	s := home(t)
-	lent(t, s.cp, keyOf(t, s.initial.Stdout))
-}
+func TestPodsAndServices(t *testing.T) { checkWorkload(t, sharedCluster(t)) }
 
-// TestS048_OneCommandLendsThemAnew mints all that one more control plane needs, under a key of its own, and then
-// under the first key again, which other tests know.
-func TestS048_OneCommandLendsThemAnew(t *testing.T) {
-	s := home(t)
-	first := keyOf(t, s.initial.Stdout)
-	mint := func(flags ...string) (command []string) {
-		t.Helper()
-		result, err := s.cp.Run(t.Context(), append([]string{ours, "token", "create", "--ttl=10m", "--print-join-command", "--upload-certs"}, flags...)...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if strings.Count(result.Stdout, "\n") != 1 || !strings.Contains(result.Stdout, " --control-plane ") {
-			t.Fatalf("it prints\n%s", result.Stdout)
-		}
-		return strings.Fields(result.Stdout)
-	}
-	command := mint()
-	key := flagOf(t, command, "--certificate-key")
-	lent(t, s.cp, key)
-	if list := run(t, s.cp, ours, "token", "list"); !strings.Contains(list, flagOf(t, command, "--token")) {
-		t.Errorf("its token is not in the list:\n%s", list)
-	}
-	again := mint("--certificate-key", first)
-	if got := flagOf(t, again, "--certificate-key"); got != first || key == first {
-		t.Errorf("lent under %s, then as told under %s: it printed %s", key, first, got)
-	}
-	lent(t, s.cp, first)
-}
-
-// lent checks the Secret with the certificates that control planes share: whoever has the key can open it, and it goes
-// with a token that can do nothing else.
-func lent(t *testing.T, cp *nodes.Node, key string) {
-	t.Helper()
-	secret := get[corev1.Secret](t, cp, "--namespace=kube-system", "secret", "kubeadm-certs")
-	for name, file := range map[string]string{
-		"ca.crt": "ca.crt", "ca.key": "ca.key", "front-proxy-ca.crt": "front-proxy-ca.crt", "front-proxy-ca.key": "front-proxy-ca.key",
-		"sa.pub": "sa.pub", "sa.key": "sa.key", "etcd-ca.crt": "etcd/ca.crt", "etcd-ca.key": "etcd/ca.key",
-	} {
-		want, err := cp.ReadFile("/etc/kubernetes/pki/" + file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got, err := decrypt(key, secret.Data[name]); err != nil || string(got) != string(want) {
-			t.Errorf("%s of Secret kubeadm-certs does not hold %s: %v", name, file, err)
-		}
-	}
-	if len(secret.Data) != 8 {
-		t.Errorf("Secret kubeadm-certs holds %d values", len(secret.Data))
-	}
-	owners := secret.OwnerReferences
-	if len(owners) != 1 || owners[0].Kind != "Secret" || owners[0].Controller == nil || !*owners[0].Controller {
-		t.Fatalf("Secret kubeadm-certs belongs to %+v", owners)
-	}
-	owner := get[corev1.Secret](t, cp, "--namespace=kube-system", "secret", owners[0].Name)
-	if owner.UID != owners[0].UID || owner.Data["usage-bootstrap-authentication"] != nil || owner.Data["usage-bootstrap-signing"] != nil {
-		t.Errorf("the owner of Secret kubeadm-certs is not a token without use: %v", owner)
-	}
-	expires, err := time.Parse(time.RFC3339, string(owner.Data["expiration"]))
-	// A run that goes on with a killed one keeps the end that this one had set.
-	if lasts := expires.Sub(owner.CreationTimestamp.Time); err != nil || lasts > 2*time.Hour || lasts < time.Hour {
-		t.Errorf("the certificates were lent at %s until %s", owner.CreationTimestamp, owner.Data["expiration"])
-	}
-	allowed(t, cp, "token", "get", "secrets/kubeadm-certs", "--namespace=kube-system")
-}
-
-func TestS049_TheControlPlaneIsMarked(t *testing.T) {
-	s := home(t)
-	marked(t, s.cp)
-	// A node that is not Ready has taints, and keeps them until the controller manager has heard that it is.
-	await(t, "a worker without marks", patience, func() error {
-		worker := get[corev1.Node](t, s.cp, "node", "worker1")
-		if _, ok := worker.Labels[controlPlane]; ok || len(worker.Spec.Taints) != 0 {
-			return fmt.Errorf("it has labels %v and taints %v", worker.Labels, worker.Spec.Taints)
-		}
-		return nil
-	})
-}
-
-// marked checks the labels and the taint of the cluster's first node.
-func marked(t *testing.T, cp *nodes.Node) {
-	t.Helper()
-	n := get[corev1.Node](t, cp, "node", cp.Name())
-	for _, label := range []string{controlPlane, "node.kubernetes.io/exclude-from-external-load-balancers"} {
-		if value, ok := n.Labels[label]; !ok || value != "" {
-			t.Errorf("the control plane lacks the label %s: %v", label, n.Labels)
-		}
-	}
-	if !slices.ContainsFunc(n.Spec.Taints, func(taint corev1.Taint) bool {
-		return taint.Key == controlPlane && taint.Effect == corev1.TaintEffectNoSchedule
-	}) {
-		t.Errorf("the control plane has the taints %v", n.Spec.Taints)
-	}
-}
-
-func TestS050_NamesAreServed(t *testing.T) {
-	s := home(t)
-	if err := s.cp.AwaitDNS(t.Context()); err != nil {
+// checkWorkload checks that Pods run on a cluster's worker and can be reached by Service,
+// NodePort, DNS name and logs, in each IP family of the cluster.
+func checkWorkload(t *testing.T, s *testCluster) {
+	if err := s.cp.WriteFile("/root/web.yaml", []byte(webManifest), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	d := get[appsv1.Deployment](t, s.cp, "--namespace=kube-system", "deployment", "coredns")
-	pod := d.Spec.Template.Spec
-	if *d.Spec.Replicas != 2 || pod.ServiceAccountName != "coredns" ||
-		pod.PriorityClassName != "system-cluster-critical" || d.Spec.Selector.MatchLabels["k8s-app"] != "kube-dns" {
-		t.Errorf("Deployment coredns is %+v", d)
+	kubectl(t, s.cp, "apply", "-f", "/root/web.yaml")
+	t.Cleanup(func() {
+		if _, err := s.cp.Kubectl(context.Background(), "delete", "--wait=false", "-f",
+			"/root/web.yaml"); err != nil {
+			t.Error(err)
+		}
+	})
+	kubectl(t, s.cp, "rollout", "status", "--timeout=180s", "deployment/web")
+	var names []string
+	for _, pod := range readObject[corev1.PodList](t, s.cp, "pods", "--selector=app=web").Items {
+		names = append(names, pod.Name)
+		if pod.Spec.NodeName != "worker1" {
+			t.Errorf("pod %s runs on %s", pod.Name, pod.Spec.NodeName)
+		}
 	}
-	if service := get[corev1.Service](t, s.cp, "--namespace=kube-system", "service", "kube-dns"); service.Spec.ClusterIP != "10.96.0.10" {
-		t.Errorf("Service kube-dns has the address %s", service.Spec.ClusterIP)
+	if len(names) != 2 {
+		t.Fatalf("pods: %q", names)
 	}
-	get[corev1.ServiceAccount](t, s.cp, "--namespace=kube-system", "serviceaccount", "coredns")
-	m := get[corev1.ConfigMap](t, s.cp, "--namespace=kube-system", "configmap", "coredns")
-	if !strings.Contains(m.Data["Corefile"], "kubernetes cluster.local in-addr.arpa ip6.arpa") {
-		t.Errorf("the Corefile is:\n%s", m.Data["Corefile"])
+	t.Run("Service", func(t *testing.T) { testService(t, s, names) })
+	t.Run("NodePort", func(t *testing.T) { testNodePort(t, s, names) })
+	t.Run("names", func(t *testing.T) { testDNS(t, s, names[0]) })
+	t.Run("logs", func(t *testing.T) {
+		// The container runtime writes logs with a delay.
+		await(t, "a log line of a Pod", waitLimit, func() error {
+			result, err := s.cp.Kubectl(t.Context(), "logs", names[0])
+			if err == nil && result.Stdout == "" {
+				err = errors.New("kubectl logs shows nothing")
+			}
+			return err
+		})
+	})
+}
+
+// testService calls the Service by its name and each of its addresses, from a Pod.
+func testService(t *testing.T, s *testCluster, names []string) {
+	addresses := readObject[corev1.Service](t, s.cp, "service", "web").Spec.ClusterIPs
+	if len(addresses) != len(s.cp.Addresses()) {
+		t.Errorf("the Service has the addresses %q, the nodes %q", addresses, s.cp.Addresses())
 	}
-	if b := get[rbacv1.ClusterRoleBinding](t, s.cp, "clusterrolebinding", "system:coredns"); len(b.Subjects) != 1 || b.Subjects[0].Name != "coredns" {
-		t.Errorf("system:coredns binds %v", b.Subjects)
+	for _, host := range append([]string{"web.default"}, addresses...) {
+		testAnswers(t, s, names, "http://"+net.JoinHostPort(host, "80"))
 	}
 }
 
-func TestS051_EveryNodeHasAProxy(t *testing.T) {
-	s := home(t)
-	await(t, "kube-proxy on every node", patience, func() error {
-		d := get[appsv1.DaemonSet](t, s.cp, "--namespace=kube-system", "daemonset", "kube-proxy")
-		listed := get[corev1.NodeList](t, s.cp, "nodes")
-		if d.Status.NumberReady < 2 || int(d.Status.DesiredNumberScheduled) != len(listed.Items) || d.Spec.Template.Spec.ServiceAccountName != "kube-proxy" {
-			return fmt.Errorf("of %d nodes, the DaemonSet is %+v", len(listed.Items), d)
+// testAnswers calls the Service until each of its Pods has answered.
+func testAnswers(t *testing.T, s *testCluster, names []string, url string) {
+	seen := make(map[string]bool)
+	await(t, "an answer from each Pod at "+url, waitLimit, func() error {
+		// kube-proxy learns of endpoints with a delay, and picks one at random.
+		result, err := s.cp.Kubectl(t.Context(), "exec", names[0], "--", "agnhost", "get", url)
+		if err != nil {
+			return err
+		}
+		answer := strings.TrimSpace(result.Stdout)
+		if !slices.Contains(names, answer) {
+			t.Fatalf("%s answered %q, not the name of one of %q", url, answer, names)
+		}
+		if seen[answer] = true; len(seen) < len(names) {
+			return fmt.Errorf("so far only %v answered", seen)
 		}
 		return nil
 	})
-	get[corev1.ServiceAccount](t, s.cp, "--namespace=kube-system", "serviceaccount", "kube-proxy")
-	m := get[corev1.ConfigMap](t, s.cp, "--namespace=kube-system", "configmap", "kube-proxy")
-	if !strings.Contains(m.Data["config.conf"], "clusterCIDR: "+nodes.PodSubnet) || !strings.Contains(m.Data["kubeconfig.conf"], s.cp.Address()) {
-		t.Errorf("kube-proxy is configured by %v", m.Data)
-	}
-	if b := get[rbacv1.ClusterRoleBinding](t, s.cp, "clusterrolebinding", "kubeadm:node-proxier"); b.RoleRef.Name != "system:node-proxier" {
-		t.Errorf("kubeadm:node-proxier binds to %s", b.RoleRef.Name)
-	}
-	allowed(t, s.cp, "token", "get", "configmaps/kube-proxy", "--namespace=kube-system")
 }
 
-func TestS052_EveryNodeHasItsShareOfPodAddresses(t *testing.T) {
-	s := home(t)
-	all := netip.MustParsePrefix(nodes.PodSubnet)
-	var seen []netip.Prefix
-	for _, n := range get[corev1.NodeList](t, s.cp, "nodes").Items {
-		share, err := netip.ParsePrefix(n.Spec.PodCIDR)
-		if err != nil || share.Bits() != 24 || !all.Contains(share.Addr()) {
-			t.Errorf("node %s has the addresses %q", n.Name, n.Spec.PodCIDR)
-		}
-		if slices.ContainsFunc(seen, share.Overlaps) {
-			t.Errorf("node %s shares the addresses %s with another one", n.Name, share)
-		}
-		seen = append(seen, share)
+// testNodePort calls the NodePort at each address of each node, from outside of the cluster.
+func testNodePort(t *testing.T, s *testCluster, names []string) {
+	service := readObject[corev1.Service](t, s.cp, "service", "web")
+	port := strconv.Itoa(int(service.Spec.Ports[0].NodePort))
+	client := http.Client{Timeout: 5 * time.Second,
+		Transport: &http.Transport{DisableKeepAlives: true, DialContext: s.Dial}}
+	for _, address := range slices.Concat(s.cp.Addresses(), s.worker.Addresses()) {
+		await(t, "an answer from "+address, waitLimit, func() error {
+			response, err := client.Get("http://" + net.JoinHostPort(address, port))
+			if err != nil {
+				return err
+			}
+			defer response.Body.Close()
+			body, err := io.ReadAll(response.Body)
+			if !slices.Contains(names, strings.TrimSpace(string(body))) {
+				err = errors.Join(err, fmt.Errorf("it answered %q", body))
+			}
+			return err
+		})
 	}
 }
 
-func TestS053_AdministratorsAreAGroup(t *testing.T) {
-	s := home(t)
-	if b := get[rbacv1.ClusterRoleBinding](t, s.cp, "clusterrolebinding", "kubeadm:cluster-admins"); b.RoleRef.Name != "cluster-admin" ||
-		len(b.Subjects) != 1 || b.Subjects[0].Name != "kubeadm:cluster-admins" {
-		t.Errorf("kubeadm:cluster-admins binds %v to %s", b.Subjects, b.RoleRef.Name)
+// testDNS resolves names of single-stack Services and of one that has as many addresses as its
+// node.
+func testDNS(t *testing.T, s *testCluster, pod string) {
+	api, dns := "10.96.0.1", "10.96.0.10"
+	if strings.Contains(s.cp.Address(), ":") {
+		api, dns = "fd00:96::1", "fd00:96::a"
 	}
-	for file, group := range map[string]string{"admin.conf": "kubeadm:cluster-admins", "super-admin.conf": "system:masters"} {
-		script := "kubectl config view --raw --kubeconfig /etc/kubernetes/" + file + " -o jsonpath='{.users[0].user.client-certificate-data}' | base64 -d"
-		block, _ := pem.Decode([]byte(shell(t, s.cp, script)))
-		if block == nil {
-			t.Fatalf("%s holds no certificate", file)
-		}
-		cert, err := x509.ParseCertificate(block.Bytes)
-		if err != nil || !slices.Equal(cert.Subject.Organization, []string{group}) {
-			t.Errorf("%s is of the groups %q: %v", file, cert.Subject.Organization, err)
-		}
-		if mode := run(t, s.cp, "stat", "-c", "%a", "/etc/kubernetes/"+file); mode != "600" {
-			t.Errorf("%s has mode %s", file, mode)
+	for name, want := range map[string]string{
+		"kubernetes.default":                     api,
+		"kube-dns.kube-system.svc.cluster.local": dns,
+		"kubernetes.default.svc.cluster.local":   api,
+		"web": strings.Join(readObject[corev1.Service](t, s.cp,
+			"service", "web").Spec.ClusterIPs, "\n"),
+	} {
+		// CoreDNS that has lost the API server serves no names until it has listed all Services
+		// again.
+		await(t, "the address of "+name, waitLimit, func() error {
+			result, err := s.cp.Kubectl(t.Context(), "exec", pod, "--", "agnhost", "resolve", name)
+			if got := strings.TrimSpace(result.Stdout); err == nil && got != want {
+				err = fmt.Errorf("it is %s, want %s", got, want)
+			}
+			return err
+		})
+	}
+}
+
+// TestNoUnexpectedWarnings allows the warnings of checks that sandboxed nodes cannot pass.
+func TestNoUnexpectedWarnings(t *testing.T) {
+	s := sharedCluster(t)
+	ignored := strings.Split(nodes.IgnoredPreflight, ",")
+	for text := range strings.Lines(s.initResult.Stderr + s.joinResult.Stderr) {
+		text = strings.TrimSpace(text)
+		isIgnored := slices.ContainsFunc(ignored,
+			func(check string) bool { return strings.HasPrefix(text, "[WARNING "+check+"]") })
+		if text != "" && !isIgnored && !logLine.MatchString(text) {
+			t.Errorf("there was a warning: %s", text)
 		}
 	}
 }
+
+// logLine matches what libraries log with -v=1.
+var logLine = regexp.MustCompile(`^I\d{4} `)

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestMain lets garbage lie: most of what a thousand small machines are made of is gone with each of them.
+// TestMain reduces garbage collection: the tests create many small machines that are dropped
+// together.
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(800)
 	os.Exit(m.Run())

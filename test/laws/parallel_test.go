@@ -7,56 +7,59 @@ import (
 	"testing"
 	"time"
 
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/report"
 )
 
-func TestSiblingsTouchDisjointTargets(t *testing.T) {
-	each(t, func(t *testing.T, s subject) {
-		touched := map[string]map[int]int{} // target: group: branch that touches it
-		for _, e := range s.on(s.machine(t)).succeed(t).events {
+func TestParallelPhasesHaveDisjointTargets(t *testing.T) {
+	forEachSubject(t, func(t *testing.T, s subject) {
+		branches := map[string]map[int]int{} // target: group: branch that changes it
+		for _, e := range s.newRun(s.machine(t)).mustSucceed(t).events {
 			if e.Change == nil {
 				continue
 			}
 			target := e.Change.Target()
-			if touched[target] == nil {
-				touched[target] = map[int]int{}
+			if branches[target] == nil {
+				branches[target] = map[int]int{}
 			}
 			for _, slot := range e.Place {
-				if other, ok := touched[target][slot.Group]; ok && other != slot.Index {
-					t.Errorf("%s touches %s, and so does another that runs beside it", e.Phase, target)
+				if other, ok := branches[target][slot.Group]; ok && other != slot.Index {
+					t.Errorf("%s changes %s, and so does a phase that runs in parallel", e.Phase,
+						target)
 				}
-				touched[target][slot.Group] = slot.Index
+				branches[target][slot.Group] = slot.Index
 			}
 		}
 	})
 }
 
-// Whatever the order in which siblings come to run, the same is done and the machine ends the same.
-func TestSiblingsComeInAnyOrder(t *testing.T) {
-	each(t, func(t *testing.T, s subject) {
-		beside := s.on(s.machine(t))
-		out := beside.succeed(t)
-		for order, arrange := range map[string]func([]flow.Phase){"forwards": func([]flow.Phase) {}, "backwards": slices.Reverse[[]flow.Phase]} {
-			r := s.on(s.machine(t))
-			r.phases = oneByOne(s.phases, arrange)
-			again := r.succeed(t)
-			if diff := diff(sorted(of(out.did)), sorted(of(again.did))); diff != "" {
-				t.Errorf("%s something else is done (-side by side +one by one):\n%s", order, diff)
+// In whatever order parallel phases run, the changes and the resulting machine are the same.
+func TestParallelPhasesRunInAnyOrder(t *testing.T) {
+	forEachSubject(t, func(t *testing.T, s subject) {
+		beside := s.newRun(s.machine(t))
+		out := beside.mustSucceed(t)
+		for order, arrange := range map[string]func([]engine.Phase){"forwards": func([]engine.Phase) {}, "backwards": slices.Reverse[[]engine.Phase]} {
+			r := s.newRun(s.machine(t))
+			r.phases = serialPhases(s.phases, arrange)
+			again := r.mustSucceed(t)
+			if diff := diffLines(sortedLines(describeChanges(out.did)),
+				sortedLines(describeChanges(again.did))); diff != "" {
+				t.Errorf("%s the changes differ (-parallel +serial):\n%s", order, diff)
 			}
-			if diff := diff(describe(t, beside.machine, out.key), describe(t, r.machine, again.key)); diff != "" {
-				t.Errorf("%s the machine ends otherwise (-side by side +one by one):\n%s", order, diff)
+			if diff := diffLines(describeMachine(t, beside.machine, out.key),
+				describeMachine(t, r.machine, again.key)); diff != "" {
+				t.Errorf("%s the machine differs (-parallel +serial):\n%s", order, diff)
 			}
 		}
 	})
 }
 
-func TestTextOfAParallelRunIsThatOfASerialOne(t *testing.T) {
-	each(t, func(t *testing.T, s subject) {
+func TestParallelRunPrintsTextOfSerialRun(t *testing.T) {
+	forEachSubject(t, func(t *testing.T, s subject) {
 		for _, conditional := range []bool{false, true} {
-			serial := shown(t, s, oneByOne(s.phases, func([]flow.Phase) {}), conditional)
+			serial := renderRun(t, s, serialPhases(s.phases, func([]engine.Phase) {}), conditional)
 			for range 3 {
-				if diff := diff(serial, shown(t, s, s.phases, conditional)); diff != "" {
+				if diff := diffLines(serial, renderRun(t, s, s.phases, conditional)); diff != "" {
 					t.Errorf("the text differs (-serial +parallel):\n%s", diff)
 				}
 			}
@@ -64,30 +67,31 @@ func TestTextOfAParallelRunIsThatOfASerialOne(t *testing.T) {
 	})
 }
 
-// ofOwnCA matches what a text shows of the CA that each run makes anew.
-var ofOwnCA = regexp.MustCompile(`sha256:[0-9a-f]{64}|certificate-authority-data: \S+`)
+// caPattern matches what a text shows of the CA, which differs in each run.
+var caPattern = regexp.MustCompile(`sha256:[0-9a-f]{64}|certificate-authority-data: \S+`)
 
-// shown is all that the user reads of a run during which time stands still.
-func shown(t testing.TB, s subject, phases []flow.Phase, conditional bool) string {
+// renderRun returns the output of a run with a stopped clock.
+func renderRun(t testing.TB, s subject, phases []engine.Phase, conditional bool) string {
 	t.Helper()
-	r := s.on(s.machine(t))
+	r := s.newRun(s.machine(t))
 	now := r.machine.Now()
 	r.machine.Clock = func() time.Time { return now }
 	r.phases, r.preview = phases, conditional
 	var text bytes.Buffer
 	to := &report.Text{Out: &text, Err: &text, Verbosity: 1, Conditional: conditional}
-	for _, e := range r.succeed(t).events {
+	for _, e := range r.mustSucceed(t).events {
 		to.Emit(e)
 	}
 	to.Close()
-	return ofOwnCA.ReplaceAllString(nameless(text.String()), "<CA>")
+	return caPattern.ReplaceAllString(withoutGeneratedNames(text.String()), "<CA>")
 }
 
-// oneByOne is a workflow whose siblings run one after the other, as arranged.
-func oneByOne(ps []flow.Phase, arrange func([]flow.Phase)) []flow.Phase {
+// serialPhases is a workflow whose parallel phases run one after the other, in the order of
+// arrange.
+func serialPhases(ps []engine.Phase, arrange func([]engine.Phase)) []engine.Phase {
 	ps = slices.Clone(ps)
 	for i := range ps {
-		ps[i].Phases = oneByOne(ps[i].Phases, arrange)
+		ps[i].Phases = serialPhases(ps[i].Phases, arrange)
 		if ps[i].Parallel {
 			ps[i].Parallel = false
 			arrange(ps[i].Phases)

@@ -13,56 +13,58 @@ import (
 	"kubeadm/internal/world/fault"
 )
 
-// renewal is a command that does all anew each time it is given, so that not every law is one for it.
-var renewal = subject{name: "renew", phases: workflow.Renew, machine: begun, equip: equipInit, node: "cp1"}
+// renewSubject renews all certificates in each run, so not every law applies to it.
+var renewSubject = subject{name: "renew", phases: workflow.Renew, machine: initializedMachine,
+	setUp: setUpInit, node: "cp1"}
 
-// Wherever a renewal is killed, all that was renewed before is whole, and the same command makes the rest so.
-func TestEveryCrashPointOfARenewalIsMended(t *testing.T) {
-	whole := renewal.on(renewal.machine(t))
-	out := whole.succeed(t)
-	if got := broken(t, whole.machine); len(got) > 0 {
-		t.Fatalf("keys and certificates that do not fit: %v", got)
+// Wherever a renewal is killed, at most one key does not match its certificate, and the same
+// command fixes that.
+func TestRenewalResumesAtEveryCrashPoint(t *testing.T) {
+	whole := renewSubject.newRun(renewSubject.machine(t))
+	out := whole.mustSucceed(t)
+	if got := listMismatchedKeys(t, whole.machine); len(got) > 0 {
+		t.Fatalf("keys that do not match their certificates: %v", got)
 	}
 	if len(out.did) != 18 { // seven pairs and four kubeconfigs
-		t.Fatalf("did %v", of(out.did))
+		t.Fatalf("did %v", describeChanges(out.did))
 	}
-	breaks(len(out.did), func(at *fault.World) {
-		t.Run(name(at), func(t *testing.T) {
+	forEachFault(len(out.did), func(at *fault.World) {
+		t.Run(faultName(at), func(t *testing.T) {
 			t.Parallel()
 			at.Crash = true
-			r := renewal.on(renewal.machine(t))
+			r := renewSubject.newRun(renewSubject.machine(t))
 			r.fault = at
-			if first := r.do(t); !first.crashed {
+			if first := r.execute(t); !first.crashed {
 				t.Fatalf("the run did not get that far: %v", first.err)
 			}
-			if got := broken(t, r.machine); len(got) > 1 {
-				t.Errorf("more is broken than what was in hand: %v", got)
+			if got := listMismatchedKeys(t, r.machine); len(got) > 1 {
+				t.Errorf("more than one key does not match its certificate: %v", got)
 			}
-			r.again().succeed(t)
-			if got := broken(t, r.machine); len(got) > 0 {
-				t.Errorf("still broken after the same command: %v", got)
+			r.rerun().mustSucceed(t)
+			if got := listMismatchedKeys(t, r.machine); len(got) > 0 {
+				t.Errorf("after the same command these keys do not match: %v", got)
 			}
 		})
 	})
 }
 
-// A user who interrupts a renewal has no certificate without its key.
-func TestAnInterruptedRenewalLeavesWholePairs(t *testing.T) {
-	n := len(renewal.on(renewal.machine(t)).succeed(t).did)
+// After an interrupted renewal all keys match their certificates.
+func TestInterruptedRenewalKeepsKeyPairs(t *testing.T) {
+	n := len(renewSubject.newRun(renewSubject.machine(t)).mustSucceed(t).did)
 	for at := 1; at < n; at++ {
-		r := renewal.on(renewal.machine(t))
+		r := renewSubject.newRun(renewSubject.machine(t))
 		r.stop = at
-		if out := r.do(t); !errors.Is(out.err, errInterrupted) {
-			t.Errorf("stopped at change %d the run says: %v", at, out.err)
+		if out := r.execute(t); !errors.Is(out.err, errInterrupted) {
+			t.Errorf("interrupted at change %d, the run returns: %v", at, out.err)
 		}
-		if got := broken(t, r.machine); len(got) > 0 {
+		if got := listMismatchedKeys(t, r.machine); len(got) > 0 {
 			t.Errorf("stopped at change %d: %v", at, got)
 		}
 	}
 }
 
-// broken are the certificates whose key is not theirs.
-func broken(t *testing.T, w *fake.World) (names []string) {
+// listMismatchedKeys lists the certificates whose key does not match.
+func listMismatchedKeys(t *testing.T, w *fake.World) (names []string) {
 	t.Helper()
 	ctx, paths := context.Background(), node.DefaultPaths()
 	for _, c := range pki.Renewables() {
@@ -86,11 +88,11 @@ func broken(t *testing.T, w *fake.World) (names []string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		fits := pki.Owns(key, cert)
-		if told := certstore.CheckRenewableKey(ctx, w, paths, c); fits != (told == nil) {
-			t.Errorf("of %s, whose key fits: %v, a user is told: %v", c.Name, fits, told)
+		matches := pki.IsKeyOf(key, cert)
+		if err := certstore.CheckRenewableKey(ctx, w, paths, c); matches != (err == nil) {
+			t.Errorf("%s: the key matches: %v, but the check returns: %v", c.Name, matches, err)
 		}
-		if !fits {
+		if !matches {
 			names = append(names, c.Name)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -33,7 +34,7 @@ import (
 	"kubeadm/internal/world/memory"
 )
 
-// commandLine is a command that has finished on a machine, as a user gives it.
+// commandLine is a command with its arguments, and a machine on which it succeeds.
 type commandLine struct {
 	name    string
 	machine func(t testing.TB) *fake.World
@@ -43,44 +44,66 @@ type commandLine struct {
 
 const configFile = "/srv/kubeadm.yaml"
 
-// commandLines are all commands that are remembered once they have finished, in all their variants.
+// commandLines are all commands that record in the journal that they have finished, in all their
+// variants.
 func commandLines() []commandLine {
 	byConfig := func(more ...string) func(testing.TB) []string {
-		return func(testing.TB) []string { return append([]string{"init", "--config", configFile}, more...) }
+		return func(testing.TB) []string {
+			return append([]string{"init", "--config", configFile}, more...)
+		}
 	}
 	joining := func(more func(t testing.TB) []string) func(testing.TB) []string {
 		return func(t testing.TB) []string {
-			return append([]string{"join", "192.0.2.10:6443", "--token", joinToken, "--discovery-token-ca-cert-hash", pinOf(t)}, more(t)...)
+			return append([]string{"join", "192.0.2.10:6443", "--token", joinToken,
+				"--discovery-token-ca-cert-hash", clusterPin(t)}, more(t)...)
 		}
 	}
-	rootlessConfig := strings.Replace(initConfig, "networking:", "featureGates:\n  RootlessControlPlane: true\nnetworking:", 1)
+	rootlessConfig := strings.Replace(initConfig, "networking:",
+		"featureGates:\n  RootlessControlPlane: true\nnetworking:", 1)
 	return []commandLine{
-		{"init", first, byConfig("--upload-certs"), initConfig},
-		{"init that ignores preflight errors", first, byConfig("--ignore-preflight-errors=all"), initConfig},
-		{"init that skips a phase", first, byConfig("--skip-phases=mark-control-plane"), initConfig},
-		{"init without root", unowned, byConfig(), rootlessConfig},
-		{"init without the keys of authorities", supplied, byConfig(), initConfig},
-		{"join", second, joining(func(testing.TB) []string { return nil }), ""},
-		{"join without a pin", second, func(testing.TB) []string {
-			return []string{"join", "192.0.2.10:6443", "--token", joinToken, "--discovery-token-unsafe-skip-ca-verification"}
+		{"init", newInitMachine, byConfig("--upload-certs"), initConfig},
+		{"init that ignores preflight errors", newInitMachine,
+			byConfig("--ignore-preflight-errors=all"), initConfig},
+		{"init that skips a phase", newInitMachine, byConfig("--skip-phases=mark-control-plane"),
+			initConfig},
+		{"init without root", newRootlessMachine, byConfig(), rootlessConfig},
+		{"init with an external CA", newExternalCAMachine, byConfig(), initConfig},
+		{"join", newWorkerMachine, joining(func(testing.TB) []string { return nil }), ""},
+		{"join without a pin", newWorkerMachine, func(testing.TB) []string {
+			return []string{"join", "192.0.2.10:6443", "--token", joinToken,
+				"--discovery-token-unsafe-skip-ca-verification"}
 		}, ""},
-		{"join that ignores preflight errors", second, joining(func(testing.TB) []string { return []string{"--ignore-preflight-errors=all"} }), ""},
-		{"join by a file", withFile, func(testing.TB) []string {
-			return []string{"join", "--discovery-file", discoveryFile, "--tls-bootstrap-token", joinToken}
+		{"join that ignores preflight errors", newWorkerMachine,
+			joining(func(testing.TB) []string { return []string{"--ignore-preflight-errors=all"} }),
+			""},
+		{"join by a file", newFileDiscoveryMachine, func(testing.TB) []string {
+			return []string{"join", "--discovery-file", discoveryFile, "--tls-bootstrap-token",
+				joinToken}
 		}, ""},
-		{"join a control plane", another, joining(func(t testing.TB) []string {
-			begun(t)
-			return []string{"--control-plane", "--certificate-key", cluster.key}
+		{"join a control plane", newControlPlaneMachine, joining(func(t testing.TB) []string {
+			initializedMachine(t)
+			return []string{"--control-plane", "--certificate-key", sharedCluster.key}
 		}), ""},
-		{"join a control plane without the keys of authorities", suppliedPlane, joining(func(testing.TB) []string {
-			return []string{"--control-plane"}
-		}), ""},
+		{"join a control plane with an external CA", newExternalCAControlPlaneMachine,
+			joining(func(testing.TB) []string {
+				return []string{"--control-plane"}
+			}), ""},
 	}
 }
 
-func pinOf(t testing.TB) string {
+// findCommandLine returns the command of that name.
+func findCommandLine(name string) commandLine {
+	all := commandLines()
+	i := slices.IndexFunc(all, func(c commandLine) bool { return c.name == name })
+	if i < 0 {
+		panic("there is no command " + name)
+	}
+	return all[i]
+}
+
+func clusterPin(t testing.TB) string {
 	t.Helper()
-	certs, err := pki.ParseCertificates(begun(t).Files[caFile].Data)
+	certs, err := pki.ParseCertificates(initializedMachine(t).Files[caFile].Data)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +117,7 @@ type finishedRun struct {
 	store   *journal.Memory
 }
 
-// finish runs the command on a new machine.
+// finish runs the command on a new machine until it has finished.
 func (c commandLine) finish(t testing.TB) finishedRun {
 	t.Helper()
 	r := finishedRun{c, c.machine(t), &journal.Memory{}}
@@ -107,7 +130,7 @@ func (c commandLine) finish(t testing.TB) finishedRun {
 	return r
 }
 
-// clone is the same machine, to be spoiled by one test alone.
+// clone copies the machine and the journal.
 func (r finishedRun) clone(t testing.TB) finishedRun {
 	t.Helper()
 	r.machine = r.machine.Clone()
@@ -118,7 +141,7 @@ func (r finishedRun) clone(t testing.TB) finishedRun {
 	return r
 }
 
-// run gives the command in that world.
+// run runs the command in that world.
 func (r finishedRun) run(t testing.TB, in world.World, more ...string) (string, error) {
 	t.Helper()
 	var out bytes.Buffer
@@ -136,7 +159,7 @@ func (r finishedRun) run(t testing.TB, in world.World, more ...string) (string, 
 	return out.String(), err
 }
 
-// readJournal is a journal without a lock, whose files may be among the reads that fail.
+// readJournal is a journal without a lock, whose reads can fail like those of the world.
 type readJournal struct {
 	*journal.Memory
 	in world.World
@@ -144,7 +167,8 @@ type readJournal struct {
 
 func (j readJournal) Load(name string) ([]byte, error) {
 	if w, ok := j.in.(*fault.Reads); ok {
-		if err := w.Fail(); err != nil && !errors.Is(err, fs.ErrNotExist) { // or else it is no journal at all
+		// that would be a machine without a journal
+		if err := w.Fail(); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
 	}
@@ -153,7 +177,7 @@ func (j readJournal) Load(name string) ([]byte, error) {
 
 func (readJournal) Close() error { return nil }
 
-// snapshot is all that a run could have changed.
+// snapshot describes everything that a run could change.
 func (r finishedRun) snapshot(t testing.TB) string {
 	t.Helper()
 	text := r.machine.Snapshot()
@@ -167,11 +191,15 @@ func (r finishedRun) snapshot(t testing.TB) string {
 	return text
 }
 
-// edit is what users and time do to a machine and its cluster after a command has finished: all of it would be put back by
-// a run that went through the phases again.
+// edit changes the machine and its cluster as users do after a command has finished: a run that
+// executed the phases again would revert all of it.
 func (r finishedRun) edit() {
 	w := r.machine
-	maps.DeleteFunc(w.Discovery, func(key, _ string) bool { return strings.HasPrefix(key, bootstrapapi.JWSSignatureKeyPrefix) })
+	maps.DeleteFunc(w.Discovery,
+		func(key, _ string) bool {
+			return strings.HasPrefix(key,
+				bootstrapapi.JWSSignatureKeyPrefix)
+		})
 	for k, o := range w.Objects {
 		switch {
 		case k.Kind.Kind == "Secret":
@@ -191,8 +219,8 @@ func (r finishedRun) edit() {
 	}
 }
 
-// eachFinished tries a law on every command that has finished on a machine that was used since.
-func eachFinished(t *testing.T, law func(t *testing.T, r finishedRun)) {
+// forEachFinished tries a law on every finished command, on a machine that was edited afterwards.
+func forEachFinished(t *testing.T, law func(t *testing.T, r finishedRun)) {
 	for _, c := range commandLines() {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -203,58 +231,63 @@ func eachFinished(t *testing.T, law func(t *testing.T, r finishedRun)) {
 	}
 }
 
-func TestReRunOfAFinishedCommandChangesNothing(t *testing.T) {
-	eachFinished(t, func(t *testing.T, r finishedRun) {
+func TestRerunOfFinishedCommandChangesNothing(t *testing.T) {
+	forEachFinished(t, func(t *testing.T, r finishedRun) {
 		before, ahead := r.snapshot(t), r.clone(t)
 		out, err := r.run(t, r.machine)
 		closing := "This node has joined the cluster"
 		if r.config != "" {
 			closing = "Your Kubernetes control-plane has initialized successfully!"
 		}
-		if err != nil || !strings.Contains(out, "nothing is changed") || !strings.Contains(out, closing) {
-			t.Errorf("%v; the user reads:\n%s", err, out)
+		if err != nil || !strings.Contains(out, "nothing is changed") ||
+			!strings.Contains(out, closing) {
+			t.Errorf("%v; the output is:\n%s", err, out)
 		}
-		if diff := diff(before, r.snapshot(t)); diff != "" {
+		if diff := diffLines(before, r.snapshot(t)); diff != "" {
 			t.Errorf("after the re-run (-before +after):\n%s", diff)
 		}
-		if r.config != "" { // --dry-run is no flag to give beside a file
-			ahead.machine.Files[configFile] = memory.File{Data: []byte(strings.Replace(r.config, "InitConfiguration\n", "InitConfiguration\ndryRun: true\n", 1))}
+		if r.config != "" { // --dry-run cannot be set beside --config
+			ahead.machine.Files[configFile] = memory.File{Data: []byte(strings.Replace(r.config,
+				"InitConfiguration\n", "InitConfiguration\ndryRun: true\n", 1))}
 			out, err = ahead.run(t, ahead.machine)
 		} else {
 			out, err = ahead.run(t, ahead.machine, "--dry-run")
 		}
-		if err != nil || foretells.MatchString(out) {
-			t.Errorf("%v; a dry run tells of changes:\n%s", err, out)
+		if err != nil || announcedPattern.MatchString(out) {
+			t.Errorf("%v; a dry run announces changes:\n%s", err, out)
 		}
 	})
 }
 
-// foretells finds what a dry run says of a change.
-var foretells = regexp.MustCompile(`would (write|apply|start|stop|remove|delete|label|pull|add)`)
+// announcedPattern matches a change that a dry run announces.
+var announcedPattern = regexp.MustCompile(
+	`would (write|apply|start|stop|remove|delete|label|pull|add)`)
 
-// What users may take away after a command has finished is not missed: keys of CAs, what only super administrators need, and
-// the file by which a cluster was found.
-func TestReRunOfAFinishedCommandMissesNothingThatUsersTakeAway(t *testing.T) {
-	eachFinished(t, func(t *testing.T, r finishedRun) {
+// Files that users may remove after a command has finished are not needed: CA keys,
+// super-admin.conf, and the discovery file.
+func TestRerunAfterOptionalFilesWereRemoved(t *testing.T) {
+	forEachFinished(t, func(t *testing.T, r finishedRun) {
 		maps.DeleteFunc(r.machine.Files, func(name string, _ memory.File) bool {
-			return strings.HasSuffix(name, "ca.key") || strings.HasSuffix(name, "super-admin.conf") || name == discoveryFile
+			return strings.HasSuffix(name, "ca.key") ||
+				strings.HasSuffix(name, "super-admin.conf") || name == discoveryFile
 		})
 		before := r.snapshot(t)
 		out, err := r.run(t, r.machine)
 		if err != nil {
 			t.Errorf("%v\n%s", err, out)
 		}
-		if diff := diff(before, r.snapshot(t)); diff != "" {
+		if diff := diffLines(before, r.snapshot(t)); diff != "" {
 			t.Errorf("after the re-run (-before +after):\n%s", diff)
 		}
 	})
 }
 
-// What the machine cannot do without is named, with the remedy, and not made again.
-func TestReRunOfAFinishedCommandNamesWhatIsGone(t *testing.T) {
+// A missing file that the machine needs is named, with a hint, and not created again.
+func TestRerunNamesMissingFiles(t *testing.T) {
 	for _, c := range []struct{ file, command, hint string }{
 		{"/etc/kubernetes/admin.conf", "init", "kubeadm init phase kubeconfig admin"},
-		{"/etc/kubernetes/manifests/kube-apiserver.yaml", "init", "kubeadm init phase control-plane apiserver"},
+		{"/etc/kubernetes/manifests/kube-apiserver.yaml", "init",
+			"kubeadm init phase control-plane apiserver"},
 		{"/etc/kubernetes/manifests/etcd.yaml", "init", "kubeadm init phase etcd local"},
 		{"/etc/kubernetes/pki/etcd/peer.key", "init", "kubeadm init phase certs etcd-peer"},
 		{"/etc/kubernetes/pki/sa.key", "init", "restore them from a backup"},
@@ -267,33 +300,33 @@ func TestReRunOfAFinishedCommandNamesWhatIsGone(t *testing.T) {
 	} {
 		t.Run(c.command+c.file, func(t *testing.T) {
 			t.Parallel()
-			all := commandLines()
-			r := all[slices.IndexFunc(all, func(l commandLine) bool { return l.name == c.command })].finish(t)
+			r := findCommandLine(c.command).finish(t)
 			r.edit()
 			if _, there := r.machine.Files[c.file]; !there {
-				t.Fatal("it was never there")
+				t.Fatal("the file did not exist before")
 			}
 			delete(r.machine.Files, c.file)
 			before := r.snapshot(t)
 			_, err := r.run(t, r.machine)
 			hints := strings.Join(problem.Hints(err), "\n")
-			if err == nil || !strings.Contains(err.Error(), c.file) || !strings.Contains(hints, c.hint) || !strings.Contains(hints, "kubeadm reset") {
+			if err == nil || !strings.Contains(err.Error(), c.file) ||
+				!strings.Contains(hints, c.hint) || !strings.Contains(hints, "kubeadm reset") {
 				t.Errorf("%v, with the hints:\n%s", err, hints)
 			}
-			if diff := diff(before, r.snapshot(t)); diff != "" {
+			if diff := diffLines(before, r.snapshot(t)); diff != "" {
 				t.Errorf("after the re-run (-before +after):\n%s", diff)
 			}
 		})
 	}
 }
 
-// Another program's reset leaves our journal. What the journal tells of is gone, so the command runs as on a new machine.
-func TestCommandRunsAgainAfterAResetByAnotherProgram(t *testing.T) {
+// Another program's reset leaves our journal. The files that it lists are gone, so the command
+// runs as on a new machine.
+func TestRunAfterResetByAnotherProgram(t *testing.T) {
 	for command, made := range map[string]string{"init": "/etc/kubernetes/manifests/kube-apiserver.yaml", "join": "/var/lib/kubelet/config.yaml"} {
 		t.Run(command, func(t *testing.T) {
 			t.Parallel()
-			all := commandLines()
-			r := all[slices.IndexFunc(all, func(l commandLine) bool { return l.name == command })].finish(t)
+			r := findCommandLine(command).finish(t)
 			other := r
 			other.args = func(testing.TB) []string { return []string{"reset", "--force"} }
 			other.store = &journal.Memory{} // so that ours stays
@@ -313,70 +346,79 @@ func TestCommandRunsAgainAfterAResetByAnotherProgram(t *testing.T) {
 	}
 }
 
-func TestReRunOfAFinishedJoinIsNotOneOfAnotherCluster(t *testing.T) {
-	foreign := otherCA(t)
+func TestRerunOfJoinToAnotherClusterIsRefused(t *testing.T) {
+	foreign := newOtherCA(t)
 	certs, err := pki.ParseCertificates(foreign)
 	if err != nil {
 		t.Fatal(err)
 	}
-	file, err := pki.Access{Server: "https://192.0.2.99:6443", Cluster: "kubernetes", User: "u", CA: foreign}.WithToken("x").Encode()
+	file, err := pki.KubeconfigSpec{Server: "https://192.0.2.99:6443", Cluster: "kubernetes",
+		User: "u", CA: foreign}.WithToken("x").Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, args := range map[string][]string{
-		"join":           {"join", "192.0.2.10:6443", "--token", joinToken, "--discovery-token-ca-cert-hash", pki.PinOf(certs[0]).String()},
-		"join by a file": {"join", "--discovery-file", discoveryFile, "--tls-bootstrap-token", joinToken},
+		"join": {"join", "192.0.2.10:6443", "--token", joinToken,
+			"--discovery-token-ca-cert-hash", pki.PinOf(certs[0]).String()},
+		"join by a file": {"join", "--discovery-file", discoveryFile, "--tls-bootstrap-token",
+			joinToken},
 	} {
-		all := commandLines()
-		r := all[slices.IndexFunc(all, func(l commandLine) bool { return l.name == name })].finish(t)
+		r := findCommandLine(name).finish(t)
 		r.commandLine.args = func(testing.TB) []string { return args }
-		overwrite(r.machine, discoveryFile, file)
+		overwriteFile(r.machine, discoveryFile, file)
 		before := r.snapshot(t)
 		out, err := r.run(t, r.machine)
-		if err == nil || !strings.Contains(err.Error(), "another cluster") || r.snapshot(t) != before {
+		if err == nil || !strings.Contains(err.Error(), "another cluster") ||
+			r.snapshot(t) != before {
 			t.Errorf("%s: %v\n%s", name, err, out)
 		}
 	}
 }
 
-func TestReRunOfAFinishedJoinNamesADeletedNode(t *testing.T) {
-	all := commandLines()
-	r := all[slices.IndexFunc(all, func(l commandLine) bool { return l.name == "join" })].finish(t)
+func TestRerunOfJoinNamesDeletedNode(t *testing.T) {
+	r := findCommandLine("join").finish(t)
 	delete(r.machine.Objects, memory.Key{Kind: state.NodeKind.GroupKind(), Name: "worker1"})
+	kubelet := r.machine.Services["kubelet"]
+	kubelet.Since = kubelet.Since.Add(-time.Minute) // one that has just started may register it yet
+	r.machine.Services["kubelet"] = kubelet
 	before := r.snapshot(t)
 	_, err := r.run(t, r.machine)
-	if err == nil || !strings.Contains(err.Error(), "no Node worker1") || !slices.Contains(problem.Hints(err), "restart the kubelet, which registers it again: systemctl restart kubelet") {
+	if err == nil || !strings.Contains(err.Error(), "no Node worker1") ||
+		!slices.Contains(problem.Hints(err),
+			"restart the kubelet, which registers it again: systemctl restart kubelet") {
 		t.Errorf("%v, %q", err, problem.Hints(err))
 	}
-	if diff := diff(before, r.snapshot(t)); diff != "" {
+	if diff := diffLines(before, r.snapshot(t)); diff != "" {
 		t.Errorf("after the re-run (-before +after):\n%s", diff)
 	}
 }
 
-// A re-run without the phases that the finished run was to skip runs none of them, and names them.
-func TestReRunOfAFinishedInitNamesWhatItSkipped(t *testing.T) {
-	all := commandLines()
-	r := all[slices.IndexFunc(all, func(l commandLine) bool { return l.name == "init that skips a phase" })].finish(t)
-	r.commandLine.args = all[0].args
+// A re-run without --skip-phases does not run the phases that the finished run skipped, and names
+// them.
+func TestRerunOfInitNamesSkippedPhases(t *testing.T) {
+	r := findCommandLine("init that skips a phase").finish(t)
+	r.commandLine.args = findCommandLine("init").args
 	before := r.snapshot(t)
 	out, err := r.run(t, r.machine)
-	if err != nil || !strings.Contains(out, "kubeadm init phase mark-control-plane") || r.snapshot(t) != before {
+	if err != nil || !strings.Contains(out, "kubeadm init phase mark-control-plane") ||
+		r.snapshot(t) != before {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
 
-// Whatever single read fails, and whether it or all that follow fail: a command that has finished changes nothing.
-func TestReRunOfAFinishedCommandChangesNothingWhateverReadFails(t *testing.T) {
+// Whether one read fails or that one and all later reads: a finished command changes nothing.
+func TestRerunChangesNothingWhateverReadFails(t *testing.T) {
 	failures := map[string]error{
-		"an error":           fault.ErrInjected,
-		"nothing there":      missing{},
-		"connection refused": &url.Error{Op: "Get", URL: "https://192.0.2.10:6443", Err: syscall.ECONNREFUSED},
+		"an error":  fault.ErrInjected,
+		"not found": notFoundError{},
+		"connection refused": &url.Error{Op: "Get", URL: "https://192.0.2.10:6443",
+			Err: syscall.ECONNREFUSED},
 	}
-	eachFinished(t, func(t *testing.T, r finishedRun) {
+	forEachFinished(t, func(t *testing.T, r finishedRun) {
 		before := r.snapshot(t)
-		whole := r.clone(t)
-		counting := &fault.Reads{World: whole.machine, At: -1}
-		if out, err := whole.run(t, counting); err != nil {
+		healthy := r.clone(t)
+		counting := &fault.Reads{World: healthy.machine, At: -1}
+		if out, err := healthy.run(t, counting); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
 		if counting.Count() < 5 {
@@ -386,9 +428,10 @@ func TestReRunOfAFinishedCommandChangesNothingWhateverReadFails(t *testing.T) {
 			for at := range counting.Count() {
 				for _, later := range []bool{false, true} {
 					one := r.clone(t)
-					out, err := one.run(t, &fault.Reads{World: one.machine, At: at, Later: later, Err: failure})
-					if diff := diff(before, one.snapshot(t)); diff != "" {
-						t.Fatalf("read %d gives %s, all later ones too: %v; the run ended with %v (-before +after):\n%s\n%s", at, what, later, err, diff, out)
+					out, err := one.run(t,
+						&fault.Reads{World: one.machine, At: at, Later: later, Err: failure})
+					if diff := diffLines(before, one.snapshot(t)); diff != "" {
+						t.Fatalf("read %d returns %s, all later ones too: %v; the run returned %v (-before +after):\n%s\n%s", at, what, later, err, diff, out)
 					}
 				}
 			}
@@ -396,14 +439,14 @@ func TestReRunOfAFinishedCommandChangesNothingWhateverReadFails(t *testing.T) {
 	})
 }
 
-// missing is what a read says that finds neither file nor object.
-type missing struct{}
+// notFoundError is the error of a read that finds neither file nor object.
+type notFoundError struct{}
 
-func (missing) Error() string { return "not found" }
+func (notFoundError) Error() string { return "not found" }
 
-func (missing) Is(target error) bool { return target == fs.ErrNotExist }
+func (notFoundError) Is(target error) bool { return target == fs.ErrNotExist }
 
-func (missing) As(target any) bool {
+func (notFoundError) As(target any) bool {
 	if status, ok := target.(*apierrors.APIStatus); ok {
 		*status = apierrors.NewNotFound(schema.GroupResource{Resource: "objects"}, "x")
 		return true

@@ -10,18 +10,18 @@ import (
 	"strings"
 	"testing"
 
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 )
 
-var update = flag.Bool("update", false, "write the scripts anew")
+var update = flag.Bool("update", false, "rewrite the scripts")
 
-// The script of a workflow is all it changes and waits for, phase by phase. No other law sees
-// the order: whoever alters a script shows in review what comes to happen earlier or later.
-func TestEveryWorkflowKeepsToItsScript(t *testing.T) {
-	each(t, func(t *testing.T, s subject) {
-		r := s.on(s.machine(t))
-		r.phases = oneByOne(s.phases, func([]flow.Phase) {})
-		got := script(r.succeed(t).events)
+// The script of a workflow lists all its changes and waits, phase by phase. No other law checks
+// the order: a changed script shows in a review what happens earlier or later.
+func TestWorkflowScripts(t *testing.T) {
+	forEachSubject(t, func(t *testing.T, s subject) {
+		r := s.newRun(s.machine(t))
+		r.phases = serialPhases(s.phases, func([]engine.Phase) {})
+		got := renderScript(r.mustSucceed(t).events)
 		file := filepath.Join("testdata", strings.ReplaceAll(s.name, " ", "-")+".script")
 		if *update {
 			if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
@@ -32,22 +32,22 @@ func TestEveryWorkflowKeepsToItsScript(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := diff(string(want), got); diff != "" {
-			t.Errorf("%s says otherwise (-script +run); if the run is right: go test ./test/laws -run Script -update\n%s", file, diff)
+		if diff := diffLines(string(want), got); diff != "" {
+			t.Errorf("%s differs (-script +run); if the run is right: go test ./test/laws -run Script -update\n%s", file, diff)
 		}
 	})
 }
 
-// script tells the changes and waits of a run without parallel phases.
-func script(events []flow.Event) string {
+// renderScript lists the changes and waits of a run without parallel phases.
+func renderScript(events []engine.Event) string {
 	var b strings.Builder
 	phase := ""
-	for _, e := range inTurn(events) {
+	for _, e := range orderByPlace(events) {
 		line := ""
 		switch e.Kind {
-		case flow.Did:
+		case engine.Did:
 			line = e.Text
-		case flow.Waiting:
+		case engine.Waiting:
 			line = "wait for " + e.Text
 		default:
 			continue
@@ -56,33 +56,35 @@ func script(events []flow.Event) string {
 			phase = e.Phase
 			fmt.Fprintln(&b, phase)
 		}
-		fmt.Fprintln(&b, "    "+nameless(line))
+		fmt.Fprintln(&b, "    "+withoutGeneratedNames(line))
 	}
 	return b.String()
 }
 
-// inTurn puts changes that were made side by side into the order in which they were asked for.
-func inTurn(events []flow.Event) []flow.Event {
+// orderByPlace sorts changes that were made in parallel by the order of the requests.
+func orderByPlace(events []engine.Event) []engine.Event {
 	events = slices.Clone(events)
 	for from := 0; from < len(events); {
 		to := from + 1
-		for to < len(events) && group(events[from]) > 0 && group(events[to]) == group(events[from]) {
+		for to < len(events) && placeGroup(events[from]) > 0 &&
+			placeGroup(events[to]) == placeGroup(events[from]) {
 			to++
 		}
-		slices.SortStableFunc(events[from:to], func(a, b flow.Event) int { return cmp.Compare(index(a), index(b)) })
+		slices.SortStableFunc(events[from:to],
+			func(a, b engine.Event) int { return cmp.Compare(placeIndex(a), placeIndex(b)) })
 		from = to
 	}
 	return events
 }
 
-func group(e flow.Event) int {
+func placeGroup(e engine.Event) int {
 	if len(e.Place) == 0 {
 		return 0
 	}
 	return e.Place[0].Group
 }
 
-func index(e flow.Event) int {
+func placeIndex(e engine.Event) int {
 	if len(e.Place) == 0 {
 		return 0
 	}

@@ -5,20 +5,21 @@ import (
 	"strings"
 	"testing"
 
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/problem"
 )
 
-// A run without one of its phases goes well, or says which phase is missing.
-func TestAnySkipIsExplained(t *testing.T) {
-	each(t, func(t *testing.T, s subject) {
-		flow.Walk(s.phases, func(address string, _ flow.Phase) {
+// A run without one of its phases succeeds, or names the missing phase.
+func TestErrorNamesSkippedPhase(t *testing.T) {
+	forEachSubject(t, func(t *testing.T, s subject) {
+		engine.Walk(s.phases, func(address string, _ engine.Phase) {
 			t.Run(strings.ReplaceAll(address, "/", " "), func(t *testing.T) {
-				r := s.on(s.machine(t))
+				r := s.newRun(s.machine(t))
 				r.sel.Skip = []string{address}
-				err := r.do(t).err
-				if err != nil && !names(err, address) {
-					t.Errorf("neither the error nor its hints name the phase to run:\n%v\n%s", err, strings.Join(problem.Hints(err), "\n"))
+				err := r.execute(t).err
+				if err != nil && !namesPhase(err, address) {
+					t.Errorf("neither the error nor its hints name the phase to run:\n%v\n%s", err,
+						strings.Join(problem.Hints(err), "\n"))
 				}
 			})
 		})
@@ -27,12 +28,13 @@ func TestAnySkipIsExplained(t *testing.T) {
 
 var phaseNamed = regexp.MustCompile(`the ([a-z/-]+) phase|phase "([a-z/-]+)"`)
 
-// names tells whether the error advises to run the phase, one above or one below it.
-func names(err error, address string) bool {
+// namesPhase reports whether the error names the phase, one above or one below it.
+func namesPhase(err error, address string) bool {
 	text := err.Error() + "\n" + strings.Join(problem.Hints(err), "\n")
 	for _, m := range phaseNamed.FindAllStringSubmatch(text, -1) {
 		named := m[1] + m[2]
-		if named == address || strings.HasPrefix(named, address+"/") || strings.HasPrefix(address, named+"/") {
+		if named == address || strings.HasPrefix(named, address+"/") ||
+			strings.HasPrefix(address, named+"/") {
 			return true
 		}
 	}

@@ -11,89 +11,93 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubeadm/internal/change"
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/world/fake"
 	"kubeadm/internal/world/fault"
 	"kubeadm/internal/world/journal"
 )
 
-// A run that is to undo itself when it fails leaves the machine as it was, with what the user
-// had there already, and names what cannot be put back.
-func TestEveryFailurePointUndoes(t *testing.T) {
-	each(t, func(t *testing.T, s subject) {
-		whole := s.on(owned(t, s))
+// A run that is undone when it fails restores the machine, keeps the user's files, and names the
+// changes that cannot be undone.
+func TestFailedRunIsUndone(t *testing.T) {
+	forEachSubject(t, func(t *testing.T, s subject) {
+		whole := s.newRun(newUserMachine(t, s))
 		failed := 0
-		n := len(whole.succeed(t).did)
+		n := len(whole.mustSucceed(t).did)
 		t.Run("at", func(t *testing.T) {
-			breaks(n, func(at *fault.World) {
-				t.Run(name(at), func(t *testing.T) {
-					if undoes(t, s, at) {
+			forEachFault(n, func(at *fault.World) {
+				t.Run(faultName(at), func(t *testing.T) {
+					if checkUndone(t, s, at) {
 						failed++
 					}
 				})
 			})
 		})
-		if testing.Short() { // the run may have survived each of the few: go on until one stops it
+		if testing.Short() { // the run may have survived all faults so far: try more until it fails
 			for at := 0; at < n && failed == 0; at++ {
-				if undoes(t, s, &fault.World{At: at}) {
+				if checkUndone(t, s, &fault.World{At: at}) {
 					failed++
 				}
 			}
 		}
 		if failed == 0 {
-			t.Error("no fault made the run fail: this law was not tried")
+			t.Error("no fault made the run fail: nothing was tested")
 		}
 	})
 }
 
-// What the user had stays, unless it lies where Kubernetes has its own.
-func TestWhatTheUserHadStays(t *testing.T) {
-	each(t, func(t *testing.T, s subject) {
-		r := s.on(owned(t, s))
+// Files of the user stay, unless Kubernetes writes files of the same name.
+func TestUserFilesAreKept(t *testing.T) {
+	forEachSubject(t, func(t *testing.T, s subject) {
+		r := s.newRun(newUserMachine(t, s))
 		before := r.machine.Clone()
-		r.succeed(t)
+		r.mustSucceed(t)
 		files := []string{"/etc/kubernetes/notes"}
 		if s.name == "init" {
 			files = append(files, "/etc/kubernetes/pki/ca.crt", "/etc/kubernetes/pki/ca.key")
 		}
 		for _, f := range files {
-			if diff := diff(string(before.Files[f].Data), string(r.machine.Files[f].Data)); diff != "" {
-				t.Errorf("%s is not what it was:\n%s", f, diff)
+			if diff := diffLines(string(before.Files[f].Data),
+				string(r.machine.Files[f].Data)); diff != "" {
+				t.Errorf("%s was changed:\n%s", f, diff)
 			}
 		}
 		for k, o := range before.Objects {
-			if k.Kind.Kind == "ConfigMap" && k.Name == "coredns" && !reflect.DeepEqual(o, r.machine.Objects[k]) {
-				t.Errorf("the Corefile is not what it was: %v", r.machine.Objects[k])
+			if k.Kind.Kind == "ConfigMap" && k.Name == "coredns" &&
+				!reflect.DeepEqual(o, r.machine.Objects[k]) {
+				t.Errorf("the Corefile was changed: %v", r.machine.Objects[k])
 			}
 		}
 	})
 }
 
-// undoes breaks a run and looks at what is left of it. A fault that the run goes on from leaves nothing to undo.
-func undoes(t *testing.T, s subject, at *fault.World) bool {
-	before := owned(t, s)
-	r := s.on(before.Clone())
-	r.fault, r.phases = at, undoing(s.phases)
-	out := r.do(t)
+// checkUndone injects a fault into a run and checks that the run was undone. It returns false if
+// the run succeeded in spite of the fault.
+func checkUndone(t *testing.T, s subject, at *fault.World) bool {
+	before := newUserMachine(t, s)
+	r := s.newRun(before.Clone())
+	r.fault, r.phases = at, withUndo(s.phases)
+	out := r.execute(t)
 	if out.err == nil {
 		return false
 	}
 	if !strings.Contains(out.err.Error(), fault.ErrInjected.Error()) {
 		t.Fatalf("the run failed by itself: %v", out.err)
 	}
-	lost := told(t, out)
+	lost := listIrreversibleWarnings(t, out)
 	done := at.At
 	if at.After {
 		done++
 	}
 	for _, c := range out.did[:min(done, len(out.did))] {
-		if oneWay(c) && !slices.Contains(of(lost), of([]change.Change{c})[0]) {
-			t.Errorf("not told: %s cannot be put back", c)
+		if isIrreversible(c) &&
+			!slices.Contains(describeChanges(lost), describeChanges([]change.Change{c})[0]) {
+			t.Errorf("no warning that %s cannot be undone", c)
 		}
 	}
 	for _, c := range slices.Backward(lost) { // as they were done
 		if set, ok := c.(change.SetMember); ok && set.State == change.Voter {
-			continue // a vote is not taken back, but goes with the member
+			continue // a voter does not become a learner again, but is removed
 		}
 		for _, m := range []*fake.World{before, r.machine} {
 			if err := m.Do(t.Context(), c); err != nil {
@@ -101,48 +105,50 @@ func undoes(t *testing.T, s subject, at *fault.World) bool {
 			}
 		}
 	}
-	dropKubelets(s, before, r.machine)
-	if diff := diff(before.Snapshot(), r.machine.Snapshot()); diff != "" {
-		t.Errorf("the machine is not as it was (-before +after):\n%s", diff)
+	removeKubeletState(s, before, r.machine)
+	if diff := diffLines(before.Snapshot(), r.machine.Snapshot()); diff != "" {
+		t.Errorf("the machine was not restored (-before +after):\n%s", diff)
 	}
-	claimsNothing(t, r, out)
+	checkJournalCleared(t, r, out)
 	return true
 }
 
-// owned is the subject's machine with things on it that are the user's.
-func owned(t testing.TB, s subject) *fake.World {
+// newUserMachine is the subject's machine with files and objects of the user.
+func newUserMachine(t testing.TB, s subject) *fake.World {
 	m := s.machine(t)
 	if s.name == "init" {
 		for _, f := range []string{"/etc/kubernetes/pki/ca.crt", "/etc/kubernetes/pki/ca.key"} {
-			have(t, m, f, string(begun(t).Files[f].Data))
+			addFile(t, m, f, string(initializedMachine(t).Files[f].Data))
 		}
 		corefile := &corev1.ConfigMap{
-			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
-			ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "coredns", Labels: map[string]string{"of": "the user"}},
-			Data:       map[string]string{"Corefile": ".:53 {\n    forward . 192.0.2.53\n}\n"},
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "coredns",
+				Labels: map[string]string{"of": "the user"}},
+			Data: map[string]string{"Corefile": ".:53 {\n    forward . 192.0.2.53\n}\n"},
 		}
 		if err := m.World.Do(t.Context(), change.ApplyObject{Object: corefile}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	have(t, m, "/var/lib/kubelet/config.yaml", "of: the user\n")
-	have(t, m, "/etc/kubernetes/notes", "mine\n")
+	addFile(t, m, "/var/lib/kubelet/config.yaml", "of: the user\n")
+	addFile(t, m, "/etc/kubernetes/notes", "mine\n")
 	return m
 }
 
-// have puts a file and the folders above it on a machine.
-func have(t testing.TB, m *fake.World, name, text string) {
+// addFile writes a file and its parent directories to a machine.
+func addFile(t testing.TB, m *fake.World, name, text string) {
 	t.Helper()
-	if err := m.World.Do(t.Context(), change.WriteFile{Path: name, Data: []byte(text), Mode: 0o640}); err != nil {
+	if err := m.World.Do(t.Context(),
+		change.WriteFile{Path: name, Data: []byte(text), Mode: 0o640}); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// undoing is a workflow that puts everything back when it fails.
-func undoing(ps []flow.Phase) []flow.Phase {
+// withUndo is a workflow that undoes everything when it fails.
+func withUndo(ps []engine.Phase) []engine.Phase {
 	const top = "all"
-	var below func(ps []flow.Phase) []flow.Phase
-	below = func(ps []flow.Phase) []flow.Phase {
+	var below func(ps []engine.Phase) []engine.Phase
+	below = func(ps []engine.Phase) []engine.Phase {
 		ps = slices.Clone(ps)
 		for i := range ps {
 			ps[i].Phases, ps[i].Needs = below(ps[i].Phases), slices.Clone(ps[i].Needs)
@@ -152,25 +158,25 @@ func undoing(ps []flow.Phase) []flow.Phase {
 		}
 		return ps
 	}
-	return []flow.Phase{{Name: top, OnError: flow.Undo, Phases: below(ps)}}
+	return []engine.Phase{{Name: top, OnError: engine.Undo, Phases: below(ps)}}
 }
 
-// told are the changes of which the user reads that they cannot be put back.
-func told(t testing.TB, out outcome) []change.Change {
+// listIrreversibleWarnings lists the changes for which the run warns that they cannot be undone.
+func listIrreversibleWarnings(t testing.TB, out outcome) []change.Change {
 	var lost []change.Change
 	for _, e := range out.events {
-		if e.Kind != flow.Warned || e.Change == nil {
+		if e.Kind != engine.Warned || e.Change == nil {
 			continue
 		}
-		if !oneWay(e.Change) {
-			t.Errorf("could have been put back: %s", e.Text)
+		if !isIrreversible(e.Change) {
+			t.Errorf("this can be undone: %s", e.Text)
 		}
 		lost = append(lost, e.Change)
 	}
 	return lost
 }
 
-func oneWay(c change.Change) bool {
+func isIrreversible(c change.Change) bool {
 	switch c := c.(type) {
 	case change.PullImage, change.Unmount, change.RemoveContainers:
 		return true
@@ -182,8 +188,8 @@ func oneWay(c change.Change) bool {
 	return false
 }
 
-// dropKubelets takes away what the kubelet did by itself, which no change of ours can put back.
-func dropKubelets(s subject, before, after *fake.World) {
+// removeKubeletState removes what the kubelet created by itself, which no run can undo.
+func removeKubeletState(s subject, before, after *fake.World) {
 	for _, f := range s.kubelets {
 		for _, had := before.Files[f]; !had && f != "/"; _, had = before.Files[f] {
 			delete(after.Files, f)
@@ -197,15 +203,15 @@ func dropKubelets(s subject, before, after *fake.World) {
 	}
 }
 
-// claimsNothing checks that the journal calls nothing ours that was put back.
-func claimsNothing(t testing.TB, r run, out outcome) {
+// checkJournalCleared checks that the journal no longer lists changes that were undone.
+func checkJournalCleared(t testing.TB, r run, out outcome) {
 	j, err := journal.Open(r.machine, r.store, journal.Run{Command: r.name})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range out.did {
-		if j.Made(c.Target()) && !oneWay(c) {
-			t.Errorf("the journal still says that we made %s", c.Target())
+		if j.WasCreated(c.Target()) && !isIrreversible(c) {
+			t.Errorf("the journal still lists %s", c.Target())
 		}
 	}
 }

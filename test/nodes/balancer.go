@@ -16,34 +16,37 @@ import (
 
 const serverPort = "6443"
 
-// Balancer is a load balancer for TCP with an address of its own in the cluster's network. It passes each connection to
-// the next of its backends that takes it, and is as bad to its clients as it is told to be.
+// Balancer is a TCP load balancer with an address of its own in the cluster's network. It forwards
+// each connection to the next backend that accepts it, and can simulate faults: Refuse, Delay,
+// Flap.
 type Balancer struct {
 	cluster *Cluster
 
-	mu       sync.Mutex
-	listener net.Listener // nil: connections are refused
-	backends []string
-	turn     int
-	sick     map[string]time.Time // when a backend did not take a connection
-	held     chan struct{}        // closed when connections are to be served; nil: at once
-	stopFlap func()
-	clients  map[net.Conn]bool
+	mu          sync.Mutex
+	listener    net.Listener // nil: connections are refused
+	backends    []string
+	turn        int
+	lastFailure map[string]time.Time // when a backend did not take a connection
+	delayed     chan struct{}        // closed when connections are to be served; nil: at once
+	stopFlap    func()
+	clients     map[net.Conn]bool
 }
 
-// Balance starts the cluster's load balancer, or returns the one that was started. It is part of this process and ends
-// with it, or with Close. At first its backends are those that the cluster's last one had.
-func (c *Cluster) Balance(ctx context.Context) (*Balancer, error) {
+// StartBalancer starts the cluster's load balancer, or returns the running one. It runs in this
+// process until Close. It starts with the backends that the cluster's last balancer had.
+func (c *Cluster) StartBalancer(ctx context.Context) (*Balancer, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.balancer != nil {
 		return c.balancer, nil
 	}
-	if err := links(ctx, c.switchFile(), own("br0", c.record.Families.all()[0].balancer)...); err != nil {
+	if err := runIPBatch(ctx, c.switchFile(),
+		addressCommands("br0", c.record.Families.all()[0].balancer)...); err != nil {
 		return nil, err
 	}
 	b := &Balancer{
-		cluster: c, backends: slices.Clone(c.record.Backends), sick: make(map[string]time.Time), clients: make(map[net.Conn]bool),
+		cluster: c, backends: slices.Clone(c.record.Backends),
+		lastFailure: make(map[string]time.Time), clients: make(map[net.Conn]bool),
 	}
 	if err := b.Open(); err != nil {
 		return nil, err
@@ -52,20 +55,22 @@ func (c *Cluster) Balance(ctx context.Context) (*Balancer, error) {
 	return b, nil
 }
 
-// Balanced tells whether the cluster has, or had in another process, a load balancer with backends.
-func (c *Cluster) Balanced() bool {
+// HasBalancer reports whether the cluster has, or had in another process, a load balancer with
+// backends.
+func (c *Cluster) HasBalancer() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.record.Backends) > 0
 }
 
-// Endpoint is the balancer's address and port, as clients are to be told.
+// Endpoint is the balancer's address and port.
 func (b *Balancer) Endpoint() string {
 	return net.JoinHostPort(b.cluster.record.Families.all()[0].balancer, serverPort)
 }
 
-// Serve makes these nodes the only backends, each at the port of an API server. Connections that are there go on.
-func (b *Balancer) Serve(backends ...*Node) error {
+// SetBackends makes these nodes the only backends, each at the API server's port. Open connections
+// stay.
+func (b *Balancer) SetBackends(backends ...*Node) error {
 	var all []string
 	for _, n := range backends {
 		all = append(all, net.JoinHostPort(n.Address(), serverPort))
@@ -79,7 +84,7 @@ func (b *Balancer) Serve(backends ...*Node) error {
 	return b.cluster.save()
 }
 
-// Open takes connections again after Refuse. A balancer is open at first.
+// Open accepts connections again after Refuse.
 func (b *Balancer) Open() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -95,7 +100,7 @@ func (b *Balancer) Open() error {
 	return nil
 }
 
-// Refuse cuts all connections and refuses new ones, as a balancer that is down does, until Open.
+// Refuse closes all connections and refuses new ones until Open.
 func (b *Balancer) Refuse() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -103,20 +108,21 @@ func (b *Balancer) Refuse() {
 		b.listener.Close()
 		b.listener = nil
 	}
-	b.cut(1)
+	b.closeRandom(1)
 }
 
-// Hold takes connections but serves them, and those that come meanwhile, only when the time is over. Connections that
-// are there go on.
-func (b *Balancer) Hold(d time.Duration) {
+// Delay accepts new connections during d, but forwards them only when d is over. Open connections
+// stay.
+func (b *Balancer) Delay(d time.Duration) {
 	over := make(chan struct{})
 	b.mu.Lock()
-	b.held = over
+	b.delayed = over
 	b.mu.Unlock()
 	time.AfterFunc(d, func() { close(over) })
 }
 
-// Flap cuts one connection in five, at random, five times a second, until it is called with false.
+// Flap closes one connection in five, at random, five times a second, until it is called with
+// false.
 func (b *Balancer) Flap(on bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -132,14 +138,14 @@ func (b *Balancer) Flap(on bool) {
 	go func() {
 		for ctx.Err() == nil {
 			b.mu.Lock()
-			b.cut(0.2)
+			b.closeRandom(0.2)
 			b.mu.Unlock()
 			time.Sleep(200 * time.Millisecond)
 		}
 	}()
 }
 
-// Close ends the balancer and all its connections.
+// Close stops the balancer and closes all its connections.
 func (b *Balancer) Close() {
 	b.Flap(false)
 	b.Refuse()
@@ -148,8 +154,8 @@ func (b *Balancer) Close() {
 	b.cluster.balancer = nil
 }
 
-// cut closes each connection with the probability given. The caller holds the lock.
-func (b *Balancer) cut(probability float64) {
+// closeRandom closes each connection with the probability given. The caller holds the lock.
+func (b *Balancer) closeRandom(probability float64) {
 	for client := range b.clients {
 		if rand.Float64() < probability {
 			client.Close()
@@ -165,7 +171,7 @@ func (b *Balancer) accept(listener net.Listener) {
 		}
 		b.mu.Lock()
 		b.clients[client] = true
-		held := b.held
+		held := b.delayed
 		b.mu.Unlock()
 		go func() {
 			if held != nil {
@@ -179,25 +185,25 @@ func (b *Balancer) accept(listener net.Listener) {
 	}
 }
 
-// serve passes on what client and backend say, until both have ended or one of them breaks.
+// serve copies data between client and backend until both have closed or one of them fails.
 func (b *Balancer) serve(client net.Conn) {
 	defer client.Close()
-	backend, err := b.reach()
+	backend, err := b.dialBackend()
 	if err != nil {
-		return // A client is told no more than that.
+		return // The client's connection is closed.
 	}
 	defer backend.Close()
 	done := make(chan error, 2)
 	for from, to := range map[net.Conn]net.Conn{client: backend, backend: client} {
-		go func() { done <- relay(to, from) }()
+		go func() { done <- copyUntilEOF(to, from) }()
 	}
 	if err := <-done; err == nil {
 		<-done
 	}
 }
 
-// relay copies until from ends, and passes on the end.
-func relay(to, from net.Conn) error {
+// copyUntilEOF copies until from is closed for writing, and then does the same to to.
+func copyUntilEOF(to, from net.Conn) error {
 	if _, err := io.Copy(to, from); err != nil {
 		return err
 	}
@@ -207,30 +213,30 @@ func relay(to, from net.Conn) error {
 	return nil
 }
 
-// reach connects to the next backend that takes a connection.
-func (b *Balancer) reach() (net.Conn, error) {
+// dialBackend connects to the next backend that accepts a connection.
+func (b *Balancer) dialBackend() (net.Conn, error) {
 	failed := errors.New("the load balancer has no backends")
-	for _, backend := range b.order() {
+	for _, backend := range b.orderBackends() {
 		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 		conn, err := b.cluster.Dial(ctx, "tcp", backend)
 		cancel()
 		b.mu.Lock()
 		if err == nil {
-			delete(b.sick, backend)
+			delete(b.lastFailure, backend)
 		} else {
-			b.sick[backend] = time.Now()
+			b.lastFailure[backend] = time.Now()
 		}
 		b.mu.Unlock()
 		if err == nil {
-			return conn, attend(conn)
+			return conn, setUserTimeout(conn)
 		}
 		failed = err
 	}
 	return nil, failed
 }
 
-// order lists the backends, the one whose turn it is first, and last those that lately took no connection.
-func (b *Balancer) order() []string {
+// orderBackends lists the backends in turn (round robin), those that failed recently last.
+func (b *Balancer) orderBackends() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.backends) == 0 {
@@ -239,7 +245,7 @@ func (b *Balancer) order() []string {
 	b.turn = (b.turn + 1) % len(b.backends)
 	list := slices.Concat(b.backends[b.turn:], b.backends[:b.turn])
 	late := func(backend string) int {
-		if at, ok := b.sick[backend]; ok && time.Since(at) < 10*time.Second {
+		if at, ok := b.lastFailure[backend]; ok && time.Since(at) < 10*time.Second {
 			return 1
 		}
 		return 0
@@ -248,14 +254,15 @@ func (b *Balancer) order() []string {
 	return list
 }
 
-// attend lets a connection break when the other side has not been heard of for five seconds, which is how a node goes
-// that loses its power.
-func attend(conn net.Conn) error {
+// setUserTimeout lets a connection fail when the other side is unreachable for five seconds, as
+// after a power cut.
+func setUserTimeout(conn net.Conn) error {
 	tcp, ok := conn.(*net.TCPConn)
 	if !ok {
 		return nil
 	}
-	err := tcp.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: 2 * time.Second, Interval: time.Second, Count: 3})
+	err := tcp.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: 2 * time.Second,
+		Interval: time.Second, Count: 3})
 	if err != nil {
 		return err
 	}

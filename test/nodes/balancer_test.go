@@ -9,18 +9,18 @@ import (
 	"time"
 )
 
-// testBalancer lets two nodes answer with their names at the API server's port.
+// testBalancer has two nodes answer with their names at the API server's port.
 func testBalancer(t *testing.T, c *Cluster, a, b *Node) {
-	balancer, err := c.Balance(t.Context())
+	balancer, err := c.StartBalancer(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer balancer.Close()
-	if err := balancer.Serve(a, b); err != nil {
+	if err := balancer.SetBackends(a, b); err != nil {
 		t.Fatal(err)
 	}
-	answering(t, a, serverPort, "SYSTEM:hostname")
-	second := answering(t, b, serverPort, "SYSTEM:hostname")
+	startServer(t, a, serverPort, "SYSTEM:hostname")
+	second := startServer(t, b, serverPort, "SYSTEM:hostname")
 	ask := func() (string, error) {
 		conn, err := c.Dial(t.Context(), "tcp", balancer.Endpoint())
 		if err != nil {
@@ -48,14 +48,15 @@ func testBalancer(t *testing.T, c *Cluster, a, b *Node) {
 	if err := second.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	second.Wait() // Only then does nobody listen any longer. That it was killed is known.
+	second.Wait() // Only then the port is closed. The error is the signal.
 	if count(); seen[a.Name()] != 10 {
 		t.Errorf("of ten answers when only one is there, these by each: %v", seen)
 	}
 	held := time.Now()
-	balancer.Hold(time.Second)
+	balancer.Delay(time.Second)
 	if said, err := ask(); said != a.Name() || time.Since(held) < time.Second {
-		t.Errorf("a balancer that holds connections for a second answered %q after %s: %v", said, time.Since(held), err)
+		t.Errorf("a balancer that holds connections for a second answered %q after %s: %v", said,
+			time.Since(held), err)
 	}
 	balancer.Refuse()
 	if said, err := ask(); err == nil || !strings.Contains(err.Error(), "refused") {
@@ -70,9 +71,9 @@ func testBalancer(t *testing.T, c *Cluster, a, b *Node) {
 	testFlapping(t, c, balancer, a)
 }
 
-// testFlapping keeps a connection open that would last for ever.
+// testFlapping keeps a connection open until the balancer closes it.
 func testFlapping(t *testing.T, c *Cluster, balancer *Balancer, n *Node) {
-	answering(t, n, "6444", "PIPE")
+	startServer(t, n, "6444", "PIPE")
 	balancer.mu.Lock()
 	balancer.backends = []string{n.Address() + ":6444"}
 	balancer.mu.Unlock()
@@ -93,19 +94,20 @@ func testFlapping(t *testing.T, c *Cluster, balancer *Balancer, n *Node) {
 	}
 	balancer.Flap(true)
 	defer balancer.Flap(false)
-	err = poll(t.Context(), "a flapping balancer to cut the connection", patience, func(context.Context) error {
-		if echoed(conn) == nil {
-			return errors.New("it echoes")
-		}
-		return nil
-	})
+	err = pollUntil(t.Context(), "a flapping balancer to cut the connection", pollLimit,
+		func(context.Context) error {
+			if echoed(conn) == nil {
+				return errors.New("it echoes")
+			}
+			return nil
+		})
 	if err != nil {
 		t.Fatal(err)
 	}
 }
 
-// answering lets socat answer each connection to a port of a node.
-func answering(t *testing.T, n *Node, port, how string) *Process {
+// startServer has socat answer each connection to a port of a node.
+func startServer(t *testing.T, n *Node, port, how string) *Process {
 	t.Helper()
 	server, err := n.Start(t.Context(), "socat", "TCP-LISTEN:"+port+",fork,reuseaddr", how)
 	if err != nil {
@@ -115,11 +117,13 @@ func answering(t *testing.T, n *Node, port, how string) *Process {
 		server.Kill()
 		server.Wait()
 	})
-	// Asked from the node itself, since a connection counts.
-	err = poll(t.Context(), "somebody to listen at port "+port, patience, func(ctx context.Context) error {
-		_, err := n.Run(ctx, "sh", "-c", "ss --no-header --listening --tcp --numeric | grep :"+port)
-		return err
-	})
+	// Checked on the node, since the balancer counts connections.
+	err = pollUntil(t.Context(), "a server at port "+port, pollLimit,
+		func(ctx context.Context) error {
+			_, err := n.Run(ctx, "sh", "-c", "ss --no-header --listening --tcp --numeric | grep :"+
+				port)
+			return err
+		})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cacheRoot is where things live that outlast clusters: $KUBEADM_CACHE/nodes, or kubeadm/nodes in the user's cache directory.
+// cacheRoot is the directory for what clusters share: $KUBEADM_CACHE/nodes, or kubeadm/nodes in
+// the user's cache directory.
 func cacheRoot() (string, error) {
 	if dir := os.Getenv("KUBEADM_CACHE"); dir != "" {
 		return filepath.Abs(filepath.Join(dir, "nodes"))
@@ -25,9 +26,10 @@ func cacheRoot() (string, error) {
 	return filepath.Join(dir, "kubeadm", "nodes"), nil
 }
 
-// cached returns the directory name below the cache, made by build if it is not there yet. A directory that is there is
-// complete: build works in another one, which is renamed at the end. Of several processes one builds, the others wait.
-func cached(ctx context.Context, name string, build func(dir string) error) (string, error) {
+// buildCached returns the directory name below the cache, and calls build if it does not exist. A
+// directory that exists is complete: build fills a temporary one, which is renamed at the end. Of
+// several processes one builds, the others wait.
+func buildCached(ctx context.Context, name string, build func(dir string) error) (string, error) {
 	root, err := cacheRoot()
 	if err != nil {
 		return "", err
@@ -39,7 +41,7 @@ func cached(ctx context.Context, name string, build func(dir string) error) (str
 	if err := os.MkdirAll(root, 0o755); err != nil {
 		return "", err
 	}
-	unlock, err := lock(ctx, final+".lock")
+	unlock, err := lockFile(ctx, final+".lock")
 	if err != nil {
 		return "", err
 	}
@@ -47,8 +49,15 @@ func cached(ctx context.Context, name string, build func(dir string) error) (str
 	if _, err := os.Stat(final); err == nil {
 		return final, nil
 	}
-	if err := removeUnfinished(final); err != nil {
+	// Of builds that were killed:
+	left, err := filepath.Glob(final + ".unfinished-*")
+	if err != nil {
 		return "", err
+	}
+	for _, dir := range left {
+		if err := os.RemoveAll(dir); err != nil {
+			return "", err
+		}
 	}
 	dir, err := os.MkdirTemp(root, name+".unfinished-")
 	if err != nil {
@@ -61,29 +70,18 @@ func cached(ctx context.Context, name string, build func(dir string) error) (str
 		os.RemoveAll(dir)
 		return "", fmt.Errorf("building %s: %w", final, err)
 	}
-	// A name that survives a power cut must not stand for files that did not.
+	// After a power cut the directory must not exist without its files.
 	unix.Sync()
 	return final, os.Rename(dir, final)
 }
 
-// removeUnfinished deletes what builds of a directory left that were killed.
-func removeUnfinished(final string) error {
-	left, err := filepath.Glob(final + ".unfinished-*")
-	for _, dir := range left {
-		if err == nil {
-			err = os.RemoveAll(dir)
-		}
-	}
-	return err
-}
-
-// lock waits until this process holds the lock file, which stays behind.
-func lock(ctx context.Context, path string) (unlock func(), err error) {
+// lockFile waits until this process holds the lock. The file is not removed.
+func lockFile(ctx context.Context, path string) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
 		return nil, err
 	}
-	err = poll(ctx, "the lock "+path, time.Hour, func(context.Context) error {
+	err = pollUntil(ctx, "the lock "+path, time.Hour, func(context.Context) error {
 		return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	})
 	if err != nil {
@@ -93,8 +91,8 @@ func lock(ctx context.Context, path string) (unlock func(), err error) {
 	return func() { f.Close() }, nil
 }
 
-// key is a short name for what something is made of.
-func key(parts ...string) string {
+// cacheKey is a short digest of the inputs of a cached directory.
+func cacheKey(parts ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	return hex.EncodeToString(sum[:6])
 }

@@ -14,18 +14,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// groups is the name, below every control group hierarchy, under which clusters keep theirs: groups/CLUSTER/NODE.
-const groups = "kubeadm-nodes"
+// cgroupName is the control group, in every hierarchy, below which clusters have theirs:
+// kubeadm-nodes/CLUSTER/NODE.
+const cgroupName = "kubeadm-nodes"
 
-// hierarchy is a mounted tree of control groups: one of several controllers in version 1, or the one of version 2.
+// hierarchy is a mounted control group hierarchy: one of several of cgroup v1, or the one of
+// cgroup v2.
 type hierarchy struct {
 	path    string
-	unified bool     // version 2
-	options []string // controllers in version 1
+	unified bool     // v2
+	options []string // v1: the controllers
 }
 
-// hierarchies lists this machine's, the one that is best to find processes in first.
-func hierarchies() ([]hierarchy, error) {
+// listHierarchies lists this machine's hierarchies, the one that is best for finding processes
+// first.
+func listHierarchies() ([]hierarchy, error) {
 	mounts, err := mountsOf("self")
 	if err != nil {
 		return nil, err
@@ -33,46 +36,50 @@ func hierarchies() ([]hierarchy, error) {
 	var found []hierarchy
 	for _, m := range mounts {
 		if m.kind == "cgroup" || m.kind == "cgroup2" {
-			found = append(found, hierarchy{path: m.path, unified: m.kind == "cgroup2", options: m.options})
+			found = append(found,
+				hierarchy{path: m.path, unified: m.kind == "cgroup2", options: m.options})
 		}
 	}
 	if len(found) == 0 {
-		return nil, errors.New("no control group hierarchy is mounted on this machine (see cgroups(7))")
+		return nil, errors.New(
+			"no control group hierarchy is mounted on this machine (see cgroups(7))")
 	}
-	// Systemd moves processes about in its own hierarchy; in "pids" all of a node that is no container stays at its top.
-	slices.SortStableFunc(found, func(a, b hierarchy) int { return b.rank() - a.rank() })
+	// systemd moves processes within its own hierarchy; in "pids" all processes of a node that are
+	// in no container stay in the node's group.
+	rank := func(h hierarchy) int {
+		switch {
+		case slices.Contains(h.options, "pids"):
+			return 2
+		case h.unified:
+			return 1
+		}
+		return 0
+	}
+	slices.SortStableFunc(found, func(a, b hierarchy) int { return rank(b) - rank(a) })
 	return found, nil
 }
 
-func (h hierarchy) rank() int {
-	switch {
-	case slices.Contains(h.options, "pids"):
-		return 2
-	case h.unified:
-		return 1
-	}
-	return 0
-}
-
-// makeGroups makes the group of a cluster, or of a node in it, in every hierarchy and returns the directories.
-func makeGroups(path ...string) ([]string, error) {
-	all, err := hierarchies()
+// createGroups creates the group of a cluster, or of a node in it, in every hierarchy and returns
+// the directories.
+func createGroups(path ...string) ([]string, error) {
+	all, err := listHierarchies()
 	if err != nil {
 		return nil, err
 	}
 	var dirs []string
 	for _, h := range all {
 		dir := h.path
-		for _, name := range append([]string{groups}, path...) {
-			// Version 2 hands a controller down only where the parent says so; the node's own group is systemd's to divide.
+		for _, name := range append([]string{cgroupName}, path...) {
+			// In v2 the parent must delegate controllers; the node's systemd does that in the
+			// node's group.
 			if h.unified && len(all) == 1 {
-				if err := delegate(dir); err != nil {
+				if err := delegateControllers(dir); err != nil {
 					return nil, err
 				}
 			}
 			dir = filepath.Join(dir, name)
-			if err := h.make(dir); err != nil {
-				return nil, fmt.Errorf("making control group %s: %w", dir, err)
+			if err := h.createGroup(dir); err != nil {
+				return nil, fmt.Errorf("creating control group %s: %w", dir, err)
 			}
 		}
 		dirs = append(dirs, dir)
@@ -80,14 +87,14 @@ func makeGroups(path ...string) ([]string, error) {
 	return dirs, nil
 }
 
-func (h hierarchy) make(dir string) error {
+func (h hierarchy) createGroup(dir string) error {
 	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	if !slices.Contains(h.options, "cpuset") {
 		return nil
 	}
-	// A new group of this controller has no processors and no memory, and so takes no process.
+	// A new cpuset has no CPUs and no memory nodes, and accepts no process until both are set.
 	for _, name := range []string{"cpuset.cpus", "cpuset.mems"} {
 		value, err := os.ReadFile(filepath.Join(filepath.Dir(dir), name))
 		if err != nil {
@@ -100,51 +107,56 @@ func (h hierarchy) make(dir string) error {
 	return os.WriteFile(filepath.Join(dir, "cgroup.clone_children"), []byte("1"), 0o644)
 }
 
-func delegate(dir string) error {
+func delegateControllers(dir string) error {
 	have, err := os.ReadFile(filepath.Join(dir, "cgroup.controllers"))
 	if err != nil {
 		return err
 	}
 	for _, controller := range strings.Fields(string(have)) {
-		if err := os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte("+"+controller), 0o644); err != nil {
-			return fmt.Errorf("handing the %s controller down from %s: %w", controller, dir, err)
+		if err := os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte("+"+controller),
+			0o644); err != nil {
+			return fmt.Errorf("delegating the %s controller in %s: %w", controller, dir, err)
 		}
 	}
 	return nil
 }
 
-// Adopt makes a process of this machine a part of the cluster, so that it ends when the cluster is removed.
-func (c *Cluster) Adopt(pid int) error {
-	// No node has a name with a hyphen at its end.
-	dirs, err := makeGroups(c.name, "adopted-")
+// AddProcess adds a process of this machine to the cluster, so that it is killed when the cluster
+// is removed.
+func (c *Cluster) AddProcess(pid int) error {
+	// No node name ends with a hyphen.
+	dirs, err := createGroups(c.name, "adopted-")
 	if err != nil {
 		return err
 	}
 	for _, dir := range dirs {
-		if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0o644); err != nil {
-			return fmt.Errorf("making process %d a part of cluster %s: %w", pid, c.name, err)
+		if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(pid)),
+			0o644); err != nil {
+			return fmt.Errorf("adding process %d to cluster %s: %w", pid, c.name, err)
 		}
 	}
 	return nil
 }
 
-// groupDirs returns all groups below path (CLUSTER or CLUSTER/NODE), in every hierarchy, children before their parents.
-func groupDirs(path string) ([]string, error) {
-	all, err := hierarchies()
+// listGroups returns all groups below path (CLUSTER or CLUSTER/NODE), in every hierarchy, children
+// before their parents.
+func listGroups(path string) ([]string, error) {
+	all, err := listHierarchies()
 	if err != nil {
 		return nil, err
 	}
 	var dirs []string
 	for _, h := range all {
-		err := filepath.WalkDir(filepath.Join(h.path, groups, path), func(dir string, d fs.DirEntry, err error) error {
-			if errors.Is(err, fs.ErrNotExist) {
-				return nil
-			}
-			if err == nil && d.IsDir() {
-				dirs = append(dirs, dir)
-			}
-			return err
-		})
+		err := filepath.WalkDir(filepath.Join(h.path, cgroupName, path),
+			func(dir string, d fs.DirEntry, err error) error {
+				if errors.Is(err, fs.ErrNotExist) {
+					return nil
+				}
+				if err == nil && d.IsDir() {
+					dirs = append(dirs, dir)
+				}
+				return err
+			})
 		if err != nil {
 			return nil, err
 		}
@@ -153,16 +165,16 @@ func groupDirs(path string) ([]string, error) {
 	return dirs, nil
 }
 
-// processes lists who is in these groups.
-func processes(dirs []string) []int {
+// listProcesses lists the processes in these groups.
+func listProcesses(dirs []string) []int {
 	var pids []int
 	for _, dir := range dirs {
 		data, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
 		if err != nil {
-			continue // The group is gone, and with it who was in it.
+			continue // The group is gone, and its processes too.
 		}
 		for _, field := range strings.Fields(string(data)) {
-			// Zero stands for a process of a namespace that cannot be seen from here.
+			// Zero is a process of a PID namespace that is not visible from here.
 			if pid, err := strconv.Atoi(field); err == nil && pid > 0 {
 				pids = append(pids, pid)
 			}
@@ -174,43 +186,44 @@ func processes(dirs []string) []int {
 
 // removeGroups kills everything in the groups of CLUSTER or CLUSTER/NODE and removes them.
 func removeGroups(ctx context.Context, path string) error {
-	return poll(ctx, "the end of all processes of "+path, patience, func(context.Context) error {
-		dirs, err := groupDirs(path)
-		if err != nil {
-			return err
-		}
-		pids := processes(dirs)
-		for _, pid := range pids {
-			if err := unix.Kill(pid, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
-				return fmt.Errorf("killing process %d: %w", pid, err)
+	return pollUntil(ctx, "all processes of "+path+" to end", pollLimit,
+		func(context.Context) error {
+			dirs, err := listGroups(path)
+			if err != nil {
+				return err
 			}
-		}
-		if len(pids) > 0 {
-			return fmt.Errorf("still there: processes %v", pids)
-		}
-		for _, dir := range dirs {
-			if err := unix.Rmdir(dir); err != nil && !errors.Is(err, unix.ENOENT) {
-				return fmt.Errorf("removing control group %s: %w", dir, err)
+			pids := listProcesses(dirs)
+			for _, pid := range pids {
+				if err := unix.Kill(pid, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
+					return fmt.Errorf("killing process %d: %w", pid, err)
+				}
 			}
-		}
-		return nil
-	})
+			if len(pids) > 0 {
+				return fmt.Errorf("still running: processes %v", pids)
+			}
+			for _, dir := range dirs {
+				if err := unix.Rmdir(dir); err != nil && !errors.Is(err, unix.ENOENT) {
+					return fmt.Errorf("removing control group %s: %w", dir, err)
+				}
+			}
+			return nil
+		})
 }
 
-// firstProcess finds the node's PID 1 as this machine numbers it, 0 if the node is not running. Containers have a
-// process 1 too, but one more namespace above it.
-func firstProcess(cluster, node string) (int, error) {
-	all, err := hierarchies()
+// findInit returns this machine's PID of the node's init process, 0 if the node is not running.
+// The init process of a container is nested in one more PID namespace.
+func findInit(cluster, node string) (int, error) {
+	all, err := listHierarchies()
 	if err != nil {
 		return 0, err
 	}
 	var found int
-	top := filepath.Join(all[0].path, groups, cluster, node)
+	top := filepath.Join(all[0].path, cgroupName, cluster, node)
 	err = filepath.WalkDir(top, func(dir string, d fs.DirEntry, err error) error {
 		if err != nil || !d.IsDir() {
 			return nil
 		}
-		for _, pid := range processes([]string{dir}) {
+		for _, pid := range listProcesses([]string{dir}) {
 			if ids := namespacePIDs(pid); len(ids) == 2 && ids[1] == "1" {
 				found = pid
 				return fs.SkipAll

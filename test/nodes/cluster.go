@@ -1,5 +1,6 @@
-// Package nodes makes sandboxed hosts for tests: Debian with systemd, containerd and a kubelet unit, each in namespaces
-// and control groups of its own, joined by a switch that leads nowhere else. It knows nothing of what kubeadm does.
+// Package nodes creates sandboxed hosts for tests: Debian with systemd, containerd and a kubelet
+// unit, each in namespaces and control groups of its own, connected by a switch without a link to
+// other networks.
 package nodes
 
 import (
@@ -17,19 +18,20 @@ import (
 
 // Options say what a cluster's nodes are made of.
 type Options struct {
-	Name    string      // of the cluster, unique on this machine; empty: one is made up
+	Name    string      // of the cluster, unique on this machine; empty: a random one
 	Bundle  string      // directory of the components bundle
 	Older   string      // directory of an older release's bundle, see UseOlder; empty: none
 	Kubeadm string      // program to install as /usr/bin/kubeadm on every node; empty: none
-	Keep    func() bool // asked by Close: leave the nodes for inspection? nil: never
+	Keep    func() bool // reports to Close whether to leave the nodes for inspection; nil: never
 
 	Families Families // of the nodes' addresses
 
-	// Log hears of slow steps and of nodes that were kept; nil: nobody does.
+	// Log is called for slow steps and for nodes that were kept; may be nil.
 	Log func(format string, args ...any)
 }
 
-// KeepFailed is an Options.Keep for tests: it leaves a failed test's nodes when the environment says KEEP=failure.
+// KeepFailed is an Options.Keep for tests: it leaves a failed test's nodes if KEEP=failure is set
+// in the environment.
 func KeepFailed(t interface{ Failed() bool }) func() bool {
 	return func() bool { return t.Failed() && os.Getenv("KEEP") == "failure" }
 }
@@ -48,56 +50,55 @@ type Cluster struct {
 	balancer *Balancer
 }
 
-// NewCluster makes a cluster without nodes. It first removes clusters that killed runs left behind. The first call on a
-// machine installs what is missing, builds the base system and loads the images, which takes about two minutes.
+// NewCluster creates a cluster without nodes. It first removes clusters that killed processes left
+// behind. The first call on a machine installs missing tools, builds the base system and loads the
+// images, which takes about two minutes.
 func NewCluster(ctx context.Context, o Options) (*Cluster, error) {
 	if o.Log == nil {
 		o.Log = func(string, ...any) {}
 	}
 	if o.Name == "" {
-		o.Name = madeUpName()
+		var b [4]byte
+		rand.Read(b[:])
+		o.Name = "t" + hex.EncodeToString(b[:])
 	}
-	if err := Prepare(ctx, o.Log); err != nil {
+	if err := InstallTools(ctx, o.Log); err != nil {
 		return nil, err
 	}
-	if err := raiseWatchers(o.Log); err != nil {
+	if err := raiseInotifyLimit(o.Log); err != nil {
 		return nil, err
 	}
 	bundle, err := filepath.Abs(o.Bundle)
 	if err != nil {
 		return nil, err
 	}
-	image, err := nodeImage(ctx, bundle, o.Log)
+	image, err := buildNodeImage(ctx, bundle, o.Log)
 	if err == nil && o.Older != "" {
-		image, err = withOlder(ctx, image, o.Older, o.Log)
+		image, err = addOlderRelease(ctx, image, o.Older, o.Log)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("making the image of a node: %w", err)
+		return nil, fmt.Errorf("building the node image: %w", err)
 	}
-	dir, release, err := claim(ctx, o.Name)
+	dir, release, err := claimClusterDir(ctx, o.Name)
 	if err != nil {
 		return nil, err
 	}
 	c := &Cluster{name: o.Name, dir: dir, log: o.Log, keep: o.Keep, release: release}
-	c.record = record{Bundle: bundle, Families: o.Families, Layers: append([]string{c.layer()}, image.layers...), Store: image.containerd}
-	if err := c.furnish(ctx, o.Kubeadm); err != nil {
-		return nil, errors.Join(fmt.Errorf("making cluster %s: %w", o.Name, err), c.remove(context.WithoutCancel(ctx)))
+	c.record = record{Bundle: bundle, Families: o.Families,
+		Layers: append([]string{c.layer()}, image.layers...), Store: image.containerd}
+	if err := c.createFiles(ctx, o.Kubeadm); err != nil {
+		return nil, errors.Join(fmt.Errorf("creating cluster %s: %w", o.Name, err),
+			c.remove(context.WithoutCancel(ctx)))
 	}
 	return c, nil
 }
 
-func madeUpName() string {
-	var b [4]byte
-	rand.Read(b[:])
-	return "t" + hex.EncodeToString(b[:])
-}
-
-// layer is the top read-only layer of the cluster's nodes: what is this cluster's own.
+// layer is the top read-only layer of the cluster's nodes, with this cluster's own files.
 func (c *Cluster) layer() string { return filepath.Join(c.dir, "layer") }
 
 func (c *Cluster) hostsFile() string { return filepath.Join(c.dir, "hosts") }
 
-func (c *Cluster) furnish(ctx context.Context, kubeadm string) error {
+func (c *Cluster) createFiles(ctx context.Context, kubeadm string) error {
 	for _, dir := range []string{c.layer(), filepath.Join(c.dir, "nodes")} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return err
@@ -111,18 +112,18 @@ func (c *Cluster) furnish(ctx context.Context, kubeadm string) error {
 	if err := c.writeHosts(); err != nil {
 		return err
 	}
-	if err := c.makeSwitch(ctx); err != nil {
+	if err := c.createSwitch(ctx); err != nil {
 		return err
 	}
 	return c.save()
 }
 
-// Open finds a cluster that another process made and kept.
+// Open opens a cluster that another process created and kept.
 func Open(name string) (*Cluster, error) {
 	dir := filepath.Join(stateRoot, name)
-	r, err := load(dir)
+	r, err := loadRecord(dir)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("there is no cluster %q (make cluster makes one)", name)
+		return nil, fmt.Errorf("there is no cluster %q; create one with make cluster", name)
 	}
 	if err != nil {
 		return nil, err
@@ -134,13 +135,13 @@ func Open(name string) (*Cluster, error) {
 	return c, nil
 }
 
-// Name is what the cluster is called on this machine.
+// Name is the cluster's name on this machine.
 func (c *Cluster) Name() string { return c.name }
 
-// Dir is the cluster's directory. Files put there go with the cluster.
+// Dir is the cluster's directory. It is removed with the cluster.
 func (c *Cluster) Dir() string { return c.dir }
 
-// Bundle is the directory of the components the nodes were made of.
+// Bundle is the directory of the components on the nodes.
 func (c *Cluster) Bundle() string { return c.record.Bundle }
 
 // Node returns the node of that name, nil if there is none.
@@ -161,10 +162,11 @@ func (c *Cluster) Nodes() []*Node {
 }
 
 func (c *Cluster) node(name string, addresses []string) *Node {
-	return &Node{cluster: c, name: name, addresses: addresses, dir: filepath.Join(c.dir, "nodes", name)}
+	return &Node{cluster: c, name: name, addresses: addresses,
+		dir: filepath.Join(c.dir, "nodes", name)}
 }
 
-// Keep lets the cluster outlive this process: it stays until someone removes it.
+// Keep lets the cluster outlive this process: it stays until it is removed with Remove.
 func (c *Cluster) Keep() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -172,31 +174,27 @@ func (c *Cluster) Keep() error {
 	return c.save()
 }
 
-// Close removes the cluster and everything of it, and fails if something is left. If Options.Keep says so, it keeps the
-// cluster instead and tells how to look at it and how to remove it.
+// Close removes the cluster, and fails if something of it is left. If Options.Keep returns true,
+// it keeps the cluster instead and logs how to inspect and how to remove it.
 func (c *Cluster) Close() error {
 	if c.keep == nil || !c.keep() {
 		return c.remove(context.Background())
 	}
-	defer c.free()
-	c.log("cluster %s is kept: %s", c.name, c.nodeNames())
-	c.log("look:   go run ./test/nodes/cluster shell --name %s NODE", c.name)
-	c.log("remove: go run ./test/nodes/cluster down --name %s", c.name)
-	if len(c.record.Backends) > 0 {
-		c.log("its load balancer ends with this process; to start it again: go run ./test/nodes/cluster balance --name %s", c.name)
-	}
-	return c.Keep()
-}
-
-func (c *Cluster) nodeNames() string {
+	defer c.releaseAll()
 	var names []string
 	for _, n := range c.Nodes() {
 		names = append(names, n.name)
 	}
-	return strings.Join(names, " ")
+	c.log("cluster %s is kept: %s", c.name, strings.Join(names, " "))
+	c.log("inspect: go run ./test/nodes/cluster shell --name %s NODE", c.name)
+	c.log("remove:  go run ./test/nodes/cluster down --name %s", c.name)
+	if len(c.record.Backends) > 0 {
+		c.log("its load balancer stops with this process; restart it: go run ./test/nodes/cluster balance --name %s", c.name)
+	}
+	return c.Keep()
 }
 
-func (c *Cluster) free() {
+func (c *Cluster) releaseAll() {
 	if c.balancer != nil {
 		c.balancer.Close()
 	}
@@ -206,13 +204,13 @@ func (c *Cluster) free() {
 }
 
 func (c *Cluster) remove(ctx context.Context) error {
-	unlock, err := lock(ctx, registryLock)
+	unlock, err := lockFile(ctx, registryLock)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	defer c.free()
-	if err := destroy(ctx, c.name); err != nil {
+	defer c.releaseAll()
+	if err := destroyCluster(ctx, c.name); err != nil {
 		return fmt.Errorf("removing cluster %s: %w", c.name, err)
 	}
 	left, err := Leftovers(c.name)
@@ -225,20 +223,20 @@ func (c *Cluster) remove(ctx context.Context) error {
 	return nil
 }
 
-// Remove removes the cluster of that name, whoever made it and in whatever state it is, unless a running process has it.
+// Remove removes the cluster of that name in any state, unless a running process uses it.
 func Remove(ctx context.Context, name string) error {
 	if !clusterName.MatchString(name) {
 		return fmt.Errorf("there is no cluster %q", name)
 	}
 	dir := filepath.Join(stateRoot, name)
-	release, free, err := hold(dir)
+	release, free, err := lockClusterDir(dir)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		release = nil // Perhaps control groups are left of it.
+		release = nil // Control groups may be left.
 	case err != nil:
 		return err
 	case !free:
-		return fmt.Errorf("cluster %s is in use by a running process: stop that first", name)
+		return fmt.Errorf("cluster %s is in use by a running process; stop that first", name)
 	}
 	c := &Cluster{name: name, dir: dir, release: release}
 	return c.remove(ctx)

@@ -24,24 +24,25 @@ type Command struct {
 	Env   []string  // NAME=value, on top of PATH, HOME and LANG
 	Stdin io.Reader // nil: empty
 
-	// Stdout and Stderr get what the program writes while it runs. The Result has it in any case.
+	// Stdout and Stderr receive the program's output while it runs; both may be nil. The Result
+	// has it too.
 	Stdout, Stderr io.Writer
 
 	node *Node
 }
 
-// Result is what a program did. Code is -1 if a signal ended it.
+// Result is a program's output, exit code and resource usage. Code is -1 if a signal ended it.
 type Result struct {
 	Stdout, Stderr string
 	Code           int
 	Duration       time.Duration
 
-	// Memory is the largest resident set that one of the program's processes had, in bytes. What the process that asked
-	// for it had when starting it is counted too, so nothing below that can be told.
+	// Memory is the largest resident set of the program's processes, in bytes. It is at least that
+	// of the process which started the program, at the start.
 	Memory int64
 }
 
-// ExitError says that a program ran and ended with another code than 0.
+// ExitError reports that a program ran and exited with a code other than 0.
 type ExitError struct {
 	Node   string
 	Args   []string
@@ -53,13 +54,15 @@ func (e *ExitError) Error() string {
 	if strings.TrimSpace(said) == "" {
 		said = e.Result.Stdout
 	}
-	return fmt.Sprintf("%s: %s: exit code %d: %s", e.Node, strings.Join(e.Args, " "), e.Result.Code, tail(said, 20))
+	return fmt.Sprintf("%s: %s: exit code %d: %s", e.Node, strings.Join(e.Args, " "), e.Result.Code,
+		lastLines(said, 20))
 }
 
 // Command prepares a program to run on the node.
 func (n *Node) Command(args ...string) *Command { return &Command{Args: args, node: n} }
 
-// Run runs a program to its end. An exit code other than 0 is an *ExitError; the Result is filled all the same.
+// Run runs a program and waits until it exits. An exit code other than 0 is an *ExitError; the
+// Result is set in any case.
 func (n *Node) Run(ctx context.Context, args ...string) (Result, error) {
 	return n.Command(args...).Run(ctx)
 }
@@ -69,7 +72,7 @@ func (n *Node) Start(ctx context.Context, args ...string) (*Process, error) {
 	return n.Command(args...).Start(ctx)
 }
 
-// Run runs the program to its end, like Node.Run.
+// Run runs the program and waits until it exits, like Node.Run.
 func (c *Command) Run(ctx context.Context) (Result, error) {
 	p, err := c.Start(ctx)
 	if err != nil {
@@ -88,7 +91,7 @@ type Process struct {
 	stdout, stderr bytes.Buffer
 }
 
-// Start starts the program. It is killed when the context ends.
+// Start starts the program. It is killed when the context is done.
 func (c *Command) Start(ctx context.Context) (*Process, error) {
 	pid, err := c.node.PID()
 	if err != nil {
@@ -99,9 +102,10 @@ func (c *Command) Start(ctx context.Context) (*Process, error) {
 	p.cmd = exec.CommandContext(ctx, "nsenter", args...)
 	p.cmd.Env = append([]string{nodePath, "HOME=/root", "LANG=C.UTF-8"}, c.Env...)
 	p.cmd.Stdin = c.Stdin
-	p.cmd.Stdout, p.cmd.Stderr = both(&p.stdout, c.Stdout), both(&p.stderr, c.Stderr)
+	p.cmd.Stdout, p.cmd.Stderr = teeWriter(&p.stdout, c.Stdout), teeWriter(&p.stderr, c.Stderr)
 	p.cmd.Cancel = p.Kill
-	// A daemon that the program left may hold the pipes open for ever. On a busy machine reading what is in them takes its time.
+	// A daemon that the program left behind may keep the pipes open. Reading them takes time on a
+	// busy machine.
 	p.cmd.WaitDelay = time.Minute
 	if err := p.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("starting %s on %s: %w", c.Args[0], c.node.name, err)
@@ -109,16 +113,16 @@ func (c *Command) Start(ctx context.Context) (*Process, error) {
 	return p, nil
 }
 
-// both writes to the buffer, and to w if there is one. It is never a plain file: the copying that this makes necessary
-// lets Wait return only when nobody writes any more.
-func both(buffer *bytes.Buffer, w io.Writer) io.Writer {
+// teeWriter writes to the buffer, and to w unless it is nil. It is never an *os.File: so Wait
+// returns only when all writers have closed the pipe.
+func teeWriter(buffer *bytes.Buffer, w io.Writer) io.Writer {
 	if w == nil {
 		return buffer
 	}
 	return io.MultiWriter(buffer, w)
 }
 
-// Kill ends the program on the node by SIGKILL, no matter what it is doing. Its children live on.
+// Kill sends SIGKILL to the program on the node, not to its children.
 func (p *Process) Kill() error { return p.Signal(unix.SIGKILL) }
 
 // Signal sends a signal to the program on the node, not to its children.
@@ -136,48 +140,50 @@ func (p *Process) Signal(signal unix.Signal) error {
 	return nil
 }
 
-// hostPID is the program's number on this machine: nsenter starts it as its only child, a moment after it was started itself.
+// hostPID returns the program's PID on this machine: nsenter starts it as its only child, some
+// time after nsenter itself was started.
 func (p *Process) hostPID() (int, error) {
 	file := fmt.Sprintf("/proc/%d/task/%d/children", p.cmd.Process.Pid, p.cmd.Process.Pid)
 	for {
 		data, err := os.ReadFile(file)
 		if err != nil {
-			return 0, os.ErrProcessDone // nsenter has ended, and with it the program
+			return 0, os.ErrProcessDone // nsenter has exited, and so has the program
 		}
 		if children := strings.Fields(string(data)); len(children) > 0 {
 			return strconv.Atoi(children[0])
 		}
-		if ended(p.cmd.Process.Pid) {
+		if hasExited(p.cmd.Process.Pid) {
 			return 0, os.ErrProcessDone
 		}
 		time.Sleep(time.Millisecond)
 	}
 }
 
-// ended tells whether nothing is left of a process but its exit code.
-func ended(pid int) bool {
+// hasExited reports whether a process is gone or a zombie.
+func hasExited(pid int) bool {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	// The name of the program, in brackets, may hold anything.
+	// The program's name, in brackets, may contain anything.
 	_, rest, _ := strings.Cut(string(data[strings.LastIndexByte(string(data), ')')+1:]), " ")
 	return err != nil || strings.HasPrefix(rest, "Z")
 }
 
-// Wait waits for the program's end and returns what Run returns.
+// Wait waits until the program exits and returns what Run returns.
 func (p *Process) Wait() (Result, error) {
 	err := p.cmd.Wait()
 	result := Result{
 		Stdout: p.stdout.String(), Stderr: p.stderr.String(),
 		Code: p.cmd.ProcessState.ExitCode(), Duration: time.Since(p.begun),
 	}
-	// What wait4(2) tells of nsenter includes its child.
+	// wait4(2) includes the child of nsenter.
 	if usage, ok := p.cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
 		result.Memory = usage.Maxrss << 10
 	}
 	var exit *exec.ExitError
 	switch {
 	case p.ctx.Err() != nil:
-		said := tail(result.Stderr, 20)
-		return result, fmt.Errorf("%s: %s: %w: %s", p.command.node.name, strings.Join(p.command.Args, " "), context.Cause(p.ctx), said)
+		said := lastLines(result.Stderr, 20)
+		return result, fmt.Errorf("%s: %s: %w: %s", p.command.node.name,
+			strings.Join(p.command.Args, " "), context.Cause(p.ctx), said)
 	case errors.As(err, &exit):
 		return result, &ExitError{Node: p.command.node.name, Args: p.command.Args, Result: result}
 	case errors.Is(err, exec.ErrWaitDelay):

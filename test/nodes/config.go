@@ -5,34 +5,36 @@ import (
 	"text/template"
 )
 
-// PodSubnet is where the Pods of a cluster without IPv6 get their addresses from.
+// PodSubnet is the Pod CIDR of a cluster without IPv6.
 const PodSubnet = "10.244.0.0/16"
 
 // IgnoredPreflight are the preflight checks that a sandboxed node fails and a real host passes, as
-// --ignore-preflight-errors wants them: version 1 of control groups, the bridge's netfilter switch, and what depends on
-// the size of the machine below.
+// a value of --ignore-preflight-errors: cgroup v1, the bridge's netfilter switch, and what depends
+// on the size of the machine.
 const IgnoredPreflight = "SystemVerification,FileContent--proc-sys-net-bridge-bridge-nf-call-iptables,Swap,Mem,NumCPU"
 
-// Config says how a cluster differs from the plain one.
+// Config says how a cluster's configuration differs from the default.
 type Config struct {
 	Address  string // where the first API server listens
-	Endpoint string // of all API servers together (controlPlaneEndpoint); empty: none
+	Endpoint string // controlPlaneEndpoint; may be empty
 	Version  string // of Kubernetes; empty: v1.37.1
 
-	// NodeIPs are the addresses of a node that has one of each family: Pods and Services then have both too.
+	// NodeIPs are the addresses of a dual-stack node. Pods and Services are dual-stack too if it
+	// is set.
 	NodeIPs []string
 
-	// Further fields, as indented YAML: below InitConfiguration, its nodeRegistration, ClusterConfiguration, KubeletConfiguration.
+	// Further fields as indented YAML, of InitConfiguration, its nodeRegistration,
+	// ClusterConfiguration and KubeletConfiguration.
 	Init, Registration, Cluster, Kubelet string
 }
 
-var initConfig = template.Must(template.New("init").Funcs(template.FuncMap{"list": yamlList}).Parse(
+var initConfig = template.Must(template.New("init").Parse(
 	`apiVersion: kubeadm.k8s.io/v1beta4
 kind: InitConfiguration
 localAPIEndpoint:
   advertiseAddress: {{.Address}}
 nodeRegistration:
-  ignorePreflightErrors: {{list .Ignored}}
+  ignorePreflightErrors: [{{.Ignored}}]
 {{.Registration}}{{.Init}}---
 apiVersion: kubeadm.k8s.io/v1beta4
 kind: ClusterConfiguration
@@ -66,36 +68,37 @@ func InitConfig(c Config) string {
 		c.Version = "v1.37.1"
 	}
 	families := familiesOf(append([]string{c.Address}, c.NodeIPs...))
-	c.Init, c.Registration = line(c.Init), NodeIPArgument(c.NodeIPs)+line(c.Registration)
-	c.Cluster, c.Kubelet = line(c.Cluster), line(c.Kubelet)
+	c.Init, c.Registration = withNewline(c.Init),
+		NodeIPArgument(c.NodeIPs)+withNewline(c.Registration)
+	c.Cluster, c.Kubelet = withNewline(c.Cluster), withNewline(c.Kubelet)
 	var b strings.Builder
 	values := struct {
 		Config
 		Ignored, Pods, Services string
-	}{c, IgnoredPreflight, families.PodSubnets(), ""}
+	}{c, strings.ReplaceAll(IgnoredPreflight, ",", ", "), families.PodSubnets(), ""}
 	if families != IPv4Only {
 		values.Services = families.ServiceSubnets()
 	}
 	if err := initConfig.Execute(&b, values); err != nil {
-		panic(err) // Only a wrong template can fail: its values are strings.
+		panic(err) // The values are strings: only a wrong template can fail.
 	}
 	return b.String()
 }
 
-// NodeIPArgument is the field of nodeRegistration that a node with an address of each family needs; empty for others.
+// NodeIPArgument returns the field of nodeRegistration that a dual-stack node needs; empty for
+// others.
 func NodeIPArgument(addresses []string) string {
 	if len(addresses) < 2 {
 		return ""
 	}
-	return "  kubeletExtraArgs:\n  - {name: node-ip, value: \"" + strings.Join(addresses, ",") + "\"}\n"
+	return "  kubeletExtraArgs:\n  - {name: node-ip, value: \"" + strings.Join(addresses, ",") +
+		"\"}\n"
 }
 
-// line ends a text that is not empty with a line break.
-func line(text string) string {
+// withNewline appends a line break to a text, unless it is empty or has one.
+func withNewline(text string) string {
 	if text == "" || strings.HasSuffix(text, "\n") {
 		return text
 	}
 	return text + "\n"
 }
-
-func yamlList(comma string) string { return "[" + strings.ReplaceAll(comma, ",", ", ") + "]" }

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Etcd is an etcd cluster on nodes of its own, for a Kubernetes cluster that keeps its data outside of its machines.
+// Etcd is an external etcd cluster on nodes of its own.
 type Etcd struct {
 	members []*Node
 }
@@ -37,56 +37,60 @@ RestartSec=1
 WantedBy=multi-user.target
 `))
 
-// StartEtcd makes an etcd cluster of nodes that have nothing else to do: certificates by phases of kubeadm init, from an
-// authority that the first node makes, and etcd as a service of systemd. On return it is well.
+// StartEtcd creates an etcd cluster on these nodes: certificates by phases of kubeadm init, with a
+// CA that the first node generates, and etcd as a systemd service. On return it is healthy.
 func StartEtcd(ctx context.Context, members ...*Node) (*Etcd, error) {
 	e := &Etcd{members: members}
-	var authority map[string][]byte
+	var ca map[string][]byte
 	for _, n := range members {
-		if err := n.put(authority); err != nil {
+		if err := n.writeFiles(ca); err != nil {
 			return nil, err
 		}
 		if err := n.etcdCertificates(ctx); err != nil {
-			return nil, fmt.Errorf("making certificates of etcd: %w", err)
+			return nil, fmt.Errorf("generating certificates of etcd: %w", err)
 		}
 		var err error
-		if authority, err = n.take(etcdPKI+"ca.crt", etcdPKI+"ca.key"); err != nil {
+		if ca, err = n.readFiles(etcdPKI+"ca.crt", etcdPKI+"ca.key"); err != nil {
 			return nil, err
 		}
 	}
-	// A member is not well before it has found the others.
+	// A member is not ready before it has found the others.
 	group, ctx := errgroup.WithContext(ctx)
 	for _, n := range members {
-		group.Go(func() error { return e.start(ctx, n) })
+		group.Go(func() error { return e.startMember(ctx, n) })
 	}
 	return e, group.Wait()
 }
 
 func (n *Node) etcdCertificates(ctx context.Context) error {
-	if err := n.WriteFile(initConfigFile, []byte(InitConfig(Config{Address: n.Address()})), 0o600); err != nil {
+	if err := n.WriteFile(initConfigFile, []byte(InitConfig(Config{Address: n.Address()})),
+		0o600); err != nil {
 		return err
 	}
 	for _, phase := range []string{"etcd-ca", "etcd-server", "etcd-peer", "apiserver-etcd-client"} {
-		if _, err := n.Run(ctx, "kubeadm", "init", "phase", "certs", phase, "--config", initConfigFile); err != nil {
+		if _, err := n.Run(ctx, "kubeadm", "init", "phase", "certs", phase, "--config",
+			initConfigFile); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (e *Etcd) start(ctx context.Context, n *Node) error {
+func (e *Etcd) startMember(ctx context.Context, n *Node) error {
 	var all []string
 	for _, m := range e.members {
-		all = append(all, m.name+"="+m.etcd("2380"))
+		all = append(all, m.name+"="+m.etcdURL("2380"))
 	}
 	var unit strings.Builder
 	values := map[string]string{
-		"Name": n.name, "Clients": n.etcd("2379"), "Peers": n.etcd("2380"), "All": strings.Join(all, ","), "PKI": etcdPKI,
+		"Name": n.name, "Clients": n.etcdURL("2379"), "Peers": n.etcdURL("2380"),
+		"All": strings.Join(all, ","), "PKI": etcdPKI,
 	}
 	if err := etcdUnit.Execute(&unit, values); err != nil {
 		return err
 	}
-	if err := n.WriteFile("/etc/systemd/system/etcd.service", []byte(unit.String()), 0o644); err != nil {
+	if err := n.WriteFile("/etc/systemd/system/etcd.service", []byte(unit.String()),
+		0o644); err != nil {
 		return err
 	}
 	if _, err := n.Run(ctx, "systemctl", "enable", "--quiet", "--now", "etcd"); err != nil {
@@ -96,33 +100,36 @@ func (e *Etcd) start(ctx context.Context, n *Node) error {
 	return nil
 }
 
-// etcd is where the member on a node is found.
-func (n *Node) etcd(port string) string { return "https://" + net.JoinHostPort(n.Address(), port) }
+// etcdURL is the URL of a node's member, by client or peer port.
+func (n *Node) etcdURL(port string) string {
+	return "https://" + net.JoinHostPort(n.Address(), port)
+}
 
-// etcdClient are the files by which an API server is let in.
-var etcdClient = []string{etcdPKI + "ca.crt", "/etc/kubernetes/pki/apiserver-etcd-client.crt", "/etc/kubernetes/pki/apiserver-etcd-client.key"}
+// etcdClientFiles are the CA certificate and the client certificate and key for API servers.
+var etcdClientFiles = []string{etcdPKI + "ca.crt", "/etc/kubernetes/pki/apiserver-etcd-client.crt",
+	"/etc/kubernetes/pki/apiserver-etcd-client.key"}
 
-// Admit gives a node what API servers need to be let in.
-func (e *Etcd) Admit(n *Node) error {
-	files, err := e.members[0].take(etcdClient...)
+// InstallClientCertificate copies the files that API servers need as etcd clients to a node.
+func (e *Etcd) InstallClientCertificate(n *Node) error {
+	files, err := e.members[0].readFiles(etcdClientFiles...)
 	if err != nil {
 		return err
 	}
-	return n.put(files)
+	return n.writeFiles(files)
 }
 
-// Config is what to add to ClusterConfiguration; see Config.Cluster.
+// Config returns the fields to add to ClusterConfiguration; see Config.Cluster.
 func (e *Etcd) Config() string {
 	var endpoints []string
 	for _, n := range e.members {
-		endpoints = append(endpoints, n.etcd("2379"))
+		endpoints = append(endpoints, n.etcdURL("2379"))
 	}
 	return fmt.Sprintf("etcd:\n  external:\n    endpoints: [%s]\n    caFile: %s\n    certFile: %s\n    keyFile: %s\n",
-		strings.Join(endpoints, ", "), etcdClient[0], etcdClient[1], etcdClient[2])
+		strings.Join(endpoints, ", "), etcdClientFiles[0], etcdClientFiles[1], etcdClientFiles[2])
 }
 
-// take reads files of a node.
-func (n *Node) take(names ...string) (map[string][]byte, error) {
+// readFiles reads files of a node.
+func (n *Node) readFiles(names ...string) (map[string][]byte, error) {
 	files := make(map[string][]byte)
 	for _, name := range names {
 		var err error
@@ -133,8 +140,8 @@ func (n *Node) take(names ...string) (map[string][]byte, error) {
 	return files, nil
 }
 
-// put writes files that may hold secrets.
-func (n *Node) put(files map[string][]byte) error {
+// writeFiles writes files to a node, readable by root only.
+func (n *Node) writeFiles(files map[string][]byte) error {
 	for name, data := range files {
 		if err := n.WriteFile(name, data, 0o600); err != nil {
 			return err

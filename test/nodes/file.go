@@ -9,17 +9,14 @@ import (
 	"strings"
 )
 
-// disk opens the node's file system as the node's processes see it. Links cannot lead out of it.
-func (n *Node) disk() (*os.Root, error) {
+// withDisk calls do with the node's file system as the node's processes see it. Symbolic links
+// cannot leave it.
+func (n *Node) withDisk(do func(*os.Root) error) error {
 	pid, err := n.PID()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return os.OpenRoot(fmt.Sprintf("/proc/%d/root", pid))
-}
-
-func (n *Node) withDisk(do func(*os.Root) error) error {
-	disk, err := n.disk()
+	disk, err := os.OpenRoot(fmt.Sprintf("/proc/%d/root", pid))
 	if err != nil {
 		return err
 	}
@@ -33,15 +30,16 @@ func (n *Node) withDisk(do func(*os.Root) error) error {
 // ReadFile reads a file of a running node; name is absolute.
 func (n *Node) ReadFile(name string) (data []byte, err error) {
 	err = n.withDisk(func(disk *os.Root) error {
-		data, err = disk.ReadFile(inside(name))
+		data, err = disk.ReadFile(relativeName(name))
 		return err
 	})
 	return data, err
 }
 
-// WriteFile writes a file of a running node, with its directories; name is absolute. A program that is running is replaced.
+// WriteFile writes a file of a running node, with its directories; name is absolute. A running
+// program can be replaced.
 func (n *Node) WriteFile(name string, data []byte, mode fs.FileMode) error {
-	return n.write(name, strings.NewReader(string(data)), mode)
+	return n.writeFrom(name, strings.NewReader(string(data)), mode)
 }
 
 // Copy copies a file of this machine to a running node; name is absolute.
@@ -51,16 +49,16 @@ func (n *Node) Copy(from, name string, mode fs.FileMode) error {
 		return err
 	}
 	defer f.Close()
-	return n.write(name, f, mode)
+	return n.writeFrom(name, f, mode)
 }
 
-func (n *Node) write(name string, data io.Reader, mode fs.FileMode) error {
-	name = inside(name)
+func (n *Node) writeFrom(name string, data io.Reader, mode fs.FileMode) error {
+	name = relativeName(name)
 	return n.withDisk(func(disk *os.Root) error {
 		if err := disk.MkdirAll(path.Dir(name), 0o755); err != nil {
 			return err
 		}
-		// The kubelet reads whatever is in its directory of static Pods, but not hidden files.
+		// The kubelet reads all files in the manifest directory except hidden ones.
 		temporary := path.Join(path.Dir(name), "."+path.Base(name)+".new")
 		f, err := disk.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
 		if err != nil {
@@ -77,4 +75,4 @@ func (n *Node) write(name string, data io.Reader, mode fs.FileMode) error {
 	})
 }
 
-func inside(name string) string { return strings.TrimPrefix(path.Clean("/"+name), "/") }
+func relativeName(name string) string { return strings.TrimPrefix(path.Clean("/"+name), "/") }

@@ -19,11 +19,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Fingerprint is what a node looks like, by subject: files, links, routes, mounts, units, ports, rules, containers.
-// Subjects hold sorted lines. Logs, caches and what systemd keeps for itself are left out.
+// Fingerprint describes a node's state by subject: files, links, routes, mounts, units, ports,
+// rules, containers. Each subject has sorted lines. Logs, caches and systemd's own state are left
+// out.
 type Fingerprint map[string][]string
 
-// Diff lists what b has and a has not ("+ files: …") and the reverse ("- files: …").
+// Diff lists the lines that only b has ("+ files: …") and those that only a has ("- files: …").
 func (a Fingerprint) Diff(b Fingerprint) []string {
 	var diff []string
 	for _, subject := range subjects {
@@ -41,12 +42,13 @@ func (a Fingerprint) Diff(b Fingerprint) []string {
 	return diff
 }
 
-var subjects = []string{"files", "links", "routes", "mounts", "units", "ports", "rules", "containers"}
+var subjects = []string{"files", "links", "routes", "mounts", "units", "ports", "rules",
+	"containers"}
 
-// listings are the subjects that a command on the node lists. A unit that systemd starts again and again, as it does with a
-// kubelet that has no configuration yet, is listed whether it runs just now or not. The port at which containerd serves logs and
-// the like is another one each time that it starts.
-var listings = map[string]string{
+// listCommands are the commands that list subjects on the node. A unit that systemd restarts
+// repeatedly, as a kubelet without configuration, is listed whether it runs at the moment or not.
+// containerd's streaming port, which changes with each start, is left out.
+var listCommands = map[string]string{
 	"links":      `ip -brief link show | cut -d' ' -f1 | cut -d@ -f1`,
 	"routes":     `ip -4 route show`,
 	"units":      `find /etc/systemd/system /run/systemd/system -path '*.wants/*' -printf '%f enabled\n'; systemctl list-units --no-legend --plain --type=service --state=active,activating,deactivating,reloading | cut -d' ' -f1`,
@@ -55,21 +57,21 @@ var listings = map[string]string{
 	"containers": `ctr --namespace k8s.io containers list --quiet`,
 }
 
-var counters = regexp.MustCompile(`counter packets \d+ bytes \d+|\[\d+:\d+\]`)
+var counterPattern = regexp.MustCompile(`counter packets \d+ bytes \d+|\[\d+:\d+\]`)
 
-// Fingerprint takes down how a running node looks now.
+// Fingerprint describes the state of a running node.
 func (n *Node) Fingerprint(ctx context.Context) (Fingerprint, error) {
 	pid, err := n.PID()
 	if err != nil {
 		return nil, err
 	}
 	f := make(Fingerprint)
-	for subject, script := range listings {
+	for subject, script := range listCommands {
 		result, err := n.Run(ctx, "sh", "-c", script)
 		if err != nil {
 			return nil, fmt.Errorf("listing %s: %w", subject, err)
 		}
-		f[subject] = flatten(result.Stdout)
+		f[subject] = flattenListing(result.Stdout)
 	}
 	mounts, err := mountsOf(strconv.Itoa(pid))
 	if err != nil {
@@ -89,11 +91,12 @@ func (n *Node) Fingerprint(ctx context.Context) (Fingerprint, error) {
 	return f, nil
 }
 
-// flatten gives each line of a listing the headings it stands under, as rules of nftables do, and drops counters.
-func flatten(listing string) []string {
+// flattenListing puts the headings of nested blocks, as nftables prints them, before each line,
+// and removes counters.
+func flattenListing(listing string) []string {
 	var lines, headings []string
 	for l := range strings.Lines(listing) {
-		l = strings.TrimSpace(counters.ReplaceAllString(l, ""))
+		l = strings.TrimSpace(counterPattern.ReplaceAllString(l, ""))
 		switch heading, opens := strings.CutSuffix(l, " {"); {
 		case l == "" || strings.HasPrefix(l, "# Warning"):
 		case l == "}" && len(headings) > 0:
@@ -108,14 +111,15 @@ func flatten(listing string) []string {
 	return lines
 }
 
-// volatile files say nothing about what was done to a node.
-var volatile = []string{
-	"var/log", "var/tmp", "var/cache", "var/lib/systemd", "var/lib/containerd", "var/lib/dpkg/lock", "tmp", "run",
+// ignoredFiles change by themselves.
+var ignoredFiles = []string{
+	"var/log", "var/tmp", "var/cache", "var/lib/systemd", "var/lib/containerd", "var/lib/dpkg/lock",
+	"tmp", "run",
 	"root/.kube/cache", "etc/.pwd.lock",
 }
 
-// changedFiles lists what on the node's disk differs from what the node was made of: its root's writable layer, less
-// what the kernel copied there and what was changed and changed back.
+// changedFiles lists the files that differ from the read-only layers: those in the writable layer,
+// except files that the kernel copied there and files that were changed back.
 func (n *Node) changedFiles() ([]string, error) {
 	upper := filepath.Join(n.dir, "upper")
 	var lines []string
@@ -123,19 +127,19 @@ func (n *Node) changedFiles() ([]string, error) {
 		name := strings.TrimPrefix(path, upper+"/")
 		switch {
 		case errors.Is(err, fs.ErrNotExist) || path == upper:
-			return nil // Gone while we looked.
+			return nil // Removed meanwhile.
 		case err != nil:
 			return err
-		case slices.Contains(volatile, name) && d.IsDir():
+		case slices.Contains(ignoredFiles, name) && d.IsDir():
 			return fs.SkipDir
-		case slices.Contains(volatile, name):
+		case slices.Contains(ignoredFiles, name):
 			return nil
 		}
-		now, err := describe(path)
+		now, err := describeFile(path)
 		if err != nil {
 			return err
 		}
-		before, err := n.original(name)
+		before, err := n.describeOriginal(name)
 		if now != before {
 			lines = append(lines, "/"+name+" "+now)
 		}
@@ -144,49 +148,50 @@ func (n *Node) changedFiles() ([]string, error) {
 	return lines, err
 }
 
-// original describes what the node was made with under this name.
-func (n *Node) original(name string) (string, error) {
+// describeOriginal describes the file of this name in the read-only layers.
+func (n *Node) describeOriginal(name string) (string, error) {
 	for _, layer := range n.cluster.record.Layers {
-		if text, err := describe(filepath.Join(layer, name)); err != nil || text != absent {
+		if text, err := describeFile(filepath.Join(layer, name)); err != nil ||
+			text != removedFile {
 			return text, err
 		}
 	}
-	return absent, nil
+	return removedFile, nil
 }
 
-const absent = "removed"
+const removedFile = "removed"
 
-// describe says all that matters of a file.
-func describe(path string) (string, error) {
+// describeFile returns a file's mode, owner, and link target or digest.
+func describeFile(path string) (string, error) {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
-		return absent, nil
+		return removedFile, nil
 	}
 	if err != nil {
 		return "", err
 	}
 	owner, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
-		return "", fmt.Errorf("no owner known of %s", path)
+		return "", fmt.Errorf("reading the owner of %s: not supported", path)
 	}
 	text := fmt.Sprintf("%s %d:%d", info.Mode(), owner.Uid, owner.Gid)
 	switch {
 	case info.Mode()&fs.ModeCharDevice != 0 && owner.Rdev == 0:
-		return absent, nil // An overlay's way to say so.
+		return removedFile, nil // An overlay's whiteout.
 	case info.Mode()&fs.ModeSymlink != 0:
 		target, err := os.Readlink(path)
 		return text + " to " + target, err
 	case info.Mode().IsRegular():
-		sum, err := digest(path)
+		sum, err := digestFile(path)
 		if errors.Is(err, fs.ErrNotExist) {
-			return absent, nil
+			return removedFile, nil
 		}
 		return text + " sha256:" + sum, err
 	}
 	return text, nil
 }
 
-func digest(path string) (string, error) {
+func digestFile(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return "", err

@@ -13,18 +13,15 @@ import (
 	"time"
 )
 
-// host runs a program of this machine to its end. The error holds what it wrote to stderr.
-func host(ctx context.Context, args ...string) (string, error) {
-	return hostInput(ctx, "", args...)
+// runHost runs a program on this machine. The error holds its standard error.
+func runHost(ctx context.Context, args ...string) (string, error) {
+	return runCaptured(exec.CommandContext(ctx, args[0], args[1:]...), "")
 }
 
-func hostInput(ctx context.Context, stdin string, args ...string) (string, error) {
-	return finish(exec.CommandContext(ctx, args[0], args[1:]...), stdin)
-}
-
-// mortal runs a long program that dies, with all it started, when this process does, however that ends: a half-built
-// cache entry then has no writer any more. The program sees the host's mounts but its own mounts stay with it.
-func mortal(ctx context.Context, env []string, args ...string) error {
+// runKilledWithParent runs a long program that is killed, with all its children, when this process
+// ends in any way, so that nothing writes to a half-built cache entry any more. The program has a
+// mount namespace of its own.
+func runKilledWithParent(ctx context.Context, env []string, args ...string) error {
 	// The kernel ties the death signal to the thread that forked.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -32,35 +29,37 @@ func mortal(ctx context.Context, env []string, args ...string) error {
 	cmd := exec.CommandContext(ctx, "unshare", append(unshare, args...)...)
 	cmd.Env = append(os.Environ(), env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	_, err := finish(cmd, "")
+	_, err := runCaptured(cmd, "")
 	return err
 }
 
-func finish(cmd *exec.Cmd, stdin string) (string, error) {
+func runCaptured(cmd *exec.Cmd, stdin string) (string, error) {
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if stdin != "" {
 		cmd.Stdin = strings.NewReader(stdin)
 	}
 	if err := cmd.Run(); err != nil {
-		said := tail(stderr.String()+stdout.String(), 15)
-		return stdout.String(), fmt.Errorf("running %s: %w: %s", strings.Join(cmd.Args, " "), err, said)
+		said := lastLines(stderr.String()+stdout.String(), 15)
+		return stdout.String(),
+			fmt.Errorf("running %s: %w: %s", strings.Join(cmd.Args, " "), err, said)
 	}
 	return stdout.String(), nil
 }
 
-func tail(text string, lines int) string {
+func lastLines(text string, lines int) string {
 	all := strings.Split(strings.TrimSpace(text), "\n")
 	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }
 
-// patience is how long somebody else is waited for who needs seconds: this machine may be slow, and busy for a while. Only what
-// never comes takes so long.
-const patience = 10 * time.Minute
+// pollLimit is how long to wait for other programs. They need seconds, but the machine may be slow
+// and busy.
+const pollLimit = 10 * time.Minute
 
-// poll calls check until it returns nil. After the time given, or when the context ends, it returns check's last error
-// under the name of what was waited for.
-func poll(ctx context.Context, name string, limit time.Duration, check func(context.Context) error) error {
+// pollUntil calls check until it returns nil. After the limit, or when the context is done, it
+// returns check's last error with the name of what it waited for.
+func pollUntil(ctx context.Context, name string, limit time.Duration,
+	check func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	start := time.Now()
@@ -70,33 +69,36 @@ func poll(ctx context.Context, name string, limit time.Duration, check func(cont
 		if err == nil {
 			return nil
 		}
-		// A check that was cut short says less than the one before it.
+		// A check that was cancelled says less than the one before it.
 		if last == nil || ctx.Err() == nil {
 			last = err
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("waiting for %s, given up after %s: %w", name, time.Since(start).Round(time.Second), last)
+			return fmt.Errorf("waiting for %s, given up after %s: %w", name,
+				time.Since(start).Round(time.Second), last)
 		case <-time.After(pause):
 		}
 	}
 }
 
-// packages are the Debian packages that hold the programs nodes are made with.
-var packages = []struct{ program, name string }{
+// hostPackages are the programs that this machine needs to create nodes, and their Debian
+// packages.
+var hostPackages = []struct{ program, name string }{
 	{"debootstrap", "debootstrap"},
 	{"systemd-nspawn", "systemd-container"},
 	{"ip", "iproute2"},
 	{"nsenter", "util-linux"},
 }
 
-// Prepare installs the programs that nodes are made with where they are missing, by apt and without a question, and says so.
-func Prepare(ctx context.Context, log func(string, ...any)) error {
+// InstallTools installs missing programs that this machine needs to create nodes, by apt, and logs
+// it.
+func InstallTools(ctx context.Context, log func(string, ...any)) error {
 	if os.Geteuid() != 0 {
-		return errors.New("nodes need root: namespaces, mounts and cgroups are made; run this with sudo")
+		return errors.New("creating nodes needs root, for namespaces, mounts and cgroups; run this with sudo")
 	}
 	var missing []string
-	for _, p := range packages {
+	for _, p := range hostPackages {
 		if _, err := exec.LookPath(p.program); err != nil {
 			missing = append(missing, p.name)
 		}
@@ -106,18 +108,20 @@ func Prepare(ctx context.Context, log func(string, ...any)) error {
 	}
 	list := strings.Join(missing, " ")
 	if _, err := exec.LookPath("apt-get"); err != nil {
-		return fmt.Errorf("this machine has no apt-get: install by hand what these Debian packages hold: %s", list)
+		return fmt.Errorf("this machine has no apt-get; install the programs of these Debian packages: %s", list)
 	}
 	log("installing by apt: %s", list)
-	apt := []string{"env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-qq", "-o", "DPkg::Lock::Timeout=120"}
-	install := append(append(apt[:len(apt):len(apt)], "install", "-y", "--no-install-recommends"), missing...)
-	if _, err := host(ctx, install...); err == nil {
+	apt := []string{"env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-qq", "-o",
+		"DPkg::Lock::Timeout=120"}
+	install := append(append(apt[:len(apt):len(apt)], "install", "-y", "--no-install-recommends"),
+		missing...)
+	if _, err := runHost(ctx, install...); err == nil {
 		return nil
 	}
-	// Package lists may be absent or old.
-	if _, err := host(ctx, append(apt[:len(apt):len(apt)], "update")...); err != nil {
+	// Package lists may be missing or old.
+	if _, err := runHost(ctx, append(apt[:len(apt):len(apt)], "update")...); err != nil {
 		return err
 	}
-	_, err := host(ctx, install...)
+	_, err := runHost(ctx, install...)
 	return err
 }

@@ -12,7 +12,8 @@ import (
 const initConfigFile = "/root/kubeadm.yaml"
 
 // Init runs kubeadm init with the configuration on the node and returns what it printed.
-func (n *Node) Init(ctx context.Context, config string, out io.Writer, flags ...string) (Result, error) {
+func (n *Node) Init(ctx context.Context, config string, out io.Writer,
+	flags ...string) (Result, error) {
 	if err := n.WriteFile(initConfigFile, []byte(config), 0o600); err != nil {
 		return Result{}, err
 	}
@@ -23,13 +24,14 @@ func (n *Node) Init(ctx context.Context, config string, out io.Writer, flags ...
 
 // Join runs the join command, as JoinCommands returns it, on the node.
 func (n *Node) Join(ctx context.Context, command []string, out io.Writer) (Result, error) {
-	cmd := n.Command(append(slices.Clone(command), "--ignore-preflight-errors="+IgnoredPreflight)...)
+	cmd := n.Command(append(slices.Clone(command),
+		"--ignore-preflight-errors="+IgnoredPreflight)...)
 	cmd.Stdout, cmd.Stderr = out, out
 	return cmd.Run(ctx)
 }
 
-// JoinCommands finds the commands that kubeadm init tells the user to run on other machines. The one for control-plane
-// nodes is nil unless certificates were uploaded.
+// JoinCommands finds the join commands in the output of kubeadm init. The one for control planes
+// is nil unless certificates were uploaded.
 func JoinCommands(output string) (worker, controlPlane []string, err error) {
 	output = strings.ReplaceAll(output, "\\\n", " ")
 	for text := range strings.Lines(output) {
@@ -50,40 +52,43 @@ func JoinCommands(output string) (worker, controlPlane []string, err error) {
 	return worker, controlPlane, nil
 }
 
-// AwaitNodes waits until as many nodes as given have registered.
+// AwaitNodes waits until count nodes have registered.
 func (n *Node) AwaitNodes(ctx context.Context, count int) error {
-	return poll(ctx, fmt.Sprintf("%d nodes", count), patience, func(ctx context.Context) error {
-		list, err := listNodes(ctx, n)
-		if err == nil && len(list.Items) != count {
-			err = fmt.Errorf("%d nodes have joined", len(list.Items))
-		}
-		return err
-	})
+	return pollUntil(ctx, fmt.Sprintf("%d nodes", count), pollLimit,
+		func(ctx context.Context) error {
+			list, err := listNodes(ctx, n)
+			if err == nil && len(list.Items) != count {
+				err = fmt.Errorf("%d nodes have joined", len(list.Items))
+			}
+			return err
+		})
 }
 
-// AwaitReady waits until as many nodes as given have joined and all of them are Ready.
+// AwaitReady waits until count nodes have registered and all of them are Ready.
 func (n *Node) AwaitReady(ctx context.Context, count int) error {
-	return poll(ctx, fmt.Sprintf("%d ready nodes", count), patience, func(ctx context.Context) error {
-		list, err := listNodes(ctx, n)
-		if err != nil {
-			return err
-		}
-		if len(list.Items) != count {
-			return fmt.Errorf("%d nodes have joined", len(list.Items))
-		}
-		for _, item := range list.Items {
-			if err := item.ready(); err != nil {
+	return pollUntil(ctx, fmt.Sprintf("%d ready nodes", count), pollLimit,
+		func(ctx context.Context) error {
+			list, err := listNodes(ctx, n)
+			if err != nil {
 				return err
 			}
-		}
-		return nil
-	})
+			if len(list.Items) != count {
+				return fmt.Errorf("%d nodes have joined", len(list.Items))
+			}
+			for _, item := range list.Items {
+				if err := item.checkReady(); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
 }
 
-// AwaitDNS waits until the cluster's name service is available.
+// AwaitDNS waits until CoreDNS is available.
 func (n *Node) AwaitDNS(ctx context.Context) error {
-	return poll(ctx, "CoreDNS", patience, func(ctx context.Context) error {
-		_, err := n.Kubectl(ctx, "--namespace=kube-system", "wait", "--for=condition=Available", "--timeout=20s", "deployment/coredns")
+	return pollUntil(ctx, "CoreDNS", pollLimit, func(ctx context.Context) error {
+		_, err := n.Kubectl(ctx, "--namespace=kube-system", "wait", "--for=condition=Available",
+			"--timeout=20s", "deployment/coredns")
 		return err
 	})
 }

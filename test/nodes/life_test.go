@@ -15,8 +15,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bundle is the components bundle to make nodes of. Tests of real nodes need one, and root.
-func bundle(t *testing.T) string {
+// testBundle returns the directory of the components bundle. Tests of real nodes need one, and
+// root.
+func testBundle(t *testing.T) string {
 	t.Helper()
 	dir := os.Getenv("KUBEADM_BUNDLE")
 	if dir == "" || os.Geteuid() != 0 {
@@ -27,7 +28,8 @@ func bundle(t *testing.T) string {
 
 func newCluster(t *testing.T) *Cluster {
 	t.Helper()
-	c, err := NewCluster(t.Context(), Options{Bundle: bundle(t), Log: t.Logf, Keep: KeepFailed(t)})
+	c, err := NewCluster(t.Context(),
+		Options{Bundle: testBundle(t), Log: t.Logf, Keep: KeepFailed(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +41,7 @@ func newCluster(t *testing.T) *Cluster {
 	return c
 }
 
-func run(t *testing.T, n *Node, args ...string) string {
+func runCommand(t *testing.T, n *Node, args ...string) string {
 	t.Helper()
 	result, err := n.Run(t.Context(), args...)
 	if err != nil {
@@ -48,7 +50,7 @@ func run(t *testing.T, n *Node, args ...string) string {
 	return strings.TrimSpace(result.Stdout)
 }
 
-func TestLifeOfNodes(t *testing.T) {
+func TestNodeLifeCycle(t *testing.T) {
 	c := newCluster(t)
 	members, err := c.AddAll(t.Context(), "cp1", "Worker-B")
 	if err != nil {
@@ -63,22 +65,23 @@ func TestLifeOfNodes(t *testing.T) {
 	t.Run("fingerprint", func(t *testing.T) { testFingerprint(t, a) })
 	t.Run("power cut", func(t *testing.T) { testPowerCut(t, a) })
 	t.Run("reboot", func(t *testing.T) { testReboot(t, b) })
-	t.Run("another machine", func(t *testing.T) { testAnotherMachine(t, c, b) })
+	t.Run("another machine", func(t *testing.T) { testDestroyAndAdd(t, c, b) })
 	left, err := Leftovers(c.Name())
 	if err != nil || len(left) < 10 {
-		t.Errorf("a running cluster shows only these remains: %q, %v", left, err)
+		t.Errorf("of a running cluster only this is listed: %q, %v", left, err)
 	}
 }
 
 func testCommands(t *testing.T, a, b *Node) {
-	if got := run(t, a, "hostname"); got != "cp1" {
+	if got := runCommand(t, a, "hostname"); got != "cp1" {
 		t.Errorf("host name %q", got)
 	}
-	if got := run(t, b, "cat", "/proc/1/comm"); got != "systemd" {
+	if got := runCommand(t, b, "cat", "/proc/1/comm"); got != "systemd" {
 		t.Errorf("first process %q", got)
 	}
 	for _, image := range []string{"pause", "kube-apiserver", "coredns"} {
-		if images := run(t, b, "ctr", "-n", "k8s.io", "images", "list", "-q"); !strings.Contains(images, image) {
+		if images := runCommand(t, b, "ctr", "-n", "k8s.io", "images", "list",
+			"-q"); !strings.Contains(images, image) {
 			t.Errorf("no image %s among:\n%s", image, images)
 		}
 	}
@@ -86,7 +89,8 @@ func testCommands(t *testing.T, a, b *Node) {
 	cmd.Stdin, cmd.Env = strings.NewReader("in"), []string{"GREETING=hello"}
 	result, err := cmd.Run(t.Context())
 	var exit *ExitError
-	if !errors.As(err, &exit) || result.Code != 3 || result.Stdout != "in" || result.Stderr != "hello\n" {
+	if !errors.As(err, &exit) || result.Code != 3 || result.Stdout != "in" ||
+		result.Stderr != "hello\n" {
 		t.Errorf("got %+v, %v", result, err)
 	}
 }
@@ -119,17 +123,17 @@ func testFiles(t *testing.T, n *Node) {
 	if err := n.WriteFile("/etc/new/dir/file", []byte("text"), 0o640); err != nil {
 		t.Fatal(err)
 	}
-	if got := run(t, n, "stat", "-c", "%a %s", "/etc/new/dir/file"); got != "640 4" {
+	if got := runCommand(t, n, "stat", "-c", "%a %s", "/etc/new/dir/file"); got != "640 4" {
 		t.Errorf("mode and size %q", got)
 	}
 	if got, err := n.ReadFile("/etc/new/dir/file"); err != nil || string(got) != "text" {
 		t.Errorf("read %q, %v", got, err)
 	}
-	run(t, n, "ln", "-s", "/proc/1/environ", "/etc/new/link")
+	runCommand(t, n, "ln", "-s", "/proc/1/environ", "/etc/new/link")
 	if _, err := n.ReadFile("/etc/new/link"); err == nil {
 		t.Error("a link led out of the node")
 	}
-	run(t, n, "rm", "-r", "/etc/new")
+	runCommand(t, n, "rm", "-r", "/etc/new")
 }
 
 func testNetwork(t *testing.T, c *Cluster, a, b *Node) {
@@ -143,7 +147,8 @@ func testNetwork(t *testing.T, c *Cluster, a, b *Node) {
 		_, err := a.Run(t.Context(), "socat", "-T2", "-", "TCP:Worker-B:8080,connect-timeout=1")
 		return err
 	}
-	if err := poll(t.Context(), "the server", patience, func(context.Context) error { return ask() }); err != nil {
+	if err := pollUntil(t.Context(), "the server", pollLimit,
+		func(context.Context) error { return ask() }); err != nil {
 		t.Fatal(err)
 	}
 	conn, err := c.Dial(t.Context(), "tcp", b.Address()+":8080")
@@ -162,11 +167,13 @@ func testNetwork(t *testing.T, c *Cluster, a, b *Node) {
 	if err := b.Connect(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := poll(t.Context(), "the server", patience, func(context.Context) error { return ask() }); err != nil {
+	if err := pollUntil(t.Context(), "the server", pollLimit,
+		func(context.Context) error { return ask() }); err != nil {
 		t.Error(err)
 	}
 	const refused = 7
-	if result, err := a.Run(t.Context(), "curl", "--max-time", "30", "http://192.0.2.1/"); result.Code != refused {
+	if result, err := a.Run(t.Context(), "curl", "--max-time", "30",
+		"http://192.0.2.1/"); result.Code != refused {
 		t.Errorf("an address outside of the cluster is not refused: %v", err)
 	}
 }
@@ -180,28 +187,33 @@ func testFingerprint(t *testing.T, n *Node) {
 		return f
 	}
 	before := take()
-	// systemd starts it again and again, as it ends for lack of a configuration: whether it runs just now is no news.
-	run(t, n, "systemctl", "restart", "kubelet")
+	// systemd restarts it repeatedly, since it exits without a configuration: its state at the
+	// moment must not matter.
+	runCommand(t, n, "systemctl", "restart", "kubelet")
 	if diff := before.Diff(take()); len(diff) > 0 {
 		t.Errorf("nothing was done, but: %q", diff)
 	}
-	run(t, n, "systemctl", "stop", "kubelet")
+	runCommand(t, n, "systemctl", "stop", "kubelet")
 	if diff := before.Diff(take()); !slices.Equal(diff, []string{"- units: kubelet.service"}) {
 		t.Errorf("the kubelet was stopped, but: %q", diff)
 	}
-	run(t, n, "systemctl", "start", "kubelet")
-	run(t, n, "sh", "-ec", `echo x >/etc/kubernetes/new; echo >>/etc/crictl.yaml; rm /etc/default/kubelet; ip link add br7 type bridge
+	runCommand(t, n, "systemctl", "start", "kubelet")
+	runCommand(t, n, "sh", "-ec",
+		`echo x >/etc/kubernetes/new; echo >>/etc/crictl.yaml; rm /etc/default/kubelet; ip link add br7 type bridge
 		mkdir /mnt/m; mount -t tmpfs tmpfs /mnt/m; nft add table ip test; ip route add 192.0.2.0/24 via 10.77.0.1; systemctl disable -q kubelet`)
 	diff := before.Diff(take())
 	for _, want := range []string{
-		"+ files: /etc/kubernetes/new ", "+ files: /etc/crictl.yaml ", "+ files: /etc/default/kubelet removed", "+ links: br7",
-		"+ mounts: /mnt/m tmpfs", "+ rules: table ip test", "+ routes: 192.0.2.0/24", "- units: kubelet.service",
+		"+ files: /etc/kubernetes/new ", "+ files: /etc/crictl.yaml ",
+		"+ files: /etc/default/kubelet removed", "+ links: br7",
+		"+ mounts: /mnt/m tmpfs", "+ rules: table ip test", "+ routes: 192.0.2.0/24",
+		"- units: kubelet.service",
 	} {
 		if !slices.ContainsFunc(diff, func(l string) bool { return strings.HasPrefix(l, want) }) {
 			t.Errorf("%q is not in:\n%s", want, strings.Join(diff, "\n"))
 		}
 	}
-	run(t, n, "sh", "-ec", `rm /etc/kubernetes/new; sed -i '$d' /etc/crictl.yaml; echo KUBELET_EXTRA_ARGS= >/etc/default/kubelet; ip link delete br7
+	runCommand(t, n, "sh", "-ec",
+		`rm /etc/kubernetes/new; sed -i '$d' /etc/crictl.yaml; echo KUBELET_EXTRA_ARGS= >/etc/default/kubelet; ip link delete br7
 		umount /mnt/m; rmdir /mnt/m; nft delete table ip test; ip route delete 192.0.2.0/24; systemctl enable -q kubelet`)
 	if diff := before.Diff(take()); len(diff) > 0 {
 		t.Errorf("all was undone, but:\n%s", strings.Join(diff, "\n"))
@@ -209,7 +221,7 @@ func testFingerprint(t *testing.T, n *Node) {
 }
 
 func testPowerCut(t *testing.T, n *Node) {
-	run(t, n, "sh", "-ec", "echo kept >/root/kept; echo lost >/run/lost; sync")
+	runCommand(t, n, "sh", "-ec", "echo kept >/root/kept; echo lost >/run/lost; sync")
 	if err := n.Kill(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -219,32 +231,35 @@ func testPowerCut(t *testing.T, n *Node) {
 	if err := n.Boot(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got := run(t, n, "sh", "-c", "cat /root/kept; ls /run/lost 2>/dev/null || true"); got != "kept" {
+	if got := runCommand(t, n, "sh", "-c",
+		"cat /root/kept; ls /run/lost 2>/dev/null || true"); got != "kept" {
 		t.Errorf("after the boot there is %q", got)
 	}
 }
 
 func testReboot(t *testing.T, n *Node) {
-	before := run(t, n, "cat", "/proc/sys/kernel/random/boot_id")
+	before := runCommand(t, n, "cat", "/proc/sys/kernel/random/boot_id")
 	if err := n.Reboot(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if after := run(t, n, "cat", "/proc/sys/kernel/random/boot_id"); after == before {
+	if after := runCommand(t, n, "cat", "/proc/sys/kernel/random/boot_id"); after == before {
 		t.Error("the node did not boot")
 	}
 }
 
-// testAnotherMachine puts a new machine in the place of one.
-func testAnotherMachine(t *testing.T, c *Cluster, n *Node) {
-	run(t, n, "touch", "/root/mark")
-	if err := c.Scrap(t.Context(), n); err != nil {
+// testDestroyAndAdd replaces a node by a new one of the same name and address.
+func testDestroyAndAdd(t *testing.T, c *Cluster, n *Node) {
+	runCommand(t, n, "touch", "/root/mark")
+	if err := c.DestroyNode(t.Context(), n); err != nil {
 		t.Fatal(err)
 	}
 	again, err := c.AddAt(t.Context(), n.Name(), n.Address())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := run(t, again, "sh", "-c", "ls /root; ip -brief address show eth0"); strings.Contains(got, "mark") || !strings.Contains(got, n.Address()) {
+	if got := runCommand(t, again, "sh", "-c",
+		"ls /root; ip -brief address show eth0"); strings.Contains(got, "mark") ||
+		!strings.Contains(got, n.Address()) {
 		t.Errorf("the new machine has:\n%s", got)
 	}
 	if third, err := c.Add(t.Context(), "third"); err != nil || third.Address() != "10.77.0.13" {
@@ -252,11 +267,11 @@ func testAnotherMachine(t *testing.T, c *Cluster, n *Node) {
 	}
 }
 
-// TestRemainsOfAKilledRunAreSwept starts a run in a process of its own, which kills itself when it has a node.
-func TestRemainsOfAKilledRunAreSwept(t *testing.T) {
+// TestNewClusterRemovesAbandonedClusters runs a process that creates a node and kills itself.
+func TestNewClusterRemovesAbandonedClusters(t *testing.T) {
 	const name = "test-swept"
 	if os.Getenv("KUBEADM_TEST_DIE") != "" {
-		c, err := NewCluster(t.Context(), Options{Name: name, Bundle: bundle(t)})
+		c, err := NewCluster(t.Context(), Options{Name: name, Bundle: testBundle(t)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -267,16 +282,17 @@ func TestRemainsOfAKilledRunAreSwept(t *testing.T) {
 		fmt.Printf("to be swept: %d, %v\n", len(left), err)
 		unix.Kill(os.Getpid(), unix.SIGKILL)
 	}
-	bundle(t)
+	testBundle(t)
 	child := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
 	child.Env = append(os.Environ(), "KUBEADM_TEST_DIE=yes")
 	out, err := child.CombinedOutput()
 	if err == nil || child.ProcessState.ExitCode() != -1 {
 		t.Fatalf("the run was not killed: %v\n%s", err, out)
 	}
-	// Asked now, somebody else's start might have swept them already.
-	if said := string(out); !strings.Contains(said, "to be swept: ") || strings.Contains(said, "to be swept: 0") {
-		t.Fatalf("the killed run left nothing to sweep:\n%s", said)
+	// Not checked here: another process may have removed the cluster already.
+	if said := string(out); !strings.Contains(said, "to be swept: ") ||
+		strings.Contains(said, "to be swept: 0") {
+		t.Fatalf("the killed process left nothing to remove:\n%s", said)
 	}
 	newCluster(t)
 	if left, err := Leftovers(name); err != nil || len(left) > 0 {
@@ -284,13 +300,15 @@ func TestRemainsOfAKilledRunAreSwept(t *testing.T) {
 	}
 }
 
-func TestOneNameCannotBeHeldTwice(t *testing.T) {
+func TestClusterNameIsUnique(t *testing.T) {
 	c := newCluster(t)
-	if other, err := NewCluster(t.Context(), Options{Name: c.Name(), Bundle: bundle(t)}); err == nil {
+	if other, err := NewCluster(t.Context(),
+		Options{Name: c.Name(), Bundle: testBundle(t)}); err == nil {
 		t.Error("a second cluster has the same name")
 		other.Close()
 	}
-	if err := Remove(t.Context(), c.Name()); err == nil || !strings.Contains(err.Error(), "in use") {
+	if err := Remove(t.Context(), c.Name()); err == nil ||
+		!strings.Contains(err.Error(), "in use") {
 		t.Errorf("removing a cluster in use: %v", err)
 	}
 	if left, err := Leftovers(c.Name()); err != nil || len(left) == 0 {

@@ -25,21 +25,23 @@ func mountsOf(process string) ([]mountPoint, error) {
 		left, right, ok := strings.Cut(line, " - ")
 		place, system := strings.Fields(left), strings.Fields(right)
 		if !ok || len(place) < 5 || len(system) < 3 {
-			return nil, fmt.Errorf("reading the mounts of process %s: strange line %q", process, line)
+			return nil, fmt.Errorf("reading the mounts of process %s: malformed line %q", process,
+				line)
 		}
 		all = append(all, mountPoint{
-			path: unescape(place[4]), kind: system[0], source: system[1], options: strings.Split(system[2], ","),
+			path: unescapePath(place[4]), kind: system[0], source: system[1],
+			options: strings.Split(system[2], ","),
 		})
 	}
 	return all, nil
 }
 
-// unescape undoes the kernel's octal spelling of blanks.
-func unescape(path string) string {
+// unescapePath decodes the kernel's octal escapes.
+func unescapePath(path string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(path)
 }
 
-// unmountBelow takes off whatever is mounted below a directory on this machine, last one first.
+// unmountBelow unmounts everything below a directory on this machine, the last mount first.
 func unmountBelow(dir string) error {
 	mounts, err := mountsOf("self")
 	if err != nil {

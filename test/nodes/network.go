@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -13,149 +14,159 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Numbers of nodes, the ends of their addresses.
+// The range of host numbers, the last part of a node's addresses.
 const (
 	firstHost = 11
 	lastHost  = 250
 )
 
-// newNamespace makes a network namespace that lives as long as the file it is mounted on.
+// newNamespace creates a network namespace that exists as long as it is mounted on the file.
 func newNamespace(ctx context.Context, file string) error {
 	if err := os.WriteFile(file, nil, 0o644); err != nil {
 		return err
 	}
-	if _, err := host(ctx, "unshare", "--net="+file, "true"); err != nil {
-		return fmt.Errorf("making a network namespace: %w", err)
+	if _, err := runHost(ctx, "unshare", "--net="+file, "true"); err != nil {
+		return fmt.Errorf("creating a network namespace: %w", err)
 	}
 	return nil
 }
 
-// removeNamespace deletes the namespace and, with the last process in it gone, its links.
-func removeNamespace(file string) error {
-	if err := unix.Unmount(file, unix.MNT_DETACH); err != nil && err != unix.EINVAL && err != unix.ENOENT {
-		return fmt.Errorf("unmounting %s: %w", file, err)
-	}
-	if err := os.Remove(file); err != nil && !os.IsNotExist(err) {
-		return err
-	}
-	return nil
-}
-
-// links runs commands of ip(8), one per line, in a network namespace.
-func links(ctx context.Context, namespace string, lines ...string) error {
-	_, err := hostInput(ctx, strings.Join(lines, "\n")+"\n", "nsenter", "--net="+namespace, "ip", "-batch", "-")
+// runIPBatch runs commands of ip(8), one per line, in a network namespace.
+func runIPBatch(ctx context.Context, namespace string, lines ...string) error {
+	cmd := exec.CommandContext(ctx, "nsenter", "--net="+namespace, "ip", "-batch", "-")
+	_, err := runCaptured(cmd, strings.Join(lines, "\n")+"\n")
 	return err
 }
 
 func (c *Cluster) switchFile() string { return filepath.Join(c.dir, "switch") }
 
-// makeSwitch makes the switch, a network namespace with one bridge in it, and no link to this machine's network or to
-// another cluster's. So all clusters use the same addresses, and nothing of the host's is touched. The bridge is also everyone's gateway, and refuses at once what it has no route for: a packet that
-// vanished, say to a Service before kube-proxy knows it, would leave a connection waiting for half a minute.
-func (c *Cluster) makeSwitch(ctx context.Context) error {
+// createSwitch creates the switch, a network namespace with a bridge in it, without a link to this
+// machine's network or to another cluster's. So all clusters can use the same addresses. The
+// bridge is also the gateway of all nodes, and rejects packets without a route: if it dropped a
+// packet, say to a Service before kube-proxy knows it, a connection would hang for half a minute.
+func (c *Cluster) createSwitch(ctx context.Context) error {
 	if err := newNamespace(ctx, c.switchFile()); err != nil {
 		return err
 	}
-	// Left to itself a bridge has the lowest address of its ports, and another one when that node goes: then nobody
-	// reaches the gateway and the load balancer until the nodes have noticed.
-	lines := []string{"link set lo up", "link add br0 address 02:00:0a:4d:00:01 type bridge forward_delay 0", "link set br0 up"}
+	// By default a bridge has the lowest MAC address of its ports, and changes it when that node
+	// is removed: then nodes cannot reach the gateway and the load balancer until their ARP
+	// entries are updated.
+	lines := []string{"link set lo up",
+		"link add br0 address 02:00:0a:4d:00:01 type bridge forward_delay 0", "link set br0 up"}
 	for _, f := range c.record.Families.all() {
-		if err := sysctl(ctx, c.switchFile(), f.forward+"; "+f.refuse); err != nil {
+		if err := writeSysctls(ctx, c.switchFile(), f.forward+"; "+f.refuse); err != nil {
 			return err
 		}
-		lines = append(append(lines, own("br0", f.gateway)...), "route add unreachable "+f.anywhere)
+		lines = append(append(lines, addressCommands("br0", f.gateway)...),
+			"route add unreachable "+f.anywhere)
 	}
-	return links(ctx, c.switchFile(), lines...)
+	return runIPBatch(ctx, c.switchFile(), lines...)
 }
 
-// sysctl runs a script that writes to /proc/sys/net, where everybody finds his own network namespace.
-func sysctl(ctx context.Context, namespace, script string) error {
-	_, err := host(ctx, "nsenter", "--net="+namespace, "sh", "-ec", script)
+// writeSysctls runs a script that writes to /proc/sys/net, which belongs to the network namespace
+// of the process.
+func writeSysctls(ctx context.Context, namespace, script string) error {
+	_, err := runHost(ctx, "nsenter", "--net="+namespace, "sh", "-ec", script)
 	return err
 }
 
 func (n *Node) netFile() string { return filepath.Join(n.dir, "net") }
 
-// port is the node's link at the switch.
-func (n *Node) port() string { return fmt.Sprintf("port-%d", n.number()) }
+// linkName is the name of the node's link in the switch's namespace.
+func (n *Node) linkName() string { return fmt.Sprintf("port-%d", n.number()) }
 
-// number is the end of each of the node's addresses.
+// number is the node's host number, the last part of each of its addresses.
 func (n *Node) number() (host int) {
 	fmt.Sscanf(n.Address(), familyOf(n.Address()).node, &host)
 	return host
 }
 
-// hardware is the address of the node's network card. It goes with the address, so that nobody on the switch is misled by
-// what he remembers of a node that has booted, or that took another one's place.
-func (n *Node) hardware() string {
+// macAddress is the MAC address of the node's eth0. It follows from the IP address, so that the
+// ARP entries of others stay right when the node reboots or is replaced.
+func (n *Node) macAddress() string {
 	return fmt.Sprintf("02:00:0a:4d:00:%02x", n.number())
 }
 
-// plugIn gives the node a new, empty network namespace with eth0, its address and the routes it knows.
-func (n *Node) plugIn(ctx context.Context) error {
-	if err := n.unplug(ctx); err != nil {
+// connectNetwork creates a new network namespace for the node, with eth0, its addresses and its
+// routes.
+func (n *Node) connectNetwork(ctx context.Context) error {
+	if err := n.removeNetwork(ctx); err != nil {
 		return err
 	}
 	if err := newNamespace(ctx, n.netFile()); err != nil {
 		return err
 	}
-	err := links(ctx, n.cluster.switchFile(),
-		"link add "+n.port()+" type veth peer name eth0 address "+n.hardware()+" netns "+n.netFile(),
-		"link set "+n.port()+" master br0",
-		"link set "+n.port()+" up",
+	err := runIPBatch(ctx, n.cluster.switchFile(),
+		"link add "+n.linkName()+" type veth peer name eth0 address "+n.macAddress()+" netns "+
+			n.netFile(),
+		"link set "+n.linkName()+" master br0",
+		"link set "+n.linkName()+" up",
 	)
 	if err != nil {
 		return err
 	}
-	lines := append([]string{"link set lo up", "link set eth0 up"}, own("eth0", n.addresses...)...)
+	lines := append([]string{"link set lo up", "link set eth0 up"},
+		addressCommands("eth0", n.addresses...)...)
 	for _, f := range n.cluster.record.Families.all() {
-		if err := sysctl(ctx, n.netFile(), f.forward); err != nil {
+		if err := writeSysctls(ctx, n.netFile(), f.forward); err != nil {
 			return err
 		}
 		lines = append(lines, "route add "+f.anywhere+" via "+f.gateway)
 	}
-	if err := links(ctx, n.netFile(), lines...); err != nil {
+	if err := runIPBatch(ctx, n.netFile(), lines...); err != nil {
 		return err
 	}
 	return n.addRoutes(ctx)
 }
 
-// unplug removes what plugIn made. A link dies with the namespace at either end, but not at once, hence by hand.
-func (n *Node) unplug(ctx context.Context) error {
+// removeNetwork removes what connectNetwork created. The kernel removes a link with the namespace
+// at either end, but asynchronously; so it is deleted explicitly.
+func (n *Node) removeNetwork(ctx context.Context) error {
 	if _, err := os.Stat(n.netFile()); err != nil {
 		return nil
 	}
-	list, err := host(ctx, "nsenter", "--net="+n.cluster.switchFile(), "ip", "-brief", "link", "show", "type", "veth")
+	list, err := runHost(ctx, "nsenter", "--net="+n.cluster.switchFile(), "ip", "-brief", "link",
+		"show", "type", "veth")
 	if err != nil {
 		return err
 	}
 	for line := range strings.Lines(list) {
-		if strings.HasPrefix(line, n.port()+"@") {
-			if err := links(ctx, n.cluster.switchFile(), "link delete "+n.port()); err != nil {
+		if strings.HasPrefix(line, n.linkName()+"@") {
+			if err := runIPBatch(ctx, n.cluster.switchFile(),
+				"link delete "+n.linkName()); err != nil {
 				return err
 			}
 		}
 	}
-	return removeNamespace(n.netFile())
+	// The kernel removes the namespace's links with the last process in it.
+	if err := unix.Unmount(n.netFile(), unix.MNT_DETACH); err != nil && err != unix.EINVAL &&
+		err != unix.ENOENT {
+		return fmt.Errorf("unmounting %s: %w", n.netFile(), err)
+	}
+	if err := os.Remove(n.netFile()); err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	return nil
 }
 
-// Disconnect pulls the node's network cable. What runs on the node goes on.
+// Disconnect sets the node's link down. Its processes keep running.
 func (n *Node) Disconnect(ctx context.Context) error {
-	return links(ctx, n.cluster.switchFile(), "link set "+n.port()+" down")
+	return runIPBatch(ctx, n.cluster.switchFile(), "link set "+n.linkName()+" down")
 }
 
-// Connect puts the cable back.
+// Connect sets the node's link up.
 func (n *Node) Connect(ctx context.Context) error {
-	return links(ctx, n.cluster.switchFile(), "link set "+n.port()+" up")
+	return runIPBatch(ctx, n.cluster.switchFile(), "link set "+n.linkName()+" up")
 }
 
-// Dial connects to an address in the cluster's network, from outside of the nodes. It fits rest.Config.Dial and
-// http.Transport.DialContext. Names are not resolved: the address must be numeric.
+// Dial connects to an address in the cluster's network from this process. It can be a
+// rest.Config.Dial and an http.Transport.DialContext. The address must be numeric.
 func (c *Cluster) Dial(ctx context.Context, network, address string) (conn net.Conn, err error) {
 	if name, _, err := net.SplitHostPort(address); err != nil || net.ParseIP(name) == nil {
-		return nil, fmt.Errorf("dialling %s in cluster %s: want a numeric address and a port", address, c.name)
+		return nil, fmt.Errorf("dialling %s in cluster %s: want a numeric address and a port",
+			address, c.name)
 	}
-	err = within(c.switchFile(), func() error {
+	err = runInNamespace(c.switchFile(), func() error {
 		dialer := net.Dialer{Timeout: 30 * time.Second}
 		conn, err = dialer.DialContext(ctx, network, address)
 		return err
@@ -163,32 +174,37 @@ func (c *Cluster) Dial(ctx context.Context, network, address string) (conn net.C
 	return conn, err
 }
 
-// Listen opens a port of the gateway, which all nodes reach. Connections to it are accepted in this process.
+// Listen listens at a port of the gateway, which all nodes can reach.
 func (c *Cluster) Listen(port string) (net.Listener, error) {
 	return c.listen(net.JoinHostPort(c.record.Families.all()[0].gateway, port))
 }
 
-// listen opens a port at one of the switch's own addresses. Connections to it are accepted in this process.
+// listen listens at one of the switch's addresses.
 func (c *Cluster) listen(address string) (listener net.Listener, err error) {
-	err = within(c.switchFile(), func() error {
+	err = runInNamespace(c.switchFile(), func() error {
 		listener, err = net.Listen("tcp", address)
 		return err
 	})
 	return listener, err
 }
 
-// within calls do in a network namespace. Sockets made there stay there, whoever uses them.
-func within(namespace string, do func() error) error {
+// runInNamespace calls do in a network namespace. Sockets that it creates stay in that namespace.
+func runInNamespace(namespace string, do func() error) error {
 	done := make(chan error, 1)
 	go func() {
 		// Never unlocked: the thread is in the wrong namespace and must end with this goroutine.
 		runtime.LockOSThread()
-		done <- enter(namespace, do)
+		if err := enterNamespace(namespace); err != nil {
+			done <- err
+			return
+		}
+		done <- do()
 	}()
 	return <-done
 }
 
-func enter(namespace string, do func() error) error {
+// enterNamespace moves the calling thread to a network namespace.
+func enterNamespace(namespace string) error {
 	f, err := os.Open(namespace)
 	if err != nil {
 		return err
@@ -197,5 +213,5 @@ func enter(namespace string, do func() error) error {
 	if err := unix.Setns(int(f.Fd()), unix.CLONE_NEWNET); err != nil {
 		return fmt.Errorf("entering network namespace %s: %w", namespace, err)
 	}
-	return do()
+	return nil
 }

@@ -18,12 +18,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Node is one sandboxed host. Its life:
+// Node is a sandboxed host. Its life cycle:
 //
 //	Add ── running ──Kill──▶ off ──Boot──▶ running
 //	          └───────Reboot (orderly)────────┘
 //
-// The disk and the address stay; links, routes, rules, processes and /run do not, as on any host.
+// The disk and the addresses persist; links, routes, rules, processes and /run do not, as on any
+// host.
 type Node struct {
 	cluster   *Cluster
 	name      string
@@ -34,30 +35,31 @@ type Node struct {
 // Name is the node's host name.
 func (n *Node) Name() string { return n.name }
 
-// Address is the address on eth0 by which the node is known; it is IPv4 if the cluster has IPv4.
+// Address is the node's first address on eth0; it is IPv4 if the cluster has IPv4.
 func (n *Node) Address() string { return n.addresses[0] }
 
-// Addresses are all of the node's addresses on eth0: one of each family that the cluster has.
+// Addresses are the node's addresses on eth0: one of each IP family of the cluster.
 func (n *Node) Addresses() []string { return slices.Clone(n.addresses) }
 
-// Cluster is where the node belongs.
+// Cluster is the cluster that the node belongs to.
 func (n *Node) Cluster() *Cluster { return n.cluster }
 
-// begin makes a node that has just been registered and boots it.
-func (n *Node) begin(ctx context.Context) error {
+// createAndBoot creates a node that has just been registered and boots it.
+func (n *Node) createAndBoot(ctx context.Context) error {
 	start := time.Now()
-	if err := n.make(ctx); err != nil {
-		return fmt.Errorf("making node %s: %w", n.name, err)
+	if err := n.createDisk(ctx); err != nil {
+		return fmt.Errorf("creating node %s: %w", n.name, err)
 	}
 	if err := n.Boot(ctx); err != nil {
 		return err
 	}
-	n.cluster.log("%s: booted in %.1f s, address %s", n.name, time.Since(start).Seconds(), strings.Join(n.addresses, " and "))
+	n.cluster.log("%s: booted in %.1f s, address %s", n.name, time.Since(start).Seconds(),
+		strings.Join(n.addresses, " and "))
 	return nil
 }
 
-// make lays out the node's disk.
-func (n *Node) make(ctx context.Context) error {
+// createDisk creates the node's writable layer and containerd directory.
+func (n *Node) createDisk(ctx context.Context) error {
 	for _, dir := range []string{"upper/etc", "work", "root"} {
 		if err := os.MkdirAll(filepath.Join(n.dir, dir), 0o755); err != nil {
 			return err
@@ -65,23 +67,24 @@ func (n *Node) make(ctx context.Context) error {
 	}
 	var id [16]byte
 	rand.Read(id[:])
-	// Without an identity systemd takes this for the first boot ever and applies presets to all units.
+	// Without a machine ID systemd assumes a first boot and applies presets to all units.
 	files := map[string]string{"hostname": n.name, "machine-id": hex.EncodeToString(id[:])}
 	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(n.dir, "upper/etc", name), []byte(text+"\n"), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(n.dir, "upper/etc", name), []byte(text+"\n"),
+			0o644); err != nil {
 			return err
 		}
 	}
-	return copyStore(ctx, n.cluster.record.Store, filepath.Join(n.dir, "containerd"))
+	return cloneStore(ctx, n.cluster.record.Store, filepath.Join(n.dir, "containerd"))
 }
 
-// Boot starts a node that is off and returns when systemd has finished and containerd answers.
+// Boot starts a node that is off and returns when systemd has finished and containerd is ready.
 func (n *Node) Boot(ctx context.Context) error {
-	pid, err := firstProcess(n.cluster.name, n.name)
+	pid, err := findInit(n.cluster.name, n.name)
 	if err != nil || pid != 0 {
 		return errors.Join(err, fmt.Errorf("booting %s: it is running already", n.name))
 	}
-	if err := n.plugIn(ctx); err != nil {
+	if err := n.connectNetwork(ctx); err != nil {
 		return fmt.Errorf("booting %s: %w", n.name, err)
 	}
 	ended, err := n.launch()
@@ -89,18 +92,23 @@ func (n *Node) Boot(ctx context.Context) error {
 		return fmt.Errorf("booting %s: %w", n.name, err)
 	}
 	if err := n.awaitBoot(ctx, ended); err != nil {
-		return fmt.Errorf("booting %s: %w\nconsole:\n%s", n.name, err, n.console())
+		console, unread := os.ReadFile(n.consoleFile())
+		if unread != nil {
+			console = []byte(unread.Error())
+		}
+		return fmt.Errorf("booting %s: %w\nconsole:\n%s", n.name, err,
+			lastLines(string(console), 20))
 	}
 	return nil
 }
 
-// launch starts systemd-nspawn, which outlives this process. The channel is closed when it ends.
+// launch starts systemd-nspawn, which outlives this process. The channel is closed when it exits.
 func (n *Node) launch() (ended <-chan struct{}, err error) {
-	dirs, err := makeGroups(n.cluster.name, n.name)
+	dirs, err := createGroups(n.cluster.name, n.name)
 	if err != nil {
 		return nil, err
 	}
-	script, err := recipe.ReadFile("launch.sh")
+	script, err := embeddedFiles.ReadFile("launch.sh")
 	if err != nil {
 		return nil, err
 	}
@@ -109,9 +117,9 @@ func (n *Node) launch() (ended <-chan struct{}, err error) {
 		return nil, err
 	}
 	defer console.Close()
-	// A node outlives this process, and must not keep open what this one got from its parent, such as a lock.
+	// A node outlives this process, and must not inherit open files, such as locks.
 	if err := unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
-		return nil, fmt.Errorf("keeping open files from the node: %w", err)
+		return nil, fmt.Errorf("closing files for the node: %w", err)
 	}
 	cmd := exec.Command("unshare", "--mount", "--propagation", "slave", "sh", "-c", string(script))
 	cmd.Env = []string{
@@ -126,7 +134,7 @@ func (n *Node) launch() (ended <-chan struct{}, err error) {
 	}
 	done := make(chan struct{})
 	go func() {
-		// How it ended is no news: nodes are killed.
+		// Nodes are killed: the error says nothing.
 		_ = cmd.Wait()
 		close(done)
 	}()
@@ -139,12 +147,12 @@ func (n *Node) awaitBoot(ctx context.Context, ended <-chan struct{}) error {
 	go func() {
 		select {
 		case <-ended:
-			cancel(errors.New("systemd-nspawn ended"))
+			cancel(errors.New("systemd-nspawn exited"))
 		case <-ctx.Done():
 		}
 	}()
-	err := poll(ctx, "systemd on "+n.name, patience, func(ctx context.Context) error {
-		// "degraded" is fine: what matters is asked for next.
+	err := pollUntil(ctx, "systemd on "+n.name, pollLimit, func(ctx context.Context) error {
+		// "degraded" is enough: the next step checks containerd.
 		result, err := n.Run(ctx, "systemctl", "is-system-running", "--wait")
 		if state := strings.TrimSpace(result.Stdout); state != "running" && state != "degraded" {
 			return fmt.Errorf("it is %q: %w", state, err)
@@ -160,14 +168,15 @@ func (n *Node) awaitBoot(ctx context.Context, ended <-chan struct{}) error {
 	return err
 }
 
-// awaitContainerd waits until containerd answers; systemd may have to start it more than once.
+// awaitContainerd waits until containerd is ready; systemd may have to start it more than once.
 func (n *Node) awaitContainerd(ctx context.Context) error {
-	err := poll(ctx, "containerd on "+n.name, patience, func(ctx context.Context) error {
+	err := pollUntil(ctx, "containerd on "+n.name, pollLimit, func(ctx context.Context) error {
 		_, err := n.Run(ctx, "ctr", "version")
 		return err
 	})
 	if err != nil {
-		log, _ := n.Run(ctx, "journalctl", "--no-pager", "--lines=30", "--unit=containerd", "--unit=sandbox")
+		log, _ := n.Run(ctx, "journalctl", "--no-pager", "--lines=30", "--unit=containerd",
+			"--unit=sandbox")
 		return fmt.Errorf("%w\n%s", err, log.Stdout)
 	}
 	return nil
@@ -175,31 +184,24 @@ func (n *Node) awaitContainerd(ctx context.Context) error {
 
 func (n *Node) consoleFile() string { return filepath.Join(n.dir, "console.log") }
 
-func (n *Node) console() string {
-	data, err := os.ReadFile(n.consoleFile())
-	if err != nil {
-		return err.Error()
-	}
-	return tail(string(data), 20)
-}
-
-// PID is the number that this machine has for the node's first process.
+// PID is this machine's PID of the node's init process.
 func (n *Node) PID() (int, error) {
-	pid, err := firstProcess(n.cluster.name, n.name)
+	pid, err := findInit(n.cluster.name, n.name)
 	if err == nil && pid == 0 {
 		err = fmt.Errorf("node %s is not running", n.name)
 	}
 	return pid, err
 }
 
-// Kill is a power cut: everything on the node ends this instant. Killing a node that is off changes nothing.
+// Kill powers the node off: all its processes are killed. Killing a node that is off changes
+// nothing.
 func (n *Node) Kill(ctx context.Context) error {
-	pid, err := firstProcess(n.cluster.name, n.name)
+	pid, err := findInit(n.cluster.name, n.name)
 	if err != nil {
 		return err
 	}
 	if pid != 0 {
-		// The kernel takes all other processes of the namespace along.
+		// The kernel kills all other processes of the PID namespace.
 		if err := unix.Kill(pid, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
 			return fmt.Errorf("killing %s: %w", n.name, err)
 		}
@@ -207,19 +209,19 @@ func (n *Node) Kill(ctx context.Context) error {
 	if err := removeGroups(ctx, n.cluster.name+"/"+n.name); err != nil {
 		return fmt.Errorf("killing %s: %w", n.name, err)
 	}
-	return n.unplug(ctx)
+	return n.removeNetwork(ctx)
 }
 
-// Reboot shuts the node down in an orderly way, by force after half a minute, and boots it.
+// Reboot shuts the node down, kills it after half a minute, and boots it.
 func (n *Node) Reboot(ctx context.Context) error {
 	if _, err := n.Run(ctx, "systemctl", "--no-block", "poweroff"); err != nil {
 		return fmt.Errorf("rebooting %s: %w", n.name, err)
 	}
-	// The error of a shutdown that takes too long is answered by force.
-	_ = poll(ctx, "the shutdown of "+n.name, 30*time.Second, func(context.Context) error {
-		pid, err := firstProcess(n.cluster.name, n.name)
+	// A shutdown that takes too long is followed by Kill.
+	_ = pollUntil(ctx, "the shutdown of "+n.name, 30*time.Second, func(context.Context) error {
+		pid, err := findInit(n.cluster.name, n.name)
 		if err == nil && pid != 0 {
-			err = fmt.Errorf("process %d is there", pid)
+			err = fmt.Errorf("process %d is running", pid)
 		}
 		return err
 	})

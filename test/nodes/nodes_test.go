@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-func TestNamesThatCannotBeUsedAreRefused(t *testing.T) {
+func TestInvalidNamesAreRefused(t *testing.T) {
 	for _, name := range []string{"", "a/b", "..", "Dev", "-a", "a b", strings.Repeat("a", 32)} {
 		if clusterName.MatchString(name) {
 			t.Errorf("cluster name %q was accepted", name)
@@ -27,7 +27,7 @@ func TestNamesThatCannotBeUsedAreRefused(t *testing.T) {
 	}
 }
 
-func TestAddressesAreTakenInOrderAndOnce(t *testing.T) {
+func TestNodeAddressesAreUnique(t *testing.T) {
 	c := &Cluster{name: "x", dir: t.TempDir()}
 	for _, want := range []string{"10.77.0.11", "10.77.0.12"} {
 		n, err := c.register("n" + want[len(want)-1:])
@@ -57,7 +57,7 @@ func TestAddressesAreTakenInOrderAndOnce(t *testing.T) {
 	}
 }
 
-func TestJoinCommandsAreFoundInWhatInitPrints(t *testing.T) {
+func TestJoinCommands(t *testing.T) {
 	const printed = `More control-plane nodes:
 
   kubeadm join 10.77.0.11:6443 --token a.b \
@@ -73,11 +73,13 @@ kubeadm join 10.77.0.11:6443 --token a.b \
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"kubeadm", "join", "10.77.0.11:6443", "--token", "a.b", "--discovery-token-ca-cert-hash", "sha256:c"}
+	want := []string{"kubeadm", "join", "10.77.0.11:6443", "--token", "a.b",
+		"--discovery-token-ca-cert-hash", "sha256:c"}
 	if !slices.Equal(worker, want) {
 		t.Errorf("worker: %q", worker)
 	}
-	if want = append(want, "--control-plane", "--certificate-key", "d"); !slices.Equal(controlPlane, want) {
+	if want = append(want, "--control-plane", "--certificate-key", "d"); !slices.Equal(controlPlane,
+		want) {
 		t.Errorf("control plane: %q", controlPlane)
 	}
 	if _, _, err := JoinCommands("error: no root\n"); err == nil {
@@ -85,9 +87,10 @@ kubeadm join 10.77.0.11:6443 --token a.b \
 	}
 }
 
-func TestEveryDocumentOfTheConfigurationIsYAML(t *testing.T) {
+func TestInitConfigIsValidYAML(t *testing.T) {
 	text := InitConfig(Config{
-		Address: "10.77.0.11", Endpoint: "api:6443", Version: "v1.36.3", Init: "skipPhases: [addon]",
+		Address: "10.77.0.11", Endpoint: "api:6443", Version: "v1.36.3",
+		Init:         "skipPhases: [addon]",
 		Registration: "  name: first", Cluster: "clusterName: c", Kubelet: "maxPods: 5",
 	})
 	documents := make(map[string]map[string]any)
@@ -115,7 +118,7 @@ func TestEveryDocumentOfTheConfigurationIsYAML(t *testing.T) {
 	}
 }
 
-func TestDiffNamesWhatCameAndWhatWent(t *testing.T) {
+func TestFingerprintDiff(t *testing.T) {
 	a := Fingerprint{"files": {"/etc/a", "/etc/b"}, "ports": {"tcp *:22"}}
 	b := Fingerprint{"files": {"/etc/b", "/etc/c"}, "links": {"cni0"}}
 	want := []string{"- files: /etc/a", "+ files: /etc/c", "+ links: cni0", "- ports: tcp *:22"}
@@ -124,35 +127,41 @@ func TestDiffNamesWhatCameAndWhatWent(t *testing.T) {
 	}
 }
 
-func TestRulesKeepTheirChainAndLoseTheirCounters(t *testing.T) {
-	got := flatten("# Warning: table ip nat is managed\ntable ip nat {\n\tchain A {\n\t\tcounter packets 1 bytes 2 jump B\n\t}\n\tchain B {\n\t}\n}\n:INPUT ACCEPT [1:2]\n")
-	want := []string{"table ip nat", "table ip nat, chain A", "table ip nat, chain A, jump B", "table ip nat, chain B", ":INPUT ACCEPT"}
+func TestFlattenListing(t *testing.T) {
+	got := flattenListing(
+		"# Warning: table ip nat is managed\ntable ip nat {\n\tchain A {\n\t\tcounter packets 1 bytes 2 jump B\n\t}\n\tchain B {\n\t}\n}\n:INPUT ACCEPT [1:2]\n")
+	want := []string{"table ip nat", "table ip nat, chain A", "table ip nat, chain A, jump B",
+		"table ip nat, chain B", ":INPUT ACCEPT"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
-func TestOwnMountsAreRead(t *testing.T) {
+func TestMountsOf(t *testing.T) {
 	mounts, err := mountsOf("self")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.ContainsFunc(mounts, func(m mountPoint) bool { return m.path == "/proc" && m.kind == "proc" }) {
+	if !slices.ContainsFunc(mounts,
+		func(m mountPoint) bool { return m.path == "/proc" && m.kind == "proc" }) {
 		t.Errorf("no /proc among %v", mounts)
 	}
-	if got := unescape(`/a\040b\134c`); got != `/a b\c` {
+	if got := unescapePath(`/a\040b\134c`); got != `/a b\c` {
 		t.Errorf("unescaped to %q", got)
 	}
 }
 
-func TestNodesHaveAnAddressOfEachFamily(t *testing.T) {
+func TestNodeAddressesOfEachFamily(t *testing.T) {
 	for families, want := range map[Families][]string{
-		IPv4Only: {"10.77.0.11"}, IPv6Only: {"fd00:77::11"}, DualStack: {"10.77.0.11", "fd00:77::11"},
+		IPv4Only: {"10.77.0.11"}, IPv6Only: {"fd00:77::11"},
+		DualStack: {"10.77.0.11", "fd00:77::11"},
 	} {
 		c := &Cluster{name: "x", dir: t.TempDir(), record: record{Families: families}}
 		n, err := c.register("n1")
-		if err != nil || !slices.Equal(n.Addresses(), want) || n.port() != "port-11" || n.hardware() != "02:00:0a:4d:00:0b" {
-			t.Errorf("%q: addresses %q, want %q, port %s, card %s: %v", families, n.Addresses(), want, n.port(), n.hardware(), err)
+		if err != nil || !slices.Equal(n.Addresses(), want) || n.linkName() != "port-11" ||
+			n.macAddress() != "02:00:0a:4d:00:0b" {
+			t.Errorf("%q: addresses %q, want %q, port %s, card %s: %v", families, n.Addresses(),
+				want, n.linkName(), n.macAddress(), err)
 		}
 		if got := familiesOf(n.Addresses()); got != families {
 			t.Errorf("%q are of the families %q, want %q", n.Addresses(), got, families)
@@ -160,27 +169,32 @@ func TestNodesHaveAnAddressOfEachFamily(t *testing.T) {
 	}
 }
 
-func TestEachFamilyOfPodsHasItsRoute(t *testing.T) {
+func TestPodRoutesOfEachFamily(t *testing.T) {
 	c := &Cluster{record: record{Nodes: []nodeRecord{
-		{Addresses: []string{"10.77.0.11", "fd00:77::11"}, PodCIDRs: []string{"10.244.0.0/24", "fd00:244::/64"}},
-		{Addresses: []string{"10.77.0.12", "fd00:77::12"}, PodCIDRs: []string{"10.244.1.0/24", "fd00:244:0:1::/64"}},
+		{Addresses: []string{"10.77.0.11", "fd00:77::11"},
+			PodCIDRs: []string{"10.244.0.0/24", "fd00:244::/64"}},
+		{Addresses: []string{"10.77.0.12", "fd00:77::12"},
+			PodCIDRs: []string{"10.244.1.0/24", "fd00:244:0:1::/64"}},
 	}}}
-	want := []string{"route replace 10.244.1.0/24 via 10.77.0.12", "route replace fd00:244:0:1::/64 via fd00:77::12"}
+	want := []string{"route replace 10.244.1.0/24 via 10.77.0.12",
+		"route replace fd00:244:0:1::/64 via fd00:77::12"}
 	if got := c.routes("10.77.0.11"); !slices.Equal(got, want) {
 		t.Errorf("routes %q, want %q", got, want)
 	}
 }
 
-func TestConfigurationFollowsTheAddresses(t *testing.T) {
+func TestInitConfigOfEachFamily(t *testing.T) {
 	for _, c := range []struct {
 		config Config
 		want   []string
 		lacks  string
 	}{
 		{Config{Address: "10.77.0.11"}, []string{"podSubnet: 10.244.0.0/16\n"}, "serviceSubnet"},
-		{Config{Address: "fd00:77::11"}, []string{"podSubnet: fd00:244::/48\n", "serviceSubnet: fd00:96::/112\n"}, "node-ip"},
+		{Config{Address: "fd00:77::11"},
+			[]string{"podSubnet: fd00:244::/48\n", "serviceSubnet: fd00:96::/112\n"}, "node-ip"},
 		{Config{Address: "10.77.0.11", NodeIPs: []string{"10.77.0.11", "fd00:77::11"}}, []string{
-			"podSubnet: 10.244.0.0/16,fd00:244::/48\n", "serviceSubnet: 10.96.0.0/12,fd00:96::/112\n",
+			"podSubnet: 10.244.0.0/16,fd00:244::/48\n",
+			"serviceSubnet: 10.96.0.0/12,fd00:96::/112\n",
 			`{name: node-ip, value: "10.77.0.11,fd00:77::11"}`}, "\n\n"},
 	} {
 		text := InitConfig(c.config)
@@ -195,15 +209,15 @@ func TestConfigurationFollowsTheAddresses(t *testing.T) {
 	}
 }
 
-func TestBackendsTakeTurns(t *testing.T) {
-	b := &Balancer{backends: []string{"a", "b", "c"}, sick: map[string]time.Time{}}
+func TestOrderBackends(t *testing.T) {
+	b := &Balancer{backends: []string{"a", "b", "c"}, lastFailure: map[string]time.Time{}}
 	for _, want := range []string{"bca", "cab", "abc", "bca"} {
-		if got := strings.Join(b.order(), ""); got != want {
+		if got := strings.Join(b.orderBackends(), ""); got != want {
 			t.Errorf("order %s, want %s", got, want)
 		}
 	}
-	b.sick["a"], b.sick["b"] = time.Now(), time.Now().Add(-time.Hour)
-	if got := strings.Join(b.order(), ""); got != "cba" {
+	b.lastFailure["a"], b.lastFailure["b"] = time.Now(), time.Now().Add(-time.Hour)
+	if got := strings.Join(b.orderBackends(), ""); got != "cba" {
 		t.Errorf("order %s: a backend that was sick just now comes before another one", got)
 	}
 }

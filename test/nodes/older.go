@@ -6,35 +6,38 @@ import (
 	"strings"
 )
 
-// OlderPrograms is where a node has the kubelet and kubectl of Options.Older.
+// OlderPrograms is the directory on a node with the kubelet and kubectl of Options.Older.
 const OlderPrograms = "/opt/older/bin"
 
-// withOlder adds an older release to an image: its programs in a layer of their own, its container images beside the
-// ones that are there.
-func withOlder(ctx context.Context, newest image, older string, log func(string, ...any)) (image, error) {
-	programs, err := listing(filepath.Join(older, "bin"))
+// addOlderRelease adds an older release to an image: its programs in a layer of their own, and its
+// container images.
+func addOlderRelease(ctx context.Context, newest image, older string,
+	log func(string, ...any)) (image, error) {
+	programs, err := listBundleDir(filepath.Join(older, "bin"))
 	if err != nil {
 		return image{}, err
 	}
-	archives, err := listing(filepath.Join(older, "images"))
+	archives, err := listBundleDir(filepath.Join(older, "images"))
 	if err != nil {
 		return image{}, err
 	}
-	layer, err := cached(ctx, "older-"+key(append(programs, "1")...), func(dir string) error {
-		to := filepath.Join(dir, OlderPrograms)
-		for _, name := range []string{"kubelet", "kubectl"} {
-			if err := copyFile(filepath.Join(older, "bin", name), filepath.Join(to, name)); err != nil {
-				return err
+	layer, err := buildCached(ctx, "older-"+cacheKey(append(programs, "1")...),
+		func(dir string) error {
+			to := filepath.Join(dir, OlderPrograms)
+			for _, name := range []string{"kubelet", "kubectl"} {
+				if err := copyFile(filepath.Join(older, "bin", name),
+					filepath.Join(to, name)); err != nil {
+					return err
+				}
 			}
-		}
-		return nil
-	})
+			return nil
+		})
 	if err != nil {
 		return image{}, err
 	}
-	name := "images-" + key(append(archives, filepath.Base(newest.containerd))...)
-	store, err := cached(ctx, name, func(dir string) error {
-		if err := copyStore(ctx, newest.containerd, dir); err != nil {
+	name := "images-" + cacheKey(append(archives, filepath.Base(newest.containerd))...)
+	store, err := buildCached(ctx, name, func(dir string) error {
+		if err := cloneStore(ctx, newest.containerd, dir); err != nil {
 			return err
 		}
 		return importImages(ctx, dir, older, newest.layers, log)
@@ -42,8 +45,8 @@ func withOlder(ctx context.Context, newest image, older string, log func(string,
 	return image{layers: append([]string{layer}, newest.layers...), containerd: store}, err
 }
 
-// UseOlder gives the node the kubelet and kubectl of Options.Older in place of the newest, as the packages of that release
-// would. A kubelet that runs is started anew.
+// UseOlder replaces the node's kubelet and kubectl by those of Options.Older, as packages of that
+// release would, and restarts the kubelet.
 func (n *Node) UseOlder(ctx context.Context) error {
 	var script strings.Builder
 	script.WriteString("set -e\n")

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// networkConfig is what containerd gives to the CNI plugins. Plugin ptp and not bridge: every packet between two Pods of
-// a node then goes through the node's routing, so that Services work without the kernel module br_netfilter.
+// networkConfig is the CNI configuration. Plugin ptp and not bridge: packets between two Pods of a
+// node are then routed by the node, so that Services work without the kernel module br_netfilter.
 const networkConfig = `{
   "cniVersion": "1.0.0",
   "name": "pods",
@@ -27,14 +27,14 @@ const networkConfig = `{
 }
 `
 
-// PodNetwork connects the Pods of all nodes that have joined the Kubernetes cluster: it asks the API server, through a
-// node that holds admin.conf, which addresses each node's Pods have, tells containerd, and routes between the nodes.
-// Nodes that join later need another call.
+// PodNetwork connects the Pods of all nodes that have joined the Kubernetes cluster: it reads the
+// Pod CIDR of each node from the API server, through a node that has admin.conf, writes the CNI
+// configuration, and adds routes between the nodes. Nodes that join later need another call.
 func (c *Cluster) PodNetwork(ctx context.Context, controlPlane *Node) error {
 	var ranges map[string][]string
-	err := poll(ctx, "addresses for the Pods of every node", patience, func(ctx context.Context) error {
+	err := pollUntil(ctx, "a Pod CIDR of every node", pollLimit, func(ctx context.Context) error {
 		var err error
-		ranges, err = podRanges(ctx, controlPlane)
+		ranges, err = listPodCIDRs(ctx, controlPlane)
 		return err
 	})
 	if err != nil {
@@ -51,18 +51,19 @@ func (c *Cluster) PodNetwork(ctx context.Context, controlPlane *Node) error {
 	if err != nil {
 		return err
 	}
-	// The switch knows the way too, for its refusals and for whoever dials from outside.
-	if err := links(ctx, c.switchFile(), c.routes("")...); err != nil {
+	// The switch needs the routes too, for Dial.
+	if err := runIPBatch(ctx, c.switchFile(), c.routes("")...); err != nil {
 		return err
 	}
 	for _, n := range c.Nodes() {
-		err := poll(ctx, "the Pods of "+n.name+" to be connected", patience, func(ctx context.Context) error {
-			// One that is off, or is switched off at this moment, gets its routes when it boots.
-			if pid, err := firstProcess(c.name, n.name); err != nil || pid == 0 {
-				return nil
-			}
-			return n.joinPodNetwork(ctx, ranges[n.Address()])
-		})
+		err := pollUntil(ctx, "the Pods of "+n.name+" to be connected", pollLimit,
+			func(ctx context.Context) error {
+				// A node that is off gets its routes when it boots.
+				if pid, err := findInit(c.name, n.name); err != nil || pid == 0 {
+					return nil
+				}
+				return n.joinPodNetwork(ctx, ranges[n.Address()])
+			})
 		if err != nil {
 			return err
 		}
@@ -80,7 +81,8 @@ func (n *Node) joinPodNetwork(ctx context.Context, cidrs []string) error {
 		ranges = append(ranges, fmt.Sprintf(`[{"subnet": %q}]`, cidr))
 		routes = append(routes, fmt.Sprintf(`{"dst": %q}`, familyOf(cidr).anywhere))
 	}
-	config := fmt.Appendf(nil, networkConfig, strings.Join(ranges, ", "), strings.Join(routes, ", "))
+	config := fmt.Appendf(nil, networkConfig, strings.Join(ranges, ", "),
+		strings.Join(routes, ", "))
 	if have, err := n.ReadFile(file); err == nil && bytes.Equal(have, config) {
 		return nil
 	}
@@ -88,10 +90,11 @@ func (n *Node) joinPodNetwork(ctx context.Context, cidrs []string) error {
 }
 
 func (n *Node) addRoutes(ctx context.Context) error {
-	return links(ctx, n.netFile(), n.cluster.routes(n.Address())...)
+	return runIPBatch(ctx, n.netFile(), n.cluster.routes(n.Address())...)
 }
 
-// routes are commands that tell whoever has the address behind which node which Pods are.
+// routes are commands of ip(8) that add routes to the Pods of all nodes except the one with the
+// address.
 func (c *Cluster) routes(address string) []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -101,24 +104,25 @@ func (c *Cluster) routes(address string) []string {
 			continue
 		}
 		for _, cidr := range n.PodCIDRs {
-			lines = append(lines, "route replace "+cidr+" via "+n.sibling(cidr))
+			lines = append(lines, "route replace "+cidr+" via "+n.addressForCIDR(cidr))
 		}
 	}
 	return lines
 }
 
-// sibling is the node's address of the same family.
-func (n nodeRecord) sibling(cidr string) string {
+// addressForCIDR returns the node's address of the CIDR's family.
+func (n nodeRecord) addressForCIDR(cidr string) string {
 	for _, address := range n.Addresses {
 		if familyOf(address) == familyOf(cidr) {
 			return address
 		}
 	}
-	return n.Addresses[0] // The kernel will refuse it by name.
+	return n.Addresses[0] // ip(8) will report the error.
 }
 
-// podRanges maps the addresses of nodes to the ranges of their Pods. It fails while a node lacks one or the other.
-func podRanges(ctx context.Context, controlPlane *Node) (map[string][]string, error) {
+// listPodCIDRs maps the addresses of nodes to their Pod CIDRs. It fails while a node lacks one or
+// the other.
+func listPodCIDRs(ctx context.Context, controlPlane *Node) (map[string][]string, error) {
 	list, err := listNodes(ctx, controlPlane)
 	if err != nil {
 		return nil, err
@@ -128,21 +132,21 @@ func podRanges(ctx context.Context, controlPlane *Node) (map[string][]string, er
 		if len(item.Spec.PodCIDRs) == 0 {
 			return nil, fmt.Errorf("node %s has no podCIDR", item.Metadata.Name)
 		}
-		known := len(ranges)
+		before := len(ranges)
 		for _, address := range item.Status.Addresses {
 			if address.Type == "InternalIP" {
 				ranges[address.Address] = item.Spec.PodCIDRs
 			}
 		}
-		// A kubelet reports its addresses a moment after it has registered.
-		if len(ranges) == known {
+		// A kubelet reports its addresses some time after it has registered.
+		if len(ranges) == before {
 			return nil, fmt.Errorf("node %s has no address", item.Metadata.Name)
 		}
 	}
 	return ranges, nil
 }
 
-// nodeList is what is read of a v1 NodeList.
+// nodeList has the fields of a v1 NodeList that are read here.
 type nodeList struct{ Items []nodeItem }
 
 type nodeItem struct {
@@ -154,8 +158,8 @@ type nodeItem struct {
 	}
 }
 
-// ready is an error unless the node is Ready.
-func (i nodeItem) ready() error {
+// checkReady returns an error unless the node is Ready.
+func (i nodeItem) checkReady() error {
 	for _, c := range i.Status.Conditions {
 		if c.Type == "Ready" && c.Status == "True" {
 			return nil
@@ -176,7 +180,8 @@ func listNodes(ctx context.Context, controlPlane *Node) (nodeList, error) {
 	return list, nil
 }
 
-// Kubectl runs kubectl on a control-plane node as the administrator that kubeadm made there.
+// Kubectl runs kubectl on a control plane with its admin.conf.
 func (n *Node) Kubectl(ctx context.Context, args ...string) (Result, error) {
-	return n.Run(ctx, append([]string{"kubectl", "--kubeconfig=/etc/kubernetes/admin.conf"}, args...)...)
+	return n.Run(ctx, append([]string{"kubectl", "--kubeconfig=/etc/kubernetes/admin.conf"},
+		args...)...)
 }

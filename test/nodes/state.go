@@ -15,24 +15,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stateRoot holds a directory per cluster. It is the same for all users of this machine, so that a cluster is found
-// again by whoever looks, and must not be on an overlay file system: containerd's layers are below it.
+// stateRoot holds a directory per cluster. It is the same for all users of this machine, so that
+// all find the same clusters. It must not be on an overlay file system: containerd's layers are
+// below it.
 const stateRoot = "/var/lib/kubeadm-nodes"
 
-// registryLock is held while clusters are created and swept away.
+// registryLock is held while clusters are created and removed.
 const registryLock = "/run/lock/kubeadm-nodes.lock"
 
-// record is what the next process needs to know of a cluster, kept in its directory.
+// record is the state of a cluster that other processes need; it is stored in the cluster's
+// directory.
 type record struct {
 	Bundle string `json:"bundle"`
-	Kept   bool   `json:"kept"` // stays when its creator is gone
+	Kept   bool   `json:"kept"` // outlives the process that created it
 
 	Families Families `json:"families,omitempty"`
 
 	Layers []string     `json:"layers"`
 	Store  string       `json:"store"`
 	Nodes  []nodeRecord `json:"nodes"`
-	Last   int          `json:"last"` // the highest number that a node had as the end of its address
+	Last   int          `json:"last"` // the highest host number that was used
 
 	Backends []string `json:"backends,omitempty"` // of the load balancer
 }
@@ -55,7 +57,7 @@ func (c *Cluster) save() error {
 	return os.Rename(path+".new", path)
 }
 
-func load(dir string) (record, error) {
+func loadRecord(dir string) (record, error) {
 	var r record
 	data, err := os.ReadFile(filepath.Join(dir, "cluster.json"))
 	if err != nil {
@@ -72,43 +74,47 @@ var (
 	nodeName    = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$`)
 )
 
-// claim makes the cluster's directory and holds it until release is called or this process ends. Under the same lock
-// it removes clusters whose creators ended without doing so.
-func claim(ctx context.Context, name string) (dir string, release func(), err error) {
+// claimClusterDir creates the cluster's directory and locks it until release is called or this
+// process ends. It first removes abandoned clusters.
+func claimClusterDir(ctx context.Context, name string) (dir string, release func(), err error) {
 	if !clusterName.MatchString(name) {
-		return "", nil, fmt.Errorf("cluster name %q: want up to 31 small letters, digits and hyphens, the first not a hyphen", name)
+		return "", nil, fmt.Errorf(
+			"cluster name %q: want up to 31 lower-case letters, digits and hyphens, not beginning with a hyphen", name)
 	}
-	unlock, err := lock(ctx, registryLock)
+	unlock, err := lockFile(ctx, registryLock)
 	if err != nil {
 		return "", nil, err
 	}
 	defer unlock()
-	if err := sweep(ctx); err != nil {
+	if err := removeAbandoned(ctx); err != nil {
 		return "", nil, err
 	}
 	dir = filepath.Join(stateRoot, name)
 	if _, err := os.Stat(dir); err == nil {
-		return "", nil, fmt.Errorf("cluster %s exists already: remove it first (make cluster-down) or choose another name", name)
+		return "", nil, fmt.Errorf(
+			"cluster %s already exists; remove it with make cluster-down or choose another name",
+			name)
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", nil, err
 	}
-	release, free, err := hold(dir)
+	release, free, err := lockClusterDir(dir)
 	if err == nil && !free {
 		err = fmt.Errorf("directory %s is locked by another process", dir)
 	}
 	if err != nil {
 		return "", nil, err
 	}
-	if _, err := makeGroups(name); err != nil {
+	if _, err := createGroups(name); err != nil {
 		release()
 		return "", nil, err
 	}
 	return dir, release, nil
 }
 
-// hold locks a cluster's directory for this process, unless another process has it.
-func hold(dir string) (release func(), free bool, err error) {
+// lockClusterDir locks a cluster's directory for this process, unless another process has locked
+// it.
+func lockClusterDir(dir string) (release func(), free bool, err error) {
 	f, err := os.Open(dir)
 	if err != nil {
 		return nil, false, err
@@ -124,18 +130,19 @@ func hold(dir string) (release func(), free bool, err error) {
 	}
 }
 
-// sweep removes clusters that nobody holds and nobody asked to keep. The caller holds the registry lock.
-func sweep(ctx context.Context) error {
-	names, err := Names()
+// removeAbandoned removes clusters that no process has locked and that are not kept. The caller
+// holds the registry lock.
+func removeAbandoned(ctx context.Context) error {
+	names, err := ListClusters()
 	if err != nil {
 		return err
 	}
 	for _, name := range names {
 		dir := filepath.Join(stateRoot, name)
-		if r, err := load(dir); err == nil && r.Kept {
+		if r, err := loadRecord(dir); err == nil && r.Kept {
 			continue
 		}
-		release, free, err := hold(dir)
+		release, free, err := lockClusterDir(dir)
 		if errors.Is(err, fs.ErrNotExist) {
 			release, free, err = func() {}, true, nil
 		}
@@ -145,24 +152,26 @@ func sweep(ctx context.Context) error {
 		if !free {
 			continue
 		}
-		err = destroy(ctx, name)
+		err = destroyCluster(ctx, name)
 		release()
 		if err != nil {
-			return fmt.Errorf("removing cluster %s, left behind by a run that ended early: %w", name, err)
+			return fmt.Errorf("removing cluster %s, which a killed process left behind: %w", name,
+				err)
 		}
 	}
 	return nil
 }
 
-// Names lists the clusters of this machine: those with a directory, and those of which only control groups are left.
-func Names() ([]string, error) {
-	all, err := hierarchies()
+// ListClusters lists the clusters of this machine: those with a directory, and those of which only
+// control groups are left.
+func ListClusters() ([]string, error) {
+	all, err := listHierarchies()
 	if err != nil {
 		return nil, err
 	}
 	dirs := []string{stateRoot}
 	for _, h := range all {
-		dirs = append(dirs, filepath.Join(h.path, groups))
+		dirs = append(dirs, filepath.Join(h.path, cgroupName))
 	}
 	var names []string
 	for _, dir := range dirs {
@@ -180,9 +189,9 @@ func Names() ([]string, error) {
 	return slices.Compact(names), nil
 }
 
-// destroy removes all there is of a cluster by the names it is known to have, however little is left of it. The caller
-// holds the registry lock, so that the directories which clusters share do not go while another one is being made.
-func destroy(ctx context.Context, name string) error {
+// destroyCluster removes everything of a cluster, however little of it is left. The caller holds
+// the registry lock, so that shared directories are not removed while another cluster is created.
+func destroyCluster(ctx context.Context, name string) error {
 	if err := removeGroups(ctx, name); err != nil {
 		return err
 	}
@@ -193,32 +202,28 @@ func destroy(ctx context.Context, name string) error {
 	if err := os.RemoveAll(dir); err != nil {
 		return err
 	}
-	removeIfEmpty()
+	// The directories that clusters share are removed if they are empty.
+	os.Remove(stateRoot)
+	if all, err := listHierarchies(); err == nil {
+		for _, h := range all {
+			unix.Rmdir(filepath.Join(h.path, cgroupName))
+		}
+	}
 	return nil
 }
 
-// removeIfEmpty takes away the directories that clusters share once there are no clusters.
-func removeIfEmpty() {
-	os.Remove(stateRoot)
-	if all, err := hierarchies(); err == nil {
-		for _, h := range all {
-			unix.Rmdir(filepath.Join(h.path, groups))
-		}
-	}
-}
-
-// Leftovers lists what this machine still has of a cluster: processes, control groups, mounts and files. It is empty
-// after Close.
+// Leftovers lists what is left of a cluster on this machine: processes, control groups, mounts and
+// files. It is empty after Close.
 func Leftovers(name string) ([]string, error) {
 	var left []string
-	dirs, err := groupDirs(name)
+	dirs, err := listGroups(name)
 	if err != nil {
 		return nil, err
 	}
 	for _, dir := range dirs {
 		left = append(left, "control group "+dir)
 	}
-	for _, pid := range processes(dirs) {
+	for _, pid := range listProcesses(dirs) {
 		left = append(left, fmt.Sprintf("process %d in a control group of the cluster", pid))
 	}
 	dir := filepath.Join(stateRoot, name)
@@ -237,21 +242,19 @@ func Leftovers(name string) ([]string, error) {
 	return left, nil
 }
 
-// mountsLeft reports a process that sees something mounted of or in the directory: a process of a node, or this machine's.
+// mountsLeft lists a process that still has a mount of or in the directory.
 func mountsLeft(pid, dir string) []string {
 	mounts, err := mountsOf(pid)
 	if err != nil {
-		return nil // The process has ended meanwhile.
+		return nil // The process has exited meanwhile.
 	}
 	for _, m := range mounts {
-		if strings.HasPrefix(m.path, dir+"/") || mentions(m.options, dir+"/") {
+		refers := func(option string) bool { return strings.Contains(option, dir+"/") }
+		if strings.HasPrefix(m.path, dir+"/") || slices.ContainsFunc(m.options, refers) {
 			name, _ := os.ReadFile("/proc/" + pid + "/comm")
-			return []string{fmt.Sprintf("mount %s, seen by process %s (%s)", m.path, pid, strings.TrimSpace(string(name)))}
+			return []string{fmt.Sprintf("mount %s, seen by process %s (%s)", m.path, pid,
+				strings.TrimSpace(string(name)))}
 		}
 	}
 	return nil
-}
-
-func mentions(options []string, text string) bool {
-	return slices.ContainsFunc(options, func(option string) bool { return strings.Contains(option, text) })
 }

@@ -10,15 +10,15 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// allowList is accepted.yaml: what may differ, each with its reason.
+// allowList is accepted.yaml: the differences that are allowed, each with its reason.
 type allowList struct {
-	entries []*entry
+	entries []*allowedDifference
 	mu      sync.Mutex
 }
 
-// entry accepts differences. All patterns must match the whole of what they are for; an empty one matches anything,
-// but either Peer or Ours must say something, so that only the difference that is meant is accepted.
-type entry struct {
+// allowedDifference allows differences. All patterns must match the whole text; an empty one
+// matches anything, but Peer or Ours must be set, so that only the intended difference is allowed.
+type allowedDifference struct {
 	Reason string `json:"reason"`
 	Case   string `json:"case,omitempty"`
 	Fact   string `json:"fact"`
@@ -29,7 +29,7 @@ type entry struct {
 	used     bool
 }
 
-func accepted(t *testing.T) *allowList {
+func loadAllowList(t *testing.T) *allowList {
 	data, err := os.ReadFile("accepted.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -40,7 +40,7 @@ func accepted(t *testing.T) *allowList {
 	}
 	for _, e := range l.entries {
 		if e.Reason == "" || e.Fact == "" || e.Peer == "" && e.Ours == "" {
-			t.Errorf("accepted.yaml: the entry for %q needs a reason, a fact, and what the peer or ours says", e.Fact)
+			t.Errorf("accepted.yaml: the entry for %q needs a reason, a fact, and the value of upstream's or ours", e.Fact)
 		}
 		for i, p := range []string{e.Case, e.Fact, e.Peer, e.Ours} {
 			if p == "" {
@@ -54,7 +54,7 @@ func accepted(t *testing.T) *allowList {
 	return l
 }
 
-// accepts tells whether an entry covers the difference, and remembers that it was needed.
+// accepts reports whether an entry allows the difference, and records that the entry was used.
 func (l *allowList) accepts(name string, d difference) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -71,14 +71,17 @@ func (l *allowList) accepts(name string, d difference) bool {
 	return found
 }
 
-// stale fails for entries that nothing needs any more.
-func (l *allowList) stale(t *testing.T) {
+// checkUnused fails for entries that allow no difference any more.
+func (l *allowList) checkUnused(t *testing.T) {
 	for _, e := range l.entries {
 		if !e.used {
-			t.Errorf("accepted.yaml: nothing differs any more as in the entry for %q (case %q): remove it", e.Fact, e.Case)
+			t.Errorf("accepted.yaml: no difference matches the entry for %q (case %q): remove it",
+				e.Fact, e.Case)
 		}
 	}
 }
 
-// whole tells whether all cases ran, so that an entry without a use is one too many.
-func whole() bool { return flag.Lookup("test.run").Value.String() == "" && !testing.Short() }
+// isCompleteRun reports whether all cases ran, so that every entry must have been used.
+func isCompleteRun() bool {
+	return flag.Lookup("test.run").Value.String() == "" && !testing.Short()
+}

@@ -22,24 +22,27 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// object is one of the API's, as data.
+// object is an API object as data.
 type object = map[string]any
 
-// apiServer keeps objects by their path and answers requests as far as kubeadm makes them. It asks nobody who he is.
+// apiServer stores objects by their path and serves the requests that kubeadm makes, without
+// authentication.
 type apiServer struct {
 	mu      sync.Mutex
 	objects map[string]object
 }
 
-// resources are the kinds that the server knows, by the name they have in a path.
-var resources = map[string]string{
-	"configmaps": "ConfigMap", "secrets": "Secret", "nodes": "Node", "serviceaccounts": "ServiceAccount", "services": "Service", "pods": "Pod",
-	"roles": "Role", "rolebindings": "RoleBinding", "clusterroles": "ClusterRole", "clusterrolebindings": "ClusterRoleBinding",
-	"deployments": "Deployment", "daemonsets": "DaemonSet",
+// kindsByResource are the kinds that the server supports, by the resource's name in a path.
+var kindsByResource = map[string]string{
+	"configmaps": "ConfigMap", "secrets": "Secret", "nodes": "Node",
+	"serviceaccounts": "ServiceAccount", "services": "Service", "pods": "Pod",
+	"roles": "Role", "rolebindings": "RoleBinding", "clusterroles": "ClusterRole",
+	"clusterrolebindings": "ClusterRoleBinding",
+	"deployments":         "Deployment", "daemonsets": "DaemonSet",
 }
 
-// newServer holds the documents of a file.
-func newServer(file string) (*apiServer, error) {
+// newAPIServer returns a server with the objects of a file.
+func newAPIServer(file string) (*apiServer, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
@@ -50,18 +53,20 @@ func newServer(file string) (*apiServer, error) {
 		if err := yaml.Unmarshal([]byte(doc), &o); err != nil || o == nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
-		s.objects[pathOf(o)] = tidy(o)
+		s.objects[objectPath(o)] = normalizeObject(o)
 	}
 	return s, nil
 }
 
-// serve answers at the address with the certificate of the folder's API server.
+// serve listens at the address with the serving certificate in a directory.
 func (s *apiServer) serve(address, dir string) error {
-	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, "apiserver.crt"), filepath.Join(dir, "apiserver.key"))
+	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, "apiserver.crt"),
+		filepath.Join(dir, "apiserver.key"))
 	if err != nil {
 		return err
 	}
-	l, err := tls.Listen("tcp", address, &tls.Config{Certificates: []tls.Certificate{pair}, NextProtos: []string{"http/1.1"}})
+	l, err := tls.Listen("tcp", address,
+		&tls.Config{Certificates: []tls.Certificate{pair}, NextProtos: []string{"http/1.1"}})
 	if err != nil {
 		return err
 	}
@@ -69,8 +74,8 @@ func (s *apiServer) serve(address, dir string) error {
 	return nil
 }
 
-// keep writes every object into a file of the folder.
-func (s *apiServer) keep(dir string) error {
+// writeObjects writes every object to a file in a directory.
+func (s *apiServer) writeObjects(dir string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -81,25 +86,27 @@ func (s *apiServer) keep(dir string) error {
 		if err != nil {
 			return err
 		}
-		name := strings.Join([]string{o["kind"].(string), inMeta(o, "namespace"), inMeta(o, "name")}, " ")
-		if err := os.WriteFile(filepath.Join(dir, strings.ReplaceAll(name, "  ", " ")+".yaml"), data, 0o644); err != nil {
+		name := strings.Join([]string{o["kind"].(string), metadataField(o, "namespace"),
+			metadataField(o, "name")}, " ")
+		if err := os.WriteFile(filepath.Join(dir, strings.ReplaceAll(name, "  ", " ")+".yaml"),
+			data, 0o644); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func inMeta(o object, field string) string {
+func metadataField(o object, field string) string {
 	meta, _ := o["metadata"].(object)
 	s, _ := meta[field].(string)
 	return s
 }
 
-// pathOf is where an object is found.
-func pathOf(o object) string {
+// objectPath returns the URL path of an object.
+func objectPath(o object) string {
 	kind, _ := o["kind"].(string)
 	resource := ""
-	for name, k := range resources {
+	for name, k := range kindsByResource {
 		if k == kind {
 			resource = name
 		}
@@ -108,60 +115,63 @@ func pathOf(o object) string {
 	if o["apiVersion"] == "v1" {
 		base = "/api/v1"
 	}
-	if space := inMeta(o, "namespace"); space != "" {
+	if space := metadataField(o, "namespace"); space != "" {
 		base += "/namespaces/" + space
 	}
-	return base + "/" + resource + "/" + inMeta(o, "name")
+	return base + "/" + resource + "/" + metadataField(o, "name")
 }
 
-// ServeHTTP reads or alters one object, or lists those of a folder.
+// ServeHTTP reads or changes one object, or lists the objects of a resource.
 func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	last := parts[len(parts)-1]
-	kind, isFolder := resources[last]
+	kind, isCollection := kindsByResource[last]
 	switch {
 	case parts[0] != "api" && parts[0] != "apis":
 		fmt.Fprint(w, "ok")
 	case strings.HasSuffix(last, "reviews"):
-		s.answer(w, http.StatusCreated, object{"status": object{"allowed": true}})
-	case isFolder && r.Method == http.MethodPost:
-		s.create(w, r)
-	case isFolder:
-		s.list(w, r, kind)
+		s.respond(w, http.StatusCreated, object{"status": object{"allowed": true}})
+	case isCollection && r.Method == http.MethodPost:
+		s.serveCreate(w, r)
+	case isCollection:
+		s.serveList(w, r, kind)
 	default:
-		s.single(w, r)
+		s.serveObject(w, r)
 	}
 }
 
-func (s *apiServer) answer(w http.ResponseWriter, code int, o object) {
+func (s *apiServer) respond(w http.ResponseWriter, code int, o object) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
 	json.NewEncoder(w).Encode(o)
 }
 
-func (s *apiServer) refuse(w http.ResponseWriter, code int, reason, name string) {
-	s.answer(w, code, object{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason, "code": code, "message": name + ": " + reason, "details": object{"name": name}})
+func (s *apiServer) respondError(w http.ResponseWriter, code int, reason, name string) {
+	s.respond(w, code, object{"kind": "Status", "apiVersion": "v1", "status": "Failure",
+		"reason": reason, "code": code, "message": name + ": " + reason,
+		"details": object{"name": name}})
 }
 
-func (s *apiServer) create(w http.ResponseWriter, r *http.Request) {
-	o, err := sent(r)
+func (s *apiServer) serveCreate(w http.ResponseWriter, r *http.Request) {
+	o, err := decodeBody(r)
 	if err != nil {
-		s.refuse(w, http.StatusBadRequest, "BadRequest", err.Error())
+		s.respondError(w, http.StatusBadRequest, "BadRequest", err.Error())
 		return
 	}
-	path := r.URL.Path + "/" + inMeta(o, "name")
+	path := r.URL.Path + "/" + metadataField(o, "name")
 	if s.objects[path] != nil {
-		s.refuse(w, http.StatusConflict, "AlreadyExists", inMeta(o, "name"))
+		s.respondError(w, http.StatusConflict, "AlreadyExists", metadataField(o, "name"))
 		return
 	}
 	s.objects[path] = o
-	s.answer(w, http.StatusCreated, o)
+	s.respond(w, http.StatusCreated, o)
 }
 
-// sent is the object or patch in a request. Objects may come in the binary form, which upstream's client prefers.
-func sent(r *http.Request) (object, error) {
+// decodeBody returns the object or patch in a request. Objects may be protobuf, which upstream's
+// client prefers.
+func decodeBody(r *http.Request) (object, error) {
 	data, err := io.ReadAll(r.Body)
 	if err != nil {
 		return nil, err
@@ -179,26 +189,26 @@ func sent(r *http.Request) (object, error) {
 	if o, err = runtime.DefaultUnstructuredConverter.ToUnstructured(typed); err != nil {
 		return nil, err
 	}
-	return tidy(o), nil
+	return normalizeObject(o), nil
 }
 
-// tidy drops what only one of two ways to write an object has.
-func tidy(o object) object {
+// normalizeObject removes fields that depend on how an object was written.
+func normalizeObject(o object) object {
 	delete(o, "status")
 	if meta, ok := o["metadata"].(object); ok {
 		delete(meta, "creationTimestamp")
 		delete(meta, "resourceVersion")
 	}
-	prune(o)
+	removeEmpty(o)
 	return o
 }
 
-func (s *apiServer) list(w http.ResponseWriter, r *http.Request, kind string) {
+func (s *apiServer) serveList(w http.ResponseWriter, r *http.Request, kind string) {
 	q := r.URL.Query()
 	byLabel, err := labels.Parse(q.Get("labelSelector"))
 	byField, ferr := fields.ParseSelector(q.Get("fieldSelector"))
 	if err != nil || ferr != nil {
-		s.refuse(w, http.StatusBadRequest, "BadRequest", "selector")
+		s.respondError(w, http.StatusBadRequest, "BadRequest", "selector")
 		return
 	}
 	items := []any{}
@@ -211,7 +221,8 @@ func (s *apiServer) list(w http.ResponseWriter, r *http.Request, kind string) {
 				set[k] = fmt.Sprint(v)
 			}
 		}
-		about := fields.Set{"type": fmt.Sprint(o["type"]), "metadata.name": inMeta(o, "name")}
+		about := fields.Set{"type": fmt.Sprint(o["type"]),
+			"metadata.name": metadataField(o, "name")}
 		if filepath.Dir(path) == r.URL.Path && byLabel.Matches(set) && byField.Matches(about) {
 			items = append(items, o)
 		}
@@ -220,36 +231,39 @@ func (s *apiServer) list(w http.ResponseWriter, r *http.Request, kind string) {
 	if i := strings.Index(version, "/namespaces"); i > 0 {
 		version = version[:i]
 	}
-	s.answer(w, http.StatusOK, object{"kind": kind + "List", "apiVersion": version, "metadata": object{}, "items": items})
+	s.respond(w, http.StatusOK,
+		object{"kind": kind + "List", "apiVersion": version, "metadata": object{}, "items": items})
 }
 
-func (s *apiServer) single(w http.ResponseWriter, r *http.Request) {
+func (s *apiServer) serveObject(w http.ResponseWriter, r *http.Request) {
 	path := r.URL.Path
 	now, found := s.objects[path]
-	if !found && (r.Method != http.MethodPatch || r.Header.Get("Content-Type") != "application/apply-patch+yaml") {
-		s.refuse(w, http.StatusNotFound, "NotFound", filepath.Base(path))
+	if !found && (r.Method != http.MethodPatch ||
+		r.Header.Get("Content-Type") != "application/apply-patch+yaml") {
+		s.respondError(w, http.StatusNotFound, "NotFound", filepath.Base(path))
 		return
 	}
 	switch r.Method {
 	case http.MethodDelete:
 		delete(s.objects, path)
-		s.answer(w, http.StatusOK, object{"kind": "Status", "apiVersion": "v1", "status": "Success"})
+		s.respond(w, http.StatusOK,
+			object{"kind": "Status", "apiVersion": "v1", "status": "Success"})
 		return
 	case http.MethodPut, http.MethodPatch:
-		o, err := sent(r)
+		o, err := decodeBody(r)
 		if err == nil && r.Method == http.MethodPatch {
-			o, err = patched(now, o)
+			o, err = applyPatch(now, o)
 		}
 		if err != nil {
-			s.refuse(w, http.StatusBadRequest, "BadRequest", err.Error())
+			s.respondError(w, http.StatusBadRequest, "BadRequest", err.Error())
 			return
 		}
-		s.objects[path] = tidy(o)
+		s.objects[path] = normalizeObject(o)
 	}
-	s.answer(w, http.StatusOK, s.objects[path])
+	s.respond(w, http.StatusOK, s.objects[path])
 }
 
-// patched lays a patch over an object; lists of a Node are merged by their keys.
-func patched(now, patch object) (object, error) {
+// applyPatch applies a strategic merge patch; lists of a Node are merged by their keys.
+func applyPatch(now, patch object) (object, error) {
 	return strategicpatch.StrategicMergeMapPatch(now, patch, corev1.Node{})
 }

@@ -15,21 +15,24 @@ type testCase struct {
 	steps []step
 }
 
-// step is one command and how its output is to be understood.
+// step is one command and how its output is compared.
 type step struct {
 	args []string
-	read reader
+	read outputReader
 }
 
-// reader takes facts from what a command said; at is where they belong.
-type reader func(r reading, at string, s said)
+// outputReader collects facts from a command's output, with addresses below at.
+type outputReader func(r factCollector, at string, s commandResult)
 
-// do is a step whose words mean nothing; its exit code and what preflight found are compared anyway.
-func do(line string) step { return read(line, func(reading, string, said) {}) }
+// ignoreOutput is a step whose output is not compared, except for its exit code and preflight
+// findings.
+func ignoreOutput(line string) step {
+	return compareOutput(line, func(factCollector, string, commandResult) {})
+}
 
-func read(line string, how reader) step { return step{strings.Fields(line), how} }
+func compareOutput(line string, how outputReader) step { return step{strings.Fields(line), how} }
 
-// run gives the case's commands to a program on a new machine.
+// run runs the case's commands with a program on a new machine.
 func (c testCase) run(t *testing.T, program string) outcome {
 	var lines [][]string
 	for _, s := range c.steps {
@@ -38,13 +41,13 @@ func (c testCase) run(t *testing.T, program string) outcome {
 	return c.machine.run(t, program, lines)
 }
 
-// facts is all that an outcome means.
+// facts collects the facts of an outcome.
 func (c testCase) facts(t *testing.T, o outcome) facts {
-	r := reading{facts{}, o.began}
+	r := factCollector{facts{}, o.began}
 	for i, s := range o.steps {
 		at := fmt.Sprintf("step%d", i+1)
 		r.add(at+"/exit", fmt.Sprint(s.Exit))
-		for _, m := range finding.FindAllStringSubmatch(s.Err, -1) {
+		for _, m := range preflightFinding.FindAllStringSubmatch(s.Err, -1) {
 			r.add(at+"/check/"+m[2], strings.ToLower(m[1]))
 		}
 		if strings.Contains(s.Out+s.Err, "goroutine 1 [") {
@@ -53,19 +56,19 @@ func (c testCase) facts(t *testing.T, o outcome) facts {
 		c.steps[i].read(r, at, s)
 	}
 	for name, f := range o.tree {
-		r.file(plain(name), f)
+		r.file(withoutRandomValues(name), f)
 	}
 	return r.facts
 }
 
-// finding is what preflight says in both programs.
-var finding = regexp.MustCompile(`\[(WARNING|ERROR) ([A-Za-z0-9_-]+)\]`)
+// preflightFinding matches a preflight finding in the output of both programs.
+var preflightFinding = regexp.MustCompile(`\[(WARNING|ERROR) ([A-Za-z0-9_-]+)\]`)
 
-// file adds the mode and what the contents mean.
-func (r reading) file(name string, f left) {
+// file adds a file's mode and the facts of its content.
+func (r factCollector) file(name string, f fileState) {
 	at := "file" + name
-	if f.data == gone {
-		r.add(at, gone)
+	if f.data == removedMark {
+		r.add(at, removedMark)
 		return
 	}
 	r.add(at, f.mode.String())
@@ -76,35 +79,36 @@ func (r reading) file(name string, f left) {
 	case strings.Contains(".yaml .conf .json", path.Ext(name)) && path.Ext(name) != "":
 		r.documents(at, f.data)
 	default:
-		r.add(at+"/text", plain(f.data))
+		r.add(at+"/text", withoutRandomValues(f.data))
 	}
 }
 
-// asDocuments understands YAML, or JSON of one object.
-func asDocuments(r reading, at string, s said) { r.documents(at+"/out", s.Out) }
+// asDocuments reads YAML, or JSON of one object.
+func asDocuments(r factCollector, at string, s commandResult) { r.documents(at+"/out", s.Out) }
 
-// asObjects understands JSON objects one after another, or YAML.
-func asObjects(r reading, at string, s said) {
+// asObjects reads JSON objects one after another, or YAML.
+func asObjects(r factCollector, at string, s commandResult) {
 	for i, text := range strings.Split(strings.ReplaceAll(s.Out, "}\n{", "}\n\x00{"), "\x00") {
 		r.documents(fmt.Sprintf("%s/out%d", at, i+1), text)
 	}
 }
 
-// asLines takes every line by itself, in order.
-func asLines(r reading, at string, s said) {
+// asLines compares each line, in order.
+func asLines(r factCollector, at string, s commandResult) {
 	for i, line := range strings.Split(strings.TrimSpace(s.Out), "\n") {
-		r.add(fmt.Sprintf("%s/out/line%d", at, i+1), plain(strings.Join(strings.Fields(line), " ")))
+		r.add(fmt.Sprintf("%s/out/line%d", at, i+1),
+			withoutRandomValues(strings.Join(strings.Fields(line), " ")))
 	}
 }
 
-// like wants the whole output to look a certain way, in both alike.
-func like(pattern string) reader {
+// matchOutput requires that the whole output of both programs matches a pattern.
+func matchOutput(pattern string) outputReader {
 	p := regexp.MustCompile(`^(?:` + pattern + `)\n$`)
-	return func(r reading, at string, s said) {
+	return func(r factCollector, at string, s commandResult) {
 		if !p.MatchString(s.Out) {
 			r.add(at+"/out", s.Out)
 			return
 		}
-		r.add(at+"/out", "as it should be")
+		r.add(at+"/out", "matches")
 	}
 }

@@ -6,36 +6,38 @@ import (
 	"strings"
 )
 
-// fit is a machine that lacks nothing a user could give it.
-func fit() machine {
-	return machine{runtime: true, tools: slices.Clone(allTools), files: map[string]string{"/kubeadm.yaml": basis().text()}}
+// newHealthyMachine is a machine that passes all preflight checks that it can pass.
+func newHealthyMachine() machine {
+	return machine{runtime: true, tools: slices.Clone(allTools),
+		files: map[string]string{"/kubeadm.yaml": baseConfig().text()}}
 }
 
-// doubt is a machine or an intent that is wrong in one way.
-type doubt struct {
+// variation is one change of the machine or the configuration.
+type variation struct {
 	name   string
 	alter  func(*machine)
-	config documents // laid over the usual ones
+	config documents // merged into the usual ones
 }
 
-// checkCases ask both programs of machines and intents that are wrong in one way each, and whether they give way
-// to the same words.
+// checkCases run the preflight checks with one variation each, and ways to ignore checks.
 func checkCases() []testCase {
 	var list []testCase
-	for _, d := range slices.Concat(kubelets(), proxies(), intents()) {
-		m := d.on(fit())
-		list = append(list, testCase{"checks of init: " + d.name, m, []step{do("init phase preflight --config=/kubeadm.yaml")}})
+	for _, d := range slices.Concat(kubeletVariations(), proxyVariations(), configVariations()) {
+		m := d.applyTo(newHealthyMachine())
+		list = append(list, testCase{"checks of init: " + d.name, m,
+			[]step{ignoreOutput("init phase preflight --config=/kubeadm.yaml")}})
 	}
-	for _, d := range slices.Concat(kubelets(), proxies(), leftovers()) {
-		list = append(list, testCase{"checks of join: " + d.name, d.on(fit()), joins()})
+	for _, d := range slices.Concat(kubeletVariations(), proxyVariations(), leftoverVariations()) {
+		list = append(list, testCase{"checks of join: " + d.name, d.applyTo(newHealthyMachine()),
+			joinSteps()})
 	}
-	return append(list, ignorances()...)
+	return append(list, ignoredCheckCases()...)
 }
 
-// on is the machine that is wrong in this way.
-func (d doubt) on(m machine) machine {
+// applyTo returns the machine with the variation.
+func (d variation) applyTo(m machine) machine {
 	if d.config != nil {
-		m.files["/kubeadm.yaml"] = d.config.onto(basis()).text()
+		m.files["/kubeadm.yaml"] = d.config.mergeInto(baseConfig()).text()
 	}
 	if d.alter != nil {
 		d.alter(&m)
@@ -43,58 +45,66 @@ func (d doubt) on(m machine) machine {
 	return m
 }
 
-// joins are a worker and a control plane, by addresses of either family at which nobody answers.
-func joins() []step {
+// joinSteps are joins of a worker and a control plane, by unreachable addresses of both IP
+// families.
+func joinSteps() []step {
 	const token = " --token=abcdef.abcdef0123456789 --discovery-token-unsafe-skip-ca-verification --dry-run"
 	return []step{
-		do("join phase preflight 127.0.0.1:1" + token),
-		do("join phase preflight --control-plane 127.0.0.1:1" + token),
-		do("join phase preflight [fd00:10::10]:1" + token),
+		ignoreOutput("join phase preflight 127.0.0.1:1" + token),
+		ignoreOutput("join phase preflight --control-plane 127.0.0.1:1" + token),
+		ignoreOutput("join phase preflight [fd00:10::10]:1" + token),
 	}
 }
 
-func kubelets() []doubt {
-	list := []doubt{{name: "all in order"}}
-	for _, v := range []string{"v1.33.9", "v1.34.0", "v1.34.0-rc.0", "v1.36.4", "v1.37.9", "v1.38.0", "unknown"} {
-		list = append(list, doubt{name: "kubelet " + v, alter: func(m *machine) { m.env = append(m.env, kubeletVersion+"="+v) }})
-	}
-	return list
-}
-
-func leftovers() []doubt {
-	list := []doubt{{name: "no runtime", alter: func(m *machine) { m.runtime = false }}}
-	for _, file := range []string{"kubelet.conf", "bootstrap-kubelet.conf", "pki/ca.crt", "manifests/etcd.yaml"} {
-		list = append(list, doubt{name: "left " + file, alter: func(m *machine) { m.files["/etc/kubernetes/"+file] = "left over\n" }})
+func kubeletVariations() []variation {
+	list := []variation{{name: "all in order"}}
+	for _, v := range []string{"v1.33.9", "v1.34.0", "v1.34.0-rc.0", "v1.36.4", "v1.37.9",
+		"v1.38.0", "unknown"} {
+		list = append(list, variation{name: "kubelet " + v,
+			alter: func(m *machine) { m.env = append(m.env, kubeletVersion+"="+v) }})
 	}
 	return list
 }
 
-func proxies() []doubt {
-	var list []doubt
+func leftoverVariations() []variation {
+	list := []variation{{name: "no runtime", alter: func(m *machine) { m.runtime = false }}}
+	for _, file := range []string{"kubelet.conf", "bootstrap-kubelet.conf", "pki/ca.crt",
+		"manifests/etcd.yaml"} {
+		list = append(list, variation{name: "left " + file,
+			alter: func(m *machine) { m.files["/etc/kubernetes/"+file] = "left over\n" }})
+	}
+	return list
+}
+
+func proxyVariations() []variation {
+	var list []variation
 	for name, env := range map[string]string{
 		"for all":             "HTTPS_PROXY=http://192.0.2.1:3128",
-		"in small letters":    "https_proxy=http://192.0.2.1:3128",
+		"in lower case":       "https_proxy=http://192.0.2.1:3128",
 		"for plain requests":  "HTTP_PROXY=http://192.0.2.1:3128",
 		"not for Services":    "HTTPS_PROXY=http://192.0.2.1:3128 NO_PROXY=10.96.0.0/12",
 		"not for the machine": "HTTPS_PROXY=http://192.0.2.1:3128 NO_PROXY=10.0.0.10,127.0.0.0/8",
 		"not for IPv6":        "HTTPS_PROXY=http://192.0.2.1:3128 no_proxy=fd00::/8",
-		"for nobody":          "HTTPS_PROXY=http://192.0.2.1:3128 NO_PROXY=*",
-		"without sense":       "HTTPS_PROXY=:://",
+		"for no address":      "HTTPS_PROXY=http://192.0.2.1:3128 NO_PROXY=*",
+		"malformed":           "HTTPS_PROXY=:://",
 	} {
-		list = append(list, doubt{name: "a proxy " + name, alter: func(m *machine) { m.env = append(m.env, strings.Fields(env)...) }})
+		list = append(list, variation{name: "a proxy " + name,
+			alter: func(m *machine) { m.env = append(m.env, strings.Fields(env)...) }})
 	}
 	return list
 }
 
-func intents() []doubt {
+func configVariations() []variation {
 	cluster := func(content map[string]any) documents { return documents{"ClusterConfiguration": content} }
 	network := func(pods, services string) documents {
-		return cluster(map[string]any{"networking": map[string]any{"podSubnet": pods, "serviceSubnet": services}})
+		return cluster(map[string]any{"networking": map[string]any{"podSubnet": pods,
+			"serviceSubnet": services}})
 	}
 	external := func(endpoint, dir string) documents {
 		e := map[string]any{"endpoints": []any{endpoint}}
 		if dir != "" {
-			e["caFile"], e["certFile"], e["keyFile"] = dir+"/ca.crt", dir+"/client.crt", dir+"/client.key"
+			e["caFile"], e["certFile"], e["keyFile"] = dir+"/ca.crt", dir+"/client.crt",
+				dir+"/client.key"
 		}
 		return cluster(map[string]any{"etcd": map[string]any{"external": e}})
 	}
@@ -102,37 +112,49 @@ func intents() []doubt {
 		return cluster(map[string]any{component: map[string]any{"extraArgs": []any{map[string]any{"name": name, "value": value}}}})
 	}
 	start := func(content map[string]any) documents { return documents{"InitConfiguration": content} }
-	return []doubt{
-		{name: "two families", config: network("10.244.0.0/16,fd00:244::/56", "10.96.0.0/12,fd00:96::/112")},
-		{name: "etcd elsewhere", config: external("https://127.0.0.1:1", "/nowhere")},
-		{name: "etcd elsewhere without TLS", config: external("http://127.0.0.1:1", "")},
-		{name: "data of etcd at a place of its own", config: cluster(map[string]any{"etcd": map[string]any{"local": map[string]any{"dataDir": "/usr"}}})},
-		{name: "API server bound elsewhere", config: bind("apiServer", "bind-address", "10.9.9.9")},
-		{name: "etcd advertised elsewhere", config: bind("apiServer", "advertise-address", "10.9.9.9")},
-		{name: "scheduler bound elsewhere", config: bind("scheduler", "bind-address", "10.9.9.9")},
-		{name: "controllers bound elsewhere", config: bind("controllerManager", "bind-address", "10.9.9.9")},
-		{name: "another address", config: start(map[string]any{"localAPIEndpoint": map[string]any{"advertiseAddress": "10.9.9.9", "bindPort": 7443}})},
-		{name: "IPv6 alone", config: documents{
+	return []variation{
+		{name: "dual-stack",
+			config: network("10.244.0.0/16,fd00:244::/56", "10.96.0.0/12,fd00:96::/112")},
+		{name: "external etcd", config: external("https://127.0.0.1:1", "/nowhere")},
+		{name: "external etcd without TLS", config: external("http://127.0.0.1:1", "")},
+		{name: "data directory of etcd",
+			config: cluster(map[string]any{"etcd": map[string]any{"local": map[string]any{"dataDir": "/usr"}}})},
+		{name: "API server bound to another address",
+			config: bind("apiServer", "bind-address", "10.9.9.9")},
+		{name: "API server with another advertise address",
+			config: bind("apiServer", "advertise-address", "10.9.9.9")},
+		{name: "scheduler bound to another address",
+			config: bind("scheduler", "bind-address", "10.9.9.9")},
+		{name: "controllers bound to another address",
+			config: bind("controllerManager", "bind-address", "10.9.9.9")},
+		{name: "another address",
+			config: start(map[string]any{"localAPIEndpoint": map[string]any{"advertiseAddress": "10.9.9.9", "bindPort": 7443}})},
+		{name: "IPv6 only", config: documents{
 			"InitConfiguration":    {"localAPIEndpoint": map[string]any{"advertiseAddress": "fd00:10::10"}},
 			"ClusterConfiguration": {"networking": map[string]any{"serviceSubnet": "fd00:96::/112"}},
 		}},
-		{name: "the release before", config: cluster(map[string]any{"kubernetesVersion": "v1.36.3"})},
-		{name: "images side by side", config: start(map[string]any{"nodeRegistration": map[string]any{"imagePullSerial": false}})},
-		{name: "no image at all", config: start(map[string]any{"nodeRegistration": map[string]any{"imagePullPolicy": "Never"}})},
-		{name: "every image anew", config: start(map[string]any{"nodeRegistration": map[string]any{"imagePullPolicy": "Always"}})},
-		{name: "a name that nobody knows", config: start(map[string]any{"nodeRegistration": map[string]any{"name": "nobody.example"}})},
+		{name: "the previous release",
+			config: cluster(map[string]any{"kubernetesVersion": "v1.36.3"})},
+		{name: "images in parallel",
+			config: start(map[string]any{"nodeRegistration": map[string]any{"imagePullSerial": false}})},
+		{name: "no image at all",
+			config: start(map[string]any{"nodeRegistration": map[string]any{"imagePullPolicy": "Never"}})},
+		{name: "every image pulled again",
+			config: start(map[string]any{"nodeRegistration": map[string]any{"imagePullPolicy": "Always"}})},
+		{name: "a name that does not resolve",
+			config: start(map[string]any{"nodeRegistration": map[string]any{"name": "unknown.example"}})},
 	}
 }
 
-// ignorances are ways to say which checks are to be ignored, on a machine that fails some.
-func ignorances() []testCase {
-	m := fit()
+// ignoredCheckCases are ways to ignore checks, on a machine that fails some.
+func ignoredCheckCases() []testCase {
+	m := newHealthyMachine()
 	m.runtime = false
 	m.files["/etc/kubernetes/manifests/etcd.yaml"] = "left over\n"
 	m.files["/both.yaml"] = documents{
 		"InitConfiguration": {"nodeRegistration": map[string]any{"ignorePreflightErrors": []any{"CRI", "NoSuchCheck"}}},
-	}.onto(basis()).text()
-	m.files["/all.yaml"] = documents{"InitConfiguration": {"nodeRegistration": map[string]any{"ignorePreflightErrors": []any{"all"}}}}.onto(basis()).text()
+	}.mergeInto(baseConfig()).text()
+	m.files["/all.yaml"] = documents{"InitConfiguration": {"nodeRegistration": map[string]any{"ignorePreflightErrors": []any{"all"}}}}.mergeInto(baseConfig()).text()
 	var list []testCase
 	for i, line := range []string{
 		"--config=/kubeadm.yaml --ignore-preflight-errors=cri,CONTAINERRUNTIMEVERSION,SystemVerification",
@@ -146,7 +168,8 @@ func ignorances() []testCase {
 		"--config=/all.yaml --ignore-preflight-errors=all",
 		"--config=/all.yaml",
 	} {
-		list = append(list, testCase{fmt.Sprintf("checks ignored %02d", i+1), m, []step{do("init phase preflight --dry-run " + line)}})
+		list = append(list, testCase{fmt.Sprintf("checks ignored %02d", i+1), m,
+			[]step{ignoreOutput("init phase preflight --dry-run " + line)}})
 	}
 	return list
 }

@@ -10,11 +10,12 @@ import (
 	"kubeadm/internal/cli"
 )
 
-// treeCases compare the help of every command: its commands, aliases, arguments and flags. The commands are those of
-// ours; what only the peer has is seen in the help of the command above.
+// treeCases compare the help of every command: its subcommands, aliases, arguments and flags. The
+// commands are ours; a command that only upstream has shows in the help of its parent.
 func treeCases() []testCase {
 	var list []testCase
-	root := cli.New(cli.Host{Out: io.Discard, Err: io.Discard, Getenv: func(string) (string, bool) { return "", false }})
+	root := cli.New(cli.Host{Out: io.Discard, Err: io.Discard,
+		Getenv: func(string) (string, bool) { return "", false }})
 	for _, c := range append([]*cobra.Command{root}, root.Commands()...) {
 		name := "help " + c.Name()
 		if c == root {
@@ -23,21 +24,22 @@ func treeCases() []testCase {
 		test := testCase{name: name}
 		add := func(c *cobra.Command) {
 			path := strings.Fields(c.CommandPath())[1:]
-			test.steps = append(test.steps, step{append(path, "--help"), asHelp(strings.Join(path, " "))})
+			test.steps = append(test.steps,
+				step{append(path, "--help"), asHelp(strings.Join(path, " "))})
 		}
 		if add(c); c != root {
-			below(c, add)
+			walkCommands(c, add)
 		}
 		list = append(list, test)
 	}
 	return list
 }
 
-func below(c *cobra.Command, visit func(*cobra.Command)) {
+func walkCommands(c *cobra.Command, visit func(*cobra.Command)) {
 	for _, child := range c.Commands() {
 		if !child.Hidden {
 			visit(child)
-			below(child, visit)
+			walkCommands(child, visit)
 		}
 	}
 }
@@ -51,17 +53,19 @@ var (
 	commandLine = regexp.MustCompile(`(?m)^  ([a-z][\w.-]*)  +\S`)
 )
 
-// told is what a usage line says that is seen elsewhere too.
-var told = strings.NewReplacer("[flags]", "", "[command]", "")
+// usageSuffixes removes parts of a usage line that are compared elsewhere.
+var usageSuffixes = strings.NewReplacer("[flags]", "", "[command]", "")
 
-// asHelp understands the help of a command, but not the words in it. Global flags are those of the root.
-func asHelp(command string) reader {
-	return func(r reading, _ string, s said) {
+// asHelp reads the help of a command, without its descriptions. Global flags are those of the
+// root.
+func asHelp(command string) outputReader {
+	return func(r factCollector, _ string, s commandResult) {
 		at := "help of " + command
 		r.add(at, "help")
-		for name, line := range map[string]*regexp.Regexp{"usage": usageLine, "aliases": aliasLine} {
+		for name, line := range map[string]*regexp.Regexp{"usage": usageLine,
+			"aliases": aliasLine} {
 			if m := line.FindStringSubmatch(s.Out); m != nil {
-				r.add(at+"/"+name, strings.TrimSpace(told.Replace(m[1])))
+				r.add(at+"/"+name, strings.TrimSpace(usageSuffixes.Replace(m[1])))
 			}
 		}
 		_, commands, _ := strings.Cut(s.Out, "\nUsage:\n")
@@ -75,7 +79,7 @@ func asHelp(command string) reader {
 	}
 }
 
-func (r reading) flags(at, text string) {
+func (r factCollector) flags(at, text string) {
 	for line := range strings.Lines(text) {
 		line = strings.TrimRight(line, "\n")
 		m := flagLine.FindStringSubmatch(line)

@@ -7,12 +7,12 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// asDryRun understands what a dry run would write, to the cluster and to this machine. Upstream says verb and resource
-// on one line, the name on another and shows the object below a third; ours says kind and name at once, and
-// indents what is shown.
-func asDryRun(r reading, at string, s said) {
+// asDryRun reads what a dry run would write, to the cluster and to this machine. Upstream prints
+// verb and resource on one line, the name on another and the object below a third; ours prints
+// kind and name on one line, and the object indented.
+func asDryRun(r factCollector, at string, s commandResult) {
 	var verb, resource, name string
-	for _, p := range paragraphs(s.Out) {
+	for _, p := range splitParagraphs(s.Out) {
 		switch m := announcement.FindStringSubmatch(p.head); {
 		case m == nil:
 		case m[1] != "":
@@ -34,18 +34,20 @@ func asDryRun(r reading, at string, s said) {
 	}
 }
 
-// announcement is the line before what is shown: an action, a name, or an object of the peer's; an object, a Node or a file.
-var announcement = regexp.MustCompile(`^\[dryrun\] Would perform action (\S+) on resource "([^"]+)"` +
-	`|^\[dryrun\] Resource name "([^"]*)", namespace "([^"]*)"` +
-	`|^\[dryrun\] (Attached object):` +
-	`|^\[[a-z-]+\] would apply (\S+)` +
-	`|^\[[a-z-]+\] (?:would label (?:and taint )?Node|Would mark node) ([^:\s]+)` +
-	`|^\[[a-z-]+\] [Ww]ould write file "([^"]+)"`)
+// announcement matches the line before an object: upstream's action, name or object; ours of an
+// object, a Node or a file.
+var announcement = regexp.MustCompile(
+	`^\[dryrun\] Would perform action (\S+) on resource "([^"]+)"` +
+		`|^\[dryrun\] Resource name "([^"]*)", namespace "([^"]*)"` +
+		`|^\[dryrun\] (Attached object):` +
+		`|^\[[a-z-]+\] would apply (\S+)` +
+		`|^\[[a-z-]+\] (?:would label (?:and taint )?Node|Would mark node) ([^:\s]+)` +
+		`|^\[[a-z-]+\] [Ww]ould write file "([^"]+)"`)
 
-// paragraph is a line that begins with a bracket and what follows it.
+// paragraph is a line that begins with a bracket, and the lines that follow it.
 type paragraph struct{ head, body string }
 
-func paragraphs(text string) []paragraph {
+func splitParagraphs(text string) []paragraph {
 	var all []paragraph
 	for line := range strings.Lines(text) {
 		switch {
@@ -58,8 +60,8 @@ func paragraphs(text string) []paragraph {
 	return all
 }
 
-// change is what the peer shows of an action; a read shows what was read and changes nothing.
-func (r reading) change(at, verb, what, body string) {
+// change adds the facts of an action that upstream prints; reads are not changes.
+func (r factCollector) change(at, verb, what, body string) {
 	body, _, _ = strings.Cut(body, "\n\n")
 	switch {
 	case verb == "PATCH" && strings.HasPrefix(what, "nodes "):
@@ -71,7 +73,7 @@ func (r reading) change(at, verb, what, body string) {
 	}
 }
 
-func (r reading) object(at, text string) {
+func (r factCollector) object(at, text string) {
 	text, _, _ = strings.Cut(text, "\n\n")
 	var v map[string]any
 	if err := yaml.Unmarshal([]byte(text), &v); err != nil || v == nil {
@@ -85,12 +87,12 @@ func (r reading) object(at, text string) {
 	if space, ok := meta["namespace"].(string); ok {
 		name = space + "/" + name
 	}
-	r.data(at+"/object/"+title(v)+" "+plain(name), prune(v))
+	r.data(at+"/object/"+documentKind(v)+" "+withoutRandomValues(name), removeEmpty(v))
 }
 
-// announced is a file that would be written: shown, or only named.
-func (r reading) announced(at, name, content string) {
-	at += "/written" + plain(name)
+// announced adds the facts of a file that would be written; its content may not be shown.
+func (r factCollector) announced(at, name, content string) {
+	at += "/written" + withoutRandomValues(name)
 	r.add(at, "announced")
 	switch {
 	case strings.TrimSpace(content) == "":
@@ -101,14 +103,14 @@ func (r reading) announced(at, name, content string) {
 	}
 }
 
-// prune drops what means nothing in an object of the API: null, and maps with nothing in them.
-func prune(v any) any {
+// removeEmpty removes null and empty maps, which mean nothing in an API object.
+func removeEmpty(v any) any {
 	m, ok := v.(map[string]any)
 	if !ok {
 		return v
 	}
 	for key, item := range m {
-		item = prune(item)
+		item = removeEmpty(item)
 		if inner, isMap := item.(map[string]any); item == nil || isMap && len(inner) == 0 {
 			delete(m, key)
 			continue

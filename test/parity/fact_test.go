@@ -15,24 +15,25 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// facts are what an outcome means: an address such as "file/etc/kubernetes/admin.conf/mode" to a value.
+// facts describe an outcome: values by addresses such as "file/etc/kubernetes/admin.conf/mode".
 type facts map[string]string
 
-// absent is the value of a fact that one of the two does not have.
+// absent is the value of a fact that one of the programs does not have.
 const absent = "<absent>"
 
-// difference is a fact about which the two do not agree.
+// difference is a fact that differs between the programs.
 type difference struct{ Fact, Peer, Ours string }
 
-// differences are the facts that are not the same. What one lacks altogether is told once, not with all that is in it.
-func differences(peer, ours facts) []difference {
+// compareFacts returns the differences. A fact that one program lacks is listed once, without the
+// facts below it.
+func compareFacts(peer, ours facts) []difference {
 	all := maps.Clone(peer)
 	maps.Copy(all, ours)
 	var found []difference
 	lacking := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		d := difference{name, value(peer, name), value(ours, name)}
-		if d.Peer == d.Ours || within(name, lacking) {
+		d := difference{name, factValue(peer, name), factValue(ours, name)}
+		if d.Peer == d.Ours || isBelowAny(name, lacking) {
 			continue
 		}
 		if d.Peer == absent || d.Ours == absent {
@@ -43,8 +44,8 @@ func differences(peer, ours facts) []difference {
 	return found
 }
 
-// within tells whether an address lies in one of the others.
-func within(name string, others map[string]bool) bool {
+// isBelowAny reports whether an address is below one of the others.
+func isBelowAny(name string, others map[string]bool) bool {
 	for i := strings.LastIndex(name, "/"); i > 0; i = strings.LastIndex(name[:i], "/") {
 		if others[name[:i]] {
 			return true
@@ -53,23 +54,23 @@ func within(name string, others map[string]bool) bool {
 	return false
 }
 
-func value(f facts, name string) string {
+func factValue(f facts, name string) string {
 	if v, ok := f[name]; ok {
 		return v
 	}
 	return absent
 }
 
-// reading is what facts are taken from values relative to.
-type reading struct {
+// factCollector collects facts; times are relative to began.
+type factCollector struct {
 	facts facts
 	began time.Time
 }
 
-func (r reading) add(name, value string) { r.facts[name] = value }
+func (r factCollector) add(name, value string) { r.facts[name] = value }
 
-// documents reads YAML or JSON, one document after another; each is addressed by its kind and name.
-func (r reading) documents(at, text string) {
+// documents reads YAML or JSON, one document after another; each is addressed by its kind.
+func (r factCollector) documents(at, text string) {
 	for _, doc := range regexp.MustCompile(`(?m)^---\s*$`).Split(text, -1) {
 		if strings.TrimSpace(doc) == "" {
 			continue
@@ -79,12 +80,12 @@ func (r reading) documents(at, text string) {
 			r.add(at+"/unreadable", text)
 			return
 		}
-		r.data(at+"/"+title(v), v)
+		r.data(at+"/"+documentKind(v), v)
 	}
 }
 
-// title names a document by its kind.
-func title(v any) string {
+// documentKind returns the kind of a document.
+func documentKind(v any) string {
 	m, _ := v.(map[string]any)
 	kind, _ := m["kind"].(string)
 	if kind == "" {
@@ -93,8 +94,8 @@ func title(v any) string {
 	return kind
 }
 
-// data takes a value apart, and what is written in its texts too: certificates, keys, YAML.
-func (r reading) data(at string, v any) {
+// data adds the facts of a value and of what its texts contain: certificates, keys, YAML.
+func (r factCollector) data(at string, v any) {
 	switch v := v.(type) {
 	case map[string]any:
 		r.add(at, "{}")
@@ -115,41 +116,44 @@ func (r reading) data(at string, v any) {
 		if strings.HasSuffix(at, "/residualTime") {
 			v = math.Round(v / 3600)
 		}
-		r.add(at, literal(v))
+		r.add(at, toJSON(v))
 	default:
-		r.add(at, literal(v))
+		r.add(at, toJSON(v))
 	}
 }
 
-// arguments addresses those of a command by their names: what order they are in matters only where one is given again.
-func (r reading) arguments(at string, all []any) bool {
+// arguments addresses the arguments of a command by name: their order matters only if a name is
+// repeated.
+func (r factCollector) arguments(at string, all []any) bool {
 	times := map[string]int{}
 	for _, a := range all {
 		name, value, _ := strings.Cut(fmt.Sprint(a), "=")
 		if times[name]++; times[name] > 1 {
 			name = fmt.Sprintf("%s (%d)", name, times[name])
 		}
-		r.add(at+"/"+strings.ReplaceAll(name, "/", ":"), literal(plain(value)))
+		r.add(at+"/"+strings.ReplaceAll(name, "/", ":"), toJSON(withoutRandomValues(value)))
 	}
 	return len(all) > 0
 }
 
-var moment = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$`)
+var timestampPattern = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$`)
 
-// text is a text by itself, or what is inside of it.
-func (r reading) text(at, s string) {
+// text adds a text, or the facts of its content.
+func (r factCollector) text(at, s string) {
 	if strings.HasPrefix(s, "-----BEGIN ") {
 		r.pem(at, s)
 		return
 	}
-	if decoded, err := base64.StdEncoding.DecodeString(s); err == nil && strings.HasPrefix(string(decoded), "-----BEGIN ") {
+	if decoded, err := base64.StdEncoding.DecodeString(s); err == nil &&
+		strings.HasPrefix(string(decoded), "-----BEGIN ") {
 		r.pem(at, string(decoded))
 		return
 	}
-	if decoded, err := base64.StdEncoding.DecodeString(s); err == nil && moment.Match(decoded) {
+	if decoded, err := base64.StdEncoding.DecodeString(s); err == nil &&
+		timestampPattern.Match(decoded) {
 		s = string(decoded)
 	}
-	if moment.MatchString(s) {
+	if timestampPattern.MatchString(s) {
 		if when, err := time.Parse(time.RFC3339, s); err == nil {
 			r.add(at, r.since(when))
 			return
@@ -162,11 +166,11 @@ func (r reading) text(at, s string) {
 			return
 		}
 	}
-	r.add(at, literal(plain(s)))
+	r.add(at, toJSON(withoutRandomValues(s)))
 }
 
-// literal is a value as JSON, which tells a number from a text.
-func literal(v any) string {
+// toJSON returns a value as JSON, where a number differs from a text.
+func toJSON(v any) string {
 	var b strings.Builder
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
@@ -176,12 +180,12 @@ func literal(v any) string {
 	return strings.TrimSpace(b.String())
 }
 
-// since is a moment as the hours between it and the start of the case, so that two runs say the same.
-func (r reading) since(when time.Time) string {
+// since returns a time as hours since the start of the case, so that two runs compare equal.
+func (r factCollector) since(when time.Time) string {
 	return fmt.Sprintf("start%+dh", int(when.Sub(r.began).Round(time.Hour).Hours()))
 }
 
-var madeUp = []struct {
+var randomValues = []struct {
 	pattern *regexp.Regexp
 	as      string
 }{
@@ -189,22 +193,23 @@ var madeUp = []struct {
 	{regexp.MustCompile(`sha256:[0-9a-f]{64}`), "sha256:HASH"},
 }
 
-// given are the ids of tokens that cases give; all others are made up.
-var given = []string{"abcdef", "ghijkl"}
+// fixedTokenIDs are the IDs of tokens that cases set; all others are random.
+var fixedTokenIDs = []string{"abcdef", "ghijkl"}
 
 var (
 	tokenSecret = regexp.MustCompile(`\bbootstrap-token-([a-z0-9]{6})\b`)
 	token       = regexp.MustCompile(`\b([a-z0-9]{6})\.[a-z0-9]{16}\b`)
 )
 
-// plain is a text without what is made up anew in each run.
-func plain(s string) string {
-	for _, m := range madeUp {
+// withoutRandomValues returns a text without values that are random in each run.
+func withoutRandomValues(s string) string {
+	for _, m := range randomValues {
 		s = m.pattern.ReplaceAllString(s, m.as)
 	}
-	for pattern, as := range map[*regexp.Regexp]string{tokenSecret: "bootstrap-token-MADEUP", token: "MADEUP"} {
+	for pattern, as := range map[*regexp.Regexp]string{tokenSecret: "bootstrap-token-MADEUP",
+		token: "MADEUP"} {
 		s = pattern.ReplaceAllStringFunc(s, func(found string) string {
-			if slices.Contains(given, pattern.FindStringSubmatch(found)[1]) {
+			if slices.Contains(fixedTokenIDs, pattern.FindStringSubmatch(found)[1]) {
 				return found
 			}
 			return as

@@ -18,25 +18,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kubeletVersion is the variable of the environment that says which version the kubelet is, if not the usual one.
+// kubeletVersion is the environment variable for another version of the kubelet.
 const kubeletVersion = "PARITY_KUBELET"
 
-// programs are what else there is on a machine: this program answers in their stead.
-func programs() map[string]func(args []string) int {
+// stubPrograms are the other programs on a machine: the test binary stands for them.
+func stubPrograms() map[string]func(args []string) int {
 	quiet := func([]string) int { return 0 }
 	return map[string]func([]string) int{
 		"kubelet": func([]string) int {
 			fmt.Println("Kubernetes " + cmp.Or(os.Getenv(kubeletVersion), "v1.37.1"))
 			return 0
 		},
-		"mount": quiet, "cp": quiet, "losetup": quiet, "iptables": quiet, "ip": quiet, "ethtool": quiet, "tc": quiet,
-		"ebtables": quiet, "nsenter": quiet, "socat": quiet, "touch": quiet, "crictl": quiet, "conntrack": quiet,
+		"mount": quiet, "cp": quiet, "losetup": quiet, "iptables": quiet, "ip": quiet,
+		"ethtool": quiet, "tc": quiet,
+		"ebtables": quiet, "nsenter": quiet, "socat": quiet, "touch": quiet, "crictl": quiet,
+		"conntrack": quiet,
 	}
 }
 
-// inside carries out an order from inside of the machine's namespaces and prints what the commands said.
-func inside(file string) int {
-	steps, err := obey(file)
+// runInside executes an order inside of the machine's namespaces and prints the results.
+func runInside(file string) int {
+	steps, err := executeOrder(file)
 	if err == nil {
 		err = json.NewEncoder(os.Stdout).Encode(steps)
 	}
@@ -47,7 +49,7 @@ func inside(file string) int {
 	return 0
 }
 
-func obey(file string) ([]said, error) {
+func executeOrder(file string) ([]commandResult, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
@@ -56,10 +58,10 @@ func obey(file string) ([]said, error) {
 	if err := json.Unmarshal(data, &o); err != nil {
 		return nil, err
 	}
-	if err := furnish(o); err != nil {
+	if err := setUpMachine(o); err != nil {
 		return nil, err
 	}
-	listeners, err := listen(o.Ports)
+	listeners, err := listenAll(o.Ports)
 	if err != nil {
 		return nil, err
 	}
@@ -68,27 +70,27 @@ func obey(file string) ([]said, error) {
 	if err != nil {
 		return nil, err
 	}
-	var all []said
+	var all []commandResult
 	for _, args := range o.Steps {
-		s, err := o.give(args)
+		s, err := o.runStep(args)
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, s)
 	}
 	if server != nil {
-		err = server.keep(filepath.Join(o.Root, "cluster/after"))
+		err = server.writeObjects(filepath.Join(o.Root, "cluster/after"))
 	}
 	return all, err
 }
 
-// serve starts the API server, if there is to be one.
+// serve starts the API server, if the order has one.
 func (o order) serve() (*apiServer, error) {
 	if !o.Cluster {
 		return nil, nil
 	}
 	dir := filepath.Join(o.Root, "cluster/before")
-	s, err := newServer(filepath.Join(dir, "objects.yaml"))
+	s, err := newAPIServer(filepath.Join(dir, "objects.yaml"))
 	if err != nil {
 		return nil, err
 	}
@@ -100,8 +102,8 @@ type mount struct {
 	flags          uintptr
 }
 
-// furnish mounts what the kernel shows and the program, and makes the network.
-func furnish(o order) error {
+// setUpMachine mounts kernel file systems and the program, and sets up the network.
+func setUpMachine(o order) error {
 	in := func(name string) string { return filepath.Join(o.Root, name) }
 	mounts := []mount{
 		{"", "/", "", syscall.MS_REC | syscall.MS_PRIVATE},
@@ -132,8 +134,8 @@ func furnish(o order) error {
 	return nil
 }
 
-// listen takes ports away from the commands.
-func listen(addresses []string) (all []net.Listener, err error) {
+// listenAll occupies ports.
+func listenAll(addresses []string) (all []net.Listener, err error) {
 	for _, address := range addresses {
 		l, err := net.Listen("tcp", address)
 		if err != nil {
@@ -144,51 +146,56 @@ func listen(addresses []string) (all []net.Listener, err error) {
 	return all, nil
 }
 
-// network gives the machine an interface with two addresses and a default route that leads nowhere.
+// network creates an interface with two addresses and a default route without a gateway behind it.
 func (o order) network() error {
 	lines := []string{"link set lo up"}
 	switch {
 	case o.Unnumbered:
-		lines = append(lines, "link add eth0 type veth peer name nowhere", "link set nowhere up", "link set eth0 up addrgenmode none", "route add default dev eth0")
+		lines = append(lines, "link add eth0 type veth peer name nowhere", "link set nowhere up",
+			"link set eth0 up addrgenmode none", "route add default dev eth0")
 	case !o.Offline:
-		lines = append(lines, "link add eth0 type veth peer name nowhere", "link set nowhere up", "link set eth0 up",
+		lines = append(lines, "link add eth0 type veth peer name nowhere", "link set nowhere up",
+			"link set eth0 up",
 			"addr add 10.0.0.10/24 dev eth0", "addr add fd00:10::10/64 dev eth0 nodad",
 			"route add default via 10.0.0.1", "route add default via fd00:10::1",
-			// Else the kernel asks for a neighbour three times, a second each, before it tells that nobody is there.
-			"ntable change name arp_cache dev eth0 retrans 10 mcast_probes 1", "ntable change name ndisc_cache dev eth0 retrans 10 mcast_probes 1")
+			// By default the kernel takes three seconds to report an unreachable neighbour.
+			"ntable change name arp_cache dev eth0 retrans 10 mcast_probes 1",
+			"ntable change name ndisc_cache dev eth0 retrans 10 mcast_probes 1")
 	}
 	cmd := exec.Command("ip", "-batch", "-")
 	cmd.Stdin = strings.NewReader(strings.Join(lines, "\n") + "\n")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("making an interface: %w: %s", err, out)
+		return fmt.Errorf("creating an interface: %w: %s", err, out)
 	}
 	return nil
 }
 
-// give runs one command on the machine.
-func (o order) give(args []string) (said, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
+// runStep runs a command on the machine.
+func (o order) runStep(args []string) (commandResult, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), commandTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "/usr/bin/kubeadm", args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: o.Root}
 	cmd.Dir = "/root"
-	cmd.Env = append([]string{"PATH=/usr/bin", "HOME=/root", "KUBEADM_INIT_DRYRUN_DIR=/dry", "KUBEADM_JOIN_DRYRUN_DIR=/dry"}, o.Env...)
+	cmd.Env = append([]string{"PATH=/usr/bin", "HOME=/root", "KUBEADM_INIT_DRYRUN_DIR=/dry",
+		"KUBEADM_JOIN_DRYRUN_DIR=/dry"}, o.Env...)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if o.OneCPU {
 		if err := keepOneCPU(); err != nil {
-			return said{}, err
+			return commandResult{}, err
 		}
 	}
 	err := cmd.Run()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
-		return said{}, err
+		return commandResult{}, err
 	}
-	return said{Exit: cmd.ProcessState.ExitCode(), Out: out.String(), Err: errs.String()}, nil
+	return commandResult{Exit: cmd.ProcessState.ExitCode(), Out: out.String(), Err: errs.String()},
+		nil
 }
 
-// keepOneCPU leaves one CPU to this thread, and to the programs that it starts.
+// keepOneCPU restricts this thread, and the programs that it starts, to one CPU.
 func keepOneCPU() error {
 	runtime.LockOSThread()
 	var one unix.CPUSet

@@ -15,31 +15,33 @@ import (
 	"time"
 )
 
-// orders is the variable of the environment that names the file with what is to be done inside.
-const orders = "PARITY_ORDERS"
+// orderVariable is the environment variable that names the file with the order.
+const orderVariable = "PARITY_ORDERS"
 
-// limit is how long one command may take; none waits for anything that could come.
-const limit = 5 * time.Minute
+// commandTimeout is how long a command may take.
+const commandTimeout = 5 * time.Minute
 
-// machine is what both programs find: an empty root with a few files, one network interface and no way out.
+// machine is the environment of both programs: an empty root with a few files and one network
+// interface.
 type machine struct {
-	stage   string            // what was done on it before: see stages
-	lacks   []string          // files of the stage that are not there after all
-	files   map[string]string // path to content; of those ending in a slash folders
+	stage   string            // the initial state: see stages
+	lacks   []string          // files of the stage that are removed
+	files   map[string]string // content by path; a path that ends in a slash is a directory
 	tools   []string          // programs in the PATH beside kubeadm
-	ports   []string          // addresses that somebody listens on
+	ports   []string          // addresses in use
 	env     []string
-	runtime bool // a container runtime answers at containerd's socket
+	runtime bool // a container runtime listens at containerd's socket
 	offline bool // there is no interface but the loopback
-	still   bool // packets are not forwarded
-	shares  bool // the certificates that the control planes of that cluster share are there
-	oneCPU  bool // all but one CPU are out of reach
-	// unnumbered says that the interface of the default route has no address.
+	still   bool // IP forwarding is disabled
+	shares  bool // the certificates that control planes share exist
+	oneCPU  bool // only one CPU is available
+	// unnumbered means that the interface of the default route has no address.
 	unnumbered bool
-	cluster    bool // an API server answers at 10.0.0.10:6443 for the cluster of the stage "cluster"
+	// an API server listens at 10.0.0.10:6443 for the cluster of the stage "cluster"
+	cluster bool
 }
 
-// order is what is done inside of the namespaces.
+// order says what to run inside of the namespaces.
 type order struct {
 	Root, Program string
 	Env, Tools    []string
@@ -52,48 +54,49 @@ type order struct {
 	Cluster       bool
 }
 
-// said is what one command came to.
-type said struct {
+// commandResult is the result of a command.
+type commandResult struct {
 	Exit     int
 	Out, Err string
 }
 
-// left is a file or folder on the machine afterwards.
-type left struct {
+// fileState is a file or directory on the machine.
+type fileState struct {
 	mode fs.FileMode
 	data string
 }
 
-// outcome is what can be seen of a program after a case.
+// outcome holds the results of a program's commands and the files on the machine afterwards.
 type outcome struct {
 	began time.Time
-	steps []said
-	tree  map[string]left
+	steps []commandResult
+	tree  map[string]fileState
 }
 
-// hostname is that of every machine; capitals and dots are for cases that give a name.
+// hostname is the host name of every machine.
 const hostname = "cp1"
 
-// outside is on every machine and made by no program under test.
-func outside() map[string]string {
+// baseFiles are on every machine; neither program writes them.
+func baseFiles() map[string]string {
 	return map[string]string{
-		"/etc/hosts": "127.0.0.1 localhost\n", "/proc/": "", "/sys/": "", "/dev/": "", "/root/": "", "/run/": "", "/var/lib/": "", "/tmp/": "", "/dry/": "", "/usr/bin/kubeadm": "",
+		"/etc/hosts": "127.0.0.1 localhost\n", "/proc/": "", "/sys/": "", "/dev/": "", "/root/": "",
+		"/run/": "", "/var/lib/": "", "/tmp/": "", "/dry/": "", "/usr/bin/kubeadm": "",
 	}
 }
 
-// run makes a new machine, gives the commands one after the other and looks at what is there afterwards.
+// run creates a new machine, runs the commands one after the other and reads the files afterwards.
 func (m machine) run(t *testing.T, program string, steps [][]string) outcome {
 	root, err := os.MkdirTemp("", "parity")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(root) })
-	given := m.before(t)
+	given := m.initialFiles(t)
 	for name, f := range given {
-		place(t, root+name, f)
+		writeState(t, root+name, f)
 	}
 	for _, tool := range m.tools {
-		place(t, root+"/usr/bin/"+tool, left{mode: 0o755})
+		writeState(t, root+"/usr/bin/"+tool, fileState{mode: 0o755})
 	}
 	if m.runtime {
 		serveRuntime(t, filepath.Join(root, "run/containerd/containerd.sock"))
@@ -102,13 +105,15 @@ func (m machine) run(t *testing.T, program string, steps [][]string) outcome {
 		}
 	}
 	o := outcome{began: time.Now()}
-	o.steps = enter(t, order{Root: root, Program: program, Env: m.env, Tools: m.tools, Ports: m.ports, Steps: steps, Offline: m.offline, Still: m.still, Cluster: m.cluster,
-		Unnumbered: m.unnumbered, OneCPU: m.oneCPU})
-	o.tree = walk(t, root)
+	o.steps = runInNamespaces(t,
+		order{Root: root, Program: program, Env: m.env, Tools: m.tools, Ports: m.ports,
+			Steps: steps, Offline: m.offline, Still: m.still, Cluster: m.cluster,
+			Unnumbered: m.unnumbered, OneCPU: m.oneCPU})
+	o.tree = listTree(t, root)
 	for name, f := range given {
 		name = strings.TrimSuffix(name, "/")
 		if now, ok := o.tree[name]; !ok {
-			o.tree[name] = left{data: gone}
+			o.tree[name] = fileState{data: removedMark}
 		} else if now.mode.IsDir() || now == f || strings.HasPrefix(name, "/cluster/before/") {
 			delete(o.tree, name)
 		}
@@ -116,20 +121,21 @@ func (m machine) run(t *testing.T, program string, steps [][]string) outcome {
 	return o
 }
 
-// gone is the data of what was there before.
-const gone = "<gone>"
+// removedMark is the data of a file that was removed.
+const removedMark = "<gone>"
 
-// before is what is on the machine when the case begins; folders end in a slash.
-func (m machine) before(t *testing.T) map[string]left {
-	given := map[string]left{}
-	for name, content := range outside() {
-		given[name] = left{mode: 0o644, data: content}
+// initialFiles are the files on the machine when the case begins; directories end in a slash.
+func (m machine) initialFiles(t *testing.T) map[string]fileState {
+	given := map[string]fileState{}
+	for name, content := range baseFiles() {
+		given[name] = fileState{mode: 0o644, data: content}
 	}
 	if m.stage != "" {
-		maps.Copy(given, staged(t, m.stage))
+		maps.Copy(given, buildStage(t, m.stage))
 	}
 	if m.shares {
-		for _, name := range []string{"ca.crt", "ca.key", "front-proxy-ca.crt", "front-proxy-ca.key", "etcd/ca.crt", "etcd/ca.key", "sa.key", "sa.pub"} {
+		for _, name := range []string{"ca.crt", "ca.key", "front-proxy-ca.crt",
+			"front-proxy-ca.key", "etcd/ca.crt", "etcd/ca.key", "sa.key", "sa.pub"} {
 			given["/etc/kubernetes/pki/"+name] = given["/cluster/before/"+name]
 		}
 	}
@@ -140,13 +146,13 @@ func (m machine) before(t *testing.T) map[string]left {
 		delete(given, name)
 	}
 	for name, content := range m.files {
-		given[name] = left{mode: 0o644, data: content}
+		given[name] = fileState{mode: 0o644, data: content}
 	}
 	return given
 }
 
-// place writes a file, or makes a folder if its name ends in a slash.
-func place(t *testing.T, name string, f left) {
+// writeState writes a file, or creates a directory if its name ends in a slash.
+func writeState(t *testing.T, name string, f fileState) {
 	t.Helper()
 	err := os.MkdirAll(name[:strings.LastIndex(name, "/")], 0o755)
 	if err == nil && !strings.HasSuffix(name, "/") {
@@ -157,8 +163,8 @@ func place(t *testing.T, name string, f left) {
 	}
 }
 
-// enter carries out the order in new namespaces.
-func enter(t *testing.T, o order) []said {
+// runInNamespaces executes the order in new namespaces.
+func runInNamespaces(t *testing.T, o order) []commandResult {
 	data, err := json.Marshal(o)
 	if err != nil {
 		t.Fatal(err)
@@ -173,7 +179,7 @@ func enter(t *testing.T, o order) []said {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(self)
-	cmd.Env = []string{orders + "=" + file, "PATH=" + os.Getenv("PATH")}
+	cmd.Env = []string{orderVariable + "=" + file, "PATH=" + os.Getenv("PATH")}
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC,
 		Pdeathsig:  syscall.SIGKILL,
@@ -184,16 +190,16 @@ func enter(t *testing.T, o order) []said {
 	if err != nil {
 		t.Fatalf("inside of the machine: %v\n%s", err, problems.String())
 	}
-	var steps []said
+	var steps []commandResult
 	if err := json.Unmarshal(out, &steps); err != nil {
 		t.Fatal(err)
 	}
 	return steps
 }
 
-// walk lists what is on the machine; sockets and other special files come without data.
-func walk(t *testing.T, root string) map[string]left {
-	tree := map[string]left{}
+// listTree lists the files on the machine; special files have no data.
+func listTree(t *testing.T, root string) map[string]fileState {
+	tree := map[string]fileState{}
 	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -206,7 +212,7 @@ func walk(t *testing.T, root string) map[string]left {
 		if path.Dir(inside) == "/usr/bin" || info.Mode()&fs.ModeSocket != 0 {
 			return nil
 		}
-		f := left{mode: info.Mode()}
+		f := fileState{mode: info.Mode()}
 		if f.mode.IsRegular() {
 			data, err := os.ReadFile(name)
 			if err != nil {
@@ -223,11 +229,12 @@ func walk(t *testing.T, root string) map[string]left {
 	return tree
 }
 
-// tell is for whoever has to find out about a difference.
-func (o outcome) tell(who string) string {
+// format returns the output of all steps, for the log of a failed case.
+func (o outcome) format(who string) string {
 	var b strings.Builder
 	for i, s := range o.steps {
-		fmt.Fprintf(&b, "=== %s, step %d: exit %d\n%s--- stderr\n%s", who, i+1, s.Exit, s.Out, s.Err)
+		fmt.Fprintf(&b, "=== %s, step %d: exit %d\n%s--- stderr\n%s", who, i+1, s.Exit, s.Out,
+			s.Err)
 	}
 	return b.String()
 }

@@ -14,14 +14,14 @@ import (
 // documents are configuration documents by their kind.
 type documents map[string]map[string]any
 
-// factor is something that can be given in several ways, its levels.
+// factor is a field or flag with several values, its levels.
 type factor struct {
 	name   string
 	levels []documents
 }
 
-// factors reads a file of testdata, in the order of names.
-func factors(name string) []factor {
+// readFactors reads a file of testdata, sorted by name.
+func readFactors(name string) []factor {
 	data, err := os.ReadFile("testdata/" + name)
 	if err != nil {
 		panic(err)
@@ -37,21 +37,21 @@ func factors(name string) []factor {
 	return all
 }
 
-// combinations are the rows of a file's factors, laid over each other.
-func combinations(file string) []documents {
-	all := factors(file)
+// readCombinations returns the pairwise combinations of a file's factors.
+func readCombinations(file string) []documents {
+	all := readFactors(file)
 	var sizes []int
 	for _, f := range all {
 		sizes = append(sizes, len(f.levels))
 	}
 	var list []documents
 	for _, row := range pairwise(sizes) {
-		list = append(list, combined(all, row))
+		list = append(list, mergeLevels(all, row))
 	}
 	return list
 }
 
-// flags are those that the document of that kind names, as arguments.
+// flags returns the flags that the document of that kind names, as arguments.
 func (d documents) flags() string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(d["flags"])) {
@@ -71,12 +71,12 @@ func (d documents) only(names string) documents {
 	return documents{"flags": kept}
 }
 
-// choice is a level of a factor, both by index.
+// choice is a level of a factor, as indexes.
 type choice struct{ factor, level int }
 
-// pairwise returns rows of levels, one for each factor, such that any two levels of different factors are together in one
-// row at least. It is greedy: a row begins with a pair that is missing and takes for each other factor
-// the level that adds most.
+// pairwise returns rows of levels, one for each factor, such that any two levels of different
+// factors are in at least one row together. It is greedy: a row begins with a missing pair and
+// takes for each other factor the level that adds most pairs.
 func pairwise(sizes []int) [][]int {
 	missing := missingPairs(sizes)
 	var rows [][]int
@@ -88,7 +88,7 @@ func pairwise(sizes []int) [][]int {
 		row[first[0].factor], row[first[1].factor] = first[0].level, first[1].level
 		for f, size := range sizes {
 			if row[f] < 0 {
-				row[f] = best(row, f, size, missing)
+				row[f] = bestLevel(row, f, size, missing)
 			}
 		}
 		for a := range sizes {
@@ -115,8 +115,8 @@ func missingPairs(sizes []int) map[[2]choice]bool {
 	return missing
 }
 
-// best is the level of a factor that makes the most missing pairs with what the row has.
-func best(row []int, f, size int, missing map[[2]choice]bool) int {
+// bestLevel returns the level of a factor that adds the most missing pairs to the row.
+func bestLevel(row []int, f, size int, missing map[[2]choice]bool) int {
 	top, found := -1, 0
 	for level := range size {
 		gain := 0
@@ -136,19 +136,19 @@ func best(row []int, f, size int, missing map[[2]choice]bool) int {
 	return found
 }
 
-// combined lays the levels of a row over each other.
-func combined(all []factor, row []int) documents {
+// mergeLevels merges the levels of a row.
+func mergeLevels(all []factor, row []int) documents {
 	docs := documents{}
 	for f, level := range row {
 		for kind, content := range all[f].levels[level] {
-			docs[kind] = overlay(docs[kind], content)
+			docs[kind] = mergeMaps(docs[kind], content)
 		}
 	}
 	return docs
 }
 
-// overlay adds fields to a map; what both have is merged if it is a map and else replaced.
-func overlay(under, over map[string]any) map[string]any {
+// mergeMaps merges two maps recursively; values of over replace those of under.
+func mergeMaps(under, over map[string]any) map[string]any {
 	result := maps.Clone(under)
 	if result == nil {
 		result = map[string]any{}
@@ -157,18 +157,18 @@ func overlay(under, over map[string]any) map[string]any {
 		inner, isMap := v.(map[string]any)
 		below, wasMap := result[key].(map[string]any)
 		if isMap && wasMap {
-			v = overlay(below, inner)
+			v = mergeMaps(below, inner)
 		}
 		result[key] = v
 	}
 	return result
 }
 
-// text is the documents as a file.
+// text returns the documents as a file.
 func (d documents) text() string {
 	var b strings.Builder
 	for _, kind := range slices.Sorted(maps.Keys(d)) {
-		doc := overlay(map[string]any{"apiVersion": version(kind), "kind": kind}, d[kind])
+		doc := mergeMaps(map[string]any{"apiVersion": apiVersionOf(kind), "kind": kind}, d[kind])
 		data, err := yaml.Marshal(doc)
 		if err != nil {
 			panic(err)
@@ -178,8 +178,8 @@ func (d documents) text() string {
 	return b.String()
 }
 
-// version is the newest version of a kind's API group.
-func version(kind string) string {
+// apiVersionOf returns the newest version of a kind's API group.
+func apiVersionOf(kind string) string {
 	switch kind {
 	case "KubeletConfiguration":
 		return "kubelet.config.k8s.io/v1beta1"

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// pem reads certificates, keys and requests, one block after another.
-func (r reading) pem(at, text string) {
+// pem adds the facts of certificates, keys and requests, one block after another.
+func (r factCollector) pem(at, text string) {
 	rest := []byte(text)
 	for i := 0; ; i++ {
 		var block *pem.Block
@@ -28,7 +28,7 @@ func (r reading) pem(at, text string) {
 	}
 }
 
-func (r reading) block(at string, b *pem.Block) {
+func (r factCollector) block(at string, b *pem.Block) {
 	switch b.Type {
 	case "CERTIFICATE":
 		c, err := x509.ParseCertificate(b.Bytes)
@@ -43,35 +43,36 @@ func (r reading) block(at string, b *pem.Block) {
 			r.add(at, err.Error())
 			return
 		}
-		r.add(at+"/subject", subject(c.Subject))
+		r.add(at+"/subject", formatName(c.Subject))
 		r.add(at+"/signature", c.SignatureAlgorithm.String())
-		r.add(at+"/key", keyKind(c.PublicKey))
-		r.names(at, c.DNSNames, texts(c.IPAddresses))
+		r.add(at+"/key", keyAlgorithm(c.PublicKey))
+		r.names(at, c.DNSNames, formatAll(c.IPAddresses))
 		r.extensions(at, c.Extensions)
 	default:
-		r.add(at+"/key", keyIn(b))
+		r.add(at+"/key", keyAlgorithmOf(b))
 	}
 }
 
-// certificate is every field of a certificate but those made up anew for each.
-func (r reading) certificate(at string, c *x509.Certificate) {
-	r.add(at+"/subject", subject(c.Subject))
-	r.add(at+"/issuer", subject(c.Issuer))
+// certificate adds all fields of a certificate except random ones.
+func (r factCollector) certificate(at string, c *x509.Certificate) {
+	r.add(at+"/subject", formatName(c.Subject))
+	r.add(at+"/issuer", formatName(c.Issuer))
 	r.add(at+"/version", strconv.Itoa(c.Version))
 	r.add(at+"/signature", c.SignatureAlgorithm.String())
-	r.add(at+"/key", keyKind(c.PublicKey))
+	r.add(at+"/key", keyAlgorithm(c.PublicKey))
 	r.add(at+"/ca", fmt.Sprintf("%v %v %d", c.BasicConstraintsValid, c.IsCA, c.MaxPathLen))
 	r.add(at+"/usage", fmt.Sprintf("%09b", c.KeyUsage))
 	r.add(at+"/extended-usage", fmt.Sprint(c.ExtKeyUsage))
 	r.add(at+"/valid", c.NotAfter.Sub(c.NotBefore).Round(time.Hour).String())
 	r.add(at+"/until", r.since(c.NotAfter))
-	r.add(at+"/key-id", fmt.Sprintf("%d bytes, authority's %d bytes", len(c.SubjectKeyId), len(c.AuthorityKeyId)))
-	r.names(at, c.DNSNames, texts(c.IPAddresses))
+	r.add(at+"/key-id", fmt.Sprintf("%d bytes, authority's %d bytes", len(c.SubjectKeyId),
+		len(c.AuthorityKeyId)))
+	r.names(at, c.DNSNames, formatAll(c.IPAddresses))
 	r.extensions(at, c.Extensions)
 }
 
-// names adds those that a certificate is good for; their order means nothing.
-func (r reading) names(at string, dns, ips []string) {
+// names adds the subject alternative names of a certificate; their order does not matter.
+func (r factCollector) names(at string, dns, ips []string) {
 	for _, name := range dns {
 		r.add(at+"/dns/"+name, "yes")
 	}
@@ -80,13 +81,13 @@ func (r reading) names(at string, dns, ips []string) {
 	}
 }
 
-func (r reading) extensions(at string, all []pkix.Extension) {
+func (r factCollector) extensions(at string, all []pkix.Extension) {
 	for _, e := range all {
 		r.add(at+"/extension/"+e.Id.String(), fmt.Sprintf("critical %v", e.Critical))
 	}
 }
 
-func texts[T fmt.Stringer](all []T) []string {
+func formatAll[T fmt.Stringer](all []T) []string {
 	var s []string
 	for _, v := range all {
 		s = append(s, v.String())
@@ -94,13 +95,14 @@ func texts[T fmt.Stringer](all []T) []string {
 	return s
 }
 
-func subject(n pkix.Name) string {
+func formatName(n pkix.Name) string {
 	slices.Sort(n.Organization)
-	return fmt.Sprintf("CN=%s O=%s rest=%d", n.CommonName, strings.Join(n.Organization, ","), len(n.Names))
+	return fmt.Sprintf("CN=%s O=%s rest=%d", n.CommonName, strings.Join(n.Organization, ","),
+		len(n.Names))
 }
 
-// keyIn is the kind of the key in a block, private or public.
-func keyIn(b *pem.Block) string {
+// keyAlgorithmOf returns the algorithm of the private or public key in a block.
+func keyAlgorithmOf(b *pem.Block) string {
 	parsers := []func([]byte) (any, error){
 		func(d []byte) (any, error) { return x509.ParsePKCS1PrivateKey(d) },
 		func(d []byte) (any, error) { return x509.ParseECPrivateKey(d) },
@@ -109,18 +111,18 @@ func keyIn(b *pem.Block) string {
 	}
 	for _, parse := range parsers {
 		if key, err := parse(b.Bytes); err == nil {
-			return keyKind(key)
+			return keyAlgorithm(key)
 		}
 	}
 	return "unreadable"
 }
 
-func keyKind(key any) string {
+func keyAlgorithm(key any) string {
 	switch k := key.(type) {
 	case *rsa.PrivateKey:
-		return keyKind(&k.PublicKey)
+		return keyAlgorithm(&k.PublicKey)
 	case *ecdsa.PrivateKey:
-		return keyKind(&k.PublicKey)
+		return keyAlgorithm(&k.PublicKey)
 	case *rsa.PublicKey:
 		return fmt.Sprintf("RSA-%d", k.Size()*8)
 	case *ecdsa.PublicKey:

@@ -12,13 +12,15 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// stages are states of a machine from which cases start: what the peer has made there with these commands. Both programs
-// then find the same keys and certificates.
+// stages are initial states of a machine: the result of these commands of upstream's kubeadm. So
+// both programs start with the same keys and certificates.
 func stages() map[string][]string {
-	all := []string{"init phase certs all --config=/base.yaml", "init phase kubeconfig all --config=/base.yaml"}
+	all := []string{"init phase certs all --config=/base.yaml",
+		"init phase kubeconfig all --config=/base.yaml"}
 	return map[string][]string{
-		"pki":     all,
-		"plane":   append(all, "init phase etcd local --config=/base.yaml", "init phase control-plane all --config=/base.yaml"),
+		"pki": all,
+		"plane": append(all, "init phase etcd local --config=/base.yaml",
+			"init phase control-plane all --config=/base.yaml"),
 		"cluster": {"init --dry-run --skip-phases=preflight --config=/base.yaml"},
 		"requests": {
 			"certs generate-csr --config=/base.yaml --kubeconfig-dir=/etc/kubernetes --cert-dir=/etc/kubernetes/pki",
@@ -26,28 +28,28 @@ func stages() map[string][]string {
 	}
 }
 
-var made = struct {
+var stageCache = struct {
 	sync.Mutex
-	trees map[string]map[string]left
-}{trees: map[string]map[string]left{}}
+	trees map[string]map[string]fileState
+}{trees: map[string]map[string]fileState{}}
 
-// staged is what is there at a stage; it is made once.
-func staged(t *testing.T, name string) map[string]left {
-	made.Lock()
-	defer made.Unlock()
-	if tree, ok := made.trees[name]; ok {
+// buildStage returns the files of a stage; it is built once.
+func buildStage(t *testing.T, name string) map[string]fileState {
+	stageCache.Lock()
+	defer stageCache.Unlock()
+	if tree, ok := stageCache.trees[name]; ok {
 		return tree
 	}
 	var steps [][]string
 	for _, line := range stages()[name] {
 		steps = append(steps, strings.Fields(line))
 	}
-	m := machine{files: withFiles("/base.yaml", basis().text())}
+	m := machine{files: withFiles("/base.yaml", baseConfig().text())}
 	o := m.run(t, os.Getenv("KUBEADM_PEER"), steps)
-	tree := map[string]left{}
+	tree := map[string]fileState{}
 	for _, s := range o.steps {
 		if s.Exit != 0 {
-			t.Fatalf("the peer cannot make the stage %s: %s", name, s.Err)
+			t.Fatalf("building the stage %s with upstream's kubeadm: %s", name, s.Err)
 		}
 	}
 	for file, f := range o.tree {
@@ -56,19 +58,19 @@ func staged(t *testing.T, name string) map[string]left {
 		}
 	}
 	if name == "cluster" {
-		maps.Copy(tree, cluster(t, o))
+		maps.Copy(tree, clusterFiles(t, o))
 	}
 	for file, content := range m.files {
-		tree[file] = left{mode: 0o644, data: content}
+		tree[file] = fileState{mode: 0o644, data: content}
 	}
-	made.trees[name] = tree
+	stageCache.trees[name] = tree
 	return tree
 }
 
-// cluster is what an API server needs, from a dry run that made all of it up: its certificate and objects, and the
-// administrator's kubeconfig.
-func cluster(t *testing.T, o outcome) map[string]left {
-	tree := map[string]left{}
+// clusterFiles returns what the API server needs, taken from a dry run: its certificate and
+// objects, and admin.conf.
+func clusterFiles(t *testing.T, o outcome) map[string]fileState {
+	tree := map[string]fileState{}
 	for file, f := range o.tree {
 		if rest, ok := strings.CutPrefix(file, "/dry/"); ok && f.mode.IsRegular() {
 			tree["/cluster/before/"+rest] = f
@@ -76,7 +78,7 @@ func cluster(t *testing.T, o outcome) map[string]left {
 	}
 	tree["/etc/kubernetes/admin.conf"] = o.tree["/dry/admin.conf"]
 	objects := []string{"apiVersion: v1\nkind: Node\nmetadata:\n  name: cp1\n  labels: {kubernetes.io/hostname: cp1}\n"}
-	for _, p := range paragraphs(o.steps[0].Out) {
+	for _, p := range splitParagraphs(o.steps[0].Out) {
 		if !strings.HasPrefix(p.head, "[dryrun] Attached object:") {
 			continue
 		}
@@ -85,11 +87,11 @@ func cluster(t *testing.T, o outcome) map[string]left {
 		if err := yaml.Unmarshal([]byte(text), &v); err != nil {
 			t.Fatal(err)
 		}
-		if title(v) == "Node" {
+		if documentKind(v) == "Node" {
 			continue
 		}
-		if inMeta(v, "name") == "cluster-info" {
-			sign(t, v)
+		if metadataField(v, "name") == "cluster-info" {
+			signClusterInfo(t, v)
 		}
 		data, err := yaml.Marshal(v)
 		if err != nil {
@@ -97,14 +99,16 @@ func cluster(t *testing.T, o outcome) map[string]left {
 		}
 		objects = append(objects, string(data))
 	}
-	tree["/cluster/before/objects.yaml"] = left{mode: 0o644, data: strings.Join(objects, "\n---\n")}
+	tree["/cluster/before/objects.yaml"] = fileState{mode: 0o644,
+		data: strings.Join(objects, "\n---\n")}
 	return tree
 }
 
-// sign adds the signature by which whoever has the token believes cluster-info.
-func sign(t *testing.T, info object) {
+// signClusterInfo adds the signature with the token to cluster-info.
+func signClusterInfo(t *testing.T, info object) {
 	data := info["data"].(object)
-	signature, err := jws.ComputeDetachedSignature(data["kubeconfig"].(string), "abcdef", "0123456789abcdef")
+	signature, err := jws.ComputeDetachedSignature(data["kubeconfig"].(string), "abcdef",
+		"0123456789abcdef")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,6 @@
-// Package scripts_test runs the whole command line in process, over a machine in memory: help,
+// Package scripts_test runs the whole command line in process, on a machine in memory: help,
 // streams, exit codes, results and errors. A script is a txtar file in testdata; besides the
-// usual commands of testscript it has those of commands.
+// commands of testscript it can use those that commands lists.
 package scripts_test
 
 import (
@@ -30,19 +30,19 @@ import (
 )
 
 func TestScripts(t *testing.T) {
-	testscript.Run(t, testscript.Params{Dir: "testdata", Setup: furnish, Cmds: commands()})
+	testscript.Run(t, testscript.Params{Dir: "testdata", Setup: setUpMachine, Cmds: commands()})
 }
 
-// machine is what the commands of one script share.
+// machine is the state that the commands of a script share.
 type machine struct {
 	world   *fake.World
 	journal *journal.Memory
 	stdin   string
 }
 
-// furnish gives the script a machine on which its files lie in the working directory.
-func furnish(env *testscript.Env) error {
-	m := &machine{world: machineInOrder(), journal: &journal.Memory{}}
+// setUpMachine creates the script's machine, with the script's files in the working directory.
+func setUpMachine(env *testscript.Env) error {
+	m := &machine{world: newHealthyMachine(), journal: &journal.Memory{}}
 	env.Values["machine"] = m
 	return filepath.WalkDir(env.WorkDir, func(file string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -63,30 +63,34 @@ type command = func(ts *testscript.TestScript, neg bool, args []string)
 
 func commands() map[string]command {
 	return map[string]command{
-		"kubeadm": kubeadm, // runs the program; ! if it must fail
-		"answer":  answer,  // what the next kubeadm reads from its standard input
-		"machine": alter,   // what is special about the machine
-		"file":    file,    // the machine has a file; ! if not
-		"lose":    lose,    // the machine loses files
-		"keep":    keep,    // the machine gets a file with what was said last on standard output
-		"fetch":   fetch,   // the script gets a file of the machine, and says its mode
+		"kubeadm": runKubeadm,    // runs the program; ! if it must fail
+		"answer":  setStdin,      // sets the standard input of the next kubeadm
+		"machine": changeMachine, // changes the machine
+		"file":    checkFile,     // checks that the machine has a file; ! if not
+		"lose":    removeFiles,   // removes files from the machine
+		"objects": addObjects,    // adds the objects of a file to the cluster
+		"keep":    saveStdout,    // writes the last standard output to a file on the machine
+		"fetch":   fetchFile,     // copies a file of the machine to the script, and prints its mode
 	}
 }
 
-func of(ts *testscript.TestScript) *machine { return ts.Value("machine").(*machine) }
+func machineOf(ts *testscript.TestScript) *machine { return ts.Value("machine").(*machine) }
 
-func kubeadm(ts *testscript.TestScript, neg bool, args []string) {
-	m := of(ts)
+func runKubeadm(ts *testscript.TestScript, neg bool, args []string) {
+	m := machineOf(ts)
 	var errs bytes.Buffer
 	host := cli.Host{
 		In: strings.NewReader(m.stdin), Out: ts.Stdout(), Err: io.MultiWriter(ts.Stderr(), &errs),
-		Getenv:  func(name string) (string, bool) { v := ts.Getenv(name); return v, v != "" },
-		World:   func() world.World { return m.world },
-		Journal: func(dir string) (cli.Journal, error) { return store{m.journal, m.world, dir}, nil },
-		Random:  func(string) io.Reader { return rand.Reader },
-		Chroot:  func(dir string) error { return fmt.Errorf("no chroot to %s in a test", dir) },
-		Log:     func(int, string) error { return nil },
-		Version: version.Info{Major: "1", Minor: "37", GitVersion: "v1.37.1", GitTreeState: "clean", GoVersion: "go1.26", Compiler: "gc", Platform: "linux/amd64"},
+		Getenv: func(name string) (string, bool) { v := ts.Getenv(name); return v, v != "" },
+		World:  func() world.World { return m.world },
+		Journal: func(dir string) (cli.Journal, error) {
+			return machineJournal{m.journal, m.world, dir}, nil
+		},
+		Random: func(string) io.Reader { return rand.Reader },
+		Chroot: func(dir string) error { return fmt.Errorf("no chroot to %s in a test", dir) },
+		Log:    func(int, string) error { return nil },
+		Version: version.Info{Major: "1", Minor: "37", GitVersion: "v1.37.1", GitTreeState: "clean",
+			GoVersion: "go1.26", Compiler: "gc", Platform: "linux/amd64"},
 	}
 	m.stdin = ""
 	err := cli.Run(context.Background(), host, args)
@@ -94,64 +98,77 @@ func kubeadm(ts *testscript.TestScript, neg bool, args []string) {
 		report.Error(host.Err, err)
 	}
 	if failed := err != nil; failed != neg {
-		ts.Fatalf("kubeadm %s: failed is %v, not %v\n%s", strings.Join(args, " "), failed, neg, &errs)
+		ts.Fatalf("kubeadm %s: failed is %v, not %v\n%s", strings.Join(args, " "), failed, neg,
+			&errs)
 	}
 }
 
-// store is a journal that is never locked. It is gone when its directory is, as after a reset.
-type store struct {
+// machineJournal is a journal without a lock. It is empty once its directory is removed, as after
+// a reset.
+type machineJournal struct {
 	*journal.Memory
 	machine *fake.World
 	dir     string
 }
 
-func (s store) Load(name string) ([]byte, error) {
+func (s machineJournal) Load(name string) ([]byte, error) {
 	if _, there := s.machine.Files[s.dir]; !there {
 		return nil, errors.Join(s.Memory.Clear(), fs.ErrNotExist)
 	}
 	return s.Memory.Load(name)
 }
 
-func (s store) Append(name string, data []byte) error {
+func (s machineJournal) Append(name string, data []byte) error {
 	s.machine.Files[s.dir] = memory.File{Mode: fs.ModeDir | 0o700}
 	return s.Memory.Append(name, data)
 }
 
-func (store) Close() error { return nil }
+func (machineJournal) Close() error { return nil }
 
-func answer(ts *testscript.TestScript, _ bool, args []string) {
-	of(ts).stdin = strings.Join(args, " ") + "\n"
+func setStdin(ts *testscript.TestScript, _ bool, args []string) {
+	machineOf(ts).stdin = strings.Join(args, " ") + "\n"
 }
 
-func alter(ts *testscript.TestScript, _ bool, args []string) {
-	w := of(ts).world
+func changeMachine(ts *testscript.TestScript, _ bool, args []string) {
+	w := machineOf(ts).world
 	switch what, value := args[0], args[1]; what {
 	case "user":
 		id, err := strconv.Atoi(value)
 		ts.Check(err)
 		w.Info.UserID = id
 	case "port":
-		w.Taken[value] = args[2]
+		w.PortsInUse[value] = args[2]
 	case "free":
-		delete(w.Taken, value)
+		delete(w.PortsInUse, value)
 	case "socket":
 		w.Sockets = append(w.Sockets, value)
+	case "cluster":
+		ts.Check(w.AddCluster(fake.ExistingCluster{
+			Version: value, Kubelet: value, EtcdTag: args[2], CoreDNSTag: args[3],
+			ControlPlanes: []string{"cp1", "cp2"}, Workers: []string{"worker"},
+		}))
+	case "published":
+		w.Names["dl.k8s.io"] = []string{"192.0.2.80"}
+		if w.Published == nil {
+			w.Published = map[string]string{}
+		}
+		w.Published[value] = args[2]
 	case "unpullable":
-		w.Unpullable = append(w.Unpullable, value)
+		w.MissingImages = append(w.MissingImages, value)
 	case "unreachable":
-		w.Unreachable = append(w.Unreachable, value)
+		w.UnreachableRegistries = append(w.UnreachableRegistries, value)
 	case "slow":
-		w.Slow = append(w.Slow, value)
+		w.SlowImages = append(w.SlowImages, value)
 	case "with", "without":
-		part(ts, w, value, what == "with")
+		setPart(ts, w, value, what == "with")
 	default:
 		ts.Fatalf("a machine has no %s", what)
 	}
 }
 
-// part gives the machine one of its parts or takes it away.
-func part(ts *testscript.TestScript, w *fake.World, name string, there bool) {
-	whole := machineInOrder()
+// setPart adds a part to the machine or removes it.
+func setPart(ts *testscript.TestScript, w *fake.World, name string, there bool) {
+	whole := newHealthyMachine()
 	if !there {
 		whole = &fake.World{Paths: map[string]string{}}
 	}
@@ -166,42 +183,48 @@ func part(ts *testscript.TestScript, w *fake.World, name string, there bool) {
 	case "route":
 		w.Interfaces = whole.Interfaces
 	default:
-		ts.Fatalf("%s is no part of a machine", name)
+		ts.Fatalf("a machine has no part %s", name)
 	}
 }
 
-// machineInOrder is one on which init succeeds.
-func machineInOrder() *fake.World {
+// newHealthyMachine is a machine on which init succeeds.
+func newHealthyMachine() *fake.World {
 	w := fake.New()
 	w.Paths["kubelet"] = "/usr/bin/kubelet"
 	return w
 }
 
-func file(ts *testscript.TestScript, neg bool, args []string) {
+func checkFile(ts *testscript.TestScript, neg bool, args []string) {
 	for _, name := range args {
-		if _, there := of(ts).world.Files[name]; there == neg {
-			ts.Fatalf("file %s: there is %v; %v", name, there, slices.Collect(files(of(ts).world)))
+		if _, there := machineOf(ts).world.Files[name]; there == neg {
+			ts.Fatalf("file %s: there is %v; %v", name, there,
+				slices.Collect(listFiles(machineOf(ts).world)))
 		}
 	}
 }
 
-func lose(ts *testscript.TestScript, _ bool, args []string) {
+func removeFiles(ts *testscript.TestScript, _ bool, args []string) {
 	for _, name := range args {
-		delete(of(ts).world.Files, name)
+		delete(machineOf(ts).world.Files, name)
 	}
 }
 
-func keep(ts *testscript.TestScript, _ bool, args []string) {
-	of(ts).world.Files[args[0]] = memory.File{Data: []byte(ts.ReadFile("stdout")), Mode: 0o644}
+func addObjects(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Check(machineOf(ts).world.AddObjects(ts.ReadFile(args[0])))
 }
 
-func fetch(ts *testscript.TestScript, _ bool, args []string) {
-	f := of(ts).world.Files[args[0]]
+func saveStdout(ts *testscript.TestScript, _ bool, args []string) {
+	machineOf(ts).world.Files[args[0]] = memory.File{Data: []byte(ts.ReadFile("stdout")),
+		Mode: 0o644}
+}
+
+func fetchFile(ts *testscript.TestScript, _ bool, args []string) {
+	f := machineOf(ts).world.Files[args[0]]
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), f.Data, 0o600))
 	fmt.Fprintf(ts.Stdout(), "mode %o\n", f.Mode.Perm())
 }
 
-func files(w *fake.World) func(func(string) bool) {
+func listFiles(w *fake.World) func(func(string) bool) {
 	return func(yield func(string) bool) {
 		for name := range w.Files {
 			if strings.HasPrefix(name, "/etc/kubernetes") && !yield(name) {

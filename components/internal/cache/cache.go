@@ -1,5 +1,5 @@
-// Package cache keeps what was built once, outside the tree, so that nothing is built twice. A finished part is
-// a directory that appears in one step; whatever is not finished is never seen by a reader.
+// Package cache stores built parts outside of the tree, so that nothing is built twice. A finished
+// part is a directory that appears atomically; readers never see an unfinished one.
 package cache
 
 import (
@@ -14,15 +14,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Part is one thing the cache can hold: a directory of files made from known inputs.
+// Part is an entry of the cache: a directory of files built from known inputs.
 type Part struct {
-	Name    string                                      // the folder in the cache
-	Version string                                      // for people; may be empty
-	Key     Key                                         // names exactly what the part was made from
+	Name    string                                      // the directory in the cache
+	Version string                                      // for messages; may be empty
+	Key     Key                                         // digest of the inputs
 	Build   func(ctx context.Context, dir string) error // fills an empty directory
 }
 
-// String is the part as progress lines call it.
+// String is the part's name in progress lines.
 func (p Part) String() string {
 	if p.Version == "" {
 		return p.Name
@@ -54,13 +54,13 @@ func (s *Store) Path(p Part) string {
 	return filepath.Join(s.Dir, p.Name, string(p.Key))
 }
 
-// Build makes the part unless the cache has it. When two programs want the same part, one builds and the other
-// waits for it. A build that fails or is killed leaves no part.
+// Build builds the part unless the cache has it. If two programs need the same part, one builds it
+// and the other waits. A build that fails or is killed leaves no part.
 func (s *Store) Build(ctx context.Context, p Part) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	done, err := s.has(p)
+	done, err := s.isBuilt(p)
 	if err != nil {
 		return err
 	}
@@ -73,20 +73,20 @@ func (s *Store) Build(ctx context.Context, p Part) error {
 		return fmt.Errorf("locking %s: %w", p, err)
 	}
 	defer unlock()
-	if done, err = s.has(p); err != nil || done {
+	if done, err = s.isBuilt(p); err != nil || done {
 		return err
 	}
 	s.Say("building %s ...", p)
 	start := time.Now()
-	defer s.remind(p, start)()
-	if err := s.make(ctx, p); err != nil {
+	defer s.logEveryMinute(p, start)()
+	if err := s.buildPart(ctx, p); err != nil {
 		return fmt.Errorf("building %s: %w", p, err)
 	}
-	s.Say("%s: built in %s", p, elapsed(start))
+	s.Say("%s: built in %s", p, elapsedSince(start))
 	return nil
 }
 
-func (s *Store) has(p Part) (bool, error) {
+func (s *Store) isBuilt(p Part) (bool, error) {
 	_, err := os.Stat(s.Path(p))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -94,8 +94,9 @@ func (s *Store) has(p Part) (bool, error) {
 	return err == nil, err
 }
 
-// make builds into a sibling of the final directory and renames it when everything is on the disk.
-func (s *Store) make(ctx context.Context, p Part) error {
+// buildPart builds into a sibling of the final directory and renames it when everything is written
+// to disk.
+func (s *Store) buildPart(ctx context.Context, p Part) error {
 	path := s.Path(p)
 	if err := removeLeftovers(path); err != nil {
 		return err
@@ -117,7 +118,8 @@ func (s *Store) make(ctx context.Context, p Part) error {
 	return os.Rename(dir, path)
 }
 
-// removeLeftovers deletes what killed builds of the same key left. The caller holds the lock of the key.
+// removeLeftovers deletes the directories of killed builds of the same key. The caller holds the
+// key's lock.
 func removeLeftovers(path string) error {
 	old, err := filepath.Glob(path + ".tmp-*")
 	if err != nil {
@@ -143,7 +145,8 @@ func syncDisk(dir string) error {
 	return nil
 }
 
-// lock takes the part for this program alone. The kernel gives it back when the program ends, however it ends.
+// lock locks the part for this process. The kernel releases the lock when the process ends in any
+// way.
 func (s *Store) lock(ctx context.Context, p Part) (unlock func(), err error) {
 	path := s.Path(p) + ".lock"
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -174,14 +177,14 @@ func (s *Store) lock(ctx context.Context, p Part) (unlock func(), err error) {
 	}
 }
 
-// remind says once a minute that a long build is alive, until the returned function is called.
-func (s *Store) remind(p Part, start time.Time) (stop func()) {
+// logEveryMinute logs once a minute that a build is running, until stop is called.
+func (s *Store) logEveryMinute(p Part, start time.Time) (stop func()) {
 	ticker, done := time.NewTicker(time.Minute), make(chan struct{})
 	go func() {
 		for {
 			select {
 			case <-ticker.C:
-				s.Say("%s: still building after %s", p, elapsed(start))
+				s.Say("%s: still building after %s", p, elapsedSince(start))
 			case <-done:
 				return
 			}
@@ -193,6 +196,6 @@ func (s *Store) remind(p Part, start time.Time) (stop func()) {
 	}
 }
 
-func elapsed(start time.Time) time.Duration {
+func elapsedSince(start time.Time) time.Duration {
 	return time.Since(start).Round(100 * time.Millisecond)
 }

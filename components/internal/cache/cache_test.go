@@ -24,7 +24,8 @@ func writeDone(_ context.Context, dir string) error {
 	return os.WriteFile(filepath.Join(dir, "done"), []byte("yes"), 0o644)
 }
 
-// TestKilledBuildIsNotFinished kills a real build in its middle: the next one starts anew and cleans up.
+// TestKilledBuildIsNotFinished kills a build while it runs: the next one cleans up and starts from
+// the beginning.
 func TestKilledBuildIsNotFinished(t *testing.T) {
 	if dir := os.Getenv("TEST_BUILD_FOREVER"); dir != "" {
 		p := part(func(ctx context.Context, dir string) error {
@@ -54,7 +55,7 @@ func TestKilledBuildIsNotFinished(t *testing.T) {
 	_ = cmd.Wait()
 
 	s, p := store(t, dir), part(writeDone)
-	if done, err := s.has(p); err != nil || done {
+	if done, err := s.isBuilt(p); err != nil || done {
 		t.Fatalf("a killed build counts as finished: %v, %v", done, err)
 	}
 	if err := s.Build(t.Context(), p); err != nil {
@@ -119,7 +120,7 @@ func TestWaitingForAnotherBuildCanBeInterrupted(t *testing.T) {
 	}
 }
 
-func TestKeyTellsInputsApart(t *testing.T) {
+func TestKeyDependsOnInputs(t *testing.T) {
 	key, again := NewKey("a", "b"), NewKey([]string{"a", "b"}...)
 	if key != again {
 		t.Error("equal inputs, different keys")

@@ -11,10 +11,10 @@ import (
 	"strings"
 )
 
-// Key names the inputs of a part: equal keys, equal inputs.
+// Key is a digest of a part's inputs.
 type Key string
 
-// NewKey is the key of the given inputs, in their order. Where one input ends and the next begins matters.
+// NewKey returns the key of inputs; their order and their boundaries matter.
 func NewKey(inputs ...string) Key {
 	h := sha256.New()
 	for _, in := range inputs {
@@ -23,8 +23,8 @@ func NewKey(inputs ...string) Key {
 	return Key(hex.EncodeToString(h.Sum(nil))[:16])
 }
 
-// Sources is a digest of the names and contents of the files under root that match the patterns, tests left out.
-// A pattern that matches nothing is an error.
+// Sources is a digest of the names and contents of the files under root that match the patterns,
+// without tests. A pattern that matches nothing is an error.
 func Sources(root string, patterns ...string) (string, error) {
 	h := sha256.New()
 	for _, pattern := range patterns {

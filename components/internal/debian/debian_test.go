@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestVersionsAreReadFromAptsAnswer(t *testing.T) {
+func TestParsePolicy(t *testing.T) {
 	got, err := parseURIs(`'http://mirror.example/pool/gcc-12-base_12.2.0-14%2bdeb12u1_amd64.deb' gcc-12-base_12.2.0-14+deb12u1_amd64.deb 37596 MD5Sum:8e7e
 'http://mirror.example/pool/conntrack_1.4.7-1%2bb2_amd64.deb' conntrack_1%3a1.4.7-1+b2_amd64.deb 35240 
 `)
@@ -22,7 +22,7 @@ func TestVersionsAreReadFromAptsAnswer(t *testing.T) {
 	}
 }
 
-func TestInstalledVersionComesBeforeTheCandidate(t *testing.T) {
+func TestInstalledVersionIsPreferred(t *testing.T) {
 	const answer = "gcc:\n  Installed: 4:12.2.0-3\n  Candidate: 4:12.2.0-9\nkmod:\n  Installed: (none)\n  Candidate: 30-1\nold:\n  Installed: (none)\n  Candidate: (none)\n"
 	got, err := parsePolicy(answer, []string{"gcc", "kmod"})
 	if want := []Package{{"gcc", "4:12.2.0-3"}, {"kmod", "30-1"}}; err != nil || !slices.Equal(got, want) {
@@ -35,7 +35,7 @@ func TestInstalledVersionComesBeforeTheCandidate(t *testing.T) {
 	}
 }
 
-func TestInstalledKeepsTheOrderAndLeavesOutWhatIsNot(t *testing.T) {
+func TestInstalledOrder(t *testing.T) {
 	got, err := Installed(t.Context(), "tar", "no-such-package-at-all", "dpkg")
 	if err != nil {
 		t.Fatal(err)
@@ -45,7 +45,7 @@ func TestInstalledKeepsTheOrderAndLeavesOutWhatIsNot(t *testing.T) {
 	}
 }
 
-func TestMissingProgramNamesTheRemedy(t *testing.T) {
+func TestMissingProgram(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	_, err := Closure(context.Background(), "kmod")
 	if err == nil || !strings.Contains(err.Error(), "needs a Debian machine") {

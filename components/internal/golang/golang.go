@@ -1,4 +1,4 @@
-// Package golang runs the Go command in a way that depends on nothing but its inputs.
+// Package golang runs the Go command reproducibly: the result depends on its inputs only.
 package golang
 
 import (
@@ -23,9 +23,9 @@ type Build struct {
 	CGO      bool
 }
 
-// Version is the Go release in use and what it compiles for, "go1.26.0 linux/amd64".
+// Version is the Go release and its target, "go1.26.0 linux/amd64".
 func Version(ctx context.Context) (string, error) {
-	out, err := run(ctx, "", nil, "env", "GOVERSION", "GOOS", "GOARCH")
+	out, err := runGo(ctx, "", nil, "env", "GOVERSION", "GOOS", "GOARCH")
 	if err != nil {
 		return "", err
 	}
@@ -36,7 +36,7 @@ func Version(ctx context.Context) (string, error) {
 	return f[0] + " " + f[1] + "/" + f[2], nil
 }
 
-// Inputs is everything in the command line that shapes the outcome.
+// Inputs are the arguments that affect the result.
 func (b Build) Inputs() []string {
 	return append([]string{strconv.FormatBool(b.CGO)}, b.args("")...)
 }
@@ -47,7 +47,7 @@ func (b Build) Run(ctx context.Context, out string) error {
 	if b.CGO {
 		cgo = "CGO_ENABLED=1"
 	}
-	_, err := run(ctx, b.Dir, []string{cgo}, b.args(out)...)
+	_, err := runGo(ctx, b.Dir, []string{cgo}, b.args(out)...)
 	return err
 }
 
@@ -63,15 +63,15 @@ func (b Build) args(out string) []string {
 	return append(args, b.Packages...)
 }
 
-// Module is what the module proxy tells of one version of a module.
+// Module is the module proxy's information on a module's version.
 type Module struct {
 	Time  time.Time // of publication
 	GoMod string    // path of a copy of its go.mod
 }
 
-// Lookup asks for one version of a module.
+// Lookup looks a module's version up.
 func Lookup(ctx context.Context, module, version string) (m Module, err error) {
-	out, err := run(ctx, os.TempDir(), nil, "list", "-m", "-json", module+"@"+version)
+	out, err := runGo(ctx, os.TempDir(), nil, "list", "-m", "-json", module+"@"+version)
 	if err != nil {
 		return m, err
 	}
@@ -83,13 +83,14 @@ func Lookup(ctx context.Context, module, version string) (m Module, err error) {
 
 // Tidy completes a module file and its checksums.
 func Tidy(ctx context.Context, dir, modfile string) error {
-	_, err := run(ctx, dir, []string{"GOFLAGS=-mod=mod"}, "mod", "tidy", "-modfile="+modfile)
+	_, err := runGo(ctx, dir, []string{"GOFLAGS=-mod=mod"}, "mod", "tidy", "-modfile="+modfile)
 	return err
 }
 
-// run answers with what the Go command printed; its error tells the end of what it complained about. The user's
-// GOFLAGS and workspace are left out, since they would change the outcome behind the key's back.
-func run(ctx context.Context, dir string, env []string, args ...string) (string, error) {
+// runGo runs the Go command and returns its output; the error holds its last error lines. The
+// user's GOFLAGS and workspace are ignored, since they would change the result without changing
+// the key.
+func runGo(ctx context.Context, dir string, env []string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = dir
 	cmd.Env = append(append(os.Environ(), "GOFLAGS=", "GOWORK=off"), env...)
@@ -102,12 +103,12 @@ func run(ctx context.Context, dir string, env []string, args ...string) (string,
 		return "", context.Cause(ctx)
 	}
 	if err != nil {
-		return "", errors.Join(fmt.Errorf("go %s: %w", strings.Join(args, " "), err), tail(complaints.String()))
+		return "", errors.Join(fmt.Errorf("go %s: %w", strings.Join(args, " "), err), lastLines(complaints.String()))
 	}
 	return string(out), nil
 }
 
-func tail(text string) error {
+func lastLines(text string) error {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	return errors.New(strings.Join(lines[max(0, len(lines)-20):], "\n"))
 }

@@ -1,4 +1,4 @@
-// Package image makes container images out of directory trees and packs them into archives.
+// Package image builds container images from directory trees and writes them to archives.
 package image
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// Image is what an archive says of one image.
+// Image describes an image in an archive.
 type Image struct {
 	Ref        string // registry, repository and tag
 	Arch       string // as Go names it
@@ -28,14 +28,16 @@ type Image struct {
 	User       string // empty is root
 }
 
-// refAnnotation is where containerd looks for the full name of an image in an OCI archive.
+// refAnnotation is the annotation with which containerd finds the full name of an image in an OCI
+// archive.
 const refAnnotation = "io.containerd.image.name"
 
 // searchPath is the PATH in every image: the static Pods' manifests name their commands without a directory.
 const searchPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// Layer is the tree under dir as an uncompressed layer: everything belongs to root and has no age, so that equal
-// trees are equal layers. Uncompressed, because an archive is loaded from the local disk many times.
+// Layer returns the tree under dir as an uncompressed layer. All files belong to root and have the
+// same time, so that equal trees are equal layers. It is uncompressed since archives are loaded
+// from the local disk many times.
 func Layer(dir string) (v1.Layer, error) {
 	var buf bytes.Buffer
 	if err := writeTree(&buf, dir); err != nil {
@@ -130,7 +132,7 @@ func writeEntry(tw *tar.Writer, dir, path string) error {
 	if err != nil {
 		return err
 	}
-	// Only what an image means is kept; FileInfoHeader also takes over who built it and when.
+	// FileInfoHeader also sets owner and time, which must not affect the layer.
 	plain := tar.Header{Typeflag: h.Typeflag, Name: name, Linkname: link, Size: h.Size, Mode: h.Mode, ModTime: time.Unix(0, 0)}
 	if info.IsDir() {
 		plain.Name += "/"

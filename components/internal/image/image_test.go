@@ -15,7 +15,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
-func TestArchiveHoldsTheNamesItWasGiven(t *testing.T) {
+func TestArchiveImageNames(t *testing.T) {
 	refs := []string{"registry.example/a:v1", "registry.example/b:v2"}
 	files := read(t, archive(t, refs...))
 	var index v1.IndexManifest

@@ -1,4 +1,4 @@
-// Package pins reads which versions are built: the module files are the only place that names them.
+// Package pins reads the pinned versions from the module files, the only place that names them.
 package pins
 
 import (

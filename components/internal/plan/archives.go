@@ -29,14 +29,14 @@ type Archive struct {
 	Images []string `json:"images"` // full names with tags
 }
 
-// single is an archive of one image that holds one static program.
-type single struct {
+// programImage is an archive with one image of one static program.
+type programImage struct {
 	program, path, user string
-	ref                 string // empty: the one upstream's kubeadm prints for the program
+	ref                 string // empty: the image that upstream's kubeadm lists for the program
 }
 
-func singles() []single {
-	return []single{
+func programImages() []programImage {
+	return []programImage{
 		{program: "coredns", path: "coredns"},
 		{program: "pause", path: "pause", user: "65535:65535"},
 		{program: "agnhost", path: "usr/local/bin/agnhost", ref: TestImage},
@@ -45,19 +45,23 @@ func singles() []single {
 
 func (p *Plan) archiveParts() []cache.Part {
 	kubernetes := p.program("kubernetes")
-	parts := []cache.Part{p.archivePart("kubernetes", p.kubernetesImages, kubernetes, p.userland)}
-	for _, s := range singles() {
+	from := []cache.Part{kubernetes, p.userland}
+	if p.published != nil {
+		from = append(from, p.program("etcd"))
+	}
+	parts := []cache.Part{p.archivePart("kubernetes", p.kubernetesImages, from...)}
+	for _, s := range programImages() {
 		images := func(ctx context.Context, stage string) ([]image.Image, error) { return p.singleImage(ctx, s, stage) }
 		parts = append(parts, p.archivePart(s.program, images, kubernetes, p.program(s.program)))
 	}
 	return parts
 }
 
-// archivePart is an archive NAME.tar and its description. What it is made from is finished before it is built.
+// archivePart is an archive NAME.tar and its description. The parts in from are built before.
 func (p *Plan) archivePart(name string, images func(ctx context.Context, stage string) ([]image.Image, error), from ...cache.Part) cache.Part {
 	return cache.Part{
 		Name: "images-" + name,
-		Key:  cache.NewKey(append(keys(from...), p.packer)...),
+		Key:  cache.NewKey(append(partKeys(from...), p.packer)...),
 		Build: func(ctx context.Context, dir string) error {
 			stage := filepath.Join(dir, "stage")
 			defer os.RemoveAll(stage)
@@ -72,20 +76,23 @@ func (p *Plan) archivePart(name string, images func(ctx context.Context, stage s
 			if err := os.RemoveAll(stage); err != nil {
 				return err
 			}
-			return describe(file, all)
+			return writeDescription(file, all)
 		},
 	}
 }
 
-// kubernetesImages are the control plane's images, kube-proxy's and etcd's: different images over the same layer,
-// since they are the same program.
+// kubernetesImageNames are the images of the archive of Kubernetes, each named after its program.
+func kubernetesImageNames() []string {
+	return []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy", "etcd"}
+}
+
+// kubernetesImages are the images of the control plane, kube-proxy and etcd.
 func (p *Plan) kubernetesImages(ctx context.Context, stage string) ([]image.Image, error) {
-	refs, err := p.refs(ctx)
+	refs, err := p.listImages(ctx)
 	if err != nil {
 		return nil, err
 	}
-	names := []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy", "etcd"}
-	base, err := programLayer(stage, p.file("kubernetes", "hyperkube"), "usr/local/bin/hyperkube", append(names, "etcdctl")...)
+	layers, err := p.kubernetesLayers(stage)
 	if err != nil {
 		return nil, err
 	}
@@ -94,10 +101,13 @@ func (p *Plan) kubernetesImages(ctx context.Context, stage string) ([]image.Imag
 		return nil, err
 	}
 	var images []image.Image
-	for _, name := range names {
-		img := image.Image{Ref: refs[name], Arch: arch, Layers: []v1.Layer{base}, Entrypoint: []string{"/usr/local/bin/" + name}}
+	for _, name := range kubernetesImageNames() {
+		img := image.Image{
+			Ref: refs[name], Arch: arch,
+			Layers: []v1.Layer{layers[name]}, Entrypoint: []string{"/usr/local/bin/" + name},
+		}
 		if img.Ref == "" {
-			return nil, fmt.Errorf("upstream's kubeadm names no image for %s", name)
+			return nil, fmt.Errorf("upstream's kubeadm lists no image for %s", name)
 		}
 		if name == "kube-proxy" {
 			img.Layers = append(img.Layers, userland)
@@ -107,14 +117,46 @@ func (p *Plan) kubernetesImages(ctx context.Context, stage string) ([]image.Imag
 	return images, nil
 }
 
-func (p *Plan) singleImage(ctx context.Context, s single, stage string) ([]image.Image, error) {
+// kubernetesLayers are the program layers of the images of Kubernetes, by image. Compiled, all are
+// the same layer with the same program; downloaded, each image has a layer of its own.
+func (p *Plan) kubernetesLayers(stage string) (map[string]v1.Layer, error) {
+	layers := map[string]v1.Layer{}
+	if p.published == nil {
+		base, err := programLayer(stage, p.file("kubernetes", "hyperkube"), "usr/local/bin/hyperkube",
+			append(kubernetesImageNames(), "etcdctl")...)
+		for _, name := range kubernetesImageNames() {
+			layers[name] = base
+		}
+		return layers, err
+	}
+	for _, name := range kubernetesImageNames() {
+		dir, program := filepath.Join(stage, name), p.file("kubernetes", name)
+		if name == "etcd" {
+			program = p.file("etcd", "etcd")
+			bin := filepath.Join(dir, "usr/local/bin")
+			if err := os.MkdirAll(bin, 0o755); err != nil {
+				return nil, err
+			}
+			if err := os.Link(p.file("etcd", "etcdctl"), filepath.Join(bin, "etcdctl")); err != nil {
+				return nil, err
+			}
+		}
+		var err error
+		if layers[name], err = programLayer(dir, program, "usr/local/bin/"+name); err != nil {
+			return nil, err
+		}
+	}
+	return layers, nil
+}
+
+func (p *Plan) singleImage(ctx context.Context, s programImage, stage string) ([]image.Image, error) {
 	if s.ref == "" {
-		refs, err := p.refs(ctx)
+		refs, err := p.listImages(ctx)
 		if err != nil {
 			return nil, err
 		}
 		if s.ref = refs[s.program]; s.ref == "" {
-			return nil, fmt.Errorf("upstream's kubeadm names no image for %s", s.program)
+			return nil, fmt.Errorf("upstream's kubeadm lists no image for %s", s.program)
 		}
 	}
 	layer, err := programLayer(stage, p.file(s.program, s.program), s.path)
@@ -124,7 +166,8 @@ func (p *Plan) singleImage(ctx context.Context, s single, stage string) ([]image
 	return []image.Image{{Ref: s.ref, Arch: arch, Layers: []v1.Layer{layer}, Entrypoint: []string{"/" + s.path}, User: s.user}}, nil
 }
 
-// programLayer is a layer with one program at path, more names for it beside it, and a /tmp.
+// programLayer is a layer with one program at path, symbolic links to it in the same directory,
+// and a /tmp.
 func programLayer(stage, program, path string, names ...string) (v1.Layer, error) {
 	to := filepath.Join(stage, path)
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
@@ -148,14 +191,14 @@ func programLayer(stage, program, path string, names ...string) (v1.Layer, error
 	return image.Layer(stage)
 }
 
-// refs asks upstream's kubeadm for the images it wants, by the last word of their names: "etcd" to
-// "registry.k8s.io/etcd:3.7.0-0".
-func (p *Plan) refs(ctx context.Context) (map[string]string, error) {
+// listImages lists the images that upstream's kubeadm needs, by the last part of their names:
+// "etcd" to "registry.k8s.io/etcd:3.7.0-0".
+func (p *Plan) listImages(ctx context.Context) (map[string]string, error) {
 	cmd := exec.CommandContext(ctx, p.file("kubernetes", "kubeadm-upstream"), "config", "images", "list",
 		"--kubernetes-version", p.release.Version)
 	out, err := cmd.Output()
 	if err != nil {
-		return nil, fmt.Errorf("asking upstream's kubeadm for its images: %w", err)
+		return nil, fmt.Errorf("listing the images of upstream's kubeadm: %w", err)
 	}
 	refs := map[string]string{}
 	for _, ref := range strings.Fields(string(out)) {
@@ -165,8 +208,8 @@ func (p *Plan) refs(ctx context.Context) (map[string]string, error) {
 	return refs, nil
 }
 
-// describe writes what is in an archive beside it.
-func describe(file string, images []image.Image) error {
+// writeDescription writes archive.json, which describes an archive, to its directory.
+func writeDescription(file string, images []image.Image) error {
 	f, err := os.Open(file)
 	if err != nil {
 		return err

@@ -19,23 +19,32 @@ type Bundle struct {
 	Archives   []Archive         `json:"archives"`
 }
 
-// bundlePart is the directory that users of the build see: bin/, cni/, images/ and bundle.json. Its files are hard links to
-// those of the other parts, so it takes no room and stays whole when a part is deleted.
+// bundlePart is the result of the build: bin/, cni/, images/ and bundle.json. Its files are hard
+// links to those of the other parts, so it needs no disk space and stays complete when a part is
+// deleted.
 func (p *Plan) bundlePart() cache.Part {
-	from := append(append(keys(p.programs...), keys(p.archives...)...), p.packer)
-	return cache.Part{Name: "bundle", Version: p.release.Version, Key: cache.NewKey(from...), Build: p.layOut}
+	from := append(append(partKeys(p.programs...), partKeys(p.archives...)...), p.packer)
+	return cache.Part{Name: "bundle", Version: p.release.Version, Key: cache.NewKey(from...), Build: p.linkBundle}
 }
 
-func (p *Plan) layOut(ctx context.Context, dir string) error {
-	places := map[string]string{"kubernetes": "bin", "kubelet-bootstrap": "bin", "containerd": "bin", "runc": "bin", "cni": "cni"}
-	for part, to := range places {
-		if err := linkAll(p.store.Path(p.program(part)), "*", filepath.Join(dir, to)); err != nil {
+func (p *Plan) linkBundle(ctx context.Context, dir string) error {
+	for _, part := range p.programs {
+		to := "bin"
+		switch part.Name {
+		case "cni":
+			to = "cni"
+		case "coredns", "pause", "agnhost": // only in images
+			continue
+		}
+		if err := linkAll(p.store.Path(part), "*", filepath.Join(dir, to)); err != nil {
 			return err
 		}
 	}
-	for _, name := range []string{"etcd", "etcdctl", "kube-apiserver", "kube-controller-manager", "kube-proxy", "kube-scheduler", "kubectl", "kubelet"} {
-		if err := os.Symlink("hyperkube", filepath.Join(dir, "bin", name)); err != nil {
-			return err
+	if p.published == nil {
+		for _, name := range append(kubernetesImageNames(), "etcdctl", "kubectl", "kubelet") {
+			if err := os.Symlink("hyperkube", filepath.Join(dir, "bin", name)); err != nil {
+				return err
+			}
 		}
 	}
 	b := Bundle{Kubernetes: p.release.Version, TestImage: TestImage, Components: map[string]string{"etcd": p.release.Etcd}}
@@ -60,16 +69,16 @@ func (p *Plan) layOut(ctx context.Context, dir string) error {
 	return writeJSON(filepath.Join(dir, "bundle.json"), b)
 }
 
-// checkImages compares the archives with what upstream's kubeadm would pull: a missing image would show only when a
-// node tries to reach a registry.
+// checkImages checks that the archives have all images that upstream's kubeadm needs: otherwise a
+// missing one would show only when a node tries to pull it.
 func (p *Plan) checkImages(ctx context.Context, archives []Archive) error {
-	refs, err := p.refs(ctx)
+	refs, err := p.listImages(ctx)
 	if err != nil {
 		return err
 	}
 	for _, ref := range refs {
 		if !slices.ContainsFunc(archives, func(a Archive) bool { return slices.Contains(a.Images, ref) }) {
-			return fmt.Errorf("no archive holds %s, which upstream's kubeadm %s wants", ref, p.release.Version)
+			return fmt.Errorf("no archive has %s, which upstream's kubeadm %s needs", ref, p.release.Version)
 		}
 	}
 	return nil

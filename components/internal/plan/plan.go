@@ -1,5 +1,5 @@
-// Package plan says what a bundle is made of: which programs are compiled from which pins, which images hold them,
-// and how the finished bundle is laid out.
+// Package plan defines the contents of a bundle: the programs, compiled or downloaded in their
+// pinned versions, the images that contain them, and the layout.
 package plan
 
 import (
@@ -15,23 +15,27 @@ import (
 	"kubeadm/components/internal/pins"
 )
 
-// Plan is everything that one release of Kubernetes needs, each piece with its key.
+// Plan holds all parts that one release of Kubernetes needs, each with its key.
 type Plan struct {
-	root     string // the folder components/
+	root     string // the directory components/
 	store    *cache.Store
 	release  pins.Kubernetes
-	compiler string // which Go, for which system
-	packer   string // digest of the code that shapes archives and bundles
+	compiler string // Go release and target
+	packer   string // digest of the code that writes archives and bundles
+
+	published *Published // nil: the programs are compiled
 
 	programs []cache.Part // Kubernetes first, since it takes longest
-	userland cache.Part   // what kube-proxy calls
+	userland cache.Part   // the programs that kube-proxy calls
 	archives []cache.Part
 	bundle   cache.Part
 }
 
-// New reads the pins and sources under root, the folder components/, and works out every key.
-func New(ctx context.Context, root string, release pins.Kubernetes, store *cache.Store) (*Plan, error) {
-	p := &Plan{root: root, store: store, release: release}
+// New reads the pins and sources under root, the directory components/, and computes all keys. The
+// programs are downloaded if published is set, and compiled otherwise.
+func New(ctx context.Context, root string, release pins.Kubernetes, store *cache.Store,
+	published *Published) (*Plan, error) {
+	p := &Plan{root: root, store: store, release: release, published: published}
 	var err error
 	if p.compiler, err = golang.Version(ctx); err != nil {
 		return nil, err
@@ -39,7 +43,7 @@ func New(ctx context.Context, root string, release pins.Kubernetes, store *cache
 	if p.packer, err = cache.Sources(root, "go.mod", "go.sum", "internal/image/*.go", "internal/plan/*.go"); err != nil {
 		return nil, err
 	}
-	// The userland comes first: it sees to it that apt knows what packages there are.
+	// The userland comes first: it updates apt's package lists if necessary.
 	if p.userland, err = p.userlandPart(ctx); err != nil {
 		return nil, err
 	}
@@ -51,7 +55,7 @@ func New(ctx context.Context, root string, release pins.Kubernetes, store *cache
 	return p, nil
 }
 
-// Build makes whatever the cache lacks and answers with the directory of the bundle.
+// Build builds the parts that are not in the cache and returns the directory of the bundle.
 func (p *Plan) Build(ctx context.Context) (string, error) {
 	for _, stage := range [][]cache.Part{append(slices.Clone(p.programs), p.userland), p.archives, {p.bundle}} {
 		if err := p.buildAll(ctx, stage); err != nil {
@@ -81,8 +85,8 @@ func (p *Plan) program(name string) cache.Part {
 	return p.programs[i]
 }
 
-// keys are the keys of parts, as inputs of something made from them.
-func keys(parts ...cache.Part) []string {
+// partKeys returns the names and keys of parts, as inputs of a part that is built from them.
+func partKeys(parts ...cache.Part) []string {
 	var all []string
 	for _, part := range parts {
 		all = append(all, part.Name, string(part.Key))

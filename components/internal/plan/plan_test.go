@@ -47,7 +47,7 @@ func programKeys(t *testing.T, compiler, changed string) map[string]cache.Key {
 	return keys
 }
 
-func TestOnlyWhatAChangeTouchesIsBuiltAgain(t *testing.T) {
+func TestChangeRebuildsOnlyAffectedParts(t *testing.T) {
 	before := programKeys(t, "go1", "")
 	for changed, want := range map[string][]string{
 		"tools/coredns/go.sum":                 {"coredns"},
@@ -72,7 +72,7 @@ func TestOnlyWhatAChangeTouchesIsBuiltAgain(t *testing.T) {
 	}
 }
 
-func TestAnotherCompilerBuildsEverythingAgain(t *testing.T) {
+func TestCompilerChangeRebuildsEverything(t *testing.T) {
 	before, after := programKeys(t, "go1", ""), programKeys(t, "go2", "")
 	for name := range before {
 		if before[name] == after[name] {

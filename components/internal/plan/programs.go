@@ -17,49 +17,52 @@ import (
 	"kubeadm/components/internal/pins"
 )
 
-// program is a group of Go programs compiled together.
-type program struct {
+// programGroup is a group of Go programs that are compiled together.
+type programGroup struct {
 	name    string
-	module  string       // whose version is the group's; empty for our own programs
+	module  string       // the module whose version is the group's; empty for our own programs
 	build   golang.Build // Dir is relative to components/
-	sources []string     // what is compiled from this tree, patterns under components/
+	sources []string     // patterns of the sources under components/
 	debian  []string     // packages needed to compile
 }
 
-// compileC is what cgo and runc's seccomp filter need.
-func compileC() []string { return []string{"gcc", "libc6-dev", "libseccomp-dev", "pkg-config"} }
+// cgoPackages are the Debian packages that cgo and runc's seccomp filter need.
+func cgoPackages() []string { return []string{"gcc", "libc6-dev", "libseccomp-dev", "pkg-config"} }
 
-func programs() []program {
+func programGroups() []programGroup {
 	const small = "-s -w"
-	return []program{
-		tool("containerd", "github.com/containerd/containerd/v2", golang.Build{Tags: "urfave_cli_no_docs",
+	return []programGroup{
+		toolGroup("containerd", "github.com/containerd/containerd/v2", golang.Build{Tags: "urfave_cli_no_docs",
 			LDFlags: small + " -X github.com/containerd/containerd/v2/version.Version=VERSION"}),
 		{
-			name: "runc", module: "github.com/opencontainers/runc", sources: []string{"tools/runc/go.*"}, debian: compileC(),
+			name: "runc", module: "github.com/opencontainers/runc", sources: []string{"tools/runc/go.*"}, debian: cgoPackages(),
 			build: golang.Build{Dir: "tools/runc", Packages: []string{"tool"}, Tags: "seccomp,netgo,osusergo", CGO: true,
 				LDFlags: small + " -linkmode external -extldflags -static"},
 		},
-		tool("coredns", "github.com/coredns/coredns", golang.Build{Tags: "grpcnotrace", LDFlags: small}),
-		tool("cni", "github.com/containernetworking/plugins", golang.Build{
+		toolGroup("coredns", "github.com/coredns/coredns", golang.Build{Tags: "grpcnotrace", LDFlags: small}),
+		toolGroup("cni", "github.com/containernetworking/plugins", golang.Build{
 			LDFlags: small + " -X github.com/containernetworking/plugins/pkg/utils/buildversion.BuildVersion=VERSION"}),
-		own("pause"),
-		own("agnhost"),
+		ownGroup("pause"),
+		ownGroup("agnhost"),
 	}
 }
 
-// tool is a group that a module of its own under tools/ pins.
-func tool(name, module string, b golang.Build) program {
+// toolGroup is a group that is pinned by a module of its own under tools/.
+func toolGroup(name, module string, b golang.Build) programGroup {
 	b.Dir, b.Packages = "tools/"+name, []string{"tool"}
-	return program{name: name, module: module, build: b, sources: []string{b.Dir + "/go.*"}}
+	return programGroup{name: name, module: module, build: b, sources: []string{b.Dir + "/go.*"}}
 }
 
-// own is a program of this module.
-func own(name string) program {
-	return program{name: name, sources: []string{"go.mod", name + "/*.go"},
+// ownGroup is a group with one program of this module.
+func ownGroup(name string) programGroup {
+	return programGroup{name: name, sources: []string{"go.mod", name + "/*.go"},
 		build: golang.Build{Dir: ".", Packages: []string{"./" + name}, LDFlags: "-s -w"}}
 }
 
 func (p *Plan) programParts(ctx context.Context) ([]cache.Part, error) {
+	if p.published != nil {
+		return p.publishedParts(ctx)
+	}
 	kubernetes, err := p.kubernetesPart()
 	if err != nil {
 		return nil, err
@@ -69,7 +72,7 @@ func (p *Plan) programParts(ctx context.Context) ([]cache.Part, error) {
 		return nil, err
 	}
 	parts := []cache.Part{kubernetes, bootstrap}
-	for _, pr := range programs() {
+	for _, pr := range programGroups() {
 		part, err := p.programPart(ctx, pr)
 		if err != nil {
 			return nil, fmt.Errorf("planning %s: %w", pr.name, err)
@@ -79,7 +82,7 @@ func (p *Plan) programParts(ctx context.Context) ([]cache.Part, error) {
 	return parts, nil
 }
 
-func (p *Plan) programPart(ctx context.Context, pr program) (cache.Part, error) {
+func (p *Plan) programPart(ctx context.Context, pr programGroup) (cache.Part, error) {
 	part := cache.Part{Name: pr.name}
 	if pr.module != "" {
 		v, err := pins.Versions(filepath.Join(p.root, pr.build.Dir, "go.mod"), pr.module)
@@ -112,7 +115,7 @@ func (p *Plan) programPart(ctx context.Context, pr program) (cache.Part, error) 
 	return part, nil
 }
 
-// install installs what is missing, and says so, since it changes the machine.
+// install installs missing Debian packages, and logs it, since it changes the machine.
 func (p *Plan) install(ctx context.Context, names []string) error {
 	if len(names) == 0 {
 		return nil
@@ -147,8 +150,9 @@ func (p *Plan) kubernetesPart() (cache.Part, error) {
 	return part, err
 }
 
-// releasePart is a program of ours that is made of Kubernetes' packages, and further ones of the same module. They are
-// compiled as a release is: the same tags, and the version stamped into the two packages that report it.
+// releasePart is a program of ours that uses Kubernetes' packages, and further programs of the
+// same module. They are compiled as a release is: with the same tags, and the version in the two
+// packages that report it.
 func (p *Plan) releasePart(name, program string, further ...string) (cache.Part, error) {
 	part := cache.Part{Name: name, Version: p.release.Version}
 	pinned := strings.TrimSuffix(p.release.Modfile, ".mod") + ".*"
@@ -158,22 +162,22 @@ func (p *Plan) releasePart(name, program string, further ...string) (cache.Part,
 	}
 	b := golang.Build{Dir: filepath.Join(p.root, "kubernetes"), Modfile: p.release.Modfile,
 		Packages: append([]string{"./" + program}, further...), Tags: "selinux,notest,grpcnotrace"}
-	inputs := append([]string{p.compiler, sources, stamp(p.release.Version, time.Time{})}, b.Inputs()...)
+	inputs := append([]string{p.compiler, sources, versionFlags(p.release.Version, time.Time{})}, b.Inputs()...)
 	part.Key = cache.NewKey(inputs...)
 	part.Build = func(ctx context.Context, dir string) error {
 		m, err := golang.Lookup(ctx, "k8s.io/kubernetes", p.release.Version)
 		if err != nil {
 			return err
 		}
-		b.LDFlags = "-s -w" + stamp(p.release.Version, m.Time)
+		b.LDFlags = "-s -w" + versionFlags(p.release.Version, m.Time)
 		return b.Run(ctx, dir)
 	}
 	return part, nil
 }
 
-// stamp is the linker's flags that make programs report the version. The commit is left empty: a module proxy
-// does not tell it.
-func stamp(version string, published time.Time) string {
+// versionFlags are the linker flags that set the version that programs report. The commit is
+// empty: a module proxy does not know it.
+func versionFlags(version string, published time.Time) string {
 	major, minor, _ := strings.Cut(strings.TrimPrefix(semver.MajorMinor(version), "v"), ".")
 	var flags strings.Builder
 	for _, pkg := range []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"} {

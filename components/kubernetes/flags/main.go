@@ -1,5 +1,6 @@
-// Command flags lists every flag of the components of one Kubernetes release and of its etcd, hidden and deprecated
-// ones too: a line each with the component, the flag and the type of its value. internal/release keeps such lists.
+// Command flags lists every flag of the components of one Kubernetes release and of its etcd,
+// hidden and deprecated ones too: a line each with the component, the flag and the type of its
+// value. internal/release has such lists.
 //
 // It is compiled with the module file of a release, from the directory components/kubernetes:
 //
@@ -28,17 +29,17 @@ import (
 
 func main() {
 	lines := slices.Concat(
-		list("kube-apiserver", command(apiserver.NewAPIServerCommand())),
-		list("kube-controller-manager", command(controllermanager.NewControllerManagerCommand())),
-		list("kube-scheduler", command(scheduler.NewSchedulerCommand())),
-		list("kubelet", kubeletFlags()),
-		etcd(),
+		listFlags("kube-apiserver", commandFlags(apiserver.NewAPIServerCommand())),
+		listFlags("kube-controller-manager", commandFlags(controllermanager.NewControllerManagerCommand())),
+		listFlags("kube-scheduler", commandFlags(scheduler.NewSchedulerCommand())),
+		listFlags("kubelet", kubeletFlags()),
+		etcdFlags(),
 	)
 	fmt.Println(strings.Join(lines, "\n"))
 }
 
-// command has the flags that the command itself and component-base's way to run it add.
-func command(c *cobra.Command) *pflag.FlagSet {
+// commandFlags returns the flags of a command and those that component-base adds.
+func commandFlags(c *cobra.Command) *pflag.FlagSet {
 	c.SetGlobalNormalizationFunc(cliflag.WordSepNormalizeFunc)
 	logs.AddFlags(c.PersistentFlags())
 	all := c.Flags()
@@ -60,7 +61,7 @@ func kubeletFlags() *pflag.FlagSet {
 	return all
 }
 
-func list(component string, flags *pflag.FlagSet) (lines []string) {
+func listFlags(component string, flags *pflag.FlagSet) (lines []string) {
 	flags.VisitAll(func(f *pflag.Flag) {
 		lines = append(lines, fmt.Sprintf("%s %s %s", component, f.Name, f.Value.Type()))
 	})
@@ -68,9 +69,9 @@ func list(component string, flags *pflag.FlagSet) (lines []string) {
 	return lines
 }
 
-// etcd has the flags of its package embed, and those of its main package, which exports none. Types of the latter are
-// left out, since most of those flags are ignored.
-func etcd() (lines []string) {
+// etcdFlags lists the flags of package embed, and those of etcd's main package, which exports
+// none. Types of the latter are left out, since most of those flags are ignored.
+func etcdFlags() (lines []string) {
 	flags := flag.NewFlagSet("etcd", flag.ContinueOnError)
 	embed.NewConfig().AddFlags(flags)
 	flags.VisitAll(func(f *flag.Flag) {

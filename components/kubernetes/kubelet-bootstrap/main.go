@@ -1,6 +1,6 @@
-// Command kubelet-bootstrap is a kubelet in the first seconds of its life on a machine that joins a cluster, and no longer:
-// by the kubelet's own code it trades the bootstrap credential for a certificate; with that it registers its Node. It
-// runs no Pods, so that many machines can be simulated on one.
+// Command kubelet-bootstrap simulates the start of a kubelet on a machine that joins a cluster:
+// with the kubelet's own code it requests a client certificate with the bootstrap kubeconfig, and
+// registers its Node. It runs no Pods, so that many machines can be simulated on one.
 package main
 
 import (
@@ -19,13 +19,14 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// The address where kubeadm asks a kubelet whether it is well.
+// healthAddress is the address of the kubelet's health endpoint.
 const healthAddress = "127.0.0.1:10248"
 
-// limit ends a kubelet whose machine never came to join.
-const limit = 10 * time.Minute
+// runLimit ends a kubelet whose machine does not join.
+const runLimit = 10 * time.Minute
 
-// kubelet knows where its files are. The flags are named as the real one's.
+// kubelet holds the Node's name and the paths of files. The flags have the names of the real
+// kubelet's.
 type kubelet struct {
 	name                                       string
 	config, bootstrap, kubeconfig, certificate string
@@ -33,51 +34,51 @@ type kubelet struct {
 
 func main() {
 	k := kubelet{}
-	flag.StringVar(&k.config, "config", "/var/lib/kubelet/config.yaml", "`file` whose arrival starts the kubelet")
-	flag.StringVar(&k.bootstrap, "bootstrap-kubeconfig", "/etc/kubernetes/bootstrap-kubelet.conf", "`file` with the bootstrap credential; the program ends when it is removed")
-	flag.StringVar(&k.kubeconfig, "kubeconfig", "/etc/kubernetes/kubelet.conf", "`file` to write the kubelet's own kubeconfig to")
+	flag.StringVar(&k.config, "config", "/var/lib/kubelet/config.yaml", "`file` that the kubelet waits for")
+	flag.StringVar(&k.bootstrap, "bootstrap-kubeconfig", "/etc/kubernetes/bootstrap-kubelet.conf", "bootstrap kubeconfig `file`; the program exits when it is removed")
+	flag.StringVar(&k.kubeconfig, "kubeconfig", "/etc/kubernetes/kubelet.conf", "`file` to write the kubelet's kubeconfig to")
 	flag.StringVar(&k.certificate, "cert-dir", "/var/lib/kubelet/pki", "`directory` for the certificate")
 	flag.StringVar(&k.name, "hostname-override", "", "`name` of the Node (default: the host's)")
-	tell := flag.Bool("version", false, "print the version of Kubernetes and end")
+	printVersion := flag.Bool("version", false, "print the version of Kubernetes and exit")
 	flag.Parse()
-	if *tell {
+	if *printVersion {
 		fmt.Println("Kubernetes", version.Get().GitVersion)
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	ctx, cancel := context.WithTimeout(context.Background(), runLimit)
 	defer cancel()
-	if err := k.live(ctx); err != nil {
+	if err := k.run(ctx); err != nil {
 		klog.ErrorS(err, "The simulated kubelet failed", "node", k.name)
 		os.Exit(1)
 	}
 }
 
-// live goes through all that is simulated: it starts when there is a configuration and ends when kubeadm has taken the
-// bootstrap credential away, which is the last thing that a join does.
-func (k *kubelet) live(ctx context.Context) (err error) {
+// run waits for the configuration, registers the Node, and returns when kubeadm has removed the
+// bootstrap kubeconfig, which join does last.
+func (k *kubelet) run(ctx context.Context) (err error) {
 	if k.name == "" {
 		if k.name, err = os.Hostname(); err != nil {
 			return err
 		}
 	}
-	if err := await(ctx, "the configuration", func() bool { return exists(k.config) }); err != nil {
+	if err := awaitCondition(ctx, "the configuration", func() bool { return fileExists(k.config) }); err != nil {
 		return err
 	}
-	if err := sayWell(ctx); err != nil {
+	if err := serveHealth(ctx); err != nil {
 		return err
 	}
-	as, err := k.credential(ctx)
+	as, err := k.requestCertificate(ctx)
 	if err != nil {
-		return fmt.Errorf("asking for a certificate: %w", err)
+		return fmt.Errorf("requesting a certificate: %w", err)
 	}
 	if err := k.register(ctx, as); err != nil {
 		return fmt.Errorf("registering the node: %w", err)
 	}
-	return await(ctx, "kubeadm to remove the bootstrap credential", func() bool { return !exists(k.bootstrap) })
+	return awaitCondition(ctx, "kubeadm to remove the bootstrap kubeconfig", func() bool { return !fileExists(k.bootstrap) })
 }
 
-// sayWell answers every question for the kubelet's health from now on.
-func sayWell(ctx context.Context) error {
+// serveHealth starts the health endpoint, which always reports ok.
+func serveHealth(ctx context.Context) error {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", healthAddress)
 	if err != nil {
 		return err
@@ -85,23 +86,23 @@ func sayWell(ctx context.Context) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok") })
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
-	go func() { klog.ErrorS(server.Serve(listener), "Nobody is told of the kubelet's health any more") }()
+	go func() { klog.ErrorS(server.Serve(listener), "The health endpoint stopped") }()
 	return nil
 }
 
-// await asks often: the time until it notices is part of what is measured.
-func await(ctx context.Context, what string, so func() bool) error {
-	for !so() {
+// awaitCondition polls often: its delay is part of what is measured.
+func awaitCondition(ctx context.Context, name string, done func() bool) error {
+	for !done() {
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("waiting for %s: %w", what, context.Cause(ctx))
+			return fmt.Errorf("waiting for %s: %w", name, context.Cause(ctx))
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
 	return nil
 }
 
-func exists(file string) bool {
+func fileExists(file string) bool {
 	_, err := os.Stat(file)
 	return !errors.Is(err, fs.ErrNotExist)
 }

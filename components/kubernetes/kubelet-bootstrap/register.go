@@ -13,7 +13,7 @@ import (
 	"k8s.io/component-base/version"
 )
 
-// register makes the Node. It is never Ready: nobody would run its Pods.
+// register creates the Node. It is never Ready, since it runs no Pods.
 func (k *kubelet) register(ctx context.Context, as *rest.Config) error {
 	client, err := kubernetes.NewForConfig(as)
 	if err != nil {
@@ -47,7 +47,7 @@ func (k *kubelet) node(address string) *corev1.Node {
 	}
 }
 
-// ownAddress is the first address of the machine that others can reach.
+// ownAddress returns the first global unicast address of the machine.
 func ownAddress() (string, error) {
 	all, err := net.InterfaceAddrs()
 	if err != nil {

@@ -7,19 +7,21 @@ import (
 	"reflect"
 )
 
-// Compare returns what in a JSON value has no place in the Go type t, a struct. The error is of a text that is no JSON.
-func Compare(data []byte, t reflect.Type) (Misfits, error) {
+// Compare returns what in a JSON value does not match the Go type t, a struct. It returns an
+// error if data is not JSON.
+func Compare(data []byte, t reflect.Type) (Mismatches, error) {
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.UseNumber()
 	var tree any
 	if err := decoder.Decode(&tree); err != nil {
-		return Misfits{}, err
+		return Mismatches{}, err
 	}
 	if _, ok := tree.(map[string]any); !ok {
-		return Misfits{Wrong: []string{fmt.Sprintf("it must be a mapping, not %s", describe(tree))}}, nil
+		return Mismatches{Wrong: []string{fmt.Sprintf("it must be a mapping, not %s",
+			describeValue(tree))}}, nil
 	}
 	w := newWalker(t)
 	w.walk("", tree, t)
-	w.countRest()
-	return w.Misfits, nil
+	w.addRemainingCounts()
+	return w.Mismatches, nil
 }

@@ -17,103 +17,105 @@ import (
 	"kubeadm/internal/untrusted"
 )
 
-// Misfits are what in a document has no place in the Go type.
-type Misfits struct {
-	Ignored  []Ignored // what a lenient reader leaves out
-	Doubtful []string  // values that YAML reads otherwise than they look, a sentence each
-	Wrong    []string  // values of the wrong type, a sentence each: no reader can use them
+// Mismatches are the parts of a document that do not match the Go type.
+type Mismatches struct {
+	Ignored  []Ignored // what a lenient reader ignores
+	Warnings []string  // values that YAML may parse in an unexpected way
+	Wrong    []string  // values of the wrong type: always errors
 }
 
-// Ignored is a field that does not exist, or the earlier value of a field that is given twice.
-type Ignored struct{ fault, effect, advice string }
+// Ignored is an unknown field, or the earlier value of a duplicate field.
+type Ignored struct{ fault, effect, suggestion string }
 
-// Fault says what is wrong.
-func (i Ignored) Fault() string { return i.fault + i.advice }
+// Fault is the fault, with a suggestion.
+func (i Ignored) Fault() string { return i.fault + i.suggestion }
 
-// Warning says what is wrong, and what becomes of it.
-func (i Ignored) Warning() string { return i.fault + i.effect + i.advice }
+// Warning is the fault and its effect, with a suggestion.
+func (i Ignored) Warning() string { return i.fault + i.effect + i.suggestion }
 
-// maxMisfits is how many misfits of a sort are named. The others are counted.
-const maxMisfits = 20
+// maxMismatches is how many mismatches of a sort are listed. The others are counted.
+const maxMismatches = 20
 
-// Hints help to say what was meant by a field that does not fit.
+// Hints are data for suggestions about fields that do not match.
 type Hints struct {
-	// Others point to structs of further kinds, to one of which an unknown field may belong.
+	// Others point to structs of other kinds, to which an unknown field may belong.
 	Others []any
-	// Moved says of fields that other versions of the kind had what became of them. The keys are
-	// paths; entries of a list are "[]".
+	// Moved maps fields of other versions of the kind to a text that says where they are now. The
+	// keys are paths; entries of a list are "[]".
 	Moved map[string]string
-	// Shapes says of lists or mappings, by the names of their fields, what another version had there.
+	// Shapes maps the names of lists or mappings to a text about their form in another version.
 	Shapes map[string]string
-	// Newer points to the struct of a newer version that may have an unknown field, NewerVersion
+	// Newer points to the struct of a newer version that may have an unknown field; NewerVersion
 	// is its name.
 	Newer        any
 	NewerVersion string
 }
 
 // Decode stores the document in the struct that into points to, unless a value has
-// a wrong type. Field names are case-sensitive. Of a field that is given twice the last value
-// counts.
-func (d Document) Decode(into any, hints Hints) Misfits {
+// a wrong type. Field names are case-sensitive. The last value of a duplicate field is used.
+func (d Document) Decode(into any, hints Hints) Mismatches {
 	w := newWalker(reflect.TypeOf(into).Elem())
 	w.Document, w.hints = d, hints
-	for _, r := range d.repeated {
-		w.ignore(fmt.Sprintf("line %d: field %q is given twice", r.line, untrusted.Line(r.name)), "; the last value counts", nil)
+	for _, r := range d.duplicates {
+		w.addIgnored(fmt.Sprintf("line %d: duplicate field %q", r.line, untrusted.Line(r.name)),
+			"; the last value is used", nil)
 	}
 	w.walk("", d.tree, w.root)
-	w.countRest()
+	w.addRemainingCounts()
 	if len(w.Wrong) > 0 {
-		return w.Misfits
+		return w.Mismatches
 	}
 	if err := utiljson.Unmarshal(d.json, into); err != nil {
-		w.Wrong = append(w.Wrong, "a value does not fit: compare the document with the reference of its kind")
+		w.Wrong = append(w.Wrong,
+			"a value does not have the type of its field: see the reference of this kind")
 	}
-	return w.Misfits
+	return w.Mismatches
 }
 
-// anyObjects is a field that every Kubernetes object may have. Where a kind does not have it,
-// it says nothing that could be missed: a document's own name.
-const anyObjects = "metadata"
+// metadataField is a field that every Kubernetes object may have. If a kind does not have it, it
+// is ignored without a warning: it holds only the name of the document.
+const metadataField = "metadata"
 
 // walker compares a document with a type.
 type walker struct {
 	Document
-	Misfits
-	hints   Hints
-	root    reflect.Type
-	listed  map[reflect.Type]bool // structs whose fields were listed
-	ignored int                   // how many there are, named or not
-	wrongs  int
+	Mismatches
+	hints        Hints
+	root         reflect.Type
+	listed       map[reflect.Type]bool // structs whose fields were listed
+	ignoredCount int                   // including those that are not listed
+	wrongCount   int
 }
 
 func newWalker(root reflect.Type) *walker {
 	return &walker{root: root, listed: map[reflect.Type]bool{}}
 }
 
-// ignore adds a misfit. Advice is only computed for those that are named.
-func (w *walker) ignore(fault, effect string, advice func() string) {
-	if w.ignored++; w.ignored > maxMisfits {
+// addIgnored adds an ignored field. The suggestion is only computed for fields that are listed.
+func (w *walker) addIgnored(fault, effect string, suggest func() string) {
+	if w.ignoredCount++; w.ignoredCount > maxMismatches {
 		return
 	}
 	i := Ignored{fault: fault, effect: effect}
-	if advice != nil {
-		i.advice = advice()
+	if suggest != nil {
+		i.suggestion = suggest()
 	}
 	w.Ignored = append(w.Ignored, i)
 }
 
-func (w *walker) wrong(path, format string, args ...any) {
-	if w.wrongs++; w.wrongs <= maxMisfits {
-		w.Wrong = append(w.Wrong, showPath(path)+": "+fmt.Sprintf(format, args...))
+func (w *walker) addWrong(path, format string, args ...any) {
+	if w.wrongCount++; w.wrongCount <= maxMismatches {
+		w.Wrong = append(w.Wrong, quotePath(path)+": "+fmt.Sprintf(format, args...))
 	}
 }
 
-// countRest says how many misfits are not named.
-func (w *walker) countRest() {
-	if rest := w.ignored - maxMisfits; rest > 0 {
-		w.Ignored = append(w.Ignored, Ignored{fault: fmt.Sprintf("%d more fields are unknown or given twice", rest)})
+// addRemainingCounts adds the numbers of mismatches that are not listed.
+func (w *walker) addRemainingCounts() {
+	if rest := w.ignoredCount - maxMismatches; rest > 0 {
+		w.Ignored = append(w.Ignored,
+			Ignored{fault: fmt.Sprintf("%d more fields are unknown or duplicate", rest)})
 	}
-	if rest := w.wrongs - maxMisfits; rest > 0 {
+	if rest := w.wrongCount - maxMismatches; rest > 0 {
 		w.Wrong = append(w.Wrong, fmt.Sprintf("%d more values are of the wrong type", rest))
 	}
 }
@@ -124,70 +126,62 @@ func (w *walker) walk(path string, value any, t reflect.Type) {
 	}
 	switch {
 	case value == nil || t.Kind() == reflect.Interface:
-	case readsItself(t):
-		w.own(path, value, t)
+	case isUnmarshaler(t):
+		w.checkUnmarshaler(path, value, t)
 	case t.Kind() == reflect.Struct:
-		w.fields(path, value, t)
+		w.walkStruct(path, value, t)
 	case t.Kind() == reflect.Slice:
-		w.list(path, value, t)
+		items, ok := value.([]any)
+		if !ok {
+			w.addWrong(path, "must be a list%s, not %s%s", describeEntryType(t.Elem()),
+				describeValue(value), w.shapeHint(path))
+		}
+		for i, item := range items {
+			w.walk(fmt.Sprintf("%s[%d]", path, i), item, t.Elem())
+		}
 	case t.Kind() == reflect.Map:
-		w.mapping(path, value, t)
+		object, ok := value.(map[string]any)
+		if !ok {
+			w.addWrong(path, "must be a mapping, not %s%s", describeValue(value), w.shapeHint(path))
+		}
+		for _, key := range slices.Sorted(maps.Keys(object)) {
+			w.walk(fmt.Sprintf("%s[%s]", path, key), object[key], t.Elem())
+		}
 	default:
-		w.scalar(path, value, t)
+		w.checkScalar(path, value, t)
 	}
 }
 
-func (w *walker) fields(path string, value any, t reflect.Type) {
+func (w *walker) walkStruct(path string, value any, t reflect.Type) {
 	object, ok := value.(map[string]any)
 	if !ok {
-		w.wrong(path, "must be a mapping, not %s", describe(value))
+		w.addWrong(path, "must be a mapping, not %s", describeValue(value))
 		return
 	}
-	known := fieldsOf(t)
+	fields := fieldsOf(t)
 	for _, name := range slices.Sorted(maps.Keys(object)) {
-		if field, ok := known[name]; ok {
-			w.walk(below(path, name), object[name], field)
+		if field, ok := fields[name]; ok {
+			w.walk(joinPath(path, name), object[name], field)
 			continue
 		}
-		if below(path, name) == anyObjects {
+		if joinPath(path, name) == metadataField {
 			continue
 		}
-		w.ignore("unknown field "+showPath(below(path, name)), " is ignored", func() string { return w.advice(path, name, t) })
+		w.addIgnored("unknown field "+quotePath(joinPath(path, name)), " is ignored",
+			func() string { return w.suggestField(path, name, t) })
 	}
 }
 
-func (w *walker) list(path string, value any, t reflect.Type) {
-	items, ok := value.([]any)
-	if !ok {
-		w.wrong(path, "must be a list%s, not %s%s", ofWhat(t.Elem()), describe(value), w.shape(path))
-		return
-	}
-	for i, item := range items {
-		w.walk(fmt.Sprintf("%s[%d]", path, i), item, t.Elem())
-	}
-}
-
-func (w *walker) mapping(path string, value any, t reflect.Type) {
-	object, ok := value.(map[string]any)
-	if !ok {
-		w.wrong(path, "must be a mapping, not %s%s", describe(value), w.shape(path))
-		return
-	}
-	for _, key := range slices.Sorted(maps.Keys(object)) {
-		w.walk(fmt.Sprintf("%s[%s]", path, key), object[key], t.Elem())
-	}
-}
-
-// shape says what another version had in place of a list or mapping.
-func (w *walker) shape(path string) string {
+// shapeHint describes the form of a list or mapping in another version.
+func (w *walker) shapeHint(path string) string {
 	if text, ok := w.hints.Shapes[path[strings.LastIndex(path, ".")+1:]]; ok {
 		return ": " + text
 	}
 	return ""
 }
 
-func (w *walker) scalar(path string, value any, t reflect.Type) {
-	w.doubt(path, value)
+func (w *walker) checkScalar(path string, value any, t reflect.Type) {
+	w.warnOctal(path, value)
 	text, err := json.Marshal(value)
 	if err == nil && json.Unmarshal(text, reflect.New(t).Interface()) == nil {
 		return
@@ -197,35 +191,37 @@ func (w *walker) scalar(path string, value any, t reflect.Type) {
 	quoted, isText := value.(string)
 	switch {
 	case isNumber && t.Kind() == reflect.String:
-		w.wrong(path, "must be text, not a number: put it in quotes")
+		w.addWrong(path, "must be a string, not a number: put it in quotes")
 	case isBool && t.Kind() == reflect.String:
-		w.wrong(path, "must be text, not true or false: put it in quotes, for YAML reads yes, no, on and off as true or false")
+		w.addWrong(path, "must be a string, not true or false: put it in quotes, since YAML parses yes, no, on and off as true or false")
 	case isNumber && t.Kind() != reflect.Bool:
-		w.wrong(path, "must be %s", wanted(t))
+		w.addWrong(path, "must be %s", describeScalarType(t))
 	case isText && json.Unmarshal([]byte(quoted), reflect.New(t).Interface()) == nil:
-		w.wrong(path, "must be %s, not text: leave out the quotes", wanted(t))
+		w.addWrong(path, "must be %s, not a string: remove the quotes", describeScalarType(t))
 	default:
-		w.wrong(path, "must be %s, not %s", wanted(t), describe(value))
+		w.addWrong(path, "must be %s, not %s", describeScalarType(t), describeValue(value))
 	}
 }
 
-// doubt reports a number that looks like another one.
-func (w *walker) doubt(path string, value any) {
+// warnOctal warns of a number that YAML parsed as octal.
+func (w *walker) warnOctal(path string, value any) {
 	number, ok := value.(json.Number)
 	if !ok || len(w.octals) == 0 {
 		return
 	}
 	for _, text := range w.octals[path[strings.LastIndex(path, ".")+1:]] {
-		if n, err := strconv.ParseInt(text, 8, 64); err == nil && strconv.FormatInt(n, 10) == number.String() && n > 7 {
-			w.Doubtful = append(w.Doubtful, fmt.Sprintf("%s: %s is read as the octal number %d: write %s or %d",
-				path, text, n, strings.TrimLeft(text, "0"), n))
+		if n, err := strconv.ParseInt(text, 8, 64); err == nil &&
+			strconv.FormatInt(n, 10) == number.String() && n > 7 {
+			w.Warnings = append(w.Warnings,
+				fmt.Sprintf("%s: %s is parsed as the octal number %d: write %s or %d",
+					path, text, n, strings.TrimLeft(text, "0"), n))
 			return
 		}
 	}
 }
 
-// own checks a type that reads itself.
-func (w *walker) own(path string, value any, t reflect.Type) {
+// checkUnmarshaler checks a value of a type with an UnmarshalJSON method.
+func (w *walker) checkUnmarshaler(path string, value any, t reflect.Type) {
 	text, err := json.Marshal(value)
 	if err == nil {
 		err = json.Unmarshal(text, reflect.New(t).Interface())
@@ -233,28 +229,29 @@ func (w *walker) own(path string, value any, t reflect.Type) {
 	if err == nil {
 		return
 	}
-	found := describe(value)
+	found := describeValue(value)
 	if text, ok := value.(string); ok {
 		found = untrusted.Quote(text)
 	}
 	switch t {
 	case reflect.TypeFor[metav1.Duration]():
-		w.wrong(path, "must be a duration such as 1h30m0s, not %s: its units are h, m, s and ms", found)
+		w.addWrong(path, "must be a duration such as 1h30m0s, not %s: its units are h, m, s and ms",
+			found)
 	case reflect.TypeFor[metav1.Time]():
-		w.wrong(path, "must be a time such as 2030-01-02T15:04:05Z, not %s", found)
+		w.addWrong(path, "must be a time such as 2030-01-02T15:04:05Z, not %s", found)
 	case reflect.TypeFor[resource.Quantity]():
-		w.wrong(path, "must be a quantity such as 100Mi, not %s", found)
+		w.addWrong(path, "must be a quantity such as 100Mi, not %s", found)
 	default:
-		w.wrong(path, "has a form that is not read")
+		w.addWrong(path, "has an invalid format")
 	}
 }
 
-func readsItself(t reflect.Type) bool {
+func isUnmarshaler(t reflect.Type) bool {
 	return reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]())
 }
 
-// fieldsOf lists the fields of a struct under their JSON names, those of embedded
-// structs too.
+// fieldsOf maps the JSON names of the fields of a struct, including those of embedded structs, to
+// their types.
 func fieldsOf(t reflect.Type) map[string]reflect.Type {
 	all := map[string]reflect.Type{}
 	for i := range t.NumField() {
@@ -273,8 +270,8 @@ func fieldsOf(t reflect.Type) map[string]reflect.Type {
 	return all
 }
 
-// showPath is a path as messages show it: in quotes if it has characters that no field has.
-func showPath(path string) string {
+// quotePath quotes a path for messages if it has characters that no field name has.
+func quotePath(path string) string {
 	if pathForm.MatchString(path) {
 		return path
 	}
@@ -286,7 +283,7 @@ func showPath(path string) string {
 
 var pathForm = regexp.MustCompile(`^[A-Za-z0-9_./\[\]-]{1,200}$`)
 
-func below(path, name string) string {
+func joinPath(path, name string) string {
 	if path == "" {
 		return name
 	}

@@ -1,6 +1,6 @@
-// Package strict reads files of YAML or JSON documents into Go values and says
-// exactly what does not fit: which field, where, and what may have been meant. It
-// knows the form of Kubernetes API documents but none of their kinds.
+// Package strict decodes files of YAML or JSON documents into Go values and reports exactly what
+// does not match: which field, where, and a suggestion. It handles Kubernetes API documents of
+// any kind.
 package strict
 
 import (
@@ -11,6 +11,7 @@ import (
 	"iter"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"sigs.k8s.io/yaml"
@@ -20,14 +21,15 @@ import (
 
 // Document is one document of a file.
 type Document struct {
-	Number     int    // its place among the documents that are not empty, from 1
+	Number     int    // index among the documents that are not empty, from 1
 	APIVersion string // has the form "group/version"
 	Kind       string
 
-	json     []byte
-	tree     map[string]any
-	repeated []repeatedField
-	octals   map[string][]string // numbers in the text with a leading zero, by the names of their fields
+	json       []byte
+	tree       map[string]any
+	duplicates []duplicateField
+	// numbers in the text with a leading zero, by the names of their fields
+	octals map[string][]string
 }
 
 // String names the document for messages.
@@ -45,21 +47,22 @@ func (d Document) Version() string {
 	return version
 }
 
-// Split reads the documents of a file, which are separated by lines of "---". Empty
-// ones are skipped. The error names the document and, for a fault of form,
-// the line of the file. No part of the file is lost: it is in a document or there is an error.
+// Split parses the documents of a file, which are separated by lines of "---". Empty documents
+// are skipped. The error names the document and, for a syntax error, the line of the file. No
+// part of the file is lost: it is in a document, or there is an error.
 func Split(data []byte) ([]Document, error) {
 	text, err := decodeText(data)
 	if err != nil {
 		return nil, err
 	}
-	parts := chunks(text)
+	parts := splitDocuments(text)
 	if len(parts) > maxDocuments {
-		return nil, fmt.Errorf("it has %d documents: a configuration has at most %d", len(parts), maxDocuments)
+		return nil, fmt.Errorf("it has %d documents: at most %d are allowed", len(parts),
+			maxDocuments)
 	}
 	var documents []Document
 	for _, c := range parts {
-		d, err := parse(c)
+		d, err := parseDocument(c)
 		if err != nil {
 			return nil, fmt.Errorf("document %d: %w", len(documents)+1, err)
 		}
@@ -72,36 +75,40 @@ func Split(data []byte) ([]Document, error) {
 	return documents, nil
 }
 
-// maxDocuments is how many documents a file may have, many more than there are kinds.
+// maxDocuments is how many documents a file may have, far more than there are kinds.
 const maxDocuments = 100
 
-// chunk is the text of one document.
-type chunk struct {
+// documentText is the text of one document.
+type documentText struct {
 	text []byte
 	line int // number of its first line in the file
 }
 
-// chunks are the parts of a file between separators that are not blank.
-func chunks(data []byte) []chunk {
-	all := []chunk{{line: 1}}
-	for number, line := range lines(data) {
-		line = bytes.TrimPrefix(line, markUTF8) // where files were concatenated
-		rest, separated := separator(line)
+// splitDocuments returns the parts of a file between separators that are not blank.
+func splitDocuments(data []byte) []documentText {
+	all := []documentText{{line: 1}}
+	for number, line := range numberedLines(data) {
+		line = bytes.TrimPrefix(line, markUTF8) // of concatenated files
+		rest, separated := cutSeparator(line)
 		if separated {
-			all = append(all, chunk{line: number})
+			all = append(all, documentText{line: number})
 		}
 		last := &all[len(all)-1]
 		last.text = append(last.text, rest...)
 	}
-	return slices.DeleteFunc(all, func(c chunk) bool { return len(bytes.TrimSpace(c.text)) == 0 })
+	return slices.DeleteFunc(all,
+		func(c documentText) bool { return len(bytes.TrimSpace(c.text)) == 0 })
 }
 
-// lines yields the numbered lines of a text with their ends. A line ends at each of YAML's line
-// breaks, for a parser sees a separator behind any of them.
-func lines(data []byte) iter.Seq2[int, []byte] {
+// numberedLines yields the lines of a text with their numbers and line breaks. A line ends at
+// each of YAML's line breaks, because a parser accepts a separator after any of them.
+func numberedLines(data []byte) iter.Seq2[int, []byte] {
 	return func(yield func(int, []byte) bool) {
 		for number := 1; len(data) > 0; number++ {
-			end := lineEnd(data)
+			end := len(data)
+			if found := lineBreak.FindIndex(data); found != nil {
+				end = found[1]
+			}
 			if !yield(number, data[:end]) {
 				return
 			}
@@ -110,19 +117,11 @@ func lines(data []byte) iter.Seq2[int, []byte] {
 	}
 }
 
-// lineEnd is where the first line of a text ends.
-func lineEnd(data []byte) int {
-	for _, found := range lineBreak.FindAllIndex(data, 1) {
-		return found[1]
-	}
-	return len(data)
-}
-
 var lineBreak = regexp.MustCompile("\r\n|[\n\r\u0085\u2028\u2029]")
 
-// separator reports whether the line ends one document, and what of the line
-// belongs to the next. A parser would stop at "..." and drop what follows.
-func separator(line []byte) (rest []byte, separates bool) {
+// cutSeparator reports whether the line separates two documents, and returns the part of the line
+// that belongs to the next document. A parser would stop at "..." and drop what follows.
+func cutSeparator(line []byte) (rest []byte, separates bool) {
 	for _, mark := range []string{"---", "..."} {
 		after, found := bytes.CutPrefix(line, []byte(mark))
 		if found && (len(after) == 0 || separatorEnd.Match(after)) {
@@ -134,29 +133,33 @@ func separator(line []byte) (rest []byte, separates bool) {
 
 var separatorEnd = regexp.MustCompile("^[ \t\r\n\u0085\u2028\u2029]")
 
-// parse returns nil for an empty document.
-func parse(c chunk) (*Document, error) {
+// parseDocument returns nil for an empty document.
+func parseDocument(c documentText) (*Document, error) {
 	if err := checkAliases(c.text); err != nil {
-		return nil, errors.New(readable(err, c.line))
+		return nil, errors.New(describeParserError(err, c.line))
 	}
 	d := &Document{}
 	var err error
 	if d.json, err = yaml.YAMLToJSONStrict(c.text); err != nil {
-		d.repeated = findRepeated(err, c.line)
+		for _, m := range duplicateKey.FindAllStringSubmatch(err.Error(), -1) {
+			n, _ := strconv.Atoi(m[1])
+			d.duplicates = append(d.duplicates, duplicateField{c.line + n - 1, m[2]})
+		}
 		if d.json, err = yaml.YAMLToJSON(c.text); err != nil {
-			return nil, errors.New(readable(err, c.line))
+			return nil, errors.New(describeParserError(err, c.line))
 		}
 	}
-	if json.Valid(c.text) { // whose mappings that are given twice add up, as in every JSON of Kubernetes
+	if json.Valid(c.text) { // duplicate mappings of JSON are merged, as everywhere in Kubernetes
 		d.json = c.text
 	}
 	decoder := json.NewDecoder(bytes.NewReader(d.json))
 	decoder.UseNumber()
 	var value any
 	if err := decoder.Decode(&value); err != nil {
-		return nil, fmt.Errorf("the document that begins in line %d cannot be read: it must be YAML or JSON", c.line)
+		return nil, fmt.Errorf(
+			"the document that begins on line %d cannot be parsed: it must be YAML or JSON", c.line)
 	}
-	if err := checkEnd(c.text); err != nil {
+	if err := checkTrailingContent(c.text); err != nil {
 		return nil, err
 	}
 	if value == nil {
@@ -164,22 +167,28 @@ func parse(c chunk) (*Document, error) {
 	}
 	var ok bool
 	if d.tree, ok = value.(map[string]any); !ok {
-		return nil, fmt.Errorf("it is %s, not a mapping with apiVersion and kind", describe(value))
+		return nil, fmt.Errorf("it is %s, not a mapping with apiVersion and kind",
+			describeValue(value))
 	}
-	d.octals = findOctals(c.text)
+	d.octals = map[string][]string{}
+	for _, m := range octalForm.FindAllSubmatch(c.text, -1) {
+		d.octals[string(m[1])] = append(d.octals[string(m[1])], string(m[2]))
+	}
 	return d, d.identify()
 }
 
 func (d *Document) identify() error {
-	const likeVersion, likeKind = "group/version, such as kubeadm.k8s.io/v1beta4", "the name of a kind, such as ClusterConfiguration"
+	const likeVersion, likeKind = "group/version, such as kubeadm.k8s.io/v1beta4",
+		"the name of a kind, such as ClusterConfiguration"
 	var err error
-	if d.APIVersion, err = d.text("apiVersion", likeVersion); err != nil {
+	if d.APIVersion, err = d.requiredText("apiVersion", likeVersion); err != nil {
 		return err
 	}
 	if !apiVersionForm.MatchString(d.APIVersion) {
-		return fmt.Errorf("apiVersion is %s: it must be %s", untrusted.Quote(d.APIVersion), likeVersion)
+		return fmt.Errorf("apiVersion is %s: it must be %s", untrusted.Quote(d.APIVersion),
+			likeVersion)
 	}
-	if d.Kind, err = d.text("kind", likeKind); err != nil {
+	if d.Kind, err = d.requiredText("kind", likeKind); err != nil {
 		return err
 	}
 	if !kindForm.MatchString(d.Kind) {
@@ -188,14 +197,14 @@ func (d *Document) identify() error {
 	return nil
 }
 
-// What may be an API version and a kind of any program.
+// The forms of API versions and kinds.
 var (
 	apiVersionForm = regexp.MustCompile(`^[a-zA-Z0-9.-]{1,253}/[a-zA-Z0-9.-]{1,63}$`)
 	kindForm       = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,253}$`)
 )
 
-// text is a field that every document must have.
-func (d *Document) text(field, like string) (string, error) {
+// requiredText returns a string field that every document must have.
+func (d *Document) requiredText(field, like string) (string, error) {
 	switch value := d.tree[field].(type) {
 	case nil:
 		return "", fmt.Errorf("%s is missing: it must be %s", field, like)
@@ -205,6 +214,6 @@ func (d *Document) text(field, like string) (string, error) {
 		}
 		return value, nil
 	default:
-		return "", fmt.Errorf("%s is %s: it must be %s", field, describe(value), like)
+		return "", fmt.Errorf("%s is %s: it must be %s", field, describeValue(value), like)
 	}
 }

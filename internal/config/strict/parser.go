@@ -14,68 +14,63 @@ import (
 )
 
 var (
-	lineNumber  = regexp.MustCompile(`\bline (\d+)`)
-	repetition  = regexp.MustCompile(`line (\d+): key "?(.*?)"? already set in map`)
-	parserWords = regexp.MustCompile(`error converting YAML to JSON: |yaml: (unmarshal errors:\s*)?`)
+	lineNumber   = regexp.MustCompile(`\bline (\d+)`)
+	duplicateKey = regexp.MustCompile(`line (\d+): key "?(.*?)"? already set in map`)
+	parserWords  = regexp.MustCompile(
+		`error converting YAML to JSON: |yaml: (unmarshal errors:\s*)?`)
 )
 
-// readable is a parser's error with line numbers of the file, and with what to do about it.
-func readable(err error, first int) string {
+// describeParserError returns a parser's error with line numbers of the file and a hint.
+func describeParserError(err error, first int) string {
 	text := parserWords.ReplaceAllString(err.Error(), "")
 	text = lineNumber.ReplaceAllStringFunc(text, func(s string) string {
 		n, _ := strconv.Atoi(strings.TrimPrefix(s, "line "))
 		return fmt.Sprintf("line %d", first+n-1)
 	})
-	return untrusted.Line(text) + ": " + remedy(err.Error())
+	return untrusted.Line(text) + ": " + parserHint(err.Error())
 }
 
-// remedy says what a parser's error most often comes from.
-func remedy(fault string) string {
-	for _, known := range []struct{ words, remedy string }{
-		{"cannot start any token", "indent by spaces, not by tabs, and put text that begins with a special character in quotes"},
-		{"tab character", "indent by spaces, not by tabs"},
-		{"mapping values are not allowed", "put text with a colon in it in quotes, and indent fields of one mapping alike"},
-		{"could not find expected ':'", "write each field as \"name: value\", and indent fields of one mapping alike"},
-		{"expected <document start>", "leave out lines that begin with %"},
-		{"did not find expected key", "close what a bracket before it opens, and indent fields of one mapping alike"},
-		{"did not find expected", "close what a bracket before it opens"},
-		{"while scanning a quoted scalar", "close what a quote before it opens"},
+// parserHint returns a hint about the most frequent cause of a parser's error.
+func parserHint(fault string) string {
+	for _, h := range []struct{ words, hint string }{
+		{"cannot start any token",
+			"indent with spaces, not tabs, and put text that begins with a special character in quotes"},
+		{"tab character", "indent with spaces, not tabs"},
+		{"mapping values are not allowed",
+			"put text that contains a colon in quotes, and indent all fields of a mapping equally"},
+		{"could not find expected ':'",
+			"write each field as \"name: value\", and indent all fields of a mapping equally"},
+		{"expected <document start>", "remove lines that begin with %"},
+		{"did not find expected key", "close brackets, and indent all fields of a mapping equally"},
+		{"did not find expected", "close brackets"},
+		{"while scanning a quoted scalar", "close quotes"},
 		{"unknown anchor", "put text that begins with * in quotes"},
-		{"UTF", "the file must be text in UTF-8"},
-		{"control characters", "the file must be text in UTF-8"},
-		{"max depth", "no configuration is nested that deep"},
-		{"excessive aliasing", "write out what the aliases stand for"},
-		{"contains itself", "write out what the alias stands for"},
+		{"UTF", "the file must be UTF-8 text"},
+		{"control characters", "the file must be UTF-8 text"},
+		{"max depth", "reduce the nesting"},
+		{"excessive aliasing", "replace the aliases with what they stand for"},
+		{"contains itself", "replace the alias with what it stands for"},
 	} {
-		if strings.Contains(fault, known.words) {
-			return known.remedy
+		if strings.Contains(fault, h.words) {
+			return h.hint
 		}
 	}
 	return "the file must be YAML or JSON"
 }
 
-// repeatedField is a field that a document gives more than once.
-type repeatedField struct {
-	line int // in the file, of the second time
+// duplicateField is a field that a document has more than once.
+type duplicateField struct {
+	line int // in the file, of the second occurrence
 	name string
 }
 
-// findRepeated takes the fields that are given more than once from the error of a strict parser.
-func findRepeated(err error, first int) (all []repeatedField) {
-	for _, m := range repetition.FindAllStringSubmatch(err.Error(), -1) {
-		n, _ := strconv.Atoi(m[1])
-		all = append(all, repeatedField{first + n - 1, m[2]})
-	}
-	return all
-}
-
-// expansionLimit is how large the text of a document may become when its aliases are replaced.
+// expansionLimit is the maximum size of a document after its aliases are expanded.
 const expansionLimit = 64 << 20
 
 var aliasForm = regexp.MustCompile(`(?m)(?:^|[\s\[{,:-])\*[^\s,\]}]`)
 
-// checkAliases refuses a long text that many aliases may repeat. The parser itself bounds how many
-// values aliases may add, but not how long they are.
+// checkAliases rejects a long text that many aliases may repeat. The parser itself limits the
+// number of values that aliases add, but not their size.
 func checkAliases(text []byte) error {
 	if !bytes.ContainsRune(text, '*') {
 		return nil
@@ -86,10 +81,10 @@ func checkAliases(text []byte) error {
 	return nil
 }
 
-// checkEnd refuses a text behind whose first YAML document there is more, which the parser does not
-// read: a second JSON object, or lines that are indented less than the first one. It has the parser
-// read the document as the value of a field. What is left over is then a second field or an error.
-func checkEnd(text []byte) error {
+// checkTrailingContent rejects content after the first YAML document of a text, which the parser
+// ignores: a second JSON object, or lines that are indented less than the first one. It parses the
+// document as the value of a field, so that the remaining content is a second field or an error.
+func checkTrailingContent(text []byte) error {
 	at := documentStart.FindSubmatchIndex(text)
 	if at == nil {
 		return nil
@@ -105,27 +100,20 @@ func checkEnd(text []byte) error {
 		asValue = string(text[:start]) + "document: " + string(text[start:])
 	case len(indent) > 0:
 		asValue = "document:\n" + string(text)
-	default: // Only a mapping can begin here, and what is not indented belongs to it.
+	default: // a mapping without indentation, which contains everything that follows
 		return nil
 	}
 	var fields map[string]any
 	if err := yaml.Unmarshal([]byte(asValue), &fields); err != nil || len(fields) != 1 {
-		return errors.New("there is more behind its end: separate documents by lines of \"---\", and indent fields of one mapping alike")
+		return errors.New("there is content after its end: separate documents with lines of \"---\", and indent all fields of a mapping equally")
 	}
 	return nil
 }
 
-// documentStart finds the first character behind blank lines, comments, anchors and tags.
-var documentStart = regexp.MustCompile("\\A(?:[\\s\u0085\u2028\u2029]|#[^\r\n\u0085\u2028\u2029]*|[&!]\\S*)*" +
-	"([^\\s#&!\u0085\u2028\u2029])")
+// documentStart finds the first character after blank lines, comments, anchors and tags.
+var documentStart = regexp.MustCompile(
+	"\\A(?:[\\s\u0085\u2028\u2029]|#[^\r\n\u0085\u2028\u2029]*|[&!]\\S*)*" +
+		"([^\\s#&!\u0085\u2028\u2029])")
 
+// octalForm matches fields with a number with a leading zero, which YAML 1.1 parses as octal.
 var octalForm = regexp.MustCompile(`\b([A-Za-z][A-Za-z0-9]*)["']?:\s+(0[0-7]+)\b`)
-
-// findOctals finds numbers with a leading zero, which YAML 1.1 reads as octal.
-func findOctals(text []byte) map[string][]string {
-	all := map[string][]string{}
-	for _, m := range octalForm.FindAllSubmatch(text, -1) {
-		all[string(m[1])] = append(all[string(m[1])], string(m[2]))
-	}
-	return all
-}

@@ -1,6 +1,5 @@
-// Package v1 reads the configuration API kubeadm.k8s.io/v1, which is not settled yet: a
-// program of that name may read it otherwise tomorrow. It is v1beta4 with one more
-// field: an argument of a component can be merged with the built-in one of its name.
+// Package v1 reads the configuration API kubeadm.k8s.io/v1, which is experimental and may change.
+// It is v1beta4 with one more field: the merge method of an argument of a component.
 package v1
 
 import (
@@ -18,25 +17,28 @@ const (
 	APIVersion = v1beta4.Group + "/" + Version
 )
 
-// mergeMethod is the field that an argument has here and not in v1beta4.
+// mergeMethod is the field of an argument that v1beta4 does not have.
 const mergeMethod = "mergeMethod"
 
-// mergeMethods are its values; empty replaces the built-in argument.
+// mergeMethods are its values; an empty value replaces the default argument.
 func mergeMethods() []string { return []string{"append", "prepend"} }
 
-// Lower is the document in v1beta4. What v1beta4 cannot express is lost, a sentence for each such
-// field; wrong are values that v1 does not have.
-func Lower(d strict.Document) (lowered strict.Document, lost, wrong []string) {
-	lowered, taken := d.Take(mergeMethod, "extraArgs", "kubeletExtraArgs")
+// Convert converts the document to v1beta4. lost has a warning for each field that cannot be
+// converted, wrong an error for each value that v1 does not allow.
+func Convert(d strict.Document) (lowered strict.Document, lost, wrong []string) {
+	lowered, taken := d.RemoveField(mergeMethod, "extraArgs", "kubeletExtraArgs")
 	for _, t := range taken {
 		method, isText := t.Value.(string)
 		switch {
 		case isText && method == "":
 		case isText && slices.Contains(mergeMethods(), method):
-			lost = append(lost, fmt.Sprintf("%s: %q is lost, for %s replaces built-in arguments: write the whole value that is wanted",
+			lost = append(lost, fmt.Sprintf(
+				"%s: %q is not supported by %s, where an argument replaces the default: set the complete value",
 				t.Path, method, v1beta4.Version))
 		default:
-			wrong = append(wrong, fmt.Sprintf("%s: must be one of %s, or be left out", t.Path, strings.Join(mergeMethods(), ", ")))
+			wrong = append(wrong,
+				fmt.Sprintf("%s: must be one of %s, or be omitted", t.Path,
+					strings.Join(mergeMethods(), ", ")))
 		}
 	}
 	lowered.APIVersion = v1beta4.APIVersion

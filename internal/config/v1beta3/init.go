@@ -7,11 +7,11 @@ import (
 	"kubeadm/internal/config/v1beta4"
 )
 
-// InitConfiguration is what only the run of init on this machine needs to know.
+// InitConfiguration is the configuration of init on this machine.
 type InitConfiguration struct {
 	metav1.TypeMeta `json:",inline"`
 
-	// BootstrapTokens are created for nodes that will join.
+	// BootstrapTokens are created for joining nodes.
 	BootstrapTokens []v1beta4.BootstrapToken `json:"bootstrapTokens,omitempty"`
 	// CertificateKey is the hex key that encrypts uploaded certificates.
 	CertificateKey string `json:"certificateKey,omitempty"`
@@ -19,9 +19,9 @@ type InitConfiguration struct {
 	LocalAPIEndpoint v1beta4.APIEndpoint `json:"localAPIEndpoint,omitempty"`
 	// NodeRegistration describes this machine as a node.
 	NodeRegistration NodeRegistrationOptions `json:"nodeRegistration,omitempty"`
-	// Patches says where files are that change what is deployed.
+	// Patches configures the patches of manifests.
 	Patches *v1beta4.Patches `json:"patches,omitempty"`
-	// SkipPhases are addresses of phases to leave out.
+	// SkipPhases are phases to skip.
 	SkipPhases []string `json:"skipPhases,omitempty"`
 }
 
@@ -29,19 +29,19 @@ type InitConfiguration struct {
 type NodeRegistrationOptions struct {
 	// CRISocket is the container runtime's socket.
 	CRISocket string `json:"criSocket,omitempty"`
-	// IgnorePreflightErrors names checks whose errors count as warnings.
+	// IgnorePreflightErrors are checks whose errors count as warnings.
 	IgnorePreflightErrors []string `json:"ignorePreflightErrors,omitempty"`
 	// ImagePullPolicy is Always, IfNotPresent or Never.
 	ImagePullPolicy corev1.PullPolicy `json:"imagePullPolicy,omitempty"`
-	// KubeletExtraArgs are further flags of the kubelet, their values by their names.
+	// KubeletExtraArgs are additional flags of the kubelet, by name.
 	KubeletExtraArgs map[string]string `json:"kubeletExtraArgs,omitempty"`
 	// Name is the name of the Node object.
 	Name string `json:"name,omitempty"`
-	// Taints for the Node. Null means the usual ones, an empty list none.
+	// Taints of the Node. Null means the default taints, an empty list none.
 	Taints []corev1.Taint `json:"taints"`
 }
 
-// Convert is the document in v1beta4, without defaults.
+// Convert converts the document to v1beta4, without defaults.
 func (c *InitConfiguration) Convert() v1beta4.InitConfiguration {
 	return v1beta4.InitConfiguration{
 		BootstrapTokens:  c.BootstrapTokens,
@@ -58,7 +58,7 @@ func (r *NodeRegistrationOptions) convert() v1beta4.NodeRegistrationOptions {
 		CRISocket:             r.CRISocket,
 		IgnorePreflightErrors: r.IgnorePreflightErrors,
 		ImagePullPolicy:       r.ImagePullPolicy,
-		KubeletExtraArgs:      args(r.KubeletExtraArgs),
+		KubeletExtraArgs:      convertArgs(r.KubeletExtraArgs),
 		Name:                  r.Name,
 		Taints:                r.Taints,
 	}

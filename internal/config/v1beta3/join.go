@@ -6,33 +6,33 @@ import (
 	"kubeadm/internal/config/v1beta4"
 )
 
-// JoinConfiguration is how this machine joins a cluster.
+// JoinConfiguration is the configuration of join on this machine.
 type JoinConfiguration struct {
 	metav1.TypeMeta `json:",inline"`
 
-	// CACertPath is where the CA of the cluster is kept.
+	// CACertPath is the path of the cluster CA.
 	CACertPath string `json:"caCertPath,omitempty"`
 	// ControlPlane makes this machine a control plane.
 	ControlPlane *v1beta4.JoinControlPlane `json:"controlPlane,omitempty"`
-	// Discovery says how to find the cluster and what to show there.
+	// Discovery says how to discover the cluster and how to authenticate.
 	Discovery Discovery `json:"discovery"`
 	// NodeRegistration describes this machine as a node.
 	NodeRegistration NodeRegistrationOptions `json:"nodeRegistration,omitempty"`
-	// Patches says where files are that change what is deployed.
+	// Patches configures the patches of manifests.
 	Patches *v1beta4.Patches `json:"patches,omitempty"`
-	// SkipPhases are addresses of phases to leave out.
+	// SkipPhases are phases to skip.
 	SkipPhases []string `json:"skipPhases,omitempty"`
 }
 
-// Discovery is v1beta4's and a limit for it.
+// Discovery is v1beta4's and a timeout.
 type Discovery struct {
 	v1beta4.Discovery `json:",inline"`
 
-	// Timeout bounds the discovery.
+	// Timeout limits the discovery.
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
 }
 
-// Convert is the document in v1beta4, without defaults.
+// Convert converts the document to v1beta4, without defaults.
 func (c *JoinConfiguration) Convert() v1beta4.JoinConfiguration {
 	to := v1beta4.JoinConfiguration{
 		CACertPath:       c.CACertPath,

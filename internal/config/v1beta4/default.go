@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// What stands where the user says nothing.
+// Defaults.
 const (
 	DefaultBindPort          = 6443
 	DefaultTokenTTL          = 24 * time.Hour
@@ -27,10 +27,10 @@ const (
 	DefaultCAValidity        = 10 * DefaultCertValidity
 )
 
-// DefaultTokenUsages are what a bootstrap token is good for.
+// DefaultTokenUsages are the default usages of a bootstrap token.
 func DefaultTokenUsages() []string { return []string{"signing", "authentication"} }
 
-// Default fills in what the user left out. A token that is left out stays so.
+// Default sets the defaults of empty fields. A token remains empty.
 func (c *InitConfiguration) Default() {
 	c.TypeMeta = metav1.TypeMeta{APIVersion: APIVersion, Kind: KindInit}
 	if len(c.BootstrapTokens) == 0 {
@@ -39,66 +39,67 @@ func (c *InitConfiguration) Default() {
 	for i := range c.BootstrapTokens {
 		c.BootstrapTokens[i].Default()
 	}
-	c.NodeRegistration.defaults()
-	c.LocalAPIEndpoint.defaults()
-	defaultTimeouts(&c.Timeouts)
+	c.NodeRegistration.setDefaults()
+	c.LocalAPIEndpoint.setDefaults()
+	setTimeoutDefaults(&c.Timeouts)
 }
 
-// Default fills in what the user left out, except the token itself.
+// Default sets the defaults of empty fields, except the token itself.
 func (t *BootstrapToken) Default() {
 	if t.TTL == nil && t.Expires == nil {
 		t.TTL = &metav1.Duration{Duration: DefaultTokenTTL}
 	}
-	fallback(&t.Usages, DefaultTokenUsages())
-	fallback(&t.Groups, []string{DefaultTokenGroup})
+	setDefaultList(&t.Usages, DefaultTokenUsages())
+	setDefaultList(&t.Groups, []string{DefaultTokenGroup})
 }
 
-// Default fills in what the user left out.
+// Default sets the defaults of empty fields.
 func (c *ClusterConfiguration) Default() {
 	c.TypeMeta = metav1.TypeMeta{APIVersion: APIVersion, Kind: KindCluster}
-	or(&c.KubernetesVersion, DefaultKubernetesVersion)
-	or(&c.Networking.ServiceSubnet, DefaultServiceSubnet)
-	or(&c.Networking.DNSDomain, DefaultDNSDomain)
-	or(&c.CertificatesDir, DefaultCertificatesDir)
-	or(&c.ImageRepository, DefaultImageRepository)
-	or(&c.ClusterName, DefaultClusterName)
-	or(&c.EncryptionAlgorithm, DefaultAlgorithm)
-	orPointer(&c.CertificateValidityPeriod, metav1.Duration{Duration: DefaultCertValidity})
-	orPointer(&c.CACertificateValidityPeriod, metav1.Duration{Duration: DefaultCAValidity})
-	for _, component := range []*ControlPlaneComponent{&c.APIServer.ControlPlaneComponent, &c.ControllerManager, &c.Scheduler} {
-		defaultEnvs(component.ExtraEnvs)
+	setDefault(&c.KubernetesVersion, DefaultKubernetesVersion)
+	setDefault(&c.Networking.ServiceSubnet, DefaultServiceSubnet)
+	setDefault(&c.Networking.DNSDomain, DefaultDNSDomain)
+	setDefault(&c.CertificatesDir, DefaultCertificatesDir)
+	setDefault(&c.ImageRepository, DefaultImageRepository)
+	setDefault(&c.ClusterName, DefaultClusterName)
+	setDefault(&c.EncryptionAlgorithm, DefaultAlgorithm)
+	setDefaultPointer(&c.CertificateValidityPeriod, metav1.Duration{Duration: DefaultCertValidity})
+	setDefaultPointer(&c.CACertificateValidityPeriod, metav1.Duration{Duration: DefaultCAValidity})
+	for _, component := range []*ControlPlaneComponent{&c.APIServer.ControlPlaneComponent,
+		&c.ControllerManager, &c.Scheduler} {
+		setEnvDefaults(component.ExtraEnvs)
 	}
-	c.Etcd.defaults()
+	c.Etcd.setDefaults()
 }
 
-func (e *Etcd) defaults() {
+func (e *Etcd) setDefaults() {
 	if e.Local == nil && e.External == nil {
 		e.Local = &LocalEtcd{}
 	}
 	if e.Local != nil {
-		or(&e.Local.DataDir, DefaultEtcdDataDir)
-		defaultEnvs(e.Local.ExtraEnvs)
+		setDefault(&e.Local.DataDir, DefaultEtcdDataDir)
+		setEnvDefaults(e.Local.ExtraEnvs)
 	}
 	if e.External != nil {
-		fallback(&e.External.HTTPEndpoints, slices.Clone(e.External.Endpoints))
+		setDefaultList(&e.External.HTTPEndpoints, slices.Clone(e.External.Endpoints))
 	}
 }
 
-// Default fills in what the user left out.
+// Default sets the defaults of empty fields.
 func (c *JoinConfiguration) Default() {
 	c.TypeMeta = metav1.TypeMeta{APIVersion: APIVersion, Kind: KindJoin}
-	or(&c.CACertPath, DefaultCACertPath)
+	setDefault(&c.CACertPath, DefaultCACertPath)
 	if c.ControlPlane != nil {
-		c.ControlPlane.LocalAPIEndpoint.defaults()
+		c.ControlPlane.LocalAPIEndpoint.setDefaults()
 	}
-	c.NodeRegistration.defaults()
-	c.Discovery.defaults()
-	defaultTimeouts(&c.Timeouts)
+	c.NodeRegistration.setDefaults()
+	c.Discovery.setDefaults()
+	setTimeoutDefaults(&c.Timeouts)
 }
 
-func (d *Discovery) defaults() {
+func (d *Discovery) setDefaults() {
 	if d.BootstrapToken != nil {
-		or(&d.TLSBootstrapToken, d.BootstrapToken.Token)
+		setDefault(&d.TLSBootstrapToken, d.BootstrapToken.Token)
 	}
 	if d.File == nil {
 		return
@@ -108,36 +109,37 @@ func (d *Discovery) defaults() {
 	}
 }
 
-// Default fills in what the user left out.
+// Default sets the defaults of empty fields.
 func (c *ResetConfiguration) Default() {
 	c.TypeMeta = metav1.TypeMeta{APIVersion: APIVersion, Kind: KindReset}
-	or(&c.CertificatesDir, DefaultCertificatesDir)
-	defaultTimeouts(&c.Timeouts)
+	setDefault(&c.CertificatesDir, DefaultCertificatesDir)
+	setTimeoutDefaults(&c.Timeouts)
 }
 
-// Default fills in what the user left out.
+// Default sets the defaults of empty fields.
 func (c *UpgradeConfiguration) Default() {
 	c.TypeMeta = metav1.TypeMeta{APIVersion: APIVersion, Kind: KindUpgrade}
-	for _, checks := range []*UpgradeChecks{&c.Apply.UpgradeChecks, &c.Node.UpgradeChecks, &c.Plan.UpgradeChecks} {
-		orPointer(&checks.EtcdUpgrade, true)
+	for _, checks := range []*UpgradeChecks{&c.Apply.UpgradeChecks, &c.Node.UpgradeChecks,
+		&c.Plan.UpgradeChecks} {
+		setDefaultPointer(&checks.EtcdUpgrade, true)
 	}
 	for _, steps := range []*UpgradeSteps{&c.Apply.UpgradeSteps, &c.Node.UpgradeSteps} {
-		orPointer(&steps.CertificateRenewal, true)
-		or(&steps.ImagePullPolicy, corev1.PullIfNotPresent)
-		orPointer(&steps.ImagePullSerial, true)
+		setDefaultPointer(&steps.CertificateRenewal, true)
+		setDefault(&steps.ImagePullPolicy, corev1.PullIfNotPresent)
+		setDefaultPointer(&steps.ImagePullSerial, true)
 	}
-	defaultTimeouts(&c.Timeouts)
+	setTimeoutDefaults(&c.Timeouts)
 }
 
-func (e *APIEndpoint) defaults() { or(&e.BindPort, DefaultBindPort) }
+func (e *APIEndpoint) setDefaults() { setDefault(&e.BindPort, DefaultBindPort) }
 
-func (n *NodeRegistrationOptions) defaults() {
-	or(&n.ImagePullPolicy, corev1.PullIfNotPresent)
-	orPointer(&n.ImagePullSerial, true)
+func (n *NodeRegistrationOptions) setDefaults() {
+	setDefault(&n.ImagePullPolicy, corev1.PullIfNotPresent)
+	setDefaultPointer(&n.ImagePullSerial, true)
 }
 
-func defaultTimeouts(t **Timeouts) {
-	orPointer(t, Timeouts{})
+func setTimeoutDefaults(t **Timeouts) {
+	setDefaultPointer(t, Timeouts{})
 	for field, length := range map[**metav1.Duration]time.Duration{
 		&(*t).ControlPlaneComponentHealthCheck: 4 * time.Minute,
 		&(*t).KubeletHealthCheck:               4 * time.Minute,
@@ -147,33 +149,33 @@ func defaultTimeouts(t **Timeouts) {
 		&(*t).Discovery:                        5 * time.Minute,
 		&(*t).UpgradeManifests:                 5 * time.Minute,
 	} {
-		orPointer(field, metav1.Duration{Duration: length})
+		setDefaultPointer(field, metav1.Duration{Duration: length})
 	}
 }
 
-func defaultEnvs(envs []EnvVar) {
+func setEnvDefaults(envs []EnvVar) {
 	for _, e := range envs {
 		if e.ValueFrom != nil && e.ValueFrom.FieldRef != nil {
-			or(&e.ValueFrom.FieldRef.APIVersion, "v1")
+			setDefault(&e.ValueFrom.FieldRef.APIVersion, "v1")
 		}
 	}
 }
 
-// or sets the field to the value if it is empty.
-func or[T comparable](field *T, value T) {
+// setDefault sets the field to the value if it is empty.
+func setDefault[T comparable](field *T, value T) {
 	var empty T
 	if *field == empty {
 		*field = value
 	}
 }
 
-func orPointer[T any](field **T, value T) {
+func setDefaultPointer[T any](field **T, value T) {
 	if *field == nil {
 		*field = &value
 	}
 }
 
-func fallback(list *[]string, value []string) {
+func setDefaultList(list *[]string, value []string) {
 	if len(*list) == 0 {
 		*list = value
 	}

@@ -1,10 +1,8 @@
-// Package v1beta4 holds the configuration API kubeadm.k8s.io/v1beta4 as users
-// write it: the types, their spelling in YAML and the defaults that need no look
-// at a machine. It checks nothing and resolves nothing.
+// Package v1beta4 holds the configuration API kubeadm.k8s.io/v1beta4: the types, their names in
+// YAML and the defaults that do not depend on the machine. It does not validate.
 //
-// It is the newest version and with that the canonical form: documents of
-// another version are turned into this one when they are read. Fields stand in the
-// order of their names, as they do in what is written.
+// It is the newest version and therefore the canonical form: documents of other versions are
+// converted to it when they are read. Fields are sorted by name, as in the output.
 package v1beta4
 
 // The API version of every kind in this package.

@@ -5,12 +5,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// InitConfiguration is what only the run of init on this machine needs to know.
-// No cluster stores it.
+// InitConfiguration is the configuration of init on this machine. The cluster does not store it.
 type InitConfiguration struct {
 	metav1.TypeMeta `json:",inline"`
 
-	// BootstrapTokens are created for nodes that will join; none given means one with all defaults.
+	// BootstrapTokens are created for joining nodes; the default is one token with all defaults.
 	BootstrapTokens []BootstrapToken `json:"bootstrapTokens,omitempty"`
 	// CertificateKey is the hex key (32 bytes) that encrypts uploaded certificates.
 	CertificateKey string `json:"certificateKey,omitempty"`
@@ -20,25 +19,25 @@ type InitConfiguration struct {
 	LocalAPIEndpoint APIEndpoint `json:"localAPIEndpoint,omitempty"`
 	// NodeRegistration describes this machine as a node.
 	NodeRegistration NodeRegistrationOptions `json:"nodeRegistration,omitempty"`
-	// Patches says where files are that change what is deployed.
+	// Patches configures the patches of manifests.
 	Patches *Patches `json:"patches,omitempty"`
-	// SkipPhases are addresses of phases to leave out, such as "addon/kube-proxy".
+	// SkipPhases are phases to skip, such as "addon/kube-proxy".
 	SkipPhases []string `json:"skipPhases,omitempty"`
-	// Timeouts bound the waits.
+	// Timeouts limit the waits.
 	Timeouts *Timeouts `json:"timeouts,omitempty"`
 }
 
-// BootstrapToken lets machines join for a while.
+// BootstrapToken allows machines to join until it expires.
 type BootstrapToken struct {
-	// Description tells people what the token is for.
+	// Description says what the token is for.
 	Description string `json:"description,omitempty"`
-	// Expires is the end of the lifetime. Excludes TTL.
+	// Expires is the expiration time. Mutually exclusive with TTL.
 	Expires *metav1.Time `json:"expires,omitempty"`
-	// Groups are what the bearer is a member of; all begin with "system:bootstrappers:".
+	// Groups are the groups of the token; all begin with "system:bootstrappers:".
 	Groups []string `json:"groups,omitempty"`
-	// Token is "id.secret": 6 and 16 characters out of a-z and 0-9. Empty means a random one.
+	// Token is "id.secret": 6 and 16 characters from a-z and 0-9. Empty means a random one.
 	Token string `json:"token"`
-	// TTL is the lifetime from creation on; zero means for ever. Excludes Expires.
+	// TTL is the time to live; zero means that it never expires. Mutually exclusive with Expires.
 	TTL *metav1.Duration `json:"ttl,omitempty"`
 	// Usages are "signing" and "authentication".
 	Usages []string `json:"usages,omitempty"`
@@ -55,39 +54,40 @@ type APIEndpoint struct {
 
 // NodeRegistrationOptions describe a machine as a node.
 type NodeRegistrationOptions struct {
-	// CRISocket is the URL of the container runtime's socket; looked for if empty.
+	// CRISocket is the URL of the container runtime's socket; detected if empty.
 	CRISocket string `json:"criSocket,omitempty"`
-	// IgnorePreflightErrors names checks whose errors count as warnings; "all" stands alone.
+	// IgnorePreflightErrors are checks whose errors count as warnings; "all" must be the only
+	// entry.
 	IgnorePreflightErrors []string `json:"ignorePreflightErrors,omitempty"`
-	// ImagePullPolicy is Always, IfNotPresent or Never, for images pulled before the start.
+	// ImagePullPolicy is Always, IfNotPresent or Never, for images that kubeadm pulls.
 	ImagePullPolicy corev1.PullPolicy `json:"imagePullPolicy,omitempty"`
-	// ImagePullSerial false pulls images side by side.
+	// ImagePullSerial false pulls images in parallel.
 	ImagePullSerial *bool `json:"imagePullSerial,omitempty"`
-	// KubeletExtraArgs are further flags of the kubelet on this machine.
+	// KubeletExtraArgs are additional flags of the kubelet on this machine.
 	KubeletExtraArgs []Arg `json:"kubeletExtraArgs,omitempty"`
 	// Name is the name of the Node object; the host name if empty.
 	Name string `json:"name,omitempty"`
-	// Taints for the Node. Null means the usual ones, an empty list none.
+	// Taints of the Node. Null means the default taints, an empty list none.
 	Taints []corev1.Taint `json:"taints"`
 }
 
-// Patches says where patch files are.
+// Patches configures the patches of manifests.
 type Patches struct {
 	// Directory holds files named "target[suffix][+type].ext", such as "etcd0+merge.yaml".
 	Directory string `json:"directory,omitempty"`
 }
 
-// Timeouts bound the waits; absent ones take their defaults.
+// Timeouts limit the waits; empty ones have defaults.
 type Timeouts struct {
 	// ControlPlaneComponentHealthCheck is for the control-plane components to become healthy.
 	ControlPlaneComponentHealthCheck *metav1.Duration `json:"controlPlaneComponentHealthCheck,omitempty"`
-	// Discovery is for a joining machine to find and trust the cluster.
+	// Discovery is for the discovery of the cluster by a joining machine.
 	Discovery *metav1.Duration `json:"discovery,omitempty"`
-	// EtcdAPICall is for one operation on etcd, repetitions included.
+	// EtcdAPICall is for one operation on etcd, including retries.
 	EtcdAPICall *metav1.Duration `json:"etcdAPICall,omitempty"`
 	// KubeletHealthCheck is for the kubelet to become healthy.
 	KubeletHealthCheck *metav1.Duration `json:"kubeletHealthCheck,omitempty"`
-	// KubernetesAPICall is for one operation on the API server, repetitions included.
+	// KubernetesAPICall is for one operation on the API server, including retries.
 	KubernetesAPICall *metav1.Duration `json:"kubernetesAPICall,omitempty"`
 	// TLSBootstrap is for the kubelet to get its client certificate.
 	TLSBootstrap *metav1.Duration `json:"tlsBootstrap,omitempty"`

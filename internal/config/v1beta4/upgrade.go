@@ -5,8 +5,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// UpgradeConfiguration has a section for each command below "upgrade". In all of
-// them an absent switch differs from one that is off.
+// UpgradeConfiguration has a section for each subcommand of "upgrade". In all of them an absent
+// boolean differs from false.
 type UpgradeConfiguration struct {
 	metav1.TypeMeta `json:",inline"`
 
@@ -18,74 +18,75 @@ type UpgradeConfiguration struct {
 	Node UpgradeNodeConfiguration `json:"node,omitempty"`
 	// Plan is for "upgrade plan".
 	Plan UpgradePlanConfiguration `json:"plan,omitempty"`
-	// Timeouts bound the waits.
+	// Timeouts limit the waits.
 	Timeouts *Timeouts `json:"timeouts,omitempty"`
 }
 
-// UpgradeApplyConfiguration is how the first control plane, and with it the
-// cluster, is upgraded.
+// UpgradeApplyConfiguration is the configuration of "upgrade apply", for the first control plane
+// and the cluster.
 type UpgradeApplyConfiguration struct {
 	UpgradeChoice `json:",inline"`
 	UpgradeChecks `json:",inline"`
 	UpgradeSteps  `json:",inline"`
 
-	// ForceUpgrade goes on although a requirement is not met, and asks no question.
+	// ForceUpgrade continues although a requirement is not met, and skips the confirmation.
 	ForceUpgrade *bool `json:"forceUpgrade,omitempty"`
 }
 
-// UpgradeNodeConfiguration is how a further node is upgraded.
+// UpgradeNodeConfiguration is the configuration of "upgrade node", for other nodes.
 type UpgradeNodeConfiguration struct {
 	UpgradeChecks `json:",inline"`
 	UpgradeSteps  `json:",inline"`
 }
 
-// UpgradePlanConfiguration is what "upgrade plan" considers. DryRun has no effect:
+// UpgradePlanConfiguration is the configuration of "upgrade plan". DryRun has no effect, since
 // planning changes nothing.
 type UpgradePlanConfiguration struct {
 	UpgradeChoice `json:",inline"`
 	UpgradeChecks `json:",inline"`
 }
 
-// UpgradeDiffConfiguration is how the difference that an upgrade would make is shown.
+// UpgradeDiffConfiguration is the configuration of "upgrade diff".
 type UpgradeDiffConfiguration struct {
-	// ContextLines is how many unchanged lines stand around a difference.
+	// ContextLines is how many unchanged lines are shown around a difference.
 	ContextLines int `json:"contextLines,omitempty"`
 	// KubernetesVersion is the version to compare with.
 	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
 }
 
-// UpgradeChoice is which version to go to, and which are admitted.
+// UpgradeChoice is the target version, and which kinds of versions are allowed.
 type UpgradeChoice struct {
-	// KubernetesVersion is the version to go to.
+	// KubernetesVersion is the target version.
 	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
-	// AllowExperimentalUpgrades admits alpha and beta versions.
+	// AllowExperimentalUpgrades allows alpha and beta versions.
 	AllowExperimentalUpgrades *bool `json:"allowExperimentalUpgrades,omitempty"`
-	// AllowRCUpgrades admits release candidates.
+	// AllowRCUpgrades allows release candidates.
 	AllowRCUpgrades *bool `json:"allowRCUpgrades,omitempty"`
 	// PrintConfig shows the configuration that is used.
 	PrintConfig *bool `json:"printConfig,omitempty"`
 }
 
-// UpgradeChecks is what is looked at before an upgrade.
+// UpgradeChecks configures the checks before an upgrade.
 type UpgradeChecks struct {
-	// EtcdUpgrade counts a local etcd in.
+	// EtcdUpgrade includes a local etcd in the upgrade.
 	EtcdUpgrade *bool `json:"etcdUpgrade,omitempty"`
-	// IgnorePreflightErrors names checks whose errors count as warnings; "all" stands alone.
+	// IgnorePreflightErrors are checks whose errors count as warnings; "all" must be the only
+	// entry.
 	IgnorePreflightErrors []string `json:"ignorePreflightErrors,omitempty"`
 	// DryRun only shows what would be done.
 	DryRun *bool `json:"dryRun,omitempty"`
 }
 
-// UpgradeSteps is how a machine is brought to the new version.
+// UpgradeSteps configures the steps of an upgrade.
 type UpgradeSteps struct {
-	// SkipPhases are addresses of phases to leave out.
+	// SkipPhases are phases to skip.
 	SkipPhases []string `json:"skipPhases,omitempty"`
-	// Patches says where files are that change what is deployed.
+	// Patches configures the patches of manifests.
 	Patches *Patches `json:"patches,omitempty"`
-	// CertificateRenewal renews the certificates on the way.
+	// CertificateRenewal renews the certificates during the upgrade.
 	CertificateRenewal *bool `json:"certificateRenewal,omitempty"`
 	// ImagePullPolicy is Always, IfNotPresent or Never.
 	ImagePullPolicy corev1.PullPolicy `json:"imagePullPolicy,omitempty"`
-	// ImagePullSerial false pulls images side by side.
+	// ImagePullSerial false pulls images in parallel.
 	ImagePullSerial *bool `json:"imagePullSerial,omitempty"`
 }

@@ -1,44 +1,52 @@
-// Package addon deploys the cluster's DNS server and its service proxy.
+// Package addon deploys CoreDNS and kube-proxy.
 package addon
 
 import (
 	"context"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
-	"kubeadm/internal/flow"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/manifestinput"
 	"kubeadm/internal/node"
 )
 
 // Phase deploys CoreDNS and kube-proxy.
-var Phase = flow.Phase{
+var Phase = engine.Phase{
 	Name:  "addon",
 	Short: "Deploy CoreDNS and kube-proxy",
-	Long:  "Deploy the addons without which a cluster does not pass for one: CoreDNS and kube-proxy.",
-	Flags: []flag.Name{flag.APIServerAdvertise, flag.APIServerBindPort, flag.Config, flag.ControlPlaneEndpoint, flag.DryRun,
-		flag.FeatureGates, flag.ImageRepository, flag.Kubeconfig, flag.KubernetesVersion, flag.PodNetworkCIDR, flag.ServiceCIDR, flag.ServiceDNSDomain},
+	Long:  "Deploy the addons that a conformant cluster needs: CoreDNS and kube-proxy.",
+	Flags: []flag.Name{flag.APIServerAdvertise, flag.APIServerBindPort, flag.Config,
+		flag.ControlPlaneEndpoint, flag.DryRun,
+		flag.FeatureGates, flag.ImageRepository, flag.Kubeconfig, flag.KubernetesVersion,
+		flag.PodNetworkCIDR, flag.ServiceCIDR, flag.ServiceDNSDomain},
 	Parallel: true,
-	Phases: []flow.Phase{
+	Phases: []engine.Phase{
 		{
-			Name: "coredns", Short: "Deploy CoreDNS", Run: coreDNS,
-			Flags: []flag.Name{flag.Config, flag.DryRun, flag.FeatureGates, flag.ImageRepository, flag.Kubeconfig,
-				flag.KubernetesVersion, flag.PrintManifest, flag.ServiceCIDR, flag.ServiceDNSDomain},
-			When: func(n *node.Node) (bool, string) { return !n.Cluster.DNS.Disabled, "the cluster does without CoreDNS" },
+			Name: "coredns", Short: "Deploy CoreDNS", Run: deployCoreDNS,
+			Flags: []flag.Name{flag.Config, flag.DryRun, flag.FeatureGates, flag.ImageRepository,
+				flag.Kubeconfig,
+				flag.KubernetesVersion, flag.PrintManifest, flag.ServiceCIDR,
+				flag.ServiceDNSDomain},
+			When: func(n *node.Node) (bool, string) {
+				return !n.Cluster.DNS.Disabled, "CoreDNS is disabled in the configuration"
+			},
 		},
 		{
-			Name: "kube-proxy", Short: "Deploy kube-proxy", Run: kubeProxy,
-			Flags: []flag.Name{flag.APIServerAdvertise, flag.APIServerBindPort, flag.Config, flag.ControlPlaneEndpoint, flag.DryRun,
-				flag.ImageRepository, flag.Kubeconfig, flag.KubernetesVersion, flag.PodNetworkCIDR, flag.PrintManifest},
+			Name: "kube-proxy", Short: "Deploy kube-proxy", Run: deployKubeProxy,
+			Flags: []flag.Name{flag.APIServerAdvertise, flag.APIServerBindPort, flag.Config,
+				flag.ControlPlaneEndpoint, flag.DryRun,
+				flag.ImageRepository, flag.Kubeconfig, flag.KubernetesVersion, flag.PodNetworkCIDR,
+				flag.PrintManifest},
 			When: func(n *node.Node) (bool, string) {
-				return !n.Cluster.Proxy.Disabled, "the cluster does without kube-proxy"
+				return !n.Cluster.Proxy.Disabled, "kube-proxy is disabled in the configuration"
 			},
 		},
 	},
 }
 
-func kubeProxy(ctx context.Context, e *flow.Env) error {
+func deployKubeProxy(ctx context.Context, e *engine.Env) error {
 	n, as, err := e.Cluster(ctx)
 	if err != nil {
 		return err
@@ -47,10 +55,10 @@ func kubeProxy(ctx context.Context, e *flow.Env) error {
 	if err != nil {
 		return err
 	}
-	made, err := manifest.NewKubeProxy(n, host, patches)
+	objects, err := manifest.NewKubeProxy(n, host, patches)
 	if err != nil {
 		return err
 	}
 	e.Say("deploying kube-proxy")
-	return e.DoAll(ctx, change.ApplyAll(as, made.Objects()...)...)
+	return e.DoAll(ctx, change.ApplyAll(as, objects.Objects()...)...)
 }

@@ -10,19 +10,19 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"kubeadm/internal/change"
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/manifestinput"
 	"kubeadm/internal/node"
 	"kubeadm/internal/state"
 )
 
-func coreDNS(ctx context.Context, e *flow.Env) error {
+func deployCoreDNS(ctx context.Context, e *engine.Env) error {
 	n, as, err := e.Cluster(ctx)
 	if err != nil {
 		return err
 	}
-	replicas, version, err := deployed(ctx, e, as)
+	replicas, version, err := findDeployedDNS(ctx, e, as)
 	if err != nil {
 		return err
 	}
@@ -30,11 +30,11 @@ func coreDNS(ctx context.Context, e *flow.Env) error {
 	if err != nil {
 		return err
 	}
-	made, err := manifest.NewCoreDNS(n, replicas, patches)
+	objects, err := manifest.NewCoreDNS(n, replicas, patches)
 	if err != nil {
 		return err
 	}
-	plan, err := planOf(ctx, e, n, state.RefOf(made.Config, as), version)
+	plan, err := planCorefile(ctx, e, n, state.RefOf(objects.Config, as), version)
 	if err != nil {
 		return err
 	}
@@ -42,32 +42,37 @@ func coreDNS(ctx context.Context, e *flow.Env) error {
 		e.Warn("%s", plan.Warning)
 	}
 	e.Say("deploying CoreDNS")
-	return apply(ctx, e, as, made, plan)
+	return applyCoreDNS(ctx, e, as, objects, plan)
 }
 
-// apply writes the parts. A running CoreDNS of an old version goes on with the old Corefile until it is replaced.
-func apply(ctx context.Context, e *flow.Env, as state.Identity, made manifest.CoreDNS, plan manifest.CorefilePlan) error {
-	if err := e.Do(ctx, change.ApplyObject{Object: plan.Config, As: as, Keep: plan.Keep}); err != nil {
+// applyCoreDNS applies the objects. A running CoreDNS of an old version uses a copy of the old
+// Corefile until it is replaced.
+func applyCoreDNS(ctx context.Context, e *engine.Env, as state.Identity, objects manifest.CoreDNS,
+	plan manifest.CorefilePlan) error {
+	if err := e.Do(ctx, change.ApplyObject{Object: plan.Config, As: as,
+		Keep: plan.KeepConfig}); err != nil {
 		return err
 	}
 	if plan.Migrates {
-		backup := change.MutateObject{Object: made.Deployment, As: as, Mutate: manifest.ReadBackup}
+		backup := change.MutateObject{Object: objects.Deployment, As: as,
+			Mutate: manifest.UseBackupCorefile}
 		if err := e.Do(ctx, backup); err != nil {
 			return err
 		}
 	}
-	rest := change.ApplyAll(as, append(made.Access, made.Service)...)
-	deployment := change.ApplyObject{Object: made.Deployment, As: as, Keep: plan.KeepDeployment}
+	rest := change.ApplyAll(as, append(objects.Access, objects.Service)...)
+	deployment := change.ApplyObject{Object: objects.Deployment, As: as, Keep: plan.KeepDeployment}
 	return e.DoAll(ctx, append(rest, deployment)...)
 }
 
-// deployed tells how many replicas of which version of CoreDNS the cluster has.
-func deployed(ctx context.Context, e *flow.Env, as state.Identity) (int32, string, error) {
+// findDeployedDNS returns the number of replicas and the version of CoreDNS in the cluster.
+func findDeployedDNS(ctx context.Context, e *engine.Env, as state.Identity) (int32, string, error) {
 	all, err := e.List(ctx, state.Query{
-		GVK: appsv1.SchemeGroupVersion.WithKind("Deployment"), Namespace: "kube-system", LabelSelector: manifest.DNSSelector, As: as,
+		GVK: appsv1.SchemeGroupVersion.WithKind("Deployment"), Namespace: "kube-system",
+		LabelSelector: manifest.DNSSelector, As: as,
 	})
 	if err != nil {
-		return 0, "", fmt.Errorf("looking for the cluster's DNS server: %w", err)
+		return 0, "", fmt.Errorf("listing the Deployments of the cluster's DNS server: %w", err)
 	}
 	var found []appsv1.Deployment
 	for _, u := range all {
@@ -77,10 +82,11 @@ func deployed(ctx context.Context, e *flow.Env, as state.Identity) (int32, strin
 		}
 		found = append(found, d)
 	}
-	return manifest.DeployedDNS(found)
+	return manifest.ReadDNSDeployment(found)
 }
 
-func planOf(ctx context.Context, e *flow.Env, n *node.Node, ref state.Ref, version string) (manifest.CorefilePlan, error) {
+func planCorefile(ctx context.Context, e *engine.Env, n *node.Node, ref state.Ref,
+	version string) (manifest.CorefilePlan, error) {
 	u, err := e.Object(ctx, ref)
 	if apierrors.IsNotFound(err) {
 		return manifest.PlanCorefile(n, nil, version)

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"kubeadm/internal/change"
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/phase/addon"
@@ -21,14 +21,14 @@ import (
 	"kubeadm/internal/world/fake"
 )
 
-// scene is a cluster that gets its addons.
+// scene is a cluster and a run of the addon phase.
 type scene struct {
 	*fake.World
 	node *node.Node
-	e    *flow.Env
+	e    *engine.Env
 
-	mu    sync.Mutex      // changes come side by side
-	lines []string        // what the user reads
+	mu    sync.Mutex      // changes are done in parallel
+	lines []string        // the output
 	did   []change.Change // in order
 }
 
@@ -42,12 +42,13 @@ func (s *scene) Do(ctx context.Context, c change.Change) error {
 // newScene is a cluster without addons.
 func newScene() *scene {
 	s := &scene{World: fake.New()}
-	s.Elsewhere = true
+	s.RemoteAPIServer = true
 	s.node = &node.Node{
-		Local:   node.Local{Paths: node.DefaultPaths()},
-		Cluster: node.Cluster{Version: "v1.37.1", ServiceSubnet: "10.96.0.0/12", DNSDomain: "cluster.local"},
+		Local: node.Local{Paths: node.DefaultPaths()},
+		Cluster: node.Cluster{Version: "v1.37.1", ServiceSubnet: "10.96.0.0/12",
+			DNSDomain: "cluster.local"},
 	}
-	s.e = flow.New(flow.Env{World: s, Local: s.node.Local, Emit: func(e flow.Event) {
+	s.e = engine.New(engine.Env{World: s, Local: s.node.Local, Emit: func(e engine.Event) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.lines = append(s.lines, fmt.Sprintf("%s: %s", e.Kind, e.Text))
@@ -59,7 +60,7 @@ func newScene() *scene {
 	return s
 }
 
-// running is a cluster with that many replicas of CoreDNS of a version, and a Corefile.
+// running returns a cluster with CoreDNS: its version, number of replicas and Corefile.
 func running(t *testing.T, version string, replicas int32, corefile string) *scene {
 	t.Helper()
 	s := newScene()
@@ -71,7 +72,7 @@ func running(t *testing.T, version string, replicas int32, corefile string) *sce
 		t.Fatal(err)
 	}
 	made.Config.Data[manifest.CorefileKey] = corefile
-	for _, o := range made.Printed() {
+	for _, o := range made.ManifestObjects() {
 		if err := s.World.Do(t.Context(), change.ApplyObject{Object: o}); err != nil {
 			t.Fatal(err)
 		}
@@ -81,12 +82,13 @@ func running(t *testing.T, version string, replicas int32, corefile string) *sce
 
 func (s *scene) deploy(t *testing.T) {
 	t.Helper()
-	if err := flow.Run(t.Context(), s.e, []flow.Phase{addon.Phase}, flow.Selection{Only: "addon/coredns"}); err != nil {
+	if err := engine.Run(t.Context(), s.e, []engine.Phase{addon.Phase},
+		engine.Selection{Only: "addon/coredns"}); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// deployment tells the replicas and image of CoreDNS, and the key of the Corefile that it reads.
+// deployment returns the replicas and image of CoreDNS, and the key of its Corefile.
 func (s *scene) deployment(t *testing.T) (replicas int64, image, key string) {
 	t.Helper()
 	o := s.object(t, "apps/v1", "Deployment")
@@ -107,7 +109,8 @@ func (s *scene) corefile(t *testing.T) map[string]string {
 
 func (s *scene) object(t *testing.T, version, kind string) *unstructured.Unstructured {
 	t.Helper()
-	o := &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: version, Kind: kind}, ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "coredns"}}
+	o := &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: version, Kind: kind},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "coredns"}}
 	u, err := s.Object(t.Context(), state.RefOf(o, state.Identity{}))
 	if err != nil {
 		t.Fatal(err)
@@ -116,29 +119,32 @@ func (s *scene) object(t *testing.T, version, kind string) *unstructured.Unstruc
 }
 
 func (s *scene) said(text string) bool {
-	return slices.ContainsFunc(s.lines, func(line string) bool { return strings.Contains(line, text) })
+	return slices.ContainsFunc(s.lines,
+		func(line string) bool { return strings.Contains(line, text) })
 }
 
 const (
 	newest = "registry.k8s.io/coredns/coredns:v1.14.6"
-	// ofOld is a Corefile with a plugin that CoreDNS has lost since.
+	// ofOld is a Corefile with a plugin that newer versions do not have.
 	ofOld = ".:53 {\n    errors\n    proxy . 192.0.2.53\n}\n"
-	// ofNow is one of the user's that every version reads.
+	// ofNow is a Corefile that every version reads.
 	ofNow = ".:53 {\n    errors\n    forward . 192.0.2.53\n}\n"
 )
 
-func TestANewClusterGetsTwoReplicas(t *testing.T) {
+func TestNewCluster(t *testing.T) {
 	s := newScene()
 	s.deploy(t)
-	if replicas, image, key := s.deployment(t); replicas != 2 || image != newest || key != manifest.CorefileKey {
+	if replicas, image, key := s.deployment(t); replicas != 2 || image != newest ||
+		key != manifest.CorefileKey {
 		t.Errorf("%d replicas of %s that read %s", replicas, image, key)
 	}
 }
 
-func TestReplicasAndACorefileOfTheUsersStay(t *testing.T) {
+func TestReplicasAndCorefileAreKept(t *testing.T) {
 	s := running(t, "v1.14.2", 5, ofNow)
 	s.deploy(t)
-	if replicas, image, key := s.deployment(t); replicas != 5 || image != newest || key != manifest.CorefileKey {
+	if replicas, image, key := s.deployment(t); replicas != 5 || image != newest ||
+		key != manifest.CorefileKey {
 		t.Errorf("%d replicas of %s that read %s", replicas, image, key)
 	}
 	if data := s.corefile(t); data[manifest.CorefileKey] != ofNow || len(data) != 1 {
@@ -146,23 +152,27 @@ func TestReplicasAndACorefileOfTheUsersStay(t *testing.T) {
 	}
 }
 
-func TestACorefileIsMigratedBeforeCoreDNSIsReplaced(t *testing.T) {
+func TestCorefileMigration(t *testing.T) {
 	s := running(t, "v1.3.1", 3, ofOld)
 	s.deploy(t)
-	if replicas, image, key := s.deployment(t); replicas != 3 || image != newest || key != manifest.CorefileKey {
+	if replicas, image, key := s.deployment(t); replicas != 3 || image != newest ||
+		key != manifest.CorefileKey {
 		t.Errorf("%d replicas of %s that read %s", replicas, image, key)
 	}
 	data := s.corefile(t)
-	if text := data[manifest.CorefileKey]; strings.Contains(text, "proxy") || !strings.Contains(text, "forward . 192.0.2.53") || data[manifest.CorefileBackupKey] != ofOld {
+	if text := data[manifest.CorefileKey]; strings.Contains(text, "proxy") ||
+		!strings.Contains(text, "forward . 192.0.2.53") ||
+		data[manifest.CorefileBackupKey] != ofOld {
 		t.Errorf("the Corefile has become %q", data)
 	}
 	var order []string
 	for _, c := range s.did {
-		if name := c.Target(); strings.HasSuffix(name, "/coredns") && !strings.Contains(name, "ServiceAccount") && !strings.Contains(name, "Cluster") {
+		if name := c.Target(); strings.HasSuffix(name, "/coredns") &&
+			!strings.Contains(name, "ServiceAccount") && !strings.Contains(name, "Cluster") {
 			order = append(order, fmt.Sprintf("%T", c)+" "+name)
 		}
 	}
-	want := []string{ // those that still run must not read what they do not understand
+	want := []string{ // the old Pods must not read the new Corefile
 		"change.ApplyObject object:ConfigMap:kube-system/coredns",
 		"change.MutateObject object:Deployment.apps:kube-system/coredns",
 		"change.ApplyObject object:Deployment.apps:kube-system/coredns",
@@ -172,21 +182,24 @@ func TestACorefileIsMigratedBeforeCoreDNSIsReplaced(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeMigratedIsLeftAlone(t *testing.T) {
+func TestCorefileThatCannotBeMigrated(t *testing.T) {
 	s := running(t, "v0.1.0", 2, ofOld)
 	s.deploy(t)
 	if _, image, _ := s.deployment(t); !strings.HasSuffix(image, ":v0.1.0") {
 		t.Errorf("CoreDNS has become %s", image)
 	}
-	if data := s.corefile(t); data[manifest.CorefileKey] != ofOld || !s.said("warned: the Corefile cannot be migrated from CoreDNS 0.1.0") {
-		t.Errorf("the Corefile has become %q, and the user reads\n%s", data, strings.Join(s.lines, "\n"))
+	if data := s.corefile(t); data[manifest.CorefileKey] != ofOld ||
+		!s.said("warned: the Corefile cannot be migrated from CoreDNS 0.1.0") {
+		t.Errorf("the Corefile has become %q, and the user reads\n%s", data,
+			strings.Join(s.lines, "\n"))
 	}
 }
 
-func TestAddonsThatAreTurnedOffAreNotTouched(t *testing.T) {
+func TestDisabledAddons(t *testing.T) {
 	s := newScene()
 	s.node.Cluster.DNS.Disabled, s.node.Cluster.Proxy.Disabled = true, true
-	if err := flow.Run(t.Context(), s.e, []flow.Phase{addon.Phase}, flow.Selection{}); err != nil {
+	if err := engine.Run(t.Context(), s.e, []engine.Phase{addon.Phase},
+		engine.Selection{}); err != nil {
 		t.Fatal(err)
 	}
 	if len(s.did) > 0 {

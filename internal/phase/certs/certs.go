@@ -1,4 +1,5 @@
-// Package certs makes the certificates and keys of a control plane, or keeps those that are there.
+// Package certs generates the certificates and keys of a control plane, or keeps the existing
+// ones.
 package certs
 
 import (
@@ -10,51 +11,54 @@ import (
 
 	"kubeadm/internal/certstore"
 	"kubeadm/internal/change"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
-	"kubeadm/internal/flow"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
 )
 
-// Phase makes all of them. Trees of one CA and what it signs grow side by side.
-var Phase = flow.Phase{
+// Phase generates all of them, in parallel for each CA.
+var Phase = engine.Phase{
 	Name:  "certs",
-	Short: "Make the certificates",
-	Long:  "Make the certificates and keys that the control plane's components show and trust, and keep those that are there.",
-	Run: func(ctx context.Context, e *flow.Env) error {
-		e.Say("using the certificate folder %q", e.Local.Paths.Certificates)
-		return existing(ctx, e)
+	Short: "Generate the certificates",
+	Long:  "Generate the certificates and keys of the control plane's components, and keep the existing ones.",
+	Run: func(ctx context.Context, e *engine.Env) error {
+		e.Say("using the certificate directory %q", e.Local.Paths.Certificates)
+		return checkExisting(ctx, e)
 	},
-	Phases: []flow.Phase{{Parallel: true, Phases: []flow.Phase{
-		tree(pki.ClusterCA), tree(pki.FrontProxyCA), tree(pki.EtcdCA), serviceAccount,
+	Phases: []engine.Phase{{Parallel: true, Phases: []engine.Phase{
+		newCAPhase(pki.ClusterCA), newCAPhase(pki.FrontProxyCA), newCAPhase(pki.EtcdCA),
+		serviceAccountPhase,
 	}}},
 }
 
-// Join makes what is this machine's own on one more control plane. What all of them share must be here.
-var Join = flow.Phase{
+// Join generates the certificates of a joining control plane. Those that all control planes share
+// must exist.
+var Join = engine.Phase{
 	Name:  "certs",
-	Short: "Make the certificates of this control plane",
-	Long:  "Make the certificates that are this control plane's own, signed by the authorities that all control planes share.",
-	Flags: flag.WithDiscovery(flag.APIServerAdvertise, flag.Config, flag.ControlPlane, flag.DryRun, flag.NodeName),
-	When:  node.IsControlPlane,
-	Run: func(ctx context.Context, e *flow.Env) error {
+	Short: "Generate the certificates of this control plane node",
+	Long:  "Generate the certificates of this control plane node, signed by the certificate authorities that all control plane nodes share.",
+	Flags: flag.WithDiscovery(flag.APIServerAdvertise, flag.Config, flag.ControlPlane, flag.DryRun,
+		flag.NodeName),
+	When: node.IsControlPlane,
+	Run: func(ctx context.Context, e *engine.Env) error {
 		n, err := e.Node(ctx)
 		if err == nil {
-			e.Say("using the certificate folder %q", n.Paths.Certificates)
+			e.Say("using the certificate directory %q", n.Paths.Certificates)
 		}
 		return err
 	},
-	Phases: []flow.Phase{own()},
+	Phases: []engine.Phase{newJoinPhase()},
 }
 
-// existing looks at the authorities and keys that are here before the first file is written.
-func existing(ctx context.Context, e *flow.Env) error {
+// checkExisting checks the existing CAs and service account keys before the first file is written.
+func checkExisting(ctx context.Context, e *engine.Env) error {
 	n, err := e.Node(ctx)
 	if err != nil {
 		return err
 	}
-	local, _ := node.LocalEtcd(n)
+	local, _ := node.HasLocalEtcd(n)
 	errs := []error{certstore.CheckServiceAccountKeys(ctx, e.World, n)}
 	for _, p := range pki.Profiles() {
 		if !p.IsCA() || p.LocalEtcdOnly() && !local {
@@ -69,14 +73,15 @@ func existing(ctx context.Context, e *flow.Env) error {
 	return errors.Join(errs...)
 }
 
-// own are the certificates that each control plane has for itself, made side by side.
-func own() flow.Phase {
-	all := flow.Phase{Parallel: true}
+// newJoinPhase returns the phase that generates the certificates of a single control plane, in
+// parallel.
+func newJoinPhase() engine.Phase {
+	all := engine.Phase{Parallel: true}
 	for _, p := range pki.Profiles() {
 		if p.IsCA() {
 			continue
 		}
-		part := phaseOf(p, leaf)
+		part := newPhase(p, createCertificate)
 		part.Name = ""
 		all.Phases = append(all.Phases, part)
 	}
@@ -85,45 +90,48 @@ func own() flow.Phase {
 
 // The flags of each phase below certs; the API server's certificate depends on more.
 var (
-	plain  = []flag.Name{flag.CertDir, flag.Config, flag.DryRun, flag.KubernetesVersion}
-	withID = []flag.Name{flag.APIServerAdvertise, flag.APIServerCertSANs, flag.CertDir, flag.Config,
-		flag.ControlPlaneEndpoint, flag.DryRun, flag.KubernetesVersion, flag.ServiceCIDR, flag.ServiceDNSDomain}
+	certFlags          = []flag.Name{flag.CertDir, flag.Config, flag.DryRun, flag.KubernetesVersion}
+	apiServerCertFlags = []flag.Name{flag.APIServerAdvertise, flag.APIServerCertSANs, flag.CertDir,
+		flag.Config,
+		flag.ControlPlaneEndpoint, flag.DryRun, flag.KubernetesVersion, flag.ServiceCIDR,
+		flag.ServiceDNSDomain}
 )
 
-// tree is a CA followed by everything it signs.
-func tree(ca string) flow.Phase {
-	var group flow.Phase
-	leaves := flow.Phase{Parallel: true}
+// newCAPhase returns the phases that generate a CA, and then all certificates that it signs.
+func newCAPhase(ca string) engine.Phase {
+	var group engine.Phase
+	leaves := engine.Phase{Parallel: true}
 	for _, p := range pki.Profiles() {
 		switch {
 		case p.Name == ca:
-			group.Phases = append(group.Phases, phaseOf(p, authority))
+			group.Phases = append(group.Phases, newPhase(p, createCA))
 		case p.Issuer == ca:
-			leaves.Phases = append(leaves.Phases, phaseOf(p, leaf))
+			leaves.Phases = append(leaves.Phases, newPhase(p, createCertificate))
 		}
 	}
 	group.Phases = append(group.Phases, leaves)
 	return group
 }
 
-func phaseOf(p pki.Profile, run func(context.Context, *flow.Env, pki.Profile) error) flow.Phase {
-	phase := flow.Phase{
+func newPhase(p pki.Profile,
+	run func(context.Context, *engine.Env, pki.Profile) error) engine.Phase {
+	phase := engine.Phase{
 		Name:  p.Name,
-		Short: "Make the certificate for " + p.For,
-		Flags: plain,
-		Run:   func(ctx context.Context, e *flow.Env) error { return run(ctx, e, p) },
+		Short: "Generate " + p.Purpose,
+		Flags: certFlags,
+		Run:   func(ctx context.Context, e *engine.Env) error { return run(ctx, e, p) },
 	}
 	if p.SANs == pki.APIServerSANs {
-		phase.Flags = withID
+		phase.Flags = apiServerCertFlags
 	}
 	if p.LocalEtcdOnly() {
-		phase.When = node.LocalEtcd
+		phase.When = node.HasLocalEtcd
 	}
 	return phase
 }
 
-// authority keeps the CA that is there, or makes one.
-func authority(ctx context.Context, e *flow.Env, p pki.Profile) error {
+// createCA generates a CA, or keeps the existing one.
+func createCA(ctx context.Context, e *engine.Env, p pki.Profile) error {
 	n, err := e.Node(ctx)
 	if err != nil {
 		return err
@@ -133,13 +141,23 @@ func authority(ctx context.Context, e *flow.Env, p pki.Profile) error {
 		return err
 	}
 	if found.Certificate != nil {
-		return keepAuthority(ctx, e, n, p)
+		ca, err := certstore.ReadCA(ctx, e.World, n, p)
+		if err != nil {
+			return err
+		}
+		if ca.CanIssue() {
+			e.Say("using the existing %q certificate authority", p.Base)
+		} else {
+			e.Say("using the existing %q certificate; its key is not on this machine (external CA)",
+				p.Base)
+		}
+		return nil
 	}
-	key, err := keyFor(e, n.Paths, p, found)
+	key, err := newKey(e, n.Paths, p, found)
 	if err != nil {
 		return err
 	}
-	spec, _, err := p.Spec(n.Site(), pki.Lasting(e.World.Now(), n.Cluster.CAValidity))
+	spec, _, err := p.Spec(n.Site(), pki.NewValidity(e.World.Now(), n.Cluster.CAValidity))
 	if err != nil {
 		return err
 	}
@@ -148,16 +166,17 @@ func authority(ctx context.Context, e *flow.Env, p pki.Profile) error {
 		return err
 	}
 	e.Say("generating the %q certificate and key", p.Base)
-	return write(ctx, e, p, ca.Certificate, key)
+	return writeCertificate(ctx, e, p, ca.Certificate, key)
 }
 
-// leaf keeps the certificate that is there, or makes one signed by its CA.
-func leaf(ctx context.Context, e *flow.Env, p pki.Profile) error {
+// createCertificate generates a certificate signed by its CA, or keeps the existing one.
+func createCertificate(ctx context.Context, e *engine.Env, p pki.Profile) error {
 	n, err := e.Node(ctx)
 	if err != nil {
 		return err
 	}
-	ca, err := issuer(ctx, e, n, p)
+	issuer, _ := pki.ProfileOf(p.Issuer)
+	ca, err := certstore.ReadCA(ctx, e.World, n, issuer)
 	if err != nil {
 		return err
 	}
@@ -166,22 +185,26 @@ func leaf(ctx context.Context, e *flow.Env, p pki.Profile) error {
 		return err
 	}
 	if found.Certificate != nil {
-		return keepLeaf(ctx, e, p, found, ca)
+		return keepCertificate(ctx, e, p, found, ca)
 	}
 	if !ca.CanIssue() {
-		return problem.New("", fmt.Errorf("%s does not exist and the key of its CA is not on this machine", n.Paths.Cert(p.Base)),
-			"have the keeper of the CA sign it, then put "+p.CertificateFile()+" and "+p.KeyFile()+" into "+n.Paths.Certificates)
+		return problem.New("",
+			fmt.Errorf("%s does not exist and the key of its CA is not on this machine",
+				n.Paths.Cert(p.Base)),
+			"sign it with the external CA, then copy "+p.CertificateFile()+" and "+p.KeyFile()+
+				" to "+n.Paths.Certificates)
 	}
-	key, err := keyFor(e, n.Paths, p, found)
+	key, err := newKey(e, n.Paths, p, found)
 	if err != nil {
 		return err
 	}
-	spec, ignored, err := p.Spec(n.Site(), pki.Lasting(e.World.Now(), n.Cluster.CertValidity))
+	spec, ignored, err := p.Spec(n.Site(), pki.NewValidity(e.World.Now(), n.Cluster.CertValidity))
 	if err != nil {
 		return err
 	}
 	for _, name := range ignored {
-		e.Warn("%q is neither an IP address nor a DNS name and is left out of the %s certificate", name, p.Name)
+		e.Warn("%q is neither an IP address nor a DNS name and is left out of the %s certificate",
+			name, p.Name)
 	}
 	cert, err := ca.Issue(e.Rand("certs/"+p.Name), spec, key.Public())
 	if err != nil {
@@ -189,31 +212,30 @@ func leaf(ctx context.Context, e *flow.Env, p pki.Profile) error {
 	}
 	e.Say("generating the %q certificate and key", p.Base)
 	if p.SANs != pki.NoSANs {
-		e.Say("the %s certificate is good for %s", p.Base, spec.SANs)
+		e.Say("the %s certificate is valid for %s", p.Base, spec.SANs)
 	}
-	return write(ctx, e, p, cert, key)
+	return writeCertificate(ctx, e, p, cert, key)
 }
 
-// issuer is the CA that signs the certificate.
-func issuer(ctx context.Context, e *flow.Env, n *node.Node, p pki.Profile) (pki.CA, error) {
-	parent, _ := pki.ProfileOf(p.Issuer)
-	return certstore.ReadCA(ctx, e.World, n, parent)
-}
-
-// keyFor makes a key. One without a certificate is used only if an unfinished run of this very command left it.
-func keyFor(e *flow.Env, paths node.Paths, p pki.Profile, found pki.Stored) (crypto.Signer, error) {
+// newKey generates a key. It uses an existing key without a certificate if an unfinished run of
+// the same command wrote it.
+func newKey(e *engine.Env, paths node.Paths, p pki.Profile,
+	found pki.StoredPair) (crypto.Signer, error) {
 	if found.Key == nil {
 		return e.Keys()
 	}
-	if !e.World.Made(change.FileTarget(paths.Key(p.Base))) {
-		return nil, problem.New("", fmt.Errorf("%s exists without its certificate", paths.Key(p.Base)),
-			"put the certificate back or move the key away")
+	if !e.World.WasCreated(change.FileTarget(paths.Key(p.Base))) {
+		return nil, problem.New("",
+			fmt.Errorf("%s exists without its certificate", paths.Key(p.Base)),
+			"restore the certificate or move the key away")
 	}
 	return pki.ParseKey(found.Key)
 }
 
-// write keeps the key before the certificate: a certificate without its key would pass for a kept-elsewhere one.
-func write(ctx context.Context, e *flow.Env, p pki.Profile, cert *x509.Certificate, key crypto.Signer) error {
+// writeCertificate writes the key before the certificate: a CA certificate without its key would
+// be an external CA.
+func writeCertificate(ctx context.Context, e *engine.Env, p pki.Profile, cert *x509.Certificate,
+	key crypto.Signer) error {
 	n, err := e.Node(ctx)
 	if err != nil {
 		return err

@@ -5,22 +5,23 @@ import (
 
 	"kubeadm/internal/certstore"
 	"kubeadm/internal/change"
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/state"
 )
 
-// serviceAccount makes the key pair that signs service account tokens.
-var serviceAccount = flow.Phase{
+// serviceAccountPhase generates the key pair that signs service account tokens.
+var serviceAccountPhase = engine.Phase{
 	Name:  "sa",
-	Short: "Make the key pair that signs and checks service account tokens",
-	Flags: plain,
-	Run: func(ctx context.Context, e *flow.Env) error {
+	Short: "Generate the key pair that signs and verifies service account tokens",
+	Flags: certFlags,
+	Run: func(ctx context.Context, e *engine.Env) error {
 		n, err := e.Node(ctx)
 		if err != nil {
 			return err
 		}
-		keyFile, pubFile := n.Paths.Certificate(pki.ServiceAccountKey), n.Paths.Certificate(pki.ServiceAccountPublicKey)
+		keyFile, pubFile := n.Paths.Certificate(pki.ServiceAccountKey),
+			n.Paths.Certificate(pki.ServiceAccountPublicKey)
 		if err := certstore.CheckServiceAccountKeys(ctx, e.World, n); err != nil {
 			return err
 		}
@@ -29,10 +30,12 @@ var serviceAccount = flow.Phase{
 			return err
 		}
 		if old != nil {
-			return keepPair(ctx, e, pubFile, old)
+			return keepKeyPair(ctx, e, pubFile, old)
 		}
-		if external, err := certstore.HasExternalClusterCA(ctx, e.World, n.Paths); err != nil || external {
-			e.Say("the CA's key is kept elsewhere: %s and %s are yours to supply", keyFile, pubFile)
+		if external, err := certstore.HasExternalClusterCA(ctx, e.World, n.Paths); err != nil ||
+			external {
+			e.Say("no service account keys are generated for an external CA: provide %s and %s",
+				keyFile, pubFile)
 			return err
 		}
 		if public, err := state.ReadOptional(ctx, e.World, pubFile); err != nil || public != nil {
@@ -48,24 +51,25 @@ var serviceAccount = flow.Phase{
 			return err
 		}
 		e.Say("generating the %q key pair", "sa")
-		if err := e.Do(ctx, change.WriteFile{Path: keyFile, Data: text, Mode: 0o600, Secret: true}); err != nil {
+		if err := e.Do(ctx, change.WriteFile{Path: keyFile, Data: text, Mode: 0o600,
+			Secret: true}); err != nil {
 			return err
 		}
-		return writePublic(ctx, e, pubFile, text)
+		return writePublicKey(ctx, e, pubFile, text)
 	},
 }
 
-// keepPair leaves the pair alone, and makes a public half that is missing: it follows from the private one.
-func keepPair(ctx context.Context, e *flow.Env, pubFile string, key []byte) error {
+// keepKeyPair keeps an existing key, and writes the public key if that is missing.
+func keepKeyPair(ctx context.Context, e *engine.Env, pubFile string, key []byte) error {
 	e.Say("using the existing %q key pair", "sa")
 	public, err := state.ReadOptional(ctx, e.World, pubFile)
 	if err != nil || public != nil {
 		return err
 	}
-	return writePublic(ctx, e, pubFile, key)
+	return writePublicKey(ctx, e, pubFile, key)
 }
 
-func writePublic(ctx context.Context, e *flow.Env, path string, key []byte) error {
+func writePublicKey(ctx context.Context, e *engine.Env, path string, key []byte) error {
 	signer, err := pki.ParseKey(key)
 	if err != nil {
 		return err

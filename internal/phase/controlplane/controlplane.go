@@ -5,8 +5,8 @@ import (
 	"context"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
-	"kubeadm/internal/flow"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/release"
@@ -15,42 +15,46 @@ import (
 )
 
 // Phase writes the manifests of kube-apiserver, kube-controller-manager and kube-scheduler.
-var Phase = flow.Phase{
+var Phase = engine.Phase{
 	Name:  "control-plane",
-	Short: "Write the static Pods of the control plane",
+	Short: "Write the static Pod manifests of the control plane",
 	Long:  "Write the static Pod manifests from which the kubelet runs the control plane's components.",
-	Run: func(_ context.Context, e *flow.Env) error {
-		e.Say("using the manifest folder %q", e.Local.Paths.Manifests())
+	Run: func(_ context.Context, e *engine.Env) error {
+		e.Say("using the manifest directory %q", e.Local.Paths.Manifests())
 		return nil
 	},
-	Phases: []flow.Phase{
-		component("apiserver", release.APIServer, "", flag.APIServerAdvertise, flag.APIServerBindPort, flag.APIServerExtraArgs,
+	Phases: []engine.Phase{
+		newComponentPhase("apiserver", release.APIServer, "", flag.APIServerAdvertise,
+			flag.APIServerBindPort, flag.APIServerExtraArgs,
 			flag.ControlPlaneEndpoint, flag.FeatureGates, flag.ServiceCIDR),
-		component("controller-manager", release.ControllerManager, "wait-control-plane", flag.ControllerManagerArgs, flag.PodNetworkCIDR),
-		component("scheduler", release.Scheduler, "wait-control-plane", flag.SchedulerExtraArgs),
+		newComponentPhase("controller-manager", release.ControllerManager, "wait-control-plane",
+			flag.ControllerManagerArgs, flag.PodNetworkCIDR),
+		newComponentPhase("scheduler", release.Scheduler, "wait-control-plane",
+			flag.SchedulerExtraArgs),
 	},
 }
 
 // Join writes the same manifests for one more control plane.
-var Join = flow.Phase{
-	Name:   "control-plane",
-	Short:  "Write the static Pods of this control plane",
-	Long:   "Write the static Pod manifests from which the kubelet runs this control plane's components.",
-	Flags:  []flag.Name{flag.APIServerAdvertise, flag.APIServerBindPort, flag.Config, flag.ControlPlane, flag.DryRun, flag.Patches},
+var Join = engine.Phase{
+	Name:  "control-plane",
+	Short: "Write the static Pod manifests of this control plane node",
+	Long:  "Write the static Pod manifests from which the kubelet runs the components of this control plane node.",
+	Flags: []flag.Name{flag.APIServerAdvertise, flag.APIServerBindPort, flag.Config,
+		flag.ControlPlane, flag.DryRun, flag.Patches},
 	NoArgs: true,
 	When:   node.IsControlPlane,
-	Run: func(ctx context.Context, e *flow.Env) error {
+	Run: func(ctx context.Context, e *engine.Env) error {
 		n, err := e.Node(ctx)
 		if err != nil {
 			return err
 		}
-		e.Say("using the manifest folder %q", n.Paths.Manifests())
-		// A kubelet that finds no folder looks for one again only later.
+		e.Say("using the manifest directory %q", n.Paths.Manifests())
+		// A kubelet that finds no directory looks for it again only later.
 		if err := e.Do(ctx, change.MakeDir{Path: n.Paths.Manifests(), Mode: 0o700}); err != nil {
 			return err
 		}
 		for _, program := range manifest.Components() {
-			if err := late(ctx, e, n, program, "etcd-join"); err != nil {
+			if err := writeOrPostpone(ctx, e, n, program, "etcd-join"); err != nil {
 				return err
 			}
 		}
@@ -58,41 +62,43 @@ var Join = flow.Phase{
 	},
 }
 
-func common() []flag.Name {
-	return []flag.Name{flag.CertDir, flag.Config, flag.DryRun, flag.ImageRepository, flag.KubernetesVersion, flag.Patches}
-}
-
-// component is the phase that writes one manifest, or leaves that to a later phase, if one is named.
-func component(name, program, later string, flags ...flag.Name) flow.Phase {
-	return flow.Phase{
+// newComponentPhase returns the phase that writes the manifest of a component. If later is set,
+// the phase of that name writes it.
+func newComponentPhase(name, program, later string, flags ...flag.Name) engine.Phase {
+	return engine.Phase{
 		Name:  name,
-		Short: "Write the " + program + " static Pod",
-		Flags: append(common(), flags...),
-		Run: func(ctx context.Context, e *flow.Env) error {
+		Short: "Write the static Pod manifest of " + program,
+		Flags: append([]flag.Name{
+			flag.CertDir, flag.Config, flag.DryRun, flag.ImageRepository, flag.KubernetesVersion,
+			flag.Patches,
+		}, flags...),
+		Run: func(ctx context.Context, e *engine.Env) error {
 			n, err := e.Node(ctx)
 			if err != nil {
 				return err
 			}
-			return late(ctx, e, n, program, later)
+			return writeOrPostpone(ctx, e, n, program, later)
 		},
 	}
 }
 
-// late writes the manifest of a component that can do nothing yet: the kubelet is to see it in a later phase. A component
-// that comes before those it needs looks for them again seconds later (docs/decisions/0022). What an earlier
-// run left is seen already.
-func late(ctx context.Context, e *flow.Env, n *node.Node, program, phase string) error {
-	there, err := state.Exists(ctx, e.World, n.Paths.Manifest(program))
+// writeOrPostpone postpones the manifest to a later phase, unless an earlier run wrote it already.
+// A component that starts before those that it needs retries only seconds later
+// (docs/decisions/0022).
+func writeOrPostpone(ctx context.Context, e *engine.Env, n *node.Node, program,
+	phase string) error {
+	exists, err := state.Exists(ctx, e.World, n.Paths.Manifest(program))
 	if err != nil {
 		return err
 	}
-	if !there {
-		return e.Postpone(ctx, phase, func(ctx context.Context) error { return write(ctx, e, n, program) })
+	if !exists {
+		return e.Defer(ctx, phase,
+			func(ctx context.Context) error { return writeManifest(ctx, e, n, program) })
 	}
-	return write(ctx, e, n, program)
+	return writeManifest(ctx, e, n, program)
 }
 
-func write(ctx context.Context, e *flow.Env, n *node.Node, program string) error {
+func writeManifest(ctx context.Context, e *engine.Env, n *node.Node, program string) error {
 	e.Say("creating the static Pod manifest for %q", program)
 	return staticpod.Write(ctx, e, n, program, nil)
 }

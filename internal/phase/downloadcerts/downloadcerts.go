@@ -1,5 +1,5 @@
-// Package downloadcerts borrows the certificates and keys that control planes share from the cluster,
-// where another control plane has lent them under the certificate key.
+// Package downloadcerts downloads the certificates and keys that control planes share, which
+// another control plane has uploaded encrypted with the certificate key.
 package downloadcerts
 
 import (
@@ -19,8 +19,8 @@ import (
 	"kubeadm/internal/certstore"
 	"kubeadm/internal/change"
 	"kubeadm/internal/discovery"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
-	"kubeadm/internal/flow"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
@@ -28,27 +28,28 @@ import (
 	"kubeadm/internal/state"
 )
 
-// Phase writes the lent files, if the user gives the key that opens them.
-var Phase = flow.Phase{
+// Phase writes the uploaded files, if the user gives the certificate key.
+var Phase = engine.Phase{
 	Name:  "download-certs",
-	Short: "Get the shared certificates that another control plane lends",
-	Long:  "Get the certificates and keys that all control planes share from the Secret kubeadm-certs, and open them with the certificate key.",
+	Short: "Download the shared certificates that another control plane node has uploaded",
+	Long:  "Read the Secret kubeadm-certs, decrypt the certificates and keys in it with the certificate key, and write them to this machine.",
 	Flags: flag.WithDiscovery(flag.CertificateKey, flag.Config, flag.ControlPlane, flag.DryRun),
-	When:  wanted,
-	Run:   download,
+	When:  hasCertificateKey,
+	Run:   downloadCerts,
 }
 
-func wanted(n *node.Node) (bool, string) {
+func hasCertificateKey(n *node.Node) (bool, string) {
 	if ok, why := node.IsControlPlane(n); !ok {
 		return false, why
 	}
-	return n.CertificateKey != "", "no certificate key was given: the shared certificates are those on this machine"
+	return n.CertificateKey != "",
+		"no certificate key is given: the shared certificates must be on this machine"
 }
 
-// mint is the command that lends the certificates once more, under a new key.
-const mint = "on a control plane, lend them anew and get a fresh join command: kubeadm token create --print-join-command --upload-certs"
+// uploadAgainHint names the command that uploads the certificates again, with a new key.
+const uploadAgainHint = "upload them again on a control plane node, which prints a new join command: kubeadm token create --print-join-command --upload-certs"
 
-func download(ctx context.Context, e *flow.Env) error {
+func downloadCerts(ctx context.Context, e *engine.Env) error {
 	n, err := e.Node(ctx)
 	if err != nil {
 		return err
@@ -57,112 +58,125 @@ func download(ctx context.Context, e *flow.Env) error {
 	if err != nil {
 		return err
 	}
-	places := n.SharedFiles()
-	if complete(ctx, e, places) && fits(ctx, e, n) {
-		e.Say("using the shared certificates that an earlier run has got")
+	paths := n.SharedFiles()
+	if isDownloaded(ctx, e, paths) && isOfDiscoveredCluster(ctx, e, n) {
+		e.Say("using the shared certificates that an earlier run has downloaded")
 		return nil
 	}
-	e.Say("getting the shared certificates from Secret %q of namespace %q", manifest.CertsSecret, "kube-system")
-	sealed, err := lent(ctx, e, n)
+	e.Say("downloading the shared certificates from Secret %q in namespace %q",
+		manifest.CertsSecret, "kube-system")
+	encrypted, err := readSecret(ctx, e, n)
 	if err != nil {
 		return err
 	}
-	plain, err := open(key, sealed, places)
+	plain, err := decryptFiles(key, encrypted, paths)
 	if err != nil {
 		return err
 	}
-	if err := check(n, plain); err != nil {
-		return problem.New("checking the files in Secret "+manifest.CertsSecret+" before any of them is written", err, mint)
+	if err := checkFiles(n, plain); err != nil {
+		return problem.New("checking the files in Secret "+manifest.CertsSecret+
+			" before any of them is written", err, uploadAgainHint)
 	}
-	files := filesOf(plain, places)
-	if err := foreign(ctx, e, files); err != nil {
+	files := newFiles(plain, paths)
+	if err := checkNoForeignFiles(ctx, e, files); err != nil {
 		return err
 	}
 	e.Say("writing the shared certificates to %q", n.Paths.Certificates)
 	return e.Do(ctx, files...)
 }
 
-// complete tells whether an earlier run of this same command has got all that there is to get: by now what
-// was lent may have gone.
-func complete(ctx context.Context, e *flow.Env, places map[string]string) bool {
-	for _, path := range places {
-		if _, err := e.World.Stat(ctx, path); err != nil || !e.World.Made(change.FileTarget(path)) {
+// isDownloaded reports whether an earlier run of the same command has written all files. The
+// Secret may have expired since.
+func isDownloaded(ctx context.Context, e *engine.Env, paths map[string]string) bool {
+	for _, path := range paths {
+		if _, err := e.World.Stat(ctx, path); err != nil ||
+			!e.World.WasCreated(change.FileTarget(path)) {
 			return false
 		}
 	}
 	return true
 }
 
-// fits tells whether the CA that is here is that of the cluster that was found: the earlier run may have
-// found another one.
-func fits(ctx context.Context, e *flow.Env, n *node.Node) bool {
+// isOfDiscoveredCluster reports whether the CA on this machine is that of the discovered cluster.
+// The earlier run may have discovered another one.
+func isOfDiscoveredCluster(ctx context.Context, e *engine.Env, n *node.Node) bool {
 	profile, _ := pki.ProfileOf(pki.ClusterCA)
 	here, err := certstore.ReadCA(ctx, e.World, n, profile)
 	return err == nil && certstore.CheckDiscoveredCA(n, here.Certificate) == nil
 }
 
-// lent reads the Secret as the machine that joins.
-func lent(ctx context.Context, e *flow.Env, n *node.Node) (map[string][]byte, error) {
-	ref := state.Ref{GVK: corev1.SchemeGroupVersion.WithKind("Secret"), Namespace: "kube-system", Name: manifest.CertsSecret,
-		As: state.Identity{Config: n.Bootstrap}}
-	u, err := discovery.Object(ctx, e, ref)
+// readSecret reads the Secret with the bootstrap credentials of this machine.
+func readSecret(ctx context.Context, e *engine.Env, n *node.Node) (map[string][]byte, error) {
+	ref := state.Ref{GVK: corev1.SchemeGroupVersion.WithKind("Secret"), Namespace: "kube-system",
+		Name: manifest.CertsSecret,
+		As:   state.Identity{Config: n.BootstrapKubeconfig}}
+	u, err := discovery.ReadObject(ctx, e, ref)
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
-		return nil, problem.New("", fmt.Errorf("no control plane lends its certificates (they are taken back after two hours): %w", err), mint)
+		return nil, problem.New("",
+			fmt.Errorf("the certificates are not uploaded (an upload expires after two hours): %w",
+				err), uploadAgainHint)
 	case apierrors.IsUnauthorized(err):
-		return nil, problem.New("", fmt.Errorf("the API server does not accept the bootstrap token any more: %w", err), mint)
+		return nil, problem.New("",
+			fmt.Errorf("the API server does not accept the bootstrap token any more: %w", err),
+			uploadAgainHint)
 	case err != nil:
-		return nil, fmt.Errorf("reading the lent certificates: %w", err)
+		return nil, fmt.Errorf("reading the uploaded certificates: %w", err)
 	}
 	var s corev1.Secret
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &s); err != nil {
-		return nil, fmt.Errorf("reading the lent certificates: %w", err)
+		return nil, fmt.Errorf("reading the uploaded certificates: %w", err)
 	}
 	return s.Data, nil
 }
 
-// open decrypts all files. Only the key of a CA may be empty, sealed or not, where the control plane that uploaded
-// the files does not have it: it is left out.
-func open(key pki.CertificateKey, sealed map[string][]byte, places map[string]string) (map[string][]byte, error) {
+// decryptFiles decrypts all files. Only the key of a CA may be empty, encrypted or not: that of an
+// external CA. It is left out.
+func decryptFiles(key pki.CertificateKey, encrypted map[string][]byte,
+	paths map[string]string) (map[string][]byte, error) {
 	all := map[string][]byte{}
-	for _, name := range slices.Sorted(maps.Keys(places)) {
-		data, ok := sealed[name]
+	for _, name := range slices.Sorted(maps.Keys(paths)) {
+		data, ok := encrypted[name]
 		if len(data) > 0 {
 			var err error
-			if data, err = key.Open(data); err != nil {
+			if data, err = key.Decrypt(data); err != nil {
 				return nil, problem.New("decrypting "+name+" of Secret "+manifest.CertsSecret, err,
-					"compare --certificate-key with what the control plane printed that uploaded the certificates", mint)
+					"compare --certificate-key with the key that the upload printed", uploadAgainHint)
 			}
 		}
 		switch {
 		case len(data) > 0:
 			all[name] = data
 		case !ok || !strings.HasSuffix(name, "ca.key"):
-			return nil, problem.New("", fmt.Errorf("the Secret %s lacks %q", manifest.CertsSecret, name), mint)
+			return nil, problem.New("",
+				fmt.Errorf("the Secret %s lacks %q", manifest.CertsSecret, name), uploadAgainHint)
 		}
 	}
 	return all, nil
 }
 
-// check is an error unless the files fit each other, and the cluster's CA is the one that discovery has verified.
-func check(n *node.Node, plain map[string][]byte) error {
-	parsed, err := pki.ParseShared(plain)
+// checkFiles checks that certificates and keys belong together, and that the CA is the discovered
+// one.
+func checkFiles(n *node.Node, plain map[string][]byte) error {
+	parsed, err := pki.ParseSharedFiles(plain)
 	if err != nil {
 		return err
 	}
-	name := pki.SealedName("ca.crt")
+	name := pki.UploadedName("ca.crt")
 	if ca := parsed[name].Certificates[0]; certstore.CheckDiscoveredCA(n, ca) != nil {
-		return fmt.Errorf("%s, with hash %s, is not the CA of the cluster that was found", name, pki.PinOf(ca))
+		return fmt.Errorf("%s, with hash %s, is not the CA of the discovered cluster", name,
+			pki.PinOf(ca))
 	}
 	return nil
 }
 
-// filesOf gives whatever holds a private key to root alone, be it in a file of certificates.
-func filesOf(plain map[string][]byte, places map[string]string) []change.Change {
+// newFiles returns the files to write. Those with a private key, even if named as a certificate,
+// are readable for root only.
+func newFiles(plain map[string][]byte, paths map[string]string) []change.Change {
 	var files []change.Change
 	for _, name := range slices.Sorted(maps.Keys(plain)) {
-		f := change.WriteFile{Path: places[name], Data: plain[name], Mode: 0o644}
-		if strings.HasSuffix(name, ".key") || pki.HoldsPrivateKey(f.Data) {
+		f := change.WriteFile{Path: paths[name], Data: plain[name], Mode: 0o644}
+		if strings.HasSuffix(name, ".key") || pki.ContainsPrivateKey(f.Data) {
 			f.Mode, f.Secret = 0o600, true
 		}
 		files = append(files, f)
@@ -170,22 +184,25 @@ func filesOf(plain map[string][]byte, places map[string]string) []change.Change 
 	return files
 }
 
-// foreign refuses to write over files of somebody else that differ from what is lent.
-func foreign(ctx context.Context, e *flow.Env, files []change.Change) error {
+// checkNoForeignFiles is an error if files that this command did not write differ from the
+// downloaded ones.
+func checkNoForeignFiles(ctx context.Context, e *engine.Env, files []change.Change) error {
 	var errs []error
 	for _, c := range files {
 		f := c.(change.WriteFile)
 		old, err := e.World.ReadFile(ctx, f.Path)
-		if errors.Is(err, fs.ErrNotExist) || err == nil && (bytes.Equal(old, f.Data) || e.World.Made(f.Target())) {
+		if errors.Is(err, fs.ErrNotExist) || err == nil &&
+			(bytes.Equal(old, f.Data) || e.World.WasCreated(f.Target())) {
 			continue
 		}
 		if err == nil {
-			err = fmt.Errorf("%s is there already and differs from that of the cluster", f.Path)
+			err = fmt.Errorf("%s exists and differs from that of the cluster", f.Path)
 		}
 		errs = append(errs, err)
 	}
 	if len(errs) == 0 {
 		return nil
 	}
-	return problem.New("", errors.Join(errs...), "move these files away, or run kubeadm reset if they are of another cluster, then give this command again")
+	return problem.New("", errors.Join(errs...),
+		"move these files away, or run kubeadm reset if they are of another cluster, then re-run the command")
 }

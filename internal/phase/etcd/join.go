@@ -6,13 +6,11 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"sync"
-	"time"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/etcdcluster"
 	"kubeadm/internal/flag"
-	"kubeadm/internal/flow"
 	"kubeadm/internal/health"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
@@ -22,243 +20,197 @@ import (
 	"kubeadm/internal/world"
 )
 
-// Check looks whether etcd can take one more member, before anything of this machine's is started.
-var Check = flow.Phase{
+// Check checks whether a member can be added to etcd, before anything is started on this machine.
+var Check = engine.Phase{
 	Name:   "check-etcd",
-	Short:  "Check that etcd is well enough for one more member",
+	Short:  "Check that a member can be added to etcd",
 	Hidden: true,
 	When:   joinsEtcd,
-	Run: func(ctx context.Context, e *flow.Env) error {
-		n, via, err := reach(ctx, e)
+	Run: func(ctx context.Context, e *engine.Env) error {
+		n, via, err := findEtcd(ctx, e)
 		if err != nil {
 			return err
 		}
-		e.Say("checking whether etcd is well enough for one more member")
-		if err := e.Await(ctx, quorum(n, via)); err != nil {
+		e.Say("checking whether a member can be added to etcd")
+		if err := e.Await(ctx, newQuorumCondition(n, via)); err != nil {
 			return err
 		}
-		if err := tellAway(ctx, e, n, via); err != nil {
+		members, err := checkMembers(ctx, e, n, via)
+		if err != nil {
 			return err
 		}
-		_, err = departed(ctx, e, n, via)
+		for _, m := range members.UnhealthyVoters() { // etcd may accept no learner meanwhile
+			e.Warn("etcd member %s at %s is unreachable: %v", etcdcluster.MemberName(m), m.PeerURLs,
+				members.Unhealthy[m.ID])
+		}
+		_, err = findMembersToReplace(ctx, e, n, via)
 		return err
 	},
 }
 
-// tellAway warns early of voters that are away: etcd may wait for them before it takes one more.
-func tellAway(ctx context.Context, e *flow.Env, n *node.Node, via state.Etcd) error {
-	roll, err := callRoll(ctx, e, n, via)
-	for _, m := range roll.Down() {
-		e.Warn("etcd member %s at %s is away: %v", etcdcluster.MemberName(m), m.PeerURLs, roll.Silent[m.ID])
-	}
-	return err
-}
-
-// Join makes this machine's member one of the etcd cluster: it is announced as a learner, started, and
+// Join adds this machine's member to the etcd cluster: as a learner, which is started, and
 // promoted to a voter once it has caught up.
-var Join = flow.Phase{
-	Name:   "etcd-join",
-	Short:  "Add this machine's member to etcd",
-	Long:   "Announce this machine's etcd member as a learner, run it, and let it vote once it has caught up with the others.",
-	Flags:  []flag.Name{flag.APIServerAdvertise, flag.Config, flag.ControlPlane, flag.DryRun, flag.NodeName, flag.Patches, flag.ReplaceMember},
+var Join = engine.Phase{
+	Name:  "etcd-join",
+	Short: "Add this machine's member to etcd",
+	Long:  "Add this machine's etcd member as a learner, start it, and promote it to a voter once it has caught up with the others.",
+	Flags: []flag.Name{flag.APIServerAdvertise, flag.Config, flag.ControlPlane, flag.DryRun,
+		flag.NodeName, flag.Patches, flag.ReplaceMember},
 	NoArgs: true,
 	When:   joinsEtcd,
-	Run:    join,
+	Run:    joinEtcd,
 }
 
 func joinsEtcd(n *node.Node) (bool, string) {
 	if ok, why := node.IsControlPlane(n); !ok {
 		return false, why
 	}
-	return node.LocalEtcd(n)
+	return node.HasLocalEtcd(n)
 }
 
-func join(ctx context.Context, e *flow.Env) error {
-	n, via, err := reach(ctx, e)
+func joinEtcd(ctx context.Context, e *engine.Env) error {
+	n, via, err := findEtcd(ctx, e)
 	if err != nil {
 		return err
 	}
-	if err := staticpod.TryPatches(ctx, e, n, manifest.Etcd); err != nil {
+	if err := staticpod.CheckPatches(ctx, e, n, manifest.Etcd); err != nil {
 		return err
 	}
-	// While one member is being added no other can be: the turn is not taken before the kubelet can use it.
-	err = health.Before(ctx, e, n, append(manifest.Components(), manifest.Etcd), func() error { return e.Await(ctx, health.Kubelet(ctx, e.World, n)) })
+	// A learner keeps other machines from adding theirs: add it once the kubelet can start it.
+	err = health.WaitCheckingFiles(ctx, e, n, append(manifest.Components(), manifest.Etcd),
+		func() error {
+			return e.Await(ctx, health.Kubelet(ctx, e.World, n))
+		})
 	if err != nil {
-		return health.KubeletHelp(err)
+		return health.WithKubeletHints(err)
 	}
 	if err := e.Do(ctx, change.MakeDir{Path: n.Cluster.Etcd.DataDir, Mode: 0o700}); err != nil {
 		return err
 	}
-	if err := replace(ctx, e, n, via); err != nil {
+	if err := replaceMembers(ctx, e, n, via); err != nil {
 		return err
 	}
-	if err := announce(ctx, e, n, via); err != nil {
+	if err := addLearner(ctx, e, n, via); err != nil {
 		return err
 	}
-	if err := run(ctx, e, n, via); err != nil {
+	if err := writeManifest(ctx, e, n, via); err != nil {
 		return err
 	}
-	return promote(ctx, e, n, via)
+	return promoteLearner(ctx, e, n, via)
 }
 
-// promote lets the member vote as soon as it has caught up.
-func promote(ctx context.Context, e *flow.Env, n *node.Node, via state.Etcd) error {
-	begun := e.World.Now()
-	for {
-		if err := caughtUp(ctx, e, n, via); err != nil {
-			return health.ComponentHelp(n, err)
-		}
-		err := e.Do(ctx, change.SetMember{PeerURL: n.PeerURL(), State: change.Voter, Via: via})
-		if !errors.Is(err, change.ErrBehind) {
-			return err
-		}
-		if e.World.Now().Sub(begun) > n.Timeouts.EtcdAPI {
-			return health.ComponentHelp(n, err)
-		}
-		e.Say("etcd member %s is still behind the others", n.Name)
-	}
-}
-
-// caughtUp waits until the member serves and can be let vote. As long as it does not vote, starting it anew costs the others nothing.
-func caughtUp(ctx context.Context, e *flow.Env, n *node.Node, via state.Etcd) error {
-	wait := func(anew bool) error {
-		return health.Before(ctx, e, n, manifest.Components(), func() error {
-			return agreeing(ctx, e, via, func() error { return e.Await(ctx, health.EtcdMember(n, via, anew)) })
-		})
-	}
-	err := wait(false)
-	if !errors.Is(err, health.ErrUnheard) {
-		return err
-	}
-	e.Say("starting etcd member %s anew: it has its data, but would wait for seconds before it serves them", n.Name)
-	if err := e.Do(ctx, change.RemoveContainers{Socket: n.CRISocket, Component: manifest.Etcd}); err != nil {
-		return err
-	}
-	return wait(true)
-}
-
-// busyFor is how long a member takes at most from its manifest to its first words.
-const busyFor = 15 * time.Second
-
-// agreeing keeps the members busy while a new one starts. Its first snapshot is taken when they next agree on something:
-// if that is no sooner than on the new member's own first words, it never learns that they were heard, and
-// waits seven seconds before it repeats them and serves anybody (docs/decisions/0019).
-func agreeing(ctx context.Context, e *flow.Env, via state.Etcd, wait func() error) error {
-	busy, stop := context.WithTimeout(ctx, busyFor)
-	var done sync.WaitGroup
-	done.Go(func() { _ = e.World.Agree(busy, via) }) // whether etcd answers shows in the wait
-	defer done.Wait()
-	defer stop()
-	return wait()
-}
-
-// reach finds a way to the etcd cluster: its Pods tell where it is, and its members where all of them are. Those that
-// do not answer come last, as each question to them costs seconds.
-func reach(ctx context.Context, e *flow.Env) (*node.Node, state.Etcd, error) {
+// findEtcd finds the endpoints of etcd: of the etcd Pods first, then of all members. Those that do
+// not answer come last, as each request to them takes seconds.
+func findEtcd(ctx context.Context, e *engine.Env) (*node.Node, state.Etcd, error) {
 	n, as, err := e.Cluster(ctx)
 	if err != nil {
 		return nil, state.Etcd{}, err
 	}
 	endpoints, _ := etcdcluster.FindEndpoints(ctx, e.World, as)
 	err = e.Await(ctx, world.Condition{
-		Name:    "a Pod that tells where etcd is",
+		Name:    "an etcd Pod with its client URL",
 		Timeout: n.Timeouts.KubernetesAPI,
 		Check: func(ctx context.Context, r state.Reader) (err error) {
 			if len(endpoints) > 0 {
 				return nil
 			}
-			if endpoints, err = etcdcluster.FindEndpoints(ctx, r, as); err == nil && len(endpoints) == 0 {
+			if endpoints, err = etcdcluster.FindEndpoints(ctx, r, as); err == nil &&
+				len(endpoints) == 0 {
 				err = fmt.Errorf("no Pod labelled component=etcd in kube-system has the annotation %s", manifest.EtcdURLAnnotation)
 			}
 			return err
 		},
 	})
 	via := etcdcluster.LocalClient(n.Paths, endpoints...)
-	if roll, asked := etcdcluster.CheckHealth(ctx, e.World, via); err == nil && asked == nil && len(roll.Said) > 0 {
-		via.Endpoints = roll.Endpoints()
+	members, failed := etcdcluster.CheckHealth(ctx, e.World, via)
+	if err == nil && failed == nil && len(members.Healthy) > 0 {
+		via.Endpoints = members.Endpoints()
 	}
 	return n, via, err
 }
 
-// quorum holds while enough voters are well to decide anything.
-func quorum(n *node.Node, via state.Etcd) world.Condition {
+// newQuorumCondition is met while etcd has a quorum of healthy voters.
+func newQuorumCondition(n *node.Node, via state.Etcd) world.Condition {
 	return world.Condition{
 		Name:    "a quorum of etcd's members",
 		Timeout: n.Timeouts.EtcdAPI,
 		Check: func(ctx context.Context, r state.Reader) error {
-			roll, err := etcdcluster.CheckHealth(ctx, r, via)
+			members, err := etcdcluster.CheckHealth(ctx, r, via)
 			if err != nil {
-				return unasked(errors.Join(lost(ctx, r, via), err))
+				return explainMissingFiles(errors.Join(quorumLossError(ctx, r, via), err))
 			}
-			return roll.Quorum()
+			return members.CheckQuorum()
 		},
 	}
 }
 
-// lost names the voters that are missing where etcd decides nothing any more, not even who its members are: then
-// each only knows of itself. It is nil where that is not what is wrong.
-func lost(ctx context.Context, r state.Reader, via state.Etcd) error {
-	via.Stale = true
-	roll, err := etcdcluster.CheckHealth(ctx, r, via)
-	if err != nil || roll.Quorum() == nil {
+// quorumLossError names the unreachable voters of an etcd without a quorum, by the member list
+// that one of the others has; nil if the quorum is not lost.
+func quorumLossError(ctx context.Context, r state.Reader, via state.Etcd) error {
+	via.Serializable = true
+	members, err := etcdcluster.CheckHealth(ctx, r, via)
+	if err != nil || members.CheckQuorum() == nil {
 		return nil
 	}
-	return problem.New("etcd has lost its quorum", roll.Quorum(), "bring back the machines of the members that are away")
+	return problem.New("etcd has lost its quorum", members.CheckQuorum(),
+		"start the machines of the unreachable members")
 }
 
-// callRoll calls the roll, if need be again and again: while etcd chooses a leader it tells nobody who its members are.
-func callRoll(ctx context.Context, e *flow.Env, n *node.Node, via state.Etcd) (etcdcluster.Health, error) {
-	return again(ctx, e, n, func(ctx context.Context, r state.Reader) (etcdcluster.Health, error) {
-		return etcdcluster.CheckHealth(ctx, r, via)
-	})
+// checkMembers checks the health of all members. It retries, as etcd does not list its members
+// while it elects a leader.
+func checkMembers(ctx context.Context, e *engine.Env, n *node.Node,
+	via state.Etcd) (etcdcluster.Health, error) {
+	return retryCheck(ctx, e, n, via, etcdcluster.CheckHealth)
 }
 
-func again(ctx context.Context, e *flow.Env, n *node.Node, call func(context.Context, state.Reader) (etcdcluster.Health, error)) (etcdcluster.Health, error) {
-	roll, err := call(ctx, e.World)
+func retryCheck(ctx context.Context, e *engine.Env, n *node.Node, via state.Etcd,
+	check func(context.Context, state.Reader, state.Etcd) (etcdcluster.Health, error)) (
+	etcdcluster.Health, error) {
+	members, err := check(ctx, e.World, via)
 	if err == nil {
-		return roll, nil
+		return members, nil
 	}
 	err = e.Await(ctx, world.Condition{
-		Name:    "etcd to tell who its members are",
+		Name:    "etcd to list its members",
 		Timeout: n.Timeouts.EtcdAPI,
 		Check: func(ctx context.Context, r state.Reader) (err error) {
-			roll, err = call(ctx, r)
-			return unasked(err)
+			members, err = check(ctx, r, via)
+			return explainMissingFiles(err)
 		},
 	})
-	return roll, err
+	return members, err
 }
 
-// unasked gives up where etcd cannot even be asked, as the files are missing that this takes.
-func unasked(err error) error {
+// explainMissingFiles gives up if the client certificates for etcd do not exist.
+func explainMissingFiles(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
-		return world.GiveUp(problem.New("", err, "run the control-plane-prepare/certs phase first"))
+		return world.Permanent(problem.New("", err,
+			"run this phase first: kubeadm join phase control-plane-prepare certs"))
 	}
 	return err
 }
 
-// run writes the member's manifest. Once a member has started, its data say whom it knows, and not the manifest.
-func run(ctx context.Context, e *flow.Env, n *node.Node, via state.Etcd) error {
-	roll, err := again(ctx, e, n, func(ctx context.Context, r state.Reader) (etcdcluster.Health, error) {
-		return etcdcluster.CheckHealthQuickly(ctx, r, via)
-	})
+// writeManifest writes the member's static Pod manifest. Once a member has started, it takes the
+// other members from its data and not from the manifest, which then stays as it is.
+func writeManifest(ctx context.Context, e *engine.Env, n *node.Node, via state.Etcd) error {
+	members, err := retryCheck(ctx, e, n, via, etcdcluster.CheckHealthQuickly)
 	if err != nil {
 		return err
 	}
-	own := roll.At(n.PeerURL())
-	if own == nil {
-		return fmt.Errorf("etcd has lost the member at %s that was announced a moment ago: somebody else has removed it", n.PeerURL())
+	member := members.FindByPeerURL(n.PeerURL())
+	if member == nil {
+		return fmt.Errorf("etcd has no member at %s any more: it was removed right after this command added it", n.PeerURL())
 	}
 	file := n.Paths.Manifest(manifest.Etcd)
-	if _, err := e.World.Stat(ctx, file); err == nil && own.Name != "" {
+	if _, err := e.World.Stat(ctx, file); err == nil && member.Name != "" {
 		e.Say("keeping the static Pod manifest of etcd: its member has started")
 		return nil
 	}
 	e.Say("creating the static Pod manifest for etcd in %q", n.Paths.Manifests())
-	return staticpod.Write(ctx, e, n, manifest.Etcd, roll.Members)
+	return staticpod.Write(ctx, e, n, manifest.Etcd, members.Members)
 }
 
-// hasData tells whether a member has ever run on this machine and its data are still here.
+// hasData reports whether this machine has the data of an etcd member.
 func hasData(ctx context.Context, r state.Reader, n *node.Node) (bool, error) {
 	_, err := r.Stat(ctx, path.Join(n.Cluster.Etcd.DataDir, "member"))
 	if errors.Is(err, fs.ErrNotExist) {

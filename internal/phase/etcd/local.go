@@ -5,33 +5,34 @@ import (
 	"context"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
-	"kubeadm/internal/flow"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/staticpod"
 )
 
-// Phase starts a new etcd cluster of one member.
-var Phase = flow.Phase{
+// Phase creates an etcd cluster of one member.
+var Phase = engine.Phase{
 	Name:  "etcd",
-	Short: "Write the static Pod of a local etcd",
+	Short: "Write the static Pod manifest of a local etcd member",
 	Long:  "Write the static Pod manifest of an etcd member on this machine.",
-	Phases: []flow.Phase{{
+	Phases: []engine.Phase{{
 		Name:  "local",
-		Short: "Write the static Pod of a local, single etcd member",
-		Flags: []flag.Name{flag.CertDir, flag.Config, flag.DryRun, flag.ImageRepository, flag.Patches},
-		When:  node.LocalEtcd,
-		Run:   first,
+		Short: "Write the static Pod manifest of a local, single etcd member",
+		Flags: []flag.Name{flag.CertDir, flag.Config, flag.DryRun, flag.ImageRepository,
+			flag.Patches},
+		When: node.HasLocalEtcd,
+		Run:  createEtcd,
 	}},
 }
 
-func first(ctx context.Context, e *flow.Env) error {
+func createEtcd(ctx context.Context, e *engine.Env) error {
 	n, err := e.Node(ctx)
 	if err != nil {
 		return err
 	}
-	if err := staticpod.TryPatches(ctx, e, n, manifest.Etcd); err != nil {
+	if err := staticpod.CheckPatches(ctx, e, n, manifest.Etcd); err != nil {
 		return err
 	}
 	e.Say("creating the static Pod manifest for a local etcd in %q", n.Paths.Manifests())

@@ -9,63 +9,58 @@ import (
 	"strings"
 
 	"kubeadm/internal/change"
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
+	"kubeadm/internal/phaseindex"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/release"
 	"kubeadm/internal/state"
 )
 
-// file is one without which the machine does not work, and the phase of init that creates it again without harm. Files
-// that a user may take away are none of these: keys of CAs, super-admin.conf.
-type file struct {
+// requiredFile is a file without which the machine does not work, and the phase of init that can
+// create it again. CA keys and super-admin.conf are not required: users may remove them.
+type requiredFile struct {
 	path  string
-	phase string // empty: nothing can create the same again
-	made  bool   // by the kubelet and not by kubeadm, so the journal does not know it
+	phase string // empty: no phase can create the same file again
+	made  bool   // by the kubelet, so it is not in the journal
 }
 
 // controlPlaneFiles are those of a control plane.
-func controlPlaneFiles(l node.Local) []file {
-	p := l.Paths
-	files := []file{{path: p.Certificate(pki.ServiceAccountKey)}, {path: p.Certificate(pki.ServiceAccountPublicKey)}}
-	for _, c := range pki.Profiles() {
-		if c.IsCA() {
-			files = append(files, file{path: p.Cert(c.Base)})
-			continue
-		}
-		files = append(files, file{path: p.Cert(c.Base), phase: "certs " + c.Name}, file{path: p.Key(c.Base), phase: "certs " + c.Name})
-	}
-	for _, k := range pki.KubeconfigProfiles() {
-		if k.Name != "super-admin" {
-			files = append(files, file{path: p.Kubeconfig(k.File), phase: "kubeconfig " + k.Name})
+func controlPlaneFiles(l node.Local) []requiredFile {
+	var files []requiredFile
+	for _, f := range phaseindex.Files(l, false) {
+		switch {
+		case f.Name == "super-admin", f.Shared && f.Kind == phaseindex.PrivateKey && f.Name != "sa":
+		case f.Shared:
+			files = append(files, requiredFile{path: f.Path})
+		default:
+			files = append(files, requiredFile{path: f.Path, phase: f.Phase.Command()})
 		}
 	}
-	return append(files,
-		file{path: p.Manifest(manifest.Etcd), phase: "etcd local"},
-		file{path: p.Manifest(release.APIServer), phase: "control-plane apiserver"},
-		file{path: p.Manifest(release.ControllerManager), phase: "control-plane controller-manager"},
-		file{path: p.Manifest(release.Scheduler), phase: "control-plane scheduler"},
-		file{path: p.KubeletConfig(), phase: "kubelet-start"})
+	return files
 }
 
 // nodeFiles are those of a machine that has joined.
-func nodeFiles(l node.Local) []file {
-	files := []file{{path: l.Paths.KubeletKubeconfig(), made: true}, {path: l.Paths.KubeletConfig()}, {path: l.CACertPath}}
+func nodeFiles(l node.Local) []requiredFile {
+	files := []requiredFile{{path: l.Paths.KubeletKubeconfig(), made: true},
+		{path: l.Paths.KubeletConfig()}, {path: l.CACertPath}}
 	if l.Role == node.ControlPlane {
 		files = append(files, controlPlaneFiles(l)...)
 	}
 	return files
 }
 
-// IsReset reports whether nothing is left of the manifests, kubeconfigs and kubelet configuration of a finished run. Then
-// another program has reset the machine: `kubeadm reset` of ours forgets the run as well, upstream's does not know of it.
-// Certificates do not count, since a reset may leave those in a directory of the user's own.
-func IsReset(ctx context.Context, r state.Reader, l node.Local, recorded func(target string) bool) (bool, error) {
-	p := l.Paths
+// IsReset reports whether nothing is left of the manifests, kubeconfigs and kubelet configuration
+// of a finished run. Then another program has reset the machine: our `kubeadm reset` removes the
+// journal as well, upstream's does not. Certificates do not count, since a reset may leave those
+// in a directory of the user.
+func IsReset(ctx context.Context, r state.Reader, p node.Paths,
+	recorded func(target string) bool) (bool, error) {
 	paths := []string{p.KubeletKubeconfig(), p.KubeletConfig()}
-	for _, component := range []string{manifest.Etcd, release.APIServer, release.ControllerManager, release.Scheduler} {
+	for _, component := range []string{manifest.Etcd, release.APIServer, release.ControllerManager,
+		release.Scheduler} {
 		paths = append(paths, p.Manifest(component))
 	}
 	for _, k := range pki.KubeconfigProfiles() {
@@ -78,22 +73,23 @@ func IsReset(ctx context.Context, r state.Reader, l node.Local, recorded func(ta
 			return false, nil
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
-			return false, fmt.Errorf("looking for what a finished run made: %w", err)
+			return false, fmt.Errorf("checking the files of a finished run: %w", err)
 		}
 		known = known || recorded(change.FileTarget(path))
 	}
 	if !known {
 		return false, nil
 	}
-	// The journal lies below this directory: if it cannot be read, no answer above was worth anything.
+	// The journal is below this directory: if it cannot be read, the answers above mean nothing.
 	if _, err := r.ReadDir(ctx, p.Kubernetes); err != nil {
-		return false, fmt.Errorf("looking for what a finished run made: %w", err)
+		return false, fmt.Errorf("checking the files of a finished run: %w", err)
 	}
 	return true, nil
 }
 
-// missingFiles is an error that names the files that the finished run made and that are gone.
-func missingFiles(ctx context.Context, e *flow.Env, command string, files []file, run Run) error {
+// missingFiles is an error that names the files of the finished run that are missing.
+func missingFiles(ctx context.Context, e *engine.Env, command string, files []requiredFile,
+	run Run) error {
 	var gone, phases []string
 	lost := false
 	for _, f := range files {
@@ -102,7 +98,7 @@ func missingFiles(ctx context.Context, e *flow.Env, command string, files []file
 		}
 		_, err := e.World.Stat(ctx, f.path)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("looking for what the finished %s made: %w", command, err)
+			return fmt.Errorf("checking the files of the finished %s: %w", command, err)
 		}
 		if err != nil {
 			gone, phases = append(gone, f.path), append(phases, f.phase)
@@ -121,18 +117,22 @@ func missingFiles(ctx context.Context, e *flow.Env, command string, files []file
 			phases = nil
 		}
 		for _, phase := range phases {
-			hints = append(hints, "create what is missing, with the same options: kubeadm init phase "+phase)
+			hints = append(hints,
+				"create the missing files, with the same options: kubeadm init phase "+phase)
 		}
 	}
 	if n := len(gone) - most; n > 1 {
 		gone = append(gone[:most], fmt.Sprintf("and %d more", n))
 	}
-	return problem.New("", fmt.Errorf("this command has finished before, but what it made is gone: %s", strings.Join(gone, ", ")),
-		append(hints, "or start over: kubeadm reset, then run the same command again")...)
+	return problem.New("",
+		fmt.Errorf("this command has finished before, but files that it created are missing: %s",
+			strings.Join(gone, ", ")),
+		append(hints, "or start over: kubeadm reset, then re-run the command")...)
 }
 
-// fileCAs are the pins of the CAs in a discovery file. One that is no longer there, or that is not on this machine, has none.
-func fileCAs(ctx context.Context, e *flow.Env, path string) ([]string, error) {
+// pinsOfDiscoveryFile are the pins of the CAs in a discovery file. A file that is missing or not
+// on this machine has none.
+func pinsOfDiscoveryFile(ctx context.Context, e *engine.Env, path string) ([]string, error) {
 	if strings.Contains(path, "://") {
 		return nil, nil
 	}

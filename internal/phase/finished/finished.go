@@ -1,5 +1,5 @@
-// Package finished looks at a machine on which init or join has finished before. It changes nothing: users may have
-// changed what the command made, and a re-run must not undo that.
+// Package finished checks a machine on which init or join has finished before. It changes nothing:
+// users may have changed what the command created, and a re-run must not revert that.
 package finished
 
 import (
@@ -13,79 +13,88 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 )
 
-// Run is what the journal tells of the finished run.
+// Run is what the journal records of the finished run.
 type Run struct {
-	Recorded func(target string) bool // reports whether the run made the target
-	Skipped  []string                 // phases that the run left out and that are asked for now
+	Recorded func(target string) bool // reports whether the run created the target
+	Skipped  []string                 // phases that the run skipped and that are selected now
 }
 
 // Init checks the control plane of a finished init, and waits for its API server.
-func Init(run Run) flow.Phase {
-	return flow.Phase{
+func Init(run Run) engine.Phase {
+	return engine.Phase{
 		Name:  "finished",
-		Short: "Check the control plane that a finished init made",
-		Run: func(ctx context.Context, e *flow.Env) error {
+		Short: "Check the control plane node that a finished init created",
+		Run: func(ctx context.Context, e *engine.Env) error {
 			as, err := e.Admin(ctx)
 			if err != nil {
 				return err
 			}
-			say(e, "init", run)
+			reportFinished(e, "init", run)
 			if err := missingFiles(ctx, e, "init", controlPlaneFiles(e.Local), run); err != nil {
 				return err
 			}
-			return registered(ctx, e, as)
+			return awaitRegistration(ctx, e, as)
 		},
 	}
 }
 
 // Join checks the node of a finished join, and waits for its cluster.
-func Join(run Run) flow.Phase {
-	return flow.Phase{
+func Join(run Run) engine.Phase {
+	return engine.Phase{
 		Name:  "finished",
-		Short: "Check the node that a finished join made",
-		Run: func(ctx context.Context, e *flow.Env) error {
-			say(e, "join", run)
+		Short: "Check the node that a finished join created",
+		Run: func(ctx context.Context, e *engine.Env) error {
+			reportFinished(e, "join", run)
 			if err := missingFiles(ctx, e, "join", nodeFiles(e.Local), run); err != nil {
 				return err
 			}
 			if err := sameCluster(ctx, e); err != nil {
 				return err
 			}
-			return registered(ctx, e, state.Identity{Kubeconfig: e.Local.Paths.KubeletKubeconfig()})
+			return awaitRegistration(ctx, e,
+				state.Identity{Kubeconfig: e.Local.Paths.KubeletKubeconfig()})
 		},
 	}
 }
 
-func say(e *flow.Env, command string, run Run) {
+func reportFinished(e *engine.Env, command string, run Run) {
 	e.Say("this command has already finished on this machine: nothing is changed")
 	for _, phase := range run.Skipped {
-		e.Warn("the finished run skipped phase %q; to run it: kubeadm %s phase %s", phase, command, strings.ReplaceAll(phase, "/", " "))
+		e.Warn("the finished run skipped phase %q; to run it: kubeadm %s phase %s", phase, command,
+			strings.ReplaceAll(phase, "/", " "))
 	}
 }
 
-// startup is how long an API server that has just started may know neither users nor their rights.
+// startup is how long an API server that has just started may reject users and their permissions,
+// and a kubelet that has just started may take to register its Node.
 const startup = 15 * time.Second
 
-// registered waits until the API server reports whether the cluster has this machine's Node.
-func registered(ctx context.Context, e *flow.Env, as state.Identity) error {
+// awaitRegistration waits until the API server reports whether the cluster has this machine's
+// Node.
+func awaitRegistration(ctx context.Context, e *engine.Env, as state.Identity) error {
 	ref := state.Ref{GVK: state.NodeKind, Name: e.Local.Name, As: as}
 	var absent, refused error
 	var since time.Time // when the API server first refused
 	err := e.Await(ctx, world.Condition{
-		Name:    "the API server to answer",
-		Timeout: e.Local.Timeouts.KubernetesAPI,
-		Outside: true,
+		Name:     "the API server to answer",
+		Timeout:  e.Local.Timeouts.KubernetesAPI,
+		External: true,
 		Check: func(ctx context.Context, r state.Reader) error {
 			_, err := r.Object(ctx, ref)
 			switch {
 			case apierrors.IsNotFound(err):
+				// A kubelet registers its Node a moment after the join that started it has ended.
+				kubelet, unknown := r.Service(ctx, "kubelet")
+				if unknown == nil && r.Now().Sub(kubelet.Since) < startup {
+					return err
+				}
 				absent = err
 				return nil
 			case apierrors.IsUnauthorized(err), apierrors.IsForbidden(err):
@@ -96,32 +105,33 @@ func registered(ctx context.Context, e *flow.Env, as state.Identity) error {
 					return err
 				}
 				refused = err
-				return world.GiveUp(err)
+				return world.Permanent(err)
 			case isUntrusted(err):
 				refused = err
-				return world.GiveUp(err)
+				return world.Permanent(err)
 			}
 			return err
 		},
 	})
 	switch {
 	case absent != nil:
-		return problem.New("", fmt.Errorf("the cluster has no Node %s any more", e.Local.Name),
+		return problem.New("", fmt.Errorf("the cluster has no Node %s", e.Local.Name),
 			"restart the kubelet, which registers it again: systemctl restart kubelet",
-			"if this machine is to leave its cluster: kubeadm reset")
+			"to remove this machine from its cluster: kubeadm reset")
 	case refused != nil:
-		return problem.New("reading Node "+e.Local.Name, refused, "if this machine is to leave its cluster: kubeadm reset")
+		return problem.New("reading Node "+e.Local.Name, refused,
+			"to remove this machine from its cluster: kubeadm reset")
 	case err != nil:
-		return problem.New("nothing was changed", err,
-			"see whether the API server runs: crictl ps -a --name kube-apiserver",
-			"see what the kubelet says: journalctl -xeu kubelet",
-			"when the API server answers, run the same command again")
+		return problem.New("checking the existing node", err,
+			"check whether the API server runs: crictl ps -a --name kube-apiserver",
+			"check the kubelet log: journalctl -xeu kubelet",
+			"when the API server answers, re-run the command")
 	}
 	return nil
 }
 
-// sameCluster wants the cluster that the arguments name to be the one that this machine is a node of.
-func sameCluster(ctx context.Context, e *flow.Env) error {
+// sameCluster is an error if the arguments name another cluster than the one of this node.
+func sameCluster(ctx context.Context, e *engine.Env) error {
 	path := e.Local.Paths.KubeletKubeconfig()
 	data, err := e.World.ReadFile(ctx, path)
 	if err != nil {
@@ -131,7 +141,7 @@ func sameCluster(ctx context.Context, e *flow.Env) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	trusted, err := own.Trusted()
+	trusted, err := own.EmbeddedCAs()
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
@@ -139,11 +149,14 @@ func sameCluster(ctx context.Context, e *flow.Env) error {
 	for _, ca := range trusted {
 		pins = append(pins, pki.PinOf(ca).String())
 	}
-	j := e.Local.Join
-	other := problem.New("", fmt.Errorf("this machine is a node of another cluster than the one to join: %s trusts the CA %s",
-		path, strings.Join(pins, ", ")), "to leave its cluster: kubeadm reset, then run this command again")
+	j := e.Local.Discovery
+	other := problem.New("",
+		fmt.Errorf("this machine is a node of another cluster than the one to join: %s trusts the CA %s",
+			path, strings.Join(pins, ", ")),
+		"to leave its cluster: kubeadm reset, then re-run the command")
 	shares := func(cas []string) bool {
-		return slices.ContainsFunc(cas, func(ca string) bool { return slices.Contains(pins, strings.ToLower(ca)) })
+		return slices.ContainsFunc(cas,
+			func(ca string) bool { return slices.Contains(pins, strings.ToLower(ca)) })
 	}
 	if len(j.CACertHashes) > 0 && !shares(j.CACertHashes) {
 		return other
@@ -152,7 +165,7 @@ func sameCluster(ctx context.Context, e *flow.Env) error {
 	case len(j.CACertHashes) > 0:
 		return nil
 	case j.File != "":
-		cas, err := fileCAs(ctx, e, j.File)
+		cas, err := pinsOfDiscoveryFile(ctx, e, j.File)
 		if err == nil && len(cas) > 0 && !shares(cas) {
 			return other
 		}
@@ -161,26 +174,27 @@ func sameCluster(ctx context.Context, e *flow.Env) error {
 	if server, err := own.Endpoint(); err == nil && server == j.Endpoint {
 		return nil
 	}
-	err = verifiedBy(ctx, e, pki.EncodeCertificates(trusted...))
+	err = awaitVerifiedServer(ctx, e, pki.EncodeCertificates(trusted...))
 	if isUntrusted(err) {
 		return other
 	}
 	return err
 }
 
-// verifiedBy waits until the server at the endpoint to join has shown a certificate that the CA has signed.
-func verifiedBy(ctx context.Context, e *flow.Env, ca []byte) error {
-	server := "https://" + e.Local.Join.Endpoint
+// awaitVerifiedServer waits until the server at the endpoint to join presents a certificate signed
+// by the CA.
+func awaitVerifiedServer(ctx context.Context, e *engine.Env, ca []byte) error {
+	server := "https://" + e.Local.Discovery.Endpoint
 	return e.Await(ctx, world.Condition{
-		Name:    "the API server at " + server,
-		Timeout: e.Local.Timeouts.KubernetesAPI,
-		Outside: true,
+		Name:     "the API server at " + server,
+		Timeout:  e.Local.Timeouts.KubernetesAPI,
+		External: true,
 		Check: func(ctx context.Context, r state.Reader) error {
 			_, err := r.ClusterInfo(ctx, server, ca)
 			var answer apierrors.APIStatus
 			switch {
 			case isUntrusted(err), errors.Is(err, state.ErrRedirected):
-				return world.GiveUp(err)
+				return world.Permanent(err)
 			case errors.As(err, &answer) && !apierrors.IsServiceUnavailable(err): // it came over a verified connection
 				return nil
 			}

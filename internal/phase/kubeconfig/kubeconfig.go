@@ -1,4 +1,5 @@
-// Package kubeconfig makes the kubeconfig files of a control plane, or keeps those that are there.
+// Package kubeconfig generates the kubeconfig files of a control plane, or keeps the existing
+// ones.
 package kubeconfig
 
 import (
@@ -8,80 +9,83 @@ import (
 
 	"kubeadm/internal/certstore"
 	"kubeadm/internal/change"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
-	"kubeadm/internal/flow"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/state"
 )
 
-// Phase makes the five files of a first control plane.
-var Phase = flow.Phase{
+// Phase generates the five files of a first control plane.
+var Phase = engine.Phase{
 	Name:  "kubeconfig",
-	Short: "Make the kubeconfig files of the administrator and the components",
-	Long:  "Make the kubeconfig files with which the administrator, the kubelet and the control plane's components reach the API server.",
-	Run: func(_ context.Context, e *flow.Env) error {
-		e.Say("using the kubeconfig folder %q", e.Local.Paths.Kubeconfigs)
+	Short: "Generate the kubeconfig files of the administrator and the components",
+	Long:  "Generate the kubeconfig files with which the administrator, the kubelet and the control plane's components connect to the API server.",
+	Run: func(_ context.Context, e *engine.Env) error {
+		e.Say("using the kubeconfig directory %q", e.Local.Paths.Kubeconfigs)
 		return nil
 	},
-	Phases: []flow.Phase{{Parallel: true, Phases: files()}},
+	Phases: []engine.Phase{{Parallel: true, Phases: newPhases()}},
 }
 
-// Join makes the files of one more control plane. Its kubelet gets its own from the cluster.
-var Join = flow.Phase{
+// Join generates the files of a joining control plane, without that of its kubelet, which the
+// kubelet writes itself.
+var Join = engine.Phase{
 	Name:  "kubeconfig",
-	Short: "Make the kubeconfig files of this control plane",
-	Long:  "Make the kubeconfig files with which the administrator and this control plane's components reach the API server.",
+	Short: "Generate the kubeconfig files of this control plane node",
+	Long:  "Generate the kubeconfig files with which the administrator and the components of this control plane node connect to the API server.",
 	Flags: flag.WithDiscovery(flag.CertificateKey, flag.Config, flag.ControlPlane, flag.DryRun),
 	When:  node.IsControlPlane,
-	Run: func(_ context.Context, e *flow.Env) error {
-		e.Say("using the kubeconfig folder %q", e.Local.Paths.Kubeconfigs)
+	Run: func(_ context.Context, e *engine.Env) error {
+		e.Say("using the kubeconfig directory %q", e.Local.Paths.Kubeconfigs)
 		return nil
 	},
-	Phases: []flow.Phase{{Parallel: true, Phases: onJoin()}},
+	Phases: []engine.Phase{{Parallel: true, Phases: newJoinPhases()}},
 }
 
-// onJoin are parts of a phase, as no file has a phase of its own.
-func onJoin() []flow.Phase {
-	var all []flow.Phase
+// newJoinPhases returns unnamed phases: in a join no file has a phase of its own.
+func newJoinPhases() []engine.Phase {
+	var all []engine.Phase
 	for _, p := range pki.KubeconfigProfiles() {
 		if p.OnJoin {
-			all = append(all, flow.Phase{Run: func(ctx context.Context, e *flow.Env) error { return file(ctx, e, p) }})
+			all = append(all, engine.Phase{Run: func(ctx context.Context, e *engine.Env) error { return createKubeconfig(ctx, e, p) }})
 		}
 	}
 	return all
 }
 
-// AllFlags are the flags of making all files at once.
-var AllFlags = append(common(), flag.NodeName)
+// AllFlags are the flags of generating all files at once.
+var AllFlags = append(commonFlags(), flag.NodeName)
 
-func common() []flag.Name {
+func commonFlags() []flag.Name {
 	return []flag.Name{flag.APIServerAdvertise, flag.APIServerBindPort, flag.CertDir, flag.Config,
 		flag.ControlPlaneEndpoint, flag.DryRun, flag.KubeconfigDir, flag.KubernetesVersion}
 }
 
-func files() []flow.Phase {
-	var all []flow.Phase
+func newPhases() []engine.Phase {
+	var all []engine.Phase
 	for _, p := range pki.KubeconfigProfiles() {
-		phase := flow.Phase{
+		phase := engine.Phase{
 			Name:  p.Name,
-			Short: "Make the kubeconfig file for " + p.For,
-			Flags: common(),
-			Run:   func(ctx context.Context, e *flow.Env) error { return file(ctx, e, p) },
+			Short: "Generate the kubeconfig file for " + p.Purpose,
+			Flags: commonFlags(),
+			Run: func(ctx context.Context, e *engine.Env) error {
+				return createKubeconfig(ctx, e, p)
+			},
 		}
 		if p.PerNode {
 			phase.Flags = AllFlags
-			phase.Long = "Make the kubeconfig with which the first control plane's kubelet starts. It is for that moment only: " +
-				"once the cluster runs, a kubelet gets its own certificate from the API server."
+			phase.Long = "Generate the kubeconfig file for the first start of this node's kubelet. Use it only while the cluster " +
+				"is created: later the kubelet requests its client certificate with a CSR."
 		}
 		all = append(all, phase)
 	}
 	return all
 }
 
-// file keeps the kubeconfig that is there, or makes one.
-func file(ctx context.Context, e *flow.Env, p pki.KubeconfigProfile) error {
+// createKubeconfig generates a kubeconfig, or keeps the existing one.
+func createKubeconfig(ctx context.Context, e *engine.Env, p pki.KubeconfigProfile) error {
 	n, err := e.Node(ctx)
 	if err != nil {
 		return err
@@ -97,36 +101,39 @@ func file(ctx context.Context, e *flow.Env, p pki.KubeconfigProfile) error {
 		return err
 	}
 	if old != nil {
-		f, owner := certstore.KubeconfigFile{Path: path, Data: old, Server: server(n, p)}, ""
+		f, owner := certstore.KubeconfigFile{Path: path, Data: old, Server: serverURL(n, p)}, ""
 		if p.PerNode {
-			owner = p.UserOn(n.Name)
+			owner = p.UserName(n.Name)
 		}
-		if p.PerNode && !ca.CanIssue() { // as "certs generate-csr" makes it
-			f.Server = n.Server()
+		if p.PerNode && !ca.CanIssue() { // as "certs generate-csr" writes it
+			f.Server = n.ServerURL()
 		}
-		return keep(ctx, e, f, owner)
+		return keepKubeconfig(ctx, e, f, owner)
 	}
 	if !ca.CanIssue() {
-		return problem.New("", fmt.Errorf("%s does not exist and the CA's key is not on this machine", path),
-			"have the keeper of the CA make "+p.File+" and put it into "+n.Paths.Kubeconfigs)
+		return problem.New("",
+			fmt.Errorf("%s does not exist and the CA's key is not on this machine", path),
+			"create "+p.File+" with a certificate of the external CA and copy it to "+
+				n.Paths.Kubeconfigs)
 	}
-	made, err := issue(e, n, p, ca)
+	data, err := newKubeconfig(e, n, p, ca)
 	if err != nil {
 		return err
 	}
 	e.Say("writing the %q kubeconfig file", p.File)
-	return e.Do(ctx, change.WriteFile{Path: path, Data: made, Mode: 0o600, Secret: true})
+	return e.Do(ctx, change.WriteFile{Path: path, Data: data, Mode: 0o600, Secret: true})
 }
 
-// server is where the user of the file finds the API server.
-func server(n *node.Node, p pki.KubeconfigProfile) string {
-	if p.Local {
-		return n.LocalServer()
+// serverURL returns the API server's URL in the file.
+func serverURL(n *node.Node, p pki.KubeconfigProfile) string {
+	if p.UsesLocalAPIServer {
+		return n.LocalServerURL()
 	}
-	return n.Server()
+	return n.ServerURL()
 }
 
-func issue(e *flow.Env, n *node.Node, p pki.KubeconfigProfile, ca pki.CA) ([]byte, error) {
+func newKubeconfig(e *engine.Env, n *node.Node, p pki.KubeconfigProfile,
+	ca pki.CA) ([]byte, error) {
 	key, err := e.Keys()
 	if err != nil {
 		return nil, err
@@ -140,14 +147,17 @@ func issue(e *flow.Env, n *node.Node, p pki.KubeconfigProfile, ca pki.CA) ([]byt
 	if err != nil {
 		return nil, err
 	}
-	access := pki.Access{Server: server(n, p), Cluster: n.Cluster.Name, User: p.UserOn(n.Name), CA: pki.EncodeCertificates(ca.Certificate)}
+	access := pki.KubeconfigSpec{Server: serverURL(n, p), Cluster: n.Cluster.Name,
+		User: p.UserName(n.Name), CA: pki.EncodeCertificates(ca.Certificate)}
 	return access.WithCertificate(pki.EncodeCertificates(cert), secret).Encode()
 }
 
-// keep checks that the file leads its user into this cluster. owner is whose certificate it is to hold, empty for any.
-func keep(ctx context.Context, e *flow.Env, f certstore.KubeconfigFile, owner string) error {
+// keepKubeconfig checks that the file is for this cluster. owner is the common name that its
+// certificate should have, empty for any.
+func keepKubeconfig(ctx context.Context, e *engine.Env, f certstore.KubeconfigFile,
+	owner string) error {
 	var err error
-	if f.CAs, err = authorities(ctx, e); err != nil {
+	if f.CAs, err = readCAs(ctx, e); err != nil {
 		return err
 	}
 	config, warnings, err := f.Check(ctx, e.World)
@@ -157,16 +167,18 @@ func keep(ctx context.Context, e *flow.Env, f certstore.KubeconfigFile, owner st
 	if err != nil {
 		return err
 	}
-	// A file that refers to its certificate, or has none, is the user's own way.
-	if cert, unseen := config.ClientCertificate(); unseen == nil && owner != "" && cert.Subject.CommonName != owner {
-		e.Warn("%s is for %s and not for %s; to have a new one made, move it away", f.Path, cert.Subject.CommonName, owner)
+	// A file that refers to its certificate, or has none, is the user's choice.
+	if cert, unseen := config.ClientCertificate(); unseen == nil && owner != "" &&
+		cert.Subject.CommonName != owner {
+		e.Warn("%s is for %s and not for %s; to generate a new one, move it away", f.Path,
+			cert.Subject.CommonName, owner)
 	}
 	e.Say("using the existing kubeconfig file %q", f.Path)
 	return nil
 }
 
-// authorities are the cluster's CA and those that stand in its file after it.
-func authorities(ctx context.Context, e *flow.Env) ([]*x509.Certificate, error) {
+// readCAs returns the cluster's CA and the other certificates in its file.
+func readCAs(ctx context.Context, e *engine.Env) ([]*x509.Certificate, error) {
 	n, err := e.Node(ctx)
 	if err != nil {
 		return nil, err

@@ -8,36 +8,36 @@ import (
 	"path"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
-	"kubeadm/internal/flow"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 )
 
-// Finalize lets the first control plane's kubelet live on the certificate it has got by now.
-var Finalize = flow.Phase{
+// Finalize makes the first control plane's kubelet use its rotated client certificate.
+var Finalize = engine.Phase{
 	Name:  "kubelet-finalize",
-	Short: "Settle the kubelet after its TLS bootstrap",
-	Long:  "Settle what only a running kubelet can: let it use the client certificate that it renews by itself.",
-	Phases: []flow.Phase{{
+	Short: "Switch the kubelet to its rotated client certificate",
+	Long:  "Update kubelet.conf to use the client certificate file that the kubelet rotates, and restart the kubelet.",
+	Phases: []engine.Phase{{
 		Name:  "enable-client-cert-rotation",
-		Short: "Let the kubelet use the client certificate that it renews",
+		Short: "Make the kubelet use the client certificate that it rotates",
 		Flags: FinalizeFlags,
-		Run:   rotate,
+		Run:   useRotatedCertificate,
 	}},
 }
 
 // FinalizeFlags are the flags of Finalize and its children.
 var FinalizeFlags = []flag.Name{flag.CertDir, flag.Config, flag.DryRun}
 
-func rotate(ctx context.Context, e *flow.Env) error {
+func useRotatedCertificate(ctx context.Context, e *engine.Env) error {
 	n, err := e.Node(ctx)
 	if err != nil {
 		return err
 	}
 	pem := RotatedCertificate(n)
 	if _, err := e.World.Stat(ctx, pem); errors.Is(err, fs.ErrNotExist) {
-		return nil // the user has turned rotation off
+		return nil // the user has disabled rotation
 	} else if err != nil {
 		return err
 	}
@@ -48,23 +48,25 @@ func rotate(ctx context.Context, e *flow.Env) error {
 	}
 	config, err := pki.ParseKubeconfig(old)
 	if err == nil {
-		err = config.FollowRotation(pem)
+		err = config.UseRotatedCertificate(pem)
 	}
 	if err != nil {
-		return fmt.Errorf("letting %s use the renewed certificate: %w", file, err)
+		return fmt.Errorf("switching %s to the rotated client certificate: %w", file, err)
 	}
 	data, err := config.Encode()
 	if err != nil {
 		return err
 	}
-	e.Say("letting %q use the client certificate that the kubelet renews", file)
-	if err := e.Do(ctx, change.WriteFile{Path: file, Data: data, Mode: 0o600, Secret: true}); err != nil {
+	e.Say("switching %q to the client certificate that the kubelet rotates", file)
+	if err := e.Do(ctx, change.WriteFile{Path: file, Data: data, Mode: 0o600,
+		Secret: true}); err != nil {
 		return err
 	}
-	return run(ctx, e, file)
+	return startService(ctx, e, file)
 }
 
-// RotatedCertificate is the file in which the kubelet keeps its current client certificate and key.
+// RotatedCertificate is the file in which the kubelet keeps its current client certificate and
+// key.
 func RotatedCertificate(n *node.Node) string {
 	dir := path.Join(n.Paths.Kubelet, "pki")
 	if set, ok := node.LastArg(n.KubeletArgs, "cert-dir"); ok {

@@ -10,21 +10,22 @@ import (
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/discovery"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
-	"kubeadm/internal/flow"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/state"
 )
 
-// JoinStart gives the kubelet of a joining machine its bootstrap credential and starts it.
-var JoinStart = flow.Phase{
+// JoinStart writes the bootstrap kubeconfig of a joining machine's kubelet and starts the kubelet.
+var JoinStart = engine.Phase{
 	Name:  "kubelet-start",
-	Short: "Write the kubelet's configuration and bootstrap credential and (re)start it",
-	Long:  "Write the kubelet's files and the credential with which it asks the cluster for its own, and start it with them.",
-	Flags: flag.WithDiscovery(flag.Config, flag.CRISocket, flag.DryRun, flag.NodeName, flag.Patches),
-	Run: func(ctx context.Context, e *flow.Env) error {
+	Short: "Configure the kubelet, write its bootstrap kubeconfig and start it",
+	Long:  "Write the kubelet's configuration and the bootstrap kubeconfig for its client certificate request, then start or restart the kubelet.",
+	Flags: flag.WithDiscovery(flag.Config, flag.CRISocket, flag.DryRun, flag.NodeName,
+		flag.Patches),
+	Run: func(ctx context.Context, e *engine.Env) error {
 		n, err := e.Node(ctx)
 		if err != nil {
 			return err
@@ -34,33 +35,34 @@ var JoinStart = flow.Phase{
 		} else if joined {
 			return rejoin(ctx, e, n)
 		}
-		if err := nameIsFree(ctx, e, n); err != nil {
+		if err := checkNodeName(ctx, e, n); err != nil {
 			return err
 		}
-		changes, err := credentials(ctx, e, n)
+		changes, err := newCredentialFiles(ctx, e, n)
 		if err != nil {
 			return err
 		}
 		if err := e.Do(ctx, changes...); err != nil {
 			return err
 		}
-		return start(ctx, e, n, n.Paths.BootstrapKubeconfig())
+		return startKubelet(ctx, e, n, n.Paths.BootstrapKubeconfig())
 	},
 }
 
-// credentials are the bootstrap kubeconfig and the cluster's CA. A CA that somebody else put there stays;
-// one from an earlier run of this command may be that of another cluster.
-func credentials(ctx context.Context, e *flow.Env, n *node.Node) ([]change.Change, error) {
-	bootstrap, err := introduction(n)
+// newCredentialFiles returns the bootstrap kubeconfig and the cluster's CA. It overwrites the CA
+// of an earlier run of this command, which may be of another cluster, and no other one.
+func newCredentialFiles(ctx context.Context, e *engine.Env, n *node.Node) ([]change.Change, error) {
+	bootstrap, err := newBootstrapKubeconfig(n)
 	if err != nil {
 		return nil, err
 	}
-	changes := []change.Change{change.WriteFile{Path: n.Paths.BootstrapKubeconfig(), Data: bootstrap, Mode: 0o600, Secret: true}}
+	changes := []change.Change{change.WriteFile{Path: n.Paths.BootstrapKubeconfig(),
+		Data: bootstrap, Mode: 0o600, Secret: true}}
 	old, err := state.ReadOptional(ctx, e.World, n.CACertPath)
-	if err != nil || old != nil && !e.World.Made(change.FileTarget(n.CACertPath)) {
+	if err != nil || old != nil && !e.World.WasCreated(change.FileTarget(n.CACertPath)) {
 		return changes, err
 	}
-	config, err := pki.ParseKubeconfig(n.Bootstrap)
+	config, err := pki.ParseKubeconfig(n.BootstrapKubeconfig)
 	if err != nil {
 		return nil, err
 	}
@@ -68,31 +70,37 @@ func credentials(ctx context.Context, e *flow.Env, n *node.Node) ([]change.Chang
 	if err != nil {
 		return nil, err
 	}
-	return append(changes, change.WriteFile{Path: n.CACertPath, Data: cluster.CertificateAuthorityData, Mode: 0o644}), nil
+	return append(changes,
+			change.WriteFile{Path: n.CACertPath, Data: cluster.CertificateAuthorityData,
+				Mode: 0o644}),
+		nil
 }
 
-// introduction is the bootstrap kubeconfig for the kubelet. That of a control plane talks to the API server
-// beside it, so that kubelet and API server are never of different releases.
-func introduction(n *node.Node) ([]byte, error) {
+// newBootstrapKubeconfig returns the bootstrap kubeconfig for the kubelet. That of a control plane
+// has the local API server, so that the kubelet is never newer than its API server.
+func newBootstrapKubeconfig(n *node.Node) ([]byte, error) {
 	if n.Role != node.ControlPlane {
-		return n.Bootstrap, nil
+		return n.BootstrapKubeconfig, nil
 	}
-	config, err := pki.ParseKubeconfig(n.Bootstrap)
+	config, err := pki.ParseKubeconfig(n.BootstrapKubeconfig)
 	if err != nil {
 		return nil, err
 	}
-	config.Redirect(n.LocalServer())
+	config.SetServer(n.LocalServerURL())
 	return config.Encode()
 }
 
-// nameIsFree refuses the name of a Node that somebody else's kubelet is using.
-func nameIsFree(ctx context.Context, e *flow.Env, n *node.Node) error {
-	u, err := discovery.Object(ctx, e, state.Ref{GVK: state.NodeKind, Name: n.Name, As: state.Identity{Config: n.Bootstrap}})
+// checkNodeName is an error if the cluster has a Node of this name that is Ready, and so of
+// another machine.
+func checkNodeName(ctx context.Context, e *engine.Env, n *node.Node) error {
+	u, err := discovery.ReadObject(ctx, e,
+		state.Ref{GVK: state.NodeKind, Name: n.Name,
+			As: state.Identity{Config: n.BootstrapKubeconfig}})
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("looking whether the name %s is free: %w", n.Name, err)
+		return fmt.Errorf("checking whether a Node %s exists: %w", n.Name, err)
 	}
 	var other corev1.Node
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &other); err != nil {
@@ -100,11 +108,12 @@ func nameIsFree(ctx context.Context, e *flow.Env, n *node.Node) error {
 	}
 	for _, c := range other.Status.Conditions {
 		if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
-			return problem.New("", fmt.Errorf("the cluster has a node %s already, and it is Ready", n.Name),
+			return problem.New("",
+				fmt.Errorf("the cluster has a node %s already, and it is Ready", n.Name),
 				"choose another name with --node-name",
 				"or remove that node first: kubectl delete node "+n.Name)
 		}
 	}
-	e.Say("the cluster has a node %s already, which is not Ready: this machine takes its place", n.Name)
+	e.Say("the cluster has a node %s already, which is not Ready: this machine replaces it", n.Name)
 	return nil
 }

@@ -9,40 +9,42 @@ import (
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/discovery"
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/state"
 )
 
-// hasJoined tells whether an earlier run got as far as the kubelet's own credential, which needs
-// none for bootstrapping any more. A credential for another cluster than the one found is an error.
-func hasJoined(ctx context.Context, e *flow.Env, n *node.Node) (bool, error) {
+// hasJoined reports whether the kubelet has its client certificate from an earlier run, and so
+// needs no bootstrap kubeconfig. A certificate of another cluster than the discovered one is an
+// error.
+func hasJoined(ctx context.Context, e *engine.Env, n *node.Node) (bool, error) {
 	path := n.Paths.KubeletKubeconfig()
-	own, err := state.ReadOptional(ctx, e.World, path)
-	if err != nil || own == nil {
+	kubeconfig, err := state.ReadOptional(ctx, e.World, path)
+	if err != nil || kubeconfig == nil {
 		return false, err
 	}
-	if err := sameCluster(ctx, e, n, own); err != nil {
-		return false, problem.New("using the kubelet's credential "+path, err,
-			"if this machine is to leave the cluster it is in: kubeadm reset, then give this command again")
+	if err := checkSameCluster(ctx, e, n, kubeconfig); err != nil {
+		return false, problem.New("using the kubelet's kubeconfig "+path, err,
+			"to remove this machine from its current cluster: kubeadm reset, then re-run the command")
 	}
-	// The kubelet writes its kubeconfig before the cluster has granted the certificate that it refers to.
-	err = bootstrapped(n).Check(ctx, e.World)
+	// The kubelet writes kubelet.conf before the cluster has issued the certificate that it refers
+	// to.
+	err = newCertificateCondition(n).Check(ctx, e.World)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
 	return err == nil, err
 }
 
-// sameCluster wants the kubelet's own kubeconfig to trust the CA of the cluster that was found.
-func sameCluster(ctx context.Context, e *flow.Env, n *node.Node, own []byte) error {
-	found, err := pki.ParseKubeconfig(n.Bootstrap)
+// checkSameCluster checks that kubelet.conf trusts the CA of the discovered cluster.
+func checkSameCluster(ctx context.Context, e *engine.Env, n *node.Node, kubeconfig []byte) error {
+	found, err := pki.ParseKubeconfig(n.BootstrapKubeconfig)
 	if err != nil {
 		return err
 	}
-	expected, err := found.Trusted()
+	expected, err := found.EmbeddedCAs()
 	if err != nil {
 		return err
 	}
@@ -50,45 +52,47 @@ func sameCluster(ctx context.Context, e *flow.Env, n *node.Node, own []byte) err
 	if err != nil {
 		return err
 	}
-	config, err := pki.ParseKubeconfig(own)
+	config, err := pki.ParseKubeconfig(kubeconfig)
 	if err != nil {
 		return err
 	}
 	server := cluster.Server
 	if n.Role == node.ControlPlane {
-		server = n.LocalServer()
+		server = n.LocalServerURL()
 	}
-	warnings, err := config.CheckReuse(expected, server, func(path string) ([]byte, error) { return e.World.ReadFile(ctx, path) })
+	warnings, err := config.CheckReuse(expected, server,
+		func(path string) ([]byte, error) { return e.World.ReadFile(ctx, path) })
 	for _, w := range warnings {
 		e.Warn("%s: %s", n.Paths.KubeletKubeconfig(), w)
 	}
 	return err
 }
 
-// rejoin goes on with the kubelet's own credential. A Node that was deleted meanwhile only
-// comes back when the kubelet starts, so a running kubelet is stopped first.
-func rejoin(ctx context.Context, e *flow.Env, n *node.Node) error {
-	as, err := atCluster(n)
+// rejoin starts the kubelet with the client certificate that it has. If its Node was deleted, it
+// stops the kubelet first: a kubelet registers only when it starts.
+func rejoin(ctx context.Context, e *engine.Env, n *node.Node) error {
+	as, err := newIdentity(n)
 	if err != nil {
 		return err
 	}
-	_, err = discovery.Object(ctx, e, state.Ref{GVK: state.NodeKind, Name: n.Name, As: as})
+	_, err = discovery.ReadObject(ctx, e, state.Ref{GVK: state.NodeKind, Name: n.Name, As: as})
 	switch {
 	case apierrors.IsNotFound(err):
-		e.Say("the cluster has no node %s: the kubelet is to register it once more", n.Name)
+		e.Say("the cluster has no node %s: restarting the kubelet, which registers it", n.Name)
 		if err := e.Do(ctx, change.SetService{Name: service}); err != nil {
 			return err
 		}
 	case err != nil:
-		return problem.New("asking the cluster for node "+n.Name, err,
-			"if the kubelet's credential is no longer good: kubeadm reset, then give this command again")
+		return problem.New("reading Node "+n.Name, err,
+			"if the kubelet's client certificate is not valid any more: kubeadm reset, then re-run the command")
 	}
-	return start(ctx, e, n)
+	return startKubelet(ctx, e, n)
 }
 
-// atCluster is the kubelet at the server that was found: a control plane's own may not run yet.
-func atCluster(n *node.Node) (state.Identity, error) {
-	found, err := pki.ParseKubeconfig(n.Bootstrap)
+// newIdentity returns the kubelet's identity at the discovered server: the local API server may
+// not run yet.
+func newIdentity(n *node.Node) (state.Identity, error) {
+	found, err := pki.ParseKubeconfig(n.BootstrapKubeconfig)
 	if err != nil {
 		return state.Identity{}, err
 	}

@@ -1,4 +1,4 @@
-// Package kubelet configures and starts the kubelet, and waits for what it does by itself.
+// Package kubelet configures and starts the kubelet, and waits for its TLS bootstrap.
 package kubelet
 
 import (
@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
-	"kubeadm/internal/flow"
 	"kubeadm/internal/health"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/manifestinput"
@@ -18,30 +18,33 @@ import (
 	"kubeadm/internal/state"
 )
 
-// service is the kubelet's unit.
+// service is the name of the kubelet's service.
 const service = "kubelet"
 
 // Start writes the kubelet's files and starts it on a first control plane.
-var Start = flow.Phase{
+var Start = engine.Phase{
 	Name:  "kubelet-start",
-	Short: "Write the kubelet's configuration and (re)start it",
-	Long:  "Write the kubelet's environment and configuration files and start it with them.",
-	Flags: []flag.Name{flag.Config, flag.CRISocket, flag.DryRun, flag.ImageRepository, flag.NodeName, flag.Patches},
-	Run: func(ctx context.Context, e *flow.Env) error {
+	Short: "Configure and start the kubelet",
+	Long:  "Write the environment file and the configuration of the kubelet, then start or restart the kubelet.",
+	Flags: []flag.Name{flag.Config, flag.CRISocket, flag.DryRun, flag.ImageRepository,
+		flag.NodeName, flag.Patches},
+	Run: func(ctx context.Context, e *engine.Env) error {
 		n, err := e.Node(ctx)
 		if err != nil {
 			return err
 		}
-		if err := stopWaiting(ctx, e, n); err != nil {
+		if err := stopIfComponentsFailed(ctx, e, n); err != nil {
 			return err
 		}
-		return start(ctx, e, n, follows(e, n)...)
+		return startKubelet(ctx, e, n, listFollowedManifests(e, n)...)
 	},
 }
 
-// follows are the static Pods that the kubelet must not be older than: while its Node does not exist it does not always
-// follow one that is changed under it. Some come only when it runs, and are newer without having been changed.
-func follows(e *flow.Env, n *node.Node) []string {
+// listFollowedManifests returns the manifests for which a running kubelet must be restarted if
+// they are newer: before its Node exists the kubelet may miss a changed manifest. Those of
+// kube-controller-manager and kube-scheduler count only if this run changed them, as they are
+// written while the kubelet runs.
+func listFollowedManifests(e *engine.Env, n *node.Node) []string {
 	manifests := []string{n.Paths.Manifest(release.APIServer), n.Paths.Manifest(manifest.Etcd)}
 	for _, late := range []string{release.ControllerManager, release.Scheduler} {
 		if file := n.Paths.Manifest(late); e.Changed(change.FileTarget(file)) {
@@ -51,29 +54,30 @@ func follows(e *flow.Env, n *node.Node) []string {
 	return manifests
 }
 
-// stopWaiting stops a kubelet that an earlier run started and that now waits, up to five minutes,
-// before it gives a failed component another try.
-func stopWaiting(ctx context.Context, e *flow.Env, n *node.Node) error {
-	failed := health.Failed(ctx, e.World, n)
+// stopIfComponentsFailed stops a kubelet of an earlier run whose components have failed: its
+// restart back-off may take five minutes, and starts from zero in a new kubelet.
+func stopIfComponentsFailed(ctx context.Context, e *engine.Env, n *node.Node) error {
+	failed := health.FailedComponents(ctx, e.World, n)
 	if len(failed) == 0 {
 		return nil
 	}
-	e.Say("starting the kubelet anew, so that it tries %s again at once", strings.Join(failed, " and "))
+	e.Say("restarting the kubelet, so that it restarts %s at once", strings.Join(failed, " and "))
 	return e.Do(ctx, change.SetService{Name: service})
 }
 
-// start writes config.yaml last: without it a kubelet that its unit starts again and again
-// ends at once, so none ever runs with half of its files. A kubelet that runs must be younger
-// than these files and those of reads.
-func start(ctx context.Context, e *flow.Env, n *node.Node, reads ...string) error {
-	config, err := configFile(ctx, e, n)
+// startKubelet writes the kubelet's files and starts it. It writes config.yaml last: without that
+// file a kubelet exits at once, so it never runs with only some of the files. A running kubelet
+// that is older than one of the files or of reads is restarted.
+func startKubelet(ctx context.Context, e *engine.Env, n *node.Node, reads ...string) error {
+	config, err := newConfigFile(ctx, e, n)
 	if err != nil {
 		return err
 	}
 	files := []change.Change{
 		change.MakeDir{Path: n.Paths.Kubelet, Mode: 0o700},
 		change.WriteFile{Path: n.Paths.KubeletFlags(), Data: manifest.KubeletFlags(n), Mode: 0o644},
-		change.WriteFile{Path: n.Paths.KubeletInstanceConfig(), Data: manifest.KubeletInstanceConfig(n), Mode: 0o644},
+		change.WriteFile{Path: n.Paths.KubeletInstanceConfig(),
+			Data: manifest.KubeletInstanceConfig(n), Mode: 0o644},
 		change.WriteFile{Path: n.Paths.KubeletConfig(), Data: config, Mode: 0o644},
 	}
 	e.Say("writing the kubelet's environment file %q", n.Paths.KubeletFlags())
@@ -82,26 +86,28 @@ func start(ctx context.Context, e *flow.Env, n *node.Node, reads ...string) erro
 		return err
 	}
 	e.Say("starting the kubelet")
-	return run(ctx, e, append(reads, n.Paths.KubeletFlags(), n.Paths.KubeletInstanceConfig(), n.Paths.KubeletConfig())...)
+	return startService(ctx, e,
+		append(reads, n.Paths.KubeletFlags(), n.Paths.KubeletInstanceConfig(),
+			n.Paths.KubeletConfig())...)
 }
 
-// run starts the kubelet's service. Where there is none the user runs the kubelet by other
-// means; whether it does run shows when it is waited for.
-func run(ctx context.Context, e *flow.Env, reads ...string) error {
+// startService starts the kubelet's service. Without a service the user runs the kubelet by other
+// means; a later phase waits for it.
+func startService(ctx context.Context, e *engine.Env, reads ...string) error {
 	s, err := e.World.Service(ctx, service)
 	if err == nil && !s.Exists {
-		err = fmt.Errorf("the init system knows no service %q", service)
+		err = fmt.Errorf("the init system has no service %q", service)
 	} else if err != nil && !errors.Is(err, state.ErrNoInitSystem) {
 		return err
 	}
 	if err != nil {
-		e.Warn("the kubelet is yours to start: %v", err)
+		e.Warn("start the kubelet manually: %v", err)
 		return nil
 	}
 	return e.Do(ctx, change.SetService{Name: service, Active: true, Reads: reads})
 }
 
-func configFile(ctx context.Context, e *flow.Env, n *node.Node) ([]byte, error) {
+func newConfigFile(ctx context.Context, e *engine.Env, n *node.Node) ([]byte, error) {
 	host, patches, err := manifestinput.Read(ctx, e.World, n, e.Named("patches").WarnOnce)
 	if err != nil {
 		return nil, err

@@ -1,25 +1,33 @@
-// Package markcontrolplane labels and taints a control plane's Node, so that it can be told from a
-// worker's and ordinary Pods stay away from it.
+// Package markcontrolplane labels and taints the Node of a control plane.
 package markcontrolplane
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
-	"kubeadm/internal/flow"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
+	"kubeadm/internal/problem"
+	"kubeadm/internal/state"
+	"kubeadm/internal/world"
 )
 
-// Join labels and taints the Node of one more control plane.
-var Join = flow.Phase{
+// Join labels and taints the Node of a joining control plane.
+var Join = engine.Phase{
 	Name:  "control-plane-join",
-	Short: "Make this node known as a control plane",
-	Long:  "Make this node known as a control plane.",
-	Flags: []flag.Name{flag.APIServerAdvertise, flag.Config, flag.ControlPlane, flag.DryRun, flag.NodeName, flag.Patches},
-	When:  node.IsControlPlane,
-	Phases: []flow.Phase{{
+	Short: "Finish joining as a control plane node",
+	Long:  "Complete the join of a control plane node: label and taint it.",
+	Flags: []flag.Name{flag.APIServerAdvertise, flag.Config, flag.ControlPlane, flag.DryRun,
+		flag.NodeName, flag.Patches},
+	When: node.IsControlPlane,
+	Phases: []engine.Phase{{
 		Name:   Phase.Name,
 		Short:  Phase.Short,
 		Long:   Phase.Long,
@@ -30,21 +38,48 @@ var Join = flow.Phase{
 }
 
 // Phase labels and taints this machine's Node.
-var Phase = flow.Phase{
+var Phase = engine.Phase{
 	Name:  "mark-control-plane",
-	Short: "Mark this node as a control plane",
-	Long:  "Label this machine's Node as a control plane and taint it so that ordinary Pods stay away.",
+	Short: "Label and taint this node as a control plane node",
+	Long:  "Label this machine's Node as a control plane node, and taint it so that ordinary Pods are not scheduled on it.",
 	Flags: []flag.Name{flag.Config, flag.DryRun, flag.NodeName},
-	Run: func(ctx context.Context, e *flow.Env) error {
+	Run: func(ctx context.Context, e *engine.Env) error {
 		n, as, err := e.Cluster(ctx)
 		if err != nil {
 			return err
 		}
-		mark := change.LabelNode{Name: n.Name, Labels: manifest.ControlPlaneLabels(), Taints: n.Taints, As: as}
-		if err := e.Await(ctx, registered(n, mark)); err != nil {
+		mark := change.LabelNode{Name: n.Name, Labels: manifest.ControlPlaneLabels(),
+			Taints: n.Taints, As: as}
+		if err := e.Await(ctx, newRegisteredCondition(n, mark)); err != nil {
 			return err
 		}
-		e.Say("marking node %s as a control plane: %s", n.Name, mark)
+		e.Say("marking node %s as a control plane node: %s", n.Name, mark)
 		return e.Do(ctx, mark)
 	},
+}
+
+// newRegisteredCondition is met once the kubelet has created its Node with the label of its host
+// name, which the kubelet sets last.
+func newRegisteredCondition(n *node.Node, mark change.LabelNode) world.Condition {
+	return world.Condition{
+		Name:    "the kubelet to register node " + mark.Name,
+		Timeout: n.Timeouts.KubernetesAPI,
+		Check: func(ctx context.Context, r state.Reader) error {
+			u, err := r.Object(ctx, mark.Ref())
+			if err == nil {
+				if _, ok := u.GetLabels()[corev1.LabelHostname]; !ok {
+					return fmt.Errorf("it has no label %s yet", corev1.LabelHostname)
+				}
+				return nil
+			}
+			hints := []string{"check the kubelet's log: journalctl -xeu kubelet"}
+			kubeconfig := n.Paths.KubeletKubeconfig()
+			if _, failed := r.Stat(ctx, kubeconfig); n.IsJoining() &&
+				errors.Is(failed, fs.ErrNotExist) {
+				hints = append([]string{kubeconfig +
+					" does not exist; run this phase first: kubeadm join phase kubelet-wait-bootstrap"}, hints...)
+			}
+			return problem.New("", err, hints...)
+		},
+	}
 }

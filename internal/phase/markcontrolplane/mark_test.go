@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"kubeadm/internal/change"
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/phase/markcontrolplane"
@@ -20,7 +20,7 @@ import (
 	"kubeadm/internal/world/fake"
 )
 
-// flapping is a cluster to which there is no way whenever it is asked a second time.
+// flapping is a cluster that does not answer every second request.
 type flapping struct {
 	*fake.World
 	asked int
@@ -33,23 +33,27 @@ func (f *flapping) Object(ctx context.Context, ref state.Ref) (*unstructured.Uns
 	return f.World.Object(ctx, ref)
 }
 
-func (f *flapping) Await(ctx context.Context, c world.Condition) error { return world.Poll(ctx, f, c) }
+func (f *flapping) Await(ctx context.Context, c world.Condition) error {
+	return world.Poll(ctx, f, c)
+}
 
-func TestANodeIsMarkedThroughAFlappingLoadBalancer(t *testing.T) {
+func TestMarkBehindFlappingLoadBalancer(t *testing.T) {
 	f := &flapping{World: fake.New()}
-	f.Elsewhere = true
+	f.RemoteAPIServer = true
 	made := &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
-		ObjectMeta: metav1.ObjectMeta{Name: "cp2", Labels: map[string]string{corev1.LabelHostname: "cp2"}}}
+		ObjectMeta: metav1.ObjectMeta{Name: "cp2",
+			Labels: map[string]string{corev1.LabelHostname: "cp2"}}}
 	if err := f.World.Do(t.Context(), change.ApplyObject{Object: made}); err != nil {
 		t.Fatal(err)
 	}
 	n := &node.Node{Local: node.Local{Name: "cp2", Role: node.ControlPlane}}
 	n.Timeouts.KubernetesAPI = time.Minute
-	e := flow.New(flow.Env{World: f, Local: n.Local, Emit: func(flow.Event) {},
+	e := engine.New(engine.Env{World: f, Local: n.Local, Emit: func(engine.Event) {},
 		Node:  func(context.Context) (*node.Node, error) { return n, nil },
 		Admin: func(context.Context) (state.Identity, error) { return state.Identity{}, nil },
 	})
-	if err := flow.Run(t.Context(), e, []flow.Phase{markcontrolplane.Phase}, flow.Selection{}); err != nil {
+	if err := engine.Run(t.Context(), e, []engine.Phase{markcontrolplane.Phase},
+		engine.Selection{}); err != nil {
 		t.Fatal(err)
 	}
 	u, err := f.World.Object(t.Context(), change.LabelNode{Name: "cp2"}.Ref())

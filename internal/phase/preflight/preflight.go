@@ -1,4 +1,4 @@
-// Package preflight asks the questions that come before anything is changed, and brings the images.
+// Package preflight runs the checks that come before anything is changed, and pulls the images.
 package preflight
 
 import (
@@ -7,8 +7,8 @@ import (
 	"fmt"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
-	"kubeadm/internal/flow"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/manifestinput"
 	"kubeadm/internal/node"
@@ -16,59 +16,63 @@ import (
 	"kubeadm/internal/world"
 )
 
-// Init asks whether this machine can become the first control plane of a cluster and pulls its images.
-var Init = flow.Phase{
+// Init checks whether this machine can become the first control plane of a cluster, and pulls its
+// images.
+var Init = engine.Phase{
 	Name:  "preflight",
 	Short: "Check this machine and pull images",
-	Long:  "Check whether this machine can become a control plane, and pull the images that it needs.",
-	Flags: []flag.Name{flag.Config, flag.CRISocket, flag.DryRun, flag.IgnorePreflightErrors, flag.ImageRepository},
-	Run: func(ctx context.Context, e *flow.Env) error {
+	Long:  "Check whether this machine can become a control plane node, and pull the images that it needs.",
+	Flags: []flag.Name{flag.Config, flag.CRISocket, flag.DryRun, flag.IgnorePreflightErrors,
+		flag.ImageRepository},
+	Run: func(ctx context.Context, e *engine.Env) error {
 		e.Say("checking this machine")
 		warnOfUnknownNames(e)
 		n, err := e.Node(ctx)
 		if err != nil {
 			return err
 		}
-		if err := ask(ctx, e, checks.Root()); err != nil {
+		if err := runChecks(ctx, e, checks.Root()); err != nil {
 			return err
 		}
-		if err := ask(ctx, e, checks.Init(n, e.Tool)); err != nil {
+		if err := runChecks(ctx, e, checks.Init(n, e.Tool)); err != nil {
 			return err
 		}
-		if err := certificates(ctx, e, n); err != nil {
+		if err := checkCertificates(ctx, e, n); err != nil {
 			return err
 		}
-		if err := patches(ctx, e); err != nil {
+		if err := checkPatchFiles(ctx, e); err != nil {
 			return err
 		}
 		if err := tryPatches(ctx, e, n); err != nil {
 			return err
 		}
-		return pull(ctx, e, n)
+		return pullImages(ctx, e, n)
 	},
 }
 
-// Join asks whether this machine can become a node, then finds the cluster it is to join.
-var Join = flow.Phase{
+// Join checks whether this machine can become a node, and discovers the cluster.
+var Join = engine.Phase{
 	Name:  "preflight",
 	Short: "Check this machine and find the cluster",
-	Long:  "Check whether this machine can become a node, find the cluster it is to join and read its configuration.",
-	Flags: flag.WithDiscovery(flag.APIServerAdvertise, flag.APIServerBindPort, flag.CertificateKey, flag.Config, flag.ControlPlane, flag.CRISocket, flag.DryRun, flag.IgnorePreflightErrors, flag.NodeName),
-	Run: func(ctx context.Context, e *flow.Env) error {
+	Long:  "Check whether this machine can become a node, find the cluster to join and read its configuration.",
+	Flags: flag.WithDiscovery(flag.APIServerAdvertise, flag.APIServerBindPort, flag.CertificateKey,
+		flag.Config, flag.ControlPlane, flag.CRISocket, flag.DryRun, flag.IgnorePreflightErrors,
+		flag.NodeName),
+	Run: func(ctx context.Context, e *engine.Env) error {
 		e.Say("checking this machine")
 		warnOfUnknownNames(e)
-		if err := ask(ctx, e, checks.Root()); err != nil {
+		if err := runChecks(ctx, e, checks.Root()); err != nil {
 			return err
 		}
-		if err := ask(ctx, e, checks.Join(&e.Local, e.Tool)); err != nil {
+		if err := runChecks(ctx, e, checks.Join(&e.Local, e.Tool)); err != nil {
 			return err
 		}
-		if err := patches(ctx, e); err != nil {
+		if err := checkPatchFiles(ctx, e); err != nil {
 			return err
 		}
 		n, err := e.Node(ctx)
 		if err == nil {
-			err = ask(ctx, e, checks.Joined(n))
+			err = runChecks(ctx, e, checks.AfterDiscovery(n))
 		}
 		if err == nil {
 			err = tryPatches(ctx, e, n)
@@ -76,61 +80,63 @@ var Join = flow.Phase{
 		if err != nil || n.Role == node.Worker {
 			return err
 		}
-		return controlPlane(ctx, e, n)
+		return checkControlPlane(ctx, e, n)
 	},
 }
 
-// controlPlane asks what one more control plane needs of the cluster and of this machine.
-func controlPlane(ctx context.Context, e *flow.Env, n *node.Node) error {
-	if err := takesMore(n); err != nil {
+// checkControlPlane checks what a joining control plane needs of the cluster and of this machine.
+func checkControlPlane(ctx context.Context, e *engine.Env, n *node.Node) error {
+	if err := checkControlPlaneEndpoint(n); err != nil {
 		return err
 	}
 	if n.CertificateKey == "" {
-		if err := errors.Join(shared(ctx, e, n), supplied(ctx, e, n)); err != nil {
+		if err := errors.Join(checkSharedFiles(ctx, e, n),
+			checkExistingCAs(ctx, e, n)); err != nil {
 			return err
 		}
 	}
-	e.Say("checking whether this machine can become a control plane")
-	if err := ask(ctx, e, checks.JoinControlPlane(n, e.Tool)); err != nil {
+	e.Say("checking whether this machine can become a control plane node")
+	if err := runChecks(ctx, e, checks.JoinControlPlane(n, e.Tool)); err != nil {
 		return err
 	}
-	return pull(ctx, e, n)
+	return pullImages(ctx, e, n)
 }
 
-// Reset asks only whether this process may change the machine.
-var Reset = flow.Phase{
+// Reset only checks whether this process may change the machine.
+var Reset = engine.Phase{
 	Name:    "preflight",
 	Aliases: []string{"pre-flight"},
-	Short:   "Check that this machine may be changed",
+	Short:   "Check that kubeadm runs as root",
 	Flags:   []flag.Name{flag.DryRun, flag.Force, flag.IgnorePreflightErrors},
-	Run: func(ctx context.Context, e *flow.Env) error {
+	Run: func(ctx context.Context, e *engine.Env) error {
 		warnOfUnknownNames(e)
-		return ask(ctx, e, checks.Root())
+		return runChecks(ctx, e, checks.Root())
 	},
 }
 
-// warnOfUnknownNames warns of checks to be ignored that do not exist.
-func warnOfUnknownNames(e *flow.Env) {
-	for _, text := range checks.UnknownNames(e.Local.Ignore) {
+// warnOfUnknownNames warns about names in --ignore-preflight-errors that no check has.
+func warnOfUnknownNames(e *engine.Env) {
+	for _, text := range checks.UnknownNames(e.Local.IgnoredChecks) {
 		e.Warn("%s", text)
 	}
 }
 
-// ask runs the checks; what they only doubt is passed on, what they refuse ends the phase.
-func ask(ctx context.Context, e *flow.Env, set []checks.Check) error {
-	ctx = world.Listen(ctx, func(text string) { e.Say("%s", text) })
-	return pass(e, checks.Run(ctx, e.World, set, e.Local.Ignore))
+// runChecks runs the checks. Errors that are not ignored end the phase.
+func runChecks(ctx context.Context, e *engine.Env, set []checks.Check) error {
+	ctx = world.WithProgress(ctx, func(text string) { e.Say("%s", text) })
+	return reportFindings(e, checks.Run(ctx, e.World, set, e.Local.IgnoredChecks))
 }
 
-func pass(e *flow.Env, found checks.Result) error {
+func reportFindings(e *engine.Env, found checks.Result) error {
 	for _, w := range found.Warnings() {
-		e.Doubt(w.Check, w.Message())
+		e.WarnCheck(w.Check, w.Message())
 	}
 	return found.Err()
 }
 
-// patches warns of the user's patches that are skipped, and finds unreadable ones before anything is made.
-func patches(ctx context.Context, e *flow.Env) error {
+// checkPatchFiles warns about skipped patch files, and finds unreadable ones before anything is
+// changed.
+func checkPatchFiles(ctx context.Context, e *engine.Env) error {
 	_, notes, err := manifestinput.ReadPatches(ctx, e.World, e.Local.Patches)
 	for _, note := range notes {
 		e.Named("patches").WarnOnce("%s", note)
@@ -138,17 +144,17 @@ func patches(ctx context.Context, e *flow.Env) error {
 	return err
 }
 
-// tryPatches finds those that do not apply before anything is made.
-func tryPatches(ctx context.Context, e *flow.Env, n *node.Node) error {
+// tryPatches finds patches that do not apply before anything is changed.
+func tryPatches(ctx context.Context, e *engine.Env, n *node.Node) error {
 	host, patches, err := manifestinput.Read(ctx, e.World, n, e.Named("patches").WarnOnce)
 	if err != nil {
 		return err
 	}
-	return patches.Try(n, host)
+	return patches.Check(n, host)
 }
 
-// pull brings the images that are missing.
-func pull(ctx context.Context, e *flow.Env, n *node.Node) error {
+// pullImages pulls the images by the pull policy.
+func pullImages(ctx context.Context, e *engine.Env, n *node.Node) error {
 	images, err := manifest.Images(n)
 	if err != nil {
 		return err
@@ -159,29 +165,29 @@ func pull(ctx context.Context, e *flow.Env, n *node.Node) error {
 	}
 	rep := checks.NewReport(checks.ImagePull)
 	rt, err := e.World.Runtime(ctx, n.CRISocket)
-	if err != nil { // else each image would fail, and say the same
-		rep.Fail("mend what CRI names", "no image can be pulled: %v", err)
-		return pass(e, rep.Result(n.Ignore))
+	if err != nil { // pulling would report the same error for each image
+		rep.Fail("fix what check CRI reports", "no image can be pulled: %v", err)
+		return reportFindings(e, rep.Result(n.IgnoredChecks))
 	}
-	sayMissing(ctx, e, pulls)
+	sayIfPulling(ctx, e, pulls)
 	err = Pull(ctx, e, pulls, n.PullSerially)
 	if stopped := context.Cause(ctx); stopped != nil {
 		return fmt.Errorf("stopped while pulling images: %w", stopped)
 	}
 	if err != nil {
-		rep.Fail("check the image names and the registry, or load the images into the container runtime by hand", "%v", err)
+		rep.Fail("check the image names and the registry, or load the images into the container runtime manually", "%v", err)
 	}
-	if note := checks.SandboxNote(rt, images.Pause()); note != "" {
+	if note := checks.SandboxImageWarning(rt, images.Pause()); note != "" {
 		e.Warn("%s", note)
 	}
-	return pass(e, rep.Result(n.Ignore))
+	return reportFindings(e, rep.Result(n.IgnoredChecks))
 }
 
-// sayMissing tells that pulling may take a while, if there is anything to pull.
-func sayMissing(ctx context.Context, e *flow.Env, pulls []change.Change) {
+// sayIfPulling says that pulling takes time, if any image has to be pulled.
+func sayIfPulling(ctx context.Context, e *engine.Env, pulls []change.Change) {
 	for _, p := range pulls {
 		if done, err := p.Done(ctx, e.World); err == nil && !done {
-			e.Say("pulling images; this takes a minute or two on an ordinary connection (`kubeadm config images pull` does it ahead of time)")
+			e.Say("pulling images; this takes a minute or two on an ordinary connection (to do it ahead of time: kubeadm config images pull)")
 			return
 		}
 	}

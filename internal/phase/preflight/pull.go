@@ -7,12 +7,12 @@ import (
 	"strings"
 
 	"kubeadm/internal/change"
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 )
 
-// Pull makes the changes that pull images, one after the other or side by side. Where one fails it still pulls the
-// others, but not from a registry that could not be reached. The error lists all images that failed, below their cause.
-func Pull(ctx context.Context, e *flow.Env, pulls []change.Change, serially bool) error {
+// Pull pulls images, serially or in parallel. If one fails it still pulls the others, but not from
+// an unreachable registry. The error lists the images that failed by cause.
+func Pull(ctx context.Context, e *engine.Env, pulls []change.Change, serially bool) error {
 	if !serially {
 		return groupPullErrors(e.DoAll(ctx, pulls...))
 	}
@@ -21,7 +21,8 @@ func Pull(ctx context.Context, e *flow.Env, pulls []change.Change, serially bool
 	for _, p := range pulls {
 		image, isImage := p.(change.PullImage)
 		if before := unreachable[registryOf(image.Ref)]; isImage && before != nil {
-			errs = append(errs, &change.PullError{Ref: image.Ref, Cause: before.Cause, Unreachable: true, Err: before.Err})
+			errs = append(errs, &change.PullError{Ref: image.Ref, Cause: before.Cause,
+				Unreachable: true, Err: before.Err})
 			continue
 		}
 		err := e.Do(ctx, p)
@@ -39,7 +40,7 @@ func registryOf(ref string) string {
 	return registry
 }
 
-// groupPullErrors is joined errors with one line for each cause, and below it the images that it keeps away.
+// groupPullErrors groups joined errors by their cause: a line for the cause, then the images.
 func groupPullErrors(joined error) error {
 	many, ok := joined.(interface{ Unwrap() []error })
 	if !ok {
@@ -62,7 +63,7 @@ func groupPullErrors(joined error) error {
 	return errors.Join(errs...)
 }
 
-// pullErrors are those that have one cause.
+// pullErrors has the errors with the same cause.
 type pullErrors struct{ list []*change.PullError }
 
 func (p *pullErrors) Error() string {

@@ -1,4 +1,5 @@
-// Package renew replaces certificates of a control plane by new ones that say the same and last anew.
+// Package renew replaces certificates of a control plane by new ones with the same subject and
+// SANs.
 package renew
 
 import (
@@ -6,10 +7,11 @@ import (
 	"crypto"
 	"crypto/x509"
 	"fmt"
+	"strings"
 
 	"kubeadm/internal/certstore"
 	"kubeadm/internal/change"
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
@@ -18,20 +20,23 @@ import (
 // Name is the name of the phase.
 const Name = "renew"
 
-// Phase renews them one by one, in the order of their names: whether they are about to end or not.
-var Phase = flow.Phase{
+// Phase renews them serially, in the order of their names, whether they are about to expire or
+// not.
+var Phase = engine.Phase{
 	Name:   Name,
 	Short:  "Renew the certificates",
-	Phases: all(),
+	Phases: newPhases(),
 }
 
-func all() []flow.Phase {
-	var phases []flow.Phase
+func newPhases() []engine.Phase {
+	var phases []engine.Phase
 	for _, c := range pki.Renewables() {
-		phases = append(phases, flow.Phase{
+		phases = append(phases, engine.Phase{
 			Name:  c.Name,
-			Short: "Renew the certificate for " + c.For,
-			Run:   func(ctx context.Context, e *flow.Env) error { return renew(ctx, e, c) },
+			Short: "Renew " + c.Purpose,
+			Run: func(ctx context.Context, e *engine.Env) error {
+				return renewCertificate(ctx, e, c)
+			},
 		})
 	}
 	return phases
@@ -40,12 +45,12 @@ func all() []flow.Phase {
 // Address is the phase that renews the certificate of that name.
 func Address(name string) string { return Name + "/" + name }
 
-func renew(ctx context.Context, e *flow.Env, c pki.Renewable) error {
+func renewCertificate(ctx context.Context, e *engine.Env, c pki.Renewable) error {
 	n, err := e.Node(ctx)
 	if err != nil {
 		return err
 	}
-	if local, why := node.LocalEtcd(n); c.LocalEtcdOnly() && !local {
+	if local, why := node.HasLocalEtcd(n); c.LocalEtcdOnly() && !local {
 		e.Say("MISSING! %s: %s", c.Name, why)
 		return nil
 	}
@@ -57,23 +62,23 @@ func renew(ctx context.Context, e *flow.Env, c pki.Renewable) error {
 		e.Say("MISSING! %s: %s does not exist", c.Name, certstore.RenewablePath(n.Paths, c))
 		return nil
 	}
-	ca, err := authority(ctx, e, n, c)
+	ca, err := readIssuer(ctx, e, n, c)
 	if err != nil {
 		return err
 	}
 	if !ca.CanIssue() {
-		e.Say("%s is left as it is: the key of its CA is kept elsewhere, and so is who renews it", c.Name)
+		e.Say("%s was not renewed: the key of its CA is not on this machine (external CA)", c.Name)
 		return nil
 	}
-	if err := replace(ctx, e, request{c, n.Paths, old, ca}); err != nil {
+	if err := replaceCertificate(ctx, e, renewal{c, n.Paths, old, ca}); err != nil {
 		return err
 	}
-	e.Say("%s is renewed: the certificate for %s", c.Name, c.For)
+	e.Say("renewed %s, %s", c.Name, c.Purpose)
 	return nil
 }
 
-// authority is who signs the certificate.
-func authority(ctx context.Context, e *flow.Env, n *node.Node, c pki.Renewable) (pki.CA, error) {
+// readIssuer returns the CA that signs the certificate.
+func readIssuer(ctx context.Context, e *engine.Env, n *node.Node, c pki.Renewable) (pki.CA, error) {
 	profile, _ := pki.ProfileOf(c.Issuer)
 	if _, err := certstore.IsExternalCA(ctx, e.World, n.Paths, profile); err != nil {
 		return pki.CA{}, err
@@ -81,16 +86,17 @@ func authority(ctx context.Context, e *flow.Env, n *node.Node, c pki.Renewable) 
 	return certstore.ReadCA(ctx, e.World, n, profile)
 }
 
-// request is what is asked of an authority: a certificate in place of an old one.
-type request struct {
+// renewal is the replacement of a certificate.
+type renewal struct {
 	pki.Renewable
 	paths node.Paths
 	old   *x509.Certificate
-	by    pki.CA
+	ca    pki.CA
 }
 
-// replace makes key and certificate anew. Once it begins to write, no interruption comes between the two.
-func replace(ctx context.Context, e *flow.Env, r request) error {
+// replaceCertificate generates a new key and certificate. An interrupt does not stop it between
+// writing the two.
+func replaceCertificate(ctx context.Context, e *engine.Env, r renewal) error {
 	n, err := e.Node(ctx)
 	if err != nil {
 		return err
@@ -103,11 +109,13 @@ func replace(ctx context.Context, e *flow.Env, r request) error {
 	if err != nil {
 		return err
 	}
-	cert, err := r.by.Issue(e.Rand("renew/"+r.Name), pki.SpecOf(r.old, pki.Lasting(e.World.Now(), n.Cluster.CertValidity)), key.Public())
+	cert, err := r.ca.Issue(e.Rand("renew/"+r.Name),
+		pki.RenewalSpec(r.old, pki.NewValidity(e.World.Now(), n.Cluster.CertValidity)),
+		key.Public())
 	if err != nil {
 		return err
 	}
-	files, err := r.files(ctx, e, text, cert)
+	files, err := r.newFiles(ctx, e, text, cert)
 	if err != nil {
 		return err
 	}
@@ -117,21 +125,25 @@ func replace(ctx context.Context, e *flow.Env, r request) error {
 	return e.Do(context.WithoutCancel(ctx), files...)
 }
 
-// newKey is of the kind that the cluster wants, or of the old one's where nobody says what the cluster wants.
-func newKey(e *flow.Env, n *node.Node, old crypto.PublicKey) (crypto.Signer, error) {
-	kind, known := pki.AlgorithmOf(old)
-	if n.Cluster.Algorithm != "" || !known {
+// newKey generates a key with the cluster's algorithm, or with that of the old key if the
+// cluster's is not known.
+func newKey(e *engine.Env, n *node.Node, old crypto.PublicKey) (crypto.Signer, error) {
+	algorithm, ok := pki.AlgorithmOf(old)
+	if n.Cluster.Algorithm != "" || !ok {
 		return e.Keys()
 	}
-	return pki.NewKey(e.Rand("renew/key"), kind)
+	return pki.NewKey(e.Rand("renew/key"), algorithm)
 }
 
-// files are what is written: the key first, so that a certificate that is new always has its key.
-func (r request) files(ctx context.Context, e *flow.Env, key []byte, cert *x509.Certificate) ([]change.Change, error) {
+// newFiles returns the files to write: the key first, so that a new certificate always has its
+// key.
+func (r renewal) newFiles(ctx context.Context, e *engine.Env, key []byte,
+	cert *x509.Certificate) ([]change.Change, error) {
 	if r.File == "" {
 		return []change.Change{
 			change.WriteFile{Path: r.paths.Key(r.Base), Data: key, Mode: 0o600, Secret: true},
-			change.WriteFile{Path: r.paths.Cert(r.Base), Data: pki.EncodeCertificates(cert), Mode: 0o644},
+			change.WriteFile{Path: r.paths.Cert(r.Base), Data: pki.EncodeCertificates(cert),
+				Mode: 0o644},
 		}, nil
 	}
 	path := r.paths.Kubeconfig(r.File)
@@ -141,11 +153,15 @@ func (r request) files(ctx context.Context, e *flow.Env, key []byte, cert *x509.
 	}
 	config, err := pki.ParseKubeconfig(data)
 	if err == nil {
-		err = config.Renew(pki.EncodeCertificates(r.by.Certificate), pki.EncodeCertificates(cert), key)
+		err = config.Renew(pki.EncodeCertificates(r.ca.Certificate), pki.EncodeCertificates(cert),
+			key)
 	}
 	if err != nil {
-		return nil, problem.New("renewing the certificate in "+path, err, "move the file away and have a new one made: kubeadm init phase kubeconfig")
+		return nil, problem.New("renewing the certificate in "+path, err,
+			"move the file away and generate a new one: kubeadm init phase kubeconfig "+
+				strings.TrimSuffix(r.File, ".conf"))
 	}
-	made, err := config.Encode()
-	return []change.Change{change.WriteFile{Path: path, Data: made, Mode: 0o600, Secret: true}}, err
+	renewed, err := config.Encode()
+	return []change.Change{change.WriteFile{Path: path, Data: renewed, Mode: 0o600, Secret: true}},
+		err
 }

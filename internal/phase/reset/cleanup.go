@@ -8,51 +8,54 @@ import (
 	"slices"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
-	"kubeadm/internal/flow"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 )
 
 // Cleanup stops the kubelet and removes containers, mounts and files.
-var Cleanup = flow.Phase{
+var Cleanup = engine.Phase{
 	Name:    "cleanup-node",
 	Aliases: []string{"cleanupnode"},
 	Short:   "Stop the kubelet and remove containers, mounts and files",
 	Long:    "Stop the kubelet, remove all Kubernetes containers, unmount Pod volumes and remove what init and join wrote.",
 	Flags:   []flag.Name{flag.CertDir, flag.CleanupTmpDir, flag.CRISocket, flag.DryRun},
-	Run: func(ctx context.Context, e *flow.Env) error {
-		disown(ctx, e)
+	Run: func(ctx context.Context, e *engine.Env) error {
+		removeJournal(ctx, e)
 		e.Say("stopping the kubelet")
-		tell(e, e.Do(ctx, change.SetService{Name: "kubelet"}), "stop the kubelet by hand: systemctl stop kubelet")
+		warnOnError(e, e.Do(ctx, change.SetService{Name: "kubelet"}),
+			"stop the kubelet manually: systemctl stop kubelet")
 		e.Say("removing Kubernetes containers")
-		tell(e, e.Do(ctx, change.RemoveContainers{Socket: e.Local.CRISocket}), "remove them by hand: crictl rmp -fa")
-		if err := unmount(ctx, e); err != nil {
-			return err // removing files through a mount would destroy what is not ours
+		warnOnError(e, e.Do(ctx, change.RemoveContainers{Socket: e.Local.CRISocket}),
+			"remove them manually: crictl rmp -fa")
+		if err := unmountVolumes(ctx, e); err != nil {
+			return err // removing files below a mount would destroy the files of others
 		}
-		return files(ctx, e)
+		return removeFiles(ctx, e)
 	},
 }
 
-// disown forgets what earlier runs made before any of it is removed: what a reset that was killed
-// leaves behind is nothing that an init or join may go on with.
-func disown(ctx context.Context, e *flow.Env) {
-	tell(e, e.Do(ctx, change.Remove{Path: e.Local.Paths.Journal()}), "remove it by hand")
+// removeJournal removes the journal before anything else: after an interrupted reset, no init or
+// join may resume.
+func removeJournal(ctx context.Context, e *engine.Env) {
+	warnOnError(e, e.Do(ctx, change.Remove{Path: e.Local.Paths.Journal()}), "remove it manually")
 }
 
-func unmount(ctx context.Context, e *flow.Env) error {
+func unmountVolumes(ctx context.Context, e *engine.Env) error {
 	dir := e.Local.Paths.Kubelet
 	if _, err := e.World.Stat(ctx, dir); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	e.Say("unmounting what is mounted below %q", dir)
-	return e.Do(ctx, change.Unmount{Below: dir, Flags: e.Reset.UnmountFlags})
+	e.Say("unmounting all mounts below %q", dir)
+	return e.Do(ctx, change.Unmount{Dir: dir, Flags: e.Reset.UnmountFlags})
 }
 
-func files(ctx context.Context, e *flow.Env) error {
+func removeFiles(ctx context.Context, e *engine.Env) error {
 	p := e.Local.Paths
 	if d := node.DefaultPaths().Certificates; p.Certificates != d {
-		e.Warn("certificates are removed from %s, not from %s: check that all of them lie there", p.Certificates, d)
+		e.Warn("certificates are removed from %s, not from %s: check that all of them are there",
+			p.Certificates, d)
 	}
 	dirs := []string{p.Manifests(), p.Kubelet, p.Certificates}
 	if e.Reset.CleanupTmpDir {
@@ -60,52 +63,57 @@ func files(ctx context.Context, e *flow.Env) error {
 	}
 	e.Say("removing the contents of %v", dirs)
 	for _, dir := range dirs {
-		tell(e, e.Do(ctx, change.Remove{Path: dir, Contents: true}), "remove them by hand")
+		warnOnError(e, e.Do(ctx, change.Remove{Path: dir, Contents: true}), "remove them manually")
 	}
 	var gone []string
-	for _, f := range []string{"admin.conf", "super-admin.conf", "kubelet.conf", "bootstrap-kubelet.conf", "controller-manager.conf", "scheduler.conf"} {
+	for _, f := range []string{"admin.conf", "super-admin.conf", "kubelet.conf",
+		"bootstrap-kubelet.conf", "controller-manager.conf", "scheduler.conf"} {
 		gone = append(gone, p.Kubeconfig(f))
 	}
 	e.Say("removing the files %v", gone)
 	for _, f := range append(gone, findPending(ctx, e, gone)...) {
-		tell(e, e.Do(ctx, change.Remove{Path: f}), "remove it by hand")
+		warnOnError(e, e.Do(ctx, change.Remove{Path: f}), "remove it manually")
 	}
 	accounts := manifest.SystemAccounts()
 	accounts.Absent = true
-	tell(e, e.Do(ctx, accounts), "remove them by hand: userdel, groupdel")
+	warnOnError(e, e.Do(ctx, accounts), "remove them manually: userdel, groupdel")
 	return e.Do(ctx, change.Remove{Path: p.Tmp(), OnlyEmpty: true})
 }
 
-// findPending finds what a killed run left of the files that it was writing.
-func findPending(ctx context.Context, e *flow.Env, files []string) (left []string) {
+// findPending finds the unfinished files of a killed run.
+func findPending(ctx context.Context, e *engine.Env, files []string) (left []string) {
 	inside, err := e.World.ReadDir(ctx, e.Local.Paths.Kubeconfigs)
 	if err != nil {
 		return nil
 	}
 	for _, f := range inside {
-		if slices.ContainsFunc(files, func(whole string) bool { return change.IsPending(path.Base(whole), path.Base(f.Path)) }) {
+		if slices.ContainsFunc(files,
+			func(whole string) bool {
+				return change.IsTemporaryName(path.Base(whole),
+					path.Base(f.Path))
+			}) {
 			left = append(left, f.Path)
 		}
 	}
 	return left
 }
 
-// tell warns of what went wrong; the reset goes on.
-func tell(e *flow.Env, err error, remedy string) {
+// warnOnError turns an error into a warning.
+func warnOnError(e *engine.Env, err error, remedy string) {
 	switch {
-	case errors.Is(err, change.ErrOfSystem):
+	case errors.Is(err, change.ErrSystemDirectory):
 		e.Warn("%v: nothing was removed there", err)
 	case err != nil:
 		e.Warn("%v; %s", err, remedy)
 	}
 }
 
-// Closing are the last words of a reset.
-const Closing = `
-This machine is as it was before, but for what others may have changed. Left alone are:
+// ClosingText is the closing text of a reset.
+const ClosingText = `
+What init or join created on this machine is removed. Not removed are:
   - the CNI configuration in /etc/cni/net.d
-  - packet filter rules (iptables, nftables, IPVS) made by kube-proxy and the pod network
-  - the user's own kubeconfig files, such as $HOME/.kube/config
-  - this machine's Node object, if the cluster lives on: kubectl delete node <name>
+  - packet filter rules (iptables, nftables, IPVS) of kube-proxy and the Pod network
+  - kubeconfig files of users, such as $HOME/.kube/config
+  - this machine's Node object, if the cluster still exists: kubectl delete node <name>
 See https://kubernetes.io/docs/reference/setup-tools/kubeadm/kubeadm-reset/ for more.
 `

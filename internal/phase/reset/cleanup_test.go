@@ -10,18 +10,21 @@ import (
 	"kubeadm/internal/world/memory"
 )
 
-// A reset removes a dangling link, which the next init would stumble over, and what a killed run
-// left half-written. Files of the user that only look like the latter stay.
-func TestAResetRemovesOnlyWhatKubeadmWrites(t *testing.T) {
+// A reset removes a dangling link, with which the next init would fail, and the unfinished files
+// of a killed run. It keeps files of the user with similar names.
+func TestCleanupRemovesOnlyOwnFiles(t *testing.T) {
 	const dir = "/etc/kubernetes/"
-	pending := change.PendingName("admin.conf", "ABCDEFGHIJKLMNOPQRSTUVWXYZ")
+	pending := change.TemporaryName("admin.conf", "ABCDEFGHIJKLMNOPQRSTUVWXYZ")
 	s := newScene(alone, member(1))
 	s.Files["/etc/kubernetes"] = memory.File{Mode: fs.ModeDir | 0o755}
-	s.Files[dir+"admin.conf"] = memory.File{Data: []byte("/nowhere/admin.conf"), Mode: fs.ModeSymlink | 0o777}
-	s.Files[dir+"kubelet.conf"] = memory.File{Data: []byte("/root/kubelet.conf"), Mode: fs.ModeSymlink | 0o777}
+	s.Files[dir+"admin.conf"] = memory.File{Data: []byte("/nowhere/admin.conf"),
+		Mode: fs.ModeSymlink | 0o777}
+	s.Files[dir+"kubelet.conf"] = memory.File{Data: []byte("/root/kubelet.conf"),
+		Mode: fs.ModeSymlink | 0o777}
 	s.Files["/root/kubelet.conf"] = memory.File{Mode: 0o600}
 	s.Files[dir+pending] = memory.File{Mode: 0o600}
-	users := []string{".admin.conf1", ".admin.conf20260901120000123456", ".admin.conf.bak1", ".admin.conf.kubeadm-20260901", "." + pending}
+	users := []string{".admin.conf1", ".admin.conf20260901120000123456", ".admin.conf.bak1",
+		".admin.conf.kubeadm-20260901", "." + pending}
 	for _, name := range users {
 		s.Files[dir+name] = memory.File{Mode: 0o600}
 	}
@@ -40,14 +43,15 @@ func TestAResetRemovesOnlyWhatKubeadmWrites(t *testing.T) {
 	}
 }
 
-func TestADirectoryOfTheSystemBehindALinkIsNotToBeEmptiedByHand(t *testing.T) {
+func TestLinkToSystemDirectoryIsNotEmptied(t *testing.T) {
 	s := newScene(alone, member(1))
 	s.Files["/etc/kubernetes/pki"] = memory.File{Data: []byte("/etc"), Mode: fs.ModeSymlink | 0o777}
 	s.Files["/etc/hosts"] = memory.File{Mode: 0o644}
 	if err := reset.Cleanup.Run(t.Context(), s.e); err != nil {
 		t.Fatal(err)
 	}
-	if _, there := s.Files["/etc/hosts"]; !there || !s.said("a directory of the operating system: nothing was removed there") {
+	if _, there := s.Files["/etc/hosts"]; !there ||
+		!s.said("a directory of the operating system: nothing was removed there") {
 		t.Errorf("a file of /etc is there: %v; said was %q", there, s.lines)
 	}
 }

@@ -1,5 +1,5 @@
-// Package reset takes back what init and join made on this machine. What fails is told and
-// passed over, so that as much as possible is taken back.
+// Package reset removes what init and join created on this machine. Errors become warnings, so
+// that as much as possible is removed.
 package reset
 
 import (
@@ -13,9 +13,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/etcdcluster"
 	"kubeadm/internal/flag"
-	"kubeadm/internal/flow"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
@@ -23,27 +23,29 @@ import (
 	"kubeadm/internal/release"
 )
 
-// Etcd takes this machine's member out of its etcd cluster and removes the member's data.
-var Etcd = flow.Phase{
+// Etcd removes this machine's member from its etcd cluster, and the member's data.
+var Etcd = engine.Phase{
 	Name:  "remove-etcd-member",
 	Short: "Remove this machine's etcd member and its data",
-	Long:  "Take this machine's member out of the etcd cluster, if there are others, and remove its data.",
+	Long:  "Remove this machine's member from the etcd cluster, if there are others, and remove its data.",
 	Flags: []flag.Name{flag.DryRun, flag.Kubeconfig},
-	Run: func(ctx context.Context, e *flow.Env) error {
-		pod, err := staticPod(ctx, e, manifest.Etcd)
+	Run: func(ctx context.Context, e *engine.Env) error {
+		pod, err := readStaticPod(ctx, e, manifest.Etcd)
 		if errors.Is(err, fs.ErrNotExist) {
-			return leftover(ctx, e)
+			return removeMemberWithoutManifest(ctx, e)
 		}
 		if err != nil {
-			e.Warn("the etcd manifest cannot be read, so its member and data are left alone: %v", err)
+			e.Warn("the etcd manifest cannot be read, so its member and data are not removed: %v",
+				err)
 			return nil
 		}
-		dir := dataDir(pod)
-		if !path.IsAbs(dir) || node.OfSystem(dir) { // a relative one would be below where this command was given
-			e.Warn("the etcd manifest names no data directory of etcd's own (%q); remove the data by hand", dir)
+		dir := findDataDir(pod)
+		// a relative path would be below the working directory
+		if !path.IsAbs(dir) || node.IsSystemDir(dir) {
+			e.Warn("the data directory %q in the etcd manifest is not dedicated to etcd and is not removed; remove the data of etcd manually", dir)
 			return nil
 		}
-		if err := leave(ctx, e, memberOf(e, pod)); err != nil {
+		if err := removeMember(ctx, e, newLocalMember(e, pod)); err != nil {
 			e.Warn("this machine's etcd member was not removed from its cluster: %v", err)
 			for _, hint := range problem.Hints(err) {
 				e.Warn("%s", hint)
@@ -54,20 +56,24 @@ var Etcd = flow.Phase{
 	},
 }
 
-// removeData stops etcd first: it must not write into data that is being removed, and the
-// kubelet must not start it again.
-func removeData(ctx context.Context, e *flow.Env, dir string) {
-	disown(ctx, e)
+// removeData stops the kubelet and etcd before it removes etcd's data.
+func removeData(ctx context.Context, e *engine.Env, dir string) {
+	removeJournal(ctx, e)
 	e.Say("stopping etcd and removing the contents of %q", dir)
-	tell(e, e.Do(ctx, change.SetService{Name: "kubelet"}), "stop the kubelet by hand: systemctl stop kubelet")
-	tell(e, e.Do(ctx, change.RemoveContainers{Socket: e.Local.CRISocket, Component: manifest.Etcd}), "end etcd by hand")
-	tell(e, e.Do(ctx, change.Remove{Path: e.Local.Paths.Manifest(manifest.Etcd)}), "remove it by hand")
-	tell(e, e.Do(ctx, change.Remove{Path: dir, Contents: true}), "remove them by hand")
+	warnOnError(e, e.Do(ctx, change.SetService{Name: "kubelet"}),
+		"stop the kubelet manually: systemctl stop kubelet")
+	warnOnError(e, e.Do(ctx,
+		change.RemoveContainers{Socket: e.Local.CRISocket, Component: manifest.Etcd}),
+		"stop etcd manually: crictl ps --name etcd, then crictl stop CONTAINERID")
+	warnOnError(e, e.Do(ctx, change.Remove{Path: e.Local.Paths.Manifest(manifest.Etcd)}),
+		"remove it manually")
+	warnOnError(e, e.Do(ctx, change.Remove{Path: dir, Contents: true}), "remove them manually")
 }
 
-// leftover takes out a member without a manifest, be it that it has not got one yet or no longer, and removes its data,
-// if this machine's certificates tell of one. The etcd CA alone says nothing: clients of an external etcd have it too.
-func leftover(ctx context.Context, e *flow.Env) error {
+// removeMemberWithoutManifest removes a member whose manifest is not written yet or was removed,
+// and its data. It does nothing without etcd's server certificate; clients of an external etcd
+// have the etcd CA too.
+func removeMemberWithoutManifest(ctx context.Context, e *engine.Env) error {
 	_, err := e.World.Stat(ctx, e.Local.Paths.Cert("etcd/server"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // this machine never ran etcd for Kubernetes
@@ -75,26 +81,27 @@ func leftover(ctx context.Context, e *flow.Env) error {
 	if err != nil {
 		return err
 	}
-	if o, ok := announced(ctx, e); ok {
-		if err := leave(ctx, e, o); err != nil {
-			e.Say("if etcd was told of a member on this machine, it stays there: %v", err)
+	// A join may have added a learner before it wrote the manifest. It has the address of the
+	// local API server.
+	if address := findServerAddress(ctx, e); address != "" {
+		n := node.Node{Local: node.Local{Address: address}}
+		added := localMember{
+			peers: []string{n.PeerURL()}, clients: []string{n.ClientURL()},
+			via: etcdcluster.LocalClient(e.Local.Paths),
+		}
+		if err := removeMember(ctx, e, added); err != nil {
+			e.Say("if etcd has a member on this machine, it was not removed: %v", err)
 		}
 	}
 	removeData(ctx, e, defaultDataDir)
 	return nil
 }
 
-// announced is the member that a join that was stopped may have announced to the others before it wrote the manifest. It
-// has the address of the API server beside it.
-func announced(ctx context.Context, e *flow.Env) (own, bool) {
-	n := node.Node{Local: node.Local{Address: serverAddress(ctx, e)}}
-	return own{peers: []string{n.PeerURL()}, clients: []string{n.ClientURL()}, via: etcdcluster.LocalClient(e.Local.Paths)}, n.Address != ""
-}
-
-// serverAddress is that of this machine's API server: its manifest tells, or what the components beside it are told.
-func serverAddress(ctx context.Context, e *flow.Env) string {
-	if pod, err := staticPod(ctx, e, release.APIServer); err == nil {
-		return argument(pod, "advertise-address")
+// findServerAddress returns the address of this machine's API server from its manifest, or from
+// the kubeconfig of kube-controller-manager; empty if there is neither.
+func findServerAddress(ctx context.Context, e *engine.Env) string {
+	if pod, err := readStaticPod(ctx, e, release.APIServer); err == nil {
+		return argumentValue(pod, "advertise-address")
 	}
 	data, err := e.World.ReadFile(ctx, e.Local.Paths.Kubeconfig("controller-manager.conf"))
 	if err != nil {
@@ -115,11 +122,11 @@ func serverAddress(ctx context.Context, e *flow.Env) string {
 	return server.Hostname()
 }
 
-// defaultDataDir is where etcd's data are unless its manifest says otherwise.
+// defaultDataDir is etcd's data directory if there is no manifest.
 const defaultDataDir = "/var/lib/etcd"
 
-// staticPod is the Pod by which a component of the control plane runs on this machine.
-func staticPod(ctx context.Context, e *flow.Env, component string) (*corev1.Pod, error) {
+// readStaticPod reads the static Pod manifest of a component.
+func readStaticPod(ctx context.Context, e *engine.Env, component string) (*corev1.Pod, error) {
 	data, err := e.World.ReadFile(ctx, e.Local.Paths.Manifest(component))
 	if err != nil {
 		return nil, err
@@ -128,7 +135,7 @@ func staticPod(ctx context.Context, e *flow.Env, component string) (*corev1.Pod,
 	return &pod, yaml.Unmarshal(data, &pod)
 }
 
-func dataDir(pod *corev1.Pod) string {
+func findDataDir(pod *corev1.Pod) string {
 	for _, v := range pod.Spec.Volumes {
 		if v.Name == "etcd-data" && v.HostPath != nil {
 			return v.HostPath.Path

@@ -8,12 +8,13 @@ import (
 	"kubeadm/internal/phase/reset"
 )
 
-// A manifest may have been altered since it was written.
-func TestADirectoryThatIsNotEtcdsOwnIsNotEmptied(t *testing.T) {
+// The user may have changed a manifest.
+func TestSystemDirectoryAsEtcdDataIsNotEmptied(t *testing.T) {
 	for _, dir := range []string{"/var/lib/", "var/lib/etcd", ".", "../var/lib/etcd"} {
 		s := newScene("cp1=https://192.0.2.1:2380", member(1))
 		file := s.Files["/etc/kubernetes/manifests/etcd.yaml"]
-		file.Data = []byte(strings.ReplaceAll(string(file.Data), "path: /var/lib/etcd}", "path: "+dir+"}"))
+		file.Data = []byte(strings.ReplaceAll(string(file.Data), "path: /var/lib/etcd}",
+			"path: "+dir+"}"))
 		s.Files["/etc/kubernetes/manifests/etcd.yaml"] = file
 		if err := reset.Etcd.Run(t.Context(), s.e); err != nil {
 			t.Fatal(err)
@@ -21,7 +22,7 @@ func TestADirectoryThatIsNotEtcdsOwnIsNotEmptied(t *testing.T) {
 		if _, there := s.Files["/var/lib/etcd/member"]; !there {
 			t.Errorf("%s: it was", dir)
 		}
-		if !s.said(fmt.Sprintf("no data directory of etcd's own (%q)", dir)) {
+		if !s.said(fmt.Sprintf("the data directory %q in the etcd manifest is not dedicated to etcd", dir)) {
 			t.Errorf("the user does not read why: %q", s.lines)
 		}
 	}

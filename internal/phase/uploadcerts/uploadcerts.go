@@ -1,4 +1,5 @@
-// Package uploadcerts lends the certificates that control planes share to those that join, sealed and for two hours.
+// Package uploadcerts uploads the certificates that control planes share for those that join:
+// encrypted, in a Secret that expires after two hours.
 package uploadcerts
 
 import (
@@ -7,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,8 +19,8 @@ import (
 
 	"kubeadm/internal/certstore"
 	"kubeadm/internal/change"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
-	"kubeadm/internal/flow"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
@@ -25,15 +28,16 @@ import (
 	"kubeadm/internal/state"
 )
 
-// Phase uploads the certificates if it is asked to.
-var Phase = flow.Phase{
+// Phase uploads the certificates if --upload-certs is set.
+var Phase = engine.Phase{
 	Name:  "upload-certs",
-	Short: "Lend the shared certificates to control planes that join",
-	Long:  "Keep the certificates that all control planes share in a Secret, sealed by the certificate key, for two hours.",
-	Flags: []flag.Name{flag.CertificateKey, flag.Config, flag.DryRun, flag.Kubeconfig, flag.SkipCertificateKeyPrint, flag.UploadCerts},
-	Run: func(ctx context.Context, e *flow.Env) error {
+	Short: "Upload the shared certificates for joining control plane nodes",
+	Long:  "Upload the certificates that all control plane nodes share to a Secret, encrypted with the certificate key. The Secret is deleted after two hours.",
+	Flags: []flag.Name{flag.CertificateKey, flag.Config, flag.DryRun, flag.Kubeconfig,
+		flag.SkipCertificateKeyPrint, flag.UploadCerts},
+	Run: func(ctx context.Context, e *engine.Env) error {
 		if !e.Local.UploadCerts {
-			e.Say("nothing is uploaded; ask for it with --upload-certs")
+			e.Say("nothing is uploaded; to upload the certificates, set --upload-certs")
 			return nil
 		}
 		n, as, err := e.Cluster(ctx)
@@ -45,16 +49,16 @@ var Phase = flow.Phase{
 		}
 		shown := n.CertificateKey
 		if e.Withhold.CertificateKey {
-			shown = flow.Withheld
+			shown = engine.Withheld
 		}
-		e.Say("Using certificate key:\n%s", shown) // what programs look for: test/parity/phrases
+		e.Result("Using certificate key:\n%s", shown) // what programs look for: test/parity/phrases
 		return nil
 	},
 }
 
-// Upload lends the certificates, sealed by the node's certificate key. Those that were lent before
-// under another key are replaced, and the other key opens nothing any more.
-func Upload(ctx context.Context, e *flow.Env, n *node.Node, as state.Identity) error {
+// Upload uploads the certificates, encrypted with the node's certificate key. It replaces those
+// that were uploaded before with another key, which then decrypts nothing any more.
+func Upload(ctx context.Context, e *engine.Env, n *node.Node, as state.Identity) error {
 	key, err := pki.ParseCertificateKey(n.CertificateKey)
 	if err != nil {
 		return err
@@ -62,25 +66,26 @@ func Upload(ctx context.Context, e *flow.Env, n *node.Node, as state.Identity) e
 	if err := certstore.CheckUploadable(ctx, e.World, n); err != nil {
 		return err
 	}
-	plain, err := files(ctx, e, n)
+	plain, err := readSharedFiles(ctx, e, n)
 	if err != nil {
 		return err
 	}
-	owner, err := owned(ctx, e, as)
+	owner, err := createOwner(ctx, e, as)
 	if err != nil {
 		return err
 	}
-	sealed, err := seal(ctx, e, as, key, plain)
+	encrypted, err := encryptFiles(ctx, e, as, key, plain)
 	if err != nil {
 		return err
 	}
-	secret := manifest.Certs(sealed, owner)
-	e.Say("keeping the certificates in Secret %q of namespace %q", secret.Name, secret.Namespace)
+	secret := manifest.NewCertsSecret(encrypted, owner)
+	e.Say("uploading the certificates to Secret %q in namespace %q", secret.Name, secret.Namespace)
 	return e.DoAll(ctx, change.ApplyAll(as, append(manifest.CertsAccess(), secret)...)...)
 }
 
-// owned makes the short-lived token whose end is the end of the uploaded certificates.
-func owned(ctx context.Context, e *flow.Env, as state.Identity) (*corev1.Secret, error) {
+// createOwner creates the bootstrap token that owns the Secret. When it expires, its Secret and
+// that of the certificates are deleted.
+func createOwner(ctx context.Context, e *engine.Env, as state.Identity) (*corev1.Secret, error) {
 	const name = "upload-certs/owner"
 	token, err := e.Once(ctx, name, func() (string, error) {
 		id, secret, err := node.NewToken(e.Rand(name))
@@ -90,14 +95,14 @@ func owned(ctx context.Context, e *flow.Env, as state.Identity) (*corev1.Secret,
 		return nil, err
 	}
 	id, secret, _ := strings.Cut(token, ".")
-	want := manifest.CertsOwner(id, secret, e.World.Now())
+	want := manifest.NewCertsOwner(id, secret, e.World.Now())
 	if err := e.Do(ctx, change.ApplyObject{Object: want, As: as, Keep: true}); err != nil {
 		return nil, err
 	}
-	return secretOf(ctx, e, state.RefOf(want, as))
+	return readSecret(ctx, e, state.RefOf(want, as))
 }
 
-func secretOf(ctx context.Context, e *flow.Env, ref state.Ref) (*corev1.Secret, error) {
+func readSecret(ctx context.Context, e *engine.Env, ref state.Ref) (*corev1.Secret, error) {
 	u, err := e.Object(ctx, ref)
 	if err != nil {
 		return nil, err
@@ -109,65 +114,62 @@ func secretOf(ctx context.Context, e *flow.Env, ref state.Ref) (*corev1.Secret, 
 	return &s, nil
 }
 
-// opensNone tells whether everything was sealed by another key.
-func opensNone(key pki.CertificateKey, sealed map[string][]byte) bool {
-	for _, data := range sealed {
-		if _, err := key.Open(data); err == nil {
-			return false
-		}
-	}
-	return len(sealed) > 0
-}
-
-// files reads what is to be shared, by the names under which it travels. The key of etcd's authority may be
-// kept elsewhere; then what travels is empty.
-func files(ctx context.Context, e *flow.Env, n *node.Node) (map[string][]byte, error) {
+// readSharedFiles reads the shared files, by their names in the Secret. The file of an external
+// CA's key is empty.
+func readSharedFiles(ctx context.Context, e *engine.Env, n *node.Node) (map[string][]byte, error) {
 	plain := map[string][]byte{}
 	for name, path := range n.SharedFiles() {
 		data, err := e.World.ReadFile(ctx, path)
 		if err != nil && !(errors.Is(err, fs.ErrNotExist) && strings.HasSuffix(path, "ca.key")) {
-			return nil, problem.New("reading what control planes share", err,
-				"give this command on a control plane; where one lacks the file, run the certs phase first")
+			return nil, problem.New("reading the shared certificates", err,
+				"run this command on a control plane node; if the file is missing there, create it: kubeadm init phase certs all")
 		}
 		if err == nil && len(data) == 0 && !strings.HasSuffix(path, "ca.key") {
-			return nil, problem.New("checking the files that control planes share before any of them is uploaded",
-				fmt.Errorf("%s is empty", path), "put the file back, or copy it from another control plane")
+			return nil, problem.New(
+				"checking the shared certificates before the upload",
+				fmt.Errorf("%s is empty", path),
+				"restore the file, or copy it from another control plane node")
 		}
 		plain[name] = data
 	}
-	if _, err := pki.ParseShared(plain); err != nil {
-		return nil, problem.New("checking the files that control planes share before any of them is uploaded", err,
-			"fix or replace these files below "+n.Paths.Certificates+", or where the configuration's etcd.external names them")
+	if _, err := pki.ParseSharedFiles(plain); err != nil {
+		return nil, problem.New(
+			"checking the shared certificates before the upload", err,
+			"fix or replace these files in "+n.Paths.Certificates+
+				", or those of etcd.external in the configuration")
 	}
 	return plain, nil
 }
 
-// seal encrypts the files. What an earlier run of this command sealed with the same key is left as it is.
-func seal(ctx context.Context, e *flow.Env, as state.Identity, key pki.CertificateKey, plain map[string][]byte) (map[string][]byte, error) {
+// encryptFiles encrypts the files. It keeps the encrypted text of an earlier upload with the same
+// key.
+func encryptFiles(ctx context.Context, e *engine.Env, as state.Identity, key pki.CertificateKey,
+	plain map[string][]byte) (map[string][]byte, error) {
 	var before map[string][]byte
-	old, err := secretOf(ctx, e, state.RefOf(manifest.Certs(nil, &corev1.Secret{}), as))
+	old, err := readSecret(ctx, e, state.RefOf(manifest.NewCertsSecret(nil, &corev1.Secret{}), as))
 	switch {
 	case err == nil:
 		before = old.Data
-		if opensNone(key, before) {
-			e.Say("replacing the certificates that were lent before: their key opens nothing any more")
+		decrypts := func(data []byte) bool { _, err := key.Decrypt(data); return err == nil }
+		if len(before) > 0 && !slices.ContainsFunc(slices.Collect(maps.Values(before)), decrypts) {
+			e.Say("replacing the certificates that were uploaded before: their certificate key becomes invalid")
 		}
 	case !apierrors.IsNotFound(err):
 		return nil, err
 	}
-	sealed := map[string][]byte{}
+	encrypted := map[string][]byte{}
 	for name, data := range plain {
-		if opened, err := key.Open(before[name]); err == nil && bytes.Equal(opened, data) {
-			sealed[name] = before[name]
+		if opened, err := key.Decrypt(before[name]); err == nil && bytes.Equal(opened, data) {
+			encrypted[name] = before[name]
 			continue
 		}
 		if len(data) == 0 {
-			sealed[name] = []byte{}
+			encrypted[name] = []byte{}
 			continue
 		}
-		if sealed[name], err = key.Seal(e.Rand("upload-certs/"+name), data); err != nil {
+		if encrypted[name], err = key.Encrypt(e.Rand("upload-certs/"+name), data); err != nil {
 			return nil, err
 		}
 	}
-	return sealed, nil
+	return encrypted, nil
 }

@@ -10,7 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/phase/uploadcerts"
@@ -20,7 +20,7 @@ import (
 	"kubeadm/internal/world/memory"
 )
 
-// parameters are what `openssl ecparam -genkey` writes before a key.
+// parameters is the block that `openssl ecparam -genkey` writes before a key.
 const parameters = "-----BEGIN EC PARAMETERS-----\nBggqhkjOPQMBBw==\n-----END EC PARAMETERS-----\n"
 
 // upload runs the phase on a control plane whose files were edited.
@@ -30,11 +30,13 @@ func upload(t *testing.T, edit func(files map[string]string)) (*fake.World, erro
 	for _, base := range []string{"ca", "front-proxy-ca", "etcd/ca"} {
 		key, err := pki.NewKey(rand.Reader, pki.ECDSAP256)
 		must(t, err)
-		ca, err := pki.NewCA(rand.Reader, key, pki.Spec{CommonName: base, Validity: pki.Lasting(time.Now(), time.Hour)})
+		ca, err := pki.NewCA(rand.Reader, key,
+			pki.Spec{CommonName: base, Validity: pki.NewValidity(time.Now(), time.Hour)})
 		must(t, err)
 		text, err := pki.EncodeKey(key)
 		must(t, err)
-		files[base+".crt"], files[base+".key"] = string(pki.EncodeCertificates(ca.Certificate)), string(text)
+		files[base+".crt"], files[base+".key"] = string(pki.EncodeCertificates(ca.Certificate)),
+			string(text)
 	}
 	key, err := pki.NewKey(rand.Reader, pki.ECDSAP256)
 	must(t, err)
@@ -47,10 +49,15 @@ func upload(t *testing.T, edit func(files map[string]string)) (*fake.World, erro
 	for name, text := range files {
 		w.Files["/etc/kubernetes/pki/"+name] = memory.File{Data: []byte(text), Mode: 0o600}
 	}
-	w.Elsewhere = true
-	n := &node.Node{Local: node.Local{Role: node.ControlPlane, CertificateKey: strings.Repeat("5e", 32), Paths: node.DefaultPaths()}}
-	e := flow.New(flow.Env{World: w, Local: n.Local, Emit: func(flow.Event) {}, Rand: func(string) io.Reader { return rand.Reader }})
-	e.Once = func(_ context.Context, _ string, make func() (string, error)) (string, error) { return make() }
+	w.RemoteAPIServer = true
+	n := &node.Node{Local: node.Local{Role: node.ControlPlane,
+		CertificateKey: strings.Repeat("5e", 32), Paths: node.DefaultPaths()}}
+	e := engine.New(engine.Env{World: w, Local: n.Local, Emit: func(engine.Event) {},
+		Rand: func(string) io.Reader { return rand.Reader }})
+	e.Once = func(_ context.Context, _ string, make func() (string, error)) (string,
+		error) {
+		return make()
+	}
 	return w, uploadcerts.Upload(t.Context(), e, n, state.Identity{})
 }
 
@@ -61,7 +68,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-func TestKeysOfAnyFormAreUploadedAsTheyAre(t *testing.T) {
+func TestKeysOfAnyFormAreUploaded(t *testing.T) {
 	for name, edit := range map[string]func(map[string]string){
 		"as kubeadm writes them": func(map[string]string) {},
 		"EC PARAMETERS first": func(f map[string]string) {
@@ -74,7 +81,8 @@ func TestKeysOfAnyFormAreUploadedAsTheyAre(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w, err := upload(t, edit)
 			must(t, err)
-			u, err := w.Object(t.Context(), state.RefOf(manifest.Certs(nil, &corev1.Secret{}), state.Identity{}))
+			u, err := w.Object(t.Context(),
+				state.RefOf(manifest.NewCertsSecret(nil, &corev1.Secret{}), state.Identity{}))
 			must(t, err)
 			if data, ok := u.Object["data"].(map[string]any); !ok || len(data) != 8 {
 				t.Errorf("the Secret holds %v", u.Object)
@@ -83,25 +91,35 @@ func TestKeysOfAnyFormAreUploadedAsTheyAre(t *testing.T) {
 	}
 }
 
-func TestFilesThatNoControlPlaneCouldUseAreNotUploaded(t *testing.T) {
+func TestUnusableFilesAreNotUploaded(t *testing.T) {
 	for name, c := range map[string]struct {
 		edit func(map[string]string)
 		want string
 	}{
-		"a damaged block":   {func(f map[string]string) { f["ca.crt"] += f["ca.crt"][:90] }, "ca.crt: only 1 of its 2 PEM blocks can be read"},
-		"another sa.pub":    {func(f map[string]string) { f["sa.pub"] = f["ca.key"] }, "sa.pub is not the public key of sa.key"},
-		"another key":       {func(f map[string]string) { f["etcd/ca.key"] = f["ca.key"] }, "etcd-ca.key is not the key of the certificate in etcd-ca.crt"},
-		"an empty sa.pub":   {func(f map[string]string) { f["sa.pub"] = "" }, "/etc/kubernetes/pki/sa.pub is empty"},
-		"an empty CA":       {func(f map[string]string) { f["etcd/ca.crt"] = "" }, "/etc/kubernetes/pki/etcd/ca.crt is empty"},
-		"parameters only":   {func(f map[string]string) { f["sa.key"] = parameters }, "sa.key: it holds no private key"},
-		"a key as sa's key": {func(f map[string]string) { f["sa.key"] = strings.ReplaceAll(f["sa.key"], "EC PRIVATE", "RSA PRIVATE") }, "sa.key: reading PEM block 1"},
+		"a damaged block": {func(f map[string]string) { f["ca.crt"] += f["ca.crt"][:90] },
+			"ca.crt: only 1 of its 2 PEM blocks can be read"},
+		"another sa.pub": {func(f map[string]string) { f["sa.pub"] = f["ca.key"] },
+			"sa.pub is not the public key of sa.key"},
+		"another key": {func(f map[string]string) { f["etcd/ca.key"] = f["ca.key"] },
+			"etcd-ca.key does not match the certificate in etcd-ca.crt"},
+		"an empty sa.pub": {func(f map[string]string) { f["sa.pub"] = "" },
+			"/etc/kubernetes/pki/sa.pub is empty"},
+		"an empty CA": {func(f map[string]string) { f["etcd/ca.crt"] = "" },
+			"/etc/kubernetes/pki/etcd/ca.crt is empty"},
+		"parameters only": {func(f map[string]string) { f["sa.key"] = parameters },
+			"sa.key: it contains no private key"},
+		"a key as sa's key": {func(f map[string]string) {
+			f["sa.key"] = strings.ReplaceAll(f["sa.key"], "EC PRIVATE", "RSA PRIVATE")
+		}, "sa.key: reading PEM block 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, err := upload(t, c.edit)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v does not say %q", err, c.want)
 			}
-			if _, err := w.Object(t.Context(), state.RefOf(manifest.Certs(nil, &corev1.Secret{}), state.Identity{})); err == nil {
+			if _, err := w.Object(t.Context(),
+				state.RefOf(manifest.NewCertsSecret(nil, &corev1.Secret{}),
+					state.Identity{})); err == nil {
 				t.Error("there is a Secret")
 			}
 		})

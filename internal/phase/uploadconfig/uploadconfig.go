@@ -1,4 +1,4 @@
-// Package uploadconfig keeps in the cluster what all its nodes agree on.
+// Package uploadconfig uploads the configuration that all nodes of the cluster share.
 package uploadconfig
 
 import (
@@ -7,49 +7,56 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
-	"kubeadm/internal/flow"
 	"kubeadm/internal/manifest"
 )
 
-// Phase writes the cluster's and the kubelets' configuration.
-var Phase = flow.Phase{
+// Phase uploads the configuration of the cluster and of its kubelets.
+var Phase = engine.Phase{
 	Name:     "upload-config",
 	Aliases:  []string{"uploadconfig"},
-	Short:    "Keep the configuration in the cluster",
-	Long:     "Keep the cluster's configuration and that of its kubelets in ConfigMaps, where nodes that join find them.",
+	Short:    "Store the configuration in the cluster",
+	Long:     "Store the cluster configuration and the kubelet configuration in ConfigMaps for joining nodes.",
 	Parallel: true,
-	Phases: []flow.Phase{
-		{Name: "kubeadm", Short: "Keep the cluster's configuration in a ConfigMap", Flags: Flags, Run: cluster},
-		{Name: "kubelet", Short: "Keep the kubelets' configuration in a ConfigMap", Flags: Flags, Run: kubelets},
+	Phases: []engine.Phase{
+		{Name: "kubeadm", Short: "Store the cluster's configuration in a ConfigMap", Flags: Flags,
+			Run: uploadKubeadmConfig},
+		{Name: "kubelet", Short: "Store the kubelets' configuration in a ConfigMap", Flags: Flags,
+			Run: uploadKubeletConfig},
 	},
 }
 
 // Flags are the flags of the phase and its children.
 var Flags = []flag.Name{flag.Config, flag.CRISocket, flag.DryRun, flag.Kubeconfig}
 
-func cluster(ctx context.Context, e *flow.Env) error {
+func uploadKubeadmConfig(ctx context.Context, e *engine.Env) error {
 	n, as, err := e.Cluster(ctx)
 	if err != nil {
 		return err
 	}
-	made := manifest.KubeadmConfig(n)
-	e.Say("keeping the configuration in ConfigMap %q of namespace %q", made.Name, made.Namespace)
-	changes := []change.Change{change.MutateObject{Object: made, As: as, Mutate: func(u *unstructured.Unstructured) error {
-		return unstructured.SetNestedField(u.Object, made.Data[manifest.KubeadmConfigKey], "data", manifest.KubeadmConfigKey)
-	}}}
-	return e.DoAll(ctx, append(changes, change.ApplyAll(as, manifest.KubeadmConfigAccess()...)...)...)
+	config := manifest.KubeadmConfig(n)
+	e.Say("uploading the configuration to ConfigMap %q in namespace %q", config.Name,
+		config.Namespace)
+	changes := []change.Change{change.MutateObject{Object: config, As: as,
+		Mutate: func(u *unstructured.Unstructured) error {
+			return unstructured.SetNestedField(u.Object, config.Data[manifest.KubeadmConfigKey],
+				"data", manifest.KubeadmConfigKey)
+		}}}
+	return e.DoAll(ctx, append(changes,
+		change.ApplyAll(as, manifest.KubeadmConfigAccess()...)...)...)
 }
 
-func kubelets(ctx context.Context, e *flow.Env) error {
+func uploadKubeletConfig(ctx context.Context, e *engine.Env) error {
 	n, as, err := e.Cluster(ctx)
 	if err != nil {
 		return err
 	}
-	made, err := manifest.KubeletConfig(n)
+	config, err := manifest.KubeletConfig(n)
 	if err != nil {
 		return err
 	}
-	e.Say("keeping the kubelets' configuration in ConfigMap %q of namespace %q", made.Name, made.Namespace)
-	return e.DoAll(ctx, change.ApplyAll(as, append(manifest.KubeletConfigAccess(), made)...)...)
+	e.Say("uploading the kubelets' configuration to ConfigMap %q in namespace %q", config.Name,
+		config.Namespace)
+	return e.DoAll(ctx, change.ApplyAll(as, append(manifest.KubeletConfigAccess(), config)...)...)
 }

@@ -9,28 +9,30 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"kubeadm/internal/change"
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/state"
 )
 
-// accounts makes, while kube-controller-manager starts, the ServiceAccounts as which its controllers work. It would
-// make them itself, one after the other, for five seconds before the first controller does anything (docs/decisions/0024).
-func accounts(ctx context.Context, e *flow.Env, n *node.Node, as state.Identity) error {
+// createControllerAccounts creates the ServiceAccounts of controllers while
+// kube-controller-manager starts. It would create them itself, serially, for five seconds before
+// the first controller starts (docs/decisions/0024).
+func createControllerAccounts(ctx context.Context, e *engine.Env, n *node.Node,
+	as state.Identity) error {
 	set, _ := node.LastArg(n.Cluster.ControllerManager.Args, "use-service-account-credentials")
-	if own, err := strconv.ParseBool(set); err == nil && !own {
+	if enabled, err := strconv.ParseBool(set); err == nil && !enabled {
 		return nil
 	}
-	cluster, err := bindings(ctx, e, "ClusterRoleBinding", "", as)
+	clusterRoles, err := listControllerBindings(ctx, e, "ClusterRoleBinding", "", as)
 	if err != nil {
 		return err
 	}
-	own, err := bindings(ctx, e, "RoleBinding", "kube-system", as)
+	roles, err := listControllerBindings(ctx, e, "RoleBinding", "kube-system", as)
 	if err != nil {
 		return err
 	}
-	objects, err := manifest.ControllerAccounts(append(cluster, own...))
+	objects, err := manifest.ControllerAccounts(append(clusterRoles, roles...))
 	if err != nil {
 		return err
 	}
@@ -41,12 +43,14 @@ func accounts(ctx context.Context, e *flow.Env, n *node.Node, as state.Identity)
 	return e.DoAll(ctx, all...)
 }
 
-func bindings(ctx context.Context, e *flow.Env, kind, namespace string, as state.Identity) ([]unstructured.Unstructured, error) {
+func listControllerBindings(ctx context.Context, e *engine.Env, kind, namespace string,
+	as state.Identity) ([]unstructured.Unstructured, error) {
 	all, err := e.List(ctx, state.Query{
-		GVK: rbacv1.SchemeGroupVersion.WithKind(kind), Namespace: namespace, LabelSelector: manifest.ControllerBindings, As: as,
+		GVK: rbacv1.SchemeGroupVersion.WithKind(kind), Namespace: namespace,
+		LabelSelector: manifest.ControllerBindingSelector, As: as,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("looking for the rights of the controllers: %w", err)
+		return nil, fmt.Errorf("listing the role bindings of the controllers: %w", err)
 	}
 	return all, nil
 }

@@ -8,43 +8,48 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubeadm/internal/change"
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/node"
 	"kubeadm/internal/state"
 	"kubeadm/internal/world/fake"
 )
 
-func TestAccountsAreMadeWhereControllersUseThem(t *testing.T) {
+func TestControllerAccounts(t *testing.T) {
 	const made = "object:ServiceAccount:kube-system/node-controller"
 	for name, c := range map[string]struct {
 		args []node.Arg
 		made bool
 	}{
-		"as ever":        {nil, true},
-		"said once more": {[]node.Arg{{Name: "use-service-account-credentials", Value: "true"}}, true},
-		"not":            {[]node.Arg{{Name: "use-service-account-credentials", Value: "false"}}, false},
+		"as ever": {nil, true},
+		"said once more": {[]node.Arg{{Name: "use-service-account-credentials", Value: "true"}},
+			true},
+		"not": {[]node.Arg{{Name: "use-service-account-credentials", Value: "false"}}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := fake.New()
-			w.Elsewhere = true
+			w.RemoteAPIServer = true
 			binding := &rbacv1.ClusterRoleBinding{
-				TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRoleBinding"},
-				ObjectMeta: metav1.ObjectMeta{Name: "system:controller:node-controller", Labels: map[string]string{"kubernetes.io/bootstrapping": "rbac-defaults"}},
-				Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "kube-system", Name: "node-controller"}},
+				TypeMeta: metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(),
+					Kind: "ClusterRoleBinding"},
+				ObjectMeta: metav1.ObjectMeta{Name: "system:controller:node-controller",
+					Labels: map[string]string{"kubernetes.io/bootstrapping": "rbac-defaults"}},
+				Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind,
+					Namespace: "kube-system", Name: "node-controller"}},
 			}
 			if err := w.Do(t.Context(), change.ApplyObject{Object: binding}); err != nil {
 				t.Fatal(err)
 			}
 			var did []string
-			e := flow.New(flow.Env{World: w, Emit: func(ev flow.Event) {
-				if ev.Kind == flow.Did {
+			e := engine.New(engine.Env{World: w, Emit: func(ev engine.Event) {
+				if ev.Kind == engine.Did {
 					did = append(did, ev.Change.Target())
 				}
 			}})
 			n := &node.Node{}
 			n.Cluster.ControllerManager.Args = c.args
-			for range 2 { // the second time they are there
-				if err := accounts(t.Context(), e, n, state.Identity{}); err != nil {
+			for range 2 { // the second time they exist
+				if err := createControllerAccounts(t.Context(), e, n,
+					state.Identity{}); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -17,12 +17,17 @@ import (
 	"kubeadm/internal/state"
 )
 
-// address is where a component answers, as its static Pod on this machine says.
-func address(ctx context.Context, r state.Reader, n *node.Node, name, port string) (string, error) {
+// findURL returns the URL of a component, by the arguments in its static Pod manifest.
+func findURL(ctx context.Context, r state.Reader, n *node.Node, name, port string) (string, error) {
 	file := n.Paths.Manifest(name)
 	data, err := r.ReadFile(ctx, file)
+	command := "kubeadm init phase control-plane all"
+	if n.IsJoining() {
+		command = "kubeadm join phase control-plane-prepare control-plane"
+	}
 	if err != nil {
-		return "", problem.New("looking for the address of "+name, err, "run the control-plane phase first")
+		return "", problem.New("finding the address of "+name, err,
+			"run this phase first: "+command)
 	}
 	var pod corev1.Pod
 	if err := yaml.Unmarshal(data, &pod); err != nil {
@@ -31,23 +36,23 @@ func address(ctx context.Context, r state.Reader, n *node.Node, name, port strin
 	container, err := manifest.ComponentContainer(&pod, name)
 	if err != nil {
 		return "", problem.New("reading "+file, err,
-			"run the control-plane phase again, without a patch that renames or removes the container")
+			"remove the patch that renames or removes the container, then re-run: "+command)
 	}
 	args := slices.Concat(container.Command, container.Args)
 	host := lastValue(args, "bind-address", "127.0.0.1")
 	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
-		host = n.Loopback()
+		host = n.LoopbackAddress()
 	}
 	return "https://" + net.JoinHostPort(host, lastValue(args, "secure-port", port)), nil
 }
 
-// lastValue is the value of the last --name=value among the arguments.
-func lastValue(args []string, name, otherwise string) string {
+// lastValue returns the value of the last --name=value among the arguments, else value.
+func lastValue(args []string, name, value string) string {
 	for _, a := range args {
-		key, value, ok := strings.Cut(strings.TrimLeft(a, "-"), "=")
+		key, given, ok := strings.Cut(strings.TrimLeft(a, "-"), "=")
 		if ok && key == name && strings.HasPrefix(a, "-") {
-			otherwise = value
+			value = given
 		}
 	}
-	return otherwise
+	return value
 }

@@ -1,94 +1,105 @@
-// Package waitcontrolplane waits until a started control plane answers, and names what keeps it from answering.
+// Package waitcontrolplane waits until a started control plane is healthy, and names what keeps it
+// from that.
 package waitcontrolplane
 
 import (
 	"context"
 
-	"kubeadm/internal/flow"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/health"
 	"kubeadm/internal/node"
 	"kubeadm/internal/release"
 	"kubeadm/internal/state"
 )
 
-// Init waits for the kubelet and the components of a first control plane, and gives the
-// administrator his rights as soon as the API server answers.
-var Init = flow.Phase{
-	Name:  "wait-control-plane",
-	Short: "Wait until the control plane answers",
-	Long:  "Wait until the kubelet has started the control plane's components and they say that they are well.",
-	Run: func(ctx context.Context, e *flow.Env) error {
-		n, err := e.Node(ctx)
-		if err != nil {
-			return err
-		}
-		e.Say("waiting for the kubelet to run the control plane from %q", n.Paths.Manifests())
-		err = health.Before(ctx, e, n, []string{release.ControllerManager, release.Scheduler}, func() error { return first(ctx, e, n) })
-		if err != nil {
-			return err
-		}
-		return health.Patiently(ctx, e, n, func() error { return others(ctx, e, n) })
-	},
+// Init waits for the kubelet and the components of a first control plane. The step is done as soon
+// as the API server answers.
+func Init(onceReady engine.Step) engine.Phase {
+	return engine.Phase{
+		Name:  "wait-control-plane",
+		Short: "Wait until the control plane is healthy",
+		Long:  "Wait until the kubelet has started the control plane's components and they are healthy.",
+		Phases: []engine.Phase{
+			{Run: func(ctx context.Context, e *engine.Env) error {
+				n, err := e.Node(ctx)
+				if err != nil {
+					return err
+				}
+				e.Say("waiting for the kubelet to run the control plane from %q",
+					n.Paths.Manifests())
+				later := []string{release.ControllerManager, release.Scheduler}
+				return health.WaitCheckingFiles(ctx, e, n, later, func() error {
+					return waitForAPIServer(ctx, e, n)
+				})
+			}},
+			{Before: []engine.Step{onceReady}, Run: func(ctx context.Context, e *engine.Env) error {
+				n, as, err := e.Cluster(ctx)
+				if err != nil {
+					return err
+				}
+				return health.WaitCheckingFiles(ctx, e, n, nil, func() error {
+					if err := createControllerAccounts(ctx, e, n, as); err != nil {
+						return err
+					}
+					return waitForComponents(ctx, e, n)
+				})
+			}},
+		},
+	}
 }
 
 // Join waits for the components of one more control plane.
-var Join = flow.Phase{
+var Join = engine.Phase{
 	Name:  "wait-control-plane",
-	Short: "Wait until this control plane answers",
-	Long:  "Wait until this control plane's components say that they are well.",
+	Short: "Wait until this control plane node is healthy",
+	Long:  "Wait until the components of this control plane node are healthy.",
 	When:  node.IsControlPlane,
-	Run: func(ctx context.Context, e *flow.Env) error {
+	Run: func(ctx context.Context, e *engine.Env) error {
 		n, err := e.Node(ctx)
 		if err != nil {
 			return err
 		}
-		return health.Patiently(ctx, e, n, func() error {
-			as := state.Identity{Kubeconfig: n.Paths.Kubeconfig("admin.conf"), Server: n.LocalServer()}
+		return health.WaitCheckingFiles(ctx, e, n, nil, func() error {
+			as := state.Identity{Kubeconfig: n.Paths.Kubeconfig("admin.conf"),
+				Server: n.LocalServerURL()}
 			if err := e.Await(ctx, health.APIServer(n, as)); err != nil {
-				return health.ComponentHelp(n, err)
+				return health.WithComponentHints(n, err)
 			}
-			return others(ctx, e, n)
+			return waitForComponents(ctx, e, n)
 		})
 	},
 }
 
-// first waits for the kubelet and the API server. What can do something only now is let go, and the administrator
-// gets his rights.
-func first(ctx context.Context, e *flow.Env, n *node.Node) error {
+// waitForAPIServer waits for the kubelet and the API server. Then it does the deferred work.
+func waitForAPIServer(ctx context.Context, e *engine.Env, n *node.Node) error {
 	if err := e.Await(ctx, health.Kubelet(ctx, e.World, n)); err != nil {
-		return health.KubeletHelp(err)
+		return health.WithKubeletHints(err)
 	}
-	admin := state.Identity{Kubeconfig: n.Paths.Kubeconfig("super-admin.conf"), Server: n.LocalServer()}
+	admin := state.Identity{Kubeconfig: n.Paths.Kubeconfig("super-admin.conf"),
+		Server: n.LocalServerURL()}
 	if _, err := e.World.Stat(ctx, admin.Kubeconfig); err != nil {
 		admin.Kubeconfig = n.Paths.Kubeconfig("admin.conf")
 	}
 	if err := e.Await(ctx, health.APIServer(n, admin)); err != nil {
-		return health.ComponentHelp(n, err)
+		return health.WithComponentHints(n, err)
 	}
-	if err := e.Due(ctx); err != nil {
-		return err
-	}
-	as, err := e.Admin(ctx)
-	if err != nil {
-		return err
-	}
-	return accounts(ctx, e, n, as)
+	return e.RunDeferred(ctx)
 }
 
-// others waits for the components that serve nobody but themselves.
-func others(ctx context.Context, e *flow.Env, n *node.Node) error {
+// waitForComponents waits for kube-controller-manager and kube-scheduler.
+func waitForComponents(ctx context.Context, e *engine.Env, n *node.Node) error {
 	for _, c := range []struct {
 		name, port, path string
 	}{
 		{release.ControllerManager, "10257", "/healthz"},
 		{release.Scheduler, "10259", "/livez"},
 	} {
-		url, err := address(ctx, e.World, n, c.name, c.port)
+		url, err := findURL(ctx, e.World, n, c.name, c.port)
 		if err != nil {
 			return err
 		}
 		if err := e.Await(ctx, health.Component(n, c.name, url+c.path)); err != nil {
-			return health.ComponentHelp(n, err)
+			return health.WithComponentHints(n, err)
 		}
 	}
 	return nil

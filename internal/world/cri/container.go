@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"kubeadm/internal/state"
 	"slices"
 	"time"
 
@@ -13,9 +12,11 @@ import (
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/kubelet/pkg/types"
+
+	"kubeadm/internal/state"
 )
 
-// Sandboxes lists all Pod sandboxes, ended ones too.
+// Sandboxes lists all Pod sandboxes, also those that are not running.
 func (r Runtimes) Sandboxes(ctx context.Context, socket string) ([]state.Sandbox, error) {
 	c, err := connect(ctx, socket, connectLimit)
 	if err != nil {
@@ -26,26 +27,26 @@ func (r Runtimes) Sandboxes(ctx context.Context, socket string) ([]state.Sandbox
 }
 
 func (c *client) sandboxes(ctx context.Context) ([]state.Sandbox, error) {
-	ctx, cancel := calling(ctx)
+	ctx, cancel := withCallTimeout(ctx)
 	defer cancel()
 	list, err := c.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{})
 	if err != nil {
-		return nil, fmt.Errorf("listing the container runtime's Pods: %w", plain(err))
+		return nil, fmt.Errorf("listing the container runtime's Pods: %w", unwrapGRPCError(err))
 	}
 	var all []state.Sandbox
 	for _, s := range list.Items {
 		all = append(all, state.Sandbox{
-			ID: s.Id, Name: s.GetMetadata().GetName(), Namespace: s.GetMetadata().GetNamespace(), Component: componentOf(s),
-			PodUID: s.GetMetadata().GetUid(),
+			ID: s.Id, Name: s.GetMetadata().GetName(), Namespace: s.GetMetadata().GetNamespace(),
+			Component: sandboxComponent(s), PodUID: s.GetMetadata().GetUid(),
 		})
 	}
 	return all, nil
 }
 
-// componentOf returns the part of the control plane that a static Pod runs, by the label that
-// kubeadm's manifests carry. The kubelet passes a Pod's labels and annotations on to its sandbox
-// and notes there where the Pod came from: a Pod that came from the API server may have any label.
-func componentOf(s *runtimeapi.PodSandbox) string {
+// sandboxComponent returns the control plane component of a static Pod, from the label in
+// kubeadm's manifests. The kubelet copies labels and annotations of a Pod to its sandbox and adds
+// the source of the Pod: labels of Pods from the API server cannot be trusted.
+func sandboxComponent(s *runtimeapi.PodSandbox) string {
 	const source, fromAPI = "kubernetes.io/config.source", "api"
 	from := s.Annotations[source]
 	if s.GetMetadata().GetNamespace() != "kube-system" || from == "" || from == fromAPI {
@@ -54,18 +55,18 @@ func componentOf(s *runtimeapi.PodSandbox) string {
 	return s.Labels["component"]
 }
 
-// Containers lists all containers, ended ones too and oldest first, with the last lines of what they wrote.
+// Containers lists all containers, exited ones too and oldest first, with their last log lines.
 func (r Runtimes) Containers(ctx context.Context, socket string) ([]state.Container, error) {
 	c, err := connect(ctx, socket, connectLimit)
 	if err != nil {
 		return nil, err
 	}
 	defer c.close()
-	ctx, cancel := calling(ctx)
+	ctx, cancel := withCallTimeout(ctx)
 	defer cancel()
 	list, err := c.ListContainers(ctx, &runtimeapi.ListContainersRequest{})
 	if err != nil {
-		return nil, fmt.Errorf("listing containers: %w", plain(err))
+		return nil, fmt.Errorf("listing containers: %w", unwrapGRPCError(err))
 	}
 	slices.SortFunc(list.Containers, func(a, b *runtimeapi.Container) int {
 		return cmp.Or(cmp.Compare(a.CreatedAt, b.CreatedAt), cmp.Compare(a.Id, b.Id))
@@ -82,19 +83,20 @@ func (r Runtimes) Containers(ctx context.Context, socket string) ([]state.Contai
 	for _, listed := range list.Containers {
 		s, err := c.ContainerStatus(ctx, &runtimeapi.ContainerStatusRequest{ContainerId: listed.Id})
 		if status.Code(err) == codes.NotFound {
-			continue // removed since it was listed
+			continue // removed meanwhile
 		}
 		if err != nil {
-			return nil, fmt.Errorf("asking for the state of container %s: %w", listed.GetMetadata().GetName(), plain(err))
+			return nil, fmt.Errorf("reading the status of container %s: %w",
+				listed.GetMetadata().GetName(), unwrapGRPCError(err))
 		}
-		container := r.container(s.Status)
+		container := r.newContainer(s.Status)
 		container.Component = components[listed.PodSandboxId]
 		all = append(all, container)
 	}
 	return all, nil
 }
 
-func (r Runtimes) container(s *runtimeapi.ContainerStatus) state.Container {
+func (r Runtimes) newContainer(s *runtimeapi.ContainerStatus) state.Container {
 	return state.Container{
 		ID:        s.Id,
 		Name:      s.GetMetadata().GetName(),
@@ -105,19 +107,19 @@ func (r Runtimes) container(s *runtimeapi.ContainerStatus) state.Container {
 		Running:   s.State == runtimeapi.ContainerState_CONTAINER_RUNNING,
 		ExitCode:  s.ExitCode,
 		Attempt:   s.GetMetadata().GetAttempt(),
-		Log:       r.log(s.LogPath),
+		Log:       r.readLog(s.LogPath),
 	}
 }
 
-// Bounds of a log: what is read of the file, whose lines carry prefixes, and what is kept. What a
-// program gives as its reason may stand before a long list of its flags or calls.
+// Limits of a log. The lines of the file have prefixes, and the cause of a crash may be followed
+// by a long list of flags or a stack trace.
 const (
-	logRead = 32 << 10
-	logKept = 8 << 10
+	logRead = 32 << 10 // bytes read from the file
+	logKept = 8 << 10  // bytes returned
 )
 
-// log is the end of a container's log; empty when there is none to be read, since a log is a help and never the point.
-func (r Runtimes) log(path string) string {
+// readLog returns the end of a container's log; empty if it cannot be read, as logs are optional.
+func (r Runtimes) readLog(path string) string {
 	if path == "" || r.Tail == nil {
 		return ""
 	}
@@ -128,7 +130,7 @@ func (r Runtimes) log(path string) string {
 	if len(raw) == logRead {
 		_, raw, _ = bytes.Cut(raw, []byte("\n")) // the first line was cut
 	}
-	text := messages(raw)
+	text := stripLogPrefixes(raw)
 	if len(text) > logKept {
 		text = text[len(text)-logKept:]
 		if _, whole, ok := bytes.Cut(text, []byte("\n")); ok && len(whole) > 0 {
@@ -138,9 +140,9 @@ func (r Runtimes) log(path string) string {
 	return string(text)
 }
 
-// messages takes off what the runtime puts before each line of a log: time, stream and a tag, "P"
-// for a part of a line and "F" for its end.
-func messages(raw []byte) []byte {
+// stripLogPrefixes removes the prefix that the runtime writes before each line: time, stream and a
+// tag, "P" for a part of a line and "F" for its end.
+func stripLogPrefixes(raw []byte) []byte {
 	var text []byte
 	for line := range bytes.Lines(raw) {
 		fields := bytes.SplitN(line, []byte(" "), 4)

@@ -1,5 +1,5 @@
-// Package cri is the container runtime of this machine, reached by the Container Runtime
-// Interface (runtime.v1 over gRPC on a unix socket). It reads no files itself: what it needs of them is given to it.
+// Package cri calls the container runtime of this machine by the Container Runtime
+// Interface (runtime.v1 over gRPC on a unix socket).
 package cri
 
 import (
@@ -21,24 +21,26 @@ import (
 	"kubeadm/internal/world"
 )
 
-// Bounds of one call. A runtime that answers at all does so at once, but on a machine that is busy; stopping a Pod waits for its
-// network to be taken down.
+// Timeouts of one call. A runtime usually answers at once, unless the machine is busy; stopping a
+// Pod includes removing its network.
 const (
 	connectLimit = 10 * time.Second
-	firstLimit   = 5 * time.Second // of the first connection of a command: nothing says yet that there is a runtime
-	callLimit    = 10 * time.Second
-	stopLimit    = 30 * time.Second
+	// of the first connection of a command, when there may be no runtime
+	firstLimit = 5 * time.Second
+	callLimit  = 10 * time.Second
+	stopLimit  = 30 * time.Second
 )
 
-// tellAfter is how long a runtime may take to answer before it is told what is waited for.
-const tellAfter = time.Second
+// progressDelay is how long a runtime may take to answer before a progress message.
+const progressDelay = time.Second
 
-// maxMessage bounds an answer: a list of all containers of a full machine has some megabytes.
+// maxMessage limits the size of a response: a list of all containers of a full machine has some
+// megabytes.
 const maxMessage = 16 << 20
 
-// Runtimes are the container runtimes of this machine, each known by the URL of its socket.
+// Runtimes are the container runtimes of this machine, each identified by the URL of its socket.
 type Runtimes struct {
-	// Tail returns the last bytes of a file, at most limit of them.
+	// Tail returns the last bytes of a file, at most limit. It reads the logs of containers.
 	Tail func(path string, limit int64) ([]byte, error)
 }
 
@@ -46,14 +48,14 @@ type Runtimes struct {
 func (r Runtimes) Do(ctx context.Context, c change.Change) error {
 	switch c := c.(type) {
 	case change.PullImage:
-		return pull(ctx, c)
+		return pullImage(ctx, c)
 	case change.RemoveContainers:
 		return removeContainers(ctx, c)
 	}
 	return fmt.Errorf("a container runtime cannot carry out a %T", c)
 }
 
-// client is a connection to one runtime that has answered.
+// client is a working connection to one runtime.
 type client struct {
 	runtimeapi.RuntimeServiceClient
 	runtimeapi.ImageServiceClient
@@ -61,11 +63,11 @@ type client struct {
 	version *runtimeapi.VersionResponse
 }
 
-func (c *client) close() { _ = c.conn.Close() } // a connection that cannot be closed is of no use anyway
+func (c *client) close() { _ = c.conn.Close() } // an error does not matter
 
-// connect opens a connection and makes sure that the runtime answers on it.
+// connect opens a connection and checks that the runtime answers.
 func connect(ctx context.Context, socket string, limit time.Duration) (*client, error) {
-	conn, err := dial(socket)
+	conn, err := newConnection(socket)
 	if err != nil {
 		return nil, err
 	}
@@ -76,8 +78,9 @@ func connect(ctx context.Context, socket string, limit time.Duration) (*client, 
 	}
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	defer time.AfterFunc(tellAfter, func() {
-		world.Tell(ctx, "waiting for the container runtime at %s to answer, at most %s", socket, limit)
+	defer time.AfterFunc(progressDelay, func() {
+		world.ReportProgress(ctx, "waiting for the container runtime at %s to answer, at most %s",
+			socket, limit)
 	}).Stop()
 	c.version, err = c.Version(limited, &runtimeapi.VersionRequest{})
 	if err == nil {
@@ -87,12 +90,13 @@ func connect(ctx context.Context, socket string, limit time.Duration) (*client, 
 	if status.Code(err) == codes.DeadlineExceeded && ctx.Err() == nil {
 		err = fmt.Errorf("no answer within %s", limit)
 	}
-	return nil, silent(socket, err)
+	return nil, newNoAnswerError(socket, err)
 }
 
-func dial(socket string) (*grpc.ClientConn, error) {
+func newConnection(socket string) (*grpc.ClientConn, error) {
 	if !strings.HasPrefix(socket, "unix:///") {
-		return nil, fmt.Errorf("the container runtime's socket %q is not a URL like unix:///run/containerd/containerd.sock", socket)
+		return nil, fmt.Errorf(
+			"the container runtime's socket %q is not a URL like unix:///run/containerd/containerd.sock", socket)
 	}
 	conn, err := grpc.NewClient(socket,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
@@ -104,22 +108,26 @@ func dial(socket string) (*grpc.ClientConn, error) {
 	return conn, nil
 }
 
-// silent says why a runtime does not answer, and what to do.
-func silent(socket string, err error) error {
-	name := serviceOf(socket)
+// newNoAnswerError returns the error for a runtime that does not answer, with hints.
+func newNoAnswerError(socket string, err error) error {
+	name := serviceName(socket)
 	if _, dial, ok := strings.Cut(err.Error(), "Error while dialing: "); ok {
 		err = errors.New(strings.TrimSuffix(dial, `"`))
 	}
 	if status.Code(err) == codes.Unimplemented {
-		return problem.New("", fmt.Errorf("the container runtime at %s does not serve the CRI: %w", socket, plain(err)),
-			"of containerd, the CRI plugin may be switched off: take \"cri\" out of disabled_plugins in /etc/containerd/config.toml, then systemctl restart containerd")
+		return problem.New("",
+			fmt.Errorf("the container runtime at %s does not serve the CRI: %w", socket,
+				unwrapGRPCError(err)),
+			"in containerd the CRI plugin may be disabled: remove \"cri\" from disabled_plugins in /etc/containerd/config.toml, then systemctl restart containerd")
 	}
-	return problem.New("", fmt.Errorf("container runtime at %s does not answer: %w; is %s running?", socket, plain(err), name),
-		"see what it says: systemctl status "+name)
+	return problem.New("",
+		fmt.Errorf("container runtime at %s does not answer: %w; is %s running?", socket,
+			unwrapGRPCError(err), name),
+		"check its state: systemctl status "+name)
 }
 
-// serviceOf is the customary name of the service behind a socket.
-func serviceOf(socket string) string {
+// serviceName returns the usual name of the service behind a socket.
+func serviceName(socket string) string {
 	switch {
 	case strings.Contains(socket, "crio"):
 		return "crio"
@@ -129,28 +137,28 @@ func serviceOf(socket string) string {
 	return "containerd"
 }
 
-// plain is an error of gRPC without its wrapping, in one line, which still has its code. A runtime repeats what
-// registries say.
-func plain(err error) error {
+// unwrapGRPCError returns an error with the message of a gRPC error only, which keeps its code.
+// The message is escaped, as it may include text of a registry.
+func unwrapGRPCError(err error) error {
 	if s, ok := status.FromError(err); ok && s.Code() != codes.OK {
-		return &answer{s}
+		return &grpcError{s}
 	}
 	return err
 }
 
-type answer struct{ s *status.Status }
+type grpcError struct{ s *status.Status }
 
-func (a *answer) Error() string {
+func (a *grpcError) Error() string {
 	if a.s.Message() == "" {
 		return a.s.Code().String()
 	}
 	return untrusted.Line(a.s.Message())
 }
 
-// GRPCStatus is what status.Code reads.
-func (a *answer) GRPCStatus() *status.Status { return a.s }
+// GRPCStatus makes status.Code work.
+func (a *grpcError) GRPCStatus() *status.Status { return a.s }
 
-// calling bounds one call.
-func calling(ctx context.Context) (context.Context, context.CancelFunc) {
+// withCallTimeout returns a context for one call.
+func withCallTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, callLimit)
 }

@@ -24,7 +24,7 @@ import (
 	"kubeadm/internal/world"
 )
 
-// server is a container runtime on a socket of its own. Functions that are nil answer that all is well.
+// server is a container runtime on its own socket. Without its functions it succeeds always.
 type server struct {
 	runtimeapi.UnimplementedRuntimeServiceServer
 	runtimeapi.UnimplementedImageServiceServer
@@ -41,8 +41,8 @@ type server struct {
 	held       []string
 }
 
-// start serves until the end of the test and returns the socket's URL.
-func start(t *testing.T, s interface {
+// startServer starts the server until the end of the test and returns the URL of the socket.
+func startServer(t *testing.T, s interface {
 	runtimeapi.RuntimeServiceServer
 	runtimeapi.ImageServiceServer
 }) string {
@@ -60,15 +60,18 @@ func start(t *testing.T, s interface {
 	return "unix://" + path
 }
 
-func (s *server) Version(context.Context, *runtimeapi.VersionRequest) (*runtimeapi.VersionResponse, error) {
+func (s *server) Version(context.Context,
+	*runtimeapi.VersionRequest) (*runtimeapi.VersionResponse, error) {
 	return &runtimeapi.VersionResponse{RuntimeName: "containerd", RuntimeVersion: "v2.4.2"}, nil
 }
 
-func (s *server) ImageFsInfo(context.Context, *runtimeapi.ImageFsInfoRequest) (*runtimeapi.ImageFsInfoResponse, error) {
+func (s *server) ImageFsInfo(context.Context,
+	*runtimeapi.ImageFsInfoRequest) (*runtimeapi.ImageFsInfoResponse, error) {
 	return &runtimeapi.ImageFsInfoResponse{}, nil
 }
 
-func (s *server) Status(_ context.Context, r *runtimeapi.StatusRequest) (*runtimeapi.StatusResponse, error) {
+func (s *server) Status(_ context.Context,
+	r *runtimeapi.StatusRequest) (*runtimeapi.StatusResponse, error) {
 	answer := &runtimeapi.StatusResponse{Status: &runtimeapi.RuntimeStatus{Conditions: s.condition}}
 	if r.Verbose {
 		answer.Info = s.info
@@ -76,7 +79,8 @@ func (s *server) Status(_ context.Context, r *runtimeapi.StatusRequest) (*runtim
 	return answer, nil
 }
 
-func (s *server) RuntimeConfig(context.Context, *runtimeapi.RuntimeConfigRequest) (*runtimeapi.RuntimeConfigResponse, error) {
+func (s *server) RuntimeConfig(context.Context,
+	*runtimeapi.RuntimeConfigRequest) (*runtimeapi.RuntimeConfigResponse, error) {
 	if s.driverErr != nil {
 		return nil, s.driverErr
 	}
@@ -86,7 +90,8 @@ func (s *server) RuntimeConfig(context.Context, *runtimeapi.RuntimeConfigRequest
 	return s.driver, nil
 }
 
-func (s *server) ImageStatus(_ context.Context, r *runtimeapi.ImageStatusRequest) (*runtimeapi.ImageStatusResponse, error) {
+func (s *server) ImageStatus(_ context.Context,
+	r *runtimeapi.ImageStatusRequest) (*runtimeapi.ImageStatusResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !slices.Contains(s.held, r.Image.Image) {
@@ -95,7 +100,8 @@ func (s *server) ImageStatus(_ context.Context, r *runtimeapi.ImageStatusRequest
 	return &runtimeapi.ImageStatusResponse{Image: &runtimeapi.Image{Id: "sha256:1"}}, nil
 }
 
-func (s *server) PullImage(_ context.Context, r *runtimeapi.PullImageRequest) (*runtimeapi.PullImageResponse, error) {
+func (s *server) PullImage(_ context.Context,
+	r *runtimeapi.PullImageRequest) (*runtimeapi.PullImageResponse, error) {
 	if s.pull != nil {
 		if err := s.pull(); err != nil {
 			return nil, err
@@ -107,35 +113,43 @@ func (s *server) PullImage(_ context.Context, r *runtimeapi.PullImageRequest) (*
 	return &runtimeapi.PullImageResponse{ImageRef: "sha256:1"}, nil
 }
 
-func (s *server) ListPodSandbox(context.Context, *runtimeapi.ListPodSandboxRequest) (*runtimeapi.ListPodSandboxResponse, error) {
+func (s *server) ListPodSandbox(context.Context,
+	*runtimeapi.ListPodSandboxRequest) (*runtimeapi.ListPodSandboxResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return &runtimeapi.ListPodSandboxResponse{Items: slices.Clone(s.sandboxes)}, nil
 }
 
-func (s *server) StopPodSandbox(_ context.Context, r *runtimeapi.StopPodSandboxRequest) (*runtimeapi.StopPodSandboxResponse, error) {
+func (s *server) StopPodSandbox(_ context.Context,
+	r *runtimeapi.StopPodSandboxRequest) (*runtimeapi.StopPodSandboxResponse, error) {
 	if s.stop != nil {
 		return &runtimeapi.StopPodSandboxResponse{}, s.stop(r.PodSandboxId)
 	}
 	return &runtimeapi.StopPodSandboxResponse{}, nil
 }
 
-func (s *server) RemovePodSandbox(_ context.Context, r *runtimeapi.RemovePodSandboxRequest) (*runtimeapi.RemovePodSandboxResponse, error) {
+func (s *server) RemovePodSandbox(_ context.Context,
+	r *runtimeapi.RemovePodSandboxRequest) (*runtimeapi.RemovePodSandboxResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.sandboxes = slices.DeleteFunc(s.sandboxes, func(p *runtimeapi.PodSandbox) bool { return p.Id == r.PodSandboxId })
+	s.sandboxes = slices.DeleteFunc(s.sandboxes,
+		func(p *runtimeapi.PodSandbox) bool { return p.Id == r.PodSandboxId })
 	return &runtimeapi.RemovePodSandboxResponse{}, nil
 }
 
-func (s *server) ListContainers(context.Context, *runtimeapi.ListContainersRequest) (*runtimeapi.ListContainersResponse, error) {
-	list := &runtimeapi.ListContainersResponse{Containers: []*runtimeapi.Container{{Id: "gone", CreatedAt: 5}}}
+func (s *server) ListContainers(context.Context,
+	*runtimeapi.ListContainersRequest) (*runtimeapi.ListContainersResponse, error) {
+	list := &runtimeapi.ListContainersResponse{Containers: []*runtimeapi.Container{{Id: "gone",
+		CreatedAt: 5}}}
 	for _, c := range s.containers {
-		list.Containers = append(list.Containers, &runtimeapi.Container{Id: c.Id, CreatedAt: c.CreatedAt, PodSandboxId: "pod of " + c.Id})
+		list.Containers = append(list.Containers,
+			&runtimeapi.Container{Id: c.Id, CreatedAt: c.CreatedAt, PodSandboxId: "pod of " + c.Id})
 	}
 	return list, nil
 }
 
-func (s *server) ContainerStatus(_ context.Context, r *runtimeapi.ContainerStatusRequest) (*runtimeapi.ContainerStatusResponse, error) {
+func (s *server) ContainerStatus(_ context.Context,
+	r *runtimeapi.ContainerStatusRequest) (*runtimeapi.ContainerStatusResponse, error) {
 	for _, c := range s.containers {
 		if c.Id == r.ContainerId {
 			return &runtimeapi.ContainerStatusResponse{Status: c}, nil
@@ -144,8 +158,9 @@ func (s *server) ContainerStatus(_ context.Context, r *runtimeapi.ContainerStatu
 	return nil, status.Error(codes.NotFound, "no such container")
 }
 
-func TestConditionOfARuntime(t *testing.T) {
-	well := []*runtimeapi.RuntimeCondition{{Type: "NetworkReady"}, {Type: "RuntimeReady", Status: true}}
+func TestRuntimeStatus(t *testing.T) {
+	well := []*runtimeapi.RuntimeCondition{{Type: "NetworkReady"},
+		{Type: "RuntimeReady", Status: true}}
 	driver := func(d runtimeapi.CgroupDriver) *runtimeapi.RuntimeConfigResponse {
 		return &runtimeapi.RuntimeConfigResponse{Linux: &runtimeapi.LinuxRuntimeConfiguration{CgroupDriver: d}}
 	}
@@ -153,38 +168,44 @@ func TestConditionOfARuntime(t *testing.T) {
 		server *server
 		want   state.Runtime
 	}{
-		"well": {
-			&server{condition: well, driver: driver(runtimeapi.CgroupDriver_SYSTEMD), info: map[string]string{"config": `{"sandboxImage":"pause:1"}`}},
-			state.Runtime{Ready: true, CgroupDriver: "systemd", ReportsDriver: true, SandboxImage: "pause:1"},
+		"ready": {
+			&server{condition: well, driver: driver(runtimeapi.CgroupDriver_SYSTEMD),
+				info: map[string]string{"config": `{"sandboxImage":"pause:1"}`}},
+			state.Runtime{Ready: true, CgroupDriver: "systemd", ReportsDriver: true,
+				SandboxImage: "pause:1"},
 		},
 		"cgroupfs": {
-			&server{condition: well, driver: driver(runtimeapi.CgroupDriver_CGROUPFS), info: map[string]string{"config": `{}`}},
+			&server{condition: well, driver: driver(runtimeapi.CgroupDriver_CGROUPFS),
+				info: map[string]string{"config": `{}`}},
 			state.Runtime{Ready: true, CgroupDriver: "cgroupfs", ReportsDriver: true},
 		},
-		"too old to tell": {
+		"no RuntimeConfig": {
 			&server{condition: well, info: map[string]string{"config": "not JSON"}},
 			state.Runtime{Ready: true},
 		},
-		"tells nothing of Linux": {&server{condition: well, driver: &runtimeapi.RuntimeConfigResponse{}}, state.Runtime{Ready: true}},
-		"fails to tell its driver": {
+		"RuntimeConfig without Linux": {&server{condition: well,
+			driver: &runtimeapi.RuntimeConfigResponse{}}, state.Runtime{Ready: true}},
+		"RuntimeConfig fails": {
 			&server{condition: well, driverErr: status.Error(codes.Internal, "no such cgroup")},
-			state.Runtime{Ready: true, DriverFault: "no such cgroup"},
+			state.Runtime{Ready: true, DriverError: "no such cgroup"},
 		},
 		"not ready": {
-			&server{condition: []*runtimeapi.RuntimeCondition{{Type: "RuntimeReady", Reason: "Broken", Message: "no disk"}}},
+			&server{condition: []*runtimeapi.RuntimeCondition{{Type: "RuntimeReady",
+				Reason: "Broken", Message: "no disk"}}},
 			state.Runtime{Reason: "Broken: no disk"},
 		},
-		"silent": {&server{}, state.Runtime{Reason: "it does not tell whether it is ready"}},
+		"no conditions": {&server{},
+			state.Runtime{Reason: "its status has no condition RuntimeReady"}},
 	} {
 		c.want.Name, c.want.Version = "containerd", "v2.4.2"
-		got, err := Runtimes{}.Runtime(t.Context(), start(t, c.server))
+		got, err := Runtimes{}.Runtime(t.Context(), startServer(t, c.server))
 		if err != nil || got != c.want {
 			t.Errorf("%s: got %+v and %v, want %+v", name, got, err, c.want)
 		}
 	}
 }
 
-func TestARuntimeThatDoesNotAnswer(t *testing.T) {
+func TestRuntimeDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	mute := filepath.Join(t.TempDir(), "mute.sock")
 	l, err := net.Listen("unix", mute)
@@ -208,7 +229,8 @@ func TestARuntimeThatDoesNotAnswer(t *testing.T) {
 	} {
 		begun := time.Now()
 		_, err := Runtimes{}.Runtime(t.Context(), socket)
-		if err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "rpc error") {
+		if err == nil || !strings.Contains(err.Error(), says) ||
+			strings.Contains(err.Error(), "rpc error") {
 			t.Errorf("%s: got %v, want %q in it", socket, err, says)
 		}
 		if strings.Contains(says, "does not") && len(problem.Hints(err)) == 0 {
@@ -220,18 +242,18 @@ func TestARuntimeThatDoesNotAnswer(t *testing.T) {
 	}
 }
 
-func TestRuntimesAreThoseThatAccept(t *testing.T) {
-	a, b := start(t, &server{}), start(t, &server{})
-	got := accepting(t.Context(), []string{b, "unix:///nonexistent/crio.sock", a})
+func TestRuntimesAcceptingConnections(t *testing.T) {
+	a, b := startServer(t, &server{}), startServer(t, &server{})
+	got := filterAccepting(t.Context(), []string{b, "unix:///nonexistent/crio.sock", a})
 	if !slices.Equal(got, []string{b, a}) {
-		t.Errorf("got %q, want the two that answer, in the order given", got)
+		t.Errorf("got %q, want the two that accept, in the given order", got)
 	}
-	if got := accepting(t.Context(), known()[:0]); len(got) != 0 {
+	if got := filterAccepting(t.Context(), knownSockets()[:0]); len(got) != 0 {
 		t.Errorf("got %q of none", got)
 	}
 }
 
-func TestRemovingContainers(t *testing.T) {
+func TestRemoveContainers(t *testing.T) {
 	t.Parallel()
 	var now, most atomic.Int64
 	var stumbled sync.Map
@@ -243,7 +265,7 @@ func TestRemovingContainers(t *testing.T) {
 			}
 		}
 		defer now.Add(-1)
-		// The first one has company once the next is there.
+		// The first one waits for the next.
 		for begun := time.Now(); most.Load() < 2 && time.Since(begun) < time.Minute; {
 			time.Sleep(time.Millisecond)
 		}
@@ -255,21 +277,22 @@ func TestRemovingContainers(t *testing.T) {
 	}}
 	for i := range 20 {
 		s.sandboxes = append(s.sandboxes, &runtimeapi.PodSandbox{
-			Id: fmt.Sprint(i), Metadata: &runtimeapi.PodSandboxMetadata{Name: fmt.Sprint("pod", i), Namespace: "default"}})
+			Id: fmt.Sprint(i), Metadata: &runtimeapi.PodSandboxMetadata{Name: fmt.Sprint("pod", i),
+				Namespace: "default"}})
 	}
-	socket := start(t, s)
+	socket := startServer(t, s)
 	if err := (Runtimes{}).Do(t.Context(), change.RemoveContainers{Socket: socket}); err != nil {
 		t.Error(err)
 	}
 	if left, err := (Runtimes{}).Sandboxes(t.Context(), socket); err != nil || len(left) != 0 {
 		t.Errorf("left: %v, %v", left, err)
 	}
-	if n := most.Load(); n < 2 || n > atOnce {
-		t.Errorf("%d Pods were stopped at the same time, want 2 to %d", n, atOnce)
+	if n := most.Load(); n < 2 || n > maxParallelRemovals {
+		t.Errorf("%d Pods were stopped at the same time, want 2 to %d", n, maxParallelRemovals)
 	}
 }
 
-func TestAPodThatStaysDoesNotKeepTheOthers(t *testing.T) {
+func TestRemoveContainersContinuesAfterError(t *testing.T) {
 	t.Parallel()
 	var calls atomic.Int64
 	s := &server{stop: func(string) error {
@@ -278,19 +301,22 @@ func TestAPodThatStaysDoesNotKeepTheOthers(t *testing.T) {
 		}
 		return nil
 	}}
-	s.sandboxes = []*runtimeapi.PodSandbox{{Id: "1", Metadata: &runtimeapi.PodSandboxMetadata{Name: "etcd-cp1", Namespace: "kube-system", Uid: "u1"}}}
-	socket := start(t, s)
+	s.sandboxes = []*runtimeapi.PodSandbox{{Id: "1", Metadata: &runtimeapi.PodSandboxMetadata{
+		Name: "etcd-cp1", Namespace: "kube-system", Uid: "u1"}}}
+	socket := startServer(t, s)
 	err := Runtimes{}.Do(t.Context(), change.RemoveContainers{Socket: socket})
-	if err == nil || !strings.Contains(err.Error(), "stopping Pod kube-system/etcd-cp1: stuck") || calls.Load() != 5 {
-		t.Errorf("after %d tries: %v", calls.Load(), err)
+	if err == nil || !strings.Contains(err.Error(), "stopping Pod kube-system/etcd-cp1: stuck") ||
+		calls.Load() != 5 {
+		t.Errorf("after %d attempts: %v", calls.Load(), err)
 	}
 	left, err := Runtimes{}.Sandboxes(t.Context(), socket)
-	if want := []state.Sandbox{{ID: "1", Name: "etcd-cp1", Namespace: "kube-system", PodUID: "u1"}}; err != nil || !slices.Equal(left, want) {
+	want := []state.Sandbox{{ID: "1", Name: "etcd-cp1", Namespace: "kube-system", PodUID: "u1"}}
+	if err != nil || !slices.Equal(left, want) {
 		t.Errorf("left: %v, %v; want %v", left, err, want)
 	}
 }
 
-// staticPod is the sandbox of a Pod of the control plane, as the kubelet makes it from a manifest on disk.
+// staticPod returns the sandbox of a static Pod of the control plane.
 func staticPod(id, name, component, source string) *runtimeapi.PodSandbox {
 	return &runtimeapi.PodSandbox{
 		Id: id, Metadata: &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "kube-system"},
@@ -299,7 +325,7 @@ func staticPod(id, name, component, source string) *runtimeapi.PodSandbox {
 	}
 }
 
-func TestOnlyTheStaticPodOfTheComponentIsRemoved(t *testing.T) {
+func TestRemoveContainersOfComponent(t *testing.T) {
 	t.Parallel()
 	foreign := staticPod("5", "etcd-cp1", "etcd", "file")
 	foreign.Metadata.Namespace = "default"
@@ -310,8 +336,9 @@ func TestOnlyTheStaticPodOfTheComponentIsRemoved(t *testing.T) {
 		staticPod("4", "kube-apiserver-cp1", "kube-apiserver", "file"),
 		foreign,
 	}}
-	socket := start(t, s)
-	if err := (Runtimes{}).Do(t.Context(), change.RemoveContainers{Socket: socket, Component: "etcd"}); err != nil {
+	socket := startServer(t, s)
+	if err := (Runtimes{}).Do(t.Context(),
+		change.RemoveContainers{Socket: socket, Component: "etcd"}); err != nil {
 		t.Fatal(err)
 	}
 	left, err := Runtimes{}.Sandboxes(t.Context(), socket)
@@ -325,16 +352,18 @@ func TestOnlyTheStaticPodOfTheComponentIsRemoved(t *testing.T) {
 	}
 }
 
-func TestContainersTellWhatTheyWrote(t *testing.T) {
-	labels := map[string]string{
-		"io.kubernetes.pod.name": "etcd-cp1", "io.kubernetes.pod.namespace": "kube-system", "io.kubernetes.pod.uid": "u1",
-	}
+func TestContainersHaveLogs(t *testing.T) {
+	labels := map[string]string{"io.kubernetes.pod.name": "etcd-cp1",
+		"io.kubernetes.pod.namespace": "kube-system", "io.kubernetes.pod.uid": "u1"}
 	s := &server{sandboxes: []*runtimeapi.PodSandbox{
-		staticPod("pod of 1", "etcd-cp1", "etcd", "file"), staticPod("pod of 2", "etcd-cp1", "etcd", "api"),
+		staticPod("pod of 1", "etcd-cp1", "etcd", "file"),
+		staticPod("pod of 2", "etcd-cp1", "etcd", "api"),
 	}, containers: []*runtimeapi.ContainerStatus{
-		{Id: "2", CreatedAt: 20, Labels: labels, State: runtimeapi.ContainerState_CONTAINER_RUNNING, LogPath: "/absent",
+		{Id: "2", CreatedAt: 20, Labels: labels, State: runtimeapi.ContainerState_CONTAINER_RUNNING,
+			LogPath:  "/absent",
 			Metadata: &runtimeapi.ContainerMetadata{Name: "etcd", Attempt: 1}},
-		{Id: "1", CreatedAt: 10, Labels: labels, State: runtimeapi.ContainerState_CONTAINER_EXITED, ExitCode: 2, LogPath: "/log",
+		{Id: "1", CreatedAt: 10, Labels: labels, State: runtimeapi.ContainerState_CONTAINER_EXITED,
+			ExitCode: 2, LogPath: "/log",
 			Metadata: &runtimeapi.ContainerMetadata{Name: "etcd"}},
 	}}
 	r := Runtimes{Tail: func(path string, limit int64) ([]byte, error) {
@@ -343,10 +372,12 @@ func TestContainersTellWhatTheyWrote(t *testing.T) {
 		}
 		return []byte("2026-09-01T12:00:00.1Z stderr F bad flag\n"), nil
 	}}
-	got, err := r.Containers(t.Context(), start(t, s))
+	got, err := r.Containers(t.Context(), startServer(t, s))
 	want := []state.Container{
-		{ID: "1", Name: "etcd", Pod: "etcd-cp1", Namespace: "kube-system", Component: "etcd", PodUID: "u1", Created: time.Unix(0, 10), ExitCode: 2, Log: "bad flag\n"},
-		{ID: "2", Name: "etcd", Pod: "etcd-cp1", Namespace: "kube-system", PodUID: "u1", Created: time.Unix(0, 20), Running: true, Attempt: 1},
+		{ID: "1", Name: "etcd", Pod: "etcd-cp1", Namespace: "kube-system", Component: "etcd",
+			PodUID: "u1", Created: time.Unix(0, 10), ExitCode: 2, Log: "bad flag\n"},
+		{ID: "2", Name: "etcd", Pod: "etcd-cp1", Namespace: "kube-system", PodUID: "u1",
+			Created: time.Unix(0, 20), Running: true, Attempt: 1},
 	}
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("got %+v and %v, want %+v", got, err, want)
@@ -358,26 +389,31 @@ func TestLogs(t *testing.T) {
 		return "2026-09-01T12:00:00.000000001Z stdout " + tag + " " + text + "\n"
 	}
 	for name, c := range map[string]struct{ raw, want string }{
-		"nothing":          {"", ""},
-		"a word":           {line("F", "hello  world"), "hello  world\n"},
-		"parts of a line":  {line("P", "one ") + line("P", "two ") + line("F", "three"), "one two three\n"},
-		"an empty line":    {line("F", "a") + line("F", "") + line("F", "b"), "a\n\nb\n"},
-		"cut off":          {"the end of a line" + strings.Repeat("!", logRead-18-194*len(line("F", "x"))) + "\n" + strings.Repeat(line("F", "x"), 194), strings.Repeat("x\n", 194)},
-		"more than enough": {strings.Repeat(line("F", strings.Repeat("y", 99)), 120), strings.Repeat(strings.Repeat("y", 99)+"\n", 81)},
-		"one long line":    {line("F", strings.Repeat("z", 3*logKept)), strings.Repeat("z", logKept-1) + "\n"},
+		"empty":  {"", ""},
+		"a line": {line("F", "hello  world"), "hello  world\n"},
+		"parts of a line": {line("P", "one ") + line("P", "two ") + line("F", "three"),
+			"one two three\n"},
+		"an empty line": {line("F", "a") + line("F", "") + line("F", "b"), "a\n\nb\n"},
+		"cut off": {"the end of a line" +
+			strings.Repeat("!", logRead-18-194*len(line("F", "x"))) + "\n" +
+			strings.Repeat(line("F", "x"), 194), strings.Repeat("x\n", 194)},
+		"too long": {strings.Repeat(line("F", strings.Repeat("y", 99)), 120),
+			strings.Repeat(strings.Repeat("y", 99)+"\n", 81)},
+		"one long line": {line("F", strings.Repeat("z", 3*logKept)),
+			strings.Repeat("z", logKept-1) + "\n"},
 	} {
 		r := Runtimes{Tail: func(string, int64) ([]byte, error) { return []byte(c.raw), nil }}
-		if got := r.log("/log"); got != c.want {
+		if got := r.readLog("/log"); got != c.want {
 			t.Errorf("%s: got %q, want %q", name, got, c.want)
 		}
 	}
-	if got := (Runtimes{}).log("/log"); got != "" {
-		t.Errorf("got %q without a way to read", got)
+	if got := (Runtimes{}).readLog("/log"); got != "" {
+		t.Errorf("got %q without Tail", got)
 	}
 }
 
-// mute accepts connections and never answers.
-func mute(t *testing.T) string {
+// startMuteServer accepts connections and never answers.
+func startMuteServer(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "cri.sock")
 	l, err := net.Listen("unix", path)
@@ -388,30 +424,32 @@ func mute(t *testing.T) string {
 	return "unix://" + path
 }
 
-func TestSocketThatNeverAnswers(t *testing.T) {
+func TestSocketNeverAnswers(t *testing.T) {
 	t.Parallel()
-	socket := mute(t)
+	socket := startMuteServer(t)
 	begin := time.Now()
-	if found := accepting(t.Context(), []string{socket}); len(found) != 1 || time.Since(begin) > firstLimit/2 {
-		t.Errorf("after %s it finds %q", time.Since(begin), found)
+	if found := filterAccepting(t.Context(), []string{socket}); len(found) != 1 ||
+		time.Since(begin) > firstLimit/2 {
+		t.Errorf("after %s: %q", time.Since(begin), found)
 	}
 	var mu sync.Mutex
 	var told []string
-	ctx := world.Listen(t.Context(), func(text string) {
+	ctx := world.WithProgress(t.Context(), func(text string) {
 		mu.Lock()
 		defer mu.Unlock()
 		told = append(told, text)
 	})
 	_, err := Runtimes{}.Runtime(ctx, socket)
 	if took := time.Since(begin); took > 2*firstLimit {
-		t.Errorf("the first look took %s", took)
+		t.Errorf("the first check took %s", took)
 	}
-	if err == nil || !strings.Contains(err.Error(), socket) || !strings.Contains(err.Error(), "no answer within 5s") {
+	if err == nil || !strings.Contains(err.Error(), socket) ||
+		!strings.Contains(err.Error(), "no answer within 5s") {
 		t.Errorf("got %v", err)
 	}
 	mu.Lock()
 	defer mu.Unlock()
 	if len(told) != 1 || !strings.Contains(told[0], socket) {
-		t.Errorf("told %q", told)
+		t.Errorf("progress %q", told)
 	}
 }

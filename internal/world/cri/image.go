@@ -17,39 +17,43 @@ import (
 	"kubeadm/internal/untrusted"
 )
 
-// Image tells whether the runtime holds an image.
+// Image reports whether an image is present in the runtime.
 func (r Runtimes) Image(ctx context.Context, socket, ref string) (bool, error) {
 	c, err := connect(ctx, socket, connectLimit)
 	if err != nil {
 		return false, err
 	}
 	defer c.close()
-	ctx, cancel := calling(ctx)
+	ctx, cancel := withCallTimeout(ctx)
 	defer cancel()
-	found, err := c.ImageStatus(ctx, &runtimeapi.ImageStatusRequest{Image: &runtimeapi.ImageSpec{Image: ref}})
+	found, err := c.ImageStatus(ctx,
+		&runtimeapi.ImageStatusRequest{Image: &runtimeapi.ImageSpec{Image: ref}})
 	if err != nil {
-		return false, fmt.Errorf("asking the container runtime for image %s: %w", ref, plain(err))
+		return false, fmt.Errorf("checking for image %s in the container runtime: %w", ref,
+			unwrapGRPCError(err))
 	}
 	return found.Image != nil, nil
 }
 
-// pullLimit is far beyond what any image takes on a connection that is of use.
+// pullLimit is the timeout of one image pull. It is long enough for a slow connection.
 const pullLimit = 30 * time.Minute
 
-// pullPause is the first pause between attempts to pull an image: a registry that is busy needs seconds.
+// pullPause is the first pause between attempts to pull an image: a busy registry needs seconds.
 const pullPause = time.Second
 
-// pull brings one image, however slow the connection is, within pullLimit.
-func pull(ctx context.Context, p change.PullImage) error {
+// pullImage pulls one image, with retries, within pullLimit.
+func pullImage(ctx context.Context, p change.PullImage) error {
 	c, err := connect(ctx, p.Socket, connectLimit)
 	if err != nil {
 		return err
 	}
 	defer c.close()
-	ctx, cancel := context.WithTimeoutCause(ctx, pullLimit, fmt.Errorf("it took longer than %s", pullLimit))
+	ctx, cancel := context.WithTimeoutCause(ctx, pullLimit,
+		fmt.Errorf("it took longer than %s", pullLimit))
 	defer cancel()
-	err = again(ctx, pullPause, func() error {
-		_, err := c.PullImage(ctx, &runtimeapi.PullImageRequest{Image: &runtimeapi.ImageSpec{Image: p.Ref}})
+	err = retry(ctx, pullPause, func() error {
+		_, err := c.PullImage(ctx,
+			&runtimeapi.PullImageRequest{Image: &runtimeapi.ImageSpec{Image: p.Ref}})
 		return newPullError(p.Ref, err)
 	}, isFinalPullError)
 	if stopped := context.Cause(ctx); err != nil && stopped != nil {
@@ -59,48 +63,54 @@ func pull(ctx context.Context, p change.PullImage) error {
 }
 
 var (
-	// requestForm is the request that the runtime made, and all that it says before it.
-	requestForm = regexp.MustCompile(`^.*\b(?:Head|Get|Post) "[^"]*": `)
+	// requestPrefix is the text up to the failed request and its URL.
+	requestPrefix = regexp.MustCompile(`^.*\b(?:Head|Get|Post) "[^"]*": `)
 	// sourcePort differs from one connection to the next.
 	sourcePort = regexp.MustCompile(`:[0-9]+->`)
 )
 
-// newPullError is nil for nil.
+// newPullError returns a change.PullError for an error of the runtime, and nil for nil.
 func newPullError(ref string, err error) error {
 	s, ok := status.FromError(err)
 	if err == nil || !ok {
 		return err
 	}
-	message := strings.TrimPrefix(s.Message(), fmt.Sprintf("failed to pull and unpack image %q: ", ref))
-	e := &change.PullError{Ref: ref, Unreachable: isUnreachable(message), Err: plain(err)}
-	if e.Unreachable { // then it does not matter what was asked for
-		message = sourcePort.ReplaceAllString(requestForm.ReplaceAllString(message, ""), "->")
+	message := strings.TrimPrefix(s.Message(),
+		fmt.Sprintf("failed to pull and unpack image %q: ", ref))
+	e := &change.PullError{Ref: ref, Unreachable: isUnreachable(message), Err: unwrapGRPCError(err)}
+	if e.Unreachable { // the image does not matter
+		message = sourcePort.ReplaceAllString(requestPrefix.ReplaceAllString(message, ""), "->")
 	}
-	if s.Code() == codes.Canceled { // not by us
-		message = "the container runtime has broken it off, for no data came for a while: " + message
+	if s.Code() == codes.Canceled { // by the runtime
+		message = "the container runtime has canceled the pull because it received no data for a while: " + message
 	}
 	e.Cause = untrusted.Line(message)
 	return e
 }
 
-// isUnreachable reports whether no connection to the registry came about that it would answer on. The CRI has no code
-// for that: container runtimes pass on what Go's libraries say.
+// isUnreachable reports whether the error means that no connection to the registry was possible.
+// The CRI has no code for that, but container runtimes pass on the errors of Go's libraries.
 func isUnreachable(message string) bool {
-	return containsAny(message, "dial tcp", "no such host", "x509: ", "gave HTTP response to HTTPS client")
+	return containsAny(message, "dial tcp", "no such host", "x509: ",
+		"gave HTTP response to HTTPS client")
 }
 
-// isFinalPullError reports whether another attempt cannot succeed before a person has changed something.
+// isFinalPullError reports whether a retry cannot succeed until a user fixes something.
 func isFinalPullError(err error) bool {
 	switch status.Code(err) {
-	case codes.NotFound, codes.InvalidArgument, codes.Canceled, codes.PermissionDenied, codes.Unauthenticated:
+	case codes.NotFound, codes.InvalidArgument, codes.Canceled, codes.PermissionDenied,
+		codes.Unauthenticated:
 		return true
 	}
 	var pull *change.PullError
 	return errors.As(err, &pull) && containsAny(pull.Cause,
-		"no such host", "connection refused", "network is unreachable", "no route to host", "x509: ", "gave HTTP response to HTTPS client",
-		"not found", "manifest unknown", "denied", "unauthorized", "401 ", "403 ", "authorization failed")
+		"no such host", "connection refused", "network is unreachable", "no route to host",
+		"x509: ", "gave HTTP response to HTTPS client",
+		"not found", "manifest unknown", "denied", "unauthorized", "401 ", "403 ",
+		"authorization failed")
 }
 
 func containsAny(text string, parts ...string) bool {
-	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(text, part) })
+	return slices.ContainsFunc(parts,
+		func(part string) bool { return strings.Contains(text, part) })
 }

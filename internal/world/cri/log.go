@@ -6,5 +6,6 @@ import (
 	"google.golang.org/grpc/grpclog"
 )
 
-// LogTo sends what gRPC logs to w, instead of its errors to standard error. It must be called before any connection is opened.
+// LogTo redirects the log of gRPC from standard error to w. Call it before any connection is
+// opened.
 func LogTo(w io.Writer) { grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, w, w)) }

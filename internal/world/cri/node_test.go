@@ -17,8 +17,8 @@ import (
 
 const containerd = "unix:///var/run/containerd/containerd.sock"
 
-// TestAContainerOfANode runs containers under a real containerd and removes them.
-func TestAContainerOfANode(t *testing.T) {
+// TestContainersOnNode runs containers in a real containerd and removes them.
+func TestContainersOnNode(t *testing.T) {
 	if os.Getenv("KUBEADM_TEST_NODE") != "1" {
 		t.Skip("it removes all Pods of the machine: KUBEADM_TEST_NODE=1 says that it may")
 	}
@@ -31,9 +31,10 @@ func TestAContainerOfANode(t *testing.T) {
 		runPod(t, c, name)
 	}
 	r := Runtimes{Tail: func(path string, _ int64) ([]byte, error) { return os.ReadFile(path) }}
-	one := waitForEnd(t, r)
-	if one.Pod != "one" || one.Namespace != "contract" || one.Name != "pause" || one.ExitCode != 0 || one.Log == "" {
-		t.Errorf("got %+v, want the end of a container that said its version", one)
+	one := waitForExit(t, r)
+	if one.Pod != "one" || one.Namespace != "contract" || one.Name != "pause" ||
+		one.ExitCode != 0 || one.Log == "" {
+		t.Errorf("got %+v, want an exited container that printed its version", one)
 	}
 	if err := r.Do(t.Context(), change.RemoveContainers{Socket: containerd}); err != nil {
 		t.Error(err)
@@ -41,12 +42,15 @@ func TestAContainerOfANode(t *testing.T) {
 	if left, err := r.Sandboxes(t.Context(), containerd); err != nil || len(left) != 0 {
 		t.Errorf("left: %v, %v", left, err)
 	}
-	if err := r.Do(t.Context(), change.PullImage{Socket: containerd, Ref: "127.0.0.1:1/none:1"}); err == nil || !strings.Contains(err.Error(), "127.0.0.1:1") {
-		t.Errorf("pulling from a registry that is not there: %v", err)
+	if err := r.Do(t.Context(),
+		change.PullImage{Socket: containerd, Ref: "127.0.0.1:1/none:1"}); err == nil ||
+		!strings.Contains(err.Error(), "127.0.0.1:1") {
+		t.Errorf("pulling from a registry that does not exist: %v", err)
 	}
 }
 
-// runPod starts a Pod in the host's network with a container that tells the version of pause and ends.
+// runPod starts a Pod in the host's network with a container that prints the version of pause and
+// exits.
 func runPod(t *testing.T, c *client, name string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -61,32 +65,39 @@ func runPod(t *testing.T, c *client, name string) {
 			image = ref
 		}
 	}
-	labels := map[string]string{"io.kubernetes.pod.name": name, "io.kubernetes.pod.namespace": "contract"}
+	labels := map[string]string{"io.kubernetes.pod.name": name,
+		"io.kubernetes.pod.namespace": "contract"}
 	logs := filepath.Join(t.TempDir(), name)
 	pod := &runtimeapi.PodSandboxConfig{
 		Metadata:     &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "contract", Uid: name},
 		LogDirectory: logs, Labels: labels,
-		Linux: &runtimeapi.LinuxPodSandboxConfig{CgroupParent: "/contract", SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{
-			NamespaceOptions: &runtimeapi.NamespaceOption{Network: runtimeapi.NamespaceMode_NODE}}},
+		Linux: &runtimeapi.LinuxPodSandboxConfig{CgroupParent: "/contract",
+			SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{
+				NamespaceOptions: &runtimeapi.NamespaceOption{Network: runtimeapi.NamespaceMode_NODE}}},
 	}
 	sandbox, err := c.RunPodSandbox(ctx, &runtimeapi.RunPodSandboxRequest{Config: pod})
 	if err != nil {
 		t.Fatal(err)
 	}
-	container, err := c.CreateContainer(ctx, &runtimeapi.CreateContainerRequest{PodSandboxId: sandbox.PodSandboxId, SandboxConfig: pod, Config: &runtimeapi.ContainerConfig{
-		Metadata: &runtimeapi.ContainerMetadata{Name: "pause"}, Image: &runtimeapi.ImageSpec{Image: image},
-		Args: []string{"-v"}, LogPath: "0.log", Labels: labels, Linux: &runtimeapi.LinuxContainerConfig{},
-	}})
+	container, err := c.CreateContainer(ctx,
+		&runtimeapi.CreateContainerRequest{PodSandboxId: sandbox.PodSandboxId, SandboxConfig: pod,
+			Config: &runtimeapi.ContainerConfig{
+				Metadata: &runtimeapi.ContainerMetadata{Name: "pause"},
+				Image:    &runtimeapi.ImageSpec{Image: image},
+				Args:     []string{"-v"}, LogPath: "0.log", Labels: labels,
+				Linux: &runtimeapi.LinuxContainerConfig{},
+			}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.StartContainer(ctx, &runtimeapi.StartContainerRequest{ContainerId: container.ContainerId}); err != nil {
+	if _, err := c.StartContainer(ctx,
+		&runtimeapi.StartContainerRequest{ContainerId: container.ContainerId}); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// waitForEnd returns the oldest container once it has ended.
-func waitForEnd(t *testing.T, r Runtimes) state.Container {
+// waitForExit returns the oldest container once it has exited.
+func waitForExit(t *testing.T, r Runtimes) state.Container {
 	t.Helper()
 	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		all, err := r.Containers(t.Context(), containerd)
@@ -97,7 +108,7 @@ func waitForEnd(t *testing.T, r Runtimes) state.Container {
 			return all[0]
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("it has not ended: %+v", all[0])
+			t.Fatalf("it has not exited: %+v", all[0])
 		}
 	}
 }

@@ -14,8 +14,9 @@ import (
 	"kubeadm/internal/state"
 )
 
-// atOnce bounds how many Pods are taken down side by side: each one runs the network's plugins.
-const atOnce = 4
+// maxParallelRemovals limits how many Pods are stopped at the same time: each one runs the CNI
+// plugins.
+const maxParallelRemovals = 4
 
 // removePause is the first pause between attempts to remove a Pod.
 const removePause = 100 * time.Millisecond
@@ -30,17 +31,18 @@ func removeContainers(ctx context.Context, want change.RemoveContainers) error {
 	if err != nil {
 		return err
 	}
-	all = slices.DeleteFunc(all, func(s state.Sandbox) bool { return !want.Wants(s) })
+	all = slices.DeleteFunc(all, func(s state.Sandbox) bool { return !want.Matches(s) })
 	errs := make([]error, len(all))
 	var g errgroup.Group
-	g.SetLimit(atOnce)
+	g.SetLimit(maxParallelRemovals)
 	for i, s := range all {
 		g.Go(func() error {
-			if want.Grace > 0 {
-				c.stopContainers(ctx, s, want.Grace)
+			if want.GracePeriod > 0 {
+				c.stopContainers(ctx, s, want.GracePeriod)
 			}
-			errs[i] = again(ctx, removePause, func() error { return c.removeSandbox(ctx, s) }, func(error) bool { return false })
-			return nil // one that stays does not keep the others
+			errs[i] = retry(ctx, removePause, func() error { return c.removeSandbox(ctx, s) },
+				func(error) bool { return false })
+			return nil // an error does not stop the removal of the others
 		})
 	}
 	_ = g.Wait()
@@ -50,11 +52,13 @@ func removeContainers(ctx context.Context, want change.RemoveContainers) error {
 func (c *client) removeSandbox(ctx context.Context, s state.Sandbox) error {
 	ctx, cancel := context.WithTimeout(ctx, stopLimit)
 	defer cancel()
-	if _, err := c.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: s.ID}); err != nil {
-		return fmt.Errorf("stopping Pod %s/%s: %w", s.Namespace, s.Name, plain(err))
+	if _, err := c.StopPodSandbox(ctx,
+		&runtimeapi.StopPodSandboxRequest{PodSandboxId: s.ID}); err != nil {
+		return fmt.Errorf("stopping Pod %s/%s: %w", s.Namespace, s.Name, unwrapGRPCError(err))
 	}
-	if _, err := c.RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: s.ID}); err != nil {
-		return fmt.Errorf("removing Pod %s/%s: %w", s.Namespace, s.Name, plain(err))
+	if _, err := c.RemovePodSandbox(ctx,
+		&runtimeapi.RemovePodSandboxRequest{PodSandboxId: s.ID}); err != nil {
+		return fmt.Errorf("removing Pod %s/%s: %w", s.Namespace, s.Name, unwrapGRPCError(err))
 	}
 	return nil
 }

@@ -52,7 +52,8 @@ func TestContainersMayEndByThemselves(t *testing.T) {
 		s := &stopping{}
 		s.stop = func(id string) error { s.note("stop Pod " + id); return nil }
 		s.sandboxes = []*runtimeapi.PodSandbox{staticPod("1", "etcd-cp1", "etcd", "file")}
-		remove := change.RemoveContainers{Socket: start(t, s), Component: "etcd", Grace: grace}
+		remove := change.RemoveContainers{Socket: startServer(t, s), Component: "etcd",
+			GracePeriod: grace}
 		if err := (Runtimes{}).Do(t.Context(), remove); err != nil || !slices.Equal(s.calls, want) {
 			t.Errorf("within %s: %q, %v", grace, s.calls, err)
 		}

@@ -1,6 +1,6 @@
-// Package etcd is the etcd cluster as a part of the world: its members, seen and changed
-// over TLS. Each call opens connections of its own and closes them, since the members that can
-// be reached change while a cluster grows or shrinks.
+// Package etcd lists, adds, promotes and removes the members of an etcd cluster. Each call opens
+// its own connections and closes them, since the reachable members change while a cluster grows
+// or shrinks.
 package etcd
 
 import (
@@ -22,47 +22,51 @@ import (
 )
 
 const (
-	defaultBound = 2 * time.Minute
-	callTimeout  = 2 * time.Second // of all calls of one attempt at one endpoint
-	// To etcd a member is up once it has been connected for five seconds: what it refuses for twice as long for the
-	// sake of the quorum, it refuses for good.
-	defaultPatience = 10 * time.Second
-	// Between two questions of Agree lies twice the time that the first one took, within these bounds: etcd
-	// spends at most a third of its time on them, and on a slow disk, where each costs a write, they are few.
-	shortestRest = 4 * time.Millisecond
-	longestRest  = time.Second
+	defaultTimeout = 2 * time.Minute
+	callTimeout    = 2 * time.Second // of all calls of one attempt at one endpoint
+	// etcd counts a member as connected after five seconds. A change that it refuses for twice
+	// that time, because of the quorum, it will not accept later.
+	defaultRefusalTimeout = 10 * time.Second
+	// KeepProposing pauses twice as long as the previous request took, within these limits: etcd
+	// spends at most a third of its time on the requests, and they are few on a slow disk, where
+	// each costs a write.
+	minPause = 4 * time.Millisecond
+	maxPause = time.Second
 )
 
-// Cluster reads and changes the members of etcd clusters. It is safe for use by many at once.
+// Cluster reads and changes the members of etcd clusters. It is safe for concurrent use.
 type Cluster struct {
-	// Bound limits how long one change, with all its attempts, may take where its context has no
-	// deadline; two minutes if it is zero.
-	Bound time.Duration
-	// Patience is for how long a change is tried again that etcd refuses, to keep its quorum or its order; ten seconds if
-	// it is zero.
-	Patience time.Duration
+	// Timeout limits one change with all its attempts if the context has no deadline; zero
+	// means two minutes.
+	Timeout time.Duration
+	// RefusalTimeout limits how long a change that etcd refuses, because of its quorum or another
+	// learner, is retried; zero means ten seconds.
+	RefusalTimeout time.Duration
 
 	readFile func(path string) ([]byte, error)
 }
 
-// New is a Cluster that reads certificates and keys with readFile.
-func New(readFile func(path string) ([]byte, error)) *Cluster { return &Cluster{readFile: readFile} }
+// New returns a Cluster that reads certificates and keys with readFile.
+func New(readFile func(path string) ([]byte, error)) *Cluster {
+	return &Cluster{readFile: readFile}
+}
 
-// Members lists the members in etcd's own order. It asks each endpoint once, until one answers.
+// Members lists the members in etcd's own order. It tries each endpoint once, until one answers.
 func (k *Cluster) Members(ctx context.Context, via state.Etcd) ([]state.Member, error) {
 	var all []state.Member
-	var how []clientv3.OpOption
-	if via.Stale {
-		how = append(how, clientv3.WithSerializable())
+	var options []clientv3.OpOption
+	if via.Serializable {
+		options = append(options, clientv3.WithSerializable())
 	}
-	err := k.anywhere(ctx, via, func(ctx context.Context, c *clientv3.Client) error {
-		answer, err := membersAt(c).MemberList(ctx, how...)
+	err := k.tryEndpoints(ctx, via, func(ctx context.Context, c *clientv3.Client) error {
+		answer, err := newMemberClient(c).MemberList(ctx, options...)
 		if err != nil {
 			return err
 		}
 		all = nil
 		for _, m := range answer.Members {
-			all = append(all, state.Member{ID: m.ID, Name: untrusted.Line(m.Name), PeerURLs: m.PeerURLs, ClientURLs: m.ClientURLs, Learner: m.IsLearner})
+			all = append(all, state.Member{ID: m.ID, Name: untrusted.Line(m.Name),
+				PeerURLs: m.PeerURLs, ClientURLs: m.ClientURLs, Learner: m.IsLearner})
 		}
 		return nil
 	})
@@ -72,43 +76,49 @@ func (k *Cluster) Members(ctx context.Context, via state.Etcd) ([]state.Member, 
 	return all, nil
 }
 
-// membersAt speaks of members with the one endpoint that c has. The client's own Cluster waits for the
-// connection until the deadline and so never says why there is none.
-func membersAt(c *clientv3.Client) clientv3.Cluster {
-	return clientv3.NewClusterFromClusterClient(etcdserverpb.NewClusterClient(c.ActiveConnection()), nil)
+// newMemberClient returns the Cluster API at the only endpoint of c. The Cluster in c itself waits
+// for the connection until the deadline and does not return the reason if there is none.
+func newMemberClient(c *clientv3.Client) clientv3.Cluster {
+	return clientv3.NewClusterFromClusterClient(etcdserverpb.NewClusterClient(c.ActiveConnection()),
+		nil)
 }
 
-// MemberStatus asks one member itself, once at each of its client URLs until one answers.
-func (k *Cluster) MemberStatus(ctx context.Context, via state.Etcd, m state.Member) (s state.MemberStatus, err error) {
+// MemberStatus reads the status of one member. It tries each of its client URLs once, until one
+// answers.
+func (k *Cluster) MemberStatus(ctx context.Context, via state.Etcd,
+	m state.Member) (s state.MemberStatus, err error) {
 	via.Endpoints = m.ClientURLs
 	if len(via.Endpoints) == 0 {
-		return s, fmt.Errorf("asking etcd member %s: it has not started", cmp.Or(m.Name, strconv.FormatUint(m.ID, 16)))
+		return s, fmt.Errorf("getting the status of etcd member %s: it has not started",
+			cmp.Or(m.Name, strconv.FormatUint(m.ID, 16)))
 	}
-	err = k.anywhere(ctx, via, func(ctx context.Context, c *clientv3.Client) error {
-		answer, err := etcdserverpb.NewMaintenanceClient(c.ActiveConnection()).Status(ctx, &etcdserverpb.StatusRequest{})
+	err = k.tryEndpoints(ctx, via, func(ctx context.Context, c *clientv3.Client) error {
+		answer, err := etcdserverpb.NewMaintenanceClient(c.ActiveConnection()).Status(ctx,
+			&etcdserverpb.StatusRequest{})
 		if err != nil {
 			return err
 		}
-		s = state.MemberStatus{Index: answer.GetRaftAppliedIndex()}
+		s = state.MemberStatus{AppliedIndex: answer.GetRaftAppliedIndex()}
 		for _, text := range answer.GetErrors() {
 			s.Problems = append(s.Problems, untrusted.Line(text))
 		}
 		return nil
 	})
 	if err != nil {
-		return s, fmt.Errorf("asking etcd member %s: %w", m.Name, err)
+		return s, fmt.Errorf("getting the status of etcd member %s: %w", m.Name, err)
 	}
 	return s, nil
 }
 
-// Agree asks for the alarms, one question after the other, until the context ends: a question that etcd
-// answers by consensus only. How long an answer takes decides how soon the next question follows.
-func (k *Cluster) Agree(ctx context.Context, via state.Etcd) error {
+// KeepProposing sends requests for the list of alarms, one after the other, until the context ends.
+// Each of them is a raft proposal.
+func (k *Cluster) KeepProposing(ctx context.Context, via state.Etcd) error {
 	for {
-		err := k.anywhere(ctx, via, func(ctx context.Context, c *clientv3.Client) error {
+		err := k.tryEndpoints(ctx, via, func(ctx context.Context, c *clientv3.Client) error {
 			alarms := etcdserverpb.NewMaintenanceClient(c.ActiveConnection())
-			return askRepeatedly(ctx, func() error {
-				_, err := alarms.Alarm(ctx, &etcdserverpb.AlarmRequest{Action: etcdserverpb.AlarmRequest_GET})
+			return repeatRequest(ctx, func() error {
+				_, err := alarms.Alarm(ctx,
+					&etcdserverpb.AlarmRequest{Action: etcdserverpb.AlarmRequest_GET})
 				return err
 			})
 		})
@@ -118,13 +128,14 @@ func (k *Cluster) Agree(ctx context.Context, via state.Etcd) error {
 	}
 }
 
-// askRepeatedly asks until the context ends or a question fails; only that the first one fails is an error.
-// After each answer it rests for twice as long as the answer took, at least 4 ms and at most a second.
-func askRepeatedly(ctx context.Context, ask func() error) error {
-	for asked := 0; ; asked++ {
-		begun := time.Now()
-		if err := ask(); err != nil {
-			if asked == 0 {
+// repeatRequest sends requests until the context ends or one fails. It returns an error only if
+// the first one fails. After each response it pauses for twice as long as the request took, at
+// least 4 ms and at most a second.
+func repeatRequest(ctx context.Context, send func() error) error {
+	for count := 0; ; count++ {
+		started := time.Now()
+		if err := send(); err != nil {
+			if count == 0 {
 				return err
 			}
 			return nil
@@ -132,74 +143,78 @@ func askRepeatedly(ctx context.Context, ask func() error) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(min(max(2*time.Since(begun), shortestRest), longestRest)):
+		case <-time.After(min(max(2*time.Since(started), minPause), maxPause)):
 		}
 	}
 }
 
-// Do carries out a SetMember, with attempts until the Bound: a cluster that has just changed may refuse the next
-// change for a moment. What is refused for longer than the Patience ends in change.ErrNotItsTurn or change.ErrBehind.
+// Do carries out a SetMember and retries it until the Timeout: a cluster that has just changed may
+// refuse the next change for a moment. If etcd refuses the change for longer than the
+// RefusalTimeout, the error wraps one of those in change/member.go.
 //
-// It removes any member it is told to, be it the last one. Where the loss would cost the quorum etcd refuses, which
-// ends in change.ErrQuorum once the Patience is over.
+// It removes any member, even the last one, but etcd refuses a removal that would lose the quorum.
 func (k *Cluster) Do(ctx context.Context, c change.Change) error {
 	set, ok := c.(change.SetMember)
 	if !ok {
-		return fmt.Errorf("etcd does not carry out a %T", c)
+		return fmt.Errorf("etcd cannot carry out a %T", c)
 	}
 	var last error
 	var refused time.Time
 	err := world.Poll(ctx, nil, world.Condition{
 		Name:    "etcd",
-		Timeout: world.Left(ctx, cmp.Or(k.Bound, defaultBound)),
+		Timeout: world.TimeLeft(ctx, cmp.Or(k.Timeout, defaultTimeout)),
 		Check: func(ctx context.Context, _ state.Reader) error {
-			last = k.anywhere(ctx, set.Via, func(ctx context.Context, c *clientv3.Client) error {
-				return step(ctx, membersAt(c), set)
-			})
-			if world.Hopeless(last) || k.forGood(last, &refused) {
-				return world.GiveUp(last)
+			last = k.tryEndpoints(ctx, set.Via,
+				func(ctx context.Context, c *clientv3.Client) error {
+					return applyOnce(ctx, newMemberClient(c), set)
+				})
+			if world.IsPermanent(last) || k.isRefusedTooLong(last, &refused) {
+				return world.Permanent(last)
 			}
 			return last
 		},
 	})
-	if world.Hopeless(err) {
+	if world.IsPermanent(err) {
 		return last
 	}
 	return err
 }
 
-// forGood tells whether etcd has refused for so long that it will not change its mind by itself.
-func (k *Cluster) forGood(err error, since *time.Time) bool {
-	if !errors.Is(err, change.ErrQuorum) && !errors.Is(err, change.ErrNotItsTurn) && !errors.Is(err, change.ErrBehind) {
+// isRefusedTooLong reports whether etcd has refused the change for longer than the RefusalTimeout.
+// since is the time of the first refusal in a row.
+func (k *Cluster) isRefusedTooLong(err error, since *time.Time) bool {
+	if !errors.Is(err, change.ErrWouldLoseQuorum) && !errors.Is(err, change.ErrMemberAddRefused) &&
+		!errors.Is(err, change.ErrLearnerNotReady) {
 		*since = time.Time{}
 		return false
 	}
 	if since.IsZero() {
 		*since = time.Now()
 	}
-	return time.Since(*since) >= cmp.Or(k.Patience, defaultPatience)
+	return time.Since(*since) >= cmp.Or(k.RefusalTimeout, defaultRefusalTimeout)
 }
 
-// anywhere calls do at one endpoint after the other until it succeeds at one of them.
-func (k *Cluster) anywhere(ctx context.Context, via state.Etcd, do func(context.Context, *clientv3.Client) error) error {
+// tryEndpoints calls do at one endpoint after the other until one succeeds.
+func (k *Cluster) tryEndpoints(ctx context.Context, via state.Etcd,
+	do func(context.Context, *clientv3.Client) error) error {
 	if len(via.Endpoints) == 0 {
-		return world.GiveUp(errors.New("no etcd endpoint is known"))
+		return world.Permanent(errors.New("no etcd endpoint is known"))
 	}
-	trust, err := k.trust(via)
+	config, err := k.loadTLSConfig(via)
 	if err != nil {
-		return world.GiveUp(err)
+		return world.Permanent(err)
 	}
-	var failed error
+	var all error
 	for _, endpoint := range via.Endpoints {
-		err := at(ctx, endpoint, trust, do)
-		if err == nil || world.Hopeless(err) {
+		err := callEndpoint(ctx, endpoint, config, do)
+		if err == nil || world.IsPermanent(err) {
 			return err
 		}
 		err = fmt.Errorf("at %s: %w", endpoint, untrusted.Error(err))
-		if failed != nil {
-			err = fmt.Errorf("%w; %w", failed, err)
+		if all != nil {
+			err = fmt.Errorf("%w; %w", all, err)
 		}
-		failed = err
+		all = err
 	}
-	return problem.New("", failed, hints(via, trust, failed)...)
+	return problem.New("", all, certificateHints(via, config, all)...)
 }

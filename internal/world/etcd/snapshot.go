@@ -36,7 +36,7 @@ type Snapshot struct {
 // Snapshot asks the endpoints, one after the other, until a member answers.
 func (k *Cluster) Snapshot(ctx context.Context, via state.Etcd) (*Snapshot, error) {
 	s := &Snapshot{cluster: k, via: via}
-	err := k.anywhere(ctx, via, func(ctx context.Context, c *clientv3.Client) error {
+	err := k.tryEndpoints(ctx, via, func(ctx context.Context, c *clientv3.Client) error {
 		answer, err := etcdserverpb.NewMaintenanceClient(c.ActiveConnection()).
 			Status(ctx, &etcdserverpb.StatusRequest{})
 		if err != nil {
@@ -55,7 +55,7 @@ func (k *Cluster) Snapshot(ctx context.Context, via state.Etcd) (*Snapshot, erro
 // Copy writes the snapshot. It fails where the data do not have the checksum that etcd sends after
 // them, and where no more data come for half a minute.
 func (s *Snapshot) Copy(ctx context.Context, to io.Writer) error {
-	config, err := s.cluster.trust(s.via)
+	config, err := s.cluster.loadTLSConfig(s.via)
 	if err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func (s *Snapshot) Copy(ctx context.Context, to io.Writer) error {
 		timer.Reset(stallTimeout)
 		if time.Since(told) >= progressEvery {
 			told = time.Now()
-			world.Tell(ctx, "%d of %d MiB", sums.written>>20, s.Size>>20)
+			world.ReportProgress(ctx, "%d of %d MiB", sums.written>>20, s.Size>>20)
 		}
 	}
 }

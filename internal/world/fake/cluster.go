@@ -17,36 +17,36 @@ import (
 	"kubeadm/internal/state"
 )
 
-// Object reads one object, if the API server answers and admits who asks.
+// Object reads one object, if the API server answers and accepts the identity.
 func (w *World) Object(ctx context.Context, ref state.Ref) (*unstructured.Unstructured, error) {
-	if err := w.admits(ctx, ref.As); err != nil {
+	if err := w.checkAccess(ctx, ref.As); err != nil {
 		return nil, err
 	}
 	return w.World.Object(ctx, ref)
 }
 
-// List reads objects, if the API server answers and admits who asks.
+// List reads objects, if the API server answers and accepts the identity.
 func (w *World) List(ctx context.Context, q state.Query) ([]unstructured.Unstructured, error) {
-	if err := w.admits(ctx, q.As); err != nil {
+	if err := w.checkAccess(ctx, q.As); err != nil {
 		return nil, err
 	}
 	return w.World.List(ctx, q)
 }
 
-// Livez says yes once an API server was started and has been asked often enough.
+// Livez succeeds once an API server was started and Livez was called more often than APIServerLag.
 func (w *World) Livez(ctx context.Context, as state.Identity) error {
-	looked := int(w.looks.Add(1))
-	if err := w.admits(ctx, as); err != nil && !apierrors.IsForbidden(err) {
+	calls := int(w.livezCalls.Add(1))
+	if err := w.checkAccess(ctx, as); err != nil && !apierrors.IsForbidden(err) {
 		return err
 	}
-	if looked <= w.APIServerLag {
+	if calls <= w.APIServerLag {
 		return errors.New("connection refused")
 	}
 	return nil
 }
 
-// writer is as whom a change of an object is made.
-func writer(c change.Change) (as state.Identity, ok bool) {
+// identityOf returns the identity of a change of an object.
+func identityOf(c change.Change) (as state.Identity, ok bool) {
 	switch c := c.(type) {
 	case change.ApplyObject:
 		return c.As, true
@@ -60,10 +60,11 @@ func writer(c change.Change) (as state.Identity, ok bool) {
 	return as, false
 }
 
-// admits tells whether the API server lets somebody in. As in a new cluster, administrators
-// have no rights until their group is bound to some; only super administrators need none.
-func (w *World) admits(ctx context.Context, as state.Identity) error {
-	if w.Elsewhere && !w.isOwn(as.Server+":") {
+// checkAccess returns an error unless the API server accepts the identity. As in a new cluster,
+// the user of admin.conf has no permissions until the cluster-admin ClusterRoleBinding exists;
+// that of super-admin.conf does not need it.
+func (w *World) checkAccess(ctx context.Context, as state.Identity) error {
+	if w.RemoteAPIServer && !w.isOwnAPIServer(as.Server+":") {
 		return nil
 	}
 	if as.Kubeconfig != "" {
@@ -71,49 +72,52 @@ func (w *World) admits(ctx context.Context, as state.Identity) error {
 			return fmt.Errorf("reading the kubeconfig: %w", err)
 		}
 	}
-	if !w.runs(ctx, "kube-apiserver") {
+	if !w.isRunning(ctx, "kube-apiserver") {
 		return errors.New("connection refused")
 	}
-	binding := state.Ref{GVK: rbacv1.SchemeGroupVersion.WithKind("ClusterRoleBinding"), Name: "kubeadm:cluster-admins"}
-	if _, err := w.World.Object(ctx, binding); err != nil && path.Base(as.Kubeconfig) == "admin.conf" {
-		return apierrors.NewForbidden(schema.GroupResource{Resource: "anything"}, "", errors.New("the administrators have no rights"))
+	binding := state.Ref{GVK: rbacv1.SchemeGroupVersion.WithKind("ClusterRoleBinding"),
+		Name: "kubeadm:cluster-admins"}
+	if _, err := w.World.Object(ctx, binding); err != nil &&
+		path.Base(as.Kubeconfig) == "admin.conf" {
+		return apierrors.NewForbidden(schema.GroupResource{Resource: "anything"}, "",
+			errors.New("the ClusterRoleBinding kubeadm:cluster-admins does not exist"))
 	}
 	return nil
 }
 
-// isOwn tells whether a text names the API server of this machine.
-func (w *World) isOwn(text string) bool {
+// isOwnAPIServer reports whether a text contains the URL of this machine's API server.
+func (w *World) isOwnAPIServer(text string) bool {
 	return strings.Contains(text, "https://"+w.Interfaces[0].IP+":")
 }
 
-// runs tells whether the kubelet runs, and with it a component's static Pod: a kubelet without
-// its configuration or without a credential ends at once, and so does a component that misses
-// one of its files, or an API server without etcd.
-func (w *World) runs(ctx context.Context, component string) bool {
+// isRunning reports whether the kubelet runs, and with it a component's static Pod; "" means the
+// kubelet only. A kubelet needs its configuration and a kubeconfig, a component its files, and an
+// API server etcd.
+func (w *World) isRunning(ctx context.Context, component string) bool {
 	s, _ := w.Service(ctx, "kubelet")
-	if !s.Active || !w.has("/var/lib/kubelet/config.yaml") || !w.has("/etc/kubernetes/kubelet.conf") && !w.has("/etc/kubernetes/bootstrap-kubelet.conf") {
+	if !s.Active || !w.hasFile("/var/lib/kubelet/config.yaml") ||
+		!w.hasFile("/etc/kubernetes/kubelet.conf") &&
+			!w.hasFile("/etc/kubernetes/bootstrap-kubelet.conf") {
 		return false
 	}
 	if component == "" {
 		return true
 	}
 	data, err := w.ReadFile(ctx, "/etc/kubernetes/manifests/"+component+".yaml")
-	if err != nil {
-		return false
-	}
-	if w.crashLog(ctx, component) != "" {
+	if err != nil || w.crashLog(ctx, component) != "" {
 		return false
 	}
 	for line := range strings.Lines(string(data)) {
-		if file := neededBy(line); file != "" && !w.has(file) {
+		if file := parseFileArgument(line); file != "" && !w.hasFile(file) {
 			return false
 		}
 	}
-	return !strings.Contains(string(data), "--etcd-servers=https://127.0.0.1:") || w.runs(ctx, "etcd")
+	return !strings.Contains(string(data), "--etcd-servers=https://127.0.0.1:") ||
+		w.isRunning(ctx, "etcd")
 }
 
-// neededBy is the file that an argument in a manifest tells a component to read, or empty.
-func neededBy(line string) string {
+// parseFileArgument returns the file in an argument of a component in a manifest, or "".
+func parseFileArgument(line string) string {
 	_, value, ok := strings.Cut(strings.TrimSpace(line), "=/")
 	if !ok || !slices.Contains([]string{".crt", ".key", ".pub", ".conf"}, path.Ext(value)) {
 		return ""
@@ -121,7 +125,7 @@ func neededBy(line string) string {
 	return "/" + value
 }
 
-func (w *World) has(name string) bool {
+func (w *World) hasFile(name string) bool {
 	_, err := w.Stat(context.Background(), name)
 	return err == nil
 }

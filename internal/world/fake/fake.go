@@ -1,5 +1,5 @@
-// Package fake is the world of tests: a machine and a cluster in memory, with a kubelet
-// that does in no time what a real one does by itself. It passes the same contract suite as the real worlds.
+// Package fake is a simulated machine and cluster for tests, in memory. Its kubelet acts at once.
+// It passes the same contract suites as the real world.
 package fake
 
 import (
@@ -15,63 +15,69 @@ import (
 	"sync/atomic"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"kubeadm/internal/change"
 	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 	"kubeadm/internal/world/memory"
+	"kubeadm/internal/world/simkubelet"
 )
 
-// World is a machine as tests want it to be. Fields may be changed before a run.
+// World is a simulated machine. Tests may change its fields before a run.
 type World struct {
 	*memory.World
-	Info         state.HostInfo
-	Interfaces   []state.Address
-	Names        map[string][]string // host names that resolve
-	Paths        map[string]string   // programs in PATH
-	Kubelet      string              // version; empty if there is no kubelet
-	Taken        map[string]string   // listening ports, "host:port" or ":port", and who holds them
-	CRI          state.Runtime
-	Sockets      []string // container runtimes that answer
-	Unpullable   []string // images that no registry has
-	Unreachable  []string // registries that cannot be reached
-	Attempts     []string // images asked for at such registries
-	Slow         []string // images whose registry lets the first attempt fail
-	Findings     []error  // of Verify
-	Discovery    map[string]string
-	Elsewhere    bool // the cluster's API server runs on another machine and admits everybody
-	APIServerLag int  // how many looks it takes until a started API server answers
-	NodeName     string
+	Info       state.HostInfo
+	Interfaces []state.Address
+	Names      map[string][]string // host names that resolve
+	Paths      map[string]string   // programs in PATH
+	Kubelet    string              // version; empty if there is no kubelet
+	// ports in use, "host:port" or ":port", and their owners
+	PortsInUse            map[string]string
+	CRI                   state.Runtime
+	Sockets               []string // container runtimes that answer
+	MissingImages         []string // images that do not exist in any registry
+	UnreachableRegistries []string // registries that cannot be reached
+	Attempts              []string // images that were pulled from unreachable registries
+	SlowImages            []string // images whose first pull fails
+	VerifyErrors          []error  // errors of Verify
+	Discovery             map[string]string
+	// the cluster's API server runs on another machine and accepts every identity
+	RemoteAPIServer bool
+	APIServerLag    int // how many calls of Livez fail after the start of the API server
+	NodeName        string
 
-	// CrashLog returns what a component's container writes before it ends; empty for one that
-	// runs. Nil: all run.
+	// versions behind labels such as "stable-1.37", if dl.k8s.io resolves
+	Published map[string]string
+	Refused   map[string]error // kinds of objects that the API server does not create, and why
+	// CrashLog returns the log of a component's container that exits right after each start; it is
+	// empty for one that runs. If nil, all run.
 	CrashLog func(component string, manifest []byte) string
-	PodLag   int // how many looks at the containers it takes until the kubelet acts on a changed manifest
-	// EtcdSize and DiskFree, in bytes, say whether there is space for a snapshot; there is if
-	// EtcdSize is 0.
+	// how many calls of Containers it takes until the kubelet acts on a changed manifest
+	PodLag int
+	// size of etcd's database and free disk space in bytes; there is enough space for a snapshot if
+	// EtcdSize is 0
 	EtcdSize, DiskFree uint64
 
-	looks *atomic.Int64
-	pods  *podTable
+	livezCalls *atomic.Int64
+	staticPods *podTable
 }
 
-// New is a fresh machine on which init and join would succeed.
+// New returns a machine on which init and join succeed.
 func New() *World {
 	w := &World{
-		World:      memory.New(),
-		Info:       state.HostInfo{Hostname: "cp1", CPUs: 4, MemoryMiB: 8192, Env: []string{"PATH=/usr/bin"}},
+		World: memory.New(),
+		Info: state.HostInfo{Hostname: "cp1", CPUs: 4, MemoryMiB: 8192,
+			Env: []string{"PATH=/usr/bin"}},
 		Interfaces: []state.Address{{IP: "192.0.2.10", Interface: "eth0", DefaultRoute: true}},
 		Names:      map[string][]string{"cp1": {"192.0.2.10"}},
 		Paths:      map[string]string{},
 		Kubelet:    "v1.37.1",
-		Taken:      map[string]string{},
-		CRI:        state.Runtime{Name: "containerd", Version: "2.4.2", Ready: true, CgroupDriver: "systemd", ReportsDriver: true},
+		PortsInUse: map[string]string{},
+		CRI: state.Runtime{Name: "containerd", Version: "2.4.2", Ready: true,
+			CgroupDriver: "systemd", ReportsDriver: true},
 		Sockets:    []string{"unix:///var/run/containerd/containerd.sock"},
 		NodeName:   "cp1",
-		looks:      &atomic.Int64{},
-		pods:       newPodTable(),
+		livezCalls: &atomic.Int64{},
+		staticPods: newPodTable(),
 	}
 	for _, p := range []string{"cp", "mount", "losetup", "systemctl"} {
 		w.Paths[p] = "/usr/bin/" + p
@@ -88,14 +94,14 @@ func New() *World {
 	return w
 }
 
-// Do carries out the change; a started kubelet then does its part.
+// Do carries out the change, and simulates the reaction of the kubelet and of etcd.
 func (w *World) Do(ctx context.Context, c change.Change) error {
-	if as, ok := writer(c); ok {
-		if err := w.admits(ctx, as); err != nil {
+	if as, ok := identityOf(c); ok {
+		if err := w.checkAccess(ctx, as); err != nil {
 			return err
 		}
 	}
-	if err := cmp.Or(w.promotable(ctx, c), w.pullable(ctx, c)); err != nil {
+	if err := cmp.Or(w.checkPromotable(ctx, c), w.checkPullable(ctx, c)); err != nil {
 		return err
 	}
 	if s, ok := c.(change.SaveSnapshot); ok && w.EtcdSize > 0 {
@@ -110,9 +116,9 @@ func (w *World) Do(ctx context.Context, c change.Change) error {
 		return err
 	}
 	if r, ok := c.(change.RemoveContainers); ok {
-		w.pods.removeContainers(r)
+		w.staticPods.removeContainers(r)
 		if r.Component == "etcd" {
-			w.startAnew(ctx)
+			w.restartMember(ctx)
 		}
 	}
 	if s, ok := c.(change.SetService); ok && s.Name == "kubelet" && s.Active {
@@ -121,53 +127,55 @@ func (w *World) Do(ctx context.Context, c change.Change) error {
 	return nil
 }
 
-// pullable refuses images that no registry has, and tells of those that do not come at once.
-func (w *World) pullable(ctx context.Context, c change.Change) error {
+// checkPullable returns an error for images that cannot be pulled, and reports the progress of
+// slow ones.
+func (w *World) checkPullable(ctx context.Context, c change.Change) error {
 	p, ok := c.(change.PullImage)
-	if ok && slices.Contains(w.Slow, p.Ref) {
-		world.Tell(ctx, "attempt 1 of 5 failed, the next follows: i/o timeout")
+	if ok && slices.Contains(w.SlowImages, p.Ref) {
+		world.ReportProgress(ctx, "attempt 1 of 5 failed, retrying: i/o timeout")
 	}
-	if registry, _, _ := strings.Cut(p.Ref, "/"); ok && slices.Contains(w.Unreachable, registry) {
+	if registry, _, _ := strings.Cut(p.Ref, "/"); ok &&
+		slices.Contains(w.UnreachableRegistries, registry) {
 		w.Attempts = append(w.Attempts, p.Ref)
-		return &change.PullError{Ref: p.Ref, Cause: "dial tcp: lookup " + registry + ": no such host", Unreachable: true, Err: errors.New("unavailable")}
+		return &change.PullError{Ref: p.Ref,
+			Cause: "dial tcp: lookup " + registry + ": no such host", Unreachable: true,
+			Err: errors.New("unavailable")}
 	}
-	if ok && slices.Contains(w.Unpullable, p.Ref) {
-		return fmt.Errorf("the runtime says: %w", &change.PullError{Ref: p.Ref, Cause: "not found", Err: errors.New("not found")})
+	if ok && slices.Contains(w.MissingImages, p.Ref) {
+		return fmt.Errorf("the runtime says: %w",
+			&change.PullError{Ref: p.Ref, Cause: "not found", Err: errors.New("not found")})
 	}
 	return nil
 }
 
-// kubelet trades a bootstrap credential for its own and registers its Node, if there is an API server.
+// kubelet simulates one that is started, if there is an API server.
 func (w *World) kubelet(ctx context.Context) error {
 	const dir = "/etc/kubernetes"
-	if !w.Elsewhere && !w.runs(ctx, "kube-apiserver") {
+	if !w.RemoteAPIServer && !w.isRunning(ctx, "kube-apiserver") {
 		return nil
 	}
-	made := []change.Change{}
-	if boot, err := w.ReadFile(ctx, dir+"/bootstrap-kubelet.conf"); err == nil {
-		// That of a control plane asks the API server beside it and nobody else.
-		if w.isOwn(string(boot)) && !w.runs(ctx, "kube-apiserver") {
-			return nil
-		}
-		made = append(made, change.WriteFile{Path: dir + "/kubelet.conf", Data: boot, Mode: 0o600, Secret: true})
-	} else if _, err := w.ReadFile(ctx, dir+"/kubelet.conf"); err != nil {
+	k := simkubelet.Kubelet{
+		Node: w.NodeName, BootstrapConfig: dir + "/bootstrap-kubelet.conf",
+		Kubeconfig:  dir + "/kubelet.conf",
+		RotatedCert: "/var/lib/kubelet/pki/kubelet-client-current.pem",
+	}
+	boot, err := w.ReadFile(ctx, k.BootstrapConfig)
+	// That of a control plane asks the API server beside it and no other.
+	if err == nil && w.isOwnAPIServer(string(boot)) && !w.isRunning(ctx, "kube-apiserver") {
 		return nil
 	}
-	if _, err := w.Stat(ctx, "/var/lib/kubelet/pki/kubelet-client-current.pem"); err != nil {
-		made = append(made, change.WriteFile{Path: "/var/lib/kubelet/pki/kubelet-client-current.pem", Data: []byte("pem"), Mode: 0o600})
-	}
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: w.NodeName, Labels: map[string]string{corev1.LabelHostname: w.NodeName}}}
-	node.SetGroupVersionKind(state.NodeKind)
-	made = append(made, change.ApplyObject{Object: node, Keep: true})
-	for _, m := range made {
-		if err := w.World.Do(ctx, m); err != nil {
+	for _, file := range k.Files(ctx, w) {
+		if err := w.World.Do(ctx, file); err != nil {
 			return err
 		}
 	}
-	return nil
+	if !w.hasFile(k.Kubeconfig) {
+		return nil
+	}
+	return w.World.Do(ctx, change.ApplyObject{Object: k.NodeObject(), Keep: true})
 }
 
-// Await looks until the condition holds; each look lets time pass, none takes any.
+// Await checks the condition up to a hundred times. The simulated clock advances with each check.
 func (w *World) Await(ctx context.Context, c world.Condition) error {
 	var last error
 	for range 100 {
@@ -178,14 +186,14 @@ func (w *World) Await(ctx context.Context, c world.Condition) error {
 		if last == nil {
 			return nil
 		}
-		if world.Hopeless(last) {
+		if world.IsPermanent(last) {
 			break
 		}
 	}
 	return fmt.Errorf("waited %s for %s: %w", c.Timeout, c.Name, last)
 }
 
-// Program finds an executable among Paths, and the kubelet where there is one.
+// Program finds an executable in Paths, or the kubelet if Kubelet is set.
 func (w *World) Program(_ context.Context, name string) (string, error) {
 	if p, ok := w.Paths[name]; ok {
 		return p, nil
@@ -207,13 +215,15 @@ func (w *World) KubeletVersion(context.Context) (string, error) {
 // Host is Info.
 func (w *World) Host(context.Context) (state.HostInfo, error) { return w.Info, nil }
 
-// Verify returns Findings as errors.
-func (w *World) Verify(context.Context, string) (warnings, errs []error) { return nil, w.Findings }
+// Verify returns VerifyErrors as errors.
+func (w *World) Verify(context.Context, string) (warnings, errs []error) {
+	return nil, w.VerifyErrors
+}
 
 // Addresses are Interfaces.
 func (w *World) Addresses(context.Context) ([]state.Address, error) { return w.Interfaces, nil }
 
-// Lookup finds a name among Names.
+// Lookup finds a host name in Names.
 func (w *World) Lookup(_ context.Context, host string) ([]string, error) {
 	if found, ok := w.Names[host]; ok {
 		return found, nil
@@ -221,22 +231,31 @@ func (w *World) Lookup(_ context.Context, host string) ([]string, error) {
 	return nil, fmt.Errorf("lookup %s: no such host", host)
 }
 
-// CanListen says no to ports in Taken.
+// CanListen returns an error for ports in use.
 func (w *World) CanListen(_ context.Context, address string) error {
-	if owner, ok := w.Taken[address]; ok {
-		return &state.PortError{Address: address, Owner: owner, Err: errors.New("address already in use")}
+	if owner, ok := w.PortsInUse[address]; ok {
+		return &state.PortError{Address: address, Owner: owner,
+			Err: errors.New("address already in use")}
 	}
 	return nil
 }
 
-// Proxy says that there is none.
+// Proxy returns no proxy.
 func (w *World) Proxy(context.Context, string) (string, error) { return "", nil }
 
-// Fetch answers on the health endpoints of what runs.
+// Fetch answers at the health endpoints of running components, and at dl.k8s.io.
 func (w *World) Fetch(ctx context.Context, req state.Request) (state.Response, error) {
 	ok := state.Response{Status: 200, Body: []byte("ok")}
-	for port, component := range map[string]string{":10257/": "kube-controller-manager", ":10259/": "kube-scheduler", ":2381/": "etcd", ":10248/": ""} {
-		if strings.Contains(req.URL, port) && w.runs(ctx, component) {
+	if label, found := strings.CutPrefix(req.URL, "https://dl.k8s.io/release/"); found {
+		text, published := w.Published[strings.TrimSuffix(label, ".txt")]
+		if !published {
+			return state.Response{Status: 404}, nil
+		}
+		return state.Response{Status: 200, Body: []byte(text + "\n")}, nil
+	}
+	for port, component := range map[string]string{":10257/": "kube-controller-manager",
+		":10259/": "kube-scheduler", ":2381/": "etcd", ":10248/": ""} {
+		if strings.Contains(req.URL, port) && w.isRunning(ctx, component) {
 			return ok, nil
 		}
 	}
@@ -262,24 +281,26 @@ func (w *World) Runtime(_ context.Context, socket string) (state.Runtime, error)
 	return w.CRI, nil
 }
 
-// Made says no: a bare machine remembers nothing.
-func (w *World) Made(string) bool { return false }
+// WasCreated returns false: there is no journal.
+func (w *World) WasCreated(string) bool { return false }
 
-// Clone is a second world in the same state and at the same time.
+// Clone returns a copy of the world.
 func (w *World) Clone() *World {
 	c := *w
-	c.World, c.looks, c.pods = memory.New(), &atomic.Int64{}, w.pods.clone()
-	c.Clock = memory.Ticking(w.Now())
-	c.Files, c.Services, c.ImageList = maps.Clone(w.Files), maps.Clone(w.Services), maps.Clone(w.ImageList)
-	c.MountList, c.Pods, c.MemberList = slices.Clone(w.MountList), slices.Clone(w.Pods), slices.Clone(w.MemberList)
-	c.Silent = slices.Clone(w.Silent)
+	c.World, c.livezCalls, c.staticPods = memory.New(), &atomic.Int64{}, w.staticPods.clone()
+	c.Clock = memory.NewTickingClock(w.Now())
+	c.Files, c.Services, c.ImageList = maps.Clone(w.Files), maps.Clone(w.Services),
+		maps.Clone(w.ImageList)
+	c.MountList, c.Pods, c.MemberList = slices.Clone(w.MountList), slices.Clone(w.Pods),
+		slices.Clone(w.MemberList)
+	c.UnreachableMembers = slices.Clone(w.UnreachableMembers)
 	for k, o := range w.Objects {
 		c.Objects[k] = o.DeepCopy()
 	}
 	return &c
 }
 
-// Snapshot is the whole state as text, without times.
+// Snapshot returns the whole state as text, without times.
 func (w *World) Snapshot() string {
 	var b strings.Builder
 	for _, p := range slices.Sorted(maps.Keys(w.Files)) {
@@ -291,7 +312,8 @@ func (w *World) Snapshot() string {
 		state.Since = time.Time{}
 		fmt.Fprintf(&b, "service %s %+v\n", s, state)
 	}
-	fmt.Fprintf(&b, "mounts %v\nimages %v\npods %v\nmembers %v\n", w.MountList, w.ImageList, w.Pods, w.MemberList)
+	fmt.Fprintf(&b, "mounts %v\nimages %v\npods %v\nmembers %v\n", w.MountList, w.ImageList, w.Pods,
+		w.MemberList)
 	var objects []string
 	for k, o := range w.Objects {
 		objects = append(objects, fmt.Sprintf("object %v %v\n", k, o.Object))

@@ -21,19 +21,21 @@ var (
 	memberURL  = regexp.MustCompile(`--advertise-client-urls=(\S+)`)
 )
 
-// Members lists the etcd members. The one of this machine has a name once the kubelet has run its static Pod.
+// Members lists the etcd members. The member of this machine has a name once the kubelet has
+// started its static Pod.
 func (w *World) Members(ctx context.Context, via state.Etcd) ([]state.Member, error) {
 	all, err := w.World.Members(ctx, via)
 	own := w.ownMember(ctx)
 	for i, m := range all {
-		if len(m.PeerURLs) > 0 && m.PeerURLs[0] == own.PeerURLs[0] && m.Name == "" && w.has(etcdData) {
+		if len(m.PeerURLs) > 0 && m.PeerURLs[0] == own.PeerURLs[0] && m.Name == "" &&
+			w.hasFile(etcdData) {
 			all[i].Name, all[i].ClientURLs = own.Name, own.ClientURLs
 		}
 	}
 	return all, err
 }
 
-// ownMember is what the static Pod of etcd on this machine says of itself.
+// ownMember returns the etcd member of this machine according to its manifest.
 func (w *World) ownMember(ctx context.Context) state.Member {
 	text, _ := w.ReadFile(ctx, etcdManifest)
 	value := func(of *regexp.Regexp) string {
@@ -42,12 +44,14 @@ func (w *World) ownMember(ctx context.Context) state.Member {
 		}
 		return ""
 	}
-	return state.Member{Name: value(memberName), PeerURLs: []string{value(memberPeer)}, ClientURLs: []string{value(memberURL)}}
+	return state.Member{Name: value(memberName), PeerURLs: []string{value(memberPeer)},
+		ClientURLs: []string{value(memberURL)}}
 }
 
-// startMember lets an etcd member that was announced begin to keep data, if the kubelet runs it.
+// startMember creates the data directory of this machine's etcd member if it was added and the
+// kubelet runs it.
 func (w *World) startMember(ctx context.Context) error {
-	if w.has(etcdData) || !w.runs(ctx, "etcd") {
+	if w.hasFile(etcdData) || !w.isRunning(ctx, "etcd") {
 		return nil
 	}
 	all, _ := w.World.Members(ctx, state.Etcd{})
@@ -60,18 +64,20 @@ func (w *World) startMember(ctx context.Context) error {
 	return nil
 }
 
-// startAnew makes this machine's member answer.
-func (w *World) startAnew(ctx context.Context) {
+// restartMember makes this machine's etcd member answer.
+func (w *World) restartMember(ctx context.Context) {
 	own := w.ownMember(ctx)
 	for _, m := range w.MemberList {
 		if slices.Equal(m.PeerURLs, own.PeerURLs) {
-			w.Silent = slices.DeleteFunc(w.Silent, func(id uint64) bool { return id == m.ID })
+			w.UnreachableMembers = slices.DeleteFunc(w.UnreachableMembers,
+				func(id uint64) bool { return id == m.ID })
 		}
 	}
 }
 
-// promotable refuses a member that has not started a vote, as etcd does.
-func (w *World) promotable(ctx context.Context, c change.Change) error {
+// checkPromotable returns an error for the promotion of a member that has not started, as etcd
+// does.
+func (w *World) checkPromotable(ctx context.Context, c change.Change) error {
 	set, ok := c.(change.SetMember)
 	if !ok || set.State != change.Voter {
 		return nil

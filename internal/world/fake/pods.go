@@ -65,14 +65,14 @@ func (t *podTable) removeContainers(c change.RemoveContainers) {
 // manifest that has changed, after PodLag looks; a Pod that CrashLog has an answer for has ended
 // once more at each look.
 func (w *World) Containers(ctx context.Context, _ string) ([]state.Container, error) {
-	w.pods.mu.Lock()
-	defer w.pods.mu.Unlock()
+	w.staticPods.mu.Lock()
+	defer w.staticPods.mu.Unlock()
 	var all []state.Container
 	for _, component := range []string{
 		release.Etcd, release.APIServer, release.ControllerManager, release.Scheduler,
 	} {
-		pod := w.pods.pods[component]
-		if w.runs(ctx, "") {
+		pod := w.staticPods.pods[component]
+		if w.isRunning(ctx, "") {
 			pod = w.syncPod(ctx, component, pod)
 		}
 		all = append(all, pod.ended...)
@@ -89,7 +89,7 @@ func (w *World) Containers(ctx context.Context, _ string) ([]state.Container, er
 			now.Running, now.ExitCode, now.Log = false, 1, log
 			pod.attempt++
 		}
-		w.pods.pods[component] = pod
+		w.staticPods.pods[component] = pod
 		all = append(all, now)
 	}
 	return all, nil
@@ -102,10 +102,10 @@ func (w *World) syncPod(ctx context.Context, component string, pod runningPod) r
 	if err != nil {
 		return runningPod{generation: pod.generation}
 	}
-	uid, known := w.pods.uids[string(data)]
+	uid, known := w.staticPods.uids[string(data)]
 	if !known {
 		uid = PodUID(data)
-		w.pods.uids[string(data)] = uid
+		w.staticPods.uids[string(data)] = uid
 	}
 	info, err := w.Stat(ctx, file)
 	if err != nil {
@@ -115,7 +115,7 @@ func (w *World) syncPod(ctx context.Context, component string, pod runningPod) r
 		pod.looks = 0
 		return pod
 	}
-	if !w.runs(ctx, component) && w.crashLog(ctx, component) == "" {
+	if !w.isRunning(ctx, component) && w.crashLog(ctx, component) == "" {
 		// what it needs is missing: the container is not listed
 		return runningPod{generation: pod.generation}
 	}

@@ -1,5 +1,5 @@
-// Package fault is a world that breaks at a chosen change: by an error, or as if the
-// process had been killed, before or after the change took effect.
+// Package fault is a world for tests that fails at a chosen change or read: with an error, or as
+// if the process had been killed, before or after the change took effect.
 package fault
 
 import (
@@ -11,36 +11,36 @@ import (
 	"kubeadm/internal/world"
 )
 
-// ErrInjected is the error of a change that was made to fail.
+// ErrInjected is the error of an injected fault.
 var ErrInjected = errors.New("injected fault")
 
-// Crash is what a world panics with to imitate the end of the process.
+// Crash is the value of the panic that simulates a killed process.
 type Crash struct{}
 
-// World breaks the At-th change, counted from 0.
+// World injects a fault at the At-th change, counted from 0.
 type World struct {
 	world.World
 	At    int
 	After bool // the change takes effect first
 	Crash bool // panic with Crash instead of returning ErrInjected
 
-	mu   sync.Mutex
-	n    int
-	dead bool
+	mu      sync.Mutex
+	n       int
+	crashed bool
 }
 
-// Do carries out the change, or breaks. After a crash nothing is carried out any more.
+// Do carries out the change, or injects the fault. After a crash it carries out nothing.
 func (w *World) Do(ctx context.Context, c change.Change) error {
 	w.mu.Lock()
-	hit := w.n == w.At
+	fails := w.n == w.At
 	w.n++
-	dead := w.dead
-	w.dead = w.dead || hit && w.Crash
+	crashed := w.crashed
+	w.crashed = w.crashed || fails && w.Crash
 	w.mu.Unlock()
-	if dead {
+	if crashed {
 		panic(Crash{})
 	}
-	if !hit {
+	if !fails {
 		return w.World.Do(ctx, c)
 	}
 	if w.After {
@@ -54,7 +54,7 @@ func (w *World) Do(ctx context.Context, c change.Change) error {
 	return ErrInjected
 }
 
-// Changes is how many changes were asked for so far.
+// Changes returns the number of calls of Do.
 func (w *World) Changes() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -28,8 +28,8 @@ func (f *full) Append(name string, data []byte) error {
 	return errors.Join(f.Memory.Append(name, data[:len(data)/2]), errFull)
 }
 
-// A line that a full disk cut off must not spoil the one that follows it.
-func TestALineAfterACutOneIsRead(t *testing.T) {
+// A line that a full disk truncated must not corrupt the next one.
+func TestLineAfterTruncatedLineIsRead(t *testing.T) {
 	for _, cut := range []int{1, 2} {
 		store, run := &full{cut: cut}, journal.Run{Command: "init"}
 		machine := fake.New()
@@ -42,23 +42,25 @@ func TestALineAfterACutOneIsRead(t *testing.T) {
 		}
 		again := opened(t, machine, store, run)
 		for i, path := range []string{"/a", "/b", "/c"} {
-			if made := again.Made(change.FileTarget(path)); made != (i+1 != cut) {
+			if made := again.WasCreated(change.FileTarget(path)); made != (i+1 != cut) {
 				t.Errorf("line %d was cut; Made(%s) = %v", cut, path, made)
 			}
 		}
 	}
 }
 
-func TestAFileIsOursWhileItHoldsWhatWeWrote(t *testing.T) {
+func TestMadeDependsOnFileContent(t *testing.T) {
 	machine, store, run := fake.New(), &journal.Memory{}, journal.Run{Command: "init"}
 	write := func(to world.World, text string) {
-		if err := to.Do(t.Context(), change.WriteFile{Path: "/etc/x", Data: []byte(text), Mode: 0o600}); err != nil {
+		if err := to.Do(t.Context(),
+			change.WriteFile{Path: "/etc/x", Data: []byte(text), Mode: 0o600}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	ours := func(want bool) {
 		t.Helper()
-		if got := opened(t, machine, store, run).Made(change.FileTarget("/etc/x")); got != want {
+		if got := opened(t, machine, store,
+			run).WasCreated(change.FileTarget("/etc/x")); got != want {
 			t.Errorf("Made = %v", got)
 		}
 	}
@@ -84,11 +86,11 @@ type resuming struct {
 }
 
 func (w *resuming) Do(ctx context.Context, c change.Change) error {
-	w.resumed = append(w.resumed, c.(change.WriteFile).Resumed)
+	w.resumed = append(w.resumed, c.(change.WriteFile).RemoveTemporary)
 	return w.World.Do(ctx, c)
 }
 
-func TestOnlyAWriteThatTheJournalKnowsIsResumed(t *testing.T) {
+func TestOnlyRecordedWritesAreResumed(t *testing.T) {
 	machine, store := &resuming{World: fake.New()}, &journal.Memory{}
 	for _, command := range []string{"init phase certs", "init"} {
 		w := opened(t, machine, store, journal.Run{Command: command})
@@ -103,9 +105,9 @@ func TestOnlyAWriteThatTheJournalKnowsIsResumed(t *testing.T) {
 	}
 }
 
-// A run that only has objects of the cluster left to make writes no target down, and still is the end of what an
-// earlier run began.
-func TestTheEndIsNotedThoughOnlyObjectsWereLeft(t *testing.T) {
+// A run that only has objects of the cluster left to make writes no target down, and still is the
+// end of what an earlier run began.
+func TestEndIsRecordedAfterObjectChanges(t *testing.T) {
 	machine, store, run := fake.New(), &journal.Memory{}, journal.Run{Command: "init"}
 	first := opened(t, machine, store, run)
 	if err := first.Do(t.Context(), change.WriteFile{Path: "/etc/x", Mode: 0o600}); err != nil {
@@ -128,33 +130,40 @@ func TestTheEndIsNotedThoughOnlyObjectsWereLeft(t *testing.T) {
 	}
 }
 
-// A run with other details than the finished one is finished too at its end, though it changed only objects of the cluster.
-func TestTheLastOfTwoFinishedRunsCountsAsFinished(t *testing.T) {
+// A run with other details than the finished one is finished too at its end, though it changed
+// only objects of the cluster.
+func TestLastOfTwoFinishedRunsCounts(t *testing.T) {
 	machine, store := fake.New(), &journal.Memory{}
-	one, two := journal.Run{Command: "init", Details: "1"}, journal.Run{Command: "init", Details: "2"}
+	one, two := journal.Run{Command: "init", Details: "1"},
+		journal.Run{Command: "init", Details: "2"}
 	first := opened(t, machine, store, one)
-	if err := errors.Join(first.Do(t.Context(), change.WriteFile{Path: "/etc/x", Mode: 0o600}), first.End()); err != nil {
+	if err := errors.Join(first.Do(t.Context(), change.WriteFile{Path: "/etc/x", Mode: 0o600}),
+		first.End()); err != nil {
 		t.Fatal(err)
 	}
 	for _, run := range []journal.Run{two, one, two} {
 		again := opened(t, machine, store, run)
 		if again.Finished() {
-			t.Fatalf("the run with details %s counts as finished, but the other one was the last", run.Details)
+			t.Fatalf("the run with details %s counts as finished, but the other one was the last",
+				run.Details)
 		}
-		_, err := again.Once(t.Context(), "value", func() (string, error) { return "of " + run.Details, nil })
+		_, err := again.Once(t.Context(), "value",
+			func() (string, error) { return "of " + run.Details, nil })
 		if err := errors.Join(err, again.End()); err != nil {
 			t.Fatal(err)
 		}
 		last := opened(t, machine, store, run)
-		kept, err := last.Kept(t.Context(), "value", func() (string, error) { return "a new one", nil })
+		kept, err := last.Kept(t.Context(), "value",
+			func() (string, error) { return "a new one", nil })
 		if !last.Finished() || kept != "of "+run.Details || err != nil {
-			t.Errorf("details %s: finished: %t, kept value: %q, %v", run.Details, last.Finished(), kept, err)
+			t.Errorf("details %s: finished: %t, kept value: %q, %v", run.Details, last.Finished(),
+				kept, err)
 		}
 	}
 }
 
 // A run that changed nothing where nothing was begun leaves no trace.
-func TestNoEndWithoutABeginning(t *testing.T) {
+func TestNoEndWithoutChanges(t *testing.T) {
 	store := &journal.Memory{}
 	w := opened(t, fake.New(), store, journal.Run{Command: "init"})
 	if err := w.End(); err != nil {
@@ -165,7 +174,8 @@ func TestNoEndWithoutABeginning(t *testing.T) {
 	}
 }
 
-func opened(t *testing.T, machine world.World, store journal.Store, run journal.Run) *journal.World {
+func opened(t *testing.T, machine world.World, store journal.Store,
+	run journal.Run) *journal.World {
 	t.Helper()
 	w, err := journal.Open(machine, store, run)
 	if err != nil {

@@ -7,13 +7,13 @@ import (
 	"sync"
 )
 
-// Memory is a Store that is gone with the process; previews and tests use it.
+// Memory is a Store in memory, for previews and tests.
 type Memory struct {
 	mu    sync.Mutex
 	files map[string][]byte
 }
 
-// Copy holds what another store holds: a preview goes on from there and leaves that store alone.
+// Copy is a copy of another store. A preview writes to it and leaves the other store alone.
 func Copy(from Store) (*Memory, error) {
 	m := &Memory{files: map[string][]byte{}}
 	for _, name := range []string{entries, values} {
@@ -51,7 +51,7 @@ func (m *Memory) Append(name string, data []byte) error {
 	return nil
 }
 
-// Replace writes a file anew.
+// Replace writes a whole file.
 func (m *Memory) Replace(name string, data []byte) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -10,33 +10,44 @@ import (
 	"strings"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/world"
 )
 
-// inverse is a change that was made and what puts it back; put is nil if nothing can.
-type inverse struct {
-	of, put change.Change
-	ours    bool // an earlier run made the target already: put back, it is still ours
+// undoList has the inverses of changes that may have to be undone.
+type undoList struct {
+	marks    int // phases that want their changes to be undoable
+	inverses []inverse
 }
 
-// remember keeps what puts the change back, and with it the folders that come to be on the way.
-func (w *World) remember(ctx context.Context, c change.Change) error {
-	above, err := w.foldersAbove(ctx, c)
+// inverse is a change that was made and the change that undoes it, nil if none can.
+type inverse struct {
+	of, undo change.Change
+	ours     bool // an earlier run created the target already: undone, it is still ours
+}
+
+// addInverse adds what undoes the change, and the directories that it creates. What it reads of
+// the API server is retried until the time limit of the change.
+func (w *World) addInverse(ctx context.Context, c change.Change) error {
+	if limit := world.TimeLeft(ctx, 0); limit > 0 {
+		ctx = world.WithRetry(ctx, limit)
+	}
+	above, err := w.newDirsAbove(ctx, c)
 	if err != nil {
 		return err
 	}
 	for _, each := range append(above, c) {
-		put, err := each.Inverse(ctx, w.World)
-		if err != nil && !errors.Is(err, change.ErrOneWay) {
+		undo, err := each.Inverse(ctx, w.World)
+		if err != nil && !errors.Is(err, change.ErrIrreversible) {
 			return err
 		}
-		_, ours := w.made[each.Target()]
-		w.undo = append(w.undo, inverse{of: each, put: put, ours: ours})
+		_, ours := w.log.made[each.Target()]
+		w.undo.inverses = append(w.undo.inverses, inverse{of: each, undo: undo, ours: ours})
 	}
 	return nil
 }
 
-// foldersAbove are the folders that a new file or folder brings with it, outermost first.
-func (w *World) foldersAbove(ctx context.Context, c change.Change) ([]change.Change, error) {
+// newDirsAbove are the directories that are created with a new file or directory, outermost first.
+func (w *World) newDirsAbove(ctx context.Context, c change.Change) ([]change.Change, error) {
 	var name string
 	switch c := c.(type) {
 	case change.WriteFile:
@@ -54,50 +65,51 @@ func (w *World) foldersAbove(ctx context.Context, c change.Change) ([]change.Cha
 	return above, nil
 }
 
-// Mark begins to keep inverses and returns the place to undo to.
+// Mark begins to collect inverses and returns the position to undo to.
 func (w *World) Mark() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.keep++
-	return len(w.undo)
+	w.undo.marks++
+	return len(w.undo.inverses)
 }
 
-// Release ends what the last Mark began: what was changed since is there to stay.
+// Release ends what the last Mark began: changes since then stay.
 func (w *World) Release(mark int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.keep--
-	w.undo = w.undo[:mark]
+	w.undo.marks--
+	w.undo.inverses = w.undo.inverses[:mark]
 }
 
-// Undo puts back what was changed since mark, newest first, and tells each step. What cannot be
-// put back is told with change.ErrOneWay and does not end the undoing.
+// Undo undoes the changes since mark, newest first, and reports each step. What cannot be undone
+// is reported with change.ErrIrreversible and does not end the undoing.
 func (w *World) Undo(ctx context.Context, mark int, told func(of change.Change, err error)) error {
 	w.mu.Lock()
-	todo := withoutDetours(w.undo[mark:])
+	todo := withoutIntermediateWrites(w.undo.inverses[mark:])
 	w.mu.Unlock()
 	var errs []error
 	for _, i := range slices.Backward(todo) {
-		needed, err := w.putBack(ctx, i)
+		needed, err := w.undoOne(ctx, i)
 		if needed || err != nil {
 			told(i.of, err)
 		}
-		if err != nil && !errors.Is(err, change.ErrOneWay) {
+		if err != nil && !errors.Is(err, change.ErrIrreversible) {
 			errs = append(errs, fmt.Errorf("undoing %q: %w", i.of, err))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// withoutDetours leaves out what would write a file that is written once more later on: of a file
-// that was only written, and several times, the oldest inverse alone is left. The kubelet acts on
-// each version of a manifest that it sees.
-func withoutDetours(all []inverse) []inverse {
+// withoutIntermediateWrites returns the inverses without those whose file is written again by an
+// older one: of a file that was only written, and several times, the oldest inverse alone is left.
+// The kubelet acts on each version of a manifest that it sees.
+func withoutIntermediateWrites(all []inverse) []inverse {
 	count, onlyWritten := map[string]int{}, map[string]bool{}
 	for _, i := range all {
 		target := i.of.Target()
-		_, write := i.of.(change.WriteFile)
-		onlyWritten[target] = write && i.put != nil && (count[target] == 0 || onlyWritten[target])
+		_, isWrite := i.of.(change.WriteFile)
+		onlyWritten[target] = isWrite && i.undo != nil &&
+			(count[target] == 0 || onlyWritten[target])
 		count[target]++
 	}
 	var left []inverse
@@ -112,26 +124,26 @@ func withoutDetours(all []inverse) []inverse {
 	return left
 }
 
-// putBack tells whether there was anything to put back.
-func (w *World) putBack(ctx context.Context, i inverse) (needed bool, err error) {
-	if err := w.disown(i); err != nil {
+// undoOne reports whether there was anything to undo.
+func (w *World) undoOne(ctx context.Context, i inverse) (needed bool, err error) {
+	if err := w.recordUndone(i); err != nil {
 		return true, fmt.Errorf("writing the journal: %w", err)
 	}
-	if i.put == nil {
-		return true, change.ErrOneWay
+	if i.undo == nil {
+		return true, change.ErrIrreversible
 	}
-	if done, err := i.put.Done(ctx, w.World); err == nil && done {
+	if done, err := i.undo.Done(ctx, w.World); err == nil && done {
 		return false, nil
 	}
-	return true, w.World.Do(ctx, i.put)
+	return true, w.World.Do(ctx, i.undo)
 }
 
-// disown notes that what will be there again is not of our making.
-func (w *World) disown(i inverse) error {
+// recordUndone records that this run no longer counts as the creator of the target.
+func (w *World) recordUndone(i inverse) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if i.ours || i.put == nil || strings.HasPrefix(i.of.Target(), "object:") {
+	if i.ours || i.undo == nil || strings.HasPrefix(i.of.Target(), "object:") {
 		return nil
 	}
-	return w.line(entry{Undone: i.of.Target()})
+	return w.log.append(entry{Undone: i.of.Target()})
 }

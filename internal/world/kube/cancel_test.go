@@ -10,8 +10,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// client-go looks through its wrappers for the one that can cancel, and warns on the terminal where it finds none.
-func TestRequestsCanBeCancelledThroughOurTransport(t *testing.T) {
+// client-go looks for a transport that can cancel requests, and logs a warning if it finds none.
+func TestTransportSupportsCancel(t *testing.T) {
 	var log bytes.Buffer
 	var set flag.FlagSet
 	klog.InitFlags(&set)
@@ -21,7 +21,8 @@ func TestRequestsCanBeCancelledThroughOurTransport(t *testing.T) {
 		}
 	}
 	klog.SetOutput(&log)
-	outer := transport.NewUserAgentRoundTripper("kubeadm", impatient{next: &http.Transport{}})
+	outer := transport.NewUserAgentRoundTripper("kubeadm",
+		trackingTransport{next: &http.Transport{}})
 	request, err := http.NewRequest(http.MethodGet, "https://192.0.2.1/", nil)
 	if err != nil {
 		t.Fatal(err)

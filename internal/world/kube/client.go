@@ -30,13 +30,13 @@ type client struct {
 	objects dynamic.Interface
 	http    *http.Client
 	server  string        // URL without a path
-	outage  *atomic.Int64 // when it last gave no answer, in Unix nanoseconds
+	outage  *atomic.Int64 // time of the last failed request, in Unix nanoseconds
 }
 
-// client returns the one connection of an identity. The kubeconfig is read each time, since a
-// renewal may have rewritten it.
-func (k *Cluster) client(as state.Identity) (*client, error) {
-	data, err := k.kubeconfig(as)
+// clientFor returns the cached client of an identity. It reads the kubeconfig each time, since a
+// renewal may have changed it.
+func (k *Cluster) clientFor(as state.Identity) (*client, error) {
+	data, err := k.readKubeconfig(as)
 	if err != nil {
 		return nil, err
 	}
@@ -46,19 +46,20 @@ func (k *Cluster) client(as state.Identity) (*client, error) {
 	if c, ok := k.clients[key]; ok {
 		return c, nil
 	}
-	c, err := k.connect(data, as)
+	c, err := k.newClient(data, as)
 	if err != nil {
-		err = fmt.Errorf("using %s: %w", source(as), err)
+		err = fmt.Errorf("using %s: %w", describeIdentity(as), err)
 		if as.Kubeconfig != "" {
-			err = problem.New("", err, "fix the file, or name another kubeconfig with --kubeconfig; a control plane has /etc/kubernetes/admin.conf")
+			err = problem.New("", err,
+				"fix the file, or set --kubeconfig to another one, such as /etc/kubernetes/admin.conf on a control plane node")
 		}
-		return nil, world.GiveUp(err)
+		return nil, world.Permanent(err)
 	}
 	k.clients[key] = c
 	return c, nil
 }
 
-func (k *Cluster) kubeconfig(as state.Identity) ([]byte, error) {
+func (k *Cluster) readKubeconfig(as state.Identity) ([]byte, error) {
 	if as.Kubeconfig == "" {
 		if len(as.Config) == 0 {
 			return nil, errors.New("no kubeconfig was given")
@@ -68,20 +69,21 @@ func (k *Cluster) kubeconfig(as state.Identity) ([]byte, error) {
 	data, err := k.readFile(as.Kubeconfig)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, problem.New("reading the kubeconfig", err,
-			"on a control plane node /etc/kubernetes/admin.conf is one; name another with --kubeconfig")
+			"set --kubeconfig to an existing file, such as /etc/kubernetes/admin.conf on a control plane node")
 	}
 	if err != nil {
-		return nil, problem.New("reading the kubeconfig", err, "name another kubeconfig with --kubeconfig")
+		return nil, problem.New("reading the kubeconfig", err,
+			"set --kubeconfig to another file")
 	}
 	if len(bytes.TrimSpace(data)) == 0 {
 		return nil, problem.New("", fmt.Errorf("the kubeconfig %s is empty", as.Kubeconfig),
-			"put it back, or name another with --kubeconfig; a control plane has /etc/kubernetes/admin.conf")
+			"restore it, or set --kubeconfig to another file, such as /etc/kubernetes/admin.conf on a control plane node")
 	}
 	return data, nil
 }
 
-func (k *Cluster) connect(data []byte, as state.Identity) (*client, error) {
-	config, err := k.restConfig(data, as)
+func (k *Cluster) newClient(data []byte, as state.Identity) (*client, error) {
+	config, err := k.newRESTConfig(data, as)
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +93,9 @@ func (k *Cluster) connect(data []byte, as state.Identity) (*client, error) {
 	config.DisableCompression = true
 	config.WarningHandler = rest.NoWarnings{}
 	var outage atomic.Int64
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return impatient{next, &outage} })
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return trackingTransport{next, &outage}
+	})
 	server, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
 		return nil, err
@@ -103,14 +107,16 @@ func (k *Cluster) connect(data []byte, as state.Identity) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	// No API server redirects, and the credentials would go along to wherever it leads.
+	// The credentials must not be sent to the target of a redirect.
 	transport.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	objects, err := dynamic.NewForConfigAndClient(config, transport)
-	return &client{objects: objects, http: transport, outage: &outage, server: strings.TrimSuffix(server.String(), "/")}, err
+	return &client{objects: objects, http: transport, outage: &outage,
+		server: strings.TrimSuffix(server.String(), "/")}, err
 }
 
-// restConfig reads a kubeconfig in our own words: client-go's errors advise to set environment variables that nothing here reads.
-func (k *Cluster) restConfig(data []byte, as state.Identity) (*rest.Config, error) {
+// newRESTConfig checks the kubeconfig before client-go parses it, whose errors suggest environment
+// variables that kubeadm does not read.
+func (k *Cluster) newRESTConfig(data []byte, as state.Identity) (*rest.Config, error) {
 	config, err := pki.ParseKubeconfig(data)
 	if err != nil {
 		return nil, err
@@ -123,23 +129,26 @@ func (k *Cluster) restConfig(data []byte, as state.Identity) (*rest.Config, erro
 	if err != nil {
 		return nil, err
 	}
-	if cluster.InsecureSkipTLSVerify && !as.Unverified {
-		return nil, errors.New("its insecure-skip-tls-verify turns off the verification of the server; " +
-			"replace it by the CA in certificate-authority-data")
+	if cluster.InsecureSkipTLSVerify && !as.AllowInsecure {
+		return nil, errors.New(
+			"its insecure-skip-tls-verify turns off the verification of the server; " +
+				"replace it with the CA in certificate-authority-data")
 	}
-	if err := k.checkFiles(config, cluster); err != nil {
+	if err := k.checkCertificates(config, cluster); err != nil {
 		return nil, err
 	}
-	instead := &clientcmd.ConfigOverrides{ClusterInfo: api.Cluster{Server: as.Server}}
-	return clientcmd.NewDefaultClientConfig(api.Config(*config), instead).ClientConfig()
+	overrides := &clientcmd.ConfigOverrides{ClusterInfo: api.Cluster{Server: as.Server}}
+	return clientcmd.NewDefaultClientConfig(api.Config(*config), overrides).ClientConfig()
 }
 
-// checkFiles wants the CA to be readable, and the client certificate to be one that a server may accept: with its key, and
-// valid by this machine's clock. Which CA signed it only the server knows.
-func (k *Cluster) checkFiles(config *pki.Kubeconfig, cluster *api.Cluster) error {
-	if file := cluster.CertificateAuthority; file != "" && len(cluster.CertificateAuthorityData) == 0 {
+// checkCertificates checks that the CA is readable, and that the client certificate has its key
+// and is valid by this machine's clock. Only the server can check which CA signed it.
+func (k *Cluster) checkCertificates(config *pki.Kubeconfig, cluster *api.Cluster) error {
+	if file := cluster.CertificateAuthority; file != "" &&
+		len(cluster.CertificateAuthorityData) == 0 {
 		if _, err := k.readFile(file); errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("its certificate-authority is the file %s, which does not exist", file)
+			return fmt.Errorf("its certificate-authority is the file %s, which does not exist",
+				file)
 		} else if err != nil {
 			return fmt.Errorf("reading its certificate-authority: %w", err)
 		}
@@ -153,38 +162,40 @@ func (k *Cluster) checkFiles(config *pki.Kubeconfig, cluster *api.Cluster) error
 		return err
 	}
 	if user.Token != "" || user.TokenFile != "" || user.Exec != nil || user.AuthProvider != nil {
-		return nil // the API server may know the user by these
+		return nil // the API server may authenticate the user by these
 	}
 	if err := pki.CheckPeriod(certs[0], time.Now()); err != nil {
-		return problem.New("its client", err,
-			"renew it on a control plane: kubeadm certs renew admin.conf; or compare this machine's clock with the cluster's: timedatectl")
+		return problem.New("", fmt.Errorf("its client %w", err),
+			"renew the certificate on a control plane node, for example: kubeadm certs renew admin.conf",
+			"or check this machine's clock: timedatectl")
 	}
 	return nil
 }
 
-// impatient hides Retry-After, at which client-go would sleep for whole seconds out of sight. It notes outages, of which
-// client-go hides those that it retries itself.
-type impatient struct {
+// trackingTransport removes Retry-After headers, as client-go would wait for seconds without a
+// message. It records the time of failed requests, including those that client-go retries itself.
+type trackingTransport struct {
 	next   http.RoundTripper
 	outage *atomic.Int64
 }
 
-func (t impatient) RoundTrip(r *http.Request) (*http.Response, error) {
+func (t trackingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	answer, err := t.next.RoundTrip(r)
 	if answer != nil {
 		answer.Header.Del("Retry-After")
 	}
-	if failed := answer == nil || answer.StatusCode >= http.StatusInternalServerError; failed && r.Context().Err() == nil {
+	if failed := answer == nil || answer.StatusCode >= http.StatusInternalServerError; failed &&
+		r.Context().Err() == nil {
 		t.outage.Store(time.Now().UnixNano())
 	}
 	return answer, err
 }
 
-// WrappedRoundTripper is how client-go finds the transport whose request it wants to cancel.
-func (t impatient) WrappedRoundTripper() http.RoundTripper { return t.next }
+// WrappedRoundTripper returns the wrapped transport. client-go uses it to cancel requests.
+func (t trackingTransport) WrappedRoundTripper() http.RoundTripper { return t.next }
 
 func (c *client) livez(ctx context.Context) error {
-	status, report, err := c.health(ctx, "/livez")
+	status, report, err := c.readHealthAt(ctx, "/livez")
 	if err != nil || status == http.StatusOK {
 		return err
 	}
@@ -195,18 +206,19 @@ func (c *client) livez(ctx context.Context) error {
 	return errors.New(text)
 }
 
-// report is what the API server says of its health; empty if it says nothing.
-func (c *client) report(ctx context.Context) string {
-	_, report, _ := c.health(ctx, "/readyz")
+// readHealth returns the response of /readyz; empty without a response.
+func (c *client) readHealth(ctx context.Context) string {
+	_, report, _ := c.readHealthAt(ctx, "/readyz")
 	return report
 }
 
-func (c *client) health(ctx context.Context, path string) (status int, report string, err error) {
-	ask, err := http.NewRequestWithContext(ctx, http.MethodGet, c.server+path, nil)
+func (c *client) readHealthAt(ctx context.Context,
+	path string) (status int, report string, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.server+path, nil)
 	if err != nil {
 		return 0, "", err
 	}
-	answer, err := c.http.Do(ask)
+	answer, err := c.http.Do(req)
 	if err != nil {
 		return 0, "", err
 	}
@@ -215,8 +227,8 @@ func (c *client) health(ctx context.Context, path string) (status int, report st
 	return answer.StatusCode, string(body), err
 }
 
-// source names an identity for people.
-func source(as state.Identity) string {
+// describeIdentity returns a text for messages.
+func describeIdentity(as state.Identity) string {
 	if as.Kubeconfig != "" {
 		return as.Kubeconfig
 	}

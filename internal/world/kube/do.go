@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -17,113 +18,119 @@ import (
 	"kubeadm/internal/world"
 )
 
-// Do carries out a change of an object. What may pass is tried again until the Bound:
-// no connection, a server that is overloaded, a conflict with another writer, a namespace or Node that is
-// not there yet. Refusals end it at once.
+// Do carries out a change of an object. It retries transient errors until the Timeout: no
+// connection, an overloaded server, a conflict with another writer, a namespace or Node that does
+// not exist yet.
 //
-// An update writes the existing object with what is stated put over it (see
-// change.ApplyObject.Onto), for the version that was read: labels and annotations of others survive.
+// An update merges the change into the existing object and sends the resourceVersion that was
+// read: labels and annotations of other programs are kept.
 func (k *Cluster) Do(ctx context.Context, c change.Change) error {
 	switch c := c.(type) {
 	case change.ApplyObject:
-		return k.put(ctx, write{c.Object, c.As, c.Onto})
+		return k.createOrUpdate(ctx, objectWrite{c.Object, c.As, c.MergeInto})
 	case change.MutateObject:
-		return k.put(ctx, write{c.Object, c.As, mutated(c)})
+		return k.createOrUpdate(ctx,
+			objectWrite{c.Object, c.As,
+				func(existing *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+					after := existing.DeepCopy()
+					return after, c.Mutate(after)
+				}})
 	case change.DeleteObject:
 		return k.delete(ctx, c)
 	case change.LabelNode:
 		return k.label(ctx, c)
 	}
-	return fmt.Errorf("the API server does not carry out a %T", c)
+	return fmt.Errorf("the API server cannot carry out a %T", c)
 }
 
-// write is an object to create, or what to make of the one that is there.
-type write struct {
+// objectWrite is an object to create, or to merge into the existing one.
+type objectWrite struct {
 	object state.Object
 	as     state.Identity
-	onto   func(existing *unstructured.Unstructured) (*unstructured.Unstructured, error)
+	merge  func(existing *unstructured.Unstructured) (*unstructured.Unstructured, error)
 }
 
-func mutated(c change.MutateObject) func(*unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	return func(existing *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-		after := existing.DeepCopy()
-		return after, c.Mutate(after)
-	}
-}
-
-func (k *Cluster) put(ctx context.Context, w write) error {
+func (k *Cluster) createOrUpdate(ctx context.Context, w objectWrite) error {
 	fresh, err := change.ToUnstructured(w.object)
 	if err != nil {
 		return err
 	}
 	ref := state.RefOf(w.object, w.as)
-	return k.alter(ctx, ref, "applying ", func(ctx context.Context, r dynamic.ResourceInterface) error {
-		_, err := r.Create(ctx, fresh, metav1.CreateOptions{})
-		// A Service whose address is taken by its own earlier self is Invalid, not AlreadyExists.
-		if !apierrors.IsAlreadyExists(err) && !apierrors.IsInvalid(err) {
+	return k.changeObject(ctx, ref, "applying ",
+		func(ctx context.Context, r dynamic.ResourceInterface) error {
+			_, err := r.Create(ctx, fresh, metav1.CreateOptions{})
+			// For an existing Service with the same cluster IP the error is Invalid, not
+			// AlreadyExists.
+			if !apierrors.IsAlreadyExists(err) && !apierrors.IsInvalid(err) {
+				return err
+			}
+			existing, getErr := r.Get(ctx, ref.Name, metav1.GetOptions{})
+			if apierrors.IsNotFound(getErr) {
+				c, clientErr := k.clientFor(w.as)
+				if clientErr != nil {
+					return clientErr
+				}
+				released, releaseErr := c.releaseClusterIP(ctx, fresh)
+				if released && releaseErr == nil {
+					_, err = r.Create(ctx, fresh, metav1.CreateOptions{})
+				}
+				return cmp.Or(releaseErr, err)
+			}
+			if getErr != nil {
+				return getErr
+			}
+			after, err := w.merge(existing)
+			if err != nil {
+				return world.Permanent(err)
+			}
+			if reflect.DeepEqual(existing.Object, after.Object) {
+				return nil
+			}
+			_, err = r.Update(ctx, after, metav1.UpdateOptions{})
 			return err
-		}
-		now, unread := r.Get(ctx, ref.Name, metav1.GetOptions{})
-		if apierrors.IsNotFound(unread) {
-			return err
-		}
-		if unread != nil {
-			return unread
-		}
-		return update(ctx, r, now, w)
-	})
-}
-
-func update(ctx context.Context, r dynamic.ResourceInterface, now *unstructured.Unstructured, w write) error {
-	after, err := w.onto(now)
-	if err != nil {
-		return world.GiveUp(err)
-	}
-	if reflect.DeepEqual(now.Object, after.Object) {
-		return nil
-	}
-	_, err = r.Update(ctx, after, metav1.UpdateOptions{})
-	return err
+		})
 }
 
 func (k *Cluster) delete(ctx context.Context, c change.DeleteObject) error {
-	return k.alter(ctx, c.Ref, "deleting ", func(ctx context.Context, r dynamic.ResourceInterface) error {
-		err := r.Delete(ctx, c.Ref.Name, metav1.DeleteOptions{})
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		return err
-	})
+	return k.changeObject(ctx, c.Ref, "deleting ",
+		func(ctx context.Context, r dynamic.ResourceInterface) error {
+			err := r.Delete(ctx, c.Ref.Name, metav1.DeleteOptions{})
+			if apierrors.IsNotFound(err) {
+				return nil
+			}
+			return err
+		})
 }
 
 func (k *Cluster) label(ctx context.Context, c change.LabelNode) error {
-	return k.alter(ctx, c.Ref(), "labelling ", func(ctx context.Context, r dynamic.ResourceInterface) error {
-		now, err := r.Get(ctx, c.Name, metav1.GetOptions{})
-		if err != nil {
+	return k.changeObject(ctx, c.Ref(), "labelling ",
+		func(ctx context.Context, r dynamic.ResourceInterface) error {
+			existing, err := r.Get(ctx, c.Name, metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			// The kubelet adds this label when it registers the Node.
+			if _, ok := existing.GetLabels()["kubernetes.io/hostname"]; !ok {
+				return fmt.Errorf("the kubelet has not labelled Node %s yet", c.Name)
+			}
+			after, err := c.Apply(existing)
+			if err != nil {
+				return world.Permanent(err)
+			}
+			if reflect.DeepEqual(existing.Object, after.Object) {
+				return nil
+			}
+			patch, err := newNodePatch(after)
+			if err != nil {
+				return world.Permanent(err)
+			}
+			_, err = r.Patch(ctx, c.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 			return err
-		}
-		// A Node without this label was not made by its kubelet, or not to the end.
-		if _, ok := now.GetLabels()["kubernetes.io/hostname"]; !ok {
-			return fmt.Errorf("the kubelet has not labelled Node %s yet", c.Name)
-		}
-		after, err := c.Apply(now)
-		if err != nil {
-			return world.GiveUp(err)
-		}
-		if reflect.DeepEqual(now.Object, after.Object) {
-			return nil
-		}
-		patch, err := nodePatch(after)
-		if err != nil {
-			return world.GiveUp(err)
-		}
-		_, err = r.Patch(ctx, c.Name, types.MergePatchType, patch, metav1.PatchOptions{})
-		return err
-	})
+		})
 }
 
-// nodePatch writes labels and taints only if the Node is still at the version they were made from.
-func nodePatch(n *unstructured.Unstructured) ([]byte, error) {
+// newNodePatch returns a patch of labels and taints that fails if the Node was changed meanwhile.
+func newNodePatch(n *unstructured.Unstructured) ([]byte, error) {
 	patch := map[string]any{"metadata": map[string]any{
 		"resourceVersion": n.GetResourceVersion(),
 		"labels":          n.GetLabels(),
@@ -134,12 +141,14 @@ func nodePatch(n *unstructured.Unstructured) ([]byte, error) {
 	return json.Marshal(patch)
 }
 
-func (k *Cluster) alter(ctx context.Context, ref state.Ref, verb string, do func(context.Context, dynamic.ResourceInterface) error) error {
-	return k.try(ctx, attempt{as: ref.As, op: verb + ref.String(), again: passing, do: func(ctx context.Context, c *client) error {
-		r, err := c.resource(ref.GVK, ref.Namespace)
-		if err != nil {
-			return err
-		}
-		return do(ctx, r)
-	}})
+func (k *Cluster) changeObject(ctx context.Context, ref state.Ref, verb string,
+	do func(context.Context, dynamic.ResourceInterface) error) error {
+	return k.retry(ctx, request{as: ref.As, op: verb + ref.String(),
+		isRetryable: isTransientWriteError, do: func(ctx context.Context, c *client) error {
+			r, err := c.resource(ref.GVK, ref.Namespace)
+			if err != nil {
+				return err
+			}
+			return do(ctx, r)
+		}})
 }

@@ -11,8 +11,8 @@ import (
 
 const rbac = "rbac.authorization.k8s.io"
 
-// resourceOf tells under which name the API serves a kind, and whether its objects live in namespaces.
-func resourceOf(kind schema.GroupKind) (resource string, namespaced bool, err error) {
+// resourceName returns the resource name of a kind in the API, and whether it is namespaced.
+func resourceName(kind schema.GroupKind) (resource string, namespaced bool, err error) {
 	switch kind {
 	case schema.GroupKind{Kind: "ConfigMap"}:
 		return "configmaps", true, nil
@@ -47,11 +47,13 @@ func resourceOf(kind schema.GroupKind) (resource string, namespaced bool, err er
 	case schema.GroupKind{Group: rbac, Kind: "ClusterRoleBinding"}:
 		return "clusterrolebindings", false, nil
 	}
-	return "", false, world.GiveUp(fmt.Errorf("objects of kind %q in group %q are not used here", kind.Kind, kind.Group))
+	return "", false, world.Permanent(fmt.Errorf("kind %q of group %q is not supported", kind.Kind,
+		kind.Group))
 }
 
-func (c *client) resource(gvk schema.GroupVersionKind, namespace string) (dynamic.ResourceInterface, error) {
-	name, namespaced, err := resourceOf(gvk.GroupKind())
+func (c *client) resource(gvk schema.GroupVersionKind,
+	namespace string) (dynamic.ResourceInterface, error) {
+	name, namespaced, err := resourceName(gvk.GroupKind())
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +62,8 @@ func (c *client) resource(gvk schema.GroupVersionKind, namespace string) (dynami
 		return r.Namespace(namespace), nil
 	}
 	if namespace != "" {
-		return nil, world.GiveUp(fmt.Errorf("a %s lives in no namespace, but %q was given", gvk.Kind, namespace))
+		return nil, world.Permanent(fmt.Errorf("a %s is not namespaced, but namespace %q was given",
+			gvk.Kind, namespace))
 	}
 	return r, nil
 }

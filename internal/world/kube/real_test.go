@@ -5,7 +5,12 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/clientcmd"
 	proxyconfig "k8s.io/kube-proxy/config/v1alpha1"
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 
@@ -23,25 +28,67 @@ func TestRealObjects(t *testing.T) {
 	a := plane.StartAPIServer(t)
 	k := kube.New(os.ReadFile)
 	worldtest.Objects(t, k, a.Admin)
-	t.Run("a cluster's objects are done once applied", func(t *testing.T) { objectsOfACluster(t, k, a) })
-	t.Run("addons of another version replace the first", func(t *testing.T) { addonsOfTwoVersions(t, k, a) })
-	t.Run("a user without rights is refused", func(t *testing.T) {
-		as := a.Identity(t, "nobody")
+	t.Run("a cluster's objects are done once applied",
+		func(t *testing.T) { testClusterObjects(t, k, a) })
+	t.Run("addons of another version replace the first",
+		func(t *testing.T) { testAddonUpgrade(t, k, a) })
+	t.Run("a leftover IPAddress does not keep its Service from being created",
+		func(t *testing.T) { testLeftoverIPAddress(t, k, a) })
+	t.Run("an unauthorized user is rejected", func(t *testing.T) {
+		as := a.Identity(t, "unauthorized-user")
 		_, err := k.Object(t.Context(), state.Ref{GVK: state.NodeKind, Name: "n", As: as})
-		wantError(t, err, `nodes "n" is forbidden`, "administrator's kubeconfig")
+		wantError(t, err, `nodes "n" is forbidden`, "--kubeconfig to that of an administrator")
 	})
-	t.Run("a deleted token is refused", func(t *testing.T) {
-		access := pki.Access{Server: a.Server, Cluster: "c", User: "u", CA: a.CA}
+	t.Run("a deleted token is rejected", func(t *testing.T) {
+		access := pki.KubeconfigSpec{Server: a.Server, Cluster: "c", User: "u", CA: a.CA}
 		data, err := access.WithToken("abcdef.0123456789abcdee").Encode()
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = k.Object(t.Context(), state.Ref{GVK: state.NodeKind, Name: "n", As: state.Identity{Config: data}})
+		_, err = k.Object(t.Context(),
+			state.Ref{GVK: state.NodeKind, Name: "n", As: state.Identity{Config: data}})
 		wantError(t, err, "Unauthorized", "kubeadm token create")
 	})
 }
 
-func objectsOfACluster(t *testing.T, k *kube.Cluster, a *plane.APIServer) {
+// testLeftoverIPAddress applies a Service whose IPAddress an API server has left behind, and one
+// whose cluster IP belongs to another Service.
+func testLeftoverIPAddress(t *testing.T, k *kube.Cluster, a *plane.APIServer) {
+	config, err := clientcmd.BuildConfigFromFlags("", a.Admin.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	addresses := dynamic.NewForConfigOrDie(config).Resource(
+		networkingv1.SchemeGroupVersion.WithResource("ipaddresses"))
+	for name, want := range map[string]string{"own": "", "other": "provided IP is already allocated"} {
+		ip := map[string]string{"own": "10.96.1.1", "other": "10.96.1.2"}[name]
+		leftover, err := change.ToUnstructured(&networkingv1.IPAddress{
+			TypeMeta:   metav1.TypeMeta{APIVersion: "networking.k8s.io/v1", Kind: "IPAddress"},
+			ObjectMeta: metav1.ObjectMeta{Name: ip},
+			Spec: networkingv1.IPAddressSpec{ParentRef: &networkingv1.ParentReference{
+				Resource: "services", Namespace: "default", Name: "own"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := addresses.Create(t.Context(), leftover, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		service := &corev1.Service{
+			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
+			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"},
+			Spec:       corev1.ServiceSpec{ClusterIP: ip, Ports: []corev1.ServicePort{{Port: 80}}},
+		}
+		err = k.Do(t.Context(), change.ApplyObject{Object: service, As: a.Admin})
+		if want == "" && err != nil {
+			t.Errorf("Service %s: %v", name, err)
+		}
+		if want != "" {
+			wantError(t, err, want, "")
+		}
+	}
+}
+
+func testClusterObjects(t *testing.T, k *kube.Cluster, a *plane.APIServer) {
 	for _, o := range clusterObjects(t, a) {
 		c := change.ApplyObject{Object: o, As: a.Admin}
 		wantDone(t, k, c, false)
@@ -49,20 +96,20 @@ func objectsOfACluster(t *testing.T, k *kube.Cluster, a *plane.APIServer) {
 			t.Fatal(err)
 		}
 		wantDone(t, k, c, true)
-		first := version(t, k, c)
+		first := resourceVersion(t, k, c)
 		if err := k.Do(t.Context(), c); err != nil {
 			t.Error(err)
 		}
-		if version(t, k, c) != first {
-			t.Errorf("to %s a second time wrote it again", c)
+		if resourceVersion(t, k, c) != first {
+			t.Errorf("a second %s wrote the object again", c)
 		}
 	}
 }
 
-// clusterObjects are all that init writes.
+// clusterObjects returns all objects that init writes.
 func clusterObjects(t *testing.T, a *plane.APIServer) []state.Object {
 	t.Helper()
-	n := intent("v1.37.1")
+	n := newNode("v1.37.1")
 	data, err := os.ReadFile(a.Admin.Kubeconfig)
 	if err != nil {
 		t.Fatal(err)
@@ -79,26 +126,29 @@ func clusterObjects(t *testing.T, a *plane.APIServer) []state.Object {
 	if err != nil {
 		t.Fatal(err)
 	}
-	owner := manifest.CertsOwner("abcdef", "0123456789abcdef", time.Now())
+	owner := manifest.NewCertsOwner("abcdef", "0123456789abcdef", time.Now())
 	owner.UID = "0e4dbbd8-6a49-4b5c-8dd1-6f4a0b4ef0a1"
 	token := node.BootstrapToken{ID: "fedcba", Secret: "0123456789abcdef", TTL: time.Hour,
 		Usages: []string{"signing", "authentication"}, Groups: []string{manifest.TokenGroup}}
 	all := []state.Object{
-		manifest.ClusterAdmins(), manifest.KubeadmConfig(n), kubelet, info, manifest.Token(token, time.Now()), owner,
-		manifest.Certs(map[string][]byte{"ca.key": []byte("sealed"), "sa.key": {}}, owner),
+		manifest.ClusterAdmins(), manifest.KubeadmConfig(n), kubelet, info,
+		manifest.NewTokenSecret(token, time.Now()), owner,
+		manifest.NewCertsSecret(map[string][]byte{"ca.key": []byte("sealed"), "sa.key": {}}, owner),
 	}
-	for _, more := range [][]state.Object{manifest.KubeadmConfigAccess(), manifest.KubeletConfigAccess(),
-		manifest.ClusterInfoAccess(), manifest.BootstrapRBAC(), manifest.CertsAccess(), addons(t, n)} {
+	for _, more := range [][]state.Object{manifest.KubeadmConfigAccess(),
+		manifest.KubeletConfigAccess(),
+		manifest.ClusterInfoAccess(), manifest.BootstrapRBAC(), manifest.CertsAccess(),
+		addonObjects(t, n)} {
 		all = append(all, more...)
 	}
 	return all
 }
 
-func addonsOfTwoVersions(t *testing.T, k *kube.Cluster, a *plane.APIServer) {
+func testAddonUpgrade(t *testing.T, k *kube.Cluster, a *plane.APIServer) {
 	for _, v := range []string{"v1.37.1", "v1.37.0"} {
-		n := intent(v)
+		n := newNode(v)
 		n.Cluster.DNS.ImageTag = v
-		for _, o := range addons(t, n) {
+		for _, o := range addonObjects(t, n) {
 			c := change.ApplyObject{Object: o, As: a.Admin}
 			if err := k.Do(t.Context(), c); err != nil {
 				t.Error(err)
@@ -106,7 +156,7 @@ func addonsOfTwoVersions(t *testing.T, k *kube.Cluster, a *plane.APIServer) {
 			wantDone(t, k, c, true)
 		}
 	}
-	moved := intent("v1.37.0")
+	moved := newNode("v1.37.0")
 	moved.Cluster.ServiceSubnet = "10.100.0.0/16"
 	dns, err := manifest.NewCoreDNS(moved, 2, manifest.Patches{})
 	if err != nil {
@@ -114,29 +164,32 @@ func addonsOfTwoVersions(t *testing.T, k *kube.Cluster, a *plane.APIServer) {
 	}
 	err = k.Do(t.Context(), change.ApplyObject{Object: dns.Service, As: a.Admin})
 	if !apierrors.IsInvalid(err) {
-		t.Errorf("a Service cannot move to another address: %v", err)
+		t.Errorf("a Service cannot change its cluster IP: %v", err)
 	}
 }
 
-func addons(t *testing.T, n *node.Node) []state.Object {
+func addonObjects(t *testing.T, n *node.Node) []state.Object {
 	t.Helper()
 	dns, err := manifest.NewCoreDNS(n, manifest.DNSReplicas, manifest.Patches{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	proxy, err := manifest.NewKubeProxy(n, manifest.Host{Env: []string{"HTTP_PROXY=http://192.0.2.1:3128"}}, manifest.Patches{})
+	proxy, err := manifest.NewKubeProxy(n,
+		manifest.Host{Env: []string{"HTTP_PROXY=http://192.0.2.1:3128"}}, manifest.Patches{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return append(dns.Printed(), proxy.Objects()...)
+	return append(dns.ManifestObjects(), proxy.Objects()...)
 }
 
-func intent(version string) *node.Node {
+func newNode(version string) *node.Node {
 	proxy := &proxyconfig.KubeProxyConfiguration{BindAddress: "0.0.0.0", Mode: "iptables"}
 	return &node.Node{
-		Local: node.Local{Name: "cp1", Role: node.ControlPlane, Address: "192.0.2.10", BindPort: 6443},
+		Local: node.Local{Name: "cp1", Role: node.ControlPlane, Address: "192.0.2.10",
+			BindPort: 6443},
 		Cluster: node.Cluster{
-			Name: "kubernetes", Version: version, ImageRepository: "registry.k8s.io", Document: "kind: ClusterConfiguration\n",
+			Name: "kubernetes", Version: version, ImageRepository: "registry.k8s.io",
+			Document:      "kind: ClusterConfiguration\n",
 			ServiceSubnet: "10.96.0.0/12", DNSDomain: "cluster.local",
 			Kubelet:   node.KubeletConfig{Config: &kubeletconfig.KubeletConfiguration{CgroupDriver: "systemd"}, Generated: true},
 			KubeProxy: node.ProxyConfig{Config: proxy, Generated: true},
@@ -144,7 +197,7 @@ func intent(version string) *node.Node {
 	}
 }
 
-func version(t *testing.T, k *kube.Cluster, c change.ApplyObject) string {
+func resourceVersion(t *testing.T, k *kube.Cluster, c change.ApplyObject) string {
 	t.Helper()
 	o, err := k.Object(t.Context(), state.RefOf(c.Object, c.As))
 	if err != nil {
@@ -156,7 +209,8 @@ func version(t *testing.T, k *kube.Cluster, c change.ApplyObject) string {
 func wantDone(t *testing.T, k *kube.Cluster, c change.ApplyObject, want bool) {
 	t.Helper()
 	got, err := c.Done(t.Context(), objectsOnly{objects: k})
-	if now, gone := k.Object(t.Context(), state.RefOf(c.Object, c.As)); want && !got && gone == nil {
+	if now, gone := k.Object(t.Context(), state.RefOf(c.Object, c.As)); want && !got &&
+		gone == nil {
 		t.Logf("stated:\n%s\nthere:\n%s", c.Content(), change.ApplyObject{Object: now}.Content())
 	}
 	if err != nil || got != want {
@@ -164,7 +218,7 @@ func wantDone(t *testing.T, k *kube.Cluster, c change.ApplyObject, want bool) {
 	}
 }
 
-// objectsOnly is a Reader of which only the objects may be asked for.
+// objectsOnly is a Reader of objects only.
 type objectsOnly struct {
 	objects
 	rest

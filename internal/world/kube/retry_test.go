@@ -19,8 +19,10 @@ import (
 	"kubeadm/internal/world/kube"
 )
 
-// spoiled is an address at which the first connections are spoiled, and later ones led to the server.
-func spoiled(t *testing.T, server *httptest.Server, times int32, spoil func(net.Conn)) (address string, connections *atomic.Int32) {
+// startFlakyProxy returns an address where the first connections are broken and later ones reach
+// the server.
+func startFlakyProxy(t *testing.T, server *httptest.Server, times int32,
+	spoil func(net.Conn)) (address string, connections *atomic.Int32) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -50,8 +52,8 @@ func spoiled(t *testing.T, server *httptest.Server, times int32, spoil func(net.
 	return l.Addr().String(), connections
 }
 
-// A read that decides a change outlives a load balancer with a dead backend and an API server that restarts.
-func TestReadsOutliveBrokenConnections(t *testing.T) {
+// Reads survive a load balancer with a failed backend and an API server that restarts.
+func TestReadsRetryBrokenConnections(t *testing.T) {
 	reset := func(c net.Conn) { _ = c.(*net.TCPConn).SetLinger(0); c.Close() }
 	for name, spoil := range map[string]func(net.Conn){
 		"reset":        reset,
@@ -60,27 +62,28 @@ func TestReadsOutliveBrokenConnections(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := serve(t, answer{200, object})
-			address, connections := spoiled(t, s.Server, 3, spoil)
-			data := s.kubeconfig(t, func(a *pki.Access) { a.Server = "https://" + address })
-			ctx := world.Retry(t.Context(), bound)
-			if o, err := cluster(&data).Object(ctx, state.RefOf(object, apply().As)); err != nil || o.GetName() != "c" {
+			s := startServer(t, answer{200, object})
+			address, connections := startFlakyProxy(t, s.Server, 3, spoil)
+			data := s.kubeconfig(t, func(a *pki.KubeconfigSpec) { a.Server = "https://" + address })
+			ctx := world.WithRetry(t.Context(), bound)
+			if o, err := newCluster(&data).Object(ctx,
+				state.RefOf(object, newApply().As)); err != nil || o.GetName() != "c" {
 				t.Errorf("%v after %d connections", err, connections.Load())
 			}
 		})
 	}
 }
 
-func TestReadsWaitForAnAPIServerThatStarts(t *testing.T) {
+func TestReadsWaitForStartingAPIServer(t *testing.T) {
 	t.Parallel()
-	s := serve(t, answer{200, object})
+	s := startServer(t, answer{200, object})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	address := l.Addr().String()
 	l.Close() // connections are refused
-	data := s.kubeconfig(t, func(a *pki.Access) { a.Server = "https://" + address })
+	data := s.kubeconfig(t, func(a *pki.KubeconfigSpec) { a.Server = "https://" + address })
 	time.AfterFunc(time.Second, func() {
 		l, err := net.Listen("tcp", address)
 		if err != nil {
@@ -93,28 +96,35 @@ func TestReadsWaitForAnAPIServerThatStarts(t *testing.T) {
 		later.StartTLS()
 		t.Cleanup(later.Close)
 	})
-	k := cluster(&data)
-	if _, err := k.Object(t.Context(), state.RefOf(object, apply().As)); err == nil || !strings.Contains(err.Error(), "connection refused") {
-		t.Errorf("a read that decides nothing: %v", err)
+	k := newCluster(&data)
+	if _, err := k.Object(t.Context(), state.RefOf(object, newApply().As)); err == nil ||
+		!strings.Contains(err.Error(), "connection refused") {
+		t.Errorf("a read without a retry limit: %v", err)
 	}
-	if _, err := k.Object(world.Retry(t.Context(), bound), state.RefOf(object, apply().As)); err != nil {
+	if _, err := k.Object(world.WithRetry(t.Context(), bound),
+		state.RefOf(object, newApply().As)); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestReadsAskAnAPIServerWithoutALeaderAgain(t *testing.T) {
+func TestReadsRetryWithoutEtcdLeader(t *testing.T) {
 	for name, first := range map[string]answer{
-		"etcd without a leader": {500, metav1.Status{Status: metav1.StatusFailure, Code: 500, Message: "etcdserver: leader changed"}},
-		"etcd timed out":        {500, metav1.Status{Status: metav1.StatusFailure, Code: 500, Message: "etcdserver: request timed out"}},
-		"too many requests":     refusal(429, metav1.StatusReasonTooManyRequests),
-		"bad gateway":           {502, "bad gateway"},
-		"gateway timeout":       {504, "gateway timeout"},
+		"etcd without a leader": {500,
+			metav1.Status{Status: metav1.StatusFailure, Code: 500,
+				Message: "etcdserver: leader changed"}},
+		"etcd timed out": {500,
+			metav1.Status{Status: metav1.StatusFailure, Code: 500,
+				Message: "etcdserver: request timed out"}},
+		"too many requests": newRejection(429, metav1.StatusReasonTooManyRequests),
+		"bad gateway":       {502, "bad gateway"},
+		"gateway timeout":   {504, "gateway timeout"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := serve(t, first, first, answer{200, object})
+			s := startServer(t, first, first, answer{200, object})
 			data := s.kubeconfig(t)
-			_, err := cluster(&data).Object(world.Retry(t.Context(), bound), state.RefOf(object, apply().As))
+			_, err := newCluster(&data).Object(world.WithRetry(t.Context(), bound),
+				state.RefOf(object, newApply().As))
 			if err != nil || len(s.asked) != 3 {
 				t.Errorf("%v after %q", err, s.asked)
 			}
@@ -122,53 +132,68 @@ func TestReadsAskAnAPIServerWithoutALeaderAgain(t *testing.T) {
 	}
 }
 
-// An API server that has just started answers before it knows the rights of users.
-func TestAnAPIServerThatStartsRefusesForAMoment(t *testing.T) {
+// An API server that has just started serves before it has read the RBAC objects.
+func TestStartingAPIServerRejectsUsers(t *testing.T) {
 	for name, do := range map[string]func(ctx context.Context, k *kube.Cluster) error{
 		"a read": func(ctx context.Context, k *kube.Cluster) error {
-			_, err := k.Object(world.Retry(ctx, bound), state.RefOf(object, apply().As))
+			_, err := k.Object(world.WithRetry(ctx, bound), state.RefOf(object, newApply().As))
 			return err
 		},
-		"a write": func(ctx context.Context, k *kube.Cluster) error { return k.Do(ctx, apply()) },
+		"a write": func(ctx context.Context, k *kube.Cluster) error {
+			return k.Do(ctx, newApply())
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			forbidden := refusal(403, metav1.StatusReasonForbidden)
-			s := serve(t, forbidden, refusal(401, metav1.StatusReasonUnauthorized), forbidden, answer{201, object})
-			address, _ := spoiled(t, s.Server, 1, func(c net.Conn) { c.Close() })
-			data := s.kubeconfig(t, func(a *pki.Access) { a.Server = "https://" + address })
-			if err := do(t.Context(), cluster(&data)); err != nil {
+			forbidden := newRejection(403, metav1.StatusReasonForbidden)
+			s := startServer(t, forbidden, newRejection(401, metav1.StatusReasonUnauthorized),
+				forbidden, answer{201, object})
+			address, _ := startFlakyProxy(t, s.Server, 1, func(c net.Conn) { c.Close() })
+			data := s.kubeconfig(t, func(a *pki.KubeconfigSpec) { a.Server = "https://" + address })
+			if err := do(t.Context(), newCluster(&data)); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 }
 
-// What stays as it is ends a read at once.
-func TestReadsDoNotRetryWhatStays(t *testing.T) {
+// Permanent errors are not retried.
+func TestReadsDoNotRetryPermanentErrors(t *testing.T) {
 	plain := httptest.NewServer(nil)
 	t.Cleanup(plain.Close)
-	s := serve(t, answer{200, object})
+	s := startServer(t, answer{200, object})
 	foreign := pki.EncodeCertificates(foreignCA(t))
 	picky := httptest.NewUnstartedServer(nil)
-	picky.TLS = &tls.Config{ClientAuth: tls.RequireAndVerifyClientCert, Certificates: s.TLS.Certificates}
+	picky.TLS = &tls.Config{ClientAuth: tls.RequireAndVerifyClientCert,
+		Certificates: s.TLS.Certificates}
 	picky.StartTLS()
 	t.Cleanup(picky.Close)
 	for name, data := range map[string][]byte{
-		"another CA":   s.kubeconfig(t, func(a *pki.Access) { a.CA = foreign }),
-		"another name": s.kubeconfig(t, func(a *pki.Access) { a.Server = strings.Replace(a.Server, "127.0.0.1", "localhost", 1) }),
-		"plain HTTP":   s.kubeconfig(t, func(a *pki.Access) { a.Server = strings.Replace(plain.URL, "http:", "https:", 1) }),
-		"TLS alert":    s.kubeconfig(t, func(a *pki.Access) { a.Server = picky.URL }),
-		"forbidden":    serve(t, refusal(403, metav1.StatusReasonForbidden)).kubeconfig(t),
-		"unauthorized": serve(t, refusal(401, metav1.StatusReasonUnauthorized)).kubeconfig(t),
-		"not found":    serve(t, refusal(404, metav1.StatusReasonNotFound)).kubeconfig(t),
-		"invalid":      serve(t, refusal(422, metav1.StatusReasonInvalid)).kubeconfig(t),
-		"redirected":   serve(t, answer{307, ""}).kubeconfig(t),
+		"another CA": s.kubeconfig(t, func(a *pki.KubeconfigSpec) { a.CA = foreign }),
+		"another name": s.kubeconfig(t,
+			func(a *pki.KubeconfigSpec) {
+				a.Server = strings.Replace(a.Server, "127.0.0.1",
+					"localhost", 1)
+			}),
+		"plain HTTP": s.kubeconfig(t,
+			func(a *pki.KubeconfigSpec) {
+				a.Server = strings.Replace(plain.URL, "http:", "https:",
+					1)
+			}),
+		"TLS alert": s.kubeconfig(t, func(a *pki.KubeconfigSpec) { a.Server = picky.URL }),
+		"forbidden": startServer(t,
+			newRejection(403, metav1.StatusReasonForbidden)).kubeconfig(t),
+		"unauthorized": startServer(t,
+			newRejection(401, metav1.StatusReasonUnauthorized)).kubeconfig(t),
+		"not found":  startServer(t, newRejection(404, metav1.StatusReasonNotFound)).kubeconfig(t),
+		"invalid":    startServer(t, newRejection(422, metav1.StatusReasonInvalid)).kubeconfig(t),
+		"redirected": startServer(t, answer{307, ""}).kubeconfig(t),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			start := time.Now()
-			_, err := cluster(&data).Object(world.Retry(t.Context(), bound), state.RefOf(object, apply().As))
+			_, err := newCluster(&data).Object(world.WithRetry(t.Context(), bound),
+				state.RefOf(object, newApply().As))
 			if took := time.Since(start); err == nil || took > bound/2 {
 				t.Errorf("%v after %s", err, took)
 			}
@@ -176,19 +201,24 @@ func TestReadsDoNotRetryWhatStays(t *testing.T) {
 	}
 }
 
-func TestRetriesEndAtTheirLimitAndWithTheContext(t *testing.T) {
+func TestRetriesEndAtLimitAndWithContext(t *testing.T) {
 	t.Parallel()
-	s := serve(t, answer{200, object})
+	s := startServer(t, answer{200, object})
 	data := s.kubeconfig(t)
 	s.Close()
 	start := time.Now()
-	_, err := cluster(&data).Object(world.Retry(t.Context(), time.Second), state.RefOf(object, apply().As))
-	if took := time.Since(start); err == nil || !strings.Contains(err.Error(), "connection refused") || took < time.Second || took > bound/2 {
+	_, err := newCluster(&data).Object(world.WithRetry(t.Context(), time.Second),
+		state.RefOf(object, newApply().As))
+	if took := time.Since(start); err == nil ||
+		!strings.Contains(err.Error(), "connection refused") || took < time.Second ||
+		took > bound/2 {
 		t.Errorf("%v after %s", err, took)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	if _, err = cluster(&data).Object(world.Retry(ctx, bound), state.RefOf(object, apply().As)); err == nil || !strings.Contains(err.Error(), "connection refused") {
+	if _, err = newCluster(&data).Object(world.WithRetry(ctx, bound),
+		state.RefOf(object, newApply().As)); err == nil ||
+		!strings.Contains(err.Error(), "connection refused") {
 		t.Error(err)
 	}
 }

@@ -30,7 +30,8 @@ var object = &corev1.ConfigMap{
 	Data:       map[string]string{"a": "1"},
 }
 
-// scripted is an API server that gives prepared answers, one after the other, the last one forever.
+// scripted is an API server with prepared responses, one after the other. The last one is
+// repeated.
 type scripted struct {
 	*httptest.Server
 	mu    sync.Mutex
@@ -43,14 +44,15 @@ type answer struct {
 	body any
 }
 
-func refusal(code int, reason metav1.StatusReason) answer {
+func newRejection(code int, reason metav1.StatusReason) answer {
 	return answer{code, metav1.Status{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
-		Status:   metav1.StatusFailure, Reason: reason, Code: int32(code), Message: "the server says " + string(reason),
+		Status:   metav1.StatusFailure, Reason: reason, Code: int32(code),
+		Message: "the server says " + string(reason),
 	}}
 }
 
-func serve(t *testing.T, answers ...answer) *scripted {
+func startServer(t *testing.T, answers ...answer) *scripted {
 	t.Helper()
 	s := &scripted{}
 	s.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -73,11 +75,11 @@ func serve(t *testing.T, answers ...answer) *scripted {
 	return s
 }
 
-// kubeconfig reaches the server with a token.
-func (s *scripted) kubeconfig(t *testing.T, edit ...func(*pki.Access)) []byte {
+// kubeconfig returns a kubeconfig for the server with a token.
+func (s *scripted) kubeconfig(t *testing.T, edit ...func(*pki.KubeconfigSpec)) []byte {
 	t.Helper()
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
-	a := pki.Access{Server: s.URL, Cluster: "c", User: "u", CA: ca}
+	a := pki.KubeconfigSpec{Server: s.URL, Cluster: "c", User: "u", CA: ca}
 	for _, e := range edit {
 		e(&a)
 	}
@@ -88,23 +90,24 @@ func (s *scripted) kubeconfig(t *testing.T, edit ...func(*pki.Access)) []byte {
 	return data
 }
 
-// bound is long enough for a few requests on a machine that is busy, even if each took as long as the server tells to wait.
+// bound is long enough for a few requests on a busy machine, even if each of them obeys
+// Retry-After.
 const bound = time.Minute
 
-// cluster reads admin.conf from data.
-func cluster(data *[]byte) *kube.Cluster {
+// newCluster returns a Cluster that reads admin.conf from data.
+func newCluster(data *[]byte) *kube.Cluster {
 	k := kube.New(func(path string) ([]byte, error) {
 		if path != admin || *data == nil {
 			return nil, &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
 		}
 		return *data, nil
 	})
-	k.Bound = bound
+	k.Timeout = bound
 	k.UserAgent = "kubeadm/v1.37.1"
 	return k
 }
 
-func apply() change.ApplyObject {
+func newApply() change.ApplyObject {
 	return change.ApplyObject{Object: object, As: state.Identity{Kubeconfig: admin}}
 }
 
@@ -116,7 +119,8 @@ func foreignCA(t *testing.T) *x509.Certificate {
 	}
 	ca, err := pki.NewCA(rand.Reader, key, pki.Spec{
 		CommonName: "foreign",
-		Validity:   pki.Validity{NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)},
+		Validity: pki.Validity{NotBefore: time.Now().Add(-time.Hour),
+			NotAfter: time.Now().Add(time.Hour)},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -13,11 +13,11 @@ import (
 	"kubeadm/internal/change"
 )
 
-// accountsBusy is how long others may hold the accounts.
-const accountsBusy = 15 * time.Second
+// accountsLockTimeout is how long another program may hold the lock of the account files.
+const accountsLockTimeout = 15 * time.Second
 
-// setAccounts writes the files as a whole, under the lock that useradd(8) and its like take too. The groups come first: a
-// user without a group would be one that cannot be told from a damaged one.
+// setAccounts replaces the account files under the lock that useradd(8) uses too. It writes the
+// groups first: a user whose group does not exist looks like a damaged account.
 func setAccounts(ctx context.Context, c change.SetAccounts) error {
 	unlock, err := lockAccounts(ctx, filepath.Join(c.Dir, ".pwd.lock"))
 	if err != nil {
@@ -33,9 +33,10 @@ func setAccounts(ctx context.Context, c change.SetAccounts) error {
 		return err
 	}
 	for _, file := range []change.WriteFile{
-		{Path: c.GroupFile(), Data: after.Group, Mode: 0o644}, {Path: c.PasswdFile(), Data: after.Passwd, Mode: 0o644},
+		{Path: c.GroupFile(), Data: after.Group, Mode: 0o644},
+		{Path: c.PasswdFile(), Data: after.Passwd, Mode: 0o644},
 	} {
-		file.Resumed = true // the lock keeps every other writer out
+		file.RemoveTemporary = true // safe, as the lock excludes other writers
 		if err := writeFile(ctx, file); err != nil {
 			return err
 		}
@@ -43,31 +44,32 @@ func setAccounts(ctx context.Context, c change.SetAccounts) error {
 	return nil
 }
 
-// lockAccounts locks as lckpwdf(3) does.
+// lockAccounts acquires the lock of lckpwdf(3).
 func lockAccounts(ctx context.Context, path string) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	whole := unix.Flock_t{Type: unix.F_WRLCK}
-	deadline := time.Now().Add(accountsBusy)
+	deadline := time.Now().Add(accountsLockTimeout)
 	for {
-		// A lock of this open file, and not of the process, keeps out others of this process too.
+		// An open file description lock excludes other goroutines of this process too.
 		err = unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &whole)
 		switch {
 		case err == nil:
 			return func() { f.Close() }, nil
-		case ctx.Err() != nil, time.Now().After(deadline), !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EACCES):
+		case ctx.Err() != nil, time.Now().After(deadline), !errors.Is(err, unix.EAGAIN) &&
+			!errors.Is(err, unix.EACCES):
 			f.Close()
-			return nil, fmt.Errorf("locking the accounts of this machine by %s: %w", path, err)
+			return nil, fmt.Errorf("locking the accounts of this machine with %s: %w", path, err)
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
 }
 
-// setOwner follows symbolic links on the way to the path, and none below it.
+// setOwner follows symbolic links in the path, but none below it.
 func setOwner(c change.SetOwner) error {
-	if !c.Below {
+	if !c.Recursive {
 		return setFileOwner(c)
 	}
 	d, real, err := openDir(c.Path, 0)
@@ -75,22 +77,23 @@ func setOwner(c change.SetOwner) error {
 		return err
 	}
 	defer d.Close()
-	if err := guard(d, real, c.Path); err != nil {
+	if err := checkNotSystemDir(d, real, c.Path); err != nil {
 		return err
 	}
 	return setTreeOwner(c, d, real)
 }
 
-// setFileOwner narrows the mode before it gives the file away.
+// setFileOwner sets the mode before the owner, so that a secret is never readable by other users.
 func setFileOwner(c change.SetOwner) error {
-	p, err := locate(c.Path, 0)
+	p, err := resolvePath(c.Path, 0)
 	if err != nil {
 		return err
 	}
 	defer p.close()
-	fd, err := unix.Openat(int(p.dir.Fd()), p.name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	fd, err := unix.Openat(int(p.dir.Fd()), p.name,
+		unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return p.fault("open", err)
+		return p.pathError("open", err)
 	}
 	f := os.NewFile(uintptr(fd), p.path)
 	defer f.Close()
@@ -102,8 +105,8 @@ func setFileOwner(c change.SetOwner) error {
 	return f.Chown(c.UID, c.GID)
 }
 
-// setTreeOwner gives away what is in the directory before the directory itself: nothing that
-// its new owner puts there is touched.
+// setTreeOwner sets the owner of the contents before that of the directory itself, so that files
+// that the new owner creates are not affected.
 func setTreeOwner(c change.SetOwner, d *os.File, path string) error {
 	entries, err := d.ReadDir(-1)
 	if err != nil {
@@ -111,7 +114,8 @@ func setTreeOwner(c change.SetOwner, d *os.File, path string) error {
 	}
 	for _, e := range entries {
 		below := filepath.Join(path, e.Name())
-		fd, err := unix.Openat(int(d.Fd()), e.Name(), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		fd, err := unix.Openat(int(d.Fd()), e.Name(),
+			unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 		if err == nil {
 			sub := os.NewFile(uintptr(fd), below)
 			err = errors.Join(setTreeOwner(c, sub, below), sub.Close())
@@ -119,10 +123,10 @@ func setTreeOwner(c change.SetOwner, d *os.File, path string) error {
 			err = unix.Fchownat(int(d.Fd()), e.Name(), c.UID, c.GID, unix.AT_SYMLINK_NOFOLLOW)
 		}
 		if errors.Is(err, unix.ENOENT) {
-			continue // it went away meanwhile
+			continue // removed meanwhile
 		}
 		if err != nil {
-			return fmt.Errorf("giving %s to %s: %w", below, c.Name, err)
+			return fmt.Errorf("setting the owner of %s to %s: %w", below, c.Name, err)
 		}
 	}
 	return d.Chown(c.UID, c.GID)

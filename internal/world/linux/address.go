@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"kubeadm/internal/state"
 	"net"
 	"os"
 	"slices"
@@ -14,12 +13,14 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"kubeadm/internal/state"
 )
 
-// Addresses lists global unicast addresses of up interfaces: those of the interface that
-// carries the default route first (of IPv4 before IPv6), those of the loopback interface last.
+// Addresses lists the global unicast addresses of all interfaces that are up: those of the
+// interface with the default route first (IPv4 before IPv6), those of the loopback interface last.
 func (m Machine) Addresses(context.Context) ([]state.Address, error) {
-	routes, err := defaultRoutes()
+	routes, err := listDefaultRoutes()
 	if err != nil {
 		return nil, fmt.Errorf("reading the routes: %w", err)
 	}
@@ -47,11 +48,15 @@ func (m Machine) Addresses(context.Context) ([]state.Address, error) {
 			}
 		}
 	}
-	slices.SortStableFunc(found, func(a, b state.Address) int { return cmp.Compare(rank(a, routes), rank(b, routes)) })
+	slices.SortStableFunc(found,
+		func(a, b state.Address) int {
+			return cmp.Compare(addressRank(a, routes),
+				addressRank(b, routes))
+		})
 	return found, nil
 }
 
-func rank(a state.Address, routes []string) int {
+func addressRank(a state.Address, routes []string) int {
 	if a.DefaultRoute {
 		return slices.Index(routes, a.Interface)
 	}
@@ -61,20 +66,21 @@ func rank(a state.Address, routes []string) int {
 	return len(routes)
 }
 
-// defaultRoutes are the interfaces that carry a default route, the most preferred first and IPv4 before IPv6.
-func defaultRoutes() ([]string, error) {
-	var all []route
-	for file, parse := range map[string]func(fields []string) (route, bool){
-		"/proc/net/route":      route4,
-		"/proc/net/ipv6_route": route6,
+// listDefaultRoutes returns the interfaces with a default route, IPv4 before IPv6 and then by
+// metric.
+func listDefaultRoutes() ([]string, error) {
+	var all []defaultRoute
+	for file, parse := range map[string]func(fields []string) (defaultRoute, bool){
+		"/proc/net/route":      parseRouteIPv4,
+		"/proc/net/ipv6_route": parseRouteIPv6,
 	} {
 		table, err := os.ReadFile(file)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) { // without IPv6 there is no table of it
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // ipv6_route does not exist without IPv6
 			return nil, err
 		}
 		all = append(all, parseRoutes(string(table), parse)...)
 	}
-	slices.SortStableFunc(all, func(a, b route) int {
+	slices.SortStableFunc(all, func(a, b defaultRoute) int {
 		return cmp.Or(cmp.Compare(a.family, b.family), cmp.Compare(a.metric, b.metric))
 	})
 	var names []string
@@ -86,15 +92,15 @@ func defaultRoutes() ([]string, error) {
 	return names, nil
 }
 
-// route is a default route.
-type route struct {
+// defaultRoute is a default route.
+type defaultRoute struct {
 	family int
 	device string
 	metric uint64
 }
 
-func parseRoutes(table string, parse func(fields []string) (route, bool)) []route {
-	var all []route
+func parseRoutes(table string, parse func(fields []string) (defaultRoute, bool)) []defaultRoute {
+	var all []defaultRoute
 	for line := range strings.Lines(table) {
 		if r, ok := parse(strings.Fields(line)); ok {
 			all = append(all, r)
@@ -103,27 +109,28 @@ func parseRoutes(table string, parse func(fields []string) (route, bool)) []rout
 	return all
 }
 
-// route4 reads a line of /proc/net/route: interface, destination, gateway, flags, reference
-// count, uses, metric, mask; all but the metric in base 16.
-func route4(f []string) (route, bool) {
+// parseRouteIPv4 parses a line of /proc/net/route: interface, destination, gateway, flags,
+// reference count, uses, metric, mask; all but the metric in base 16.
+func parseRouteIPv4(f []string) (defaultRoute, bool) {
 	if len(f) < 8 || f[1] != "00000000" || f[7] != "00000000" {
-		return route{}, false
+		return defaultRoute{}, false
 	}
 	metric, err := strconv.ParseUint(f[6], 10, 64)
-	return route{4, f[0], metric}, err == nil && usable(f[3])
+	return defaultRoute{4, f[0], metric}, err == nil && isUsableRoute(f[3])
 }
 
-// route6 reads a line of /proc/net/ipv6_route: destination, its prefix length, source, its prefix
-// length, next hop, metric, reference count, uses, flags, interface; numbers in base 16.
-func route6(f []string) (route, bool) {
+// parseRouteIPv6 parses a line of /proc/net/ipv6_route: destination, its prefix length, source,
+// its prefix length, next hop, metric, reference count, uses, flags, interface; numbers in base
+// 16.
+func parseRouteIPv6(f []string) (defaultRoute, bool) {
 	if len(f) < 10 || strings.Trim(f[0]+f[1], "0") != "" {
-		return route{}, false
+		return defaultRoute{}, false
 	}
 	metric, err := strconv.ParseUint(f[5], 16, 64)
-	return route{6, f[9], metric}, err == nil && usable(f[8])
+	return defaultRoute{6, f[9], metric}, err == nil && isUsableRoute(f[8])
 }
 
-func usable(flags string) bool {
+func isUsableRoute(flags string) bool {
 	n, err := strconv.ParseUint(flags, 16, 32)
 	return err == nil && n&unix.RTF_UP != 0 && n&unix.RTF_REJECT == 0
 }

@@ -23,38 +23,41 @@ const (
 	bodyLimit  = 1 << 20
 )
 
-// Fetch makes one GET request without credentials other than a client certificate.
+// Fetch sends one GET request, without credentials other than a client certificate.
 func (m Machine) Fetch(ctx context.Context, req state.Request) (state.Response, error) {
 	u, err := url.Parse(req.URL)
 	if err != nil {
 		return state.Response{}, err
 	}
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return state.Response{}, fmt.Errorf("%q is not a http or https URL", req.URL)
+		return state.Response{}, fmt.Errorf("%q is not an http or https URL", req.URL)
 	}
-	transport, err := transportFor(req, u.Hostname())
+	transport, err := newTransport(req, u.Hostname())
 	if err != nil {
 		return state.Response{}, err
 	}
-	client := &http.Client{Transport: transport, CheckRedirect: redirect}
+	client := &http.Client{Transport: transport, CheckRedirect: checkRedirect}
 	if req.Loopback || req.Cert != nil {
-		client.CheckRedirect = stay
+		client.CheckRedirect = returnRedirect
 	}
-	return get(ctx, client, req.URL)
+	return httpGet(ctx, client, req.URL)
 }
 
-func transportFor(req state.Request, host string) (*http.Transport, error) {
+func newTransport(req state.Request, host string) (*http.Transport, error) {
 	if req.Loopback {
-		// Nobody signed the certificate, so it must be certain that nothing leaves this machine.
-		return &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, ownAddress(host)
+		// The certificate is self-signed, so the request must not leave this machine.
+		return &http.Transport{DisableKeepAlives: true,
+			TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, checkOwnAddress(host)
 	}
-	config, err := tlsConfig(req)
-	return &http.Transport{DisableKeepAlives: true, Proxy: http.ProxyFromEnvironment, TLSClientConfig: config}, err
+	config, err := newTLSConfig(req)
+	return &http.Transport{DisableKeepAlives: true, Proxy: http.ProxyFromEnvironment,
+		TLSClientConfig: config}, err
 }
 
-// get reads one answer within time and size.
-func get(ctx context.Context, client *http.Client, address string) (state.Response, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, fetchLimit, fmt.Errorf("no answer within %s", fetchLimit))
+// httpGet reads one response within the limits of time and size.
+func httpGet(ctx context.Context, client *http.Client, address string) (state.Response, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, fetchLimit,
+		fmt.Errorf("no answer within %s", fetchLimit))
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
@@ -65,7 +68,7 @@ func get(ctx context.Context, client *http.Client, address string) (state.Respon
 	answer, err := client.Do(req)
 	var failed *url.Error
 	if errors.As(err, &failed) {
-		failed.URL = shown(failed.URL)
+		failed.URL = redactURL(failed.URL)
 	}
 	if err != nil {
 		return state.Response{}, untrusted.Error(err)
@@ -73,29 +76,31 @@ func get(ctx context.Context, client *http.Client, address string) (state.Respon
 	defer answer.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(answer.Body, bodyLimit+1))
 	if err != nil {
-		return state.Response{}, fmt.Errorf("reading the answer of %s: %w", shown(address), untrusted.Error(err))
+		return state.Response{},
+			fmt.Errorf("reading the answer of %s: %w", redactURL(address), untrusted.Error(err))
 	}
 	if len(body) > bodyLimit {
-		return state.Response{}, fmt.Errorf("the answer of %s is longer than %d bytes", shown(address), bodyLimit)
+		return state.Response{},
+			fmt.Errorf("the answer of %s is longer than %d bytes", redactURL(address), bodyLimit)
 	}
 	return state.Response{Status: answer.StatusCode, Body: body}, nil
 }
 
-// shown is an address without what may be secret: a password, and the query, which may hold a signature.
-func shown(address string) string {
+// redactURL returns a URL without a password and without the query, which may contain a signature.
+func redactURL(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
-		return "the address"
+		return "the URL"
 	}
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
 }
 
-func tlsConfig(req state.Request) (*tls.Config, error) {
+func newTLSConfig(req state.Request) (*tls.Config, error) {
 	config := &tls.Config{}
 	if req.CA != nil {
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(req.CA) {
-			return nil, errors.New("the CA for the request holds no PEM certificate")
+			return nil, errors.New("the CA for the request contains no PEM certificate")
 		}
 	}
 	if req.Cert != nil {
@@ -108,22 +113,23 @@ func tlsConfig(req state.Request) (*tls.Config, error) {
 	return config, nil
 }
 
-// stay shows a redirection as the answer that it is.
-func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+// returnRedirect makes the client return a redirect response instead of following it.
+func returnRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// redirect follows a few redirections, but never from https to http.
-func redirect(req *http.Request, via []*http.Request) error {
+// checkRedirect allows up to ten redirects, but none from https to http.
+func checkRedirect(req *http.Request, via []*http.Request) error {
 	if len(via) >= 10 {
 		return errors.New("redirected ten times")
 	}
 	if via[0].URL.Scheme == "https" && req.URL.Scheme != "https" {
-		return fmt.Errorf("redirected from https to %s: %w", shown(req.URL.String()), state.ErrRedirected)
+		return fmt.Errorf("redirected from https to %s: %w", redactURL(req.URL.String()),
+			state.ErrRedirected)
 	}
 	return nil
 }
 
-// ownAddress refuses a host that is not this machine.
-func ownAddress(host string) error {
+// checkOwnAddress returns an error for a host that is not this machine.
+func checkOwnAddress(host string) error {
 	ip, err := netip.ParseAddr(host)
 	if host == "localhost" || err == nil && (ip.IsLoopback() || ip.IsUnspecified()) {
 		return nil
@@ -137,5 +143,6 @@ func ownAddress(host string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%q is not an address of this machine: its certificate must be verified", host)
+	return fmt.Errorf("%q is not an address of this machine: its certificate must be verified",
+		host)
 }

@@ -6,16 +6,17 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"kubeadm/internal/state"
 	"os"
 	"path/filepath"
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"kubeadm/internal/state"
 )
 
-// ReadFile returns a file's bytes. A FIFO is read to its end, as it is for process substitution;
-// the wait for its writer is bounded. What is larger than 16 MiB, be it a device, is an error.
+// ReadFile reads a file of at most 16 MiB. A FIFO, as of a process substitution, is read to its
+// end; the wait for its writer is limited.
 func (m Machine) ReadFile(ctx context.Context, path string) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	if err != nil {
@@ -36,49 +37,49 @@ func (m Machine) ReadFile(ctx context.Context, path string) ([]byte, error) {
 	return all, err
 }
 
-// Stat returns what is known of a file or directory; it follows symbolic links.
+// Stat describes a file or directory. It follows symbolic links.
 func (m Machine) Stat(_ context.Context, path string) (state.FileInfo, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return state.FileInfo{}, err
 	}
-	return infoOf(path, info)
+	return newFileInfo(path, info)
 }
 
-// Lstat is Stat of the link itself, if the path names one.
+// Lstat is Stat without following a symbolic link at the end of the path.
 func (m Machine) Lstat(_ context.Context, path string) (state.FileInfo, error) {
 	info, err := os.Lstat(path)
 	if err != nil {
 		return state.FileInfo{}, err
 	}
-	return infoOf(path, info)
+	return newFileInfo(path, info)
 }
 
-// ReadDir lists what is directly in a folder, in order of names. It does not follow symbolic links.
+// ReadDir lists a directory in order of names. It does not follow symbolic links.
 func (m Machine) ReadDir(_ context.Context, path string) ([]state.FileInfo, error) {
 	entries, err := os.ReadDir(path)
 	if err != nil {
 		return nil, err
 	}
-	var inside []state.FileInfo
+	var files []state.FileInfo
 	for _, e := range entries {
 		info, err := e.Info()
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // it went away since the folder was read
+			continue // removed meanwhile
 		}
 		if err != nil {
 			return nil, err
 		}
-		one, err := infoOf(filepath.Join(path, e.Name()), info)
+		file, err := newFileInfo(filepath.Join(path, e.Name()), info)
 		if err != nil {
 			return nil, err
 		}
-		inside = append(inside, one)
+		files = append(files, file)
 	}
-	return inside, nil
+	return files, nil
 }
 
-func infoOf(path string, info fs.FileInfo) (state.FileInfo, error) {
+func newFileInfo(path string, info fs.FileInfo) (state.FileInfo, error) {
 	abs, err := filepath.Abs(path)
 	owner := info.Sys().(*syscall.Stat_t)
 	return state.FileInfo{
@@ -90,7 +91,7 @@ func infoOf(path string, info fs.FileInfo) (state.FileInfo, error) {
 	}, err
 }
 
-// Tail returns the last bytes of a file, at most limit of them.
+// Tail returns the last bytes of a file, at most limit.
 func (m Machine) Tail(path string, limit int64) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -3,16 +3,17 @@ package linux
 import (
 	"context"
 	"fmt"
-	"kubeadm/internal/state"
 	"os"
 	"runtime"
 	"strings"
 
 	"golang.org/x/sys/unix"
 	system "k8s.io/system-validators/validators"
+
+	"kubeadm/internal/state"
 )
 
-// Host tells facts about this machine.
+// Host returns facts about this machine.
 func (m Machine) Host(context.Context) (state.HostInfo, error) {
 	name, err := os.Hostname()
 	if err != nil {
@@ -31,23 +32,24 @@ func (m Machine) Host(context.Context) (state.HostInfo, error) {
 	}, nil
 }
 
-// Verify asks whether kernel, operating system and cgroups can run a kubelet of that
-// version. To find out it may load the kernel's configuration for a moment and make and
-// remove an empty cgroup; there is no other way to learn these.
+// Verify checks whether kernel, operating system and cgroups can run a kubelet of that
+// version. It may load the module of the kernel's configuration and create and remove an empty
+// cgroup: there is no other way to check these.
 func (m Machine) Verify(_ context.Context, kubeletVersion string) (warnings, errs []error) {
 	for _, v := range []system.Validator{
-		&system.KernelValidator{Reporter: quiet{}},
-		&system.OSValidator{Reporter: quiet{}},
-		&system.CgroupsValidator{Reporter: quiet{}, KubeletVersion: strings.TrimPrefix(kubeletVersion, "v")},
+		&system.KernelValidator{Reporter: silentReporter{}},
+		&system.OSValidator{Reporter: silentReporter{}},
+		&system.CgroupsValidator{Reporter: silentReporter{},
+			KubeletVersion: strings.TrimPrefix(kubeletVersion, "v")},
 	} {
-		warned, failed := v.Validate(system.DefaultSysSpec)
-		warnings, errs = append(warnings, warned...), append(errs, failed...)
+		newWarnings, newErrs := v.Validate(system.DefaultSysSpec)
+		warnings, errs = append(warnings, newWarnings...), append(errs, newErrs...)
 	}
 	return warnings, errs
 }
 
-// quiet drops the running commentary of the validators; what matters comes back as errors.
-type quiet struct{}
+// silentReporter drops the progress messages of the validators.
+type silentReporter struct{}
 
-// Report says nothing.
-func (quiet) Report(string, string, system.ValidationResultType) error { return nil }
+// Report does nothing.
+func (silentReporter) Report(string, string, system.ValidationResultType) error { return nil }

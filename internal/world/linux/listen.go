@@ -19,22 +19,23 @@ import (
 	"kubeadm/internal/untrusted"
 )
 
-// CanListen opens and closes a TCP port. A port in use gives a *change.PortError.
+// CanListen opens and closes a TCP port. For a port in use the error is a *state.PortError.
 func (m Machine) CanListen(ctx context.Context, address string) error {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	switch {
 	case err == nil:
 		return l.Close()
 	case errors.Is(err, unix.EADDRINUSE):
-		return &state.PortError{Address: address, Owner: listenerAt(address), Err: unix.EADDRINUSE}
+		return &state.PortError{Address: address, Owner: findListener(address),
+			Err: unix.EADDRINUSE}
 	case errors.Is(err, unix.EADDRNOTAVAIL):
 		return fmt.Errorf("no interface of this machine has the address of %s: %w", address, err)
 	}
-	return fmt.Errorf("trying the port %s: %w", address, err)
+	return fmt.Errorf("listening on %s: %w", address, err)
 }
 
-// listenerAt names the program that listens where a listener at address would be in its way; empty if that cannot be seen.
-func listenerAt(address string) string {
+// findListener returns the program whose listener conflicts with address; empty if it is unknown.
+func findListener(address string) string {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return ""
@@ -54,16 +55,14 @@ func listenerAt(address string) string {
 		}
 		for line := range strings.Lines(string(table)) {
 			s, ok := parseSocket(strings.Fields(line))
-			if ok && s.at.Port() == uint16(want) && inTheWay(s.at.Addr(), ip) {
-				return ownerOf(s.inode)
+			used := s.at.Addr()
+			if ok && s.at.Port() == uint16(want) &&
+				(used == ip || used.IsUnspecified() || ip.IsUnspecified()) {
+				return findSocketOwner(s.inode)
 			}
 		}
 	}
 	return ""
-}
-
-func inTheWay(a, b netip.Addr) bool {
-	return a == b || a.IsUnspecified() || b.IsUnspecified()
 }
 
 // socket is a listening TCP socket.
@@ -72,7 +71,7 @@ type socket struct {
 	inode string
 }
 
-// parseSocket reads a line of /proc/net/tcp or tcp6; see proc_net(5).
+// parseSocket parses a line of /proc/net/tcp or tcp6; see proc_net(5).
 func parseSocket(f []string) (socket, bool) {
 	const listening = "0A"
 	if len(f) < 10 || f[3] != listening {
@@ -83,7 +82,7 @@ func parseSocket(f []string) (socket, bool) {
 	if !ok || err != nil || len(raw)%4 != 0 {
 		return socket{}, false
 	}
-	// The kernel prints an address as words of the machine's own byte order.
+	// The kernel prints an address as words in the machine's byte order.
 	for i := 0; i < len(raw); i += 4 {
 		binary.NativeEndian.PutUint32(raw[i:], binary.BigEndian.Uint32(raw[i:]))
 	}
@@ -92,10 +91,10 @@ func parseSocket(f []string) (socket, bool) {
 	return socket{netip.AddrPortFrom(ip.Unmap(), uint16(n)), f[9]}, ok && err == nil
 }
 
-// ownerOf names the process that holds a socket: "nginx (pid 812)".
-func ownerOf(inode string) string {
-	held, _ := filepath.Glob("/proc/[0-9]*/fd/*")
-	for _, fd := range held {
+// findSocketOwner returns the process that has a socket open, as "nginx (pid 812)".
+func findSocketOwner(inode string) string {
+	fds, _ := filepath.Glob("/proc/[0-9]*/fd/*")
+	for _, fd := range fds {
 		if link, err := os.Readlink(fd); err != nil || link != "socket:["+inode+"]" {
 			continue
 		}

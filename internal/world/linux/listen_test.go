@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Any user may call a process as they like.
-func TestNameOfAListenerIsEscaped(t *testing.T) {
+// Any user may choose the name of a process.
+func TestListenerNameIsEscaped(t *testing.T) {
 	const file = "/proc/self/comm"
 	before, err := os.ReadFile(file)
 	if err != nil {
@@ -27,7 +27,8 @@ func TestNameOfAListenerIsEscaped(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	if owner := listenerAt(l.Addr().String()); !strings.HasPrefix(owner, `a\x1b[2J\nhint: b (pid `) {
+	if owner := findListener(l.Addr().String()); !strings.HasPrefix(owner,
+		`a\x1b[2J\nhint: b (pid `) {
 		t.Errorf("got %q", owner)
 	}
 }

@@ -1,5 +1,5 @@
-// Package linux is this machine: its files, services, mounts, programs, host and
-// network, read and altered for real. It knows nothing of clusters and container runtimes.
+// Package linux reads and changes this machine: its files, accounts, services, mounts, programs
+// and network. It does not depend on a cluster or container runtime.
 package linux
 
 import (
@@ -19,9 +19,9 @@ func (m Machine) Do(ctx context.Context, c change.Change) error {
 	case change.WriteFile:
 		return writeFile(ctx, c)
 	case change.MakeDir:
-		return explain(c.Path, makeDirs(c.Path, c.Mode.Perm()))
+		return explainWriteError(c.Path, makeDirs(c.Path, c.Mode.Perm()))
 	case change.Remove:
-		return remove(c)
+		return removePath(c)
 	case change.SetOwner:
 		return setOwner(c)
 	case change.SetAccounts:
@@ -29,10 +29,10 @@ func (m Machine) Do(ctx context.Context, c change.Change) error {
 	case change.SetService:
 		return setService(ctx, c)
 	case change.Unmount:
-		return unmount(ctx, c)
+		return unmountBelow(ctx, c)
 	}
 	return fmt.Errorf("a machine cannot carry out a %T", c)
 }
 
-// Now is the time of the machine's clock.
+// Now returns the time of the machine's clock.
 func (m Machine) Now() time.Time { return time.Now() }

@@ -14,8 +14,8 @@ import (
 	"kubeadm/internal/change"
 )
 
-// folder is an empty folder, spelled without symbolic links.
-func folder(t *testing.T) string {
+// newTempDir returns the path of an empty directory without symbolic links.
+func newTempDir(t *testing.T) string {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -24,7 +24,7 @@ func folder(t *testing.T) string {
 	return dir
 }
 
-func put(t *testing.T, text string, name ...string) string {
+func writeTestFile(t *testing.T, text string, name ...string) string {
 	t.Helper()
 	path := filepath.Join(name...)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -36,15 +36,15 @@ func put(t *testing.T, text string, name ...string) string {
 	return path
 }
 
-func do(t *testing.T, c change.Change) {
+func mustDo(t *testing.T, c change.Change) {
 	t.Helper()
 	if err := (Machine{}).Do(t.Context(), c); err != nil {
 		t.Fatalf("%s: %v", c, err)
 	}
 }
 
-// fails carries out a change that must fail with an error that says all of that.
-func fails(t *testing.T, c change.Change, says ...string) {
+// wantDoError carries out a change that must fail with an error that contains all texts.
+func wantDoError(t *testing.T, c change.Change, says ...string) {
 	t.Helper()
 	err := (Machine{}).Do(t.Context(), c)
 	if err == nil {
@@ -57,8 +57,8 @@ func fails(t *testing.T, c change.Change, says ...string) {
 	}
 }
 
-// mount mounts a small file system in memory for the time of a test; without the right to do that the test is skipped.
-func mount(t *testing.T, dir, options string) {
+// mountTmpfs mounts a tmpfs until the end of the test. Without root privileges it skips the test.
+func mountTmpfs(t *testing.T, dir, options string) {
 	t.Helper()
 	err := unix.Mount("tmpfs", dir, "tmpfs", 0, options)
 	if errors.Is(err, unix.EPERM) {
@@ -70,7 +70,7 @@ func mount(t *testing.T, dir, options string) {
 	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) }) // the test may have undone it
 }
 
-func bind(t *testing.T, from, to string) {
+func bindMount(t *testing.T, from, to string) {
 	t.Helper()
 	if err := unix.Mount(from, to, "", unix.MS_BIND, ""); err != nil {
 		if errors.Is(err, unix.EPERM) {
@@ -81,7 +81,7 @@ func bind(t *testing.T, from, to string) {
 	t.Cleanup(func() { _ = unix.Unmount(to, unix.MNT_DETACH) }) // the test may have undone it
 }
 
-func reads(t *testing.T, path, want string) {
+func wantContent(t *testing.T, path, want string) {
 	t.Helper()
 	got, err := os.ReadFile(path)
 	if err != nil || string(got) != want {
@@ -89,24 +89,26 @@ func reads(t *testing.T, path, want string) {
 	}
 }
 
-func gone(t *testing.T, path string) {
+func wantAbsent(t *testing.T, path string) {
 	t.Helper()
 	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("%s: got %v, want nothing there", path, err)
+		t.Errorf("%s exists: %v", path, err)
 	}
 }
 
-func TestProgramsAreRunWithinBounds(t *testing.T) {
+func TestRunProgram(t *testing.T) {
 	t.Run("what a failing one said", func(t *testing.T) {
-		_, err := output(t.Context(), "sh", "-c", "echo to stdout; echo what is wrong >&2; exit 3")
+		_, err := runProgram(t.Context(), "sh", "-c",
+			"echo to stdout; echo what is wrong >&2; exit 3")
 		var exit *exec.ExitError
-		if !errors.As(err, &exit) || exit.ExitCode() != 3 || !strings.Contains(err.Error(), "what is wrong") {
+		if !errors.As(err, &exit) || exit.ExitCode() != 3 ||
+			!strings.Contains(err.Error(), "what is wrong") {
 			t.Errorf("got %v", err)
 		}
 	})
 	t.Run("a child that keeps the pipe", func(t *testing.T) {
 		start := time.Now()
-		if _, err := output(t.Context(), "sh", "-c", "sleep 60 & echo started"); err == nil {
+		if _, err := runProgram(t.Context(), "sh", "-c", "sleep 60 & echo started"); err == nil {
 			t.Error("want an error: its output has no end")
 		}
 		if took := time.Since(start); took > 30*time.Second {
@@ -115,8 +117,8 @@ func TestProgramsAreRunWithinBounds(t *testing.T) {
 	})
 }
 
-func TestKubeletVersionIsAVersion(t *testing.T) {
-	bin := folder(t)
+func TestKubeletVersion(t *testing.T) {
+	bin := newTempDir(t)
 	t.Setenv("PATH", bin+":/usr/bin:/bin")
 	for said, want := range map[string]string{
 		"Kubernetes v1.37.1":           "v1.37.1",
@@ -125,7 +127,7 @@ func TestKubeletVersionIsAVersion(t *testing.T) {
 		"Kubernetes v1.37.1 (dirty)":   "",
 		"Kubernetes v1.37":             "",
 	} {
-		put(t, "#!/bin/sh\necho '"+said+"'\n", bin, "kubelet")
+		writeTestFile(t, "#!/bin/sh\necho '"+said+"'\n", bin, "kubelet")
 		if err := os.Chmod(filepath.Join(bin, "kubelet"), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -136,8 +138,8 @@ func TestKubeletVersionIsAVersion(t *testing.T) {
 	}
 }
 
-func TestTailIsTheEnd(t *testing.T) {
-	path := put(t, "one two three", folder(t), "log")
+func TestTail(t *testing.T) {
+	path := writeTestFile(t, "one two three", newTempDir(t), "log")
 	for limit, want := range map[int64]string{5: "three", 100: "one two three", 0: ""} {
 		got, err := Machine{}.Tail(path, limit)
 		if err != nil || string(got) != want {

@@ -17,8 +17,8 @@ import (
 	"kubeadm/internal/change"
 )
 
-// Mounts lists mount points at and below dir, oldest first. They are spelled as below dir
-// even where dir is a symbolic link.
+// Mounts lists the mount points at and below dir, oldest first. All paths begin with dir, even
+// if it is a symbolic link.
 func (m Machine) Mounts(_ context.Context, dir string) ([]string, error) {
 	top, err := filepath.EvalSymlinks(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -27,67 +27,55 @@ func (m Machine) Mounts(_ context.Context, dir string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	points, err := mountPoints(top)
-	for i, p := range points {
-		points[i] = filepath.Clean(dir) + strings.TrimPrefix(p, top)
-	}
-	return points, err
-}
-
-// mountPoints are the mount points at and below a path without symbolic links.
-func mountPoints(path string) ([]string, error) {
-	all, err := mountinfo.GetMounts(mountinfo.PrefixFilter(path))
+	all, err := mountinfo.GetMounts(mountinfo.PrefixFilter(top))
 	if err != nil {
 		return nil, fmt.Errorf("reading the list of mounts: %w", err)
 	}
 	var points []string
 	for _, m := range all {
-		points = append(points, m.Mountpoint)
+		points = append(points, filepath.Clean(dir)+strings.TrimPrefix(m.Mountpoint, top))
 	}
 	return points, nil
 }
 
-// unmount goes over the mounts below the folder again and again, newest first, for as long as
-// that gets it further: a mount may have been moved below a newer one, which then is busy at first.
-func unmount(ctx context.Context, c change.Unmount) error {
-	flags, err := unmountFlags(c.Flags)
+// unmountBelow unmounts everything below a directory, newest mounts first, and repeats this until
+// a pass unmounts nothing: a mount may have been moved below a newer one, which is busy in the
+// first pass.
+func unmountBelow(ctx context.Context, c change.Unmount) error {
+	flags, err := parseUnmountFlags(c.Flags)
 	if err != nil {
 		return err
 	}
-	if err := guardMounts(c.Below); err != nil {
-		return err
-	}
-	for {
-		if err := context.Cause(ctx); err != nil {
-			return err
-		}
-		points, err := Machine{}.Mounts(ctx, c.Below)
-		if err != nil {
-			return err
-		}
-		points = slices.DeleteFunc(points, func(p string) bool { return p == filepath.Clean(c.Below) })
-		slices.Reverse(points)
-		gone, err := unmountAll(points, flags)
-		if gone == 0 {
-			return err
-		}
-	}
-}
-
-// guardMounts refuses to unmount all that is below a directory of the operating system.
-func guardMounts(path string) error {
-	d, real, err := openDir(path, 0)
+	d, real, err := openDir(c.Dir, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	defer d.Close()
-	return guard(d, real, path)
+	if err := errors.Join(checkNotSystemDir(d, real, c.Dir), d.Close()); err != nil {
+		return err
+	}
+	for {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		points, err := Machine{}.Mounts(ctx, c.Dir)
+		if err != nil {
+			return err
+		}
+		points = slices.DeleteFunc(points,
+			func(p string) bool { return p == filepath.Clean(c.Dir) })
+		slices.Reverse(points)
+		count, err := unmountAll(points, flags)
+		if count == 0 {
+			return err
+		}
+	}
 }
 
-func unmountAll(points []string, flags int) (gone int, err error) {
+// unmountAll returns how many of the mount points it unmounted.
+func unmountAll(points []string, flags int) (count int, err error) {
 	var errs []error
 	for _, p := range points {
 		err := unix.Unmount(p, flags)
@@ -97,17 +85,17 @@ func unmountAll(points []string, flags int) (gone int, err error) {
 		}
 		switch {
 		case err == nil:
-			gone++
+			count++
 		case errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOENT):
-			// It went away with another one, as shared mounts do.
+			// It was unmounted together with another one, as shared mounts are.
 		default:
 			errs = append(errs, fmt.Errorf("unmounting %s: %w", p, err))
 		}
 	}
-	return gone, errors.Join(errs...)
+	return count, errors.Join(errs...)
 }
 
-func unmountFlags(names []string) (int, error) {
+func parseUnmountFlags(names []string) (int, error) {
 	flags := 0
 	for _, name := range names {
 		switch name {
@@ -120,21 +108,23 @@ func unmountFlags(names []string) (int, error) {
 		case "UMOUNT_NOFOLLOW":
 			flags |= unix.UMOUNT_NOFOLLOW
 		default:
-			return 0, fmt.Errorf("%q is not a flag of umount2(2): use MNT_FORCE, MNT_DETACH, MNT_EXPIRE or UMOUNT_NOFOLLOW", name)
+			return 0, fmt.Errorf(
+				"%q is not a flag of umount2(2): use MNT_FORCE, MNT_DETACH, MNT_EXPIRE or UMOUNT_NOFOLLOW", name)
 		}
 	}
 	return flags, nil
 }
 
-// mountOf is where the file system is mounted that holds a path, or would hold it.
-func mountOf(path string) string {
+// findMountPoint returns the mount point of the file system that a path is on, or would be created
+// on.
+func findMountPoint(path string) string {
 	for ; path != "/" && path != "."; path = filepath.Dir(path) {
-		here, err := os.Stat(path)
+		info, err := os.Stat(path)
 		if err != nil {
 			continue
 		}
-		above, err := os.Stat(filepath.Dir(path))
-		if err != nil || here.Sys().(*syscall.Stat_t).Dev != above.Sys().(*syscall.Stat_t).Dev {
+		parent, err := os.Stat(filepath.Dir(path))
+		if err != nil || info.Sys().(*syscall.Stat_t).Dev != parent.Sys().(*syscall.Stat_t).Dev {
 			return path
 		}
 	}

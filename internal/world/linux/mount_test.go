@@ -13,8 +13,8 @@ import (
 	"kubeadm/internal/state"
 )
 
-// mkdir makes a folder below dir.
-func mkdir(t *testing.T, name ...string) string {
+// makeTestDir creates a directory below dir.
+func makeTestDir(t *testing.T, name ...string) string {
 	t.Helper()
 	path := filepath.Join(name...)
 	if err := os.MkdirAll(path, 0o755); err != nil {
@@ -23,25 +23,25 @@ func mkdir(t *testing.T, name ...string) string {
 	return path
 }
 
-func TestMountsAreUndoneWhateverTheirOrder(t *testing.T) {
-	dir := folder(t)
-	mount(t, dir, "") // moving a mount needs a parent that is not shared
+func TestUnmountInAnyOrder(t *testing.T) {
+	dir := newTempDir(t)
+	mountTmpfs(t, dir, "") // moving a mount needs a parent that is not shared
 	if err := unix.Mount("", dir, "", unix.MS_PRIVATE, ""); err != nil {
 		t.Fatal(err)
 	}
-	below := mkdir(t, dir, "kubelet")
-	mount(t, below, "")
-	first := mkdir(t, below, "with space")
-	mount(t, first, "")
-	second := mkdir(t, below, "second")
-	mount(t, second, "")
-	mount(t, mkdir(t, second, "nested"), "")
-	moved := mkdir(t, second, "moved")
+	below := makeTestDir(t, dir, "kubelet")
+	mountTmpfs(t, below, "")
+	first := makeTestDir(t, below, "with space")
+	mountTmpfs(t, first, "")
+	second := makeTestDir(t, below, "second")
+	mountTmpfs(t, second, "")
+	mountTmpfs(t, makeTestDir(t, second, "nested"), "")
+	moved := makeTestDir(t, second, "moved")
 	if err := unix.Mount(first, moved, "", unix.MS_MOVE, ""); err != nil {
 		t.Fatal(err)
 	}
-	mount(t, first, "")
-	mount(t, first, "") // twice on one folder
+	mountTmpfs(t, first, "")
+	mountTmpfs(t, first, "") // two mounts on one directory
 
 	got, err := Machine{}.Mounts(t.Context(), below)
 	slices.Sort(got)
@@ -50,16 +50,16 @@ func TestMountsAreUndoneWhateverTheirOrder(t *testing.T) {
 	if err != nil || !slices.Equal(got, want) {
 		t.Fatalf("got %q and %v, want %q", got, err, want)
 	}
-	do(t, change.Unmount{Below: below})
+	mustDo(t, change.Unmount{Dir: below})
 	got, err = Machine{}.Mounts(t.Context(), below)
 	if err != nil || !slices.Equal(got, []string{below}) {
 		t.Errorf("left: %q and %v, want %q alone", got, err, below)
 	}
 }
 
-func TestMountsBelowALinkAreFound(t *testing.T) {
-	dir := folder(t)
-	mount(t, mkdir(t, dir, "real", "volume"), "")
+func TestMountsBelowSymlink(t *testing.T) {
+	dir := newTempDir(t)
+	mountTmpfs(t, makeTestDir(t, dir, "real", "volume"), "")
 	link := filepath.Join(dir, "link")
 	if err := os.Symlink("real", link); err != nil {
 		t.Fatal(err)
@@ -68,34 +68,34 @@ func TestMountsBelowALinkAreFound(t *testing.T) {
 	if err != nil || !slices.Equal(got, []string{link + "/volume"}) {
 		t.Errorf("got %q and %v", got, err)
 	}
-	c := change.Unmount{Below: link}
-	do(t, c)
+	c := change.Unmount{Dir: link}
+	mustDo(t, c)
 	if done, err := c.Done(t.Context(), mountsOnly{}); err != nil || !done {
 		t.Errorf("done is %v, %v", done, err)
 	}
 }
 
-func TestABusyMountIsNamed(t *testing.T) {
-	dir := folder(t)
-	busy, idle := mkdir(t, dir, "busy"), mkdir(t, dir, "idle")
-	mount(t, busy, "")
-	mount(t, idle, "")
+func TestUnmountNamesBusyMount(t *testing.T) {
+	dir := newTempDir(t)
+	busy, idle := makeTestDir(t, dir, "busy"), makeTestDir(t, dir, "idle")
+	mountTmpfs(t, busy, "")
+	mountTmpfs(t, idle, "")
 	f, err := os.Create(filepath.Join(busy, "open"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	fails(t, change.Unmount{Below: dir}, "unmounting "+busy+":")
+	wantDoError(t, change.Unmount{Dir: dir}, "unmounting "+busy+":")
 	if left, _ := (Machine{}).Mounts(t.Context(), dir); !slices.Equal(left, []string{busy}) {
 		t.Errorf("left: %q, want the busy one alone", left)
 	}
-	do(t, change.Unmount{Below: dir, Flags: []string{"MNT_DETACH", "UMOUNT_NOFOLLOW"}})
-	mount(t, idle, "")
-	do(t, change.Unmount{Below: dir, Flags: []string{"MNT_EXPIRE"}})
-	fails(t, change.Unmount{Below: dir, Flags: []string{"MNT_LAZY"}}, "MNT_LAZY", "MNT_DETACH")
+	mustDo(t, change.Unmount{Dir: dir, Flags: []string{"MNT_DETACH", "UMOUNT_NOFOLLOW"}})
+	mountTmpfs(t, idle, "")
+	mustDo(t, change.Unmount{Dir: dir, Flags: []string{"MNT_EXPIRE"}})
+	wantDoError(t, change.Unmount{Dir: dir, Flags: []string{"MNT_LAZY"}}, "MNT_LAZY", "MNT_DETACH")
 }
 
-// mountsOnly is a Reader of mounts and of nothing else.
+// mountsOnly is a Reader of mounts only.
 type mountsOnly struct{ state.Reader }
 
 func (mountsOnly) Mounts(ctx context.Context, dir string) ([]string, error) {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// lookupLimit leaves a resolver time to turn from a dead name server to the next one.
+// lookupLimit is long enough for the resolver to try a second name server.
 const lookupLimit = 12 * time.Second
 
 // Lookup resolves a host name.
@@ -19,8 +19,8 @@ func (m Machine) Lookup(ctx context.Context, host string) ([]string, error) {
 	return net.DefaultResolver.LookupHost(ctx, host)
 }
 
-// Proxy tells through which proxy an HTTPS request to a host would go, by the environment
-// of this process (HTTPS_PROXY, NO_PROXY with names, addresses and CIDRs); empty for none.
+// Proxy returns the proxy of an HTTPS request to a host according to HTTPS_PROXY and NO_PROXY;
+// empty for none.
 func (m Machine) Proxy(_ context.Context, host string) (string, error) {
 	if ip := net.ParseIP(host); ip != nil && ip.To4() == nil {
 		host = "[" + host + "]"
@@ -28,12 +28,13 @@ func (m Machine) Proxy(_ context.Context, host string) (string, error) {
 	target := &url.URL{Scheme: "https", Host: host}
 	proxy, err := http.ProxyFromEnvironment(&http.Request{URL: target})
 	if err != nil {
-		// Go repeats the whole address, password and all.
-		return "", errors.New("HTTPS_PROXY is no URL such as http://proxy.example:3128, or has characters that must be escaped in a URL")
+		// Go's error repeats the whole URL with its password.
+		return "", errors.New(
+			"HTTPS_PROXY is not a URL such as http://proxy.example:3128, or has characters that must be escaped in a URL")
 	}
 	if proxy == nil {
 		return "", nil
 	}
-	// Neither the user nor, where a slash is missing in a malformed address, what Go takes for its path.
+	// Without the user, and without the path: a password in a malformed URL may be part of it.
 	return proxy.Scheme + "://" + proxy.Host, nil
 }

@@ -27,28 +27,28 @@ down0	00000000	010200C0	0002	0	0	0	00000000	0	0	0
 00000000000000000000000000000000 00 00000000000000000000000000000000 00 00000000000000000000000000000000 ffffffff 00000001 00000000 00200200       lo
 20010db8000000000000000000000000 40 00000000000000000000000000000000 00 00000000000000000000000000000000 00000100 00000001 00000000 00000001     eth0
 `
-	got := append(parseRoutes(table4, route4), parseRoutes(table6, route6)...)
-	want := []route{{4, "wlan0", 600}, {4, "eth0", 100}, {6, "eth1", 100}}
+	got := append(parseRoutes(table4, parseRouteIPv4), parseRoutes(table6, parseRouteIPv6)...)
+	want := []defaultRoute{{4, "wlan0", 600}, {4, "eth0", 100}, {6, "eth1", 100}}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }
 
-func TestRankOfAddresses(t *testing.T) {
+func TestAddressRank(t *testing.T) {
 	routes := []string{"eth0", "eth1"}
 	ranks := []int{
-		rank(state.Address{Interface: "eth0", DefaultRoute: true}, routes),
-		rank(state.Address{Interface: "eth1", DefaultRoute: true}, routes),
-		rank(state.Address{Interface: "eth2"}, routes),
-		rank(state.Address{Interface: "lo", Loopback: true}, routes),
+		addressRank(state.Address{Interface: "eth0", DefaultRoute: true}, routes),
+		addressRank(state.Address{Interface: "eth1", DefaultRoute: true}, routes),
+		addressRank(state.Address{Interface: "eth2"}, routes),
+		addressRank(state.Address{Interface: "lo", Loopback: true}, routes),
 	}
 	if !slices.IsSorted(ranks) || len(slices.Compact(ranks)) != 4 {
-		t.Errorf("got %v, want them to rise", ranks)
+		t.Errorf("got %v, want an ascending order", ranks)
 	}
 }
 
-func TestSocketsOfTheKernel(t *testing.T) {
-	// As the kernel prints it: words in the byte order of this machine.
+func TestParseSocket(t *testing.T) {
+	// The kernel prints words in the byte order of this machine.
 	words := func(ip ...byte) string {
 		var b strings.Builder
 		for w := range slices.Chunk(ip, 4) {
@@ -63,18 +63,19 @@ func TestSocketsOfTheKernel(t *testing.T) {
 		words(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 0, 2, 1): "192.0.2.1:6443",
 		words(0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1): "[2001:db8::1]:6443",
 	} {
-		line := "0: " + address + ":192B 00000000:0000 0A 00000000:00000000 00:00000000 00000000 0 0 4711 1"
+		line := "0: " + address +
+			":192B 00000000:0000 0A 00000000:00000000 00:00000000 00000000 0 0 4711 1"
 		got, ok := parseSocket(strings.Fields(line))
 		if !ok || got != (socket{netip.MustParseAddrPort(want), "4711"}) {
 			t.Errorf("%s: got %v, %v; want %s", address, got, ok, want)
 		}
 		if _, ok := parseSocket(strings.Fields(strings.Replace(line, " 0A ", " 01 ", 1))); ok {
-			t.Errorf("%s: a connection counts as a listener", address)
+			t.Errorf("%s: a connection is parsed as a listener", address)
 		}
 	}
 }
 
-func TestTheOwnerOfAPortIsNamed(t *testing.T) {
+func TestPortOwner(t *testing.T) {
 	for _, at := range []string{"127.0.0.1:0", "[::1]:0", "0.0.0.0:0", ":0"} {
 		l, err := net.Listen("tcp", at)
 		if err != nil {
@@ -87,22 +88,24 @@ func TestTheOwnerOfAPortIsNamed(t *testing.T) {
 		want := fmt.Sprintf("%s (pid %d)", bytes.TrimSpace(comm), os.Getpid())
 		for _, asked := range []string{":" + port, l.Addr().String()} {
 			var taken *state.PortError
-			if err := (Machine{}).CanListen(t.Context(), asked); !errors.As(err, &taken) || taken.Owner != want {
+			if err := (Machine{}).CanListen(t.Context(), asked); !errors.As(err, &taken) ||
+				taken.Owner != want {
 				t.Errorf("%s, held by %s: got %v, want %s", asked, l.Addr(), err, want)
 			}
 		}
 	}
 }
 
-func TestAnAddressOfAnotherMachineCannotBeListenedAt(t *testing.T) {
+func TestListenOnForeignAddress(t *testing.T) {
 	err := Machine{}.CanListen(t.Context(), "192.0.2.77:6443")
 	var taken *state.PortError
-	if err == nil || errors.As(err, &taken) || !strings.Contains(err.Error(), "no interface of this machine") {
+	if err == nil || errors.As(err, &taken) ||
+		!strings.Contains(err.Error(), "no interface of this machine") {
 		t.Errorf("got %v", err)
 	}
 }
 
-// TestProxyOf runs itself again in other environments, since net/http reads them once.
+// TestProxyOf runs itself again with other environment variables, since net/http reads them once.
 func TestProxyOf(t *testing.T) {
 	if host, ok := os.LookupEnv("TEST_PROXY_OF"); ok {
 		proxy, err := Machine{}.Proxy(t.Context(), host)
@@ -111,12 +114,17 @@ func TestProxyOf(t *testing.T) {
 	}
 	for _, c := range []struct{ host, env, want string }{
 		{"192.0.2.1", "", "proxy= error=false"},
-		{"192.0.2.1", "HTTPS_PROXY=http://user:secret@proxy.example:3128", "proxy=http://proxy.example:3128 error=false"},
-		{"192.0.2.1", "HTTPS_PROXY=http:/user:secret@proxy.example:3128", "proxy=http://http: error=false"},
+		{"192.0.2.1", "HTTPS_PROXY=http://user:secret@proxy.example:3128",
+			"proxy=http://proxy.example:3128 error=false"},
+		{"192.0.2.1", "HTTPS_PROXY=http:/user:secret@proxy.example:3128",
+			"proxy=http://http: error=false"},
 		{"192.0.2.1", "https_proxy=proxy.example:3128 no_proxy=192.0.2.0/24", "proxy= error=false"},
-		{"198.51.100.1", "https_proxy=proxy.example:3128 no_proxy=192.0.2.0/24", "proxy=http://proxy.example:3128 error=false"},
-		{"2001:db8::1", "HTTPS_PROXY=http://proxy.example NO_PROXY=2001:db8::/32", "proxy= error=false"},
-		{"2001:db9::1", "HTTPS_PROXY=http://proxy.example NO_PROXY=2001:db8::/32", "proxy=http://proxy.example error=false"},
+		{"198.51.100.1", "https_proxy=proxy.example:3128 no_proxy=192.0.2.0/24",
+			"proxy=http://proxy.example:3128 error=false"},
+		{"2001:db8::1", "HTTPS_PROXY=http://proxy.example NO_PROXY=2001:db8::/32",
+			"proxy= error=false"},
+		{"2001:db9::1", "HTTPS_PROXY=http://proxy.example NO_PROXY=2001:db8::/32",
+			"proxy=http://proxy.example error=false"},
 	} {
 		cmd := exec.Command(os.Args[0], "-test.run=^TestProxyOf$", "-test.v")
 		cmd.Env = append(strings.Fields(c.env), "TEST_PROXY_OF="+c.host)

@@ -9,14 +9,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Random is a named stream of secret randomness of the operating system. Streams do not
-// depend on each other, and each may be read by many at once.
+// Random returns a stream of cryptographic randomness. Streams are independent of each other and
+// safe for concurrent use.
 func Random(string) io.Reader { return rand.Reader }
 
-// Chroot makes dir the root of the file system for this process and enters it.
+// Chroot changes the root directory and the working directory of this process to dir.
 func Chroot(dir string) error {
 	if err := unix.Chroot(dir); err != nil {
-		return fmt.Errorf("making %s the root of the file system: %w", dir, err)
+		return fmt.Errorf("changing the root directory to %s: %w", dir, err)
 	}
 	return os.Chdir("/")
 }

@@ -25,43 +25,47 @@ func (m Machine) Program(_ context.Context, name string) (string, error) {
 	return path, err
 }
 
-// KubeletVersion is what `kubelet --version` says, such as "v1.37.1".
+// KubeletVersion returns the version that `kubelet --version` prints, such as "v1.37.1".
 func (m Machine) KubeletVersion(ctx context.Context) (string, error) {
 	if _, err := m.Program(ctx, "kubelet"); err != nil {
-		return "", problem.New("", err, "install the kubelet, of the version that the cluster is to run")
+		return "", problem.New("", err,
+			"install the kubelet in the Kubernetes version of the cluster")
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, askLimit, fmt.Errorf("it took longer than %s", askLimit))
+	ctx, cancel := context.WithTimeoutCause(ctx, queryTimeout,
+		fmt.Errorf("it took longer than %s", queryTimeout))
 	defer cancel()
-	out, err := output(ctx, "kubelet", "--version")
+	out, err := runProgram(ctx, "kubelet", "--version")
 	if err != nil {
 		return "", err
 	}
-	found := regexp.MustCompile(`^Kubernetes (v[0-9]+\.[0-9]+\.[0-9]+\S*)$`).FindStringSubmatch(strings.TrimSpace(out))
+	found := regexp.MustCompile(`^Kubernetes (v[0-9]+\.[0-9]+\.[0-9]+\S*)$`).FindStringSubmatch(
+		strings.TrimSpace(out))
 	if found == nil {
-		return "", fmt.Errorf("kubelet --version says %.80q instead of a version like \"Kubernetes v1.37.1\"", out)
+		return "", fmt.Errorf(
+			"kubelet --version prints %.80q instead of a version like \"Kubernetes v1.37.1\"", out)
 	}
 	return found[1], nil
 }
 
-// output runs a program to its end and returns what it wrote to its standard output; the
-// error of one that fails holds the end of what it said.
-func output(ctx context.Context, name string, args ...string) (string, error) {
-	var out, complaint bytes.Buffer
+// runProgram runs a program and returns its standard output. The error of a program that fails
+// includes the end of its output.
+func runProgram(ctx context.Context, name string, args ...string) (string, error) {
+	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Env = append(os.Environ(), "LC_ALL=C")
-	cmd.Stdout, cmd.Stderr = &out, &complaint
-	cmd.WaitDelay = 5 * time.Second // a child that keeps the pipes open must not hold us, but a busy machine may take a while to read them
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	cmd.WaitDelay = 5 * time.Second // limits the wait for a child process that keeps the pipes open
 	err := cmd.Run()
 	if err == nil {
-		return out.String(), nil
+		return stdout.String(), nil
 	}
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause
 	}
 	line := strings.Join(append([]string{name}, args...), " ")
-	said := cmp.Or(strings.TrimSpace(complaint.String()), strings.TrimSpace(out.String()))
-	if said == "" {
+	text := cmp.Or(strings.TrimSpace(stderr.String()), strings.TrimSpace(stdout.String()))
+	if text == "" {
 		return "", fmt.Errorf("running %q: %w", line, err)
 	}
-	return "", fmt.Errorf("running %q: %w: %s", line, err, said[max(0, len(said)-300):])
+	return "", fmt.Errorf("running %q: %w: %s", line, err, text[max(0, len(text)-300):])
 }

@@ -15,16 +15,16 @@ import (
 	"kubeadm/internal/node"
 )
 
-// remove deletes a file, a tree or the contents of a directory. It never enters a mount: what
-// is mounted there is left alone, with everything above it, and named in the error.
-func remove(c change.Remove) error {
+// removePath deletes a file, a tree or the contents of a directory. It never enters a mount: mount
+// points and the directories above them stay, and the error names them.
+func removePath(c change.Remove) error {
 	switch {
 	case c.OnlyEmpty:
-		return removeEmpty(c.Path)
+		return removeEmptyDir(c.Path)
 	case c.Contents:
 		return removeContents(c.Path)
 	}
-	p, err := locateLink(c.Path)
+	p, err := resolvePathNoFollow(c.Path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -32,18 +32,18 @@ func remove(c change.Remove) error {
 		return err
 	}
 	defer p.close()
-	if node.OfSystem(p.path) {
-		return ofSystem(c.Path, p.path)
+	if node.IsSystemDir(p.path) {
+		return newSystemDirError(c.Path, p.path)
 	}
 	mount, err := mountID(p.dir)
 	if err != nil {
 		return err
 	}
-	return tree{mount}.remove(p.dir, p.name, p.path)
+	return mountTree{mount}.remove(p.dir, p.name, p.path)
 }
 
-func removeEmpty(path string) error {
-	p, err := locateLink(path)
+func removeEmptyDir(path string) error {
+	p, err := resolvePathNoFollow(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -51,7 +51,7 @@ func removeEmpty(path string) error {
 		return err
 	}
 	defer p.close()
-	e, err := p.look()
+	e, err := p.openEntry()
 	if err != nil || e == nil {
 		return err
 	}
@@ -60,10 +60,11 @@ func removeEmpty(path string) error {
 		return nil
 	}
 	err = unix.Unlinkat(int(p.dir.Fd()), p.name, unix.AT_REMOVEDIR)
-	if err == nil || errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, unix.EEXIST) {
+	if err == nil || errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTEMPTY) ||
+		errors.Is(err, unix.EEXIST) {
 		return nil
 	}
-	return p.fault("rmdir", err)
+	return p.pathError("rmdir", err)
 }
 
 func removeContents(path string) error {
@@ -75,49 +76,50 @@ func removeContents(path string) error {
 		return err
 	}
 	defer d.Close()
-	if err := guard(d, real, path); err != nil {
+	if err := checkNotSystemDir(d, real, path); err != nil {
 		return err
 	}
 	mount, err := mountID(d)
 	if err != nil {
 		return err
 	}
-	return tree{mount}.empty(d, real)
+	return mountTree{mount}.empty(d, real)
 }
 
-// guard refuses a directory of the operating system, by whatever link or bind mount it was
-// opened. Named is the path that the user knows.
-func guard(d *os.File, real, named string) error {
-	if node.OfSystem(real) {
-		return ofSystem(named, real)
+// checkNotSystemDir returns an error for a directory of the operating system, also if it was
+// opened through a symbolic link or a bind mount. named is the path in the configuration, for the
+// error.
+func checkNotSystemDir(d *os.File, real, named string) error {
+	if node.IsSystemDir(real) {
+		return newSystemDirError(named, real)
 	}
-	have, err := d.Stat()
+	opened, err := d.Stat()
 	if err != nil {
 		return err
 	}
 	for _, dir := range node.SystemDirs() {
-		if info, err := os.Stat(dir); err == nil && os.SameFile(have, info) {
-			return ofSystem(named, dir)
+		if info, err := os.Stat(dir); err == nil && os.SameFile(opened, info) {
+			return newSystemDirError(named, dir)
 		}
 	}
 	return nil
 }
 
-func ofSystem(named, real string) error {
+func newSystemDirError(named, real string) error {
 	if named == real {
-		return fmt.Errorf("%s is %w", named, change.ErrOfSystem)
+		return fmt.Errorf("%s is %w", named, change.ErrSystemDirectory)
 	}
-	return fmt.Errorf("%s leads to %s, %w", named, real, change.ErrOfSystem)
+	return fmt.Errorf("%s points to %s, %w", named, real, change.ErrSystemDirectory)
 }
 
-// mountID tells mounts apart, even those of one file system.
+// mountID returns the ID of the mount that a directory is on.
 func mountID(d *os.File) (uint64, error) {
 	var s unix.Statx_t
 	err := unix.Statx(int(d.Fd()), "", unix.AT_EMPTY_PATH, unix.STATX_MNT_ID, &s)
 	if err == nil && s.Mask&unix.STATX_MNT_ID != 0 {
 		return s.Mnt_id, nil
 	}
-	// Linux before 5.8 says it only here.
+	// Linux before 5.8 has no STATX_MNT_ID.
 	text, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", d.Fd()))
 	if err != nil {
 		return 0, fmt.Errorf("looking for mounts: %w", err)
@@ -127,14 +129,14 @@ func mountID(d *os.File) (uint64, error) {
 			return strconv.ParseUint(strings.TrimSpace(id), 10, 64)
 		}
 	}
-	return 0, fmt.Errorf("looking for mounts: the kernel does not say which one %s is on", d.Name())
+	return 0, fmt.Errorf("looking for mounts: the kernel does not report the mount of %s", d.Name())
 }
 
-// tree removes files of one mount.
-type tree struct{ mount uint64 }
+// mountTree removes files on one mount only.
+type mountTree struct{ mount uint64 }
 
-// remove deletes what has the name in the directory. The path is for errors.
-func (t tree) remove(dir *os.File, name, path string) error {
+// remove deletes the name in the directory. path is for errors.
+func (t mountTree) remove(dir *os.File, name, path string) error {
 	fd := int(dir.Fd())
 	err := unix.Unlinkat(fd, name, 0)
 	switch {
@@ -143,13 +145,14 @@ func (t tree) remove(dir *os.File, name, path string) error {
 	case errors.Is(err, unix.EISDIR):
 		return t.removeDir(dir, name, path)
 	case errors.Is(err, unix.EBUSY):
-		return mounted(path)
+		return newMountPointError(path)
 	}
 	return &fs.PathError{Op: "remove", Path: path, Err: err}
 }
 
-func (t tree) removeDir(parent *os.File, name, path string) error {
-	fd, err := unix.Openat(int(parent.Fd()), name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+func (t mountTree) removeDir(parent *os.File, name, path string) error {
+	fd, err := unix.Openat(int(parent.Fd()), name,
+		unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return &fs.PathError{Op: "open", Path: path, Err: err}
 	}
@@ -160,14 +163,15 @@ func (t tree) removeDir(parent *os.File, name, path string) error {
 		return err
 	}
 	if mount != t.mount {
-		return mounted(path)
+		return newMountPointError(path)
 	}
 	// Another process may still write here.
 	for range 3 {
 		if err := t.empty(d, path); err != nil {
 			return err
 		}
-		if err = unix.Unlinkat(int(parent.Fd()), name, unix.AT_REMOVEDIR); !errors.Is(err, unix.ENOTEMPTY) {
+		if err = unix.Unlinkat(int(parent.Fd()), name, unix.AT_REMOVEDIR); !errors.Is(err,
+			unix.ENOTEMPTY) {
 			break
 		}
 	}
@@ -175,16 +179,16 @@ func (t tree) removeDir(parent *os.File, name, path string) error {
 	case err == nil, errors.Is(err, unix.ENOENT):
 		return nil
 	case errors.Is(err, unix.EBUSY):
-		return mounted(path)
+		return newMountPointError(path)
 	}
 	return &fs.PathError{Op: "rmdir", Path: path, Err: err}
 }
 
-func mounted(path string) error {
-	return fmt.Errorf("%s is a mount point and was left alone: unmount it and run this again", path)
+func newMountPointError(path string) error {
+	return fmt.Errorf("%s is a mount point and was not removed: unmount it and re-run the command", path)
 }
 
-func (t tree) empty(d *os.File, path string) error {
+func (t mountTree) empty(d *os.File, path string) error {
 	if _, err := d.Seek(0, 0); err != nil {
 		return err
 	}

@@ -14,23 +14,23 @@ import (
 	"kubeadm/internal/state"
 )
 
-// Asking an init system for a state takes milliseconds; a job of it may take as long as a
-// unit's own start and stop limits allow, which are 90 s each by default.
+// Reading a state takes milliseconds. A job may take as long as the start and stop limits of the
+// unit, by default 90 s each.
 const (
-	askLimit = 10 * time.Second
-	jobLimit = 4 * time.Minute
+	queryTimeout = 10 * time.Second
+	jobTimeout   = 4 * time.Minute
 )
 
-// initSystem starts and stops the services of a machine.
+// initSystem starts and stops services.
 type initSystem interface {
 	service(ctx context.Context, name string) (state.Service, error)
 	restart(ctx context.Context, name string) error
 	stop(ctx context.Context, name string) error
 }
 
-// running finds the init system that runs this machine, as sd_booted(3) does for systemd;
-// that its programs are installed alone says nothing.
-func running() (initSystem, error) {
+// detectInitSystem returns the running init system, for systemd as sd_booted(3) does. That the
+// programs of systemd are installed does not mean that it runs.
+func detectInitSystem() (initSystem, error) {
 	if info, err := os.Stat("/run/systemd/system"); err == nil && info.IsDir() {
 		return systemd{}, nil
 	}
@@ -39,51 +39,53 @@ func running() (initSystem, error) {
 	}
 	for _, name := range []string{"rc-service", "rc-update"} {
 		if _, err := exec.LookPath(name); err != nil {
-			return nil, fmt.Errorf("openrc is installed without %s: %w", name, state.ErrNoInitSystem)
+			return nil, fmt.Errorf("openrc is installed without %s: %w", name,
+				state.ErrNoInitSystem)
 		}
 	}
 	return openRC{state: "/run/openrc"}, nil
 }
 
-// Service tells the state of a unit.
+// Service returns the state of a unit.
 func (m Machine) Service(ctx context.Context, name string) (state.Service, error) {
-	in, err := running()
+	in, err := detectInitSystem()
 	if err != nil {
 		return state.Service{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, askLimit)
+	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
 	s, err := in.service(ctx, name)
 	if err != nil {
-		return state.Service{}, fmt.Errorf("asking for the state of service %q: %w", name, err)
+		return state.Service{}, fmt.Errorf("reading the state of service %q: %w", name, err)
 	}
 	return s, nil
 }
 
-// ServiceLog is the end of what a unit's program wrote, as the journal of systemd has it.
+// ServiceLog returns the last log lines of a unit from the journal of systemd; empty with OpenRC.
 func (m Machine) ServiceLog(ctx context.Context, name string) (string, error) {
-	in, err := running()
+	in, err := detectInitSystem()
 	if err != nil {
 		return "", err
 	}
-	ctx, cancel := context.WithTimeout(ctx, askLimit)
+	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
 	if _, ok := in.(systemd); !ok {
-		return "", nil // where OpenRC lets a service write is up to each
+		return "", nil // each OpenRC service has its own log file, or none
 	}
 	text, err := systemd{}.log(ctx, name)
 	if err != nil {
-		return "", fmt.Errorf("reading what service %q wrote: %w", name, err)
+		return "", fmt.Errorf("reading the log of service %q: %w", name, err)
 	}
 	return text, nil
 }
 
 func setService(ctx context.Context, c change.SetService) error {
-	in, err := running()
+	in, err := detectInitSystem()
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, jobLimit, fmt.Errorf("it took longer than %s", jobLimit))
+	ctx, cancel := context.WithTimeoutCause(ctx, jobTimeout,
+		fmt.Errorf("it took longer than %s", jobTimeout))
 	defer cancel()
 	if c.Active {
 		return in.restart(ctx, c.Name)
@@ -91,8 +93,9 @@ func setService(ctx context.Context, c change.SetService) error {
 	return in.stop(ctx, c.Name)
 }
 
-// modTime is when a file was last written, without following a link; zero if there is none.
-func modTime(path ...string) (time.Time, error) {
+// readModTime returns the modification time of a file without following a symbolic link; zero if
+// it does not exist.
+func readModTime(path ...string) (time.Time, error) {
 	info, err := os.Lstat(filepath.Join(path...))
 	if errors.Is(err, fs.ErrNotExist) {
 		return time.Time{}, nil

@@ -13,21 +13,26 @@ import (
 	"kubeadm/internal/state"
 )
 
-func TestStatesOfSystemdUnits(t *testing.T) {
+func TestSystemdUnitStates(t *testing.T) {
 	start := time.UnixMicro(1_700_000_000_123_456)
 	since := uint64(start.UnixMicro())
 	for name, c := range map[string]struct {
 		unit unit
 		want state.Service
 	}{
-		"running":          {unit{"loaded", "active", "enabled", since}, state.Service{Exists: true, Enabled: true, Active: true, Since: start}},
-		"stopped":          {unit{"loaded", "inactive", "disabled", since}, state.Service{Exists: true}},
-		"failed":           {unit{"loaded", "failed", "enabled", since}, state.Service{Exists: true, Enabled: true}},
-		"between attempts": {unit{"loaded", "activating", "enabled", since}, state.Service{Exists: true, Enabled: true, Active: true}},
-		"reloading":        {unit{"loaded", "reloading", "static", since}, state.Service{Exists: true, Enabled: true, Active: true, Since: start}},
-		"masked":           {unit{"masked", "inactive", "masked", 0}, state.Service{Exists: true}},
-		"linked":           {unit{"loaded", "inactive", "linked", 0}, state.Service{Exists: true}},
-		"unknown":          {unit{"not-found", "inactive", "", 0}, state.Service{}},
+		"running": {unit{"loaded", "active", "enabled", since},
+			state.Service{Exists: true, Enabled: true, Active: true, Since: start}},
+		"stopped": {unit{"loaded", "inactive", "disabled", since},
+			state.Service{Exists: true}},
+		"failed": {unit{"loaded", "failed", "enabled", since},
+			state.Service{Exists: true, Enabled: true}},
+		"between attempts": {unit{"loaded", "activating", "enabled", since},
+			state.Service{Exists: true, Enabled: true, Active: true}},
+		"reloading": {unit{"loaded", "reloading", "static", since},
+			state.Service{Exists: true, Enabled: true, Active: true, Since: start}},
+		"masked":  {unit{"masked", "inactive", "masked", 0}, state.Service{Exists: true}},
+		"linked":  {unit{"loaded", "inactive", "linked", 0}, state.Service{Exists: true}},
+		"unknown": {unit{"not-found", "inactive", "", 0}, state.Service{}},
 	} {
 		if got := c.unit.service(); got != c.want {
 			t.Errorf("%s: got %+v, want %+v", name, got, c.want)
@@ -36,29 +41,33 @@ func TestStatesOfSystemdUnits(t *testing.T) {
 }
 
 func TestUnitNames(t *testing.T) {
-	for name, want := range map[string]string{"kubelet": "kubelet.service", "crio.socket": "crio.socket", "systemd-resolved": "systemd-resolved.service"} {
+	for name, want := range map[string]string{"kubelet": "kubelet.service",
+		"crio.socket": "crio.socket", "systemd-resolved": "systemd-resolved.service"} {
 		if got := unitName(name); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	}
 }
 
-func TestWithoutAnInitSystem(t *testing.T) {
+func TestNoInitSystem(t *testing.T) {
 	if _, err := os.Stat("/run/systemd/system"); err == nil {
 		t.Skip("systemd runs here")
 	}
-	t.Setenv("PATH", folder(t))
-	if _, err := (Machine{}).Service(t.Context(), "kubelet"); !errors.Is(err, state.ErrNoInitSystem) {
+	t.Setenv("PATH", newTempDir(t))
+	if _, err := (Machine{}).Service(t.Context(), "kubelet"); !errors.Is(err,
+		state.ErrNoInitSystem) {
 		t.Errorf("got %v", err)
 	}
 	for _, active := range []bool{true, false} {
-		if err := (Machine{}).Do(t.Context(), change.SetService{Name: "kubelet", Active: active}); !errors.Is(err, state.ErrNoInitSystem) {
+		if err := (Machine{}).Do(t.Context(),
+			change.SetService{Name: "kubelet", Active: active}); !errors.Is(err,
+			state.ErrNoInitSystem) {
 			t.Errorf("got %v", err)
 		}
 	}
 }
 
-// rcService behaves as the program of OpenRC does for one service, "kubelet".
+// rcService is a script that simulates rc-service for one service, "kubelet".
 const rcService = `#!/bin/sh
 if [ "$1" = --exists ]; then [ "$2" = kubelet ]; exit; fi
 [ "$1" = kubelet ] || { echo " * rc-service: service '$1' does not exist" >&2; exit 1; }
@@ -70,9 +79,10 @@ esac
 `
 
 func TestOpenRC(t *testing.T) {
-	bin, stateDir := folder(t), folder(t)
-	for name, script := range map[string]string{"rc-service": rcService, "rc-update": "#!/bin/sh\n[ \"$*\" = 'show default' ] && printf '       kubelet | default\\n  local | default\\n'\n"} {
-		if err := os.Chmod(put(t, script, bin, name), 0o755); err != nil {
+	bin, stateDir := newTempDir(t), newTempDir(t)
+	for name, script := range map[string]string{"rc-service": rcService,
+		"rc-update": "#!/bin/sh\n[ \"$*\" = 'show default' ] && printf '       kubelet | default\\n  local | default\\n'\n"} {
+		if err := os.Chmod(writeTestFile(t, script, bin, name), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -94,14 +104,16 @@ func TestOpenRC(t *testing.T) {
 		t.Error(err)
 	}
 	is("kubelet", state.Service{Exists: true, Enabled: true, Active: true})
-	if err := errors.Join(o.stop(t.Context(), "kubelet"), o.stop(t.Context(), "local2")); err != nil {
+	if err := errors.Join(o.stop(t.Context(), "kubelet"),
+		o.stop(t.Context(), "local2")); err != nil {
 		t.Error(err)
 	}
 	is("kubelet", state.Service{Exists: true, Enabled: true})
-	put(t, "", filepath.Join(stateDir, "broken"))
+	writeTestFile(t, "", filepath.Join(stateDir, "broken"))
 	err := o.restart(t.Context(), "kubelet")
-	if err == nil || !strings.Contains(err.Error(), "cannot run it") || len(problem.Hints(err)) == 0 {
-		t.Errorf("got %v, want what it said and a hint", err)
+	if err == nil || !strings.Contains(err.Error(), "cannot run it") ||
+		len(problem.Hints(err)) == 0 {
+		t.Errorf("got %v, want its output and a hint", err)
 	}
 	if err := os.Remove(filepath.Join(bin, "rc-update")); err != nil {
 		t.Fatal(err)

@@ -10,27 +10,27 @@ import (
 	"time"
 )
 
-// The lock leaves nothing behind, and still keeps every second run out: one that opened the file
-// before its holder removed it included.
-func TestTheLockIsRemovedByItsHolder(t *testing.T) {
-	path := filepath.Join(folder(t), "run", "kubeadm.lock")
-	first, err := takeLock(path)
+// The lock file is removed, and the lock still excludes other runs, including one that opened the
+// file before its removal.
+func TestLockFileIsRemovedOnRelease(t *testing.T) {
+	path := filepath.Join(newTempDir(t), "run", "kubeadm.lock")
+	first, err := acquireLock(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := takeLock(path); !errors.Is(err, ErrLocked) {
-		t.Errorf("a second run gets %v", err)
+	if _, err := acquireLock(path); !errors.Is(err, ErrLocked) {
+		t.Errorf("a second run: %v", err)
 	}
 	if err := releaseLock(first, path); err != nil {
 		t.Fatal(err)
 	}
-	gone(t, path)
+	wantAbsent(t, path)
 	var holders, most, taken atomic.Int32
 	var runs sync.WaitGroup
 	for range 8 {
 		runs.Go(func() {
 			for range 50 {
-				f, err := takeLock(path)
+				f, err := acquireLock(path)
 				if errors.Is(err, ErrLocked) {
 					continue
 				}
@@ -51,15 +51,16 @@ func TestTheLockIsRemovedByItsHolder(t *testing.T) {
 	}
 	runs.Wait()
 	if most.Load() != 1 || taken.Load() < 50 {
-		t.Errorf("%d held the lock at once, and it was taken %d times", most.Load(), taken.Load())
+		t.Errorf("%d held the lock at the same time, and it was acquired %d times", most.Load(),
+			taken.Load())
 	}
-	gone(t, path)
+	wantAbsent(t, path)
 }
 
-// A lock on a file that is no longer at its path would keep nobody out.
-func TestARunThatWaitsForTheLockTakesTheOneAtThePath(t *testing.T) {
-	path := filepath.Join(folder(t), "kubeadm.lock")
-	first, err := takeLock(path)
+// A lock on a removed file would exclude no other run.
+func TestWaitingRunLocksCurrentFile(t *testing.T) {
+	path := filepath.Join(newTempDir(t), "kubeadm.lock")
+	first, err := acquireLock(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,58 +69,59 @@ func TestARunThatWaitsForTheLockTakesTheOneAtThePath(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	second, err := takeLock(path) // has opened the file before it is removed
+	second, err := acquireLock(path) // has opened the file before it is removed
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !isFile(second, path) {
+	if !isSameFile(second, path) {
 		t.Error("the lock is on a file that was removed")
 	}
 	if err := releaseLock(second, path); err != nil {
 		t.Fatal(err)
 	}
-	gone(t, path)
+	wantAbsent(t, path)
 }
 
-// A file that took the place of the lock is another run's.
-func TestAForeignLockFileStays(t *testing.T) {
-	path := filepath.Join(folder(t), "kubeadm.lock")
-	first, err := takeLock(path)
+// A file that replaced the lock file belongs to another run.
+func TestReleaseKeepsReplacedLockFile(t *testing.T) {
+	path := filepath.Join(newTempDir(t), "kubeadm.lock")
+	first, err := acquireLock(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	second, err := takeLock(path)
+	second, err := acquireLock(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := releaseLock(first, path); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := takeLock(path); !errors.Is(err, ErrLocked) {
-		t.Errorf("a third run gets %v", err)
+	if _, err := acquireLock(path); !errors.Is(err, ErrLocked) {
+		t.Errorf("a third run: %v", err)
 	}
 	if err := releaseLock(second, path); err != nil {
 		t.Fatal(err)
 	}
-	gone(t, path)
+	wantAbsent(t, path)
 }
 
-// A file of a journal that is written anew keeps to root, and is added to as before.
-func TestAJournalIsReplacedAsAWhole(t *testing.T) {
-	s := &Store{dir: filepath.Join(folder(t), "tmp", "journal")}
+// A replaced file of a journal is readable by root only, and Append works as before.
+func TestStoreReplace(t *testing.T) {
+	s := &Store{dir: filepath.Join(newTempDir(t), "tmp", "journal")}
 	for _, step := range []struct {
 		do   func(string, []byte) error
 		text string
 		want string
-	}{{s.Append, "one\n", "one\n"}, {s.Append, "two\n", "one\ntwo\n"}, {s.Replace, "both\n", "both\n"}, {s.Append, "three\n", "both\nthree\n"}} {
+	}{{s.Append, "one\n", "one\n"}, {s.Append, "two\n", "one\ntwo\n"},
+		{s.Replace, "both\n", "both\n"}, {s.Append, "three\n", "both\nthree\n"}} {
 		if err := step.do("entries", []byte(step.text)); err != nil {
 			t.Fatal(err)
 		}
 		if got, err := s.Load("entries"); err != nil || string(got) != step.want {
-			t.Fatalf("it holds %q, want %q (%v)", got, step.want, err)
+			t.Fatalf("got %q, want %q (%v)", got, step.want, err)
 		}
 		info, err := os.Stat(filepath.Join(s.dir, "entries"))
 		if err != nil || info.Mode().Perm() != 0o600 {

@@ -19,14 +19,14 @@ import (
 // returned nil and all is on the disk. What a killed process has left of an earlier try is removed
 // first.
 func (m Machine) WriteFrom(path string, fill func(to io.Writer) error) error {
-	p, err := locate(path, 0o700)
+	p, err := resolvePath(path, 0o700)
 	if err != nil {
-		return explain(path, err)
+		return explainWriteError(path, err)
 	}
 	defer p.close()
-	old, err := p.look()
+	old, err := p.openEntry()
 	if err != nil {
-		return explain(p.path, err)
+		return explainWriteError(p.path, err)
 	}
 	if old != nil {
 		kind := old.st.Mode & unix.S_IFMT
@@ -35,18 +35,18 @@ func (m Machine) WriteFrom(path string, fill func(to io.Writer) error) error {
 			return fmt.Errorf("%s is in the way: it is not a regular file", p.path)
 		}
 	}
-	if err := p.sweep(); err != nil {
-		return explain(p.path, err)
+	if err := p.removeTemporaryFiles(); err != nil {
+		return explainWriteError(p.path, err)
 	}
-	return explain(p.path, p.writeFrom(fill))
+	return explainWriteError(p.path, p.writeFrom(fill))
 }
 
-func (p *place) writeFrom(fill func(to io.Writer) error) error {
-	name := change.PendingName(p.name, rand.Text())
+func (p *resolvedPath) writeFrom(fill func(to io.Writer) error) error {
+	name := change.TemporaryName(p.name, rand.Text())
 	const flags = unix.O_WRONLY | unix.O_CREAT | unix.O_EXCL | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	fd, err := unix.Openat(int(p.dir.Fd()), name, flags, 0o600)
 	if err != nil {
-		return p.fault("create", err)
+		return p.pathError("create", err)
 	}
 	f := os.NewFile(uintptr(fd), p.path)
 	err = fill(f)
@@ -56,7 +56,7 @@ func (p *place) writeFrom(fill func(to io.Writer) error) error {
 	err = errors.Join(err, f.Close())
 	if err == nil {
 		if err = unix.Renameat(int(p.dir.Fd()), name, int(p.dir.Fd()), p.name); err != nil {
-			err = p.fault("rename", err)
+			err = p.pathError("rename", err)
 		}
 	}
 	if err != nil {

@@ -41,7 +41,7 @@ func TestFileAppearsOnceItIsWhole(t *testing.T) {
 func TestFailedWriteLeavesTheOldFile(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "file")
-	killed := filepath.Join(dir, change.PendingName("file", strings.Repeat("A", 26)))
+	killed := filepath.Join(dir, change.TemporaryName("file", strings.Repeat("A", 26)))
 	for _, path := range []string{name, killed} {
 		if err := os.WriteFile(path, []byte("old"), 0o600); err != nil {
 			t.Fatal(err)

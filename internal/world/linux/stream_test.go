@@ -15,22 +15,23 @@ import (
 	"kubeadm/internal/change"
 )
 
-func mkfifo(t *testing.T) string {
+func makeFIFO(t *testing.T) string {
 	t.Helper()
-	path := filepath.Join(folder(t), "fifo")
+	path := filepath.Join(newTempDir(t), "fifo")
 	if err := unix.Mkfifo(path, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return path
 }
 
-func TestAFIFOIsReadToItsEnd(t *testing.T) {
+func TestReadFIFO(t *testing.T) {
 	for name, script := range map[string]string{
 		"at once": "printf one-two >$0", "later": "sleep 0.3; printf one-two >$0",
-		"in parts": "(printf one; sleep 0.3; printf -- -two) >$0", "in silence first": "(sleep 0.5; printf one-two) >$0",
+		"in parts":         "(printf one; sleep 0.3; printf -- -two) >$0",
+		"in silence first": "(sleep 0.5; printf one-two) >$0",
 	} {
 		t.Run(name, func(t *testing.T) {
-			path := mkfifo(t)
+			path := makeFIFO(t)
 			writer := exec.Command("sh", "-c", script, path)
 			if err := writer.Start(); err != nil {
 				t.Fatal(err)
@@ -57,11 +58,12 @@ func errorText(err error) string {
 	return err.Error()
 }
 
-func TestAFIFOWithoutAWriterIsAnError(t *testing.T) {
-	path := mkfifo(t)
+func TestReadFIFOWithoutWriter(t *testing.T) {
+	path := makeFIFO(t)
 	begun := time.Now()
 	_, err := Machine{}.ReadFile(t.Context(), path)
-	if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "no program has opened it for writing") {
+	if err == nil || !strings.Contains(err.Error(), path) ||
+		!strings.Contains(err.Error(), "no program has opened it for writing") {
 		t.Errorf("got %v", err)
 	}
 	if took := time.Since(begun); took > 4*writerLimit {
@@ -69,13 +71,15 @@ func TestAFIFOWithoutAWriterIsAnError(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	time.AfterFunc(100*time.Millisecond, func() { cancel(errors.New("interrupted")) })
-	if _, err := (Machine{}).ReadFile(ctx, path); err == nil || !strings.Contains(err.Error(), "interrupted") {
+	if _, err := (Machine{}).ReadFile(ctx, path); err == nil ||
+		!strings.Contains(err.Error(), "interrupted") {
 		t.Errorf("got %v", err)
 	}
 }
 
-func TestWhatDoesNotEndIsAnError(t *testing.T) {
-	if _, err := (Machine{}).ReadFile(t.Context(), "/dev/zero"); err == nil || !strings.Contains(err.Error(), "does not end") {
+func TestReadEndlessFile(t *testing.T) {
+	if _, err := (Machine{}).ReadFile(t.Context(), "/dev/zero"); err == nil ||
+		!strings.Contains(err.Error(), "does not end") {
 		t.Errorf("got %v", err)
 	}
 	if data, err := (Machine{}).ReadFile(t.Context(), "/dev/null"); err != nil || len(data) > 0 {
@@ -83,15 +87,15 @@ func TestWhatDoesNotEndIsAnError(t *testing.T) {
 	}
 }
 
-func TestWhatKeepsNothingIsWrittenTo(t *testing.T) {
-	do(t, change.WriteFile{Path: "/dev/null", Data: []byte("x"), Mode: 0o600})
-	fifo := mkfifo(t)
+func TestWriteToFIFOAndDevice(t *testing.T) {
+	mustDo(t, change.WriteFile{Path: "/dev/null", Data: []byte("x"), Mode: 0o600})
+	fifo := makeFIFO(t)
 	got := make(chan string)
 	go func() {
 		data, err := os.ReadFile(fifo)
 		got <- string(data) + errorText(err)
 	}()
-	do(t, change.WriteFile{Path: fifo, Data: []byte("through"), Mode: 0o600})
+	mustDo(t, change.WriteFile{Path: fifo, Data: []byte("through"), Mode: 0o600})
 	if text := <-got; text != "through" {
 		t.Errorf("the reader of the FIFO got %q", text)
 	}
@@ -100,25 +104,28 @@ func TestWhatKeepsNothingIsWrittenTo(t *testing.T) {
 	}
 }
 
-// The standard output is written to where it has come to, whatever it is.
-func TestStandardOutputByName(t *testing.T) {
+// Standard output is written at its current offset, whatever type of file it is.
+func TestWriteToStandardOutput(t *testing.T) {
 	if path := os.Getenv("KUBEADM_TEST_OUTPUT"); path != "" {
 		if _, err := os.Stdout.WriteString("before\n"); err != nil {
 			t.Fatal(err)
 		}
-		do(t, change.WriteFile{Path: path, Data: []byte("written\n"), Mode: 0o600, Secret: true, Output: true})
+		mustDo(t, change.WriteFile{Path: path, Data: []byte("written\n"), Mode: 0o600, Secret: true,
+			Output: true})
 		if _, err := os.Stdout.WriteString("after\n"); err != nil {
 			t.Fatal(err)
 		}
 		return
 	}
 	for _, path := range []string{"/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"} {
-		self := exec.Command(os.Args[0], "-test.run=^TestStandardOutputByName$")
+		self := exec.Command(os.Args[0], "-test.run=^TestWriteToStandardOutput$")
 		self.Env = append(os.Environ(), "KUBEADM_TEST_OUTPUT="+path)
-		if out, err := self.Output(); err != nil || !strings.HasPrefix(string(out), "before\nwritten\nafter\n") {
+		if out, err := self.Output(); err != nil ||
+			!strings.HasPrefix(string(out), "before\nwritten\nafter\n") {
 			t.Errorf("%s: a pipe gets %q, %v", path, out, err)
 		}
-		file, err := os.OpenFile(put(t, "old\n", folder(t), "out"), os.O_WRONLY|os.O_APPEND, 0)
+		file, err := os.OpenFile(writeTestFile(t, "old\n", newTempDir(t), "out"),
+			os.O_WRONLY|os.O_APPEND, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -127,58 +134,63 @@ func TestStandardOutputByName(t *testing.T) {
 		if err := errors.Join(again.Run(), file.Close()); err != nil {
 			t.Fatal(err)
 		}
-		if out, err := os.ReadFile(file.Name()); err != nil || !strings.HasPrefix(string(out), "old\nbefore\nwritten\nafter\n") {
+		if out, err := os.ReadFile(file.Name()); err != nil ||
+			!strings.HasPrefix(string(out), "old\nbefore\nwritten\nafter\n") {
 			t.Errorf("%s: a file gets %q, %v", path, out, err)
 		}
 	}
 }
 
-func TestAMountedFileIsWrittenInPlace(t *testing.T) {
-	dir := folder(t)
-	behind, at := put(t, "a longer old text", dir, "behind"), put(t, "", dir, "mounted")
-	bind(t, behind, at)
-	do(t, change.WriteFile{Path: at, Data: []byte("new"), Mode: 0o600})
-	reads(t, behind, "new")
-	owned(t, behind, 0, 0o644)
-	do(t, change.WriteFile{Path: at, Data: []byte("secret"), Mode: 0o600, Secret: true, Output: true})
-	reads(t, behind, "secret")
-	owned(t, behind, 0, 0o600)
-	foreign(t, behind)
-	fails(t, change.WriteFile{Path: at, Data: []byte("more"), Mode: 0o600, Secret: true, Output: true}, at)
-	reads(t, behind, "secret")
+func TestWriteMountedFileInPlace(t *testing.T) {
+	dir := newTempDir(t)
+	behind, at := writeTestFile(t, "a longer old text", dir, "behind"),
+		writeTestFile(t, "", dir, "mounted")
+	bindMount(t, behind, at)
+	mustDo(t, change.WriteFile{Path: at, Data: []byte("new"), Mode: 0o600})
+	wantContent(t, behind, "new")
+	wantOwner(t, behind, 0, 0o644)
+	mustDo(t, change.WriteFile{Path: at, Data: []byte("secret"), Mode: 0o600, Secret: true,
+		Output: true})
+	wantContent(t, behind, "secret")
+	wantOwner(t, behind, 0, 0o600)
+	chownToOther(t, behind)
+	wantDoError(t, change.WriteFile{Path: at, Data: []byte("more"), Mode: 0o600, Secret: true,
+		Output: true}, at)
+	wantContent(t, behind, "secret")
 	if inside, err := os.ReadDir(dir); err != nil || len(inside) != 2 {
-		t.Errorf("left over: %v, %v", inside, err)
+		t.Errorf("temporary files: %v, %v", inside, err)
 	}
 }
 
-func TestAccountsInAMountedFile(t *testing.T) {
-	dir, behind := folder(t), folder(t)
+func TestAccountsInMountedFiles(t *testing.T) {
+	dir, behind := newTempDir(t), newTempDir(t)
 	for _, name := range []string{"passwd", "group"} {
-		put(t, "root:x:0:\n", behind, name)
-		bind(t, filepath.Join(behind, name), put(t, "", dir, name))
+		writeTestFile(t, "root:x:0:\n", behind, name)
+		bindMount(t, filepath.Join(behind, name), writeTestFile(t, "", dir, name))
 	}
-	do(t, change.SetAccounts{Dir: dir, Users: []string{"a-test"}})
+	mustDo(t, change.SetAccounts{Dir: dir, Users: []string{"a-test"}})
 	for _, name := range []string{"passwd", "group"} {
-		if data, err := os.ReadFile(filepath.Join(behind, name)); err != nil || !strings.Contains(string(data), "\na-test:x:") {
+		if data, err := os.ReadFile(filepath.Join(behind, name)); err != nil ||
+			!strings.Contains(string(data), "\na-test:x:") {
 			t.Errorf("%s holds %q, %v", name, data, err)
 		}
 	}
 }
 
-func TestAFileInAReadOnlyDirectoryIsWrittenInPlace(t *testing.T) {
-	dir, other := folder(t), folder(t)
-	mount(t, dir, "")
-	file := put(t, "", dir, "file")
-	bind(t, put(t, "old", other, "behind"), file)
+func TestWriteInReadOnlyDirectory(t *testing.T) {
+	dir, other := newTempDir(t), newTempDir(t)
+	mountTmpfs(t, dir, "")
+	file := writeTestFile(t, "", dir, "file")
+	bindMount(t, writeTestFile(t, "old", other, "behind"), file)
 	if err := unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
 		t.Fatal(err)
 	}
-	do(t, change.WriteFile{Path: file, Data: []byte("new"), Mode: 0o600})
-	reads(t, filepath.Join(other, "behind"), "new")
+	mustDo(t, change.WriteFile{Path: file, Data: []byte("new"), Mode: 0o600})
+	wantContent(t, filepath.Join(other, "behind"), "new")
 }
 
-func TestAFileThatIsTooLargeIsNotReadWhole(t *testing.T) {
-	path := filepath.Join(folder(t), "image")
+func TestReadTooLargeFile(t *testing.T) {
+	path := filepath.Join(newTempDir(t), "image")
 	for size, fits := range map[int64]bool{streamLimit: true, streamLimit + 1: false} {
 		if err := os.WriteFile(path, nil, 0o600); err != nil {
 			t.Fatal(err)
@@ -187,7 +199,8 @@ func TestAFileThatIsTooLargeIsNotReadWhole(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, err := Machine{}.ReadFile(t.Context(), path)
-		if fits && (err != nil || int64(len(got)) != size) || !fits && (got != nil || !strings.Contains(errorText(err), path+": it is larger than 16 MiB")) {
+		if fits && (err != nil || int64(len(got)) != size) || !fits &&
+			(got != nil || !strings.Contains(errorText(err), path+": it is larger than 16 MiB")) {
 			t.Errorf("of %d bytes %d were read: %v", size, len(got), err)
 		}
 	}

@@ -14,49 +14,51 @@ import (
 	"kubeadm/internal/state"
 )
 
-// systemd is spoken to over D-Bus; see org.freedesktop.systemd1(5).
+// systemd controls services over D-Bus; see org.freedesktop.systemd1(5).
 type systemd struct{}
 
 func (systemd) service(ctx context.Context, name string) (state.Service, error) {
-	conn, err := connect(ctx)
+	conn, err := connectSystemd(ctx)
 	if err != nil {
 		return state.Service{}, err
 	}
 	defer conn.Close()
-	u, err := load(ctx, conn, name)
+	u, err := loadUnit(ctx, conn, name)
 	return u.service(), err
 }
 
 func (systemd) restart(ctx context.Context, name string) error {
-	conn, err := connect(ctx)
+	conn, err := connectSystemd(ctx)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
 	// Always, since NeedDaemonReload stays false when a unit gets its first drop-in.
 	if err := conn.ReloadContext(ctx); err != nil {
-		return fmt.Errorf("making systemd read its units anew: %w", err)
+		return fmt.Errorf("reloading the units of systemd: %w", err)
 	}
-	return job(ctx, name, conn.RestartUnitContext)
+	return runJob(ctx, name, conn.RestartUnitContext)
 }
 
 func (systemd) stop(ctx context.Context, name string) error {
-	conn, err := connect(ctx)
+	conn, err := connectSystemd(ctx)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	u, err := load(ctx, conn, name)
+	u, err := loadUnit(ctx, conn, name)
 	if err != nil || u.state == "not-found" {
 		return err
 	}
-	return job(ctx, name, conn.StopUnitContext)
+	return runJob(ctx, name, conn.StopUnitContext)
 }
 
-// log leaves out what systemd itself says of the unit; see systemd.journal-fields(7).
+// log returns the output of the service without systemd's own messages; see
+// systemd.journal-fields(7).
 func (systemd) log(ctx context.Context, name string) (string, error) {
 	const lines, limit = "20", 2048
-	text, err := exec.CommandContext(ctx, "journalctl", "--quiet", "--no-pager", "--output=cat", "--lines="+lines,
+	text, err := exec.CommandContext(ctx, "journalctl", "--quiet", "--no-pager", "--output=cat",
+		"--lines="+lines,
 		"_SYSTEMD_UNIT="+unitName(name)).Output()
 	if err != nil {
 		return "", err
@@ -64,7 +66,7 @@ func (systemd) log(ctx context.Context, name string) (string, error) {
 	return string(text[max(0, len(text)-limit):]), nil
 }
 
-func connect(ctx context.Context) (*dbus.Conn, error) {
+func connectSystemd(ctx context.Context) (*dbus.Conn, error) {
 	conn, err := dbus.NewWithContext(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("connecting to systemd: %w", err)
@@ -72,36 +74,37 @@ func connect(ctx context.Context) (*dbus.Conn, error) {
 	return conn, nil
 }
 
-type start func(ctx context.Context, unit, mode string, result chan<- string) (int, error)
+type startJobFunc func(ctx context.Context, unit, mode string, result chan<- string) (int, error)
 
-// job queues a job and waits for its end.
-func job(ctx context.Context, name string, begin start) error {
+// runJob queues a job and waits until it has finished.
+func runJob(ctx context.Context, name string, start startJobFunc) error {
 	result := make(chan string, 1)
-	if _, err := begin(ctx, unitName(name), "replace", result); err != nil {
-		return seeStatus(name, err)
+	if _, err := start(ctx, unitName(name), "replace", result); err != nil {
+		return withSystemdHints(name, err)
 	}
 	select {
 	case r := <-result:
 		if r != "done" {
-			return seeStatus(name, fmt.Errorf("the job of systemd ended with %q", r))
+			return withSystemdHints(name, fmt.Errorf("the systemd job finished with result %q", r))
 		}
 		return nil
 	case <-ctx.Done():
-		return seeStatus(name, context.Cause(ctx))
+		return withSystemdHints(name, context.Cause(ctx))
 	}
 }
 
-func seeStatus(name string, err error) error {
-	return problem.New("", err, "see what the service says: systemctl status "+name, "and what it wrote: journalctl -xeu "+name)
+func withSystemdHints(name string, err error) error {
+	return problem.New("", err, "check the state of the service: systemctl status "+name,
+		"check its log: journalctl -xeu "+name)
 }
 
-// unit is what systemd knows of a unit, in its own words.
+// unit holds properties of a systemd unit.
 type unit struct {
 	state, active, file string // LoadState, ActiveState, UnitFileState
 	since               uint64 // when it last became active, in µs since 1970
 }
 
-func load(ctx context.Context, conn *dbus.Conn, name string) (unit, error) {
+func loadUnit(ctx context.Context, conn *dbus.Conn, name string) (unit, error) {
 	all, err := conn.GetUnitPropertiesContext(ctx, unitName(name))
 	if err != nil {
 		return unit{}, err
@@ -112,18 +115,20 @@ func load(ctx context.Context, conn *dbus.Conn, name string) (unit, error) {
 	u.file, _ = all["UnitFileState"].(string)
 	u.since, _ = all["ActiveEnterTimestamp"].(uint64)
 	if u.state == "" || u.active == "" {
-		return unit{}, fmt.Errorf("systemd tells nothing of unit %q", unitName(name))
+		return unit{}, fmt.Errorf("systemd reports no state of unit %q", unitName(name))
 	}
 	return u, nil
 }
 
 func (u unit) service() state.Service {
 	s := state.Service{
-		Exists:  u.state != "" && u.state != "not-found",
-		Enabled: slices.Contains([]string{"enabled", "enabled-runtime", "static", "alias", "indirect", "generated"}, u.file),
-		Active:  slices.Contains([]string{"active", "activating", "reloading", "refreshing"}, u.active),
+		Exists: u.state != "" && u.state != "not-found",
+		Enabled: slices.Contains([]string{"enabled", "enabled-runtime", "static", "alias",
+			"indirect", "generated"}, u.file),
+		Active: slices.Contains([]string{"active", "activating", "reloading", "refreshing"},
+			u.active),
 	}
-	// A unit between two attempts to start counts as active and still remembers when it last ran.
+	// In a unit that is activating, ActiveEnterTimestamp is that of its previous run.
 	if s.Active && u.active != "activating" && u.since != 0 {
 		s.Since = time.UnixMicro(int64(u.since))
 	}

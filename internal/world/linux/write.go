@@ -18,32 +18,32 @@ import (
 	"kubeadm/internal/problem"
 )
 
-// writeFile replaces the file as a whole: it is written beside the old one, synced and renamed.
-// A symbolic link stays and the file behind it is replaced, or created. An existing file keeps
-// its mode, its owner and its access control list, but for a secret see inherits.
+// writeFile replaces a file atomically: it writes a temporary file, syncs and renames it.
+// A symbolic link stays, and its target is replaced or created. An existing file keeps
+// its mode, owner and access control list; for a secret see inheritsAccess.
 func writeFile(ctx context.Context, c change.WriteFile) error {
-	missing := fs.FileMode(0o755)
+	dirMode := fs.FileMode(0o755)
 	if c.Output {
-		missing = 0
+		dirMode = 0
 	}
-	p, err := locate(c.Path, missing)
+	p, err := resolvePath(c.Path, dirMode)
 	if err != nil {
-		return explain(c.Path, err)
+		return explainWriteError(c.Path, err)
 	}
 	defer p.close()
-	if c.Resumed {
-		if err := p.sweep(); err != nil {
-			return explain(p.path, err)
+	if c.RemoveTemporary {
+		if err := p.removeTemporaryFiles(); err != nil {
+			return explainWriteError(p.path, err)
 		}
 	}
-	return explain(p.path, p.write(ctx, c))
+	return explainWriteError(p.path, p.write(ctx, c))
 }
 
-func (p *place) write(ctx context.Context, c change.WriteFile) error {
+func (p *resolvedPath) write(ctx context.Context, c change.WriteFile) error {
 	if p.magic {
-		return p.pour(ctx, c.Data)
+		return p.writeStream(ctx, c.Data)
 	}
-	old, err := p.look()
+	old, err := p.openEntry()
 	if err != nil {
 		return err
 	}
@@ -51,7 +51,7 @@ func (p *place) write(ctx context.Context, c change.WriteFile) error {
 	if old == nil {
 		return p.replace(c, nil)
 	}
-	dir, err := statOf(p.dir)
+	dir, err := fstat(p.dir)
 	if err != nil {
 		return err
 	}
@@ -59,66 +59,68 @@ func (p *place) write(ctx context.Context, c change.WriteFile) error {
 	switch kind {
 	case unix.S_IFREG, unix.S_IFIFO:
 		// As the kernel does with fs.protected_regular and fs.protected_fifos; see proc_sys_fs(5).
-		if !trusted(dir, old.st) {
-			return problem.New("", fmt.Errorf("%s is a file of another user (uid %d) in a directory that others may write to", p.path, old.st.Uid),
-				"remove the file, or name one elsewhere")
+		if !isTrustedOwner(dir, old.st) {
+			return problem.New("",
+				fmt.Errorf("%s is a file of another user (uid %d) in a directory that others may write to", p.path, old.st.Uid),
+				"remove the file, or use one in another directory")
 		}
 	case unix.S_IFCHR:
 	default:
-		return fmt.Errorf("%s is in the way: it is not a regular file", p.path)
+		return fmt.Errorf("%s exists, but it is not a regular file", p.path)
 	}
 	if kind != unix.S_IFREG {
-		return p.pour(ctx, c.Data)
+		return p.writeStream(ctx, c.Data)
 	}
 	err = p.replace(c, old)
-	if cannotRename(err) && p.overwrite(c, old) == nil {
+	if needsInPlaceWrite(err) && p.writeInPlace(c, old) == nil {
 		return nil
 	}
 	return err
 }
 
-// inherits reports whether a file keeps owner, mode and access control list of the one that it
-// replaces. A secret does so only where none but this user and root can have put that file: in a
-// directory that nobody else may write to. The file that a user names for output never does.
-func (p *place) inherits(c change.WriteFile) bool {
+// inheritsAccess reports whether a file keeps owner, mode and access control list of the one that
+// it replaces. A secret does so only in a directory that no user but this one and root may write
+// to. A secret in a file that the user named for output never does.
+func (p *resolvedPath) inheritsAccess(c change.WriteFile) bool {
 	if !c.Secret || c.Output {
 		return !c.Secret
 	}
-	dir, err := statOf(p.dir)
+	dir, err := fstat(p.dir)
 	return err == nil && (dir.Uid == 0 || int(dir.Uid) == os.Geteuid()) && dir.Mode&0o022 == 0
 }
 
-func (p *place) replace(c change.WriteFile, old *entry) error {
-	name := change.PendingName(p.name, rand.Text())
-	fd, err := unix.Openat(int(p.dir.Fd()), name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+func (p *resolvedPath) replace(c change.WriteFile, old *entry) error {
+	name := change.TemporaryName(p.name, rand.Text())
+	fd, err := unix.Openat(int(p.dir.Fd()), name,
+		unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
-		return p.fault("create", err)
+		return p.pathError("create", err)
 	}
 	f := os.NewFile(uintptr(fd), p.path)
-	err = errors.Join(p.fill(f, c, old), f.Close())
+	err = errors.Join(p.writeContents(f, c, old), f.Close())
 	if err == nil {
 		if err = unix.Renameat(int(p.dir.Fd()), name, int(p.dir.Fd()), p.name); err != nil {
-			err = p.fault("rename", err)
+			err = p.pathError("rename", err)
 		}
 	}
 	if err != nil {
-		_ = unix.Unlinkat(int(p.dir.Fd()), name, 0) // it may be gone; the first error counts
+		_ = unix.Unlinkat(int(p.dir.Fd()), name, 0) // the first error matters
 		return err
 	}
 	return syncDir(p.dir)
 }
 
-// fill gives the new file owner and mode before it gets its contents.
-func (p *place) fill(f *os.File, c change.WriteFile, old *entry) error {
+// writeContents sets owner and mode of the new file before it writes the contents.
+func (p *resolvedPath) writeContents(f *os.File, c change.WriteFile, old *entry) error {
 	mode := c.Mode.Perm()
 	switch {
-	case old != nil && p.inherits(c):
+	case old != nil && p.inheritsAccess(c):
 		mode = fs.FileMode(old.st.Mode).Perm()
-		now, err := statOf(f)
+		created, err := fstat(f)
 		if err != nil {
 			return err
 		}
-		if now.Uid != old.st.Uid || now.Gid != old.st.Gid {
+		if created.Uid != old.st.Uid || created.Gid != old.st.Gid {
 			if err := f.Chown(int(old.st.Uid), int(old.st.Gid)); err != nil {
 				return err
 			}
@@ -130,7 +132,7 @@ func (p *place) fill(f *os.File, c change.WriteFile, old *entry) error {
 	if err := f.Chmod(mode); err != nil {
 		return err
 	}
-	if err := keepAccess(f, old); err != nil {
+	if err := copyAccessAttributes(f, old); err != nil {
 		return err
 	}
 	if _, err := f.Write(c.Data); err != nil {
@@ -139,32 +141,33 @@ func (p *place) fill(f *os.File, c change.WriteFile, old *entry) error {
 	return f.Sync()
 }
 
-// cannotRename reports whether the file can only be written in place, if at all: it is a mount
-// point, as in containers, or its directory is not for this user to write to. See
+// needsInPlaceWrite reports whether the error of a rename means that the file can only be written
+// in place: it is a mount point, as in containers, or its directory is not writable. See
 // docs/decisions/0029-in-place.md.
-func cannotRename(err error) bool {
+func needsInPlaceWrite(err error) bool {
 	return slices.ContainsFunc([]error{unix.EBUSY, unix.EACCES, unix.EPERM, unix.EROFS},
 		func(e error) bool { return errors.Is(err, e) })
 }
 
-// overwrite writes a regular file in place.
-func (p *place) overwrite(c change.WriteFile, old *entry) error {
-	keep := p.inherits(c)
+// writeInPlace overwrites a regular file.
+func (p *resolvedPath) writeInPlace(c change.WriteFile, old *entry) error {
+	keep := p.inheritsAccess(c)
 	if !keep && int(old.st.Uid) != os.Geteuid() {
-		return p.fault("open", unix.EPERM) // it would be a secret of the file's owner
+		return p.pathError("open", unix.EPERM) // the file's owner could read the secret
 	}
-	fd, err := unix.Openat(int(p.dir.Fd()), p.name, unix.O_WRONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	fd, err := unix.Openat(int(p.dir.Fd()), p.name,
+		unix.O_WRONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return p.fault("open", err)
+		return p.pathError("open", err)
 	}
 	f := os.NewFile(uintptr(fd), p.path)
 	write := func() error {
-		now, err := statOf(f)
+		now, err := fstat(f)
 		if err != nil {
 			return err
 		}
 		if now.Ino != old.st.Ino || now.Dev != old.st.Dev {
-			return p.fault("open", unix.EBUSY) // another process has replaced it
+			return p.pathError("open", unix.EBUSY) // another process has replaced it
 		}
 		if mode := fs.FileMode(now.Mode).Perm() & c.Mode.Perm(); !keep {
 			if err := f.Chmod(mode); err != nil {
@@ -179,34 +182,35 @@ func (p *place) overwrite(c change.WriteFile, old *entry) error {
 	return errors.Join(write(), f.Close())
 }
 
-// How long a FIFO may be without a reader, and a reader without reading.
+// How long to wait for a reader of a FIFO, and for the reader to read everything.
 const (
-	readerLimit = 10 * time.Second
-	pourLimit   = time.Minute
+	readerLimit      = 10 * time.Second
+	streamWriteLimit = time.Minute
 )
 
-// pour writes to what keeps nothing: a FIFO, a terminal, /dev/stdout.
-func (p *place) pour(ctx context.Context, data []byte) error {
+// writeStream writes to a FIFO, a terminal or /dev/stdout.
+func (p *resolvedPath) writeStream(ctx context.Context, data []byte) error {
 	f, err := p.openStream(ctx)
 	if err != nil {
 		return err
 	}
-	_ = f.SetWriteDeadline(time.Now().Add(pourLimit)) // not all of them know deadlines
+	_ = f.SetWriteDeadline(time.Now().Add(streamWriteLimit)) // not all of them support deadlines
 	_, err = f.Write(data)
 	return errors.Join(err, f.Close())
 }
 
-func (p *place) openStream(ctx context.Context) (*os.File, error) {
+func (p *resolvedPath) openStream(ctx context.Context) (*os.File, error) {
 	flags := unix.O_WRONLY | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC | unix.O_NOFOLLOW
 	if p.magic {
-		// A file of this process goes on where the process has come to, be it a file that is
-		// appended to. A socket cannot be opened by its name at all.
+		// A duplicate of an open file of this process keeps its offset and append mode. A socket
+		// cannot be opened by name at all.
 		n, err := strconv.Atoi(p.name)
 		own := filepath.Dir(p.path)
-		if err == nil && (own == "/proc/self/fd" || own == fmt.Sprintf("/proc/%d/fd", os.Getpid())) {
+		if err == nil && (own == "/proc/self/fd" ||
+			own == fmt.Sprintf("/proc/%d/fd", os.Getpid())) {
 			fd, err := unix.FcntlInt(uintptr(n), unix.F_DUPFD_CLOEXEC, 0)
 			if err != nil {
-				return nil, p.fault("open", err)
+				return nil, p.pathError("open", err)
 			}
 			return os.NewFile(uintptr(fd), p.path), nil
 		}
@@ -219,18 +223,20 @@ func (p *place) openStream(ctx context.Context) (*os.File, error) {
 		case err == nil:
 			return os.NewFile(uintptr(fd), p.path), nil
 		case !errors.Is(err, unix.ENXIO):
-			return nil, p.fault("open", err)
+			return nil, p.pathError("open", err)
 		case ctx.Err() != nil:
 			return nil, fmt.Errorf("waiting for a reader of %s: %w", p.path, context.Cause(ctx))
 		case time.Now().After(deadline):
-			return nil, fmt.Errorf("%s is a FIFO that no program reads, waited %s", p.path, readerLimit)
+			return nil, fmt.Errorf(
+				"%s is a FIFO, and no program has opened it for reading within %s", p.path,
+				readerLimit)
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
 }
 
-// sweep removes what an earlier write of the same file left behind when it was killed.
-func (p *place) sweep() error {
+// removeTemporaryFiles removes the temporary files of earlier writes that were killed.
+func (p *resolvedPath) removeTemporaryFiles() error {
 	d, _, err := openDir(filepath.Dir(p.path), 0)
 	if err != nil {
 		return err
@@ -241,23 +247,26 @@ func (p *place) sweep() error {
 		return err
 	}
 	for _, e := range entries {
-		if !e.Type().IsRegular() || !change.IsPending(p.name, e.Name()) {
+		if !e.Type().IsRegular() || !change.IsTemporaryName(p.name, e.Name()) {
 			continue
 		}
-		if err := unix.Unlinkat(int(p.dir.Fd()), e.Name(), 0); err != nil && !errors.Is(err, unix.ENOENT) {
-			return &fs.PathError{Op: "remove", Path: filepath.Join(filepath.Dir(p.path), e.Name()), Err: err}
+		if err := unix.Unlinkat(int(p.dir.Fd()), e.Name(), 0); err != nil &&
+			!errors.Is(err, unix.ENOENT) {
+			return &fs.PathError{Op: "remove", Path: filepath.Join(filepath.Dir(p.path), e.Name()),
+				Err: err}
 		}
 	}
 	return nil
 }
 
-// explain names the file system that is full or read-only.
-func explain(path string, err error) error {
+// explainWriteError adds the mount point of a file system that is full or read-only.
+func explainWriteError(path string, err error) error {
 	switch {
 	case errors.Is(err, unix.EROFS):
-		return problem.New("", err, "make it writable, for example: mount -o remount,rw "+mountOf(path))
+		return problem.New("", err, "make it writable, for example: mount -o remount,rw "+
+			findMountPoint(path))
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
-		return fmt.Errorf("no space left on %s: %w", mountOf(path), err)
+		return fmt.Errorf("no space left on %s: %w", findMountPoint(path), err)
 	}
 	return err
 }

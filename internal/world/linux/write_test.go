@@ -14,82 +14,88 @@ import (
 	"kubeadm/internal/change"
 )
 
-func TestAFullDiskIsNamed(t *testing.T) {
-	dir := folder(t)
-	mount(t, dir, "size=16k")
-	name := put(t, "old", dir, "admin.conf")
+func TestFullDisk(t *testing.T) {
+	dir := newTempDir(t)
+	mountTmpfs(t, dir, "size=16k")
+	name := writeTestFile(t, "old", dir, "admin.conf")
 	big := change.WriteFile{Path: name, Data: make([]byte, 1<<16), Mode: 0o600}
-	fails(t, big, "no space left on "+dir+":")
+	wantDoError(t, big, "no space left on "+dir+":")
 	if err := (Machine{}).Do(t.Context(), big); !errors.Is(err, unix.ENOSPC) {
 		t.Errorf("got %v, want an error that is ENOSPC", err)
 	}
-	reads(t, name, "old")
+	wantContent(t, name, "old")
 	inside, err := os.ReadDir(dir)
 	if err != nil || len(inside) != 1 {
-		t.Errorf("left over: %v, %v", inside, err)
+		t.Errorf("temporary files: %v, %v", inside, err)
 	}
 	big.Data = []byte("new")
-	do(t, big)
-	reads(t, name, "new")
+	mustDo(t, big)
+	wantContent(t, name, "new")
 }
 
-func TestALinkStaysAndItsTargetIsWritten(t *testing.T) {
-	dir := folder(t)
-	end := put(t, "old", dir, "real", "file")
+func TestWriteThroughSymlink(t *testing.T) {
+	dir := newTempDir(t)
+	end := writeTestFile(t, "old", dir, "real", "file")
 	link := filepath.Join(dir, "link")
 	if err := os.Symlink("real/file", link); err != nil {
 		t.Fatal(err)
 	}
-	do(t, change.WriteFile{Path: link, Data: []byte("new"), Mode: 0o600})
-	reads(t, end, "new")
+	mustDo(t, change.WriteFile{Path: link, Data: []byte("new"), Mode: 0o600})
+	wantContent(t, end, "new")
 	if to, err := os.Readlink(link); err != nil || to != "real/file" {
 		t.Errorf("the link is now %q, %v", to, err)
 	}
 	info, err := Machine{}.ReadDir(t.Context(), dir)
-	if err != nil || len(info) != 2 || info[0].Mode.Type() != fs.ModeSymlink || !info[1].Mode.IsDir() {
-		t.Errorf("got %+v and %v, want one link and one folder", info, err)
+	if err != nil || len(info) != 2 || info[0].Mode.Type() != fs.ModeSymlink ||
+		!info[1].Mode.IsDir() {
+		t.Errorf("got %+v and %v, want one link and one directory", info, err)
 	}
 	if err := os.Remove(end); err != nil {
 		t.Fatal(err)
 	}
-	do(t, change.WriteFile{Path: link, Data: []byte("created"), Mode: 0o600})
-	reads(t, end, "created")
+	mustDo(t, change.WriteFile{Path: link, Data: []byte("created"), Mode: 0o600})
+	wantContent(t, end, "created")
 	if err := os.RemoveAll(filepath.Dir(end)); err != nil {
 		t.Fatal(err)
 	}
-	fails(t, change.WriteFile{Path: link, Mode: 0o600}, "a symbolic link leads to the directory "+filepath.Dir(end))
-	gone(t, filepath.Dir(end))
+	wantDoError(t, change.WriteFile{Path: link, Mode: 0o600},
+		"a symbolic link points to the directory "+filepath.Dir(end))
+	wantAbsent(t, filepath.Dir(end))
 }
 
-func TestOnlyAResumedRunRemovesWhatAKilledWriteLeft(t *testing.T) {
-	dir := folder(t)
+func TestTemporaryFilesAreRemovedByResumedRunOnly(t *testing.T) {
+	dir := newTempDir(t)
 	const random = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-	left := put(t, "half a secr", dir, change.PendingName("admin.conf", random))
+	left := writeTestFile(t, "half a secr", dir, change.TemporaryName("admin.conf", random))
 	others := []string{
-		put(t, "x", dir, ".admin.conf"), put(t, "x", dir, ".admin.conf1"), put(t, "x", dir, ".admin.conf20260901120000123"),
-		put(t, "x", dir, ".admin.conf.kubeadm-2026"), put(t, "x", dir, "admin.conf.kubeadm-"+random),
-		put(t, "x", dir, ".kubelet.conf.kubeadm-"+random), put(t, "x", dir, ".admin.conf.kubeadm-"+strings.ToLower(random)),
+		writeTestFile(t, "x", dir, ".admin.conf"), writeTestFile(t, "x", dir, ".admin.conf1"),
+		writeTestFile(t, "x", dir, ".admin.conf20260901120000123"),
+		writeTestFile(t, "x", dir, ".admin.conf.kubeadm-2026"),
+		writeTestFile(t, "x", dir, "admin.conf.kubeadm-"+random),
+		writeTestFile(t, "x", dir, ".kubelet.conf.kubeadm-"+random),
+		writeTestFile(t, "x", dir, ".admin.conf.kubeadm-"+strings.ToLower(random)),
 	}
-	write := change.WriteFile{Path: filepath.Join(dir, "admin.conf"), Data: []byte("new"), Mode: 0o600}
-	do(t, write)
-	reads(t, left, "half a secr")
-	write.Resumed = true
-	do(t, write)
-	gone(t, left)
+	write := change.WriteFile{Path: filepath.Join(dir, "admin.conf"), Data: []byte("new"),
+		Mode: 0o600}
+	mustDo(t, write)
+	wantContent(t, left, "half a secr")
+	write.RemoveTemporary = true
+	mustDo(t, write)
+	wantAbsent(t, left)
 	for _, o := range others {
-		reads(t, o, "x")
+		wantContent(t, o, "x")
 	}
 }
 
-func TestAnOwnerIsKept(t *testing.T) {
+func TestWriteKeepsOwner(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("giving files away needs root")
 	}
-	name := put(t, "old", folder(t), "file")
+	name := writeTestFile(t, "old", newTempDir(t), "file")
 	if err := errors.Join(os.Chown(name, 1234, 4321), os.Chmod(name, 0o604)); err != nil {
 		t.Fatal(err)
 	}
-	do(t, change.WriteFile{Path: name, Data: []byte("new"), Mode: 0o600})
+	mustDo(t, change.WriteFile{Path: name, Data: []byte("new"), Mode: 0o600})
 	info, err := os.Stat(name)
 	if err != nil {
 		t.Fatal(err)
@@ -99,12 +105,13 @@ func TestAnOwnerIsKept(t *testing.T) {
 	}
 }
 
-func TestModesDoNotDependOnTheUmask(t *testing.T) {
+func TestModesIgnoreUmask(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0o077))
-	dir := folder(t)
-	do(t, change.WriteFile{Path: filepath.Join(dir, "a", "ca.crt"), Mode: 0o644})
-	do(t, change.MakeDir{Path: filepath.Join(dir, "b", "c"), Mode: 0o750})
-	for path, want := range map[string]fs.FileMode{"a": 0o755, "a/ca.crt": 0o644, "b": 0o750, "b/c": 0o750} {
+	dir := newTempDir(t)
+	mustDo(t, change.WriteFile{Path: filepath.Join(dir, "a", "ca.crt"), Mode: 0o644})
+	mustDo(t, change.MakeDir{Path: filepath.Join(dir, "b", "c"), Mode: 0o750})
+	for path, want := range map[string]fs.FileMode{"a": 0o755, "a/ca.crt": 0o644, "b": 0o750,
+		"b/c": 0o750} {
 		info, err := os.Stat(filepath.Join(dir, path))
 		if err != nil || info.Mode().Perm() != want {
 			t.Errorf("%s: got %v and %v, want %v", path, info.Mode(), err, want)
@@ -112,14 +119,14 @@ func TestModesDoNotDependOnTheUmask(t *testing.T) {
 	}
 }
 
-func TestErrorsNameTheFileAndNotItsTemporaryName(t *testing.T) {
-	dir := folder(t)
-	mount(t, dir, "")
+func TestErrorsDoNotNameTemporaryFile(t *testing.T) {
+	dir := newTempDir(t)
+	mountTmpfs(t, dir, "")
 	if err := unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
 		t.Fatal(err)
 	}
 	name := filepath.Join(dir, "admin.conf")
-	fails(t, change.WriteFile{Path: name, Mode: 0o600}, name+":", "read-only")
+	wantDoError(t, change.WriteFile{Path: name, Mode: 0o600}, name+":", "read-only")
 	err := Machine{}.Do(t.Context(), change.WriteFile{Path: name, Mode: 0o600})
 	if strings.Contains(err.Error(), "/.admin.conf") {
 		t.Errorf("got %v", err)

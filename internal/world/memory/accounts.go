@@ -14,7 +14,8 @@ func (w *World) setAccounts(c change.SetAccounts) error {
 	if err != nil {
 		return err
 	}
-	if err := w.writeFile(change.WriteFile{Path: c.GroupFile(), Data: after.Group, Mode: 0o644}); err != nil {
+	if err := w.writeFile(change.WriteFile{Path: c.GroupFile(), Data: after.Group,
+		Mode: 0o644}); err != nil {
 		return err
 	}
 	return w.writeFile(change.WriteFile{Path: c.PasswdFile(), Data: after.Passwd, Mode: 0o644})
@@ -23,13 +24,13 @@ func (w *World) setAccounts(c change.SetAccounts) error {
 func (w *World) setOwner(c change.SetOwner) error {
 	name := w.resolve(c.Path, true)
 	if _, ok := w.Files[name]; !ok {
-		return notExist("chown", name)
+		return newNotExistError("chown", name)
 	}
 	for p, f := range w.Files {
-		if p != name && (!c.Below || !below(p, name)) {
+		if p != name && (!c.Recursive || !isBelow(p, name)) {
 			continue
 		}
-		if f.UID, f.GID = c.UID, c.GID; c.Mode != 0 && !c.Below {
+		if f.UID, f.GID = c.UID, c.GID; c.Mode != 0 && !c.Recursive {
 			f.Mode = f.Mode&^fs.ModePerm | c.Mode.Perm()
 		}
 		w.Files[p] = f

@@ -17,7 +17,7 @@ import (
 
 // File is one file, directory or symbolic link.
 type File struct {
-	Data    []byte      // of a link: where it leads to
+	Data    []byte      // of a symbolic link: its target
 	Mode    fs.FileMode // with fs.ModeDir for a directory, fs.ModeSymlink for a link
 	ModTime time.Time
 	UID     int
@@ -28,10 +28,10 @@ func (f File) info(name string) state.FileInfo {
 	return state.FileInfo{Path: name, Mode: f.Mode, ModTime: f.ModTime, UID: f.UID, GID: f.GID}
 }
 
-// resolve follows symbolic links, up to the last name and, if asked, there too.
+// resolve follows symbolic links; the last name only with last.
 func (w *World) resolve(name string, last bool) string {
 	name = path.Clean(name)
-	for range 40 { // as many as Linux follows
+	for range 40 { // the limit of Linux
 		at, ok := w.firstLink(name, last)
 		if !ok {
 			break
@@ -48,20 +48,21 @@ func (w *World) resolve(name string, last bool) string {
 func (w *World) firstLink(name string, last bool) (string, bool) {
 	for i := 1; i <= len(name); i++ {
 		whole := i == len(name)
-		if (whole || name[i] == '/') && w.Files[name[:i]].Mode.Type() == fs.ModeSymlink && (last || !whole) {
+		if (whole || name[i] == '/') && w.Files[name[:i]].Mode.Type() == fs.ModeSymlink &&
+			(last || !whole) {
 			return name[:i], true
 		}
 	}
 	return "", false
 }
 
-// ReadFile returns a file's bytes.
+// ReadFile returns the content of a file.
 func (w *World) ReadFile(_ context.Context, name string) ([]byte, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	f, ok := w.Files[w.resolve(name, true)]
 	if !ok {
-		return nil, w.missing("open", name)
+		return nil, w.notFoundError("open", name)
 	}
 	if f.Mode.IsDir() {
 		return nil, fmt.Errorf("read %s: is a directory", name)
@@ -69,49 +70,49 @@ func (w *World) ReadFile(_ context.Context, name string) ([]byte, error) {
 	return slices.Clone(f.Data), nil
 }
 
-// Stat returns what is known of a file or directory; it follows symbolic links.
+// Stat describes a file or directory. It follows symbolic links.
 func (w *World) Stat(_ context.Context, name string) (state.FileInfo, error) {
-	return w.look(name, true)
+	return w.stat(name, true)
 }
 
-// Lstat is Stat of the link itself, if the path names one.
+// Lstat is Stat without following a symbolic link at the end of the path.
 func (w *World) Lstat(_ context.Context, name string) (state.FileInfo, error) {
-	return w.look(name, false)
+	return w.stat(name, false)
 }
 
-func (w *World) look(name string, follow bool) (state.FileInfo, error) {
+func (w *World) stat(name string, follow bool) (state.FileInfo, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	f, ok := w.Files[w.resolve(name, follow)]
 	if !ok {
-		return state.FileInfo{}, w.missing("stat", name)
+		return state.FileInfo{}, w.notFoundError("stat", name)
 	}
 	return f.info(path.Clean(name)), nil
 }
 
-// ReadDir lists what is directly in a folder, in order of names.
+// ReadDir lists a directory in order of names.
 func (w *World) ReadDir(_ context.Context, name string) ([]state.FileInfo, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	real := w.resolve(name, true)
 	f, ok := w.Files[real]
 	if !ok {
-		return nil, w.missing("open", name)
+		return nil, w.notFoundError("open", name)
 	}
 	if !f.Mode.IsDir() {
 		return nil, fmt.Errorf("open %s: not a directory", name)
 	}
-	var inside []state.FileInfo
+	var files []state.FileInfo
 	for _, p := range slices.Sorted(maps.Keys(w.Files)) {
 		if p != real && path.Dir(p) == real {
-			inside = append(inside, w.Files[p].info(path.Join(name, path.Base(p))))
+			files = append(files, w.Files[p].info(path.Join(name, path.Base(p))))
 		}
 	}
-	return inside, nil
+	return files, nil
 }
 
-// Put makes a file or folder be there as it is given, with the folders above it.
-func (w *World) Put(name string, f File) error {
+// PutFile creates a file or directory, and the directories above it.
+func (w *World) PutFile(name string, f File) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	name = path.Clean(name)
@@ -126,7 +127,7 @@ func (w *World) writeFile(c change.WriteFile) error {
 	name := w.resolve(c.Path, true)
 	dir := path.Dir(name)
 	if _, ok := w.Files[dir]; c.Output && !ok && dir != "/" && dir != "." && !w.belowFile(dir) {
-		return notExist("open", dir)
+		return newNotExistError("open", dir)
 	}
 	if err := w.makeDirs(dir, 0o755); err != nil {
 		return err
@@ -155,7 +156,7 @@ func (w *World) belowFile(name string) bool {
 
 func (w *World) makeDirs(name string, mode fs.FileMode) error {
 	if f, ok := w.Files[name]; ok && !f.Mode.IsDir() {
-		return fmt.Errorf("%s is in the way: it is not a directory", name)
+		return fmt.Errorf("%s exists, but it is not a directory", name)
 	} else if ok || name == "/" || name == "." {
 		return nil
 	}
@@ -168,8 +169,8 @@ func (w *World) makeDirs(name string, mode fs.FileMode) error {
 
 func (w *World) remove(c change.Remove) error {
 	name := w.resolve(c.Path, c.Contents)
-	if !c.OnlyEmpty && node.OfSystem(name) {
-		return fmt.Errorf("%s leads to %s, %w", c.Path, name, change.ErrOfSystem)
+	if !c.OnlyEmpty && node.IsSystemDir(name) {
+		return fmt.Errorf("%s points to %s, %w", c.Path, name, change.ErrSystemDirectory)
 	}
 	inside := slices.Collect(func(yield func(string) bool) {
 		for p := range w.Files {
@@ -190,8 +191,8 @@ func (w *World) remove(c change.Remove) error {
 	return nil
 }
 
-// missing is the error of looking for what is not there: below a file it is another one.
-func (w *World) missing(op, name string) error {
+// notFoundError returns fs.ErrNotExist, or "not a directory" for a path below a file.
+func (w *World) notFoundError(op, name string) error {
 	for dir := path.Dir(path.Clean(name)); dir != "/" && dir != "."; dir = path.Dir(dir) {
 		if f, ok := w.Files[dir]; ok {
 			if !f.Mode.IsDir() {
@@ -200,9 +201,9 @@ func (w *World) missing(op, name string) error {
 			break
 		}
 	}
-	return notExist(op, name)
+	return newNotExistError(op, name)
 }
 
-func notExist(op, name string) error {
+func newNotExistError(op, name string) error {
 	return &fs.PathError{Op: op, Path: name, Err: fs.ErrNotExist}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -11,12 +12,13 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/state"
 )
 
-// Key names an object whoever asks for it.
+// Key names an object.
 type Key struct {
 	Kind            schema.GroupKind
 	Namespace, Name string
@@ -24,20 +26,21 @@ type Key struct {
 
 func keyOf(r state.Ref) Key { return Key{r.GVK.GroupKind(), r.Namespace, r.Name} }
 
-// Object reads one object; absent ones satisfy apierrors.IsNotFound.
+// Object reads one object. The error for one that does not exist satisfies apierrors.IsNotFound.
 func (w *World) Object(_ context.Context, ref state.Ref) (*unstructured.Unstructured, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	o, ok := w.Objects[keyOf(ref)]
 	if !ok {
-		return nil, apierrors.NewNotFound(schema.GroupResource{Group: ref.GVK.Group, Resource: ref.GVK.Kind}, ref.Name)
+		return nil, apierrors.NewNotFound(schema.GroupResource{Group: ref.GVK.Group,
+			Resource: ref.GVK.Kind}, ref.Name)
 	}
 	return o.DeepCopy(), nil
 }
 
-// List reads the objects of a kind and namespace that match the selectors, by name.
-// Of field selectors it knows metadata.name, type of Secrets, spec.nodeName of Pods and spec.signerName of requests
-// for certificates.
+// List reads the objects of a kind and namespace that match the selectors, sorted by name. It
+// supports the field selectors metadata.name, type of Secrets, spec.nodeName of Pods and
+// spec.signerName of CertificateSigningRequests.
 func (w *World) List(_ context.Context, q state.Query) ([]unstructured.Unstructured, error) {
 	byLabel, err := labels.Parse(q.LabelSelector)
 	if err != nil {
@@ -49,31 +52,22 @@ func (w *World) List(_ context.Context, q state.Query) ([]unstructured.Unstructu
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	keys := slices.SortedFunc(maps.Keys(w.Objects), func(a, b Key) int { return compare(a.Name, b.Name) })
+	keys := slices.SortedFunc(maps.Keys(w.Objects),
+		func(a, b Key) int { return strings.Compare(a.Name, b.Name) })
 	var found []unstructured.Unstructured
 	for _, k := range keys {
 		o := w.Objects[k]
 		if k.Kind != q.GVK.GroupKind() || q.Namespace != "" && k.Namespace != q.Namespace {
 			continue
 		}
-		if byLabel.Matches(labels.Set(o.GetLabels())) && byField.Matches(fieldsOf(o)) {
+		if byLabel.Matches(labels.Set(o.GetLabels())) && byField.Matches(selectableFields(o)) {
 			found = append(found, *o.DeepCopy())
 		}
 	}
 	return found, nil
 }
 
-func compare(a, b string) int {
-	if a < b {
-		return -1
-	}
-	if a > b {
-		return 1
-	}
-	return 0
-}
-
-func fieldsOf(o *unstructured.Unstructured) fields.Set {
+func selectableFields(o *unstructured.Unstructured) fields.Set {
 	set := fields.Set{"metadata.name": o.GetName()}
 	if kind, ok, _ := unstructured.NestedString(o.Object, "type"); ok {
 		set["type"] = kind
@@ -90,7 +84,7 @@ func (w *World) apply(c change.ApplyObject) error {
 	ref := state.RefOf(c.Object, c.As)
 	u, err := change.ToUnstructured(c.Object)
 	if now, ok := w.Objects[keyOf(ref)]; ok {
-		u, err = c.Onto(now)
+		u, err = c.MergeInto(now)
 	}
 	if err == nil {
 		w.put(ref, u)
@@ -127,7 +121,7 @@ func (w *World) label(c change.LabelNode) error {
 func (w *World) put(ref state.Ref, u *unstructured.Unstructured) {
 	u = u.DeepCopy()
 	if u.GetUID() == "" {
-		u.SetUID("uid-of-" + uid(ref))
+		u.SetUID(types.UID("uid-of-" + ref.String()))
 	}
 	w.Objects[keyOf(ref)] = u
 }

@@ -11,7 +11,7 @@ import (
 
 // saveSnapshot writes a file that looks like a snapshot: data of some sectors, and their SHA-256.
 func (w *World) saveSnapshot(c change.SaveSnapshot) error {
-	if err := w.answers(c.Via); err != nil {
+	if err := w.checkReachable(c.Via); err != nil {
 		return fmt.Errorf("asking etcd for the size of its database: %w", err)
 	}
 	data := make([]byte, 1024)

@@ -1,6 +1,5 @@
-// Package memory is a machine and a cluster that exist only in memory: the overlay
-// of a preview, and what the fake world of tests is made of. It starts nothing and
-// reaches nothing.
+// Package memory is a machine and a cluster that exist only in memory: the overlay of a dry run,
+// and the base of the simulated machine of tests.
 package memory
 
 import (
@@ -13,38 +12,38 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/state"
 )
 
-// World is state that changes alter. The maps may be filled and read freely while no change is carried out.
+// World holds the state of a machine and a cluster. The maps may be read and filled while no
+// change is carried out.
 type World struct {
-	mu   sync.Mutex
-	born uint64 // ID of the youngest etcd member that was made here
+	mu           sync.Mutex
+	lastMemberID uint64 // highest ID of an etcd member so far
 
-	Files      map[string]File
-	Services   map[string]state.Service
-	MountList  []string
-	ImageList  map[string]bool // references held by the container runtime
-	Pods       []state.Sandbox
-	MemberList []state.Member
-	Silent     []uint64 // IDs of members that do not answer
-	Objects    map[Key]*unstructured.Unstructured
-	Clock      func() time.Time
+	Files              map[string]File
+	Services           map[string]state.Service
+	MountList          []string
+	ImageList          map[string]bool // references of images in the container runtime
+	Pods               []state.Sandbox
+	MemberList         []state.Member
+	UnreachableMembers []uint64 // IDs of members that do not answer
+	Objects            map[Key]*unstructured.Unstructured
+	Clock              func() time.Time
 }
 
-// Ticking is a clock that goes on by a millisecond at each look.
-func Ticking(from time.Time) func() time.Time {
-	var looks atomic.Int64
-	return func() time.Time { return from.Add(time.Duration(looks.Add(1)) * time.Millisecond) }
+// NewTickingClock returns a clock that advances by a millisecond at each call.
+func NewTickingClock(from time.Time) func() time.Time {
+	var calls atomic.Int64
+	return func() time.Time { return from.Add(time.Duration(calls.Add(1)) * time.Millisecond) }
 }
 
-// New is an empty world at noon of a day that certificates made in tests are good for.
+// New returns an empty world, at a time at which the certificates of tests are valid.
 func New() *World {
 	return &World{
-		Clock:     Ticking(time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC)),
+		Clock:     NewTickingClock(time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC)),
 		Files:     map[string]File{},
 		Services:  map[string]state.Service{},
 		ImageList: map[string]bool{},
@@ -52,27 +51,28 @@ func New() *World {
 	}
 }
 
-// Now is what Clock says.
+// Now returns the time of Clock.
 func (w *World) Now() time.Time { return w.Clock() }
 
-// Service tells the state of a unit.
+// Service returns the state of a unit.
 func (w *World) Service(_ context.Context, name string) (state.Service, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.Services[name], nil
 }
 
-// ServiceLog is empty: the programs of services write nothing here.
+// ServiceLog is empty.
 func (w *World) ServiceLog(context.Context, string) (string, error) { return "", nil }
 
 // Mounts lists mount points at and below dir.
 func (w *World) Mounts(_ context.Context, dir string) ([]string, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(w.MountList), func(m string) bool { return m != dir && !below(m, dir) }), nil
+	return slices.DeleteFunc(slices.Clone(w.MountList),
+		func(m string) bool { return m != dir && !isBelow(m, dir) }), nil
 }
 
-// Image tells whether the container runtime holds an image.
+// Image reports whether an image is present in the container runtime.
 func (w *World) Image(_ context.Context, _, ref string) (bool, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -108,7 +108,7 @@ func (w *World) Do(_ context.Context, c change.Change) error {
 	case change.PullImage:
 		w.ImageList[c.Ref] = true
 	case change.RemoveContainers:
-		w.Pods = slices.DeleteFunc(w.Pods, c.Wants)
+		w.Pods = slices.DeleteFunc(w.Pods, c.Matches)
 	case change.SetMember:
 		return w.setMember(c)
 	case change.SaveSnapshot:
@@ -122,7 +122,7 @@ func (w *World) Do(_ context.Context, c change.Change) error {
 	case change.LabelNode:
 		return w.label(c)
 	default:
-		return fmt.Errorf("no world knows how to carry out a %T", c)
+		return fmt.Errorf("the world in memory cannot carry out a %T", c)
 	}
 	return nil
 }
@@ -141,16 +141,15 @@ func (w *World) setService(c change.SetService) {
 
 func (w *World) unmount(c change.Unmount) error {
 	for _, f := range c.Flags {
-		if !slices.Contains([]string{"MNT_FORCE", "MNT_DETACH", "MNT_EXPIRE", "UMOUNT_NOFOLLOW"}, f) {
+		if !slices.Contains([]string{"MNT_FORCE", "MNT_DETACH", "MNT_EXPIRE", "UMOUNT_NOFOLLOW"},
+			f) {
 			return fmt.Errorf("%q is not a flag of umount2(2)", f)
 		}
 	}
-	w.MountList = slices.DeleteFunc(w.MountList, func(m string) bool { return below(m, c.Below) })
+	w.MountList = slices.DeleteFunc(w.MountList, func(m string) bool { return isBelow(m, c.Dir) })
 	return nil
 }
 
-func below(p, dir string) bool {
+func isBelow(p, dir string) bool {
 	return p != dir && strings.HasPrefix(p, strings.TrimSuffix(dir, "/")+"/")
 }
-
-func uid(r state.Ref) types.UID { return types.UID(r.String()) }

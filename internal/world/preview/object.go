@@ -15,29 +15,30 @@ import (
 	"kubeadm/internal/world/memory"
 )
 
-// Object reads what this preview "wrote", or else the real object. A cluster that would only
-// come to life by this run holds nothing yet.
+// Object reads what this preview "wrote", or else the real object. A cluster that this run would
+// create has no real objects.
 func (w *World) Object(ctx context.Context, ref state.Ref) (*unstructured.Unstructured, error) {
-	o, err := w.over.Object(ctx, ref)
+	o, err := w.overlay.Object(ctx, ref)
 	if err == nil || w.has(change.DeleteObject{Ref: ref}.Target()) {
 		return o, err
 	}
-	if !w.unborn(ctx, ref.As) {
-		if o, err = w.World.Object(ctx, ref); !apierrors.IsNotFound(err) && !w.entitled(err) {
+	if !w.isNotCreatedYet(ctx, ref.As) {
+		if o, err = w.World.Object(ctx, ref); !apierrors.IsNotFound(err) &&
+			!w.isForbiddenUntilBound(err) {
 			return o, err
 		}
 	}
-	return w.believed.Object(ctx, ref)
+	return w.simulated.Object(ctx, ref)
 }
 
 // List reads the real objects together with those this preview "wrote".
 func (w *World) List(ctx context.Context, q state.Query) ([]unstructured.Unstructured, error) {
-	mine, err := w.over.List(ctx, q)
-	if err != nil || w.unborn(ctx, q.As) {
+	mine, err := w.overlay.List(ctx, q)
+	if err != nil || w.isNotCreatedYet(ctx, q.As) {
 		return mine, err
 	}
 	real, err := w.World.List(ctx, q)
-	if w.entitled(err) {
+	if w.isForbiddenUntilBound(err) {
 		return mine, nil
 	}
 	real = slices.DeleteFunc(real, func(o unstructured.Unstructured) bool {
@@ -46,16 +47,16 @@ func (w *World) List(ctx context.Context, q state.Query) ([]unstructured.Unstruc
 	return append(real, mine...), err
 }
 
-// Livez says yes for a cluster that this run would bring to life.
+// Livez succeeds for a cluster that this run would create.
 func (w *World) Livez(ctx context.Context, as state.Identity) error {
-	if w.unborn(ctx, as) {
+	if w.isNotCreatedYet(ctx, as) {
 		return nil
 	}
 	return w.World.Livez(ctx, as)
 }
 
-// bring puts into the overlay what the change alters rather than replaces.
-func (w *World) bring(ctx context.Context, c change.Change) error {
+// copyToOverlay copies what the change modifies rather than replaces.
+func (w *World) copyToOverlay(ctx context.Context, c change.Change) error {
 	var ref state.Ref
 	switch c := c.(type) {
 	case change.ApplyObject:
@@ -67,14 +68,15 @@ func (w *World) bring(ctx context.Context, c change.Change) error {
 	case change.SetMember:
 		if !w.has(membersRead) {
 			all, _ := w.Members(ctx, c.Via)
-			w.over.MemberList = slices.Clone(all)
+			w.overlay.MemberList = slices.Clone(all)
 			w.mark(membersRead)
 		}
 		return nil
 	case change.SetAccounts:
-		return w.bringFiles(ctx, c.PasswdFile(), c.GroupFile(), path.Join(c.Dir, "login.defs"))
+		return w.copyFilesToOverlay(ctx, c.PasswdFile(), c.GroupFile(),
+			path.Join(c.Dir, "login.defs"))
 	case change.SetOwner:
-		return w.bringFiles(ctx, c.Path)
+		return w.copyFilesToOverlay(ctx, c.Path)
 	default:
 		return nil
 	}
@@ -85,11 +87,12 @@ func (w *World) bring(ctx context.Context, c change.Change) error {
 	if err != nil {
 		return err
 	}
-	return w.over.Do(ctx, change.ApplyObject{Object: now, As: ref.As})
+	return w.overlay.Do(ctx, change.ApplyObject{Object: now, As: ref.As})
 }
 
-// bringFiles copies files, or folders without what is in them, from below with their modes and owners.
-func (w *World) bringFiles(ctx context.Context, names ...string) error {
+// copyFilesToOverlay copies files, or directories without their contents, with their modes and
+// owners.
+func (w *World) copyFilesToOverlay(ctx context.Context, names ...string) error {
 	for _, name := range names {
 		info, err := w.Stat(ctx, name)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -104,19 +107,19 @@ func (w *World) bringFiles(ctx context.Context, names ...string) error {
 				return err
 			}
 		}
-		if err := w.over.Put(name, f); err != nil {
+		if err := w.overlay.PutFile(name, f); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// unborn tells whether an administrator's cluster would only come to life by this run: his
-// credentials were only "written", or the API server does not answer yet where it was waited for.
-// A make-believe cluster is never born.
-func (w *World) unborn(ctx context.Context, as state.Identity) bool {
-	if w.stoodIn() != nil || as.Kubeconfig == "" {
-		return w.stoodIn() != nil
+// isNotCreatedYet reports whether the cluster would be created by this run: the kubeconfig was
+// only "written", or the API server does not answer although it was waited for. A simulated
+// cluster has no real objects either.
+func (w *World) isNotCreatedYet(ctx context.Context, as state.Identity) bool {
+	if w.simulatedInfo() != nil || as.Kubeconfig == "" {
+		return w.simulatedInfo() != nil
 	}
 	if w.has(change.FileTarget(as.Kubeconfig)) {
 		return true
@@ -124,8 +127,8 @@ func (w *World) unborn(ctx context.Context, as state.Identity) bool {
 	return w.has(waited) && w.World.Livez(ctx, as) != nil
 }
 
-// entitled tells whether somebody was refused who would have got his rights from this run. What
-// he would see then is not known; taken is that it is not there.
-func (w *World) entitled(err error) bool {
-	return apierrors.IsForbidden(err) && w.has(gaveRights)
+// isForbiddenUntilBound reports whether the API server denied a user to whom this run would give
+// permissions. What that user would read is unknown; the preview assumes that it does not exist.
+func (w *World) isForbiddenUntilBound(err error) bool {
+	return apierrors.IsForbidden(err) && w.has(boundClusterRole)
 }

@@ -23,17 +23,17 @@ import (
 var _ world.World = (*real.World)(nil)
 
 func TestFiles(t *testing.T) {
-	worldtest.Files(t, real.New(), folder(t))
+	worldtest.Files(t, real.New(), newTempDir(t))
 }
 
-func TestAccounts(t *testing.T) { worldtest.Accounts(t, real.New(), folder(t)) }
+func TestAccounts(t *testing.T) { worldtest.Accounts(t, real.New(), newTempDir(t)) }
 
 func TestOwners(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("giving files away needs root")
 	}
-	worldtest.Owners(t, real.New(), folder(t))
-	worldtest.Trees(t, real.New(), folder(t))
+	worldtest.Owners(t, real.New(), newTempDir(t))
+	worldtest.DirectoryOwners(t, real.New(), newTempDir(t))
 }
 
 func TestLinks(t *testing.T) {
@@ -42,22 +42,22 @@ func TestLinks(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	worldtest.Links(t, real.New(), folder(t), link)
+	worldtest.Links(t, real.New(), newTempDir(t), link)
 	if os.Getuid() == 0 {
-		worldtest.LinkedTrees(t, real.New(), folder(t), link)
+		worldtest.LinkedDirectoryOwners(t, real.New(), newTempDir(t), link)
 	}
 }
 
-func TestWaits(t *testing.T) { worldtest.Waits(t, real.New()) }
+func TestWaits(t *testing.T) { worldtest.Await(t, real.New()) }
 
 func TestClock(t *testing.T) { worldtest.Clock(t, real.New()) }
 
-func TestDoors(t *testing.T) { worldtest.Doors(t, real.New()) }
+func TestDoors(t *testing.T) { worldtest.UnknownChanges(t, real.New()) }
 
 func TestHost(t *testing.T) { worldtest.Host(t, real.New()) }
 
 func TestPrograms(t *testing.T) {
-	bin := folder(t)
+	bin := newTempDir(t)
 	script := "#!/bin/sh\n[ \"$*\" = --version ] && echo Kubernetes v1.37.1\n"
 	if err := os.WriteFile(filepath.Join(bin, "kubelet"), []byte(script), 0o755); err != nil {
 		t.Fatal(err)
@@ -69,22 +69,26 @@ func TestPrograms(t *testing.T) {
 }
 
 func TestNetwork(t *testing.T) {
-	taken := listen(t, "127.0.0.1:0")
+	taken := mustListen(t, "127.0.0.1:0")
 	defer taken.Close()
-	// Nobody else listens there or calls from there, as all do at 127.0.0.1.
-	free := listen(t, fmt.Sprintf("127.77.%d.%d:0", os.Getpid()>>8&255, os.Getpid()&255))
+	// Other programs use 127.0.0.1 only.
+	free := mustListen(t, fmt.Sprintf("127.77.%d.%d:0", os.Getpid()>>8&255, os.Getpid()&255))
 	free.Close()
-	worldtest.Network(t, real.New(), worldtest.Ports{Name: "localhost", Taken: taken.Addr().String(), Free: free.Addr().String()})
+	worldtest.Network(t, real.New(),
+		worldtest.NetworkConfig{Name: "localhost", Taken: taken.Addr().String(),
+			Free: free.Addr().String()})
 }
 
-// TestEveryKindHasItsPart sends each kind of change to where nothing answers: the part it belongs to must say so.
-func TestEveryKindHasItsPart(t *testing.T) {
-	nobody := state.Identity{Kubeconfig: filepath.Join(folder(t), "absent.conf")}
-	file := filepath.Join(folder(t), "file")
+// TestEveryChangeHasItsPart carries out each kind of change with an unusable target: the error
+// must be that of its part.
+func TestEveryChangeHasItsPart(t *testing.T) {
+	nobody := state.Identity{Kubeconfig: filepath.Join(newTempDir(t), "absent.conf")}
+	file := filepath.Join(newTempDir(t), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	config := &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: "y"}}
+	config := &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: "y"}}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	for kind, c := range map[string]change.Change{
@@ -93,23 +97,24 @@ func TestEveryKindHasItsPart(t *testing.T) {
 		"rmdir":     change.Remove{Path: file, OnlyEmpty: true},
 		"chown":     change.SetOwner{Path: filepath.Join(file, "below")},
 		"passwd":    change.SetAccounts{Dir: file},
-		"umount2":   change.Unmount{Below: file, Flags: []string{"NONE"}},
+		"umount2":   change.Unmount{Dir: file, Flags: []string{"NONE"}},
 		"pull":      change.PullImage{Socket: "unix:///nonexistent/crio.sock"},
 		"remove":    change.RemoveContainers{Socket: "unix:///nonexistent/crio.sock"},
-		"member":    change.SetMember{PeerURL: "https://127.0.0.1:1", State: change.Absent, Via: state.Etcd{CAFile: nobody.Kubeconfig}},
-		"apply":     change.ApplyObject{Object: config, As: nobody},
-		"mutate":    change.MutateObject{Object: config, As: nobody},
-		"delete":    change.DeleteObject{Ref: state.RefOf(config, nobody)},
-		"label":     change.LabelNode{Name: "x", As: nobody},
+		"member": change.SetMember{PeerURL: "https://127.0.0.1:1", State: change.Absent,
+			Via: state.Etcd{CAFile: nobody.Kubeconfig}},
+		"apply":  change.ApplyObject{Object: config, As: nobody},
+		"mutate": change.MutateObject{Object: config, As: nobody},
+		"delete": change.DeleteObject{Ref: state.RefOf(config, nobody)},
+		"label":  change.LabelNode{Name: "x", As: nobody},
 	} {
 		err := real.New().Do(ctx, c)
 		if err == nil || strings.Contains(err.Error(), "carry out") {
-			t.Errorf("%s: got %v, want an error of the part it belongs to", kind, err)
+			t.Errorf("%s: got %v, want the error of its part", kind, err)
 		}
 	}
 }
 
-func listen(t *testing.T, at string) net.Listener {
+func mustListen(t *testing.T, at string) net.Listener {
 	t.Helper()
 	l, err := net.Listen("tcp", at)
 	if err != nil {
@@ -118,8 +123,8 @@ func listen(t *testing.T, at string) net.Listener {
 	return l
 }
 
-// folder is an empty folder, spelled without symbolic links.
-func folder(t *testing.T) string {
+// newTempDir returns the path of an empty directory without symbolic links.
+func newTempDir(t *testing.T) string {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package real is the world as it is: this machine, its container runtime, etcd and the API
-// server behind one door. It only joins them; what each does is in its own package.
+// Package real is the real world: this machine, its container runtime, etcd and the API server,
+// each implemented in a package of its own.
 package real
 
 import (
@@ -14,7 +14,7 @@ import (
 	"kubeadm/internal/world/linux"
 )
 
-// The parts of the world; each brings the reading of its own subjects.
+// The embedded parts of the world. They need different names.
 type (
 	machine  = linux.Machine
 	runtimes = cri.Runtimes
@@ -30,11 +30,12 @@ type World struct {
 	*objects
 }
 
-// New is the world as this process sees it.
+// New returns the world of this process.
 func New() *World {
 	var m linux.Machine
 	read := func(path string) ([]byte, error) { return m.ReadFile(context.Background(), path) }
-	return &World{machine: m, runtimes: cri.Runtimes{Tail: m.Tail}, members: etcd.New(read), objects: kube.New(read)}
+	return &World{machine: m, runtimes: cri.Runtimes{Tail: m.Tail}, members: etcd.New(read),
+		objects: kube.New(read)}
 }
 
 // Do carries out one change.
@@ -52,11 +53,11 @@ func (w *World) Do(ctx context.Context, c change.Change) error {
 	case change.ApplyObject, change.MutateObject, change.DeleteObject, change.LabelNode:
 		return w.objects.Do(ctx, c)
 	}
-	return fmt.Errorf("no world knows how to carry out a %T", c)
+	return fmt.Errorf("the real world cannot carry out a %T", c)
 }
 
-// Await looks until the condition holds.
+// Await polls the condition.
 func (w *World) Await(ctx context.Context, c world.Condition) error { return world.Poll(ctx, w, c) }
 
-// Made says no: without a journal nobody knows what an earlier run made.
-func (w *World) Made(string) bool { return false }
+// WasCreated returns false: without a journal earlier runs are unknown.
+func (w *World) WasCreated(string) bool { return false }

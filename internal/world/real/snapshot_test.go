@@ -14,10 +14,10 @@ import (
 
 func TestSnapshotsOfEtcd(t *testing.T) {
 	e := plane.StartEtcd(t)
-	worldtest.Snapshots(t, real.New(), e.Via, filepath.Join(folder(t), "contract"))
+	worldtest.Snapshots(t, real.New(), e.Via, filepath.Join(newTempDir(t), "contract"))
 
 	t.Run("an interrupt leaves nothing", func(t *testing.T) {
-		dir := folder(t)
+		dir := newTempDir(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		if err := real.New().Do(ctx,

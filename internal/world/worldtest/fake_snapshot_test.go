@@ -20,7 +20,7 @@ func memberOfCP1() (*fake.World, state.Etcd) {
 		{ID: 2, Name: "down", PeerURLs: []string{"https://192.0.2.11:2380"},
 			ClientURLs: []string{"https://127.0.0.1:1"}, Learner: true},
 	}
-	w.Silent = []uint64{2}
+	w.UnreachableMembers = []uint64{2}
 	return w, state.Etcd{Endpoints: w.MemberList[0].ClientURLs}
 }
 

@@ -13,17 +13,19 @@ import (
 
 func TestFakeObjects(t *testing.T) {
 	w := fake.New()
-	w.Elsewhere = true
+	w.RemoteAPIServer = true
 	worldtest.Objects(t, w, state.Identity{Kubeconfig: "/etc/kubernetes/admin.conf"})
 }
 
 func TestFakeMembers(t *testing.T) {
 	w := fake.New()
-	w.MemberList = []state.Member{{ID: 1, Name: "cp1", PeerURLs: []string{"https://192.0.2.10:2380"}}}
+	w.MemberList = []state.Member{{ID: 1, Name: "cp1",
+		PeerURLs: []string{"https://192.0.2.10:2380"}}}
 	const peer = "https://192.0.2.11:2380"
 	start := func() {
 		for _, c := range []change.Change{
-			change.WriteFile{Path: "/etc/kubernetes/manifests/etcd.yaml", Data: []byte("--name=cp2\n--initial-advertise-peer-urls=" + peer + "\n")},
+			change.WriteFile{Path: "/etc/kubernetes/manifests/etcd.yaml",
+				Data: []byte("--name=cp2\n--initial-advertise-peer-urls=" + peer + "\n")},
 			change.WriteFile{Path: "/etc/kubernetes/kubelet.conf"},
 			change.WriteFile{Path: "/var/lib/kubelet/config.yaml"},
 			change.SetService{Name: "kubelet", Active: true},
@@ -33,21 +35,22 @@ func TestFakeMembers(t *testing.T) {
 			}
 		}
 	}
-	worldtest.Members(t, w, state.Etcd{}, worldtest.Joining{PeerURL: peer, Start: start})
+	worldtest.Members(t, w, state.Etcd{}, worldtest.JoiningMember{PeerURL: peer, Start: start})
 }
 
-func TestFakeMembersThatLeave(t *testing.T) {
+func TestFakeMemberRemovals(t *testing.T) {
 	w := fake.New()
 	for id := range uint64(3) {
 		host := fmt.Sprintf("https://192.0.2.%d", 10+id)
 		w.MemberList = append(w.MemberList, state.Member{
-			ID: id + 1, Name: "cp", PeerURLs: []string{host + ":2380"}, ClientURLs: []string{host + ":2379"},
+			ID: id + 1, Name: "cp", PeerURLs: []string{host + ":2380"},
+			ClientURLs: []string{host + ":2379"},
 		})
 	}
 	via := state.Etcd{Endpoints: w.MemberList[0].ClientURLs}
-	w.Silent = []uint64{3}
+	w.UnreachableMembers = []uint64{3}
 	all := slices.Clone(w.MemberList)
-	worldtest.Losses(t, w, via, "https://192.0.2.12:2380")
-	w.MemberList, w.Silent = all, []uint64{2, 3}
-	worldtest.Lost(t, w, via)
+	worldtest.MemberRemovals(t, w, via, "https://192.0.2.12:2380")
+	w.MemberList, w.UnreachableMembers = all, []uint64{2, 3}
+	worldtest.QuorumLoss(t, w, via)
 }

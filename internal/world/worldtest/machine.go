@@ -13,10 +13,10 @@ import (
 	"kubeadm/internal/world"
 )
 
-// Mounts checks listing mounts and undoing those below dir, of which there is at least one.
+// Mounts checks listing mounts and unmounting those below dir, at least one.
 func Mounts(t *testing.T, w world.World, dir string) {
-	all := mounts(t, w, "/")
-	below := mounts(t, w, dir)
+	all := listMounts(t, w, "/")
+	below := listMounts(t, w, dir)
 	if len(below) == 0 {
 		t.Fatalf("nothing is mounted below %s", dir)
 	}
@@ -28,87 +28,89 @@ func Mounts(t *testing.T, w world.World, dir string) {
 			t.Errorf("%s is missing from the list of all mounts %q", m, all)
 		}
 	}
-	refuses(t, w, change.Unmount{Below: dir, Flags: []string{"MNT_NONE"}})
-	isDone(t, w, change.Unmount{Below: dir}, false)
-	do(t, w, change.Unmount{Below: dir})
-	want := slices.DeleteFunc(slices.Clone(all), func(m string) bool { return strings.HasPrefix(m, dir+"/") })
-	if got := mounts(t, w, "/"); len(got) != len(want) {
+	wantDoError(t, w, change.Unmount{Dir: dir, Flags: []string{"MNT_NONE"}})
+	wantDone(t, w, change.Unmount{Dir: dir}, false)
+	mustDo(t, w, change.Unmount{Dir: dir})
+	want := slices.DeleteFunc(slices.Clone(all),
+		func(m string) bool { return strings.HasPrefix(m, dir+"/") })
+	if got := listMounts(t, w, "/"); len(got) != len(want) {
 		t.Errorf("mounted before: %q, after: %q", all, got)
 	}
-	if none := mounts(t, w, path.Join(dir, "never-there")); len(none) != 0 {
-		t.Errorf("below a folder that does not exist: %q", none)
+	if none := listMounts(t, w, path.Join(dir, "never-there")); len(none) != 0 {
+		t.Errorf("below a directory that does not exist: %q", none)
 	}
 }
 
-func mounts(t *testing.T, w world.World, dir string) []string {
+func listMounts(t *testing.T, w world.World, dir string) []string {
 	t.Helper()
-	all, err := w.Mounts(limited(t), dir)
+	all, err := w.Mounts(newContext(t), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return all
 }
 
-// Programs checks finding programs: present is one that exists, and kubelet the version of the one that does.
+// Programs checks finding programs: present is one that exists, kubelet the version of the
+// kubelet.
 func Programs(t *testing.T, w world.World, present, kubelet string) {
-	at, err := w.Program(limited(t), present)
+	at, err := w.Program(newContext(t), present)
 	if err != nil || !path.IsAbs(at) || path.Base(at) != present {
 		t.Errorf("%s: got %q and %v", present, at, err)
 	}
-	_, err = w.Program(limited(t), "kubeadm-no-such-program")
-	isAbsent(t, err)
-	version, err := w.KubeletVersion(limited(t))
+	_, err = w.Program(newContext(t), "kubeadm-no-such-program")
+	wantNotExist(t, err)
+	version, err := w.KubeletVersion(newContext(t))
 	if err != nil || version != kubelet {
 		t.Errorf("got kubelet %q and %v, want %q", version, err, kubelet)
 	}
 }
 
-// NoKubelet checks what a world without a kubelet says.
+// NoKubelet checks a world without a kubelet.
 func NoKubelet(t *testing.T, w world.World) {
-	_, err := w.KubeletVersion(limited(t))
-	isAbsent(t, err)
+	_, err := w.KubeletVersion(newContext(t))
+	wantNotExist(t, err)
 }
 
 // Host checks facts about the machine.
 func Host(t *testing.T, w world.World) {
-	h, err := w.Host(limited(t))
+	h, err := w.Host(newContext(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if h.Hostname == "" || h.UserID < 0 || h.CPUs < 1 || h.MemoryMiB < 1 || len(h.Env) == 0 {
-		t.Errorf("a machine cannot be like that: %+v", h)
+		t.Errorf("invalid facts: %+v", h)
 	}
 	for _, e := range h.Env {
 		if !strings.Contains(e, "=") {
 			t.Errorf("%q of the environment has no value", e)
 		}
 	}
-	warnings, errs := w.Verify(limited(t), "v1.37.1")
+	warnings, errs := w.Verify(newContext(t), "v1.37.1")
 	if slices.Contains(append(warnings, errs...), error(nil)) {
-		t.Errorf("a finding that finds nothing: %v, %v", warnings, errs)
+		t.Errorf("a nil error: %v, %v", warnings, errs)
 	}
 }
 
-// Ports is what the suite of the network needs: a host name that resolves, an address on
-// which somebody listens for TCP, and one on which nobody does, "host:port".
-type Ports struct{ Name, Taken, Free string }
+// NetworkConfig is the input of the suite: a host name that resolves, an address with a TCP
+// listener, and one without, as "host:port".
+type NetworkConfig struct{ Name, Taken, Free string }
 
-// Network checks what a machine sees of its network.
-func Network(t *testing.T, w world.World, given Ports) {
-	n := network{w, given}
+// Network checks reading addresses, host names and ports.
+func Network(t *testing.T, w world.World, given NetworkConfig) {
+	n := networkSuite{w, given}
 	t.Run("addresses", n.addresses)
 	t.Run("lookup", n.lookup)
 	t.Run("listen", n.listen)
-	t.Run("nobody answers", n.nobody)
+	t.Run("unused port", n.unusedPort)
 }
 
-type network struct {
+type networkSuite struct {
 	w world.World
-	Ports
+	NetworkConfig
 }
 
-func (n network) addresses(t *testing.T) {
-	all, err := n.w.Addresses(limited(t))
+func (n networkSuite) addresses(t *testing.T) {
+	all, err := n.w.Addresses(newContext(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,8 +127,8 @@ func (n network) addresses(t *testing.T) {
 	}
 }
 
-func (n network) lookup(t *testing.T) {
-	found, err := n.w.Lookup(limited(t), n.Name)
+func (n networkSuite) lookup(t *testing.T) {
+	found, err := n.w.Lookup(newContext(t), n.Name)
 	if err != nil || len(found) == 0 {
 		t.Errorf("%s: got %q and %v", n.Name, found, err)
 	}
@@ -135,31 +137,33 @@ func (n network) lookup(t *testing.T) {
 			t.Errorf("%s: %v", n.Name, err)
 		}
 	}
-	if found, err := n.w.Lookup(limited(t), "not a host name"); err == nil {
+	if found, err := n.w.Lookup(newContext(t), "not a host name"); err == nil {
 		t.Errorf("got %q for a name that cannot exist", found)
 	}
 }
 
-func (n network) listen(t *testing.T) {
+func (n networkSuite) listen(t *testing.T) {
 	for range 2 {
-		if err := n.w.CanListen(limited(t), n.Free); err != nil {
+		if err := n.w.CanListen(newContext(t), n.Free); err != nil {
 			t.Errorf("%s is free: %v", n.Free, err)
 		}
 	}
 	var taken *state.PortError
-	if err := n.w.CanListen(limited(t), n.Taken); !errors.As(err, &taken) || taken.Address != n.Taken || taken.Err == nil {
+	if err := n.w.CanListen(newContext(t), n.Taken); !errors.As(err, &taken) ||
+		taken.Address != n.Taken || taken.Err == nil {
 		t.Errorf("%s is taken: got %v", n.Taken, err)
 	}
 }
 
-func (n network) nobody(t *testing.T) {
-	if _, err := n.w.Fetch(limited(t), state.Request{URL: "http://" + n.Free + "/healthz"}); err == nil {
-		t.Error("fetching where nobody listens: want an error")
+func (n networkSuite) unusedPort(t *testing.T) {
+	if _, err := n.w.Fetch(newContext(t),
+		state.Request{URL: "http://" + n.Free + "/healthz"}); err == nil {
+		t.Error("Fetch from an unused port: want an error")
 	}
-	if _, err := n.w.ClusterInfo(limited(t), "https://"+n.Free, nil); err == nil {
-		t.Error("cluster-info where nobody listens: want an error")
+	if _, err := n.w.ClusterInfo(newContext(t), "https://"+n.Free, nil); err == nil {
+		t.Error("ClusterInfo from an unused port: want an error")
 	}
-	if _, err := n.w.Proxy(limited(t), "192.0.2.1"); err != nil {
+	if _, err := n.w.Proxy(newContext(t), "192.0.2.1"); err != nil {
 		t.Error(err)
 	}
 }

@@ -13,21 +13,21 @@ import (
 	"kubeadm/internal/world"
 )
 
-// Etcd is the part of a world that Members is about.
+// Etcd is the part of a world that the suite of etcd members uses.
 type Etcd interface {
 	state.Members
 	Do(ctx context.Context, c change.Change) error
 }
 
-// Joining is a member that the suite takes into the cluster and out of it again.
-type Joining struct {
+// JoiningMember is a member that the suite adds and removes.
+type JoiningMember struct {
 	PeerURL string
-	Start   func() // starts it once it has been announced; a fake may do nothing
+	Start   func() // starts the member after it was added; a simulation may do nothing
 }
 
-// Members asks of w what every world promises of an etcd cluster. via reaches a cluster of one
-// member, as which it is left behind.
-func Members(t *testing.T, w Etcd, via state.Etcd, j Joining) {
+// Members checks adding, promoting and removing members. via reaches a cluster of one
+// member, as which the suite leaves it.
+func Members(t *testing.T, w Etcd, via state.Etcd, j JoiningMember) {
 	e := etcdSuite{t, w, via, j.PeerURL}
 	if all := e.list(); len(all) != 1 || all[0].Learner {
 		t.Fatalf("there should be one voter at first: %+v", all)
@@ -37,14 +37,14 @@ func Members(t *testing.T, w Etcd, via state.Etcd, j Joining) {
 
 	e.do(change.Learner)
 	if m := e.find(); m == nil || !m.Learner || m.ID == 0 {
-		t.Fatalf("an announced member should be a learner with an ID: %+v", m)
+		t.Fatalf("an added member should be a learner with an ID: %+v", m)
 	}
 	e.done(change.Learner, true)
 	e.done(change.Voter, false)
 	e.do(change.Learner)
-	e.takesNoOther()
+	e.wantNoSecondLearner()
 	if all := e.list(); len(all) != 2 {
-		t.Errorf("announcing a member twice should make one: %+v", all)
+		t.Errorf("adding a member twice should add one: %+v", all)
 	}
 
 	j.Start()
@@ -52,7 +52,7 @@ func Members(t *testing.T, w Etcd, via state.Etcd, j Joining) {
 	if m := e.find(); m == nil || m.Learner {
 		t.Fatalf("a promoted member should be a voter: %+v", m)
 	}
-	e.allWell()
+	e.wantAllHealthy()
 	e.done(change.Voter, true)
 	e.do(change.Voter)
 	e.do(change.Learner)
@@ -68,49 +68,53 @@ func Members(t *testing.T, w Etcd, via state.Etcd, j Joining) {
 		t.Errorf("one member should be left: %+v", all)
 	}
 	if err := w.Do(t.Context(), e.set(change.Voter)); err == nil {
-		t.Error("a member that was never announced should not be promoted")
+		t.Error("a member that does not exist was promoted")
 	}
 }
 
-// takesNoOther wants a second learner to be told to wait.
-func (e etcdSuite) takesNoOther() {
+// wantNoSecondLearner checks that etcd refuses a second learner.
+func (e etcdSuite) wantNoSecondLearner() {
 	e.t.Helper()
 	other := change.SetMember{PeerURL: "https://192.0.2.99:2380", State: change.Learner, Via: e.via}
-	if err := e.w.Do(e.t.Context(), other); !errors.Is(err, change.ErrNotItsTurn) {
-		e.t.Errorf("a second learner gets %v", err)
+	if err := e.w.Do(e.t.Context(), other); !errors.Is(err, change.ErrMemberAddRefused) {
+		e.t.Errorf("adding a second learner: %v", err)
 	}
 }
 
-// allWell wants every member to answer for itself and to be well.
-func (e etcdSuite) allWell() {
+// wantAllHealthy checks that every member is healthy.
+func (e etcdSuite) wantAllHealthy() {
 	e.t.Helper()
 	for _, m := range e.list() {
-		if s := e.status(m); s.Index == 0 {
-			e.t.Errorf("member %s says %+v", m.Name, s)
+		if s := e.status(m); s.AppliedIndex == 0 {
+			e.t.Errorf("member %s reports %+v", m.Name, s)
 		}
 	}
 }
 
-// status is what a member says of itself once it is well, for which it must follow a leader.
+// status returns the status of a member once it is healthy, for which it must have a leader.
 func (e etcdSuite) status(m state.Member) state.MemberStatus {
 	e.t.Helper()
-	return answer(e.t, "member "+m.Name, func(ctx context.Context) (state.MemberStatus, error) {
-		s, err := e.w.MemberStatus(ctx, e.via, m)
-		if err == nil && len(s.Problems) > 0 {
-			err = fmt.Errorf("it says %q", s.Problems)
-		}
-		return s, err
-	})
+	return retryUntilAnswer(e.t, "member "+m.Name,
+		func(ctx context.Context) (state.MemberStatus, error) {
+			s, err := e.w.MemberStatus(ctx, e.via, m)
+			if err == nil && len(s.Problems) > 0 {
+				err = fmt.Errorf("it reports %q", s.Problems)
+			}
+			return s, err
+		})
 }
 
-// answer asks until there is one: etcd gives none while it chooses a leader, or where the machine is too busy to ask it in time.
-func answer[T any](t *testing.T, of string, ask func(context.Context) (T, error)) (got T) {
+// retryUntilAnswer retries a request: etcd does not answer during a leader election, and a busy
+// machine may be too slow.
+func retryUntilAnswer[T any](t *testing.T, of string,
+	request func(context.Context) (T, error)) (got T) {
 	t.Helper()
-	err := world.Poll(t.Context(), nil, world.Condition{Name: "an answer of " + of, Timeout: time.Minute,
-		Check: func(ctx context.Context, _ state.Reader) (err error) {
-			got, err = ask(ctx)
-			return err
-		}})
+	err := world.Poll(t.Context(), nil,
+		world.Condition{Name: "an answer of " + of, Timeout: time.Minute,
+			Check: func(ctx context.Context, _ state.Reader) (err error) {
+				got, err = request(ctx)
+				return err
+			}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +141,11 @@ func (e etcdSuite) do(s change.MemberState) {
 
 func (e etcdSuite) done(s change.MemberState, want bool) {
 	e.t.Helper()
-	got := answer(e.t, "etcd", func(ctx context.Context) (bool, error) { return e.set(s).Done(ctx, membersOnly{members: e.w}) })
+	got := retryUntilAnswer(e.t, "etcd",
+		func(ctx context.Context) (bool,
+			error) {
+			return e.set(s).Done(ctx, membersOnly{members: e.w})
+		})
 	if got != want {
 		e.t.Errorf("Done of %q is %v", e.set(s), got)
 	}
@@ -145,26 +153,29 @@ func (e etcdSuite) done(s change.MemberState, want bool) {
 
 func (e etcdSuite) list() []state.Member {
 	e.t.Helper()
-	return answer(e.t, "etcd", func(ctx context.Context) ([]state.Member, error) { return e.w.Members(ctx, e.via) })
+	return retryUntilAnswer(e.t, "etcd",
+		func(ctx context.Context) ([]state.Member, error) { return e.w.Members(ctx, e.via) })
 }
 
 func (e etcdSuite) find() *state.Member {
 	e.t.Helper()
 	all := e.list()
-	at := slices.IndexFunc(all, func(m state.Member) bool { return slices.Contains(m.PeerURLs, e.peerURL) })
+	at := slices.IndexFunc(all,
+		func(m state.Member) bool { return slices.Contains(m.PeerURLs, e.peerURL) })
 	if at < 0 {
 		return nil
 	}
 	return &all[at]
 }
 
-// membersOnly is a Reader of which only the members may be asked for.
+// membersOnly is a Reader of members only.
 type membersOnly struct {
 	members
-	rest
+	otherReads
 }
 
 type members = state.Members
 
-// rest is deeper than what stands beside it, which so hides its methods.
-type rest struct{ state.Reader }
+// otherReads is embedded one level deeper than the methods that are used, so these take
+// precedence.
+type otherReads struct{ state.Reader }

@@ -38,7 +38,8 @@ func TestTheRealWorldOnANode(t *testing.T) {
 func runOn(t *testing.T, n *nodes.Node, name string) {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), name)
-	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-o", program, "kubeadm/internal/world/"+name)
+	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-o", program,
+		"kubeadm/internal/world/"+name)
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("building the tests of %s: %v: %s", name, err, out)

@@ -15,32 +15,32 @@ import (
 	"kubeadm/internal/state"
 )
 
-// API is the part of a world that Objects is about.
+// API is the part of a world that the suite of objects uses.
 type API interface {
 	state.Objects
 	Do(ctx context.Context, c change.Change) error
 }
 
-// Objects asks of w what every world promises of an API server, as an identity that may do
-// anything. It leaves nothing behind.
+// Objects checks reading and changing objects, with an identity that is authorized for everything.
+// It deletes its objects.
 func Objects(t *testing.T, w API, as state.Identity) {
-	for name, law := range map[string]func(*objectSuite){
-		"applied objects say what was stated": applied,
-		"an applied object is kept if asked":  kept,
-		"others keep their labels":            foreign,
-		"mutations come to rest":              mutated,
-		"deleted objects are absent":          deleted,
-		"inverses put back":                   inverted,
-		"lists obey selectors":                listed,
-		"nodes are labelled and tainted":      labelled,
+	for name, test := range map[string]func(*objectSuite){
+		"apply":          testApply,
+		"keep":           testKeep,
+		"foreign labels": testForeignLabels,
+		"mutate":         testMutate,
+		"delete":         testDelete,
+		"inverse":        testInverse,
+		"list":           testList,
+		"label Node":     testLabelNode,
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &objectSuite{t, w, as}
 			defer s.clean()
-			law(s)
+			test(s)
 		})
 	}
-	t.Run("the API server is alive", func(t *testing.T) {
+	t.Run("livez", func(t *testing.T) {
 		if err := w.Livez(t.Context(), as); err != nil {
 			t.Error(err)
 		}
@@ -69,9 +69,10 @@ func (s *objectSuite) clean() {
 
 func (s *objectSuite) config(data map[string]string) change.ApplyObject {
 	return change.ApplyObject{As: s.as, Object: &corev1.ConfigMap{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: suiteName, Labels: map[string]string{"ours": "1"}},
-		Data:       data,
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: suiteName,
+			Labels: map[string]string{"ours": "1"}},
+		Data: data,
 	}}
 }
 
@@ -120,12 +121,13 @@ func (s *objectSuite) wantLabels(ref state.Ref, want map[string]string) {
 	}
 }
 
-func applied(s *objectSuite) {
+func testApply(s *objectSuite) {
 	_, err := s.w.Object(s.t.Context(), s.ref())
 	if !apierrors.IsNotFound(err) {
-		s.t.Fatalf("an absent object should be not found: %v", err)
+		s.t.Fatalf("reading an object that does not exist: %v", err)
 	}
-	first, second := s.config(map[string]string{"a": "1", "b": "2"}), s.config(map[string]string{"a": "3"})
+	first, second := s.config(map[string]string{"a": "1", "b": "2"}),
+		s.config(map[string]string{"a": "3"})
 	s.done(first, false)
 	s.do(first)
 	s.wantData(map[string]string{"a": "1", "b": "2"})
@@ -139,7 +141,7 @@ func applied(s *objectSuite) {
 	}
 }
 
-func kept(s *objectSuite) {
+func testKeep(s *objectSuite) {
 	s.do(s.config(map[string]string{"a": "1"}))
 	c := s.config(map[string]string{"a": "2"})
 	c.Keep = true
@@ -148,17 +150,18 @@ func kept(s *objectSuite) {
 	s.wantData(map[string]string{"a": "1"})
 }
 
-func foreign(s *objectSuite) {
+func testForeignLabels(s *objectSuite) {
 	s.do(s.config(map[string]string{"a": "1"}))
-	s.do(change.MutateObject{Object: s.config(nil).Object, As: s.as, Mutate: func(o *unstructured.Unstructured) error {
-		return unstructured.SetNestedField(o.Object, "2", "metadata", "labels", "theirs")
-	}})
+	s.do(change.MutateObject{Object: s.config(nil).Object, As: s.as,
+		Mutate: func(o *unstructured.Unstructured) error {
+			return unstructured.SetNestedField(o.Object, "2", "metadata", "labels", "theirs")
+		}})
 	s.done(s.config(map[string]string{"a": "1"}), true)
 	s.do(s.config(map[string]string{"a": "2"}))
 	s.wantLabels(s.ref(), map[string]string{"ours": "1", "theirs": "2"})
 }
 
-func mutated(s *objectSuite) {
+func testMutate(s *objectSuite) {
 	c := change.MutateObject{
 		Object: s.config(map[string]string{"fresh": "1"}).Object, As: s.as,
 		Mutate: func(o *unstructured.Unstructured) error {
@@ -177,11 +180,11 @@ func mutated(s *objectSuite) {
 	refused := errors.New("refused")
 	c.Mutate = func(*unstructured.Unstructured) error { return refused }
 	if err := s.w.Do(s.t.Context(), c); !errors.Is(err, refused) {
-		s.t.Errorf("a failing mutation should end the change with its error: %v", err)
+		s.t.Errorf("got %v, want the error of Mutate", err)
 	}
 }
 
-func deleted(s *objectSuite) {
+func testDelete(s *objectSuite) {
 	c := change.DeleteObject{Ref: s.ref()}
 	s.done(c, true)
 	s.do(s.config(map[string]string{"a": "1"}))
@@ -190,7 +193,7 @@ func deleted(s *objectSuite) {
 	s.do(c)
 }
 
-func inverted(s *objectSuite) {
+func testInverse(s *objectSuite) {
 	first, second := s.config(map[string]string{"a": "1"}), s.config(map[string]string{"a": "2"})
 	second.Object.SetLabels(map[string]string{"added": "later"})
 	r := objectsOnly{Objects: s.w}
@@ -216,7 +219,7 @@ func inverted(s *objectSuite) {
 	}
 }
 
-func listed(s *objectSuite) {
+func testList(s *objectSuite) {
 	c := s.config(map[string]string{"a": "1"})
 	c.Object.SetLabels(map[string]string{suiteMark: "1"})
 	s.do(c)
@@ -233,7 +236,8 @@ func listed(s *objectSuite) {
 		q.LabelSelector, q.FieldSelector = sel.labels, sel.fields
 		got, err := s.w.List(s.t.Context(), q)
 		if err != nil || len(got) != sel.want {
-			s.t.Errorf("%q %q lists %d objects, %v; want %d", sel.labels, sel.fields, len(got), err, sel.want)
+			s.t.Errorf("%q %q lists %d objects, %v; want %d", sel.labels, sel.fields, len(got), err,
+				sel.want)
 		}
 		for _, o := range got {
 			if o.GetName() != suiteName || o.GetKind() != "ConfigMap" {
@@ -243,13 +247,15 @@ func listed(s *objectSuite) {
 	}
 }
 
-func labelled(s *objectSuite) {
+func testLabelNode(s *objectSuite) {
 	n := &corev1.Node{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
-		ObjectMeta: metav1.ObjectMeta{Name: suiteNode, Labels: map[string]string{corev1.LabelHostname: suiteNode}},
-		Spec:       corev1.NodeSpec{Taints: []corev1.Taint{{Key: "theirs", Effect: corev1.TaintEffectNoExecute}}},
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
+		ObjectMeta: metav1.ObjectMeta{Name: suiteNode,
+			Labels: map[string]string{corev1.LabelHostname: suiteNode}},
+		Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: "theirs",
+			Effect: corev1.TaintEffectNoExecute}}},
 	}
-	// The API server may add taints to a new Node, so the change need not look done afterwards.
+	// The API server may add taints to a new Node, so the change may not be done afterwards.
 	if err := s.w.Do(s.t.Context(), change.ApplyObject{Object: n, As: s.as}); err != nil {
 		s.t.Fatal(err)
 	}
@@ -271,8 +277,8 @@ func labelled(s *objectSuite) {
 	}
 }
 
-// objectsOnly is a Reader of which only the objects may be asked for.
+// objectsOnly is a Reader of objects only.
 type objectsOnly struct {
 	state.Objects
-	rest
+	otherReads
 }

@@ -20,11 +20,11 @@ import (
 func Snapshots(t *testing.T, w world.World, via state.Etcd, dir string) {
 	save := change.SaveSnapshot{Path: path.Join(dir, "snapshot.db"), Via: via}
 	t.Run("whole and private", func(t *testing.T) {
-		isDone(t, w, save, false)
-		undone(t, w, save)
-		do(t, w, save)
+		wantDone(t, w, save, false)
+		doAndUndo(t, w, save)
+		mustDo(t, w, save)
 		wholeSnapshot(t, w, save.Path)
-		info, err := w.Stat(limited(t), dir)
+		info, err := w.Stat(newContext(t), dir)
 		if err != nil || info.Mode != fs.ModeDir|0o700 {
 			t.Errorf("the directory: %+v, %v", info, err)
 		}
@@ -32,13 +32,13 @@ func Snapshots(t *testing.T, w world.World, via state.Etcd, dir string) {
 	t.Run("new enough", func(t *testing.T) {
 		later := save
 		later.NotBefore = w.Now().Add(time.Hour)
-		isDone(t, w, later, false)
+		wantDone(t, w, later, false)
 		later.NotBefore = w.Now().Add(-time.Hour)
-		isDone(t, w, later, true)
-		if _, err := later.Inverse(limited(t), w); !errors.Is(err, change.ErrOneWay) {
+		wantDone(t, w, later, true)
+		if _, err := later.Inverse(newContext(t), w); !errors.Is(err, change.ErrIrreversible) {
 			t.Errorf("the inverse of replacing a snapshot: %v", err)
 		}
-		if err := w.Do(limited(t), later); err != nil {
+		if err := w.Do(newContext(t), later); err != nil {
 			t.Error(err)
 		}
 		wholeSnapshot(t, w, save.Path)
@@ -47,35 +47,35 @@ func Snapshots(t *testing.T, w world.World, via state.Etcd, dir string) {
 		other := save
 		other.Path, other.Via.Endpoints = path.Join(dir, "other.db"),
 			[]string{"https://127.0.0.1:1"}
-		ctx, cancel := context.WithTimeout(limited(t), 10*time.Second)
+		ctx, cancel := context.WithTimeout(newContext(t), 10*time.Second)
 		defer cancel()
 		if err := w.Do(ctx, other); err == nil {
 			t.Error("a snapshot of an etcd that does not answer: want an error")
 		}
-		isDone(t, w, other, false)
-		if inside, err := w.ReadDir(limited(t), dir); err != nil || len(inside) != 1 {
+		wantDone(t, w, other, false)
+		if inside, err := w.ReadDir(newContext(t), dir); err != nil || len(inside) != 1 {
 			t.Errorf("left are %+v, %v", inside, err)
 		}
 	})
 	t.Run("a directory in the way", func(t *testing.T) {
 		other := save
 		other.Path = path.Join(dir, "directory.db")
-		do(t, w, change.MakeDir{Path: other.Path, Mode: 0o700})
-		if done, err := other.Done(limited(t), w); done || err == nil {
+		mustDo(t, w, change.MakeDir{Path: other.Path, Mode: 0o700})
+		if done, err := other.Done(newContext(t), w); done || err == nil {
 			t.Errorf("done is %v, %v", done, err)
 		}
-		refuses(t, w, other)
+		wantDoError(t, w, other)
 	})
 }
 
 // wholeSnapshot wants a file of mode 0600 with a database and its checksum.
 func wholeSnapshot(t *testing.T, w world.World, name string) {
 	t.Helper()
-	info, err := w.Stat(limited(t), name)
+	info, err := w.Stat(newContext(t), name)
 	if err != nil || info.Mode != 0o600 {
 		t.Errorf("the snapshot: %+v, %v", info, err)
 	}
-	data, err := w.ReadFile(limited(t), name)
+	data, err := w.ReadFile(newContext(t), name)
 	if err != nil || len(data) < 512 || len(data)%512 != sha256.Size {
 		t.Fatalf("the snapshot has %d bytes, %v", len(data), err)
 	}

@@ -1,5 +1,6 @@
-// Package worldtest is the contract of a world as tests, one suite for each subject: the world in
-// memory and the real one pass the same suites, so that what tests are run in does not lie.
+// Package worldtest has test suites for implementations of world.World, one for each subject. The
+// simulated and the real world pass the same suites, so that tests with the simulated one are
+// meaningful.
 package worldtest
 
 import (
@@ -13,69 +14,69 @@ import (
 	"kubeadm/internal/world"
 )
 
-// limited is a bounded context, so that a world that hangs fails its suite.
-func limited(t *testing.T) context.Context {
+// newContext returns a context with a timeout, so that a world that hangs fails its suite.
+func newContext(t *testing.T) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// do carries out a change and checks that it then counts as done.
-func do(t *testing.T, w world.World, c change.Change) {
+// mustDo carries out a change and checks that it is done then.
+func mustDo(t *testing.T, w world.World, c change.Change) {
 	t.Helper()
-	ctx := limited(t)
+	ctx := newContext(t)
 	if err := w.Do(ctx, c); err != nil {
 		t.Fatalf("%s: %v", c, err)
 	}
-	isDone(t, w, c, true)
+	wantDone(t, w, c, true)
 }
 
-func isDone(t *testing.T, w world.World, c change.Change, want bool) {
+func wantDone(t *testing.T, w world.World, c change.Change, want bool) {
 	t.Helper()
-	done, err := c.Done(limited(t), w)
+	done, err := c.Done(newContext(t), w)
 	if err != nil {
-		t.Fatalf("asking whether it is done: %s: %v", c, err)
+		t.Fatalf("Done of %s: %v", c, err)
 	}
 	if done != want {
 		t.Errorf("%s: done is %v, want %v", c, done, want)
 	}
 }
 
-// refuses checks that a change fails.
-func refuses(t *testing.T, w world.World, c change.Change) {
+// wantDoError checks that a change fails.
+func wantDoError(t *testing.T, w world.World, c change.Change) {
 	t.Helper()
-	if err := w.Do(limited(t), c); err == nil {
+	if err := w.Do(newContext(t), c); err == nil {
 		t.Errorf("%s: want an error", c)
 	}
 }
 
-// undone carries out a change and then its inverse.
-func undone(t *testing.T, w world.World, c change.Change) {
+// doAndUndo carries out a change and then its inverse.
+func doAndUndo(t *testing.T, w world.World, c change.Change) {
 	t.Helper()
-	back, err := c.Inverse(limited(t), w)
+	back, err := c.Inverse(newContext(t), w)
 	if err != nil {
 		t.Fatalf("inverse of %s: %v", c, err)
 	}
-	do(t, w, c)
-	do(t, w, back)
+	mustDo(t, w, c)
+	mustDo(t, w, back)
 }
 
-func isAbsent(t *testing.T, err error) {
+func wantNotExist(t *testing.T, err error) {
 	t.Helper()
 	if !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("got %v, want an error that is fs.ErrNotExist", err)
 	}
 }
 
-// unknown is a change of a kind that no world knows.
-type unknown struct{ change.Change }
+// unknownChange is a change that no world supports.
+type unknownChange struct{ change.Change }
 
-// Clock checks that time goes on.
+// Clock checks that the clock does not go back.
 func Clock(t *testing.T, w world.World) {
 	last := w.Now()
 	if last.IsZero() {
-		t.Fatal("the clock shows no time")
+		t.Fatal("the time is zero")
 	}
 	for range 100 {
 		now := w.Now()
@@ -86,9 +87,10 @@ func Clock(t *testing.T, w world.World) {
 	}
 }
 
-// Doors checks that what a world does not know is refused and not passed over in silence.
-func Doors(t *testing.T, w world.World) {
-	if err := w.Do(limited(t), unknown{change.MakeDir{Path: "/kubeadm-contract-never"}}); err == nil {
-		t.Error("a change of a kind that no world knows: want an error")
+// UnknownChanges checks that an unknown change is an error.
+func UnknownChanges(t *testing.T, w world.World) {
+	if err := w.Do(newContext(t),
+		unknownChange{change.MakeDir{Path: "/kubeadm-contract-never"}}); err == nil {
+		t.Error("an unknown change: want an error")
 	}
 }

@@ -17,40 +17,41 @@ import (
 	"kubeadm/internal/world/worldtest"
 )
 
-// machine is a fake with something to start and to unmount.
-func machine() *fake.World {
+// newMachine returns a simulated machine with a service and mounts.
+func newMachine() *fake.World {
 	w := fake.New()
 	w.Services["contract"] = state.Service{Exists: true, Enabled: true}
 	w.MountList = []string{"/", "/var/lib/kubelet", "/var/lib/kubelet/pods/a"}
 	return w
 }
 
-func changes(t *testing.T, w world.World) {
+func testChanges(t *testing.T, w world.World) {
 	t.Helper()
 	t.Run("files", func(t *testing.T) { worldtest.Files(t, w, "/contract") })
 	t.Run("accounts", func(t *testing.T) { worldtest.Accounts(t, w, "/accounts") })
 	t.Run("owners", func(t *testing.T) { worldtest.Owners(t, w, "/owners") })
 	t.Run("services", func(t *testing.T) {
-		worldtest.Services(t, w, worldtest.Service{Unit: "contract", File: "/etc/contract"})
+		worldtest.Services(t, w, worldtest.ServiceConfig{Unit: "contract", File: "/etc/contract"})
 	})
 	t.Run("mounts", func(t *testing.T) { worldtest.Mounts(t, w, "/var/lib/kubelet") })
-	t.Run("doors", func(t *testing.T) { worldtest.Doors(t, w) })
+	t.Run("unknown changes", func(t *testing.T) { worldtest.UnknownChanges(t, w) })
 }
 
-// A preview keeps the contract of the world that it stands for, and leaves that world alone.
-func TestPreviewTellsTheTruth(t *testing.T) {
-	below := machine()
+// A preview passes the suites without a change of the world below it.
+func TestPreviewPassesSuites(t *testing.T) {
+	below := newMachine()
 	before := below.Snapshot()
-	changes(t, preview.New(below, "", preview.Paths{}))
+	testChanges(t, preview.New(below, "", preview.Paths{}))
 	if below.Snapshot() != before {
 		t.Error("the preview changed the world")
 	}
 }
 
-func TestPreviewSeesThatAFileIsNoFolder(t *testing.T) {
-	below := machine()
+func TestPreviewReadDirOfFile(t *testing.T) {
+	below := newMachine()
 	below.Files["/contract"] = memory.File{Mode: 0o644}
-	if _, err := preview.New(below, "", preview.Paths{}).ReadDir(t.Context(), "/contract"); err == nil || errors.Is(err, fs.ErrNotExist) {
+	if _, err := preview.New(below, "", preview.Paths{}).ReadDir(t.Context(),
+		"/contract"); err == nil || errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -66,11 +67,11 @@ func TestPreviewOfThisMachine(t *testing.T) {
 	}
 }
 
-func TestJournalIsInvisible(t *testing.T) {
-	w, err := journal.Open(machine(), &journal.Memory{}, journal.Run{Command: "contract"})
+func TestJournalPassesSuites(t *testing.T) {
+	w, err := journal.Open(newMachine(), &journal.Memory{}, journal.Run{Command: "contract"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	changes(t, w)
-	worldtest.Waits(t, w)
+	testChanges(t, w)
+	worldtest.Await(t, w)
 }

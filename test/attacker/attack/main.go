@@ -1,4 +1,5 @@
-// Attack runs the server of package attacker: the plan comes from the standard input, and what it is told goes to the standard output.
+// Attack runs the server of package attacker: it reads the plan from standard input and writes
+// requests to standard output.
 package main
 
 import (

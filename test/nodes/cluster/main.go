@@ -1,4 +1,5 @@
-// Command cluster makes, shows and removes a Kubernetes cluster of sandboxed nodes on this machine.
+// Command cluster creates, inspects and removes Kubernetes clusters of sandboxed nodes on this
+// machine.
 package main
 
 import (
@@ -17,11 +18,11 @@ import (
 
 const usage = `Usage:
   cluster up --bundle DIR --kubeadm FILE [--control-planes 1] [--workers 1] [--name dev]
-  cluster shell [--name dev] NODE              a shell on a node
-  cluster exec [--name dev] NODE -- CMD ...    a command on a node
-  cluster kubectl [--name dev] -- ARGS ...     kubectl from outside the nodes
-  cluster list                                 clusters and their nodes
-  cluster balance [--name dev]                 be the load balancer of a cluster whose own one has ended
+  cluster shell [--name dev] NODE              open a shell on a node
+  cluster exec [--name dev] NODE -- CMD ...    run a command on a node
+  cluster kubectl [--name dev] -- ARGS ...     run kubectl from outside the nodes
+  cluster list                                 list clusters and their nodes
+  cluster balance [--name dev]                 run the load balancer of a cluster whose own has stopped
   cluster down [--name dev] [--all]            remove a cluster, or all of them
 `
 
@@ -41,10 +42,11 @@ func main() {
 func run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
 		fmt.Fprint(os.Stderr, usage)
-		return errors.New("no command was given")
+		return errors.New("no command given")
 	}
 	commands := map[string]func(context.Context, []string) error{
-		"up": up, "shell": shell, "exec": execute, "kubectl": kubectl, "list": list, "down": down, "balance": balance,
+		"up": createCluster, "shell": openShell, "exec": runOnNode, "kubectl": runKubectl,
+		"list": listClusters, "down": removeClusters, "balance": runBalancer,
 	}
 	command, ok := commands[args[0]]
 	if !ok {
@@ -54,22 +56,22 @@ func run(ctx context.Context, args []string) error {
 	return command(ctx, args[1:])
 }
 
-// newFlags makes a flag set with the flag that all commands have.
+// newFlags returns a flag set with the flag that all commands have.
 func newFlags(command string) (*flag.FlagSet, *string) {
 	flags := flag.NewFlagSet(command, flag.ExitOnError)
 	flags.Usage = func() { fmt.Fprint(os.Stderr, usage) }
-	return flags, flags.String("name", "dev", "of the cluster")
+	return flags, flags.String("name", "dev", "name of the cluster")
 }
 
-// progress prints lines with the seconds since it was made.
-func progress() func(string, ...any) {
+// newProgress returns a function that prints lines with the seconds since now.
+func newProgress() func(string, ...any) {
 	start := time.Now()
 	return func(format string, args ...any) {
 		fmt.Printf("%6.1fs  %s\n", time.Since(start).Seconds(), fmt.Sprintf(format, args...))
 	}
 }
 
-func shell(_ context.Context, args []string) error {
+func openShell(_ context.Context, args []string) error {
 	flags, name := newFlags("shell")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -81,7 +83,7 @@ func shell(_ context.Context, args []string) error {
 	return n.Shell()
 }
 
-func execute(ctx context.Context, args []string) error {
+func runOnNode(ctx context.Context, args []string) error {
 	flags, name := newFlags("exec")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -92,7 +94,7 @@ func execute(ctx context.Context, args []string) error {
 	}
 	words := withoutDashes(flags.Args()[1:])
 	if len(words) == 0 {
-		return fmt.Errorf("which command on %s?\n%s", n.Name(), usage)
+		return fmt.Errorf("no command given to run on %s\n%s", n.Name(), usage)
 	}
 	cmd := n.Command(words...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
@@ -100,7 +102,7 @@ func execute(ctx context.Context, args []string) error {
 	return err
 }
 
-func kubectl(_ context.Context, args []string) error {
+func runKubectl(_ context.Context, args []string) error {
 	flags, name := newFlags("kubectl")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -131,18 +133,19 @@ func findNode(cluster, name string) (*nodes.Node, error) {
 		}
 		names = append(names, n.Name())
 	}
-	return nil, fmt.Errorf("cluster %s has no node %q, but %s", cluster, name, strings.Join(names, ", "))
+	return nil, fmt.Errorf("cluster %s has no node %q; it has %s", cluster, name,
+		strings.Join(names, ", "))
 }
 
-func list(context.Context, []string) error {
-	names, err := nodes.Names()
+func listClusters(context.Context, []string) error {
+	names, err := nodes.ListClusters()
 	if err != nil {
 		return err
 	}
 	for _, name := range names {
 		c, err := nodes.Open(name)
 		if err != nil {
-			fmt.Printf("%-12s remains of a cluster; remove them with: cluster down --name %s\n", name, name)
+			fmt.Printf("%-12s incomplete; remove it with: cluster down --name %s\n", name, name)
 			continue
 		}
 		for _, n := range c.Nodes() {
@@ -156,20 +159,20 @@ func list(context.Context, []string) error {
 	return nil
 }
 
-func down(ctx context.Context, args []string) error {
+func removeClusters(ctx context.Context, args []string) error {
 	flags, name := newFlags("down")
-	all := flags.Bool("all", false, "remove every cluster of this machine")
+	all := flags.Bool("all", false, "remove all clusters of this machine")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	names := []string{*name}
 	if *all {
 		var err error
-		if names, err = nodes.Names(); err != nil {
+		if names, err = nodes.ListClusters(); err != nil {
 			return err
 		}
 	}
-	log := progress()
+	log := newProgress()
 	for _, name := range names {
 		if err := nodes.Remove(ctx, name); err != nil {
 			return err

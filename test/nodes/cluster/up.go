@@ -12,14 +12,14 @@ import (
 	"kubeadm/test/nodes"
 )
 
-func up(ctx context.Context, args []string) error {
+func createCluster(ctx context.Context, args []string) error {
 	flags, name := newFlags("up")
 	var options nodes.Options
-	var shape nodes.Shape
+	var size nodes.Topology
 	flags.StringVar(&options.Bundle, "bundle", "", "directory of the components bundle")
-	flags.StringVar(&options.Kubeadm, "kubeadm", "", "program that makes the cluster")
-	flags.IntVar(&shape.ControlPlanes, "control-planes", 1, "how many nodes run the control plane")
-	flags.IntVar(&shape.Workers, "workers", 1, "how many nodes run nothing but Pods")
+	flags.StringVar(&options.Kubeadm, "kubeadm", "", "kubeadm that creates the cluster")
+	flags.IntVar(&size.ControlPlanes, "control-planes", 1, "number of control planes")
+	flags.IntVar(&size.Workers, "workers", 1, "number of workers")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -27,30 +27,31 @@ func up(ctx context.Context, args []string) error {
 		fmt.Fprint(os.Stderr, usage)
 		return errors.New("up needs --bundle and --kubeadm")
 	}
-	options.Name, options.Log = *name, progress()
+	options.Name, options.Log = *name, newProgress()
 	c, err := nodes.NewCluster(ctx, options)
 	if err != nil {
 		return err
 	}
-	if err := c.Form(ctx, shape); err != nil {
-		return errors.Join(err, abandon(c))
+	if err := c.Bootstrap(ctx, size); err != nil {
+		return errors.Join(err, keepOrRemove(c))
 	}
 	if err := c.Keep(); err != nil {
 		return errors.Join(err, c.Close())
 	}
-	if err := entrust(ctx, c); err != nil {
+	if err := startBalancerProcess(ctx, c); err != nil {
 		return err
 	}
-	explain(c)
+	printHints(c)
 	return nil
 }
 
-// entrust lets a process of its own go on with the load balancer, if the cluster has one, since this process ends.
-func entrust(ctx context.Context, c *nodes.Cluster) error {
-	if !c.Balanced() {
+// startBalancerProcess starts a process for the load balancer, if the cluster has one, since this
+// process exits.
+func startBalancerProcess(ctx context.Context, c *nodes.Cluster) error {
+	if !c.HasBalancer() {
 		return nil
 	}
-	b, err := c.Balance(ctx)
+	b, err := c.StartBalancer(ctx)
 	if err != nil {
 		return err
 	}
@@ -70,14 +71,15 @@ func entrust(ctx context.Context, c *nodes.Cluster) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	if err := c.Adopt(cmd.Process.Pid); err != nil {
+	if err := c.AddProcess(cmd.Process.Pid); err != nil {
 		return errors.Join(err, cmd.Process.Kill())
 	}
 	return cmd.Process.Release()
 }
 
-// balance is the load balancer of a cluster, until it is interrupted or the cluster is removed.
-func balance(ctx context.Context, args []string) error {
+// runBalancer runs the load balancer of a cluster until it is interrupted or the cluster is
+// removed.
+func runBalancer(ctx context.Context, args []string) error {
 	flags, name := newFlags("balance")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -86,43 +88,43 @@ func balance(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if !c.Balanced() {
-		return fmt.Errorf("cluster %s has no load balancer: one control plane needs none", *name)
+	if !c.HasBalancer() {
+		return fmt.Errorf("cluster %s has no load balancer, since it has one control plane", *name)
 	}
-	b, err := c.Balance(ctx)
+	b, err := c.StartBalancer(ctx)
 	if err != nil {
 		return err
 	}
 	defer b.Close()
-	progress()("balancing at %s", b.Endpoint())
+	newProgress()("balancing at %s", b.Endpoint())
 	<-ctx.Done()
 	return nil
 }
 
-// abandon removes a cluster that did not come up, or leaves it to be looked at.
-func abandon(c *nodes.Cluster) error {
+// keepOrRemove removes a cluster that could not be created, or keeps it if KEEP=failure is set.
+func keepOrRemove(c *nodes.Cluster) error {
 	if os.Getenv("KEEP") != "failure" {
 		return c.Close()
 	}
 	if err := c.Keep(); err != nil {
 		return err
 	}
-	explain(c)
-	return entrust(context.Background(), c)
+	printHints(c)
+	return startBalancerProcess(context.Background(), c)
 }
 
-func explain(c *nodes.Cluster) {
+func printHints(c *nodes.Cluster) {
 	name := ""
 	if c.Name() != "dev" {
 		name = " --name " + c.Name()
 	}
 	fmt.Printf(`
-The cluster's network is its own; these commands enter it:
+The cluster has a network of its own; these commands enter it:
   go run ./test/nodes/cluster kubectl%[1]s -- get nodes -o wide
   go run ./test/nodes/cluster shell%[1]s cp1
   go run ./test/nodes/cluster down%[1]s
 `, name)
 	if name == "" {
-		fmt.Print("or, shorter, the last two: make shell NODE=cp1, make cluster-down\n")
+		fmt.Print("Short forms of the last two: make shell NODE=cp1, make cluster-down\n")
 	}
 }

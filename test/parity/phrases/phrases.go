@@ -1,5 +1,5 @@
-// Package phrases knows what programs and scripts look for in the output of kubeadm. phrases.yaml
-// lists it, each phrase with the tool that reads it.
+// Package phrases lists the phrases that programs and scripts parse in the output of kubeadm, each
+// with the tool that parses it: phrases.yaml.
 package phrases
 
 import (
@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Phrase is something that a tool looks for; phrases.yaml says what the fields mean.
+// Phrase is a phrase that a tool parses; phrases.yaml explains the fields.
 type Phrase struct {
 	Tool    string   `json:"tool"`
 	Source  string   `json:"source"`
@@ -27,7 +27,7 @@ type Phrase struct {
 //go:embed phrases.yaml
 var list []byte
 
-// All returns the phrases, by the outputs in which they are looked for.
+// All returns the phrases by output.
 func All() (map[string][]Phrase, error) {
 	var phrases []Phrase
 	if err := yaml.UnmarshalStrict(list, &phrases); err != nil {
@@ -36,7 +36,8 @@ func All() (map[string][]Phrase, error) {
 	all := map[string][]Phrase{}
 	for i, p := range phrases {
 		if p.Tool == "" || p.Source == "" || len(p.Outputs) == 0 || p.Pattern == "" {
-			return nil, fmt.Errorf("phrases.yaml: entry %d needs a tool, a source, an output and a pattern", i+1)
+			return nil, fmt.Errorf(
+				"phrases.yaml: entry %d needs a tool, a source, an output and a pattern", i+1)
 		}
 		if !strings.Contains("stdout stderr", p.Stream) {
 			return nil, fmt.Errorf("phrases.yaml: entry %d: there is no stream %q", i+1, p.Stream)
@@ -48,7 +49,7 @@ func All() (map[string][]Phrase, error) {
 	return all, nil
 }
 
-// Check returns an error if the tool would not find what it looks for in this output of a command.
+// Check returns an error if the tool would not find the phrase in a command's output.
 func (p Phrase) Check(stdout, stderr string) error {
 	text := map[string]string{"stdout": stdout, "stderr": stderr, "": stdout + stderr}[p.Stream]
 	pattern, err := regexp.Compile(p.Pattern)
@@ -60,24 +61,25 @@ func (p Phrase) Check(stdout, stderr string) error {
 		pipeline.Stdin = strings.NewReader(text)
 		result, err := pipeline.Output()
 		if err != nil {
-			return fmt.Errorf("%s reads nothing by %q: %w", p.Tool, p.Through, err)
+			return fmt.Errorf("%s: running %q: %w", p.Tool, p.Through, err)
 		}
 		text = string(result)
 	}
 	if pattern.MatchString(text) == p.Absent {
-		return fmt.Errorf("%s (%s) looks for %q; absent: %v; in\n%q", p.Tool, p.Source, p.Pattern, p.Absent, text)
+		return fmt.Errorf("%s (%s) expects %q (absent: %v) in\n%q", p.Tool, p.Source, p.Pattern,
+			p.Absent, text)
 	}
 	return nil
 }
 
-// CheckAll checks every phrase that tools look for in this output, and returns what they would not find.
+// CheckAll checks all phrases of an output, and returns those that tools would not find.
 func CheckAll(output, stdout, stderr string) error {
 	all, err := All()
 	if err != nil {
 		return err
 	}
 	if len(all[output]) == 0 {
-		return fmt.Errorf("phrases.yaml knows no output %q", output)
+		return fmt.Errorf("phrases.yaml has no output %q", output)
 	}
 	for _, p := range all[output] {
 		err = errors.Join(err, p.Check(stdout, stderr))

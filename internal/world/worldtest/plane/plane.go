@@ -1,5 +1,5 @@
-// Package plane starts etcd and kube-apiserver as plain processes on loopback, for tests that
-// want the real ones and no node. The programs come from the folder bin below $KUBEADM_BUNDLE.
+// Package plane starts real etcd and kube-apiserver processes on the loopback interface, for tests
+// without a node. The programs are those in $KUBEADM_BUNDLE/bin.
 package plane
 
 import (
@@ -17,22 +17,24 @@ import (
 	"kubeadm/internal/pki"
 )
 
-// Bundle is the folder of the built components; without one the test is skipped.
-func Bundle(t *testing.T) string {
+// BundleDir returns $KUBEADM_BUNDLE, the directory of the built components. If it is unset, the
+// test is skipped.
+func BundleDir(t *testing.T) string {
 	t.Helper()
 	dir := os.Getenv("KUBEADM_BUNDLE")
 	if dir == "" {
-		t.Skip("KUBEADM_BUNDLE names no folder of built components")
+		t.Skip("KUBEADM_BUNDLE is not set")
 	}
 	return dir
 }
 
-// certificates makes all of a control plane's certificates below dir; everything is at the address of host.
-func certificates(dir string) (map[string]pki.CA, error) {
-	site := pki.Site{NodeName: "plane", AdvertiseAddress: host(), ServiceSubnet: "10.96.0.0/12", DNSDomain: "cluster.local"}
+// writeCertificates writes all certificates of a control plane at the loopback address below dir.
+func writeCertificates(dir string) (map[string]pki.CA, error) {
+	site := pki.NodeNames{NodeName: "plane", AdvertiseAddress: loopbackAddress(),
+		ServiceSubnet: "10.96.0.0/12", DNSDomain: "cluster.local"}
 	cas := map[string]pki.CA{}
 	for _, p := range pki.Profiles() {
-		spec, _, err := p.Spec(site, validity())
+		spec, _, err := p.Spec(site, newValidity())
 		if err != nil {
 			return nil, err
 		}
@@ -54,18 +56,19 @@ func certificates(dir string) (map[string]pki.CA, error) {
 		if err != nil {
 			return nil, err
 		}
-		write(dir, p.KeyFile(), pem)
-		write(dir, p.CertificateFile(), pki.EncodeCertificates(ca.Certificate))
+		writeFile(dir, p.KeyFile(), pem)
+		writeFile(dir, p.CertificateFile(), pki.EncodeCertificates(ca.Certificate))
 	}
 	return cas, nil
 }
 
-func validity() pki.Validity {
-	return pki.Validity{NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(time.Hour)}
+func newValidity() pki.Validity {
+	return pki.Validity{NotBefore: time.Now().Add(-time.Minute),
+		NotAfter: time.Now().Add(time.Hour)}
 }
 
-// write panics where a test cannot go on anyhow.
-func write(dir, name string, data []byte) {
+// writeFile panics on errors.
+func writeFile(dir, name string, data []byte) {
 	name = filepath.Join(dir, name)
 	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 		panic(err)
@@ -75,14 +78,16 @@ func write(dir, name string, data []byte) {
 	}
 }
 
-// start runs a program of the bundle until the test ends, or kill is called; a failed test shows the end of its output.
-func start(t *testing.T, dir, program string, args ...string) (kill func()) {
+// startProgram runs a program of the bundle until the test ends or kill is called. A failed test
+// logs the end of its output.
+func startProgram(t *testing.T, dir, program string, args ...string) (kill func()) {
 	t.Helper()
-	out, err := os.Create(filepath.Join(dir, fmt.Sprintf("%s-%d.log", program, time.Now().UnixNano())))
+	out, err := os.Create(filepath.Join(dir,
+		fmt.Sprintf("%s-%d.log", program, time.Now().UnixNano())))
 	if err != nil {
 		t.Fatal(err)
 	}
-	run := exec.Command(filepath.Join(Bundle(t), "bin", program), args...)
+	run := exec.Command(filepath.Join(BundleDir(t), "bin", program), args...)
 	run.Stdout, run.Stderr = out, out
 	run.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := run.Start(); err != nil {
@@ -96,22 +101,22 @@ func start(t *testing.T, dir, program string, args ...string) (kill func()) {
 		kill()
 		_ = out.Close()
 		if text, err := os.ReadFile(out.Name()); t.Failed() && err == nil {
-			t.Logf("the end of what %s wrote:\n%s", program, text[max(0, len(text)-4096):])
+			t.Logf("last output of %s:\n%s", program, text[max(0, len(text)-4096):])
 		}
 	})
 	return kill
 }
 
-// host is an address of loopback that no other process listens at or calls from, as all do at 127.0.0.1.
-func host() string {
+// loopbackAddress returns a loopback address that other processes do not use, unlike 127.0.0.1.
+func loopbackAddress() string {
 	pid := os.Getpid()
 	return fmt.Sprintf("127.%d.%d.%d", 64|pid>>16&63, pid>>8&255, pid&255)
 }
 
-// address is a free "host:port"; nobody takes it in the moment until it is used.
-func address(t *testing.T) string {
+// freeAddress returns an unused "host:port".
+func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", host()+":0")
+	l, err := net.Listen("tcp", loopbackAddress()+":0")
 	if err != nil {
 		t.Fatal(err)
 	}

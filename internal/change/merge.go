@@ -1,0 +1,90 @@
+package change
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"kubeadm/internal/state"
+)
+
+// MergeInto merges Object into a copy of the existing object. Fields that Object leaves unset keep
+// their values, such as defaulted and immutable fields, and other programs' labels and
+// annotations. Lists, data and selectors are replaced as a whole. With Exact nothing but the
+// fields that only the API server writes is kept.
+func (c ApplyObject) MergeInto(
+	existing *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	if c.Keep {
+		return existing.DeepCopy(), nil
+	}
+	want, err := ToUnstructured(c.Object)
+	if err != nil {
+		return nil, err
+	}
+	if c.Exact {
+		copyServerFields(want.Object, existing.Object)
+		return want, nil
+	}
+	after := existing.DeepCopy()
+	mergeFields(after.Object, want.Object)
+	return after, nil
+}
+
+func mergeFields(into, want map[string]any) {
+	for k, w := range want {
+		if isFieldSubset(k, w, into[k]) {
+			continue
+		}
+		fields, isMap := w.(map[string]any)
+		existing, both := into[k].(map[string]any)
+		if isMap && both && !isAtomicMap(k) {
+			mergeFields(existing, fields)
+			continue
+		}
+		into[k] = runtime.DeepCopyJSONValue(w)
+	}
+}
+
+// ToUnstructured returns a copy of the object without the fields that only the API server
+// writes: the status, and metadata such as uid and resourceVersion.
+func ToUnstructured(o state.Object) (*unstructured.Unstructured, error) {
+	if u, ok := o.(*unstructured.Unstructured); ok {
+		c := u.DeepCopy()
+		dropServerFields(c.Object)
+		return c, nil
+	}
+	m, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+	if err != nil {
+		return nil, fmt.Errorf("converting %s %s: %w", o.GetObjectKind().GroupVersionKind().Kind,
+			o.GetName(), err)
+	}
+	dropServerFields(m)
+	return &unstructured.Unstructured{Object: m}, nil
+}
+
+// serverFields returns the fields of metadata that only the API server writes.
+func serverFields() []string {
+	return []string{"uid", "resourceVersion", "generation", "creationTimestamp",
+		"deletionTimestamp",
+		"deletionGracePeriodSeconds", "managedFields", "selfLink"}
+}
+
+func dropServerFields(o map[string]any) {
+	for _, field := range serverFields() {
+		unstructured.RemoveNestedField(o, "metadata", field)
+	}
+	unstructured.RemoveNestedField(o, "status")
+}
+
+func copyServerFields(into, from map[string]any) {
+	metadata, _, _ := unstructured.NestedMap(from, "metadata")
+	for _, field := range serverFields() {
+		if v, ok := metadata[field]; ok {
+			_ = unstructured.SetNestedField(into, v, "metadata", field)
+		}
+	}
+	if status, ok := from["status"]; ok {
+		into["status"] = runtime.DeepCopyJSONValue(status)
+	}
+}

@@ -1,0 +1,124 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"kubeadm/internal/config"
+	"kubeadm/internal/engine"
+	"kubeadm/internal/flag"
+	"kubeadm/internal/problem"
+	"kubeadm/internal/report"
+	"kubeadm/internal/run"
+	"kubeadm/internal/state"
+	"kubeadm/internal/untrusted"
+)
+
+// runHost is what a run needs of the host, with a renderer for its events.
+func (p *program) runHost() (run.Host, error) {
+	tool, err := p.tool()
+	return run.Host{World: p.World(), Journal: p.Journal, Random: p.Random, Getenv: p.Getenv,
+		Tool: tool, Text: p.newText()}, err
+}
+
+// openRun begins a run, which the caller closes.
+func (p *program) openRun(ctx context.Context, c run.Command) (*run.Run, error) {
+	h, err := p.runHost()
+	if err != nil {
+		return nil, err
+	}
+	return run.Open(ctx, h, c)
+}
+
+// closeRun closes the run and adds what goes wrong with that to the error of the command.
+func closeRun(r *run.Run, err *error) { *err = errors.Join(*err, r.Close()) }
+
+// gatherFacts gathers what a configuration is resolved from, for commands that run no workflow.
+func (p *program) gatherFacts(ctx context.Context, runtimes bool) (config.Facts, error) {
+	h, err := p.runHost()
+	if err != nil {
+		return config.Facts{}, err
+	}
+	return h.Facts(ctx, runtimes)
+}
+
+// readInputs reads the configuration file, if there is one, and gathers the facts. Flags beside a
+// file may be refused.
+func (p *program) readInputs(c *cobra.Command, gather factsFunc, name string,
+	refuse func(flags []string) error) (config.File, config.Facts, error) {
+	ctx := c.Context()
+	if name == "" && slices.Contains(givenFlags(c), string(flag.Config)) {
+		printWarnings(p.newText(),
+			[]string{"--config is empty and ignored: set it to a file, or remove it"})
+	}
+	file, err := p.readConfig(ctx, p.World(), name)
+	if err == nil && file.Given() {
+		err = refuse(givenFlags(c))
+	}
+	if err != nil {
+		return file, config.Facts{}, err
+	}
+	facts, err := gather(ctx, c.Flag(string(flag.CRISocket)) != nil)
+	facts.AddressOptional = !needsAddress(c)
+	return file, facts, err
+}
+
+// factsFunc gathers facts, with the container runtimes if those are asked for.
+type factsFunc = func(ctx context.Context, runtimes bool) (config.Facts, error)
+
+// needsAddress reports whether the command needs the address of this machine. Most that do have
+// the flag for it.
+func needsAddress(c *cobra.Command) bool {
+	phase, isInit := strings.CutPrefix(c.CommandPath(), c.Root().Name()+" init phase ")
+	if !isInit || c.Flag(string(flag.APIServerAdvertise)) != nil {
+		return true
+	}
+	return slices.Contains([]string{"preflight", "certs etcd-server", "certs etcd-peer", "etcd all",
+		"etcd local", "wait-control-plane"}, phase)
+}
+
+// readConfig reads the configuration file, if the user names one.
+func (p *program) readConfig(ctx context.Context, r state.Reader,
+	name string) (config.File, error) {
+	file, err := readConfigOf(ctx, r, flag.Config, name)
+	file.Strict = p.strict
+	return file, err
+}
+
+// readConfigOf reads the configuration file that a flag names, if it was given.
+func readConfigOf(ctx context.Context, r state.Reader, by flag.Name,
+	name string) (config.File, error) {
+	if name == "" {
+		return config.File{}, nil
+	}
+	data, err := r.ReadFile(ctx, name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return config.File{},
+			problem.New("", fmt.Errorf("configuration file %s does not exist", untrusted.Line(name)),
+				fmt.Sprintf("check the path given with --%s", by))
+	case err != nil:
+		return config.File{},
+			problem.New("reading the configuration file", err,
+				"set --config to a file that can be read")
+	}
+	return config.File{Name: name, Data: data}, nil
+}
+
+// newText renders what a run reports.
+func (p *program) newText() *report.Text {
+	return &report.Text{Out: p.Out, Err: p.Err, Verbosity: p.verbosity}
+}
+
+// printWarnings warns of what a configuration says.
+func printWarnings(t *report.Text, warnings []string) {
+	for _, w := range warnings {
+		t.Emit(engine.Event{Kind: engine.Warned, Phase: "config", Text: w})
+	}
+}

@@ -1,0 +1,327 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kubeadm/internal/config"
+	"kubeadm/internal/engine"
+	"kubeadm/internal/flag"
+	"kubeadm/internal/node"
+	"kubeadm/internal/preflight"
+	"kubeadm/internal/problem"
+	"kubeadm/internal/release"
+	"kubeadm/internal/run"
+	"kubeadm/internal/upgrade"
+)
+
+// upgradePlanOptions are the flags of "upgrade plan".
+type upgradePlanOptions struct {
+	config.UpgradePlanFlags
+	output
+	file       string
+	kubeconfig string
+}
+
+func (o *upgradePlanOptions) values() flagTargets {
+	all := o.output.values()
+	all[flag.AllowExperimentalUpgrades] = &o.AllowExperimental
+	all[flag.AllowRCUpgrades] = &o.AllowRC
+	all[flag.Config] = &o.file
+	all[flag.EtcdUpgrade] = &o.EtcdUpgrade
+	all[flag.IgnorePreflightErrors] = &o.IgnorePreflightErrors
+	all[flag.Kubeconfig] = &o.kubeconfig
+	all[flag.PrintConfig] = &o.PrintConfig
+	return all
+}
+
+func (p *program) upgradePlanCommand() *cobra.Command {
+	o := &upgradePlanOptions{
+		UpgradePlanFlags: config.NewUpgradePlanFlags(),
+		output:           newOutput(),
+		kubeconfig:       node.DefaultPaths().Kubeconfig("admin.conf"),
+	}
+	c := &cobra.Command{
+		Use:   "plan [version]",
+		Short: "Show the versions that a cluster can be upgraded to",
+		Long: `Show the versions that the cluster can be upgraded to, and what each upgrade changes.
+Check whether the cluster is in a state to be upgraded. Nothing is changed.
+
+The newest releases are read from https://dl.k8s.io. If a version or a label such as stable-1.37 is given,
+only that one is considered. A version needs no internet.`,
+		Example: `  kubeadm upgrade plan
+
+  # one version, without internet
+  kubeadm upgrade plan v1.37.1
+
+  # machine-readable
+  kubeadm upgrade plan --output json`,
+		Args:              checkOptionalVersion,
+		ValidArgsFunction: someOf(p.completeVersions()),
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				o.Version = args[0]
+			}
+			return p.planUpgrade(c, o)
+		},
+	}
+	o.values().bind(c.Flags())
+	describeOutputFormats(c.Flags())
+	return c
+}
+
+// upgradePlan is the result as an object.
+type upgradePlan struct {
+	metav1.TypeMeta   `json:",inline"`
+	AvailableUpgrades []availableUpgrade        `json:"availableUpgrades"`
+	ConfigVersions    []upgrade.ComponentConfig `json:"configVersions"`
+}
+
+// availableUpgrade is an upgrade to one version.
+type availableUpgrade struct {
+	Description string              `json:"description"`
+	Components  []upgrade.Component `json:"components"`
+
+	candidate upgrade.Candidate
+}
+
+func (p *program) planUpgrade(c *cobra.Command, o *upgradePlanOptions) (err error) {
+	ctx, real := c.Context(), p.World()
+	encode, err := o.encoder(ctx, real)
+	if err != nil {
+		return err
+	}
+	file, err := p.readConfig(ctx, real, o.file)
+	if err == nil && file.Given() {
+		err = o.RefuseMixed(givenFlags(c))
+	}
+	if err != nil {
+		return err
+	}
+	settings, how, err := config.ReadUpgradePlan(file, o.UpgradePlanFlags)
+	printWarnings(p.newText(), how.Warnings)
+	if err != nil {
+		return err
+	}
+	h, err := p.runHost()
+	if err != nil {
+		return err
+	}
+	if encode != nil {
+		h.Text.Out = io.Discard
+	}
+	r, err := run.Open(ctx, h, run.Command{Name: "upgrade", Unlocked: true})
+	if err != nil {
+		return err
+	}
+	defer closeRun(r, &err)
+	local := node.Local{Paths: node.DefaultPaths(), Timeouts: settings.Timeouts,
+		IgnoredChecks: settings.Ignore}
+	e := r.NewEnv(engine.Env{Local: local}).Named("upgrade")
+	ctx = withRetries(ctx, e, settings.Timeouts.KubernetesAPI)
+	p.warnOfForeignClient(ctx, c, real, o.kubeconfig)
+	cluster, err := p.readHealthyCluster(ctx, e, o.kubeconfig)
+	if err != nil {
+		return err
+	}
+	if settings.PrintConfig {
+		e.Say("ClusterConfiguration that the cluster stores:")
+		e.Print("\t" + strings.ReplaceAll(strings.TrimSpace(cluster.Config.Document), "\n",
+			"\n\t") + "\n")
+	}
+	releases := upgrade.Releases{Tool: e.Tool, Fetch: run.FetchVersion(ctx, real)}
+	plan, err := newUpgradePlan(e, cluster, releases, settings)
+	if err != nil || len(plan.AvailableUpgrades) == 0 {
+		return err
+	}
+	if encode != nil {
+		for _, a := range plan.AvailableUpgrades {
+			if cluster.IsJump(a.candidate.Version) {
+				e.Warn("%s takes several steps: --output text lists them", a.candidate)
+			}
+		}
+		return encode(p.Out, []any{plan})
+	}
+	for _, a := range plan.AvailableUpgrades {
+		if err := writeAvailableUpgrade(p.Out, a, cluster, releases); err != nil {
+			return err
+		}
+	}
+	return writeConfigVersions(p.Out, plan.ConfigVersions)
+}
+
+// readHealthyCluster reads the cluster as the user of the kubeconfig. Failed preflight checks are
+// errors.
+func (p *program) readHealthyCluster(
+	ctx context.Context, e *engine.Env, kubeconfig string,
+) (*upgrade.Cluster, error) {
+	for _, text := range preflight.UnknownNames(e.Local.IgnoredChecks) {
+		e.Warn("%s", text)
+	}
+	if err := checkBeforeUpgrade(ctx, e, preflight.Root()); err != nil {
+		return nil, err
+	}
+	if _, err := e.World.Stat(ctx, kubeconfig); errors.Is(err, fs.ErrNotExist) {
+		return nil, problem.New("", fmt.Errorf("kubeconfig %s does not exist", kubeconfig),
+			"run the command on a control plane node, or set --kubeconfig to that of an administrator")
+	}
+	admin := p.readIdentity(ctx, e.World, kubeconfig)
+	e.Say("reading the versions and the configuration of the cluster")
+	cluster, warnings, err := upgrade.ReadCluster(ctx, e.World, admin)
+	for _, text := range warnings {
+		e.Warn("%s", text)
+	}
+	if err != nil {
+		return nil, err
+	}
+	e.Say("checking the health of the cluster")
+	own, err := release.ParseTarget(e.Tool.String())
+	if err != nil {
+		return nil, err
+	}
+	checks := cluster.Checks(admin, e.Local.Paths, cluster.CoreDNSTag(own))
+	return cluster, checkBeforeUpgrade(ctx, e, checks)
+}
+
+// checkBeforeUpgrade runs preflight checks, shows their warnings and returns their errors.
+func checkBeforeUpgrade(ctx context.Context, e *engine.Env, checks []preflight.Check) error {
+	result := preflight.Run(ctx, e.World, checks, e.Local.IgnoredChecks)
+	for _, f := range result.Warnings() {
+		e.Named("preflight").WarnCheck(f.Check, f.Message())
+	}
+	return result.Err()
+}
+
+// newUpgradePlan finds the versions to upgrade to and what each changes.
+func newUpgradePlan(
+	e *engine.Env, cluster *upgrade.Cluster, releases upgrade.Releases, settings config.UpgradePlan,
+) (plan upgradePlan, err error) {
+	e.Say("cluster version: v%s", cluster.Version)
+	e.Say("kubeadm version: %s", releases.Tool)
+	candidates, notes, err := releases.FindCandidates(cluster.Version, upgrade.Choice{
+		Version:           settings.Version,
+		AllowExperimental: settings.AllowExperimental,
+		AllowRC:           settings.AllowRC,
+	})
+	for _, text := range notes {
+		e.Warn("%s", text)
+	}
+	if err != nil {
+		return plan, err
+	}
+	plan = upgradePlan{TypeMeta: outputMeta("UpgradePlan"),
+		ConfigVersions: cluster.ComponentConfigs}
+	for _, candidate := range candidates {
+		components, err := cluster.Components(candidate, releases.Tool, settings.EtcdUpgrade)
+		if err != nil {
+			return plan, err
+		}
+		plan.AvailableUpgrades = append(plan.AvailableUpgrades,
+			availableUpgrade{candidate.Description, components, candidate})
+	}
+	if len(candidates) == 0 && settings.Version != "" {
+		e.Say("there is nothing to upgrade: %s is not newer than the cluster", settings.Version)
+	} else if len(candidates) == 0 {
+		e.Say("there is nothing to upgrade: no newer version is known")
+	}
+	return plan, nil
+}
+
+// separator ends a section of the plan.
+var separator = strings.Repeat("_", 69) + "\n\n"
+
+func writeAvailableUpgrade(
+	out io.Writer, a availableUpgrade, cluster *upgrade.Cluster, releases upgrade.Releases,
+) error {
+	var kubelets, others []upgrade.Component
+	newKubeadm := ""
+	for _, c := range a.Components {
+		switch {
+		case c.IsKubelet():
+			kubelets = append(kubelets, c)
+		case !c.IsUpgradedByHand():
+			others = append(others, c)
+		case c.CurrentVersion != c.NewVersion:
+			newKubeadm = c.NewVersion
+		}
+	}
+	fmt.Fprintf(out, "\nUpgrade to %s (%s)\n\n", a.candidate, a.Description)
+	if len(kubelets) > 0 {
+		fmt.Fprintln(out, "To be upgraded manually on each node, after the control plane:")
+		if err := writeComponents(out, kubelets); err != nil {
+			return err
+		}
+		fmt.Fprintln(out)
+	}
+	fmt.Fprintln(out, "Upgraded by kubeadm:")
+	if err := writeComponents(out, others); err != nil {
+		return err
+	}
+	if cluster.IsJump(a.candidate.Version) {
+		fmt.Fprintf(out, "\nA control plane is upgraded by one minor version at a time. "+
+			"From v%s to %s it takes these steps:\n\n", cluster.Version, a.candidate)
+		writeSteps(out, cluster.Steps(a.candidate, releases.Tool, releases.NewestPatch))
+	} else {
+		command := strings.TrimSpace("kubeadm upgrade apply " + a.candidate.String() + " " +
+			a.candidate.Flag())
+		fmt.Fprintf(out, "\nTo upgrade, run on a control plane node:\n\n\t%s\n\n", command)
+		if newKubeadm != "" {
+			fmt.Fprintf(out, "Before that, install kubeadm %s: this one is older.\n\n", newKubeadm)
+		}
+	}
+	_, err := fmt.Fprint(out, separator)
+	return err
+}
+
+func writeComponents(out io.Writer, components []upgrade.Component) error {
+	w := tabwriter.NewWriter(out, 10, 4, 3, ' ', 0)
+	fmt.Fprintln(w, "COMPONENT\tNODE\tCURRENT\tTARGET")
+	for _, c := range components {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", c.Name, c.NodeName, c.CurrentVersion, c.NewVersion)
+	}
+	return w.Flush()
+}
+
+func writeSteps(out io.Writer, steps []upgrade.Step) {
+	placeholder := false
+	for i, step := range steps {
+		fmt.Fprintf(out, "%2d. %s\n", i+1, step.Text)
+		if step.Command != "" {
+			fmt.Fprintf(out, "\n\t%s\n\n", step.Command)
+		}
+		placeholder = placeholder || strings.HasSuffix(step.Command, ".X")
+	}
+	if placeholder {
+		fmt.Fprintln(out, "\nPut the newest patch release that is available to you in place of X.")
+	}
+	fmt.Fprintln(out)
+}
+
+// writeConfigVersions shows which component configurations must be migrated by hand.
+func writeConfigVersions(out io.Writer, configs []upgrade.ComponentConfig) error {
+	fmt.Fprint(out, "Versions of the component configurations that the cluster stores. One "+
+		"that is marked \"yes\"\nmust be converted manually to the preferred version before an upgrade:\n\n")
+	w := tabwriter.NewWriter(out, 10, 4, 3, ' ', 0)
+	fmt.Fprintln(w, "API GROUP\tCURRENT VERSION\tPREFERRED VERSION\tMANUAL UPGRADE REQUIRED")
+	for _, c := range configs {
+		current := c.CurrentVersion
+		if current == "" {
+			current = "-"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", c.Group, current, c.PreferredVersion,
+			yesOrNo(c.ManualUpgradeRequired))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprint(out, separator)
+	return err
+}

@@ -1,0 +1,143 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kubeadm/internal/config/v1beta4"
+	"kubeadm/internal/release"
+)
+
+// Common are the flags that are allowed with --config.
+type Common struct {
+	NodeName              string   // --node-name: overrides the file
+	DryRun                *bool    // --dry-run: nil if not set, else it overrides the file
+	IgnorePreflightErrors []string // --ignore-preflight-errors: added to those of the file
+	SkipPhases            []string // --skip-phases: overrides the file if not empty
+	KubeconfigDir         string   // --kubeconfig-dir: empty for the default
+}
+
+// InitFlags are the flags of init. The comments name them.
+type InitFlags struct {
+	Common
+	UploadCerts bool // --upload-certs: allowed with --config
+
+	AdvertiseAddress     string        // --apiserver-advertise-address
+	BindPort             int32         // --apiserver-bind-port
+	CertSANs             []string      // --apiserver-cert-extra-sans
+	CertificatesDir      string        // --cert-dir
+	CertificateKey       string        // --certificate-key
+	ControlPlaneEndpoint string        // --control-plane-endpoint
+	CRISocket            string        // --cri-socket
+	FeatureGates         string        // --feature-gates
+	ImageRepository      string        // --image-repository
+	KubernetesVersion    string        // --kubernetes-version
+	Patches              string        // --patches
+	PodSubnet            string        // --pod-network-cidr
+	ServiceSubnet        string        // --service-cidr
+	DNSDomain            string        // --service-dns-domain
+	Token                string        // --token
+	TokenTTL             time.Duration // --token-ttl
+}
+
+// NewInitFlags are the defaults of the flags of init.
+func NewInitFlags() InitFlags {
+	return InitFlags{
+		BindPort:          v1beta4.DefaultBindPort,
+		CertificatesDir:   v1beta4.DefaultCertificatesDir,
+		ImageRepository:   v1beta4.DefaultImageRepository,
+		KubernetesVersion: v1beta4.DefaultKubernetesVersion,
+		ServiceSubnet:     v1beta4.DefaultServiceSubnet,
+		DNSDomain:         v1beta4.DefaultDNSDomain,
+		TokenTTL:          v1beta4.DefaultTokenTTL,
+	}
+}
+
+// documents are the configuration documents with the values of the flags.
+func (f InitFlags) documents() (init v1beta4.InitConfiguration, cluster v1beta4.ClusterConfiguration, err error) {
+	gates, err := release.ParseFeatureGates(f.FeatureGates)
+	if err != nil {
+		return init, cluster, fmt.Errorf("%s: --feature-gates: %w", File{}.source(), err)
+	}
+	init = v1beta4.InitConfiguration{
+		BootstrapTokens: []v1beta4.BootstrapToken{{
+			Token:       f.Token,
+			TTL:         &metav1.Duration{Duration: f.TokenTTL},
+			Description: "Created by kubeadm init for joining nodes",
+		}},
+		LocalAPIEndpoint: v1beta4.APIEndpoint{AdvertiseAddress: f.AdvertiseAddress,
+			BindPort: f.BindPort},
+		CertificateKey:   f.CertificateKey,
+		NodeRegistration: v1beta4.NodeRegistrationOptions{CRISocket: f.CRISocket},
+		Patches:          &v1beta4.Patches{Directory: f.Patches},
+	}
+	cluster = v1beta4.ClusterConfiguration{
+		KubernetesVersion:    f.KubernetesVersion,
+		ControlPlaneEndpoint: f.ControlPlaneEndpoint,
+		Networking: v1beta4.Networking{PodSubnet: f.PodSubnet,
+			ServiceSubnet: f.ServiceSubnet, DNSDomain: f.DNSDomain},
+		APIServer:       v1beta4.APIServer{CertSANs: slices.Clone(f.CertSANs)},
+		CertificatesDir: f.CertificatesDir,
+		ImageRepository: f.ImageRepository,
+		FeatureGates:    gates,
+	}
+	return init, cluster, nil
+}
+
+// TokenFlags are the flags of "token create".
+type TokenFlags struct {
+	UploadCerts bool // --upload-certs: allowed with --config
+
+	Token          string        // the argument; empty for a random token
+	CertificateKey string        // --certificate-key
+	Description    string        // --description
+	TTL            time.Duration // --ttl
+	Usages         []string      // --usages
+	Groups         []string      // --groups
+}
+
+// NewTokenFlags are the defaults of the flags of "token create".
+func NewTokenFlags() TokenFlags {
+	return TokenFlags{
+		TTL:    v1beta4.DefaultTokenTTL,
+		Usages: v1beta4.DefaultTokenUsages(),
+		Groups: []string{v1beta4.DefaultTokenGroup},
+	}
+}
+
+func (f TokenFlags) document() v1beta4.InitConfiguration {
+	return v1beta4.InitConfiguration{CertificateKey: f.CertificateKey,
+		BootstrapTokens: []v1beta4.BootstrapToken{{
+			Token:       f.Token,
+			Description: f.Description,
+			TTL:         &metav1.Duration{Duration: f.TTL},
+			Usages:      slices.Clone(f.Usages),
+			Groups:      slices.Clone(f.Groups),
+		}}}
+}
+
+// ResetFlags are the flags of reset.
+type ResetFlags struct {
+	Common
+	CertificatesDir string // --cert-dir
+	CleanupTmpDir   bool   // --cleanup-tmp-dir
+	CRISocket       string // --cri-socket
+	Force           bool   // --force
+}
+
+// NewResetFlags are the defaults of the flags of reset.
+func NewResetFlags() ResetFlags {
+	return ResetFlags{CertificatesDir: v1beta4.DefaultCertificatesDir}
+}
+
+func (f ResetFlags) document() v1beta4.ResetConfiguration {
+	return v1beta4.ResetConfiguration{
+		CertificatesDir: f.CertificatesDir,
+		CleanupTmpDir:   f.CleanupTmpDir,
+		CRISocket:       f.CRISocket,
+		Force:           f.Force,
+	}
+}

@@ -1,0 +1,337 @@
+package engine
+
+import (
+	"context"
+	"crypto"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/node"
+	"kubeadm/internal/release"
+	"kubeadm/internal/state"
+	"kubeadm/internal/world"
+)
+
+// Env is all that a phase may use. Each phase gets a copy of its own with the phase's address.
+type Env struct {
+	World world.World
+	Local node.Local
+	Tool  release.Tool // the release of this program
+	// memoized; join discovers the cluster on first use
+	Node func(context.Context) (*node.Node, error)
+	// named streams of secret randomness, independent of order
+	Rand func(name string) io.Reader
+	Emit func(Event)                   // safe for concurrent use
+	Keys func() (crypto.Signer, error) // private keys of the cluster's algorithm
+	// the cluster admin as whom phases access the API server
+	Admin func(context.Context) (state.Identity, error)
+
+	Reset    node.Reset // the intent of a reset; zero for other commands
+	Withhold Withhold   // secrets that are not printed
+
+	// Once returns the value that an interrupted run of this command generated
+	// under that name, or generates and keeps it. Values may be secret.
+	Once func(ctx context.Context, name string, make func() (string, error)) (string, error)
+
+	// Undoer undoes the changes of phases that ask for it; nil without a journal.
+	Undoer Undoer
+
+	phase        string
+	place        []Slot
+	targets      *targets      // shared by all copies
+	branchGroups *atomic.Int64 // number of groups of branches so far; shared by all copies
+
+	deferred  *deferredWork // shared by all copies
+	warned    *sync.Map     // texts of warnings of WarnOnce; shared by all copies
+	doneSteps *doneSteps    // shared by all copies
+}
+
+// Withhold says which secrets are not printed.
+type Withhold struct{ Token, CertificateKey bool }
+
+// Withheld is printed in place of such a secret.
+const Withheld = "<value withheld>"
+
+// Undoer undoes changes.
+type Undoer interface {
+	// Mark begins to collect changes and returns the position to undo to.
+	Mark() int
+	// Release ends what the last Mark began; changes since then stay.
+	Release(mark int)
+	// Undo undoes the changes since mark, newest first, and reports each step, with
+	// change.ErrIrreversible for what cannot be undone.
+	Undo(ctx context.Context, mark int, told func(of change.Change, err error)) error
+}
+
+// NotKept is the Once of a command that keeps no values.
+func NotKept(_ context.Context, _ string, make func() (string, error)) (string, error) {
+	return make()
+}
+
+// Resolved is the Node of a command whose intent is known from the start.
+func Resolved(n *node.Node) func(context.Context) (*node.Node, error) {
+	return func(context.Context) (*node.Node, error) { return n, nil }
+}
+
+// Memoized is the Node of a command that has to find it first: find is called until it succeeds
+// once.
+func Memoized(find func(context.Context) (*node.Node, error)) func(context.Context) (*node.Node, error) {
+	var mu sync.Mutex
+	var found *node.Node
+	return func(ctx context.Context) (n *node.Node, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if found == nil {
+			found, err = find(ctx)
+		}
+		return found, err
+	}
+}
+
+// New completes an Env whose exported fields are set. Run accepts no other.
+func New(e Env) *Env {
+	e.targets, e.branchGroups = &targets{locks: map[string]*sync.Mutex{},
+		changed: map[string]bool{}}, &atomic.Int64{}
+	e.deferred = &deferredWork{work: map[string][]func(context.Context) error{}}
+	e.warned, e.doneSteps = &sync.Map{}, &doneSteps{done: map[string]func() error{}}
+	return &e
+}
+
+// Named is the Env of work outside of phases, whose events have that name.
+func (e *Env) Named(name string) *Env { return e.withPhase(name) }
+
+// targets holds a lock for each target of a change, and which ones this run has changed.
+type targets struct {
+	mu      sync.Mutex
+	locks   map[string]*sync.Mutex
+	changed map[string]bool
+}
+
+func (t *targets) note(target string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.changed[target] = true
+}
+
+// Changed reports whether this run has changed that target.
+func (e *Env) Changed(target string) bool {
+	e.targets.mu.Lock()
+	defer e.targets.mu.Unlock()
+	return e.targets.changed[target]
+}
+
+func (t *targets) lock(target string) (unlock func()) {
+	t.mu.Lock()
+	l, ok := t.locks[target]
+	if !ok {
+		l = &sync.Mutex{}
+		t.locks[target] = l
+	}
+	t.mu.Unlock()
+	l.Lock()
+	return l.Unlock
+}
+
+// beside is the Env of one of several concurrent branches.
+func (e *Env) beside(s Slot) *Env {
+	own := *e
+	own.place = append(slices.Clone(e.place), s)
+	return &own
+}
+
+// withPhase is the Env of the phase with that address.
+func (e *Env) withPhase(address string) *Env {
+	own := *e
+	own.phase = address
+	return &own
+}
+
+// Cluster returns what a phase needs to access the cluster: the intent and the admin.
+func (e *Env) Cluster(ctx context.Context) (*node.Node, state.Identity, error) {
+	n, err := e.Node(ctx)
+	if err != nil {
+		return nil, state.Identity{}, err
+	}
+	as, err := e.Admin(ctx)
+	return n, as, err
+}
+
+// Do makes the changes in order, skips those that are already made, and stops at the first that
+// fails.
+func (e *Env) Do(ctx context.Context, cs ...change.Change) error {
+	for _, c := range cs {
+		if err := e.do(ctx, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *Env) do(ctx context.Context, c change.Change) error {
+	defer e.targets.lock(c.Target())()
+	if err := context.Cause(ctx); err != nil {
+		return fmt.Errorf("did not %s: %w", c, err)
+	}
+	hear := func(text string) { e.event(Progress, fmt.Sprintf("%s: %s", c, text), c) }
+	done, err := e.isDone(world.WithProgress(ctx, hear), c)
+	if err != nil {
+		return fmt.Errorf("checking whether to %s: %w", c, err)
+	}
+	if done {
+		e.event(Unchanged, c.String(), c)
+		return nil
+	}
+	ctx, cancel := e.withTimeLimit(ctx, c)
+	defer cancel()
+	if err := e.World.Do(world.WithProgress(ctx, hear), c); err != nil {
+		return fmt.Errorf("could not %s: %w", c, err)
+	}
+	e.targets.note(c.Target())
+	e.event(Did, c.String(), c)
+	return nil
+}
+
+// isDone reports whether the change is already made. Its reads of the API server are retried.
+func (e *Env) isDone(ctx context.Context, c change.Change) (bool, error) {
+	if strings.HasPrefix(c.Target(), "object:") {
+		var cancel context.CancelFunc
+		ctx, cancel = e.withRetries(ctx)
+		defer cancel()
+	}
+	return c.Done(ctx, e.World)
+}
+
+// Object reads an object that decides what is changed. A failure that may pass is retried within
+// Timeouts.KubernetesAPI.
+func (e *Env) Object(ctx context.Context, ref state.Ref) (*unstructured.Unstructured, error) {
+	ctx, cancel := e.withRetries(world.WithProgress(ctx, func(text string) { e.Say("%s", text) }))
+	defer cancel()
+	return e.World.Object(ctx, ref)
+}
+
+// List reads objects as Object reads one.
+func (e *Env) List(ctx context.Context, q state.Query) ([]unstructured.Unstructured, error) {
+	ctx, cancel := e.withRetries(world.WithProgress(ctx, func(text string) { e.Say("%s", text) }))
+	defer cancel()
+	return e.World.List(ctx, q)
+}
+
+// withRetries is the context of a read that is retried.
+func (e *Env) withRetries(ctx context.Context) (context.Context, context.CancelFunc) {
+	limit := e.Local.Timeouts.KubernetesAPI
+	if limit <= 0 {
+		return ctx, func() {}
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	return world.WithRetry(ctx, limit), cancel
+}
+
+// withTimeLimit is the context in which a change is carried out. A change is completed even when
+// the user interrupts, unless it is breakable. Requests to the API server and etcd are bound by
+// the user's timeouts.
+func (e *Env) withTimeLimit(ctx context.Context,
+	c change.Change) (context.Context, context.CancelFunc) {
+	if _, ok := c.(change.Cancelable); !ok {
+		ctx = context.WithoutCancel(ctx)
+	}
+	kind, _, _ := strings.Cut(c.Target(), ":")
+	limit := map[string]time.Duration{"object": e.Local.Timeouts.KubernetesAPI,
+		"member": e.Local.Timeouts.EtcdAPI}[kind]
+	if limit <= 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, limit)
+}
+
+// DoAll makes independent changes concurrently, and returns the errors of all that fail.
+func (e *Env) DoAll(ctx context.Context, cs ...change.Change) error {
+	return errors.Join(e.runBranches(len(cs),
+		func(i int, branch *Env) error { return branch.do(ctx, cs[i]) })...)
+}
+
+// runBranches runs n functions concurrently, each with an Env that marks its events as its own,
+// and returns their errors.
+func (e *Env) runBranches(n int, run func(i int, branch *Env) error) []error {
+	group := int(e.branchGroups.Add(1))
+	return runConcurrently(n, func(i int) error {
+		branch := e.beside(Slot{Group: group, Index: i, Of: n})
+		defer branch.event(Joined, "", nil)
+		return run(i, branch)
+	})
+}
+
+// Await waits for the conditions in order.
+func (e *Env) Await(ctx context.Context, cs ...world.Condition) error {
+	for _, c := range cs {
+		e.event(Waiting, c.Name, nil)
+		start := e.World.Now()
+		if err := e.World.Await(ctx, e.withReminders(c, start)); err != nil {
+			return err
+		}
+		e.event(Waited, fmt.Sprintf("waited %s for %s",
+			e.World.Now().Sub(start).Round(time.Millisecond), c.Name), nil)
+	}
+	return nil
+}
+
+// remindEvery is how often a wait reports why it continues.
+const remindEvery = 10 * time.Second
+
+// withReminders is the condition, reporting now and then why it does not hold.
+func (e *Env) withReminders(c world.Condition, last time.Time) world.Condition {
+	check := c.Check
+	c.Check = func(ctx context.Context, r state.Reader) error {
+		err := check(ctx, r)
+		if now := r.Now(); err != nil && now.Sub(last) >= remindEvery {
+			last = now
+			e.Say("still waiting for %s: %v", c.Name, err)
+		}
+		return err
+	}
+	return c
+}
+
+// Say reports progress.
+func (e *Env) Say(format string, args ...any) { e.event(Info, fmt.Sprintf(format, args...), nil) }
+
+// Result shows a result of the phase, such as a token. Unlike progress it is not redacted, so it
+// must not contain text of servers or files.
+func (e *Env) Result(format string, args ...any) {
+	e.event(Result, fmt.Sprintf(format, args...), nil)
+}
+
+// Warn reports something that the user should check.
+func (e *Env) Warn(format string, args ...any) {
+	e.event(Warned, fmt.Sprintf(format, args...), nil)
+}
+
+// WarnOnce is Warn, but once for each text in a run.
+func (e *Env) WarnOnce(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if _, again := e.warned.LoadOrStore(text, true); !again {
+		e.event(Warned, text, nil)
+	}
+}
+
+// WarnCheck reports a warning of a preflight check.
+func (e *Env) WarnCheck(check, text string) {
+	e.Emit(Event{Time: e.World.Now(), Phase: e.phase, Kind: Warned, Check: check, Text: text,
+		Place: e.place})
+}
+
+// Print shows a result that the user asked for, as it is.
+func (e *Env) Print(text string) { e.event(Printed, text, nil) }
+
+func (e *Env) event(k Kind, text string, c change.Change) {
+	e.Emit(Event{Time: e.World.Now(), Phase: e.phase, Kind: k, Text: text, Change: c,
+		Place: e.place})
+}

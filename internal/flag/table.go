@@ -1,0 +1,90 @@
+package flag
+
+import "slices"
+
+// Row is everything that is known of a flag.
+type Row struct {
+	Name       Name
+	Short      string // one letter; empty for none
+	Type       string // of its value, as help shows it
+	Help       string // no final period
+	Deprecated string // what to use instead; such a flag is accepted and hidden
+	WithConfig bool   // may be given together with --config
+	Fields     []Field
+}
+
+// Command is a command whose flags stand for fields of a configuration file.
+type Command string
+
+// The commands whose flags stand for fields.
+const (
+	Init        Command = "init"
+	Join        Command = "join"
+	Reset       Command = "reset"
+	TokenCreate Command = "token create"
+	UpgradePlan Command = "upgrade plan"
+)
+
+// Field is the configuration field that a flag of a command stands for.
+type Field struct {
+	Command    Command
+	Kind, Path string
+}
+
+func initField(path string) Field    { return Field{Init, "InitConfiguration", path} }
+func clusterField(path string) Field { return Field{Init, "ClusterConfiguration", path} }
+func joinField(path string) Field    { return Field{Join, "JoinConfiguration", path} }
+func resetField(path string) Field   { return Field{Reset, "ResetConfiguration", path} }
+func tokenField(path string) Field   { return Field{TokenCreate, "InitConfiguration", path} }
+func planField(path string) Field    { return Field{UpgradePlan, "UpgradeConfiguration", path} }
+
+// Types of values.
+const (
+	text     = "string"
+	list     = "strings"
+	textMap  = "mapStringString"
+	boolean  = "bool"
+	integer  = "int"
+	int32s   = "int32"
+	duration = "duration"
+)
+
+// Of returns the row of a flag. A name that no flag has is a mistake of the program, so it panics.
+func Of(name Name) Row {
+	i := slices.IndexFunc(rows, func(r Row) bool { return r.Name == name })
+	if i < 0 {
+		panic("flag: no row for --" + string(name))
+	}
+	return rows[i]
+}
+
+// IsAllowedWithConfig reports whether a flag may be given together with --config.
+func IsAllowedWithConfig(name Name) bool {
+	return slices.ContainsFunc(rows, func(r Row) bool { return r.Name == name && r.WithConfig })
+}
+
+// FieldOf is the field that a flag stands for.
+type FieldOf struct {
+	Flag Name
+	Field
+}
+
+// Fields are the fields that the flags of a command stand for.
+func Fields(c Command) []FieldOf {
+	var all []FieldOf
+	for _, r := range rows {
+		for _, f := range r.Fields {
+			if f.Command == c {
+				all = append(all, FieldOf{r.Name, f})
+			}
+		}
+	}
+	return all
+}
+
+// WithDiscovery are these flags and those that say how a joining machine finds and trusts the
+// cluster.
+func WithDiscovery(names ...Name) []Name {
+	return append(names, DiscoveryFile, DiscoveryToken, DiscoveryTokenHash, DiscoveryTokenUnsafe,
+		TLSBootstrapToken, Token)
+}

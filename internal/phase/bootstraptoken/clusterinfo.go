@@ -1,0 +1,73 @@
+package bootstraptoken
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
+	"k8s.io/cluster-bootstrap/token/jws"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/engine"
+	"kubeadm/internal/manifest"
+	"kubeadm/internal/node"
+	"kubeadm/internal/pki"
+	"kubeadm/internal/state"
+)
+
+// newClusterInfo returns the ConfigMap cluster-info, signed with the tokens.
+func newClusterInfo(ctx context.Context, e *engine.Env, n *node.Node) (*corev1.ConfigMap, error) {
+	data, err := e.World.ReadFile(ctx, n.Paths.Kubeconfig("admin.conf"))
+	if err != nil {
+		return nil, err
+	}
+	admin, err := pki.ParseKubeconfig(data)
+	if err != nil {
+		return nil, err
+	}
+	info, err := manifest.ClusterInfo(admin)
+	if err != nil {
+		return nil, err
+	}
+	return info, signClusterInfo(info, n.Tokens)
+}
+
+// signClusterInfo signs cluster-info with each token that has the usage. The bootstrap signer of
+// kube-controller-manager would do it some seconds later, with the same result; so machines need
+// not wait for it.
+func signClusterInfo(info *corev1.ConfigMap, tokens []node.BootstrapToken) error {
+	for _, t := range tokens {
+		if !slices.Contains(t.Usages, bootstrapapi.KnownTokenUsages[0]) {
+			continue
+		}
+		signature, err := jws.ComputeDetachedSignature(info.Data[bootstrapapi.KubeConfigKey], t.ID,
+			t.Secret)
+		if err != nil {
+			return fmt.Errorf("signing the ConfigMap %s: %w", info.Name, err)
+		}
+		info.Data[bootstrapapi.JWSSignatureKeyPrefix+t.ID] = signature
+	}
+	return nil
+}
+
+// newClusterInfoChange writes cluster-info. It keeps the signatures of an unchanged kubeconfig, so
+// that machines can still join, and removes those of another one.
+func newClusterInfoChange(info *corev1.ConfigMap, as state.Identity) change.Change {
+	return change.MutateObject{Object: info, As: as,
+		Mutate: func(u *unstructured.Unstructured) error {
+			now, _, err := unstructured.NestedString(u.Object, "data", bootstrapapi.KubeConfigKey)
+			if err == nil && now == info.Data[bootstrapapi.KubeConfigKey] {
+				for key, value := range info.Data {
+					if err := unstructured.SetNestedField(u.Object, value, "data",
+						key); err != nil {
+						return err
+					}
+				}
+				return nil
+			}
+			return unstructured.SetNestedStringMap(u.Object, info.Data, "data")
+		}}
+}

@@ -1,0 +1,72 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/engine"
+	"kubeadm/internal/health"
+	"kubeadm/internal/manifest"
+	"kubeadm/internal/node"
+	"kubeadm/internal/state"
+)
+
+// promoteLearner promotes this machine's learner to a voter as soon as it has caught up.
+func promoteLearner(ctx context.Context, e *engine.Env, n *node.Node, via state.Etcd) error {
+	begun := e.World.Now()
+	for {
+		if err := waitForLearner(ctx, e, n, via); err != nil {
+			return health.WithComponentHints(n, err)
+		}
+		err := e.Do(ctx, change.SetMember{PeerURL: n.PeerURL(), State: change.Voter, Via: via})
+		if !errors.Is(err, change.ErrLearnerNotReady) {
+			return err
+		}
+		if e.World.Now().Sub(begun) > n.Timeouts.EtcdAPI {
+			return health.WithComponentHints(n, err)
+		}
+		e.Say("etcd learner %s has not caught up yet", n.Name)
+	}
+}
+
+// waitForLearner waits until the learner serves clients and may be promoted. It restarts a learner
+// that has not published itself: without a vote, that does not affect the other members.
+func waitForLearner(ctx context.Context, e *engine.Env, n *node.Node, via state.Etcd) error {
+	wait := func(restarted bool) error {
+		return health.WaitCheckingFiles(ctx, e, n, manifest.Components(), func() error {
+			return withProposals(ctx, e, via, func() error {
+				return e.Await(ctx, health.EtcdLearner(n, via, restarted))
+			})
+		})
+	}
+	err := wait(false)
+	if !errors.Is(err, health.ErrLearnerNotPublished) {
+		return err
+	}
+	e.Say("restarting etcd member %s, because it has caught up, but does not serve clients yet", n.Name)
+	if err := e.Do(ctx, change.RemoveContainers{Socket: n.CRISocket,
+		Component: manifest.Etcd}); err != nil {
+		return err
+	}
+	return wait(true)
+}
+
+// proposalDuration is the longest time from a member's manifest to its publish request.
+const proposalDuration = 15 * time.Second
+
+// withProposals sends etcd proposals while a new member starts. etcd sends the learner a snapshot
+// at the next applied entry. If that is the learner's own publish request, the learner does not
+// see it, and serves no clients until it repeats the request after seven seconds
+// (docs/decisions/0019).
+func withProposals(ctx context.Context, e *engine.Env, via state.Etcd, wait func() error) error {
+	limited, stop := context.WithTimeout(ctx, proposalDuration)
+	var done sync.WaitGroup
+	// the wait reports the errors of etcd
+	done.Go(func() { _ = e.World.KeepProposing(limited, via) })
+	defer done.Wait()
+	defer stop()
+	return wait()
+}

@@ -1,0 +1,172 @@
+package kubelet
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	certv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
+
+	"kubeadm/internal/engine"
+	"kubeadm/internal/node"
+	"kubeadm/internal/pki"
+	"kubeadm/internal/state"
+	"kubeadm/internal/world"
+)
+
+// Without manual approval the certificate is issued within a second or two. After approvalGrace
+// the requests are listed every listInterval, as many machines may be joining at once.
+const (
+	approvalGrace = 3 * time.Second
+	listInterval  = 5 * time.Second
+)
+
+// withRequestState returns the condition with errors that say in what state the kubelet's
+// certificate signing request is.
+func withRequestState(ctx context.Context, e *engine.Env, n *node.Node,
+	c world.Condition) (world.Condition, error) {
+	w, err := newCSRWatch(ctx, e, n)
+	check := c.Check
+	c.Check = func(ctx context.Context, r state.Reader) error {
+		err := check(ctx, r)
+		if err == nil {
+			return nil
+		}
+		return w.addState(ctx, r, err)
+	}
+	return c, err
+}
+
+// csrWatch looks for the certificate signing requests of one kubelet.
+type csrWatch struct {
+	as      state.Identity
+	user    string // who creates them; empty if that is not known
+	subject string // their common name
+
+	next  time.Time                // when to list them
+	say   func(f string, a ...any) // shows a new state
+	state error                    // the one found last
+}
+
+// newCSRWatch watches the requests that the kubelet makes with the bootstrap kubeconfig on this
+// machine, or if that does not exist with the one from discovery.
+func newCSRWatch(ctx context.Context, e *engine.Env, n *node.Node) (*csrWatch, error) {
+	credential, err := state.ReadOptional(ctx, e.World, n.Paths.BootstrapKubeconfig())
+	if err != nil {
+		return nil, err
+	}
+	if credential == nil {
+		credential = n.BootstrapKubeconfig
+	}
+	config, err := pki.ParseKubeconfig(credential)
+	if err != nil {
+		return nil, err
+	}
+	return &csrWatch{
+		as: state.Identity{Config: n.BootstrapKubeconfig}, user: findRequestor(config),
+		subject: "system:node:" + n.Name,
+		next:    e.World.Now().Add(approvalGrace), say: e.Say,
+	}, nil
+}
+
+// findRequestor returns the user name of the bootstrap credential in the API server; empty if it
+// is not known.
+func findRequestor(config *pki.Kubeconfig) string {
+	if cert, err := config.ClientCertificate(); err == nil {
+		return cert.Subject.CommonName
+	}
+	user, err := config.CurrentUser()
+	if err != nil {
+		return ""
+	}
+	id, _, err := node.ParseToken(user.Token)
+	if err != nil {
+		return ""
+	}
+	return bootstrapapi.BootstrapUserPrefix + id
+}
+
+// addState returns the state of the kubelet's request in place of err, if it is known.
+func (w *csrWatch) addState(ctx context.Context, r state.Reader, err error) error {
+	if now := r.Now(); now.After(w.next) {
+		w.next = now.Add(listInterval)
+		before := w.state
+		w.state = w.findState(ctx, r)
+		if w.state != nil && (before == nil || before.Error() != w.state.Error()) {
+			w.say("the kubelet has no certificate yet: %v", w.state)
+		}
+	}
+	return cmp.Or(w.state, err)
+}
+
+// findState returns the state of the newest request; nil if there is none, or if this machine may
+// not list them.
+func (w *csrWatch) findState(ctx context.Context, r state.Reader) error {
+	all, err := r.List(ctx, state.Query{
+		GVK: certv1.SchemeGroupVersion.WithKind("CertificateSigningRequest"), As: w.as,
+		FieldSelector: "spec.signerName=" + certv1.KubeAPIServerClientKubeletSignerName,
+	})
+	if err != nil {
+		return nil
+	}
+	var requests []certv1.CertificateSigningRequest
+	for _, u := range all {
+		var one certv1.CertificateSigningRequest
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object,
+			&one); err == nil && w.isOwn(one) {
+			requests = append(requests, one)
+		}
+	}
+	if len(requests) == 0 {
+		return nil
+	}
+	slices.SortFunc(requests, func(a, b certv1.CertificateSigningRequest) int {
+		return b.CreationTimestamp.Compare(a.CreationTimestamp.Time)
+	})
+	return explainPending(requests)
+}
+
+func (w *csrWatch) isOwn(r certv1.CertificateSigningRequest) bool {
+	asked, err := pki.ParseRequest(r.Spec.Request)
+	return err == nil && asked.Subject.CommonName == w.subject &&
+		(w.user == "" || w.user == r.Spec.Username)
+}
+
+// explainPending says what the newest of the requests waits for.
+func explainPending(newestFirst []certv1.CertificateSigningRequest) error {
+	r := newestFirst[0]
+	for _, c := range r.Status.Conditions {
+		switch {
+		case c.Status == corev1.ConditionFalse:
+		case c.Type == certv1.CertificateDenied, c.Type == certv1.CertificateFailed:
+			return fmt.Errorf("its certificate signing request %s is %s: %s: %s", r.Name,
+				strings.ToLower(string(c.Type)), c.Reason, c.Message)
+		case c.Type == certv1.CertificateApproved:
+			return fmt.Errorf("its certificate signing request %s is approved, but not signed: check that kube-controller-manager runs and has the key of the CA", r.Name)
+		}
+	}
+	approve := "kubectl certificate approve " + r.Name
+	if others := listUndecided(newestFirst[1:]); len(others) > 0 {
+		return fmt.Errorf("several certificate signing requests of this node are pending: "+
+			"check that they are all from this machine, then approve the newest: %s (older: %s)",
+			approve, strings.Join(others, ", "))
+	}
+	return errors.New("its certificate signing request " + r.Name + " is pending: " + approve)
+}
+
+// listUndecided returns the names of requests that are neither approved nor denied.
+func listUndecided(all []certv1.CertificateSigningRequest) (names []string) {
+	for _, r := range all {
+		if len(r.Status.Conditions) == 0 {
+			names = append(names, r.Name)
+		}
+	}
+	return names
+}

@@ -1,0 +1,102 @@
+package kubelet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/engine"
+	"kubeadm/internal/flag"
+	"kubeadm/internal/health"
+	"kubeadm/internal/node"
+	"kubeadm/internal/pki"
+	"kubeadm/internal/problem"
+	"kubeadm/internal/state"
+	"kubeadm/internal/world"
+)
+
+// WaitBootstrap waits until the kubelet has its own client certificate, and removes the bootstrap
+// kubeconfig.
+var WaitBootstrap = engine.Phase{
+	Name:  "kubelet-wait-bootstrap",
+	Short: "Wait until the kubelet has its own certificate",
+	Long:  "Wait until the kubelet runs and the cluster has issued its client certificate, then remove the bootstrap kubeconfig.",
+	Flags: []flag.Name{flag.Config, flag.CRISocket, flag.DryRun},
+	Run: func(ctx context.Context, e *engine.Env) error {
+		n, err := e.Node(ctx)
+		if err != nil {
+			return err
+		}
+		err = health.WaitCheckingFiles(ctx, e, n, nil, func() error {
+			if err := e.Await(ctx, health.Kubelet(ctx, e.World, n)); err != nil {
+				return health.WithKubeletHints(err)
+			}
+			return waitForLocalAPIServer(ctx, e, n)
+		})
+		if err != nil {
+			return err
+		}
+		condition, err := withRequestState(ctx, e, n, newCertificateCondition(n))
+		if err != nil {
+			return err
+		}
+		if err := e.Await(ctx, condition); err != nil {
+			return problem.New("", err,
+				"check the kubelet's log: journalctl -xeu kubelet",
+				"check whether its certificate signing request is pending: kubectl get csr; kubectl certificate approve <name>")
+		}
+		return e.Do(ctx, change.Remove{Path: n.Paths.BootstrapKubeconfig()})
+	},
+}
+
+// waitForLocalAPIServer waits for the local API server of a control plane, from which its kubelet
+// requests the certificate.
+func waitForLocalAPIServer(ctx context.Context, e *engine.Env, n *node.Node) error {
+	if n.Role != node.ControlPlane {
+		return nil
+	}
+	hasCertificate := newCertificateCondition(n).Check(ctx, e.World) == nil // from an earlier run
+	as := state.Identity{Kubeconfig: n.Paths.Kubeconfig("admin.conf"), Server: n.LocalServerURL()}
+	if err := e.Await(ctx, health.APIServer(n, as)); err != nil {
+		return health.WithComponentHints(n, err)
+	}
+	if hasCertificate {
+		return nil
+	}
+	if s, err := e.World.Service(ctx, service); errors.Is(err, state.ErrNoInitSystem) ||
+		err == nil && !s.Exists {
+		return nil // the user runs the kubelet, and it retries by itself
+	}
+	// If the API server did not answer or did not authorize the kubelet's first requests, the
+	// kubelet backs off: up to 16 seconds until it requests its certificate, up to seven until it
+	// registers.
+	e.Say("restarting the kubelet, so that it requests its certificate and registers at once")
+	return e.Do(ctx, change.SetService{Name: service},
+		change.SetService{Name: service, Active: true})
+}
+
+// newCertificateCondition is met once kubelet.conf exists with all files that it refers to.
+func newCertificateCondition(n *node.Node) world.Condition {
+	file := n.Paths.KubeletKubeconfig()
+	return world.Condition{
+		Name:    "the cluster to issue the kubelet's client certificate",
+		Timeout: n.Timeouts.TLSBootstrap,
+		Check: func(ctx context.Context, r state.Reader) error {
+			data, err := r.ReadFile(ctx, file)
+			if errors.Is(err, fs.ErrNotExist) {
+				return fmt.Errorf("%s does not exist yet", file)
+			}
+			if err != nil {
+				return err
+			}
+			config, err := pki.ParseKubeconfig(data)
+			if err != nil {
+				return err
+			}
+			return config.EmbedFiles(
+				func(path string) ([]byte, error) { return r.ReadFile(ctx, path) })
+		},
+	}
+}

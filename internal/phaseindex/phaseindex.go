@@ -1,0 +1,113 @@
+// Package phaseindex lists the addresses of phases that the code refers to, and the files that
+// phases create.
+package phaseindex
+
+import (
+	"strings"
+
+	"kubeadm/internal/manifest"
+	"kubeadm/internal/node"
+	"kubeadm/internal/pki"
+)
+
+// Address is how a phase is selected or skipped, such as "certs/ca".
+type Address string
+
+// Addresses of phases.
+const (
+	Preflight           Address = "preflight"
+	Certs               Address = "certs"
+	Kubeconfigs         Address = "kubeconfig"
+	EtcdLocal           Address = "etcd/local"
+	ControlPlane        Address = "control-plane"
+	KubeletStart        Address = "kubelet-start"
+	ShowJoinCommand     Address = "show-join-command"
+	ControlPlanePrepare Address = "control-plane-prepare"
+	EtcdJoin            Address = "etcd-join"
+)
+
+// Child is the address of a phase within this one.
+func (a Address) Child(name string) Address { return a + "/" + Address(name) }
+
+// Command is how a user runs the phase alone, after "kubeadm init phase" or
+// "kubeadm join phase".
+func (a Address) Command() string { return strings.ReplaceAll(string(a), "/", " ") }
+
+// Kind is what a file holds.
+type Kind int
+
+// Kinds of files.
+const (
+	KubeletConfig Kind = iota
+	Manifest
+	Certificate
+	PrivateKey
+	PublicKey
+	Kubeconfig
+)
+
+// File is a file that a phase creates.
+type File struct {
+	Path  string
+	Phase Address
+	Kind  Kind
+	Name  string // of the certificate, key, kubeconfig or component, as in the phase's address
+	// Shared is set for CAs and service account keys. A joining control plane downloads or copies
+	// them.
+	Shared bool
+	// LocalEtcd is set for files that only a control plane with an etcd member has.
+	LocalEtcd bool
+}
+
+// Files are those that init creates on this machine, or join if joins is set, and that Kubernetes
+// needs to run.
+func Files(l node.Local, joins bool) []File {
+	p := l.Paths
+	files := []File{{Path: p.KubeletConfig(), Phase: KubeletStart, Kind: KubeletConfig}}
+	if l.Role != node.ControlPlane {
+		return files
+	}
+	for _, program := range manifest.Components() {
+		name := strings.TrimPrefix(program, "kube-")
+		files = append(files,
+			File{Path: p.Manifest(program), Phase: phaseOf(joins, ControlPlane, name),
+				Kind: Manifest, Name: name})
+	}
+	sa := phaseOf(joins, Certs, "sa")
+	etcd := EtcdLocal
+	if joins {
+		etcd = EtcdJoin
+	}
+	files = append(files,
+		File{Path: p.Certificate(pki.ServiceAccountKey), Phase: sa, Kind: PrivateKey, Name: "sa",
+			Shared: true},
+		File{Path: p.Certificate(pki.ServiceAccountPublicKey), Phase: sa, Kind: PublicKey,
+			Name: "sa", Shared: true},
+		File{Path: p.Manifest(manifest.Etcd), Phase: etcd, Kind: Manifest, Name: "etcd",
+			LocalEtcd: true})
+	for _, c := range pki.Profiles() {
+		f := File{Path: p.Cert(c.Base), Phase: phaseOf(joins, Certs, c.Name), Kind: Certificate,
+			Name:   c.Name,
+			Shared: c.IsCA(), LocalEtcd: c.LocalEtcdOnly()}
+		key := f
+		key.Path, key.Kind = p.Key(c.Base), PrivateKey
+		files = append(files, f, key)
+	}
+	for _, k := range pki.KubeconfigProfiles() {
+		if k.OnJoin || !joins {
+			files = append(files,
+				File{Path: p.Kubeconfig(k.File), Phase: phaseOf(joins, Kubeconfigs, k.Name),
+					Kind: Kubeconfig, Name: k.Name})
+		}
+	}
+	return files
+}
+
+// phaseOf is the phase that creates one of a group's files. In a join one phase creates all of a
+// group.
+func phaseOf(joins bool, group Address, name string) Address {
+	if joins {
+		return ControlPlanePrepare.Child(string(group))
+	}
+	return group.Child(name)
+}

@@ -1,0 +1,81 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math/big"
+	"path"
+	"strings"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/engine"
+	"kubeadm/internal/manifest"
+	"kubeadm/internal/node"
+	"kubeadm/internal/phase/kubelet"
+	"kubeadm/internal/problem"
+	"kubeadm/internal/release"
+	"kubeadm/internal/world/preview"
+)
+
+// enterPreview is Begin for a dry run: nothing changes but a directory with copies of the files
+// that would be written. The journal is a copy too, so the lock is released.
+func (r *Run) enterPreview(ctx context.Context, n *node.Node) error {
+	if err := r.unlock(); err != nil {
+		return err
+	}
+	var dir string
+	if r.command.Journaled {
+		var err error
+		if dir, err = r.createCopyDir(ctx, n.Paths); err != nil {
+			return err
+		}
+		if r.command.Name == "join" && n.CertificateKey != "" {
+			r.Emit(engine.Warned,
+				fmt.Sprintf("with --certificate-key the copies include the private keys of the cluster's CAs: remove %s when you have seen it", dir))
+		}
+	}
+	if r.past != nil {
+		if err := r.openJournal(r.past, n); err != nil {
+			return err
+		}
+	}
+	paths := preview.Paths{
+		Node:                n.Name,
+		Certificates:        n.Paths.Certificates,
+		KubeletConfig:       n.Paths.KubeletConfig(),
+		BootstrapKubeconfig: n.Paths.BootstrapKubeconfig(),
+		KubeletKubeconfig:   n.Paths.KubeletKubeconfig(),
+		KubeletClientCert:   kubelet.RotatedCertificate(n),
+	}
+	if n.Role == node.ControlPlane {
+		paths.APIServerManifest, paths.EtcdManifest = n.Paths.Manifest(release.APIServer),
+			n.Paths.Manifest(manifest.Etcd)
+	}
+	r.world = preview.New(r.world, dir, paths)
+	return nil
+}
+
+// createCopyDir creates the directory for copies, or takes the one that the environment names.
+func (r *Run) createCopyDir(ctx context.Context, paths node.Paths) (string, error) {
+	variable := "KUBEADM_" + strings.ToUpper(r.command.Name) + "_DRYRUN_DIR"
+	dir, _ := r.host.Getenv(variable)
+	if dir == "" {
+		suffix := make([]byte, 4)
+		if _, err := io.ReadFull(r.host.Random("dry-run"), suffix); err != nil {
+			return "", fmt.Errorf("choosing a directory name: %w", err)
+		}
+		dir = path.Join(paths.Tmp(),
+			"kubeadm-"+r.command.Name+"-dryrun"+new(big.Int).SetBytes(suffix).String())
+	}
+	// The only change that a dry run makes by itself. It is no event of the dry run, which shows
+	// what would be changed.
+	e := engine.New(engine.Env{World: r.host.World, Emit: func(engine.Event) {}})
+	if err := e.Do(ctx, change.MakeDir{Path: dir, Mode: 0o700}); err != nil {
+		return "", problem.New("creating a directory for copies of the files", err,
+			"set the environment variable "+variable+" to another directory")
+	}
+	r.Emit(engine.Warned,
+		fmt.Sprintf("copies of the files that would be written are kept in %s; set %s to use another directory", dir, variable))
+	return dir, nil
+}

@@ -1,0 +1,86 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"time"
+
+	"kubeadm/internal/config"
+	"kubeadm/internal/node"
+	"kubeadm/internal/release"
+	"kubeadm/internal/state"
+)
+
+// Limits of looking up the version behind a label. A name server that answers at all does so at
+// once.
+const (
+	labelLimit = 10 * time.Second
+	dnsLimit   = 3 * time.Second
+)
+
+// Facts gathers what a configuration is resolved from. Container runtimes are looked up only if
+// asked for.
+func (h Host) Facts(ctx context.Context, runtimes bool) (config.Facts, error) {
+	r := h.World
+	host, err := r.Host(ctx)
+	if err != nil {
+		return config.Facts{}, err
+	}
+	f := config.Facts{
+		Tool: h.Tool, Hostname: host.Hostname, Fetch: FetchVersion(ctx, r),
+		Random: h.Random("bootstrap-token"), Now: r.Now(),
+	}
+	if f.Addresses, err = r.Addresses(ctx); err != nil {
+		return f, fmt.Errorf("looking for the addresses of this machine: %w", err)
+	}
+	if runtimes {
+		if f.Runtimes, err = r.Runtimes(ctx); err != nil {
+			return f, fmt.Errorf("looking for container runtimes: %w", err)
+		}
+	}
+	admin := node.DefaultPaths().Kubeconfig("admin.conf")
+	if _, err := r.Stat(ctx, admin); err == nil {
+		f.AdminKubeconfig = admin
+	}
+	return f, nil
+}
+
+// FetchVersion looks up version labels in the network, and gives up fast where there is none.
+func FetchVersion(ctx context.Context, r state.Reader) release.Fetch {
+	return func(address string) (string, error) {
+		ctx, cancel := context.WithTimeoutCause(ctx, labelLimit,
+			fmt.Errorf("no answer within %s", labelLimit))
+		defer cancel()
+		if err := resolveHost(ctx, r, address); err != nil {
+			return "", err
+		}
+		answer, err := r.Fetch(ctx, state.Request{URL: address})
+		if err != nil {
+			return "", err
+		}
+		if answer.Status != 200 {
+			return "", fmt.Errorf("%s answered with status %d", address, answer.Status)
+		}
+		return string(answer.Body), nil
+	}
+}
+
+// resolveHost is an error if the URL's host name does not resolve. Behind a proxy the proxy
+// resolves it.
+func resolveHost(ctx context.Context, r state.Reader, address string) error {
+	u, err := url.Parse(address)
+	if err != nil {
+		return err
+	}
+	if proxy, err := r.Proxy(ctx, u.Host); err != nil || proxy != "" {
+		return err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, dnsLimit, errors.New("no name server answers"))
+	defer cancel()
+	if _, err := r.Lookup(ctx, u.Hostname()); err != nil {
+		return fmt.Errorf("resolving %s: %w", u.Hostname(), err)
+	}
+	return nil
+}

@@ -1,0 +1,305 @@
+// Package run is the life cycle of a command: it takes the machine's lock and reads the journal of
+// earlier runs (Open), gathers the facts that an intent is resolved from (Facts), chooses the
+// world in which the command runs (Begin), builds the Env of its phases (NewEnv), runs them
+// (Execute), and closes everything again (Close).
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+
+	"kubeadm/internal/config"
+	"kubeadm/internal/engine"
+	"kubeadm/internal/node"
+	"kubeadm/internal/phase/finished"
+	"kubeadm/internal/phaseindex"
+	"kubeadm/internal/problem"
+	"kubeadm/internal/release"
+	"kubeadm/internal/report"
+	"kubeadm/internal/world"
+	"kubeadm/internal/world/journal"
+)
+
+// Host is what a run needs from outside.
+type Host struct {
+	World world.World
+	// Journal opens the journal kept in a directory and locks it until it is closed.
+	Journal func(dir string) (Journal, error)
+	// Random returns named streams of secret randomness, safe for concurrent use.
+	Random func(name string) io.Reader
+	// Getenv looks up an environment variable.
+	Getenv func(name string) (value string, ok bool)
+	// Tool is the release of this program.
+	Tool release.Tool
+	// Text renders what the run reports.
+	Text *report.Text
+}
+
+// Journal is a journal's store that must be closed.
+type Journal interface {
+	journal.Store
+	io.Closer
+}
+
+// Command says what is run.
+type Command struct {
+	Name      string // as the user types it: "init"
+	Phases    []engine.Phase
+	Selection engine.Selection
+	// Journaled records the changes, so that a re-run resumes, and makes a dry run keep copies of
+	// the files that it would write.
+	Journaled bool
+	// Unlocked is for commands that change nothing on this machine.
+	Unlocked bool
+}
+
+// Run is one run of a command. Its methods are called in the order Open, Facts, Begin, NewEnv,
+// Execute, Close.
+type Run struct {
+	host    Host
+	command Command
+	config  config.Run // how to run the command, known from Begin on
+	notes   []string   // about kept versions, reported once the world is chosen
+
+	lock    Journal         // nil if the machine is not locked
+	past    *journal.Memory // a copy of what earlier runs left; nil without a journal
+	isReset bool            // another program has reset the machine since the journal was written
+
+	simulatedPins []string // of the CA of a simulated cluster, in place of those that the user gave
+
+	world   world.World
+	journal *journal.World // nil if nothing is recorded
+
+	mu          sync.Mutex
+	changed     bool // something was changed, other than in a dry run
+	failedPhase string
+}
+
+// Open locks the machine and reads what earlier runs left in the journal. Only root can do that;
+// the preflight checks refuse all other users.
+func Open(ctx context.Context, h Host, c Command) (*Run, error) {
+	r := &Run{host: h, command: c, world: h.World}
+	if c.Unlocked {
+		return r, nil
+	}
+	host, err := h.World.Host(ctx)
+	if err != nil || host.UserID != 0 {
+		return r, err
+	}
+	if r.lock, err = h.Journal(node.DefaultPaths().Journal()); err != nil {
+		return nil, err
+	}
+	if c.Journaled {
+		err = r.readPast(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, r.unlock())
+	}
+	return r, nil
+}
+
+// readPast copies the journal. It counts as empty if another program has reset the machine since a
+// run of this command finished.
+func (r *Run) readPast(ctx context.Context) (err error) {
+	if r.past, err = journal.Copy(r.lock); err != nil || !r.IsWhole() {
+		return err
+	}
+	recorded, ok, err := journal.LastFinished(r.past, r.command.Name)
+	if err != nil || !ok {
+		return err
+	}
+	r.isReset, err = finished.IsReset(ctx, r.host.World, node.DefaultPaths(), recorded)
+	if err != nil || !r.isReset {
+		return err
+	}
+	return r.past.Clear()
+}
+
+// Facts gathers what the intent of this run is resolved from.
+func (r *Run) Facts(ctx context.Context, runtimes bool) (config.Facts, error) {
+	facts, err := r.host.Facts(ctx, runtimes)
+	if r.past != nil && r.IsWhole() {
+		facts.KeptVersion = r.keptVersion
+	}
+	return facts, err
+}
+
+// Begin chooses the world for the resolved intent: the real machine, with a journal if the command
+// is journaled, or a preview if it is a dry run.
+func (r *Run) Begin(ctx context.Context, n *node.Node, how config.Run) error {
+	r.config, r.host.Text.Conditional = how, how.DryRun
+	if r.IsWhole() {
+		r.command.Selection.Skip = how.SkipPhases // a single phase runs even if the file skips it
+	}
+	if err := engine.Check(r.command.Phases, r.command.Selection); err != nil {
+		return err
+	}
+	if how.DryRun {
+		return r.enterPreview(ctx, n)
+	}
+	if r.past == nil {
+		return nil
+	}
+	if r.isReset {
+		if err := r.lock.Clear(); err != nil {
+			return fmt.Errorf("clearing the journal: %w", err)
+		}
+	}
+	return r.openJournal(r.lock, n)
+}
+
+// NewEnv completes the Env with everything that does not depend on the command. An Emit that is
+// set stays.
+func (r *Run) NewEnv(e engine.Env) *engine.Env {
+	e.World, e.Tool, e.Rand, e.Once = r.world, r.host.Tool, r.host.Random, r.once()
+	if e.Emit == nil {
+		e.Emit = r.emit
+	}
+	if r.journal != nil {
+		e.Undoer = r.journal
+	}
+	return engine.New(e)
+}
+
+// Execute runs the selected phases of the command and reports what to do next if one fails.
+func (r *Run) Execute(ctx context.Context, e *engine.Env) error {
+	return r.ExecutePhases(ctx, e, r.command.Phases, r.command.Selection)
+}
+
+// ExecutePhases is Execute with other phases than the command's.
+func (r *Run) ExecutePhases(ctx context.Context, e *engine.Env, phases []engine.Phase,
+	sel engine.Selection) error {
+	err := engine.Run(ctx, e, phases, sel)
+	r.host.Text.Close()
+	if r.journal == nil {
+		return err
+	}
+	if err == nil {
+		return r.journal.End(sel.Skip...)
+	}
+	p := r.addHints(err)
+	// an interrupted user needs no help with what the run was waiting for
+	p.Alone = ctx.Err() != nil
+	if r.changed || !r.journal.First() {
+		return p
+	}
+	return errors.Join(p, r.journal.Forget()) // a run that changed nothing leaves no trace
+}
+
+// addHints adds what helps besides the hints of the phase that failed.
+func (r *Run) addHints(err error) *problem.Problem {
+	p := problem.New("", err)
+	if other := r.journal.Unfinished(); other != "" {
+		p.Hints = append(p.Hints,
+			"an unfinished \"kubeadm "+other+
+				"\" with other settings left files here: re-run that command, or remove them: kubeadm reset")
+	}
+	if r.failedPhase != string(phaseindex.Preflight) && !r.journal.Finished() &&
+		(r.changed || !r.journal.First()) {
+		p.Hints = append(p.Hints, "what was done so far is kept: re-run the command to resume")
+	}
+	return p
+}
+
+// RepeatWarnings warns again of configuration fields without effect. The output of a whole init or
+// join is long enough to hide the first warning.
+func (r *Run) RepeatWarnings() {
+	if r.IsWhole() {
+		r.Warn(r.config.Ignored...)
+		r.host.Text.Close()
+	}
+}
+
+// Close shows what is left to show and releases the lock of the machine.
+func (r *Run) Close() error {
+	r.host.Text.Close()
+	return r.unlock()
+}
+
+func (r *Run) unlock() error {
+	if r.lock == nil {
+		return nil
+	}
+	lock := r.lock
+	r.lock = nil
+	return lock.Close()
+}
+
+// IsWhole reports whether the whole workflow runs and not a single phase of it.
+func (r *Run) IsWhole() bool { return r.command.Selection.Only == "" }
+
+// IsDryRun reports whether nothing is changed.
+func (r *Run) IsDryRun() bool { return r.config.DryRun }
+
+// World is the world in which the command runs, from Begin on.
+func (r *Run) World() world.World { return r.world }
+
+// Runs reports whether the phase with that address is selected.
+func (r *Run) Runs(a phaseindex.Address) bool { return r.command.Selection.Runs(string(a)) }
+
+// Finished reports whether this same command has finished on this machine, according to the
+// journal. Then no phase runs again: users may have changed since what the command created.
+func (r *Run) Finished() bool { return r.IsWhole() && r.journal != nil && r.journal.Finished() }
+
+// FinishedRun is what the journal records of the run that has finished.
+func (r *Run) FinishedRun() finished.Run {
+	run := finished.Run{Recorded: r.journal.Recorded}
+	for _, phase := range r.journal.Skipped() {
+		createsNothing := phase == string(phaseindex.Preflight) ||
+			phase == string(phaseindex.ShowJoinCommand)
+		if !createsNothing && !slices.Contains(r.command.Selection.Skip, phase) {
+			run.Skipped = append(run.Skipped, phase)
+		}
+	}
+	return run
+}
+
+// Emit reports an event of the command itself, not of one of its phases.
+func (r *Run) Emit(kind engine.Kind, text string) {
+	r.emit(engine.Event{Time: r.host.World.Now(), Phase: r.command.Name, Kind: kind, Text: text})
+}
+
+// Warn warns of what the configuration says.
+func (r *Run) Warn(warnings ...string) {
+	for _, w := range warnings {
+		r.emit(engine.Event{Kind: engine.Warned, Phase: "config", Text: w})
+	}
+}
+
+func (r *Run) emit(e engine.Event) {
+	r.mu.Lock()
+	switch e.Kind {
+	case engine.Did:
+		r.changed = !r.config.DryRun
+	case engine.Failed:
+		r.failedPhase = e.Phase
+	}
+	r.mu.Unlock()
+	r.host.Text.Emit(e)
+}
+
+// name is the command as the user would type it again, without options: "init phase certs ca".
+func (r *Run) name() string {
+	if r.IsWhole() {
+		return r.command.Name
+	}
+	return r.command.Name + " phase " + strings.ReplaceAll(r.command.Selection.Only, "/", " ")
+}
+
+// openJournal opens the journal of runs of the same command with the same settings.
+func (r *Run) openJournal(store journal.Store, n *node.Node) error {
+	id, err := newJournalRun(r.name(), n)
+	if err != nil {
+		return err
+	}
+	if r.journal, err = journal.Open(r.host.World, store, id); err != nil {
+		return err
+	}
+	r.world = r.journal
+	return nil
+}

@@ -1,0 +1,278 @@
+// Package upgrade decides how a cluster gets from one Kubernetes version to another: what runs in
+// it now, which versions it can be upgraded to, which steps that takes, and which preflight checks
+// come first. It only reads.
+package upgrade
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/version"
+
+	"kubeadm/internal/config"
+	"kubeadm/internal/manifest"
+	"kubeadm/internal/node"
+	"kubeadm/internal/problem"
+	"kubeadm/internal/release"
+	"kubeadm/internal/state"
+	"kubeadm/internal/untrusted"
+)
+
+// ControlPlaneLabel is the label of Nodes that are control planes.
+const ControlPlaneLabel = "node-role.kubernetes.io/control-plane"
+
+var (
+	configMapKind  = corev1.SchemeGroupVersion.WithKind("ConfigMap")
+	podKind        = corev1.SchemeGroupVersion.WithKind("Pod")
+	deploymentKind = appsv1.SchemeGroupVersion.WithKind("Deployment")
+)
+
+// Instance is one running instance of a component.
+type Instance struct {
+	Node    string
+	Version string // image tag, or the version that the kubelet reports
+}
+
+// Cluster is what runs in a cluster, as far as an upgrade is concerned.
+type Cluster struct {
+	Config            node.Cluster          // stored in ConfigMap kubeadm-config
+	Version           *version.Version      // the newest of its API servers
+	ControlPlane      map[string][]Instance // instances of each component; none of an external etcd
+	ControlPlaneNodes []string              // names of Nodes that run an API server
+	Kubelets          []Instance
+	CoreDNS           string            // image tag; empty if CoreDNS is not deployed
+	Corefile          *string           // nil without ConfigMap coredns
+	ComponentConfigs  []ComponentConfig // of kube-proxy, then of the kubelet
+}
+
+// ReadCluster reads what runs in the cluster as the identity, and returns warnings about it.
+func ReadCluster(
+	ctx context.Context, r state.Reader, as state.Identity,
+) (c *Cluster, warnings []string, err error) {
+	c = &Cluster{}
+	read := reader{state: r, as: as}
+	if c.Config, warnings, err = read.storedCluster(ctx); err != nil {
+		return nil, warnings, err
+	}
+	if c.ControlPlane, err = read.controlPlane(ctx); err != nil {
+		return nil, warnings, err
+	}
+	warning, err := c.findVersion()
+	if err != nil {
+		return nil, warnings, err
+	}
+	if warning != "" {
+		warnings = append(warnings, warning)
+	}
+	if running := "v" + c.Version.String(); running != c.Config.Version {
+		warnings = append(warnings, fmt.Sprintf(
+			"ConfigMap kube-system/kubeadm-config says Kubernetes %s, but the newest API server is "+
+				"%s: an upgrade was not finished, or a manifest was changed manually",
+			c.Config.Version, running))
+	}
+	if c.Kubelets, err = read.kubelets(ctx); err != nil {
+		return nil, warnings, err
+	}
+	if c.CoreDNS, c.Corefile, err = read.coreDNS(ctx); err != nil {
+		return nil, warnings, err
+	}
+	c.ComponentConfigs, err = read.componentConfigs(ctx)
+	return c, warnings, err
+}
+
+// findVersion takes the version of the newest API server for that of the cluster.
+func (c *Cluster) findVersion() (warning string, err error) {
+	instances := c.ControlPlane[release.APIServer]
+	if len(instances) == 0 {
+		return "", problem.New("", errors.New("there is no kube-apiserver Pod with the labels "+
+			"component=kube-apiserver,tier=control-plane in namespace kube-system"),
+			"kubeadm upgrades a control plane that runs as static Pods, as kubeadm creates it")
+	}
+	for _, i := range instances {
+		v, err := version.ParseSemantic(i.Version)
+		if err != nil {
+			return "", fmt.Errorf("kube-apiserver of node %s has an image with the tag %s, "+
+				"which is not a version", i.Node, untrusted.Quote(i.Version))
+		}
+		if c.Version == nil || c.Version.LessThan(v) {
+			c.Version = v
+		}
+		c.ControlPlaneNodes = append(c.ControlPlaneNodes, i.Node)
+	}
+	slices.Sort(c.ControlPlaneNodes)
+	if instances[0].Version == instances[len(instances)-1].Version { // they are sorted
+		return "", nil
+	}
+	return "the API servers have different versions, " + listVersions(instances) + ": an upgrade " +
+		"was not finished; run \"kubeadm upgrade node\" on the nodes of the older ones", nil
+}
+
+// listVersions is "v1.36.3 (cp1), v1.37.1 (cp2)".
+func listVersions(instances []Instance) string {
+	var list []string
+	for _, i := range instances {
+		list = append(list, fmt.Sprintf("%s (%s)", i.Version, i.Node))
+	}
+	return strings.Join(list, ", ")
+}
+
+// reader reads objects of kube-system.
+type reader struct {
+	state state.Reader
+	as    state.Identity
+}
+
+// configMap reads a ConfigMap of kube-system; it is nil if there is none.
+func (r reader) configMap(ctx context.Context, name string) (*corev1.ConfigMap, error) {
+	ref := state.Ref{GVK: configMapKind, Namespace: metav1.NamespaceSystem, Name: name, As: r.as}
+	u, err := r.state.Object(ctx, ref)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	c := &corev1.ConfigMap{}
+	return c, runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, c)
+}
+
+// list reads objects of kube-system, or all objects of a kind that has no namespace.
+func (r reader) list(ctx context.Context, q state.Query) ([]unstructured.Unstructured, error) {
+	q.As = r.as
+	return r.state.List(ctx, q)
+}
+
+func (r reader) storedCluster(ctx context.Context) (node.Cluster, []string, error) {
+	const op = "reading the cluster's configuration"
+	found, err := r.configMap(ctx, manifest.KubeadmConfigMap)
+	if err != nil {
+		return node.Cluster{}, nil, problem.New(op, err)
+	}
+	recreate := "re-create it from the cluster's ClusterConfiguration: " +
+		"kubeadm init phase upload-config kubeadm --config FILE"
+	if found == nil {
+		return node.Cluster{}, nil, problem.New(op,
+			errors.New("there is no ConfigMap kube-system/kubeadm-config: "+
+				"this cluster was not created by kubeadm, or the ConfigMap was deleted"), recreate)
+	}
+	cluster, warnings, err := config.StoredCluster(found.Data[manifest.KubeadmConfigKey])
+	if err != nil {
+		return cluster, warnings, problem.New(op, err,
+			"correct it: kubectl edit configmap kubeadm-config --namespace kube-system", recreate)
+	}
+	return cluster, warnings, nil
+}
+
+// controlPlane finds the versions of the static Pods by their images.
+func (r reader) controlPlane(ctx context.Context) (map[string][]Instance, error) {
+	found, err := r.list(ctx, state.Query{
+		GVK: podKind, Namespace: metav1.NamespaceSystem, LabelSelector: "tier=control-plane",
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading the versions of the control plane: %w", err)
+	}
+	components := map[string][]Instance{}
+	for _, u := range found {
+		var pod corev1.Pod
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object,
+			&pod); err != nil {
+			return nil, fmt.Errorf("reading Pod %s: %w", u.GetName(), err)
+		}
+		component := pod.Labels["component"]
+		if component != release.Etcd && !slices.Contains(controlPlaneComponents(), component) {
+			continue
+		}
+		tag, err := imageTag(pod.Spec.Containers)
+		if err != nil {
+			return nil, fmt.Errorf("reading Pod kube-system/%s: %w", pod.Name, err)
+		}
+		components[component] = append(components[component], Instance{pod.Spec.NodeName, tag})
+	}
+	for _, instances := range components {
+		sortByVersion(instances)
+	}
+	return components, nil
+}
+
+// imageTag is the version by which the image of the first container is tagged.
+func imageTag(containers []corev1.Container) (string, error) {
+	if len(containers) == 0 {
+		return "", errors.New("it has no container")
+	}
+	image := containers[0].Image
+	name, _, _ := strings.Cut(image, "@") // a digest may follow
+	_, tag, found := strings.Cut(name[strings.LastIndex(name, "/")+1:], ":")
+	if !found || tag == "" {
+		return "", fmt.Errorf("its image %s has no tag, so that its version is unknown",
+			untrusted.Quote(image))
+	}
+	// tags cannot hold the plus sign of build metadata
+	return strings.Replace(tag, "_", "+", 1), nil
+}
+
+// sortByVersion sorts by the text of the version; instances of one version keep their order.
+func sortByVersion(instances []Instance) {
+	slices.SortStableFunc(instances,
+		func(a, b Instance) int { return strings.Compare(a.Version, b.Version) })
+}
+
+func (r reader) kubelets(ctx context.Context) ([]Instance, error) {
+	found, err := r.list(ctx, state.Query{GVK: state.NodeKind})
+	if err != nil {
+		return nil, fmt.Errorf("reading the versions of the kubelets: %w", err)
+	}
+	var kubelets []Instance
+	for _, u := range found {
+		text, _, err := unstructured.NestedString(u.Object, "status", "nodeInfo", "kubeletVersion")
+		if err != nil {
+			return nil, fmt.Errorf("reading Node %s: %w", u.GetName(), err)
+		}
+		kubelets = append(kubelets, Instance{u.GetName(), text})
+	}
+	sortByVersion(kubelets)
+	return kubelets, nil
+}
+
+func (r reader) coreDNS(ctx context.Context) (tag string, corefile *string, err error) {
+	found, err := r.list(ctx, state.Query{
+		GVK: deploymentKind, Namespace: metav1.NamespaceSystem, LabelSelector: "k8s-app=kube-dns",
+	})
+	if err == nil && len(found) > 1 {
+		err = problem.New("",
+			fmt.Errorf("%d Deployments of kube-system have the label k8s-app=kube-dns",
+				len(found)), "keep the one of CoreDNS, and delete or relabel the others")
+	}
+	if err == nil && len(found) == 1 {
+		var d appsv1.Deployment
+		err = runtime.DefaultUnstructuredConverter.FromUnstructured(found[0].Object, &d)
+		if err == nil {
+			tag, err = imageTag(d.Spec.Template.Spec.Containers)
+		}
+	}
+	if err != nil {
+		return "", nil, fmt.Errorf("reading the version of CoreDNS: %w", err)
+	}
+	c, err := r.configMap(ctx, "coredns")
+	if err != nil {
+		return "", nil, fmt.Errorf("reading the Corefile: %w", err)
+	}
+	if c == nil {
+		return tag, nil, nil
+	}
+	text, ok := c.Data[manifest.CorefileKey]
+	if !ok {
+		return "", nil, problem.New("reading the Corefile", fmt.Errorf(
+			"ConfigMap kube-system/coredns has no key %s", manifest.CorefileKey),
+			"add the key, or delete the ConfigMap")
+	}
+	return tag, &text, nil
+}

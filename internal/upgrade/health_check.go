@@ -1,0 +1,180 @@
+package upgrade
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"kubeadm/internal/node"
+	"kubeadm/internal/preflight"
+	"kubeadm/internal/release"
+	"kubeadm/internal/state"
+)
+
+// createJob checks whether the cluster can run a Job, without creating one: whether the API
+// server would create it, and whether the controller manager and the scheduler, which would do the
+// rest, are running. It needs no schedulable node.
+func (c *Cluster) createJob(as state.Identity) preflight.Check {
+	run := func(ctx context.Context, r state.Reader, rep *preflight.Report) {
+		err := r.TryCreate(ctx, c.healthCheckJob(r.Now()), as)
+		switch {
+		case err == nil:
+		case apierrors.IsBadRequest(err) &&
+			strings.Contains(err.Error(), "does not support dry run"):
+			rep.Warn("find that webhook: "+
+				"kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations",
+				"whether a Job could be created is unknown, as an admission webhook "+
+					"does not support a server-side dry run: %v", err)
+		default:
+			rep.Fail("check why the API server or an admission webhook rejects it",
+				"no Job can be created in namespace kube-system: %v", err)
+		}
+		manager := leaderCheck{release.ControllerManager, c.Config.ControllerManager.Args, as}
+		manager.run(ctx, r, rep)
+		scheduler := leaderCheck{release.Scheduler, c.Config.Scheduler.Args, as}
+		scheduler.run(ctx, r, rep)
+	}
+	return preflight.Check{Name: "CreateJob", Run: run}
+}
+
+// leaderCheck checks whether a component has a leader, by the Lease of its leader election.
+type leaderCheck struct {
+	component string
+	args      []node.Arg // extra arguments of the component
+	as        state.Identity
+}
+
+// staleLease is how long a leader may fail to renew its Lease. It renews it every two seconds, but
+// the clocks of two machines may differ.
+const staleLease = time.Minute
+
+func (l leaderCheck) run(ctx context.Context, r state.Reader, rep *preflight.Report) {
+	for _, arg := range l.args {
+		if strings.HasPrefix(arg.Name, "leader-elect") {
+			return // there may be no Lease, or one of another name
+		}
+	}
+	u, err := r.Object(ctx, state.Ref{
+		GVK:       coordinationv1.SchemeGroupVersion.WithKind("Lease"),
+		Namespace: metav1.NamespaceSystem, Name: l.component, As: l.as,
+	})
+	var found coordinationv1.Lease
+	if err == nil {
+		err = runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &found)
+	}
+	if err != nil {
+		rep.Warn("check that Leases can be read: kubectl get leases --namespace kube-system",
+			"whether %s is running is unknown: %v", l.component, err)
+		return
+	}
+	remedy := "check its log: kubectl logs --namespace kube-system --selector component=" +
+		l.component
+	if found.Spec.HolderIdentity == nil || *found.Spec.HolderIdentity == "" ||
+		found.Spec.RenewTime == nil {
+		rep.Fail(remedy, "%s has no leader, so that no Pods would be created", l.component)
+		return
+	}
+	now, renewed := r.Now(), found.Spec.RenewTime.Time
+	if now.Sub(renewed) > staleLease {
+		holder, _, _ := strings.Cut(*found.Spec.HolderIdentity, "_")
+		rep.Fail(remedy, "%s has had no leader since %s (now it is %s): the instance on %s does "+
+			"not renew Lease kube-system/%s", l.component, renewed.UTC().Format(time.RFC3339),
+			now.UTC().Format(time.RFC3339), holder, l.component)
+	}
+}
+
+// healthCheckJob is what upstream's kubeadm creates to see whether the cluster runs Pods.
+func (c *Cluster) healthCheckJob(now time.Time) *batchv1.Job {
+	images := release.Images{Repository: c.Config.ImageRepository}
+	if target, err := release.ParseTarget("v" + c.Version.String()); err == nil {
+		images.Target = target
+	}
+	const name = "upgrade-health-check"
+	return &batchv1.Job{
+		TypeMeta: metav1.TypeMeta{APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job"},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: fmt.Sprintf("%s-%d", name, now.UnixMilli()), Namespace: metav1.NamespaceSystem,
+		},
+		Spec: batchv1.JobSpec{
+			BackoffLimit:            new(int32(0)),
+			TTLSecondsAfterFinished: new(int32(65)),
+			ActiveDeadlineSeconds:   new(int64(65)),
+			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+				RestartPolicy: corev1.RestartPolicyNever,
+				SecurityContext: &corev1.PodSecurityContext{
+					RunAsUser: new(int64(999)), RunAsGroup: new(int64(999)),
+					RunAsNonRoot: new(true),
+				},
+				Tolerations: []corev1.Toleration{
+					{Key: ControlPlaneLabel, Effect: corev1.TaintEffectNoSchedule},
+				},
+				Containers: []corev1.Container{
+					{Name: name, Image: images.Pause(), Args: []string{"-v"}},
+				},
+			}},
+		},
+	}
+}
+
+// controlPlaneNodesReady fails if a control plane node is not ready.
+func controlPlaneNodesReady(as state.Identity) preflight.Check {
+	run := func(ctx context.Context, r state.Reader, rep *preflight.Report) {
+		found, err := r.List(ctx, state.Query{
+			GVK: state.NodeKind, LabelSelector: ControlPlaneLabel + "=", As: as,
+		})
+		if err != nil {
+			rep.Fail("check that Nodes can be read: kubectl get nodes",
+				"reading the control plane nodes: %v", err)
+			return
+		}
+		var notReady []string
+		for _, u := range found {
+			var n corev1.Node
+			err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &n)
+			if err != nil {
+				rep.Fail("check what the object holds: kubectl get node --output yaml "+u.GetName(),
+					"reading Node %s: %v", u.GetName(), err)
+				return
+			}
+			for _, condition := range n.Status.Conditions {
+				if condition.Type == corev1.NodeReady && condition.Status != corev1.ConditionTrue {
+					notReady = append(notReady, n.Name)
+				}
+			}
+		}
+		if len(notReady) > 0 {
+			rep.Fail("check why: kubectl describe node "+notReady[0],
+				"control plane nodes are not ready: %s", strings.Join(notReady, ", "))
+		}
+	}
+	return preflight.Check{Name: "ControlPlaneNodesReady", Run: run}
+}
+
+// staticPodManifest fails unless the control plane of this machine runs as static Pods.
+func staticPodManifest(paths node.Paths) preflight.Check {
+	run := func(ctx context.Context, r state.Reader, rep *preflight.Report) {
+		var missing []string
+		for _, name := range controlPlaneComponents() {
+			there, err := state.Exists(ctx, r, paths.Manifest(name))
+			if err != nil {
+				rep.Fail("check that the directory of static Pod manifests can be read", "%v", err)
+			} else if !there {
+				missing = append(missing, paths.Manifest(name))
+			}
+		}
+		if len(missing) > 0 {
+			rep.Fail("run the command on a control plane node",
+				"manifests of the control plane do not exist on this machine: %s",
+				strings.Join(missing, ", "))
+		}
+	}
+	return preflight.Check{Name: "StaticPodManifest", Run: run}
+}

@@ -1,0 +1,38 @@
+package workflow
+
+import (
+	"slices"
+	"testing"
+
+	"kubeadm/internal/engine"
+	"kubeadm/internal/node"
+	"kubeadm/internal/phaseindex"
+)
+
+func TestPhasesOfTheIndexExist(t *testing.T) {
+	addresses := func(phases []engine.Phase) (all []phaseindex.Address) {
+		engine.Walk(phases, func(address string, _ engine.Phase) {
+			all = append(all, phaseindex.Address(address))
+		})
+		return all
+	}
+	ofInit, ofJoin := addresses(Init), addresses(Join)
+	for _, role := range []node.Role{node.ControlPlane, node.Worker} {
+		local := node.Local{Role: role, Paths: node.DefaultPaths()}
+		for _, f := range phaseindex.Files(local, false) {
+			if !slices.Contains(ofInit, f.Phase) {
+				t.Errorf("init has no phase %s, which creates %s", f.Phase, f.Path)
+			}
+		}
+		for _, f := range phaseindex.Files(local, true) {
+			if !slices.Contains(ofJoin, f.Phase) {
+				t.Errorf("join has no phase %s, which creates %s", f.Phase, f.Path)
+			}
+		}
+	}
+	for _, a := range []phaseindex.Address{phaseindex.Preflight, phaseindex.ShowJoinCommand} {
+		if !slices.Contains(ofInit, a) {
+			t.Errorf("init has no phase %s", a)
+		}
+	}
+}
