@@ -103,7 +103,7 @@ func layers() [][]string {
 		{"internal/preflight", "internal/config", "internal/engine"},
 		{"internal/clusterlock", "internal/discovery", "internal/health", "internal/report",
 			"internal/upgrade"},
-		{"internal/staticpod"},
+		{"internal/staticpod", "internal/renewal"},
 		{"internal/phase"},
 		{"internal/workflow"},
 		{"internal/run"},

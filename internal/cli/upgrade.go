@@ -13,11 +13,10 @@ import (
 
 func (p *program) upgradeCommand() *cobra.Command {
 	c := newGroup("upgrade", "Upgrade a cluster to another Kubernetes version",
-		p.upgradePlanCommand(),
-		missingUpgradeCommand("apply"), missingUpgradeCommand("diff"),
-		missingUpgradeCommand("node"))
-	c.Long = `Upgrade a cluster to another Kubernetes version. Only "plan" is implemented so far. It lists the
-versions that a cluster can be upgraded to and changes nothing.`
+		p.upgradePlanCommand(), p.upgradeApplyCommand(), missingUpgradeCommand("diff"),
+		p.upgradeNodeCommand())
+	c.Long = `Upgrade a cluster to another Kubernetes version: "plan" lists the versions, "apply" upgrades the first
+control plane node and the cluster, "node" upgrades the other nodes.`
 	return c
 }
 

@@ -51,6 +51,12 @@ func (UpgradePlanFlags) RefuseMixed(given []string) error {
 	return refuseMixed(given, flag.UpgradePlan)
 }
 
+// RefuseMixed is as for InitFlags, for "upgrade apply". The commands of phases accept their flags
+// beside --config.
+func (UpgradeFlags) RefuseMixed(given []string) error {
+	return refuseMixed(given, flag.UpgradeApply)
+}
+
 func refuseMixed(given []string, c flag.Command) error {
 	var names []string
 	for _, name := range slices.Sorted(slices.Values(given)) {

@@ -21,8 +21,10 @@ type BackupKind string
 
 // The kinds of backups. Their names are those of upstream's kubeadm.
 const (
-	ManifestBackup BackupKind = "kubeadm-backup-manifests-"
-	EtcdBackup     BackupKind = "kubeadm-backup-etcd-"
+	ManifestBackup      BackupKind = "kubeadm-backup-manifests-"
+	EtcdBackup          BackupKind = "kubeadm-backup-etcd-"
+	KubeletConfigBackup BackupKind = "kubeadm-kubelet-config-"
+	KubeletFlagsBackup  BackupKind = "kubeadm-kubelet-env-"
 )
 
 // How many backup directories are kept.

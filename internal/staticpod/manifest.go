@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -36,6 +37,54 @@ func Render(ctx context.Context, e *engine.Env, n *node.Node, component string,
 	return Manifest{Component: component, Data: data}, err
 }
 
+// Components are the static Pods of a control plane node, in the order in which they are replaced.
+func Components(n *node.Node) []string {
+	if local, _ := node.HasLocalEtcd(n); local {
+		return append([]string{manifest.Etcd}, manifest.Components()...)
+	}
+	return manifest.Components()
+}
+
+// RenderPresent is Render for a component that runs. A member that has joined an etcd cluster keeps
+// the members that it began with: they have no effect on data that exist, and another list would
+// only restart it.
+func RenderPresent(ctx context.Context, e *engine.Env, n *node.Node,
+	component string) (Manifest, error) {
+	var members []state.Member
+	if component == manifest.Etcd {
+		data, err := state.ReadOptional(ctx, e.World, n.Paths.Manifest(component))
+		if err != nil {
+			return Manifest{}, err
+		}
+		members = initialMembers(data)
+	}
+	return Render(ctx, e, n, component, members)
+}
+
+// initialMembers are those that the manifest of a joined etcd member lists; nil for the first one.
+func initialMembers(data []byte) (members []state.Member) {
+	pod, err := parsePod(data)
+	if err != nil {
+		return nil
+	}
+	joined := false
+	for _, arg := range slices.Concat(pod.Spec.Containers[0].Command, pod.Spec.Containers[0].Args) {
+		joined = joined || arg == "--initial-cluster-state=existing"
+		list, ok := strings.CutPrefix(arg, "--initial-cluster=")
+		if !ok {
+			continue
+		}
+		for one := range strings.SplitSeq(list, ",") {
+			name, url, _ := strings.Cut(one, "=")
+			members = append(members, state.Member{Name: name, PeerURLs: []string{url}})
+		}
+	}
+	if !joined {
+		return nil
+	}
+	return members
+}
+
 // EqualManifests reports whether two manifests describe the same Pod. Comments, the order of keys
 // and fields that no Pod has do not count.
 func EqualManifests(a, b []byte) (bool, error) {
@@ -48,6 +97,20 @@ func EqualManifests(a, b []byte) (bool, error) {
 		return false, err
 	}
 	return apiequality.Semantic.DeepEqual(first, second), nil
+}
+
+// Read returns the Pod that the manifest of a component on this machine describes.
+func Read(ctx context.Context, e *engine.Env, n *node.Node, component string) (*corev1.Pod, error) {
+	file := n.Paths.Manifest(component)
+	data, err := state.ReadRequired(ctx, e.World, file)
+	if err != nil {
+		return nil, err
+	}
+	pod, err := parsePod(data)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", file, err)
+	}
+	return pod, nil
 }
 
 func parsePod(data []byte) (*corev1.Pod, error) {

@@ -30,13 +30,9 @@ func (r Replacement) Restart(ctx context.Context, e *engine.Env, components ...s
 
 func (r Replacement) restartOne(ctx context.Context, e *engine.Env, component string) error {
 	file := r.Node.Paths.Manifest(component)
-	data, err := state.ReadRequired(ctx, e.World, file)
+	pod, err := Read(ctx, e, r.Node, component)
 	if err != nil {
 		return err
-	}
-	pod, err := parsePod(data)
-	if err != nil {
-		return fmt.Errorf("reading %s: %w", file, err)
 	}
 	all, err := e.World.Containers(ctx, r.Node.CRISocket)
 	if err != nil {

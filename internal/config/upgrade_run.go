@@ -1,0 +1,190 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	proxyconfig "k8s.io/kube-proxy/config/v1alpha1"
+	kubeletconfig "k8s.io/kubelet/config/v1beta1"
+
+	"kubeadm/internal/config/v1beta4"
+	"kubeadm/internal/flag"
+	"kubeadm/internal/node"
+	"kubeadm/internal/release"
+)
+
+// UpgradeFlags are the argument and the flags of "upgrade apply" and "upgrade node". The comments
+// name them.
+type UpgradeFlags struct {
+	Common
+	Version            string // the argument of "upgrade apply": replaces the version in the file
+	AllowExperimental  bool   // --allow-experimental-upgrades
+	AllowRC            bool   // --allow-release-candidate-upgrades
+	CertificateRenewal bool   // --certificate-renewal
+	EtcdUpgrade        bool   // --etcd-upgrade
+	Force              bool   // --force
+	FailOnEdits        bool   // --fail-on-manual-changes
+	Patches            string // --patches
+	PrintConfig        bool   // --print-config
+	StepByStep         bool   // --step-by-step
+	Yes                bool   // --yes: allowed with --config
+
+	// Given are the names of the flags that the user set. Those that a phase accepts beside
+	// --config replace the fields of the file.
+	Given []string
+}
+
+// NewUpgradeFlags are the defaults of the flags.
+func NewUpgradeFlags() UpgradeFlags {
+	return UpgradeFlags{CertificateRenewal: true, EtcdUpgrade: true}
+}
+
+// setting is one that a flag and a field of the file stand for.
+type setting[T any] struct {
+	name flag.Name
+	flag T
+	file *T
+}
+
+// choose is the flag if the user set it or if there is no file, else the field.
+func choose[T any](f UpgradeFlags, file File, s setting[T]) (value T) {
+	if !file.Given() || slices.Contains(f.Given, string(s.name)) {
+		return s.flag
+	}
+	if s.file != nil {
+		value = *s.file
+	}
+	return value
+}
+
+// UpgradeApply resolves the settings of "upgrade apply" from the file and the flags.
+func UpgradeApply(file File, flags UpgradeFlags) (node.Upgrade, Run, error) {
+	c, run, err := readUpgradeOrDefault(file)
+	if err != nil {
+		return node.Upgrade{}, run, err
+	}
+	apply := &c.Apply
+	u, err := newUpgrade(file, flags, c, &apply.UpgradeChecks, &apply.UpgradeSteps, &run,
+		flag.UpgradeApply)
+	u.AllowExperimental = choose(flags, file, setting[bool]{flag.AllowExperimentalUpgrades,
+		flags.AllowExperimental, apply.AllowExperimentalUpgrades})
+	u.AllowRC = choose(flags, file, setting[bool]{flag.AllowRCUpgrades, flags.AllowRC,
+		apply.AllowRCUpgrades})
+	u.Force = choose(flags, file, setting[bool]{flag.Force, flags.Force, apply.ForceUpgrade})
+	u.PrintConfig = choose(flags, file, setting[bool]{flag.PrintConfig, flags.PrintConfig,
+		apply.PrintConfig})
+	u.StepByStep, u.FailOnEdits = flags.StepByStep, flags.FailOnEdits
+	u.Confirm = !flags.Yes && !u.Force && !run.DryRun
+	return u, run, err
+}
+
+// UpgradeNode resolves the settings of "upgrade node" from the file and the flags.
+func UpgradeNode(file File, flags UpgradeFlags) (node.Upgrade, Run, error) {
+	c, run, err := readUpgradeOrDefault(file)
+	if err != nil {
+		return node.Upgrade{}, run, err
+	}
+	u, err := newUpgrade(file, flags, c, &c.Node.UpgradeChecks, &c.Node.UpgradeSteps, &run,
+		flag.UpgradeNode)
+	u.FailOnEdits = flags.FailOnEdits
+	return u, run, err
+}
+
+func readUpgradeOrDefault(file File) (*v1beta4.UpgradeConfiguration, Run, error) {
+	if file.Given() {
+		return readUpgrade(file)
+	}
+	c := &v1beta4.UpgradeConfiguration{}
+	c.Default()
+	return c, Run{}, nil
+}
+
+// newUpgrade returns the settings that both commands have.
+func newUpgrade(file File, flags UpgradeFlags, c *v1beta4.UpgradeConfiguration,
+	checks *v1beta4.UpgradeChecks, steps *v1beta4.UpgradeSteps, run *Run,
+	command flag.Command) (node.Upgrade, error) {
+	run.applyFlags(checks.DryRun != nil && *checks.DryRun, steps.SkipPhases, flags.Common)
+	checks.IgnorePreflightErrors = mergeIgnored(checks.IgnorePreflightErrors,
+		flags.IgnorePreflightErrors)
+	if file.Given() && !slices.Contains(flags.Given, string(flag.Patches)) {
+		flags.Patches = patchesDir(steps.Patches)
+	}
+	wrong := faults{fieldName: speaker(file, flags.Common, command)}
+	wrong.fields(v1beta4.KindUpgrade, checkUpgrade(c))
+	u := node.Upgrade{
+		CertificateRenewal: choose(flags, file, setting[bool]{flag.CertificateRenewal,
+			flags.CertificateRenewal, steps.CertificateRenewal}),
+		EtcdUpgrade: choose(flags, file, setting[bool]{flag.EtcdUpgrade, flags.EtcdUpgrade,
+			checks.EtcdUpgrade}),
+		Local: node.Local{
+			Patches:       flags.Patches,
+			PullPolicy:    steps.ImagePullPolicy,
+			PullSerially:  steps.ImagePullSerial == nil || *steps.ImagePullSerial,
+			IgnoredChecks: normalizeIgnored(checks.IgnorePreflightErrors),
+			Paths:         node.DefaultPaths(),
+			Timeouts:      newTimeouts(c.Timeouts),
+		},
+	}
+	if command == flag.UpgradeApply {
+		text, where := c.Apply.KubernetesVersion, v1beta4.KindUpgrade+" apply.kubernetesVersion"
+		if flags.Version != "" {
+			text, where = flags.Version, "argument version"
+		}
+		switch err := checkVersionOrLabel(text); {
+		case err != nil:
+			wrong.add("%s: %v", where, err)
+		case strings.TrimSpace(text) == "":
+			wrong.add("no version to upgrade to: give it as the argument, such as %s, or as "+
+				"apply.kubernetesVersion of an %s with --config", release.DefaultTool,
+				v1beta4.KindUpgrade)
+		}
+		u.Version = strings.TrimSpace(text)
+	}
+	return u, wrong.err(file.source())
+}
+
+// CompleteUpgrade completes the desired state of a machine that is a node already, with what its
+// cluster stores and with the version to upgrade to. A zero target keeps the version that the
+// cluster stores. Unknown fields and feature gates are only warnings: what an older kubeadm has
+// stored must not prevent an upgrade.
+func CompleteUpgrade(local node.Local, stored StoredConfig, target release.Target) (*node.Node,
+	[]string, error) {
+	var warnings []string
+	n := &node.Node{Local: local}
+	c, present, err := decodeStoredCluster(stored.Cluster, n.BindPort, &warnings)
+	if err != nil {
+		return nil, warnings, err
+	}
+	if target.Version() == nil {
+		target = present
+	}
+	c.KubernetesVersion = target.Stored()
+	if n.Cluster, err = newCluster(c, target); err != nil {
+		return nil, warnings, fmt.Errorf("%s: %w", kubeadmConfigMap, err)
+	}
+	n.Paths.Certificates = c.CertificatesDir
+	k := &kubeletconfig.KubeletConfiguration{}
+	kubelet := storedDocument{"ConfigMap kube-system/kubelet-config", stored.Kubelet.Text,
+		kindKubelet}
+	if err := decodeStored(kubelet, k, &warnings); err != nil {
+		return nil, warnings, err
+	}
+	warnings = append(warnings, fillKubelet(k, c)...)
+	n.Cluster.Kubelet = node.KubeletConfig{Config: k, Generated: stored.Kubelet.Generated}
+	p := &proxyconfig.KubeProxyConfiguration{}
+	n.Cluster.KubeProxy = node.ProxyConfig{Config: p, Generated: true}
+	if stored.KubeProxy.Text != "" {
+		proxy := storedDocument{"ConfigMap kube-system/kube-proxy", stored.KubeProxy.Text, kindProxy}
+		if err := decodeStored(proxy, p, &warnings); err != nil {
+			return nil, warnings, err
+		}
+		n.Cluster.KubeProxy.Generated = stored.KubeProxy.Generated
+	}
+	warnings = append(warnings, fillProxy(p, c, n.Address)...)
+	if n.PullPolicy == "" {
+		n.PullPolicy = corev1.PullIfNotPresent
+	}
+	return n, warnings, nil
+}
