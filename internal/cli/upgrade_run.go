@@ -132,30 +132,15 @@ func (p *program) runUpgrade(c *cobra.Command, o *upgradeOptions, sel engine.Sel
 	if err != nil {
 		return err
 	}
-	early := r.NewEnv(engine.Env{Local: intent.Local}).Named("upgrade")
-	if err := checkBeforeUpgrade(ctx, early, preflight.Root()); err != nil {
-		return err
-	}
-	if intent.Local, err = upgrade.ReadMachine(ctx, r.World(), intent.Local); err != nil {
-		return err
-	}
-	admin, err := p.upgradeUser(ctx, r, intent.Local, o)
+	u, err := p.prepareUpgrade(c, r, intent, o.kubeconfig)
 	if err != nil {
 		return err
 	}
-	p.warnOfForeignClient(ctx, c, r.World(), admin.Kubeconfig)
-	n, err := p.readUpgradedNode(withRetries(ctx, early, intent.Timeouts.KubernetesAPI), early,
-		admin, intent)
-	if err != nil {
-		return err
-	}
-
+	n := u.node
 	if err := r.Begin(ctx, n, how); err != nil {
 		return err
 	}
-	env := engine.Env{Local: n.Local, Node: engine.Resolved(n), Upgrade: intent,
-		Admin: func(context.Context) (state.Identity, error) { return admin, nil },
-		Keys:  p.keysToUpgrade(n, intent)}
+	env := u.env(p)
 	if intent.Confirm {
 		env.Confirm = func(ctx context.Context) error {
 			return p.confirm(ctx, r, fmt.Sprintf(
@@ -164,14 +149,49 @@ func (p *program) runUpgrade(c *cobra.Command, o *upgradeOptions, sel engine.Sel
 		}
 	}
 	if err := r.Execute(ctx, r.NewEnv(env)); err != nil {
-		return addUpgradeSteps(err, upgrade.Releases{Tool: early.Tool,
-			Fetch: run.FetchVersion(ctx, r.World())})
+		return addUpgradeSteps(err, u.releases)
 	}
 	if r.IsWhole() {
 		r.Emit(engine.Printed, upgradedText(o.command, n, r.IsDryRun()))
 		r.RepeatWarnings()
 	}
 	return nil
+}
+
+// preparedUpgrade is what an upgrade needs to know before it begins.
+type preparedUpgrade struct {
+	intent   node.Upgrade
+	node     *node.Node // as it is to be
+	admin    state.Identity
+	releases upgrade.Releases
+}
+
+// prepareUpgrade reads what this machine is, and what its cluster stores for the upgraded node.
+func (p *program) prepareUpgrade(c *cobra.Command, r *run.Run, intent node.Upgrade,
+	kubeconfig string) (u preparedUpgrade, err error) {
+	ctx := c.Context()
+	e := r.NewEnv(engine.Env{Local: intent.Local}).Named("upgrade")
+	if err := checkBeforeUpgrade(ctx, e, preflight.Root()); err != nil {
+		return u, err
+	}
+	if intent.Local, err = upgrade.ReadMachine(ctx, r.World(), intent.Local); err != nil {
+		return u, err
+	}
+	u.intent = intent
+	u.releases = upgrade.Releases{Tool: e.Tool, Fetch: run.FetchVersion(ctx, r.World())}
+	if u.admin, err = p.upgradeUser(ctx, r, intent, kubeconfig); err != nil {
+		return u, err
+	}
+	p.warnOfForeignClient(ctx, c, r.World(), u.admin.Kubeconfig)
+	u.node, err = p.readUpgradedNode(withRetries(ctx, e, intent.Timeouts.KubernetesAPI), e, u)
+	return u, err
+}
+
+// env is what the phases of the upgrade need.
+func (u preparedUpgrade) env(p *program) engine.Env {
+	return engine.Env{Local: u.node.Local, Node: engine.Resolved(u.node), Upgrade: u.intent,
+		Admin: func(context.Context) (state.Identity, error) { return u.admin, nil },
+		Keys:  p.keysToUpgrade(u.node, u.intent)}
 }
 
 // readUpgrade resolves the settings from the file and the flags.
@@ -195,15 +215,15 @@ func (p *program) readUpgrade(c *cobra.Command, o *upgradeOptions,
 
 // upgradeUser is the user that phases are towards the API server: on a control plane node that of
 // admin.conf, at the API server of this node; on a worker the kubelet.
-func (p *program) upgradeUser(ctx context.Context, r *run.Run, local node.Local,
-	o *upgradeOptions) (state.Identity, error) {
-	if local.Role != node.ControlPlane && o.command == flag.UpgradeApply {
+func (p *program) upgradeUser(ctx context.Context, r *run.Run, intent node.Upgrade,
+	kubeconfig string) (state.Identity, error) {
+	local := intent.Local
+	if local.Role != node.ControlPlane && intent.Version != "" {
 		return state.Identity{}, problem.New("",
 			fmt.Errorf("this machine is not a control plane node: %s does not exist",
 				local.Paths.Manifest(release.APIServer)),
 			"run the command on a control plane node; on a worker: kubeadm upgrade node")
 	}
-	kubeconfig := o.kubeconfig
 	if kubeconfig == "" && local.Role != node.ControlPlane {
 		kubeconfig = local.Paths.KubeletKubeconfig()
 	}
@@ -219,13 +239,14 @@ func (p *program) upgradeUser(ctx context.Context, r *run.Run, local node.Local,
 }
 
 // readUpgradedNode returns the desired state of this node after the upgrade.
-func (p *program) readUpgradedNode(ctx context.Context, e *engine.Env, as state.Identity,
-	intent node.Upgrade) (*node.Node, error) {
+func (p *program) readUpgradedNode(ctx context.Context, e *engine.Env,
+	u preparedUpgrade) (*node.Node, error) {
+	intent := u.intent
 	var target release.Target
 	if intent.Version != "" {
 		var notes []string
 		var err error
-		target, notes, err = e.Tool.Resolve(intent.Version, run.FetchVersion(ctx, e.World))
+		target, notes, err = e.Tool.Resolve(intent.Version, u.releases.Fetch)
 		for _, text := range notes {
 			e.Warn("%s", text)
 		}
@@ -234,7 +255,7 @@ func (p *program) readUpgradedNode(ctx context.Context, e *engine.Env, as state.
 		}
 	}
 	e.Say("reading the configuration of the cluster")
-	n, warnings, err := upgrade.ReadNode(ctx, e.World, as, intent.Local, target)
+	n, warnings, err := upgrade.ReadNode(ctx, e.World, u.admin, intent.Local, target)
 	for _, text := range warnings {
 		e.Warn("%s", text)
 	}

@@ -57,6 +57,11 @@ func (UpgradeFlags) RefuseMixed(given []string) error {
 	return refuseMixed(given, flag.UpgradeApply)
 }
 
+// RefuseMixed is as for InitFlags.
+func (UpgradeDiffFlags) RefuseMixed(given []string) error {
+	return refuseMixed(given, flag.UpgradeDiff)
+}
+
 func refuseMixed(given []string, c flag.Command) error {
 	var names []string
 	for _, name := range slices.Sorted(slices.Values(given)) {

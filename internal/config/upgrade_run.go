@@ -41,22 +41,23 @@ func NewUpgradeFlags() UpgradeFlags {
 	return UpgradeFlags{CertificateRenewal: true, EtcdUpgrade: true}
 }
 
-// setting is one that a flag and a field of the file stand for.
-type setting[T any] struct {
-	name flag.Name
-	flag T
-	file *T
+// upgradeInputs are what the settings of a command are resolved from.
+type upgradeInputs struct {
+	file     File
+	flags    UpgradeFlags
+	document *v1beta4.UpgradeConfiguration
+	// of the command's section of the document
+	checks  *v1beta4.UpgradeChecks
+	steps   *v1beta4.UpgradeSteps
+	command flag.Command
 }
 
 // choose is the flag if the user set it or if there is no file, else the field.
-func choose[T any](f UpgradeFlags, file File, s setting[T]) (value T) {
-	if !file.Given() || slices.Contains(f.Given, string(s.name)) {
-		return s.flag
+func (in upgradeInputs) choose(name flag.Name, set bool, field *bool) bool {
+	if !in.file.Given() || slices.Contains(in.flags.Given, string(name)) {
+		return set
 	}
-	if s.file != nil {
-		value = *s.file
-	}
-	return value
+	return field != nil && *field
 }
 
 // UpgradeApply resolves the settings of "upgrade apply" from the file and the flags.
@@ -66,15 +67,14 @@ func UpgradeApply(file File, flags UpgradeFlags) (node.Upgrade, Run, error) {
 		return node.Upgrade{}, run, err
 	}
 	apply := &c.Apply
-	u, err := newUpgrade(file, flags, c, &apply.UpgradeChecks, &apply.UpgradeSteps, &run,
-		flag.UpgradeApply)
-	u.AllowExperimental = choose(flags, file, setting[bool]{flag.AllowExperimentalUpgrades,
-		flags.AllowExperimental, apply.AllowExperimentalUpgrades})
-	u.AllowRC = choose(flags, file, setting[bool]{flag.AllowRCUpgrades, flags.AllowRC,
-		apply.AllowRCUpgrades})
-	u.Force = choose(flags, file, setting[bool]{flag.Force, flags.Force, apply.ForceUpgrade})
-	u.PrintConfig = choose(flags, file, setting[bool]{flag.PrintConfig, flags.PrintConfig,
-		apply.PrintConfig})
+	in := upgradeInputs{file, flags, c, &apply.UpgradeChecks, &apply.UpgradeSteps,
+		flag.UpgradeApply}
+	u, err := in.resolve(&run)
+	u.AllowExperimental = in.choose(flag.AllowExperimentalUpgrades, flags.AllowExperimental,
+		apply.AllowExperimentalUpgrades)
+	u.AllowRC = in.choose(flag.AllowRCUpgrades, flags.AllowRC, apply.AllowRCUpgrades)
+	u.Force = in.choose(flag.Force, flags.Force, apply.ForceUpgrade)
+	u.PrintConfig = in.choose(flag.PrintConfig, flags.PrintConfig, apply.PrintConfig)
 	u.StepByStep, u.FailOnEdits = flags.StepByStep, flags.FailOnEdits
 	u.Confirm = !flags.Yes && !u.Force && !run.DryRun
 	return u, run, err
@@ -86,8 +86,9 @@ func UpgradeNode(file File, flags UpgradeFlags) (node.Upgrade, Run, error) {
 	if err != nil {
 		return node.Upgrade{}, run, err
 	}
-	u, err := newUpgrade(file, flags, c, &c.Node.UpgradeChecks, &c.Node.UpgradeSteps, &run,
-		flag.UpgradeNode)
+	in := upgradeInputs{file, flags, c, &c.Node.UpgradeChecks, &c.Node.UpgradeSteps,
+		flag.UpgradeNode}
+	u, err := in.resolve(&run)
 	u.FailOnEdits = flags.FailOnEdits
 	return u, run, err
 }
@@ -101,34 +102,32 @@ func readUpgradeOrDefault(file File) (*v1beta4.UpgradeConfiguration, Run, error)
 	return c, Run{}, nil
 }
 
-// newUpgrade returns the settings that both commands have.
-func newUpgrade(file File, flags UpgradeFlags, c *v1beta4.UpgradeConfiguration,
-	checks *v1beta4.UpgradeChecks, steps *v1beta4.UpgradeSteps, run *Run,
-	command flag.Command) (node.Upgrade, error) {
+// resolve returns the settings that both commands have.
+func (in upgradeInputs) resolve(run *Run) (node.Upgrade, error) {
+	flags, checks, steps := in.flags, in.checks, in.steps
 	run.applyFlags(checks.DryRun != nil && *checks.DryRun, steps.SkipPhases, flags.Common)
 	checks.IgnorePreflightErrors = mergeIgnored(checks.IgnorePreflightErrors,
 		flags.IgnorePreflightErrors)
-	if file.Given() && !slices.Contains(flags.Given, string(flag.Patches)) {
+	if in.file.Given() && !slices.Contains(flags.Given, string(flag.Patches)) {
 		flags.Patches = patchesDir(steps.Patches)
 	}
-	wrong := faults{fieldName: speaker(file, flags.Common, command)}
-	wrong.fields(v1beta4.KindUpgrade, checkUpgrade(c))
+	wrong := faults{fieldName: speaker(in.file, flags.Common, in.command)}
+	wrong.fields(v1beta4.KindUpgrade, checkUpgrade(in.document))
 	u := node.Upgrade{
-		CertificateRenewal: choose(flags, file, setting[bool]{flag.CertificateRenewal,
-			flags.CertificateRenewal, steps.CertificateRenewal}),
-		EtcdUpgrade: choose(flags, file, setting[bool]{flag.EtcdUpgrade, flags.EtcdUpgrade,
-			checks.EtcdUpgrade}),
+		CertificateRenewal: in.choose(flag.CertificateRenewal, flags.CertificateRenewal,
+			steps.CertificateRenewal),
+		EtcdUpgrade: in.choose(flag.EtcdUpgrade, flags.EtcdUpgrade, checks.EtcdUpgrade),
 		Local: node.Local{
 			Patches:       flags.Patches,
 			PullPolicy:    steps.ImagePullPolicy,
 			PullSerially:  steps.ImagePullSerial == nil || *steps.ImagePullSerial,
 			IgnoredChecks: normalizeIgnored(checks.IgnorePreflightErrors),
 			Paths:         node.DefaultPaths(),
-			Timeouts:      newTimeouts(c.Timeouts),
+			Timeouts:      newTimeouts(in.document.Timeouts),
 		},
 	}
-	if command == flag.UpgradeApply {
-		text, where := c.Apply.KubernetesVersion, v1beta4.KindUpgrade+" apply.kubernetesVersion"
+	if in.command == flag.UpgradeApply {
+		text, where := in.document.Apply.KubernetesVersion, v1beta4.KindUpgrade+" apply.kubernetesVersion"
 		if flags.Version != "" {
 			text, where = flags.Version, "argument version"
 		}
@@ -142,7 +141,7 @@ func newUpgrade(file File, flags UpgradeFlags, c *v1beta4.UpgradeConfiguration,
 		}
 		u.Version = strings.TrimSpace(text)
 	}
-	return u, wrong.err(file.source())
+	return u, wrong.err(in.file.source())
 }
 
 // CompleteUpgrade completes the desired state of a machine that is a node already, with what its

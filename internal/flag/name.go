@@ -20,6 +20,7 @@ const (
 	CleanupTmpDir             Name = "cleanup-tmp-dir"
 	ClientName                Name = "client-name"
 	Config                    Name = "config"
+	ContextLines              Name = "context-lines"
 	ControllerManagerArgs     Name = "controller-manager-extra-args"
 	ControlPlane              Name = "control-plane"
 	ControlPlaneEndpoint      Name = "control-plane-endpoint"

@@ -41,6 +41,7 @@ func resetField(path string) Field   { return Field{Reset, "ResetConfiguration",
 func tokenField(path string) Field   { return Field{TokenCreate, "InitConfiguration", path} }
 func planField(path string) Field    { return Field{UpgradePlan, "UpgradeConfiguration", path} }
 func applyField(path string) Field   { return Field{UpgradeApply, "UpgradeConfiguration", path} }
+func diffField(path string) Field    { return Field{UpgradeDiff, "UpgradeConfiguration", path} }
 func nodeField(path string) Field    { return Field{UpgradeNode, "UpgradeConfiguration", path} }
 
 // Types of values.

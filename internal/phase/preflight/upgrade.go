@@ -200,17 +200,19 @@ func reportManualChanges(ctx context.Context, e *engine.Env, n *node.Node,
 	}
 	var edited []string
 	for _, component := range staticpod.Components(n) {
-		diff, err := findManualChange(ctx, e, present, n, component)
+		made, found, err := FindManualChange(ctx, e, present, n, component)
 		if err != nil {
 			return err
 		}
-		if diff == "" {
+		if found == nil {
 			continue
 		}
+		file := n.Paths.Manifest(component)
 		edited = append(edited, component)
-		e.Warn("%s was changed manually; the upgrade replaces it and keeps a backup in %s",
-			n.Paths.Manifest(component), n.Paths.Tmp())
-		e.Print(diff)
+		e.Warn("%s was changed manually; the upgrade replaces it and keeps a backup in %s", file,
+			n.Paths.Tmp())
+		e.Print(upgrade.Diff(upgrade.Text{Name: "as kubeadm writes it", Content: string(made)},
+			upgrade.Text{Name: file, Content: string(found)}, diffContext))
 	}
 	if len(edited) == 0 {
 		return nil
@@ -225,34 +227,32 @@ func reportManualChanges(ctx context.Context, e *engine.Env, n *node.Node,
 	return nil
 }
 
-// findManualChange returns the diff between the manifest that kubeadm would write and the one on
-// disk; empty if they describe the same Pod, or if the one on disk is that of the upgrade already.
-func findManualChange(ctx context.Context, e *engine.Env, present, wanted *node.Node,
-	component string) (string, error) {
+// FindManualChange returns the manifest that kubeadm would write for the present version and the one
+// on disk; both are nil if they describe the same Pod, or if the one on disk is the wanted one
+// already.
+func FindManualChange(ctx context.Context, e *engine.Env, present, wanted *node.Node,
+	component string) (made, found []byte, err error) {
 	file := wanted.Paths.Manifest(component)
-	found, err := state.ReadOptional(ctx, e.World, file)
+	found, err = state.ReadOptional(ctx, e.World, file)
 	if err != nil || found == nil { // another check reports a missing file
-		return "", err
+		return nil, nil, err
 	}
-	var first string
-	for _, n := range []*node.Node{present, wanted} {
-		made, err := staticpod.RenderPresent(ctx, e, n, component)
+	for _, n := range []*node.Node{wanted, present} {
+		m, err := staticpod.RenderPresent(ctx, e, n, component)
 		if err != nil {
-			return "", err
+			return nil, nil, err
 		}
-		same, err := staticpod.EqualManifests(found, made.Data)
+		made = m.Data
+		same, err := staticpod.EqualManifests(found, made)
 		if err != nil {
-			return "", problem.New("reading "+file, err, "correct the file, or restore it from a backup")
+			return nil, nil, problem.New("reading "+file, err,
+				"correct the file, or restore it from a backup")
 		}
 		if same {
-			return "", nil
-		}
-		if first == "" {
-			first = string(made.Data)
+			return nil, nil, nil
 		}
 	}
-	return upgrade.Diff(upgrade.Text{Name: "as kubeadm writes it", Content: first},
-		upgrade.Text{Name: file, Content: string(found)}, diffContext), nil
+	return made, found, nil
 }
 
 // diffContext is the number of lines around each change.
