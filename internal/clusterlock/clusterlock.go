@@ -196,8 +196,8 @@ func (l Lock) awaitFree(ctx context.Context, e *engine.Env, found *lease,
 }
 
 // isFree reports whether this node may take the lock: no other node holds it, or the Lease has
-// expired. The expiry is measured with the clock of this node from the last change of the Lease that
-// it has seen. The renew time is of another clock and is used only if it is long past.
+// expired. The expiry is measured with the clock of this node from the last change of the Lease
+// that it has seen. The renew time is of another clock and is used only if it is long past.
 func (l Lock) isFree(h lease, changed, now time.Time) bool {
 	if h.holder == "" || h.holder == l.Node || now.Sub(changed) >= h.duration {
 		return true

@@ -16,8 +16,8 @@ import (
 	"kubeadm/internal/world/worldtest/plane"
 )
 
-// With a real API server, nodes that acquire the lock at the same time get it one after the other and
-// leave no Lease.
+// With a real API server, nodes that acquire the lock at the same time get it one after the other
+// and leave no Lease.
 func TestLockWithRealAPIServer(t *testing.T) {
 	a := plane.StartAPIServer(t)
 	w := real.New()
@@ -47,7 +47,8 @@ func TestLockWithRealAPIServer(t *testing.T) {
 	}
 	nodes.Wait()
 	if maxHolders.Load() != 1 || done.Load() != 4 {
-		t.Errorf("%d nodes held the lock, up to %d at the same time", done.Load(), maxHolders.Load())
+		t.Errorf("%d nodes held the lock, up to %d at the same time", done.Load(),
+			maxHolders.Load())
 	}
 	left, err := w.List(t.Context(), state.Query{
 		GVK: clusterlock.LeaseKind(), Namespace: "kube-system",

@@ -40,9 +40,9 @@ type StaticPod struct {
 	StableFor time.Duration
 }
 
-// Condition returns a condition that is met once the Pod is running and the component is healthy. It
-// gives up if the container exited for a reason that a restart cannot fix. It reads the container
-// runtime and the component itself, not the API server.
+// Condition returns a condition that is met once the Pod is running and the component is healthy.
+// It gives up if the container exited for a reason that a restart cannot fix. It reads the
+// container runtime and the component itself, not the API server.
 func (p StaticPod) Condition(n *node.Node, timeout time.Duration) (world.Condition, error) {
 	url, err := probeURL(p.Pod, p.Component, n)
 	if err != nil {
@@ -63,7 +63,7 @@ func (p StaticPod) Condition(n *node.Node, timeout time.Duration) (world.Conditi
 	w := &podWait{StaticPod: p, socket: n.CRISocket, url: url,
 		diagnosis: diagnosis{watches: []*crashWatch{watch}}}
 	return world.Condition{
-		Name:    fmt.Sprintf("%s to run with its new manifest at %s", p.Component, url),
+		Name:    fmt.Sprintf("%s to run with its current manifest at %s", p.Component, url),
 		Timeout: timeout,
 		Check:   w.check,
 	}, nil
@@ -175,8 +175,8 @@ func (a matchingContainers) Containers(ctx context.Context,
 	return left, err
 }
 
-// probeURL returns the URL of a component's startup, liveness or readiness probe, or the default URL
-// if the user's patches have removed the probes.
+// probeURL returns the URL of a component's startup, liveness or readiness probe, or the default
+// URL if the user's patches have removed the probes.
 func probeURL(pod *corev1.Pod, component string, n *node.Node) (string, error) {
 	c, err := manifest.ComponentContainer(pod, component)
 	if err != nil {

@@ -82,7 +82,8 @@ func TestStaticPodCondition(t *testing.T) {
 		"healthy beside exited container of old Pod": {containers: []state.Container{withUID("old",
 			ended("a", 0, "unknown flag")), wanted}},
 		"not started": {
-			want: "no container of this manifest is running; there is no container of kube-scheduler"},
+			want: "no container of this manifest is running; " +
+				"there is no container of kube-scheduler"},
 		"old Pod": {containers: []state.Container{previous},
 			want: "the container of another manifest is still running"},
 		"both Pods": {containers: []state.Container{previous, wanted},
@@ -172,7 +173,8 @@ func TestAPIServerIdentity(t *testing.T) {
 	p := &probedMachine{runtime: runtime{now: start,
 		containers: []state.Container{running(of(release.APIServer, ended("a", 0, "")))}}}
 	wait := newTestCondition(t, StaticPod{
-		Component: release.APIServer, Pod: parsePod(t, "spec: {containers: [{name: kube-apiserver}]}"),
+		Component: release.APIServer,
+		Pod:       parsePod(t, "spec: {containers: [{name: kube-apiserver}]}"),
 		As: state.Identity{Kubeconfig: "/admin.conf",
 			Server: "https://load-balancer.example:6443"},
 		Matches: func(state.Container) bool { return true },

@@ -39,8 +39,8 @@ const backupTimeLayout = "2006-01-02-15-04-05"
 
 var backupTimePattern = regexp.MustCompile(`^\d{4}(-\d\d){5}$`)
 
-// BackupDir returns the path of a new backup directory in tmp, named after the current time. It does
-// not create the directory.
+// BackupDir returns the path of a new backup directory in tmp, named after the current time. It
+// does not create the directory.
 func BackupDir(ctx context.Context, e *engine.Env, tmp string, kind BackupKind) (string, error) {
 	for at := e.World.Now(); ; at = at.Add(time.Second) {
 		dir := path.Join(tmp, string(kind)+at.Format(backupTimeLayout))
@@ -90,7 +90,8 @@ func listBackups(ctx context.Context, e *engine.Env, tmp string,
 }
 
 // PruneBackups removes the oldest backup directories of a kind in tmp until at most limit are left.
-func PruneBackups(ctx context.Context, e *engine.Env, tmp string, kind BackupKind, limit int) error {
+func PruneBackups(ctx context.Context, e *engine.Env, tmp string, kind BackupKind,
+	limit int) error {
 	dirs, err := listBackups(ctx, e, tmp, kind)
 	if err != nil {
 		return err

@@ -36,8 +36,8 @@ func Render(ctx context.Context, e *engine.Env, n *node.Node, component string,
 	return Manifest{Component: component, Data: data}, err
 }
 
-// EqualManifests reports whether two manifests describe the same Pod. It ignores comments, the order
-// of keys and unknown fields.
+// EqualManifests reports whether two manifests describe the same Pod. It ignores comments, the
+// order of keys and unknown fields.
 func EqualManifests(a, b []byte) (bool, error) {
 	first, err := parsePod(a)
 	if err != nil {

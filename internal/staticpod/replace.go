@@ -42,16 +42,16 @@ const (
 	kubeletPeriod = 30 * time.Second
 )
 
-// Replace replaces the manifests of components, one after the other in the given order, and returns
-// the components whose Pods it has replaced. It skips a manifest that describes the same Pod as the
-// one on disk. After each manifest it waits until the Pod is running and healthy. If one is not, it
-// restores all manifests, newest first, and waits until their Pods are healthy; the error has the
-// cause and says what was restored. An etcd that was healthy with another image is not restored: the
-// previous version cannot read its data.
+// Replace replaces the manifests of components, one after the other in the given order, and
+// returns the components whose Pods it has replaced. It skips a manifest that describes the same
+// Pod as the one on disk. After each manifest it waits until the Pod is running and healthy. If
+// one is not, it restores all manifests, newest first, and waits until their Pods are healthy; the
+// error has the cause and says what was restored. An etcd that was healthy with another image is
+// not restored: the previous version cannot read its data.
 //
-// After a kill the next Replace of the same components completes the work, with the same manifests or
-// others. All images are pulled before the first change. The previous manifests are kept in a backup
-// directory.
+// After a kill the next Replace of the same components completes the work, with the same manifests
+// or others. All images are pulled before the first change. The previous manifests are kept in a
+// backup directory.
 func (r Replacement) Replace(ctx context.Context, e *engine.Env,
 	wanted ...Manifest) ([]string, error) {
 	steps, err := r.plan(ctx, e, wanted)
@@ -108,8 +108,8 @@ type step struct {
 	isFinal    bool // the previous manifest cannot be restored
 }
 
-// changesEtcdVersion reports whether the image of etcd changes. Once a newer etcd serves requests, it
-// raises the storage version, and an older one refuses the data (docs/decisions/0042).
+// changesEtcdVersion reports whether the image of etcd changes. Once a newer etcd serves requests,
+// it raises the storage version, and an older one refuses the data (docs/decisions/0042).
 func (s *step) changesEtcdVersion() bool {
 	return s.component == manifest.Etcd && !s.recordOnly &&
 		!slices.Equal(listImages(s.previousPod), listImages(s.wantedPod))
@@ -201,8 +201,8 @@ func without(all, excluded []string) []string {
 		func(item string) bool { return slices.Contains(excluded, item) })
 }
 
-// restoreAll restores the previous manifests after a failure, newest first, and returns the error for
-// the user.
+// restoreAll restores the previous manifests after a failure, newest first, and returns the error
+// for the user.
 func (r Replacement) restoreAll(ctx context.Context, e *engine.Env, steps []*step,
 	cause error) error {
 	ctx = context.WithoutCancel(ctx) // an interrupt must leave a healthy control plane too

@@ -186,8 +186,10 @@ func TestFailedChangeIsRolledBack(t *testing.T) {
 				newManifests("v2")...)
 			// without etcd
 			ends := strings.TrimPrefix(strings.TrimPrefix(imageVersions(w), "v1 "), "v2 ")
-			if !errors.Is(out.err, fault.ErrInjected) || ends != "v1 v1 v1" || countRunning(t, w) != 4 {
-				t.Errorf("change %d (after it: %v) fails: %s, %v", at, after, imageVersions(w), out.err)
+			if !errors.Is(out.err, fault.ErrInjected) || ends != "v1 v1 v1" ||
+				countRunning(t, w) != 4 {
+				t.Errorf("change %d (after it: %v) fails: %s, %v", at, after, imageVersions(w),
+					out.err)
 			}
 		}
 	}
@@ -293,10 +295,7 @@ func TestOldBackupsAreRemoved(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := w.Do(t.Context(),
-		change.WriteFile{Path: "/etc/kubernetes/tmp/kubeadm-backup-manifests-mine/etcd.yaml"}); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, w, "/etc/kubernetes/tmp/kubeadm-backup-manifests-mine/etcd.yaml", "x")
 	if out := runReplace(t.Context(), w, newManifests("v2")...); out.err != nil {
 		t.Fatal(out.err)
 	}
@@ -345,12 +344,13 @@ func TestFailedEtcdRollbackNamesSnapshot(t *testing.T) {
 		case strings.Contains(string(manifest), "--bad"):
 			return "unknown flag: --bad"
 		}
-		return `{"level":"fatal","msg":"discovery failed","error":"version \"3.7.0\" is not supported"}`
+		return `{"level":"fatal","error":"version \"3.7.0\" is not supported"}`
 	}
 	out := runReplace(t.Context(), w, staticpod.Manifest{
 		Component: etcdComponent, Data: newManifest(etcdComponent, "v2", "--bad"),
 	})
-	if out.err == nil || !strings.Contains(out.err.Error(), "restoring the previous static Pod of etcd") ||
+	if out.err == nil ||
+		!strings.Contains(out.err.Error(), "restoring the previous static Pod of etcd") ||
 		!strings.Contains(out.err.Error(), "is not supported") ||
 		!strings.Contains(imageVersions(w), "v1 v1 v1 v1") {
 		t.Errorf("%s: %v", imageVersions(w), out.err)

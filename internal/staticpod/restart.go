@@ -12,9 +12,9 @@ import (
 	"kubeadm/internal/state"
 )
 
-// Restart restarts the containers of components whose manifests do not change, so that they read new
-// certificates. It restarts one component after the other, in the given order, and waits until each
-// is healthy. It returns the error of the first that is not; nothing can be restored then.
+// Restart restarts the containers of components whose manifests do not change, so that they read
+// new certificates. It restarts one component after the other, in the given order, and waits until
+// each is healthy. It returns the error of the first that is not; nothing can be restored then.
 func (r Replacement) Restart(ctx context.Context, e *engine.Env, components ...string) error {
 	if err := e.Await(ctx, health.Kubelet(ctx, e.World, r.Node)); err != nil {
 		return health.WithKubeletHints(err)

@@ -1,6 +1,7 @@
 package staticpod_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -39,9 +40,9 @@ func TestRestartRecreatesContainers(t *testing.T) {
 			t.Errorf("%s: before %s, after %s", c.name, before[c.name], after[c.name])
 		}
 	}
-	if got := strings.Join(did,
-		"; "); got != "remove the containers of Pod etcd; remove the containers of Pod kube-scheduler" {
-		t.Errorf("did %s", got)
+	if want := []string{"remove the containers of Pod etcd",
+		"remove the containers of Pod kube-scheduler"}; !slices.Equal(did, want) {
+		t.Errorf("did %q", did)
 	}
 }
 

@@ -42,8 +42,8 @@ type killedRun struct {
 	later bool // the next run starts after the kubelet has read all manifests
 }
 
-// At whichever change a run is killed, the next one ends with all new manifests, or with all previous
-// ones if the new ones fail.
+// At whichever change a run is killed, the next one ends with all new manifests, or with all
+// previous ones if the new ones fail.
 func TestReplaceResumesAfterKill(t *testing.T) {
 	step := 1
 	if testing.Short() {
@@ -53,7 +53,8 @@ func TestReplaceResumesAfterKill(t *testing.T) {
 		return withArgument(newManifests(version), component, version, arg)
 	}
 	for name, k := range map[string]killedRun{
-		"the same manifests": {first: newManifests("v2"), second: newManifests("v2"), want: "v2 v2 v2 v2"},
+		"the same manifests": {first: newManifests("v2"), second: newManifests("v2"),
+			want: "v2 v2 v2 v2"},
 		"bad manifests": {first: bad(scheduler, "v2", "--bad"),
 			second: bad(scheduler, "v2", "--bad"), want: "v2 v1 v1 v1"},
 		"fixed manifests": {first: bad(scheduler, "v2", "--bad"), second: newManifests("v2"),
@@ -120,8 +121,8 @@ func TestResumedRunRepeatsNoChange(t *testing.T) {
 	for at := range want {
 		w := newMachine(t)
 		first := &targetRecorder{World: w}
-		if _, crashed := runUntilCrash(t, &fault.World{World: first, At: at, After: true, Crash: true},
-			wanted); !crashed {
+		broken := &fault.World{World: first, At: at, After: true, Crash: true}
+		if _, crashed := runUntilCrash(t, broken, wanted); !crashed {
 			t.Fatal("not killed")
 		}
 		second := &targetRecorder{World: w}
@@ -159,8 +160,9 @@ func TestRecordOfOtherManifestIsIgnored(t *testing.T) {
 	w := newMachine(t)
 	record := "/etc/kubernetes/tmp/kubeadm-journal/replacing-kube-scheduler.json"
 	for name, text := range map[string]string{
-		"of another manifest": `{"backup":"/etc/kubernetes/tmp/old.yaml","previous":"aa","written":["bb"],"podUIDs":["u"]}`,
-		"no JSON":             "{",
+		"of another manifest": `{"backup":"/etc/kubernetes/tmp/old.yaml","previous":"aa",` +
+			`"written":["bb"],"podUIDs":["u"]}`,
+		"no JSON": "{",
 	} {
 		w.Files[record] = memory.File{Data: []byte(text), Mode: 0o600}
 		out := runReplace(t.Context(), w, newManifests("v1")...)

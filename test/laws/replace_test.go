@@ -41,7 +41,8 @@ func newReplaceSubject() subject {
 }
 
 // renderVerboseManifests renders the manifests of all components with a higher log verbosity.
-func renderVerboseManifests(ctx context.Context, e *engine.Env, n node.Node) ([]staticpod.Manifest, error) {
+func renderVerboseManifests(ctx context.Context, e *engine.Env,
+	n node.Node) ([]staticpod.Manifest, error) {
 	verbosity := []node.Arg{{Name: "v", Value: "2"}}
 	n.Cluster.APIServer.Args, n.Cluster.ControllerManager.Args = verbosity, verbosity
 	n.Cluster.Scheduler.Args, n.Cluster.Etcd.Args = verbosity, verbosity

@@ -10,8 +10,8 @@ import (
 	"kubeadm/internal/state"
 )
 
-// stopContainers stops the running containers of a Pod and kills those that still run after the grace
-// period. It ignores errors: the removal of the Pod kills what is left.
+// stopContainers stops the running containers of a Pod and kills those that still run after the
+// grace period. It ignores errors: the removal of the Pod kills what is left.
 func (c *client) stopContainers(ctx context.Context, s state.Sandbox, gracePeriod time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, gracePeriod+callLimit)
 	defer cancel()

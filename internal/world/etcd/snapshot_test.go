@@ -22,7 +22,8 @@ func TestSnapshotChecksum(t *testing.T) {
 		"truncated":        {complete[:len(complete)-1], "snapshot is incomplete"},
 		"without checksum": {data, "snapshot is incomplete"},
 		"missing sector":   {complete[512:], "does not match its checksum"},
-		"changed byte":     {slices.Concat([]byte("D"), complete[1:]), "does not match its checksum"},
+		"changed byte": {slices.Concat([]byte("D"), complete[1:]),
+			"does not match its checksum"},
 	} {
 		for _, part := range []int{1, 31, 33, 512, 4096} {
 			var got bytes.Buffer

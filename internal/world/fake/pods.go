@@ -46,8 +46,8 @@ func (t *podTable) clone() *podTable {
 	return &podTable{pods: maps.Clone(t.pods), uids: maps.Clone(t.uids)}
 }
 
-// removeContainers removes the containers that the change matches. The kubelet then re-creates those
-// of static Pods, with the same Pod UIDs.
+// removeContainers removes the containers that the change matches. The kubelet then re-creates
+// those of static Pods, with the same Pod UIDs.
 func (t *podTable) removeContainers(c change.RemoveContainers) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
