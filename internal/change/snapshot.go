@@ -11,34 +11,34 @@ import (
 	"kubeadm/internal/state"
 )
 
-// SaveSnapshot makes a file hold a snapshot of the etcd data of one member, as `etcdctl snapshot
-// save` writes it: the database, and its SHA-256 after it. The file has mode 0600; directories
-// that are missing get mode 0700. It appears once it is whole, checked and on the disk: a file at
-// Path is never a part of a snapshot.
+// SaveSnapshot saves a snapshot of one etcd member to a file, in the format of `etcdctl snapshot
+// save`: the database, followed by its SHA-256. The file has mode 0600; missing directories are
+// created with mode 0700. The file is created atomically, after the checksum was verified and all
+// data were synced.
 type SaveSnapshot struct {
 	Path string
-	// Via reaches the member. Of several endpoints the first that answers is taken.
+	// Via has the endpoints; the first that answers is used.
 	Via state.Etcd
-	// NotBefore is the time from which on a snapshot is new enough; zero for any. A run that is
-	// resumed after a kill sets it to its own beginning, as long as the snapshot is not needed
-	// yet: else a way back would lose what was written to etcd in between.
+	// NotBefore is the earliest modification time of a snapshot that is new enough; zero for any. A
+	// resumed run sets it to its own start: restoring an older snapshot would lose what was written
+	// to etcd in between.
 	NotBefore time.Time
 }
 
-// ErrNoSpace says that a file system has too little space for a snapshot.
-var ErrNoSpace = errors.New("there is not enough free disk space for a snapshot of etcd")
+// ErrNoSpace is the error of a file system without enough free space for a snapshot.
+var ErrNoSpace = errors.New("not enough free disk space for a snapshot of etcd")
 
-// Target is the file.
+// Target names the file.
 func (c SaveSnapshot) Target() string { return FileTarget(c.Path) }
 
 func (c SaveSnapshot) String() string {
 	return fmt.Sprintf("save a snapshot of etcd to %q", c.Path)
 }
 
-// Breakable marks that it may be stopped half-way: nothing is left of it then.
+// Breakable marks that an interrupt may stop it: nothing is left of it then.
 func (c SaveSnapshot) Breakable() {}
 
-// Done reports whether there is a snapshot that is new enough.
+// Done reports whether a snapshot exists that is new enough.
 func (c SaveSnapshot) Done(ctx context.Context, r state.Reader) (bool, error) {
 	info, err := r.Stat(ctx, c.Path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -48,12 +48,12 @@ func (c SaveSnapshot) Done(ctx context.Context, r state.Reader) (bool, error) {
 		return false, state.ExplainBlockedDir(ctx, r, c.Path, err)
 	}
 	if !info.Mode.IsRegular() {
-		return false, fmt.Errorf("%s is in the way: it is not a regular file", c.Path)
+		return false, fmt.Errorf("%s exists, but it is not a regular file", c.Path)
 	}
 	return !info.ModTime.Before(c.NotBefore), nil
 }
 
-// Inverse removes the snapshot. One that is replaced cannot be put back.
+// Inverse removes the snapshot. It is ErrIrreversible if the file exists already.
 func (c SaveSnapshot) Inverse(ctx context.Context, r state.Reader) (Change, error) {
 	if _, err := r.Lstat(ctx, c.Path); !errors.Is(err, fs.ErrNotExist) {
 		return nil, errors.Join(err, ErrIrreversible)
@@ -61,18 +61,18 @@ func (c SaveSnapshot) Inverse(ctx context.Context, r state.Reader) (Change, erro
 	return Remove{Path: c.Path}, nil
 }
 
-// CheckSpace is an error that is ErrNoSpace unless a snapshot of size bytes fits beside a reserve
-// into the free bytes of the file system that Path is on.
+// CheckSpace returns ErrNoSpace unless the free bytes of the file system of Path suffice for a
+// snapshot of size bytes and a reserve.
 func (c SaveSnapshot) CheckSpace(size, free uint64) error {
-	// the machine must go on working: etcd itself writes to what is often the same disk
+	// etcd often writes to the same disk
 	const reserve = 64 << 20
 	if free >= size+reserve {
 		return nil
 	}
 	mib := func(bytes uint64) uint64 { return (bytes + 1<<20 - 1) >> 20 }
 	return problem.New("",
-		fmt.Errorf("%w: %s would take %d MiB, and %d MiB are free, of which %d MiB must stay free",
-			ErrNoSpace, c.Path, mib(size), free>>20, uint64(reserve>>20)),
-		"free disk space, such as by removing old backups or unused images: crictl rmi --prune",
-		"if much of etcd's database is unused, shrink it: etcdctl defrag")
+		fmt.Errorf("%w: %s needs %d MiB and a reserve of %d MiB, and %d MiB are free",
+			ErrNoSpace, c.Path, mib(size), uint64(reserve>>20), free>>20),
+		"free disk space; remove old backups, or unused images: crictl rmi --prune",
+		"defragment etcd's database: etcdctl defrag")
 }

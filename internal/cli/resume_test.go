@@ -387,7 +387,7 @@ func TestInitWithOtherSettingsIsRefused(t *testing.T) {
 	if err == nil {
 		t.Fatal("files of an unfinished run were taken for others")
 	}
-	want := "an unfinished `kubeadm init` with other settings left files here"
+	want := "an unfinished \"kubeadm init\" with other settings left files here"
 	if hints := problem.Hints(err); !slices.ContainsFunc(hints,
 		func(h string) bool { return strings.Contains(h, want) }) {
 		t.Errorf("hints %q do not say %q", hints, want)

@@ -1,10 +1,10 @@
-// Package clusterlock keeps two nodes from changing the cluster at the same time, such as from
-// replacing their control planes. The lock is a Lease in kube-system. Its holder renews it while
-// it works and deletes it at the end; a Lease that was not renewed in time is taken over by the
-// next node.
+// Package clusterlock prevents two nodes from changing the cluster at the same time, for example
+// from replacing their control planes. The lock is a Lease in kube-system. The holder renews it and
+// deletes it at the end; an expired Lease is taken over by the next node.
 package clusterlock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,80 +28,79 @@ import (
 const (
 	// LeaseName is the name of the Lease in kube-system.
 	LeaseName = "kubeadm-node-change"
-	// purposeAnnotation says on the Lease what its holder does.
+	// purposeAnnotation is the annotation of the Lease that says what the holder does.
 	purposeAnnotation = "kubeadm.kubernetes.io/purpose"
 
-	// leaseDuration is longer than the restart of an API server takes, during which the Lease
-	// cannot be renewed.
+	// leaseDuration is longer than the restart of an API server, during which the Lease cannot be
+	// renewed.
 	leaseDuration = 90 * time.Second
-	renewEvery    = 15 * time.Second
-	// maxClockSkew is how much the clocks of two nodes may differ where times of both are
-	// compared.
-	maxClockSkew = 5 * time.Minute
-	// defaultWait is how long another node may take.
-	defaultWait = 30 * time.Minute
+	renewInterval = 15 * time.Second
+	// maxClockSkew is the tolerated difference between the clocks of two nodes.
+	maxClockSkew   = 5 * time.Minute
+	defaultTimeout = 30 * time.Minute
 )
 
 var errHeld = errors.New("another node holds the lock")
 
-// LeaseKind is the kind of the lock's object.
+// LeaseKind returns the kind of the lock's object.
 func LeaseKind() schema.GroupVersionKind {
 	return coordinationv1.SchemeGroupVersion.WithKind("Lease")
 }
 
-// Lock says who takes the lock, and why.
+// Lock is the lock of the cluster as one node takes it.
 type Lock struct {
-	// name of this node. Only one run of this program changes a node at a time, so its Lease is
-	// its own
-	Node    string
-	Purpose string // completes "node cp1, which …", such as "upgrades its control plane to v1.37.1"
-	// As are the identities to ask the API server with. To renew the Lease all are tried in order:
-	// while the API server of this node restarts, another one may answer.
-	As   []state.Identity
-	Wait time.Duration // for other nodes, at most; half an hour if it is zero
+	// Node is the name of this node. Only one run changes a node at a time, so a Lease of this node
+	// is taken over at once.
+	Node string
+	// Purpose says what the node does, as in "upgrading its control plane to v1.37.1".
+	Purpose string
+	// As are the identities for requests to the API server. A renewal tries all in order: while the
+	// API server of this node restarts, another one may answer.
+	As      []state.Identity
+	Timeout time.Duration // of the wait for other nodes; 30 minutes if zero
 }
 
-// Held is a lock that this node holds.
-type Held struct {
+// HeldLock is a lock that this node holds.
+type HeldLock struct {
 	lock Lock
 	e    *engine.Env
-	stop func() // ends the renewals, and waits for the last one
+	stop func() // stops the renewals and waits for the last one
 
 	mu      sync.Mutex
 	renewed time.Time
 	lost    error
 }
 
-// Hold waits for the lock, does the work and releases the lock, whatever comes of the work.
+// Hold acquires the lock, runs work and releases the lock. It returns the error of work; an
+// error of the release is a warning.
 func (l Lock) Hold(ctx context.Context, e *engine.Env, work func(ctx context.Context) error) error {
 	held, err := l.Acquire(ctx, e)
 	if err != nil {
 		return err
 	}
 	err = work(ctx)
-	if unreleased := held.Release(ctx); unreleased != nil {
-		e.Warn("the lock of this node expires in %s, since it could not be released: %v",
-			leaseDuration, unreleased)
+	if releaseErr := held.Release(ctx); releaseErr != nil {
+		e.Warn("deleting the Lease of this node: %v; it expires in %s", releaseErr, leaseDuration)
 	}
 	return err
 }
 
-// Acquire waits until no other node holds the lock, takes it and keeps renewing it.
-func (l Lock) Acquire(ctx context.Context, e *engine.Env) (*Held, error) {
-	limit := e.World.Now().Add(l.wait())
+// Acquire waits until no other node holds the lock, takes it and renews it until Release.
+func (l Lock) Acquire(ctx context.Context, e *engine.Env) (*HeldLock, error) {
+	deadline := e.World.Now().Add(cmp.Or(l.Timeout, defaultTimeout))
 	for {
-		now, err := l.read(ctx, e)
+		found, err := l.read(ctx, e)
 		if err != nil {
-			return nil, fmt.Errorf("looking whether another node holds the lock of the cluster: %w",
+			return nil, fmt.Errorf("reading the Lease %s/%s: %w", metav1.NamespaceSystem, LeaseName,
 				err)
 		}
-		if err := l.awaitFree(ctx, e, &now, limit); err != nil {
+		if err := l.awaitFree(ctx, e, &found, deadline); err != nil {
 			return nil, err
 		}
 		at := e.World.Now()
-		err = e.Do(ctx, l.take(l.As[0], now, at))
+		err = e.Do(ctx, l.newTakeChange(found, at))
 		if err == nil {
-			return l.keep(ctx, e, at), nil
+			return l.startRenewals(ctx, e, at), nil
 		}
 		if !errors.Is(err, errHeld) {
 			return nil, err
@@ -109,14 +108,7 @@ func (l Lock) Acquire(ctx context.Context, e *engine.Env) (*Held, error) {
 	}
 }
 
-func (l Lock) wait() time.Duration {
-	if l.Wait > 0 {
-		return l.Wait
-	}
-	return defaultWait
-}
-
-// lease is what counts of the Lease; zero for none.
+// lease has the fields of the Lease that the lock uses; zero if there is no Lease.
 type lease struct {
 	holder, renewed, purpose string
 	duration                 time.Duration
@@ -150,26 +142,25 @@ func parseLease(u *unstructured.Unstructured) lease {
 	return found
 }
 
-// String says who holds the lock and what for.
+// String names the holder of the lock and its purpose.
 func (h lease) String() string {
 	text := "node " + untrusted.Line(h.holder)
 	if h.purpose != "" {
-		text += ", which " + untrusted.Line(h.purpose)
+		text += " (" + untrusted.Line(h.purpose) + ")"
 	}
 	return text
 }
 
-// awaitFree waits until the lock is free for this node, and puts the Lease that is to be replaced
-// into now.
-func (l Lock) awaitFree(ctx context.Context, e *engine.Env, now *lease, limit time.Time) error {
-	seen := e.World.Now()
-	if l.isFree(*now, seen, seen) {
+// awaitFree waits until this node may take the lock, and stores the Lease to be replaced in found.
+func (l Lock) awaitFree(ctx context.Context, e *engine.Env, found *lease,
+	deadline time.Time) error {
+	changed := e.World.Now()
+	if l.isFree(*found, changed, changed) {
 		return nil
 	}
-	first := now.String()
 	err := e.Await(ctx, world.Condition{
-		Name:     first,
-		Timeout:  max(limit.Sub(seen), time.Second),
+		Name:     found.String(),
+		Timeout:  max(deadline.Sub(changed), time.Second),
 		External: true,
 		Check: func(ctx context.Context, r state.Reader) error {
 			u, err := r.Object(ctx, l.ref(l.As[0]))
@@ -182,11 +173,11 @@ func (l Lock) awaitFree(ctx context.Context, e *engine.Env, now *lease, limit ti
 			default:
 				next = parseLease(u)
 			}
-			if next != *now {
-				*now, seen = next, at
+			if next != *found {
+				*found, changed = next, at
 			}
-			if !l.isFree(next, seen, at) {
-				return fmt.Errorf("%s still renews the Lease %s/%s", next, metav1.NamespaceSystem,
+			if !l.isFree(next, changed, at) {
+				return fmt.Errorf("%s holds the Lease %s/%s", next, metav1.NamespaceSystem,
 					LeaseName)
 			}
 			return nil
@@ -194,52 +185,52 @@ func (l Lock) awaitFree(ctx context.Context, e *engine.Env, now *lease, limit ti
 	})
 	if err != nil {
 		return problem.New("", err, fmt.Sprintf(
-			"if that node does nothing of the kind any more: kubectl -n %s delete lease %s",
+			"if that node is not running kubeadm: kubectl -n %s delete lease %s",
 			metav1.NamespaceSystem, LeaseName))
 	}
-	if now.holder != "" && now.holder != l.Node {
-		e.Say("taking over the lock of the cluster from node %s, which has not renewed it in time",
-			untrusted.Line(now.holder))
+	if found.holder != "" && found.holder != l.Node {
+		e.Say("taking over the expired Lease %s/%s of node %s", metav1.NamespaceSystem, LeaseName,
+			untrusted.Line(found.holder))
 	}
 	return nil
 }
 
-// isFree reports whether this node may take the lock: no other node holds it, or the holder has
-// not renewed it for as long as it said. That is measured with the clock of this node from when
-// the Lease was seen first; times on the Lease are those of another clock, and count only where
-// they are long past.
-func (l Lock) isFree(h lease, seen, now time.Time) bool {
-	if h.holder == "" || h.holder == l.Node || now.Sub(seen) >= h.duration {
+// isFree reports whether this node may take the lock: no other node holds it, or the Lease has
+// expired. The expiry is measured with the clock of this node from the last change of the Lease
+// that it has seen. The renew time is of another clock and is used only if it is long past.
+func (l Lock) isFree(h lease, changed, now time.Time) bool {
+	if h.holder == "" || h.holder == l.Node || now.Sub(changed) >= h.duration {
 		return true
 	}
 	renewed, err := time.Parse(metav1.RFC3339Micro, h.renewed)
 	return err == nil && now.Sub(renewed) >= h.duration+maxClockSkew
 }
 
-// take makes the Lease this node's, if it is free or still the one that was found to be free.
-func (l Lock) take(as state.Identity, found lease, at time.Time) change.MutateObject {
-	return change.MutateObject{Object: l.object(at), As: as,
+// newTakeChange returns the change that makes this node the holder, unless the Lease has changed
+// since it was found free.
+func (l Lock) newTakeChange(found lease, at time.Time) change.MutateObject {
+	return change.MutateObject{Object: l.newLease(at), As: l.As[0],
 		Mutate: func(u *unstructured.Unstructured) error {
 			now := parseLease(u)
 			if now.holder != "" && now.holder != l.Node && now != found {
 				return world.Permanent(fmt.Errorf("%w: %s", errHeld, now))
 			}
-			return l.write(u, at)
+			return l.setHolder(u, at)
 		}}
 }
 
-// renew makes the Lease newer, if it is still this node's.
-func (l Lock) renew(as state.Identity, at time.Time) change.MutateObject {
-	return change.MutateObject{Object: l.object(at), As: as,
+// newRenewChange returns the change that renews the Lease, unless another node holds it.
+func (l Lock) newRenewChange(as state.Identity, at time.Time) change.MutateObject {
+	return change.MutateObject{Object: l.newLease(at), As: as,
 		Mutate: func(u *unstructured.Unstructured) error {
 			if now := parseLease(u); now.holder != "" && now.holder != l.Node {
 				return world.Permanent(fmt.Errorf("%w: %s", errHeld, now))
 			}
-			return l.write(u, at)
+			return l.setHolder(u, at)
 		}}
 }
 
-func (l Lock) object(at time.Time) *coordinationv1.Lease {
+func (l Lock) newLease(at time.Time) *coordinationv1.Lease {
 	o := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
 		Namespace: metav1.NamespaceSystem, Name: LeaseName,
 		Annotations: map[string]string{purposeAnnotation: l.Purpose},
@@ -252,22 +243,23 @@ func (l Lock) object(at time.Time) *coordinationv1.Lease {
 	return o
 }
 
-// write states this node and the time on a Lease that exists.
-func (l Lock) write(u *unstructured.Unstructured, at time.Time) error {
+// setHolder sets this node and the renew time on an existing Lease.
+func (l Lock) setHolder(u *unstructured.Unstructured, at time.Time) error {
 	annotations := u.GetAnnotations()
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
 	annotations[purposeAnnotation] = l.Purpose
 	u.SetAnnotations(annotations)
-	when := at.UTC().Format(metav1.RFC3339Micro)
+	renewTime := at.UTC().Format(metav1.RFC3339Micro)
 	fields := map[string]any{
-		"holderIdentity": l.Node, "renewTime": when,
+		"holderIdentity": l.Node, "renewTime": renewTime,
 		"leaseDurationSeconds": int64(leaseDuration / time.Second),
 	}
 	if parseLease(u).holder != l.Node {
-		changes, _, _ := unstructured.NestedInt64(u.Object, "spec", "leaseTransitions")
-		fields["acquireTime"], fields["leaseTransitions"] = when, changes+1
+		transitions, _, _ := unstructured.NestedInt64(u.Object, "spec", "leaseTransitions")
+		fields["acquireTime"], fields["leaseTransitions"] = renewTime,
+			transitions+1
 	}
 	for name, value := range fields {
 		if err := unstructured.SetNestedField(u.Object, value, "spec", name); err != nil {
@@ -277,19 +269,19 @@ func (l Lock) write(u *unstructured.Unstructured, at time.Time) error {
 	return nil
 }
 
-// keep renews the lock until it is released.
-func (l Lock) keep(ctx context.Context, e *engine.Env, at time.Time) *Held {
-	h := &Held{lock: l, e: e, renewed: at}
-	// an interrupt does not end the work at once
+// startRenewals renews the lock in the background until it is released.
+func (l Lock) startRenewals(ctx context.Context, e *engine.Env, at time.Time) *HeldLock {
+	h := &HeldLock{lock: l, e: e, renewed: at}
+	// an interrupt does not stop the work at once
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var done sync.WaitGroup
 	done.Go(func() {
-		// It ends with the context.
+		// Poll returns when the context is canceled.
 		_ = world.Poll(ctx, e.World, world.Condition{
-			Name: "the end of the work", Timeout: 24 * time.Hour,
+			Name: "the release of the lock", Timeout: 24 * time.Hour,
 			Check: func(ctx context.Context, _ state.Reader) error {
 				h.renewIfDue(ctx)
-				return errors.New("it is still under way")
+				return errors.New("the lock is held")
 			},
 		})
 	})
@@ -297,22 +289,22 @@ func (l Lock) keep(ctx context.Context, e *engine.Env, at time.Time) *Held {
 	return h
 }
 
-// renewIfDue renews the Lease where the last renewal was some time ago, at the first API server
-// that lets it.
-func (h *Held) renewIfDue(ctx context.Context) {
+// renewIfDue renews the Lease if the last renewal was renewInterval ago.
+func (h *HeldLock) renewIfDue(ctx context.Context) {
 	h.mu.Lock()
-	due := h.lost == nil && h.e.World.Now().Sub(h.renewed) >= renewEvery
+	due := h.lost == nil && h.e.World.Now().Sub(h.renewed) >= renewInterval
 	h.mu.Unlock()
 	if due {
 		h.renew(ctx)
 	}
 }
 
-func (h *Held) renew(ctx context.Context) {
+// renew renews the Lease with the first identity whose API server answers.
+func (h *HeldLock) renew(ctx context.Context) {
 	at := h.e.World.Now()
 	for _, as := range h.lock.As {
-		limited, cancel := context.WithTimeout(ctx, renewEvery/3)
-		err := h.e.World.Do(limited, h.lock.renew(as, at))
+		limited, cancel := context.WithTimeout(ctx, renewInterval/3)
+		err := h.e.World.Do(limited, h.lock.newRenewChange(as, at))
 		cancel()
 		h.mu.Lock()
 		switch {
@@ -323,7 +315,7 @@ func (h *Held) renew(ctx context.Context) {
 		}
 		h.mu.Unlock()
 		if errors.Is(err, errHeld) {
-			h.e.Warn("this node could not renew its lock in time, and has lost it: %v", err)
+			h.e.Warn("this node has lost the lock of the cluster: its Lease expired: %v", err)
 		}
 		if err == nil || errors.Is(err, errHeld) {
 			return
@@ -331,26 +323,26 @@ func (h *Held) renew(ctx context.Context) {
 	}
 }
 
-// Lost returns why this node no longer holds the lock, nil while it does. Look at it before a
+// Err returns why this node no longer holds the lock, nil while it does. Check it before a
 // change that must not happen on two nodes at once.
-func (h *Held) Lost() error {
+func (h *HeldLock) Err() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.lost
 }
 
-// Release ends the renewals and deletes the Lease, so that another node need not wait.
-func (h *Held) Release(ctx context.Context) error {
+// Release stops the renewals and deletes the Lease.
+func (h *HeldLock) Release(ctx context.Context) error {
 	h.stop()
-	ctx = context.WithoutCancel(ctx) // also after an interrupt
-	if h.Lost() == nil && h.e.World.Now().Sub(h.renewed) >= leaseDuration/2 {
-		h.renew(ctx) // so that no other node takes the lock over between the next two requests
+	ctx = context.WithoutCancel(ctx) // after an interrupt too
+	if h.Err() == nil && h.e.World.Now().Sub(h.renewed) >= leaseDuration/2 {
+		h.renew(ctx) // so that the Lease does not expire between the next two requests
 	}
-	if h.Lost() != nil {
+	if h.Err() != nil {
 		return nil
 	}
-	now, err := h.lock.read(ctx, h.e)
-	if err != nil || now.holder != h.lock.Node {
+	current, err := h.lock.read(ctx, h.e)
+	if err != nil || current.holder != h.lock.Node {
 		return err
 	}
 	return h.e.Do(ctx, change.DeleteObject{Ref: h.lock.ref(h.lock.As[0])})

@@ -20,7 +20,7 @@ import (
 	"kubeadm/internal/world/memory"
 )
 
-// api is the cluster of both nodes. Waits take real time, and its clock is set by the test.
+// api is the cluster of both nodes. Waits take real time, but the test sets its clock.
 type api struct {
 	*fake.World
 	refuses string // requests to this server are refused
@@ -59,131 +59,131 @@ func (a *api) Do(ctx context.Context, c change.Change) error {
 	return a.World.Do(ctx, c)
 }
 
-// events are what a node has told.
-type events struct {
+// recordedEvents are the events of a node.
+type recordedEvents struct {
 	mu   sync.Mutex
 	text []string
 }
 
-func (s *events) has(word string) bool {
+func (s *recordedEvents) has(word string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return strings.Contains(strings.Join(s.text, "\n"), word)
 }
 
-// on is the environment of a node.
-func on(a *api) (*engine.Env, *events) {
-	told := &events{}
+// newEnv returns an Env of a node and its events.
+func newEnv(a *api) (*engine.Env, *recordedEvents) {
+	recorded := &recordedEvents{}
 	return engine.New(engine.Env{
 		World: a, Local: node.Local{Timeouts: node.Timeouts{KubernetesAPI: time.Second}},
 		Emit: func(e engine.Event) {
-			told.mu.Lock()
-			defer told.mu.Unlock()
-			told.text = append(told.text, string(e.Kind)+": "+e.Text)
+			recorded.mu.Lock()
+			defer recorded.mu.Unlock()
+			recorded.text = append(recorded.text, string(e.Kind)+": "+e.Text)
 		},
-	}), told
+	}), recorded
 }
 
-func lockOf(name string) Lock {
+func newLock(name string) Lock {
 	return Lock{
-		Node: name, Purpose: "upgrades its control plane to v1.37.1", Wait: time.Minute,
+		Node: name, Purpose: "upgrading its control plane to v1.37.1", Timeout: time.Minute,
 		As: []state.Identity{{Server: "https://192.0.2.99:6443"},
 			{Server: "https://192.0.2.98:6443"}},
 	}
 }
 
-func leaseOf(t *testing.T, a *api) *unstructured.Unstructured {
+func readLease(t *testing.T, a *api) *unstructured.Unstructured {
 	t.Helper()
 	return a.Objects[memory.Key{
-		Kind: lockOf("").ref(state.Identity{}).GVK.GroupKind(), Namespace: "kube-system",
+		Kind: newLock("").ref(state.Identity{}).GVK.GroupKind(), Namespace: "kube-system",
 		Name: LeaseName,
 	}].DeepCopy()
 }
 
-// eventually waits until something is so.
-func eventually(t *testing.T, what string, is func() bool) {
+// waitUntil waits until the condition is met.
+func waitUntil(t *testing.T, what string, met func() bool) {
 	t.Helper()
 	for range 500 {
-		if is() {
+		if met() {
 			return
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	t.Fatalf("%s does not happen", what)
+	t.Fatalf("waited in vain for %s", what)
 }
 
-func TestLockIsHeldDuringTheWorkAlone(t *testing.T) {
+func TestHoldReleasesLock(t *testing.T) {
 	a := newAPI()
-	e, _ := on(a)
+	e, _ := newEnv(a)
 	broken := errors.New("broken")
 	for _, want := range []error{nil, broken} {
-		err := lockOf("cp1").Hold(t.Context(), e, func(context.Context) error {
-			h := parseLease(leaseOf(t, a))
+		err := newLock("cp1").Hold(t.Context(), e, func(context.Context) error {
+			h := parseLease(readLease(t, a))
 			if h.holder != "cp1" || h.duration != leaseDuration ||
-				h.String() != "node cp1, which upgrades its control plane to v1.37.1" {
+				h.String() != "node cp1 (upgrading its control plane to v1.37.1)" {
 				t.Errorf("the Lease says %+v", h)
 			}
 			return want
 		})
-		if !errors.Is(err, want) || leaseOf(t, a) != nil {
-			t.Errorf("%v; the Lease is %v", err, leaseOf(t, a))
+		if !errors.Is(err, want) || readLease(t, a) != nil {
+			t.Errorf("%v; the Lease is %v", err, readLease(t, a))
 		}
 	}
 }
 
-func TestInterruptReleasesTheLock(t *testing.T) {
+func TestInterruptReleasesLock(t *testing.T) {
 	a := newAPI()
-	e, _ := on(a)
+	e, _ := newEnv(a)
 	ctx, cancel := context.WithCancel(t.Context())
-	err := lockOf("cp1").Hold(ctx, e,
+	err := newLock("cp1").Hold(ctx, e,
 		func(ctx context.Context) error { cancel(); return ctx.Err() })
-	if !errors.Is(err, context.Canceled) || leaseOf(t, a) != nil {
-		t.Errorf("%v; the Lease is %v", err, leaseOf(t, a))
+	if !errors.Is(err, context.Canceled) || readLease(t, a) != nil {
+		t.Errorf("%v; the Lease is %v", err, readLease(t, a))
 	}
 }
 
-func TestSecondNodeWaitsForTheFirst(t *testing.T) {
+func TestSecondNodeWaitsForFirst(t *testing.T) {
 	a := newAPI()
-	first, _ := on(a)
-	held, err := lockOf("cp1").Acquire(t.Context(), first)
+	first, _ := newEnv(a)
+	held, err := newLock("cp1").Acquire(t.Context(), first)
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, told := on(a)
+	second, recorded := newEnv(a)
 	var done sync.WaitGroup
 	done.Go(func() {
-		lock := lockOf("cp2")
+		lock := newLock("cp2")
 		if err := lock.Hold(t.Context(), second,
 			func(context.Context) error { return nil }); err != nil {
 			t.Error(err)
 		}
 	})
-	const waits = "waiting: node cp1, which upgrades its control plane to v1.37.1"
-	eventually(t, waits, func() bool { return told.has(waits) })
-	if told.has("did: ") {
-		t.Error("it does not wait")
+	const waits = "waiting: node cp1 (upgrading its control plane to v1.37.1)"
+	waitUntil(t, waits, func() bool { return recorded.has(waits) })
+	if recorded.has("did: ") {
+		t.Error("it did not wait")
 	}
 	if err := held.Release(t.Context()); err != nil {
 		t.Error(err)
 	}
 	done.Wait()
-	if told.has("taking over") || leaseOf(t, a) != nil {
-		t.Errorf("%q; the Lease is %v", told.text, leaseOf(t, a))
+	if recorded.has("taking over") || readLease(t, a) != nil {
+		t.Errorf("%q; the Lease is %v", recorded.text, readLease(t, a))
 	}
 }
 
-func TestNodeThatWaitsInVainSaysForWhom(t *testing.T) {
+func TestTimeoutErrorNamesHolder(t *testing.T) {
 	a := newAPI()
-	first, _ := on(a)
-	held, err := lockOf("cp1").Acquire(t.Context(), first)
+	first, _ := newEnv(a)
+	held, err := newLock("cp1").Acquire(t.Context(), first)
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, _ := on(a)
-	lock := lockOf("cp2")
-	lock.Wait = time.Millisecond
+	second, _ := newEnv(a)
+	lock := newLock("cp2")
+	lock.Timeout = time.Millisecond
 	_, err = lock.Acquire(t.Context(), second)
-	if err == nil || !strings.Contains(err.Error(), "node cp1, which upgrades") ||
+	if err == nil || !strings.Contains(err.Error(), "node cp1 (upgrading") ||
 		len(problem.Hints(err)) != 1 {
 		t.Errorf("%v, hints %q", err, problem.Hints(err))
 	}
@@ -192,28 +192,28 @@ func TestNodeThatWaitsInVainSaysForWhom(t *testing.T) {
 	}
 }
 
-// put is a Lease that a node has left, as if it had been killed.
-func put(t *testing.T, a *api, holder string) {
+// putLease creates the Lease of a node that was killed.
+func putLease(t *testing.T, a *api, holder string) {
 	t.Helper()
 	if err := a.World.Do(t.Context(),
-		change.ApplyObject{Object: lockOf(holder).object(a.Now())}); err != nil {
+		change.ApplyObject{Object: newLock(holder).newLease(a.Now())}); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func TestExpiredLockIsTakenOver(t *testing.T) {
+func TestExpiredLeaseIsTakenOver(t *testing.T) {
 	a := newAPI()
-	put(t, a, "cp1")
-	e, told := on(a)
+	putLease(t, a, "cp1")
+	e, recorded := newEnv(a)
 	var done sync.WaitGroup
 	done.Go(func() {
-		err := lockOf("cp2").Hold(t.Context(), e, func(context.Context) error {
-			if h := parseLease(leaseOf(t, a)); h.holder != "cp2" {
+		err := newLock("cp2").Hold(t.Context(), e, func(context.Context) error {
+			if h := parseLease(readLease(t, a)); h.holder != "cp2" {
 				t.Errorf("the Lease says %+v", h)
 			}
-			if n, _, _ := unstructured.NestedInt64(leaseOf(t, a).Object, "spec",
+			if n, _, _ := unstructured.NestedInt64(readLease(t, a).Object, "spec",
 				"leaseTransitions"); n != 1 {
-				t.Errorf("it says that %d nodes have held it before", n)
+				t.Errorf("leaseTransitions is %d", n)
 			}
 			return nil
 		})
@@ -221,20 +221,20 @@ func TestExpiredLockIsTakenOver(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	eventually(t, "waiting", func() bool { return told.has("waiting: node cp1") })
+	waitUntil(t, "waiting", func() bool { return recorded.has("waiting: node cp1") })
 	a.advance(leaseDuration - time.Second)
 	time.Sleep(300 * time.Millisecond)
-	if told.has("did: ") {
+	if recorded.has("did: ") {
 		t.Error("it was taken over too early")
 	}
 	a.advance(time.Second)
 	done.Wait()
-	if !told.has("taking over the lock of the cluster from node cp1") {
-		t.Errorf("told %q", told.text)
+	if !recorded.has("taking over the expired Lease kube-system/kubeadm-node-change of node cp1") {
+		t.Errorf("events are %q", recorded.text)
 	}
 }
 
-func TestLockThatNeedNotBeWaitedFor(t *testing.T) {
+func TestIsFree(t *testing.T) {
 	for name, c := range map[string]struct {
 		holder string
 		age    time.Duration
@@ -247,32 +247,32 @@ func TestLockThatNeedNotBeWaitedFor(t *testing.T) {
 		"of no node, as was released": {"", 0, false},
 	} {
 		a := newAPI()
-		put(t, a, c.holder)
+		putLease(t, a, c.holder)
 		a.advance(c.age)
-		h := parseLease(leaseOf(t, a))
-		if free := lockOf("cp2").isFree(h, a.Now(), a.Now()); free == c.waits {
+		h := parseLease(readLease(t, a))
+		if free := newLock("cp2").isFree(h, a.Now(), a.Now()); free == c.waits {
 			t.Errorf("%s: free is %v", name, free)
 		}
 	}
 }
 
-// The Lease that has become free may have been taken by a third node since.
-func TestLeaseThatHasChangedIsNotTaken(t *testing.T) {
+// A third node may have taken the Lease since it was found free.
+func TestChangedLeaseIsNotTaken(t *testing.T) {
 	a := newAPI()
-	put(t, a, "cp1")
-	found := parseLease(leaseOf(t, a))
+	putLease(t, a, "cp1")
+	found := parseLease(readLease(t, a))
 	a.advance(time.Second)
-	put(t, a, "cp3")
-	err := lockOf("cp2").take(state.Identity{}, found, a.Now()).Mutate(leaseOf(t, a))
+	putLease(t, a, "cp3")
+	err := newLock("cp2").newTakeChange(found, a.Now()).Mutate(readLease(t, a))
 	if !errors.Is(err, errHeld) || !strings.Contains(err.Error(), "node cp3") {
 		t.Errorf("got %v", err)
 	}
 }
 
-func TestLockIsRenewedAtTheServerThatAnswers(t *testing.T) {
+func TestRenewalTriesAllServers(t *testing.T) {
 	a := newAPI()
-	e, _ := on(a)
-	lock := lockOf("cp1")
+	e, _ := newEnv(a)
+	lock := newLock("cp1")
 	held, err := lock.Acquire(t.Context(), e)
 	if err != nil {
 		t.Fatal(err)
@@ -281,37 +281,37 @@ func TestLockIsRenewedAtTheServerThatAnswers(t *testing.T) {
 	a.refuses = lock.As[0].Server
 	a.mu.Unlock()
 	before := held.renewedAt()
-	a.advance(renewEvery)
-	eventually(t, "a renewal",
-		func() bool { return held.renewedAt().Equal(before.Add(renewEvery)) })
-	if held.Lost() != nil {
-		t.Error(held.Lost())
+	a.advance(renewInterval)
+	waitUntil(t, "a renewal",
+		func() bool { return held.renewedAt().Equal(before.Add(renewInterval)) })
+	if held.Err() != nil {
+		t.Error(held.Err())
 	}
-	if err := held.Release(t.Context()); err != nil || leaseOf(t, a) != nil {
-		t.Errorf("%v; the Lease is %v", err, leaseOf(t, a))
+	if err := held.Release(t.Context()); err != nil || readLease(t, a) != nil {
+		t.Errorf("%v; the Lease is %v", err, readLease(t, a))
 	}
 }
 
-func (h *Held) renewedAt() time.Time {
+func (h *HeldLock) renewedAt() time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.renewed
 }
 
-func TestLostLockIsNotReleased(t *testing.T) {
+func TestLostLockIsNotDeleted(t *testing.T) {
 	a := newAPI()
-	e, told := on(a)
-	held, err := lockOf("cp1").Acquire(t.Context(), e)
+	e, recorded := newEnv(a)
+	held, err := newLock("cp1").Acquire(t.Context(), e)
 	if err != nil {
 		t.Fatal(err)
 	}
-	put(t, a, "cp2")
+	putLease(t, a, "cp2")
 	a.advance(leaseDuration)
-	eventually(t, "the loss", func() bool { return held.Lost() != nil })
+	waitUntil(t, "the loss", func() bool { return held.Err() != nil })
 	if err := held.Release(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if h := parseLease(leaseOf(t, a)); h.holder != "cp2" || !told.has("has lost it") {
-		t.Errorf("the Lease says %+v; told %q", h, told.text)
+	if h := parseLease(readLease(t, a)); h.holder != "cp2" || !recorded.has("has lost the lock") {
+		t.Errorf("the Lease says %+v; events are %q", h, recorded.text)
 	}
 }

@@ -16,12 +16,12 @@ import (
 	"kubeadm/internal/world/worldtest/plane"
 )
 
-// At a real API server nodes that come at the same time get the lock one after the other, and
-// leave no Lease.
-func TestRealAPIServerGivesTheLockToOneNodeAtATime(t *testing.T) {
+// With a real API server, nodes that acquire the lock at the same time get it one after the other
+// and leave no Lease.
+func TestLockWithRealAPIServer(t *testing.T) {
 	a := plane.StartAPIServer(t)
 	w := real.New()
-	var atWork, most, done atomic.Int64
+	var holders, maxHolders, done atomic.Int64
 	var nodes sync.WaitGroup
 	for i := range 4 {
 		nodes.Go(func() {
@@ -30,13 +30,13 @@ func TestRealAPIServerGivesTheLockToOneNodeAtATime(t *testing.T) {
 				Emit: func(engine.Event) {},
 			})
 			lock := clusterlock.Lock{
-				Node: fmt.Sprint("cp", i), Purpose: "is tested", As: []state.Identity{a.Admin},
-				Wait: time.Minute,
+				Node: fmt.Sprint("cp", i), Purpose: "testing", As: []state.Identity{a.Admin},
+				Timeout: time.Minute,
 			}
 			err := lock.Hold(t.Context(), e, func(context.Context) error {
-				most.Store(max(most.Load(), atWork.Add(1)))
+				maxHolders.Store(max(maxHolders.Load(), holders.Add(1)))
 				time.Sleep(100 * time.Millisecond)
-				atWork.Add(-1)
+				holders.Add(-1)
 				done.Add(1)
 				return nil
 			})
@@ -46,8 +46,9 @@ func TestRealAPIServerGivesTheLockToOneNodeAtATime(t *testing.T) {
 		})
 	}
 	nodes.Wait()
-	if most.Load() != 1 || done.Load() != 4 {
-		t.Errorf("%d nodes have worked, up to %d at the same time", done.Load(), most.Load())
+	if maxHolders.Load() != 1 || done.Load() != 4 {
+		t.Errorf("%d nodes held the lock, up to %d at the same time", done.Load(),
+			maxHolders.Load())
 	}
 	left, err := w.List(t.Context(), state.Query{
 		GVK: clusterlock.LeaseKind(), Namespace: "kube-system",

@@ -2,14 +2,14 @@ package health
 
 import "regexp"
 
-// rejectedArgument matches what the flag libraries of Go and of Kubernetes say of an argument, in
-// a log line that may be quoted.
+// rejectedArgument matches the errors of Go's flag library and of pflag in a log line that may be
+// quoted.
 var rejectedArgument = regexp.MustCompile(
-	`(?:unknown flag: |flag provided but not defined: |for flag |for \\?"|unknown shorthand flag: '.' in |bad flag syntax: )` +
-		`(-[-A-Za-z0-9_.]+)`)
+	`(?:unknown flag: |flag provided but not defined: |for flag |for \\?"|` +
+		`unknown shorthand flag: '.' in |bad flag syntax: )(-[-A-Za-z0-9_.]+)`)
 
-// RejectedArgument returns the command-line argument that a component has refused, such as
-// "--profiling", if an error of a wait names one; else it is empty.
+// RejectedArgument returns the command-line argument that a component rejected, such as
+// "--profiling", if the error of a wait names one; else "".
 func RejectedArgument(err error) string {
 	if err == nil {
 		return ""

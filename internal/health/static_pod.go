@@ -19,29 +19,30 @@ import (
 	"kubeadm/internal/world"
 )
 
-// StaticPod says which container of a component on this machine is to run and to serve.
+// StaticPod describes the static Pod of a component on this machine that must become healthy.
 type StaticPod struct {
 	Component string
-	// Pod is what its manifest says. The component is asked where the probes of this Pod ask it.
+	// Pod is the decoded manifest. Its probes say which endpoint is asked.
 	Pod *corev1.Pod
-	// As is the identity with which the kube-apiserver of this machine is asked; other components
-	// are asked anonymously.
+	// As is the identity for requests to this machine's kube-apiserver; requests to other
+	// components are anonymous.
 	As state.Identity
-	// Accepts reports whether a container belongs to the Pod that is waited for. No other
-	// container of the component may run.
-	Accepts func(state.Container) bool
-	// Known are the IDs of the containers that were there before. How they ended says nothing
-	// about this Pod.
-	Known []string
-	// SamePodAfter is when other containers that still run are accepted; 0 for never. The kubelet
-	// keeps a Pod whose manifest differs only in values that are defaults.
-	SamePodAfter time.Duration
-	// StableFor is for how long the component must have served without a break.
+	// Matches reports whether a container belongs to the Pod. No other container of the component
+	// may be running.
+	Matches func(state.Container) bool
+	// IgnoreExits are the IDs of containers that existed before; their exits are not a crash cause
+	// of this Pod.
+	IgnoreExits []string
+	// KeptPodAfter is the time after which other running containers are accepted; 0 for never. The
+	// kubelet keeps a Pod whose new manifest differs only in values that equal the defaults.
+	KeptPodAfter time.Duration
+	// StableFor is how long the component must have been healthy without interruption.
 	StableFor time.Duration
 }
 
-// Condition holds once the Pod runs and the component serves. It gives up where the container has
-// ended for a reason that another start cannot fix. Nothing is asked through the API server.
+// Condition returns a condition that is met once the Pod is running and the component is healthy.
+// It gives up if the container exited for a reason that a restart cannot fix. It reads the
+// container runtime and the component itself, not the API server.
 func (p StaticPod) Condition(n *node.Node, timeout time.Duration) (world.Condition, error) {
 	url, err := probeURL(p.Pod, p.Component, n)
 	if err != nil {
@@ -53,7 +54,7 @@ func (p StaticPod) Condition(n *node.Node, timeout time.Duration) (world.Conditi
 	}
 	watch := &crashWatch{socket: n.CRISocket, component: p.Component,
 		existed: map[string]struct{}{}}
-	for _, id := range p.Known {
+	for _, id := range p.IgnoreExits {
 		watch.existed[id] = struct{}{}
 	}
 	if local, _ := node.HasLocalEtcd(n); local && p.Component == release.APIServer {
@@ -62,21 +63,21 @@ func (p StaticPod) Condition(n *node.Node, timeout time.Duration) (world.Conditi
 	w := &podWait{StaticPod: p, socket: n.CRISocket, url: url,
 		diagnosis: diagnosis{watches: []*crashWatch{watch}}}
 	return world.Condition{
-		Name:    fmt.Sprintf("%s to run by its manifest and to answer at %s", p.Component, url),
+		Name:    fmt.Sprintf("%s to run with its current manifest at %s", p.Component, url),
 		Timeout: timeout,
 		Check:   w.check,
 	}, nil
 }
 
-// podWait is the wait for one static Pod.
+// podWait is the state of the wait for one static Pod.
 type podWait struct {
 	StaticPod
 	socket, url string
 	diagnosis   diagnosis
 	begun       time.Time
-	started     bool // the container was seen to run
-	// since when each check found the component serving; zero if the last one did not
-	serving time.Time
+	started     bool // a check found the container running
+	// since when each check has found the component healthy; zero if the last one has not
+	healthySince time.Time
 }
 
 func (w *podWait) check(ctx context.Context, r state.Reader) error {
@@ -84,98 +85,98 @@ func (w *podWait) check(ctx context.Context, r state.Reader) error {
 	if w.begun.IsZero() {
 		w.begun = now
 	}
-	// A list of all containers is costly. Once the container runs, it is asked for again only
-	// when it serves.
+	// Listing all containers is expensive: once the container is running, they are listed again
+	// only when it is healthy.
 	var err error
 	if !w.started {
-		err = w.checkRuns(ctx, r)
+		err = w.checkRunning(ctx, r)
 		w.started = err == nil
 	}
 	if err == nil {
-		err = w.checkServes(ctx, r)
+		err = w.checkHealthy(ctx, r)
 	}
 	if err == nil {
-		err = w.checkRuns(ctx, r)
+		err = w.checkRunning(ctx, r)
 	}
 	if err != nil {
-		w.serving = time.Time{}
-		return w.diagnosis.addCause(ctx, acceptedContainers{r, w.StaticPod}, err)
+		w.healthySince = time.Time{}
+		return w.diagnosis.addCause(ctx, matchingContainers{r, w.StaticPod}, err)
 	}
-	if w.serving.IsZero() {
-		w.serving = now
+	if w.healthySince.IsZero() {
+		w.healthySince = now
 	}
-	if now.Sub(w.serving) < w.StableFor {
-		return fmt.Errorf("it serves for less than %s", w.StableFor)
+	if now.Sub(w.healthySince) < w.StableFor {
+		return fmt.Errorf("it has been healthy for less than %s", w.StableFor)
 	}
 	return nil
 }
 
-// checkRuns is an error unless a container of the Pod runs, and no other container of the
-// component.
-func (w *podWait) checkRuns(ctx context.Context, r state.Reader) error {
+// checkRunning returns an error unless a container of the Pod is running, and no other container of
+// the component.
+func (w *podWait) checkRunning(ctx context.Context, r state.Reader) error {
 	all, err := r.Containers(ctx, w.socket)
 	if err != nil {
 		return err
 	}
-	accepted, others := 0, 0
+	matching, others := 0, 0
 	for _, c := range containersOf(all, w.Component) {
 		switch {
 		case !c.Running:
-		case w.Accepts(c):
-			accepted++
+		case w.Matches(c):
+			matching++
 		default:
 			others++
 		}
 	}
 	switch {
-	case others > 0 && accepted == 0 && w.isKept(ctx, r):
+	case others > 0 && matching == 0 && w.isKept(ctx, r):
 		return nil
 	case others > 0:
-		return errors.New("the container of another manifest still runs")
-	case accepted == 0:
-		return errors.New("no container of this manifest runs")
+		return errors.New("the container of another manifest is still running")
+	case matching == 0:
+		return errors.New("no container of this manifest is running")
 	}
 	return nil
 }
 
-// isKept reports whether the kubelet must have kept the Pod, as to it both manifests are the same:
-// it is healthy and had more time than it takes to end a Pod.
+// isKept reports whether the kubelet has kept the Pod because both manifests are equal to it: the
+// kubelet is active and had more time than it needs to terminate a Pod.
 func (w *podWait) isKept(ctx context.Context, r state.Reader) bool {
-	if w.SamePodAfter == 0 || r.Now().Sub(w.begun) < w.SamePodAfter {
+	if w.KeptPodAfter == 0 || r.Now().Sub(w.begun) < w.KeptPodAfter {
 		return false
 	}
 	s, err := r.Service(ctx, "kubelet")
 	return err == nil && s.Active
 }
 
-func (w *podWait) checkServes(ctx context.Context, r state.Reader) error {
+func (w *podWait) checkHealthy(ctx context.Context, r state.Reader) error {
 	if w.Component == release.APIServer {
 		return r.Livez(ctx, w.As)
 	}
 	return checkHTTPHealth(ctx, r, state.Request{URL: w.url, Loopback: true})
 }
 
-// acceptedContainers is a Reader that leaves out the component's containers of other manifests, so
-// that only those of the Pod waited for say why it does not come up.
-type acceptedContainers struct {
+// matchingContainers is a Reader without the component's containers of other manifests: their exits
+// are no cause.
+type matchingContainers struct {
 	state.Reader
 	pod StaticPod
 }
 
-func (a acceptedContainers) Containers(ctx context.Context,
+func (a matchingContainers) Containers(ctx context.Context,
 	socket string) ([]state.Container, error) {
 	all, err := a.Reader.Containers(ctx, socket)
 	var left []state.Container
 	for _, c := range all {
-		if c.Component != a.pod.Component || a.pod.Accepts(c) {
+		if c.Component != a.pod.Component || a.pod.Matches(c) {
 			left = append(left, c)
 		}
 	}
 	return left, err
 }
 
-// probeURL returns where the kubelet asks a component whether it has started, or else whether it
-// is alive. Of a component whose probes were patched away it returns the usual place.
+// probeURL returns the URL of a component's startup, liveness or readiness probe, or the default
+// URL if the user's patches have removed the probes.
 func probeURL(pod *corev1.Pod, component string, n *node.Node) (string, error) {
 	c, err := manifest.ComponentContainer(pod, component)
 	if err != nil {
@@ -188,7 +189,7 @@ func probeURL(pod *corev1.Pod, component string, n *node.Node) (string, error) {
 		get := probe.HTTPGet
 		host, scheme := get.Host, strings.ToLower(string(get.Scheme))
 		if host == "" {
-			host = n.LoopbackAddress() // the Pod has the network of this machine
+			host = n.LoopbackAddress() // the Pod uses the host network
 		}
 		if scheme == "" {
 			scheme = "http"
@@ -200,7 +201,7 @@ func probeURL(pod *corev1.Pod, component string, n *node.Node) (string, error) {
 			}
 		}
 		if port == 0 {
-			return "", fmt.Errorf("the container %s has no port %s, which its probe names",
+			return "", fmt.Errorf("container %s has no port %s, which its probe refers to",
 				component, get.Port.String())
 		}
 		return fmt.Sprintf("%s://%s%s", scheme, net.JoinHostPort(host, strconv.Itoa(int(port))),
@@ -214,5 +215,5 @@ func probeURL(pod *corev1.Pod, component string, n *node.Node) (string, error) {
 	case release.Scheduler:
 		return "https://" + net.JoinHostPort(n.LoopbackAddress(), "10259") + "/livez", nil
 	}
-	return "", nil // kube-apiserver is asked at its address
+	return "", nil // Condition asks kube-apiserver at LocalServerURL
 }

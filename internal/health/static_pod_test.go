@@ -17,31 +17,31 @@ import (
 	"kubeadm/internal/world"
 )
 
-// probed is a machine whose components answer at the URLs in answers.
-type probed struct {
+// probedMachine is a machine whose components answer at the URLs in answers.
+type probedMachine struct {
 	runtime
 	answers []string
 	kubelet bool
-	asked   state.Identity // of the API server
+	asked   state.Identity // of the last request to the API server
 }
 
-func (p *probed) Livez(_ context.Context, as state.Identity) error {
+func (p *probedMachine) Livez(_ context.Context, as state.Identity) error {
 	p.asked = as
 	return p.livez
 }
 
-func (p *probed) Fetch(_ context.Context, req state.Request) (state.Response, error) {
+func (p *probedMachine) Fetch(_ context.Context, req state.Request) (state.Response, error) {
 	if slices.Contains(p.answers, req.URL) && req.Loopback {
 		return state.Response{Status: 200}, nil
 	}
 	return state.Response{}, errors.New("connection refused")
 }
 
-func (p *probed) Service(context.Context, string) (state.Service, error) {
+func (p *probedMachine) Service(context.Context, string) (state.Service, error) {
 	return state.Service{Exists: true, Active: p.kubelet}, nil
 }
 
-func podOf(t *testing.T, text string) *corev1.Pod {
+func parsePod(t *testing.T, text string) *corev1.Pod {
 	t.Helper()
 	var pod corev1.Pod
 	if err := yaml.Unmarshal([]byte(text), &pod); err != nil {
@@ -60,65 +60,67 @@ spec:
 
 const schedulerURL = "https://[::1]:7/livez"
 
-// withUID is a container of the Pod with that UID.
+// withUID returns a container of the Pod with that UID.
 func withUID(uid string, c state.Container) state.Container {
 	c.PodUID, c.ID = uid, uid+c.ID
 	return c
 }
 
-func TestStaticPodHoldsOnceItsContainerServes(t *testing.T) {
+func TestStaticPodCondition(t *testing.T) {
 	previous, wanted := withUID("old", running(ended("a", 0, ""))),
 		withUID("new", running(ended("b", 0, "")))
-	refuses := withUID("new", ended("c", 0, "unknown flag: --x\n"))
-	endsOnce := withUID("new", ended("c", 0, "no space left\n"))
+	rejects := withUID("new", ended("c", 0, "unknown flag: --x\n"))
+	exitsOnce := withUID("new", ended("c", 0, "no space left\n"))
 	for name, c := range map[string]struct {
 		containers []state.Container
-		known      []string
-		silent     bool // it does not answer
-		says       string
-		givesUp    bool
+		ignored    []string
+		unhealthy  bool // it does not answer
+		want       string
+		permanent  bool
 	}{
-		"serves": {containers: []state.Container{wanted}},
-		"serves beside an ended old one": {containers: []state.Container{withUID("old",
+		"healthy": {containers: []state.Container{wanted}},
+		"healthy beside exited container of old Pod": {containers: []state.Container{withUID("old",
 			ended("a", 0, "unknown flag")), wanted}},
-		"has not started": {says: "no container of this manifest runs; there is no container of kube-scheduler"},
-		"the old one runs": {containers: []state.Container{previous},
-			says: "the container of another manifest still runs"},
-		"both run": {containers: []state.Container{previous, wanted},
-			says: "still runs"},
-		"does not answer": {containers: []state.Container{wanted}, silent: true,
-			says: "connection refused"},
-		"refuses its arguments": {containers: []state.Container{refuses},
-			says: "unknown flag: --x", givesUp: true},
-		"refused them in an earlier run": {containers: []state.Container{refuses},
-			known: []string{refuses.ID}, says: "unknown flag: --x"},
-		"ends once": {containers: []state.Container{endsOnce},
-			says: "no space left"},
-		"the old one refused arguments": {containers: []state.Container{withUID("old",
-			ended("a", 0, "unknown flag"))}, says: "there is no container of"},
+		"not started": {
+			want: "no container of this manifest is running; " +
+				"there is no container of kube-scheduler"},
+		"old Pod": {containers: []state.Container{previous},
+			want: "the container of another manifest is still running"},
+		"both Pods": {containers: []state.Container{previous, wanted},
+			want: "is still running"},
+		"does not answer": {containers: []state.Container{wanted}, unhealthy: true,
+			want: "connection refused"},
+		"rejected argument": {containers: []state.Container{rejects},
+			want: "unknown flag: --x", permanent: true},
+		"rejected argument before": {containers: []state.Container{rejects},
+			ignored: []string{rejects.ID}, want: "unknown flag: --x"},
+		"one exit": {containers: []state.Container{exitsOnce},
+			want: "no space left"},
+		"old Pod rejected an argument": {containers: []state.Container{withUID("old",
+			ended("a", 0, "unknown flag"))}, want: "there is no container of"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := &probed{runtime: runtime{now: start, containers: c.containers}}
-			if !c.silent {
+			p := &probedMachine{runtime: runtime{now: start, containers: c.containers}}
+			if !c.unhealthy {
 				p.answers = []string{schedulerURL}
 			}
-			wait := condition(t, StaticPod{
-				Component: "kube-scheduler", Pod: podOf(t, schedulerPod), Known: c.known,
-				Accepts: func(c state.Container) bool { return c.PodUID != "old" },
+			wait := newTestCondition(t, StaticPod{
+				Component: "kube-scheduler", Pod: parsePod(t, schedulerPod), IgnoreExits: c.ignored,
+				Matches: func(c state.Container) bool { return c.PodUID != "old" },
 			})
 			err := wait.Check(t.Context(), p)
-			if c.says == "" && err != nil || c.says != "" &&
-				(err == nil || !strings.Contains(err.Error(), c.says)) {
-				t.Errorf("got %v, want %q", err, c.says)
+			if c.want == "" && err != nil || c.want != "" &&
+				(err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("got %v, want %q", err, c.want)
 			}
-			if world.IsPermanent(err) != c.givesUp {
-				t.Errorf("gives up: %v", world.IsPermanent(err))
+			if world.IsPermanent(err) != c.permanent {
+				t.Errorf("permanent: %v", world.IsPermanent(err))
 			}
 		})
 	}
 }
 
-func condition(t *testing.T, p StaticPod) world.Condition {
+func newTestCondition(t *testing.T, p StaticPod) world.Condition {
 	t.Helper()
 	n := &node.Node{Local: node.Local{Address: "192.0.2.1", BindPort: 6443}}
 	wait, err := p.Condition(n, time.Minute)
@@ -128,33 +130,33 @@ func condition(t *testing.T, p StaticPod) world.Condition {
 	return wait
 }
 
-func TestPodThatTheKubeletKeepsIsAcceptedInTime(t *testing.T) {
-	p := &probed{runtime: runtime{now: start,
+func TestKeptPodIsAccepted(t *testing.T) {
+	p := &probedMachine{runtime: runtime{now: start,
 		containers: []state.Container{withUID("old", running(ended("a", 0, "")))}},
 		answers: []string{schedulerURL}}
-	wait := condition(t, StaticPod{
-		Component: "kube-scheduler", Pod: podOf(t, schedulerPod), SamePodAfter: time.Minute,
-		Accepts: func(c state.Container) bool { return c.PodUID != "old" },
+	wait := newTestCondition(t, StaticPod{
+		Component: "kube-scheduler", Pod: parsePod(t, schedulerPod), KeptPodAfter: time.Minute,
+		Matches: func(c state.Container) bool { return c.PodUID != "old" },
 	})
 	for _, c := range []struct {
 		after   time.Duration
 		kubelet bool
-		holds   bool
+		met     bool
 	}{{0, true, false}, {time.Minute - 1, true, false}, {time.Minute, false, false},
 		{time.Minute, true, true}} {
 		p.now, p.kubelet = start.Add(c.after), c.kubelet
-		if err := wait.Check(t.Context(), p); (err == nil) != c.holds {
+		if err := wait.Check(t.Context(), p); (err == nil) != c.met {
 			t.Errorf("after %s, kubelet %v: %v", c.after, c.kubelet, err)
 		}
 	}
 }
 
-func TestStableComponentMustServeWithoutABreak(t *testing.T) {
-	p := &probed{runtime: runtime{now: start,
+func TestStableFor(t *testing.T) {
+	p := &probedMachine{runtime: runtime{now: start,
 		containers: []state.Container{running(ended("a", 0, ""))}}}
-	wait := condition(t, StaticPod{
-		Component: "kube-scheduler", Pod: podOf(t, schedulerPod), StableFor: 5 * time.Second,
-		Accepts: func(state.Container) bool { return true },
+	wait := newTestCondition(t, StaticPod{
+		Component: "kube-scheduler", Pod: parsePod(t, schedulerPod), StableFor: 5 * time.Second,
+		Matches: func(state.Container) bool { return true },
 	})
 	for i, answers := range []bool{true, true, false, true, true, true} {
 		p.now, p.answers = p.now.Add(3*time.Second), nil
@@ -167,14 +169,15 @@ func TestStableComponentMustServeWithoutABreak(t *testing.T) {
 	}
 }
 
-func TestAPIServerIsAskedAsTheIdentity(t *testing.T) {
-	p := &probed{runtime: runtime{now: start,
+func TestAPIServerIdentity(t *testing.T) {
+	p := &probedMachine{runtime: runtime{now: start,
 		containers: []state.Container{running(of(release.APIServer, ended("a", 0, "")))}}}
-	wait := condition(t, StaticPod{
-		Component: release.APIServer, Pod: podOf(t, "spec: {containers: [{name: kube-apiserver}]}"),
+	wait := newTestCondition(t, StaticPod{
+		Component: release.APIServer,
+		Pod:       parsePod(t, "spec: {containers: [{name: kube-apiserver}]}"),
 		As: state.Identity{Kubeconfig: "/admin.conf",
 			Server: "https://load-balancer.example:6443"},
-		Accepts: func(state.Container) bool { return true },
+		Matches: func(state.Container) bool { return true },
 	})
 	if err := wait.Check(t.Context(), p); err != nil ||
 		!strings.Contains(wait.Name, "https://192.0.2.1:6443/livez") {
@@ -190,9 +193,9 @@ func TestAPIServerIsAskedAsTheIdentity(t *testing.T) {
 	}
 }
 
-func TestProbeSaysWhereAComponentIsAsked(t *testing.T) {
+func TestProbeURL(t *testing.T) {
 	n := &node.Node{Local: node.Local{Address: "192.0.2.1"}}
-	for name, c := range map[string]struct{ component, pod, want, fault string }{
+	for name, c := range map[string]struct{ component, pod, want, wantErr string }{
 		"startup probe": {"kube-scheduler", schedulerPod, schedulerURL, ""},
 		"number, no host and scheme": {"etcd",
 			"spec: {containers: [{name: etcd, livenessProbe: {httpGet: {path: /x, port: 9}}}]}",
@@ -209,15 +212,15 @@ func TestProbeSaysWhereAComponentIsAsked(t *testing.T) {
 			"no port nope"},
 		"no container": {"etcd", "spec: {containers: [{name: other}]}", "", `no container "etcd"`},
 	} {
-		got, err := probeURL(podOf(t, c.pod), c.component, n)
-		if got != c.want || c.fault == "" && err != nil || c.fault != "" &&
-			(err == nil || !strings.Contains(err.Error(), c.fault)) {
+		got, err := probeURL(parsePod(t, c.pod), c.component, n)
+		if got != c.want || c.wantErr == "" && err != nil || c.wantErr != "" &&
+			(err == nil || !strings.Contains(err.Error(), c.wantErr)) {
 			t.Errorf("%s: got %q and %v", name, got, err)
 		}
 	}
 }
 
-func TestRejectedArgumentIsNamed(t *testing.T) {
+func TestRejectedArgument(t *testing.T) {
 	for line, want := range map[string]string{
 		`Error: unknown flag: --profilingg`:                                 "--profilingg",
 		`flag provided but not defined: -nope`:                              "-nope",
@@ -227,7 +230,7 @@ func TestRejectedArgumentIsNamed(t *testing.T) {
 		`open /nope: no such file`:                                          "",
 	} {
 		for _, err := range []error{errors.New(line),
-			errors.New("ended: \"" + strings.ReplaceAll(line, `"`, `\"`) + "\"")} {
+			errors.New("exited: \"" + strings.ReplaceAll(line, `"`, `\"`) + "\"")} {
 			if got := RejectedArgument(err); got != want {
 				t.Errorf("%s: got %q, want %q", err, got, want)
 			}

@@ -16,10 +16,10 @@ import (
 	"kubeadm/internal/state"
 )
 
-// BackupKind is what a backup directory holds; the name of the directory begins with it.
+// BackupKind is the kind of a backup, and the prefix of the names of its directories.
 type BackupKind string
 
-// The kinds of backups. Their names are those of upstream's kubeadm.
+// The kinds of backups. Upstream's kubeadm uses the same names.
 const (
 	ManifestBackup      BackupKind = "kubeadm-backup-manifests-"
 	EtcdBackup          BackupKind = "kubeadm-backup-etcd-"
@@ -27,41 +27,41 @@ const (
 	KubeletFlagsBackup  BackupKind = "kubeadm-kubelet-env-"
 )
 
-// How many backup directories are kept.
+// Numbers of backup directories that are kept.
 const (
-	mostBackups   = 10 // of manifests
-	mostSnapshots = 3  // of etcd, which may be large
+	maxManifestBackups = 10
+	maxEtcdBackups     = 3 // snapshots may be large
 )
 
 // snapshotFile is the name of a snapshot in its backup directory.
 const snapshotFile = "snapshot.db"
 
-// backupTime is the form of the time in the name of a backup directory.
-const backupTime = "2006-01-02-15-04-05"
+// backupTimeLayout is the layout of the time in the name of a backup directory.
+const backupTimeLayout = "2006-01-02-15-04-05"
 
-var backupName = regexp.MustCompile(`^\d{4}(-\d\d){5}$`)
+var backupTimePattern = regexp.MustCompile(`^\d{4}(-\d\d){5}$`)
 
-// BackupDir returns the path of a new backup directory below tmp, named after the present time. It
-// creates nothing.
+// BackupDir returns the path of a new backup directory in tmp, named after the current time. It
+// does not create the directory.
 func BackupDir(ctx context.Context, e *engine.Env, tmp string, kind BackupKind) (string, error) {
 	for at := e.World.Now(); ; at = at.Add(time.Second) {
-		dir := path.Join(tmp, string(kind)+at.Format(backupTime))
-		if there, err := state.Exists(ctx, e.World, dir); err != nil || !there {
+		dir := path.Join(tmp, string(kind)+at.Format(backupTimeLayout))
+		if exists, err := state.Exists(ctx, e.World, dir); err != nil || !exists {
 			return dir, err
 		}
 	}
 }
 
-// SaveEtcdSnapshot saves a snapshot of the member that via reaches in a backup directory, and
-// returns the path of the file. Of earlier snapshots the newest ones are kept.
+// SaveEtcdSnapshot saves a snapshot of the etcd member at via to a new backup directory and returns
+// the path of the file. It first removes the oldest snapshots, so that three are left.
 func SaveEtcdSnapshot(ctx context.Context, e *engine.Env, n *node.Node,
 	via state.Etcd) (string, error) {
 	dir, err := BackupDir(ctx, e, n.Paths.Tmp(), EtcdBackup)
 	if err != nil {
 		return "", err
 	}
-	// The space of the oldest one may be needed.
-	if err := PruneBackups(ctx, e, n.Paths.Tmp(), EtcdBackup, mostSnapshots-1); err != nil {
+	// first, since the new snapshot may need the space
+	if err := PruneBackups(ctx, e, n.Paths.Tmp(), EtcdBackup, maxEtcdBackups-1); err != nil {
 		return "", err
 	}
 	file := path.Join(dir, snapshotFile)
@@ -71,33 +71,34 @@ func SaveEtcdSnapshot(ctx context.Context, e *engine.Env, n *node.Node,
 		change.SaveSnapshot{Path: file, Via: via, NotBefore: e.World.Now()})
 }
 
-// listBackups returns the backup directories of a kind below tmp, oldest first.
-func listBackups(ctx context.Context, e *engine.Env, tmp string, kind BackupKind) ([]string, error) {
+// listBackups returns the backup directories of a kind in tmp, oldest first.
+func listBackups(ctx context.Context, e *engine.Env, tmp string,
+	kind BackupKind) ([]string, error) {
 	all, err := e.World.ReadDir(ctx, tmp)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("looking for old backups: %w", err)
+		return nil, fmt.Errorf("listing old backups: %w", err)
 	}
 	var dirs []string
-	for _, f := range all { // by name, and so by time
+	for _, f := range all { // sorted by name, and so by time
 		at, ok := strings.CutPrefix(path.Base(f.Path), string(kind))
-		if ok && f.Mode.IsDir() && backupName.MatchString(at) {
+		if ok && f.Mode.IsDir() && backupTimePattern.MatchString(at) {
 			dirs = append(dirs, f.Path)
 		}
 	}
 	return dirs, nil
 }
 
-// PruneBackups removes the oldest backup directories of a kind below tmp, so that at most as many
-// as said are left.
-func PruneBackups(ctx context.Context, e *engine.Env, tmp string, kind BackupKind, most int) error {
+// PruneBackups removes the oldest backup directories of a kind in tmp until at most limit are left.
+func PruneBackups(ctx context.Context, e *engine.Env, tmp string, kind BackupKind,
+	limit int) error {
 	dirs, err := listBackups(ctx, e, tmp, kind)
 	if err != nil {
 		return err
 	}
-	for len(dirs) > most {
+	for len(dirs) > limit {
 		if err := e.Do(ctx, change.Remove{Path: dirs[0]}); err != nil {
 			return err
 		}

@@ -24,14 +24,14 @@ const (
 	etcdComponent = "etcd"
 )
 
-// components in the order in which they are replaced, with the port and path of their probes.
+// components lists the components in the order of their replacement, with their probes.
 var components = []struct{ name, port, path string }{
 	{etcdComponent, "2381", "/readyz"}, {apiserver, "6443", "/livez"},
 	{controllers, "10257", "/healthz"}, {scheduler, "10259", "/livez"},
 }
 
-// manifestOf is the static Pod of a component in some version, with arguments.
-func manifestOf(component, version string, args ...string) []byte {
+// newManifest returns the static Pod manifest of a component.
+func newManifest(component, version string, args ...string) []byte {
 	var port, probe string
 	for _, c := range components {
 		if c.name == component {
@@ -56,11 +56,11 @@ spec:
 	return []byte(text)
 }
 
-// controlPlane is a machine whose control plane runs version v1.
-func controlPlane(t *testing.T) *fake.World {
+// newMachine is a control plane node with version v1.
+func newMachine(t *testing.T) *fake.World {
 	t.Helper()
 	w := fake.New()
-	w.Clock = seconds(w.Now())
+	w.Clock = newSecondsClock(w.Now())
 	changes := []change.Change{
 		change.WriteFile{Path: "/etc/kubernetes/kubelet.conf"},
 		change.WriteFile{Path: "/etc/kubernetes/admin.conf"},
@@ -69,7 +69,7 @@ func controlPlane(t *testing.T) *fake.World {
 	}
 	for _, c := range components {
 		changes = append(changes, change.WriteFile{
-			Path: "/etc/kubernetes/manifests/" + c.name + ".yaml", Data: manifestOf(c.name, "v1"),
+			Path: "/etc/kubernetes/manifests/" + c.name + ".yaml", Data: newManifest(c.name, "v1"),
 			Mode: 0o600,
 		})
 	}
@@ -78,7 +78,7 @@ func controlPlane(t *testing.T) *fake.World {
 			t.Fatal(err)
 		}
 	}
-	if _, err := w.Containers(t.Context(), ""); err != nil { // the kubelet starts the Pods
+	if _, err := w.Containers(t.Context(), ""); err != nil { // the kubelet creates the Pods
 		t.Fatal(err)
 	}
 	w.CrashLog = func(_ string, manifest []byte) string {
@@ -92,18 +92,18 @@ func controlPlane(t *testing.T) *fake.World {
 	return w
 }
 
-// seconds is a clock that goes on by a second at each look.
-func seconds(from time.Time) func() time.Time {
+// newSecondsClock returns a clock that advances by a second at each reading.
+func newSecondsClock(from time.Time) func() time.Time {
 	tick := memory.NewTickingClock(time.Time{})
 	return func() time.Time { return from.Add(tick().Sub(time.Time{}) * 1000) }
 }
 
-// outcome is what a run has said and changed.
+// outcome is the result of a run.
 type outcome struct {
 	replaced []string
 	err      error
 	did      []change.Change
-	said     []string
+	messages []string
 }
 
 func (o outcome) targets() []string {
@@ -114,8 +114,8 @@ func (o outcome) targets() []string {
 	return all
 }
 
-// replace runs a replacement in a world, with the values of earlier, unfinished runs.
-func replace(ctx context.Context, in world.World,
+// runReplace runs Replace in a world.
+func runReplace(ctx context.Context, in world.World,
 	wanted ...staticpod.Manifest) (out outcome) {
 	e := engine.New(engine.Env{
 		World: in,
@@ -124,15 +124,15 @@ func replace(ctx context.Context, in world.World,
 			case engine.Did:
 				out.did = append(out.did, ev.Change)
 			case engine.Info, engine.Warned:
-				out.said = append(out.said, ev.Text)
+				out.messages = append(out.messages, ev.Text)
 			}
 		},
 	})
-	out.replaced, out.err = replacement().Replace(ctx, e, wanted...)
+	out.replaced, out.err = newReplacement().Replace(ctx, e, wanted...)
 	return out
 }
 
-func replacement() staticpod.Replacement {
+func newReplacement() staticpod.Replacement {
 	n := &node.Node{Local: node.Local{
 		Name: "cp1", Role: node.ControlPlane, Address: "192.0.2.10", BindPort: 6443,
 		Paths:     node.DefaultPaths(),
@@ -142,30 +142,30 @@ func replacement() staticpod.Replacement {
 	return staticpod.Replacement{Node: n, As: state.Identity{Server: n.LocalServerURL()}}
 }
 
-// all are manifests of every component in a version.
-func all(version string) []staticpod.Manifest {
+// newManifests returns the manifests of all components in a version.
+func newManifests(version string) []staticpod.Manifest {
 	var wanted []staticpod.Manifest
 	for _, c := range components {
 		wanted = append(wanted,
-			staticpod.Manifest{Component: c.name, Data: manifestOf(c.name, version)})
+			staticpod.Manifest{Component: c.name, Data: newManifest(c.name, version)})
 	}
 	return wanted
 }
 
-// withArgument is the same with an argument for one component.
+// withArgument adds an argument to the manifest of one component.
 func withArgument(wanted []staticpod.Manifest, component, version,
 	arg string) []staticpod.Manifest {
 	wanted = slices.Clone(wanted)
 	for i, m := range wanted {
 		if m.Component == component {
-			wanted[i].Data = manifestOf(component, version, arg)
+			wanted[i].Data = newManifest(component, version, arg)
 		}
 	}
 	return wanted
 }
 
-// versions are the images that the manifests on disk name, without what is the same in all.
-func versions(w *fake.World) string {
+// imageVersions returns the image versions in the manifests on disk, in the order of components.
+func imageVersions(w *fake.World) string {
 	var found []string
 	for _, c := range components {
 		text := string(w.Files["/etc/kubernetes/manifests/"+c.name+".yaml"].Data)
@@ -176,8 +176,8 @@ func versions(w *fake.World) string {
 	return strings.Join(found, " ")
 }
 
-// left are the files below /etc/kubernetes/tmp, without directories.
-func left(w *fake.World) []string {
+// listTemporaryFiles returns the files in /etc/kubernetes/tmp, without directories.
+func listTemporaryFiles(w *fake.World) []string {
 	var names []string
 	for name, f := range w.Files {
 		if strings.HasPrefix(name, "/etc/kubernetes/tmp/") && !f.Mode.IsDir() {

@@ -2,6 +2,7 @@ package staticpod
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,14 +19,14 @@ import (
 	"kubeadm/internal/state"
 )
 
-// Manifest is the static Pod manifest that a component is to run by.
+// Manifest is the static Pod manifest of a control plane component.
 type Manifest struct {
 	Component string
 	Data      []byte
 }
 
-// Render returns the manifest that a component of a node is to run by, patched by the user. Members
-// are those of the etcd cluster that etcd joins; nil for a new cluster.
+// Render returns the manifest of a component with the user's patches applied, as Write writes it.
+// Members are those of the etcd cluster that is joined; nil for a new cluster.
 func Render(ctx context.Context, e *engine.Env, n *node.Node, component string,
 	members []state.Member) (Manifest, error) {
 	host, patches, err := manifestinput.Read(ctx, e.World, n, e.Named("patches").WarnOnce)
@@ -85,8 +86,8 @@ func initialMembers(data []byte) (members []state.Member) {
 	return members
 }
 
-// EqualManifests reports whether two manifests describe the same Pod. Comments, the order of keys
-// and fields that no Pod has do not count.
+// EqualManifests reports whether two manifests describe the same Pod. It ignores comments, the
+// order of keys and unknown fields.
 func EqualManifests(a, b []byte) (bool, error) {
 	first, err := parsePod(a)
 	if err != nil {
@@ -119,15 +120,15 @@ func parsePod(data []byte) (*corev1.Pod, error) {
 		return nil, err
 	}
 	if len(pod.Spec.Containers) == 0 {
-		return nil, fmt.Errorf("it describes no Pod with containers")
+		return nil, errors.New("it is not a Pod with containers")
 	}
 	return &pod, nil
 }
 
-// samePodAfter returns how long the kubelet takes at most to end the Pod of a manifest that was
-// replaced, where it may take both manifests for the same Pod; else 0. It compares Pods with all
-// defaults filled in, which cannot be done here. What has no defaults tells most Pods apart.
-func samePodAfter(old, wanted *corev1.Pod) time.Duration {
+// maxKeptPodWait returns how long the kubelet takes at most to terminate the previous Pod if both
+// manifests may be equal to it, else 0. The kubelet compares Pods after it has set defaults, which
+// cannot be done here. So only fields without defaults are compared.
+func maxKeptPodWait(old, wanted *corev1.Pod) time.Duration {
 	same := apiequality.Semantic.DeepEqual(old.Annotations, wanted.Annotations) &&
 		apiequality.Semantic.DeepEqual(old.Labels, wanted.Labels) &&
 		slices.EqualFunc(old.Spec.Containers, wanted.Spec.Containers,
@@ -139,11 +140,11 @@ func samePodAfter(old, wanted *corev1.Pod) time.Duration {
 	if !same {
 		return 0
 	}
-	const reserve = 30 * time.Second
-	return gracePeriod(old) + reserve
+	const margin = 30 * time.Second
+	return gracePeriod(old) + margin
 }
 
-// gracePeriod returns how long the containers of a Pod may take to end.
+// gracePeriod returns the termination grace period of a Pod.
 func gracePeriod(pod *corev1.Pod) time.Duration {
 	if s := pod.Spec.TerminationGracePeriodSeconds; s != nil {
 		return time.Duration(*s) * time.Second
@@ -151,8 +152,8 @@ func gracePeriod(pod *corev1.Pod) time.Duration {
 	return 30 * time.Second // the default of Kubernetes
 }
 
-// imagesOf lists the images of all containers, each once.
-func imagesOf(pod *corev1.Pod) []string {
+// listImages returns the images of all containers, each once.
+func listImages(pod *corev1.Pod) []string {
 	var all []string
 	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
 		if !slices.Contains(all, c.Image) {

@@ -17,7 +17,7 @@ import (
 	"kubeadm/internal/world"
 )
 
-// plan finds out which manifests differ, and what unfinished runs have left. It changes nothing.
+// plan finds the manifests that differ and the records of unfinished runs. It changes nothing.
 func (r Replacement) plan(ctx context.Context, e *engine.Env, wanted []Manifest) ([]*step, error) {
 	var steps []*step
 	for _, m := range wanted {
@@ -26,7 +26,7 @@ func (r Replacement) plan(ctx context.Context, e *engine.Env, wanted []Manifest)
 			return nil, fmt.Errorf("replacing the static Pod of %s: %w", m.Component, err)
 		}
 		if s == nil {
-			e.Say("the static Pod of %s stays: its manifest is as it should be", m.Component)
+			e.Say("the manifest of %s has not changed; keeping its static Pod", m.Component)
 			continue
 		}
 		steps = append(steps, s)
@@ -37,7 +37,7 @@ func (r Replacement) plan(ctx context.Context, e *engine.Env, wanted []Manifest)
 	return steps, r.chooseBackups(ctx, e, steps)
 }
 
-// planOne returns nil if nothing is to be done.
+// planOne returns nil if there is nothing to do.
 func (r Replacement) planOne(ctx context.Context, e *engine.Env, m Manifest) (*step, error) {
 	s := &step{component: m.Component, file: r.Node.Paths.Manifest(m.Component), wanted: m.Data}
 	var err error
@@ -49,42 +49,42 @@ func (r Replacement) planOne(ctx context.Context, e *engine.Env, m Manifest) (*s
 	}
 	if s.previousPod, err = parsePod(s.previous); err != nil {
 		return nil, problem.New("", fmt.Errorf("reading %s: %w", s.file, err),
-			"correct the file, or copy a backup of it there: ls -d "+r.Node.Paths.Tmp()+"/"+
-				string(ManifestBackup)+"*")
+			"fix the file, or restore it from a backup; list them: ls -d "+
+				r.Node.Paths.Tmp()+"/"+string(ManifestBackup)+"*")
 	}
 	same, err := EqualManifests(s.previous, s.wanted)
 	if err != nil {
 		return nil, err
 	}
-	left, err := readRecord(ctx, e, r.Node.Paths, m.Component)
+	unfinished, err := readRecord(ctx, e, r.Node.Paths, m.Component)
 	if err != nil {
 		return nil, err
 	}
-	if left != nil && !same {
+	if unfinished != nil && !same {
 		if err := r.awaitKubelet(ctx, e, s); err != nil {
 			return nil, err
 		}
 	}
-	if err := r.lookAtContainers(ctx, e, s, left == nil); err != nil {
+	if err := r.listContainers(ctx, e, s, unfinished == nil); err != nil {
 		return nil, err
 	}
-	if left != nil {
-		if err := r.resume(ctx, e, s, left, same); err != nil {
+	if unfinished != nil {
+		if err := r.resume(ctx, e, s, unfinished, same); err != nil {
 			return nil, err
 		}
 	}
 	switch {
-	case left == nil && same:
+	case unfinished == nil && same:
 		return nil, nil
 	case same && !s.written:
-		s.stale = true
+		s.recordOnly = true
 		return s, nil
 	case s.record.Previous == "":
 		s.record.Previous = digest(s.previous)
 		if s.record.PodUIDs == nil {
-			s.record.PodUIDs = s.present
+			s.record.PodUIDs = s.podUIDs
 		}
-		s.served = r.serves(ctx, e, s)
+		s.wasHealthy = r.isHealthy(ctx, e, s)
 	}
 	if d := digest(s.wanted); !slices.Contains(s.record.Written, d) {
 		s.record.Written = append(s.record.Written, d)
@@ -92,51 +92,51 @@ func (r Replacement) planOne(ctx context.Context, e *engine.Env, m Manifest) (*s
 	return s, nil
 }
 
-// resume takes over what an unfinished run has left, if that run has written the manifest that is
-// on disk now. The manifest before that one is then the one to go back to, unless the present one
-// has come to serve since.
-func (r Replacement) resume(ctx context.Context, e *engine.Env, s *step, left *record,
+// resume takes over the record of an unfinished run if that run wrote the manifest on disk. The
+// previous manifest is then the one before it, unless the component has become healthy since.
+func (r Replacement) resume(ctx context.Context, e *engine.Env, s *step, unfinished *record,
 	same bool) error {
-	if left.Previous == digest(s.previous) {
-		// It was killed before it wrote a manifest, or after it put the previous one back.
-		s.record.Backup, s.record.PodUIDs = left.Backup,
-			slices.Concat(left.PodUIDs, without(s.present, left.PodUIDs))
+	if unfinished.Previous == digest(s.previous) {
+		// It was killed before it wrote a manifest, or after it restored the previous one.
+		s.record.Backup = unfinished.Backup
+		s.record.PodUIDs = slices.Concat(unfinished.PodUIDs,
+			without(s.podUIDs, unfinished.PodUIDs))
 		return nil
 	}
-	if !slices.Contains(left.Written, digest(s.previous)) {
+	if !slices.Contains(unfinished.Written, digest(s.previous)) {
 		return nil
 	}
-	backup, err := state.ReadOptional(ctx, e.World, left.Backup)
+	backup, err := state.ReadOptional(ctx, e.World, unfinished.Backup)
 	if err != nil {
 		return err
 	}
 	pod, err := parsePod(backup)
-	if err != nil || digest(backup) != left.Previous {
-		e.Warn("the backup %s of an unfinished run is not what that run has written: it is ignored",
-			left.Backup)
+	if err != nil || digest(backup) != unfinished.Previous {
+		e.Warn("ignoring the backup %s of an unfinished run: its contents have changed",
+			unfinished.Backup)
 		return nil
 	}
-	if !same && r.serves(ctx, e, s) {
+	if !same && r.isHealthy(ctx, e, s) {
 		return nil
 	}
-	e.Say("resuming the replacement of the static Pod of %s, which was not finished", s.component)
-	s.previous, s.previousPod, s.record, s.written, s.served = backup, pod, *left, same, true
-	s.goesBack, err = EqualManifests(s.previous, s.wanted)
+	e.Say("resuming the replacement of the static Pod of %s", s.component)
+	s.previous, s.previousPod, s.record = backup, pod, *unfinished
+	s.written, s.wasHealthy = same, true
+	s.isRollback, err = EqualManifests(s.previous, s.wanted)
 	return err
 }
 
-// serves reports whether a component serves by the manifest that is on disk.
-func (r Replacement) serves(ctx context.Context, e *engine.Env, s *step) bool {
+// isHealthy reports whether a component is healthy with the manifest on disk.
+func (r Replacement) isHealthy(ctx context.Context, e *engine.Env, s *step) bool {
 	wait, err := health.StaticPod{
 		Component: s.component, Pod: s.previousPod, As: r.As,
-		Accepts: func(state.Container) bool { return true },
+		Matches: func(state.Container) bool { return true },
 	}.Condition(r.Node, r.Node.Timeouts.Upgrade)
 	return err == nil && wait.Check(ctx, e.World) == nil
 }
 
-// awaitKubelet waits until the kubelet has acted on the manifest that is on disk, where a run that
-// was killed may have written it a moment ago: only then the container runtime says which Pod is
-// that of this manifest.
+// awaitKubelet waits until the kubelet has read the manifest on disk, which a killed run may have
+// written a moment ago. Only then the newest Pod in the container runtime is that of this manifest.
 func (r Replacement) awaitKubelet(ctx context.Context, e *engine.Env, s *step) error {
 	var begun time.Time
 	return e.Await(ctx, world.Condition{
@@ -151,7 +151,7 @@ func (r Replacement) awaitKubelet(ctx context.Context, e *engine.Env, s *step) e
 			if err != nil {
 				return err
 			}
-			// After a clock was set back, the file is of the future.
+			// The second condition is for a clock that was set back.
 			if now.Sub(info.ModTime) >= kubeletPeriod || now.Sub(begun) >= kubeletPeriod {
 				return nil
 			}
@@ -166,10 +166,10 @@ func (r Replacement) awaitKubelet(ctx context.Context, e *engine.Env, s *step) e
 	})
 }
 
-// lookAtContainers notes what the container runtime has of the component before anything is
-// changed. A Pod whose container has ended counts as the present one only if alsoEnded is set.
-func (r Replacement) lookAtContainers(ctx context.Context, e *engine.Env, s *step,
-	alsoEnded bool) error {
+// listContainers records the containers and Pods of the component before the first change. With
+// alsoExited the newest Pod counts even if its container has exited.
+func (r Replacement) listContainers(ctx context.Context, e *engine.Env, s *step,
+	alsoExited bool) error {
 	all, err := e.World.Containers(ctx, r.Node.CRISocket)
 	if err != nil {
 		return err
@@ -179,20 +179,20 @@ func (r Replacement) lookAtContainers(ctx context.Context, e *engine.Env, s *ste
 		if c.Component != s.component {
 			continue
 		}
-		s.known = append(s.known, c.ID)
+		s.containerIDs = append(s.containerIDs, c.ID)
 		newest = c.PodUID
-		if c.Running && !slices.Contains(s.present, c.PodUID) {
-			s.present = append(s.present, c.PodUID)
+		if c.Running && !slices.Contains(s.podUIDs, c.PodUID) {
+			s.podUIDs = append(s.podUIDs, c.PodUID)
 		}
 	}
-	if len(s.present) == 0 && newest != "" && alsoEnded {
-		s.present = []string{newest} // it ends again and again
+	if len(s.podUIDs) == 0 && newest != "" && alsoExited {
+		s.podUIDs = []string{newest} // it is in a crash loop
 	}
 	return nil
 }
 
-// chooseBackups says where the previous manifests go: all into one directory, that of an
-// unfinished run if there is one. No other backup is overwritten.
+// chooseBackups sets the paths of the backups: all in one directory, that of an unfinished run if
+// there is one. It does not overwrite other backups.
 func (r Replacement) chooseBackups(ctx context.Context, e *engine.Env, steps []*step) error {
 	var unfinished string
 	for _, s := range steps {
@@ -200,24 +200,24 @@ func (r Replacement) chooseBackups(ctx context.Context, e *engine.Env, steps []*
 			unfinished = path.Dir(s.record.Backup)
 		}
 	}
-	fresh, err := BackupDir(ctx, e, r.Node.Paths.Tmp(), ManifestBackup)
+	newDir, err := BackupDir(ctx, e, r.Node.Paths.Tmp(), ManifestBackup)
 	if err != nil {
 		return err
 	}
 	for _, s := range steps {
-		if s.record.Backup != "" || s.stale {
+		if s.record.Backup != "" || s.recordOnly {
 			continue
 		}
-		s.record.Backup = path.Join(fresh, path.Base(s.file))
+		s.record.Backup = path.Join(newDir, path.Base(s.file))
 		if unfinished == "" {
 			continue
 		}
 		file := path.Join(unfinished, path.Base(s.file))
-		there, err := state.ReadOptional(ctx, e.World, file)
+		existing, err := state.ReadOptional(ctx, e.World, file)
 		if err != nil {
 			return err
 		}
-		if there == nil || bytes.Equal(there, s.previous) {
+		if existing == nil || bytes.Equal(existing, s.previous) {
 			s.record.Backup = file
 		}
 	}

@@ -12,34 +12,35 @@ import (
 	"kubeadm/internal/state"
 )
 
-// record says on disk that the static Pod of a component is being replaced, and what leads back.
-// It is written before the first change and removed when the new Pod serves or the old one is
-// back, so that a run that was killed in between is completed by the next one. It lies with the
-// journal, which a reset removes first.
+// record is the file that says that the static Pod of a component is being replaced, and how to
+// restore the previous one. It is written before the first change and removed when the new Pod is
+// healthy or the previous one is restored, so that the next run can complete one that was killed in
+// between. It is stored beside the journal, which a reset removes first.
 type record struct {
-	// path of the copy of the last manifest that is known to have worked
+	// path of the backup of the last manifest whose Pod was healthy
 	Backup   string `json:"backup"`
 	Previous string `json:"previous"` // digest of that manifest
-	// digests of the manifests that were to take its place, oldest first
+	// digests of the manifests that replaced it, oldest first
 	Written []string `json:"written"`
-	PodUIDs []string `json:"podUIDs"` // of the Pod that ran by the previous manifest
+	PodUIDs []string `json:"podUIDs"` // of the Pods of the previous manifest
 }
 
-func recordFile(p node.Paths, component string) string {
+func recordPath(p node.Paths, component string) string {
 	return path.Join(p.Journal(), "replacing-"+component+".json")
 }
 
-// readRecord returns what an unfinished run has left, nil if there is nothing. What cannot be read
-// is as good as nothing: the manifest on disk is then what leads back.
-func readRecord(ctx context.Context, e *engine.Env, p node.Paths, component string) (*record, error) {
-	file := recordFile(p, component)
+// readRecord returns the record of an unfinished run, nil if there is none. A record that does not
+// decode is ignored: the manifest on disk is then the one to restore.
+func readRecord(ctx context.Context, e *engine.Env, p node.Paths,
+	component string) (*record, error) {
+	file := recordPath(p, component)
 	data, err := state.ReadOptional(ctx, e.World, file)
 	if err != nil || data == nil {
 		return nil, err
 	}
 	var r record
 	if err := json.Unmarshal(data, &r); err != nil {
-		e.Warn("%s cannot be read and is ignored: %v", file, err)
+		e.Warn("ignoring %s, which is not valid: %v", file, err)
 		return &record{}, nil
 	}
 	return &r, nil
@@ -48,7 +49,7 @@ func readRecord(ctx context.Context, e *engine.Env, p node.Paths, component stri
 func (r record) encode() []byte {
 	data, err := json.Marshal(r)
 	if err != nil {
-		panic(err) // plain strings always encode
+		panic(err) // strings always encode
 	}
 	return append(data, '\n')
 }

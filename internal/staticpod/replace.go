@@ -22,36 +22,36 @@ import (
 	"kubeadm/internal/world"
 )
 
-// Replacement replaces manifests of static Pods on this machine, as one change: at the end all
-// components run by their new manifests, or all by the previous ones.
+// Replacement replaces static Pods of this machine together: in the end all components run with
+// their new manifests, or all with the previous ones.
 type Replacement struct {
 	Node *node.Node
-	As   state.Identity // with which kube-apiserver is asked whether it serves
-	// Prepare, if set, is called before the manifest of a component is replaced, as for
-	// certificates that the new Pod reads at its start. It is not called for a component that
-	// stays as it is. What it does is not put back.
+	As   state.Identity // for requests to /livez of kube-apiserver
+	// Prepare, if set, is called before the manifest of a component is replaced, for example to
+	// renew certificates that the new Pod reads. It is not called for a component whose manifest
+	// has not changed. Its changes are not undone.
 	Prepare func(ctx context.Context, component string) error
 }
 
 const (
-	// stableTime is for how long the previous Pod must serve where the kubelet has not acted on
-	// the new manifest yet: it may be about to.
+	// stableTime is how long the previous Pod must stay healthy if there is no container of the new
+	// manifest yet: the kubelet may be about to start one.
 	stableTime = 5 * time.Second
-	// kubeletPeriod is longer than the 20 s after which the kubelet reads all manifests again,
-	// should it have missed a change.
+	// kubeletPeriod is longer than the kubelet's fileCheckFrequency, 20 s, after which it reads all
+	// manifests again.
 	kubeletPeriod = 30 * time.Second
 )
 
 // Replace replaces the manifests of components, one after the other in the given order, and
-// returns those whose Pods it has replaced. A manifest that describes the same Pod as the present
-// one is left alone. After each manifest it waits until its Pod runs and serves. If one does not,
-// it puts back all manifests, newest first, and waits until their Pods serve; the error says what
-// kept the new Pod from serving and that the previous ones are back. An etcd that serves by another
-// image than before stays: the older one could not read its data.
+// returns the components whose Pods it has replaced. It skips a manifest that describes the same
+// Pod as the one on disk. After each manifest it waits until the Pod is running and healthy. If
+// one is not, it restores all manifests, newest first, and waits until their Pods are healthy; the
+// error has the cause and says what was restored. An etcd that was healthy with another image is
+// not restored: the previous version cannot read its data.
 //
-// A run that was killed is completed by the next Replace of the same components, with the same
-// manifests or others. All images are pulled before anything stops. The previous manifests are
-// kept in a backup directory.
+// After a kill the next Replace of the same components completes the work, with the same manifests
+// or others. All images are pulled before the first change. The previous manifests are kept in a
+// backup directory.
 func (r Replacement) Replace(ctx context.Context, e *engine.Env,
 	wanted ...Manifest) ([]string, error) {
 	steps, err := r.plan(ctx, e, wanted)
@@ -67,26 +67,26 @@ func (r Replacement) Replace(ctx context.Context, e *engine.Env,
 	var replaced []string
 	for i, s := range steps {
 		if err := r.replaceOne(ctx, e, s); err != nil {
-			return nil, r.putBackAll(ctx, e, steps[:i+1], err)
+			return nil, r.restoreAll(ctx, e, steps[:i+1], err)
 		}
 		if s.changesEtcdVersion() {
-			s.final = true
-			file := recordFile(r.Node.Paths, s.component)
+			s.isFinal = true
+			file := recordPath(r.Node.Paths, s.component)
 			if err := e.Do(ctx, change.Remove{Path: file}); err != nil {
-				return nil, r.putBackAll(ctx, e, steps[:i+1], err)
+				return nil, r.restoreAll(ctx, e, steps[:i+1], err)
 			}
 		}
-		if !s.stale {
+		if !s.recordOnly {
 			replaced = append(replaced, s.component)
 		}
 	}
 	for _, s := range steps {
-		if err := e.Do(ctx, change.Remove{Path: recordFile(r.Node.Paths,
+		if err := e.Do(ctx, change.Remove{Path: recordPath(r.Node.Paths,
 			s.component)}); err != nil {
 			return nil, err
 		}
 	}
-	return replaced, PruneBackups(ctx, e, r.Node.Paths.Tmp(), ManifestBackup, mostBackups)
+	return replaced, PruneBackups(ctx, e, r.Node.Paths.Tmp(), ManifestBackup, maxManifestBackups)
 }
 
 // step is the replacement of one component's manifest.
@@ -95,38 +95,36 @@ type step struct {
 	file        string // the manifest
 	wanted      []byte
 	wantedPod   *corev1.Pod
-	previous    []byte // the last manifest that is known to have worked
+	previous    []byte // the last manifest whose Pod was healthy
 	previousPod *corev1.Pod
 	record      record
-	// IDs of the component's containers before the manifest was written
-	known   []string
-	present []string // UIDs of the component's Pods before the manifest was written
-	// an earlier run has written the wanted manifest, and it was not seen to serve
-	written  bool
-	goesBack bool // the wanted manifest is the one before that of an unfinished run
-	served   bool // the component served by the previous manifest
-	stale    bool // nothing is to be done but to remove the record
-	final    bool // it is not put back any more
+	// IDs of the component's containers and UIDs of its Pods before the manifest was written
+	containerIDs, podUIDs []string
+	// an unfinished run wrote the wanted manifest and did not find the component healthy
+	written    bool
+	isRollback bool // the wanted manifest is the previous one of an unfinished run
+	wasHealthy bool // the component was healthy with the previous manifest
+	recordOnly bool // only the record has to be removed
+	isFinal    bool // the previous manifest cannot be restored
 }
 
-// changesEtcdVersion reports whether etcd runs from another image than before. Once a newer etcd
-// serves, it has raised the version of its data, and the older one refuses them
-// (docs/decisions/0042).
+// changesEtcdVersion reports whether the image of etcd changes. Once a newer etcd serves requests,
+// it raises the storage version, and an older one refuses the data (docs/decisions/0042).
 func (s *step) changesEtcdVersion() bool {
-	return s.component == manifest.Etcd && !s.stale &&
-		!slices.Equal(imagesOf(s.previousPod), imagesOf(s.wantedPod))
+	return s.component == manifest.Etcd && !s.recordOnly &&
+		!slices.Equal(listImages(s.previousPod), listImages(s.wantedPod))
 }
 
-// pullImages makes sure that no Pod waits for an image once the one before it has ended.
+// pullImages pulls all images, so that no component is down while the kubelet pulls its image.
 func (r Replacement) pullImages(ctx context.Context, e *engine.Env, steps []*step) error {
 	for _, s := range steps {
-		if s.stale {
+		if s.recordOnly {
 			continue
 		}
-		for _, ref := range imagesOf(s.wantedPod) {
+		for _, ref := range listImages(s.wantedPod) {
 			err := e.Do(ctx, change.PullImage{Socket: r.Node.CRISocket, Ref: ref})
 			if err != nil {
-				return fmt.Errorf("before replacing the static Pod of %s: %w", s.component, err)
+				return fmt.Errorf("pulling the images of %s: %w", s.component, err)
 			}
 		}
 	}
@@ -135,31 +133,32 @@ func (r Replacement) pullImages(ctx context.Context, e *engine.Env, steps []*ste
 
 // replaceOne writes the manifest of a component and waits for its Pod.
 func (r Replacement) replaceOne(ctx context.Context, e *engine.Env, s *step) error {
-	if s.stale {
+	if s.recordOnly {
 		return nil
 	}
 	wait, err := health.StaticPod{
-		Component: s.component, Pod: s.wantedPod, As: r.As, Known: s.knownBefore(),
-		Accepts: func(c state.Container) bool {
-			return !slices.Contains(s.uidsBefore(), c.PodUID)
+		Component: s.component, Pod: s.wantedPod, As: r.As,
+		IgnoreExits: s.previousContainers(),
+		Matches: func(c state.Container) bool {
+			return !slices.Contains(s.previousPodUIDs(), c.PodUID)
 		},
-		SamePodAfter: samePodAfter(s.previousPod, s.wantedPod),
+		KeptPodAfter: maxKeptPodWait(s.previousPod, s.wantedPod),
 	}.Condition(r.Node, r.Node.Timeouts.Upgrade)
 	if err != nil {
 		return err
 	}
 	if !s.written {
-		e.Say("replacing the static Pod of %s; its previous manifest is kept in %q", s.component,
+		e.Say("replacing the static Pod of %s; a backup of its manifest is in %q", s.component,
 			s.record.Backup)
-		// Both files are marked as secret, since a preview that shows them says nothing new.
-		left := change.WriteFile{
-			Path: recordFile(r.Node.Paths, s.component), Data: s.record.encode(), Mode: 0o600,
+		// Marked as secret so that a dry run does not print them: they tell the user nothing.
+		record := change.WriteFile{
+			Path: recordPath(r.Node.Paths, s.component), Data: s.record.encode(), Mode: 0o600,
 			Secret: true,
 		}
 		backup := change.WriteFile{Path: s.record.Backup, Data: s.previous, Mode: 0o600,
 			Secret: true}
 		if err := e.Do(ctx,
-			change.MakeDir{Path: path.Dir(left.Path), Mode: 0o700}, left,
+			change.MakeDir{Path: path.Dir(record.Path), Mode: 0o700}, record,
 			change.MakeDir{Path: path.Dir(backup.Path), Mode: 0o700}, backup,
 		); err != nil {
 			return err
@@ -177,138 +176,140 @@ func (r Replacement) replaceOne(ctx context.Context, e *engine.Env, s *step) err
 	return e.Await(ctx, wait)
 }
 
-// uidsBefore are the UIDs of Pods that are not the one of the wanted manifest.
-func (s *step) uidsBefore() []string {
+// previousPodUIDs returns the UIDs of Pods of other manifests than the wanted one.
+func (s *step) previousPodUIDs() []string {
 	switch {
 	case s.written:
-		return s.record.PodUIDs // those present now may well be of the wanted manifest
-	case s.goesBack:
-		return without(s.present, s.record.PodUIDs)
+		return s.record.PodUIDs // the Pods found now may be of the wanted manifest
+	case s.isRollback:
+		return without(s.podUIDs, s.record.PodUIDs)
 	}
-	return slices.Concat(s.record.PodUIDs, s.present)
+	return slices.Concat(s.record.PodUIDs, s.podUIDs)
 }
 
-// knownBefore are the containers whose ends say nothing about the wanted manifest.
-func (s *step) knownBefore() []string {
+// previousContainers returns the containers of other manifests than the wanted one.
+func (s *step) previousContainers() []string {
 	if s.written {
 		return nil
 	}
-	return s.known
+	return s.containerIDs
 }
 
-func without(all, these []string) []string {
+// without returns the items of all that are not in excluded.
+func without(all, excluded []string) []string {
 	return slices.DeleteFunc(slices.Clone(all),
-		func(one string) bool { return slices.Contains(these, one) })
+		func(item string) bool { return slices.Contains(excluded, item) })
 }
 
-// putBackAll puts back the previous manifests after a failure, newest first, and returns the error
+// restoreAll restores the previous manifests after a failure, newest first, and returns the error
 // for the user.
-func (r Replacement) putBackAll(ctx context.Context, e *engine.Env, steps []*step,
+func (r Replacement) restoreAll(ctx context.Context, e *engine.Env, steps []*step,
 	cause error) error {
-	ctx = context.WithoutCancel(ctx) // an interrupt, too, must leave a control plane that works
+	ctx = context.WithoutCancel(ctx) // an interrupt must leave a healthy control plane too
 	failed := steps[len(steps)-1]
-	var back []string
+	var restored []string
 	var errs []error
-	var stays string
-	var brokenEtcd bool
+	var kept string
+	var etcdFailed bool
 	for _, s := range slices.Backward(steps) {
-		if s.final {
-			stays = "; etcd stays at its new version, as it may have changed its data"
+		if s.isFinal {
+			kept = "; etcd keeps its new version, which may have changed its data"
 			continue
 		}
-		changed, err := r.putBack(ctx, e, s)
+		changed, err := r.restore(ctx, e, s)
 		switch {
 		case err != nil:
-			brokenEtcd = brokenEtcd || s.component == manifest.Etcd
-			errs = append(errs, fmt.Errorf("the previous static Pod of %s does not serve again: %w",
+			etcdFailed = etcdFailed || s.component == manifest.Etcd
+			errs = append(errs, fmt.Errorf("restoring the previous static Pod of %s: %w",
 				s.component, err))
-		case changed && s.served:
-			back = append(back, s.component)
+		case changed && s.wasHealthy:
+			restored = append(restored, s.component)
 		case changed:
-			back = append(back, s.component+" (which did not serve before either)")
+			restored = append(restored, s.component+" (not healthy before either)")
 		}
 	}
-	hints := failed.hints(cause)
-	text := "nothing was changed"
-	if len(back) > 0 {
-		text = "the previous manifest is back and serves again for: " + strings.Join(back, ", ")
+	hints := failed.failureHints(cause)
+	text := "no manifest was changed"
+	if len(restored) > 0 {
+		text = "the previous static Pods are restored: " + strings.Join(restored, ", ")
 	}
 	if len(errs) > 0 {
-		hints = append(hints, "the previous manifests are in "+path.Dir(failed.record.Backup))
+		hints = append(hints, "find the previous manifests in "+path.Dir(failed.record.Backup))
 		text = errors.Join(errs...).Error()
 	}
-	snapshots, _ := listBackups(ctx, e, r.Node.Paths.Tmp(), EtcdBackup) // a help only
-	if brokenEtcd && len(snapshots) > 0 {
+	snapshots, _ := listBackups(ctx, e, r.Node.Paths.Tmp(), EtcdBackup) // only for a hint
+	if etcdFailed && len(snapshots) > 0 {
 		hints = append(hints,
-			fmt.Sprintf("if etcd refuses its data, restore the last snapshot by the "+
-				"documentation of etcd: etcdutl snapshot restore %s/%s",
+			fmt.Sprintf("if etcd refuses its data, restore the last snapshot as etcd's "+
+				"documentation says: etcdutl snapshot restore %s/%s",
 				snapshots[len(snapshots)-1], snapshotFile))
 	}
 	return problem.New("replacing the static Pod of "+failed.component,
-		fmt.Errorf("%w; %s%s", cause, text, stays), hints...)
+		fmt.Errorf("%w; %s%s", cause, text, kept), hints...)
 }
 
-// putBack puts back the previous manifest of a component and waits until its Pod serves. It
+// restore restores the previous manifest of a component and waits until its Pod is healthy. It
 // reports whether the manifest had been changed.
-func (r Replacement) putBack(ctx context.Context, e *engine.Env, s *step) (changed bool, err error) {
-	now, err := state.ReadOptional(ctx, e.World, s.file)
+func (r Replacement) restore(ctx context.Context, e *engine.Env,
+	s *step) (changed bool, err error) {
+	current, err := state.ReadOptional(ctx, e.World, s.file)
 	if err != nil {
 		return true, err
 	}
-	if changed = !bytes.Equal(now, s.previous); changed {
-		e.Say("putting back the previous manifest of %s", s.component)
+	if changed = !bytes.Equal(current, s.previous); changed {
+		e.Say("restoring the previous manifest of %s", s.component)
 		if err := e.Do(ctx, change.WriteFile{Path: s.file, Data: s.previous,
 			Mode: 0o600}); err != nil {
 			return true, err
 		}
-		if wait, err := r.waitForPrevious(ctx, e, s); err != nil {
+		if wait, err := r.newPreviousCondition(ctx, e, s); err != nil {
 			return true, err
-		} else if s.served {
+		} else if s.wasHealthy {
 			if err := e.Await(ctx, wait); err != nil {
 				return true, err
 			}
 		}
 	}
-	if s.stale {
-		return changed, e.Do(ctx, change.Remove{Path: recordFile(r.Node.Paths, s.component)})
+	if s.recordOnly {
+		return changed, e.Do(ctx, change.Remove{Path: recordPath(r.Node.Paths, s.component)})
 	}
 	return changed, e.Do(ctx,
-		change.Remove{Path: recordFile(r.Node.Paths, s.component)},
-		change.Remove{Path: s.record.Backup}, // the same is in its place again
+		change.Remove{Path: recordPath(r.Node.Paths, s.component)},
+		change.Remove{Path: s.record.Backup}, // it equals the restored manifest
 		change.Remove{Path: path.Dir(s.record.Backup), OnlyEmpty: true})
 }
 
-// waitForPrevious is the wait for the Pod of the previous manifest, which is on disk again.
-func (r Replacement) waitForPrevious(ctx context.Context, e *engine.Env,
+// newPreviousCondition returns the wait for the Pod of the restored manifest.
+func (r Replacement) newPreviousCondition(ctx context.Context, e *engine.Env,
 	s *step) (world.Condition, error) {
 	all, err := e.World.Containers(ctx, r.Node.CRISocket)
 	if err != nil {
 		return world.Condition{}, err
 	}
 	// UIDs of the Pods of other manifests; IDs of the previous Pod's containers
-	var failed, known []string
+	var otherUIDs, previous []string
 	for _, c := range all {
 		switch {
 		case c.Component != s.component:
 		case slices.Contains(s.record.PodUIDs, c.PodUID),
-			len(s.record.PodUIDs) == 0 && slices.Contains(s.known, c.ID):
-			known = append(known, c.ID)
+			len(s.record.PodUIDs) == 0 && slices.Contains(s.containerIDs, c.ID):
+			previous = append(previous, c.ID)
 		default:
-			failed = append(failed, c.PodUID)
+			otherUIDs = append(otherUIDs, c.PodUID)
 		}
 	}
 	pod := health.StaticPod{
-		Component: s.component, Pod: s.previousPod, As: r.As, Known: known,
-		Accepts: func(c state.Container) bool { return !slices.Contains(failed, c.PodUID) },
+		Component: s.component, Pod: s.previousPod, As: r.As, IgnoreExits: previous,
+		Matches: func(c state.Container) bool { return !slices.Contains(otherUIDs, c.PodUID) },
 	}
-	if len(failed) == 0 {
+	if len(otherUIDs) == 0 {
 		pod.StableFor = stableTime
 	}
 	return pod.Condition(r.Node, r.Node.Timeouts.Upgrade)
 }
 
-// hints are the next steps after the failure of the wanted manifest.
-func (s *step) hints(cause error) []string {
+// failureHints returns the next steps after the wanted manifest has failed.
+func (s *step) failureHints(cause error) []string {
 	field := map[string]string{
 		"kube-apiserver":          "apiServer.extraArgs",
 		"kube-controller-manager": "controllerManager.extraArgs",
@@ -316,8 +317,9 @@ func (s *step) hints(cause error) []string {
 	}[s.component]
 	if arg := health.RejectedArgument(cause); arg != "" {
 		return []string{fmt.Sprintf(
-			"remove or correct %s in %s of the ClusterConfiguration, or in the patches of %s",
+			"fix or remove %s in %s of the ClusterConfiguration, or in the patches of %s",
 			arg, field, s.component)}
 	}
-	return []string{"if a container is missing, see why in the kubelet's log: journalctl -xeu kubelet"}
+	return []string{
+		"if a container is missing, find out why in the kubelet's log: journalctl -xeu kubelet"}
 }

@@ -12,10 +12,9 @@ import (
 	"kubeadm/internal/state"
 )
 
-// Restart ends the containers of components whose manifests stay, one component after the other in
-// the given order, and waits until the kubelet has started each again and it serves. Components
-// read new certificates in this way. A component that does not come up ends it: nothing can be put
-// back.
+// Restart restarts the containers of components whose manifests do not change, so that they read
+// new certificates. It restarts one component after the other, in the given order, and waits until
+// each is healthy. It returns the error of the first that is not; nothing can be restored then.
 func (r Replacement) Restart(ctx context.Context, e *engine.Env, components ...string) error {
 	if err := e.Await(ctx, health.Kubelet(ctx, e.World, r.Node)); err != nil {
 		return health.WithKubeletHints(err)
@@ -38,15 +37,15 @@ func (r Replacement) restartOne(ctx context.Context, e *engine.Env, component st
 	if err != nil {
 		return err
 	}
-	var before []string
+	var previous []string
 	for _, c := range all {
 		if c.Component == component {
-			before = append(before, c.ID)
+			previous = append(previous, c.ID)
 		}
 	}
 	wait, err := health.StaticPod{
-		Component: component, Pod: pod, As: r.As, Known: before,
-		Accepts: func(c state.Container) bool { return !slices.Contains(before, c.ID) },
+		Component: component, Pod: pod, As: r.As, IgnoreExits: previous,
+		Matches: func(c state.Container) bool { return !slices.Contains(previous, c.ID) },
 	}.Condition(r.Node, r.Node.Timeouts.Upgrade)
 	if err != nil {
 		return err
@@ -59,7 +58,7 @@ func (r Replacement) restartOne(ctx context.Context, e *engine.Env, component st
 		err = e.Await(ctx, wait)
 	}
 	if arg := health.RejectedArgument(err); arg != "" {
-		return problem.New("", err, fmt.Sprintf("correct %s in %s", arg, file))
+		return problem.New("", err, fmt.Sprintf("fix %s in %s", arg, file))
 	}
 	return err
 }

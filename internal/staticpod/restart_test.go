@@ -1,6 +1,7 @@
 package staticpod_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,14 +12,14 @@ import (
 	"kubeadm/internal/world/fake"
 )
 
-func TestRestartGivesNewContainersOfTheSamePods(t *testing.T) {
-	w := controlPlane(t)
+func TestRestartRecreatesContainers(t *testing.T) {
+	w := newMachine(t)
 	w.Pods = []state.Sandbox{
 		{ID: "1", Namespace: "kube-system", Component: etcdComponent},
 		{ID: "2", Namespace: "kube-system", Component: scheduler},
 		{ID: "3", Namespace: "kube-system", Component: apiserver},
 	}
-	before := runningIDs(t, w)
+	before := listRunningIDs(t, w)
 	var did []string
 	e := engine.New(engine.Env{World: w, Emit: func(ev engine.Event) {
 		if ev.Kind != engine.Did {
@@ -26,40 +27,40 @@ func TestRestartGivesNewContainersOfTheSamePods(t *testing.T) {
 		}
 		did = append(did, ev.Text)
 		if c, ok := ev.Change.(change.RemoveContainers); !ok || c.GracePeriod != 30*time.Second {
-			t.Errorf("containers may end within %s", c.GracePeriod)
+			t.Errorf("the grace period is %s", c.GracePeriod)
 		}
 	}})
-	if err := replacement().Restart(t.Context(), e, etcdComponent, scheduler); err != nil {
+	if err := newReplacement().Restart(t.Context(), e, etcdComponent, scheduler); err != nil {
 		t.Fatal(err)
 	}
-	after := runningIDs(t, w)
+	after := listRunningIDs(t, w)
 	for _, c := range components {
 		restarted := c.name == etcdComponent || c.name == scheduler
 		if (before[c.name] != after[c.name]) != restarted || after[c.name] == "" {
 			t.Errorf("%s: before %s, after %s", c.name, before[c.name], after[c.name])
 		}
 	}
-	if got := strings.Join(did,
-		"; "); got != "remove the containers of Pod etcd; remove the containers of Pod kube-scheduler" {
-		t.Errorf("did %s", got)
+	if want := []string{"remove the containers of Pod etcd",
+		"remove the containers of Pod kube-scheduler"}; !slices.Equal(did, want) {
+		t.Errorf("did %q", did)
 	}
 }
 
-func TestRestartSaysWhatKeepsAComponentFromComingUp(t *testing.T) {
-	w := controlPlane(t)
-	have(t, w, "/etc/kubernetes/manifests/kube-scheduler.yaml",
-		string(manifestOf(scheduler, "v1", "--bad")))
+func TestRestartErrorHasCause(t *testing.T) {
+	w := newMachine(t)
+	writeFile(t, w, "/etc/kubernetes/manifests/kube-scheduler.yaml",
+		string(newManifest(scheduler, "v1", "--bad")))
 	w.Pods = []state.Sandbox{{ID: "2", Namespace: "kube-system", Component: scheduler}}
 	e := engine.New(engine.Env{World: w, Emit: func(engine.Event) {}})
-	err := replacement().Restart(t.Context(), e, scheduler)
+	err := newReplacement().Restart(t.Context(), e, scheduler)
 	if err == nil || !strings.Contains(err.Error(), "restarting kube-scheduler: ") ||
 		!strings.Contains(err.Error(), "unknown flag: --bad") {
 		t.Errorf("got %v", err)
 	}
 }
 
-// runningIDs are the containers that run, by component.
-func runningIDs(t *testing.T, w *fake.World) map[string]string {
+// listRunningIDs returns the IDs of running containers by component.
+func listRunningIDs(t *testing.T, w *fake.World) map[string]string {
 	t.Helper()
 	all, err := w.Containers(t.Context(), "")
 	if err != nil {

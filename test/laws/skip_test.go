@@ -26,13 +26,13 @@ func TestErrorNamesSkippedPhase(t *testing.T) {
 	})
 }
 
-var phaseNamed = regexp.MustCompile(`the ([a-z/-]+) phase|phase "([a-z/-]+)"`)
+var phaseNamed = regexp.MustCompile(`kubeadm [a-z]+ phase ([a-z -]*[a-z])|needs phase "([a-z/-]+)"`)
 
 // namesPhase reports whether the error names the phase, one above or one below it.
 func namesPhase(err error, address string) bool {
 	text := err.Error() + "\n" + strings.Join(problem.Hints(err), "\n")
 	for _, m := range phaseNamed.FindAllStringSubmatch(text, -1) {
-		named := m[1] + m[2]
+		named := strings.TrimSuffix(strings.ReplaceAll(m[1]+m[2], " ", "/"), "/all")
 		if named == address || strings.HasPrefix(named, address+"/") ||
 			strings.HasPrefix(address, named+"/") {
 			return true

@@ -10,10 +10,10 @@ import (
 	"kubeadm/internal/state"
 )
 
-// stopContainers asks the running containers of a Pod to end, and kills those that have not within
-// the time. An error is none here: whoever removes the Pod next kills what still runs.
-func (c *client) stopContainers(ctx context.Context, s state.Sandbox, grace time.Duration) {
-	ctx, cancel := context.WithTimeout(ctx, grace+callLimit)
+// stopContainers stops the running containers of a Pod and kills those that still run after the
+// grace period. It ignores errors: the removal of the Pod kills what is left.
+func (c *client) stopContainers(ctx context.Context, s state.Sandbox, gracePeriod time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, gracePeriod+callLimit)
 	defer cancel()
 	running := &runtimeapi.ContainerStateValue{State: runtimeapi.ContainerState_CONTAINER_RUNNING}
 	list, err := c.ListContainers(ctx, &runtimeapi.ListContainersRequest{
@@ -26,7 +26,7 @@ func (c *client) stopContainers(ctx context.Context, s state.Sandbox, grace time
 	for _, container := range list.Containers {
 		stops.Go(func() {
 			_, _ = c.StopContainer(ctx, &runtimeapi.StopContainerRequest{
-				ContainerId: container.Id, Timeout: int64(grace / time.Second),
+				ContainerId: container.Id, Timeout: int64(gracePeriod / time.Second),
 			})
 		})
 	}

@@ -12,20 +12,20 @@ import (
 	"kubeadm/internal/change"
 )
 
-// stopping is a runtime that notes which containers are asked to end, and which Pods are stopped.
-type stopping struct {
+// stopRecorder is a runtime that records which containers and Pods are stopped.
+type stopRecorder struct {
 	server
 	mu    sync.Mutex
 	calls []string
 }
 
-func (s *stopping) note(call string) {
+func (s *stopRecorder) record(call string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.calls = append(s.calls, call)
 }
 
-func (s *stopping) ListContainers(
+func (s *stopRecorder) ListContainers(
 	_ context.Context, r *runtimeapi.ListContainersRequest,
 ) (*runtimeapi.ListContainersResponse, error) {
 	if r.Filter.GetPodSandboxId() != "1" ||
@@ -35,22 +35,22 @@ func (s *stopping) ListContainers(
 	return &runtimeapi.ListContainersResponse{Containers: []*runtimeapi.Container{{Id: "a"}}}, nil
 }
 
-func (s *stopping) StopContainer(
+func (s *stopRecorder) StopContainer(
 	_ context.Context, r *runtimeapi.StopContainerRequest,
 ) (*runtimeapi.StopContainerResponse, error) {
-	s.note("stop container " + r.ContainerId + " within " +
+	s.record("stop container " + r.ContainerId + " within " +
 		(time.Duration(r.Timeout) * time.Second).String())
 	return &runtimeapi.StopContainerResponse{}, nil
 }
 
-func TestContainersMayEndByThemselves(t *testing.T) {
+func TestContainersStopWithinGracePeriod(t *testing.T) {
 	t.Parallel()
 	for grace, want := range map[time.Duration][]string{
 		0:                {"stop Pod 1"},
 		30 * time.Second: {"stop container a within 30s", "stop Pod 1"},
 	} {
-		s := &stopping{}
-		s.stop = func(id string) error { s.note("stop Pod " + id); return nil }
+		s := &stopRecorder{}
+		s.stop = func(id string) error { s.record("stop Pod " + id); return nil }
 		s.sandboxes = []*runtimeapi.PodSandbox{staticPod("1", "etcd-cp1", "etcd", "file")}
 		remove := change.RemoveContainers{Socket: startServer(t, s), Component: "etcd",
 			GracePeriod: grace}

@@ -19,21 +19,21 @@ import (
 )
 
 const (
-	stallTimeout  = 30 * time.Second // within which the next part of a snapshot must come
-	progressEvery = 5 * time.Second
+	stallTimeout     = 30 * time.Second // for the next part of a snapshot
+	progressInterval = 5 * time.Second
 )
 
-// Snapshot is the data of one member, to be copied.
+// Snapshot is a snapshot of one member that has not been copied yet.
 type Snapshot struct {
-	// Size is how many bytes a copy takes, the checksum included. etcd may have grown a little by
-	// the time of the copy.
+	// Size is the number of bytes of a copy with its checksum. The database may grow until it is
+	// copied.
 	Size uint64
 
 	cluster *Cluster
 	via     state.Etcd // of that member alone
 }
 
-// Snapshot asks the endpoints, one after the other, until a member answers.
+// Snapshot returns the snapshot of the first endpoint that answers.
 func (k *Cluster) Snapshot(ctx context.Context, via state.Etcd) (*Snapshot, error) {
 	s := &Snapshot{cluster: k, via: via}
 	err := k.tryEndpoints(ctx, via, func(ctx context.Context, c *clientv3.Client) error {
@@ -47,13 +47,13 @@ func (k *Cluster) Snapshot(ctx context.Context, via state.Etcd) (*Snapshot, erro
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("asking etcd for the size of its database: %w", err)
+		return nil, fmt.Errorf("reading the size of etcd's database: %w", err)
 	}
 	return s, nil
 }
 
-// Copy writes the snapshot. It fails where the data do not have the checksum that etcd sends after
-// them, and where no more data come for half a minute.
+// Copy writes the snapshot. It returns an error if the checksum that etcd sends at the end does not
+// match, or if etcd sends nothing for half a minute.
 func (s *Snapshot) Copy(ctx context.Context, to io.Writer) error {
 	config, err := s.cluster.loadTLSConfig(s.via)
 	if err != nil {
@@ -69,57 +69,56 @@ func (s *Snapshot) Copy(ctx context.Context, to io.Writer) error {
 		return fmt.Errorf("connecting: %w", err)
 	}
 	defer func() { _ = c.Close() }()
-	stall := fmt.Errorf("etcd has sent nothing for %s", stallTimeout)
+	stall := fmt.Errorf("etcd sent nothing for %s", stallTimeout)
 	timer := time.AfterFunc(stallTimeout, func() { cancel(stall) })
 	defer timer.Stop()
 	stream, err := etcdserverpb.NewMaintenanceClient(c.ActiveConnection()).
 		Snapshot(ctx, &etcdserverpb.SnapshotRequest{})
 	if err != nil {
-		return s.explain(ctx, err)
+		return s.addContext(ctx, err)
 	}
-	sums := &checksummed{to: to, hash: sha256.New()}
-	told := time.Now()
+	verifier := &checksumVerifier{to: to, hash: sha256.New()}
+	lastReport := time.Now()
 	for {
 		part, err := stream.Recv()
 		if errors.Is(err, io.EOF) {
-			return sums.check()
+			return verifier.check()
 		}
 		if err != nil {
-			return s.explain(ctx, err)
+			return s.addContext(ctx, err)
 		}
-		if _, err := sums.Write(part.GetBlob()); err != nil {
+		if _, err := verifier.Write(part.GetBlob()); err != nil {
 			return err
 		}
 		timer.Reset(stallTimeout)
-		if time.Since(told) >= progressEvery {
-			told = time.Now()
-			world.ReportProgress(ctx, "%d of %d MiB", sums.written>>20, s.Size>>20)
+		if time.Since(lastReport) >= progressInterval {
+			lastReport = time.Now()
+			world.ReportProgress(ctx, "%d of %d MiB", verifier.written>>20, s.Size>>20)
 		}
 	}
 }
 
-func (s *Snapshot) explain(ctx context.Context, err error) error {
+func (s *Snapshot) addContext(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause
 	}
 	err = fmt.Errorf("copying the database of etcd at %s: %w", s.via.Endpoints,
 		untrusted.Error(err))
-	return problem.New("", err, "see whether etcd is healthy: crictl logs its container")
+	return problem.New("", err, "check the log of the etcd container: crictl logs CONTAINERID")
 }
 
-// checksummed passes a snapshot on, and compares the SHA-256 at its end with that of all before
-// it.
-type checksummed struct {
+// checksumVerifier passes a snapshot on and compares the SHA-256 at its end with that of the data.
+type checksumVerifier struct {
 	to   io.Writer
 	hash interface {
 		io.Writer
 		Sum([]byte) []byte
 	}
-	tail    []byte // the last bytes, which may be the checksum
+	tail    []byte // the last bytes, possibly the checksum
 	written uint64
 }
 
-func (c *checksummed) Write(p []byte) (int, error) {
+func (c *checksumVerifier) Write(p []byte) (int, error) {
 	n, err := c.to.Write(p)
 	c.written += uint64(n)
 	if err != nil {
@@ -133,14 +132,14 @@ func (c *checksummed) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// check is an error unless all that was written is a whole snapshot.
-func (c *checksummed) check() error {
-	const sector = 512 // the database is a multiple of it
+// check returns an error unless a complete snapshot was written.
+func (c *checksumVerifier) check() error {
+	const sector = 512 // the size of the database is a multiple of it
 	switch {
 	case c.written%sector != sha256.Size || c.written < sector:
-		return fmt.Errorf("etcd has sent %d bytes, which is no whole snapshot", c.written)
+		return fmt.Errorf("the snapshot is incomplete: etcd sent %d bytes", c.written)
 	case !bytes.Equal(c.tail, c.hash.Sum(nil)):
-		return errors.New("the snapshot that etcd has sent does not have the checksum that came with it")
+		return errors.New("the snapshot does not match its checksum")
 	}
 	return nil
 }

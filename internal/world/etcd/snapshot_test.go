@@ -8,31 +8,32 @@ import (
 	"testing"
 )
 
-func TestSnapshotMustHaveItsChecksum(t *testing.T) {
+func TestSnapshotChecksum(t *testing.T) {
 	data := bytes.Repeat([]byte("database"), 2*512/8)
 	sum := sha256.Sum256(data)
-	whole := slices.Concat(data, sum[:])
+	complete := slices.Concat(data, sum[:])
 	for name, c := range map[string]struct {
 		sent []byte
 		says string
 	}{
-		"whole":             {whole, ""},
-		"nothing":           {nil, "0 bytes"},
-		"checksum alone":    {sum[:], "no whole snapshot"},
-		"cut off":           {whole[:len(whole)-1], "no whole snapshot"},
-		"without checksum":  {data, "no whole snapshot"},
-		"a sector is lost":  {whole[512:], "does not have the checksum"},
-		"a byte is another": {slices.Concat([]byte("D"), whole[1:]), "does not have the checksum"},
+		"complete":         {complete, ""},
+		"nothing":          {nil, "0 bytes"},
+		"checksum alone":   {sum[:], "snapshot is incomplete"},
+		"truncated":        {complete[:len(complete)-1], "snapshot is incomplete"},
+		"without checksum": {data, "snapshot is incomplete"},
+		"missing sector":   {complete[512:], "does not match its checksum"},
+		"changed byte": {slices.Concat([]byte("D"), complete[1:]),
+			"does not match its checksum"},
 	} {
 		for _, part := range []int{1, 31, 33, 512, 4096} {
 			var got bytes.Buffer
-			sums := &checksummed{to: &got, hash: sha256.New()}
+			verifier := &checksumVerifier{to: &got, hash: sha256.New()}
 			for chunk := range slices.Chunk(c.sent, part) {
-				if _, err := sums.Write(chunk); err != nil {
+				if _, err := verifier.Write(chunk); err != nil {
 					t.Fatal(err)
 				}
 			}
-			err := sums.check()
+			err := verifier.check()
 			if c.says == "" && err != nil || c.says != "" &&
 				(err == nil || !strings.Contains(err.Error(), c.says)) {
 				t.Errorf("%s in parts of %d: %v", name, part, err)

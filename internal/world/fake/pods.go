@@ -18,11 +18,11 @@ import (
 	"kubeadm/internal/state"
 )
 
-// podTable is what the container runtime holds of the static Pods that the kubelet has started.
+// podTable has the static Pods that the simulated kubelet has started.
 type podTable struct {
 	mu   sync.Mutex
 	pods map[string]runningPod // by component
-	uids map[string]string     // of manifests that were read before
+	uids map[string]string     // Pod UIDs by manifest
 }
 
 // runningPod is the static Pod of one component.
@@ -30,10 +30,10 @@ type runningPod struct {
 	uid     string
 	created time.Time
 	attempt uint32 // of the container that is listed as the newest
-	// sandboxes removed so far, so that each container has an ID of its own
+	// number of removed sandboxes, for unique container IDs
 	generation int
-	looks      int               // since the manifest on disk gives another Pod
-	ended      []state.Container // what is left of the Pods before this one
+	calls      int               // of Containers since the manifest on disk was changed
+	exited     []state.Container // of the Pods before this one
 }
 
 func newPodTable() *podTable {
@@ -46,8 +46,8 @@ func (t *podTable) clone() *podTable {
 	return &podTable{pods: maps.Clone(t.pods), uids: maps.Clone(t.uids)}
 }
 
-// removeContainers does to the containers what a change.RemoveContainers says. The kubelet then
-// starts its static Pods again, with the same UIDs.
+// removeContainers removes the containers that the change matches. The kubelet then re-creates
+// those of static Pods, with the same Pod UIDs.
 func (t *podTable) removeContainers(c change.RemoveContainers) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -61,9 +61,8 @@ func (t *podTable) removeContainers(c change.RemoveContainers) {
 	}
 }
 
-// Containers lists those of the control plane's static Pods. Each look lets the kubelet notice a
-// manifest that has changed, after PodLag looks; a Pod that CrashLog has an answer for has ended
-// once more at each look.
+// Containers lists the containers of the control plane's static Pods. The kubelet acts on a changed
+// manifest after PodLag calls. A container with a CrashLog restarts and exits at each call.
 func (w *World) Containers(ctx context.Context, _ string) ([]state.Container, error) {
 	w.staticPods.mu.Lock()
 	defer w.staticPods.mu.Unlock()
@@ -75,27 +74,27 @@ func (w *World) Containers(ctx context.Context, _ string) ([]state.Container, er
 		if w.isRunning(ctx, "") {
 			pod = w.syncPod(ctx, component, pod)
 		}
-		all = append(all, pod.ended...)
+		all = append(all, pod.exited...)
 		if pod.uid == "" {
 			continue
 		}
-		now := state.Container{
+		current := state.Container{
 			ID:   fmt.Sprintf("%s-%.8s-%d-%d", component, pod.uid, pod.generation, pod.attempt),
 			Name: component, Pod: component + "-" + w.NodeName, Namespace: "kube-system",
 			Component: component,
 			PodUID:    pod.uid, Created: pod.created, Attempt: pod.attempt, Running: true,
 		}
 		if log := w.crashLog(ctx, component); log != "" {
-			now.Running, now.ExitCode, now.Log = false, 1, log
+			current.Running, current.ExitCode, current.Log = false, 1, log
 			pod.attempt++
 		}
 		w.staticPods.pods[component] = pod
-		all = append(all, now)
+		all = append(all, current)
 	}
 	return all, nil
 }
 
-// syncPod is one look of the kubelet at the manifest of a component.
+// syncPod lets the kubelet read the manifest of a component once.
 func (w *World) syncPod(ctx context.Context, component string, pod runningPod) runningPod {
 	file := "/etc/kubernetes/manifests/" + component + ".yaml"
 	data, err := w.ReadFile(ctx, file)
@@ -112,22 +111,21 @@ func (w *World) syncPod(ctx context.Context, component string, pod runningPod) r
 		return runningPod{generation: pod.generation}
 	}
 	if pod.uid == uid && !info.ModTime.After(pod.created) {
-		pod.looks = 0
+		pod.calls = 0
 		return pod
 	}
 	if !w.isRunning(ctx, component) && w.crashLog(ctx, component) == "" {
-		// what it needs is missing: the container is not listed
+		// the API server needs etcd, or a file is missing: no container is created
 		return runningPod{generation: pod.generation}
 	}
-	if pod.looks++; pod.uid != "" && pod.looks <= w.PodLag {
+	if pod.calls++; pod.uid != "" && pod.calls <= w.PodLag {
 		return pod
 	}
-	// A file that was removed and written again in between gives another container of the same
-	// Pod.
+	// A manifest that was removed and re-created results in another container of the same Pod.
 	next := runningPod{uid: uid, generation: pod.generation + 1,
 		created: info.ModTime.Add(time.Millisecond)}
 	if pod.uid != "" {
-		next.ended = []state.Container{{
+		next.exited = []state.Container{{
 			ID:   fmt.Sprintf("%s-%.8s-%d-%d", component, pod.uid, pod.generation, pod.attempt),
 			Name: component, Component: component, Namespace: "kube-system", PodUID: pod.uid,
 			Created: pod.created,
@@ -137,7 +135,7 @@ func (w *World) syncPod(ctx context.Context, component string, pod runningPod) r
 	return next
 }
 
-// crashLog is the log of a component that ends right after each start; empty if it runs.
+// crashLog returns the log of a component that exits right after each start; empty if it runs.
 func (w *World) crashLog(ctx context.Context, component string) string {
 	data, err := w.ReadFile(ctx, "/etc/kubernetes/manifests/"+component+".yaml")
 	if err != nil || w.CrashLog == nil {
@@ -146,8 +144,8 @@ func (w *World) crashLog(ctx context.Context, component string) string {
 	return w.CrashLog(component, data)
 }
 
-// PodUID is the UID that the simulated kubelet gives the static Pod of a manifest. As with the
-// real one, comments and the order of keys do not count.
+// PodUID returns the UID of the static Pod of a manifest. As in the real kubelet, comments and the
+// order of keys do not matter.
 func PodUID(data []byte) string {
 	var pod corev1.Pod
 	if yaml.Unmarshal(data, &pod) == nil {

@@ -10,8 +10,8 @@ import (
 
 const schedulerManifest = "/etc/kubernetes/manifests/kube-scheduler.yaml"
 
-// startKubelet is a machine whose kubelet runs one static Pod.
-func startKubelet(t *testing.T) *World {
+// newMachineWithScheduler is a machine whose kubelet runs one static Pod.
+func newMachineWithScheduler(t *testing.T) *World {
 	t.Helper()
 	w := New()
 	for _, c := range []change.Change{
@@ -36,7 +36,7 @@ func writeManifest(t *testing.T, w *World, image string) {
 	}
 }
 
-func containersOf(t *testing.T, w *World) (running, ended []state.Container) {
+func listContainers(t *testing.T, w *World) (running, exited []state.Container) {
 	t.Helper()
 	all, err := w.Containers(t.Context(), "")
 	if err != nil {
@@ -46,34 +46,34 @@ func containersOf(t *testing.T, w *World) (running, ended []state.Container) {
 		if c.Running {
 			running = append(running, c)
 		} else {
-			ended = append(ended, c)
+			exited = append(exited, c)
 		}
 	}
-	return running, ended
+	return running, exited
 }
 
-func TestChangedManifestGivesAnotherPodUID(t *testing.T) {
-	w := startKubelet(t)
+func TestChangedManifestChangesPodUID(t *testing.T) {
+	w := newMachineWithScheduler(t)
 	w.PodLag = 1
-	before, _ := containersOf(t, w)
+	before, _ := listContainers(t, w)
 	if len(before) != 1 || PodUID([]byte("kind: Pod")) != PodUID([]byte("# a comment\nkind: Pod")) {
-		t.Errorf("a comment makes another Pod of %+v", before)
+		t.Errorf("a comment changes the Pod UID: %+v", before)
 	}
 	writeManifest(t, w, "v2")
-	if late, _ := containersOf(t, w); len(late) != 1 || late[0].PodUID != before[0].PodUID {
-		t.Errorf("the kubelet has noticed at once: %+v", late)
+	if late, _ := listContainers(t, w); len(late) != 1 || late[0].PodUID != before[0].PodUID {
+		t.Errorf("the kubelet did not lag: %+v", late)
 	}
-	after, ended := containersOf(t, w)
+	after, exited := listContainers(t, w)
 	if len(after) != 1 || after[0].PodUID == before[0].PodUID || after[0].ID == before[0].ID {
 		t.Errorf("after the change %+v runs", after)
 	}
-	if len(ended) != 1 || ended[0].ID != before[0].ID {
-		t.Errorf("ended are %+v", ended)
+	if len(exited) != 1 || exited[0].ID != before[0].ID {
+		t.Errorf("exited are %+v", exited)
 	}
 }
 
-func TestCrashingComponentEndsAtEachLook(t *testing.T) {
-	w := startKubelet(t)
+func TestCrashingComponentExitsAtEachCall(t *testing.T) {
+	w := newMachineWithScheduler(t)
 	w.CrashLog = func(_ string, manifest []byte) string {
 		if strings.Contains(string(manifest), "bad") {
 			return "unknown flag: --bad"
@@ -81,11 +81,11 @@ func TestCrashingComponentEndsAtEachLook(t *testing.T) {
 		return ""
 	}
 	writeManifest(t, w, "bad")
-	_, first := containersOf(t, w)
-	running, second := containersOf(t, w)
+	_, first := listContainers(t, w)
+	running, second := listContainers(t, w)
 	if len(running) != 0 || len(first) != 1 || len(second) != 1 || first[0].ID == second[0].ID ||
 		second[0].Attempt != 1 {
-		t.Errorf("running %+v, ended %+v, then %+v", running, first, second)
+		t.Errorf("running %+v, exited %+v, then %+v", running, first, second)
 	}
 	if answer, err := w.Fetch(t.Context(),
 		state.Request{URL: "https://127.0.0.1:10259/livez"}); err == nil {
@@ -93,13 +93,13 @@ func TestCrashingComponentEndsAtEachLook(t *testing.T) {
 	}
 }
 
-func TestRemovedContainersAreStartedAgain(t *testing.T) {
-	w := startKubelet(t)
-	before, _ := containersOf(t, w)
+func TestRemovedContainersAreRecreated(t *testing.T) {
+	w := newMachineWithScheduler(t)
+	before, _ := listContainers(t, w)
 	if err := w.Do(t.Context(), change.RemoveContainers{Component: "kube-scheduler"}); err != nil {
 		t.Fatal(err)
 	}
-	after, _ := containersOf(t, w)
+	after, _ := listContainers(t, w)
 	if len(after) != 1 || after[0].PodUID != before[0].PodUID || after[0].ID == before[0].ID {
 		t.Errorf("%+v became %+v", before, after)
 	}

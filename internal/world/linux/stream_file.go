@@ -14,11 +14,11 @@ import (
 	"kubeadm/internal/change"
 )
 
-// WriteFrom makes a file of mode 0600 hold what fill writes, however much that is. Missing
-// directories get mode 0700. The file appears, or takes the place of an older one, once fill has
-// returned nil and all is on the disk. What a killed process has left of an earlier try is removed
+// WriteStream atomically creates or replaces a file of mode 0600 with what write writes, without
+// keeping it in memory. Missing directories get mode 0700. The file is renamed to its name after
+// write has returned nil and the data were synced. Temporary files of a killed process are removed
 // first.
-func (m Machine) WriteFrom(path string, fill func(to io.Writer) error) error {
+func (m Machine) WriteStream(path string, write func(to io.Writer) error) error {
 	p, err := resolvePath(path, 0o700)
 	if err != nil {
 		return explainWriteError(path, err)
@@ -32,16 +32,16 @@ func (m Machine) WriteFrom(path string, fill func(to io.Writer) error) error {
 		kind := old.st.Mode & unix.S_IFMT
 		old.close()
 		if kind != unix.S_IFREG {
-			return fmt.Errorf("%s is in the way: it is not a regular file", p.path)
+			return fmt.Errorf("%s exists, but it is not a regular file", p.path)
 		}
 	}
 	if err := p.removeTemporaryFiles(); err != nil {
 		return explainWriteError(p.path, err)
 	}
-	return explainWriteError(p.path, p.writeFrom(fill))
+	return explainWriteError(p.path, p.replaceFrom(write))
 }
 
-func (p *resolvedPath) writeFrom(fill func(to io.Writer) error) error {
+func (p *resolvedPath) replaceFrom(write func(to io.Writer) error) error {
 	name := change.TemporaryName(p.name, rand.Text())
 	const flags = unix.O_WRONLY | unix.O_CREAT | unix.O_EXCL | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	fd, err := unix.Openat(int(p.dir.Fd()), name, flags, 0o600)
@@ -49,7 +49,7 @@ func (p *resolvedPath) writeFrom(fill func(to io.Writer) error) error {
 		return p.pathError("create", err)
 	}
 	f := os.NewFile(uintptr(fd), p.path)
-	err = fill(f)
+	err = write(f)
 	if err == nil {
 		err = f.Sync()
 	}
@@ -60,14 +60,13 @@ func (p *resolvedPath) writeFrom(fill func(to io.Writer) error) error {
 		}
 	}
 	if err != nil {
-		_ = unix.Unlinkat(int(p.dir.Fd()), name, 0) // it may be gone; the first error counts
+		_ = unix.Unlinkat(int(p.dir.Fd()), name, 0) // the first error matters
 		return err
 	}
 	return syncDir(p.dir)
 }
 
-// FreeSpace returns how many bytes may still be written to the file system that the path is on, be
-// it that the path itself does not exist yet.
+// FreeSpace returns the free bytes of the file system of a path, which need not exist yet.
 func (m Machine) FreeSpace(path string) (uint64, error) {
 	for {
 		var st unix.Statfs_t

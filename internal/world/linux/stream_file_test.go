@@ -11,16 +11,16 @@ import (
 	"kubeadm/internal/change"
 )
 
-func TestFileAppearsOnceItIsWhole(t *testing.T) {
+func TestStreamedFileIsCreatedAtomically(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new")
 	name := filepath.Join(dir, "file")
-	err := Machine{}.WriteFrom(name, func(to io.Writer) error {
+	err := Machine{}.WriteStream(name, func(to io.Writer) error {
 		for range 3 {
 			if _, err := io.WriteString(to, "part"); err != nil {
 				return err
 			}
 			if _, err := os.Stat(name); err == nil {
-				t.Error("it is there before it is whole")
+				t.Error("the file exists before it is complete")
 			}
 		}
 		return nil
@@ -38,7 +38,7 @@ func TestFileAppearsOnceItIsWhole(t *testing.T) {
 	}
 }
 
-func TestFailedWriteLeavesTheOldFile(t *testing.T) {
+func TestFailedStreamKeepsOldFile(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "file")
 	killed := filepath.Join(dir, change.TemporaryName("file", strings.Repeat("A", 26)))
@@ -48,7 +48,7 @@ func TestFailedWriteLeavesTheOldFile(t *testing.T) {
 		}
 	}
 	broken := errors.New("broken")
-	err := Machine{}.WriteFrom(name, func(to io.Writer) error {
+	err := Machine{}.WriteStream(name, func(to io.Writer) error {
 		_, _ = io.WriteString(to, "new")
 		return broken
 	})
@@ -59,12 +59,12 @@ func TestFailedWriteLeavesTheOldFile(t *testing.T) {
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
 		t.Errorf("left are %v, %v", left, err)
 	}
-	if err := (Machine{}).WriteFrom(dir, func(io.Writer) error { return nil }); err == nil {
-		t.Error("a directory in the way: want an error")
+	if err := (Machine{}).WriteStream(dir, func(io.Writer) error { return nil }); err == nil {
+		t.Error("a directory of that name: want an error")
 	}
 }
 
-func TestFreeSpaceOfWhatDoesNotExistYet(t *testing.T) {
+func TestFreeSpaceOfMissingPath(t *testing.T) {
 	dir := t.TempDir()
 	here, err := Machine{}.FreeSpace(dir)
 	if err != nil || here == 0 {
@@ -75,6 +75,6 @@ func TestFreeSpaceOfWhatDoesNotExistYet(t *testing.T) {
 		t.Errorf("%d, %v", there, err)
 	}
 	if _, err := (Machine{}).FreeSpace("/proc/self/nothing\x00"); err == nil {
-		t.Error("a path that cannot be: want an error")
+		t.Error("an invalid path: want an error")
 	}
 }

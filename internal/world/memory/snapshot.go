@@ -9,10 +9,10 @@ import (
 	"kubeadm/internal/change"
 )
 
-// saveSnapshot writes a file that looks like a snapshot: data of some sectors, and their SHA-256.
+// saveSnapshot writes a file in the format of a snapshot: two sectors and their SHA-256.
 func (w *World) saveSnapshot(c change.SaveSnapshot) error {
 	if err := w.checkReachable(c.Via); err != nil {
-		return fmt.Errorf("asking etcd for the size of its database: %w", err)
+		return fmt.Errorf("reading the size of etcd's database: %w", err)
 	}
 	data := make([]byte, 1024)
 	copy(data, fmt.Sprintf("members %v", w.MemberList))

@@ -9,18 +9,18 @@ import (
 	"kubeadm/internal/change"
 )
 
-// saveSnapshot copies etcd's data to a file, if there is space for them.
+// saveSnapshot saves a snapshot of etcd if there is enough disk space.
 func (w *World) saveSnapshot(ctx context.Context, c change.SaveSnapshot) error {
-	from, err := w.members.Snapshot(ctx, c.Via)
+	snapshot, err := w.members.Snapshot(ctx, c.Via)
 	if err != nil {
 		return err
 	}
 	free, err := w.machine.FreeSpace(filepath.Dir(c.Path))
 	if err != nil {
-		return fmt.Errorf("looking for free disk space: %w", err)
+		return fmt.Errorf("reading the free disk space: %w", err)
 	}
-	if err := c.CheckSpace(from.Size, free); err != nil {
+	if err := c.CheckSpace(snapshot.Size, free); err != nil {
 		return err
 	}
-	return w.machine.WriteFrom(c.Path, func(to io.Writer) error { return from.Copy(ctx, to) })
+	return w.machine.WriteStream(c.Path, func(to io.Writer) error { return snapshot.Copy(ctx, to) })
 }

@@ -12,11 +12,11 @@ import (
 	"kubeadm/internal/world/worldtest/plane"
 )
 
-func TestSnapshotsOfEtcd(t *testing.T) {
+func TestEtcdSnapshots(t *testing.T) {
 	e := plane.StartEtcd(t)
 	worldtest.Snapshots(t, real.New(), e.Via, filepath.Join(newTempDir(t), "contract"))
 
-	t.Run("an interrupt leaves nothing", func(t *testing.T) {
+	t.Run("interrupt leaves nothing", func(t *testing.T) {
 		dir := newTempDir(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()

@@ -11,8 +11,8 @@ import (
 	"kubeadm/internal/world/worldtest"
 )
 
-// memberOfCP1 is etcd's only member, at an address of its own.
-func memberOfCP1() (*fake.World, state.Etcd) {
+// newMachineWithSnapshots is a machine with a started and an unreachable etcd member.
+func newMachineWithSnapshots() (*fake.World, state.Etcd) {
 	w := fake.New()
 	w.MemberList = []state.Member{
 		{ID: 1, Name: "cp1", PeerURLs: []string{"https://192.0.2.10:2380"},
@@ -25,22 +25,22 @@ func memberOfCP1() (*fake.World, state.Etcd) {
 }
 
 func TestFakeSnapshots(t *testing.T) {
-	w, via := memberOfCP1()
+	w, via := newMachineWithSnapshots()
 	worldtest.Snapshots(t, w, via, "/contract")
 }
 
-func TestSnapshotThatDoesNotFitIsRefused(t *testing.T) {
-	w, via := memberOfCP1()
+func TestSnapshotWithoutDiskSpace(t *testing.T) {
+	w, via := newMachineWithSnapshots()
 	save := change.SaveSnapshot{Path: "/backup/snapshot.db", Via: via}
 	w.EtcdSize, w.DiskFree = 2<<30, 2<<30
 	err := w.Do(t.Context(), save)
-	const want = "there is not enough free disk space for a snapshot of etcd: /backup/snapshot.db would take 2048 MiB, " +
-		"and 2048 MiB are free, of which 64 MiB must stay free"
+	const want = "not enough free disk space for a snapshot of etcd: " +
+		"/backup/snapshot.db needs 2048 MiB and a reserve of 64 MiB, and 2048 MiB are free"
 	if !errors.Is(err, change.ErrNoSpace) || err.Error() != want || len(problem.Hints(err)) == 0 {
 		t.Errorf("got %v", err)
 	}
 	if _, left := w.Files[save.Path]; left {
-		t.Error("it is there")
+		t.Error("the snapshot exists")
 	}
 	w.DiskFree += 64 << 20
 	if err := w.Do(t.Context(), save); err != nil {

@@ -15,15 +15,14 @@ import (
 	"kubeadm/internal/world"
 )
 
-// Snapshots asks of w what every world promises of snapshots of etcd. via reaches a member; dir
-// does not exist yet.
+// Snapshots tests change.SaveSnapshot in a world. A member answers at via; dir does not exist yet.
 func Snapshots(t *testing.T, w world.World, via state.Etcd, dir string) {
 	save := change.SaveSnapshot{Path: path.Join(dir, "snapshot.db"), Via: via}
-	t.Run("whole and private", func(t *testing.T) {
+	t.Run("complete and private", func(t *testing.T) {
 		wantDone(t, w, save, false)
 		doAndUndo(t, w, save)
 		mustDo(t, w, save)
-		wholeSnapshot(t, w, save.Path)
+		wantCompleteSnapshot(t, w, save.Path)
 		info, err := w.Stat(newContext(t), dir)
 		if err != nil || info.Mode != fs.ModeDir|0o700 {
 			t.Errorf("the directory: %+v, %v", info, err)
@@ -41,23 +40,23 @@ func Snapshots(t *testing.T, w world.World, via state.Etcd, dir string) {
 		if err := w.Do(newContext(t), later); err != nil {
 			t.Error(err)
 		}
-		wholeSnapshot(t, w, save.Path)
+		wantCompleteSnapshot(t, w, save.Path)
 	})
-	t.Run("no etcd", func(t *testing.T) {
+	t.Run("unreachable etcd", func(t *testing.T) {
 		other := save
 		other.Path, other.Via.Endpoints = path.Join(dir, "other.db"),
 			[]string{"https://127.0.0.1:1"}
 		ctx, cancel := context.WithTimeout(newContext(t), 10*time.Second)
 		defer cancel()
 		if err := w.Do(ctx, other); err == nil {
-			t.Error("a snapshot of an etcd that does not answer: want an error")
+			t.Error("a snapshot of an unreachable etcd: want an error")
 		}
 		wantDone(t, w, other, false)
 		if inside, err := w.ReadDir(newContext(t), dir); err != nil || len(inside) != 1 {
 			t.Errorf("left are %+v, %v", inside, err)
 		}
 	})
-	t.Run("a directory in the way", func(t *testing.T) {
+	t.Run("directory of the same name", func(t *testing.T) {
 		other := save
 		other.Path = path.Join(dir, "directory.db")
 		mustDo(t, w, change.MakeDir{Path: other.Path, Mode: 0o700})
@@ -68,8 +67,8 @@ func Snapshots(t *testing.T, w world.World, via state.Etcd, dir string) {
 	})
 }
 
-// wholeSnapshot wants a file of mode 0600 with a database and its checksum.
-func wholeSnapshot(t *testing.T, w world.World, name string) {
+// wantCompleteSnapshot checks that the file has mode 0600, a database and its checksum.
+func wantCompleteSnapshot(t *testing.T, w world.World, name string) {
 	t.Helper()
 	info, err := w.Stat(newContext(t), name)
 	if err != nil || info.Mode != 0o600 {
@@ -81,6 +80,6 @@ func wholeSnapshot(t *testing.T, w world.World, name string) {
 	}
 	end := len(data) - sha256.Size
 	if sum := sha256.Sum256(data[:end]); !bytes.Equal(sum[:], data[end:]) {
-		t.Error("the snapshot does not have its checksum")
+		t.Error("the snapshot does not match its checksum")
 	}
 }
