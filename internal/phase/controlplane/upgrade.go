@@ -63,7 +63,7 @@ func upgradeStaticPods(ctx context.Context, e *engine.Env) error {
 	shared := as
 	shared.Server = "" // that of the kubeconfig: often a load balancer
 	lock := clusterlock.Lock{
-		Node: n.Name, Purpose: "upgrades its control plane to " + n.Cluster.Version,
+		Node: n.Name, Purpose: "upgrading its control plane to " + n.Cluster.Version,
 		As: []state.Identity{as, shared},
 	}
 	return lock.Hold(ctx, e, func(ctx context.Context) error {
@@ -135,7 +135,10 @@ func prepareComponent(ctx context.Context, e *engine.Env, n *node.Node, componen
 	if !e.Upgrade.CertificateRenewal {
 		return nil
 	}
-	return renewCertificates(ctx, e, certificatesOf(component)...)
+	if err := renewCertificates(ctx, e, certificatesOf(component)...); err != nil {
+		return err
+	}
+	return staticpod.SetOwners(ctx, e, n, component)
 }
 
 // certificatesOf names the certificates that a component reads when it starts, as upstream's
