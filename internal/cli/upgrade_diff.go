@@ -190,8 +190,10 @@ func (d *differ) diffObject(ctx context.Context, ref state.Ref, wanted state.Obj
 	case apierrors.IsNotFound(err):
 		after, err = change.ToUnstructured(wanted)
 	case err == nil:
-		before = change.RenderYAML(now)
-		after, err = merge(now)
+		if after, err = merge(now); err == nil {
+			// The API server fills in defaults, which no change removes.
+			before = change.RenderYAML(change.WithFieldsOf(after, now))
+		}
 	}
 	if err != nil {
 		return "", err

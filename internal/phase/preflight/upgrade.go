@@ -9,6 +9,7 @@ import (
 
 	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
+	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	checks "kubeadm/internal/preflight"
 	"kubeadm/internal/problem"
@@ -237,6 +238,11 @@ func FindManualChange(ctx context.Context, e *engine.Env, present, wanted *node.
 	if err != nil || found == nil { // another check reports a missing file
 		return nil, nil, err
 	}
+	if component == manifest.Etcd {
+		if present, err = withEtcdImage(ctx, e, present); err != nil {
+			return nil, nil, err
+		}
+	}
 	for _, n := range []*node.Node{wanted, present} {
 		m, err := staticpod.RenderPresent(ctx, e, n, component)
 		if err != nil {
@@ -253,6 +259,24 @@ func FindManualChange(ctx context.Context, e *engine.Env, present, wanted *node.
 		}
 	}
 	return made, found, nil
+}
+
+// withEtcdImage is the node with the etcd image of the manifest on disk. Which etcd belongs to a
+// Kubernetes version depends on the kubeadm that wrote the manifest.
+func withEtcdImage(ctx context.Context, e *engine.Env, n *node.Node) (*node.Node, error) {
+	pod, err := staticpod.Read(ctx, e, n, manifest.Etcd)
+	if err != nil || n.Cluster.Etcd.ImageTag != "" {
+		return n, err
+	}
+	c, err := manifest.ComponentContainer(pod, manifest.Etcd)
+	if err != nil {
+		return n, nil
+	}
+	with := *n
+	if tag, err := release.ImageTag(c.Image); err == nil {
+		with.Cluster.Etcd.ImageTag = tag
+	}
+	return &with, nil
 }
 
 // diffContext is the number of lines around each change.
