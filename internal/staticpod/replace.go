@@ -18,6 +18,7 @@ import (
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/release"
 	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 )
@@ -147,7 +148,11 @@ func (r Replacement) replaceOne(ctx context.Context, e *engine.Env, s *step) err
 	if err != nil {
 		return err
 	}
-	if !s.written {
+	if s.written {
+		if err := r.hurryKubelet(ctx, e, s); err != nil {
+			return err
+		}
+	} else {
 		e.Say("replacing the static Pod of %s; a backup of its manifest is in %q", s.component,
 			s.record.Backup)
 		// Marked as secret so that a dry run does not print them: they tell the user nothing.
@@ -168,13 +173,72 @@ func (r Replacement) replaceOne(ctx context.Context, e *engine.Env, s *step) err
 				return err
 			}
 		}
-		if err := e.Do(ctx, change.WriteFile{Path: s.file, Data: s.wanted,
-			Mode: 0o600}); err != nil {
+		if err := r.writeManifest(ctx, e, s, s.wanted); err != nil {
 			return err
 		}
 	}
 	return e.Await(ctx, wait)
 }
+
+// writeManifest writes a manifest and makes the kubelet replace the Pod at once.
+func (r Replacement) writeManifest(ctx context.Context, e *engine.Env, s *step,
+	data []byte) error {
+	if err := e.Do(ctx, change.WriteFile{Path: s.file, Data: data, Mode: 0o600}); err != nil {
+		return err
+	}
+	return r.hurryKubelet(ctx, e, s)
+}
+
+// hurryKubelet ends the Pod of the manifest that was replaced and restarts the kubelet. By itself a
+// kubelet takes 15 to 45 s: it looks only every 10 s whether the previous Pod has ended, and it
+// waits for an API server whose etcd is down (docs/decisions/0044). If this run is killed on the
+// way, the kubelet replaces the Pod in its own time.
+func (r Replacement) hurryKubelet(ctx context.Context, e *engine.Env, s *step) error {
+	kubelet, err := e.World.Service(ctx, kubeletService)
+	if err != nil || !kubelet.Active {
+		return nil // the user runs it by other means
+	}
+	all, err := e.World.Containers(ctx, r.Node.CRISocket)
+	if err != nil {
+		return err
+	}
+	var removals []change.Change
+	for _, component := range s.stops() {
+		isPrevious := func(c state.Container) bool {
+			return c.Component == component && c.Running && (!s.written ||
+				component != s.component || slices.Contains(s.record.PodUIDs, c.PodUID))
+		}
+		if slices.ContainsFunc(all, isPrevious) {
+			removals = append(removals, change.RemoveContainers{Socket: r.Node.CRISocket,
+				Component: component, GracePeriod: exitPeriod})
+		}
+	}
+	if s.written && len(removals) < len(s.stops()) {
+		removals = nil // the Pod of the wanted manifest has begun
+	}
+	if err := e.DoAll(ctx, removals...); err != nil {
+		return err
+	}
+	return e.Do(ctx, change.SetService{Name: kubeletService, Active: true,
+		Reads: []string{s.file}})
+}
+
+// stops are the components whose Pods end together with that of the step. An API server without its
+// etcd answers only after its timeout, which keeps the kubelet from starting that etcd; one that is
+// down does not.
+func (s *step) stops() []string {
+	if s.component == manifest.Etcd {
+		return []string{manifest.Etcd, release.APIServer}
+	}
+	return []string{s.component}
+}
+
+const (
+	kubeletService = "kubelet"
+	// exitPeriod is how long a component may take to exit. kube-apiserver stops listening at once,
+	// and then waits for watches to end.
+	exitPeriod = 5 * time.Second
+)
 
 // previousPodUIDs returns the UIDs of Pods of other manifests than the wanted one.
 func (s *step) previousPodUIDs() []string {
@@ -258,8 +322,7 @@ func (r Replacement) restore(ctx context.Context, e *engine.Env,
 	}
 	if changed = !bytes.Equal(current, s.previous); changed {
 		e.Say("restoring the previous manifest of %s", s.component)
-		if err := e.Do(ctx, change.WriteFile{Path: s.file, Data: s.previous,
-			Mode: 0o600}); err != nil {
+		if err := r.writeManifest(ctx, e, s, s.previous); err != nil {
 			return true, err
 		}
 		if wait, err := r.newPreviousCondition(ctx, e, s); err != nil {
