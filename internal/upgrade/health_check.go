@@ -17,6 +17,7 @@ import (
 	"kubeadm/internal/preflight"
 	"kubeadm/internal/release"
 	"kubeadm/internal/state"
+	"kubeadm/internal/world"
 )
 
 // createJob checks whether the cluster can run a Job, without creating one: whether the API
@@ -37,12 +38,37 @@ func (c *Cluster) createJob(as state.Identity) preflight.Check {
 			rep.Fail("check why the API server or an admission webhook rejects it",
 				"no Job can be created in namespace kube-system: %v", err)
 		}
-		manager := leaderCheck{release.ControllerManager, c.Config.ControllerManager.Args, as}
-		manager.run(ctx, r, rep)
-		scheduler := leaderCheck{release.Scheduler, c.Config.Scheduler.Args, as}
-		scheduler.run(ctx, r, rep)
+		for _, l := range c.leaderChecks(as) {
+			l.run(ctx, r, rep)
+		}
 	}
 	return preflight.Check{Name: "CreateJob", Run: run}
+}
+
+func (c *Cluster) leaderChecks(as state.Identity) []leaderCheck {
+	return []leaderCheck{
+		{release.ControllerManager, c.Config.ControllerManager.Args, as},
+		{release.Scheduler, c.Config.Scheduler.Args, as},
+	}
+}
+
+// leaderTimeout is how long a component needs at most to become leader after its start.
+const leaderTimeout = 30 * time.Second
+
+// Leaders holds once kube-controller-manager and kube-scheduler have leaders. After an upgrade that
+// has just ended, or was interrupted, they may have none for a moment.
+func (c *Cluster) Leaders(as state.Identity) world.Condition {
+	return world.Condition{
+		Name:    "the leaders of kube-controller-manager and kube-scheduler",
+		Timeout: leaderTimeout,
+		Check: func(ctx context.Context, r state.Reader) error {
+			rep := preflight.NewReport("CreateJob")
+			for _, l := range c.leaderChecks(as) {
+				l.run(ctx, r, rep)
+			}
+			return rep.Result(nil).Err()
+		},
+	}
 }
 
 // leaderCheck checks whether a component has a leader, by the Lease of its leader election.

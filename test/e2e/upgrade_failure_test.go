@@ -105,7 +105,7 @@ func TestUpgradeKilled(t *testing.T) {
 	n := newOlderControlPlane(t)
 	older := olderVersion(t)
 	kubectl(t, n, "create", "configmap", "witness", "--from-literal=a=b")
-	const changes = 40 // at least as many as an upgrade of the control plane makes
+	const changes = 30 // as many as an upgrade of the control plane makes at least
 	version := upgradeTarget
 	for _, k := range pickSample(t, changes, 3) {
 		t.Run(fmt.Sprint(k), func(t *testing.T) {

@@ -51,6 +51,9 @@ var UpgradeApply = engine.Phase{
 		if err := checkSkew(e, cluster, target); err != nil {
 			return err
 		}
+		if err := e.Await(ctx, cluster.Leaders(as)); err != nil && ctx.Err() != nil {
+			return err // the checks report what is wrong
+		}
 		if err := runChecks(ctx, e, slices.Concat(
 			cluster.Checks(as, n.Paths, cluster.CoreDNSTag(target)),
 			checks.EtcdRestart(n))); err != nil {
