@@ -53,17 +53,19 @@ type load struct {
 	last             string        // the last value that was written
 }
 
-func startLoad(t *testing.T, n *nodes.Node) *load {
+func startLoad(t *testing.T, cp, n *nodes.Node) *load {
 	t.Helper()
-	kubectl(t, n, "create", "configmap", "load", "--from-literal=value=0")
+	kubectl(t, cp, "create", "configmap", "load", "--from-literal=value=0")
+	const kubeconfig = "/root/load.conf"
+	writeFile(t, n, kubeconfig, readFile(t, cp, "/etc/kubernetes/admin.conf"))
 	ctx, cancel := context.WithCancel(t.Context())
 	l := &load{cancel: cancel}
 	good := time.Now()
 	l.done.Go(func() {
 		for i := 1; ctx.Err() == nil; i++ {
 			value := fmt.Sprint(i)
-			_, err := n.Kubectl(ctx, "patch", "configmap", "load", "--request-timeout=5s",
-				"--patch", `{"data": {"value": "`+value+`"}}`)
+			_, err := n.Run(ctx, "kubectl", "--kubeconfig="+kubeconfig, "patch", "configmap",
+				"load", "--request-timeout=5s", "--patch", `{"data": {"value": "`+value+`"}}`)
 			if ctx.Err() != nil {
 				return
 			}
@@ -103,7 +105,7 @@ func TestUpgradeHA(t *testing.T) {
 	for _, n := range s.workers {
 		containers[n.Name()] = workloadContainers(t, n)
 	}
-	l := startLoad(t, s.worker)
+	l := startLoad(t, s.cp, s.worker)
 	upgrade := func(n *nodes.Node, command []string) {
 		started := time.Now()
 		result, err := n.Run(t.Context(), command...)
