@@ -89,6 +89,10 @@ func TestPatchesOfEveryTargetAndType(t *testing.T) {
 	}
 	t.Run("kubelets", func(t *testing.T) { testPatchedKubelets(t, s, limits) })
 	t.Run("addons", func(t *testing.T) { testPatchedAddons(t, s) })
+	checkUpgradeToSameVersion(t, s.cp, "--patches", patchDir)
+	runCommand(t, s.controlPlanes[1], kubeadm, "upgrade", "node", "--patches", patchDir,
+		"--ignore-preflight-errors="+nodes.IgnoredPreflight)
+	t.Run("addons after an upgrade", func(t *testing.T) { testPatchedAddons(t, s) })
 }
 
 // testPatchedPods waits for the mirror Pods of the control plane, and checks them.

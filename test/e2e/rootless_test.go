@@ -36,6 +36,14 @@ func TestRootlessControlPlane(t *testing.T) {
 	if strings.Contains(again, "] done: ") {
 		t.Errorf("init, run again after it finished, made changes:\n%s", again)
 	}
+	t.Run("upgrade", func(t *testing.T) {
+		// Two manifests that differ make the upgrade replace the Pods and renew their keys.
+		runShell(t, s.cp, `cd /etc/kubernetes/manifests && for c in kube-apiserver kube-scheduler; do
+			sed -i 's/^  labels:/    touched: "1"\n  labels:/; s/^  creationTimestamp.*//' $c.yaml; done`)
+		runCommand(t, s.cp, upgradeCommand(upgradeTarget)...)
+		testUsers(t, s.cp)
+		testOwners(t, s.cp)
+	})
 	runCommand(t, s.controlPlanes[1], kubeadm, "reset", "--force")
 	awaitRestored(t, s.controlPlanes[1], before)
 }
