@@ -31,6 +31,13 @@ func (p *program) upgradeApplyCommand() *cobra.Command {
 	t.newRun = func(sel engine.Selection) (flagTargets, runFunc) {
 		o := newUpgradeOptions(flag.UpgradeApply)
 		return o.values(), func(c *cobra.Command, args []string) error {
+			for _, version := range o.via {
+				step := *o
+				step.Version = version
+				if err := p.runUpgrade(c, &step, sel); err != nil {
+					return err
+				}
+			}
 			if len(args) == 1 {
 				o.Version = args[0]
 			}
@@ -49,11 +56,14 @@ manifests are put back. An interrupted command is resumed by running it again.`,
   kubeadm upgrade apply v1.37.1 --dry-run
 
   # without confirmation
-  kubeadm upgrade apply v1.37.1 --yes`,
+  kubeadm upgrade apply v1.37.1 --yes
+
+  # from v1.35 over v1.36, with a single control plane node
+  kubeadm upgrade apply v1.37.1 --via v1.36.3`,
 	}, flag.AllowExperimentalUpgrades, flag.AllowRCUpgrades, flag.CertificateRenewal, flag.Config,
 		flag.DryRun, flag.EtcdUpgrade, flag.FailOnManualChanges, flag.Force,
 		flag.IgnorePreflightErrors, flag.Kubeconfig, flag.Patches, flag.PrintConfig,
-		flag.SkipPhases, flag.Yes)
+		flag.SkipPhases, flag.Via, flag.Yes)
 	c.ValidArgsFunction = someOf(p.completeVersions())
 	return c
 }
@@ -84,6 +94,7 @@ type upgradeOptions struct {
 	command    flag.Command
 	file       string
 	kubeconfig string
+	via        []string // versions on the way to the one to upgrade to
 }
 
 func newUpgradeOptions(command flag.Command) *upgradeOptions {
@@ -109,6 +120,7 @@ func (o *upgradeOptions) values() flagTargets {
 		flag.Patches:                   &o.Patches,
 		flag.PrintConfig:               &o.PrintConfig,
 		flag.SkipPhases:                &o.SkipPhases,
+		flag.Via:                       &o.via,
 		flag.Yes:                       &o.Yes,
 	}
 }
@@ -292,6 +304,15 @@ func addUpgradeSteps(err error, releases upgrade.Releases) error {
 			text += ": " + step.Command
 		}
 		hints = append(hints, text)
+	}
+	if current := skew.Cluster.Version; len(skew.Cluster.ControlPlaneNodes) == 1 &&
+		current.LessThan(skew.Target.Version()) {
+		var via []string
+		for minor := current.Minor() + 1; minor < skew.Target.Minor(); minor++ {
+			via = append(via, releases.NewestPatch(minor))
+		}
+		hints = append(hints, fmt.Sprintf("or all in one run, as there is a single control plane node: "+
+			"kubeadm upgrade apply %s --via %s", skew.Target, strings.Join(via, ",")))
 	}
 	return problem.New("", err, hints...)
 }

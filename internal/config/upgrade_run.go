@@ -28,7 +28,6 @@ type UpgradeFlags struct {
 	FailOnEdits        bool   // --fail-on-manual-changes
 	Patches            string // --patches
 	PrintConfig        bool   // --print-config
-	StepByStep         bool   // --step-by-step
 	Yes                bool   // --yes: allowed with --config
 
 	// Given are the names of the flags that the user set. Those that a phase accepts beside
@@ -75,7 +74,7 @@ func UpgradeApply(file File, flags UpgradeFlags) (node.Upgrade, Run, error) {
 	u.AllowRC = in.choose(flag.AllowRCUpgrades, flags.AllowRC, apply.AllowRCUpgrades)
 	u.Force = in.choose(flag.Force, flags.Force, apply.ForceUpgrade)
 	u.PrintConfig = in.choose(flag.PrintConfig, flags.PrintConfig, apply.PrintConfig)
-	u.StepByStep, u.FailOnEdits = flags.StepByStep, flags.FailOnEdits
+	u.FailOnEdits = flags.FailOnEdits
 	u.Confirm = !flags.Yes && !u.Force && !run.DryRun
 	return u, run, err
 }

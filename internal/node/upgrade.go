@@ -12,6 +12,5 @@ type Upgrade struct {
 	Force              bool   // violated rules of the version skew policy are warnings
 	Confirm            bool   // ask for confirmation
 	PrintConfig        bool   // show the stored ClusterConfiguration
-	StepByStep         bool   // a version several minors ahead is reached one minor at a time
 	FailOnEdits        bool   // static Pod manifests that were edited manually are an error
 }

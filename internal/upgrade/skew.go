@@ -14,7 +14,9 @@ type Skew struct {
 	Cluster  *version.Version // of the API server
 	Tool     release.Tool
 	Kubelets []Instance
-	Choice   Choice // which pre-releases are allowed
+	// APIServers are those of all control plane nodes.
+	APIServers []Instance
+	Choice     Choice // which pre-releases are allowed
 }
 
 // Violation is a rule of the version skew policy that an upgrade would break.
@@ -43,6 +45,17 @@ func (s Skew) Violations() (all []Violation) {
 		add(isRelease, "%s is %d minor versions ahead of the cluster, v%s: a control plane is "+
 			"upgraded by one minor version at a time",
 			s.Target, target.Minor()-s.Cluster.Minor(), s.Cluster)
+	}
+	var behind []Instance
+	for _, i := range s.APIServers {
+		v, err := version.ParseSemantic(i.Version)
+		if err == nil && v.Minor() < s.Cluster.Minor() && target.Minor() > v.Minor()+1 {
+			behind = append(behind, i)
+		}
+	}
+	if len(behind) > 0 {
+		add(isRelease, "API servers may be at most one minor version apart: first run \"kubeadm "+
+			"upgrade node\" on the nodes of the older ones: %s", listVersions(behind))
 	}
 	if target.Minor()+1 < s.Cluster.Minor() {
 		add(isRelease, "%s is %d minor versions older than the cluster, v%s: a control plane can "+

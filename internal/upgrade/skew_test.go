@@ -14,6 +14,7 @@ func TestVersionSkewPolicy(t *testing.T) {
 	for name, c := range map[string]struct {
 		target, cluster string
 		kubelet         string
+		apiServer       string // of another control plane node
 		choice          Choice
 		want            map[string]bool // part of each violation, and whether it is mandatory
 	}{
@@ -46,6 +47,10 @@ func TestVersionSkewPolicy(t *testing.T) {
 		"pre-release newer minor": {target: "v1.38.0-alpha.1", cluster: "v1.37.1",
 			choice: Choice{AllowExperimental: true},
 			want:   map[string]bool{"newer minor version": skippable}},
+		"API servers of two minors": {target: "v1.36.3", cluster: "v1.36.3",
+			apiServer: "v1.35.4"},
+		"API server that would be left behind": {target: "v1.37.1", cluster: "v1.36.3",
+			apiServer: "v1.35.4", want: map[string]bool{"v1.35.4 (other)": mandatory}},
 		"oldest kubelet": {target: "v1.37.1", cluster: "v1.36.3", kubelet: "v1.34.0"},
 		"kubelet too old": {target: "v1.37.1", cluster: "v1.36.3", kubelet: "v1.33.9",
 			want: map[string]bool{"v1.33.9 (worker)": skippable}},
@@ -57,13 +62,17 @@ func TestVersionSkewPolicy(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			var apiServers []Instance
+			if c.apiServer != "" {
+				apiServers = []Instance{{"other", c.apiServer}}
+			}
 			if c.kubelet == "" {
 				c.kubelet = "v1.36.3"
 			}
 			found := Skew{
 				Target: target, Cluster: version.MustParseSemantic(c.cluster),
 				Tool:     testReleases(t, "v1.37.1", nil).Tool,
-				Kubelets: []Instance{{"worker", c.kubelet}}, Choice: c.choice,
+				Kubelets: []Instance{{"worker", c.kubelet}}, APIServers: apiServers, Choice: c.choice,
 			}.Violations()
 			if len(found) != len(c.want) {
 				t.Errorf("%d violations, want %d: %v", len(found), len(c.want), found)

@@ -129,6 +129,7 @@ func checkSkew(e *engine.Env, cluster *upgrade.Cluster, target release.Target) e
 		e.Tool)
 	violations := upgrade.Skew{
 		Target: target, Cluster: cluster.Version, Tool: e.Tool, Kubelets: cluster.Kubelets,
+		APIServers: cluster.ControlPlane[release.APIServer],
 		Choice: upgrade.Choice{AllowExperimental: e.Upgrade.AllowExperimental,
 			AllowRC: e.Upgrade.AllowRC},
 	}.Violations()
