@@ -31,17 +31,10 @@ func (p *program) upgradeApplyCommand() *cobra.Command {
 	t.newRun = func(sel engine.Selection) (flagTargets, runFunc) {
 		o := newUpgradeOptions(flag.UpgradeApply)
 		return o.values(), func(c *cobra.Command, args []string) error {
-			for _, version := range o.via {
-				step := *o
-				step.Version = version
-				if err := p.runUpgrade(c, &step, sel); err != nil {
-					return err
-				}
-			}
 			if len(args) == 1 {
 				o.Version = args[0]
 			}
-			return p.runUpgrade(c, o, sel)
+			return p.runUpgradeVia(c, o, sel)
 		}
 	}
 	c := t.command(&cobra.Command{
@@ -50,8 +43,8 @@ func (p *program) upgradeApplyCommand() *cobra.Command {
 		Long: `Upgrade the cluster and this control plane node to a Kubernetes version. Upgrade the other nodes with
 "kubeadm upgrade node" afterwards, and then the kubelet of each node.
 
-The components are replaced one after the other. If one of them does not serve by its new manifest, all previous
-manifests are put back. An interrupted command is resumed by running it again.`,
+The components are replaced one after the other. If one of them is not healthy with its new manifest, all previous
+manifests are restored. An interrupted command is resumed by running it again.`,
 		Example: `  # print what would be changed
   kubeadm upgrade apply v1.37.1 --dry-run
 
@@ -123,6 +116,34 @@ func (o *upgradeOptions) values() flagTargets {
 		flag.Via:                       &o.via,
 		flag.Yes:                       &o.Yes,
 	}
+}
+
+// runUpgradeVia upgrades to the versions on the way first, but for those that this node has reached
+// already, as after an interrupt.
+func (p *program) runUpgradeVia(c *cobra.Command, o *upgradeOptions, sel engine.Selection) error {
+	if len(o.via) > 0 && o.DryRun != nil && *o.DryRun {
+		return problem.New("", errors.New("--dry-run shows one upgrade, but --via asks for several"),
+			"leave out --via, and give its first version as the argument: "+o.via[0])
+	}
+	present, err := upgrade.PresentVersion(c.Context(), p.World(), node.DefaultPaths())
+	if err != nil {
+		return err
+	}
+	for _, text := range o.via {
+		target, err := release.ParseTarget(text)
+		if err != nil {
+			return fmt.Errorf("--via: %w", err)
+		}
+		if present != nil && !present.LessThan(target.Version()) {
+			continue
+		}
+		step := *o
+		step.Version = text
+		if err := p.runUpgrade(c, &step, sel); err != nil {
+			return err
+		}
+	}
+	return p.runUpgrade(c, o, sel)
 }
 
 // runUpgrade is "kubeadm upgrade apply" or "kubeadm upgrade node", or one of their phases.

@@ -15,6 +15,8 @@ import (
 	"kubeadm/internal/problem"
 	"kubeadm/internal/state"
 	"kubeadm/internal/world"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
 // plan finds the manifests that differ and the records of unfinished runs. It changes nothing.
@@ -128,9 +130,21 @@ func (r Replacement) resume(ctx context.Context, e *engine.Env, s *step, unfinis
 
 // isHealthy reports whether a component is healthy with the manifest on disk.
 func (r Replacement) isHealthy(ctx context.Context, e *engine.Env, s *step) bool {
+	return r.isPodHealthy(ctx, e, s.component, s.previousPod,
+		func(state.Container) bool { return true })
+}
+
+// isWantedHealthy reports whether a component is healthy with the wanted manifest.
+func (r Replacement) isWantedHealthy(ctx context.Context, e *engine.Env, s *step) bool {
+	previous := s.previousPodUIDs()
+	return r.isPodHealthy(ctx, e, s.component, s.wantedPod,
+		func(c state.Container) bool { return !slices.Contains(previous, c.PodUID) })
+}
+
+func (r Replacement) isPodHealthy(ctx context.Context, e *engine.Env, component string,
+	pod *corev1.Pod, matches func(state.Container) bool) bool {
 	wait, err := health.StaticPod{
-		Component: s.component, Pod: s.previousPod, As: r.As,
-		Matches: func(state.Container) bool { return true },
+		Component: component, Pod: pod, As: r.As, Matches: matches,
 	}.Condition(r.Node, r.Node.Timeouts.Upgrade)
 	return err == nil && wait.Check(ctx, e.World) == nil
 }

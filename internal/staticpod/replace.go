@@ -17,6 +17,7 @@ import (
 	"kubeadm/internal/health"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
+	"kubeadm/internal/preflight"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/release"
 	"kubeadm/internal/state"
@@ -116,15 +117,23 @@ func (s *step) changesEtcdVersion() bool {
 		!slices.Equal(listImages(s.previousPod), listImages(s.wantedPod))
 }
 
-// pullImages pulls all images, so that no component is down while the kubelet pulls its image.
+// pullImages pulls all images, so that no component is down while the kubelet pulls its image. The
+// user may leave that to the kubelet.
 func (r Replacement) pullImages(ctx context.Context, e *engine.Env, steps []*step) error {
+	if r.Node.PullPolicy == corev1.PullNever {
+		return nil
+	}
 	for _, s := range steps {
 		if s.recordOnly {
 			continue
 		}
 		for _, ref := range listImages(s.wantedPod) {
 			err := e.Do(ctx, change.PullImage{Socket: r.Node.CRISocket, Ref: ref})
-			if err != nil {
+			switch {
+			case err == nil:
+			case r.Node.IgnoredChecks.Has(preflight.ImagePull):
+				e.Warn("pulling the images of %s: %v", s.component, err)
+			default:
 				return fmt.Errorf("pulling the images of %s: %w", s.component, err)
 			}
 		}
@@ -149,7 +158,7 @@ func (r Replacement) replaceOne(ctx context.Context, e *engine.Env, s *step) err
 		return err
 	}
 	if s.written {
-		if err := r.hurryKubelet(ctx, e, s); err != nil {
+		if err := r.hurryKubelet(ctx, e, s, true); err != nil {
 			return err
 		}
 	} else {
@@ -186,14 +195,16 @@ func (r Replacement) writeManifest(ctx context.Context, e *engine.Env, s *step,
 	if err := e.Do(ctx, change.WriteFile{Path: s.file, Data: data, Mode: 0o600}); err != nil {
 		return err
 	}
-	return r.hurryKubelet(ctx, e, s)
+	return r.hurryKubelet(ctx, e, s, false)
 }
 
 // hurryKubelet ends the Pod of the manifest that was replaced and restarts the kubelet. By itself a
 // kubelet takes 15 to 45 s: it looks only every 10 s whether the previous Pod has ended, and it
 // waits for an API server whose etcd is down (docs/decisions/0044). If this run is killed on the
 // way, the kubelet replaces the Pod in its own time.
-func (r Replacement) hurryKubelet(ctx context.Context, e *engine.Env, s *step) error {
+// A resumed run ends only Pods of the previous manifest.
+func (r Replacement) hurryKubelet(ctx context.Context, e *engine.Env, s *step,
+	isResumed bool) error {
 	kubelet, err := e.World.Service(ctx, kubeletService)
 	if err != nil || !kubelet.Active {
 		return nil // the user runs it by other means
@@ -205,7 +216,7 @@ func (r Replacement) hurryKubelet(ctx context.Context, e *engine.Env, s *step) e
 	var removals []change.Change
 	for _, component := range s.stops() {
 		isPrevious := func(c state.Container) bool {
-			return c.Component == component && c.Running && (!s.written ||
+			return c.Component == component && c.Running && (!isResumed ||
 				component != s.component || slices.Contains(s.record.PodUIDs, c.PodUID))
 		}
 		if slices.ContainsFunc(all, isPrevious) {
@@ -213,7 +224,7 @@ func (r Replacement) hurryKubelet(ctx context.Context, e *engine.Env, s *step) e
 				Component: component, GracePeriod: exitPeriod})
 		}
 	}
-	if s.written && len(removals) < len(s.stops()) {
+	if isResumed && len(removals) < len(s.stops()) {
 		removals = nil // the Pod of the wanted manifest has begun
 	}
 	if err := e.DoAll(ctx, removals...); err != nil {
@@ -276,6 +287,11 @@ func (r Replacement) restoreAll(ctx context.Context, e *engine.Env, steps []*ste
 	var kept string
 	var etcdFailed bool
 	for _, s := range slices.Backward(steps) {
+		// An etcd that has become healthy since, as when the user interrupts at that moment, has
+		// changed its data.
+		if s.changesEtcdVersion() && !s.isFinal && r.isWantedHealthy(ctx, e, s) {
+			s.isFinal = true
+		}
 		if s.isFinal {
 			kept = "; etcd keeps its new version, which may have changed its data"
 			continue

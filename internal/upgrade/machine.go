@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"net"
 	"path"
+	"regexp"
 	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/version"
 	"sigs.k8s.io/yaml"
 
 	"kubeadm/internal/manifest"
@@ -106,6 +108,9 @@ func nodeName(ctx context.Context, r state.Reader, local node.Local) (string, er
 	return local.Hostname, nil
 }
 
+// runtimeFlag matches the flag of the kubelet's environment file.
+var runtimeFlag = regexp.MustCompile(`--container-runtime-endpoint[= ]([^"\s]+)`)
+
 // runtimeSocket is the container runtime's socket that the kubelet of this machine uses.
 func runtimeSocket(ctx context.Context, r state.Reader, paths node.Paths) (string, error) {
 	file := paths.KubeletInstanceConfig()
@@ -122,6 +127,13 @@ func runtimeSocket(ctx context.Context, r state.Reader, paths node.Paths) (strin
 	if instance.Socket != "" {
 		return instance.Socket, nil
 	}
+	flags, err := state.ReadOptional(ctx, r, paths.KubeletFlags())
+	if err != nil {
+		return "", err
+	}
+	if found := runtimeFlag.FindSubmatch(flags); found != nil { // of kubeadm before 1.34
+		return string(found[1]), nil
+	}
 	sockets, err := r.Runtimes(ctx)
 	switch {
 	case err != nil:
@@ -135,4 +147,27 @@ func runtimeSocket(ctx context.Context, r state.Reader, paths node.Paths) (strin
 		return sockets[0], nil
 	}
 	return defaultSocket, nil
+}
+
+// PresentVersion is the version of this machine's API server, by the image of its manifest; nil if
+// there is no manifest or its tag is not a version.
+func PresentVersion(ctx context.Context, r state.Reader, paths node.Paths) (*version.Version,
+	error) {
+	data, err := state.ReadOptional(ctx, r, paths.Manifest(release.APIServer))
+	if err != nil {
+		return nil, err
+	}
+	var pod corev1.Pod
+	if yaml.Unmarshal(data, &pod) != nil {
+		return nil, nil // ReadMachine reports it
+	}
+	tag, err := imageTag(pod.Spec.Containers)
+	if err != nil {
+		return nil, nil
+	}
+	v, err := version.ParseSemantic(tag)
+	if err != nil {
+		return nil, nil
+	}
+	return v, nil
 }
