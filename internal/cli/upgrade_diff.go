@@ -90,7 +90,7 @@ func (p *program) diffUpgrade(c *cobra.Command, o *upgradeDiffOptions) (err erro
 		return err
 	}
 	defer closeRun(r, &err)
-	u, err := p.prepareUpgrade(c, r, intent, o.kubeconfig)
+	u, err := p.prepareUpgrade(c, r, upgradeAccess{intent: intent, kubeconfig: o.kubeconfig})
 	if err != nil {
 		return err
 	}
@@ -151,6 +151,9 @@ func (d *differ) diff(ctx context.Context, c change.Change) (string, error) {
 	case change.WriteFile:
 		if strings.HasPrefix(c.Path, node.DefaultPaths().Tmp()+"/") {
 			return "", nil
+		}
+		if c.Secret {
+			return fmt.Sprintf("# %s: changed; its contents are secret\n", c.Path), nil
 		}
 		old, err := state.ReadOptional(ctx, d.real, c.Path)
 		if err != nil {
@@ -218,8 +221,8 @@ func (d *differ) markManualChanges(ctx context.Context, e *engine.Env, wanted *n
 			continue
 		}
 		file := wanted.Paths.Manifest(component)
-		d.diffs[change.FileTarget(file)] = "# changed manually since kubeadm wrote it:\n" +
-			upgrade.Diff(upgrade.Text{Name: "as kubeadm wrote it", Content: string(made)},
+		d.diffs[change.FileTarget(file)] = "# differs from what this kubeadm writes for the present version:\n" +
+			upgrade.Diff(upgrade.Text{Name: "as kubeadm writes it", Content: string(made)},
 				upgrade.Text{Name: file, Content: string(found)}, d.context) +
 			"# what the upgrade changes:\n"
 	}

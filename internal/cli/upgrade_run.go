@@ -21,6 +21,7 @@ import (
 	"kubeadm/internal/release"
 	"kubeadm/internal/run"
 	"kubeadm/internal/state"
+	"kubeadm/internal/staticpod"
 	"kubeadm/internal/upgrade"
 	"kubeadm/internal/workflow"
 )
@@ -165,7 +166,7 @@ func (p *program) runUpgrade(c *cobra.Command, o *upgradeOptions, sel engine.Sel
 	if err != nil {
 		return err
 	}
-	u, err := p.prepareUpgrade(c, r, intent, o.kubeconfig)
+	u, err := p.prepareUpgrade(c, r, upgradeAccess{intent, o.kubeconfig, !how.DryRun})
 	if err != nil {
 		return err
 	}
@@ -199,10 +200,18 @@ type preparedUpgrade struct {
 	releases upgrade.Releases
 }
 
+// upgradeAccess is what an upgrade wants, and how it may find the cluster.
+type upgradeAccess struct {
+	intent     node.Upgrade
+	kubeconfig string // empty for the default one
+	// an API server that a killed run has left broken is made to answer again
+	mayRecover bool
+}
+
 // prepareUpgrade reads what this machine is, and what its cluster stores for the upgraded node.
-func (p *program) prepareUpgrade(c *cobra.Command, r *run.Run, intent node.Upgrade,
-	kubeconfig string) (u preparedUpgrade, err error) {
-	ctx := c.Context()
+func (p *program) prepareUpgrade(c *cobra.Command, r *run.Run,
+	a upgradeAccess) (u preparedUpgrade, err error) {
+	ctx, intent := c.Context(), a.intent
 	e := r.NewEnv(engine.Env{Local: intent.Local}).Named("upgrade")
 	if err := checkBeforeUpgrade(ctx, e, preflight.Root()); err != nil {
 		return u, err
@@ -212,10 +221,17 @@ func (p *program) prepareUpgrade(c *cobra.Command, r *run.Run, intent node.Upgra
 	}
 	u.intent = intent
 	u.releases = upgrade.Releases{Tool: e.Tool, Fetch: run.FetchVersion(ctx, r.World())}
-	if u.admin, err = p.upgradeUser(ctx, r, intent, kubeconfig); err != nil {
+	if u.admin, err = p.upgradeUser(ctx, r, intent, a.kubeconfig); err != nil {
 		return u, err
 	}
 	p.warnOfForeignClient(ctx, c, r.World(), u.admin.Kubeconfig)
+	if a.mayRecover && intent.Role == node.ControlPlane {
+		local := node.Node{Local: intent.Local}
+		replacement := staticpod.Replacement{Node: &local, As: u.admin}
+		if err := replacement.Recover(ctx, e); err != nil {
+			return u, err
+		}
+	}
 	u.node, err = p.readUpgradedNode(withRetries(ctx, e, intent.Timeouts.KubernetesAPI), e, u)
 	return u, err
 }

@@ -73,12 +73,13 @@ type HeldLock struct {
 
 // Hold acquires the lock, runs work and releases the lock. It returns the error of work; an
 // error of the release is a warning.
-func (l Lock) Hold(ctx context.Context, e *engine.Env, work func(ctx context.Context) error) error {
+func (l Lock) Hold(ctx context.Context, e *engine.Env,
+	work func(ctx context.Context, held *HeldLock) error) error {
 	held, err := l.Acquire(ctx, e)
 	if err != nil {
 		return err
 	}
-	err = work(ctx)
+	err = work(ctx, held)
 	if releaseErr := held.Release(ctx); releaseErr != nil {
 		e.Warn("deleting the Lease of this node: %v; it expires in %s", releaseErr, leaseDuration)
 	}

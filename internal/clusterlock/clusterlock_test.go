@@ -117,7 +117,7 @@ func TestHoldReleasesLock(t *testing.T) {
 	e, _ := newEnv(a)
 	broken := errors.New("broken")
 	for _, want := range []error{nil, broken} {
-		err := newLock("cp1").Hold(t.Context(), e, func(context.Context) error {
+		err := newLock("cp1").Hold(t.Context(), e, func(context.Context, *HeldLock) error {
 			h := parseLease(readLease(t, a))
 			if h.holder != "cp1" || h.duration != leaseDuration ||
 				h.String() != "node cp1 (upgrading its control plane to v1.37.1)" {
@@ -136,7 +136,7 @@ func TestInterruptReleasesLock(t *testing.T) {
 	e, _ := newEnv(a)
 	ctx, cancel := context.WithCancel(t.Context())
 	err := newLock("cp1").Hold(ctx, e,
-		func(ctx context.Context) error { cancel(); return ctx.Err() })
+		func(ctx context.Context, _ *HeldLock) error { cancel(); return ctx.Err() })
 	if !errors.Is(err, context.Canceled) || readLease(t, a) != nil {
 		t.Errorf("%v; the Lease is %v", err, readLease(t, a))
 	}
@@ -154,7 +154,7 @@ func TestSecondNodeWaitsForFirst(t *testing.T) {
 	done.Go(func() {
 		lock := newLock("cp2")
 		if err := lock.Hold(t.Context(), second,
-			func(context.Context) error { return nil }); err != nil {
+			func(context.Context, *HeldLock) error { return nil }); err != nil {
 			t.Error(err)
 		}
 	})
@@ -207,7 +207,7 @@ func TestExpiredLeaseIsTakenOver(t *testing.T) {
 	e, recorded := newEnv(a)
 	var done sync.WaitGroup
 	done.Go(func() {
-		err := newLock("cp2").Hold(t.Context(), e, func(context.Context) error {
+		err := newLock("cp2").Hold(t.Context(), e, func(context.Context, *HeldLock) error {
 			if h := parseLease(readLease(t, a)); h.holder != "cp2" {
 				t.Errorf("the Lease says %+v", h)
 			}

@@ -51,6 +51,19 @@ func Renew(ctx context.Context, e *engine.Env, c pki.Renewable) error {
 	return nil
 }
 
+// Check is an error if Renew would fail because of the certificate or its CA. It changes nothing.
+func Check(ctx context.Context, e *engine.Env, c pki.Renewable) error {
+	n, err := e.Node(ctx)
+	if err != nil {
+		return err
+	}
+	if old, err := certstore.ReadRenewable(ctx, e.World, n.Paths, c); old == nil || err != nil {
+		return err
+	}
+	_, err = readIssuer(ctx, e, n, c)
+	return err
+}
+
 // readIssuer returns the CA that signs the certificate.
 func readIssuer(ctx context.Context, e *engine.Env, n *node.Node, c pki.Renewable) (pki.CA, error) {
 	profile, _ := pki.ProfileOf(c.Issuer)

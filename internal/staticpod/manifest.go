@@ -100,6 +100,28 @@ func EqualManifests(a, b []byte) (bool, error) {
 	return apiequality.Semantic.DeepEqual(first, second), nil
 }
 
+// EqualButForProxy is EqualManifests without the environment variables of a proxy, which depend on
+// the shell in which kubeadm runs.
+func EqualButForProxy(a, b []byte) (bool, error) {
+	first, err := parsePod(a)
+	if err != nil {
+		return false, err
+	}
+	second, err := parsePod(b)
+	if err != nil {
+		return false, err
+	}
+	for _, pod := range []*corev1.Pod{first, second} {
+		for i := range pod.Spec.Containers {
+			c := &pod.Spec.Containers[i]
+			c.Env = slices.DeleteFunc(c.Env, func(v corev1.EnvVar) bool {
+				return strings.HasSuffix(strings.ToLower(v.Name), "_proxy")
+			})
+		}
+	}
+	return apiequality.Semantic.DeepEqual(first, second), nil
+}
+
 // Read returns the Pod that the manifest of a component on this machine describes.
 func Read(ctx context.Context, e *engine.Env, n *node.Node, component string) (*corev1.Pod, error) {
 	file := n.Paths.Manifest(component)

@@ -17,6 +17,7 @@ import (
 	"kubeadm/internal/problem"
 	"kubeadm/internal/release"
 	"kubeadm/internal/state"
+	"kubeadm/internal/staticpod"
 )
 
 // Upgrade upgrades CoreDNS and kube-proxy once the last API server has been upgraded: an older API
@@ -57,6 +58,19 @@ func newUpgradePhase(p engine.Phase, short string) engine.Phase {
 	return p
 }
 
+// ownAPIServerImage is the image of this node's API server, which patches may have changed.
+func ownAPIServerImage(ctx context.Context, e *engine.Env, n *node.Node) (string, error) {
+	pod, err := staticpod.Read(ctx, e, n, release.APIServer)
+	if err != nil {
+		return "", err
+	}
+	c, err := manifest.ComponentContainer(pod, release.APIServer)
+	if err != nil {
+		return "", fmt.Errorf("reading %s: %w", n.Paths.Manifest(release.APIServer), err)
+	}
+	return c.Image, nil
+}
+
 // findOtherAPIServers names the nodes whose API server has another image than this node is to
 // have.
 func findOtherAPIServers(ctx context.Context, e *engine.Env) ([]string, error) {
@@ -64,7 +78,7 @@ func findOtherAPIServers(ctx context.Context, e *engine.Env) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	images, err := manifest.Images(n)
+	own, err := ownAPIServerImage(ctx, e, n)
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +107,7 @@ func findOtherAPIServers(ctx context.Context, e *engine.Env) ([]string, error) {
 		if err != nil {
 			return nil, fmt.Errorf("reading Pod %s: %w", pod.Name, err)
 		}
-		if c.Image != images.Component(release.APIServer) {
+		if c.Image != own {
 			behind = append(behind, pod.Spec.NodeName)
 		}
 	}

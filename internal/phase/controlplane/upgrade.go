@@ -16,10 +16,12 @@ import (
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
+	"kubeadm/internal/preflight"
 	"kubeadm/internal/release"
 	"kubeadm/internal/renewal"
 	"kubeadm/internal/state"
 	"kubeadm/internal/staticpod"
+	"kubeadm/internal/world"
 )
 
 // Upgrade replaces the static Pods of this control plane node by those of another version, as one
@@ -28,7 +30,7 @@ var Upgrade = engine.Phase{
 	Name:  "control-plane",
 	Short: "Upgrade the static Pods of this control plane node",
 	Long: "Replace the static Pods of etcd and of the control plane's components, one after the other. " +
-		"If one does not serve, the previous manifests are put back.",
+		"If one is not healthy, the previous manifests are restored.",
 	Flags: []flag.Name{flag.CertificateRenewal, flag.Config, flag.DryRun, flag.EtcdUpgrade,
 		flag.Kubeconfig, flag.Patches},
 	When: isUpgradedControlPlane,
@@ -44,21 +46,12 @@ func upgradeStaticPods(ctx context.Context, e *engine.Env) error {
 	if err != nil {
 		return err
 	}
-	var wanted []staticpod.Manifest
-	for _, component := range staticpod.Components(n) {
-		if component == manifest.Etcd {
-			if stays, err := etcdStays(ctx, e, n); stays || err != nil {
-				if err != nil {
-					return err
-				}
-				continue
-			}
-		}
-		m, err := staticpod.RenderPresent(ctx, e, n, component)
-		if err != nil {
-			return err
-		}
-		wanted = append(wanted, m)
+	wanted, err := renderWanted(ctx, e, n)
+	if err != nil {
+		return err
+	}
+	if err := checkRenewals(ctx, e, n, wanted); err != nil {
+		return err
 	}
 	shared := as
 	shared.Server = "" // that of the kubeconfig: often a load balancer
@@ -66,26 +59,51 @@ func upgradeStaticPods(ctx context.Context, e *engine.Env) error {
 		Node: n.Name, Purpose: "upgrading its control plane to " + n.Cluster.Version,
 		As: []state.Identity{as, shared},
 	}
-	return lock.Hold(ctx, e, func(ctx context.Context) error {
+	return lock.Hold(ctx, e, func(ctx context.Context, held *clusterlock.HeldLock) error {
 		replacement := staticpod.Replacement{Node: n, As: as,
 			Prepare: func(ctx context.Context, component string) error {
+				if err := held.Err(); err != nil {
+					return err
+				}
 				return prepareComponent(ctx, e, n, component)
 			}}
 		if _, err := replacement.Replace(ctx, e, wanted...); err != nil {
 			return err
 		}
-		if !e.Upgrade.CertificateRenewal {
-			return nil
-		}
-		return renewCertificates(ctx, e, "admin.conf", "super-admin.conf")
+		return renewCertificates(ctx, e, n, adminCertificates()...)
 	})
 }
 
-// etcdStays reports whether the etcd member of this machine is left alone: the user wants that, or
-// it is newer than the one of the version.
-func etcdStays(ctx context.Context, e *engine.Env, n *node.Node) (bool, error) {
+// renderWanted returns the manifests by which the components are to run.
+func renderWanted(ctx context.Context, e *engine.Env, n *node.Node) ([]staticpod.Manifest, error) {
+	if err := e.Do(ctx, manifest.AccountChanges(n)...); err != nil {
+		return nil, err
+	}
+	var wanted []staticpod.Manifest
+	for _, component := range staticpod.Components(n) {
+		if component == manifest.Etcd {
+			keep, err := keepsEtcd(ctx, e, n)
+			if err != nil {
+				return nil, err
+			}
+			if keep {
+				continue
+			}
+		}
+		m, err := staticpod.RenderPresent(ctx, e, n, component)
+		if err != nil {
+			return nil, err
+		}
+		wanted = append(wanted, m)
+	}
+	return wanted, nil
+}
+
+// keepsEtcd reports whether the etcd member of this machine is not upgraded: the user wants that,
+// or it is newer than the one of the version.
+func keepsEtcd(ctx context.Context, e *engine.Env, n *node.Node) (bool, error) {
 	if !e.Upgrade.EtcdUpgrade {
-		e.Say("the static Pod of etcd stays, as --etcd-upgrade=false is set")
+		e.Say("etcd is not upgraded, as --etcd-upgrade=false is set")
 		return true, nil
 	}
 	images, err := manifest.Images(n)
@@ -100,7 +118,7 @@ func etcdStays(ctx context.Context, e *engine.Env, n *node.Node) (bool, error) {
 	if running == nil || wanted == nil || !wanted.LessThan(running) {
 		return false, nil
 	}
-	e.Warn("the static Pod of etcd stays: it runs v%s, which is newer than v%s of Kubernetes %s",
+	e.Warn("etcd is not upgraded: v%s runs, which is newer than v%s of Kubernetes %s",
 		running, wanted, n.Cluster.Version)
 	return true, nil
 }
@@ -127,18 +145,30 @@ func imageVersion(pod *corev1.Pod) *version.Version {
 // new certificates.
 func prepareComponent(ctx context.Context, e *engine.Env, n *node.Node, component string) error {
 	if component == manifest.Etcd {
+		if err := e.Await(ctx, keepsQuorum(e, n)); err != nil {
+			return err
+		}
 		via := etcdcluster.LocalClient(n.Paths, n.ClientURL())
 		if _, err := staticpod.SaveEtcdSnapshot(ctx, e, n, via); err != nil {
 			return fmt.Errorf("before etcd is replaced: %w", err)
 		}
 	}
-	if !e.Upgrade.CertificateRenewal {
-		return nil
-	}
-	if err := renewCertificates(ctx, e, certificatesOf(component)...); err != nil {
+	if err := renewCertificates(ctx, e, n, certificatesOf(component)...); err != nil {
 		return err
 	}
 	return staticpod.SetOwners(ctx, e, n, component)
+}
+
+// keepsQuorum holds once etcd keeps its quorum while the member of this node restarts. The member
+// of a node that was upgraded a moment ago may still be starting.
+func keepsQuorum(e *engine.Env, n *node.Node) world.Condition {
+	return world.Condition{
+		Name:    "etcd to have a quorum without the member of this node",
+		Timeout: e.Local.Timeouts.EtcdAPI,
+		Check: func(ctx context.Context, r state.Reader) error {
+			return preflight.Run(ctx, r, preflight.EtcdRestart(n), e.Local.IgnoredChecks).Err()
+		},
+	}
 }
 
 // certificatesOf names the certificates that a component reads when it starts, as upstream's
@@ -153,24 +183,43 @@ func certificatesOf(component string) []string {
 	}[component]
 }
 
-func renewCertificates(ctx context.Context, e *engine.Env, names ...string) error {
-	n, err := e.Node(ctx)
-	if err != nil {
-		return err
+// adminCertificates are renewed once all components run.
+func adminCertificates() []string { return []string{"admin.conf", "super-admin.conf"} }
+
+// checkRenewals is an error if a certificate could not be renewed, before anything is changed.
+func checkRenewals(ctx context.Context, e *engine.Env, n *node.Node,
+	wanted []staticpod.Manifest) error {
+	names := adminCertificates()
+	for _, m := range wanted {
+		names = append(names, certificatesOf(m.Component)...)
+	}
+	return forEachRenewable(ctx, e, n, names, renewal.Check)
+}
+
+func renewCertificates(ctx context.Context, e *engine.Env, n *node.Node, names ...string) error {
+	return forEachRenewable(ctx, e, n, names, renewal.Renew)
+}
+
+// forEachRenewable handles the certificates of those names that this node has, if they are to be
+// renewed.
+func forEachRenewable(ctx context.Context, e *engine.Env, n *node.Node, names []string,
+	handle func(context.Context, *engine.Env, pki.Renewable) error) error {
+	if !e.Upgrade.CertificateRenewal {
+		return nil
 	}
 	localEtcd, _ := node.HasLocalEtcd(n)
 	for _, c := range pki.Renewables() {
 		if !slices.Contains(names, c.Name) || c.LocalEtcdOnly() && !localEtcd {
 			continue
 		}
-		there, err := state.Exists(ctx, e.World, certstore.RenewablePath(n.Paths, c))
+		exists, err := state.Exists(ctx, e.World, certstore.RenewablePath(n.Paths, c))
 		if err != nil {
 			return err
 		}
-		if !there {
+		if !exists {
 			continue
 		}
-		if err := renewal.Renew(ctx, e, c); err != nil {
+		if err := handle(ctx, e, c); err != nil {
 			return fmt.Errorf("renewing certificate %s: %w", c.Name, err)
 		}
 	}

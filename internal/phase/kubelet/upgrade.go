@@ -48,7 +48,10 @@ var UseLocalAPIServer = engine.Phase{
 		if err != nil {
 			return fmt.Errorf("reading %s: %w", file, err)
 		}
-		if cluster.Server != n.ServerURL() || n.ServerURL() == n.LocalServerURL() {
+		if cluster.Server == n.LocalServerURL() { // perhaps since a run that was interrupted
+			return restartKubelet(ctx, e, file)
+		}
+		if cluster.Server != n.ServerURL() {
 			return nil
 		}
 		config.SetServer(n.LocalServerURL())
@@ -61,15 +64,29 @@ var UseLocalAPIServer = engine.Phase{
 			Secret: true}); err != nil {
 			return err
 		}
-		return startService(ctx, e, file)
+		return restartKubelet(ctx, e, file)
 	},
+}
+
+// restartKubelet restarts a running kubelet that is older than the file. A failure is a warning: the
+// kubelet can go on with the file as it was.
+func restartKubelet(ctx context.Context, e *engine.Env, file string) error {
+	kubelet, err := e.World.Service(ctx, service)
+	if err == nil && kubelet.Active {
+		err = startService(ctx, e, file)
+	}
+	if err != nil && ctx.Err() == nil {
+		e.Warn("restart the kubelet, which has to read %s: %v", file, err)
+		return nil
+	}
+	return err
 }
 
 func isControlPlaneNode(n *node.Node) (bool, string) {
 	return n.Role == node.ControlPlane, "this machine is not a control plane node"
 }
 
-// UpgradeConfig writes the kubelet's configuration anew, from what the cluster stores. The kubelet
+// UpgradeConfig writes the kubelet's configuration again, from what the cluster stores. The kubelet
 // reads it when it is restarted.
 var UpgradeConfig = engine.Phase{
 	Name:  "kubelet-config",
@@ -188,18 +205,25 @@ func removeFlags(text string, kubelet *version.Version) (after string, removed, 
 	var lines []string
 	for line := range strings.Lines(text) {
 		name, value, _ := strings.Cut(line, "=")
-		if strings.TrimSpace(name) != manifest.KubeletFlagsVariable {
+		if strings.TrimSpace(name) != manifest.KubeletFlagsVariable || strings.ContainsAny(value, `\'`) {
 			lines = append(lines, line)
 			continue
 		}
 		var kept []string
+		isValue := false // of the flag that was removed
 		for _, word := range strings.Fields(strings.Trim(strings.TrimSpace(value), `"`)) {
-			bare, _, _ := strings.Cut(strings.TrimLeft(word, "-"), "=")
+			bare, _, hasValue := strings.Cut(strings.TrimLeft(word, "-"), "=")
 			isFlag := strings.HasPrefix(word, "-")
+			if isValue && !isFlag {
+				isValue = false
+				continue
+			}
+			isValue = false
 			gone := isFlag && release.CheckFlag(release.Kubelet, kubelet, bare) != nil
 			switch {
 			case gone && slices.Contains(flagsOfKubeadm(), bare):
 				removed = append(removed, bare)
+				isValue = !hasValue
 				continue
 			case gone:
 				unknown = append(unknown, bare)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -137,7 +138,7 @@ func checkSkew(e *engine.Env, cluster *upgrade.Cluster, target release.Target) e
 	isMandatory := false
 	for _, v := range violations {
 		if !v.Mandatory && e.Upgrade.Force {
-			e.Warn("%s; the upgrade goes on, as --force is set", v.Text)
+			e.Warn("%s; continuing, as --force is set", v.Text)
 			continue
 		}
 		isMandatory = isMandatory || v.Mandatory
@@ -154,8 +155,8 @@ func checkSkew(e *engine.Env, cluster *upgrade.Cluster, target release.Target) e
 	return problem.New("", &upgrade.SkewError{Cluster: cluster, Target: target, Err: err}, hints...)
 }
 
-// checkUpgradeOrder is an error on a control plane node whose turn has not come: "upgrade apply"
-// has to raise the version of the cluster first.
+// checkUpgradeOrder is an error on a control plane node that must not be upgraded yet: "upgrade
+// apply" has to raise the version of the cluster first.
 func checkUpgradeOrder(ctx context.Context, e *engine.Env, n *node.Node,
 	as state.Identity) error {
 	cluster, err := readCluster(ctx, e, as)
@@ -175,6 +176,9 @@ func checkUpgradeOrder(ctx context.Context, e *engine.Env, n *node.Node,
 			fmt.Sprintf("on one control plane node: kubeadm upgrade apply %s; then run "+
 				"\"kubeadm upgrade node\" on the others", target))
 	}
+	if e.Local.IgnoredChecks.Has(upgradeOrder) {
+		return nil
+	}
 	own, found := cluster.APIServerOf(n.Name)
 	if !found {
 		e.Warn("no Pod of the API server of this node is known, so its version is not checked")
@@ -189,10 +193,14 @@ func checkUpgradeOrder(ctx context.Context, e *engine.Env, n *node.Node,
 	case own.EqualTo(target.Version()) && e.Tool.Version().Minor() > target.Minor():
 		return problem.New("", fmt.Errorf("there is nothing to upgrade to: the cluster stores "+
 			"Kubernetes %s, which this node runs", target),
-			fmt.Sprintf("on one control plane node first: kubeadm upgrade apply %s", e.Tool))
+			fmt.Sprintf("on one control plane node first: kubeadm upgrade apply %s", e.Tool),
+			"if this version is wanted: --ignore-preflight-errors="+upgradeOrder)
 	}
 	return nil
 }
+
+// upgradeOrder is the name of the check whether "upgrade apply" came first.
+const upgradeOrder = "UpgradeOrder"
 
 // reportManualChanges shows how static Pod manifests differ from what kubeadm writes for the
 // present version. The upgrade replaces them and keeps a backup; with FailOnEdits they are an
@@ -216,8 +224,9 @@ func reportManualChanges(ctx context.Context, e *engine.Env, n *node.Node,
 		edited = append(edited, component)
 		e.Warn("%s was changed manually; the upgrade replaces it and keeps a backup in %s", file,
 			n.Paths.Tmp())
-		e.Print(upgrade.Diff(upgrade.Text{Name: "as kubeadm writes it", Content: string(made)},
-			upgrade.Text{Name: file, Content: string(found)}, diffContext))
+		e.Print(urlPassword.ReplaceAllString(upgrade.Diff(
+			upgrade.Text{Name: "as kubeadm writes it", Content: string(made)},
+			upgrade.Text{Name: file, Content: string(found)}, diffContext), "://***@"))
 	}
 	if len(edited) == 0 {
 		return nil
@@ -253,7 +262,7 @@ func FindManualChange(ctx context.Context, e *engine.Env, present, wanted *node.
 			return nil, nil, err
 		}
 		made = m.Data
-		same, err := staticpod.EqualManifests(found, made)
+		same, err := staticpod.EqualButForProxy(found, made)
 		if err != nil {
 			return nil, nil, problem.New("reading "+file, err,
 				"correct the file, or restore it from a backup")
@@ -282,6 +291,9 @@ func withEtcdImage(ctx context.Context, e *engine.Env, n *node.Node) (*node.Node
 	}
 	return &with, nil
 }
+
+// urlPassword matches the user of a URL, such as of a proxy.
+var urlPassword = regexp.MustCompile(`://[^/@\s]+@`)
 
 // diffContext is the number of lines around each change.
 const diffContext = 2
