@@ -78,6 +78,7 @@ func (l Lock) Hold(ctx context.Context, e *engine.Env, work func(ctx context.Con
 	if err != nil {
 		return err
 	}
+	defer held.stop() // also if work panics
 	err = work(ctx)
 	if releaseErr := held.Release(ctx); releaseErr != nil {
 		e.Warn("deleting the Lease of this node: %v; it expires in %s", releaseErr, leaseDuration)
