@@ -79,6 +79,7 @@ func (l Lock) Hold(ctx context.Context, e *engine.Env,
 	if err != nil {
 		return err
 	}
+	defer held.stop() // also if work panics
 	err = work(ctx, held)
 	if releaseErr := held.Release(ctx); releaseErr != nil {
 		e.Warn("deleting the Lease of this node: %v; it expires in %s", releaseErr, leaseDuration)

@@ -142,7 +142,7 @@ var tokenPattern = regexp.MustCompile(`bootstrap-token-[a-z0-9]{6}\b`)
 var signaturePattern = regexp.MustCompile(`jws-kubeconfig-[a-z0-9]{6}"?: "?[\w-]+\.\.[\w-]+`)
 
 // backupTimePattern matches the time in the name of a backup directory.
-var backupTimePattern = regexp.MustCompile(`(kubeadm-backup-[a-z]+-)\d{4}(-\d\d){5}`)
+var backupTimePattern = regexp.MustCompile(`(kubeadm-(?:backup|kubelet)-[a-z]+-)\d{4}(-\d\d){5}`)
 
 // withoutGeneratedNames replaces the names of tokens, the signatures with them and the times of
 // backups.

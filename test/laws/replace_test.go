@@ -57,10 +57,14 @@ func renderVerboseManifests(ctx context.Context, e *engine.Env,
 	return wanted, nil
 }
 
-// newRunningControlPlane is a machine on which init has created a cluster. Its clock advances by a
-// second at each reading, so that a component can stay healthy for some seconds.
+// newRunningControlPlane is a machine on which init has created a cluster.
 func newRunningControlPlane(t testing.TB) *fake.World {
-	w := initializedMachine(t)
+	return withFastClock(initializedMachine(t))
+}
+
+// withFastClock makes the clock of a machine advance by a second at each reading, so that a
+// component can stay healthy for some seconds.
+func withFastClock(w *fake.World) *fake.World {
 	from, tick := w.Now(), memory.NewTickingClock(w.Now())
 	w.Clock = func() (now time.Time) { return from.Add(1000 * tick().Sub(from)) }
 	return w

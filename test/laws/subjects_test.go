@@ -41,6 +41,7 @@ type subject struct {
 	node     string   // the machine's name
 	kubelets []string // files that the kubelet creates there
 	restores bool     // a run that fails or is interrupted restores what it has changed
+	repeats  bool     // some changes are made in each run: see withoutRepeated
 }
 
 // adminConf is the kubeconfig by which a control plane that runs join again finds the cluster.
@@ -77,7 +78,7 @@ func subjects() []subject {
 		{name: "join by a file", phases: workflow.Join, machine: newFileDiscoveryMachine,
 			setUp: setUpJoinByFile, node: "worker1",
 			kubelets: []string{rotatedCertificate, "/etc/kubernetes/kubelet.conf"}},
-	}, append(externalCASubjects(), newReplaceSubject())...)
+	}, slices.Concat(externalCASubjects(), []subject{newReplaceSubject()}, upgradeSubjects())...)
 }
 
 // findSubject returns the subject of that name.
