@@ -6,6 +6,7 @@ import (
 	"crypto"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -68,7 +69,8 @@ func (p *program) upgradeNodeCommand() *cobra.Command {
 		Use:   "node",
 		Short: "Upgrade a further control plane node or a worker",
 		Long: `Upgrade a further control plane node or a worker to the version of the cluster, after "kubeadm upgrade apply" on
-the first control plane node. On a worker only the configuration of the kubelet is upgraded.`,
+the first control plane node. On a worker only the configuration of the kubelet is upgraded, and the default of
+--kubeconfig is /etc/kubernetes/kubelet.conf.`,
 		Example: `  # print what would be changed
   kubeadm upgrade node --dry-run
 
@@ -87,11 +89,8 @@ type upgradeOptions struct {
 }
 
 func newUpgradeOptions(command flag.Command) *upgradeOptions {
-	o := &upgradeOptions{UpgradeFlags: config.NewUpgradeFlags(), command: command}
-	if command == flag.UpgradeApply {
-		o.kubeconfig = node.DefaultPaths().Kubeconfig("admin.conf")
-	}
-	return o
+	return &upgradeOptions{UpgradeFlags: config.NewUpgradeFlags(), command: command,
+		kubeconfig: node.DefaultPaths().Kubeconfig("admin.conf")}
 }
 
 func (o *upgradeOptions) values() flagTargets {
@@ -202,6 +201,9 @@ func (p *program) readUpgrade(c *cobra.Command, o *upgradeOptions,
 		return node.Upgrade{}, config.Run{}, err
 	}
 	o.Given = givenFlags(c)
+	if o.command == flag.UpgradeNode && !slices.Contains(o.Given, string(flag.Kubeconfig)) {
+		o.kubeconfig = "" // a worker has another default
+	}
 	if file.Given() && sel.Only == "" {
 		if err := o.RefuseMixed(o.Given); err != nil {
 			return node.Upgrade{}, config.Run{}, err
