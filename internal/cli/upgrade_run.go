@@ -205,7 +205,7 @@ func (p *program) readUpgrade(c *cobra.Command, o *upgradeOptions,
 		o.kubeconfig = "" // a worker has another default
 	}
 	if file.Given() && sel.Only == "" {
-		if err := o.RefuseMixed(o.Given); err != nil {
+		if err := o.RefuseMixed(o.Given, o.command); err != nil {
 			return node.Upgrade{}, config.Run{}, err
 		}
 	}
@@ -248,7 +248,7 @@ func (p *program) readUpgradedNode(ctx context.Context, e *engine.Env,
 	if intent.Version != "" {
 		var notes []string
 		var err error
-		target, notes, err = e.Tool.Resolve(intent.Version, u.releases.Fetch)
+		target, notes, err = u.releases.Target(intent.Version)
 		for _, text := range notes {
 			e.Warn("%s", text)
 		}
@@ -294,6 +294,9 @@ func addUpgradeSteps(err error, releases upgrade.Releases) error {
 			text += ": " + step.Command
 		}
 		hints = append(hints, text)
+	}
+	if strings.Contains(strings.Join(hints, "\n"), ".X") {
+		hints = append(hints, patchPlaceholder)
 	}
 	return problem.New("", err, hints...)
 }

@@ -51,9 +51,11 @@ var UpgradeApply = engine.Phase{
 		if err := checkSkew(e, cluster, target); err != nil {
 			return err
 		}
-		if err := runChecks(ctx, e, slices.Concat(
-			cluster.Checks(as, n.Paths, cluster.CoreDNSTag(target)),
-			checks.EtcdRestart(n))); err != nil {
+		health := cluster.Checks(as, n.Paths, cluster.CoreDNSTag(target))
+		if components := replacedComponents(e, n); components[0] == manifest.Etcd {
+			health = append(health, upgrade.StaticPodManifests(n.Paths, components[:1]))
+		}
+		if err := runChecks(ctx, e, slices.Concat(health, checks.EtcdRestart(n))); err != nil {
 			return err
 		}
 		if err := reportManualChanges(ctx, e, n, as); err != nil {
@@ -89,7 +91,8 @@ var UpgradeNode = engine.Phase{
 		if err := checkUpgradeOrder(ctx, e, n, as); err != nil {
 			return err
 		}
-		if err := runChecks(ctx, e, checks.EtcdRestart(n)); err != nil {
+		if err := runChecks(ctx, e, append(checks.EtcdRestart(n),
+			upgrade.StaticPodManifests(n.Paths, replacedComponents(e, n)))); err != nil {
 			return err
 		}
 		if err := reportManualChanges(ctx, e, n, as); err != nil {
@@ -97,6 +100,15 @@ var UpgradeNode = engine.Phase{
 		}
 		return pullImages(ctx, e, n)
 	},
+}
+
+// replacedComponents are the components whose manifests the upgrade replaces; etcd is the first.
+func replacedComponents(e *engine.Env, n *node.Node) []string {
+	components := staticpod.Components(n)
+	if components[0] == manifest.Etcd && !e.Upgrade.EtcdUpgrade {
+		return components[1:]
+	}
+	return components
 }
 
 // checkMachine runs the checks of this machine, and tries the patches before anything is changed.
@@ -163,7 +175,7 @@ func checkUpgradeOrder(ctx context.Context, e *engine.Env, n *node.Node,
 		return err
 	}
 	if err := e.Tool.CheckTarget(target); err != nil {
-		return problem.New("", err, "install another kubeadm on this node first")
+		return problem.New("", err, fmt.Sprintf("install kubeadm %s on this node first", target))
 	}
 	if cluster.Version.LessThan(target.Version()) {
 		return problem.New("", fmt.Errorf("the cluster stores Kubernetes %s, but no API server has "+
