@@ -150,10 +150,15 @@ func (p *program) runUpgrade(c *cobra.Command, o *upgradeOptions, sel engine.Sel
 	if err := r.Execute(ctx, r.NewEnv(env)); err != nil {
 		return addUpgradeSteps(err, u.releases)
 	}
-	if r.IsWhole() {
-		r.Emit(engine.Printed, upgradedText(o.command, n, r.IsDryRun()))
-		r.RepeatWarnings()
+	switch {
+	case r.IsDryRun():
+		r.Emit(engine.Info, "the dry run is complete: nothing was changed")
+	case r.IsWhole():
+		r.Emit(engine.Printed, upgradedText(o.command, n))
+	default:
+		return nil
 	}
+	r.RepeatWarnings()
 	return nil
 }
 
@@ -302,10 +307,8 @@ func addUpgradeSteps(err error, releases upgrade.Releases) error {
 }
 
 // upgradedText is the closing text.
-func upgradedText(command flag.Command, n *node.Node, isDryRun bool) string {
+func upgradedText(command flag.Command, n *node.Node) string {
 	switch {
-	case isDryRun:
-		return "\nThe dry run is complete: nothing was changed.\n"
 	case command == flag.UpgradeApply:
 		return fmt.Sprintf(appliedText, n.Cluster.Version)
 	case n.Role == node.ControlPlane:
