@@ -51,6 +51,23 @@ func Renew(ctx context.Context, e *engine.Env, c pki.Renewable) error {
 	return nil
 }
 
+// Check is an error if Renew would fail because of the files on this machine. Nothing is changed.
+func Check(ctx context.Context, e *engine.Env, c pki.Renewable) error {
+	n, err := e.Node(ctx)
+	if err != nil {
+		return err
+	}
+	if local, _ := node.HasLocalEtcd(n); c.LocalEtcdOnly() && !local {
+		return nil
+	}
+	old, err := certstore.ReadRenewable(ctx, e.World, n.Paths, c)
+	if old == nil || err != nil {
+		return err
+	}
+	_, err = readIssuer(ctx, e, n, c)
+	return err
+}
+
 // readIssuer returns the CA that signs the certificate.
 func readIssuer(ctx context.Context, e *engine.Env, n *node.Node, c pki.Renewable) (pki.CA, error) {
 	profile, _ := pki.ProfileOf(c.Issuer)

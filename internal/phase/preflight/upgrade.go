@@ -11,9 +11,11 @@ import (
 	"kubeadm/internal/flag"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
+	"kubeadm/internal/pki"
 	checks "kubeadm/internal/preflight"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/release"
+	"kubeadm/internal/renewal"
 	"kubeadm/internal/state"
 	"kubeadm/internal/staticpod"
 	"kubeadm/internal/upgrade"
@@ -61,6 +63,9 @@ var UpgradeApply = engine.Phase{
 		if err := reportManualChanges(ctx, e, n, as); err != nil {
 			return err
 		}
+		if err := checkRenewals(ctx, e); err != nil {
+			return err
+		}
 		if e.Confirm != nil {
 			if err := e.Confirm(ctx); err != nil {
 				return err
@@ -98,6 +103,9 @@ var UpgradeNode = engine.Phase{
 		if err := reportManualChanges(ctx, e, n, as); err != nil {
 			return err
 		}
+		if err := checkRenewals(ctx, e); err != nil {
+			return err
+		}
 		return pullImages(ctx, e, n)
 	},
 }
@@ -109,6 +117,24 @@ func replacedComponents(e *engine.Env, n *node.Node) []string {
 		return components[1:]
 	}
 	return components
+}
+
+// checkRenewals is an error if a certificate cannot be renewed. The upgrade renews the last ones
+// after the components are replaced, and would stop halfway.
+func checkRenewals(ctx context.Context, e *engine.Env) error {
+	if !e.Upgrade.CertificateRenewal {
+		return nil
+	}
+	for _, c := range pki.Renewables() {
+		if c.LocalEtcdOnly() && !e.Upgrade.EtcdUpgrade {
+			continue
+		}
+		if err := renewal.Check(ctx, e, c); err != nil {
+			return problem.New(fmt.Sprintf("certificate %s cannot be renewed", c.Name), err,
+				"to upgrade without renewing certificates: --certificate-renewal=false")
+		}
+	}
+	return nil
 }
 
 // checkMachine runs the checks of this machine, and tries the patches before anything is changed.
