@@ -6,6 +6,7 @@ import (
 	"crypto"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -72,7 +73,8 @@ func (p *program) upgradeNodeCommand() *cobra.Command {
 		Use:   "node",
 		Short: "Upgrade a further control plane node or a worker",
 		Long: `Upgrade a further control plane node or a worker to the version of the cluster, after "kubeadm upgrade apply" on
-the first control plane node. On a worker only the configuration of the kubelet is upgraded.`,
+the first control plane node. On a worker only the configuration of the kubelet is upgraded, and the default of
+--kubeconfig is /etc/kubernetes/kubelet.conf.`,
 		Example: `  # print what would be changed
   kubeadm upgrade node --dry-run
 
@@ -92,11 +94,8 @@ type upgradeOptions struct {
 }
 
 func newUpgradeOptions(command flag.Command) *upgradeOptions {
-	o := &upgradeOptions{UpgradeFlags: config.NewUpgradeFlags(), command: command}
-	if command == flag.UpgradeApply {
-		o.kubeconfig = node.DefaultPaths().Kubeconfig("admin.conf")
-	}
-	return o
+	return &upgradeOptions{UpgradeFlags: config.NewUpgradeFlags(), command: command,
+		kubeconfig: node.DefaultPaths().Kubeconfig("admin.conf")}
 }
 
 func (o *upgradeOptions) values() flagTargets {
@@ -185,10 +184,15 @@ func (p *program) runUpgrade(c *cobra.Command, o *upgradeOptions, sel engine.Sel
 	if err := r.Execute(ctx, r.NewEnv(env)); err != nil {
 		return addUpgradeSteps(err, u.releases)
 	}
-	if r.IsWhole() {
-		r.Emit(engine.Printed, upgradedText(o.command, n, r.IsDryRun()))
-		r.RepeatWarnings()
+	switch {
+	case r.IsDryRun():
+		r.Emit(engine.Info, "the dry run is complete: nothing was changed")
+	case r.IsWhole():
+		r.Emit(engine.Printed, upgradedText(o.command, n))
+	default:
+		return nil
 	}
+	r.RepeatWarnings()
 	return nil
 }
 
@@ -251,8 +255,11 @@ func (p *program) readUpgrade(c *cobra.Command, o *upgradeOptions,
 		return node.Upgrade{}, config.Run{}, err
 	}
 	o.Given = givenFlags(c)
+	if o.command == flag.UpgradeNode && !slices.Contains(o.Given, string(flag.Kubeconfig)) {
+		o.kubeconfig = "" // a worker has another default
+	}
 	if file.Given() && sel.Only == "" {
-		if err := o.RefuseMixed(o.Given); err != nil {
+		if err := o.RefuseMixed(o.Given, o.command); err != nil {
 			return node.Upgrade{}, config.Run{}, err
 		}
 	}
@@ -295,7 +302,7 @@ func (p *program) readUpgradedNode(ctx context.Context, e *engine.Env,
 	if intent.Version != "" {
 		var notes []string
 		var err error
-		target, notes, err = e.Tool.Resolve(intent.Version, u.releases.Fetch)
+		target, notes, err = u.releases.Target(intent.Version)
 		for _, text := range notes {
 			e.Warn("%s", text)
 		}
@@ -351,14 +358,15 @@ func addUpgradeSteps(err error, releases upgrade.Releases) error {
 		hints = append(hints, fmt.Sprintf("or all in one run, as there is a single control plane node: "+
 			"kubeadm upgrade apply %s --via %s", skew.Target, strings.Join(via, ",")))
 	}
+	if strings.Contains(strings.Join(hints, "\n"), ".X") {
+		hints = append(hints, patchPlaceholder)
+	}
 	return problem.New("", err, hints...)
 }
 
 // upgradedText is the closing text.
-func upgradedText(command flag.Command, n *node.Node, isDryRun bool) string {
+func upgradedText(command flag.Command, n *node.Node) string {
 	switch {
-	case isDryRun:
-		return "\nThe dry run is complete: nothing was changed.\n"
 	case command == flag.UpgradeApply:
 		return fmt.Sprintf(appliedText, n.Cluster.Version)
 	case n.Role == node.ControlPlane:

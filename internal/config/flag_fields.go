@@ -51,10 +51,10 @@ func (UpgradePlanFlags) RefuseMixed(given []string) error {
 	return refuseMixed(given, flag.UpgradePlan)
 }
 
-// RefuseMixed is as for InitFlags, for "upgrade apply". The commands of phases accept their flags
-// beside --config.
-func (UpgradeFlags) RefuseMixed(given []string) error {
-	return refuseMixed(given, flag.UpgradeApply)
+// RefuseMixed is as for InitFlags, for "upgrade apply" or "upgrade node". The commands of phases
+// accept their flags beside --config.
+func (UpgradeFlags) RefuseMixed(given []string, c flag.Command) error {
+	return refuseMixed(given, c)
 }
 
 // RefuseMixed is as for InitFlags.

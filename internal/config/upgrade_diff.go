@@ -38,7 +38,8 @@ func UpgradeDiff(file File, flags UpgradeDiffFlags) (node.Upgrade, int, Run, err
 		wrong.add("%s: %v", where, err)
 	}
 	if context < 0 {
-		wrong.add("the number of context lines must not be negative, but is %d", context)
+		wrong.add("%s: must not be negative, but is %d",
+			wrong.fieldName(v1beta4.KindUpgrade, "diff.contextLines"), context)
 	}
 	return node.Upgrade{
 		Version:     strings.TrimSpace(text),

@@ -12,6 +12,7 @@ import (
 	"kubeadm/internal/config/v1beta4"
 	"kubeadm/internal/flag"
 	"kubeadm/internal/node"
+	"kubeadm/internal/problem"
 	"kubeadm/internal/release"
 )
 
@@ -153,21 +154,23 @@ func CompleteUpgrade(local node.Local, stored StoredConfig, target release.Targe
 	n := &node.Node{Local: local}
 	c, present, err := decodeStoredCluster(stored.Cluster, n.BindPort, &warnings)
 	if err != nil {
-		return nil, warnings, err
+		return nil, warnings, storedProblem(err, "kubeadm-config")
 	}
 	if target.Version() == nil {
 		target = present
 	}
 	c.KubernetesVersion = target.Stored()
 	if n.Cluster, err = newCluster(c, target); err != nil {
-		return nil, warnings, fmt.Errorf("%s: %w", kubeadmConfigMap, err)
+		return nil, warnings, storedProblem(fmt.Errorf("%s: %w", kubeadmConfigMap, err),
+			"kubeadm-config")
 	}
 	n.Paths.Certificates = c.CertificatesDir
 	k := &kubeletconfig.KubeletConfiguration{}
 	kubelet := storedDocument{"ConfigMap kube-system/kubelet-config", stored.Kubelet.Text,
 		kindKubelet}
 	if err := decodeStored(kubelet, k, &warnings); err != nil {
-		return nil, warnings, err
+		return nil, warnings, storedProblem(err, "kubelet-config",
+			"re-create it: kubeadm init phase upload-config kubelet --config FILE")
 	}
 	warnings = append(warnings, fillKubelet(k, c)...)
 	n.Cluster.Kubelet = node.KubeletConfig{Config: k, Generated: stored.Kubelet.Generated}
@@ -176,7 +179,7 @@ func CompleteUpgrade(local node.Local, stored StoredConfig, target release.Targe
 	if stored.KubeProxy.Text != "" {
 		proxy := storedDocument{"ConfigMap kube-system/kube-proxy", stored.KubeProxy.Text, kindProxy}
 		if err := decodeStored(proxy, p, &warnings); err != nil {
-			return nil, warnings, err
+			return nil, warnings, storedProblem(err, "kube-proxy")
 		}
 		n.Cluster.KubeProxy.Generated = stored.KubeProxy.Generated
 	}
@@ -185,4 +188,10 @@ func CompleteUpgrade(local node.Local, stored StoredConfig, target release.Targe
 		n.PullPolicy = corev1.PullIfNotPresent
 	}
 	return n, warnings, nil
+}
+
+// storedProblem adds how to correct a ConfigMap of kube-system.
+func storedProblem(err error, name string, hints ...string) error {
+	return problem.New("", err, append([]string{
+		"correct it: kubectl edit configmap " + name + " --namespace kube-system"}, hints...)...)
 }

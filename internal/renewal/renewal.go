@@ -51,13 +51,17 @@ func Renew(ctx context.Context, e *engine.Env, c pki.Renewable) error {
 	return nil
 }
 
-// Check is an error if Renew would fail because of the certificate or its CA. It changes nothing.
+// Check is an error if Renew would fail because of the files on this machine. Nothing is changed.
 func Check(ctx context.Context, e *engine.Env, c pki.Renewable) error {
 	n, err := e.Node(ctx)
 	if err != nil {
 		return err
 	}
-	if old, err := certstore.ReadRenewable(ctx, e.World, n.Paths, c); old == nil || err != nil {
+	if local, _ := node.HasLocalEtcd(n); c.LocalEtcdOnly() && !local {
+		return nil
+	}
+	old, err := certstore.ReadRenewable(ctx, e.World, n.Paths, c)
+	if old == nil || err != nil {
 		return err
 	}
 	_, err = readIssuer(ctx, e, n, c)

@@ -185,6 +185,10 @@ const (
 // clusterDocument reads the ClusterConfiguration that the cluster stores.
 func (r reader) clusterDocument(ctx context.Context) (string, error) {
 	found, err := r.configMap(ctx, manifest.KubeadmConfigMap)
+	if status := apierrors.APIStatus(nil); err != nil && !errors.As(err, &status) {
+		return "", problem.New(readingConfig, err, "check the API server: crictl ps "+
+			"--name kube-apiserver on its node; or set --kubeconfig to that of another one")
+	}
 	if err != nil {
 		return "", problem.New(readingConfig, err)
 	}

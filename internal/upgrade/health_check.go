@@ -3,6 +3,7 @@ package upgrade
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -184,11 +185,11 @@ func controlPlaneNodesReady(as state.Identity) preflight.Check {
 	return preflight.Check{Name: "ControlPlaneNodesReady", Run: run}
 }
 
-// staticPodManifest fails unless the control plane of this machine runs as static Pods.
-func staticPodManifest(paths node.Paths) preflight.Check {
+// StaticPodManifests is a check that this machine has the static Pod manifests of the components.
+func StaticPodManifests(paths node.Paths, components []string) preflight.Check {
 	run := func(ctx context.Context, r state.Reader, rep *preflight.Report) {
 		var missing []string
-		for _, name := range controlPlaneComponents() {
+		for _, name := range components {
 			there, err := state.Exists(ctx, r, paths.Manifest(name))
 			if err != nil {
 				rep.Fail("check that the directory of static Pod manifests can be read", "%v", err)
@@ -197,8 +198,11 @@ func staticPodManifest(paths node.Paths) preflight.Check {
 			}
 		}
 		if len(missing) > 0 {
-			rep.Fail("run the command on a control plane node",
-				"manifests of the control plane do not exist on this machine: %s",
+			remedy := "restore them from a backup, such as those in " + paths.Tmp()
+			if slices.Contains(missing, paths.Manifest(release.APIServer)) {
+				remedy = "run the command on a control plane node"
+			}
+			rep.Fail(remedy, "manifests of the control plane do not exist on this machine: %s",
 				strings.Join(missing, ", "))
 		}
 	}

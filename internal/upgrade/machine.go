@@ -89,6 +89,9 @@ func nodeName(ctx context.Context, r state.Reader, local node.Local) (string, er
 			"run the command on a node, or make this machine one: kubeadm init or kubeadm join")
 	}
 	config, err := pki.ParseKubeconfig(data)
+	if err == nil {
+		_, err = config.CurrentUser()
+	}
 	if err != nil {
 		return "", problem.New("reading the name of this node from "+file, err,
 			"restore the file from a backup, or remove the node and join it again")

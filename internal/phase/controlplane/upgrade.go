@@ -50,9 +50,6 @@ func upgradeStaticPods(ctx context.Context, e *engine.Env) error {
 	if err != nil {
 		return err
 	}
-	if err := checkRenewals(ctx, e, n, wanted); err != nil {
-		return err
-	}
 	shared := as
 	shared.Server = "" // that of the kubeconfig: often a load balancer
 	lock := clusterlock.Lock{
@@ -70,7 +67,7 @@ func upgradeStaticPods(ctx context.Context, e *engine.Env) error {
 		if _, err := replacement.Replace(ctx, e, wanted...); err != nil {
 			return err
 		}
-		return renewCertificates(ctx, e, n, adminCertificates()...)
+		return renewCertificates(ctx, e, n, "admin.conf", "super-admin.conf")
 	})
 }
 
@@ -183,27 +180,9 @@ func certificatesOf(component string) []string {
 	}[component]
 }
 
-// adminCertificates are renewed once all components run.
-func adminCertificates() []string { return []string{"admin.conf", "super-admin.conf"} }
-
-// checkRenewals is an error if a certificate could not be renewed, before anything is changed.
-func checkRenewals(ctx context.Context, e *engine.Env, n *node.Node,
-	wanted []staticpod.Manifest) error {
-	names := adminCertificates()
-	for _, m := range wanted {
-		names = append(names, certificatesOf(m.Component)...)
-	}
-	return forEachRenewable(ctx, e, n, names, renewal.Check)
-}
-
+// renewCertificates renews the certificates of those names that this node has, if the user wants
+// that.
 func renewCertificates(ctx context.Context, e *engine.Env, n *node.Node, names ...string) error {
-	return forEachRenewable(ctx, e, n, names, renewal.Renew)
-}
-
-// forEachRenewable handles the certificates of those names that this node has, if they are to be
-// renewed.
-func forEachRenewable(ctx context.Context, e *engine.Env, n *node.Node, names []string,
-	handle func(context.Context, *engine.Env, pki.Renewable) error) error {
 	if !e.Upgrade.CertificateRenewal {
 		return nil
 	}
@@ -219,7 +198,7 @@ func forEachRenewable(ctx context.Context, e *engine.Env, n *node.Node, names []
 		if !exists {
 			continue
 		}
-		if err := handle(ctx, e, c); err != nil {
+		if err := renewal.Renew(ctx, e, c); err != nil {
 			return fmt.Errorf("renewing certificate %s: %w", c.Name, err)
 		}
 	}

@@ -12,9 +12,11 @@ import (
 	"kubeadm/internal/flag"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
+	"kubeadm/internal/pki"
 	checks "kubeadm/internal/preflight"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/release"
+	"kubeadm/internal/renewal"
 	"kubeadm/internal/state"
 	"kubeadm/internal/staticpod"
 	"kubeadm/internal/upgrade"
@@ -55,12 +57,17 @@ var UpgradeApply = engine.Phase{
 		if err := e.Await(ctx, cluster.Leaders(as)); err != nil && ctx.Err() != nil {
 			return err // the checks report what is wrong
 		}
-		if err := runChecks(ctx, e, slices.Concat(
-			cluster.Checks(as, n.Paths, cluster.CoreDNSTag(target)),
-			checks.EtcdRestart(n))); err != nil {
+		health := cluster.Checks(as, n.Paths, cluster.CoreDNSTag(target))
+		if components := replacedComponents(e, n); components[0] == manifest.Etcd {
+			health = append(health, upgrade.StaticPodManifests(n.Paths, components[:1]))
+		}
+		if err := runChecks(ctx, e, slices.Concat(health, checks.EtcdRestart(n))); err != nil {
 			return err
 		}
 		if err := reportManualChanges(ctx, e, n, as); err != nil {
+			return err
+		}
+		if err := checkRenewals(ctx, e); err != nil {
 			return err
 		}
 		if e.Confirm != nil {
@@ -93,14 +100,45 @@ var UpgradeNode = engine.Phase{
 		if err := checkUpgradeOrder(ctx, e, n, as); err != nil {
 			return err
 		}
-		if err := runChecks(ctx, e, checks.EtcdRestart(n)); err != nil {
+		if err := runChecks(ctx, e, append(checks.EtcdRestart(n),
+			upgrade.StaticPodManifests(n.Paths, replacedComponents(e, n)))); err != nil {
 			return err
 		}
 		if err := reportManualChanges(ctx, e, n, as); err != nil {
 			return err
 		}
+		if err := checkRenewals(ctx, e); err != nil {
+			return err
+		}
 		return pullImages(ctx, e, n)
 	},
+}
+
+// replacedComponents are the components whose manifests the upgrade replaces; etcd is the first.
+func replacedComponents(e *engine.Env, n *node.Node) []string {
+	components := staticpod.Components(n)
+	if components[0] == manifest.Etcd && !e.Upgrade.EtcdUpgrade {
+		return components[1:]
+	}
+	return components
+}
+
+// checkRenewals is an error if a certificate cannot be renewed. The upgrade renews the last ones
+// after the components are replaced, and would stop halfway.
+func checkRenewals(ctx context.Context, e *engine.Env) error {
+	if !e.Upgrade.CertificateRenewal {
+		return nil
+	}
+	for _, c := range pki.Renewables() {
+		if c.LocalEtcdOnly() && !e.Upgrade.EtcdUpgrade {
+			continue
+		}
+		if err := renewal.Check(ctx, e, c); err != nil {
+			return problem.New(fmt.Sprintf("certificate %s cannot be renewed", c.Name), err,
+				"to upgrade without renewing certificates: --certificate-renewal=false")
+		}
+	}
+	return nil
 }
 
 // checkMachine runs the checks of this machine, and tries the patches before anything is changed.
@@ -168,7 +206,7 @@ func checkUpgradeOrder(ctx context.Context, e *engine.Env, n *node.Node,
 		return err
 	}
 	if err := e.Tool.CheckTarget(target); err != nil {
-		return problem.New("", err, "install another kubeadm on this node first")
+		return problem.New("", err, fmt.Sprintf("install kubeadm %s on this node first", target))
 	}
 	if cluster.Version.LessThan(target.Version()) {
 		return problem.New("", fmt.Errorf("the cluster stores Kubernetes %s, but no API server has "+
