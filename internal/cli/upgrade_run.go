@@ -73,8 +73,8 @@ func (p *program) upgradeNodeCommand() *cobra.Command {
 		Use:   "node",
 		Short: "Upgrade a further control plane node or a worker",
 		Long: `Upgrade a further control plane node or a worker to the version of the cluster, after "kubeadm upgrade apply" on
-the first control plane node. On a worker only the configuration of the kubelet is upgraded, and the default of
---kubeconfig is /etc/kubernetes/kubelet.conf.`,
+the first control plane node. On a worker only the configuration of the kubelet is
+upgraded, and the default of --kubeconfig is /etc/kubernetes/kubelet.conf.`,
 		Example: `  # print what would be changed
   kubeadm upgrade node --dry-run
 

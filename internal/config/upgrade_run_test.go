@@ -147,10 +147,10 @@ func TestUpgradeDiff(t *testing.T) {
 		"a bad version": {"", UpgradeDiffFlags{Version: "1..2"}, "1..2", 0,
 			"command line: argument version: "},
 		"negative context": {"", UpgradeDiffFlags{ContextLines: -1}, "", -1,
-			"command line: the number of context lines must not be negative, but is -1"},
+			"command line: --context-lines: must not be negative"},
 		"negative context in the file": {upgradeDocument + "diff: {contextLines: -2}\n",
 			NewUpgradeDiffFlags(), "", -2,
-			"configuration file kubeadm.yaml: the number of context lines must not be negative"},
+			"configuration file kubeadm.yaml: UpgradeConfiguration diff.contextLines: must not be "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			from := File{}
