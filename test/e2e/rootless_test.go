@@ -37,10 +37,14 @@ func TestRootlessControlPlane(t *testing.T) {
 		t.Errorf("init, run again after it finished, made changes:\n%s", again)
 	}
 	t.Run("upgrade", func(t *testing.T) {
-		// Two manifests that differ make the upgrade replace the Pods and renew their keys.
-		runShell(t, s.cp, `cd /etc/kubernetes/manifests && for c in kube-apiserver kube-scheduler; do
-			sed -i 's/^  labels:/    touched: "1"\n  labels:/; s/^  creationTimestamp.*//' $c.yaml; done`)
-		runCommand(t, s.cp, upgradeCommand(upgradeTarget)...)
+		// Patches make the upgrade replace the Pods and renew their keys.
+		runCommand(t, s.cp, "mkdir", "/root/patches")
+		for _, component := range []string{"etcd", "kube-apiserver", "kube-scheduler"} {
+			writeFile(t, s.cp, "/root/patches/"+component+"0+merge.yaml",
+				"metadata: {annotations: {upgraded: \"true\"}}\n")
+		}
+		runCommand(t, s.cp, upgradeCommand(upgradeTarget, "--patches=/root/patches",
+			ignoreNotReady)...)
 		testUsers(t, s.cp)
 		testOwners(t, s.cp)
 	})

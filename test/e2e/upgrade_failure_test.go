@@ -41,6 +41,9 @@ func upgradeCommand(version string, more ...string) []string {
 		"--ignore-preflight-errors=" + nodes.IgnoredPreflight, "-v=1"}, more...)
 }
 
+// ignoreNotReady upgrades a cluster without a Pod network, whose nodes are not Ready.
+const ignoreNotReady = "--ignore-preflight-errors=ControlPlaneNodesReady"
+
 // checkRunningVersion checks the manifests of the control plane's components, and what the API server says
 // of itself.
 func checkRunningVersion(t *testing.T, n *nodes.Node, want string) {
