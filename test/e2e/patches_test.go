@@ -163,7 +163,7 @@ func testPatchedKubelets(t *testing.T, s *haCluster, limits map[string]string) {
 	}
 }
 
-// testPatchedAddons checks the addons, which only init creates.
+// testPatchedAddons checks the addons, which a control plane node has deployed last.
 func testPatchedAddons(t *testing.T, s *haCluster, by *nodes.Node) {
 	d := readObject[appsv1.Deployment](t, s.cp, "--namespace=kube-system", "deployment", "coredns")
 	checkPatched(t, by, "corednsdeployment", d.Spec.Template.ObjectMeta, d.Spec.Template.Spec)
