@@ -236,7 +236,7 @@ func newOldWorker(t testing.TB) *fake.World {
 		paths := node.DefaultPaths()
 		overwriteFile(w, paths.KubeletFlags(), []byte(`KUBELET_KUBEADM_ARGS="`+
 			`--container-runtime-endpoint=unix:///var/run/containerd/containerd.sock `+
-			`--pod-infra-container-image=registry.k8s.io/pause:3.10 --v=2"`+"\n"))
+			`--pod-infra-container-image=registry.example/sandbox:3.10 --v=2"`+"\n"))
 		overwriteFile(w, paths.KubeletConfig(),
 			append(w.Files[paths.KubeletConfig()].Data, []byte("maxPods: 50\n")...))
 		delete(w.Files, paths.KubeletInstanceConfig())
