@@ -66,7 +66,7 @@ e2e-full: build ## the same with the long matrices: a kill at every change, rebo
 	@$(bundle) && $(older) && KUBEADM_E2E=full $(e2e) -timeout 12h -run '$(RUN)' ./test/e2e
 
 bench: build ## time kubeadm and upstream's in turn on the same node
-	@$(bundle) && go run ./test/bench --bundle "$$bundle" --kubeadm bin/kubeadm
+	@$(bundle) && $(older) && go run ./test/bench --bundle "$$bundle" --older "$$older" --kubeadm bin/kubeadm
 
 lint: ## gofmt, go vet and the linters of tools/go.mod
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "gofmt -w these:" $$unformatted; exit 1; }

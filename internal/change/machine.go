@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"kubeadm/internal/state"
 )
@@ -86,6 +87,8 @@ type RemoveContainers struct {
 	// Component limits the change to the static Pod of that control plane component; empty: all
 	// Pods.
 	Component string
+	// GracePeriod is how long containers may take to exit after SIGTERM; zero kills them at once.
+	GracePeriod time.Duration
 }
 
 // Target names the Pods of the container runtime.

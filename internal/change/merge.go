@@ -88,3 +88,44 @@ func copyServerFields(into, from map[string]any) {
 		into["status"] = runtime.DeepCopyJSONValue(status)
 	}
 }
+
+// WithFieldsOf is the object with only those fields of maps within lists that the shape has as
+// well. ApplyObject replaces lists, after which the API server sets the defaults of their items
+// again.
+func WithFieldsOf(shape, object *unstructured.Unstructured) *unstructured.Unstructured {
+	reduced, ok := reduceLists(shape.Object, object.Object, false).(map[string]any)
+	if !ok {
+		return object
+	}
+	return &unstructured.Unstructured{Object: reduced}
+}
+
+func reduceLists(shape, value any, inList bool) any {
+	switch value := value.(type) {
+	case map[string]any:
+		fields, ok := shape.(map[string]any)
+		if !ok {
+			return value
+		}
+		reduced := map[string]any{}
+		for name, v := range value {
+			if like, ok := fields[name]; ok {
+				reduced[name] = reduceLists(like, v, inList)
+			} else if !inList {
+				reduced[name] = v
+			}
+		}
+		return reduced
+	case []any:
+		items, ok := shape.([]any)
+		if !ok || len(items) != len(value) {
+			return value
+		}
+		reduced := make([]any, len(value))
+		for i, v := range value {
+			reduced[i] = reduceLists(items[i], v, true)
+		}
+		return reduced
+	}
+	return value
+}

@@ -144,3 +144,29 @@ func randomObject(r *rand.Rand, depth int) map[string]any {
 	}
 	return m
 }
+
+func TestWithFieldsOf(t *testing.T) {
+	type m = map[string]any
+	for name, c := range map[string]struct{ shape, object, want m }{
+		"fields outside of lists stay": {m{"spec": m{"a": "1"}}, m{"spec": m{"a": "2", "b": "3"},
+			"status": m{}}, m{"spec": m{"a": "2", "b": "3"}, "status": m{}}},
+		"defaults within a list are left out": {m{"list": []any{m{"a": "1"}}},
+			m{"list": []any{m{"a": "2", "b": "3"}}}, m{"list": []any{m{"a": "2"}}}},
+		"also in maps below": {m{"list": []any{m{"a": m{"x": "1"}}}},
+			m{"list": []any{m{"a": m{"x": "2", "y": "3"}}}}, m{"list": []any{m{"a": m{"x": "2"}}}}},
+		"lists of different lengths are not compared": {m{"list": []any{m{"a": "1"}}},
+			m{"list": []any{m{"b": "2"}, m{"c": "3"}}}, m{"list": []any{m{"b": "2"}, m{"c": "3"}}}},
+		"lists of text": {m{"list": []any{"a"}}, m{"list": []any{"b"}}, m{"list": []any{"b"}}},
+		"another type": {m{"list": []any{"a"}}, m{"list": []any{m{"b": "2"}}},
+			m{"list": []any{m{"b": "2"}}}},
+		"an empty shape": {nil, m{"list": []any{m{"a": "1"}}}, m{"list": []any{m{"a": "1"}}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := WithFieldsOf(&unstructured.Unstructured{Object: c.shape},
+				&unstructured.Unstructured{Object: c.object})
+			if diff := cmp.Diff(c.want, got.Object); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}

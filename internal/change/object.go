@@ -36,7 +36,7 @@ func (c ApplyObject) Content() string {
 	if err != nil {
 		return ""
 	}
-	return renderYAML(u)
+	return RenderYAML(u)
 }
 
 // Done reports whether the object exists with all the fields that Object sets.
@@ -203,10 +203,12 @@ func restoreObject(ctx context.Context, r state.Reader, ref state.Ref) (Change, 
 	return ApplyObject{Object: now, As: ref.As, Exact: true}, nil
 }
 
-// renderYAML returns the object as YAML without the values of a Secret; empty if it cannot be
+// RenderYAML returns the object as YAML, without the values of a Secret and without what only the API
+// server sets; empty if it cannot be
 // encoded.
-func renderYAML(u *unstructured.Unstructured) string {
+func RenderYAML(u *unstructured.Unstructured) string {
 	show := u.DeepCopy()
+	dropServerFields(show.Object)
 	if u.GetKind() == "Secret" {
 		for _, field := range []string{"data", "stringData"} {
 			values, _, _ := unstructured.NestedMap(show.Object, field)

@@ -64,8 +64,14 @@ func TestCompletion(t *testing.T) {
 		"init --pod-network-cidr ": {noFiles},
 		"join 192.0.2.1:6443 ":     {noFiles},
 		"upg":                      {"upgrade", noFiles},
-		"upgrade ":                 {"plan", noFiles},
-		"upgrade plan v":           {"v1.37.1", noFiles},
+		"upgrade ":                 {"apply", "diff", "node", "plan", noFiles},
+		"upgrade apply v":          {"v1.37.1", noFiles},
+		"upgrade diff v":           {"v1.37.1", noFiles},
+		"upgrade node ":            {"phase", noFiles},
+		"upgrade apply --skip-phases upload-config/k": {"upload-config/kubeadm",
+			"upload-config/kubelet", noFiles},
+		"upgrade node phase addon ": {"all", "coredns", "kube-proxy", noFiles},
+		"upgrade plan v":            {"v1.37.1", noFiles},
 	} {
 		typed := strings.Split(line, " ")
 		if got := completionsOf(t, newTestMachine(t), typed...); !slices.Equal(got, want) {

@@ -9,6 +9,7 @@ import (
 
 	"kubeadm/internal/flag"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/release"
 	"kubeadm/internal/untrusted"
 )
 
@@ -34,6 +35,13 @@ func newGroup(use, short string, children ...*cobra.Command) *cobra.Command {
 func refuseArguments(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
+	}
+	if _, err := release.ParseTarget(args[0]); err == nil &&
+		strings.HasPrefix(c.CommandPath(), "kubeadm upgrade node") {
+		return problem.New("", fmt.Errorf("%s takes no version, but got %s", c.CommandPath(),
+			untrusted.Quote(args[0])),
+			"leave it out: a node is upgraded to the version of its cluster, which "+
+				"\"kubeadm upgrade apply\" raises")
 	}
 	for _, file := range []flag.Name{flag.Config, flag.OldConfig} {
 		if f := c.Flag(string(file)); f != nil && !f.Changed && strings.ContainsAny(args[0], "./") {

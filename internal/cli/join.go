@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -18,7 +19,11 @@ import (
 )
 
 func (p *program) joinCommand() *cobra.Command {
-	t := tree{name: "join [api-server-endpoint]", phases: workflow.Join, args: oneEndpoint}
+	t := tree{name: "join", argument: "[api-server-endpoint]", phases: workflow.Join,
+		args: oneEndpoint,
+		takesArgument: func(p engine.Phase) bool { // those that look for the cluster
+			return slices.Contains(p.Flags, flag.DiscoveryToken)
+		}}
 	t.newRun = func(sel engine.Selection) (flagTargets, runFunc) {
 		o := &joinOptions{JoinFlags: config.NewJoinFlags()}
 		return o.values(), func(c *cobra.Command, args []string) error {

@@ -16,9 +16,12 @@ type runFunc = func(c *cobra.Command, args []string) error
 
 // tree is a command that runs a workflow, with a subcommand for each phase.
 type tree struct {
-	name   string // "init"; with its argument, which a phase that looks for the cluster takes too
-	phases []engine.Phase
-	args   cobra.PositionalArgs
+	name     string // "init", "upgrade apply"
+	argument string // how help shows the argument; empty if there is none
+	phases   []engine.Phase
+	args     cobra.PositionalArgs
+	// takesArgument reports whether the command of a phase has the argument too; nil for none
+	takesArgument func(engine.Phase) bool
 	// newRun returns the flags of a run of the selected phases, and the run itself.
 	newRun func(sel engine.Selection) (flagTargets, runFunc)
 }
@@ -26,14 +29,14 @@ type tree struct {
 // command is the command of the whole workflow: c with its phases, subcommands and flags.
 func (t tree) command(c *cobra.Command, names ...flag.Name) *cobra.Command {
 	c.Args = t.args
-	c.Long += fmt.Sprintf("\n\nThe \"%s\" command runs these phases:\n```\n%s```", t.name,
-		phaseOutline(t.phases))
+	c.Long += fmt.Sprintf("\n\nThe \"%s\" command runs these phases:\n```\n%s```",
+		strings.TrimSpace(t.name+" "+t.argument), phaseOutline(t.phases))
 	var v flagTargets
 	v, c.RunE = t.newRun(engine.Selection{})
 	v.bind(c.Flags(), names...)
 	// every workflow has the flag
 	_ = c.RegisterFlagCompletionFunc(string(flag.SkipPhases), someOf(childAddresses(t.phases)))
-	phase := newGroup("phase", fmt.Sprintf("Run a single phase of %q", strings.Fields(t.name)[0]))
+	phase := newGroup("phase", fmt.Sprintf("Run a single phase of %q", t.name))
 	t.addPhaseCommands(phase, "", t.phases)
 	c.AddCommand(phase)
 	return c
@@ -70,9 +73,8 @@ func (t tree) phaseCommand(address string, p engine.Phase) *cobra.Command {
 	if p.NoArgs {
 		c.Args = refuseArguments
 	}
-	if _, argument, ok := strings.Cut(t.name, " "); ok &&
-		slices.Contains(p.Flags, flag.DiscoveryToken) {
-		c.Use += " " + argument
+	if t.takesArgument != nil && t.takesArgument(p) {
+		c.Use += " " + t.argument
 	}
 	var v flagTargets
 	v, c.RunE = t.newRun(engine.Selection{Only: address})
@@ -85,7 +87,7 @@ func (t tree) phaseCommand(address string, p engine.Phase) *cobra.Command {
 
 // example shows how to skip a phase, and how to run it alone unless it needs others before it.
 func (t tree) example(address string, p engine.Phase) string {
-	command := "kubeadm " + strings.Fields(t.name)[0]
+	command := "kubeadm " + t.name
 	text := "  # all phases but this one\n  " + command + " --skip-phases=" + address
 	if len(p.Needs) > 0 {
 		return text

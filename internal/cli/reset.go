@@ -103,7 +103,9 @@ func (p *program) runReset(c *cobra.Command, o *resetOptions, sel engine.Selecti
 	// The question belongs to the preflight phase.
 	if r.Runs(phaseindex.Preflight) && !r.IsDryRun() && !resolved.Force {
 		reset.ReportQuorumAfterRemoval(ctx, e.Named("reset"))
-		if err := p.confirm(ctx, r); err != nil {
+		if err := p.confirm(ctx, r,
+			"the changes that init or join made to this machine are about to be reverted",
+			flag.Force); err != nil {
 			return err
 		}
 	}
@@ -114,11 +116,10 @@ func (p *program) runReset(c *cobra.Command, o *resetOptions, sel engine.Selecti
 	return nil
 }
 
-// confirm asks for confirmation. No answer means no.
-func (p *program) confirm(ctx context.Context, r *run.Run) error {
-	r.Emit(engine.Warned,
-		"the changes that init or join made to this machine are about to be reverted")
-	r.Emit(engine.Printed, "[reset] Continue? [y/N]: ")
+// confirm warns of what is about to be done and asks for confirmation. No answer means no.
+func (p *program) confirm(ctx context.Context, r *run.Run, warning string, skip flag.Name) error {
+	r.Emit(engine.Warned, warning)
+	r.Emit(engine.Printed, "["+r.Name()+"] Continue? [y/N]: ")
 	answer, err := p.readAnswer(ctx)
 	if err != nil {
 		return fmt.Errorf("reading the answer: %w", err)
@@ -128,7 +129,7 @@ func (p *program) confirm(ctx context.Context, r *run.Run) error {
 		return nil
 	}
 	return problem.New("", errors.New("nothing was changed: the answer was not yes"),
-		"answer y, or set --force to skip the confirmation")
+		fmt.Sprintf("answer y, or set --%s to skip the confirmation", skip))
 }
 
 // readAnswer returns the next line of standard input, unless the user interrupts.

@@ -13,30 +13,11 @@ import (
 
 func (p *program) upgradeCommand() *cobra.Command {
 	c := newGroup("upgrade", "Upgrade a cluster to another Kubernetes version",
-		p.upgradePlanCommand(),
-		missingUpgradeCommand("apply"), missingUpgradeCommand("diff"),
-		missingUpgradeCommand("node"))
-	c.Long = `Upgrade a cluster to another Kubernetes version. Only "plan" is implemented so far. It lists the
-versions that a cluster can be upgraded to and changes nothing.`
+		p.upgradePlanCommand(), p.upgradeApplyCommand(), p.upgradeDiffCommand(),
+		p.upgradeNodeCommand())
+	c.Long = `Upgrade a cluster to another Kubernetes version: "plan" lists the versions, "diff" shows what would be changed,
+"apply" upgrades the first control plane node and the cluster, "node" upgrades the other nodes.`
 	return c
-}
-
-// missingUpgradeCommand is a command that is not implemented yet. It fails with a clear error,
-// whatever its arguments: after an unknown command a user would have to guess whether something was
-// changed. It is hidden from help.
-func missingUpgradeCommand(name string) *cobra.Command {
-	return &cobra.Command{
-		Use:                name,
-		Short:              "Not implemented yet",
-		Hidden:             true,
-		DisableFlagParsing: true,
-		RunE: func(c *cobra.Command, _ []string) error {
-			return problem.New("",
-				fmt.Errorf("this kubeadm does not have %q yet; nothing was read or changed",
-					c.CommandPath()),
-				"list the versions that the cluster can be upgraded to: kubeadm upgrade plan")
-		},
-	}
 }
 
 // checkOptionalVersion is an error for more than one argument.

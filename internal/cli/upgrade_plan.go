@@ -290,6 +290,8 @@ func writeComponents(out io.Writer, components []upgrade.Component) error {
 	return w.Flush()
 }
 
+const patchPlaceholder = "Put the newest patch release that is available to you in place of X"
+
 func writeSteps(out io.Writer, steps []upgrade.Step) {
 	placeholder := false
 	for i, step := range steps {
@@ -300,7 +302,7 @@ func writeSteps(out io.Writer, steps []upgrade.Step) {
 		placeholder = placeholder || strings.HasSuffix(step.Command, ".X")
 	}
 	if placeholder {
-		fmt.Fprintln(out, "\nPut the newest patch release that is available to you in place of X.")
+		fmt.Fprintf(out, "\n%s.\n", patchPlaceholder)
 	}
 	fmt.Fprintln(out)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 	"kubeadm/internal/world/fake"
 	"kubeadm/internal/world/fault"
@@ -128,7 +129,8 @@ func TestUpgradePlanFromFile(t *testing.T) {
 
 func TestUpgradePlanWithoutAPIServer(t *testing.T) {
 	s := newClusterMachine(t)
-	s.world.RemoteAPIServer = false // nor does an API server run here
+	s.world.RemoteAPIServer = false
+	s.world.Services["kubelet"] = state.Service{Exists: true} // so no API server runs here
 	err := s.run(t.Context(), "upgrade", "plan")
 	if err == nil || !strings.Contains(err.Error(), "connection refused") {
 		t.Errorf("the error is %v", err)

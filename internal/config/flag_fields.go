@@ -51,6 +51,17 @@ func (UpgradePlanFlags) RefuseMixed(given []string) error {
 	return refuseMixed(given, flag.UpgradePlan)
 }
 
+// RefuseMixed is as for InitFlags, for "upgrade apply" or "upgrade node". The commands of phases
+// accept their flags beside --config.
+func (UpgradeFlags) RefuseMixed(given []string, c flag.Command) error {
+	return refuseMixed(given, c)
+}
+
+// RefuseMixed is as for InitFlags.
+func (UpgradeDiffFlags) RefuseMixed(given []string) error {
+	return refuseMixed(given, flag.UpgradeDiff)
+}
+
 func refuseMixed(given []string, c flag.Command) error {
 	var names []string
 	for _, name := range slices.Sorted(slices.Values(given)) {

@@ -69,9 +69,8 @@ func CompleteMember(local node.Local, stored string,
 
 func loadCluster(n *node.Node, stored string, tool release.Tool,
 	warnings *[]string) (*v1beta4.ClusterConfiguration, error) {
-	const source = "ConfigMap kube-system/kubeadm-config"
 	c := &v1beta4.ClusterConfiguration{}
-	if err := decodeStored(storedDocument{source, stored, v1beta4.KindCluster}, c,
+	if err := decodeStored(storedDocument{kubeadmConfigMap, stored, v1beta4.KindCluster}, c,
 		warnings); err != nil {
 		return nil, err
 	}
@@ -80,10 +79,10 @@ func loadCluster(n *node.Node, stored string, tool release.Tool,
 	target, notes, err := Facts{Tool: tool}.resolveVersion(c.KubernetesVersion)
 	*warnings = append(*warnings, notes...)
 	if err != nil {
-		return nil, fmt.Errorf("%s: kubernetesVersion: %w", source, err)
+		return nil, fmt.Errorf("%s: kubernetesVersion: %w", kubeadmConfigMap, err)
 	}
 	if n.Cluster, err = newCluster(c, target); err != nil {
-		return nil, fmt.Errorf("%s: %w", source, err)
+		return nil, fmt.Errorf("%s: %w", kubeadmConfigMap, err)
 	}
 	n.Paths.Certificates = c.CertificatesDir
 	return c, nil

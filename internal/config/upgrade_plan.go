@@ -100,28 +100,41 @@ func checkVersionOrLabel(text string) error {
 // of any Kubernetes version. Unknown fields and unknown feature gates are only warnings: what an
 // older kubeadm has stored must not prevent an upgrade.
 func StoredCluster(stored string) (node.Cluster, []string, error) {
-	const source = "ConfigMap kube-system/kubeadm-config"
 	var warnings []string
-	c := &v1beta4.ClusterConfiguration{}
-	if err := decodeStored(storedDocument{source, stored, v1beta4.KindCluster}, c,
-		&warnings); err != nil {
-		return node.Cluster{}, warnings, err
-	}
-	if c.KubernetesVersion == "" {
-		return node.Cluster{}, warnings, errors.New(source + " has no kubernetesVersion")
-	}
-	c.Default()
-	fillCluster(c, v1beta4.DefaultBindPort)
-	for _, err := range release.CheckFeatureGates(c.FeatureGates) {
-		warnings = append(warnings, source+": "+err.Error())
-	}
-	target, err := release.ParseTarget(c.KubernetesVersion)
+	c, target, err := decodeStoredCluster(stored, v1beta4.DefaultBindPort, &warnings)
 	if err != nil {
-		return node.Cluster{}, warnings, fmt.Errorf("%s: kubernetesVersion: %w", source, err)
+		return node.Cluster{}, warnings, err
 	}
 	cluster, err := newCluster(c, target)
 	if err != nil {
-		return node.Cluster{}, warnings, fmt.Errorf("%s: %w", source, err)
+		return node.Cluster{}, warnings, fmt.Errorf("%s: %w", kubeadmConfigMap, err)
 	}
-	return cluster, slices.Compact(warnings), nil
+	return cluster, warnings, nil
+}
+
+// kubeadmConfigMap is how errors name the ConfigMap with the ClusterConfiguration.
+const kubeadmConfigMap = "ConfigMap kube-system/kubeadm-config"
+
+// decodeStoredCluster decodes and completes a stored ClusterConfiguration of any version.
+func decodeStoredCluster(stored string, bindPort int32, warnings *[]string) (
+	*v1beta4.ClusterConfiguration, release.Target, error) {
+	c := &v1beta4.ClusterConfiguration{}
+	if err := decodeStored(storedDocument{kubeadmConfigMap, stored, v1beta4.KindCluster}, c,
+		warnings); err != nil {
+		return nil, release.Target{}, err
+	}
+	if c.KubernetesVersion == "" {
+		return nil, release.Target{}, errors.New(kubeadmConfigMap + " has no kubernetesVersion")
+	}
+	c.Default()
+	fillCluster(c, bindPort)
+	for _, err := range release.CheckFeatureGates(c.FeatureGates) {
+		*warnings = append(*warnings, kubeadmConfigMap+": "+err.Error())
+	}
+	*warnings = slices.Compact(*warnings)
+	target, err := release.ParseTarget(c.KubernetesVersion)
+	if err != nil {
+		return nil, target, fmt.Errorf("%s: kubernetesVersion: %w", kubeadmConfigMap, err)
+	}
+	return c, target, nil
 }

@@ -35,8 +35,12 @@ type Env struct {
 	// the cluster admin as whom phases access the API server
 	Admin func(context.Context) (state.Identity, error)
 
-	Reset    node.Reset // the intent of a reset; zero for other commands
-	Withhold Withhold   // secrets that are not printed
+	Reset    node.Reset   // the intent of a reset; zero for other commands
+	Upgrade  node.Upgrade // the intent of an upgrade; zero for other commands
+	Withhold Withhold     // secrets that are not printed
+
+	// Confirm asks the user whether to go on, and is an error if not; nil if there is no question.
+	Confirm func(ctx context.Context) error
 
 	// Once returns the value that an interrupted run of this command generated
 	// under that name, or generates and keeps it. Values may be secret.

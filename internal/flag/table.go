@@ -18,11 +18,14 @@ type Command string
 
 // The commands whose flags stand for fields.
 const (
-	Init        Command = "init"
-	Join        Command = "join"
-	Reset       Command = "reset"
-	TokenCreate Command = "token create"
-	UpgradePlan Command = "upgrade plan"
+	Init         Command = "init"
+	Join         Command = "join"
+	Reset        Command = "reset"
+	TokenCreate  Command = "token create"
+	UpgradeApply Command = "upgrade apply"
+	UpgradeDiff  Command = "upgrade diff"
+	UpgradeNode  Command = "upgrade node"
+	UpgradePlan  Command = "upgrade plan"
 )
 
 // Field is the configuration field that a flag of a command stands for.
@@ -37,6 +40,9 @@ func joinField(path string) Field    { return Field{Join, "JoinConfiguration", p
 func resetField(path string) Field   { return Field{Reset, "ResetConfiguration", path} }
 func tokenField(path string) Field   { return Field{TokenCreate, "InitConfiguration", path} }
 func planField(path string) Field    { return Field{UpgradePlan, "UpgradeConfiguration", path} }
+func applyField(path string) Field   { return Field{UpgradeApply, "UpgradeConfiguration", path} }
+func diffField(path string) Field    { return Field{UpgradeDiff, "UpgradeConfiguration", path} }
+func nodeField(path string) Field    { return Field{UpgradeNode, "UpgradeConfiguration", path} }
 
 // Types of values.
 const (

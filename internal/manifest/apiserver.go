@@ -9,7 +9,8 @@ import (
 	"kubeadm/internal/node"
 )
 
-const endpointAnnotation = "kubeadm.kubernetes.io/kube-apiserver.advertise-address.endpoint"
+// EndpointAnnotation is the annotation of a kube-apiserver Pod with its "host:port".
+const EndpointAnnotation = "kubeadm.kubernetes.io/kube-apiserver.advertise-address.endpoint"
 
 func apiServerPod(n *node.Node, h Host) componentPod {
 	c := &n.Cluster.APIServer
@@ -20,7 +21,7 @@ func apiServerPod(n *node.Node, h Host) componentPod {
 	return componentPod{
 		command: commandLine("kube-apiserver",
 			slices.Concat(apiServerArgs(n), apiServerEtcdArgs(n)), c.Args),
-		annotations: map[string]string{endpointAnnotation: n.APIEndpoint()},
+		annotations: map[string]string{EndpointAnnotation: n.APIEndpoint()},
 		env:         mergeEnv(h.proxyEnv(), c.Envs),
 		volumes:     mergeVolumes(volumes, c.Volumes),
 		probes:      httpsProbes(n.Address, n.BindPort),

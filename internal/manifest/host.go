@@ -20,6 +20,9 @@ type Host struct {
 	Members         []state.Member
 	Accounts        change.Accounts // of this machine; empty unless the control plane is rootless
 	SystemdResolved bool            // the service systemd-resolved is active
+	// KubeletInstance is the kubelet's instance configuration of this machine, which users may have
+	// changed; nil for the one that is generated.
+	KubeletInstance []byte
 }
 
 // caDir is a directory in which some distributions keep CA certificates.

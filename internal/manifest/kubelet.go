@@ -65,10 +65,12 @@ func KubeletConfigFile(n *node.Node, h Host,
 	if data, err = p.apply(KubeletConfiguration, data, *config); err != nil {
 		return nil, nil, err
 	}
-	instance, err := yaml.YAMLToJSON(KubeletInstanceConfig(n))
-	if err != nil {
-		return nil, nil, fmt.Errorf("encoding the container runtime socket %q: %w", n.CRISocket,
-			err)
+	instance := h.KubeletInstance
+	if instance == nil {
+		instance = KubeletInstanceConfig(n)
+	}
+	if instance, err = yaml.YAMLToJSON(instance); err != nil {
+		return nil, nil, fmt.Errorf("reading the kubelet's instance configuration: %w", err)
 	}
 	if data, err = strategicpatch.StrategicMergePatch(data, instance,
 		kubeletconfig.KubeletConfiguration{}); err != nil {

@@ -78,6 +78,28 @@ func JoinControlPlane(n *node.Node, tool release.Tool) []Check {
 	return append(list, newExternalEtcdFileChecks(n.Cluster.Etcd.External)...)
 }
 
+// Upgrade returns the checks of a machine that is a node and is upgraded. They share cached
+// queries: call it again for each Run.
+func Upgrade(l *node.Local) []Check {
+	kubelet := query[*version.Version](
+		func(ctx context.Context, r state.Reader) (*version.Version, error) {
+			v, err := readKubeletVersion(ctx, r)
+			if err != nil {
+				return nil, err
+			}
+			return v.WithMinor(v.Minor() + 1), nil // the kubelet is upgraded next
+		}).cached()
+	runtime := query[state.Runtime](
+		func(ctx context.Context, r state.Reader) (state.Runtime, error) {
+			return r.Runtime(ctx, l.CRISocket)
+		}).cached()
+	return []Check{
+		newRuntimeCheck(l.CRISocket, runtime),
+		newRuntimeVersionCheck(runtime),
+		newSystemVerificationCheck(kubelet),
+	}
+}
+
 // Names returns the names of all checks, and of pulling images, with default settings.
 func Names() []string {
 	local := node.Local{Paths: node.DefaultPaths(), BindPort: 6443, Role: node.Worker,

@@ -8,9 +8,11 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/etcdcluster"
 	"kubeadm/internal/node"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/release"
@@ -156,4 +158,41 @@ func requestEtcdVersion(ctx context.Context, r state.Reader, req state.Request) 
 		return world.Permanent(err)
 	}
 	return nil
+}
+
+// EtcdRestart returns the checks before the etcd member of this machine is restarted: the members
+// have a quorum, keep it without this one where there are more than two, and none is a learner.
+func EtcdRestart(n *node.Node) []Check {
+	if n.Cluster.Etcd.External != nil || n.Role != node.ControlPlane {
+		return nil
+	}
+	return []Check{{Name: "EtcdQuorum",
+		Run: func(ctx context.Context, r state.Reader, rep *Report) {
+			const remedy = "check the members: etcdctl endpoint status --cluster, in the Pod of etcd"
+			via := etcdcluster.LocalClient(n.Paths, n.ClientURL())
+			health, err := etcdcluster.CheckHealth(ctx, r, via)
+			if err != nil {
+				rep.Fail("check the log of etcd on this node: crictl logs, or journalctl -xeu kubelet",
+					"the members of etcd cannot be listed: %v", err)
+				return
+			}
+			if err := health.CheckQuorum(); err != nil {
+				rep.Fail(remedy, "etcd has no quorum: %v", err)
+				return
+			}
+			if l := health.FindLearner(); l != nil {
+				rep.Fail("wait until that node has joined, or remove the member",
+					"etcd member %s is a learner: a control plane node is joining",
+					etcdcluster.MemberName(*l))
+			}
+			down := health.UnhealthyVoters()
+			if own := health.FindByPeerURL(n.PeerURL()); own != nil {
+				down = slices.DeleteFunc(down,
+					func(m state.Member) bool { return m.ID == own.ID })
+			}
+			if voters := len(health.Members); voters > 2 && len(down)+1 > (voters-1)/2 {
+				rep.Fail(remedy, "etcd would lose its quorum while the member of this node restarts: "+
+					"%d of %d members are not healthy", len(down), voters)
+			}
+		}}}
 }

@@ -21,7 +21,7 @@ var checkNamePattern = regexp.MustCompile(
 func UnknownNames(ignore node.IgnoredChecks) (warnings []string) {
 	names := append(Names(), "ControlPlaneNodesReady", "CoreDNSMigration",
 		"CoreDNSUnsupportedPlugins",
-		"CreateJob", "StaticPodManifest")
+		"CreateJob", "StaticPodManifest", "EtcdQuorum", "UpgradeOrder")
 	for _, name := range ignore {
 		isName := func(n string) bool { return strings.EqualFold(n, name) }
 		if name == "all" || checkNamePattern.MatchString(name) ||

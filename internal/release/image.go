@@ -3,7 +3,9 @@ package release
 import (
 	"cmp"
 	"fmt"
+	"kubeadm/internal/untrusted"
 	"regexp"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/util/version"
 )
@@ -111,4 +113,16 @@ func (i Images) minorRelease() minorRelease { return findMinorRelease(i.Target.M
 
 func imageReference(repository, name, tag string) string {
 	return fmt.Sprintf("%s/%s:%s", repository, name, tag)
+}
+
+// ImageTag is the tag of an image, by which its version is known.
+func ImageTag(image string) (string, error) {
+	name, _, _ := strings.Cut(image, "@") // a digest may follow
+	_, tag, found := strings.Cut(name[strings.LastIndex(name, "/")+1:], ":")
+	if !found || tag == "" {
+		return "", fmt.Errorf("its image %s has no tag, so that its version is unknown",
+			untrusted.Quote(image))
+	}
+	// tags cannot hold the plus sign of build metadata
+	return strings.Replace(tag, "_", "+", 1), nil
 }

@@ -25,7 +25,7 @@ func (r *Run) enterPreview(ctx context.Context, n *node.Node) error {
 		return err
 	}
 	var dir string
-	if r.command.Journaled {
+	if r.command.Journaled || r.command.Repeatable {
 		var err error
 		if dir, err = r.createCopyDir(ctx, n.Paths); err != nil {
 			return err
@@ -58,7 +58,7 @@ func (r *Run) enterPreview(ctx context.Context, n *node.Node) error {
 
 // createCopyDir creates the directory for copies, or takes the one that the environment names.
 func (r *Run) createCopyDir(ctx context.Context, paths node.Paths) (string, error) {
-	variable := "KUBEADM_" + strings.ToUpper(r.command.Name) + "_DRYRUN_DIR"
+	variable := "KUBEADM_" + strings.ToUpper(r.Name()) + "_DRYRUN_DIR"
 	dir, _ := r.host.Getenv(variable)
 	if dir == "" {
 		suffix := make([]byte, 4)
@@ -66,7 +66,7 @@ func (r *Run) createCopyDir(ctx context.Context, paths node.Paths) (string, erro
 			return "", fmt.Errorf("choosing a directory name: %w", err)
 		}
 		dir = path.Join(paths.Tmp(),
-			"kubeadm-"+r.command.Name+"-dryrun"+new(big.Int).SetBytes(suffix).String())
+			"kubeadm-"+strings.ReplaceAll(r.command.Name, " ", "-")+"-dryrun"+new(big.Int).SetBytes(suffix).String())
 	}
 	// The only change that a dry run makes by itself. It is no event of the dry run, which shows
 	// what would be changed.

@@ -54,6 +54,9 @@ type Command struct {
 	// Journaled records the changes, so that a re-run resumes, and makes a dry run keep copies of
 	// the files that it would write.
 	Journaled bool
+	// Repeatable is for commands that find out without a journal what an interrupted run has done.
+	// Their dry runs keep copies as well.
+	Repeatable bool
 	// Unlocked is for commands that change nothing on this machine.
 	Unlocked bool
 }
@@ -176,10 +179,14 @@ func (r *Run) ExecutePhases(ctx context.Context, e *engine.Env, phases []engine.
 	sel engine.Selection) error {
 	err := engine.Run(ctx, e, phases, sel)
 	r.host.Text.Close()
-	if r.journal == nil {
+	switch {
+	case r.journal == nil && err != nil && r.command.Repeatable && r.changed:
+		p := problem.New("", err, "what was done so far is kept: re-run the command to resume")
+		p.Alone = ctx.Err() != nil
+		return p
+	case r.journal == nil:
 		return err
-	}
-	if err == nil {
+	case err == nil:
 		return r.journal.End(sel.Skip...)
 	}
 	p := r.addHints(err)
@@ -259,9 +266,15 @@ func (r *Run) FinishedRun() finished.Run {
 	return run
 }
 
+// Name is the first word of the command.
+func (r *Run) Name() string {
+	first, _, _ := strings.Cut(r.command.Name, " ")
+	return first
+}
+
 // Emit reports an event of the command itself, not of one of its phases.
 func (r *Run) Emit(kind engine.Kind, text string) {
-	r.emit(engine.Event{Time: r.host.World.Now(), Phase: r.command.Name, Kind: kind, Text: text})
+	r.emit(engine.Event{Time: r.host.World.Now(), Phase: r.Name(), Kind: kind, Text: text})
 }
 
 // Warn warns of what the configuration says.

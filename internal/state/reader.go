@@ -195,12 +195,16 @@ type Sandbox struct {
 	// Component is the control plane component of a static Pod of kube-system, such as "etcd";
 	// empty for all other Pods, whatever their names begin with.
 	Component string
+	// PodUID is the UID of the Pod. The kubelet derives that of a static Pod from its manifest: a
+	// different manifest results in a different UID.
+	PodUID string
 }
 
 // Container is a container of a Pod.
 type Container struct {
 	ID, Name, Pod, Namespace string
 	Component                string // as in the Sandbox of its Pod
+	PodUID                   string // as in the Sandbox of its Pod
 	Created                  time.Time
 	Running                  bool
 	ExitCode                 int32

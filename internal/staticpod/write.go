@@ -29,6 +29,26 @@ func Write(ctx context.Context, e *engine.Env, n *node.Node, component string,
 	if err != nil {
 		return err
 	}
+	if err := setOwners(ctx, e, n, component, host); err != nil {
+		return err
+	}
+	return e.Do(ctx,
+		change.MakeDir{Path: n.Paths.Manifests(), Mode: 0o700},
+		change.WriteFile{Path: n.Paths.Manifest(component), Data: data, Mode: 0o600})
+}
+
+// SetOwners gives a component of a rootless control plane the files that only it uses, such as
+// renewed keys. The user of the component must exist.
+func SetOwners(ctx context.Context, e *engine.Env, n *node.Node, component string) error {
+	host, err := manifestinput.ReadHost(ctx, e.World, n)
+	if err != nil {
+		return err
+	}
+	return setOwners(ctx, e, n, component, host)
+}
+
+func setOwners(ctx context.Context, e *engine.Env, n *node.Node, component string,
+	host manifest.Host) error {
 	owners, err := manifest.OwnerChanges(component, n, host)
 	if err != nil {
 		return err
@@ -36,9 +56,7 @@ func Write(ctx context.Context, e *engine.Env, n *node.Node, component string,
 	if err := e.Do(ctx, owners...); err != nil {
 		return manifest.AddOwnerHints(component, n, err)
 	}
-	return e.Do(ctx,
-		change.MakeDir{Path: n.Paths.Manifests(), Mode: 0o700},
-		change.WriteFile{Path: n.Paths.Manifest(component), Data: data, Mode: 0o600})
+	return nil
 }
 
 // CheckPatches returns an error if the user's patches of a component do not apply, or result in a

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/version"
 
+	"kubeadm/internal/problem"
 	"kubeadm/internal/release"
 )
 
@@ -132,6 +133,26 @@ func (r Releases) requested(
 		return []Candidate{{series, v}}, notes, nil
 	}
 	return []Candidate{{descriptionStable, v}}, notes, nil
+}
+
+// Target resolves the version to upgrade to. A label that cannot be looked up is an error: an
+// upgrade to the version of this program instead may not be wanted.
+func (r Releases) Target(text string) (target release.Target, notes []string, err error) {
+	var failed error
+	target, notes, err = r.Tool.Resolve(text, func(url string) (string, error) {
+		body, err := r.Fetch(url)
+		if _, invalid := version.ParseSemantic(strings.TrimSpace(body)); err == nil &&
+			invalid != nil {
+			err = fmt.Errorf("%s did not return a version", url)
+		}
+		failed = err
+		return body, err
+	})
+	if err == nil && failed != nil {
+		return release.Target{}, nil, problem.New(fmt.Sprintf("looking up version %q", text),
+			failed, fmt.Sprintf("without internet name a version, such as %s", r.Tool))
+	}
+	return target, notes, err
 }
 
 // findPreReleases returns the newest version of all and the newest of the minor before it, as far

@@ -22,7 +22,7 @@ func (c *Cluster) Checks(as state.Identity, paths node.Paths, coreDNSTag string)
 		c.corefileMigration(coreDNSTag),
 		c.createJob(as),
 		controlPlaneNodesReady(as),
-		staticPodManifest(paths),
+		StaticPodManifests(paths, controlPlaneComponents()),
 	}
 }
 

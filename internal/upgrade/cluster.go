@@ -116,6 +116,17 @@ func (c *Cluster) findVersion() (warning string, err error) {
 		"was not finished; run \"kubeadm upgrade node\" on the nodes of the older ones", nil
 }
 
+// APIServerOf is the version of the API server of a node.
+func (c *Cluster) APIServerOf(node string) (v *version.Version, found bool) {
+	for _, i := range c.ControlPlane[release.APIServer] {
+		if i.Node == node {
+			v, err := version.ParseSemantic(i.Version)
+			return v, err == nil
+		}
+	}
+	return nil, false
+}
+
 // listVersions is "v1.36.3 (cp1), v1.37.1 (cp2)".
 func listVersions(instances []Instance) string {
 	var list []string
@@ -152,24 +163,42 @@ func (r reader) list(ctx context.Context, q state.Query) ([]unstructured.Unstruc
 }
 
 func (r reader) storedCluster(ctx context.Context) (node.Cluster, []string, error) {
-	const op = "reading the cluster's configuration"
-	found, err := r.configMap(ctx, manifest.KubeadmConfigMap)
+	document, err := r.clusterDocument(ctx)
 	if err != nil {
-		return node.Cluster{}, nil, problem.New(op, err)
+		return node.Cluster{}, nil, err
 	}
-	recreate := "re-create it from the cluster's ClusterConfiguration: " +
-		"kubeadm init phase upload-config kubeadm --config FILE"
-	if found == nil {
-		return node.Cluster{}, nil, problem.New(op,
-			errors.New("there is no ConfigMap kube-system/kubeadm-config: "+
-				"this cluster was not created by kubeadm, or the ConfigMap was deleted"), recreate)
-	}
-	cluster, warnings, err := config.StoredCluster(found.Data[manifest.KubeadmConfigKey])
+	cluster, warnings, err := config.StoredCluster(document)
 	if err != nil {
-		return cluster, warnings, problem.New(op, err,
-			"correct it: kubectl edit configmap kubeadm-config --namespace kube-system", recreate)
+		return cluster, warnings, problem.New(readingConfig, err,
+			"correct it: kubectl edit configmap kubeadm-config --namespace kube-system",
+			recreateConfig)
 	}
 	return cluster, warnings, nil
+}
+
+const (
+	readingConfig  = "reading the cluster's configuration"
+	recreateConfig = "re-create it from the cluster's ClusterConfiguration: " +
+		"kubeadm init phase upload-config kubeadm --config FILE"
+)
+
+// clusterDocument reads the ClusterConfiguration that the cluster stores.
+func (r reader) clusterDocument(ctx context.Context) (string, error) {
+	found, err := r.configMap(ctx, manifest.KubeadmConfigMap)
+	if status := apierrors.APIStatus(nil); err != nil && !errors.As(err, &status) {
+		return "", problem.New(readingConfig, err, "check the API server: crictl ps "+
+			"--name kube-apiserver on its node; or set --kubeconfig to that of another one")
+	}
+	if err != nil {
+		return "", problem.New(readingConfig, err)
+	}
+	if found == nil {
+		return "", problem.New(readingConfig,
+			errors.New("there is no ConfigMap kube-system/kubeadm-config: "+
+				"this cluster was not created by kubeadm, or the ConfigMap was deleted"),
+			recreateConfig)
+	}
+	return found.Data[manifest.KubeadmConfigKey], nil
 }
 
 // controlPlane finds the versions of the static Pods by their images.
@@ -208,15 +237,7 @@ func imageTag(containers []corev1.Container) (string, error) {
 	if len(containers) == 0 {
 		return "", errors.New("it has no container")
 	}
-	image := containers[0].Image
-	name, _, _ := strings.Cut(image, "@") // a digest may follow
-	_, tag, found := strings.Cut(name[strings.LastIndex(name, "/")+1:], ":")
-	if !found || tag == "" {
-		return "", fmt.Errorf("its image %s has no tag, so that its version is unknown",
-			untrusted.Quote(image))
-	}
-	// tags cannot hold the plus sign of build metadata
-	return strings.Replace(tag, "_", "+", 1), nil
+	return release.ImageTag(containers[0].Image)
 }
 
 // sortByVersion sorts by the text of the version; instances of one version keep their order.

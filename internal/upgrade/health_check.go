@@ -3,6 +3,7 @@ package upgrade
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"kubeadm/internal/preflight"
 	"kubeadm/internal/release"
 	"kubeadm/internal/state"
+	"kubeadm/internal/world"
 )
 
 // createJob checks whether the cluster can run a Job, without creating one: whether the API
@@ -37,12 +39,37 @@ func (c *Cluster) createJob(as state.Identity) preflight.Check {
 			rep.Fail("check why the API server or an admission webhook rejects it",
 				"no Job can be created in namespace kube-system: %v", err)
 		}
-		manager := leaderCheck{release.ControllerManager, c.Config.ControllerManager.Args, as}
-		manager.run(ctx, r, rep)
-		scheduler := leaderCheck{release.Scheduler, c.Config.Scheduler.Args, as}
-		scheduler.run(ctx, r, rep)
+		for _, l := range c.leaderChecks(as) {
+			l.run(ctx, r, rep)
+		}
 	}
 	return preflight.Check{Name: "CreateJob", Run: run}
+}
+
+func (c *Cluster) leaderChecks(as state.Identity) []leaderCheck {
+	return []leaderCheck{
+		{release.ControllerManager, c.Config.ControllerManager.Args, as},
+		{release.Scheduler, c.Config.Scheduler.Args, as},
+	}
+}
+
+// leaderTimeout is how long a component needs at most to become leader after its start.
+const leaderTimeout = 30 * time.Second
+
+// Leaders holds once kube-controller-manager and kube-scheduler have leaders. After an upgrade that
+// has just ended, or was interrupted, they may have none for a moment.
+func (c *Cluster) Leaders(as state.Identity) world.Condition {
+	return world.Condition{
+		Name:    "the leaders of kube-controller-manager and kube-scheduler",
+		Timeout: leaderTimeout,
+		Check: func(ctx context.Context, r state.Reader) error {
+			rep := preflight.NewReport("CreateJob")
+			for _, l := range c.leaderChecks(as) {
+				l.run(ctx, r, rep)
+			}
+			return rep.Result(nil).Err()
+		},
+	}
 }
 
 // leaderCheck checks whether a component has a leader, by the Lease of its leader election.
@@ -158,11 +185,11 @@ func controlPlaneNodesReady(as state.Identity) preflight.Check {
 	return preflight.Check{Name: "ControlPlaneNodesReady", Run: run}
 }
 
-// staticPodManifest fails unless the control plane of this machine runs as static Pods.
-func staticPodManifest(paths node.Paths) preflight.Check {
+// StaticPodManifests is a check that this machine has the static Pod manifests of the components.
+func StaticPodManifests(paths node.Paths, components []string) preflight.Check {
 	run := func(ctx context.Context, r state.Reader, rep *preflight.Report) {
 		var missing []string
-		for _, name := range controlPlaneComponents() {
+		for _, name := range components {
 			there, err := state.Exists(ctx, r, paths.Manifest(name))
 			if err != nil {
 				rep.Fail("check that the directory of static Pod manifests can be read", "%v", err)
@@ -171,8 +198,11 @@ func staticPodManifest(paths node.Paths) preflight.Check {
 			}
 		}
 		if len(missing) > 0 {
-			rep.Fail("run the command on a control plane node",
-				"manifests of the control plane do not exist on this machine: %s",
+			remedy := "restore them from a backup, such as those in " + paths.Tmp()
+			if slices.Contains(missing, paths.Manifest(release.APIServer)) {
+				remedy = "run the command on a control plane node"
+			}
+			rep.Fail(remedy, "manifests of the control plane do not exist on this machine: %s",
 				strings.Join(missing, ", "))
 		}
 	}

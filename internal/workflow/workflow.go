@@ -88,6 +88,28 @@ var prepare = engine.Phase{
 	Phases: []engine.Phase{downloadcerts.Phase, certs.Join, kubeconfig.Join, controlplane.Join},
 }
 
+// UpgradeApply upgrades the cluster and its first control plane node to another version.
+var UpgradeApply = []engine.Phase{
+	preflight.UpgradeApply,
+	controlplane.Upgrade,
+	uploadconfig.Upgrade,
+	kubelet.UseLocalAPIServer,
+	kubelet.UpgradeConfig,
+	bootstraptoken.Upgrade,
+	addon.Upgrade,
+	kubelet.RemoveFlags,
+}
+
+// UpgradeNode upgrades another node to the version of its cluster.
+var UpgradeNode = []engine.Phase{
+	preflight.UpgradeNode,
+	controlplane.Upgrade,
+	kubelet.UseLocalAPIServer,
+	kubelet.UpgradeConfig,
+	addon.Upgrade,
+	kubelet.RemoveFlags,
+}
+
 // Reset reverts what Init and Join did to this machine.
 var Reset = []engine.Phase{
 	preflight.Reset,

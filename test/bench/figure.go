@@ -35,6 +35,8 @@ const (
 	groupVersion           = "version"
 	groupSize              = "size"
 	groupScale             = "scale"
+	groupUpgradeApply      = "upgrade-apply"
+	groupUpgradeNode       = "upgrade-node"
 )
 
 // The figure of a group's time is named after the group; its other figures have these suffixes.
@@ -43,6 +45,7 @@ const (
 	kubeletSuffix  = "-kubelet"
 	rateSuffix     = "-rate"
 	requestsSuffix = "-requests"
+	gapSuffix      = "-gap"
 )
 
 // allFigures lists all figures in the order of the table. Memory is measured only for commands
@@ -61,6 +64,10 @@ func allFigures() []figure {
 			secondsUnit},
 		{groupJoinControlPlanes, groupJoinControlPlanes, "join, two control planes at once",
 			secondsUnit},
+		{groupUpgradeApply, groupUpgradeApply, "upgrade apply, only control plane", secondsUnit},
+		{groupUpgradeApply + gapSuffix, groupUpgradeApply, "  longest gap of the API server",
+			secondsUnit},
+		{groupUpgradeNode, groupUpgradeNode, "upgrade node, worker", secondsUnit},
 		{groupCerts, groupCerts, "init phase certs all, empty directory", secondsUnit},
 		{groupCerts + memorySuffix, groupCerts, "  peak memory", megabytesUnit},
 		{groupVersion, groupVersion, "version", secondsUnit},

@@ -38,6 +38,7 @@ func main() {
 // bench holds what is compared, the settings, and the results so far.
 type bench struct {
 	bundle   string
+	older    string // bundle of the release that is upgraded
 	programs [2]program
 	rounds   int
 	kubelets int // how many join at scale
@@ -59,6 +60,7 @@ func parseFlags(args []string) (b *bench, file string, err error) {
 	flags := flag.NewFlagSet("bench", flag.ExitOnError)
 	flags.StringVar(&b.bundle, "bundle", "",
 		"directory of the components bundle, which has upstream's program too")
+	flags.StringVar(&b.older, "older", "", "bundle of the release that upgrades begin with")
 	flags.StringVar(&b.programs[0].path, "kubeadm", "", "our program")
 	flags.IntVar(&b.rounds, "rounds", 3, "number of clusters that each program creates")
 	flags.IntVar(&b.kubelets, "kubelets", 100,
@@ -78,8 +80,8 @@ func (b *bench) check(rest []string) error {
 	switch {
 	case len(rest) > 0:
 		return fmt.Errorf("bench takes no arguments, but got %q", rest)
-	case b.bundle == "" || b.programs[0].path == "":
-		return errors.New("bench needs --bundle and --kubeadm; make bench sets both")
+	case b.bundle == "" || b.older == "" || b.programs[0].path == "":
+		return errors.New("bench needs --bundle, --older and --kubeadm; make bench sets them")
 	case b.rounds < 1:
 		return fmt.Errorf("--rounds %d: want 1 or more", b.rounds)
 	case b.kubelets < 1 || b.kubelets > maxMachines:
@@ -121,7 +123,8 @@ func (b *bench) run(ctx context.Context) error {
 	}
 	for round := range b.rounds {
 		for _, p := range orderForRound(b.programs, round) {
-			for _, c := range []scenario{&workerScenario{}, &controlPlaneScenario{}} {
+			for _, c := range []scenario{&workerScenario{}, &controlPlaneScenario{},
+				&upgradeScenario{}} {
 				if err := b.runScenario(ctx, round+1, p, c); err != nil {
 					return err
 				}

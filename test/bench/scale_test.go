@@ -10,7 +10,7 @@ import (
 func TestLimitsOfKubelets(t *testing.T) {
 	for crowd, want := range map[[2]int]string{{0, 1}: "--kubelets",
 		{maxMachines + 1, 20}: "--kubelets", {100, 0}: "--at-once", {100, 20}: ""} {
-		b := &bench{bundle: "b", rounds: 1, kubelets: crowd[0], atOnce: crowd[1]}
+		b := &bench{older: "/older", bundle: "b", rounds: 1, kubelets: crowd[0], atOnce: crowd[1]}
 		for i := range b.programs {
 			b.programs[i].path = "/bin/sh"
 		}

@@ -65,7 +65,7 @@ func (b *bench) runScenario(ctx context.Context, round int, p program, c scenari
 	if len(stages) == 0 {
 		return nil
 	}
-	cluster, err := nodes.NewCluster(ctx, nodes.Options{Bundle: b.bundle, Kubeadm: p.path})
+	cluster, err := nodes.NewCluster(ctx, nodes.Options{Bundle: b.bundle, Older: b.older, Kubeadm: p.path})
 	if err != nil {
 		return err
 	}
@@ -105,6 +105,9 @@ func (b *bench) runStages(ctx context.Context, t turn, c scenario, stages []stag
 		b.log("  %s: %.2f s", s.group, r.Duration.Seconds())
 		if c, ok := c.(*workerScenario); ok && s.group == groupInit {
 			b.results.addSample(groupInit+kubeletSuffix, t.Program, c.untilKubelet.Seconds())
+		}
+		if c, ok := c.(*upgradeScenario); ok && s.group == groupUpgradeApply {
+			b.results.addSample(groupUpgradeApply+gapSuffix, t.Program, c.gap.Seconds())
 		}
 	}
 	return nil

@@ -16,6 +16,7 @@ package broken_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -56,10 +57,14 @@ type brokenCase struct {
 
 	Run  string   `json:"run"`
 	Args []string `json:"args"` // further arguments, which may contain spaces
+	// Existing replaces that of the file.
+	Existing string `json:"existing"`
 	// a path that ends in "/" is a directory; see addFile for texts with "@"
 	Files map[string]string `json:"files"`
 	// Objects are YAML documents that are added to the existing cluster; see fake.World.AddObjects.
 	Objects string `json:"objects"`
+	// Unpullable are images that no registry has.
+	Unpullable []string `json:"unpullable"`
 
 	// The fields of the documents in config.yaml, in this order.
 	Init    *string `json:"init"`
@@ -126,14 +131,17 @@ func loadCaseFile(t *testing.T, name string) (s caseFile) {
 func (m brokenCase) check(t *testing.T, s caseFile) {
 	files, args := m.input(t, s)
 	w := newMachine(files)
-	if s.Existing != "" {
-		addCluster(t, w, s.Existing, m.Objects)
+	if existing := cmp.Or(m.Existing, s.Existing); existing != "" {
+		addCluster(t, w, existing, m.Objects)
 		for name, text := range m.Files {
 			if text == "@none" {
 				delete(w.Files, name)
+			} else if data, found := files[name]; found {
+				w.Files[name] = memory.File{Data: []byte(data), Mode: 0o600}
 			}
 		}
 	}
+	w.MissingImages = m.Unpullable
 	store := &memoryJournal{}
 	before := w.Snapshot()
 	out, err := runKubeadm(w, store, args)

@@ -62,6 +62,7 @@ func TestExternalCA(t *testing.T) {
 		t.Errorf("the controller manager signs certificates:\n%s", text)
 	}
 	testRenewalSkipsExternalCA(t, s.cp, k)
+	checkUpgradeToSameVersion(t, s.cp)
 	checkWorkload(t, &s.testCluster)
 }
 

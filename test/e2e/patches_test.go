@@ -88,7 +88,12 @@ func TestPatchesOfEveryTargetAndType(t *testing.T) {
 		t.Run(n.Name(), func(t *testing.T) { testPatchedPods(t, s, n) })
 	}
 	t.Run("kubelets", func(t *testing.T) { testPatchedKubelets(t, s, limits) })
-	t.Run("addons", func(t *testing.T) { testPatchedAddons(t, s) })
+	t.Run("addons", func(t *testing.T) { testPatchedAddons(t, s, s.cp) })
+	checkUpgradeToSameVersion(t, s.cp, "--patches", patchDir, ignoreNotReady)
+	runCommand(t, s.controlPlanes[1], kubeadm, "upgrade", "node", "--patches", patchDir,
+		"--ignore-preflight-errors="+nodes.IgnoredPreflight)
+	t.Run("addons after an upgrade",
+		func(t *testing.T) { testPatchedAddons(t, s, s.controlPlanes[1]) })
 }
 
 // testPatchedPods waits for the mirror Pods of the control plane, and checks them.
@@ -158,10 +163,10 @@ func testPatchedKubelets(t *testing.T, s *haCluster, limits map[string]string) {
 	}
 }
 
-// testPatchedAddons checks the addons, which only init creates.
-func testPatchedAddons(t *testing.T, s *haCluster) {
+// testPatchedAddons checks the addons, which a control plane node has deployed last.
+func testPatchedAddons(t *testing.T, s *haCluster, by *nodes.Node) {
 	d := readObject[appsv1.Deployment](t, s.cp, "--namespace=kube-system", "deployment", "coredns")
-	checkPatched(t, s.cp, "corednsdeployment", d.Spec.Template.ObjectMeta, d.Spec.Template.Spec)
+	checkPatched(t, by, "corednsdeployment", d.Spec.Template.ObjectMeta, d.Spec.Template.Spec)
 	p := readObject[appsv1.DaemonSet](t, s.cp, "--namespace=kube-system", "daemonset", "kube-proxy")
-	checkPatched(t, s.cp, "kubeproxydaemonset", p.Spec.Template.ObjectMeta, p.Spec.Template.Spec)
+	checkPatched(t, by, "kubeproxydaemonset", p.Spec.Template.ObjectMeta, p.Spec.Template.Spec)
 }

@@ -42,6 +42,8 @@ func TestECDSAKeys(t *testing.T) {
 		}
 	}
 	testRenewal(t, s)
+	checkUpgradeToSameVersion(t, s.cp)
+	checkKeys(t, s.cp, pki.ECDSAP384)
 	checkWorkload(t, s)
 }
 

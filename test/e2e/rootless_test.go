@@ -36,6 +36,18 @@ func TestRootlessControlPlane(t *testing.T) {
 	if strings.Contains(again, "] done: ") {
 		t.Errorf("init, run again after it finished, made changes:\n%s", again)
 	}
+	t.Run("upgrade", func(t *testing.T) {
+		// Patches make the upgrade replace the Pods and renew their keys.
+		runCommand(t, s.cp, "mkdir", "/root/patches")
+		for _, component := range []string{"etcd", "kube-apiserver", "kube-scheduler"} {
+			writeFile(t, s.cp, "/root/patches/"+component+"0+merge.yaml",
+				"metadata: {annotations: {upgraded: \"true\"}}\n")
+		}
+		runCommand(t, s.cp, upgradeCommand(upgradeTarget, "--patches=/root/patches",
+			ignoreNotReady)...)
+		testUsers(t, s.cp)
+		testOwners(t, s.cp)
+	})
 	runCommand(t, s.controlPlanes[1], kubeadm, "reset", "--force")
 	awaitRestored(t, s.controlPlanes[1], before)
 }

@@ -32,7 +32,8 @@ func describeMachine(t testing.TB, m *fake.World, key string) string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(m.Files)) {
 		f := m.Files[name]
-		fmt.Fprintf(&b, "file %s %v\n%s", name, f.Mode, indentLines(s.file(name, f.Data)))
+		fmt.Fprintf(&b, "file %s %v\n%s", withoutGeneratedNames(name), f.Mode,
+			indentLines(s.file(name, f.Data)))
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.Services)) {
 		fmt.Fprintf(&b, "service %s active=%v\n", name, m.Services[name].Active)
@@ -132,7 +133,7 @@ func (s describer) text(of string) string {
 	if len(s.ca) > 0 {
 		of = strings.ReplaceAll(of, base64.StdEncoding.EncodeToString(s.ca), "<CA>")
 	}
-	return withoutTokenNames(of)
+	return withoutGeneratedNames(of)
 }
 
 var tokenPattern = regexp.MustCompile(`bootstrap-token-[a-z0-9]{6}\b`)
@@ -140,8 +141,13 @@ var tokenPattern = regexp.MustCompile(`bootstrap-token-[a-z0-9]{6}\b`)
 // signaturePattern matches the signatures of cluster-info.
 var signaturePattern = regexp.MustCompile(`jws-kubeconfig-[a-z0-9]{6}"?: "?[\w-]+\.\.[\w-]+`)
 
-// withoutTokenNames replaces the names of tokens and the signatures with them.
-func withoutTokenNames(text string) string {
+// backupTimePattern matches the time in the name of a backup directory.
+var backupTimePattern = regexp.MustCompile(`(kubeadm-(?:backup|kubelet)-[a-z]+-)\d{4}(-\d\d){5}`)
+
+// withoutGeneratedNames replaces the names of tokens, the signatures with them and the times of
+// backups.
+func withoutGeneratedNames(text string) string {
+	text = backupTimePattern.ReplaceAllString(text, "$1*")
 	return signaturePattern.ReplaceAllString(tokenPattern.ReplaceAllString(text,
 		"bootstrap-token-*"), "jws-kubeconfig-*")
 }
@@ -167,7 +173,7 @@ func (s describer) object(k memory.Key, o *unstructured.Unstructured) string {
 	if err != nil {
 		return err.Error()
 	}
-	return fmt.Sprintf("object %v\n%s", withoutTokenNames(fmt.Sprint(k)),
+	return fmt.Sprintf("object %v\n%s", withoutGeneratedNames(fmt.Sprint(k)),
 		indentLines(s.text(strings.ReplaceAll(string(text), `\n`, "\n"))))
 }
 

@@ -83,7 +83,7 @@ func renderRun(t testing.TB, s subject, phases []engine.Phase, conditional bool)
 		to.Emit(e)
 	}
 	to.Close()
-	return caPattern.ReplaceAllString(withoutTokenNames(text.String()), "<CA>")
+	return caPattern.ReplaceAllString(withoutGeneratedNames(text.String()), "<CA>")
 }
 
 // serialPhases is a workflow whose parallel phases run one after the other, in the order of

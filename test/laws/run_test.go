@@ -14,10 +14,12 @@ import (
 	"time"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/clusterlock"
 	"kubeadm/internal/engine"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/release"
+	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 	"kubeadm/internal/world/fake"
 	"kubeadm/internal/world/fault"
@@ -94,7 +96,7 @@ func (r run) execute(t testing.TB) (out outcome) {
 	}
 	var mu sync.Mutex
 	e := engine.New(engine.Env{
-		World: j, Tool: newDefaultTool(t), Once: j.Once, Undoer: j,
+		World: &lockHolder{World: j}, Tool: newDefaultTool(t), Once: j.Once, Undoer: j,
 		Withhold: engine.Withhold{Token: true, CertificateKey: true},
 		Rand:     func(string) io.Reader { return rand.Reader },
 		Keys:     func() (crypto.Signer, error) { return pki.NewKey(rand.Reader, pki.ECDSAP256) },
@@ -206,11 +208,36 @@ func (t *recorder) Await(ctx context.Context, c world.Condition) error {
 	return t.World.Await(ctx, c)
 }
 
+// lockHolder carries out only the first of the requests by which a run takes and renews the lock of
+// the cluster: renewals depend on the time, and no run under test is so long that it needs one.
+type lockHolder struct {
+	world.World
+
+	mu   sync.Mutex
+	held bool
+}
+
+var clusterLock = state.Ref{GVK: clusterlock.LeaseKind(), Namespace: "kube-system",
+	Name: clusterlock.LeaseName}.Target()
+
+func (l *lockHolder) Do(ctx context.Context, c change.Change) error {
+	if _, ok := c.(change.MutateObject); ok && c.Target() == clusterLock {
+		l.mu.Lock()
+		renews := l.held
+		l.held = true
+		l.mu.Unlock()
+		if renews {
+			return nil
+		}
+	}
+	return l.World.Do(ctx, c)
+}
+
 // describeChanges names changes by kind and target, in order.
 func describeChanges(cs []change.Change) []string {
 	var all []string
 	for _, c := range cs {
-		all = append(all, withoutTokenNames(fmt.Sprintf("%T %s", c, c.Target())))
+		all = append(all, withoutGeneratedNames(fmt.Sprintf("%T %s", c, c.Target())))
 	}
 	return all
 }

@@ -56,7 +56,7 @@ func renderScript(events []engine.Event) string {
 			phase = e.Phase
 			fmt.Fprintln(&b, phase)
 		}
-		fmt.Fprintln(&b, "    "+withoutTokenNames(line))
+		fmt.Fprintln(&b, "    "+withoutGeneratedNames(line))
 	}
 	return b.String()
 }

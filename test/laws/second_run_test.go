@@ -8,10 +8,10 @@ func TestSecondRunChangesNothing(t *testing.T) {
 		r.mustSucceed(t)
 		before := r.machine.Snapshot()
 		out := r.rerun().mustSucceed(t)
-		if len(out.did) > 0 {
-			t.Errorf("the second run changed %v", describeChanges(out.did))
+		if did := s.withoutRepeated(out.did); len(did) > 0 {
+			t.Errorf("the second run changed %v", describeChanges(did))
 		}
-		if diff := diffLines(before, r.machine.Snapshot()); diff != "" {
+		if diff := diffLines(before, r.machine.Snapshot()); diff != "" && !s.repeats {
 			t.Errorf("after the second run (-before +after):\n%s", diff)
 		}
 	})

@@ -40,6 +40,8 @@ type subject struct {
 	setUp    func(t testing.TB, e *engine.Env) error
 	node     string   // the machine's name
 	kubelets []string // files that the kubelet creates there
+	restores bool     // a run that fails or is interrupted restores what it has changed
+	repeats  bool     // some changes are made in each run: see withoutRepeated
 }
 
 // adminConf is the kubeconfig by which a control plane that runs join again finds the cluster.
@@ -76,7 +78,7 @@ func subjects() []subject {
 		{name: "join by a file", phases: workflow.Join, machine: newFileDiscoveryMachine,
 			setUp: setUpJoinByFile, node: "worker1",
 			kubelets: []string{rotatedCertificate, "/etc/kubernetes/kubelet.conf"}},
-	}, externalCASubjects()...)
+	}, slices.Concat(externalCASubjects(), []subject{newReplaceSubject()}, upgradeSubjects())...)
 }
 
 // findSubject returns the subject of that name.

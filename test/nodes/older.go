@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// OlderPrograms is the directory on a node with the kubelet and kubectl of Options.Older.
+// OlderPrograms is the directory on a node with the kubelet, kubectl and upstream's kubeadm of
+// Options.Older.
 const OlderPrograms = "/opt/older/bin"
 
 // addOlderRelease adds an older release to an image: its programs in a layer of their own, and its
@@ -21,10 +22,10 @@ func addOlderRelease(ctx context.Context, newest image, older string,
 	if err != nil {
 		return image{}, err
 	}
-	layer, err := buildCached(ctx, "older-"+cacheKey(append(programs, "1")...),
+	layer, err := buildCached(ctx, "older-"+cacheKey(append(programs, "2")...),
 		func(dir string) error {
 			to := filepath.Join(dir, OlderPrograms)
-			for _, name := range []string{"kubelet", "kubectl"} {
+			for _, name := range []string{"kubelet", "kubectl", "kubeadm-upstream"} {
 				if err := copyFile(filepath.Join(older, "bin", name),
 					filepath.Join(to, name)); err != nil {
 					return err

@@ -23,6 +23,7 @@ import (
 
 	"kubeadm/internal/cli"
 	"kubeadm/internal/report"
+	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 	"kubeadm/internal/world/fake"
 	"kubeadm/internal/world/journal"
@@ -147,6 +148,9 @@ func changeMachine(ts *testscript.TestScript, _ bool, args []string) {
 			Version: value, Kubelet: value, EtcdTag: args[2], CoreDNSTag: args[3],
 			ControlPlanes: []string{"cp1", "cp2"}, Workers: []string{"worker"},
 		}))
+	case "member":
+		w.MemberList = append(w.MemberList, state.Member{ID: 1, Name: value,
+			PeerURLs: []string{"https://192.0.2.10:2380"}, ClientURLs: []string{"https://192.0.2.10:2379"}})
 	case "published":
 		w.Names["dl.k8s.io"] = []string{"192.0.2.80"}
 		if w.Published == nil {

@@ -46,3 +46,21 @@ var Phase = engine.Phase{
 			newClusterInfoChange(info, as))...)
 	},
 }
+
+// Upgrade creates the RBAC rules that the new version needs. Tokens and cluster-info stay as they
+// are.
+var Upgrade = engine.Phase{
+	Name:  Phase.Name,
+	Short: "Create the RBAC rules for joining nodes",
+	Long:  "Create or update the RBAC rules that let a node with a token request its client certificate.",
+	Flags: []flag.Name{flag.Config, flag.DryRun, flag.Kubeconfig},
+	Run: func(ctx context.Context, e *engine.Env) error {
+		as, err := e.Admin(ctx)
+		if err != nil {
+			return err
+		}
+		e.Say("creating RBAC rules that allow tokens to get certificates for nodes, and nodes to rotate them")
+		return e.DoAll(ctx, change.ApplyAll(as,
+			slices.Concat(manifest.BootstrapRBAC(), manifest.ClusterInfoAccess())...)...)
+	},
+}

@@ -1,20 +1,12 @@
-// Package renew replaces certificates of a control plane by new ones with the same subject and
-// SANs.
+// Package renew has a phase for each certificate of a control plane that can be renewed.
 package renew
 
 import (
 	"context"
-	"crypto"
-	"crypto/x509"
-	"fmt"
-	"strings"
 
-	"kubeadm/internal/certstore"
-	"kubeadm/internal/change"
 	"kubeadm/internal/engine"
-	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
-	"kubeadm/internal/problem"
+	"kubeadm/internal/renewal"
 )
 
 // Name is the name of the phase.
@@ -35,7 +27,7 @@ func newPhases() []engine.Phase {
 			Name:  c.Name,
 			Short: "Renew " + c.Purpose,
 			Run: func(ctx context.Context, e *engine.Env) error {
-				return renewCertificate(ctx, e, c)
+				return renewal.Renew(ctx, e, c)
 			},
 		})
 	}
@@ -44,124 +36,3 @@ func newPhases() []engine.Phase {
 
 // Address is the phase that renews the certificate of that name.
 func Address(name string) string { return Name + "/" + name }
-
-func renewCertificate(ctx context.Context, e *engine.Env, c pki.Renewable) error {
-	n, err := e.Node(ctx)
-	if err != nil {
-		return err
-	}
-	if local, why := node.HasLocalEtcd(n); c.LocalEtcdOnly() && !local {
-		e.Say("MISSING! %s: %s", c.Name, why)
-		return nil
-	}
-	old, err := certstore.ReadRenewable(ctx, e.World, n.Paths, c)
-	if err != nil {
-		return err
-	}
-	if old == nil {
-		e.Say("MISSING! %s: %s does not exist", c.Name, certstore.RenewablePath(n.Paths, c))
-		return nil
-	}
-	ca, err := readIssuer(ctx, e, n, c)
-	if err != nil {
-		return err
-	}
-	if !ca.CanIssue() {
-		e.Say("%s was not renewed: the key of its CA is not on this machine (external CA)", c.Name)
-		return nil
-	}
-	if err := replaceCertificate(ctx, e, renewal{c, n.Paths, old, ca}); err != nil {
-		return err
-	}
-	e.Say("renewed %s, %s", c.Name, c.Purpose)
-	return nil
-}
-
-// readIssuer returns the CA that signs the certificate.
-func readIssuer(ctx context.Context, e *engine.Env, n *node.Node, c pki.Renewable) (pki.CA, error) {
-	profile, _ := pki.ProfileOf(c.Issuer)
-	if _, err := certstore.IsExternalCA(ctx, e.World, n.Paths, profile); err != nil {
-		return pki.CA{}, err
-	}
-	return certstore.ReadCA(ctx, e.World, n, profile)
-}
-
-// renewal is the replacement of a certificate.
-type renewal struct {
-	pki.Renewable
-	paths node.Paths
-	old   *x509.Certificate
-	ca    pki.CA
-}
-
-// replaceCertificate generates a new key and certificate. An interrupt does not stop it between
-// writing the two.
-func replaceCertificate(ctx context.Context, e *engine.Env, r renewal) error {
-	n, err := e.Node(ctx)
-	if err != nil {
-		return err
-	}
-	key, err := newKey(e, n, r.old.PublicKey)
-	if err != nil {
-		return err
-	}
-	text, err := pki.EncodeKey(key)
-	if err != nil {
-		return err
-	}
-	cert, err := r.ca.Issue(e.Rand("renew/"+r.Name),
-		pki.RenewalSpec(r.old, pki.NewValidity(e.World.Now(), n.Cluster.CertValidity)),
-		key.Public())
-	if err != nil {
-		return err
-	}
-	files, err := r.newFiles(ctx, e, text, cert)
-	if err != nil {
-		return err
-	}
-	if err := context.Cause(ctx); err != nil {
-		return fmt.Errorf("stopped before %s was renewed: %w", r.Name, err)
-	}
-	return e.Do(context.WithoutCancel(ctx), files...)
-}
-
-// newKey generates a key with the cluster's algorithm, or with that of the old key if the
-// cluster's is not known.
-func newKey(e *engine.Env, n *node.Node, old crypto.PublicKey) (crypto.Signer, error) {
-	algorithm, ok := pki.AlgorithmOf(old)
-	if n.Cluster.Algorithm != "" || !ok {
-		return e.Keys()
-	}
-	return pki.NewKey(e.Rand("renew/key"), algorithm)
-}
-
-// newFiles returns the files to write: the key first, so that a new certificate always has its
-// key.
-func (r renewal) newFiles(ctx context.Context, e *engine.Env, key []byte,
-	cert *x509.Certificate) ([]change.Change, error) {
-	if r.File == "" {
-		return []change.Change{
-			change.WriteFile{Path: r.paths.Key(r.Base), Data: key, Mode: 0o600, Secret: true},
-			change.WriteFile{Path: r.paths.Cert(r.Base), Data: pki.EncodeCertificates(cert),
-				Mode: 0o644},
-		}, nil
-	}
-	path := r.paths.Kubeconfig(r.File)
-	data, err := e.World.ReadFile(ctx, path)
-	if err != nil {
-		return nil, err
-	}
-	config, err := pki.ParseKubeconfig(data)
-	if err == nil {
-		err = config.Renew(pki.EncodeCertificates(r.ca.Certificate), pki.EncodeCertificates(cert),
-			key)
-	}
-	if err != nil {
-		return nil, problem.New("renewing the certificate in "+path, err,
-			"move the file away and generate a new one: kubeadm init phase kubeconfig "+
-				strings.TrimSuffix(r.File, ".conf"))
-	}
-	renewed, err := config.Encode()
-	return []change.Change{change.WriteFile{Path: path, Data: renewed, Mode: 0o600, Secret: true}},
-		err
-}

@@ -13,22 +13,29 @@ import (
 )
 
 // Phase uploads the configuration of the cluster and of its kubelets.
-var Phase = engine.Phase{
-	Name:     "upload-config",
-	Aliases:  []string{"uploadconfig"},
-	Short:    "Store the configuration in the cluster",
-	Long:     "Store the cluster configuration and the kubelet configuration in ConfigMaps for joining nodes.",
-	Parallel: true,
-	Phases: []engine.Phase{
-		{Name: "kubeadm", Short: "Store the cluster's configuration in a ConfigMap", Flags: Flags,
-			Run: uploadKubeadmConfig},
-		{Name: "kubelet", Short: "Store the kubelets' configuration in a ConfigMap", Flags: Flags,
-			Run: uploadKubeletConfig},
-	},
-}
+var Phase = newPhase(Flags...)
 
 // Flags are the flags of the phase and its children.
 var Flags = []flag.Name{flag.Config, flag.CRISocket, flag.DryRun, flag.Kubeconfig}
+
+// Upgrade is the same phase in an upgrade.
+var Upgrade = newPhase(flag.Config, flag.DryRun, flag.Kubeconfig)
+
+func newPhase(flags ...flag.Name) engine.Phase {
+	return engine.Phase{
+		Name:     "upload-config",
+		Aliases:  []string{"uploadconfig"},
+		Short:    "Store the configuration in the cluster",
+		Long:     "Store the cluster configuration and the kubelet configuration in ConfigMaps for joining nodes.",
+		Parallel: true,
+		Phases: []engine.Phase{
+			{Name: "kubeadm", Short: "Store the cluster's configuration in a ConfigMap",
+				Flags: flags, Run: uploadKubeadmConfig},
+			{Name: "kubelet", Short: "Store the kubelets' configuration in a ConfigMap",
+				Flags: flags, Run: uploadKubeletConfig},
+		},
+	}
+}
 
 func uploadKubeadmConfig(ctx context.Context, e *engine.Env) error {
 	n, as, err := e.Cluster(ctx)

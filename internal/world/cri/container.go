@@ -37,7 +37,7 @@ func (c *client) sandboxes(ctx context.Context) ([]state.Sandbox, error) {
 	for _, s := range list.Items {
 		all = append(all, state.Sandbox{
 			ID: s.Id, Name: s.GetMetadata().GetName(), Namespace: s.GetMetadata().GetNamespace(),
-			Component: sandboxComponent(s),
+			Component: sandboxComponent(s), PodUID: s.GetMetadata().GetUid(),
 		})
 	}
 	return all, nil
@@ -102,6 +102,7 @@ func (r Runtimes) newContainer(s *runtimeapi.ContainerStatus) state.Container {
 		Name:      s.GetMetadata().GetName(),
 		Pod:       s.Labels[types.KubernetesPodNameLabel],
 		Namespace: s.Labels[types.KubernetesPodNamespaceLabel],
+		PodUID:    s.Labels[types.KubernetesPodUIDLabel],
 		Created:   time.Unix(0, s.CreatedAt),
 		Running:   s.State == runtimeapi.ContainerState_CONTAINER_RUNNING,
 		ExitCode:  s.ExitCode,

@@ -42,7 +42,10 @@ type server struct {
 }
 
 // startServer starts the server until the end of the test and returns the URL of the socket.
-func startServer(t *testing.T, s *server) string {
+func startServer(t *testing.T, s interface {
+	runtimeapi.RuntimeServiceServer
+	runtimeapi.ImageServiceServer
+}) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "cri.sock")
 	l, err := net.Listen("unix", path)
@@ -298,8 +301,8 @@ func TestRemoveContainersContinuesAfterError(t *testing.T) {
 		}
 		return nil
 	}}
-	s.sandboxes = []*runtimeapi.PodSandbox{{Id: "1",
-		Metadata: &runtimeapi.PodSandboxMetadata{Name: "etcd-cp1", Namespace: "kube-system"}}}
+	s.sandboxes = []*runtimeapi.PodSandbox{{Id: "1", Metadata: &runtimeapi.PodSandboxMetadata{
+		Name: "etcd-cp1", Namespace: "kube-system", Uid: "u1"}}}
 	socket := startServer(t, s)
 	err := Runtimes{}.Do(t.Context(), change.RemoveContainers{Socket: socket})
 	if err == nil || !strings.Contains(err.Error(), "stopping Pod kube-system/etcd-cp1: stuck") ||
@@ -307,8 +310,8 @@ func TestRemoveContainersContinuesAfterError(t *testing.T) {
 		t.Errorf("after %d attempts: %v", calls.Load(), err)
 	}
 	left, err := Runtimes{}.Sandboxes(t.Context(), socket)
-	if want := []state.Sandbox{{ID: "1", Name: "etcd-cp1", Namespace: "kube-system"}}; err != nil ||
-		!slices.Equal(left, want) {
+	want := []state.Sandbox{{ID: "1", Name: "etcd-cp1", Namespace: "kube-system", PodUID: "u1"}}
+	if err != nil || !slices.Equal(left, want) {
 		t.Errorf("left: %v, %v; want %v", left, err, want)
 	}
 }
@@ -351,7 +354,7 @@ func TestRemoveContainersOfComponent(t *testing.T) {
 
 func TestContainersHaveLogs(t *testing.T) {
 	labels := map[string]string{"io.kubernetes.pod.name": "etcd-cp1",
-		"io.kubernetes.pod.namespace": "kube-system"}
+		"io.kubernetes.pod.namespace": "kube-system", "io.kubernetes.pod.uid": "u1"}
 	s := &server{sandboxes: []*runtimeapi.PodSandbox{
 		staticPod("pod of 1", "etcd-cp1", "etcd", "file"),
 		staticPod("pod of 2", "etcd-cp1", "etcd", "api"),
@@ -372,8 +375,8 @@ func TestContainersHaveLogs(t *testing.T) {
 	got, err := r.Containers(t.Context(), startServer(t, s))
 	want := []state.Container{
 		{ID: "1", Name: "etcd", Pod: "etcd-cp1", Namespace: "kube-system", Component: "etcd",
-			Created: time.Unix(0, 10), ExitCode: 2, Log: "bad flag\n"},
-		{ID: "2", Name: "etcd", Pod: "etcd-cp1", Namespace: "kube-system",
+			PodUID: "u1", Created: time.Unix(0, 10), ExitCode: 2, Log: "bad flag\n"},
+		{ID: "2", Name: "etcd", Pod: "etcd-cp1", Namespace: "kube-system", PodUID: "u1",
 			Created: time.Unix(0, 20), Running: true, Attempt: 1},
 	}
 	if err != nil || !slices.Equal(got, want) {

@@ -37,6 +37,9 @@ func removeContainers(ctx context.Context, want change.RemoveContainers) error {
 	g.SetLimit(maxParallelRemovals)
 	for i, s := range all {
 		g.Go(func() error {
+			if want.GracePeriod > 0 {
+				c.stopContainers(ctx, s, want.GracePeriod)
+			}
 			errs[i] = retry(ctx, removePause, func() error { return c.removeSandbox(ctx, s) },
 				func(error) bool { return false })
 			return nil // an error does not stop the removal of the others

@@ -104,7 +104,7 @@ func (w *World) isRunning(ctx context.Context, component string) bool {
 		return true
 	}
 	data, err := w.ReadFile(ctx, "/etc/kubernetes/manifests/"+component+".yaml")
-	if err != nil {
+	if err != nil || w.crashLog(ctx, component) != "" {
 		return false
 	}
 	for line := range strings.Lines(string(data)) {

@@ -27,16 +27,20 @@ type ExistingCluster struct {
 // identity.
 func (w *World) AddCluster(c ExistingCluster) error {
 	w.RemoteAPIServer = true
-	w.Files["/etc/kubernetes/admin.conf"] = memory.File{Data: []byte("{}"), Mode: 0o600}
+	for _, name := range []string{"admin.conf", "kubelet.conf"} {
+		w.Files["/etc/kubernetes/"+name] = memory.File{Data: []byte(kubeconfig), Mode: 0o600}
+	}
+	w.Files["/var/lib/kubelet/config.yaml"] = memory.File{Mode: 0o644, Data: []byte(
+		"apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n")}
+	w.Services["kubelet"] = state.Service{Exists: true, Enabled: true, Active: true}
 	w.Files["/etc/kubernetes/manifests"] = memory.File{Mode: fs.ModeDir | 0o700}
 	components := []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler"}
 	var documents []string
 	add := func(format string, args ...any) {
 		documents = append(documents, fmt.Sprintf(format, args...))
 	}
+	w.addManifests(c)
 	for _, name := range components {
-		w.Files["/etc/kubernetes/manifests/"+name+".yaml"] = memory.File{Data: []byte("{}"),
-			Mode: 0o600}
 		add(`{apiVersion: coordination.k8s.io/v1, kind: Lease,
   metadata: {name: %s, namespace: kube-system},
   spec: {holderIdentity: %s_1, renewTime: %q}}`, name, c.ControlPlanes[0],
@@ -60,6 +64,7 @@ func (w *World) AddCluster(c ExistingCluster) error {
 		}
 		if c.EtcdTag != "" {
 			pod("etcd", name, c.EtcdTag)
+			w.addMember(name)
 		}
 	}
 	for _, name := range c.Workers {
@@ -75,6 +80,8 @@ func (w *World) AddCluster(c ExistingCluster) error {
 		"kind: KubeletConfiguration\n")
 	configMap("kube-proxy", "config.conf", "apiVersion: kubeproxy.config.k8s.io/v1alpha1\n"+
 		"kind: KubeProxyConfiguration\n")
+	add(`{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding,
+  metadata: {name: "kubeadm:cluster-admins"}}`)
 	if c.CoreDNSTag != "" {
 		configMap("coredns", "Corefile", ".:53 {\n    errors\n    forward . /etc/resolv.conf\n}\n")
 		add(`{apiVersion: apps/v1, kind: Deployment,
@@ -84,6 +91,50 @@ func (w *World) AddCluster(c ExistingCluster) error {
       {name: coredns, image: "registry.k8s.io/coredns/coredns:%s"}]}}}}`, c.CoreDNSTag)
 	}
 	return w.AddObjects(strings.Join(documents, "\n---\n"))
+}
+
+// kubeconfig has a user without credentials: the simulated API server needs none.
+const kubeconfig = `apiVersion: v1
+kind: Config
+clusters: [{name: c, cluster: {server: "https://192.0.2.10:6443"}}]
+users: [{name: u, user: {}}]
+contexts: [{name: u@c, context: {cluster: c, user: u}}]
+current-context: u@c
+`
+
+// addManifests writes the manifests of static Pods, with the fields that kubeadm reads.
+func (w *World) addManifests(c ExistingCluster) {
+	tags := map[string]string{"kube-apiserver": c.Version, "kube-controller-manager": c.Version,
+		"kube-scheduler": c.Version}
+	if c.EtcdTag != "" {
+		tags["etcd"] = c.EtcdTag
+	}
+	for name, tag := range tags {
+		w.Files["/etc/kubernetes/manifests/"+name+".yaml"] = memory.File{Mode: 0o600,
+			Data: fmt.Appendf(nil, `apiVersion: v1
+kind: Pod
+metadata:
+  name: %[1]s
+  namespace: kube-system
+  labels: {component: %[1]s, tier: control-plane}
+  annotations: {kubeadm.kubernetes.io/%[1]s.advertise-address.endpoint: "192.0.2.10:6443"}
+spec:
+  containers:
+  - name: %[1]s
+    image: registry.k8s.io/%[1]s:%[2]s
+    command: [%[1]s]
+`, name, tag)}
+	}
+}
+
+// addMember adds the etcd member of a control plane node. The first is this machine.
+func (w *World) addMember(node string) {
+	id := len(w.MemberList)
+	url := func(port int) []string {
+		return []string{fmt.Sprintf("https://192.0.2.%d:%d", 10+id, port)}
+	}
+	w.MemberList = append(w.MemberList, state.Member{ID: uint64(id + 1), Name: node,
+		PeerURLs: url(2380), ClientURLs: url(2379)})
 }
 
 // AddObjects adds the objects of YAML documents to the cluster, or replaces those of the same name.

@@ -48,8 +48,17 @@ type World struct {
 	// versions behind labels such as "stable-1.37", if dl.k8s.io resolves
 	Published map[string]string
 	Refused   map[string]error // kinds of objects that the API server does not create, and why
+	// CrashLog returns the log of a component's container that exits right after each start; it is
+	// empty for one that runs. If nil, all run.
+	CrashLog func(component string, manifest []byte) string
+	// how many calls of Containers it takes until the kubelet acts on a changed manifest
+	PodLag int
+	// size of etcd's database and free disk space in bytes; there is enough space for a snapshot if
+	// EtcdSize is 0
+	EtcdSize, DiskFree uint64
 
 	livezCalls *atomic.Int64
+	staticPods *podTable
 }
 
 // New returns a machine on which init and join succeed.
@@ -68,6 +77,7 @@ func New() *World {
 		Sockets:    []string{"unix:///var/run/containerd/containerd.sock"},
 		NodeName:   "cp1",
 		livezCalls: &atomic.Int64{},
+		staticPods: newPodTable(),
 	}
 	for _, p := range []string{"cp", "mount", "losetup", "systemctl"} {
 		w.Paths[p] = "/usr/bin/" + p
@@ -94,14 +104,22 @@ func (w *World) Do(ctx context.Context, c change.Change) error {
 	if err := cmp.Or(w.checkPromotable(ctx, c), w.checkPullable(ctx, c)); err != nil {
 		return err
 	}
+	if s, ok := c.(change.SaveSnapshot); ok && w.EtcdSize > 0 {
+		if err := s.CheckSpace(w.EtcdSize, w.DiskFree); err != nil {
+			return err
+		}
+	}
 	if err := w.World.Do(ctx, c); err != nil {
 		return err
 	}
 	if err := w.startMember(ctx); err != nil {
 		return err
 	}
-	if r, ok := c.(change.RemoveContainers); ok && r.Component == "etcd" {
-		w.restartMember(ctx)
+	if r, ok := c.(change.RemoveContainers); ok {
+		w.staticPods.removeContainers(r)
+		if r.Component == "etcd" {
+			w.restartMember(ctx)
+		}
 	}
 	if s, ok := c.(change.SetService); ok && s.Name == "kubelet" && s.Active {
 		return w.kubelet(ctx)
@@ -263,16 +281,13 @@ func (w *World) Runtime(_ context.Context, socket string) (state.Runtime, error)
 	return w.CRI, nil
 }
 
-// Containers returns none.
-func (w *World) Containers(context.Context, string) ([]state.Container, error) { return nil, nil }
-
 // WasCreated returns false: there is no journal.
 func (w *World) WasCreated(string) bool { return false }
 
 // Clone returns a copy of the world.
 func (w *World) Clone() *World {
 	c := *w
-	c.World, c.livezCalls = memory.New(), &atomic.Int64{}
+	c.World, c.livezCalls, c.staticPods = memory.New(), &atomic.Int64{}, w.staticPods.clone()
 	c.Clock = memory.NewTickingClock(w.Now())
 	c.Files, c.Services, c.ImageList = maps.Clone(w.Files), maps.Clone(w.Services),
 		maps.Clone(w.ImageList)

@@ -85,7 +85,7 @@ func (w *World) Release(mark int) {
 // is reported with change.ErrIrreversible and does not end the undoing.
 func (w *World) Undo(ctx context.Context, mark int, told func(of change.Change, err error)) error {
 	w.mu.Lock()
-	todo := w.undo.inverses[mark:]
+	todo := withoutIntermediateWrites(w.undo.inverses[mark:])
 	w.mu.Unlock()
 	var errs []error
 	for _, i := range slices.Backward(todo) {
@@ -98,6 +98,30 @@ func (w *World) Undo(ctx context.Context, mark int, told func(of change.Change, 
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// withoutIntermediateWrites returns the inverses without those whose file is written again by an
+// older one: of a file that was only written, and several times, the oldest inverse alone is left.
+// The kubelet acts on each version of a manifest that it sees.
+func withoutIntermediateWrites(all []inverse) []inverse {
+	count, onlyWritten := map[string]int{}, map[string]bool{}
+	for _, i := range all {
+		target := i.of.Target()
+		_, isWrite := i.of.(change.WriteFile)
+		onlyWritten[target] = isWrite && i.undo != nil &&
+			(count[target] == 0 || onlyWritten[target])
+		count[target]++
+	}
+	var left []inverse
+	seen := map[string]bool{}
+	for _, i := range all { // oldest first
+		target := i.of.Target()
+		if !onlyWritten[target] || !seen[target] {
+			left = append(left, i)
+		}
+		seen[target] = true
+	}
+	return left
 }
 
 // undoOne reports whether there was anything to undo.

@@ -111,6 +111,8 @@ func (w *World) Do(_ context.Context, c change.Change) error {
 		w.Pods = slices.DeleteFunc(w.Pods, c.Matches)
 	case change.SetMember:
 		return w.setMember(c)
+	case change.SaveSnapshot:
+		return w.saveSnapshot(c)
 	case change.ApplyObject:
 		return w.apply(c)
 	case change.MutateObject:

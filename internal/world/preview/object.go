@@ -122,7 +122,9 @@ func (w *World) isNotCreatedYet(ctx context.Context, as state.Identity) bool {
 		return w.simulatedInfo() != nil
 	}
 	if w.has(change.FileTarget(as.Kubeconfig)) {
-		return true
+		if _, err := w.World.Stat(ctx, as.Kubeconfig); errors.Is(err, fs.ErrNotExist) {
+			return true
+		}
 	}
 	return w.has(waited) && w.World.Livez(ctx, as) != nil
 }

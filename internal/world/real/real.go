@@ -40,7 +40,7 @@ func New() *World {
 
 // Do carries out one change.
 func (w *World) Do(ctx context.Context, c change.Change) error {
-	switch c.(type) {
+	switch c := c.(type) {
 	case change.WriteFile, change.MakeDir, change.Remove, change.SetOwner, change.SetAccounts,
 		change.SetService, change.Unmount:
 		return w.machine.Do(ctx, c)
@@ -48,6 +48,8 @@ func (w *World) Do(ctx context.Context, c change.Change) error {
 		return w.runtimes.Do(ctx, c)
 	case change.SetMember:
 		return w.members.Do(ctx, c)
+	case change.SaveSnapshot:
+		return w.saveSnapshot(ctx, c)
 	case change.ApplyObject, change.MutateObject, change.DeleteObject, change.LabelNode:
 		return w.objects.Do(ctx, c)
 	}

@@ -1,0 +1,245 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/config"
+	"kubeadm/internal/engine"
+	"kubeadm/internal/flag"
+	"kubeadm/internal/node"
+	"kubeadm/internal/phase/preflight"
+	"kubeadm/internal/phaseindex"
+	"kubeadm/internal/problem"
+	"kubeadm/internal/release"
+	"kubeadm/internal/run"
+	"kubeadm/internal/state"
+	"kubeadm/internal/staticpod"
+	"kubeadm/internal/upgrade"
+	"kubeadm/internal/workflow"
+	"kubeadm/internal/world"
+)
+
+// upgradeDiffOptions are the flags of "upgrade diff".
+type upgradeDiffOptions struct {
+	config.UpgradeDiffFlags
+	file       string
+	kubeconfig string
+}
+
+func (p *program) upgradeDiffCommand() *cobra.Command {
+	o := &upgradeDiffOptions{UpgradeDiffFlags: config.NewUpgradeDiffFlags(),
+		kubeconfig: node.DefaultPaths().Kubeconfig("admin.conf")}
+	c := &cobra.Command{
+		Use:   "diff [version]",
+		Short: "Show what an upgrade would change",
+		Long: `Show what "kubeadm upgrade apply" would change on this control plane node and in the cluster, as unified diffs of
+files and objects. Nothing is changed. Manifests that were changed manually are shown as such.
+
+Renewed certificates are not shown.`,
+		Example: `  kubeadm upgrade diff v1.37.1
+
+  # manual changes of the manifests
+  kubeadm upgrade diff`,
+		Args:              checkOptionalVersion,
+		ValidArgsFunction: someOf(p.completeVersions()),
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				o.Version = args[0]
+			}
+			return p.diffUpgrade(c, o)
+		},
+	}
+	flagTargets{flag.Config: &o.file, flag.ContextLines: &o.ContextLines,
+		flag.Kubeconfig: &o.kubeconfig}.bind(c.Flags())
+	return c
+}
+
+func (p *program) diffUpgrade(c *cobra.Command, o *upgradeDiffOptions) (err error) {
+	ctx := c.Context()
+	file, err := p.readConfig(ctx, p.World(), o.file)
+	if err == nil && file.Given() {
+		err = o.RefuseMixed(givenFlags(c))
+	}
+	if err != nil {
+		return err
+	}
+	intent, context, how, err := config.UpgradeDiff(file, o.UpgradeDiffFlags)
+	printWarnings(p.newText(), how.Warnings)
+	if err != nil {
+		return err
+	}
+	h, err := p.runHost()
+	if err != nil {
+		return err
+	}
+	h.Text.Out = io.Discard // but for the diffs
+	r, err := run.Open(ctx, h, run.Command{Name: "upgrade diff", Phases: workflow.UpgradeApply,
+		Selection: engine.Selection{Skip: []string{string(phaseindex.Preflight)}}, Unlocked: true})
+	if err != nil {
+		return err
+	}
+	defer closeRun(r, &err)
+	u, err := p.prepareUpgrade(c, r, upgradeAccess{intent: intent, kubeconfig: o.kubeconfig})
+	if err != nil {
+		return err
+	}
+	if u.node.Role != node.ControlPlane {
+		return problem.New("", fmt.Errorf("this machine is not a control plane node: %s does not exist",
+			u.node.Paths.Manifest(release.APIServer)), "run the command on a control plane node")
+	}
+	how.DryRun, how.SkipPhases = true, []string{string(phaseindex.Preflight)}
+	if err := r.Begin(ctx, u.node, how); err != nil {
+		return err
+	}
+	d := &differ{real: p.World(), admin: u.admin, context: context, diffs: map[string]string{}}
+	env := u.env(p)
+	env.Emit = d.collect(ctx)
+	e := r.NewEnv(env)
+	if err := d.markManualChanges(ctx, e.Named("upgrade"), u.node); err != nil {
+		return err
+	}
+	if err := r.Execute(ctx, e); err != nil {
+		return err
+	}
+	return d.write(p.Out)
+}
+
+// differ turns the changes of a dry run into diffs.
+type differ struct {
+	real    world.World // as it is
+	admin   state.Identity
+	context int
+
+	mu    sync.Mutex
+	diffs map[string]string // by target
+	err   error
+}
+
+// collect returns the receiver of the dry run's events.
+func (d *differ) collect(ctx context.Context) func(engine.Event) {
+	return func(e engine.Event) {
+		if e.Kind != engine.Did {
+			return
+		}
+		text, err := d.diff(ctx, e.Change)
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if err != nil && d.err == nil {
+			d.err = err
+		}
+		if text != "" {
+			d.diffs[e.Change.Target()] += text
+		}
+	}
+}
+
+// diff is the diff of what a change replaces. What a run leaves behind for itself, such as backups
+// and its Lease, is not shown.
+func (d *differ) diff(ctx context.Context, c change.Change) (string, error) {
+	switch c := c.(type) {
+	case change.WriteFile:
+		if strings.HasPrefix(c.Path, node.DefaultPaths().Tmp()+"/") {
+			return "", nil
+		}
+		if c.Secret {
+			return fmt.Sprintf("# %s: changed; its contents are secret\n", c.Path), nil
+		}
+		old, err := state.ReadOptional(ctx, d.real, c.Path)
+		if err != nil {
+			return "", err
+		}
+		return upgrade.Diff(upgrade.Text{Name: c.Path, Content: string(old)},
+			upgrade.Text{Name: "new " + d.kindOf(c.Path), Content: string(c.Data)}, d.context), nil
+	case change.ApplyObject:
+		return d.diffObject(ctx, state.RefOf(c.Object, c.As), c.Object, c.MergeInto)
+	case change.MutateObject:
+		return d.diffObject(ctx, state.RefOf(c.Object, c.As), c.Object,
+			func(now *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+				after := now.DeepCopy()
+				return after, c.Mutate(after)
+			})
+	}
+	return "", nil
+}
+
+func (d *differ) kindOf(file string) string {
+	if strings.HasPrefix(file, node.DefaultPaths().Manifests()+"/") {
+		return "manifest"
+	}
+	return "file"
+}
+
+// diffObject is the diff of an object, as it is and as it will be.
+func (d *differ) diffObject(ctx context.Context, ref state.Ref, wanted state.Object,
+	merge func(*unstructured.Unstructured) (*unstructured.Unstructured, error)) (string, error) {
+	if ref.GVK.Kind == "Lease" {
+		return "", nil
+	}
+	now, err := d.real.Object(ctx, ref)
+	var before string
+	var after *unstructured.Unstructured
+	switch {
+	case apierrors.IsNotFound(err):
+		after, err = change.ToUnstructured(wanted)
+	case err == nil:
+		if after, err = merge(now); err == nil {
+			// The API server fills in defaults, which no change removes.
+			before = change.RenderYAML(change.WithFieldsOf(after, now))
+		}
+	}
+	if err != nil {
+		return "", err
+	}
+	name := strings.TrimPrefix(ref.Target(), "object:")
+	return upgrade.Diff(upgrade.Text{Name: name, Content: before},
+		upgrade.Text{Name: "new object", Content: change.RenderYAML(after)}, d.context), nil
+}
+
+// markManualChanges shows how manifests differ from what kubeadm writes for the present version.
+func (d *differ) markManualChanges(ctx context.Context, e *engine.Env, wanted *node.Node) error {
+	present, _, err := upgrade.ReadNode(ctx, d.real, d.admin, wanted.Local, release.Target{})
+	if err != nil {
+		return err
+	}
+	for _, component := range staticpod.Components(wanted) {
+		made, found, err := preflight.FindManualChange(ctx, e, present, wanted, component)
+		if err != nil {
+			return err
+		}
+		if found == nil {
+			continue
+		}
+		file := wanted.Paths.Manifest(component)
+		d.diffs[change.FileTarget(file)] = "# differs from what this kubeadm writes for the present version:\n" +
+			upgrade.Diff(upgrade.Text{Name: "as kubeadm writes it", Content: string(made)},
+				upgrade.Text{Name: file, Content: string(found)}, d.context) +
+			"# what the upgrade changes:\n"
+	}
+	return nil
+}
+
+// write writes the diffs, sorted by what they are about.
+func (d *differ) write(out io.Writer) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.err != nil {
+		return d.err
+	}
+	for _, target := range slices.Sorted(maps.Keys(d.diffs)) {
+		if _, err := io.WriteString(out, d.diffs[target]); err != nil {
+			return err
+		}
+	}
+	return nil
+}

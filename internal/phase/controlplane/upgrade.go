@@ -1,0 +1,206 @@
+package controlplane
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/version"
+
+	"kubeadm/internal/certstore"
+	"kubeadm/internal/clusterlock"
+	"kubeadm/internal/engine"
+	"kubeadm/internal/etcdcluster"
+	"kubeadm/internal/flag"
+	"kubeadm/internal/manifest"
+	"kubeadm/internal/node"
+	"kubeadm/internal/pki"
+	"kubeadm/internal/preflight"
+	"kubeadm/internal/release"
+	"kubeadm/internal/renewal"
+	"kubeadm/internal/state"
+	"kubeadm/internal/staticpod"
+	"kubeadm/internal/world"
+)
+
+// Upgrade replaces the static Pods of this control plane node by those of another version, as one
+// change: at the end all of them run, or the previous ones run again.
+var Upgrade = engine.Phase{
+	Name:  "control-plane",
+	Short: "Upgrade the static Pods of this control plane node",
+	Long: "Replace the static Pods of etcd and of the control plane's components, one after the other. " +
+		"If one is not healthy, the previous manifests are restored.",
+	Flags: []flag.Name{flag.CertificateRenewal, flag.Config, flag.DryRun, flag.EtcdUpgrade,
+		flag.Kubeconfig, flag.Patches},
+	When: isUpgradedControlPlane,
+	Run:  upgradeStaticPods,
+}
+
+func isUpgradedControlPlane(n *node.Node) (bool, string) {
+	return n.Role == node.ControlPlane, "this machine is not a control plane node"
+}
+
+func upgradeStaticPods(ctx context.Context, e *engine.Env) error {
+	n, as, err := e.Cluster(ctx)
+	if err != nil {
+		return err
+	}
+	wanted, err := renderWanted(ctx, e, n)
+	if err != nil {
+		return err
+	}
+	shared := as
+	shared.Server = "" // that of the kubeconfig: often a load balancer
+	lock := clusterlock.Lock{
+		Node: n.Name, Purpose: "upgrading its control plane to " + n.Cluster.Version,
+		As: []state.Identity{as, shared},
+	}
+	return lock.Hold(ctx, e, func(ctx context.Context, held *clusterlock.HeldLock) error {
+		replacement := staticpod.Replacement{Node: n, As: as,
+			Prepare: func(ctx context.Context, component string) error {
+				if err := held.Err(); err != nil {
+					return err
+				}
+				return prepareComponent(ctx, e, n, component)
+			}}
+		if _, err := replacement.Replace(ctx, e, wanted...); err != nil {
+			return err
+		}
+		return renewCertificates(ctx, e, n, "admin.conf", "super-admin.conf")
+	})
+}
+
+// renderWanted returns the manifests by which the components are to run.
+func renderWanted(ctx context.Context, e *engine.Env, n *node.Node) ([]staticpod.Manifest, error) {
+	if err := e.Do(ctx, manifest.AccountChanges(n)...); err != nil {
+		return nil, err
+	}
+	var wanted []staticpod.Manifest
+	for _, component := range staticpod.Components(n) {
+		if component == manifest.Etcd {
+			keep, err := keepsEtcd(ctx, e, n)
+			if err != nil {
+				return nil, err
+			}
+			if keep {
+				continue
+			}
+		}
+		m, err := staticpod.RenderPresent(ctx, e, n, component)
+		if err != nil {
+			return nil, err
+		}
+		wanted = append(wanted, m)
+	}
+	return wanted, nil
+}
+
+// keepsEtcd reports whether the etcd member of this machine is not upgraded: the user wants that,
+// or it is newer than the one of the version.
+func keepsEtcd(ctx context.Context, e *engine.Env, n *node.Node) (bool, error) {
+	if !e.Upgrade.EtcdUpgrade {
+		e.Say("etcd is not upgraded, as --etcd-upgrade=false is set")
+		return true, nil
+	}
+	images, err := manifest.Images(n)
+	if err != nil {
+		return false, err
+	}
+	pod, err := staticpod.Read(ctx, e, n, manifest.Etcd)
+	if err != nil {
+		return false, err
+	}
+	running, wanted := imageVersion(pod), images.EtcdVersion()
+	if running == nil || wanted == nil || !wanted.LessThan(running) {
+		return false, nil
+	}
+	e.Warn("etcd is not upgraded: v%s runs, which is newer than v%s of Kubernetes %s",
+		running, wanted, n.Cluster.Version)
+	return true, nil
+}
+
+// imageVersion is the version by which the image of a component's container is tagged, without the
+// number of the image's build; nil if the tag is none.
+func imageVersion(pod *corev1.Pod) *version.Version {
+	c, err := manifest.ComponentContainer(pod, pod.Name)
+	if err != nil {
+		return nil
+	}
+	tag, err := release.ImageTag(c.Image)
+	if err != nil {
+		return nil
+	}
+	v, err := version.ParseSemantic(tag)
+	if err != nil {
+		return nil
+	}
+	return version.MustParseGeneric(fmt.Sprintf("%d.%d.%d", v.Major(), v.Minor(), v.Patch()))
+}
+
+// prepareComponent is done before the manifest of a component is replaced: a snapshot of etcd, and
+// new certificates.
+func prepareComponent(ctx context.Context, e *engine.Env, n *node.Node, component string) error {
+	if component == manifest.Etcd {
+		if err := e.Await(ctx, keepsQuorum(e, n)); err != nil {
+			return err
+		}
+		via := etcdcluster.LocalClient(n.Paths, n.ClientURL())
+		if _, err := staticpod.SaveEtcdSnapshot(ctx, e, n, via); err != nil {
+			return fmt.Errorf("before etcd is replaced: %w", err)
+		}
+	}
+	if err := renewCertificates(ctx, e, n, certificatesOf(component)...); err != nil {
+		return err
+	}
+	return staticpod.SetOwners(ctx, e, n, component)
+}
+
+// keepsQuorum holds once etcd keeps its quorum while the member of this node restarts. The member
+// of a node that was upgraded a moment ago may still be starting.
+func keepsQuorum(e *engine.Env, n *node.Node) world.Condition {
+	return world.Condition{
+		Name:    "etcd to have a quorum without the member of this node",
+		Timeout: e.Local.Timeouts.EtcdAPI,
+		Check: func(ctx context.Context, r state.Reader) error {
+			return preflight.Run(ctx, r, preflight.EtcdRestart(n), e.Local.IgnoredChecks).Err()
+		},
+	}
+}
+
+// certificatesOf names the certificates that a component reads when it starts, as upstream's
+// kubeadm renews them.
+func certificatesOf(component string) []string {
+	return map[string][]string{
+		manifest.Etcd: {"etcd-server", "etcd-peer", "etcd-healthcheck-client"},
+		release.APIServer: {"apiserver", "apiserver-kubelet-client", "front-proxy-client",
+			"apiserver-etcd-client"},
+		release.ControllerManager: {"controller-manager.conf"},
+		release.Scheduler:         {"scheduler.conf"},
+	}[component]
+}
+
+// renewCertificates renews the certificates of those names that this node has, if the user wants
+// that.
+func renewCertificates(ctx context.Context, e *engine.Env, n *node.Node, names ...string) error {
+	if !e.Upgrade.CertificateRenewal {
+		return nil
+	}
+	localEtcd, _ := node.HasLocalEtcd(n)
+	for _, c := range pki.Renewables() {
+		if !slices.Contains(names, c.Name) || c.LocalEtcdOnly() && !localEtcd {
+			continue
+		}
+		exists, err := state.Exists(ctx, e.World, certstore.RenewablePath(n.Paths, c))
+		if err != nil {
+			return err
+		}
+		if !exists {
+			continue
+		}
+		if err := renewal.Renew(ctx, e, c); err != nil {
+			return fmt.Errorf("renewing certificate %s: %w", c.Name, err)
+		}
+	}
+	return nil
+}

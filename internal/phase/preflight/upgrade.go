@@ -1,0 +1,337 @@
+package preflight
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"kubeadm/internal/engine"
+	"kubeadm/internal/flag"
+	"kubeadm/internal/manifest"
+	"kubeadm/internal/node"
+	"kubeadm/internal/pki"
+	checks "kubeadm/internal/preflight"
+	"kubeadm/internal/problem"
+	"kubeadm/internal/release"
+	"kubeadm/internal/renewal"
+	"kubeadm/internal/state"
+	"kubeadm/internal/staticpod"
+	"kubeadm/internal/upgrade"
+)
+
+// UpgradeApply checks whether the cluster and this control plane can be upgraded, asks the user to
+// confirm, and pulls the images.
+var UpgradeApply = engine.Phase{
+	Name:  "preflight",
+	Short: "Check the cluster and this machine, and pull images",
+	Long: "Check whether the cluster can be upgraded to the version, ask for confirmation, " +
+		"and pull the images of the new version.",
+	Flags: []flag.Name{flag.AllowExperimentalUpgrades, flag.AllowRCUpgrades, flag.Config,
+		flag.DryRun, flag.FailOnManualChanges, flag.Force, flag.IgnorePreflightErrors,
+		flag.Kubeconfig, flag.Yes},
+	Run: func(ctx context.Context, e *engine.Env) error {
+		n, as, err := e.Cluster(ctx)
+		if err != nil {
+			return err
+		}
+		e.Say("checking the cluster and this machine")
+		if err := checkMachine(ctx, e, n); err != nil {
+			return err
+		}
+		cluster, err := readCluster(ctx, e, as)
+		if err != nil {
+			return err
+		}
+		target, err := release.ParseTarget(n.Cluster.Version)
+		if err != nil {
+			return err
+		}
+		// The rules come before the health of the cluster: a wrong version is the user's first
+		// mistake to correct.
+		if err := checkSkew(e, cluster, target); err != nil {
+			return err
+		}
+		if err := e.Await(ctx, cluster.Leaders(as)); err != nil && ctx.Err() != nil {
+			return err // the checks report what is wrong
+		}
+		health := cluster.Checks(as, n.Paths, cluster.CoreDNSTag(target))
+		if components := replacedComponents(e, n); components[0] == manifest.Etcd {
+			health = append(health, upgrade.StaticPodManifests(n.Paths, components[:1]))
+		}
+		if err := runChecks(ctx, e, slices.Concat(health, checks.EtcdRestart(n))); err != nil {
+			return err
+		}
+		if err := reportManualChanges(ctx, e, n, as); err != nil {
+			return err
+		}
+		if err := checkRenewals(ctx, e); err != nil {
+			return err
+		}
+		if e.Confirm != nil {
+			if err := e.Confirm(ctx); err != nil {
+				return err
+			}
+		}
+		return pullImages(ctx, e, n)
+	},
+}
+
+// UpgradeNode checks whether this node can be upgraded to the version of its cluster, and pulls the
+// images of a control plane.
+var UpgradeNode = engine.Phase{
+	Name:  "preflight",
+	Short: "Check this machine, and pull images on a control plane node",
+	Flags: []flag.Name{flag.Config, flag.FailOnManualChanges, flag.IgnorePreflightErrors},
+	Run: func(ctx context.Context, e *engine.Env) error {
+		n, as, err := e.Cluster(ctx)
+		if err != nil {
+			return err
+		}
+		e.Say("checking this machine")
+		if err := checkMachine(ctx, e, n); err != nil {
+			return err
+		}
+		if n.Role != node.ControlPlane {
+			return nil
+		}
+		if err := checkUpgradeOrder(ctx, e, n, as); err != nil {
+			return err
+		}
+		if err := runChecks(ctx, e, append(checks.EtcdRestart(n),
+			upgrade.StaticPodManifests(n.Paths, replacedComponents(e, n)))); err != nil {
+			return err
+		}
+		if err := reportManualChanges(ctx, e, n, as); err != nil {
+			return err
+		}
+		if err := checkRenewals(ctx, e); err != nil {
+			return err
+		}
+		return pullImages(ctx, e, n)
+	},
+}
+
+// replacedComponents are the components whose manifests the upgrade replaces; etcd is the first.
+func replacedComponents(e *engine.Env, n *node.Node) []string {
+	components := staticpod.Components(n)
+	if components[0] == manifest.Etcd && !e.Upgrade.EtcdUpgrade {
+		return components[1:]
+	}
+	return components
+}
+
+// checkRenewals is an error if a certificate cannot be renewed. The upgrade renews the last ones
+// after the components are replaced, and would stop halfway.
+func checkRenewals(ctx context.Context, e *engine.Env) error {
+	if !e.Upgrade.CertificateRenewal {
+		return nil
+	}
+	for _, c := range pki.Renewables() {
+		if c.LocalEtcdOnly() && !e.Upgrade.EtcdUpgrade {
+			continue
+		}
+		if err := renewal.Check(ctx, e, c); err != nil {
+			return problem.New(fmt.Sprintf("certificate %s cannot be renewed", c.Name), err,
+				"to upgrade without renewing certificates: --certificate-renewal=false")
+		}
+	}
+	return nil
+}
+
+// checkMachine runs the checks of this machine, and tries the patches before anything is changed.
+func checkMachine(ctx context.Context, e *engine.Env, n *node.Node) error {
+	warnOfUnknownNames(e)
+	if err := runChecks(ctx, e, checks.Upgrade(&n.Local)); err != nil {
+		return err
+	}
+	if err := checkPatchFiles(ctx, e); err != nil {
+		return err
+	}
+	return tryPatches(ctx, e, n)
+}
+
+func readCluster(ctx context.Context, e *engine.Env, as state.Identity) (*upgrade.Cluster, error) {
+	cluster, warnings, err := upgrade.ReadCluster(ctx, e.World, as)
+	for _, text := range warnings {
+		e.Warn("%s", text)
+	}
+	return cluster, err
+}
+
+// checkSkew is an error if the version skew policy forbids the upgrade. --force makes warnings of
+// rules that are not mandatory.
+func checkSkew(e *engine.Env, cluster *upgrade.Cluster, target release.Target) error {
+	e.Say("upgrading the control plane from v%s to %s with kubeadm %s", cluster.Version, target,
+		e.Tool)
+	violations := upgrade.Skew{
+		Target: target, Cluster: cluster.Version, Tool: e.Tool, Kubelets: cluster.Kubelets,
+		APIServers: cluster.ControlPlane[release.APIServer],
+		Choice: upgrade.Choice{AllowExperimental: e.Upgrade.AllowExperimental,
+			AllowRC: e.Upgrade.AllowRC},
+	}.Violations()
+	var failed []string
+	isMandatory := false
+	for _, v := range violations {
+		if !v.Mandatory && e.Upgrade.Force {
+			e.Warn("%s; continuing, as --force is set", v.Text)
+			continue
+		}
+		isMandatory = isMandatory || v.Mandatory
+		failed = append(failed, v.Text)
+	}
+	if len(failed) == 0 {
+		return nil
+	}
+	var hints []string
+	if !isMandatory {
+		hints = append(hints, "to upgrade despite it: --force")
+	}
+	err := errors.New(strings.Join(failed, "; "))
+	return problem.New("", &upgrade.SkewError{Cluster: cluster, Target: target, Err: err}, hints...)
+}
+
+// checkUpgradeOrder is an error on a control plane node that must not be upgraded yet: "upgrade
+// apply" has to raise the version of the cluster first.
+func checkUpgradeOrder(ctx context.Context, e *engine.Env, n *node.Node,
+	as state.Identity) error {
+	cluster, err := readCluster(ctx, e, as)
+	if err != nil {
+		return err
+	}
+	target, err := release.ParseTarget(n.Cluster.Version)
+	if err != nil {
+		return err
+	}
+	if err := e.Tool.CheckTarget(target); err != nil {
+		return problem.New("", err, fmt.Sprintf("install kubeadm %s on this node first", target))
+	}
+	if cluster.Version.LessThan(target.Version()) {
+		return problem.New("", fmt.Errorf("the cluster stores Kubernetes %s, but no API server has "+
+			"that version: \"kubeadm upgrade apply\" was not finished", target),
+			fmt.Sprintf("on one control plane node: kubeadm upgrade apply %s; then run "+
+				"\"kubeadm upgrade node\" on the others", target))
+	}
+	if e.Local.IgnoredChecks.Has(upgradeOrder) {
+		return nil
+	}
+	own, found := cluster.APIServerOf(n.Name)
+	if !found {
+		e.Warn("no Pod of the API server of this node is known, so its version is not checked")
+		return nil
+	}
+	switch {
+	case own.Minor()+1 < target.Minor():
+		return problem.New("", fmt.Errorf("the API server of this node, v%s, is more than one minor "+
+			"version older than the cluster, %s: a control plane node is upgraded by one minor "+
+			"version at a time", own, target),
+			"remove this node and join it again: kubeadm reset, then kubeadm join --control-plane")
+	case own.EqualTo(target.Version()) && e.Tool.Version().Minor() > target.Minor():
+		return problem.New("", fmt.Errorf("there is nothing to upgrade to: the cluster stores "+
+			"Kubernetes %s, which this node runs", target),
+			fmt.Sprintf("on one control plane node first: kubeadm upgrade apply %s", e.Tool),
+			"if this version is wanted: --ignore-preflight-errors="+upgradeOrder)
+	}
+	return nil
+}
+
+// upgradeOrder is the name of the check whether "upgrade apply" came first.
+const upgradeOrder = "UpgradeOrder"
+
+// reportManualChanges shows how static Pod manifests differ from what kubeadm writes for the
+// present version. The upgrade replaces them and keeps a backup; with FailOnEdits they are an
+// error.
+func reportManualChanges(ctx context.Context, e *engine.Env, n *node.Node,
+	as state.Identity) error {
+	present, _, err := upgrade.ReadNode(ctx, e.World, as, n.Local, release.Target{})
+	if err != nil {
+		return err
+	}
+	var edited []string
+	for _, component := range staticpod.Components(n) {
+		made, found, err := FindManualChange(ctx, e, present, n, component)
+		if err != nil {
+			return err
+		}
+		if found == nil {
+			continue
+		}
+		file := n.Paths.Manifest(component)
+		edited = append(edited, component)
+		e.Warn("%s was changed manually; the upgrade replaces it and keeps a backup in %s", file,
+			n.Paths.Tmp())
+		e.Print(urlPassword.ReplaceAllString(upgrade.Diff(
+			upgrade.Text{Name: "as kubeadm writes it", Content: string(made)},
+			upgrade.Text{Name: file, Content: string(found)}, diffContext), "://***@"))
+	}
+	if len(edited) == 0 {
+		return nil
+	}
+	const keep = "to keep such a change, put it into extraArgs, extraVolumes or extraEnvs of the " +
+		"component in ConfigMap kube-system/kubeadm-config, or into a patch file for --patches"
+	if e.Upgrade.FailOnEdits {
+		return problem.New("", fmt.Errorf("manifests were changed manually: %s",
+			strings.Join(edited, ", ")), keep, "to replace them: leave out --fail-on-manual-changes")
+	}
+	e.Say("%s", keep)
+	return nil
+}
+
+// FindManualChange returns the manifest that kubeadm would write for the present version and the one
+// on disk; both are nil if they describe the same Pod, or if the one on disk is the wanted one
+// already.
+func FindManualChange(ctx context.Context, e *engine.Env, present, wanted *node.Node,
+	component string) (made, found []byte, err error) {
+	file := wanted.Paths.Manifest(component)
+	found, err = state.ReadOptional(ctx, e.World, file)
+	if err != nil || found == nil { // another check reports a missing file
+		return nil, nil, err
+	}
+	if component == manifest.Etcd {
+		if present, err = withEtcdImage(ctx, e, present); err != nil {
+			return nil, nil, err
+		}
+	}
+	for _, n := range []*node.Node{wanted, present} {
+		m, err := staticpod.RenderPresent(ctx, e, n, component)
+		if err != nil {
+			return nil, nil, err
+		}
+		made = m.Data
+		same, err := staticpod.EqualButForProxy(found, made)
+		if err != nil {
+			return nil, nil, problem.New("reading "+file, err,
+				"correct the file, or restore it from a backup")
+		}
+		if same {
+			return nil, nil, nil
+		}
+	}
+	return made, found, nil
+}
+
+// withEtcdImage is the node with the etcd image of the manifest on disk. Which etcd belongs to a
+// Kubernetes version depends on the kubeadm that wrote the manifest.
+func withEtcdImage(ctx context.Context, e *engine.Env, n *node.Node) (*node.Node, error) {
+	pod, err := staticpod.Read(ctx, e, n, manifest.Etcd)
+	if err != nil || n.Cluster.Etcd.ImageTag != "" {
+		return n, err
+	}
+	c, err := manifest.ComponentContainer(pod, manifest.Etcd)
+	if err != nil {
+		return n, nil
+	}
+	with := *n
+	if tag, err := release.ImageTag(c.Image); err == nil {
+		with.Cluster.Etcd.ImageTag = tag
+	}
+	return &with, nil
+}
+
+// urlPassword matches the user of a URL, such as of a proxy.
+var urlPassword = regexp.MustCompile(`://[^/@\s]+@`)
+
+// diffContext is the number of lines around each change.
+const diffContext = 2

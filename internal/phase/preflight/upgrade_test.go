@@ -1,0 +1,176 @@
+package preflight
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"kubeadm/internal/engine"
+	"kubeadm/internal/manifest"
+	"kubeadm/internal/node"
+	"kubeadm/internal/release"
+	"kubeadm/internal/state"
+	"kubeadm/internal/staticpod"
+	"kubeadm/internal/world/fake"
+	"kubeadm/internal/world/memory"
+)
+
+const (
+	oldVersion = "v1.36.3"
+	newVersion = "v1.37.1"
+)
+
+func TestFindManualChange(t *testing.T) {
+	replace := func(old, with string) func(string) string {
+		return func(text string) string { return strings.ReplaceAll(text, old, with) }
+	}
+	for name, c := range map[string]struct {
+		component string
+		written   string // version of the manifest on disk
+		edit      func(text string) string
+		tag       string // of etcd in the ClusterConfiguration
+		changed   bool
+		err       string // beginning of the error
+	}{
+		"as it was written": {component: release.Scheduler, written: oldVersion},
+		"replaced already":  {component: release.Scheduler, written: newVersion},
+		"a comment": {component: release.Scheduler, written: oldVersion,
+			edit: replace("spec:", "# mine\nspec:")},
+		"an argument": {component: release.Scheduler, written: oldVersion,
+			edit: replace("leader-elect=true", "leader-elect=false"), changed: true},
+		"a third version": {component: release.Scheduler, written: "v1.36.0", changed: true},
+		"no manifest":     {component: release.Scheduler},
+		"a broken manifest": {component: release.Scheduler, written: oldVersion,
+			edit: replace("spec:", "["),
+			err:  "reading /etc/kubernetes/manifests/kube-scheduler.yaml: "},
+		"another etcd": {component: manifest.Etcd, written: oldVersion,
+			edit: replace("etcd:3.7.0-0", "etcd:3.6.5-0")},
+		"an argument of it": {component: manifest.Etcd, written: oldVersion,
+			edit: replace("snapshot-count=10000", "snapshot-count=5"), changed: true},
+		"an etcd of its tag": {component: manifest.Etcd, written: oldVersion, tag: "3.7.0-0"},
+		"another than its tag": {component: manifest.Etcd, written: oldVersion, tag: "3.7.0-0",
+			edit: replace("etcd:3.7.0-0", "etcd:3.6.5-0"), changed: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := fake.New()
+			e := engine.New(engine.Env{World: w, Emit: func(engine.Event) {}})
+			present, wanted := newUpgradedNode(oldVersion), newUpgradedNode(newVersion)
+			present.Cluster.Etcd.ImageTag, wanted.Cluster.Etcd.ImageTag = c.tag, c.tag
+			file := wanted.Paths.Manifest(c.component)
+			text := ""
+			if c.written != "" {
+				m, err := staticpod.Render(t.Context(), e, newUpgradedNode(c.written), c.component, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				text = string(m.Data)
+				if c.edit != nil {
+					text = c.edit(text)
+				}
+				w.Files[file] = memory.File{Data: []byte(text), Mode: 0o600}
+			}
+			made, found, err := FindManualChange(t.Context(), e, present, wanted, c.component)
+			if c.err != "" {
+				if err == nil || !strings.HasPrefix(err.Error(), c.err) {
+					t.Errorf("got error %v, want %s…", err, c.err)
+				}
+				return
+			}
+			isShown := string(found) == text && strings.Contains(string(made), "kind: Pod") &&
+				string(made) != text
+			if err != nil || c.changed && !isShown || !c.changed && (made != nil || found != nil) {
+				t.Errorf("%v, made:\n%s\nfound:\n%s", err, made, found)
+			}
+		})
+	}
+}
+
+func newUpgradedNode(version string) *node.Node {
+	return &node.Node{
+		Local: node.Local{Name: "cp1", Role: node.ControlPlane, Address: "192.0.2.10",
+			BindPort: 6443, Paths: node.DefaultPaths()},
+		Cluster: node.Cluster{Version: version, ImageRepository: "registry.k8s.io",
+			ServiceSubnet: "10.96.0.0/12", Etcd: node.Etcd{DataDir: "/var/lib/etcd"}},
+	}
+}
+
+func TestUpgradeOrder(t *testing.T) {
+	for name, c := range map[string]struct {
+		stored, own, other string // versions; no own for one that is not known
+		tool               string // newVersion if empty
+		want               string // part of the error, or of a warning
+		isWarning          bool
+	}{
+		"after upgrade apply": {stored: newVersion, own: oldVersion, other: newVersion,
+			isWarning: true,
+			want:      "the API servers have different versions"},
+		"again": {stored: newVersion, own: newVersion, other: newVersion},
+		"a newer patch": {stored: newVersion, own: "v1.37.0", other: newVersion,
+			isWarning: true,
+			want:      "the API servers have different versions"},
+		"before upgrade apply": {stored: oldVersion, own: oldVersion, other: oldVersion,
+			want: "there is nothing to upgrade to: the cluster stores Kubernetes v1.36.3"},
+		"with the kubeadm of before": {stored: oldVersion, own: oldVersion, other: oldVersion,
+			tool: oldVersion},
+		"upgrade apply was killed": {stored: newVersion, own: oldVersion, other: oldVersion,
+			want: "\"kubeadm upgrade apply\" was not finished"},
+		"a node that missed a release": {stored: newVersion, own: "v1.35.4", other: newVersion,
+			want: "more than one minor version older"},
+		"an old kubeadm": {stored: "v1.38.0", own: newVersion, other: "v1.38.0",
+			want: "kubeadm v1.37.1 does not support Kubernetes v1.38.0"},
+		"no API server of this node": {stored: newVersion, other: newVersion, isWarning: true,
+			want: "no Pod of the API server of this node is known"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := fake.New()
+			err := w.AddCluster(fake.ExistingCluster{Version: c.stored, Kubelet: oldVersion,
+				EtcdTag: "3.7.0-0", CoreDNSTag: "v1.14.6", ControlPlanes: []string{"cp1", "cp2"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			setAPIServer(t, w, "cp1", c.own)
+			setAPIServer(t, w, "cp2", c.other)
+			text := c.tool
+			if text == "" {
+				text = newVersion
+			}
+			tool, err := release.ParseTool(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var warnings []string
+			e := engine.New(engine.Env{World: w, Tool: tool, Emit: func(e engine.Event) {
+				if e.Kind == engine.Warned {
+					warnings = append(warnings, e.Text)
+				}
+			}})
+			err = checkUpgradeOrder(t.Context(), e, newUpgradedNode(c.stored), state.Identity{})
+			if c.isWarning {
+				if err != nil || !slices.ContainsFunc(warnings,
+					func(text string) bool { return strings.Contains(text, c.want) }) {
+					t.Errorf("error %v, warnings %q, want %s", err, warnings, c.want)
+				}
+				return
+			}
+			if (err == nil) != (c.want == "") || err != nil &&
+				!strings.Contains(err.Error(), c.want) {
+				t.Errorf("got error %v, want %s", err, c.want)
+			}
+		})
+	}
+}
+
+// setAPIServer sets the version of a node's API server; without a version it has none.
+func setAPIServer(t *testing.T, w *fake.World, node, version string) {
+	t.Helper()
+	more := "deleted: true"
+	if version != "" {
+		more = "spec: {nodeName: " + node + ", containers: [{name: kube-apiserver, " +
+			`image: "registry.k8s.io/kube-apiserver:` + version + `"}]}`
+	}
+	if err := w.AddObjects("{apiVersion: v1, kind: Pod, metadata: {name: kube-apiserver-" + node +
+		", namespace: kube-system, labels: {component: kube-apiserver, tier: control-plane}}, " +
+		more + "}"); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,404 @@
+package staticpod
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/engine"
+	"kubeadm/internal/health"
+	"kubeadm/internal/manifest"
+	"kubeadm/internal/node"
+	"kubeadm/internal/preflight"
+	"kubeadm/internal/problem"
+	"kubeadm/internal/release"
+	"kubeadm/internal/state"
+	"kubeadm/internal/world"
+)
+
+// Replacement replaces static Pods of this machine together: in the end all components run with
+// their new manifests, or all with the previous ones.
+type Replacement struct {
+	Node *node.Node
+	As   state.Identity // for requests to /livez of kube-apiserver
+	// Prepare, if set, is called before the manifest of a component is replaced, for example to
+	// renew certificates that the new Pod reads. It is not called for a component whose manifest
+	// has not changed. Its changes are not undone.
+	Prepare func(ctx context.Context, component string) error
+}
+
+const (
+	// stableTime is how long the previous Pod must stay healthy if there is no container of the new
+	// manifest yet: the kubelet may be about to start one.
+	stableTime = 5 * time.Second
+	// kubeletPeriod is longer than the kubelet's fileCheckFrequency, 20 s, after which it reads all
+	// manifests again.
+	kubeletPeriod = 30 * time.Second
+)
+
+// Replace replaces the manifests of components, one after the other in the given order, and
+// returns the components whose Pods it has replaced. It skips a manifest that describes the same
+// Pod as the one on disk. After each manifest it waits until the Pod is running and healthy. If
+// one is not, it restores all manifests, newest first, and waits until their Pods are healthy; the
+// error has the cause and says what was restored. An etcd that was healthy with another image is
+// not restored: the previous version cannot read its data.
+//
+// After a kill the next Replace of the same components completes the work, with the same manifests
+// or others. All images are pulled before the first change. The previous manifests are kept in a
+// backup directory.
+func (r Replacement) Replace(ctx context.Context, e *engine.Env,
+	wanted ...Manifest) ([]string, error) {
+	steps, err := r.plan(ctx, e, wanted)
+	if err != nil || len(steps) == 0 {
+		return nil, err
+	}
+	if err := e.Await(ctx, health.Kubelet(ctx, e.World, r.Node)); err != nil {
+		return nil, health.WithKubeletHints(err)
+	}
+	if err := r.pullImages(ctx, e, steps); err != nil {
+		return nil, err
+	}
+	var replaced []string
+	for i, s := range steps {
+		if err := r.replaceOne(ctx, e, s); err != nil {
+			return nil, r.restoreAll(ctx, e, steps[:i+1], err)
+		}
+		if s.changesEtcdVersion() {
+			s.isFinal = true
+			file := recordPath(r.Node.Paths, s.component)
+			if err := e.Do(ctx, change.Remove{Path: file}); err != nil {
+				return nil, r.restoreAll(ctx, e, steps[:i+1], err)
+			}
+		}
+		if !s.recordOnly {
+			replaced = append(replaced, s.component)
+		}
+	}
+	for _, s := range steps {
+		if err := e.Do(ctx, change.Remove{Path: recordPath(r.Node.Paths,
+			s.component)}); err != nil {
+			return nil, err
+		}
+	}
+	return replaced, PruneBackups(ctx, e, r.Node.Paths.Tmp(), ManifestBackup, maxManifestBackups)
+}
+
+// step is the replacement of one component's manifest.
+type step struct {
+	component   string
+	file        string // the manifest
+	wanted      []byte
+	wantedPod   *corev1.Pod
+	previous    []byte // the last manifest whose Pod was healthy
+	previousPod *corev1.Pod
+	record      record
+	// IDs of the component's containers and UIDs of its Pods before the manifest was written
+	containerIDs, podUIDs []string
+	// an unfinished run wrote the wanted manifest and did not find the component healthy
+	written    bool
+	isRollback bool // the wanted manifest is the previous one of an unfinished run
+	wasHealthy bool // the component was healthy with the previous manifest
+	recordOnly bool // only the record has to be removed
+	isFinal    bool // the previous manifest cannot be restored
+}
+
+// changesEtcdVersion reports whether the image of etcd changes. Once a newer etcd serves requests,
+// it raises the storage version, and an older one refuses the data (docs/decisions/0042).
+func (s *step) changesEtcdVersion() bool {
+	return s.component == manifest.Etcd && !s.recordOnly &&
+		!slices.Equal(listImages(s.previousPod), listImages(s.wantedPod))
+}
+
+// pullImages pulls all images, so that no component is down while the kubelet pulls its image. The
+// user may leave that to the kubelet.
+func (r Replacement) pullImages(ctx context.Context, e *engine.Env, steps []*step) error {
+	if r.Node.PullPolicy == corev1.PullNever {
+		return nil
+	}
+	for _, s := range steps {
+		if s.recordOnly {
+			continue
+		}
+		for _, ref := range listImages(s.wantedPod) {
+			err := e.Do(ctx, change.PullImage{Socket: r.Node.CRISocket, Ref: ref})
+			switch {
+			case err == nil:
+			case r.Node.IgnoredChecks.Has(preflight.ImagePull):
+				e.Warn("pulling the images of %s: %v", s.component, err)
+			default:
+				return fmt.Errorf("pulling the images of %s: %w", s.component, err)
+			}
+		}
+	}
+	return nil
+}
+
+// replaceOne writes the manifest of a component and waits for its Pod.
+func (r Replacement) replaceOne(ctx context.Context, e *engine.Env, s *step) error {
+	if s.recordOnly {
+		return nil
+	}
+	wait, err := health.StaticPod{
+		Component: s.component, Pod: s.wantedPod, As: r.As,
+		IgnoreExits: s.previousContainers(),
+		Matches: func(c state.Container) bool {
+			return !slices.Contains(s.previousPodUIDs(), c.PodUID)
+		},
+		KeptPodAfter: maxKeptPodWait(s.previousPod, s.wantedPod),
+	}.Condition(r.Node, r.Node.Timeouts.Upgrade)
+	if err != nil {
+		return err
+	}
+	if s.written {
+		if err := r.hurryKubelet(ctx, e, s, true); err != nil {
+			return err
+		}
+	} else {
+		e.Say("replacing the static Pod of %s; a backup of its manifest is in %q", s.component,
+			s.record.Backup)
+		// Marked as secret so that a dry run does not print them: they tell the user nothing.
+		record := change.WriteFile{
+			Path: recordPath(r.Node.Paths, s.component), Data: s.record.encode(), Mode: 0o600,
+			Secret: true,
+		}
+		backup := change.WriteFile{Path: s.record.Backup, Data: s.previous, Mode: 0o600,
+			Secret: true}
+		if err := e.Do(ctx,
+			change.MakeDir{Path: path.Dir(record.Path), Mode: 0o700}, record,
+			change.MakeDir{Path: path.Dir(backup.Path), Mode: 0o700}, backup,
+		); err != nil {
+			return err
+		}
+		if r.Prepare != nil {
+			if err := r.Prepare(ctx, s.component); err != nil {
+				return err
+			}
+		}
+		if err := r.writeManifest(ctx, e, s, s.wanted); err != nil {
+			return err
+		}
+	}
+	return e.Await(ctx, wait)
+}
+
+// writeManifest writes a manifest and makes the kubelet replace the Pod at once.
+func (r Replacement) writeManifest(ctx context.Context, e *engine.Env, s *step,
+	data []byte) error {
+	if err := e.Do(ctx, change.WriteFile{Path: s.file, Data: data, Mode: 0o600}); err != nil {
+		return err
+	}
+	return r.hurryKubelet(ctx, e, s, false)
+}
+
+// hurryKubelet ends the Pod of the manifest that was replaced and restarts the kubelet. By itself a
+// kubelet takes 15 to 45 s: it looks only every 10 s whether the previous Pod has ended, and it
+// waits for an API server whose etcd is down (docs/decisions/0044). If this run is killed on the
+// way, the kubelet replaces the Pod in its own time.
+// A resumed run ends only Pods of the previous manifest.
+func (r Replacement) hurryKubelet(ctx context.Context, e *engine.Env, s *step,
+	isResumed bool) error {
+	kubelet, err := e.World.Service(ctx, kubeletService)
+	if err != nil || !kubelet.Active {
+		return nil // the user runs it by other means
+	}
+	all, err := e.World.Containers(ctx, r.Node.CRISocket)
+	if err != nil {
+		return err
+	}
+	var removals []change.Change
+	for _, component := range s.stops() {
+		isPrevious := func(c state.Container) bool {
+			return c.Component == component && c.Running && (!isResumed ||
+				component != s.component || slices.Contains(s.record.PodUIDs, c.PodUID))
+		}
+		if slices.ContainsFunc(all, isPrevious) {
+			removals = append(removals, change.RemoveContainers{Socket: r.Node.CRISocket,
+				Component: component, GracePeriod: exitPeriod})
+		}
+	}
+	if isResumed && len(removals) < len(s.stops()) {
+		removals = nil // the Pod of the wanted manifest has begun
+	}
+	if err := e.DoAll(ctx, removals...); err != nil {
+		return err
+	}
+	return e.Do(ctx, change.SetService{Name: kubeletService, Active: true,
+		Reads: []string{s.file}})
+}
+
+// stops are the components whose Pods end together with that of the step. An API server without its
+// etcd answers only after its timeout, which keeps the kubelet from starting that etcd; one that is
+// down does not.
+func (s *step) stops() []string {
+	if s.component == manifest.Etcd {
+		return []string{manifest.Etcd, release.APIServer}
+	}
+	return []string{s.component}
+}
+
+const (
+	kubeletService = "kubelet"
+	// exitPeriod is how long a component may take to exit. kube-apiserver stops listening at once,
+	// and then waits for watches to end.
+	exitPeriod = 5 * time.Second
+)
+
+// previousPodUIDs returns the UIDs of Pods of other manifests than the wanted one.
+func (s *step) previousPodUIDs() []string {
+	switch {
+	case s.written:
+		return s.record.PodUIDs // the Pods found now may be of the wanted manifest
+	case s.isRollback:
+		return without(s.podUIDs, s.record.PodUIDs)
+	}
+	return slices.Concat(s.record.PodUIDs, s.podUIDs)
+}
+
+// previousContainers returns the containers of other manifests than the wanted one.
+func (s *step) previousContainers() []string {
+	if s.written {
+		return nil
+	}
+	return s.containerIDs
+}
+
+// without returns the items of all that are not in excluded.
+func without(all, excluded []string) []string {
+	return slices.DeleteFunc(slices.Clone(all),
+		func(item string) bool { return slices.Contains(excluded, item) })
+}
+
+// restoreAll restores the previous manifests after a failure, newest first, and returns the error
+// for the user.
+func (r Replacement) restoreAll(ctx context.Context, e *engine.Env, steps []*step,
+	cause error) error {
+	ctx = context.WithoutCancel(ctx) // an interrupt must leave a healthy control plane too
+	failed := steps[len(steps)-1]
+	var restored []string
+	var errs []error
+	var kept string
+	var etcdFailed bool
+	for _, s := range slices.Backward(steps) {
+		// An etcd that has become healthy since, as when the user interrupts at that moment, has
+		// changed its data.
+		if s.changesEtcdVersion() && !s.isFinal && r.isWantedHealthy(ctx, e, s) {
+			s.isFinal = true
+		}
+		if s.isFinal {
+			kept = "; etcd keeps its new version, which may have changed its data"
+			continue
+		}
+		changed, err := r.restore(ctx, e, s)
+		switch {
+		case err != nil:
+			etcdFailed = etcdFailed || s.component == manifest.Etcd
+			errs = append(errs, fmt.Errorf("restoring the previous static Pod of %s: %w",
+				s.component, err))
+		case changed && s.wasHealthy:
+			restored = append(restored, s.component)
+		case changed:
+			restored = append(restored, s.component+" (not healthy before either)")
+		}
+	}
+	hints := failed.failureHints(cause)
+	text := "no manifest was changed"
+	if len(restored) > 0 {
+		text = "the previous static Pods are restored: " + strings.Join(restored, ", ")
+	}
+	if len(errs) > 0 {
+		hints = append(hints, "find the previous manifests in "+path.Dir(failed.record.Backup))
+		text = errors.Join(errs...).Error()
+	}
+	snapshots, _ := listBackups(ctx, e, r.Node.Paths.Tmp(), EtcdBackup) // only for a hint
+	if etcdFailed && len(snapshots) > 0 {
+		hints = append(hints,
+			fmt.Sprintf("if etcd refuses its data, restore the last snapshot as etcd's "+
+				"documentation says: etcdutl snapshot restore %s/%s",
+				snapshots[len(snapshots)-1], snapshotFile))
+	}
+	return problem.New("replacing the static Pod of "+failed.component,
+		fmt.Errorf("%w; %s%s", cause, text, kept), hints...)
+}
+
+// restore restores the previous manifest of a component and waits until its Pod is healthy. It
+// reports whether the manifest had been changed.
+func (r Replacement) restore(ctx context.Context, e *engine.Env,
+	s *step) (changed bool, err error) {
+	current, err := state.ReadOptional(ctx, e.World, s.file)
+	if err != nil {
+		return true, err
+	}
+	if changed = !bytes.Equal(current, s.previous); changed {
+		e.Say("restoring the previous manifest of %s", s.component)
+		if err := r.writeManifest(ctx, e, s, s.previous); err != nil {
+			return true, err
+		}
+		if wait, err := r.newPreviousCondition(ctx, e, s); err != nil {
+			return true, err
+		} else if s.wasHealthy {
+			if err := e.Await(ctx, wait); err != nil {
+				return true, err
+			}
+		}
+	}
+	if s.recordOnly {
+		return changed, e.Do(ctx, change.Remove{Path: recordPath(r.Node.Paths, s.component)})
+	}
+	return changed, e.Do(ctx,
+		change.Remove{Path: recordPath(r.Node.Paths, s.component)},
+		change.Remove{Path: s.record.Backup}, // it equals the restored manifest
+		change.Remove{Path: path.Dir(s.record.Backup), OnlyEmpty: true})
+}
+
+// newPreviousCondition returns the wait for the Pod of the restored manifest.
+func (r Replacement) newPreviousCondition(ctx context.Context, e *engine.Env,
+	s *step) (world.Condition, error) {
+	all, err := e.World.Containers(ctx, r.Node.CRISocket)
+	if err != nil {
+		return world.Condition{}, err
+	}
+	// UIDs of the Pods of other manifests; IDs of the previous Pod's containers
+	var otherUIDs, previous []string
+	for _, c := range all {
+		switch {
+		case c.Component != s.component:
+		case slices.Contains(s.record.PodUIDs, c.PodUID),
+			len(s.record.PodUIDs) == 0 && slices.Contains(s.containerIDs, c.ID):
+			previous = append(previous, c.ID)
+		default:
+			otherUIDs = append(otherUIDs, c.PodUID)
+		}
+	}
+	pod := health.StaticPod{
+		Component: s.component, Pod: s.previousPod, As: r.As, IgnoreExits: previous,
+		Matches: func(c state.Container) bool { return !slices.Contains(otherUIDs, c.PodUID) },
+	}
+	if len(otherUIDs) == 0 {
+		pod.StableFor = stableTime
+	}
+	return pod.Condition(r.Node, r.Node.Timeouts.Upgrade)
+}
+
+// failureHints returns the next steps after the wanted manifest has failed.
+func (s *step) failureHints(cause error) []string {
+	field := map[string]string{
+		"kube-apiserver":          "apiServer.extraArgs",
+		"kube-controller-manager": "controllerManager.extraArgs",
+		"kube-scheduler":          "scheduler.extraArgs", "etcd": "etcd.local.extraArgs",
+	}[s.component]
+	if arg := health.RejectedArgument(cause); arg != "" {
+		return []string{fmt.Sprintf(
+			"fix or remove %s in %s of the ClusterConfiguration, or in the patches of %s",
+			arg, field, s.component)}
+	}
+	return []string{
+		"if a container is missing, find out why in the kubelet's log: journalctl -xeu kubelet"}
+}

@@ -1,0 +1,176 @@
+package upgrade
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"path"
+	"regexp"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/version"
+	"sigs.k8s.io/yaml"
+
+	"kubeadm/internal/manifest"
+	"kubeadm/internal/node"
+	"kubeadm/internal/pki"
+	"kubeadm/internal/problem"
+	"kubeadm/internal/release"
+	"kubeadm/internal/state"
+)
+
+// defaultSocket is that of the container runtime of a machine whose files name none.
+const defaultSocket = "unix:///var/run/containerd/containerd.sock"
+
+// ReadMachine completes local with what the files of this machine say about it as a node: its
+// role, name, address and container runtime. Nothing is read from the API server, so that it
+// works while that is down.
+func ReadMachine(ctx context.Context, r state.Reader, local node.Local) (node.Local, error) {
+	host, err := r.Host(ctx)
+	if err != nil {
+		return local, err
+	}
+	local.Hostname = strings.ToLower(strings.TrimSpace(host.Hostname))
+	local.Role = node.Worker
+	apiServer, err := state.ReadOptional(ctx, r, local.Paths.Manifest(release.APIServer))
+	if err != nil {
+		return local, err
+	}
+	if apiServer != nil {
+		local.Role = node.ControlPlane
+		if err := readAPIEndpoint(apiServer, &local); err != nil {
+			return local, problem.New("reading "+local.Paths.Manifest(release.APIServer), err,
+				"restore the file from a backup in "+local.Paths.Tmp())
+		}
+	}
+	if local.Name, err = nodeName(ctx, r, local); err != nil {
+		return local, err
+	}
+	local.CRISocket, err = runtimeSocket(ctx, r, local.Paths)
+	return local, err
+}
+
+// readAPIEndpoint takes the address and port of this machine's API server from its manifest.
+func readAPIEndpoint(data []byte, local *node.Local) error {
+	var pod corev1.Pod
+	if err := yaml.Unmarshal(data, &pod); err != nil {
+		return err
+	}
+	endpoint := pod.Annotations[manifest.EndpointAnnotation]
+	if endpoint == "" {
+		return fmt.Errorf("it has no annotation %s with the address of the API server",
+			manifest.EndpointAnnotation)
+	}
+	address, text, err := net.SplitHostPort(endpoint)
+	if err != nil {
+		return fmt.Errorf("annotation %s: %w", manifest.EndpointAnnotation, err)
+	}
+	port, err := strconv.ParseUint(text, 10, 16)
+	if err != nil || net.ParseIP(address) == nil {
+		return fmt.Errorf("annotation %s is not of the form IP:PORT: %q",
+			manifest.EndpointAnnotation, endpoint)
+	}
+	local.Address, local.BindPort = address, int32(port)
+	return nil
+}
+
+// nodeName is the name for which the kubelet's client certificate was issued.
+func nodeName(ctx context.Context, r state.Reader, local node.Local) (string, error) {
+	file := local.Paths.KubeletKubeconfig()
+	data, err := state.ReadOptional(ctx, r, file)
+	if err != nil {
+		return "", err
+	}
+	if data == nil {
+		return "", problem.New("", fmt.Errorf(
+			"this machine is not a node of a cluster: %s does not exist", file),
+			"run the command on a node, or make this machine one: kubeadm init or kubeadm join")
+	}
+	config, err := pki.ParseKubeconfig(data)
+	if err == nil {
+		_, err = config.CurrentUser()
+	}
+	if err != nil {
+		return "", problem.New("reading the name of this node from "+file, err,
+			"restore the file from a backup, or remove the node and join it again")
+	}
+	config.ResolvePaths(path.Dir(file))
+	read := func(name string) ([]byte, error) { return r.ReadFile(ctx, name) }
+	certificates, err := config.ClientPair(read)
+	if err != nil {
+		return "", problem.New("reading the name of this node from "+file, err,
+			"check the client certificate of the kubelet, which the file names")
+	}
+	if len(certificates) > 0 {
+		if name, ok := strings.CutPrefix(certificates[0].Subject.CommonName, "system:node:"); ok {
+			return name, nil
+		}
+	}
+	return local.Hostname, nil
+}
+
+// runtimeFlag matches the flag of the kubelet's environment file.
+var runtimeFlag = regexp.MustCompile(`--container-runtime-endpoint[= ]([^"\s]+)`)
+
+// runtimeSocket is the container runtime's socket that the kubelet of this machine uses.
+func runtimeSocket(ctx context.Context, r state.Reader, paths node.Paths) (string, error) {
+	file := paths.KubeletInstanceConfig()
+	data, err := state.ReadOptional(ctx, r, file)
+	if err != nil {
+		return "", err
+	}
+	var instance struct {
+		Socket string `json:"containerRuntimeEndpoint"`
+	}
+	if err := yaml.Unmarshal(data, &instance); err != nil {
+		return "", problem.New("reading "+file, err, "correct the file")
+	}
+	if instance.Socket != "" {
+		return instance.Socket, nil
+	}
+	flags, err := state.ReadOptional(ctx, r, paths.KubeletFlags())
+	if err != nil {
+		return "", err
+	}
+	if found := runtimeFlag.FindSubmatch(flags); found != nil { // of kubeadm before 1.34
+		return string(found[1]), nil
+	}
+	sockets, err := r.Runtimes(ctx)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("looking for container runtimes: %w", err)
+	case len(sockets) > 1:
+		return "", problem.New("", fmt.Errorf("several container runtimes run on this machine: %s",
+			strings.Join(sockets, ", ")),
+			fmt.Sprintf("write the one that the kubelet uses to %s: containerRuntimeEndpoint: %q",
+				file, sockets[0]))
+	case len(sockets) == 1:
+		return sockets[0], nil
+	}
+	return defaultSocket, nil
+}
+
+// PresentVersion is the version of this machine's API server, by the image of its manifest; nil if
+// there is no manifest or its tag is not a version.
+func PresentVersion(ctx context.Context, r state.Reader, paths node.Paths) (*version.Version,
+	error) {
+	data, err := state.ReadOptional(ctx, r, paths.Manifest(release.APIServer))
+	if err != nil {
+		return nil, err
+	}
+	var pod corev1.Pod
+	if yaml.Unmarshal(data, &pod) != nil {
+		return nil, nil // ReadMachine reports it
+	}
+	tag, err := imageTag(pod.Spec.Containers)
+	if err != nil {
+		return nil, nil
+	}
+	v, err := version.ParseSemantic(tag)
+	if err != nil {
+		return nil, nil
+	}
+	return v, nil
+}

@@ -1,0 +1,61 @@
+package cri
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"kubeadm/internal/change"
+)
+
+// stopRecorder is a runtime that records which containers and Pods are stopped.
+type stopRecorder struct {
+	server
+	mu    sync.Mutex
+	calls []string
+}
+
+func (s *stopRecorder) record(call string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls = append(s.calls, call)
+}
+
+func (s *stopRecorder) ListContainers(
+	_ context.Context, r *runtimeapi.ListContainersRequest,
+) (*runtimeapi.ListContainersResponse, error) {
+	if r.Filter.GetPodSandboxId() != "1" ||
+		r.Filter.GetState().GetState() != runtimeapi.ContainerState_CONTAINER_RUNNING {
+		return &runtimeapi.ListContainersResponse{}, nil
+	}
+	return &runtimeapi.ListContainersResponse{Containers: []*runtimeapi.Container{{Id: "a"}}}, nil
+}
+
+func (s *stopRecorder) StopContainer(
+	_ context.Context, r *runtimeapi.StopContainerRequest,
+) (*runtimeapi.StopContainerResponse, error) {
+	s.record("stop container " + r.ContainerId + " within " +
+		(time.Duration(r.Timeout) * time.Second).String())
+	return &runtimeapi.StopContainerResponse{}, nil
+}
+
+func TestContainersStopWithinGracePeriod(t *testing.T) {
+	t.Parallel()
+	for grace, want := range map[time.Duration][]string{
+		0:                {"stop Pod 1"},
+		30 * time.Second: {"stop container a within 30s", "stop Pod 1"},
+	} {
+		s := &stopRecorder{}
+		s.stop = func(id string) error { s.record("stop Pod " + id); return nil }
+		s.sandboxes = []*runtimeapi.PodSandbox{staticPod("1", "etcd-cp1", "etcd", "file")}
+		remove := change.RemoveContainers{Socket: startServer(t, s), Component: "etcd",
+			GracePeriod: grace}
+		if err := (Runtimes{}).Do(t.Context(), remove); err != nil || !slices.Equal(s.calls, want) {
+			t.Errorf("within %s: %q, %v", grace, s.calls, err)
+		}
+	}
+}

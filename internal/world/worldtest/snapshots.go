@@ -1,0 +1,85 @@
+package worldtest
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"io/fs"
+	"path"
+	"testing"
+	"time"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/state"
+	"kubeadm/internal/world"
+)
+
+// Snapshots tests change.SaveSnapshot in a world. A member answers at via; dir does not exist yet.
+func Snapshots(t *testing.T, w world.World, via state.Etcd, dir string) {
+	save := change.SaveSnapshot{Path: path.Join(dir, "snapshot.db"), Via: via}
+	t.Run("complete and private", func(t *testing.T) {
+		wantDone(t, w, save, false)
+		doAndUndo(t, w, save)
+		mustDo(t, w, save)
+		wantCompleteSnapshot(t, w, save.Path)
+		info, err := w.Stat(newContext(t), dir)
+		if err != nil || info.Mode != fs.ModeDir|0o700 {
+			t.Errorf("the directory: %+v, %v", info, err)
+		}
+	})
+	t.Run("new enough", func(t *testing.T) {
+		later := save
+		later.NotBefore = w.Now().Add(time.Hour)
+		wantDone(t, w, later, false)
+		later.NotBefore = w.Now().Add(-time.Hour)
+		wantDone(t, w, later, true)
+		if _, err := later.Inverse(newContext(t), w); !errors.Is(err, change.ErrIrreversible) {
+			t.Errorf("the inverse of replacing a snapshot: %v", err)
+		}
+		if err := w.Do(newContext(t), later); err != nil {
+			t.Error(err)
+		}
+		wantCompleteSnapshot(t, w, save.Path)
+	})
+	t.Run("unreachable etcd", func(t *testing.T) {
+		other := save
+		other.Path, other.Via.Endpoints = path.Join(dir, "other.db"),
+			[]string{"https://127.0.0.1:1"}
+		ctx, cancel := context.WithTimeout(newContext(t), 10*time.Second)
+		defer cancel()
+		if err := w.Do(ctx, other); err == nil {
+			t.Error("a snapshot of an unreachable etcd: want an error")
+		}
+		wantDone(t, w, other, false)
+		if inside, err := w.ReadDir(newContext(t), dir); err != nil || len(inside) != 1 {
+			t.Errorf("left are %+v, %v", inside, err)
+		}
+	})
+	t.Run("directory of the same name", func(t *testing.T) {
+		other := save
+		other.Path = path.Join(dir, "directory.db")
+		mustDo(t, w, change.MakeDir{Path: other.Path, Mode: 0o700})
+		if done, err := other.Done(newContext(t), w); done || err == nil {
+			t.Errorf("done is %v, %v", done, err)
+		}
+		wantDoError(t, w, other)
+	})
+}
+
+// wantCompleteSnapshot checks that the file has mode 0600, a database and its checksum.
+func wantCompleteSnapshot(t *testing.T, w world.World, name string) {
+	t.Helper()
+	info, err := w.Stat(newContext(t), name)
+	if err != nil || info.Mode != 0o600 {
+		t.Errorf("the snapshot: %+v, %v", info, err)
+	}
+	data, err := w.ReadFile(newContext(t), name)
+	if err != nil || len(data) < 512 || len(data)%512 != sha256.Size {
+		t.Fatalf("the snapshot has %d bytes, %v", len(data), err)
+	}
+	end := len(data) - sha256.Size
+	if sum := sha256.Sum256(data[:end]); !bytes.Equal(sum[:], data[end:]) {
+		t.Error("the snapshot does not match its checksum")
+	}
+}

@@ -1,0 +1,142 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"kubeadm/test/nodes"
+)
+
+// newOlderControlPlane is a cluster of one node, of the older release.
+func newOlderControlPlane(t *testing.T) *nodes.Node {
+	t.Helper()
+	n := addNode(t, newOlderCluster(t), "cp1")
+	if err := n.UseOlder(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	config := nodes.InitConfig(nodes.Config{Address: n.Address(), Version: olderVersion(t)})
+	if _, err := n.Init(t.Context(), config, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	if err := awaitClusterReady(t.Context(), n, 1); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// upgradeTarget is the release of the bundle.
+const upgradeTarget = "v1.37.1"
+
+// upgradeCommand upgrades to a version without confirmation.
+func upgradeCommand(version string, more ...string) []string {
+	return append([]string{kubeadm, "upgrade", "apply", version, "--yes",
+		"--ignore-preflight-errors=" + nodes.IgnoredPreflight, "-v=1"}, more...)
+}
+
+// ignoreNotReady upgrades a cluster without a Pod network, whose nodes are not Ready.
+const ignoreNotReady = "--ignore-preflight-errors=ControlPlaneNodesReady"
+
+// checkRunningVersion checks the manifests of the control plane's components, and what the API server says
+// of itself.
+func checkRunningVersion(t *testing.T, n *nodes.Node, want string) {
+	t.Helper()
+	for _, component := range []string{"kube-apiserver", "kube-controller-manager",
+		"kube-scheduler"} {
+		manifest := readFile(t, n, "/etc/kubernetes/manifests/"+component+".yaml")
+		if !strings.Contains(manifest, component+":"+want) {
+			t.Errorf("the manifest of %s is not of %s:\n%s", component, want, manifest)
+		}
+	}
+	if got := kubectl(t, n, "get", "--raw", "/version"); !strings.Contains(got, `"`+want+`"`) {
+		t.Errorf("the API server is not %s but %s", want, got)
+	}
+}
+
+// TestFailedUpgradeIsUndone breaks components of the new version by a patch, in a full run each. Each time the error
+// names the component and the argument, and the old version runs again with all its objects.
+func TestFailedUpgradeIsUndone(t *testing.T) {
+	t.Parallel()
+	n := newOlderControlPlane(t)
+	older := olderVersion(t)
+	kubectl(t, n, "create", "configmap", "witness", "--from-literal=a=b")
+	components := []string{"etcd", "kube-scheduler", "kube-controller-manager", "kube-apiserver"}
+	for _, k := range pickSample(t, len(components), 2) {
+		component := components[k]
+		t.Run(component, func(t *testing.T) {
+			runCommand(t, n, "rm", "-rf", "/root/patches")
+			runCommand(t, n, "mkdir", "/root/patches")
+			writeFile(t, n, "/root/patches/"+component+"0+json.yaml",
+				"- {op: add, path: /spec/containers/0/command/-, value: --no-such-flag=1}\n")
+			started := time.Now()
+			checkFails(t, n, []string{"replacing the static Pod of " + component, "no-such-flag",
+				"the previous static Pods are restored"},
+				upgradeCommand(upgradeTarget, "--patches=/root/patches")...)
+			t.Logf("%s: failed and undone in %s", component, time.Since(started).Round(time.Second))
+			checkRunningVersion(t, n, older)
+			if got := kubectl(t, n, "get", "configmap", "witness",
+				"--output=jsonpath={.data.a}"); got != "b" {
+				t.Errorf("the object is lost: %q", got)
+			}
+		})
+	}
+	// An image that does not exist is found before anything stops.
+	writeFile(t, n, "/root/patches/kube-apiserver0+json.yaml",
+		"- {op: replace, path: /spec/containers/0/image, value: registry.invalid/api:v1}\n")
+	before := listFiles(t, n)
+	checkFails(t, n, []string{"registry.invalid/api:v1"},
+		upgradeCommand(upgradeTarget, "--patches=/root/patches")...)
+	if changed := changedFiles(before, listFiles(t, n)); slices.ContainsFunc(changed,
+		func(file string) bool { return strings.Contains(file, "/manifests/") }) {
+		t.Errorf("changed were %s", changed)
+	}
+	runCommand(t, n, upgradeCommand(upgradeTarget)...)
+	checkRunningVersion(t, n, upgradeTarget)
+	checkControlPlaneNode(t, n)
+}
+
+// TestUpgradeKilled kills upgrades from one version to the other and back. The control plane works
+// after each kill, without the command being run again, and the next run completes the upgrade.
+func TestUpgradeKilled(t *testing.T) {
+	t.Parallel()
+	n := newOlderControlPlane(t)
+	older := olderVersion(t)
+	kubectl(t, n, "create", "configmap", "witness", "--from-literal=a=b")
+	const changes = 22 // as many as an upgrade of the control plane makes at least
+	version := upgradeTarget
+	for _, k := range pickSample(t, changes, 2) {
+		t.Run(fmt.Sprint(k), func(t *testing.T) {
+			result, killed := runInterrupted(t, n, unix.SIGKILL, atChange(k),
+				upgradeCommand(version)...)
+			t.Logf("to %s, killed: %t, after:%s", version, killed,
+				indentLines(lastLines(result.Stdout, 2)))
+			// An API server that has just started may not know anybody's rights yet.
+			await(t, "the object that was there before", waitLimit, func() error {
+				result, err := n.Kubectl(t.Context(), "get", "configmap", "witness",
+					"--output=jsonpath={.data.a}")
+				if err == nil && result.Stdout != "b" {
+					err = fmt.Errorf("it holds %q", result.Stdout)
+				}
+				return err
+			})
+			runCommand(t, n, upgradeCommand(version)...)
+			checkRunningVersion(t, n, version)
+			if left := runShell(t, n, "ls /etc/kubernetes/tmp/kubeadm-journal | grep replacing || true"); left != "" {
+				t.Errorf("left are %s", left)
+			}
+		})
+		if version == older {
+			version = upgradeTarget
+		} else {
+			version = older
+		}
+	}
+	checkControlPlaneNode(t, n)
+}
