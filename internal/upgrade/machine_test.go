@@ -39,7 +39,7 @@ func TestReadMachine(t *testing.T) {
 				BindPort: 6443}},
 		"a kubelet with a token": {files: map[string]string{kubeletConf: newTokenConfig(t)},
 			want: node.Local{Role: node.Worker, Name: "cp1"}},
-		"another user": {files: map[string]string{rotated: newClientPair(t, "somebody")},
+		"another user": {files: map[string]string{rotated: newClientPair(t, "another user")},
 			want: node.Local{Role: node.Worker, Name: "cp1"}},
 		"an instance configuration": {alter: func(w *fake.World) { w.Sockets = []string{"a", "b"} },
 			files: map[string]string{instanceConf: "containerRuntimeEndpoint: unix:///run/crio.sock"},

@@ -81,7 +81,9 @@ func (w *World) AddCluster(c ExistingCluster) error {
 	configMap("kube-proxy", "config.conf", "apiVersion: kubeproxy.config.k8s.io/v1alpha1\n"+
 		"kind: KubeProxyConfiguration\n")
 	add(`{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding,
-  metadata: {name: "kubeadm:cluster-admins"}}`)
+  metadata: {name: "kubeadm:cluster-admins"},
+  roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin},
+  subjects: [{apiGroup: rbac.authorization.k8s.io, kind: Group, name: "kubeadm:cluster-admins"}]}`)
 	if c.CoreDNSTag != "" {
 		configMap("coredns", "Corefile", ".:53 {\n    errors\n    forward . /etc/resolv.conf\n}\n")
 		add(`{apiVersion: apps/v1, kind: Deployment,
