@@ -78,9 +78,9 @@ func JoinControlPlane(n *node.Node, tool release.Tool) []Check {
 	return append(list, newExternalEtcdFileChecks(n.Cluster.Etcd.External)...)
 }
 
-// Upgrade returns the checks of a machine that is a node and is upgraded. They share cached
-// queries: call it again for each Run.
-func Upgrade(l *node.Local) []Check {
+// Upgrade returns the checks of a machine that is a node and is upgraded to the state of n. They
+// share cached queries: call it again for each Run.
+func Upgrade(n *node.Node) []Check {
 	kubelet := query[*version.Version](
 		func(ctx context.Context, r state.Reader) (*version.Version, error) {
 			v, err := readKubeletVersion(ctx, r)
@@ -91,13 +91,17 @@ func Upgrade(l *node.Local) []Check {
 		}).cached()
 	runtime := query[state.Runtime](
 		func(ctx context.Context, r state.Reader) (state.Runtime, error) {
-			return r.Runtime(ctx, l.CRISocket)
+			return r.Runtime(ctx, n.CRISocket)
 		}).cached()
-	return []Check{
-		newRuntimeCheck(l.CRISocket, runtime),
+	list := []Check{
+		newRuntimeCheck(n.CRISocket, runtime),
 		newRuntimeVersionCheck(runtime),
 		newSystemVerificationCheck(kubelet),
 	}
+	if n.Role != node.ControlPlane {
+		return list
+	}
+	return append(list, newObstacleChecks(n)...)
 }
 
 // Names returns the names of all checks, and of pulling images, with default settings.

@@ -144,7 +144,7 @@ func checkRenewals(ctx context.Context, e *engine.Env) error {
 // checkMachine runs the checks of this machine, and tries the patches before anything is changed.
 func checkMachine(ctx context.Context, e *engine.Env, n *node.Node) error {
 	warnOfUnknownNames(e)
-	if err := runChecks(ctx, e, checks.Upgrade(&n.Local)); err != nil {
+	if err := runChecks(ctx, e, checks.Upgrade(n)); err != nil {
 		return err
 	}
 	if err := checkPatchFiles(ctx, e); err != nil {
