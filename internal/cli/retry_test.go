@@ -77,3 +77,42 @@ func TestCommandsRetryDuringAPIServerRestart(t *testing.T) {
 		t.Errorf("certs check-expiration: %v\n%s", err, &s.err)
 	}
 }
+
+// countingLock counts how often the lock of the machine is taken and released.
+type countingLock struct {
+	unlockedJournal
+	released *int
+}
+
+func (l countingLock) Close() error { *l.released++; return nil }
+
+// A run that fails, or that the user declines, releases the lock of the machine as one that succeeds.
+func TestEveryRunReleasesLock(t *testing.T) {
+	for _, c := range []struct {
+		args  string
+		fails bool
+	}{
+		{"init", false},
+		{"init --apiserver-advertise-address=none", true},
+		{"init --config /missing.yaml", true},
+		{"join 192.0.2.1:6443", true},
+		{"reset", true}, // there is no answer to its question
+		{"reset --force", false},
+		{"upgrade apply v1.37.1", true},
+		{"upgrade node", true},
+		{"certs renew apiserver", false},
+	} {
+		t.Run(c.args, func(t *testing.T) {
+			s := newTestMachine(t)
+			taken, released := 0, 0
+			s.Journal = func(string) (Journal, error) {
+				taken++
+				return countingLock{unlockedJournal{s.journal}, &released}, nil
+			}
+			err := s.run(t.Context(), strings.Fields(c.args)...)
+			if (err != nil) != c.fails || taken == 0 || released != taken {
+				t.Errorf("taken %d times, released %d times; %v", taken, released, err)
+			}
+		})
+	}
+}
