@@ -53,8 +53,9 @@ func (c *Cluster) leaderChecks(as state.Identity) []leaderCheck {
 	}
 }
 
-// leaderTimeout is how long a component needs at most to become leader after its start.
-const leaderTimeout = 30 * time.Second
+// leaderTimeout is how long a component may take to become leader: without an API server it exits,
+// and the kubelet waits longer before each restart.
+const leaderTimeout = 90 * time.Second
 
 // Leaders holds once kube-controller-manager and kube-scheduler have leaders. After an upgrade that
 // has just ended, or was interrupted, they may have none for a moment.

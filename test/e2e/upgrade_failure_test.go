@@ -106,6 +106,9 @@ func TestFailedUpgradeIsUndone(t *testing.T) {
 // after each kill, without the command being run again, and the next run completes the upgrade.
 func TestUpgradeKilled(t *testing.T) {
 	t.Parallel()
+	if !suite.full {
+		t.Skip("takes a minute and a half for two kills: make e2e-full")
+	}
 	n := newOlderControlPlane(t)
 	older := olderVersion(t)
 	kubectl(t, n, "create", "configmap", "witness", "--from-literal=a=b")
