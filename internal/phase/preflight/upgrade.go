@@ -130,7 +130,8 @@ func checkRenewals(ctx context.Context, e *engine.Env) error {
 		return nil
 	}
 	for _, c := range pki.Renewables() {
-		if c.LocalEtcdOnly() && !e.Upgrade.EtcdUpgrade {
+		// The API server's client certificate for etcd is renewed with the API server.
+		if c.LocalEtcdOnly() && !e.Upgrade.EtcdUpgrade && c.Name != "apiserver-etcd-client" {
 			continue
 		}
 		if err := renewal.Check(ctx, e, c); err != nil {
