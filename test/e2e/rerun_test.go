@@ -167,11 +167,13 @@ func TestRerunOfFinishedControlPlaneJoinChangesNothing(t *testing.T) {
 	})
 }
 
-// TestInitSurvivesAPIServerRestarts kills the API server in each of the phases that call it.
+// TestInitSurvivesAPIServerRestarts kills the API server in each of the phases that call it. The
+// kubelet waits 10 s before it restarts it again, then 20 s, then 40 s.
 func TestInitSurvivesAPIServerRestarts(t *testing.T) {
 	t.Parallel()
 	n := addNode(t, newCluster(t), "cp1")
-	writeFile(t, n, initConfigFile, nodes.InitConfig(nodes.Config{Address: n.Address()}))
+	writeFile(t, n, initConfigFile, nodes.InitConfig(nodes.Config{Address: n.Address(),
+		Init: "timeouts: {kubernetesAPICall: 3m}"}))
 	read, out := io.Pipe()
 	cmd := n.Command(kubeadm, "init", "--config", initConfigFile, "--upload-certs", "-v=1")
 	cmd.Stdout = out

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -51,7 +52,7 @@ func (k *Cluster) retry(ctx context.Context, a request) error {
 			}
 			isTransient := a.isRead && time.Since(started) < world.RetryLimit(ctx) &&
 				isTransientReadError(last)
-			mayBeStarting := (!a.isRead || world.RetryLimit(ctx) > 0) && c.isDeniedAfterStart(last)
+			mayBeStarting := (!a.isRead || world.RetryLimit(ctx) > 0) && c.isRejectedAfterStart(last)
 			if !isTransient && !a.isRetryable(last) && !mayBeStarting {
 				return world.Permanent(last)
 			}
@@ -68,15 +69,25 @@ func (k *Cluster) retry(ctx context.Context, a request) error {
 	return err
 }
 
-// startupPeriod is how long after an outage an API server may reject valid users: it serves before
-// it has read the RBAC objects.
+// startupPeriod is how long after an outage an API server may reject valid requests: it serves
+// before it has read the RBAC objects and the ServiceCIDRs.
 const startupPeriod = 15 * time.Second
 
-// isDeniedAfterStart reports whether the API server rejected the user and has probably just
-// started.
-func (c *client) isDeniedAfterStart(err error) bool {
-	denied := apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err)
-	return denied && time.Since(time.Unix(0, c.outage.Load())) < startupPeriod
+// isRejectedAfterStart reports whether the API server rejected a user or a cluster IP and has
+// probably just started.
+func (c *client) isRejectedAfterStart(err error) bool {
+	rejected := apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) ||
+		isAboutClusterIP(err)
+	return rejected && time.Since(time.Unix(0, c.outage.Load())) < startupPeriod
+}
+
+// isAboutClusterIP reports whether the API server rejected the cluster IP of a Service.
+func isAboutClusterIP(err error) bool {
+	var answer apierrors.APIStatus
+	return errors.As(err, &answer) && answer.Status().Details != nil &&
+		slices.ContainsFunc(answer.Status().Details.Causes, func(c metav1.StatusCause) bool {
+			return strings.HasPrefix(c.Field, "spec.clusterIP")
+		})
 }
 
 // isServerBusy reports whether the server was reached and could not answer now. An API server

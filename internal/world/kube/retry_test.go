@@ -11,7 +11,10 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"kubeadm/internal/pki"
 	"kubeadm/internal/state"
@@ -152,6 +155,38 @@ func TestStartingAPIServerRejectsUsers(t *testing.T) {
 			data := s.kubeconfig(t, func(a *pki.KubeconfigSpec) { a.Server = "https://" + address })
 			if err := do(t.Context(), newCluster(&data)); err != nil {
 				t.Error(err)
+			}
+		})
+	}
+}
+
+// Before it has read the ServiceCIDRs, an API server rejects every cluster IP. One that has been
+// running for long is right.
+func TestStartingAPIServerRejectsClusterIPs(t *testing.T) {
+	for name, outages := range map[string]int32{"started": 1, "running": 0} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			invalid := apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Service").GroupKind(),
+				"s", field.ErrorList{field.Invalid(field.NewPath("spec", "clusterIPs"), "10.96.0.10",
+					"the provided network does not match the current range")}).Status()
+			invalid.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
+			missing := newRejection(404, metav1.StatusReasonNotFound)
+			service := &corev1.Service{
+				TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
+				ObjectMeta: metav1.ObjectMeta{Name: "s", Namespace: "default"},
+				Spec:       corev1.ServiceSpec{ClusterIP: "10.96.0.10"},
+			}
+			s := startServer(t, answer{422, invalid}, missing, missing, answer{201, service})
+			address, _ := startFlakyProxy(t, s.Server, outages, func(c net.Conn) { c.Close() })
+			data := s.kubeconfig(t, func(a *pki.KubeconfigSpec) { a.Server = "https://" + address })
+			apply := newApply()
+			apply.Object = service
+			err := newCluster(&data).Do(t.Context(), apply)
+			if outages > 0 && err != nil {
+				t.Error(err)
+			}
+			if outages == 0 && !apierrors.IsInvalid(err) {
+				t.Errorf("error %v, want that of the API server", err)
 			}
 		})
 	}
