@@ -3,6 +3,7 @@ package certstore
 import (
 	"context"
 	"crypto/x509"
+	"errors"
 	"fmt"
 
 	"kubeadm/internal/node"
@@ -28,6 +29,9 @@ func ReadRenewable(ctx context.Context, r state.Reader, p node.Paths,
 	return cert, nil
 }
 
+// ErrKeyMismatch is wrapped by the error of CheckRenewableKey for a key of another certificate.
+var ErrKeyMismatch = errors.New("does not match")
+
 // CheckRenewableKey returns an error if the key file does not belong to the certificate file: a
 // renewal may be killed after it has written one of the two. A kubeconfig contains both, so it is
 // always consistent.
@@ -48,7 +52,7 @@ func CheckRenewableKey(ctx context.Context, r state.Reader, p node.Paths, c pki.
 	case err != nil:
 		return fmt.Errorf("%s contains no usable private key: %w", p.Key(c.Base), err)
 	case !pki.IsKeyOf(key, cert):
-		return fmt.Errorf("%s does not match %s", p.Key(c.Base), p.Cert(c.Base))
+		return fmt.Errorf("%s %w %s", p.Key(c.Base), ErrKeyMismatch, p.Cert(c.Base))
 	}
 	return nil
 }

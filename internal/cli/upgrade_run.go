@@ -20,6 +20,7 @@ import (
 	"kubeadm/internal/preflight"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/release"
+	"kubeadm/internal/renewal"
 	"kubeadm/internal/run"
 	"kubeadm/internal/state"
 	"kubeadm/internal/staticpod"
@@ -230,8 +231,12 @@ func (p *program) prepareUpgrade(c *cobra.Command, r *run.Run,
 	}
 	p.warnOfForeignClient(ctx, c, r.World(), u.admin.Kubeconfig)
 	if a.mayRecover && intent.Role == node.ControlPlane {
-		local := node.Node{Local: intent.Local}
-		replacement := staticpod.Replacement{Node: &local, As: u.admin}
+		local := &node.Node{Local: intent.Local}
+		machine := r.NewEnv(engine.Env{Local: local.Local, Node: engine.Resolved(local)})
+		if err := renewal.Repair(ctx, machine.Named("upgrade")); err != nil {
+			return u, err
+		}
+		replacement := staticpod.Replacement{Node: local, As: u.admin}
 		if err := replacement.Recover(ctx, e); err != nil {
 			return u, err
 		}

@@ -3,9 +3,11 @@
 package renewal
 
 import (
+	"cmp"
 	"context"
 	"crypto"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -68,6 +70,34 @@ func Check(ctx context.Context, e *engine.Env, c pki.Renewable) error {
 	return err
 }
 
+// Repair renews each certificate whose private key belongs to another one, as a power cut between
+// the writing of the two files leaves them: a component that reads them does not start. Then it
+// restarts the kubelet, which otherwise starts such a component again only after minutes. Where
+// everything fits, it changes nothing. Of the node only Local is needed.
+func Repair(ctx context.Context, e *engine.Env) error {
+	n, err := e.Node(ctx)
+	if err != nil {
+		return err
+	}
+	var repaired []string
+	for _, c := range pki.Renewables() {
+		err := certstore.CheckRenewableKey(ctx, e.World, n.Paths, c)
+		if !errors.Is(err, certstore.ErrKeyMismatch) {
+			continue // others report what cannot be read
+		}
+		e.Warn("%v, as after an interrupted renewal: renewing it again", err)
+		if err := Renew(ctx, e, c); err != nil {
+			return err
+		}
+		repaired = append(repaired, n.Paths.Key(c.Base))
+	}
+	kubelet, err := e.World.Service(ctx, "kubelet")
+	if err != nil || len(repaired) == 0 || !kubelet.Active {
+		return err
+	}
+	return e.Do(ctx, change.SetService{Name: "kubelet", Active: true, Reads: repaired})
+}
+
 // readIssuer returns the CA that signs the certificate.
 func readIssuer(ctx context.Context, e *engine.Env, n *node.Node, c pki.Renewable) (pki.CA, error) {
 	profile, _ := pki.ProfileOf(c.Issuer)
@@ -85,7 +115,8 @@ type renewal struct {
 	ca    pki.CA
 }
 
-// replaceCertificate generates a new key and certificate. An interrupt does not stop it between
+// replaceCertificate generates a new key and certificate; where the cluster's settings are not
+// known, it takes over algorithm and validity of the old ones. An interrupt does not stop it between
 // writing the two.
 func replaceCertificate(ctx context.Context, e *engine.Env, r renewal) error {
 	n, err := e.Node(ctx)
@@ -100,9 +131,9 @@ func replaceCertificate(ctx context.Context, e *engine.Env, r renewal) error {
 	if err != nil {
 		return err
 	}
+	valid := cmp.Or(n.Cluster.CertValidity, r.old.NotAfter.Sub(r.old.NotBefore))
 	cert, err := r.ca.Issue(e.Rand("renew/"+r.Name),
-		pki.RenewalSpec(r.old, pki.NewValidity(e.World.Now(), n.Cluster.CertValidity)),
-		key.Public())
+		pki.RenewalSpec(r.old, pki.NewValidity(e.World.Now(), valid)), key.Public())
 	if err != nil {
 		return err
 	}

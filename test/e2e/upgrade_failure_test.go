@@ -3,14 +3,11 @@
 package e2e
 
 import (
-	"fmt"
 	"io"
 	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"kubeadm/test/nodes"
 )
@@ -66,7 +63,7 @@ func TestFailedUpgradeIsUndone(t *testing.T) {
 	t.Parallel()
 	n := newOlderControlPlane(t)
 	older := olderVersion(t)
-	kubectl(t, n, "create", "configmap", "witness", "--from-literal=a=b")
+	createWitness(t, n)
 	components := []string{"etcd", "kube-scheduler", "kube-controller-manager", "kube-apiserver"}
 	for _, k := range pickSample(t, len(components), 2) {
 		component := components[k]
@@ -81,10 +78,7 @@ func TestFailedUpgradeIsUndone(t *testing.T) {
 				upgradeCommand(upgradeTarget, "--patches=/root/patches")...)
 			t.Logf("%s: failed and undone in %s", component, time.Since(started).Round(time.Second))
 			checkRunningVersion(t, n, older)
-			if got := kubectl(t, n, "get", "configmap", "witness",
-				"--output=jsonpath={.data.a}"); got != "b" {
-				t.Errorf("the object is lost: %q", got)
-			}
+			awaitWitness(t, n)
 		})
 	}
 	// An image that does not exist is found before anything stops.
@@ -99,47 +93,5 @@ func TestFailedUpgradeIsUndone(t *testing.T) {
 	}
 	runCommand(t, n, upgradeCommand(upgradeTarget)...)
 	checkRunningVersion(t, n, upgradeTarget)
-	checkControlPlaneNode(t, n)
-}
-
-// TestUpgradeKilled kills upgrades from one version to the other and back. The control plane works
-// after each kill, without the command being run again, and the next run completes the upgrade.
-func TestUpgradeKilled(t *testing.T) {
-	t.Parallel()
-	if !suite.full {
-		t.Skip("takes a minute and a half for two kills: make e2e-full")
-	}
-	n := newOlderControlPlane(t)
-	older := olderVersion(t)
-	kubectl(t, n, "create", "configmap", "witness", "--from-literal=a=b")
-	const changes = 22 // as many as an upgrade of the control plane makes at least
-	version := upgradeTarget
-	for _, k := range pickSample(t, changes, 2) {
-		t.Run(fmt.Sprint(k), func(t *testing.T) {
-			result, killed := runInterrupted(t, n, unix.SIGKILL, atChange(k),
-				upgradeCommand(version)...)
-			t.Logf("to %s, killed: %t, after:%s", version, killed,
-				indentLines(lastLines(result.Stdout, 2)))
-			// An API server that has just started may not know anybody's rights yet.
-			await(t, "the object that was there before", waitLimit, func() error {
-				result, err := n.Kubectl(t.Context(), "get", "configmap", "witness",
-					"--output=jsonpath={.data.a}")
-				if err == nil && result.Stdout != "b" {
-					err = fmt.Errorf("it holds %q", result.Stdout)
-				}
-				return err
-			})
-			runCommand(t, n, upgradeCommand(version)...)
-			checkRunningVersion(t, n, version)
-			if left := runShell(t, n, "ls /etc/kubernetes/tmp/kubeadm-journal | grep replacing || true"); left != "" {
-				t.Errorf("left are %s", left)
-			}
-		})
-		if version == older {
-			version = upgradeTarget
-		} else {
-			version = older
-		}
-	}
 	checkControlPlaneNode(t, n)
 }

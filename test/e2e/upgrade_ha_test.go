@@ -5,7 +5,6 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -15,11 +14,10 @@ import (
 )
 
 // newOlderHACluster is a cluster of three control planes and two workers of the older release that
-// upstream's kubeadm of that release made.
-func newOlderHACluster(t *testing.T) *haCluster {
+// a kubeadm made.
+func newOlderHACluster(t *testing.T, program string) *haCluster {
 	t.Helper()
-	s := &haCluster{testCluster: testCluster{Cluster: newOlderCluster(t)},
-		initProgram: olderUpstreamKubeadm}
+	s := &haCluster{testCluster: testCluster{Cluster: newOlderCluster(t)}, initProgram: program}
 	if err := s.createNodes(t.Context(), 3, 2); err != nil {
 		t.Fatal(err)
 	}
@@ -32,10 +30,10 @@ func newOlderHACluster(t *testing.T) *haCluster {
 		t.Fatal(err)
 	}
 	for _, n := range s.controlPlanes[1:] {
-		runCommand(t, n, controlPlaneJoinCommand(olderUpstreamKubeadm, s)...)
+		runCommand(t, n, controlPlaneJoinCommand(program, s)...)
 	}
 	for _, n := range s.workers {
-		runCommand(t, n, workerJoinCommand(olderUpstreamKubeadm, &s.testCluster)...)
+		runCommand(t, n, workerJoinCommand(program, &s.testCluster)...)
 	}
 	if err := awaitClusterReady(t.Context(), s.cp, 5); err != nil {
 		t.Fatal(err)
@@ -88,40 +86,54 @@ func (l *load) stop() {
 	l.done.Wait()
 }
 
-// TestUpgradeHA upgrades a highly available cluster that upstream's kubeadm made, node by node,
-// under load.
+// TestUpgradeHA upgrades a highly available cluster that upstream's kubeadm made.
 func TestUpgradeHA(t *testing.T) {
 	if !suite.full {
 		t.Skip("takes four minutes: make e2e-full")
 	}
-	s := newOlderHACluster(t)
+	s := newOlderHACluster(t, olderUpstreamKubeadm)
 	// The order is that of the documentation: a control plane node that comes before "apply" is
 	// refused.
-	upgradeNode := []string{kubeadm, "upgrade", "node",
-		"--ignore-preflight-errors=" + nodes.IgnoredPreflight, "-v=1"}
 	checkFails(t, s.controlPlanes[1], []string{"nothing to upgrade to", "kubeadm upgrade apply"},
-		upgradeNode...)
-	containers := map[string]string{}
-	for _, n := range s.workers {
-		containers[n.Name()] = workloadContainers(t, n)
+		upgradeNodeCommand()...)
+	results := upgradeUnderLoad(t, s, kubeadm)
+	for i, n := range s.controlPlanes {
+		skipped := strings.Contains(results[n.Name()].Stdout, "skipped until the API servers")
+		if isLast := i == len(s.controlPlanes)-1; skipped == isLast {
+			t.Errorf("%s: the addons were skipped: %t, want %t", n.Name(), skipped, !isLast)
+		}
 	}
+}
+
+// TestUpstreamUpgradesHA upgrades with upstream's kubeadm a highly available cluster that ours made.
+func TestUpstreamUpgradesHA(t *testing.T) {
+	if !suite.full {
+		t.Skip("takes fifteen minutes: make e2e-full")
+	}
+	upgradeUnderLoad(t, newOlderHACluster(t, kubeadm), upstreamKubeadm)
+}
+
+// upgradeUnderLoad upgrades all nodes of a highly available cluster one after the other, while a
+// client writes and reads. The results are by the name of the node.
+func upgradeUnderLoad(t *testing.T, s *haCluster, program string) map[string]nodes.Result {
+	t.Helper()
+	startWorkload(t, s.cp)
+	containers := workloadContainers(t, s.cp)
+	results := map[string]nodes.Result{}
 	l := startLoad(t, s.cp, s.worker)
+	defer l.stop()
 	upgrade := func(n *nodes.Node, command []string) {
-		started := time.Now()
-		result, err := n.Run(t.Context(), command...)
+		result, err := n.Run(t.Context(), append([]string{program}, command[1:]...)...)
 		if err != nil {
-			l.stop()
 			t.Fatal(err)
 		}
-		t.Logf("%s upgraded in %s", n.Name(), time.Since(started).Round(100*time.Millisecond))
-		behind := slices.Index(s.controlPlanes, n) >= 0 && n != s.controlPlanes[2]
-		if skipped := strings.Contains(result.Stdout, "skipped until the API servers"); skipped != behind {
-			t.Errorf("%s: the addons were skipped: %t, want %t", n.Name(), skipped, behind)
-		}
+		t.Logf("%s upgraded in %s", n.Name(), result.Duration.Round(100*time.Millisecond))
+		results[n.Name()] = result
 	}
 	upgrade(s.cp, upgradeCommand(upgradeTarget))
-	upgrade(s.controlPlanes[1], upgradeNode)
-	upgrade(s.controlPlanes[2], upgradeNode)
+	for _, n := range s.controlPlanes[1:] {
+		upgrade(n, upgradeNodeCommand())
+	}
 	l.stop()
 	t.Logf("of %d requests %d failed; the longest gap was %s", l.requests, l.failed,
 		l.gap.Round(10*time.Millisecond))
@@ -130,19 +142,33 @@ func TestUpgradeHA(t *testing.T) {
 		t.Errorf("the value is %s, but %s was written last", got, l.last)
 	}
 	for _, n := range s.workers {
-		runCommand(t, n, upgradeNode...)
-		if now := workloadContainers(t, n); now != containers[n.Name()] {
-			t.Logf("containers of %s were\n%s\nand are\n%s", n.Name(), containers[n.Name()], now)
-		}
+		upgrade(n, upgradeNodeCommand())
+	}
+	if now := workloadContainers(t, s.cp); now != containers {
+		t.Errorf("the containers of the workload were\n%s\nand are\n%s", containers, now)
 	}
 	for _, n := range s.controlPlanes {
 		checkRunningVersion(t, n, upgradeTarget)
 	}
 	checkVotingMembers(t, s.controlPlanes...)
+	for _, n := range s.controlPlanes[1:] {
+		// Only init writes it.
+		runCommand(t, n, "test", "!", "-e", "/etc/kubernetes/super-admin.conf")
+	}
+	return results
 }
 
-// workloadContainers lists the processes of the pause containers, one for each Pod.
-func workloadContainers(t *testing.T, n *nodes.Node) string {
+// startWorkload starts the Deployment "web".
+func startWorkload(t *testing.T, cp *nodes.Node) {
 	t.Helper()
-	return runShell(t, n, "pgrep -x pause | sort -n | tr '\\n' ' '")
+	writeFile(t, cp, "/root/web.yaml", webManifest)
+	kubectl(t, cp, "apply", "-f", "/root/web.yaml")
+	kubectl(t, cp, "rollout", "status", "--timeout=180s", "deployment/web")
+}
+
+// workloadContainers lists the containers of the Pods of startWorkload.
+func workloadContainers(t *testing.T, cp *nodes.Node) string {
+	t.Helper()
+	return kubectl(t, cp, "get", "pods", "--selector=app=web", "--sort-by=.metadata.name",
+		"--output=jsonpath={range .items[*]}{.metadata.name} {.status.containerStatuses[*].containerID}{\"\\n\"}{end}")
 }
