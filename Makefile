@@ -20,6 +20,7 @@ ldflags = -s -w -X main.gitVersion=$(VERSION) \
 # $(older) does so with those of the release before, for tests of older nodes. "make cluster" can download them instead.
 bundle = bundle=$$(go -C components run ./build $(build-flags))
 older = older=$$(go -C components run ./build -kubernetes v1.36)
+oldest = oldest=$$(go -C components run ./build -kubernetes v1.34):$$(go -C components run ./build -kubernetes v1.35)
 nodes = go run ./test/nodes/cluster
 linter = $$(go -C $(CURDIR)/tools tool -n $(1))
 # With SCENARIO=85, RUN matches the tests that test/e2e/SCENARIOS.md names for that scenario.
@@ -63,7 +64,7 @@ e2e: build ## end-to-end tests on real nodes: make e2e RUN=TestDualStack, or SCE
 	@$(bundle) && $(older) && $(e2e) -timeout 2h -run '$(RUN)' ./test/e2e
 
 e2e-full: build ## the same with the long matrices: a kill at every change, reboots
-	@$(bundle) && $(older) && KUBEADM_E2E=full $(e2e) -timeout 12h -run '$(RUN)' ./test/e2e
+	@$(bundle) && $(older) && $(oldest) && KUBEADM_BUNDLES_OLDEST="$$oldest" KUBEADM_E2E=full $(e2e) -timeout 12h -run '$(RUN)' ./test/e2e
 
 bench: build ## time kubeadm and upstream's in turn on the same node
 	@$(bundle) && $(older) && go run ./test/bench --bundle "$$bundle" --older "$$older" --kubeadm bin/kubeadm

@@ -121,10 +121,14 @@ func (b *bench) run(ctx context.Context) error {
 	if err := b.measureCommands(ctx); err != nil {
 		return err
 	}
+	older, err := nodes.ReleaseOf(b.older)
+	if err != nil {
+		return err
+	}
 	for round := range b.rounds {
 		for _, p := range orderForRound(b.programs, round) {
 			for _, c := range []scenario{&workerScenario{}, &controlPlaneScenario{},
-				&upgradeScenario{}} {
+				&upgradeScenario{version: older}} {
 				if err := b.runScenario(ctx, round+1, p, c); err != nil {
 					return err
 				}

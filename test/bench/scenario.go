@@ -65,7 +65,7 @@ func (b *bench) runScenario(ctx context.Context, round int, p program, c scenari
 	if len(stages) == 0 {
 		return nil
 	}
-	cluster, err := nodes.NewCluster(ctx, nodes.Options{Bundle: b.bundle, Older: b.older, Kubeadm: p.path})
+	cluster, err := nodes.NewCluster(ctx, nodes.Options{Bundle: b.bundle, Older: []string{b.older}, Kubeadm: p.path})
 	if err != nil {
 		return err
 	}

@@ -34,7 +34,7 @@ func (u *upgradeScenario) boot(ctx context.Context, cluster *nodes.Cluster) erro
 	}
 	u.cp, u.worker = added[0], added[1]
 	for _, n := range added {
-		if err := n.UseOlder(ctx); err != nil {
+		if err := n.UseRelease(ctx, u.version); err != nil {
 			return err
 		}
 	}
@@ -44,11 +44,6 @@ func (u *upgradeScenario) boot(ctx context.Context, cluster *nodes.Cluster) erro
 func (u *upgradeScenario) create(ctx context.Context) (nodes.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
-	text, err := u.cp.Run(ctx, "kubelet", "--version")
-	if err != nil {
-		return text, err
-	}
-	u.version = strings.TrimPrefix(strings.TrimSpace(text.Stdout), "Kubernetes ")
 	r, err := u.cp.Init(ctx, nodes.InitConfig(nodes.Config{Address: u.cp.Address(),
 		Version: u.version}), io.Discard)
 	if err != nil {

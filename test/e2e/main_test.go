@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 
@@ -17,6 +18,7 @@ import (
 type testSuite struct {
 	bundle   string     // directory of the components
 	older    string     // directory of the components of the previous minor
+	oldest   []string   // those of the minors before it, for the full run
 	kubeadm  string     // the program under test
 	full     bool       // run the long matrices too
 	failed   bool       // some test failed
@@ -31,6 +33,7 @@ var suite testSuite
 func TestMain(m *testing.M) {
 	suite = testSuite{
 		bundle: os.Getenv("KUBEADM_BUNDLE"), older: os.Getenv("KUBEADM_BUNDLE_OLDER"),
+		oldest:  filepath.SplitList(os.Getenv("KUBEADM_BUNDLES_OLDEST")),
 		kubeadm: os.Getenv("KUBEADM"), full: os.Getenv("KUBEADM_E2E") == "full",
 	}
 	if suite.bundle == "" || suite.older == "" || suite.kubeadm == "" {

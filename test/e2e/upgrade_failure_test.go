@@ -16,9 +16,7 @@ import (
 func newOlderControlPlane(t *testing.T) *nodes.Node {
 	t.Helper()
 	n := addNode(t, newOlderCluster(t), "cp1")
-	if err := n.UseOlder(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	useOlder(t, n)
 	config := nodes.InitConfig(nodes.Config{Address: n.Address(), Version: olderVersion(t)})
 	if _, err := n.Init(t.Context(), config, io.Discard); err != nil {
 		t.Fatal(err)

@@ -21,11 +21,7 @@ func newOlderHACluster(t *testing.T, program string) *haCluster {
 	if err := s.createNodes(t.Context(), 3, 2); err != nil {
 		t.Fatal(err)
 	}
-	for _, n := range s.Nodes() {
-		if err := n.UseOlder(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
+	useOlder(t, s.Nodes()...)
 	if err := s.initFirst(t.Context(), nodes.Config{Version: olderVersion(t)}); err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +87,7 @@ func TestUpgradeHA(t *testing.T) {
 	if !suite.full {
 		t.Skip("takes four minutes: make e2e-full")
 	}
-	s := newOlderHACluster(t, olderUpstreamKubeadm)
+	s := newOlderHACluster(t, olderUpstreamKubeadm(t))
 	// The order is that of the documentation: a control plane node that comes before "apply" is
 	// refused.
 	checkFails(t, s.controlPlanes[1], []string{"nothing to upgrade to", "kubeadm upgrade apply"},

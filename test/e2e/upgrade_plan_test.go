@@ -24,11 +24,7 @@ func TestUpgradePlan(t *testing.T) {
 		t.Fatal(err)
 	}
 	older := olderVersion(t)
-	for _, n := range []*nodes.Node{s.cp, s.worker} {
-		if err := n.UseOlder(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
+	useOlder(t, s.cp, s.worker)
 	config := nodes.InitConfig(nodes.Config{Address: s.cp.Address(), Version: older})
 	initial, err := s.cp.Init(t.Context(), config, io.Discard)
 	if err != nil {

@@ -12,7 +12,10 @@ import (
 )
 
 // olderUpstreamKubeadm is upstream's kubeadm of the older release.
-const olderUpstreamKubeadm = nodes.OlderPrograms + "/kubeadm-upstream"
+func olderUpstreamKubeadm(t *testing.T) string {
+	t.Helper()
+	return nodes.ReleasePrograms(olderVersion(t)) + "/kubeadm-upstream"
+}
 
 // newUpstreamOlderCluster is a cluster of the older release that upstream's kubeadm of that release
 // made, with a control plane node and a worker.
@@ -22,14 +25,10 @@ func newUpstreamOlderCluster(t *testing.T) *testCluster {
 	if err := s.addNodes(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for _, n := range []*nodes.Node{s.cp, s.worker} {
-		if err := n.UseOlder(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
+	useOlder(t, s.cp, s.worker)
 	writeFile(t, s.cp, initConfigFile,
 		nodes.InitConfig(nodes.Config{Address: s.cp.Address(), Version: olderVersion(t)}))
-	initial, err := s.cp.Run(t.Context(), olderUpstreamKubeadm, "init", "--config", initConfigFile,
+	initial, err := s.cp.Run(t.Context(), olderUpstreamKubeadm(t), "init", "--config", initConfigFile,
 		"--ignore-preflight-errors="+nodes.IgnoredPreflight)
 	if err != nil {
 		t.Fatal(err)
@@ -37,7 +36,7 @@ func newUpstreamOlderCluster(t *testing.T) *testCluster {
 	if s.workerJoin, _, err = nodes.JoinCommands(initial.Stdout); err != nil {
 		t.Fatal(err)
 	}
-	runCommand(t, s.worker, workerJoinCommand(olderUpstreamKubeadm, s)...)
+	runCommand(t, s.worker, workerJoinCommand(olderUpstreamKubeadm(t), s)...)
 	if err := awaitClusterReady(t.Context(), s.cp, 2); err != nil {
 		t.Fatal(err)
 	}

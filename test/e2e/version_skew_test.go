@@ -3,11 +3,8 @@
 package e2e
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -19,23 +16,25 @@ import (
 // olderVersion returns the Kubernetes version of the older bundle.
 func olderVersion(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(suite.older, "bundle.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var bundle struct{ Kubernetes string }
-	if err := json.Unmarshal(text, &bundle); err != nil {
-		t.Fatal(err)
-	}
-	return bundle.Kubernetes
+	version, err := nodes.ReleaseOf(suite.older)
+	must(t, err)
+	return version
 }
 
 // newOlderCluster is newCluster with nodes that have the older release too.
 func newOlderCluster(t *testing.T) *nodes.Cluster {
 	t.Helper()
 	o := testOptions(t)
-	o.Older = suite.older
+	o.Older = []string{suite.older}
 	return newClusterOf(t, o)
+}
+
+// useOlder replaces the kubelet and kubectl of nodes by those of the older release.
+func useOlder(t *testing.T, all ...*nodes.Node) {
+	t.Helper()
+	for _, n := range all {
+		must(t, n.UseRelease(t.Context(), olderVersion(t)))
+	}
 }
 
 // TestPreviousMinorIsDeployed creates a cluster of the minor before kubeadm's own, control plane
@@ -52,11 +51,7 @@ func TestPreviousMinorIsDeployed(t *testing.T) {
 		nodes.InitConfig(nodes.Config{Address: s.cp.Address(), Version: older}))
 	checkFails(t, s.cp, []string{"KubeletVersion", strings.TrimPrefix(older, "v")}, kubeadm, "init",
 		"--config", initConfigFile)
-	for _, n := range []*nodes.Node{s.cp, s.worker} {
-		if err := n.UseOlder(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
+	useOlder(t, s.cp, s.worker)
 	initial, err := s.cp.Init(t.Context(),
 		nodes.InitConfig(nodes.Config{Address: s.cp.Address(), Version: older}), io.Discard)
 	if err != nil {
@@ -102,9 +97,7 @@ func TestOlderKubeletJoins(t *testing.T) {
 	if err := s.addNodes(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.worker.UseOlder(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	useOlder(t, s.worker)
 	if err := s.initAndJoin(t.Context()); err != nil {
 		t.Fatal(err)
 	}

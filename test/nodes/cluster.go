@@ -20,7 +20,7 @@ import (
 type Options struct {
 	Name    string      // of the cluster, unique on this machine; empty: a random one
 	Bundle  string      // directory of the components bundle
-	Older   string      // directory of an older release's bundle, see UseOlder; empty: none
+	Older   []string    // directories of the bundles of older releases, see UseRelease
 	Kubeadm string      // program to install as /usr/bin/kubeadm on every node; empty: none
 	Keep    func() bool // reports to Close whether to leave the nodes for inspection; nil: never
 
@@ -73,8 +73,10 @@ func NewCluster(ctx context.Context, o Options) (*Cluster, error) {
 		return nil, err
 	}
 	image, err := buildNodeImage(ctx, bundle, o.Log)
-	if err == nil && o.Older != "" {
-		image, err = addOlderRelease(ctx, image, o.Older, o.Log)
+	for _, older := range o.Older {
+		if err == nil {
+			image, err = addRelease(ctx, image, older, o.Log)
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("building the node image: %w", err)

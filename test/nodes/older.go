@@ -2,18 +2,37 @@ package nodes
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
+	"os"
 	"path/filepath"
-	"strings"
 )
 
-// OlderPrograms is the directory on a node with the kubelet, kubectl and upstream's kubeadm of
-// Options.Older.
-const OlderPrograms = "/opt/older/bin"
+// ReleaseOf returns the Kubernetes version of a bundle.
+func ReleaseOf(bundle string) (string, error) {
+	text, err := os.ReadFile(filepath.Join(bundle, "bundle.json"))
+	if err != nil {
+		return "", err
+	}
+	var b struct{ Kubernetes string }
+	if err := json.Unmarshal(text, &b); err != nil || b.Kubernetes == "" {
+		return "", fmt.Errorf("%s: no Kubernetes version in bundle.json: %w", bundle, err)
+	}
+	return b.Kubernetes, nil
+}
 
-// addOlderRelease adds an older release to an image: its programs in a layer of their own, and its
+// ReleasePrograms is the directory on a node with the kubelet, kubectl and upstream's kubeadm of a
+// release in Options.Older.
+func ReleasePrograms(version string) string { return "/opt/kubernetes/" + version + "/bin" }
+
+// addRelease adds an older release to an image: its programs in a layer of their own, and its
 // container images.
-func addOlderRelease(ctx context.Context, newest image, older string,
+func addRelease(ctx context.Context, newer image, older string,
 	log func(string, ...any)) (image, error) {
+	version, err := ReleaseOf(older)
+	if err != nil {
+		return image{}, err
+	}
 	programs, err := listBundleDir(filepath.Join(older, "bin"))
 	if err != nil {
 		return image{}, err
@@ -22,9 +41,9 @@ func addOlderRelease(ctx context.Context, newest image, older string,
 	if err != nil {
 		return image{}, err
 	}
-	layer, err := buildCached(ctx, "older-"+cacheKey(append(programs, "2")...),
+	layer, err := buildCached(ctx, "older-"+cacheKey(append(programs, "3")...),
 		func(dir string) error {
-			to := filepath.Join(dir, OlderPrograms)
+			to := filepath.Join(dir, ReleasePrograms(version))
 			for _, name := range []string{"kubelet", "kubectl", "kubeadm-upstream"} {
 				if err := copyFile(filepath.Join(older, "bin", name),
 					filepath.Join(to, name)); err != nil {
@@ -36,25 +55,21 @@ func addOlderRelease(ctx context.Context, newest image, older string,
 	if err != nil {
 		return image{}, err
 	}
-	name := "images-" + cacheKey(append(archives, filepath.Base(newest.containerd))...)
+	name := "images-" + cacheKey(append(archives, filepath.Base(newer.containerd))...)
 	store, err := buildCached(ctx, name, func(dir string) error {
-		if err := cloneStore(ctx, newest.containerd, dir); err != nil {
+		if err := cloneStore(ctx, newer.containerd, dir); err != nil {
 			return err
 		}
-		return importImages(ctx, dir, older, newest.layers, log)
+		return importImages(ctx, dir, older, newer.layers, log)
 	})
-	return image{layers: append([]string{layer}, newest.layers...), containerd: store}, err
+	return image{layers: append([]string{layer}, newer.layers...), containerd: store}, err
 }
 
-// UseOlder replaces the node's kubelet and kubectl by those of Options.Older, as packages of that
-// release would, and restarts the kubelet.
-func (n *Node) UseOlder(ctx context.Context) error {
-	var script strings.Builder
-	script.WriteString("set -e\n")
-	for _, name := range []string{"kubelet", "kubectl"} {
-		script.WriteString("ln -sf " + OlderPrograms + "/" + name + " /usr/bin/" + name + "\n")
-	}
-	script.WriteString("systemctl restart kubelet\n")
-	_, err := n.Run(ctx, "sh", "-c", script.String())
+// UseRelease replaces the node's kubelet and kubectl by those of a release in Options.Older, as
+// packages of that release would, and restarts the kubelet.
+func (n *Node) UseRelease(ctx context.Context, version string) error {
+	from := ReleasePrograms(version)
+	_, err := n.Run(ctx, "sh", "-ec", "ln -sf "+from+"/kubelet "+from+"/kubectl /usr/bin/ && "+
+		"systemctl restart kubelet")
 	return err
 }
