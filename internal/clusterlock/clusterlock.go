@@ -161,9 +161,8 @@ func (l Lock) awaitFree(ctx context.Context, e *engine.Env, found *lease,
 		return nil
 	}
 	err := e.Await(ctx, world.Condition{
-		Name:     found.String(),
-		Timeout:  max(deadline.Sub(changed), time.Second),
-		External: true,
+		Name:    found.String(),
+		Timeout: max(deadline.Sub(changed), time.Second),
 		Check: func(ctx context.Context, r state.Reader) error {
 			u, err := r.Object(ctx, l.ref(l.As[0]))
 			at := r.Now()
@@ -190,7 +189,11 @@ func (l Lock) awaitFree(ctx context.Context, e *engine.Env, found *lease,
 			"if that node is not running kubeadm: kubectl -n %s delete lease %s",
 			metav1.NamespaceSystem, LeaseName))
 	}
-	if found.holder != "" && found.holder != l.Node {
+	switch {
+	case !l.isFree(*found, changed, e.World.Now()):
+		e.Say("%s holds the Lease %s/%s; a dry run does not wait for it", found,
+			metav1.NamespaceSystem, LeaseName)
+	case found.holder != "" && found.holder != l.Node:
 		e.Say("taking over the expired Lease %s/%s of node %s", metav1.NamespaceSystem, LeaseName,
 			untrusted.Line(found.holder))
 	}

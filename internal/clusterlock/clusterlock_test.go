@@ -18,6 +18,7 @@ import (
 	"kubeadm/internal/world"
 	"kubeadm/internal/world/fake"
 	"kubeadm/internal/world/memory"
+	"kubeadm/internal/world/preview"
 )
 
 // api is the cluster of both nodes. Waits take real time, but the test sets its clock.
@@ -72,10 +73,10 @@ func (s *recordedEvents) has(word string) bool {
 }
 
 // newEnv returns an Env of a node and its events.
-func newEnv(a *api) (*engine.Env, *recordedEvents) {
+func newEnv(w world.World) (*engine.Env, *recordedEvents) {
 	recorded := &recordedEvents{}
 	return engine.New(engine.Env{
-		World: a, Local: node.Local{Timeouts: node.Timeouts{KubernetesAPI: time.Second}},
+		World: w, Local: node.Local{Timeouts: node.Timeouts{KubernetesAPI: time.Second}},
 		Emit: func(e engine.Event) {
 			recorded.mu.Lock()
 			defer recorded.mu.Unlock()
@@ -198,6 +199,24 @@ func putLease(t *testing.T, a *api, holder string) {
 	if err := a.World.Do(t.Context(),
 		change.ApplyObject{Object: newLock(holder).newLease(a.Now())}); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A dry run changes nothing, so it neither waits for another node nor takes its Lease.
+func TestDryRunDoesNotWait(t *testing.T) {
+	a := newAPI()
+	putLease(t, a, "cp1")
+	e, said := newEnv(preview.New(a, "", preview.Paths{}))
+	done := false
+	if err := newLock("cp2").Hold(t.Context(), e,
+		func(context.Context, *HeldLock) error { done = true; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if !done || !said.has("node cp1 (upgrading its control plane to v1.37.1) holds the Lease") {
+		t.Errorf("work was done: %t; it said %q", done, said.text)
+	}
+	if holder := parseLease(readLease(t, a)).holder; holder != "cp1" {
+		t.Errorf("the Lease belongs to %q", holder)
 	}
 }
 

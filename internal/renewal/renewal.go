@@ -46,11 +46,8 @@ func Renew(ctx context.Context, e *engine.Env, c pki.Renewable) error {
 		e.Say("%s was not renewed: the key of its CA is not on this machine (external CA)", c.Name)
 		return nil
 	}
-	if err := replaceCertificate(ctx, e, renewal{c, n.Paths, old, ca}); err != nil {
-		return err
-	}
-	e.Say("renewed %s, %s", c.Name, c.Purpose)
-	return nil
+	e.Say("renewing %s, %s", c.Name, c.Purpose)
+	return replaceCertificate(ctx, e, renewal{c, n.Paths, old, ca})
 }
 
 // Check is an error if Renew would fail because of the files on this machine. Nothing is changed.
