@@ -27,7 +27,7 @@ func TestUpgradeShowsManualChanges(t *testing.T) {
 		t.Fatal("the manifest was not edited")
 	}
 	await(t, "the edited API server", waitLimit, func() error {
-		_, err := n.Run(t.Context(), "pgrep", "-f", edit)
+		_, err := n.Run(t.Context(), "pgrep", "-f", "--", edit)
 		return err
 	})
 	kubectl(t, n, "get", "--raw", "/livez")
