@@ -6,9 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"kubeadm/internal/change"
@@ -36,14 +38,26 @@ func newLocalEtcdChecks(n *node.Node) []Check {
 	if n.Cluster.Etcd.External != nil {
 		return nil
 	}
-	var list []Check
-	for _, number := range []int32{etcdClientPort, etcdPeerPort} {
-		p := newStaticPodPort(n, number, etcd).withBindAddress(n.Cluster.APIServer.Args,
-			"advertise-address", n.Address)
-		list = append(list, p.check())
+	dir, started := n.Cluster.Etcd.DataDir, change.FileTarget(n.Paths.Manifest(etcd))
+	return []Check{
+		newStaticPodPortCheck(n, etcdClientPort, etcd),
+		newStaticPodPortCheck(n, etcdPeerPort, etcd),
+		{Name: "DirAvailable-" + strings.ReplaceAll(dir, "/", "-"),
+			Run: func(ctx context.Context, r state.Reader, rep *Report) {
+				inside, err := r.ReadDir(ctx, dir)
+				switch {
+				case errors.Is(err, fs.ErrNotExist):
+				case err != nil:
+					rep.Fail("make it an empty directory or remove it", "reading directory %s: %v",
+						dir, err)
+				case len(inside) > 0 && node.IsSystemDir(dir):
+					rep.Fail("use a separate directory, such as /var/lib/etcd",
+						"%s is not empty, and belongs to the operating system", dir)
+				case len(inside) > 0 && !r.WasCreated(started):
+					rep.Fail(leftoverHint, "%s is not empty", dir)
+				}
+			}},
 	}
-	return append(list, newDirAvailableCheck(n.Cluster.Etcd.DataDir,
-		change.FileTarget(n.Paths.Manifest(etcd))))
 }
 
 // newExternalEtcdFileChecks checks that the files exist with which the API server connects to
