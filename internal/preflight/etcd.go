@@ -1,7 +1,6 @@
 package preflight
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -110,12 +109,19 @@ func checkEtcdVersion(ctx context.Context, r state.Reader, e *node.ExternalEtcd,
 		return problem.New("reading the address of etcd", err,
 			"correct etcd.external.endpoints in the configuration")
 	}
-	req, err := newEtcdRequest(ctx, r, e)
-	if err != nil {
-		return problem.New("connecting to etcd at "+endpoint, err,
-			"correct etcd.external in the configuration")
+	req := state.Request{URL: u.JoinPath("version").String()}
+	for _, file := range []struct {
+		path string
+		into *[]byte
+	}{{e.CAFile, &req.CA}, {e.CertFile, &req.Cert}, {e.KeyFile, &req.Key}} {
+		if file.path == "" {
+			continue
+		}
+		if *file.into, err = r.ReadFile(ctx, file.path); err != nil {
+			return problem.New("connecting to etcd at "+endpoint, err,
+				"correct etcd.external in the configuration")
+		}
 	}
-	req.URL = u.JoinPath("version").String()
 	err = world.Poll(ctx, r, world.Condition{
 		Name:    "etcd at " + endpoint + " to report a supported version",
 		Timeout: etcdVersionTimeout,
@@ -128,26 +134,6 @@ func checkEtcdVersion(ctx context.Context, r state.Reader, e *node.ExternalEtcd,
 			"check that this etcd runs, is reachable from this machine and is new enough")
 	}
 	return nil
-}
-
-func newEtcdRequest(ctx context.Context, r state.Reader,
-	e *node.ExternalEtcd) (state.Request, error) {
-	var req state.Request
-	read := func(path string) ([]byte, error) {
-		if path == "" {
-			return nil, nil
-		}
-		return r.ReadFile(ctx, path)
-	}
-	ca, err := read(e.CAFile)
-	req.CA = ca
-	if e.CertFile != "" && e.KeyFile != "" {
-		var certErr, keyErr error
-		req.Cert, certErr = read(e.CertFile)
-		req.Key, keyErr = read(e.KeyFile)
-		err = cmp.Or(err, certErr, keyErr)
-	}
-	return req, err
 }
 
 // requestEtcdVersion checks the version in etcd's answer. It gives up if asking again cannot help.
