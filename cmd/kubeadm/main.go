@@ -84,6 +84,7 @@ func cancelOnSignal(cancel context.CancelCauseFunc) {
 
 // newHost is the machine on which this program runs.
 func newHost() cli.Host {
+	cri.LogTo(io.Discard) // until Log is called
 	return cli.Host{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
 		Getenv: os.LookupEnv,
@@ -95,17 +96,11 @@ func newHost() cli.Host {
 		Journal: func(dir string) (cli.Journal, error) { return linux.NewStore(dir) },
 		Random:  linux.Random,
 		Chroot:  linux.Chroot,
-		Log:     newLogSetter(os.Stderr),
+		Log: func(level int, files string) error {
+			screened, err := report.Log(os.Stderr, level, files)
+			cri.LogTo(screened)
+			return err
+		},
 		Version: buildInfo(),
-	}
-}
-
-// newLogSetter returns the function that sets the log verbosity of libraries.
-func newLogSetter(w io.Writer) func(level int, files string) error {
-	cri.LogTo(io.Discard)
-	return func(level int, files string) error {
-		screened, err := report.Log(w, level, files)
-		cri.LogTo(screened)
-		return err
 	}
 }

@@ -25,7 +25,14 @@ func checkArguments(root *cobra.Command, args []string) error {
 	if err != nil {
 		command = root
 	}
-	flags := longFlags(command)
+	flags := []string{"help"} // all names of more than one letter
+	for _, set := range []*pflag.FlagSet{command.Flags(), command.InheritedFlags()} {
+		set.VisitAll(func(f *pflag.Flag) {
+			if len(f.Name) > 1 {
+				flags = append(flags, f.Name)
+			}
+		})
+	}
 	for i, arg := range args {
 		if arg == "--" {
 			return nil
@@ -44,19 +51,6 @@ func checkArguments(root *cobra.Command, args []string) error {
 	return nil
 }
 
-// longFlags are the names of more than one letter of all flags of the command.
-func longFlags(c *cobra.Command) []string {
-	var names []string
-	for _, set := range []*pflag.FlagSet{c.Flags(), c.InheritedFlags()} {
-		set.VisitAll(func(f *pflag.Flag) {
-			if len(f.Name) > 1 {
-				names = append(names, f.Name)
-			}
-		})
-	}
-	return append(names, "help")
-}
-
 // isFreeText reports whether the value of a flag may be any text.
 func isFreeText(arg string) bool {
 	return slices.Contains([]string{"--" + string(flag.Description), "--" + string(flag.Output),
@@ -68,7 +62,10 @@ var attachedForm = regexp.MustCompile(`[^-\s]--([a-z][a-z-]*[a-z])(?:=|$)`)
 
 // checkArgument returns what is wrong with one argument, without naming it.
 func checkArgument(arg string, flags []string) *problem.Problem {
-	if i := strings.IndexFunc(arg, isInvisible); i >= 0 {
+	// A reader of the command line cannot tell these from a blank or from nothing.
+	if i := strings.IndexFunc(arg, func(r rune) bool {
+		return r != ' ' && r != '\t' && r != '\n' && !unicode.IsPrint(r)
+	}); i >= 0 {
 		r := []rune(arg[i:])[0]
 		if r == '\r' {
 			return problem.New("",
@@ -111,10 +108,6 @@ func checkArgument(arg string, flags []string) *problem.Problem {
 	}
 	return nil
 }
-
-// isInvisible reports whether a reader of the command line cannot tell the character from a blank
-// or from nothing.
-func isInvisible(r rune) bool { return r != ' ' && r != '\t' && r != '\n' && !unicode.IsPrint(r) }
 
 func characterName(r rune) string {
 	switch {

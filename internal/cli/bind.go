@@ -23,41 +23,38 @@ func (v flagTargets) bind(set *pflag.FlagSet, names ...flag.Name) {
 		names = slices.Collect(maps.Keys(v))
 	}
 	for _, n := range names {
-		v.bindOne(set, flag.Of(n))
-	}
-}
-
-func (v flagTargets) bindOne(set *pflag.FlagSet, f flag.Row) {
-	name := string(f.Name)
-	switch at := v[f.Name].(type) {
-	case *string:
-		set.StringVarP(at, name, f.Short, *at, f.Help)
-	case *[]string:
-		set.StringSliceVarP(at, name, f.Short, *at, f.Help)
-	case *map[string]string:
-		set.StringToStringVarP(at, name, f.Short, *at, f.Help)
-	case *bool:
-		set.BoolVarP(at, name, f.Short, *at, f.Help)
-	case **bool:
-		set.VarPF(optional{at}, name, f.Short, f.Help).NoOptDefVal = "true"
-	case *int:
-		set.IntVarP(at, name, f.Short, *at, f.Help)
-	case *int32:
-		set.Int32VarP(at, name, f.Short, *at, f.Help)
-	case *time.Duration:
-		set.DurationVarP(at, name, f.Short, *at, f.Help)
-	default:
-		panic(fmt.Sprintf("cli: --%s has no place for its value", name))
-	}
-	switch shown, _ := pflag.UnquoteUsage(set.Lookup(name)); {
-	case shown == "stringToString":
-		bound := set.Lookup(name)
-		bound.Value, bound.DefValue = stringMap{bound.Value}, ""
-	case shown != f.Type && f.Type != "bool" && !strings.Contains(f.Help, "`"):
-		panic(fmt.Sprintf("cli: --%s has a value of type %s, not %s", name, shown, f.Type))
-	}
-	if f.Deprecated != "" {
-		_ = set.MarkHidden(name) // fails only for a flag that does not exist
+		f, name := flag.Of(n), string(n)
+		switch at := v[n].(type) {
+		case *string:
+			set.StringVarP(at, name, f.Short, *at, f.Help)
+		case *[]string:
+			set.StringSliceVarP(at, name, f.Short, *at, f.Help)
+		case *map[string]string:
+			set.StringToStringVarP(at, name, f.Short, *at, f.Help)
+		case *bool:
+			set.BoolVarP(at, name, f.Short, *at, f.Help)
+		case **bool:
+			set.VarPF(optional{at}, name, f.Short, f.Help).NoOptDefVal = "true"
+		case *int:
+			set.IntVarP(at, name, f.Short, *at, f.Help)
+		case *int32:
+			set.Int32VarP(at, name, f.Short, *at, f.Help)
+		case *time.Duration:
+			set.DurationVarP(at, name, f.Short, *at, f.Help)
+		default:
+			panic(fmt.Sprintf("cli: --%s has no place for its value", name))
+		}
+		switch shown, _ := pflag.UnquoteUsage(set.Lookup(name)); {
+		case shown == "stringToString":
+			bound := set.Lookup(name)
+			bound.Value, bound.DefValue = stringMap{bound.Value}, ""
+		case shown != f.Type && f.Type != "bool" && !strings.Contains(f.Help, "`"):
+			panic(fmt.Sprintf("cli: --%s has a value of type %s, not %s", name, shown,
+				f.Type))
+		}
+		if f.Deprecated != "" {
+			_ = set.MarkHidden(name) // fails only for a flag that does not exist
+		}
 	}
 }
 
@@ -81,17 +78,6 @@ func (o optional) Set(text string) error {
 		*o.at = &b
 	}
 	return err
-}
-
-// deprecationWarnings says for each deprecated flag that was set what to use instead.
-func deprecationWarnings(c *cobra.Command) []string {
-	var texts []string
-	for _, name := range givenFlags(c) {
-		if f := flag.Of(flag.Name(name)); f.Deprecated != "" {
-			texts = append(texts, fmt.Sprintf("--%s is deprecated: %s", name, f.Deprecated))
-		}
-	}
-	return texts
 }
 
 // givenFlags are the flags that were set.

@@ -24,7 +24,7 @@ import (
 )
 
 func (p *program) certsCheck() *cobra.Command {
-	o, out := newCertsOptions(), newOutput()
+	o, out := &certsOptions{}, newOutput()
 	c := &cobra.Command{
 		Use:   "check-expiration",
 		Short: "Show when certificates expire",
@@ -38,7 +38,7 @@ listed: kubelets rotate them.`,
 		Args: refuseArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return p.checkExpiration(c, o, &out) },
 	}
-	o.values().bind(c.Flags())
+	o.bind(c)
 	out.bind(c.Flags())
 	return c
 }
@@ -89,7 +89,7 @@ func (p *program) checkExpiration(c *cobra.Command, o *certsOptions, out *output
 	return found.write(p.Out)
 }
 
-// expirationsOf reads all certificates that a control plane of this kind has.
+// expirationsOf reads all certificates and CAs that a control plane of this kind has.
 func expirationsOf(ctx context.Context, r state.Reader, n *node.Node) (expirations, error) {
 	all := expirations{TypeMeta: outputMeta("CertificateExpirationInfo")}
 	local, _ := node.HasLocalEtcd(n)
@@ -109,9 +109,30 @@ func expirationsOf(ctx context.Context, r state.Reader, n *node.Node) (expiratio
 		}
 		all.Certificates = append(all.Certificates, e)
 	}
-	var err error
-	all.Authorities, err = expirationsOfCAs(ctx, r, n)
-	return all, err
+	for _, p := range pki.Profiles() {
+		if !p.IsCA() || p.LocalEtcdOnly() && !local {
+			continue
+		}
+		found, err := certstore.ReadPair(ctx, r, n.Paths, p.Base)
+		if err != nil {
+			return all, err
+		}
+		e := newExpiration(p.Name, nil, r.Now())
+		if found.Certificate != nil {
+			// its expiration does not depend on its key
+			ca, err := pki.StoredPair{Certificate: found.Certificate}.ParseCA()
+			if err != nil {
+				return all, problem.New("reading "+n.Paths.Cert(p.Base), err,
+					"restore the file from a backup")
+			}
+			e = newExpiration(p.Name, ca.Certificate, r.Now())
+			e.External = found.Key == nil
+		}
+		all.Authorities = append(all.Authorities, e)
+	}
+	slices.SortFunc(all.Authorities,
+		func(a, b expiration) int { return strings.Compare(a.Name, b.Name) })
+	return all, nil
 }
 
 // keyPairWarnings warns about each certificate that does not match its key. Certificates of an
@@ -132,34 +153,6 @@ func keyPairWarnings(ctx context.Context, r state.Reader, n *node.Node) (warning
 	return warnings
 }
 
-func expirationsOfCAs(ctx context.Context, r state.Reader, n *node.Node) ([]expiration, error) {
-	var all []expiration
-	local, _ := node.HasLocalEtcd(n)
-	for _, p := range pki.Profiles() {
-		if !p.IsCA() || p.LocalEtcdOnly() && !local {
-			continue
-		}
-		found, err := certstore.ReadPair(ctx, r, n.Paths, p.Base)
-		if err != nil {
-			return nil, err
-		}
-		e := newExpiration(p.Name, nil, r.Now())
-		if found.Certificate != nil {
-			// its expiration does not depend on its key
-			ca, err := pki.StoredPair{Certificate: found.Certificate}.ParseCA()
-			if err != nil {
-				return nil, problem.New("reading "+n.Paths.Cert(p.Base), err,
-					"restore the file from a backup")
-			}
-			e = newExpiration(p.Name, ca.Certificate, r.Now())
-			e.External = found.Key == nil
-		}
-		all = append(all, e)
-	}
-	slices.SortFunc(all, func(a, b expiration) int { return strings.Compare(a.Name, b.Name) })
-	return all, nil
-}
-
 // newExpiration is when the certificate expires; nil stands for one that is missing.
 func newExpiration(name string, cert *x509.Certificate, now time.Time) expiration {
 	if cert == nil {
@@ -178,8 +171,9 @@ func (x expirations) write(out io.Writer) error {
 			fmt.Fprintf(w, "!MISSING! %s\t\t\t\t\n", e.Name)
 			continue
 		}
-		fmt.Fprintf(w, "%s\t%-8s\n",
-			strings.Join([]string{e.Name, e.date(), e.residual(), e.CA}, "\t"), yesOrNo(e.External))
+		date, residual := e.cells()
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%-8s\n", e.Name, date, residual, e.CA,
+			yesOrNo(e.External))
 	}
 	fmt.Fprintln(w, "\nCERTIFICATE AUTHORITY\tEXPIRES\tRESIDUAL TIME\tEXTERNALLY MANAGED")
 	for _, e := range x.Authorities {
@@ -187,15 +181,17 @@ func (x expirations) write(out io.Writer) error {
 			fmt.Fprintf(w, "!MISSING! %s\t\t\t\n", e.Name)
 			continue
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%-8s\n", e.Name, e.date(), e.residual(), yesOrNo(e.External))
+		date, residual := e.cells()
+		fmt.Fprintf(w, "%s\t%s\t%s\t%-8s\n", e.Name, date, residual,
+			yesOrNo(e.External))
 	}
 	return w.Flush()
 }
 
-func (e expiration) date() string { return e.Date.UTC().Format("Jan 02, 2006 15:04 MST") }
-
-func (e expiration) residual() string {
-	return duration.HumanDuration(time.Duration(e.Residual) * time.Second)
+// cells returns the texts of two columns of a table.
+func (e expiration) cells() (date, residual string) {
+	return e.Date.UTC().Format("Jan 02, 2006 15:04 MST"),
+		duration.HumanDuration(time.Duration(e.Residual) * time.Second)
 }
 
 func yesOrNo(b bool) string {

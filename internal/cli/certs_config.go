@@ -20,14 +20,12 @@ import (
 // certsOptions are the flags that say where the certificates of a control plane are.
 type certsOptions struct{ certDir, file, kubeconfig string }
 
-func newCertsOptions() *certsOptions {
+// bind defines the flags.
+func (o *certsOptions) bind(c *cobra.Command) {
 	paths := node.DefaultPaths()
-	return &certsOptions{certDir: paths.Certificates, kubeconfig: paths.Kubeconfig("admin.conf")}
-}
-
-func (o *certsOptions) values() flagTargets {
-	return flagTargets{flag.CertDir: &o.certDir, flag.Config: &o.file,
-		flag.Kubeconfig: &o.kubeconfig}
+	o.certDir, o.kubeconfig = paths.Certificates, paths.Kubeconfig("admin.conf")
+	flagTargets{flag.CertDir: &o.certDir, flag.Config: &o.file,
+		flag.Kubeconfig: &o.kubeconfig}.bind(c.Flags())
 }
 
 // readClusterOrConfig returns where the certificates of this control plane are and how they are

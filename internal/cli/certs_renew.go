@@ -32,7 +32,7 @@ func (p *program) certsRenew() *cobra.Command {
 }
 
 func (p *program) renewCommand(name, short string) *cobra.Command {
-	o, subject := newCertsOptions(), "it is"
+	o, subject := &certsOptions{}, "it is"
 	if name == allCertificates {
 		subject = "they are"
 	}
@@ -52,7 +52,7 @@ Components use the old certificate until they are restarted. To resume an interr
 			return p.renewCertificates(c, o, name)
 		},
 	}
-	o.values().bind(c.Flags())
+	o.bind(c)
 	return c
 }
 

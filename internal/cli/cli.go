@@ -6,6 +6,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"strings"
@@ -80,12 +81,7 @@ a machine, and --dry-run prints what a command would change.`,
 	root.SetFlagErrorFunc(flagError)
 	flagTargets{flag.Verbosity: &p.verbosity, flag.VModule: &p.vmodule,
 		flag.RootFS: &p.rootfs}.bind(root.PersistentFlags())
-	p.addCommands(root)
-	return root
-}
 
-// addCommands adds the commands to root, grouped as in its help.
-func (p *program) addCommands(root *cobra.Command) {
 	help := helpCommand()
 	root.SetHelpCommand(help)
 	addUnderHeading(root, "Create and remove a cluster:", p.initCommand(), p.joinCommand(),
@@ -94,8 +90,13 @@ func (p *program) addCommands(root *cobra.Command) {
 		p.kubeconfigCommand(), p.tokenCommand(),
 		p.upgradeCommand())
 	addUnderHeading(root, "Other commands:", p.completionCommand(), help, p.versionCommand())
-	root.AddCommand(alphaCommand())
+	root.AddCommand(&cobra.Command{ // scripts read its help to learn which commands there are
+		Use:   "alpha",
+		Short: "Experimental commands; currently none",
+		Long:  "Experimental commands, which may change or be removed without notice. Currently there are none.",
+	})
 	p.bindStrict(root)
+	return root
 }
 
 // bindStrict adds --strict to every command that reads a configuration file and only warns about
@@ -112,7 +113,12 @@ func (p *program) bindStrict(c *cobra.Command) {
 
 // applyGlobalFlags applies the flags of all commands, and warns about deprecated ones.
 func (p *program) applyGlobalFlags(c *cobra.Command) error {
-	printWarnings(p.newText(), deprecationWarnings(c))
+	for _, name := range givenFlags(c) {
+		if f := flag.Of(flag.Name(name)); f.Deprecated != "" {
+			printWarnings(p.newText(),
+				[]string{fmt.Sprintf("--%s is deprecated: %s", name, f.Deprecated)})
+		}
+	}
 	if err := p.Log(p.verbosity, p.vmodule); err != nil {
 		return err
 	}
@@ -128,7 +134,9 @@ func (p *program) tool() (release.Tool, error) { return release.ParseTool(p.Vers
 // Run runs one command line, without the program's name.
 func Run(ctx context.Context, h Host, args []string) error {
 	root := New(h)
-	if isCompletionRequest(args) {
+	if len(args) > 0 && (args[0] == cobra.ShellCompRequestCmd ||
+		args[0] == cobra.ShellCompNoDescRequestCmd) {
+		// Other runs skip this, as it takes as long as all other preparations.
 		(&program{Host: h}).addCompletions(root)
 	} else if err := checkArguments(root, args); err != nil {
 		return err

@@ -18,13 +18,6 @@ import (
 // completeLimit is how long a completion may take.
 const completeLimit = 2 * time.Second
 
-// isCompletionRequest reports whether a shell requests completions. Other runs skip
-// addCompletions, which takes as long as all other preparations.
-func isCompletionRequest(args []string) bool {
-	return len(args) > 0 &&
-		(args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd)
-}
-
 // addCompletions registers the possible values of flags, for the command and its subcommands.
 // Other flags have no completions: file names would mislead.
 func (p *program) addCompletions(c *cobra.Command) {
@@ -49,6 +42,10 @@ func (p *program) addCompletions(c *cobra.Command) {
 func (p *program) flagCompletions() map[flag.Name]cobra.CompletionFunc {
 	file, dir := offerFiles(cobra.ShellCompDirectiveDefault),
 		offerFiles(cobra.ShellCompDirectiveFilterDirs)
+	var gates []string
+	for _, g := range release.FeatureGates() {
+		gates = append(gates, g.Name+"=true", g.Name+"=false")
+	}
 	return map[flag.Name]cobra.CompletionFunc{
 		flag.CertDir: dir,
 		flag.ComponentConfigs: someOf([]string{"KubeletConfiguration",
@@ -56,7 +53,7 @@ func (p *program) flagCompletions() map[flag.Name]cobra.CompletionFunc {
 		flag.Config:                file,
 		flag.CRISocket:             p.completeSockets,
 		flag.DiscoveryFile:         file,
-		flag.FeatureGates:          someOf(featureGateValues()),
+		flag.FeatureGates:          someOf(gates),
 		flag.IgnorePreflightErrors: someOf(append([]string{"all"}, preflight.Names()...)),
 		flag.Kubeconfig:            file,
 		flag.KubeconfigDir:         dir,
@@ -88,14 +85,6 @@ func someOf(words []string) cobra.CompletionFunc {
 		}
 		return fit, cobra.ShellCompDirectiveNoFileComp
 	}
-}
-
-func featureGateValues() []string {
-	var all []string
-	for _, g := range release.FeatureGates() {
-		all = append(all, g.Name+"=true", g.Name+"=false")
-	}
-	return all
 }
 
 // completeVersions are those that this program deploys best: the newest of its own line, and its

@@ -102,7 +102,7 @@ func TestTokenIDsAreCompleted(t *testing.T) {
 
 // Each script is one that its shell can read, where that shell is there.
 func TestCompletionScriptsParse(t *testing.T) {
-	for _, shell := range shellNames() {
+	for _, shell := range []string{"bash", "fish", "powershell", "zsh"} {
 		s := newTestMachine(t)
 		if err := s.run(t.Context(), "completion", shell); err != nil ||
 			!strings.Contains(s.out.String(), "__complete") {

@@ -3,9 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"io"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,12 +11,14 @@ import (
 )
 
 func (p *program) completionCommand() *cobra.Command {
+	shells := []string{"bash", "fish", "powershell", "zsh"}
+	remedy := "use one of " + strings.Join(shells, ", ")
 	return &cobra.Command{
 		Use:   "completion SHELL",
 		Short: "Print a shell completion script",
 		Long: `Print a script that completes the commands and flags of kubeadm, and values of flags such as
 phases, preflight checks, tokens and container runtimes.
-SHELL is ` + strings.Join(shellNames(), ", ") + `.`,
+SHELL is ` + strings.Join(shells, ", ") + `.`,
 		Example: `  # in this bash session (requires the bash-completion package)
   source <(kubeadm completion bash)
 
@@ -31,33 +30,25 @@ SHELL is ` + strings.Join(shellNames(), ", ") + `.`,
 
   # in this PowerShell session
   kubeadm completion powershell | Out-String | Invoke-Expression`,
-		ValidArgs: shellNames(),
+		ValidArgs: shells,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return problem.New("", errors.New("exactly one shell is required"),
-					"use one of "+strings.Join(shellNames(), ", "))
+				return problem.New("", errors.New("exactly one shell is required"), remedy)
 			}
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			write, ok := completionWriters(c.Root())[args[0]]
-			if !ok {
-				return problem.New("", fmt.Errorf("unsupported shell %q", args[0]),
-					"use one of "+strings.Join(shellNames(), ", "))
+			switch root := c.Root(); args[0] {
+			case "bash":
+				return root.GenBashCompletionV2(p.Out, true)
+			case "fish":
+				return root.GenFishCompletion(p.Out, true)
+			case "powershell":
+				return root.GenPowerShellCompletionWithDesc(p.Out)
+			case "zsh":
+				return root.GenZshCompletion(p.Out)
 			}
-			return write(p.Out)
+			return problem.New("", fmt.Errorf("unsupported shell %q", args[0]), remedy)
 		},
-	}
-}
-
-func shellNames() []string { return slices.Sorted(maps.Keys(completionWriters(nil))) }
-
-// completionWriters write the scripts, by the name of the shell.
-func completionWriters(root *cobra.Command) map[string]func(io.Writer) error {
-	return map[string]func(io.Writer) error{
-		"bash":       func(w io.Writer) error { return root.GenBashCompletionV2(w, true) },
-		"fish":       func(w io.Writer) error { return root.GenFishCompletion(w, true) },
-		"powershell": func(w io.Writer) error { return root.GenPowerShellCompletionWithDesc(w) },
-		"zsh":        func(w io.Writer) error { return root.GenZshCompletion(w) },
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
 	"kubeadm/internal/manifest"
-	"kubeadm/internal/node"
 	"kubeadm/internal/phase/preflight"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/run"
@@ -41,7 +40,12 @@ runtime has it already. With --config, the flags --cri-socket, --feature-gates, 
 
 func (p *program) pullImages(c *cobra.Command, o *initOptions) (err error) {
 	ctx, real := c.Context(), p.World()
-	n, err := p.imagesToPull(c, o)
+	file, facts, err := p.readInputs(c, p.gatherFacts, o.file, p.warnIgnoredFlags)
+	if err != nil {
+		return err
+	}
+	n, how, err := config.Images(file, o.InitFlags, facts)
+	printWarnings(p.newText(), how.Warnings)
 	if err != nil {
 		return err
 	}
@@ -54,8 +58,13 @@ func (p *program) pullImages(c *cobra.Command, o *initOptions) (err error) {
 		return err
 	}
 	defer closeRun(r, &err)
-	e := r.NewEnv(engine.Env{Local: n.Local,
-		Emit: func(e engine.Event) { h.Text.Emit(asPulledLine(e)) }}).Named("config/images")
+	e := r.NewEnv(engine.Env{Local: n.Local, Emit: func(e engine.Event) {
+		if image, ok := e.Change.(change.PullImage); ok && e.Kind == engine.Did {
+			// the form that scripts read
+			e.Kind, e.Text = engine.Printed, fmt.Sprintf("[%s] Pulled %s\n", e.Phase, image.Ref)
+		}
+		h.Text.Emit(e)
+	}}).Named("config/images")
 	hearing := world.WithProgress(ctx,
 		func(news string) {
 			e.Emit(engine.Event{Kind: engine.Progress, Phase: "config/images",
@@ -82,23 +91,4 @@ func (p *program) pullImages(c *cobra.Command, o *initOptions) (err error) {
 			"check the image names and the registry, or set --image-repository to another")
 	}
 	return nil
-}
-
-// imagesToPull resolves the cluster whose images to pull, and the container runtime.
-func (p *program) imagesToPull(c *cobra.Command, o *initOptions) (*node.Node, error) {
-	file, facts, err := p.readInputs(c, p.gatherFacts, o.file, p.warnIgnoredFlags)
-	if err != nil {
-		return nil, err
-	}
-	n, how, err := config.Images(file, o.InitFlags, facts)
-	printWarnings(p.newText(), how.Warnings)
-	return n, err
-}
-
-// asPulledLine returns the event in the form that scripts read.
-func asPulledLine(e engine.Event) engine.Event {
-	if image, ok := e.Change.(change.PullImage); ok && e.Kind == engine.Did {
-		e.Kind, e.Text = engine.Printed, fmt.Sprintf("[%s] Pulled %s\n", e.Phase, image.Ref)
-	}
-	return e
 }

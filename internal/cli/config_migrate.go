@@ -2,7 +2,6 @@ package cli
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -29,17 +28,7 @@ Component configurations are checked and not converted.`,
 		Example: `  kubeadm config migrate --old-config old.yaml --new-config kubeadm.yaml`,
 		Args:    refuseArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
-			text, err := p.migrateConfig(c, from, experimental)
-			if err != nil {
-				return err
-			}
-			if to == "" {
-				_, err := p.Out.Write(text)
-				return err
-			}
-			// A configuration can contain tokens and keys.
-			return p.writeOutput(c.Context(),
-				change.WriteFile{Path: to, Data: text, Mode: 0o600, Secret: true, Output: true})
+			return p.migrateConfig(c, from, to, experimental)
 		},
 	}
 	flagTargets{flag.OldConfig: &from, flag.NewConfig: &to,
@@ -47,40 +36,45 @@ Component configurations are checked and not converted.`,
 	return c
 }
 
-// writeOutput writes the file that the user named for the result.
-func (p *program) writeOutput(ctx context.Context, file change.WriteFile) (err error) {
-	r, err := p.openRun(ctx, run.Command{Name: "config", Unlocked: true})
+// migrateConfig writes the documents of one file in the current API version to another, or to
+// standard output.
+func (p *program) migrateConfig(c *cobra.Command, from, to string, experimental bool) (err error) {
+	ctx := c.Context()
+	file, err := p.readRequiredConfig(c, flag.OldConfig, from)
 	if err != nil {
 		return err
 	}
-	defer closeRun(r, &err)
-	if err := r.NewEnv(engine.Env{}).Do(ctx, file); err != nil {
-		return problem.New("", err,
-			fmt.Sprintf("set --%s to a file that can be written", flag.NewConfig))
-	}
-	return nil
-}
-
-// migrateConfig returns the file's documents in the current API version.
-func (p *program) migrateConfig(c *cobra.Command, name string, experimental bool) ([]byte, error) {
-	file, err := p.readRequiredConfig(c, flag.OldConfig, name)
-	if err != nil {
-		return nil, err
-	}
 	file.AllowExperimental, file.AllowDeprecated = experimental, true
-	facts, err := p.gatherFacts(c.Context(), true)
+	facts, err := p.gatherFacts(ctx, true)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	facts.AddressOptional = true
 	documents, how, err := config.Migrate(file, facts)
 	printWarnings(p.newText(), how.Warnings)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	var text bytes.Buffer
-	err = writeYAML(&text, documents)
-	return text.Bytes(), err
+	if err := writeYAML(&text, documents); err != nil {
+		return err
+	}
+	if to == "" {
+		_, err := p.Out.Write(text.Bytes())
+		return err
+	}
+	r, err := p.openRun(ctx, run.Command{Name: "config", Unlocked: true})
+	if err != nil {
+		return err
+	}
+	defer closeRun(r, &err)
+	// A configuration can contain tokens and keys.
+	if err := r.NewEnv(engine.Env{}).Do(ctx, change.WriteFile{Path: to, Data: text.Bytes(),
+		Mode: 0o600, Secret: true, Output: true}); err != nil {
+		return problem.New("", err,
+			fmt.Sprintf("set --%s to a file that can be written", flag.NewConfig))
+	}
+	return nil
 }
 
 // readRequiredConfig reads the configuration file that a required flag names.

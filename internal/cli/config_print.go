@@ -10,21 +10,8 @@ import (
 )
 
 func (p *program) configPrint() *cobra.Command {
-	return newGroup("print", "Print default configuration files",
-		p.printInit(),
-		p.printExample("join-defaults", "join", func(c *cobra.Command) ([]any, error) {
-			host, err := p.World().Host(c.Context())
-			return config.ExampleJoin(host.Hostname), err
-		}),
-		p.printExample("reset-defaults", "reset",
-			func(*cobra.Command) ([]any, error) { return config.ExampleReset(), nil }),
-		p.printExample("upgrade-defaults", "upgrade",
-			func(*cobra.Command) ([]any, error) { return config.ExampleUpgrade(), nil }))
-}
-
-func (p *program) printInit() *cobra.Command {
 	var components []string
-	c := p.printExample("init-defaults", "init", func(*cobra.Command) ([]any, error) {
+	forInit := p.printExample("init-defaults", "init", func(*cobra.Command) ([]any, error) {
 		tool, err := p.tool()
 		if err != nil {
 			return nil, err
@@ -35,8 +22,17 @@ func (p *program) printInit() *cobra.Command {
 		}
 		return all, nil
 	})
-	flagTargets{flag.ComponentConfigs: &components}.bind(c.Flags())
-	return c
+	flagTargets{flag.ComponentConfigs: &components}.bind(forInit.Flags())
+	return newGroup("print", "Print default configuration files",
+		forInit,
+		p.printExample("join-defaults", "join", func(c *cobra.Command) ([]any, error) {
+			host, err := p.World().Host(c.Context())
+			return config.ExampleJoin(host.Hostname), err
+		}),
+		p.printExample("reset-defaults", "reset",
+			func(*cobra.Command) ([]any, error) { return config.ExampleReset(), nil }),
+		p.printExample("upgrade-defaults", "upgrade",
+			func(*cobra.Command) ([]any, error) { return config.ExampleUpgrade(), nil }))
 }
 
 // printExample is a command that prints an example configuration.

@@ -26,25 +26,21 @@ error with its field.`,
 			}
 			file.AllowDeprecated, file.AllowExperimental, file.ReportComponentProblems = deprecated,
 				experimental, true
-			return p.validate(c, file)
+			facts, err := p.gatherFacts(c.Context(), false)
+			if err != nil {
+				return err
+			}
+			facts.AddressOptional = true
+			_, how, err := config.Migrate(file, facts)
+			printWarnings(p.newText(), how.Warnings)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(p.Out, "ok")
+			return err
 		},
 	}
 	flagTargets{flag.Config: &name, flag.AllowDeprecatedAPI: &deprecated,
 		flag.AllowExperimentalAPI: &experimental}.bind(c.Flags())
 	return c
-}
-
-func (p *program) validate(c *cobra.Command, file config.File) error {
-	facts, err := p.gatherFacts(c.Context(), false)
-	if err != nil {
-		return err
-	}
-	facts.AddressOptional = true
-	_, how, err := config.Migrate(file, facts)
-	printWarnings(p.newText(), how.Warnings)
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintln(p.Out, "ok")
-	return err
 }

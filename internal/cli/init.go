@@ -151,8 +151,13 @@ func (p *program) runInit(c *cobra.Command, o *initOptions, sel engine.Selection
 		Admin: workflow.Admin(n.Local, o.kubeconfig), Withhold: o.withhold}
 	if r.Finished() {
 		env.Admin = workflow.Admin(n.Local, "")
+		// All phases but the closing text where the user skips it, since it shows secrets.
+		var skip []string
+		if text := string(phaseindex.ShowJoinCommand); slices.Contains(how.SkipPhases, text) {
+			skip = []string{text}
+		}
 		err = r.ExecutePhases(ctx, r.NewEnv(env), workflow.FinishedInit(r.FinishedRun()),
-			closingTextOf(how))
+			engine.Selection{Skip: skip})
 	} else {
 		env.Keys = r.Keys(ctx, n)
 		if r.IsWhole() {
@@ -164,14 +169,4 @@ func (p *program) runInit(c *cobra.Command, o *initOptions, sel engine.Selection
 		r.RepeatWarnings()
 	}
 	return err
-}
-
-// closingTextOf selects the phases of a finished init that is re-run: all, but for the closing
-// text where the user skips it, since it shows secrets.
-func closingTextOf(how config.Run) (sel engine.Selection) {
-	const closingText = string(phaseindex.ShowJoinCommand)
-	if slices.Contains(how.SkipPhases, closingText) {
-		sel.Skip = []string{closingText}
-	}
-	return sel
 }

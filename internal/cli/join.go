@@ -20,7 +20,13 @@ import (
 
 func (p *program) joinCommand() *cobra.Command {
 	t := tree{name: "join", argument: "[api-server-endpoint]", phases: workflow.Join,
-		args: oneEndpoint,
+		args: func(c *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return fmt.Errorf("%s takes one endpoint, host:port, but got %q", c.CommandPath(),
+					args)
+			}
+			return nil
+		},
 		takesArgument: func(p engine.Phase) bool { // those that look for the cluster
 			return slices.Contains(p.Flags, flag.DiscoveryToken)
 		}}
@@ -55,13 +61,6 @@ func (p *program) joinCommand() *cobra.Command {
 		flag.DiscoveryTokenUnsafe, flag.DryRun,
 		flag.IgnorePreflightErrors, flag.NodeName, flag.Patches, flag.ReplaceMember,
 		flag.SkipPhases, flag.TLSBootstrapToken, flag.Token)
-}
-
-func oneEndpoint(c *cobra.Command, args []string) error {
-	if len(args) > 1 {
-		return fmt.Errorf("%s takes one endpoint, host:port, but got %q", c.CommandPath(), args)
-	}
-	return nil
 }
 
 // joinOptions are the flags of join and its phases.

@@ -52,8 +52,7 @@ of the groups. The certificate cannot be revoked before it expires.`,
 	return c
 }
 
-// check reports missing and invalid flags.
-func (o *userOptions) check() error {
+func (p *program) printKubeconfig(ctx context.Context, o *userOptions) error {
 	switch {
 	case o.name == "":
 		return problem.New("", fmt.Errorf("--%s is required", flag.ClientName),
@@ -61,13 +60,6 @@ func (o *userOptions) check() error {
 	case o.validity <= 0:
 		return fmt.Errorf("--%s: %s: must be a positive duration such as 24h", flag.ValidityPeriod,
 			o.validity)
-	}
-	return nil
-}
-
-func (p *program) printKubeconfig(ctx context.Context, o *userOptions) error {
-	if err := o.check(); err != nil {
-		return err
 	}
 	n, how, err := p.resolveOffline(ctx, o.file, config.NewInitFlags(), false)
 	warnings := how.Warnings

@@ -70,10 +70,16 @@ func (o *output) encoder(ctx context.Context, r state.Reader) (encoder, error) {
 	if e, ok := encoders()[strings.ToLower(o.format)]; ok {
 		return e, nil
 	}
-	build, ok := o.templates()[strings.TrimSuffix(name, "file")]
-	if strings.HasSuffix(name, "-file") {
-		build, ok = o.templates()[strings.TrimSuffix(name, "-file")]
+	kind, ok := strings.CutSuffix(name, "-file")
+	if !ok {
+		kind = strings.TrimSuffix(name, "file")
 	}
+	parse, ok := map[string]func(string) (encoder, error){
+		"template":         o.goTemplate,
+		"go-template":      o.goTemplate,
+		"jsonpath":         func(text string) (encoder, error) { return o.jsonPath(text, false) },
+		"jsonpath-as-json": func(text string) (encoder, error) { return o.jsonPath(text, true) },
+	}[kind]
 	if !ok {
 		return nil, problem.New("", fmt.Errorf("unknown output format %q", o.format),
 			"formats: "+strings.Join(outputFormats(), ", "))
@@ -90,7 +96,12 @@ func (o *output) encoder(ctx context.Context, r state.Reader) (encoder, error) {
 		}
 		argument = string(data)
 	}
-	return build(argument)
+	e, err := parse(argument)
+	if err != nil {
+		return nil, problem.New("reading the template", err,
+			"fix the template given with --output after the equals sign")
+	}
+	return e, nil
 }
 
 // outputFormats are the names of all formats.
@@ -104,16 +115,6 @@ func outputFormats() []string {
 
 func encoders() map[string]encoder {
 	return map[string]encoder{"json": writeJSON, "yaml": writeYAML, "kyaml": writeKYAML}
-}
-
-// templates are the formats with a template of the user.
-func (o *output) templates() map[string]func(string) (encoder, error) {
-	return map[string]func(string) (encoder, error){
-		"template":         o.goTemplate,
-		"go-template":      o.goTemplate,
-		"jsonpath":         func(text string) (encoder, error) { return o.jsonPath(text, false) },
-		"jsonpath-as-json": func(text string) (encoder, error) { return o.jsonPath(text, true) },
-	}
 }
 
 func writeJSON(w io.Writer, objects []any) error {
@@ -155,10 +156,15 @@ func writeKYAML(w io.Writer, objects []any) error {
 }
 
 func (o *output) goTemplate(text string) (encoder, error) {
-	t, err := template.New("output").Funcs(template.FuncMap{"exists": hasPath,
-		"base64decode": decodeBase64}).Parse(text)
+	t, err := template.New("output").Funcs(template.FuncMap{
+		"exists": hasPath,
+		"base64decode": func(text string) (string, error) {
+			plain, err := base64.StdEncoding.DecodeString(text)
+			return string(plain), err
+		},
+	}).Parse(text)
 	if err != nil {
-		return nil, templateError(err)
+		return nil, err
 	}
 	if !o.allowMissing {
 		t.Option("missingkey=error")
@@ -187,22 +193,11 @@ func hasPath(value any, path ...any) bool {
 	return value != nil
 }
 
-// decodeBase64 is the template function "base64decode".
-func decodeBase64(text string) (string, error) {
-	plain, err := base64.StdEncoding.DecodeString(text)
-	return string(plain), err
-}
-
-func templateError(err error) error {
-	return problem.New("reading the template", err,
-		"fix the template given with --output after the equals sign")
-}
-
 func (o *output) jsonPath(text string, asJSON bool) (encoder, error) {
 	path := jsonpath.New("output").AllowMissingKeys(o.allowMissing)
 	path.EnableJSONOutput(asJSON)
 	if err := path.Parse(text); err != nil {
-		return nil, templateError(err)
+		return nil, err
 	}
 	return eachGeneric(path.Execute), nil
 }

@@ -42,30 +42,27 @@ func (t tree) command(c *cobra.Command, names ...flag.Name) *cobra.Command {
 	return c
 }
 
-// addPhaseCommands adds a command for each of the phases.
+// addPhaseCommands adds a command for each of the phases. A phase with children is a group of
+// commands, of which "all" runs all of them.
 func (t tree) addPhaseCommands(parent *cobra.Command, prefix string, phases []engine.Phase) {
 	for _, p := range phases {
+		address := prefix + p.Name
 		switch {
 		case p.Name == "":
 			t.addPhaseCommands(parent, prefix, p.Phases)
 		case p.Hidden:
 		case len(childAddresses(p.Phases)) == 0: // others may be part of it
-			parent.AddCommand(t.phaseCommand(prefix+p.Name, p))
+			parent.AddCommand(t.phaseCommand(address, p))
 		default:
-			parent.AddCommand(t.groupCommand(prefix+p.Name, p))
+			group := newGroup(p.Name, p.Short)
+			group.Long, group.Aliases = p.Long, p.Aliases
+			group.AddCommand(t.phaseCommand(address, engine.Phase{Name: allName,
+				Short: "Run all child phases: " + strings.Join(childAddresses(p.Phases), ", "),
+				Flags: allFlags(p)}))
+			t.addPhaseCommands(group, address+"/", p.Phases)
+			parent.AddCommand(group)
 		}
 	}
-}
-
-// groupCommand is the command of a phase with children. Its subcommand "all" runs all of them.
-func (t tree) groupCommand(address string, p engine.Phase) *cobra.Command {
-	c := newGroup(p.Name, p.Short)
-	c.Long, c.Aliases = p.Long, p.Aliases
-	all := engine.Phase{Name: allName,
-		Short: "Run all child phases: " + strings.Join(childAddresses(p.Phases), ", "), Flags: allFlags(p)}
-	c.AddCommand(t.phaseCommand(address, all))
-	t.addPhaseCommands(c, address+"/", p.Phases)
-	return c
 }
 
 func (t tree) phaseCommand(address string, p engine.Phase) *cobra.Command {

@@ -116,11 +116,25 @@ func (p *program) runReset(c *cobra.Command, o *resetOptions, sel engine.Selecti
 	return nil
 }
 
-// confirm warns of what is about to be done and asks for confirmation. No answer means no.
+// confirm warns of what is about to be done and asks for confirmation. No answer means no. The wait
+// for the answer ends with the context.
 func (p *program) confirm(ctx context.Context, r *run.Run, warning string, skip flag.Name) error {
 	r.Emit(engine.Warned, warning)
 	r.Emit(engine.Printed, "["+r.Name()+"] Continue? [y/N]: ")
-	answer, err := p.readAnswer(ctx)
+	var answer string
+	var err error
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		if answer, err = bufio.NewReader(p.In).ReadString('\n'); errors.Is(err, io.EOF) {
+			err = nil
+		}
+	}()
+	select {
+	case <-read:
+	case <-ctx.Done():
+		return fmt.Errorf("reading the answer: %w", context.Cause(ctx))
+	}
 	if err != nil {
 		return fmt.Errorf("reading the answer: %w", err)
 	}
@@ -130,23 +144,4 @@ func (p *program) confirm(ctx context.Context, r *run.Run, warning string, skip 
 	}
 	return problem.New("", errors.New("nothing was changed: the answer was not yes"),
 		fmt.Sprintf("answer y, or set --%s to skip the confirmation", skip))
-}
-
-// readAnswer returns the next line of standard input, unless the user interrupts.
-func (p *program) readAnswer(ctx context.Context) (string, error) {
-	var line string
-	var err error
-	read := make(chan struct{})
-	go func() {
-		defer close(read)
-		if line, err = bufio.NewReader(p.In).ReadString('\n'); errors.Is(err, io.EOF) {
-			err = nil
-		}
-	}()
-	select {
-	case <-read:
-		return line, err
-	case <-ctx.Done():
-		return "", context.Cause(ctx)
-	}
 }

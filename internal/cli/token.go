@@ -75,7 +75,13 @@ func (p *program) tokenIdentity(ctx context.Context, c *cobra.Command, o *tokenO
 		p.warnOfForeignClient(ctx, c, r, o.kubeconfig)
 		return p.readIdentity(ctx, r, o.kubeconfig)
 	}
-	defaults := append(p.ownKubeconfigs(), o.kubeconfig)
+	var defaults []string // first those of kubectl
+	if list, ok := p.Getenv("KUBECONFIG"); ok && list != "" {
+		defaults = filepath.SplitList(list)
+	} else if home, ok := p.Getenv("HOME"); ok && home != "" {
+		defaults = []string{path.Join(home, ".kube", "config")}
+	}
+	defaults = append(defaults, o.kubeconfig)
 	for _, file := range defaults {
 		if _, err := r.Stat(ctx, file); err == nil {
 			return p.readIdentity(ctx, r, file)
@@ -135,17 +141,6 @@ func (p *program) warnOfForeignClient(ctx context.Context, c *cobra.Command, r s
 	p.newText().Emit(engine.Event{Phase: "kubeconfig", Kind: engine.Warned, Text: fmt.Sprintf(
 		"%s: its client certificate %q is not signed by the CA that the file trusts, so the API server may refuse it",
 		untrusted.Line(file), untrusted.Line(certs[0].Subject.CommonName))})
-}
-
-// ownKubeconfigs are the default kubeconfigs of kubectl.
-func (p *program) ownKubeconfigs() []string {
-	if list, ok := p.Getenv("KUBECONFIG"); ok && list != "" {
-		return filepath.SplitList(list)
-	}
-	if home, ok := p.Getenv("HOME"); ok && home != "" {
-		return []string{path.Join(home, ".kube", "config")}
-	}
-	return nil
 }
 
 // apiLimit is how long token commands retry requests to the API server.

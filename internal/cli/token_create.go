@@ -13,7 +13,6 @@ import (
 	"kubeadm/internal/change"
 	"kubeadm/internal/config"
 	"kubeadm/internal/discovery"
-	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
@@ -104,8 +103,16 @@ func (p *program) createTokens(c *cobra.Command, o *tokenCreateOptions) (err err
 			return err
 		}
 	}
-	if o.UploadCerts {
-		if err := uploadCerts(ctx, e.Named(uploadcerts.Phase.Name), as); err != nil {
+	if o.UploadCerts { // as the phase of init does
+		upload := e.Named(uploadcerts.Phase.Name)
+		n, err := discovery.ExistingNode(ctx, upload, as)
+		if err != nil {
+			return err
+		}
+		if n.Cluster.Endpoint == "" {
+			upload.Warn("the cluster has no controlPlaneEndpoint: no further control plane node can join it until ConfigMap kubeadm-config has one")
+		}
+		if err := uploadcerts.Upload(ctx, upload, n, as); err != nil {
 			return err
 		}
 	}
@@ -119,8 +126,18 @@ func (p *program) createTokens(c *cobra.Command, o *tokenCreateOptions) (err err
 // tokensToCreate resolves the flags or the file.
 func (p *program) tokensToCreate(c *cobra.Command, o *tokenCreateOptions,
 	r *run.Run) (node.Local, error) {
-	if err := o.refuseIdle(); err != nil {
-		return node.Local{}, err
+	var idle flag.Name // without the join command
+	switch {
+	case o.printJoin:
+	case o.CertificateKey != "":
+		idle = flag.CertificateKey
+	case o.UploadCerts:
+		idle = flag.UploadCerts
+	}
+	if idle != "" {
+		return node.Local{}, problem.New("",
+			fmt.Errorf("--%s has an effect only with --print-join-command", idle),
+			"add --print-join-command")
 	}
 	file, err := p.readConfig(c.Context(), r.World(), o.file)
 	if err != nil {
@@ -150,24 +167,6 @@ func (p *program) tokensToCreate(c *cobra.Command, o *tokenCreateOptions,
 		local.CertificateKey = ""
 	}
 	return local, err
-}
-
-// refuseIdle is an error if a flag was set that only affects the join command, and that is not
-// printed.
-func (o *tokenCreateOptions) refuseIdle() error {
-	var idle flag.Name
-	switch {
-	case o.printJoin:
-		return nil
-	case o.CertificateKey != "":
-		idle = flag.CertificateKey
-	case o.UploadCerts:
-		idle = flag.UploadCerts
-	default:
-		return nil
-	}
-	return problem.New("", fmt.Errorf("--%s has an effect only with --print-join-command", idle),
-		"add --print-join-command")
 }
 
 // newTokenChanges are the changes that create the tokens. A token that exists is an error.
@@ -217,17 +216,4 @@ func joinCommand(ctx context.Context, r state.Reader, as state.Identity,
 	key := local.CertificateKey
 	text, err := manifest.JoinCommand(admin, local.Tokens[0].String(), key != "", key)
 	return strings.NewReplacer("\\\n", "", "\t", "").Replace(text), err
-}
-
-// uploadCerts uploads the certificates that control planes share, encrypted with the certificate
-// key, as the phase of init does.
-func uploadCerts(ctx context.Context, e *engine.Env, as state.Identity) error {
-	n, err := discovery.ExistingNode(ctx, e, as)
-	if err != nil {
-		return err
-	}
-	if n.Cluster.Endpoint == "" {
-		e.Warn("the cluster has no controlPlaneEndpoint: no further control plane node can join it until ConfigMap kubeadm-config has one")
-	}
-	return uploadcerts.Upload(ctx, e, n, as)
 }

@@ -36,9 +36,14 @@ func (p *program) tokenDelete(o *tokenOptions) *cobra.Command {
 func (p *program) deleteTokens(c *cobra.Command, o *tokenOptions, args []string) (err error) {
 	var ids []string
 	for _, arg := range args {
-		id, err := tokenID(arg)
-		if err != nil {
-			return err
+		if tokenIDForm.MatchString(arg) {
+			ids = append(ids, arg)
+			continue
+		}
+		id, _, err := node.ParseToken(arg)
+		if err != nil { // arg is not repeated: it may be secret
+			return fmt.Errorf(
+				"neither the ID of a token (6 characters of a-z and 0-9) nor a full token: %w", err)
 		}
 		ids = append(ids, id)
 	}
@@ -74,16 +79,3 @@ func (p *program) deleteTokens(c *cobra.Command, o *tokenOptions, args []string)
 }
 
 var tokenIDForm = regexp.MustCompile(`^[a-z0-9]{6}$`)
-
-// tokenID parses an ID or a full token. Its errors do not repeat the text, which may be secret.
-func tokenID(text string) (string, error) {
-	if tokenIDForm.MatchString(text) {
-		return text, nil
-	}
-	id, _, err := node.ParseToken(text)
-	if err != nil {
-		return "", fmt.Errorf(
-			"neither the ID of a token (6 characters of a-z and 0-9) nor a full token: %w", err)
-	}
-	return id, nil
-}

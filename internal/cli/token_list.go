@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -74,7 +75,12 @@ func (p *program) listTokens(c *cobra.Command, o *tokenOptions, out *output) (er
 	}
 	var objects []any
 	for _, t := range tokens {
-		objects = append(objects, newListedToken(t))
+		l := listedToken{TypeMeta: outputMeta("BootstrapToken"), Token: t.String(),
+			Description: t.Description, Usages: t.Usages, Groups: t.Groups}
+		if !t.Expires.IsZero() {
+			l.Expires = &metav1.Time{Time: t.Expires}
+		}
+		objects = append(objects, l)
 	}
 	return encode(p.Out, objects)
 }
@@ -132,15 +138,6 @@ func tokenOf(object map[string]any) (t node.BootstrapToken, err error) {
 	return t, nil
 }
 
-func newListedToken(t node.BootstrapToken) listedToken {
-	l := listedToken{TypeMeta: outputMeta("BootstrapToken"), Token: t.String(),
-		Description: t.Description, Usages: t.Usages, Groups: t.Groups}
-	if !t.Expires.IsZero() {
-		l.Expires = &metav1.Time{Time: t.Expires}
-	}
-	return l
-}
-
 // writeTokens writes a table, or nothing if there is no token.
 func writeTokens(out io.Writer, tokens []node.BootstrapToken, now time.Time) error {
 	if len(tokens) == 0 {
@@ -154,16 +151,10 @@ func writeTokens(out io.Writer, tokens []node.BootstrapToken, now time.Time) err
 			ttl, expires = duration.ShortHumanDuration(t.Expires.Sub(now)),
 				t.Expires.UTC().Format(time.RFC3339)
 		}
-		cells := []string{t.String(), ttl, expires, orNone(strings.Join(t.Usages, ",")),
-			orNone(t.Description), orNone(strings.Join(t.Groups, ","))}
+		const none = "<none>"
+		cells := []string{t.String(), ttl, expires, cmp.Or(strings.Join(t.Usages, ","), none),
+			cmp.Or(t.Description, none), cmp.Or(strings.Join(t.Groups, ","), none)}
 		fmt.Fprintln(w, strings.Join(cells, "\t"))
 	}
 	return w.Flush()
-}
-
-func orNone(text string) string {
-	if text == "" {
-		return "<none>"
-	}
-	return text
 }

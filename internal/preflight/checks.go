@@ -8,39 +8,59 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/version"
 
+	"kubeadm/internal/change"
 	"kubeadm/internal/node"
 	"kubeadm/internal/release"
 	"kubeadm/internal/state"
 )
 
 // Root returns the check that every command that changes a machine runs first: that it is root.
-func Root() []Check { return []Check{newPrivilegedUserCheck()} }
+func Root() []Check {
+	return []Check{newHostCheck("IsPrivilegedUser", func(h state.HostInfo, rep *Report) {
+		if h.UserID != 0 {
+			rep.Fail(`run the command as root, for example with "sudo"`,
+				"kubeadm must run as root, but runs as user ID %d", h.UserID)
+		}
+	})}
+}
 
 // Init returns the checks of a machine that becomes the first control plane of a cluster. They
 // share cached queries: call it again for each Run.
 func Init(n *node.Node, tool release.Tool) []Check {
 	return slices.Concat(
-		[]Check{newCPUCheck(), newMemoryCheck(), newKubernetesVersionCheck(n.Cluster.Version, tool),
-			newFirewalldCheck(n.BindPort)},
-		newControlPlanePortChecks(n),
-		newManifestChecks(n.Paths),
-		[]Check{newProxyCheck(n.Address)},
-		newCIDRProxyChecks(clusterCIDRs(n)),
+		newControlPlaneChecks(n, tool),
 		newNodeChecks(&n.Local, tool, parseVersionOrNil(n.Cluster.Version)),
 		newForwardingChecks(append(clusterCIDRs(n), n.Address)),
 		newExternalEtcdVersionChecks(n.Cluster.Etcd.External),
 		newLocalEtcdChecks(n),
 		newExternalEtcdFileChecks(n.Cluster.Etcd.External),
-		newComponentFileChecks(n),
-		newObstacleChecks(n),
-		newRootlessAccountChecks(n),
+		newComponentChecks(n),
 	)
+}
+
+// newControlPlaneChecks returns the checks of a new control plane node that come first.
+func newControlPlaneChecks(n *node.Node, tool release.Tool) []Check {
+	list := append(newResourceChecks(), newKubernetesVersionCheck(n.Cluster.Version, tool),
+		newFirewalldCheck(n.BindPort))
+	list = append(list, newControlPlanePortChecks(n)...)
+	for _, name := range []string{release.APIServer, release.ControllerManager, release.Scheduler,
+		etcd} {
+		list = append(list, newFileAvailableCheck(n.Paths.Manifest(name)))
+	}
+	return append(list, newProxyChecks(n.Address, clusterCIDRs(n))...)
 }
 
 // Join returns the checks of a machine that becomes a node of a cluster, those before
 // discovery. They share cached queries: call it again for each Run.
 func Join(l *node.Local, tool release.Tool) []Check {
-	list := slices.Concat(newKubeletCredentialChecks(l.Paths), newNodeChecks(l, tool, nil))
+	// The kubelet creates kubelet.conf by itself from bootstrap-kubelet.conf, so a run of ours that
+	// started the kubelet caused it.
+	bootstrap := l.Paths.BootstrapKubeconfig()
+	list := append([]Check{
+		newFileAvailableCheck(l.Paths.KubeletKubeconfig(),
+			append(kubeletTargets(l.Paths), change.FileTarget(bootstrap))...),
+		newFileAvailableCheck(bootstrap),
+	}, newNodeChecks(l, tool, nil)...)
 	if l.Role == node.Worker {
 		list = append(list, newFileAvailableCheck(l.CACertPath))
 	}
@@ -48,30 +68,29 @@ func Join(l *node.Local, tool release.Tool) []Check {
 	if err != nil {
 		return list
 	}
-	return slices.Concat(list, []Check{newProxyCheck(host)}, newForwardingChecks([]string{host}))
+	return slices.Concat(list, newProxyChecks(host, nil), newForwardingChecks([]string{host}))
 }
 
 // AfterDiscovery returns the checks of any joining machine that need the discovered cluster's
-// configuration.
+// configuration. A kubelet that is newer than the control plane of its cluster is a warning: it may
+// work, and may be intended while a cluster is being upgraded.
 func AfterDiscovery(n *node.Node) []Check {
-	return []Check{newKubeletNewerCheck(parseVersionOrNil(n.Cluster.Version))}
+	controlPlane := parseVersionOrNil(n.Cluster.Version)
+	return []Check{{Name: "KubeletVersion",
+		Run: func(ctx context.Context, r state.Reader, rep *Report) {
+			v, err := readKubeletVersion(ctx, r)
+			if err == nil && controlPlane != nil && release.IsKubeletNewer(v, controlPlane) {
+				rep.Warn("install a kubelet of that minor version or an older one",
+					"kubelet v%s is newer than the cluster's control plane, v%s, which Kubernetes does not support", v, controlPlane)
+			}
+		}}}
 }
 
 // JoinControlPlane returns the checks, besides those of Join, of a machine that joins as a
 // control plane.
 func JoinControlPlane(n *node.Node, tool release.Tool) []Check {
-	list := slices.Concat(
-		[]Check{newCPUCheck(), newMemoryCheck(), newKubernetesVersionCheck(n.Cluster.Version, tool),
-			newFirewalldCheck(n.BindPort)},
-		newControlPlanePortChecks(n),
-		newManifestChecks(n.Paths),
-		[]Check{newProxyCheck(n.Address)},
-		newCIDRProxyChecks(clusterCIDRs(n)),
-		newLocalEtcdChecks(n),
-		newComponentFileChecks(n),
-		newObstacleChecks(n),
-		newRootlessAccountChecks(n),
-	)
+	list := slices.Concat(newControlPlaneChecks(n, tool), newLocalEtcdChecks(n),
+		newComponentChecks(n))
 	if n.CertificateKey != "" { // the files will be downloaded
 		return list
 	}
@@ -89,15 +108,7 @@ func Upgrade(n *node.Node) []Check {
 			}
 			return v.WithMinor(v.Minor() + 1), nil // the kubelet is upgraded next
 		}).cached()
-	runtime := query[state.Runtime](
-		func(ctx context.Context, r state.Reader) (state.Runtime, error) {
-			return r.Runtime(ctx, n.CRISocket)
-		}).cached()
-	list := []Check{
-		newRuntimeCheck(n.CRISocket, runtime),
-		newRuntimeVersionCheck(runtime),
-		newSystemVerificationCheck(kubelet),
-	}
+	list := append(newRuntimeChecks(n.CRISocket), newSystemVerificationCheck(kubelet))
 	if n.Role != node.ControlPlane {
 		return list
 	}
@@ -135,22 +146,16 @@ func clusterCIDRs(n *node.Node) []string {
 // version is nil, the kubelet's is compared with the tool's only.
 func newNodeChecks(l *node.Local, tool release.Tool, controlPlane *version.Version) []Check {
 	kubelet := query[*version.Version](readKubeletVersion).cached()
-	runtime := query[state.Runtime](
-		func(ctx context.Context, r state.Reader) (state.Runtime, error) {
-			return r.Runtime(ctx, l.CRISocket)
-		}).cached()
-	return []Check{
-		newRuntimeCheck(l.CRISocket, runtime),
-		newRuntimeVersionCheck(runtime),
-		newSwapCheck(),
-		newProgramCheck("losetup"),
-		newProgramCheck("mount"),
-		newProgramCheck("cp"),
-		newSystemVerificationCheck(kubelet),
-		newHostnameCheck(l.Name),
-		newKubeletSkewCheck(tool, kubelet, controlPlane),
-		newKubeletArgsCheck(l, kubelet),
-		newKubeletServiceCheck(),
-		port{number: kubeletServer, user: "the kubelet", causes: kubeletTargets(l.Paths)}.check(),
+	list := append(newRuntimeChecks(l.CRISocket), newSwapCheck())
+	for _, program := range []string{"losetup", "mount", "cp"} {
+		list = append(list, Check{Name: "FileExisting-" + program,
+			Run: func(ctx context.Context, r state.Reader, rep *Report) {
+				if _, err := r.Program(ctx, program); err != nil {
+					rep.Fail("install its package (find it with apt-file or dnf provides), or correct PATH",
+						"%v", programNotFoundError(ctx, r, program, err))
+				}
+			}})
 	}
+	list = append(list, newSystemVerificationCheck(kubelet), newHostnameCheck(l.Name))
+	return append(list, newKubeletChecks(l, tool, kubelet, controlPlane)...)
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/version"
 
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
@@ -15,44 +14,35 @@ import (
 	"kubeadm/internal/state"
 )
 
-// fileFlags returns the flags of components that name a file of the user's. A component exits if
-// it cannot read the file.
-func fileFlags() map[string][]string {
-	return map[string][]string{
-		release.APIServer: {
-			"admission-control-config-file", "audit-policy-file", "audit-webhook-config-file",
-			"authentication-config",
-			"authentication-token-webhook-config-file", "authorization-config",
-			"authorization-policy-file",
-			"authorization-webhook-config-file", "egress-selector-config-file",
-			"encryption-provider-config",
-			"kubelet-certificate-authority", "oidc-ca-file", "token-auth-file",
-			"tracing-config-file",
-		},
-		release.ControllerManager: {"cloud-config"},
-		release.Scheduler:         {"config"},
-	}
-}
-
 // section is a component's part of the ClusterConfiguration.
 type section struct {
 	component, field string
 	user             node.Component
+	// flags that name a file of the user's: the component exits if it cannot read the file
+	fileFlags []string
 }
 
-func componentSections(c *node.Cluster) []section {
-	return []section{
-		{release.APIServer, "apiServer", c.APIServer},
-		{release.ControllerManager, "controllerManager", c.ControllerManager},
-		{release.Scheduler, "scheduler", c.Scheduler},
-	}
-}
+const componentFile = "ComponentFile"
 
-// newComponentFileChecks checks that the files in the user's arguments and volumes exist on this
-// machine, and are mounted in the component's container.
-func newComponentFileChecks(n *node.Node) (list []Check) {
-	for _, s := range componentSections(&n.Cluster) {
-		for _, flag := range fileFlags()[s.component] {
+// newComponentChecks returns the checks of what the user sets for control plane components. The
+// files in arguments and volumes must exist on this machine and be mounted in the component's
+// container, no component may be kept from running, and the users of a rootless control plane must
+// not exist, or be as init creates them.
+func newComponentChecks(n *node.Node) (list []Check) {
+	for _, s := range []section{
+		{release.APIServer, "apiServer", n.Cluster.APIServer, []string{
+			"admission-control-config-file", "audit-policy-file", "audit-webhook-config-file",
+			"authentication-config", "authentication-token-webhook-config-file",
+			"authorization-config", "authorization-policy-file",
+			"authorization-webhook-config-file", "egress-selector-config-file",
+			"encryption-provider-config", "kubelet-certificate-authority", "oidc-ca-file",
+			"token-auth-file", "tracing-config-file",
+		}},
+		{release.ControllerManager, "controllerManager", n.Cluster.ControllerManager,
+			[]string{"cloud-config"}},
+		{release.Scheduler, "scheduler", n.Cluster.Scheduler, []string{"config"}},
+	} {
+		for _, flag := range s.fileFlags {
 			if path, given := node.LastArg(s.user.Args, flag); given && path != "" {
 				list = append(list, s.newArgumentCheck(n, flag, path))
 			}
@@ -71,10 +61,17 @@ func newComponentFileChecks(n *node.Node) (list []Check) {
 				}})
 		}
 	}
+	list = append(list, newObstacleChecks(n)...)
+	if manifest.IsRootless(n) {
+		list = append(list, Check{Name: "RootlessAccounts",
+			Run: func(ctx context.Context, r state.Reader, rep *Report) {
+				if _, err := manifest.SystemAccounts().Done(ctx, r); err != nil {
+					rep.fail(err)
+				}
+			}})
+	}
 	return list
 }
-
-const componentFile = "ComponentFile"
 
 func (s section) newArgumentCheck(n *node.Node, flag, path string) Check {
 	return Check{Name: componentFile, Run: func(ctx context.Context, r state.Reader, rep *Report) {
@@ -159,16 +156,6 @@ func newObstacleChecks(n *node.Node) (list []Check) {
 	return list
 }
 
-// newKubeletArgsCheck checks that the installed kubelet runs with the user's arguments.
-func newKubeletArgsCheck(l *node.Local, kubelet query[*version.Version]) Check {
-	run := func(ctx context.Context, r state.Reader, rep *Report) {
-		if v, err := kubelet(ctx, r); err == nil { // KubeletVersion reports the error
-			rep.addObstacles(manifest.FindKubeletProblems(l.KubeletArgs, v))
-		}
-	}
-	return Check{Name: manifest.ComponentArgs, Run: run}
-}
-
 // addObstacles adds the obstacles of the report's check.
 func (r *Report) addObstacles(list []manifest.ComponentProblem) {
 	for _, o := range list {
@@ -180,20 +167,4 @@ func (r *Report) addObstacles(list []manifest.ComponentProblem) {
 			r.Warn(o.Hint, "%s: %s", o.Field, o.Text)
 		}
 	}
-}
-
-const rootlessAccounts = "RootlessAccounts"
-
-// newRootlessAccountChecks checks that the users of a rootless control plane do not exist, or are
-// as init creates them.
-func newRootlessAccountChecks(n *node.Node) []Check {
-	if !manifest.IsRootless(n) {
-		return nil
-	}
-	return []Check{{Name: rootlessAccounts,
-		Run: func(ctx context.Context, r state.Reader, rep *Report) {
-			if _, err := manifest.SystemAccounts().Done(ctx, r); err != nil {
-				rep.fail(err)
-			}
-		}}}
 }

@@ -1,14 +1,15 @@
 package preflight
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"kubeadm/internal/change"
@@ -36,14 +37,26 @@ func newLocalEtcdChecks(n *node.Node) []Check {
 	if n.Cluster.Etcd.External != nil {
 		return nil
 	}
-	var list []Check
-	for _, number := range []int32{etcdClientPort, etcdPeerPort} {
-		p := newStaticPodPort(n, number, etcd).withBindAddress(n.Cluster.APIServer.Args,
-			"advertise-address", n.Address)
-		list = append(list, p.check())
+	dir, started := n.Cluster.Etcd.DataDir, change.FileTarget(n.Paths.Manifest(etcd))
+	return []Check{
+		newStaticPodPortCheck(n, etcdClientPort, etcd),
+		newStaticPodPortCheck(n, etcdPeerPort, etcd),
+		{Name: "DirAvailable-" + strings.ReplaceAll(dir, "/", "-"),
+			Run: func(ctx context.Context, r state.Reader, rep *Report) {
+				inside, err := r.ReadDir(ctx, dir)
+				switch {
+				case errors.Is(err, fs.ErrNotExist):
+				case err != nil:
+					rep.Fail("make it an empty directory or remove it", "reading directory %s: %v",
+						dir, err)
+				case len(inside) > 0 && node.IsSystemDir(dir):
+					rep.Fail("use a separate directory, such as /var/lib/etcd",
+						"%s is not empty, and belongs to the operating system", dir)
+				case len(inside) > 0 && !r.WasCreated(started):
+					rep.Fail(leftoverHint, "%s is not empty", dir)
+				}
+			}},
 	}
-	return append(list, newDirAvailableCheck(n.Cluster.Etcd.DataDir,
-		change.FileTarget(n.Paths.Manifest(etcd))))
 }
 
 // newExternalEtcdFileChecks checks that the files exist with which the API server connects to
@@ -96,12 +109,19 @@ func checkEtcdVersion(ctx context.Context, r state.Reader, e *node.ExternalEtcd,
 		return problem.New("reading the address of etcd", err,
 			"correct etcd.external.endpoints in the configuration")
 	}
-	req, err := newEtcdRequest(ctx, r, e)
-	if err != nil {
-		return problem.New("connecting to etcd at "+endpoint, err,
-			"correct etcd.external in the configuration")
+	req := state.Request{URL: u.JoinPath("version").String()}
+	for _, file := range []struct {
+		path string
+		into *[]byte
+	}{{e.CAFile, &req.CA}, {e.CertFile, &req.Cert}, {e.KeyFile, &req.Key}} {
+		if file.path == "" {
+			continue
+		}
+		if *file.into, err = r.ReadFile(ctx, file.path); err != nil {
+			return problem.New("connecting to etcd at "+endpoint, err,
+				"correct etcd.external in the configuration")
+		}
 	}
-	req.URL = u.JoinPath("version").String()
 	err = world.Poll(ctx, r, world.Condition{
 		Name:    "etcd at " + endpoint + " to report a supported version",
 		Timeout: etcdVersionTimeout,
@@ -114,26 +134,6 @@ func checkEtcdVersion(ctx context.Context, r state.Reader, e *node.ExternalEtcd,
 			"check that this etcd runs, is reachable from this machine and is new enough")
 	}
 	return nil
-}
-
-func newEtcdRequest(ctx context.Context, r state.Reader,
-	e *node.ExternalEtcd) (state.Request, error) {
-	var req state.Request
-	read := func(path string) ([]byte, error) {
-		if path == "" {
-			return nil, nil
-		}
-		return r.ReadFile(ctx, path)
-	}
-	ca, err := read(e.CAFile)
-	req.CA = ca
-	if e.CertFile != "" && e.KeyFile != "" {
-		var certErr, keyErr error
-		req.Cert, certErr = read(e.CertFile)
-		req.Key, keyErr = read(e.KeyFile)
-		err = cmp.Or(err, certErr, keyErr)
-	}
-	return req, err
 }
 
 // requestEtcdVersion checks the version in etcd's answer. It gives up if asking again cannot help.

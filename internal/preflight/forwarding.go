@@ -18,33 +18,30 @@ func newForwardingChecks(networks []string) []Check {
 			v4, v6 = v4 || ip.Unmap().Is4(), v6 || !ip.Unmap().Is4()
 		}
 	}
-	var list []Check
+	var settings []string // paths below /proc/sys
 	if v4 {
-		list = append(list, newSysctlCheck("net/ipv4/ip_forward"))
+		settings = append(settings, "net/ipv4/ip_forward")
 	}
 	if v6 {
-		list = append(list, newSysctlCheck("net/ipv6/conf/default/forwarding"))
+		settings = append(settings, "net/ipv6/conf/default/forwarding")
+	}
+	var list []Check
+	for _, name := range settings {
+		path := "/proc/sys/" + name
+		list = append(list, Check{Name: "FileContent-" + strings.ReplaceAll(path, "/", "-"),
+			Run: func(ctx context.Context, r state.Reader, rep *Report) {
+				text, err := r.ReadFile(ctx, path)
+				if err != nil {
+					rep.Fail("load the kernel module of this setting, if there is one",
+						"reading %s: %v", path, err)
+				} else if !strings.HasPrefix(string(text), "1") {
+					setting := strings.ReplaceAll(name, "/", ".") + "=1"
+					rep.Fail(`run "sysctl -w `+setting+`" and write `+setting+
+						` to a file in /etc/sysctl.d`,
+						"%s is %q and must be 1, else this machine forwards no packets of Pods",
+						path, strings.TrimSpace(string(text)))
+				}
+			}})
 	}
 	return list
-}
-
-// newSysctlCheck checks that a kernel setting, by its path below /proc/sys, begins with 1.
-func newSysctlCheck(name string) Check {
-	path := "/proc/sys/" + name
-	return Check{Name: "FileContent-" + dashPath(path),
-		Run: func(ctx context.Context, r state.Reader, rep *Report) {
-			text, err := r.ReadFile(ctx, path)
-			if err != nil {
-				rep.Fail("load the kernel module of this setting, if there is one",
-					"reading %s: %v", path, err)
-				return
-			}
-			if !strings.HasPrefix(string(text), "1") {
-				setting := strings.ReplaceAll(name, "/", ".") + "=1"
-				rep.Fail(`run "sysctl -w `+setting+`" and write `+setting+
-					` to a file in /etc/sysctl.d`,
-					"%s is %q and must be 1, else this machine forwards no packets of Pods", path,
-					strings.TrimSpace(string(text)))
-			}
-		}}
 }

@@ -24,34 +24,25 @@ const (
 // longer for a name server that does not answer.
 const lookupTimeout = 2 * time.Second
 
-func newPrivilegedUserCheck() Check {
-	return newHostCheck("IsPrivilegedUser", func(h state.HostInfo, rep *Report) {
-		if h.UserID != 0 {
-			rep.Fail(`run the command as root, for example with "sudo"`,
-				"kubeadm must run as root, but runs as user ID %d", h.UserID)
-		}
-	})
-}
-
-func newCPUCheck() Check {
-	return newHostCheck("NumCPU", func(h state.HostInfo, rep *Report) {
-		if h.CPUs < minCPUs {
-			// In the words by which minikube knows this failure (test/parity/phrases).
-			available := fmt.Sprintf("the number of available CPUs %d", h.CPUs)
-			rep.Fail("give the machine more CPUs", "%s is less than the required %d", available,
-				minCPUs)
-		}
-	})
-}
-
-func newMemoryCheck() Check {
-	return newHostCheck("Mem", func(h state.HostInfo, rep *Report) {
-		if h.MemoryMiB < minMemoryMiB {
-			rep.Fail("give the machine more memory",
-				"this machine has %d MiB of memory, a control plane node needs at least %d MiB",
-				h.MemoryMiB, minMemoryMiB)
-		}
-	})
+// newResourceChecks checks that the machine is large enough for a control plane.
+func newResourceChecks() []Check {
+	return []Check{
+		newHostCheck("NumCPU", func(h state.HostInfo, rep *Report) {
+			if h.CPUs < minCPUs {
+				// In the words by which minikube knows this failure (test/parity/phrases).
+				available := fmt.Sprintf("the number of available CPUs %d", h.CPUs)
+				rep.Fail("give the machine more CPUs", "%s is less than the required %d", available,
+					minCPUs)
+			}
+		}),
+		newHostCheck("Mem", func(h state.HostInfo, rep *Report) {
+			if h.MemoryMiB < minMemoryMiB {
+				rep.Fail("give the machine more memory",
+					"this machine has %d MiB of memory, a control plane node needs at least %d MiB",
+					h.MemoryMiB, minMemoryMiB)
+			}
+		}),
+	}
 }
 
 func newHostCheck(name string, check func(state.HostInfo, *Report)) Check {

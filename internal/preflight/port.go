@@ -37,22 +37,9 @@ type port struct {
 	causes []string // targets: if a run of ours made one, the listener is ours
 }
 
+// newControlPlanePortChecks checks the ports of the control plane components. The port of the API
+// server must not be one on which another component of ours listens.
 func newControlPlanePortChecks(n *node.Node) []Check {
-	c := n.Cluster
-	return []Check{
-		newAPIServerPortCheck(n),
-		newStaticPodPort(n, schedulerPort, release.Scheduler).withBindAddress(c.Scheduler.Args,
-			"bind-address", "").check(),
-		newStaticPodPort(n, controllerPort,
-			release.ControllerManager).withBindAddress(c.ControllerManager.Args, "bind-address",
-			"").check(),
-	}
-}
-
-// newAPIServerPortCheck first checks that no other component of ours will listen on the port.
-func newAPIServerPortCheck(n *node.Node) Check {
-	c := newStaticPodPort(n, n.BindPort,
-		release.APIServer).withBindAddress(n.Cluster.APIServer.Args, "bind-address", "").check()
 	reserved := map[int32]string{
 		kubeletHealth: "the kubelet", kubeletServer: "the kubelet", proxyHealth: "kube-proxy",
 		controllerPort: release.ControllerManager, schedulerPort: release.Scheduler,
@@ -61,30 +48,42 @@ func newAPIServerPortCheck(n *node.Node) Check {
 		reserved[etcdClientPort], reserved[etcdPeerPort], reserved[etcdMetricsPort] = etcd, etcd,
 			etcd
 	}
-	other := reserved[n.BindPort]
-	if other == "" {
-		return c
+	server := newStaticPodPortCheck(n, n.BindPort, release.APIServer)
+	if other := reserved[n.BindPort]; other != "" {
+		server.Run = func(_ context.Context, _ state.Reader, rep *Report) {
+			rep.Fail("choose another --apiserver-bind-port",
+				"port %d is reserved for %s and cannot be used by kube-apiserver", n.BindPort,
+				other)
+		}
 	}
-	c.Run = func(_ context.Context, _ state.Reader, rep *Report) {
-		rep.Fail("choose another --apiserver-bind-port",
-			"port %d is reserved for %s and cannot be used by kube-apiserver", n.BindPort, other)
+	return []Check{
+		server,
+		newStaticPodPortCheck(n, schedulerPort, release.Scheduler),
+		newStaticPodPortCheck(n, controllerPort, release.ControllerManager),
 	}
-	return c
 }
 
-// newStaticPodPort returns a port of a static Pod.
-func newStaticPodPort(n *node.Node, number int32, component string) port {
-	return port{number: number, user: component,
+// newStaticPodPortCheck checks a port of a static Pod, at the address that the user's arguments
+// set: etcd listens on the address that the API server advertises.
+func newStaticPodPortCheck(n *node.Node, number int32, component string) Check {
+	p := port{number: number, user: component, origin: "--apiserver-advertise-address",
 		causes: []string{change.FileTarget(n.Paths.Manifest(component))}}
-}
-
-// withBindAddress returns the port at the address of an extra argument, else at the fallback.
-func (p port) withBindAddress(args []node.Arg, name, fallback string) port {
-	p.host, p.origin = fallback, "--apiserver-advertise-address"
-	if v, ok := node.LastArg(args, name); ok {
-		p.host, p.origin = v, fmt.Sprintf("the extra argument %q", name)
+	argument := "bind-address"
+	var args []node.Arg
+	switch component {
+	case etcd:
+		p.host, argument, args = n.Address, "advertise-address", n.Cluster.APIServer.Args
+	case release.APIServer:
+		args = n.Cluster.APIServer.Args
+	case release.ControllerManager:
+		args = n.Cluster.ControllerManager.Args
+	case release.Scheduler:
+		args = n.Cluster.Scheduler.Args
 	}
-	return p
+	if v, ok := node.LastArg(args, argument); ok {
+		p.host, p.origin = v, fmt.Sprintf("the extra argument %q", argument)
+	}
+	return p.check()
 }
 
 func (p port) check() Check {
@@ -95,11 +94,19 @@ func (p port) check() Check {
 			switch {
 			case err == nil:
 			case errors.As(err, &taken):
-				if !slices.ContainsFunc(p.causes, r.WasCreated) {
-					rep.Fail(p.freePortHint(taken.Owner),
-						"port %d, which %s needs, is in use by %s",
-						p.number, p.user, cmp.Or(taken.Owner, "an unknown program"))
+				if slices.ContainsFunc(p.causes, r.WasCreated) {
+					return
 				}
+				remedy := "stop that program"
+				if taken.Owner == "" {
+					remedy = fmt.Sprintf(`find it with "ss -ltnp sport = :%d" and stop it`, p.number)
+				}
+				if p.user == release.APIServer {
+					remedy += ", or choose another --apiserver-bind-port"
+				}
+				rep.Fail(remedy+`; if it belongs to another cluster, clean up with "kubeadm reset"`,
+					"port %d, which %s needs, is in use by %s",
+					p.number, p.user, cmp.Or(taken.Owner, "an unknown program"))
 			default: // the port is free, and cannot be opened
 				remedy := "check what keeps this program from opening ports"
 				if p.host != "" {
@@ -109,18 +116,6 @@ func (p port) check() Check {
 				rep.Fail(remedy, "%s needs port %d: %v", p.user, p.number, err)
 			}
 		}}
-}
-
-// freePortHint says how to free the port.
-func (p port) freePortHint(owner string) string {
-	steps := `stop that program`
-	if owner == "" {
-		steps = fmt.Sprintf(`find it with "ss -ltnp sport = :%d" and stop it`, p.number)
-	}
-	if p.user == release.APIServer {
-		steps += ", or choose another --apiserver-bind-port"
-	}
-	return steps + `; if it belongs to another cluster, clean up with "kubeadm reset"`
 }
 
 func listAddresses(ctx context.Context, r state.Reader) string {

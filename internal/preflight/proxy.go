@@ -2,31 +2,33 @@ package preflight
 
 import (
 	"context"
-	"fmt"
 	"net/netip"
 
 	"kubeadm/internal/state"
 )
 
-// newProxyCheck warns if requests to a host of the cluster would go through a proxy.
-func newProxyCheck(host string) Check {
-	return Check{Name: "HTTPProxy", Run: func(ctx context.Context, r state.Reader, rep *Report) {
-		warnOfProxy(ctx, r, rep, host, host)
-	}}
-}
-
-// newCIDRProxyChecks does so for the first address of each subnet, which stands for all of them.
-func newCIDRProxyChecks(cidrs []string) []Check {
-	var list []Check
+// newProxyChecks warns if requests to a host of the cluster, or to one of its subnets, would go
+// through a proxy. The first address of a subnet stands for all of them.
+func newProxyChecks(host string, cidrs []string) []Check {
+	list := []Check{{Name: "HTTPProxy",
+		Run: func(ctx context.Context, r state.Reader, rep *Report) {
+			warnOfProxy(ctx, r, rep, host, host)
+		}}}
 	for _, cidr := range cidrs {
 		if cidr == "" {
 			continue
 		}
 		list = append(list, Check{Name: "HTTPProxyCIDR",
 			Run: func(ctx context.Context, r state.Reader, rep *Report) {
-				first, err := firstAddress(cidr)
+				const remedy = "write it like 10.96.0.0/12"
+				subnet, err := netip.ParsePrefix(cidr)
 				if err != nil {
-					rep.Fail("write it like 10.96.0.0/12", "%v", err)
+					rep.Fail(remedy, "%q is not a subnet", cidr)
+					return
+				}
+				first := subnet.Masked().Addr().Next()
+				if !subnet.Contains(first) {
+					rep.Fail(remedy, "subnet %q has no room for an address", cidr)
 					return
 				}
 				warnOfProxy(ctx, r, rep, cidr, first.String())
@@ -35,18 +37,7 @@ func newCIDRProxyChecks(cidrs []string) []Check {
 	return list
 }
 
-func firstAddress(cidr string) (netip.Addr, error) {
-	subnet, err := netip.ParsePrefix(cidr)
-	if err != nil {
-		return netip.Addr{}, fmt.Errorf("%q is not a subnet", cidr)
-	}
-	first := subnet.Masked().Addr().Next()
-	if !subnet.Contains(first) {
-		return netip.Addr{}, fmt.Errorf("subnet %q has no room for an address", cidr)
-	}
-	return first, nil
-}
-
+// warnOfProxy warns if requests to a host would go through a proxy; what stands for it in texts.
 func warnOfProxy(ctx context.Context, r state.Reader, rep *Report, what, host string) {
 	if ip, err := netip.ParseAddr(host); err == nil && ip.Is6() {
 		host = "[" + host + "]"

@@ -18,19 +18,6 @@ func newFirewalldCheck(bindPort int32) Check {
 	})
 }
 
-func newKubeletServiceCheck() Check {
-	return newServiceCheck("Service-kubelet", "kubelet", func(s state.Service, rep *Report) {
-		switch {
-		case !s.Exists:
-			rep.Warn("install the kubelet package, or run the kubelet by other means",
-				"the init system has no service \"kubelet\"")
-		case !s.Enabled:
-			rep.Warn(`run "systemctl enable kubelet"`,
-				"the kubelet will not start when this machine boots")
-		}
-	})
-}
-
 func newServiceCheck(name, unit string, check func(state.Service, *Report)) Check {
 	return Check{Name: name, Run: func(ctx context.Context, r state.Reader, rep *Report) {
 		s, err := r.Service(ctx, unit)

@@ -54,30 +54,3 @@ func readKubeletVersion(ctx context.Context, r state.Reader) (*version.Version, 
 	}
 	return v, nil
 }
-
-// newKubeletNewerCheck warns about a kubelet that is newer than the control plane of the cluster
-// it joins. It may work, and may be intended while a cluster is being upgraded.
-func newKubeletNewerCheck(controlPlane *version.Version) Check {
-	return Check{Name: "KubeletVersion",
-		Run: func(ctx context.Context, r state.Reader, rep *Report) {
-			v, err := readKubeletVersion(ctx, r)
-			if err == nil && controlPlane != nil && release.IsKubeletNewer(v, controlPlane) {
-				rep.Warn("install a kubelet of that minor version or an older one",
-					"kubelet v%s is newer than the cluster's control plane, v%s, which Kubernetes does not support", v, controlPlane)
-			}
-		}}
-}
-
-func newKubeletSkewCheck(tool release.Tool, kubelet query[*version.Version],
-	controlPlane *version.Version) Check {
-	return Check{Name: "KubeletVersion",
-		Run: func(ctx context.Context, r state.Reader, rep *Report) {
-			v, err := kubelet(ctx, r)
-			if err == nil {
-				err = tool.CheckKubelet(v, controlPlane)
-			}
-			if err != nil {
-				rep.fail(err)
-			}
-		}}
-}

@@ -27,7 +27,7 @@ func (r Runtimes) Sandboxes(ctx context.Context, socket string) ([]state.Sandbox
 }
 
 func (c *client) sandboxes(ctx context.Context) ([]state.Sandbox, error) {
-	ctx, cancel := withCallTimeout(ctx)
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
 	list, err := c.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{})
 	if err != nil {
@@ -35,24 +35,18 @@ func (c *client) sandboxes(ctx context.Context) ([]state.Sandbox, error) {
 	}
 	var all []state.Sandbox
 	for _, s := range list.Items {
-		all = append(all, state.Sandbox{
-			ID: s.Id, Name: s.GetMetadata().GetName(), Namespace: s.GetMetadata().GetNamespace(),
-			Component: sandboxComponent(s), PodUID: s.GetMetadata().GetUid(),
-		})
+		sandbox := state.Sandbox{ID: s.Id, Name: s.GetMetadata().GetName(),
+			Namespace: s.GetMetadata().GetNamespace(), PodUID: s.GetMetadata().GetUid()}
+		// The component of a static Pod is a label in kubeadm's manifests. The kubelet copies
+		// labels and annotations of a Pod to its sandbox and adds the source of the Pod: labels of
+		// Pods from the API server cannot be trusted.
+		source := s.Annotations["kubernetes.io/config.source"]
+		if sandbox.Namespace == "kube-system" && source != "" && source != "api" {
+			sandbox.Component = s.Labels["component"]
+		}
+		all = append(all, sandbox)
 	}
 	return all, nil
-}
-
-// sandboxComponent returns the control plane component of a static Pod, from the label in
-// kubeadm's manifests. The kubelet copies labels and annotations of a Pod to its sandbox and adds
-// the source of the Pod: labels of Pods from the API server cannot be trusted.
-func sandboxComponent(s *runtimeapi.PodSandbox) string {
-	const source, fromAPI = "kubernetes.io/config.source", "api"
-	from := s.Annotations[source]
-	if s.GetMetadata().GetNamespace() != "kube-system" || from == "" || from == fromAPI {
-		return ""
-	}
-	return s.Labels["component"]
 }
 
 // Containers lists all containers, exited ones too and oldest first, with their last log lines.
@@ -62,7 +56,7 @@ func (r Runtimes) Containers(ctx context.Context, socket string) ([]state.Contai
 		return nil, err
 	}
 	defer c.close()
-	ctx, cancel := withCallTimeout(ctx)
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
 	list, err := c.ListContainers(ctx, &runtimeapi.ListContainersRequest{})
 	if err != nil {
@@ -81,7 +75,8 @@ func (r Runtimes) Containers(ctx context.Context, socket string) ([]state.Contai
 	}
 	var all []state.Container
 	for _, listed := range list.Containers {
-		s, err := c.ContainerStatus(ctx, &runtimeapi.ContainerStatusRequest{ContainerId: listed.Id})
+		answer, err := c.ContainerStatus(ctx,
+			&runtimeapi.ContainerStatusRequest{ContainerId: listed.Id})
 		if status.Code(err) == codes.NotFound {
 			continue // removed meanwhile
 		}
@@ -89,26 +84,22 @@ func (r Runtimes) Containers(ctx context.Context, socket string) ([]state.Contai
 			return nil, fmt.Errorf("reading the status of container %s: %w",
 				listed.GetMetadata().GetName(), unwrapGRPCError(err))
 		}
-		container := r.newContainer(s.Status)
-		container.Component = components[listed.PodSandboxId]
-		all = append(all, container)
+		s := answer.Status
+		all = append(all, state.Container{
+			ID:        s.Id,
+			Name:      s.GetMetadata().GetName(),
+			Component: components[listed.PodSandboxId],
+			Pod:       s.Labels[types.KubernetesPodNameLabel],
+			Namespace: s.Labels[types.KubernetesPodNamespaceLabel],
+			PodUID:    s.Labels[types.KubernetesPodUIDLabel],
+			Created:   time.Unix(0, s.CreatedAt),
+			Running:   s.State == runtimeapi.ContainerState_CONTAINER_RUNNING,
+			ExitCode:  s.ExitCode,
+			Attempt:   s.GetMetadata().GetAttempt(),
+			Log:       r.readLog(s.LogPath),
+		})
 	}
 	return all, nil
-}
-
-func (r Runtimes) newContainer(s *runtimeapi.ContainerStatus) state.Container {
-	return state.Container{
-		ID:        s.Id,
-		Name:      s.GetMetadata().GetName(),
-		Pod:       s.Labels[types.KubernetesPodNameLabel],
-		Namespace: s.Labels[types.KubernetesPodNamespaceLabel],
-		PodUID:    s.Labels[types.KubernetesPodUIDLabel],
-		Created:   time.Unix(0, s.CreatedAt),
-		Running:   s.State == runtimeapi.ContainerState_CONTAINER_RUNNING,
-		ExitCode:  s.ExitCode,
-		Attempt:   s.GetMetadata().GetAttempt(),
-		Log:       r.readLog(s.LogPath),
-	}
 }
 
 // Limits of a log. The lines of the file have prefixes, and the cause of a crash may be followed

@@ -67,9 +67,16 @@ func (c *client) close() { _ = c.conn.Close() } // an error does not matter
 
 // connect opens a connection and checks that the runtime answers.
 func connect(ctx context.Context, socket string, limit time.Duration) (*client, error) {
-	conn, err := newConnection(socket)
+	if !strings.HasPrefix(socket, "unix:///") {
+		return nil, fmt.Errorf(
+			"the container runtime's socket %q is not a URL like unix:///run/containerd/containerd.sock", socket)
+	}
+	conn, err := grpc.NewClient(socket,
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithNoProxy(),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)))
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("the container runtime's socket %q: %w", socket, err)
 	}
 	c := &client{
 		RuntimeServiceClient: runtimeapi.NewRuntimeServiceClient(conn),
@@ -93,24 +100,8 @@ func connect(ctx context.Context, socket string, limit time.Duration) (*client, 
 	return nil, newNoAnswerError(socket, err)
 }
 
-func newConnection(socket string) (*grpc.ClientConn, error) {
-	if !strings.HasPrefix(socket, "unix:///") {
-		return nil, fmt.Errorf(
-			"the container runtime's socket %q is not a URL like unix:///run/containerd/containerd.sock", socket)
-	}
-	conn, err := grpc.NewClient(socket,
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithNoProxy(),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)))
-	if err != nil {
-		return nil, fmt.Errorf("the container runtime's socket %q: %w", socket, err)
-	}
-	return conn, nil
-}
-
 // newNoAnswerError returns the error for a runtime that does not answer, with hints.
 func newNoAnswerError(socket string, err error) error {
-	name := serviceName(socket)
 	if _, dial, ok := strings.Cut(err.Error(), "Error while dialing: "); ok {
 		err = errors.New(strings.TrimSuffix(dial, `"`))
 	}
@@ -120,21 +111,17 @@ func newNoAnswerError(socket string, err error) error {
 				unwrapGRPCError(err)),
 			"in containerd the CRI plugin may be disabled: remove \"cri\" from disabled_plugins in /etc/containerd/config.toml, then systemctl restart containerd")
 	}
+	name := "containerd" // the usual name of the service behind the socket
+	switch {
+	case strings.Contains(socket, "crio"):
+		name = "crio"
+	case strings.Contains(socket, "cri-dockerd"):
+		name = "cri-docker"
+	}
 	return problem.New("",
 		fmt.Errorf("container runtime at %s does not answer: %w; is %s running?", socket,
 			unwrapGRPCError(err), name),
 		"check its state: systemctl status "+name)
-}
-
-// serviceName returns the usual name of the service behind a socket.
-func serviceName(socket string) string {
-	switch {
-	case strings.Contains(socket, "crio"):
-		return "crio"
-	case strings.Contains(socket, "cri-dockerd"):
-		return "cri-docker"
-	}
-	return "containerd"
 }
 
 // unwrapGRPCError returns an error with the message of a gRPC error only, which keeps its code.
@@ -157,8 +144,3 @@ func (a *grpcError) Error() string {
 
 // GRPCStatus makes status.Code work.
 func (a *grpcError) GRPCStatus() *status.Status { return a.s }
-
-// withCallTimeout returns a context for one call.
-func withCallTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, callLimit)
-}

@@ -248,7 +248,7 @@ func TestRuntimesAcceptingConnections(t *testing.T) {
 	if !slices.Equal(got, []string{b, a}) {
 		t.Errorf("got %q, want the two that accept, in the given order", got)
 	}
-	if got := filterAccepting(t.Context(), knownSockets()[:0]); len(got) != 0 {
+	if got := filterAccepting(t.Context(), nil); len(got) != 0 {
 		t.Errorf("got %q of none", got)
 	}
 }

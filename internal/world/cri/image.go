@@ -24,7 +24,7 @@ func (r Runtimes) Image(ctx context.Context, socket, ref string) (bool, error) {
 		return false, err
 	}
 	defer c.close()
-	ctx, cancel := withCallTimeout(ctx)
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
 	found, err := c.ImageStatus(ctx,
 		&runtimeapi.ImageStatusRequest{Image: &runtimeapi.ImageSpec{Image: ref}})
@@ -77,7 +77,11 @@ func newPullError(ref string, err error) error {
 	}
 	message := strings.TrimPrefix(s.Message(),
 		fmt.Sprintf("failed to pull and unpack image %q: ", ref))
-	e := &change.PullError{Ref: ref, Unreachable: isUnreachable(message), Err: unwrapGRPCError(err)}
+	// The CRI has no code for a registry to which no connection was possible, but container
+	// runtimes pass on the errors of Go's libraries.
+	unreachable := containsAny(message, "dial tcp", "no such host", "x509: ",
+		"gave HTTP response to HTTPS client")
+	e := &change.PullError{Ref: ref, Unreachable: unreachable, Err: unwrapGRPCError(err)}
 	if e.Unreachable { // the image does not matter
 		message = sourcePort.ReplaceAllString(requestPrefix.ReplaceAllString(message, ""), "->")
 	}
@@ -86,13 +90,6 @@ func newPullError(ref string, err error) error {
 	}
 	e.Cause = untrusted.Line(message)
 	return e
-}
-
-// isUnreachable reports whether the error means that no connection to the registry was possible.
-// The CRI has no code for that, but container runtimes pass on the errors of Go's libraries.
-func isUnreachable(message string) bool {
-	return containsAny(message, "dial tcp", "no such host", "x509: ",
-		"gave HTTP response to HTTPS client")
 }
 
 // isFinalPullError reports whether a retry cannot succeed until a user fixes something.

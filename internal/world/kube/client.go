@@ -194,25 +194,8 @@ func (t trackingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 // WrappedRoundTripper returns the wrapped transport. client-go uses it to cancel requests.
 func (t trackingTransport) WrappedRoundTripper() http.RoundTripper { return t.next }
 
-func (c *client) livez(ctx context.Context) error {
-	status, report, err := c.readHealthAt(ctx, "/livez")
-	if err != nil || status == http.StatusOK {
-		return err
-	}
-	text := fmt.Sprintf("it answered %d %s", status, http.StatusText(status))
-	if failed := world.FailedChecks(report); len(failed) > 0 {
-		text += "; these of its checks fail: " + strings.Join(failed, ", ")
-	}
-	return errors.New(text)
-}
-
-// readHealth returns the response of /readyz; empty without a response.
-func (c *client) readHealth(ctx context.Context) string {
-	_, report, _ := c.readHealthAt(ctx, "/readyz")
-	return report
-}
-
-func (c *client) readHealthAt(ctx context.Context,
+// readHealth reads one of the health endpoints of the API server.
+func (c *client) readHealth(ctx context.Context,
 	path string) (status int, report string, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.server+path, nil)
 	if err != nil {

@@ -120,25 +120,21 @@ func (k *Cluster) label(ctx context.Context, c change.LabelNode) error {
 			if reflect.DeepEqual(existing.Object, after.Object) {
 				return nil
 			}
-			patch, err := newNodePatch(after)
+			// Fails if the Node was changed meanwhile.
+			patch := map[string]any{"metadata": map[string]any{
+				"resourceVersion": after.GetResourceVersion(),
+				"labels":          after.GetLabels(),
+			}}
+			if taints, ok, _ := unstructured.NestedSlice(after.Object, "spec", "taints"); ok {
+				patch["spec"] = map[string]any{"taints": taints}
+			}
+			data, err := json.Marshal(patch)
 			if err != nil {
 				return world.Permanent(err)
 			}
-			_, err = r.Patch(ctx, c.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+			_, err = r.Patch(ctx, c.Name, types.MergePatchType, data, metav1.PatchOptions{})
 			return err
 		})
-}
-
-// newNodePatch returns a patch of labels and taints that fails if the Node was changed meanwhile.
-func newNodePatch(n *unstructured.Unstructured) ([]byte, error) {
-	patch := map[string]any{"metadata": map[string]any{
-		"resourceVersion": n.GetResourceVersion(),
-		"labels":          n.GetLabels(),
-	}}
-	if taints, ok, _ := unstructured.NestedSlice(n.Object, "spec", "taints"); ok {
-		patch["spec"] = map[string]any{"taints": taints}
-	}
-	return json.Marshal(patch)
 }
 
 func (k *Cluster) changeObject(ctx context.Context, ref state.Ref, verb string,

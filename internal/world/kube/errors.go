@@ -25,27 +25,24 @@ func wrapRequestError(a request, server string, err error) error {
 	if server != "" {
 		op += " at " + server
 	}
-	if hints := requestHints(a.as, server, err); len(hints) > 0 {
-		return problem.New(op, shortenError(err), hints...)
-	}
-	return fmt.Errorf("%s: %w", op, shortenError(err))
-}
-
-func requestHints(as state.Identity, server string, err error) []string {
 	var refused *tls.CertificateVerificationError
+	var hint string
 	switch {
 	case errors.As(err, &refused):
-		return []string{certificateHint(as, server, refused.Err)}
-	case apierrors.IsUnauthorized(err) && as.Kubeconfig == "":
-		return []string{`the token may have expired or been deleted; create a new one on a control plane node: "kubeadm token create --print-join-command"`}
+		hint = certificateHint(a.as, server, refused.Err)
+	case apierrors.IsUnauthorized(err) && a.as.Kubeconfig == "":
+		hint = `the token may have expired or been deleted; create a new one on a control plane node: "kubeadm token create --print-join-command"`
 	case apierrors.IsUnauthorized(err):
-		return []string{fmt.Sprintf(
-			"the client certificate or token in %s may have expired or belong to another cluster; to check the dates of a certificate: openssl x509 -noout -dates -in FILE", as.Kubeconfig)}
+		hint = fmt.Sprintf(
+			"the client certificate or token in %s may have expired or belong to another cluster; to check the dates of a certificate: openssl x509 -noout -dates -in FILE", a.as.Kubeconfig)
 	case apierrors.IsForbidden(err):
-		return []string{fmt.Sprintf(
-			"the user of %s is not authorized; set --kubeconfig to that of an administrator", describeIdentity(as))}
+		hint = fmt.Sprintf(
+			"the user of %s is not authorized; set --kubeconfig to that of an administrator",
+			describeIdentity(a.as))
+	default:
+		return fmt.Errorf("%s: %w", op, shortenError(err))
 	}
-	return nil
+	return problem.New(op, shortenError(err), hint)
 }
 
 // certificateHint explains why a server's certificate was rejected.

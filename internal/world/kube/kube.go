@@ -5,6 +5,10 @@ package kube
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -12,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"kubeadm/internal/state"
+	"kubeadm/internal/world"
 )
 
 const (
@@ -81,6 +86,14 @@ func (k *Cluster) Livez(ctx context.Context, as state.Identity) error {
 	return k.retry(ctx, request{as: as, op: "checking the health of the API server",
 		isRetryable: func(error) bool { return false }, isRead: true,
 		do: func(ctx context.Context, c *client) error {
-			return c.livez(ctx)
+			status, report, err := c.readHealth(ctx, "/livez")
+			if err != nil || status == http.StatusOK {
+				return err
+			}
+			text := fmt.Sprintf("it answered %d %s", status, http.StatusText(status))
+			if failed := world.FailedChecks(report); len(failed) > 0 {
+				text += "; these of its checks fail: " + strings.Join(failed, ", ")
+			}
+			return errors.New(text)
 		}})
 }

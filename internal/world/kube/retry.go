@@ -44,8 +44,10 @@ func (k *Cluster) retry(ctx context.Context, a request) error {
 		Name:    "the API server",
 		Timeout: world.TimeLeft(ctx, cmp.Or(k.Timeout, defaultTimeout)),
 		Check: func(attemptCtx context.Context, _ state.Reader) error {
-			err := world.CallWithEtcdCheck(attemptCtx, c.readHealth,
-				func(ctx context.Context) error { return a.do(ctx, c) })
+			err := world.CallWithEtcdCheck(attemptCtx, func(ctx context.Context) string {
+				_, report, _ := c.readHealth(ctx, "/readyz")
+				return report
+			}, func(ctx context.Context) error { return a.do(ctx, c) })
 			last = wrapRequestError(a, c.server, err)
 			if last == nil {
 				return nil
@@ -76,18 +78,13 @@ const startupPeriod = 15 * time.Second
 // isRejectedAfterStart reports whether the API server rejected a user or a cluster IP and has
 // probably just started.
 func (c *client) isRejectedAfterStart(err error) bool {
-	rejected := apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) ||
-		isAboutClusterIP(err)
-	return rejected && time.Since(time.Unix(0, c.outage.Load())) < startupPeriod
-}
-
-// isAboutClusterIP reports whether the API server rejected the cluster IP of a Service.
-func isAboutClusterIP(err error) bool {
+	rejected := apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err)
 	var answer apierrors.APIStatus
-	return errors.As(err, &answer) && answer.Status().Details != nil &&
-		slices.ContainsFunc(answer.Status().Details.Causes, func(c metav1.StatusCause) bool {
-			return strings.HasPrefix(c.Field, "spec.clusterIP")
-		})
+	if errors.As(err, &answer) && answer.Status().Details != nil {
+		rejected = rejected || slices.ContainsFunc(answer.Status().Details.Causes,
+			func(c metav1.StatusCause) bool { return strings.HasPrefix(c.Field, "spec.clusterIP") })
+	}
+	return rejected && time.Since(time.Unix(0, c.outage.Load())) < startupPeriod
 }
 
 // isServerBusy reports whether the server was reached and could not answer now. An API server

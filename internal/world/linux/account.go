@@ -69,22 +69,17 @@ func lockAccounts(ctx context.Context, path string) (unlock func(), err error) {
 
 // setOwner follows symbolic links in the path, but none below it.
 func setOwner(c change.SetOwner) error {
-	if !c.Recursive {
-		return setFileOwner(c)
+	if c.Recursive {
+		d, real, err := openDir(c.Path, 0)
+		if err != nil {
+			return err
+		}
+		defer d.Close()
+		if err := checkNotSystemDir(d, real, c.Path); err != nil {
+			return err
+		}
+		return setTreeOwner(c, d, real)
 	}
-	d, real, err := openDir(c.Path, 0)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	if err := checkNotSystemDir(d, real, c.Path); err != nil {
-		return err
-	}
-	return setTreeOwner(c, d, real)
-}
-
-// setFileOwner sets the mode before the owner, so that a secret is never readable by other users.
-func setFileOwner(c change.SetOwner) error {
 	p, err := resolvePath(c.Path, 0)
 	if err != nil {
 		return err
@@ -97,6 +92,7 @@ func setFileOwner(c change.SetOwner) error {
 	}
 	f := os.NewFile(uintptr(fd), p.path)
 	defer f.Close()
+	// The mode before the owner, so that a secret is never readable by other users.
 	if c.Mode != 0 {
 		if err := f.Chmod(c.Mode.Perm()); err != nil {
 			return err

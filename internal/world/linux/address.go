@@ -69,68 +69,63 @@ func addressRank(a state.Address, routes []string) int {
 // listDefaultRoutes returns the interfaces with a default route, IPv4 before IPv6 and then by
 // metric.
 func listDefaultRoutes() ([]string, error) {
-	var all []defaultRoute
-	for file, parse := range map[string]func(fields []string) (defaultRoute, bool){
-		"/proc/net/route":      parseRouteIPv4,
-		"/proc/net/ipv6_route": parseRouteIPv6,
-	} {
-		table, err := os.ReadFile(file)
+	var names []string
+	for _, columns := range []routeColumns{ipv4Routes, ipv6Routes} {
+		table, err := os.ReadFile(columns.file)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) { // ipv6_route does not exist without IPv6
 			return nil, err
 		}
-		all = append(all, parseRoutes(string(table), parse)...)
-	}
-	slices.SortStableFunc(all, func(a, b defaultRoute) int {
-		return cmp.Or(cmp.Compare(a.family, b.family), cmp.Compare(a.metric, b.metric))
-	})
-	var names []string
-	for _, r := range all {
-		if !slices.Contains(names, r.device) {
-			names = append(names, r.device)
+		for _, r := range columns.parseDefaultRoutes(string(table)) {
+			if !slices.Contains(names, r.device) {
+				names = append(names, r.device)
+			}
 		}
 	}
 	return names, nil
 }
 
+// routeColumns says which column of a routing table has what, counted from zero.
+type routeColumns struct {
+	file          string
+	zero          [2]int // zero for a default route
+	device, flags int
+	metric, base  int // base is that of the metric
+}
+
+var (
+	// interface, destination, gateway, flags, reference count, uses, metric, mask; all but the
+	// metric in base 16
+	ipv4Routes = routeColumns{file: "/proc/net/route", zero: [2]int{1, 7}, device: 0, flags: 3,
+		metric: 6, base: 10}
+	// destination, its prefix length, source, its prefix length, next hop, metric, reference count,
+	// uses, flags, interface; numbers in base 16
+	ipv6Routes = routeColumns{file: "/proc/net/ipv6_route", zero: [2]int{0, 1}, device: 9,
+		flags: 8, metric: 5, base: 16}
+)
+
 // defaultRoute is a default route.
 type defaultRoute struct {
-	family int
 	device string
 	metric uint64
 }
 
-func parseRoutes(table string, parse func(fields []string) (defaultRoute, bool)) []defaultRoute {
+// parseDefaultRoutes returns the default routes of a table that are in use, by metric.
+func (c routeColumns) parseDefaultRoutes(table string) []defaultRoute {
 	var all []defaultRoute
 	for line := range strings.Lines(table) {
-		if r, ok := parse(strings.Fields(line)); ok {
-			all = append(all, r)
+		f := strings.Fields(line)
+		if len(f) <= max(c.zero[1], c.device) ||
+			strings.Trim(f[c.zero[0]]+f[c.zero[1]], "0") != "" {
+			continue
+		}
+		metric, metricErr := strconv.ParseUint(f[c.metric], c.base, 64)
+		flags, flagsErr := strconv.ParseUint(f[c.flags], 16, 32)
+		if metricErr == nil && flagsErr == nil && flags&unix.RTF_UP != 0 &&
+			flags&unix.RTF_REJECT == 0 {
+			all = append(all, defaultRoute{f[c.device], metric})
 		}
 	}
+	slices.SortStableFunc(all,
+		func(a, b defaultRoute) int { return cmp.Compare(a.metric, b.metric) })
 	return all
-}
-
-// parseRouteIPv4 parses a line of /proc/net/route: interface, destination, gateway, flags,
-// reference count, uses, metric, mask; all but the metric in base 16.
-func parseRouteIPv4(f []string) (defaultRoute, bool) {
-	if len(f) < 8 || f[1] != "00000000" || f[7] != "00000000" {
-		return defaultRoute{}, false
-	}
-	metric, err := strconv.ParseUint(f[6], 10, 64)
-	return defaultRoute{4, f[0], metric}, err == nil && isUsableRoute(f[3])
-}
-
-// parseRouteIPv6 parses a line of /proc/net/ipv6_route: destination, its prefix length, source,
-// its prefix length, next hop, metric, reference count, uses, flags, interface; numbers in base
-// 16.
-func parseRouteIPv6(f []string) (defaultRoute, bool) {
-	if len(f) < 10 || strings.Trim(f[0]+f[1], "0") != "" {
-		return defaultRoute{}, false
-	}
-	metric, err := strconv.ParseUint(f[5], 16, 64)
-	return defaultRoute{6, f[9], metric}, err == nil && isUsableRoute(f[8])
-}
-
-func isUsableRoute(flags string) bool {
-	n, err := strconv.ParseUint(flags, 16, 32)
-	return err == nil && n&unix.RTF_UP != 0 && n&unix.RTF_REJECT == 0
 }

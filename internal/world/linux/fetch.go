@@ -32,7 +32,15 @@ func (m Machine) Fetch(ctx context.Context, req state.Request) (state.Response, 
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return state.Response{}, fmt.Errorf("%q is not an http or https URL", req.URL)
 	}
-	transport, err := newTransport(req, u.Hostname())
+	transport := &http.Transport{DisableKeepAlives: true}
+	if req.Loopback {
+		// The certificate is self-signed, so the request must not leave this machine.
+		transport.TLSClientConfig, err = &tls.Config{InsecureSkipVerify: true},
+			checkOwnAddress(u.Hostname())
+	} else {
+		transport.Proxy = http.ProxyFromEnvironment
+		transport.TLSClientConfig, err = newTLSConfig(req)
+	}
 	if err != nil {
 		return state.Response{}, err
 	}
@@ -41,17 +49,6 @@ func (m Machine) Fetch(ctx context.Context, req state.Request) (state.Response, 
 		client.CheckRedirect = returnRedirect
 	}
 	return httpGet(ctx, client, req.URL)
-}
-
-func newTransport(req state.Request, host string) (*http.Transport, error) {
-	if req.Loopback {
-		// The certificate is self-signed, so the request must not leave this machine.
-		return &http.Transport{DisableKeepAlives: true,
-			TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, checkOwnAddress(host)
-	}
-	config, err := newTLSConfig(req)
-	return &http.Transport{DisableKeepAlives: true, Proxy: http.ProxyFromEnvironment,
-		TLSClientConfig: config}, err
 }
 
 // httpGet reads one response within the limits of time and size.

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,7 +19,11 @@ var ErrLocked = errors.New("another kubeadm is running on this machine")
 // on a removed file excludes no other run, so the file is opened and locked again.
 func acquireLock(path string) (*os.File, error) {
 	for {
-		f, err := openLockFile(path)
+		// In a root file system that was never booted the directory does not exist.
+		if err := makeDirs(filepath.Dir(path), 0o755); err != nil {
+			return nil, err
+		}
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 		if err != nil {
 			return nil, err
 		}
@@ -83,18 +86,3 @@ func flockWithRetry(f *os.File) error {
 // lockFile is in a tmpfs and not in the journal's directory: nothing may be written to the disk
 // before the first change.
 const lockFile = "/run/kubeadm.lock"
-
-// openLockFile creates a missing directory too, as in a root file system that was never booted.
-func openLockFile(path string) (*os.File, error) {
-	open := func() (*os.File, error) {
-		return os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
-	}
-	f, err := open()
-	if !errors.Is(err, fs.ErrNotExist) {
-		return f, err
-	}
-	if err := makeDirs(filepath.Dir(path), 0o755); err != nil {
-		return nil, err
-	}
-	return open()
-}

@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
@@ -42,9 +40,15 @@ func (m Machine) Mounts(_ context.Context, dir string) ([]string, error) {
 // a pass unmounts nothing: a mount may have been moved below a newer one, which is busy in the
 // first pass.
 func unmountBelow(ctx context.Context, c change.Unmount) error {
-	flags, err := parseUnmountFlags(c.Flags)
-	if err != nil {
-		return err
+	flags := 0
+	for _, name := range c.Flags {
+		flag, ok := map[string]int{"MNT_FORCE": unix.MNT_FORCE, "MNT_DETACH": unix.MNT_DETACH,
+			"MNT_EXPIRE": unix.MNT_EXPIRE, "UMOUNT_NOFOLLOW": unix.UMOUNT_NOFOLLOW}[name]
+		if !ok {
+			return fmt.Errorf(
+				"%q is not a flag of umount2(2): use MNT_FORCE, MNT_DETACH, MNT_EXPIRE or UMOUNT_NOFOLLOW", name)
+		}
+		flags |= flag
 	}
 	d, real, err := openDir(c.Dir, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -93,40 +97,4 @@ func unmountAll(points []string, flags int) (count int, err error) {
 		}
 	}
 	return count, errors.Join(errs...)
-}
-
-func parseUnmountFlags(names []string) (int, error) {
-	flags := 0
-	for _, name := range names {
-		switch name {
-		case "MNT_FORCE":
-			flags |= unix.MNT_FORCE
-		case "MNT_DETACH":
-			flags |= unix.MNT_DETACH
-		case "MNT_EXPIRE":
-			flags |= unix.MNT_EXPIRE
-		case "UMOUNT_NOFOLLOW":
-			flags |= unix.UMOUNT_NOFOLLOW
-		default:
-			return 0, fmt.Errorf(
-				"%q is not a flag of umount2(2): use MNT_FORCE, MNT_DETACH, MNT_EXPIRE or UMOUNT_NOFOLLOW", name)
-		}
-	}
-	return flags, nil
-}
-
-// findMountPoint returns the mount point of the file system that a path is on, or would be created
-// on.
-func findMountPoint(path string) string {
-	for ; path != "/" && path != "."; path = filepath.Dir(path) {
-		info, err := os.Stat(path)
-		if err != nil {
-			continue
-		}
-		parent, err := os.Stat(filepath.Dir(path))
-		if err != nil || info.Sys().(*syscall.Stat_t).Dev != parent.Sys().(*syscall.Stat_t).Dev {
-			return path
-		}
-	}
-	return path
 }

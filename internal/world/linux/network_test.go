@@ -27,8 +27,8 @@ down0	00000000	010200C0	0002	0	0	0	00000000	0	0	0
 00000000000000000000000000000000 00 00000000000000000000000000000000 00 00000000000000000000000000000000 ffffffff 00000001 00000000 00200200       lo
 20010db8000000000000000000000000 40 00000000000000000000000000000000 00 00000000000000000000000000000000 00000100 00000001 00000000 00000001     eth0
 `
-	got := append(parseRoutes(table4, parseRouteIPv4), parseRoutes(table6, parseRouteIPv6)...)
-	want := []defaultRoute{{4, "wlan0", 600}, {4, "eth0", 100}, {6, "eth1", 100}}
+	got := append(ipv4Routes.parseDefaultRoutes(table4), ipv6Routes.parseDefaultRoutes(table6)...)
+	want := []defaultRoute{{"eth0", 100}, {"wlan0", 600}, {"eth1", 100}}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}

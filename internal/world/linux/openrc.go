@@ -3,11 +3,14 @@ package linux
 import (
 	"context"
 	"errors"
+	"io/fs"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"kubeadm/internal/change"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/state"
 )
@@ -33,30 +36,30 @@ func (o openRC) service(ctx context.Context, name string) (state.Service, error)
 	s := state.Service{Exists: true, Enabled: slices.Contains(strings.Fields(listed), name),
 		Active: active}
 	if active {
-		s.Since, err = readModTime(o.state, "started", filepath.Base(name))
+		// The time of the link itself. Without it the time is not known.
+		info, err := os.Lstat(filepath.Join(o.state, "started", filepath.Base(name)))
+		if err == nil {
+			s.Since = info.ModTime()
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return s, err
+		}
 	}
-	return s, err
+	return s, nil
 }
 
-func (o openRC) restart(ctx context.Context, name string) error {
-	_, err := runProgram(ctx, "rc-service", name, "restart")
-	return withOpenRCHint(name, err)
-}
-
-func (o openRC) stop(ctx context.Context, name string) error {
-	exists, err := exitsWithZero(ctx, "rc-service", "--exists", name)
-	if err != nil || !exists {
-		return err
+func (o openRC) set(ctx context.Context, c change.SetService) error {
+	action := "restart"
+	if !c.Active {
+		exists, err := exitsWithZero(ctx, "rc-service", "--exists", c.Name)
+		if err != nil || !exists {
+			return err
+		}
+		action = "stop"
 	}
-	_, err = runProgram(ctx, "rc-service", name, "stop")
-	return withOpenRCHint(name, err)
-}
-
-func withOpenRCHint(name string, err error) error {
-	if err == nil {
-		return nil
+	if _, err := runProgram(ctx, "rc-service", c.Name, action); err != nil {
+		return problem.New("", err, "check the state of the service: rc-service "+c.Name+" status")
 	}
-	return problem.New("", err, "check the state of the service: rc-service "+name+" status")
+	return nil
 }
 
 // exitsWithZero reports whether a program exits with code 0.

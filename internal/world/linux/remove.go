@@ -135,23 +135,19 @@ func mountID(d *os.File) (uint64, error) {
 // mountTree removes files on one mount only.
 type mountTree struct{ mount uint64 }
 
-// remove deletes the name in the directory. path is for errors.
+// remove deletes the name in the directory, with all that is below it. path is for errors.
 func (t mountTree) remove(dir *os.File, name, path string) error {
-	fd := int(dir.Fd())
-	err := unix.Unlinkat(fd, name, 0)
+	parent := int(dir.Fd())
+	err := unix.Unlinkat(parent, name, 0)
 	switch {
 	case err == nil, errors.Is(err, unix.ENOENT):
 		return nil
-	case errors.Is(err, unix.EISDIR):
-		return t.removeDir(dir, name, path)
 	case errors.Is(err, unix.EBUSY):
 		return newMountPointError(path)
+	case !errors.Is(err, unix.EISDIR):
+		return &fs.PathError{Op: "remove", Path: path, Err: err}
 	}
-	return &fs.PathError{Op: "remove", Path: path, Err: err}
-}
-
-func (t mountTree) removeDir(parent *os.File, name, path string) error {
-	fd, err := unix.Openat(int(parent.Fd()), name,
+	fd, err := unix.Openat(parent, name,
 		unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return &fs.PathError{Op: "open", Path: path, Err: err}
@@ -170,8 +166,8 @@ func (t mountTree) removeDir(parent *os.File, name, path string) error {
 		if err := t.empty(d, path); err != nil {
 			return err
 		}
-		if err = unix.Unlinkat(int(parent.Fd()), name, unix.AT_REMOVEDIR); !errors.Is(err,
-			unix.ENOTEMPTY) {
+		err = unix.Unlinkat(parent, name, unix.AT_REMOVEDIR)
+		if !errors.Is(err, unix.ENOTEMPTY) {
 			break
 		}
 	}

@@ -268,9 +268,6 @@ func (e *entry) close() {
 	}
 }
 
-// procPath returns a path that stays valid if the file is renamed.
-func (e *entry) procPath() string { return fmt.Sprintf("/proc/self/fd/%d", e.f.Fd()) }
-
 // openEntry returns nil if the name does not exist. It does not follow symbolic links.
 func (p *resolvedPath) openEntry() (*entry, error) {
 	fd, err := unix.Openat(int(p.dir.Fd()), p.name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)

@@ -2,12 +2,9 @@ package linux
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"time"
 
 	"kubeadm/internal/change"
@@ -24,8 +21,8 @@ const (
 // initSystem starts and stops services.
 type initSystem interface {
 	service(ctx context.Context, name string) (state.Service, error)
-	restart(ctx context.Context, name string) error
-	stop(ctx context.Context, name string) error
+	// set restarts a service, or stops one that exists.
+	set(ctx context.Context, c change.SetService) error
 }
 
 // detectInitSystem returns the running init system, for systemd as sd_booted(3) does. That the
@@ -72,11 +69,14 @@ func (m Machine) ServiceLog(ctx context.Context, name string) (string, error) {
 	if _, ok := in.(systemd); !ok {
 		return "", nil // each OpenRC service has its own log file, or none
 	}
-	text, err := systemd{}.log(ctx, name)
+	// Without systemd's own messages; see systemd.journal-fields(7).
+	const lines, limit = "20", 2048
+	text, err := exec.CommandContext(ctx, "journalctl", "--quiet", "--no-pager", "--output=cat",
+		"--lines="+lines, "_SYSTEMD_UNIT="+unitName(name)).Output()
 	if err != nil {
 		return "", fmt.Errorf("reading the log of service %q: %w", name, err)
 	}
-	return text, nil
+	return string(text[max(0, len(text)-limit):]), nil
 }
 
 func setService(ctx context.Context, c change.SetService) error {
@@ -87,21 +87,5 @@ func setService(ctx context.Context, c change.SetService) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, jobTimeout,
 		fmt.Errorf("it took longer than %s", jobTimeout))
 	defer cancel()
-	if c.Active {
-		return in.restart(ctx, c.Name)
-	}
-	return in.stop(ctx, c.Name)
-}
-
-// readModTime returns the modification time of a file without following a symbolic link; zero if
-// it does not exist.
-func readModTime(path ...string) (time.Time, error) {
-	info, err := os.Lstat(filepath.Join(path...))
-	if errors.Is(err, fs.ErrNotExist) {
-		return time.Time{}, nil
-	}
-	if err != nil {
-		return time.Time{}, err
-	}
-	return info.ModTime(), nil
+	return in.set(ctx, c)
 }

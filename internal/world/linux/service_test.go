@@ -100,17 +100,17 @@ func TestOpenRC(t *testing.T) {
 	}
 	is("local2", state.Service{})
 	is("kubelet", state.Service{Exists: true, Enabled: true})
-	if err := o.restart(t.Context(), "kubelet"); err != nil {
+	if err := o.set(t.Context(), change.SetService{Name: "kubelet", Active: true}); err != nil {
 		t.Error(err)
 	}
 	is("kubelet", state.Service{Exists: true, Enabled: true, Active: true})
-	if err := errors.Join(o.stop(t.Context(), "kubelet"),
-		o.stop(t.Context(), "local2")); err != nil {
+	if err := errors.Join(o.set(t.Context(), change.SetService{Name: "kubelet"}),
+		o.set(t.Context(), change.SetService{Name: "local2"})); err != nil {
 		t.Error(err)
 	}
 	is("kubelet", state.Service{Exists: true, Enabled: true})
 	writeTestFile(t, "", filepath.Join(stateDir, "broken"))
-	err := o.restart(t.Context(), "kubelet")
+	err := o.set(t.Context(), change.SetService{Name: "kubelet", Active: true})
 	if err == nil || !strings.Contains(err.Error(), "cannot run it") ||
 		len(problem.Hints(err)) == 0 {
 		t.Errorf("got %v, want its output and a hint", err)

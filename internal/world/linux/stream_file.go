@@ -1,7 +1,6 @@
 package linux
 
 import (
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -10,8 +9,6 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
-
-	"kubeadm/internal/change"
 )
 
 // WriteStream atomically creates or replaces a file of mode 0600 with what write writes, without
@@ -38,32 +35,12 @@ func (m Machine) WriteStream(path string, write func(to io.Writer) error) error 
 	if err := p.removeTemporaryFiles(); err != nil {
 		return explainWriteError(p.path, err)
 	}
-	return explainWriteError(p.path, p.replaceFrom(write))
-}
-
-func (p *resolvedPath) replaceFrom(write func(to io.Writer) error) error {
-	name := change.TemporaryName(p.name, rand.Text())
-	const flags = unix.O_WRONLY | unix.O_CREAT | unix.O_EXCL | unix.O_NOFOLLOW | unix.O_CLOEXEC
-	fd, err := unix.Openat(int(p.dir.Fd()), name, flags, 0o600)
-	if err != nil {
-		return p.pathError("create", err)
-	}
-	f := os.NewFile(uintptr(fd), p.path)
-	err = write(f)
-	if err == nil {
-		err = f.Sync()
-	}
-	err = errors.Join(err, f.Close())
-	if err == nil {
-		if err = unix.Renameat(int(p.dir.Fd()), name, int(p.dir.Fd()), p.name); err != nil {
-			err = p.pathError("rename", err)
+	return explainWriteError(p.path, p.replace(func(f *os.File) error {
+		if err := write(f); err != nil {
+			return err
 		}
-	}
-	if err != nil {
-		_ = unix.Unlinkat(int(p.dir.Fd()), name, 0) // the first error matters
-		return err
-	}
-	return syncDir(p.dir)
+		return f.Sync()
+	}))
 }
 
 // FreeSpace returns the free bytes of the file system of a path, which need not exist yet.

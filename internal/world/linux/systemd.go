@@ -3,13 +3,13 @@ package linux
 import (
 	"context"
 	"fmt"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/dbus"
 
+	"kubeadm/internal/change"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/state"
 )
@@ -27,43 +27,42 @@ func (systemd) service(ctx context.Context, name string) (state.Service, error) 
 	return u.service(), err
 }
 
-func (systemd) restart(ctx context.Context, name string) error {
+// set queues a job and waits until it has finished.
+func (systemd) set(ctx context.Context, c change.SetService) error {
 	conn, err := connectSystemd(ctx)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	// Always, since NeedDaemonReload stays false when a unit gets its first drop-in.
-	if err := conn.ReloadContext(ctx); err != nil {
-		return fmt.Errorf("reloading the units of systemd: %w", err)
+	start := conn.RestartUnitContext
+	if c.Active {
+		// Always, since NeedDaemonReload stays false when a unit gets its first drop-in.
+		if err := conn.ReloadContext(ctx); err != nil {
+			return fmt.Errorf("reloading the units of systemd: %w", err)
+		}
+	} else {
+		u, err := loadUnit(ctx, conn, c.Name)
+		if err != nil || u.state == "not-found" {
+			return err
+		}
+		start = conn.StopUnitContext
 	}
-	return runJob(ctx, name, conn.RestartUnitContext)
-}
-
-func (systemd) stop(ctx context.Context, name string) error {
-	conn, err := connectSystemd(ctx)
+	result := make(chan string, 1)
+	if _, err = start(ctx, unitName(c.Name), "replace", result); err == nil {
+		select {
+		case r := <-result:
+			if r != "done" {
+				err = fmt.Errorf("the systemd job finished with result %q", r)
+			}
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		}
+	}
 	if err != nil {
-		return err
+		return problem.New("", err, "check the state of the service: systemctl status "+c.Name,
+			"check its log: journalctl -xeu "+c.Name)
 	}
-	defer conn.Close()
-	u, err := loadUnit(ctx, conn, name)
-	if err != nil || u.state == "not-found" {
-		return err
-	}
-	return runJob(ctx, name, conn.StopUnitContext)
-}
-
-// log returns the output of the service without systemd's own messages; see
-// systemd.journal-fields(7).
-func (systemd) log(ctx context.Context, name string) (string, error) {
-	const lines, limit = "20", 2048
-	text, err := exec.CommandContext(ctx, "journalctl", "--quiet", "--no-pager", "--output=cat",
-		"--lines="+lines,
-		"_SYSTEMD_UNIT="+unitName(name)).Output()
-	if err != nil {
-		return "", err
-	}
-	return string(text[max(0, len(text)-limit):]), nil
+	return nil
 }
 
 func connectSystemd(ctx context.Context) (*dbus.Conn, error) {
@@ -72,30 +71,6 @@ func connectSystemd(ctx context.Context) (*dbus.Conn, error) {
 		return nil, fmt.Errorf("connecting to systemd: %w", err)
 	}
 	return conn, nil
-}
-
-type startJobFunc func(ctx context.Context, unit, mode string, result chan<- string) (int, error)
-
-// runJob queues a job and waits until it has finished.
-func runJob(ctx context.Context, name string, start startJobFunc) error {
-	result := make(chan string, 1)
-	if _, err := start(ctx, unitName(name), "replace", result); err != nil {
-		return withSystemdHints(name, err)
-	}
-	select {
-	case r := <-result:
-		if r != "done" {
-			return withSystemdHints(name, fmt.Errorf("the systemd job finished with result %q", r))
-		}
-		return nil
-	case <-ctx.Done():
-		return withSystemdHints(name, context.Cause(ctx))
-	}
-}
-
-func withSystemdHints(name string, err error) error {
-	return problem.New("", err, "check the state of the service: systemctl status "+name,
-		"check its log: journalctl -xeu "+name)
 }
 
 // unit holds properties of a systemd unit.

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -49,7 +50,7 @@ func (p *resolvedPath) write(ctx context.Context, c change.WriteFile) error {
 	}
 	defer old.close()
 	if old == nil {
-		return p.replace(c, nil)
+		return p.replace(func(f *os.File) error { return p.writeContents(f, c, nil) })
 	}
 	dir, err := fstat(p.dir)
 	if err != nil {
@@ -71,8 +72,11 @@ func (p *resolvedPath) write(ctx context.Context, c change.WriteFile) error {
 	if kind != unix.S_IFREG {
 		return p.writeStream(ctx, c.Data)
 	}
-	err = p.replace(c, old)
-	if needsInPlaceWrite(err) && p.writeInPlace(c, old) == nil {
+	err = p.replace(func(f *os.File) error { return p.writeContents(f, c, old) })
+	// With these errors of a rename the file can only be written in place: it is a mount point, as
+	// in containers, or its directory is not writable. See docs/decisions/0029-in-place.md.
+	if slices.ContainsFunc([]error{unix.EBUSY, unix.EACCES, unix.EPERM, unix.EROFS},
+		func(e error) bool { return errors.Is(err, e) }) && p.writeInPlace(c, old) == nil {
 		return nil
 	}
 	return err
@@ -89,7 +93,8 @@ func (p *resolvedPath) inheritsAccess(c change.WriteFile) bool {
 	return err == nil && (dir.Uid == 0 || int(dir.Uid) == os.Geteuid()) && dir.Mode&0o022 == 0
 }
 
-func (p *resolvedPath) replace(c change.WriteFile, old *entry) error {
+// replace renames a file of mode 0600 to the path after write has written and synced it.
+func (p *resolvedPath) replace(write func(f *os.File) error) error {
 	name := change.TemporaryName(p.name, rand.Text())
 	fd, err := unix.Openat(int(p.dir.Fd()), name,
 		unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
@@ -97,7 +102,7 @@ func (p *resolvedPath) replace(c change.WriteFile, old *entry) error {
 		return p.pathError("create", err)
 	}
 	f := os.NewFile(uintptr(fd), p.path)
-	err = errors.Join(p.writeContents(f, c, old), f.Close())
+	err = errors.Join(write(f), f.Close())
 	if err == nil {
 		if err = unix.Renameat(int(p.dir.Fd()), name, int(p.dir.Fd()), p.name); err != nil {
 			err = p.pathError("rename", err)
@@ -139,14 +144,6 @@ func (p *resolvedPath) writeContents(f *os.File, c change.WriteFile, old *entry)
 		return err
 	}
 	return f.Sync()
-}
-
-// needsInPlaceWrite reports whether the error of a rename means that the file can only be written
-// in place: it is a mount point, as in containers, or its directory is not writable. See
-// docs/decisions/0029-in-place.md.
-func needsInPlaceWrite(err error) bool {
-	return slices.ContainsFunc([]error{unix.EBUSY, unix.EACCES, unix.EPERM, unix.EROFS},
-		func(e error) bool { return errors.Is(err, e) })
 }
 
 // writeInPlace overwrites a regular file.
@@ -261,12 +258,25 @@ func (p *resolvedPath) removeTemporaryFiles() error {
 
 // explainWriteError adds the mount point of a file system that is full or read-only.
 func explainWriteError(path string, err error) error {
-	switch {
-	case errors.Is(err, unix.EROFS):
-		return problem.New("", err, "make it writable, for example: mount -o remount,rw "+
-			findMountPoint(path))
-	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
-		return fmt.Errorf("no space left on %s: %w", findMountPoint(path), err)
+	readOnly := errors.Is(err, unix.EROFS)
+	if !readOnly && !errors.Is(err, unix.ENOSPC) && !errors.Is(err, unix.EDQUOT) {
+		return err
 	}
-	return err
+	mount := path // of the file system that the path is on, or would be created on
+	for ; mount != "/" && mount != "."; mount = filepath.Dir(mount) {
+		info, unknown := os.Stat(mount)
+		if unknown != nil {
+			continue
+		}
+		parent, unknown := os.Stat(filepath.Dir(mount))
+		if unknown != nil ||
+			info.Sys().(*syscall.Stat_t).Dev != parent.Sys().(*syscall.Stat_t).Dev {
+			break
+		}
+	}
+	if readOnly {
+		return problem.New("", err,
+			"make it writable, for example: mount -o remount,rw "+mount)
+	}
+	return fmt.Errorf("no space left on %s: %w", mount, err)
 }

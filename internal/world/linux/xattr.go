@@ -2,6 +2,7 @@ package linux
 
 import (
 	"errors"
+	"fmt"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -20,14 +21,15 @@ func copyAccessAttributes(f *os.File, old *entry) error {
 	if old == nil {
 		return nil
 	}
-	acl, err := readXattr(old.procPath(), aclXattr)
+	path := fmt.Sprintf("/proc/self/fd/%d", old.f.Fd()) // stays valid if the file is renamed
+	acl, err := readXattr(path, aclXattr)
 	if err == nil && acl != nil {
 		err = unix.Fsetxattr(int(f.Fd()), aclXattr, acl, 0)
 	}
 	if err != nil {
 		return &os.PathError{Op: "keep the access control list", Path: f.Name(), Err: err}
 	}
-	if label, err := readXattr(old.procPath(), selinuxXattr); err == nil && label != nil {
+	if label, err := readXattr(path, selinuxXattr); err == nil && label != nil {
 		_ = unix.Fsetxattr(int(f.Fd()), selinuxXattr, label, 0)
 	}
 	return nil

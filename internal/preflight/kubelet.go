@@ -1,0 +1,54 @@
+package preflight
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/util/version"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/manifest"
+	"kubeadm/internal/node"
+	"kubeadm/internal/release"
+	"kubeadm/internal/state"
+)
+
+// kubeletTargets returns the targets that a run made if it has got as far as starting the kubelet.
+func kubeletTargets(p node.Paths) []string {
+	return []string{change.FileTarget(p.KubeletConfig()),
+		change.SetService{Name: "kubelet"}.Target()}
+}
+
+// newKubeletChecks checks the version of the installed kubelet, that it runs with the user's
+// arguments, its service and its port. If the control plane's version is nil, the kubelet's is
+// compared with the tool's only.
+func newKubeletChecks(l *node.Local, tool release.Tool, kubelet query[*version.Version],
+	controlPlane *version.Version) []Check {
+	return []Check{
+		{Name: "KubeletVersion", Run: func(ctx context.Context, r state.Reader, rep *Report) {
+			v, err := kubelet(ctx, r)
+			if err == nil {
+				err = tool.CheckKubelet(v, controlPlane)
+			}
+			if err != nil {
+				rep.fail(err)
+			}
+		}},
+		{Name: manifest.ComponentArgs,
+			Run: func(ctx context.Context, r state.Reader, rep *Report) {
+				if v, err := kubelet(ctx, r); err == nil { // KubeletVersion reports the error
+					rep.addObstacles(manifest.FindKubeletProblems(l.KubeletArgs, v))
+				}
+			}},
+		newServiceCheck("Service-kubelet", "kubelet", func(s state.Service, rep *Report) {
+			switch {
+			case !s.Exists:
+				rep.Warn("install the kubelet package, or run the kubelet by other means",
+					"the init system has no service \"kubelet\"")
+			case !s.Enabled:
+				rep.Warn(`run "systemctl enable kubelet"`,
+					"the kubelet will not start when this machine boots")
+			}
+		}),
+		port{number: kubeletServer, user: "the kubelet", causes: kubeletTargets(l.Paths)}.check(),
+	}
+}
