@@ -161,6 +161,8 @@ func (d *differ) diff(ctx context.Context, c change.Change) (string, error) {
 		}
 		return upgrade.Diff(upgrade.Text{Name: c.Path, Content: string(old)},
 			upgrade.Text{Name: "new " + d.kindOf(c.Path), Content: string(c.Data)}, d.context), nil
+	case change.WriteKeyPair:
+		return fmt.Sprintf("# %s and %s: changed; the key is secret\n", c.Key.Path, c.Cert.Path), nil
 	case change.ApplyObject:
 		return d.diffObject(ctx, state.RefOf(c.Object, c.As), c.Object, c.MergeInto)
 	case change.MutateObject:

@@ -113,8 +113,7 @@ type renewal struct {
 }
 
 // replaceCertificate generates a new key and certificate; where the cluster's settings are not
-// known, it takes over algorithm and validity of the old ones. An interrupt does not stop it between
-// writing the two.
+// known, it takes over algorithm and validity of the old ones.
 func replaceCertificate(ctx context.Context, e *engine.Env, r renewal) error {
 	n, err := e.Node(ctx)
 	if err != nil {
@@ -141,7 +140,7 @@ func replaceCertificate(ctx context.Context, e *engine.Env, r renewal) error {
 	if err := context.Cause(ctx); err != nil {
 		return fmt.Errorf("stopped before %s was renewed: %w", r.Name, err)
 	}
-	return e.Do(context.WithoutCancel(ctx), files...)
+	return e.Do(ctx, files)
 }
 
 // newKey generates a key with the cluster's algorithm, or with that of the old key if the
@@ -154,14 +153,13 @@ func newKey(e *engine.Env, n *node.Node, old crypto.PublicKey) (crypto.Signer, e
 	return pki.NewKey(e.Rand("renew/key"), algorithm)
 }
 
-// newFiles returns the files to write: the key first, so that a new certificate always has its
-// key.
+// newFiles returns what to write: a key and its certificate, or a kubeconfig with both.
 func (r renewal) newFiles(ctx context.Context, e *engine.Env, key []byte,
-	cert *x509.Certificate) ([]change.Change, error) {
+	cert *x509.Certificate) (change.Change, error) {
 	if r.File == "" {
-		return []change.Change{
-			change.WriteFile{Path: r.paths.Key(r.Base), Data: key, Mode: 0o600, Secret: true},
-			change.WriteFile{Path: r.paths.Cert(r.Base), Data: pki.EncodeCertificates(cert),
+		return change.WriteKeyPair{
+			Key: change.WriteFile{Path: r.paths.Key(r.Base), Data: key, Mode: 0o600, Secret: true},
+			Cert: change.WriteFile{Path: r.paths.Cert(r.Base), Data: pki.EncodeCertificates(cert),
 				Mode: 0o644},
 		}, nil
 	}
@@ -181,6 +179,5 @@ func (r renewal) newFiles(ctx context.Context, e *engine.Env, key []byte,
 				strings.TrimSuffix(r.File, ".conf"))
 	}
 	renewed, err := config.Encode()
-	return []change.Change{change.WriteFile{Path: path, Data: renewed, Mode: 0o600, Secret: true}},
-		err
+	return change.WriteFile{Path: path, Data: renewed, Mode: 0o600, Secret: true}, err
 }

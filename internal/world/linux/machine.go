@@ -18,6 +18,8 @@ func (m Machine) Do(ctx context.Context, c change.Change) error {
 	switch c := c.(type) {
 	case change.WriteFile:
 		return writeFile(ctx, c)
+	case change.WriteKeyPair:
+		return writeKeyPair(ctx, c)
 	case change.MakeDir:
 		return explainWriteError(c.Path, makeDirs(c.Path, c.Mode.Perm()))
 	case change.Remove:

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"sync"
 	"syscall"
 	"time"
 
@@ -23,6 +24,22 @@ import (
 // A symbolic link stays, and its target is replaced or created. An existing file keeps
 // its mode, owner and access control list; for a secret see inheritsAccess.
 func writeFile(ctx context.Context, c change.WriteFile) error {
+	return writeFileAfter(ctx, c, func() error { return nil })
+}
+
+// writeKeyPair replaces the key when the new certificate is complete in its temporary file. A
+// certificate that is not a regular file is written before the key.
+func writeKeyPair(ctx context.Context, c change.WriteKeyPair) error {
+	writeKey := sync.OnceValue(func() error { return writeFile(ctx, c.Key) })
+	if err := writeFileAfter(ctx, c.Cert, writeKey); err != nil {
+		return err
+	}
+	return writeKey()
+}
+
+// writeFileAfter is writeFile. It calls ready before a complete temporary file replaces the file,
+// which stays as it was if that fails.
+func writeFileAfter(ctx context.Context, c change.WriteFile, ready func() error) error {
 	dirMode := fs.FileMode(0o755)
 	if c.Output {
 		dirMode = 0
@@ -37,10 +54,10 @@ func writeFile(ctx context.Context, c change.WriteFile) error {
 			return explainWriteError(p.path, err)
 		}
 	}
-	return explainWriteError(p.path, p.write(ctx, c))
+	return explainWriteError(p.path, p.write(ctx, c, ready))
 }
 
-func (p *resolvedPath) write(ctx context.Context, c change.WriteFile) error {
+func (p *resolvedPath) write(ctx context.Context, c change.WriteFile, ready func() error) error {
 	if p.magic {
 		return p.writeStream(ctx, c.Data)
 	}
@@ -49,8 +66,14 @@ func (p *resolvedPath) write(ctx context.Context, c change.WriteFile) error {
 		return err
 	}
 	defer old.close()
+	writeTemporary := func(f *os.File) error {
+		if err := p.writeContents(f, c, old); err != nil {
+			return err
+		}
+		return ready()
+	}
 	if old == nil {
-		return p.replace(func(f *os.File) error { return p.writeContents(f, c, nil) })
+		return p.replace(writeTemporary)
 	}
 	dir, err := fstat(p.dir)
 	if err != nil {
@@ -72,7 +95,7 @@ func (p *resolvedPath) write(ctx context.Context, c change.WriteFile) error {
 	if kind != unix.S_IFREG {
 		return p.writeStream(ctx, c.Data)
 	}
-	err = p.replace(func(f *os.File) error { return p.writeContents(f, c, old) })
+	err = p.replace(writeTemporary)
 	// With these errors of a rename the file can only be written in place: it is a mount point, as
 	// in containers, or its directory is not writable. See docs/decisions/0029-in-place.md.
 	if slices.ContainsFunc([]error{unix.EBUSY, unix.EACCES, unix.EPERM, unix.EROFS},

@@ -93,6 +93,11 @@ func (w *World) Do(_ context.Context, c change.Change) error {
 	switch c := c.(type) {
 	case change.WriteFile:
 		return w.writeFile(c)
+	case change.WriteKeyPair:
+		if err := w.writeFile(c.Key); err != nil {
+			return err
+		}
+		return w.writeFile(c.Cert)
 	case change.MakeDir:
 		return w.makeDirs(w.resolve(c.Path, true), c.Mode)
 	case change.Remove:

@@ -41,8 +41,8 @@ func New() *World {
 // Do carries out one change.
 func (w *World) Do(ctx context.Context, c change.Change) error {
 	switch c := c.(type) {
-	case change.WriteFile, change.MakeDir, change.Remove, change.SetOwner, change.SetAccounts,
-		change.SetService, change.Unmount:
+	case change.WriteFile, change.WriteKeyPair, change.MakeDir, change.Remove, change.SetOwner,
+		change.SetAccounts, change.SetService, change.Unmount:
 		return w.machine.Do(ctx, c)
 	case change.PullImage, change.RemoveContainers:
 		return w.runtimes.Do(ctx, c)

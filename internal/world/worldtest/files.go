@@ -234,6 +234,16 @@ func (f fileSuite) undo(t *testing.T) {
 	doAndUndo(t, f.w, change.WriteFile{Path: f.at("back", "fresh"), Data: []byte("new"),
 		Mode: 0o600})
 	f.wantAbsent(t, f.at("back", "fresh"))
+	pair := change.WriteKeyPair{
+		Key:  change.WriteFile{Path: f.writeText(t, "old key", "back", "key"), Data: []byte("key")},
+		Cert: change.WriteFile{Path: name, Data: []byte("certificate")},
+	}
+	wantDone(t, f.w, pair, false)
+	mustDo(t, f.w, pair.Key)
+	wantDone(t, f.w, pair, false)
+	doAndUndo(t, f.w, pair)
+	f.wantContent(t, pair.Key.Path, "key")
+	f.wantContent(t, name, "old")
 	doAndUndo(t, f.w, change.MakeDir{Path: f.at("back", "dir"), Mode: 0o700})
 	f.wantAbsent(t, f.at("back", "dir"))
 }
