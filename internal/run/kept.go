@@ -20,7 +20,7 @@ func (r *Run) once() func(context.Context, string, func() (string, error)) (stri
 	switch {
 	case r.journal == nil || !r.IsWhole():
 		return engine.NotKept
-	case r.journal.Finished():
+	case r.journal.Finished:
 		return r.journal.Kept
 	}
 	return r.journal.Once
