@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -126,8 +127,10 @@ func (w *World) PutFile(name string, f File) error {
 func (w *World) writeFile(c change.WriteFile) error {
 	name := w.resolve(c.Path, true)
 	dir := path.Dir(name)
-	if _, ok := w.Files[dir]; c.Output && !ok && dir != "/" && dir != "." && !w.belowFile(dir) {
-		return newNotExistError("open", dir)
+	if _, ok := w.Files[dir]; c.Output && !ok && dir != "/" && dir != "." {
+		if err := w.notFoundError("open", dir); errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 	}
 	if err := w.makeDirs(dir, 0o755); err != nil {
 		return err
@@ -142,16 +145,6 @@ func (w *World) writeFile(c change.WriteFile) error {
 	f.Data, f.ModTime = slices.Clone(c.Data), w.Now()
 	w.Files[name] = f
 	return nil
-}
-
-func (w *World) belowFile(name string) bool {
-	for name != path.Dir(name) {
-		name = path.Dir(name)
-		if f, ok := w.Files[name]; ok {
-			return !f.Mode.IsDir()
-		}
-	}
-	return false
 }
 
 func (w *World) makeDirs(name string, mode fs.FileMode) error {
@@ -201,9 +194,5 @@ func (w *World) notFoundError(op, name string) error {
 			break
 		}
 	}
-	return newNotExistError(op, name)
-}
-
-func newNotExistError(op, name string) error {
 	return &fs.PathError{Op: op, Path: name, Err: fs.ErrNotExist}
 }
