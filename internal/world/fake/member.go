@@ -2,7 +2,6 @@ package fake
 
 import (
 	"context"
-	"fmt"
 	"regexp"
 	"slices"
 
@@ -73,20 +72,4 @@ func (w *World) restartMember(ctx context.Context) {
 				func(id uint64) bool { return id == m.ID })
 		}
 	}
-}
-
-// checkPromotable returns an error for the promotion of a member that has not started, as etcd
-// does.
-func (w *World) checkPromotable(ctx context.Context, c change.Change) error {
-	set, ok := c.(change.SetMember)
-	if !ok || set.State != change.Voter {
-		return nil
-	}
-	all, err := w.Members(ctx, set.Via)
-	for _, m := range all {
-		if m.PeerURLs[0] == set.PeerURL && m.Learner && m.Name == "" {
-			return fmt.Errorf("etcd member %s has not started", set.PeerURL)
-		}
-	}
-	return err
 }
