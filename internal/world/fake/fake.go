@@ -104,14 +104,24 @@ func (w *World) Do(ctx context.Context, c change.Change) error {
 	if err := w.startMember(ctx); err != nil {
 		return err
 	}
-	if r, ok := c.(change.RemoveContainers); ok {
-		w.staticPods.removeContainers(r)
-		if r.Component == "etcd" {
-			w.restartMember(ctx)
+	switch c := c.(type) {
+	case change.RemoveContainers:
+		w.staticPods.removeContainers(c)
+		if c.Component != "etcd" {
+			return nil
 		}
-	}
-	if s, ok := c.(change.SetService); ok && s.Name == "kubelet" && s.Active {
-		return w.kubelet(ctx)
+		// The etcd member of this machine restarts, and answers again.
+		own := w.ownMember(ctx)
+		for _, m := range w.MemberList {
+			if slices.Equal(m.PeerURLs, own.PeerURLs) {
+				w.UnreachableMembers = slices.DeleteFunc(w.UnreachableMembers,
+					func(id uint64) bool { return id == m.ID })
+			}
+		}
+	case change.SetService:
+		if c.Name == "kubelet" && c.Active {
+			return w.kubelet(ctx)
+		}
 	}
 	return nil
 }

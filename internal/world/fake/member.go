@@ -3,7 +3,6 @@ package fake
 import (
 	"context"
 	"regexp"
-	"slices"
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/state"
@@ -61,15 +60,4 @@ func (w *World) startMember(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// restartMember makes this machine's etcd member answer.
-func (w *World) restartMember(ctx context.Context) {
-	own := w.ownMember(ctx)
-	for _, m := range w.MemberList {
-		if slices.Equal(m.PeerURLs, own.PeerURLs) {
-			w.UnreachableMembers = slices.DeleteFunc(w.UnreachableMembers,
-				func(id uint64) bool { return id == m.ID })
-		}
-	}
 }

@@ -33,28 +33,24 @@ func (f File) info(name string) state.FileInfo {
 func (w *World) resolve(name string, last bool) string {
 	name = path.Clean(name)
 	for range 40 { // the limit of Linux
-		at, ok := w.firstLink(name, last)
-		if !ok {
+		end := 0 // of the path of the first link
+		for i := 1; i <= len(name) && end == 0; i++ {
+			whole := i == len(name)
+			if (whole && last || !whole && name[i] == '/') &&
+				w.Files[name[:i]].Mode.Type() == fs.ModeSymlink {
+				end = i
+			}
+		}
+		if end == 0 {
 			break
 		}
-		to := string(w.Files[at].Data)
+		to := string(w.Files[name[:end]].Data)
 		if !path.IsAbs(to) {
-			to = path.Join(path.Dir(at), to)
+			to = path.Join(path.Dir(name[:end]), to)
 		}
-		name = path.Join(to, strings.TrimPrefix(name, at))
+		name = path.Join(to, name[end:])
 	}
 	return name
-}
-
-func (w *World) firstLink(name string, last bool) (string, bool) {
-	for i := 1; i <= len(name); i++ {
-		whole := i == len(name)
-		if (whole || name[i] == '/') && w.Files[name[:i]].Mode.Type() == fs.ModeSymlink &&
-			(last || !whole) {
-			return name[:i], true
-		}
-	}
-	return "", false
 }
 
 // ReadFile returns the content of a file.

@@ -2,26 +2,9 @@ package preview
 
 import (
 	"context"
-	"path"
-	"strings"
 
 	"kubeadm/internal/change"
 )
-
-// copyFile writes a copy of the file: certificates with their directories, all else to the top
-// directory, as upstream's dry runs do.
-func (w *World) copyFile(ctx context.Context, c change.WriteFile) error {
-	w.forgetRemoval(c.Path)
-	if w.dir == "" {
-		return nil
-	}
-	to := path.Join(w.dir, path.Base(c.Path))
-	if rest, ok := strings.CutPrefix(c.Path, w.paths.Certificates+"/"); ok {
-		to = path.Join(w.dir, rest)
-	}
-	c.Path = to
-	return w.World.Do(ctx, c)
-}
 
 // startKubelet simulates a kubelet that is started, unless its API server would not answer yet.
 func (w *World) startKubelet(ctx context.Context, c change.SetService) error {

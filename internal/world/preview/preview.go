@@ -81,7 +81,18 @@ func (w *World) Do(ctx context.Context, c change.Change) error {
 	w.mark(c.Target())
 	switch c := c.(type) {
 	case change.WriteFile:
-		return w.copyFile(ctx, c)
+		w.forgetRemoval(c.Path)
+		if w.dir == "" {
+			return nil
+		}
+		// Certificates are copied with their directories, all else to the top directory, as
+		// upstream's dry runs do.
+		rest, ok := strings.CutPrefix(c.Path, w.paths.Certificates+"/")
+		if !ok {
+			rest = path.Base(c.Path)
+		}
+		c.Path = path.Join(w.dir, rest)
+		return w.World.Do(ctx, c)
 	case change.MakeDir:
 		w.forgetRemoval(c.Path)
 	case change.Remove:
