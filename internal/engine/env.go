@@ -78,11 +78,6 @@ type Undoer interface {
 	Undo(ctx context.Context, mark int, told func(of change.Change, err error)) error
 }
 
-// NotKept is the Once of a command that keeps no values.
-func NotKept(_ context.Context, _ string, make func() (string, error)) (string, error) {
-	return make()
-}
-
 // Resolved is the Node of a command whose intent is known from the start.
 func Resolved(n *node.Node) func(context.Context) (*node.Node, error) {
 	return func(context.Context) (*node.Node, error) { return n, nil }

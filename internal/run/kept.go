@@ -19,7 +19,9 @@ import (
 func (r *Run) once() func(context.Context, string, func() (string, error)) (string, error) {
 	switch {
 	case r.journal == nil || !r.IsWhole():
-		return engine.NotKept
+		return func(_ context.Context, _ string, generate func() (string, error)) (string, error) {
+			return generate()
+		}
 	case r.journal.Finished:
 		return r.journal.Kept
 	}
