@@ -23,7 +23,15 @@ func (c ApplyObject) MergeInto(
 		return nil, err
 	}
 	if c.Exact {
-		copyServerFields(want.Object, existing.Object)
+		metadata, _, _ := unstructured.NestedMap(existing.Object, "metadata")
+		for _, field := range serverFields() {
+			if v, ok := metadata[field]; ok {
+				_ = unstructured.SetNestedField(want.Object, v, "metadata", field)
+			}
+		}
+		if status, ok := existing.Object["status"]; ok {
+			want.Object["status"] = runtime.DeepCopyJSONValue(status)
+		}
 		return want, nil
 	}
 	after := existing.DeepCopy()
@@ -33,7 +41,7 @@ func (c ApplyObject) MergeInto(
 
 func mergeFields(into, want map[string]any) {
 	for k, w := range want {
-		if isFieldSubset(k, w, into[k]) {
+		if isSubset(k, w, into[k]) {
 			continue
 		}
 		fields, isMap := w.(map[string]any)
@@ -75,18 +83,6 @@ func dropServerFields(o map[string]any) {
 		unstructured.RemoveNestedField(o, "metadata", field)
 	}
 	unstructured.RemoveNestedField(o, "status")
-}
-
-func copyServerFields(into, from map[string]any) {
-	metadata, _, _ := unstructured.NestedMap(from, "metadata")
-	for _, field := range serverFields() {
-		if v, ok := metadata[field]; ok {
-			_ = unstructured.SetNestedField(into, v, "metadata", field)
-		}
-	}
-	if status, ok := from["status"]; ok {
-		into["status"] = runtime.DeepCopyJSONValue(status)
-	}
 }
 
 // WithFieldsOf is the object with only those fields of maps within lists that the shape has as

@@ -36,7 +36,7 @@ func TestIsSubset(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			if got := isSubset(c.want, c.have); got != c.subset {
+			if got := isSubset("", c.want, c.have); got != c.subset {
 				t.Errorf("isSubset(%v, %v) is %v", c.want, c.have, got)
 			}
 		})
@@ -111,7 +111,7 @@ func TestMergeResultHasAllFields(t *testing.T) {
 	for range 5000 {
 		want, have := randomObject(random, 3), randomObject(random, 3)
 		mergeFields(have, want)
-		if !isSubset(want, have) {
+		if !isSubset("", want, have) {
 			t.Fatalf("%v is no subset of the merged %v", want, have)
 		}
 		before := (&unstructured.Unstructured{Object: have}).DeepCopy().Object

@@ -50,7 +50,7 @@ func (c ApplyObject) Done(ctx context.Context, r state.Reader) (bool, error) {
 	}
 	want, err := ToUnstructured(c.Object)
 	if err != nil || !c.Exact {
-		return err == nil && isSubset(want.Object, now.Object), err
+		return err == nil && isSubset("", want.Object, now.Object), err
 	}
 	dropServerFields(now.Object)
 	return reflect.DeepEqual(want.Object, now.Object), nil
@@ -96,11 +96,8 @@ func (c MutateObject) Inverse(ctx context.Context, r state.Reader) (Change, erro
 	return restoreObject(ctx, r, state.RefOf(c.Object, c.As))
 }
 
-// DeleteObject deletes an object.
-type DeleteObject struct{ Ref state.Ref }
-
-// Target names the object.
-func (c DeleteObject) Target() string { return c.Ref.Target() }
+// DeleteObject deletes an object. Its Target is that of the Ref.
+type DeleteObject struct{ state.Ref }
 
 func (c DeleteObject) String() string { return "delete " + c.Ref.String() }
 
@@ -203,9 +200,8 @@ func restoreObject(ctx context.Context, r state.Reader, ref state.Ref) (Change, 
 	return ApplyObject{Object: now, As: ref.As, Exact: true}, nil
 }
 
-// RenderYAML returns the object as YAML, without the values of a Secret and without what only the API
-// server sets; empty if it cannot be
-// encoded.
+// RenderYAML returns the object as YAML, without the values of a Secret and without what only the
+// API server sets; empty if it cannot be encoded.
 func RenderYAML(u *unstructured.Unstructured) string {
 	show := u.DeepCopy()
 	dropServerFields(show.Object)

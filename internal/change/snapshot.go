@@ -35,8 +35,8 @@ func (c SaveSnapshot) String() string {
 	return fmt.Sprintf("save a snapshot of etcd to %q", c.Path)
 }
 
-// Breakable marks that an interrupt may stop it: nothing is left of it then.
-func (c SaveSnapshot) Breakable() {}
+// Cancelable marks that an interrupt may stop it: nothing is left of it then.
+func (c SaveSnapshot) Cancelable() {}
 
 // Done reports whether a snapshot exists that is new enough.
 func (c SaveSnapshot) Done(ctx context.Context, r state.Reader) (bool, error) {

@@ -2,24 +2,35 @@ package change
 
 import "reflect"
 
-// isSubset reports whether existing has all values of want. Maps of existing may have more keys,
-// unless they are atomic; lists must have the same length. Empty values in want match anything,
-// since the API server omits or defaults them.
-func isSubset(want, existing any) bool { return isFieldSubset("", want, existing) }
-
-func isFieldSubset(field string, want, existing any) bool {
+// isSubset reports whether existing has all values of want; field is the name of the field that
+// holds them, if they are in one. Maps of existing may have more keys, unless they are atomic;
+// lists must have the same length. Empty values in want match anything, since the API server omits
+// or defaults them.
+func isSubset(field string, want, existing any) bool {
 	switch w := want.(type) {
 	case nil:
 		return true
 	case map[string]any:
-		return isMapSubset(field, w, existing)
+		e, ok := existing.(map[string]any)
+		if !ok && len(w) > 0 && existing != nil {
+			return false
+		}
+		if isAtomicMap(field) && ok && len(w) > 0 && len(w) != len(e) {
+			return false
+		}
+		for k, v := range w {
+			if !isSubset(k, v, e[k]) {
+				return false
+			}
+		}
+		return true
 	case []any:
 		e, ok := existing.([]any)
 		if !ok || len(w) != len(e) {
 			return len(w) == 0 && !ok
 		}
 		for i := range w {
-			if !isSubset(w[i], e[i]) {
+			if !isSubset("", w[i], e[i]) {
 				return false
 			}
 		}
@@ -33,22 +44,6 @@ func isFieldSubset(field string, want, existing any) bool {
 		return ok && a == b
 	}
 	return reflect.DeepEqual(want, existing)
-}
-
-func isMapSubset(field string, want map[string]any, existing any) bool {
-	e, ok := existing.(map[string]any)
-	if !ok && len(want) > 0 && existing != nil {
-		return false
-	}
-	if isAtomicMap(field) && ok && len(want) > 0 && len(want) != len(e) {
-		return false
-	}
-	for k, w := range want {
-		if !isFieldSubset(k, w, e[k]) {
-			return false
-		}
-	}
-	return true
 }
 
 // isAtomicMap reports whether the map in that field is compared and replaced as a whole. In all

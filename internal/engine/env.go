@@ -49,14 +49,16 @@ type Env struct {
 	// Undoer undoes the changes of phases that ask for it; nil without a journal.
 	Undoer Undoer
 
-	phase        string
-	place        []Slot
-	targets      *targets      // shared by all copies
-	branchGroups *atomic.Int64 // number of groups of branches so far; shared by all copies
+	phase string
+	place []Slot
 
-	deferred  *deferredWork // shared by all copies
-	warned    *sync.Map     // texts of warnings of WarnOnce; shared by all copies
-	doneSteps *doneSteps    // shared by all copies
+	// shared by all copies
+	locks        *sync.Map     // a *sync.Mutex for each target of a change
+	changed      *sync.Map     // targets that this run has changed
+	warned       *sync.Map     // texts of warnings of WarnOnce
+	steps        *sync.Map     // a func() error for each step, which does it once
+	branchGroups *atomic.Int64 // number of groups of branches so far
+	deferred     *deferredWork
 }
 
 // Withhold says which secrets are not printed.
@@ -74,11 +76,6 @@ type Undoer interface {
 	// Undo undoes the changes since mark, newest first, and reports each step, with
 	// change.ErrIrreversible for what cannot be undone.
 	Undo(ctx context.Context, mark int, told func(of change.Change, err error)) error
-}
-
-// NotKept is the Once of a command that keeps no values.
-func NotKept(_ context.Context, _ string, make func() (string, error)) (string, error) {
-	return make()
 }
 
 // Resolved is the Node of a command whose intent is known from the start.
@@ -103,60 +100,23 @@ func Memoized(find func(context.Context) (*node.Node, error)) func(context.Conte
 
 // New completes an Env whose exported fields are set. Run accepts no other.
 func New(e Env) *Env {
-	e.targets, e.branchGroups = &targets{locks: map[string]*sync.Mutex{},
-		changed: map[string]bool{}}, &atomic.Int64{}
+	e.locks, e.changed, e.warned, e.steps = &sync.Map{}, &sync.Map{}, &sync.Map{}, &sync.Map{}
+	e.branchGroups = &atomic.Int64{}
 	e.deferred = &deferredWork{work: map[string][]func(context.Context) error{}}
-	e.warned, e.doneSteps = &sync.Map{}, &doneSteps{done: map[string]func() error{}}
 	return &e
 }
 
-// Named is the Env of work outside of phases, whose events have that name.
-func (e *Env) Named(name string) *Env { return e.withPhase(name) }
-
-// targets holds a lock for each target of a change, and which ones this run has changed.
-type targets struct {
-	mu      sync.Mutex
-	locks   map[string]*sync.Mutex
-	changed map[string]bool
-}
-
-func (t *targets) note(target string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.changed[target] = true
+// Named is the Env of a phase, or of work outside of phases: its events have that name.
+func (e *Env) Named(name string) *Env {
+	own := *e
+	own.phase = name
+	return &own
 }
 
 // Changed reports whether this run has changed that target.
 func (e *Env) Changed(target string) bool {
-	e.targets.mu.Lock()
-	defer e.targets.mu.Unlock()
-	return e.targets.changed[target]
-}
-
-func (t *targets) lock(target string) (unlock func()) {
-	t.mu.Lock()
-	l, ok := t.locks[target]
-	if !ok {
-		l = &sync.Mutex{}
-		t.locks[target] = l
-	}
-	t.mu.Unlock()
-	l.Lock()
-	return l.Unlock
-}
-
-// beside is the Env of one of several concurrent branches.
-func (e *Env) beside(s Slot) *Env {
-	own := *e
-	own.place = append(slices.Clone(e.place), s)
-	return &own
-}
-
-// withPhase is the Env of the phase with that address.
-func (e *Env) withPhase(address string) *Env {
-	own := *e
-	own.phase = address
-	return &own
+	_, ok := e.changed.Load(target)
+	return ok
 }
 
 // Cluster returns what a phase needs to access the cluster: the intent and the admin.
@@ -181,12 +141,22 @@ func (e *Env) Do(ctx context.Context, cs ...change.Change) error {
 }
 
 func (e *Env) do(ctx context.Context, c change.Change) error {
-	defer e.targets.lock(c.Target())()
+	lock, _ := e.locks.LoadOrStore(c.Target(), &sync.Mutex{})
+	lock.(*sync.Mutex).Lock()
+	defer lock.(*sync.Mutex).Unlock()
 	if err := context.Cause(ctx); err != nil {
 		return fmt.Errorf("did not %s: %w", c, err)
 	}
-	hear := func(text string) { e.event(Progress, fmt.Sprintf("%s: %s", c, text), c) }
-	done, err := e.isDone(world.WithProgress(ctx, hear), c)
+	ctx = world.WithProgress(ctx,
+		func(text string) { e.event(Progress, fmt.Sprintf("%s: %s", c, text), c) })
+	kind, _, _ := strings.Cut(c.Target(), ":")
+	readCtx := ctx
+	if kind == "object" {
+		var cancel context.CancelFunc
+		readCtx, cancel = e.withRetries(ctx)
+		defer cancel()
+	}
+	done, err := c.Done(readCtx, e.World)
 	if err != nil {
 		return fmt.Errorf("checking whether to %s: %w", c, err)
 	}
@@ -194,24 +164,24 @@ func (e *Env) do(ctx context.Context, c change.Change) error {
 		e.event(Unchanged, c.String(), c)
 		return nil
 	}
-	ctx, cancel := e.withTimeLimit(ctx, c)
-	defer cancel()
-	if err := e.World.Do(world.WithProgress(ctx, hear), c); err != nil {
-		return fmt.Errorf("could not %s: %w", c, err)
+	// A change is completed even when the user interrupts, unless it can be canceled. Requests to
+	// the API server and etcd are bound by the user's timeouts.
+	if _, ok := c.(change.Cancelable); !ok {
+		ctx = context.WithoutCancel(ctx)
 	}
-	e.targets.note(c.Target())
-	e.event(Did, c.String(), c)
-	return nil
-}
-
-// isDone reports whether the change is already made. Its reads of the API server are retried.
-func (e *Env) isDone(ctx context.Context, c change.Change) (bool, error) {
-	if strings.HasPrefix(c.Target(), "object:") {
+	limit := map[string]time.Duration{"object": e.Local.Timeouts.KubernetesAPI,
+		"member": e.Local.Timeouts.EtcdAPI}[kind]
+	if limit > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = e.withRetries(ctx)
+		ctx, cancel = context.WithTimeout(ctx, limit)
 		defer cancel()
 	}
-	return c.Done(ctx, e.World)
+	if err := e.World.Do(ctx, c); err != nil {
+		return fmt.Errorf("could not %s: %w", c, err)
+	}
+	e.changed.Store(c.Target(), true)
+	e.event(Did, c.String(), c)
+	return nil
 }
 
 // Object reads an object that decides what is changed. A failure that may pass is retried within
@@ -239,23 +209,6 @@ func (e *Env) withRetries(ctx context.Context) (context.Context, context.CancelF
 	return world.WithRetry(ctx, limit), cancel
 }
 
-// withTimeLimit is the context in which a change is carried out. A change is completed even when
-// the user interrupts, unless it is breakable. Requests to the API server and etcd are bound by
-// the user's timeouts.
-func (e *Env) withTimeLimit(ctx context.Context,
-	c change.Change) (context.Context, context.CancelFunc) {
-	if _, ok := c.(change.Cancelable); !ok {
-		ctx = context.WithoutCancel(ctx)
-	}
-	kind, _, _ := strings.Cut(c.Target(), ":")
-	limit := map[string]time.Duration{"object": e.Local.Timeouts.KubernetesAPI,
-		"member": e.Local.Timeouts.EtcdAPI}[kind]
-	if limit <= 0 {
-		return ctx, func() {}
-	}
-	return context.WithTimeout(ctx, limit)
-}
-
 // DoAll makes independent changes concurrently, and returns the errors of all that fail.
 func (e *Env) DoAll(ctx context.Context, cs ...change.Change) error {
 	return errors.Join(e.runBranches(len(cs),
@@ -263,45 +216,53 @@ func (e *Env) DoAll(ctx context.Context, cs ...change.Change) error {
 }
 
 // runBranches runs n functions concurrently, each with an Env that marks its events as its own,
-// and returns their errors.
+// and returns their errors. A panic continues in the goroutine of the caller.
 func (e *Env) runBranches(n int, run func(i int, branch *Env) error) []error {
 	group := int(e.branchGroups.Add(1))
-	return runConcurrently(n, func(i int) error {
-		branch := e.beside(Slot{Group: group, Index: i, Of: n})
-		defer branch.event(Joined, "", nil)
-		return run(i, branch)
-	})
+	errs, panics := make([]error, n), make([]any, n)
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			defer func() { panics[i] = recover() }()
+			branch := *e
+			branch.place = append(slices.Clone(e.place), Slot{Group: group, Index: i, Of: n})
+			defer branch.event(Joined, "", nil)
+			errs[i] = run(i, &branch)
+		})
+	}
+	wg.Wait()
+	for _, p := range panics {
+		if p != nil {
+			panic(p)
+		}
+	}
+	return errs
 }
 
-// Await waits for the conditions in order.
+// remindEvery is how often a wait reports why it continues.
+const remindEvery = 10 * time.Second
+
+// Await waits for the conditions in order. It reports now and then why it still waits.
 func (e *Env) Await(ctx context.Context, cs ...world.Condition) error {
 	for _, c := range cs {
 		e.event(Waiting, c.Name, nil)
 		start := e.World.Now()
-		if err := e.World.Await(ctx, e.withReminders(c, start)); err != nil {
+		check, last := c.Check, start
+		c.Check = func(ctx context.Context, r state.Reader) error {
+			err := check(ctx, r)
+			if now := r.Now(); err != nil && now.Sub(last) >= remindEvery {
+				last = now
+				e.Say("still waiting for %s: %v", c.Name, err)
+			}
+			return err
+		}
+		if err := e.World.Await(ctx, c); err != nil {
 			return err
 		}
 		e.event(Waited, fmt.Sprintf("waited %s for %s",
 			e.World.Now().Sub(start).Round(time.Millisecond), c.Name), nil)
 	}
 	return nil
-}
-
-// remindEvery is how often a wait reports why it continues.
-const remindEvery = 10 * time.Second
-
-// withReminders is the condition, reporting now and then why it does not hold.
-func (e *Env) withReminders(c world.Condition, last time.Time) world.Condition {
-	check := c.Check
-	c.Check = func(ctx context.Context, r state.Reader) error {
-		err := check(ctx, r)
-		if now := r.Now(); err != nil && now.Sub(last) >= remindEvery {
-			last = now
-			e.Say("still waiting for %s: %v", c.Name, err)
-		}
-		return err
-	}
-	return c
 }
 
 // Say reports progress.

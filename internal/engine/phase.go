@@ -62,16 +62,14 @@ const (
 )
 
 // Walk visits every named phase below ps in order with its address, such as "certs/ca".
-func Walk(ps []Phase, visit func(address string, p Phase)) { walkBelow("", ps, visit) }
-
-func walkBelow(prefix string, ps []Phase, visit func(string, Phase)) {
+func Walk(ps []Phase, visit func(address string, p Phase)) {
 	for _, p := range ps {
 		if p.Name == "" {
-			walkBelow(prefix, p.Phases, visit)
+			Walk(p.Phases, visit)
 			continue
 		}
-		visit(prefix+p.Name, p)
-		walkBelow(prefix+p.Name+"/", p.Phases, visit)
+		visit(p.Name, p)
+		Walk(p.Phases, func(below string, child Phase) { visit(p.Name+"/"+below, child) })
 	}
 }
 
@@ -87,18 +85,6 @@ type Selection struct {
 // --skip-phases and skips nothing.
 const all = "/all"
 
-// skipsWithoutEffect are the groups that run although their "all" is to be skipped.
-func (s Selection) skipsWithoutEffect() []string {
-	var groups []string
-	for _, name := range s.Skip {
-		if group, ok := strings.CutSuffix(name, all); ok && !s.isSkipped(group) &&
-			!slices.Contains(groups, group) {
-			groups = append(groups, group)
-		}
-	}
-	return groups
-}
-
 // Runs reports whether the phase with that address is to run.
 func (s Selection) Runs(address string) bool {
 	return s.isSelected(address) && !s.isSkipped(address)
@@ -111,10 +97,6 @@ func (s Selection) isSkipped(address string) bool {
 // isSelected reports whether the phase itself is to run, other than as the parent of one.
 func (s Selection) isSelected(address string) bool {
 	return s.Only == "" || isAtOrBelow(address, s.Only)
-}
-
-func (s Selection) isSelectedOrAbove(address string) bool {
-	return s.isSelected(address) || isAtOrBelow(s.Only, address)
 }
 
 func isAtOrBelow(address, top string) bool {

@@ -18,9 +18,11 @@ func Run(ctx context.Context, e *Env, phases []Phase, sel Selection) error {
 	if err := Check(phases, sel); err != nil {
 		return err
 	}
-	for _, group := range sel.skipsWithoutEffect() {
-		e.Warn("skipping %q has no effect: skip %q to skip the phase and all of its children",
-			group+all, group)
+	for _, name := range sel.Skip {
+		if group, ok := strings.CutSuffix(name, all); ok && !sel.isSkipped(group) {
+			e.WarnOnce("skipping %q has no effect: skip %q to skip the phase and all of its children",
+				name, group)
+		}
 	}
 	Walk(phases, func(address string, _ Phase) {
 		if sel.Runs(address) {
@@ -28,7 +30,7 @@ func Run(ctx context.Context, e *Env, phases []Phase, sel Selection) error {
 		}
 	})
 	r := &runner{sel: sel}
-	return r.runAll(ctx, e, "", phases)
+	return r.runChildren(ctx, e, "", Phase{Phases: phases})
 }
 
 // Check reports before anything runs whether the selection names phases that exist and
@@ -61,31 +63,29 @@ func Check(phases []Phase, sel Selection) error {
 
 type runner struct{ sel Selection }
 
-func (r *runner) runAll(ctx context.Context, e *Env, prefix string, ps []Phase) error {
-	for _, p := range ps {
-		if err := r.runPhase(ctx, e, prefix, p); err != nil {
+// runChildren runs the phases below p, whose addresses begin with prefix.
+func (r *runner) runChildren(ctx context.Context, e *Env, prefix string, p Phase) error {
+	if p.Parallel {
+		return cmp.Or(e.runBranches(len(p.Phases), func(i int, branch *Env) error {
+			return r.runPhase(ctx, branch, prefix, p.Phases[i])
+		})...)
+	}
+	for _, child := range p.Phases {
+		if err := r.runPhase(ctx, e, prefix, child); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (r *runner) runChildren(ctx context.Context, e *Env, prefix string, p Phase) error {
-	if !p.Parallel {
-		return r.runAll(ctx, e, prefix, p.Phases)
-	}
-	return cmp.Or(e.runBranches(len(p.Phases), func(i int, branch *Env) error {
-		return r.runPhase(ctx, branch, prefix, p.Phases[i])
-	})...)
-}
-
+// runPhase runs a phase and, if it asks for that, undoes its changes when it fails.
 func (r *runner) runPhase(ctx context.Context, e *Env, prefix string, p Phase) error {
 	if p.Name == "" {
 		return r.runNameless(ctx, e, prefix, p)
 	}
 	address := prefix + p.Name
-	e = e.withPhase(address)
-	if !r.sel.isSelectedOrAbove(address) {
+	e = e.Named(address)
+	if !r.sel.isSelected(address) && !isAtOrBelow(r.sel.Only, address) {
 		return nil
 	}
 	if r.sel.isSkipped(address) {
@@ -95,15 +95,40 @@ func (r *runner) runPhase(ctx context.Context, e *Env, prefix string, p Phase) e
 	if err := context.Cause(ctx); err != nil {
 		return fmt.Errorf("phase %s: %w", address, err)
 	}
-	if why, err := r.skipReason(ctx, e, p); err != nil || why != "" {
-		if err == nil {
-			e.event(Skipped, why, nil)
-			err = e.RunDeferred(ctx)
-		}
-		return wrapPhaseError(address, err)
+	why, err := r.skipReason(ctx, e, p)
+	if err == nil && why != "" {
+		e.event(Skipped, why, nil)
+		err = e.RunDeferred(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("phase %s: %w", address, err)
+	}
+	if why != "" {
+		return nil
 	}
 	e.event(Started, "", nil)
-	if err := r.runUndoable(ctx, e, p, address); err != nil {
+	undoable, mark := p.OnError == Undo && e.Undoer != nil, 0
+	if undoable {
+		mark = e.Undoer.Mark()
+		defer e.Undoer.Release(mark)
+	}
+	if err = r.runBody(ctx, e, address+"/", p); err == nil {
+		if err = e.RunDeferred(ctx); err != nil {
+			err = fmt.Errorf("phase %s: %w", address, err)
+		}
+	}
+	if err != nil && undoable {
+		undone := e.Undoer.Undo(context.WithoutCancel(ctx), mark,
+			func(of change.Change, err error) {
+				if err != nil {
+					e.event(Warned, fmt.Sprintf("not undone: %s: %v", of, err), of)
+					return
+				}
+				e.event(Undone, of.String(), of)
+			})
+		return errors.Join(err, undone)
+	}
+	if err != nil {
 		return err
 	}
 	e.event(Finished, "", nil)
@@ -123,38 +148,10 @@ func (r *runner) runNameless(ctx context.Context, e *Env, prefix string, p Phase
 	if why != "" {
 		return nil
 	}
-	err = e.doSteps(ctx, p.Before)
-	if err == nil {
-		err = p.Run(ctx, e)
-	}
-	if err != nil {
-		e.event(Failed, err.Error(), nil)
-		return fmt.Errorf("phase %s: %w", around, err)
-	}
-	return r.runChildren(ctx, e, prefix, p)
+	return r.runBody(ctx, e, prefix, p)
 }
 
-// runUndoable runs the phase and, if it asks for that, undoes its changes when it fails.
-func (r *runner) runUndoable(ctx context.Context, e *Env, p Phase, address string) error {
-	if p.OnError != Undo || e.Undoer == nil {
-		return r.runBody(ctx, e, p, address)
-	}
-	mark := e.Undoer.Mark()
-	defer e.Undoer.Release(mark)
-	err := r.runBody(ctx, e, p, address)
-	if err == nil {
-		return nil
-	}
-	undone := e.Undoer.Undo(context.WithoutCancel(ctx), mark, func(of change.Change, err error) {
-		if err != nil {
-			e.event(Warned, fmt.Sprintf("not undone: %s: %v", of, err), of)
-			return
-		}
-		e.event(Undone, of.String(), of)
-	})
-	return errors.Join(err, undone)
-}
-
+// skipReason returns why the condition of the phase does not hold; empty if it does.
 func (r *runner) skipReason(ctx context.Context, e *Env, p Phase) (why string, err error) {
 	if p.When == nil {
 		return "", nil
@@ -170,7 +167,10 @@ func (r *runner) skipReason(ctx context.Context, e *Env, p Phase) (why string, e
 	return why, nil
 }
 
-func (r *runner) runBody(ctx context.Context, e *Env, p Phase, address string) error {
+// runBody does the steps and the work of the phase, and runs its children, whose addresses begin
+// with prefix.
+func (r *runner) runBody(ctx context.Context, e *Env, prefix string, p Phase) error {
+	address := strings.TrimSuffix(prefix, "/")
 	err := e.doSteps(ctx, p.Before)
 	if err == nil && p.Run != nil && r.sel.isSelected(address) {
 		err = p.Run(ctx, e)
@@ -179,16 +179,7 @@ func (r *runner) runBody(ctx context.Context, e *Env, p Phase, address string) e
 		e.event(Failed, err.Error(), nil)
 		return fmt.Errorf("phase %s: %w", address, err)
 	}
-	if err := r.runChildren(ctx, e, address+"/", p); err != nil {
-		return err
-	}
-	return wrapPhaseError(address, e.RunDeferred(ctx))
-}
-
-// doneSteps are the steps that this run has done, with their errors.
-type doneSteps struct {
-	mu   sync.Mutex
-	done map[string]func() error
+	return r.runChildren(ctx, e, prefix, p)
 }
 
 // doSteps does those that this run has not done yet.
@@ -203,45 +194,11 @@ func (e *Env) doSteps(ctx context.Context, steps []Step) error {
 				continue
 			}
 		}
-		e.doneSteps.mu.Lock()
-		once, ok := e.doneSteps.done[s.Name]
-		if !ok {
-			once = sync.OnceValue(func() error { return s.Run(ctx, e.withPhase(s.Name)) })
-			e.doneSteps.done[s.Name] = once
-		}
-		e.doneSteps.mu.Unlock()
-		if err := once(); err != nil {
+		once, _ := e.steps.LoadOrStore(s.Name,
+			sync.OnceValue(func() error { return s.Run(ctx, e.Named(s.Name)) }))
+		if err := once.(func() error)(); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// wrapPhaseError adds the phase to the error.
-func wrapPhaseError(address string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("phase %s: %w", address, err)
-}
-
-// runConcurrently runs n functions and returns their errors. A panic continues in the goroutine of
-// the caller.
-func runConcurrently(n int, run func(i int) error) []error {
-	errs := make([]error, n)
-	panics := make([]any, n)
-	var wg sync.WaitGroup
-	for i := range n {
-		wg.Go(func() {
-			defer func() { panics[i] = recover() }()
-			errs[i] = run(i)
-		})
-	}
-	wg.Wait()
-	for i := range n {
-		if panics[i] != nil {
-			panic(panics[i])
-		}
-	}
-	return errs
 }

@@ -19,8 +19,10 @@ import (
 func (r *Run) once() func(context.Context, string, func() (string, error)) (string, error) {
 	switch {
 	case r.journal == nil || !r.IsWhole():
-		return engine.NotKept
-	case r.journal.Finished():
+		return func(_ context.Context, _ string, generate func() (string, error)) (string, error) {
+			return generate()
+		}
+	case r.journal.Finished:
 		return r.journal.Kept
 	}
 	return r.journal.Once

@@ -192,7 +192,7 @@ func (r *Run) ExecutePhases(ctx context.Context, e *engine.Env, phases []engine.
 	p := r.addHints(err)
 	// an interrupted user needs no help with what the run was waiting for
 	p.Alone = ctx.Err() != nil
-	if r.changed || !r.journal.First() {
+	if r.changed || !r.journal.First {
 		return p
 	}
 	return errors.Join(p, r.journal.Forget()) // a run that changed nothing leaves no trace
@@ -201,13 +201,13 @@ func (r *Run) ExecutePhases(ctx context.Context, e *engine.Env, phases []engine.
 // addHints adds what helps besides the hints of the phase that failed.
 func (r *Run) addHints(err error) *problem.Problem {
 	p := problem.New("", err)
-	if other := r.journal.Unfinished(); other != "" {
+	if other := r.journal.Unfinished; other != "" {
 		p.Hints = append(p.Hints,
 			"an unfinished \"kubeadm "+other+
 				"\" with other settings left files here: re-run that command, or remove them: kubeadm reset")
 	}
-	if r.failedPhase != string(phaseindex.Preflight) && !r.journal.Finished() &&
-		(r.changed || !r.journal.First()) {
+	if r.failedPhase != string(phaseindex.Preflight) && !r.journal.Finished &&
+		(r.changed || !r.journal.First) {
 		p.Hints = append(p.Hints, "what was done so far is kept: re-run the command to resume")
 	}
 	return p
@@ -251,12 +251,12 @@ func (r *Run) Runs(a phaseindex.Address) bool { return r.command.Selection.Runs(
 
 // Finished reports whether this same command has finished on this machine, according to the
 // journal. Then no phase runs again: users may have changed since what the command created.
-func (r *Run) Finished() bool { return r.IsWhole() && r.journal != nil && r.journal.Finished() }
+func (r *Run) Finished() bool { return r.IsWhole() && r.journal != nil && r.journal.Finished }
 
 // FinishedRun is what the journal records of the run that has finished.
 func (r *Run) FinishedRun() finished.Run {
 	run := finished.Run{Recorded: r.journal.Recorded}
-	for _, phase := range r.journal.Skipped() {
+	for _, phase := range r.journal.Skipped {
 		createsNothing := phase == string(phaseindex.Preflight) ||
 			phase == string(phaseindex.ShowJoinCommand)
 		if !createsNothing && !slices.Contains(r.command.Selection.Skip, phase) {

@@ -127,7 +127,7 @@ func (r run) isFinished(t testing.TB) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return j.Finished()
+	return j.Finished
 }
 
 func listRunSecrets(l node.Local) []string {

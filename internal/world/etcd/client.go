@@ -54,26 +54,21 @@ func (k *Cluster) loadTLSConfig(via state.Etcd) (*tls.Config, error) {
 	if via.CertFile == "" && via.KeyFile == "" {
 		return config, nil
 	}
-	pair, err := k.loadClientCertificate(via)
-	config.Certificates = []tls.Certificate{pair}
-	return config, err
-}
-
-func (k *Cluster) loadClientCertificate(via state.Etcd) (tls.Certificate, error) {
 	cert, err := k.readFile(via.CertFile)
 	if err != nil {
-		return tls.Certificate{}, fmt.Errorf("reading the client certificate for etcd: %w", err)
+		return nil, fmt.Errorf("reading the client certificate for etcd: %w", err)
 	}
 	key, err := k.readFile(via.KeyFile)
 	if err != nil {
-		return tls.Certificate{}, fmt.Errorf("reading the client key for etcd: %w", err)
+		return nil, fmt.Errorf("reading the client key for etcd: %w", err)
 	}
 	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
-		return pair, fmt.Errorf("using %s and %s as client certificate for etcd: %w", via.CertFile,
+		return nil, fmt.Errorf("using %s and %s as client certificate for etcd: %w", via.CertFile,
 			via.KeyFile, err)
 	}
-	return pair, nil
+	config.Certificates = []tls.Certificate{pair}
+	return config, nil
 }
 
 // certificateHints returns hints about problems of the certificates. Problems of the server's

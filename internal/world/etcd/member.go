@@ -15,9 +15,16 @@ import (
 // applyOnce reads the state of the member and sends the one request that is needed. Since each
 // attempt reads the state first, a request whose response was lost does no harm.
 func applyOnce(ctx context.Context, c clientv3.Cluster, set change.SetMember) error {
-	member, err := findMember(ctx, c, set.PeerURL)
+	answer, err := c.MemberList(ctx)
 	if err != nil {
-		return err
+		return fmt.Errorf("listing members: %w", err)
+	}
+	var member *clientv3.Member
+	for _, m := range answer.Members {
+		if len(m.PeerURLs) > 0 && m.PeerURLs[0] == set.PeerURL {
+			member = (*clientv3.Member)(m)
+			break
+		}
 	}
 	switch set.State {
 	case change.Absent:
@@ -31,20 +38,6 @@ func applyOnce(ctx context.Context, c clientv3.Cluster, set change.SetMember) er
 		return promoteLearner(ctx, c, member, set.PeerURL)
 	}
 	return world.Permanent(fmt.Errorf("unknown state %q of an etcd member", set.State))
-}
-
-// findMember returns the member with that first peer URL, or nil.
-func findMember(ctx context.Context, c clientv3.Cluster, peerURL string) (*clientv3.Member, error) {
-	answer, err := c.MemberList(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("listing members: %w", err)
-	}
-	for _, m := range answer.Members {
-		if len(m.PeerURLs) > 0 && m.PeerURLs[0] == peerURL {
-			return (*clientv3.Member)(m), nil
-		}
-	}
-	return nil, nil
 }
 
 func removeMember(ctx context.Context, c clientv3.Cluster, member *clientv3.Member) error {

@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/state"
 )
 
@@ -43,21 +42,6 @@ func (w *World) Livez(ctx context.Context, as state.Identity) error {
 		return errors.New("connection refused")
 	}
 	return nil
-}
-
-// identityOf returns the identity of a change of an object.
-func identityOf(c change.Change) (as state.Identity, ok bool) {
-	switch c := c.(type) {
-	case change.ApplyObject:
-		return c.As, true
-	case change.MutateObject:
-		return c.As, true
-	case change.DeleteObject:
-		return c.Ref.As, true
-	case change.LabelNode:
-		return c.As, true
-	}
-	return as, false
 }
 
 // checkAccess returns an error unless the API server accepts the identity. As in a new cluster,
@@ -108,21 +92,14 @@ func (w *World) isRunning(ctx context.Context, component string) bool {
 		return false
 	}
 	for line := range strings.Lines(string(data)) {
-		if file := parseFileArgument(line); file != "" && !w.hasFile(file) {
+		_, file, ok := strings.Cut(strings.TrimSpace(line), "=/")
+		if ok && slices.Contains([]string{".crt", ".key", ".pub", ".conf"}, path.Ext(file)) &&
+			!w.hasFile("/"+file) {
 			return false
 		}
 	}
 	return !strings.Contains(string(data), "--etcd-servers=https://127.0.0.1:") ||
 		w.isRunning(ctx, "etcd")
-}
-
-// parseFileArgument returns the file in an argument of a component in a manifest, or "".
-func parseFileArgument(line string) string {
-	_, value, ok := strings.Cut(strings.TrimSpace(line), "=/")
-	if !ok || !slices.Contains([]string{".crt", ".key", ".pub", ".conf"}, path.Ext(value)) {
-		return ""
-	}
-	return "/" + value
 }
 
 func (w *World) hasFile(name string) bool {

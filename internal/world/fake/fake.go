@@ -3,7 +3,6 @@
 package fake
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -77,7 +76,7 @@ func New() *World {
 		Sockets:    []string{"unix:///var/run/containerd/containerd.sock"},
 		NodeName:   "cp1",
 		livezCalls: &atomic.Int64{},
-		staticPods: newPodTable(),
+		staticPods: &podTable{pods: map[string]runningPod{}, uids: map[string]string{}},
 	}
 	for _, p := range []string{"cp", "mount", "losetup", "systemctl"} {
 		w.Paths[p] = "/usr/bin/" + p
@@ -96,18 +95,8 @@ func New() *World {
 
 // Do carries out the change, and simulates the reaction of the kubelet and of etcd.
 func (w *World) Do(ctx context.Context, c change.Change) error {
-	if as, ok := identityOf(c); ok {
-		if err := w.checkAccess(ctx, as); err != nil {
-			return err
-		}
-	}
-	if err := cmp.Or(w.checkPromotable(ctx, c), w.checkPullable(ctx, c)); err != nil {
+	if err := w.checkChange(ctx, c); err != nil {
 		return err
-	}
-	if s, ok := c.(change.SaveSnapshot); ok && w.EtcdSize > 0 {
-		if err := s.CheckSpace(w.EtcdSize, w.DiskFree); err != nil {
-			return err
-		}
 	}
 	if err := w.World.Do(ctx, c); err != nil {
 		return err
@@ -115,35 +104,70 @@ func (w *World) Do(ctx context.Context, c change.Change) error {
 	if err := w.startMember(ctx); err != nil {
 		return err
 	}
-	if r, ok := c.(change.RemoveContainers); ok {
-		w.staticPods.removeContainers(r)
-		if r.Component == "etcd" {
-			w.restartMember(ctx)
+	switch c := c.(type) {
+	case change.RemoveContainers:
+		w.staticPods.removeContainers(c)
+		if c.Component != "etcd" {
+			return nil
 		}
-	}
-	if s, ok := c.(change.SetService); ok && s.Name == "kubelet" && s.Active {
-		return w.kubelet(ctx)
+		// The etcd member of this machine restarts, and answers again.
+		own := w.ownMember(ctx)
+		for _, m := range w.MemberList {
+			if slices.Equal(m.PeerURLs, own.PeerURLs) {
+				w.UnreachableMembers = slices.DeleteFunc(w.UnreachableMembers,
+					func(id uint64) bool { return id == m.ID })
+			}
+		}
+	case change.SetService:
+		if c.Name == "kubelet" && c.Active {
+			return w.kubelet(ctx)
+		}
 	}
 	return nil
 }
 
-// checkPullable returns an error for images that cannot be pulled, and reports the progress of
-// slow ones.
-func (w *World) checkPullable(ctx context.Context, c change.Change) error {
-	p, ok := c.(change.PullImage)
-	if ok && slices.Contains(w.SlowImages, p.Ref) {
-		world.ReportProgress(ctx, "attempt 1 of 5 failed, retrying: i/o timeout")
-	}
-	if registry, _, _ := strings.Cut(p.Ref, "/"); ok &&
-		slices.Contains(w.UnreachableRegistries, registry) {
-		w.Attempts = append(w.Attempts, p.Ref)
-		return &change.PullError{Ref: p.Ref,
-			Cause: "dial tcp: lookup " + registry + ": no such host", Unreachable: true,
-			Err: errors.New("unavailable")}
-	}
-	if ok && slices.Contains(w.MissingImages, p.Ref) {
-		return fmt.Errorf("the runtime says: %w",
-			&change.PullError{Ref: p.Ref, Cause: "not found", Err: errors.New("not found")})
+// checkChange returns the error with which the API server, etcd or the container runtime refuses a
+// change. It reports the progress of pulls of slow images.
+func (w *World) checkChange(ctx context.Context, c change.Change) error {
+	switch c := c.(type) {
+	case change.ApplyObject:
+		return w.checkAccess(ctx, c.As)
+	case change.MutateObject:
+		return w.checkAccess(ctx, c.As)
+	case change.DeleteObject:
+		return w.checkAccess(ctx, c.Ref.As)
+	case change.LabelNode:
+		return w.checkAccess(ctx, c.As)
+	case change.SetMember:
+		if c.State != change.Voter {
+			return nil
+		}
+		all, err := w.Members(ctx, c.Via)
+		for _, m := range all {
+			if m.PeerURLs[0] == c.PeerURL && m.Learner && m.Name == "" {
+				return fmt.Errorf("etcd member %s has not started", c.PeerURL)
+			}
+		}
+		return err
+	case change.SaveSnapshot:
+		if w.EtcdSize > 0 {
+			return c.CheckSpace(w.EtcdSize, w.DiskFree)
+		}
+	case change.PullImage:
+		if slices.Contains(w.SlowImages, c.Ref) {
+			world.ReportProgress(ctx, "attempt 1 of 5 failed, retrying: i/o timeout")
+		}
+		registry, _, _ := strings.Cut(c.Ref, "/")
+		if slices.Contains(w.UnreachableRegistries, registry) {
+			w.Attempts = append(w.Attempts, c.Ref)
+			return &change.PullError{Ref: c.Ref,
+				Cause: "dial tcp: lookup " + registry + ": no such host", Unreachable: true,
+				Err: errors.New("unavailable")}
+		}
+		if slices.Contains(w.MissingImages, c.Ref) {
+			return fmt.Errorf("the runtime says: %w",
+				&change.PullError{Ref: c.Ref, Cause: "not found", Err: errors.New("not found")})
+		}
 	}
 	return nil
 }
@@ -287,7 +311,11 @@ func (w *World) WasCreated(string) bool { return false }
 // Clone returns a copy of the world.
 func (w *World) Clone() *World {
 	c := *w
-	c.World, c.livezCalls, c.staticPods = memory.New(), &atomic.Int64{}, w.staticPods.clone()
+	c.World, c.livezCalls = memory.New(), &atomic.Int64{}
+	w.staticPods.mu.Lock()
+	c.staticPods = &podTable{pods: maps.Clone(w.staticPods.pods),
+		uids: maps.Clone(w.staticPods.uids)}
+	w.staticPods.mu.Unlock()
 	c.Clock = memory.NewTickingClock(w.Now())
 	c.Files, c.Services, c.ImageList = maps.Clone(w.Files), maps.Clone(w.Services),
 		maps.Clone(w.ImageList)

@@ -2,9 +2,7 @@ package fake
 
 import (
 	"context"
-	"fmt"
 	"regexp"
-	"slices"
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/state"
@@ -62,31 +60,4 @@ func (w *World) startMember(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// restartMember makes this machine's etcd member answer.
-func (w *World) restartMember(ctx context.Context) {
-	own := w.ownMember(ctx)
-	for _, m := range w.MemberList {
-		if slices.Equal(m.PeerURLs, own.PeerURLs) {
-			w.UnreachableMembers = slices.DeleteFunc(w.UnreachableMembers,
-				func(id uint64) bool { return id == m.ID })
-		}
-	}
-}
-
-// checkPromotable returns an error for the promotion of a member that has not started, as etcd
-// does.
-func (w *World) checkPromotable(ctx context.Context, c change.Change) error {
-	set, ok := c.(change.SetMember)
-	if !ok || set.State != change.Voter {
-		return nil
-	}
-	all, err := w.Members(ctx, set.Via)
-	for _, m := range all {
-		if m.PeerURLs[0] == set.PeerURL && m.Learner && m.Name == "" {
-			return fmt.Errorf("etcd member %s has not started", set.PeerURL)
-		}
-	}
-	return err
 }

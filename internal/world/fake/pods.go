@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -34,16 +33,6 @@ type runningPod struct {
 	generation int
 	calls      int               // of Containers since the manifest on disk was changed
 	exited     []state.Container // of the Pods before this one
-}
-
-func newPodTable() *podTable {
-	return &podTable{pods: map[string]runningPod{}, uids: map[string]string{}}
-}
-
-func (t *podTable) clone() *podTable {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return &podTable{pods: maps.Clone(t.pods), uids: maps.Clone(t.uids)}
 }
 
 // removeContainers removes the containers that the change matches. The kubelet then re-creates

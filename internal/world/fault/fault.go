@@ -53,10 +53,3 @@ func (w *World) Do(ctx context.Context, c change.Change) error {
 	}
 	return ErrInjected
 }
-
-// Changes returns the number of calls of Do.
-func (w *World) Changes() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.n
-}

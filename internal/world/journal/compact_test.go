@@ -33,7 +33,7 @@ func target(i int) change.SetService { return change.SetService{Name: fmt.Sprint
 func conclusions(t *testing.T, store journal.Store, run journal.Run) string {
 	t.Helper()
 	w := opened(t, fake.New(), store, run)
-	text := fmt.Sprint(w.First(), w.Finished(), w.Unfinished())
+	text := fmt.Sprint(w.First, w.Finished, w.Unfinished)
 	for i := range 4 {
 		text += fmt.Sprint(" ", w.WasCreated(target(i).Target()))
 	}
@@ -130,7 +130,7 @@ func TestEndSurvivesFailedCompaction(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if !opened(t, fake.New(), store, run).Finished() {
+	if !opened(t, fake.New(), store, run).Finished {
 		t.Error("its end is lost")
 	}
 }

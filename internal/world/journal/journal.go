@@ -41,22 +41,31 @@ const (
 // World records what it does.
 type World struct {
 	world.World
+	Earlier
 	store Store
+	run   Run
 
 	mu   sync.Mutex // of all below
 	log  runLog
-	kept keptValues
+	kept map[string]string // values that this run or an earlier one generated, by name
 	undo undoList
 }
 
 // Open reads what earlier runs left and resumes them if they are the same run.
 func Open(real world.World, store Store, run Run) (*World, error) {
-	w := &World{World: real, store: store}
-	var err error
-	if w.log, err = openLog(store, run, real.Now); err != nil {
+	log, err := openLog(store, run, real.Now)
+	if err != nil {
 		return nil, err
 	}
-	w.kept, err = openValues(store, run, w.log.superseded)
+	w := &World{World: real, Earlier: log.earlier, store: store, run: run, log: log,
+		kept: map[string]string{}}
+	lines, err := load[value](store, values)
+	for _, v := range lines {
+		// values of a superseded run are not used again
+		if v.Run.same(run) && !log.superseded {
+			w.kept[v.Name] = v.Value
+		}
+	}
 	return w, err
 }
 
@@ -88,19 +97,6 @@ func encodeLine(v any) []byte {
 	return append(data, '\n')
 }
 
-// First reports whether the journal has no earlier run of any command.
-func (w *World) First() bool { return w.log.first }
-
-// Finished reports whether the same run with the same details has finished, and was not begun
-// again.
-func (w *World) Finished() bool { return w.log.finished }
-
-// Skipped are the phases that the finished run was told to skip.
-func (w *World) Skipped() []string { return w.log.skipped }
-
-// Unfinished is the command of another run that has not finished; empty if there is none.
-func (w *World) Unfinished() string { return w.log.others }
-
 // WasCreated reports whether an earlier run of the same name created the target. A file must still
 // hold what was written.
 func (w *World) WasCreated(target string) bool {
@@ -128,9 +124,15 @@ func (w *World) Do(ctx context.Context, c change.Change) error {
 	if err := w.record(ctx, c); err != nil {
 		return fmt.Errorf("writing the journal: %w", err)
 	}
-	if file, ok := c.(change.WriteFile); ok && w.log.named[c.Target()] {
-		file.RemoveTemporary = true
-		c = file
+	isRepeated := func(f change.WriteFile) bool { return w.log.named[f.Target()] }
+	switch repeated := c.(type) {
+	case change.WriteFile:
+		repeated.RemoveTemporary = isRepeated(repeated)
+		c = repeated
+	case change.WriteKeyPair:
+		repeated.Key.RemoveTemporary = isRepeated(repeated.Key)
+		repeated.Cert.RemoveTemporary = isRepeated(repeated.Cert)
+		c = repeated
 	}
 	return w.World.Do(ctx, c)
 }
@@ -149,8 +151,15 @@ func (w *World) record(ctx context.Context, c change.Change) error {
 		return nil
 	}
 	e := entry{Target: c.Target(), What: c.String()}
-	if file, ok := c.(change.WriteFile); ok {
-		e.Sum = sha256Hex(file.Data)
+	switch c := c.(type) {
+	case change.WriteFile:
+		e.Sum = sha256Hex(c.Data)
+	case change.WriteKeyPair:
+		e.Sum = sha256Hex(c.Cert.Data)
+		key := entry{Target: c.Key.Target(), What: c.String(), Sum: sha256Hex(c.Key.Data)}
+		if err := w.log.append(key); err != nil {
+			return err
+		}
 	}
 	return w.log.append(e)
 }
@@ -159,7 +168,14 @@ func (w *World) record(ctx context.Context, c change.Change) error {
 func (w *World) End(skipped ...string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.log.end(skipped)
+	if w.log.fresh && !w.log.unended && !w.log.superseded {
+		return nil // nothing was changed: the log is as it should be
+	}
+	if err := w.log.append(entry{End: true, Skip: skipped}); err != nil {
+		return err
+	}
+	_ = compactLog(w.store) // a long log is as good
+	return nil
 }
 
 // Once returns the value that an earlier run of the same name generated, or generates and keeps
@@ -168,7 +184,16 @@ func (w *World) Once(_ context.Context, name string,
 	generate func() (string, error)) (string, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.kept.once(name, generate)
+	if v, ok := w.kept[name]; ok {
+		return v, nil
+	}
+	v, err := generate()
+	if err != nil {
+		return "", err
+	}
+	w.kept[name] = v
+	return v, w.store.Append(values,
+		append([]byte{'\n'}, encodeLine(value{Run: w.run, Name: name, Value: v})...))
 }
 
 // Kept is Once for a run that must not write: a value that no earlier run kept is generated and
@@ -177,7 +202,7 @@ func (w *World) Kept(_ context.Context, name string,
 	generate func() (string, error)) (string, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if v, ok := w.kept.values[name]; ok {
+	if v, ok := w.kept[name]; ok {
 		return v, nil
 	}
 	return generate()

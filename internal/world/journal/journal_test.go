@@ -118,14 +118,14 @@ func TestEndIsRecordedAfterObjectChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, w := range []*journal.World{phase, opened(t, machine, store, run)} {
-		if w.Finished() {
+		if w.Finished {
 			t.Fatal("the run counts as finished before its end")
 		}
 		if err := w.End(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if !opened(t, machine, store, run).Finished() {
+	if !opened(t, machine, store, run).Finished {
 		t.Error("the run is not known to have come to its end")
 	}
 }
@@ -143,7 +143,7 @@ func TestLastOfTwoFinishedRunsCounts(t *testing.T) {
 	}
 	for _, run := range []journal.Run{two, one, two} {
 		again := opened(t, machine, store, run)
-		if again.Finished() {
+		if again.Finished {
 			t.Fatalf("the run with details %s counts as finished, but the other one was the last",
 				run.Details)
 		}
@@ -155,8 +155,8 @@ func TestLastOfTwoFinishedRunsCounts(t *testing.T) {
 		last := opened(t, machine, store, run)
 		kept, err := last.Kept(t.Context(), "value",
 			func() (string, error) { return "a new one", nil })
-		if !last.Finished() || kept != "of "+run.Details || err != nil {
-			t.Errorf("details %s: finished: %t, kept value: %q, %v", run.Details, last.Finished(),
+		if !last.Finished || kept != "of "+run.Details || err != nil {
+			t.Errorf("details %s: finished: %t, kept value: %q, %v", run.Details, last.Finished,
 				kept, err)
 		}
 	}
@@ -169,7 +169,7 @@ func TestNoEndWithoutChanges(t *testing.T) {
 	if err := w.End(); err != nil {
 		t.Fatal(err)
 	}
-	if again := opened(t, fake.New(), store, journal.Run{Command: "init"}); !again.First() {
+	if again := opened(t, fake.New(), store, journal.Run{Command: "init"}); !again.First {
 		t.Error("it left something in the journal")
 	}
 }

@@ -39,50 +39,59 @@ type runLog struct {
 	now   func() time.Time
 
 	// the next line must begin the run: nothing, or not all, was written yet
-	fresh  bool
-	made   map[string]digests // targets of runs like this one
-	named  map[string]bool    // targets of all runs: what was being written when one was killed
-	others string             // command of an unfinished run that is not this one
-	first  bool               // the log was empty
-	// a run of the same name and details finished, and nothing was changed since
-	finished   bool
-	unended    bool     // the last run of the same name did not finish
-	skipped    []string // phases that the finished run skipped
-	superseded bool     // the last run of the same name that finished had other details
+	fresh bool
+	// targets of runs like this one; of a file the digests of what it was written to hold, one
+	// after the other
+	made       map[string][]string
+	named      map[string]bool // targets of all runs: what was being written when one was killed
+	earlier    Earlier
+	unended    bool // the last run of the same name did not finish
+	superseded bool // the last run of the same name that finished had other details
+}
+
+// Earlier is what a journal says about earlier runs.
+type Earlier struct {
+	First bool // there was no run of any command
+	// the same run with the same details finished, and nothing was changed since
+	Finished   bool
+	Skipped    []string // phases that the finished run was told to skip
+	Unfinished string   // command of another run that has not finished
 }
 
 func openLog(store Store, run Run, now func() time.Time) (runLog, error) {
-	l := runLog{store: store, run: run, now: now, fresh: true, made: map[string]digests{},
+	l := runLog{store: store, run: run, now: now, fresh: true, made: map[string][]string{},
 		named: map[string]bool{}}
 	lines, err := load[entry](store, entries)
 	if err != nil {
 		return l, err
 	}
-	l.first = len(lines) == 0
+	l.earlier.First = len(lines) == 0
 	var current Run
 	for _, e := range lines {
 		l.named[e.Target] = true
 		if e.Run != nil {
 			current = *e.Run
-			l.others = ""
+			l.earlier.Unfinished = ""
 		}
 		if current.same(run) {
 			l.unended = !e.End
 		}
 		switch {
+		case !current.same(run) && e.End:
+			l.earlier.Unfinished = ""
 		case !current.same(run):
-			l.others = current.Command
-			if e.End {
-				l.others = ""
-			}
+			l.earlier.Unfinished = current.Command
 		case e.End && current.Details != run.Details:
-			l.superseded, l.finished = true, false
+			l.superseded, l.earlier.Finished = true, false
 			clear(l.made)
 		case e.End:
-			l.superseded, l.finished, l.skipped = false, true, e.Skip
+			l.superseded, l.earlier.Finished, l.earlier.Skipped = false, true, e.Skip
 		case e.Target != "":
-			l.made[e.Target] = l.made[e.Target].with(e.Sum)
-			l.finished = false
+			digests := l.made[e.Target]
+			if e.Sum != "" {
+				digests = append(digests, e.Sum)
+			}
+			l.made[e.Target], l.earlier.Finished = digests, false
 		case e.Undone != "":
 			delete(l.made, e.Undone)
 		}
@@ -101,28 +110,6 @@ func (l *runLog) append(e entry) error {
 	err := l.store.Append(entries, append(text, encodeLine(e)...))
 	l.fresh = err != nil // a full disk may have cut this line, too
 	return err
-}
-
-func (l *runLog) end(skipped []string) error {
-	if l.fresh && !l.unended && !l.superseded {
-		return nil // nothing was changed: the log is as it should be
-	}
-	if err := l.append(entry{End: true, Skip: skipped}); err != nil {
-		return err
-	}
-	_ = compactLog(l.store) // a long log is as good
-	return nil
-}
-
-// digests are those of what a file was written to hold, one after the other; none for what is no
-// file.
-type digests []string
-
-func (d digests) with(one string) digests {
-	if one == "" {
-		return d
-	}
-	return append(d, one)
 }
 
 func sha256Hex(data []byte) string { return fmt.Sprintf("%x", sha256.Sum256(data)) }

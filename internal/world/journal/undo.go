@@ -31,9 +31,24 @@ func (w *World) addInverse(ctx context.Context, c change.Change) error {
 	if limit := world.TimeLeft(ctx, 0); limit > 0 {
 		ctx = world.WithRetry(ctx, limit)
 	}
-	above, err := w.newDirsAbove(ctx, c)
-	if err != nil {
-		return err
+	// the directories that are created with a new file or directory, outermost first
+	var above []change.Change
+	var name string
+	switch c := c.(type) {
+	case change.WriteFile:
+		name = c.Path
+	case change.MakeDir:
+		name = c.Path
+	}
+	for dir := path.Dir(name); dir != path.Dir(dir); dir = path.Dir(dir) {
+		_, err := w.World.Stat(ctx, dir)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		above = slices.Insert(above, 0, change.Change(change.MakeDir{Path: dir}))
 	}
 	for _, each := range append(above, c) {
 		undo, err := each.Inverse(ctx, w.World)
@@ -44,25 +59,6 @@ func (w *World) addInverse(ctx context.Context, c change.Change) error {
 		w.undo.inverses = append(w.undo.inverses, inverse{of: each, undo: undo, ours: ours})
 	}
 	return nil
-}
-
-// newDirsAbove are the directories that are created with a new file or directory, outermost first.
-func (w *World) newDirsAbove(ctx context.Context, c change.Change) ([]change.Change, error) {
-	var name string
-	switch c := c.(type) {
-	case change.WriteFile:
-		name = c.Path
-	case change.MakeDir:
-		name = c.Path
-	}
-	var above []change.Change
-	for dir := path.Dir(name); dir != path.Dir(dir); dir = path.Dir(dir) {
-		if _, err := w.World.Stat(ctx, dir); !errors.Is(err, fs.ErrNotExist) {
-			return above, err
-		}
-		above = slices.Insert(above, 0, change.Change(change.MakeDir{Path: dir}))
-	}
-	return above, nil
 }
 
 // Mark begins to collect inverses and returns the position to undo to.
@@ -124,26 +120,22 @@ func withoutIntermediateWrites(all []inverse) []inverse {
 	return left
 }
 
-// undoOne reports whether there was anything to undo.
+// undoOne reports whether there was anything to undo. It records that this run no longer counts as
+// the creator of the target.
 func (w *World) undoOne(ctx context.Context, i inverse) (needed bool, err error) {
-	if err := w.recordUndone(i); err != nil {
-		return true, fmt.Errorf("writing the journal: %w", err)
-	}
 	if i.undo == nil {
 		return true, change.ErrIrreversible
+	}
+	if !i.ours && !strings.HasPrefix(i.of.Target(), "object:") {
+		w.mu.Lock()
+		err := w.log.append(entry{Undone: i.of.Target()})
+		w.mu.Unlock()
+		if err != nil {
+			return true, fmt.Errorf("writing the journal: %w", err)
+		}
 	}
 	if done, err := i.undo.Done(ctx, w.World); err == nil && done {
 		return false, nil
 	}
 	return true, w.World.Do(ctx, i.undo)
-}
-
-// recordUndone records that this run no longer counts as the creator of the target.
-func (w *World) recordUndone(i inverse) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if i.ours || i.undo == nil || strings.HasPrefix(i.of.Target(), "object:") {
-		return nil
-	}
-	return w.log.append(entry{Undone: i.of.Target()})
 }

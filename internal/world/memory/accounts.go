@@ -24,7 +24,7 @@ func (w *World) setAccounts(c change.SetAccounts) error {
 func (w *World) setOwner(c change.SetOwner) error {
 	name := w.resolve(c.Path, true)
 	if _, ok := w.Files[name]; !ok {
-		return newNotExistError("chown", name)
+		return w.notFoundError("chown", name)
 	}
 	for p, f := range w.Files {
 		if p != name && (!c.Recursive || !isBelow(p, name)) {

@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -32,28 +33,24 @@ func (f File) info(name string) state.FileInfo {
 func (w *World) resolve(name string, last bool) string {
 	name = path.Clean(name)
 	for range 40 { // the limit of Linux
-		at, ok := w.firstLink(name, last)
-		if !ok {
+		end := 0 // of the path of the first link
+		for i := 1; i <= len(name) && end == 0; i++ {
+			whole := i == len(name)
+			if (whole && last || !whole && name[i] == '/') &&
+				w.Files[name[:i]].Mode.Type() == fs.ModeSymlink {
+				end = i
+			}
+		}
+		if end == 0 {
 			break
 		}
-		to := string(w.Files[at].Data)
+		to := string(w.Files[name[:end]].Data)
 		if !path.IsAbs(to) {
-			to = path.Join(path.Dir(at), to)
+			to = path.Join(path.Dir(name[:end]), to)
 		}
-		name = path.Join(to, strings.TrimPrefix(name, at))
+		name = path.Join(to, name[end:])
 	}
 	return name
-}
-
-func (w *World) firstLink(name string, last bool) (string, bool) {
-	for i := 1; i <= len(name); i++ {
-		whole := i == len(name)
-		if (whole || name[i] == '/') && w.Files[name[:i]].Mode.Type() == fs.ModeSymlink &&
-			(last || !whole) {
-			return name[:i], true
-		}
-	}
-	return "", false
 }
 
 // ReadFile returns the content of a file.
@@ -126,8 +123,10 @@ func (w *World) PutFile(name string, f File) error {
 func (w *World) writeFile(c change.WriteFile) error {
 	name := w.resolve(c.Path, true)
 	dir := path.Dir(name)
-	if _, ok := w.Files[dir]; c.Output && !ok && dir != "/" && dir != "." && !w.belowFile(dir) {
-		return newNotExistError("open", dir)
+	if _, ok := w.Files[dir]; c.Output && !ok && dir != "/" && dir != "." {
+		if err := w.notFoundError("open", dir); errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 	}
 	if err := w.makeDirs(dir, 0o755); err != nil {
 		return err
@@ -142,16 +141,6 @@ func (w *World) writeFile(c change.WriteFile) error {
 	f.Data, f.ModTime = slices.Clone(c.Data), w.Now()
 	w.Files[name] = f
 	return nil
-}
-
-func (w *World) belowFile(name string) bool {
-	for name != path.Dir(name) {
-		name = path.Dir(name)
-		if f, ok := w.Files[name]; ok {
-			return !f.Mode.IsDir()
-		}
-	}
-	return false
 }
 
 func (w *World) makeDirs(name string, mode fs.FileMode) error {
@@ -201,9 +190,5 @@ func (w *World) notFoundError(op, name string) error {
 			break
 		}
 	}
-	return newNotExistError(op, name)
-}
-
-func newNotExistError(op, name string) error {
 	return &fs.PathError{Op: op, Path: name, Err: fs.ErrNotExist}
 }

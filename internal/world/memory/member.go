@@ -89,18 +89,12 @@ func (w *World) setMember(c change.SetMember) error {
 	case slices.ContainsFunc(w.MemberList, func(m state.Member) bool { return m.Learner }):
 		return change.ErrMemberAddRefused
 	default:
-		m := state.Member{ID: w.nextID(), PeerURLs: []string{c.PeerURL},
-			Learner: c.State == change.Learner}
-		w.MemberList = append(w.MemberList, m)
+		for _, m := range w.MemberList {
+			w.lastMemberID = max(w.lastMemberID, m.ID)
+		}
+		w.lastMemberID++ // no member has had this ID
+		w.MemberList = append(w.MemberList, state.Member{ID: w.lastMemberID,
+			PeerURLs: []string{c.PeerURL}, Learner: c.State == change.Learner})
 	}
 	return nil
-}
-
-// nextID returns an ID that no member has had.
-func (w *World) nextID() uint64 {
-	for _, m := range w.MemberList {
-		w.lastMemberID = max(w.lastMemberID, m.ID)
-	}
-	w.lastMemberID++
-	return w.lastMemberID
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
@@ -60,68 +59,39 @@ func (w *World) List(_ context.Context, q state.Query) ([]unstructured.Unstructu
 		if k.Kind != q.GVK.GroupKind() || q.Namespace != "" && k.Namespace != q.Namespace {
 			continue
 		}
-		if byLabel.Matches(labels.Set(o.GetLabels())) && byField.Matches(selectableFields(o)) {
+		set := fields.Set{"metadata.name": o.GetName()}
+		if kind, ok, _ := unstructured.NestedString(o.Object, "type"); ok {
+			set["type"] = kind
+		}
+		for _, name := range []string{"nodeName", "signerName"} {
+			if value, ok, _ := unstructured.NestedString(o.Object, "spec", name); ok {
+				set["spec."+name] = value
+			}
+		}
+		if byLabel.Matches(labels.Set(o.GetLabels())) && byField.Matches(set) {
 			found = append(found, *o.DeepCopy())
 		}
 	}
 	return found, nil
 }
 
-func selectableFields(o *unstructured.Unstructured) fields.Set {
-	set := fields.Set{"metadata.name": o.GetName()}
-	if kind, ok, _ := unstructured.NestedString(o.Object, "type"); ok {
-		set["type"] = kind
+// createOrUpdate replaces an existing object by what merge returns for it, or creates fresh.
+func (w *World) createOrUpdate(ref state.Ref, fresh state.Object,
+	merge func(existing *unstructured.Unstructured) (*unstructured.Unstructured, error)) error {
+	var after *unstructured.Unstructured
+	var err error
+	if existing, ok := w.Objects[keyOf(ref)]; ok {
+		after, err = merge(existing)
+	} else {
+		after, err = change.ToUnstructured(fresh)
 	}
-	for _, name := range []string{"nodeName", "signerName"} {
-		if value, ok, _ := unstructured.NestedString(o.Object, "spec", name); ok {
-			set["spec."+name] = value
-		}
-	}
-	return set
-}
-
-func (w *World) apply(c change.ApplyObject) error {
-	ref := state.RefOf(c.Object, c.As)
-	u, err := change.ToUnstructured(c.Object)
-	if now, ok := w.Objects[keyOf(ref)]; ok {
-		u, err = c.MergeInto(now)
-	}
-	if err == nil {
-		w.put(ref, u)
-	}
-	return err
-}
-
-func (w *World) mutate(c change.MutateObject) error {
-	ref := state.RefOf(c.Object, c.As)
-	old, ok := w.Objects[keyOf(ref)]
-	if !ok {
-		return w.apply(change.ApplyObject{Object: c.Object, As: c.As})
-	}
-	after := old.DeepCopy()
-	if err := c.Mutate(after); err != nil {
+	if err != nil {
 		return err
 	}
-	w.put(ref, after)
+	after = after.DeepCopy()
+	if after.GetUID() == "" {
+		after.SetUID(types.UID("uid-of-" + ref.String()))
+	}
+	w.Objects[keyOf(ref)] = after
 	return nil
-}
-
-func (w *World) label(c change.LabelNode) error {
-	now, ok := w.Objects[keyOf(c.Ref())]
-	if !ok {
-		return apierrors.NewNotFound(corev1.Resource("nodes"), c.Name)
-	}
-	after, err := c.Apply(now)
-	if err == nil {
-		w.put(c.Ref(), after)
-	}
-	return err
-}
-
-func (w *World) put(ref state.Ref, u *unstructured.Unstructured) {
-	u = u.DeepCopy()
-	if u.GetUID() == "" {
-		u.SetUID(types.UID("uid-of-" + ref.String()))
-	}
-	w.Objects[keyOf(ref)] = u
 }

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"kubeadm/internal/change"
@@ -119,13 +121,20 @@ func (w *World) Do(_ context.Context, c change.Change) error {
 	case change.SaveSnapshot:
 		return w.saveSnapshot(c)
 	case change.ApplyObject:
-		return w.apply(c)
+		return w.createOrUpdate(state.RefOf(c.Object, c.As), c.Object, c.MergeInto)
 	case change.MutateObject:
-		return w.mutate(c)
+		return w.createOrUpdate(state.RefOf(c.Object, c.As), c.Object,
+			func(existing *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+				after := existing.DeepCopy()
+				return after, c.Mutate(after)
+			})
 	case change.DeleteObject:
 		delete(w.Objects, keyOf(c.Ref))
 	case change.LabelNode:
-		return w.label(c)
+		if _, ok := w.Objects[keyOf(c.Ref())]; !ok {
+			return apierrors.NewNotFound(corev1.Resource("nodes"), c.Name)
+		}
+		return w.createOrUpdate(c.Ref(), nil, c.Apply)
 	default:
 		return fmt.Errorf("the world in memory cannot carry out a %T", c)
 	}

@@ -17,6 +17,7 @@ import (
 	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 	"kubeadm/internal/world/memory"
+	"kubeadm/internal/world/simkubelet"
 )
 
 // World reads through to the real world and keeps every change to itself.
@@ -26,6 +27,7 @@ type World struct {
 	paths       Paths
 	overlay     *memory.World
 	simulated   *memory.World // what the kubelet would do, and a simulated cluster
+	kubelet     simkubelet.Kubelet
 
 	mu           sync.Mutex
 	removedPaths []string        // files and directories "removed": nothing real below them is read
@@ -63,11 +65,19 @@ func New(real world.World, dir string, p Paths) *World {
 	over := memory.New()
 	over.Clock = real.Now // times of real files and of those in the overlay are compared
 	return &World{World: real, dir: dir, paths: p, overlay: over, simulated: memory.New(),
-		marks: map[string]bool{}}
+		marks: map[string]bool{}, kubelet: simkubelet.Kubelet{
+			Node: p.Node, BootstrapConfig: p.BootstrapKubeconfig,
+			Kubeconfig: p.KubeletKubeconfig, RotatedCert: p.KubeletClientCert}}
 }
 
 // Do makes the change in the overlay.
 func (w *World) Do(ctx context.Context, c change.Change) error {
+	if pair, ok := c.(change.WriteKeyPair); ok {
+		if err := w.Do(ctx, pair.Key); err != nil {
+			return err
+		}
+		return w.Do(ctx, pair.Cert)
+	}
 	if err := w.copyToOverlay(ctx, c); err != nil {
 		return err
 	}
@@ -77,11 +87,28 @@ func (w *World) Do(ctx context.Context, c change.Change) error {
 	w.mark(c.Target())
 	switch c := c.(type) {
 	case change.WriteFile:
-		return w.copyFile(ctx, c)
+		w.forgetRemoval(c.Path)
+		if w.dir == "" {
+			return nil
+		}
+		// Certificates are copied with their directories, all else to the top directory, as
+		// upstream's dry runs do.
+		rest, ok := strings.CutPrefix(c.Path, w.paths.Certificates+"/")
+		if !ok {
+			rest = path.Base(c.Path)
+		}
+		c.Path = path.Join(w.dir, rest)
+		return w.World.Do(ctx, c)
 	case change.MakeDir:
 		w.forgetRemoval(c.Path)
 	case change.Remove:
-		w.noteRemoval(c)
+		name := path.Clean(c.Path)
+		if c.Contents {
+			name += "/"
+		}
+		w.mu.Lock()
+		w.removedPaths = append(w.removedPaths, name)
+		w.mu.Unlock()
 	case change.RemoveContainers:
 		w.mu.Lock()
 		w.removedPods = append(w.removedPods, c)
@@ -107,7 +134,8 @@ func (w *World) Await(ctx context.Context, c world.Condition) error {
 	case !w.mark(waited):
 		return nil
 	}
-	return w.registerNode(ctx)
+	// The kubelet has registered its Node by now. A real Node comes before it.
+	return w.simulated.Do(ctx, change.ApplyObject{Object: w.kubelet.NodeObject()})
 }
 
 // ReadFile reads what this preview "wrote", or else the real file.
@@ -183,17 +211,15 @@ func (w *World) Service(ctx context.Context, name string) (state.Service, error)
 // Mounts lists what would still be mounted.
 func (w *World) Mounts(ctx context.Context, dir string) ([]string, error) {
 	all, err := w.World.Mounts(ctx, dir)
-	return slices.DeleteFunc(all, w.isUnmounted), err
-}
-
-func (w *World) isUnmounted(point string) bool {
-	for point != "/" {
-		point = path.Dir(point)
-		if w.has(change.Unmount{Dir: point}.Target()) {
-			return true
+	return slices.DeleteFunc(all, func(point string) bool {
+		for point != "/" {
+			point = path.Dir(point)
+			if w.has(change.Unmount{Dir: point}.Target()) {
+				return true
+			}
 		}
-	}
-	return false
+		return false
+	}), err
 }
 
 // Image reports whether the container runtime would have an image.
@@ -228,16 +254,6 @@ func (w *World) has(target string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.marks[target]
-}
-
-func (w *World) noteRemoval(c change.Remove) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	name := path.Clean(c.Path)
-	if c.Contents {
-		name += "/"
-	}
-	w.removedPaths = append(w.removedPaths, name)
 }
 
 func (w *World) forgetRemoval(name string) {

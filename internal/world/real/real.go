@@ -5,6 +5,8 @@ package real
 import (
 	"context"
 	"fmt"
+	"io"
+	"path/filepath"
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/world"
@@ -49,7 +51,19 @@ func (w *World) Do(ctx context.Context, c change.Change) error {
 	case change.SetMember:
 		return w.members.Do(ctx, c)
 	case change.SaveSnapshot:
-		return w.saveSnapshot(ctx, c)
+		snapshot, err := w.members.Snapshot(ctx, c.Via)
+		if err != nil {
+			return err
+		}
+		free, err := w.machine.FreeSpace(filepath.Dir(c.Path))
+		if err != nil {
+			return fmt.Errorf("reading the free disk space: %w", err)
+		}
+		if err := c.CheckSpace(snapshot.Size, free); err != nil {
+			return err
+		}
+		return w.machine.WriteStream(c.Path,
+			func(to io.Writer) error { return snapshot.Copy(ctx, to) })
 	case change.ApplyObject, change.MutateObject, change.DeleteObject, change.LabelNode:
 		return w.objects.Do(ctx, c)
 	}

@@ -16,17 +16,69 @@ import (
 // Files checks reading and changing files; root is an empty directory of the world.
 func Files(t *testing.T, w world.World, root string) {
 	f := fileSuite{w, root}
-	t.Run("no file", f.nothing)
-	t.Run("write", f.write)
-	t.Run("overwrite", f.overwrite)
+	t.Run("no file", func(t *testing.T) {
+		_, err := w.ReadFile(newContext(t), f.at("nothing"))
+		wantNotExist(t, err)
+		_, err = w.Stat(newContext(t), f.at("nothing"))
+		wantNotExist(t, err)
+		_, err = w.ReadDir(newContext(t), f.at("nothing"))
+		wantNotExist(t, err)
+		wantDone(t, w, change.WriteFile{Path: f.at("nothing")}, false)
+		wantDone(t, w, change.MakeDir{Path: f.at("nothing")}, false)
+	})
+	t.Run("write", func(t *testing.T) {
+		before := w.Now()
+		data := []byte("one")
+		name := f.at("write", "deep", "file")
+		mustDo(t, w, change.WriteFile{Path: name, Data: data, Mode: 0o600})
+		copy(data, "two")
+		f.wantContent(t, name, "one")
+		f.wantMode(t, name, 0o600)
+		f.wantMode(t, f.at("write"), 0o755|fs.ModeDir)
+		f.wantMode(t, f.at("write", "deep"), 0o755|fs.ModeDir)
+		info, err := w.Stat(newContext(t), name)
+		// File systems use a coarse clock that lags behind.
+		if err != nil || info.ModTime.Before(before.Add(-clockLag)) || info.ModTime.After(w.Now()) {
+			t.Errorf("written at %v by the file, between %v and %v by the clock: %v", info.ModTime,
+				before, w.Now(), err)
+		}
+		wantDone(t, w, change.WriteFile{Path: name, Data: []byte("another"), Mode: 0o600}, false)
+		got, _ := w.ReadFile(newContext(t), name)
+		copy(got, "XXX")
+		f.wantContent(t, name, "one")
+		if _, err := w.ReadDir(newContext(t), name); err == nil || errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("reading a file as a directory: %v", err)
+		}
+	})
+	t.Run("overwrite", func(t *testing.T) {
+		name := f.writeText(t, "a long text", "over")
+		mustDo(t, w, change.WriteFile{Path: name, Data: []byte("short"), Mode: 0o777})
+		f.wantContent(t, name, "short")
+		f.wantMode(t, name, 0o640)
+		mustDo(t, w, change.WriteFile{Path: name, Mode: 0o600})
+		f.wantContent(t, name, "")
+	})
 	t.Run("write atomically", f.atomicWrite)
-	t.Run("list", f.list)
-	t.Run("create directories", f.makeDirs)
-	t.Run("wrong file type", f.wrongFileType)
+	t.Run("list", func(t *testing.T) {
+		for _, name := range []string{"c", "a", "b/inside"} {
+			f.writeText(t, "x", "list", name)
+		}
+		inside, err := w.ReadDir(newContext(t), f.at("list"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, i := range inside {
+			got = append(got, i.Mode.Type().String()+" "+i.Path)
+		}
+		want := []string{"---------- " + f.at("list/a"), "d--------- " + f.at("list/b"),
+			"---------- " + f.at("list/c")}
+		if !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	})
+	t.Run("directories", f.directories)
 	t.Run("remove", f.remove)
-	t.Run("remove contents", f.removeContents)
-	t.Run("remove if empty", f.removeEmpty)
-	t.Run("undo", f.undo)
 }
 
 type fileSuite struct {
@@ -66,51 +118,6 @@ func (f fileSuite) wantAbsent(t *testing.T, name string) {
 	wantNotExist(t, err)
 }
 
-func (f fileSuite) nothing(t *testing.T) {
-	_, err := f.w.ReadFile(newContext(t), f.at("nothing"))
-	wantNotExist(t, err)
-	_, err = f.w.Stat(newContext(t), f.at("nothing"))
-	wantNotExist(t, err)
-	_, err = f.w.ReadDir(newContext(t), f.at("nothing"))
-	wantNotExist(t, err)
-	wantDone(t, f.w, change.WriteFile{Path: f.at("nothing")}, false)
-	wantDone(t, f.w, change.MakeDir{Path: f.at("nothing")}, false)
-}
-
-func (f fileSuite) write(t *testing.T) {
-	before := f.w.Now()
-	data := []byte("one")
-	name := f.at("write", "deep", "file")
-	mustDo(t, f.w, change.WriteFile{Path: name, Data: data, Mode: 0o600})
-	copy(data, "two")
-	f.wantContent(t, name, "one")
-	f.wantMode(t, name, 0o600)
-	f.wantMode(t, f.at("write"), 0o755|fs.ModeDir)
-	f.wantMode(t, f.at("write", "deep"), 0o755|fs.ModeDir)
-	info, err := f.w.Stat(newContext(t), name)
-	// File systems use a coarse clock that lags behind.
-	if err != nil || info.ModTime.Before(before.Add(-clockLag)) || info.ModTime.After(f.w.Now()) {
-		t.Errorf("written at %v by the file, between %v and %v by the clock: %v", info.ModTime,
-			before, f.w.Now(), err)
-	}
-	wantDone(t, f.w, change.WriteFile{Path: name, Data: []byte("another"), Mode: 0o600}, false)
-	got, _ := f.w.ReadFile(newContext(t), name)
-	copy(got, "XXX")
-	f.wantContent(t, name, "one")
-	if _, err := f.w.ReadDir(newContext(t), name); err == nil || errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("reading a file as a directory: %v", err)
-	}
-}
-
-func (f fileSuite) overwrite(t *testing.T) {
-	name := f.writeText(t, "a long text", "over")
-	mustDo(t, f.w, change.WriteFile{Path: name, Data: []byte("short"), Mode: 0o777})
-	f.wantContent(t, name, "short")
-	f.wantMode(t, name, 0o640)
-	mustDo(t, f.w, change.WriteFile{Path: name, Mode: 0o600})
-	f.wantContent(t, name, "")
-}
-
 // atomicWrite reads a file all the time while it is written.
 func (f fileSuite) atomicWrite(t *testing.T) {
 	old, new := bytes.Repeat([]byte("a"), 1<<16), bytes.Repeat([]byte("b"), 1<<15)
@@ -142,108 +149,91 @@ func (f fileSuite) atomicWrite(t *testing.T) {
 	}
 }
 
-func (f fileSuite) list(t *testing.T) {
-	for _, name := range []string{"c", "a", "b/inside"} {
-		f.writeText(t, "x", "list", name)
-	}
-	inside, err := f.w.ReadDir(newContext(t), f.at("list"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for _, i := range inside {
-		got = append(got, i.Mode.Type().String()+" "+i.Path)
-	}
-	want := []string{"---------- " + f.at("list/a"), "d--------- " + f.at("list/b"),
-		"---------- " + f.at("list/c")}
-	if !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
-func (f fileSuite) makeDirs(t *testing.T) {
-	mustDo(t, f.w, change.MakeDir{Path: f.at("make", "two", "three"), Mode: 0o700})
-	for _, d := range []string{"make", "make/two", "make/two/three"} {
-		f.wantMode(t, f.at(d), 0o700|fs.ModeDir)
-	}
-	name := f.writeText(t, "x", "make", "two", "file")
-	mustDo(t, f.w, change.MakeDir{Path: f.at("make", "two"), Mode: 0o755})
-	f.wantMode(t, f.at("make", "two"), 0o700|fs.ModeDir)
-	f.wantContent(t, name, "x")
-}
-
-func (f fileSuite) wrongFileType(t *testing.T) {
-	name := f.writeText(t, "x", "way", "file")
-	wantDoError(t, f.w, change.MakeDir{Path: name, Mode: 0o755})
-	wantDoError(t, f.w, change.MakeDir{Path: path.Join(name, "below"), Mode: 0o755})
-	wantDoError(t, f.w, change.WriteFile{Path: path.Join(name, "below"), Mode: 0o644})
-	wantDoError(t, f.w, change.WriteFile{Path: f.at("way"), Mode: 0o644})
-	f.wantContent(t, name, "x")
-	if _, err := f.w.ReadFile(newContext(t), f.at("way")); err == nil {
-		t.Error("reading a directory as a file: want an error")
-	}
+func (f fileSuite) directories(t *testing.T) {
+	w := f.w
+	t.Run("create", func(t *testing.T) {
+		mustDo(t, w, change.MakeDir{Path: f.at("make", "two", "three"), Mode: 0o700})
+		for _, d := range []string{"make", "make/two", "make/two/three"} {
+			f.wantMode(t, f.at(d), 0o700|fs.ModeDir)
+		}
+		name := f.writeText(t, "x", "make", "two", "file")
+		mustDo(t, w, change.MakeDir{Path: f.at("make", "two"), Mode: 0o755})
+		f.wantMode(t, f.at("make", "two"), 0o700|fs.ModeDir)
+		f.wantContent(t, name, "x")
+	})
+	t.Run("wrong file type", func(t *testing.T) {
+		name := f.writeText(t, "x", "way", "file")
+		wantDoError(t, w, change.MakeDir{Path: name, Mode: 0o755})
+		wantDoError(t, w, change.MakeDir{Path: path.Join(name, "below"), Mode: 0o755})
+		wantDoError(t, w, change.WriteFile{Path: path.Join(name, "below"), Mode: 0o644})
+		wantDoError(t, w, change.WriteFile{Path: f.at("way"), Mode: 0o644})
+		f.wantContent(t, name, "x")
+		if _, err := w.ReadFile(newContext(t), f.at("way")); err == nil {
+			t.Error("reading a directory as a file: want an error")
+		}
+	})
 }
 
 func (f fileSuite) remove(t *testing.T) {
-	name, kept := f.writeText(t, "x", "remove", "file"), f.writeText(t, "x", "remove", "file2")
-	deep := f.writeText(t, "x", "remove", "dir", "sub", "file")
-	mustDo(t, f.w, change.Remove{Path: name})
-	f.wantAbsent(t, name)
-	mustDo(t, f.w, change.Remove{Path: f.at("remove", "dir")})
-	f.wantAbsent(t, deep)
-	f.wantAbsent(t, f.at("remove", "dir"))
-	mustDo(t, f.w, change.Remove{Path: f.at("remove", "never-there")})
-	f.wantContent(t, kept, "x")
-}
-
-func (f fileSuite) removeContents(t *testing.T) {
-	mustDo(t, f.w, change.MakeDir{Path: f.at("contents"), Mode: 0o700})
-	a, b := f.writeText(t, "x", "contents", "a"), f.writeText(t, "x", "contents", "sub", "b")
-	beside := f.writeText(t, "x", "contents-beside")
-	empty := change.Remove{Path: f.at("contents"), Contents: true}
-	wantDone(t, f.w, empty, false)
-	mustDo(t, f.w, empty)
-	f.wantAbsent(t, a)
-	f.wantAbsent(t, b)
-	f.wantAbsent(t, f.at("contents", "sub"))
-	f.wantMode(t, f.at("contents"), 0o700|fs.ModeDir)
-	f.wantContent(t, beside, "x")
-	mustDo(t, f.w, change.Remove{Path: f.at("never-there"), Contents: true})
-	f.wantAbsent(t, f.at("never-there"))
-}
-
-func (f fileSuite) removeEmpty(t *testing.T) {
-	name := f.writeText(t, "x", "empty", "file")
-	dir := change.Remove{Path: f.at("empty"), OnlyEmpty: true}
-	mustDo(t, f.w, dir)
-	f.wantContent(t, name, "x")
-	mustDo(t, f.w, change.Remove{Path: name})
-	wantDone(t, f.w, dir, false)
-	mustDo(t, f.w, dir)
-	f.wantAbsent(t, f.at("empty"))
-	mustDo(t, f.w, dir)
-}
-
-func (f fileSuite) undo(t *testing.T) {
-	name := f.writeText(t, "old", "back", "file")
-	doAndUndo(t, f.w, change.WriteFile{Path: name, Data: []byte("new"), Mode: 0o600})
-	f.wantContent(t, name, "old")
-	doAndUndo(t, f.w, change.Remove{Path: name})
-	f.wantContent(t, name, "old")
-	f.wantMode(t, name, 0o640)
-	doAndUndo(t, f.w, change.WriteFile{Path: f.at("back", "fresh"), Data: []byte("new"),
-		Mode: 0o600})
-	f.wantAbsent(t, f.at("back", "fresh"))
-	pair := change.WriteKeyPair{
-		Key:  change.WriteFile{Path: f.writeText(t, "old key", "back", "key"), Data: []byte("key")},
-		Cert: change.WriteFile{Path: name, Data: []byte("certificate")},
-	}
-	wantDone(t, f.w, pair, false)
-	mustDo(t, f.w, pair.Key)
-	wantDone(t, f.w, pair, false)
-	doAndUndo(t, f.w, pair)
-	f.wantContent(t, pair.Key.Path, "key")
-	f.wantContent(t, name, "old")
-	doAndUndo(t, f.w, change.MakeDir{Path: f.at("back", "dir"), Mode: 0o700})
-	f.wantAbsent(t, f.at("back", "dir"))
+	w := f.w
+	t.Run("all", func(t *testing.T) {
+		name, kept := f.writeText(t, "x", "remove", "file"), f.writeText(t, "x", "remove", "file2")
+		deep := f.writeText(t, "x", "remove", "dir", "sub", "file")
+		mustDo(t, w, change.Remove{Path: name})
+		f.wantAbsent(t, name)
+		mustDo(t, w, change.Remove{Path: f.at("remove", "dir")})
+		f.wantAbsent(t, deep)
+		f.wantAbsent(t, f.at("remove", "dir"))
+		mustDo(t, w, change.Remove{Path: f.at("remove", "never-there")})
+		f.wantContent(t, kept, "x")
+	})
+	t.Run("contents", func(t *testing.T) {
+		mustDo(t, w, change.MakeDir{Path: f.at("contents"), Mode: 0o700})
+		a, b := f.writeText(t, "x", "contents", "a"), f.writeText(t, "x", "contents", "sub", "b")
+		beside := f.writeText(t, "x", "contents-beside")
+		empty := change.Remove{Path: f.at("contents"), Contents: true}
+		wantDone(t, w, empty, false)
+		mustDo(t, w, empty)
+		f.wantAbsent(t, a)
+		f.wantAbsent(t, b)
+		f.wantAbsent(t, f.at("contents", "sub"))
+		f.wantMode(t, f.at("contents"), 0o700|fs.ModeDir)
+		f.wantContent(t, beside, "x")
+		mustDo(t, w, change.Remove{Path: f.at("never-there"), Contents: true})
+		f.wantAbsent(t, f.at("never-there"))
+	})
+	t.Run("if empty", func(t *testing.T) {
+		name := f.writeText(t, "x", "empty", "file")
+		dir := change.Remove{Path: f.at("empty"), OnlyEmpty: true}
+		mustDo(t, w, dir)
+		f.wantContent(t, name, "x")
+		mustDo(t, w, change.Remove{Path: name})
+		wantDone(t, w, dir, false)
+		mustDo(t, w, dir)
+		f.wantAbsent(t, f.at("empty"))
+		mustDo(t, w, dir)
+	})
+	t.Run("undo", func(t *testing.T) {
+		name := f.writeText(t, "old", "back", "file")
+		doAndUndo(t, w, change.WriteFile{Path: name, Data: []byte("new"), Mode: 0o600})
+		f.wantContent(t, name, "old")
+		doAndUndo(t, w, change.Remove{Path: name})
+		f.wantContent(t, name, "old")
+		f.wantMode(t, name, 0o640)
+		doAndUndo(t, w, change.WriteFile{Path: f.at("back", "fresh"), Data: []byte("new"),
+			Mode: 0o600})
+		f.wantAbsent(t, f.at("back", "fresh"))
+		pair := change.WriteKeyPair{
+			Key:  change.WriteFile{Path: f.writeText(t, "old key", "back", "key"), Data: []byte("key")},
+			Cert: change.WriteFile{Path: name, Data: []byte("certificate")},
+		}
+		wantDone(t, f.w, pair, false)
+		mustDo(t, f.w, pair.Key)
+		wantDone(t, f.w, pair, false)
+		doAndUndo(t, f.w, pair)
+		f.wantContent(t, pair.Key.Path, "key")
+		f.wantContent(t, name, "old")
+		doAndUndo(t, w, change.MakeDir{Path: f.at("back", "dir"), Mode: 0o700})
+		f.wantAbsent(t, f.at("back", "dir"))
+	})
 }

@@ -97,73 +97,59 @@ type NetworkConfig struct{ Name, Taken, Free string }
 
 // Network checks reading addresses, host names and ports.
 func Network(t *testing.T, w world.World, given NetworkConfig) {
-	n := networkSuite{w, given}
-	t.Run("addresses", n.addresses)
-	t.Run("lookup", n.lookup)
-	t.Run("listen", n.listen)
-	t.Run("unused port", n.unusedPort)
-}
-
-type networkSuite struct {
-	w world.World
-	NetworkConfig
-}
-
-func (n networkSuite) addresses(t *testing.T) {
-	all, err := n.w.Addresses(newContext(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	other := false
-	for _, a := range all {
-		ip, err := netip.ParseAddr(a.IP)
-		if err != nil || !ip.IsGlobalUnicast() || a.Interface == "" {
-			t.Errorf("%+v is not a global unicast address of an interface", a)
+	t.Run("addresses", func(t *testing.T) {
+		all, err := w.Addresses(newContext(t))
+		if err != nil {
+			t.Fatal(err)
 		}
-		if a.DefaultRoute && other {
-			t.Errorf("%+v comes after addresses without the default route", a)
+		other := false
+		for _, a := range all {
+			ip, err := netip.ParseAddr(a.IP)
+			if err != nil || !ip.IsGlobalUnicast() || a.Interface == "" {
+				t.Errorf("%+v is not a global unicast address of an interface", a)
+			}
+			if a.DefaultRoute && other {
+				t.Errorf("%+v comes after addresses without the default route", a)
+			}
+			other = other || !a.DefaultRoute
 		}
-		other = other || !a.DefaultRoute
-	}
-}
-
-func (n networkSuite) lookup(t *testing.T) {
-	found, err := n.w.Lookup(newContext(t), n.Name)
-	if err != nil || len(found) == 0 {
-		t.Errorf("%s: got %q and %v", n.Name, found, err)
-	}
-	for _, f := range found {
-		if _, err := netip.ParseAddr(f); err != nil {
-			t.Errorf("%s: %v", n.Name, err)
+	})
+	t.Run("lookup", func(t *testing.T) {
+		found, err := w.Lookup(newContext(t), given.Name)
+		if err != nil || len(found) == 0 {
+			t.Errorf("%s: got %q and %v", given.Name, found, err)
 		}
-	}
-	if found, err := n.w.Lookup(newContext(t), "not a host name"); err == nil {
-		t.Errorf("got %q for a name that cannot exist", found)
-	}
-}
-
-func (n networkSuite) listen(t *testing.T) {
-	for range 2 {
-		if err := n.w.CanListen(newContext(t), n.Free); err != nil {
-			t.Errorf("%s is free: %v", n.Free, err)
+		for _, f := range found {
+			if _, err := netip.ParseAddr(f); err != nil {
+				t.Errorf("%s: %v", given.Name, err)
+			}
 		}
-	}
-	var taken *state.PortError
-	if err := n.w.CanListen(newContext(t), n.Taken); !errors.As(err, &taken) ||
-		taken.Address != n.Taken || taken.Err == nil {
-		t.Errorf("%s is taken: got %v", n.Taken, err)
-	}
-}
-
-func (n networkSuite) unusedPort(t *testing.T) {
-	if _, err := n.w.Fetch(newContext(t),
-		state.Request{URL: "http://" + n.Free + "/healthz"}); err == nil {
-		t.Error("Fetch from an unused port: want an error")
-	}
-	if _, err := n.w.ClusterInfo(newContext(t), "https://"+n.Free, nil); err == nil {
-		t.Error("ClusterInfo from an unused port: want an error")
-	}
-	if _, err := n.w.Proxy(newContext(t), "192.0.2.1"); err != nil {
-		t.Error(err)
-	}
+		if found, err := w.Lookup(newContext(t), "not a host name"); err == nil {
+			t.Errorf("got %q for a name that cannot exist", found)
+		}
+	})
+	t.Run("listen", func(t *testing.T) {
+		for range 2 {
+			if err := w.CanListen(newContext(t), given.Free); err != nil {
+				t.Errorf("%s is free: %v", given.Free, err)
+			}
+		}
+		var taken *state.PortError
+		if err := w.CanListen(newContext(t), given.Taken); !errors.As(err, &taken) ||
+			taken.Address != given.Taken || taken.Err == nil {
+			t.Errorf("%s is taken: got %v", given.Taken, err)
+		}
+	})
+	t.Run("unused port", func(t *testing.T) {
+		if _, err := w.Fetch(newContext(t),
+			state.Request{URL: "http://" + given.Free + "/healthz"}); err == nil {
+			t.Error("Fetch from an unused port: want an error")
+		}
+		if _, err := w.ClusterInfo(newContext(t), "https://"+given.Free, nil); err == nil {
+			t.Error("ClusterInfo from an unused port: want an error")
+		}
+		if _, err := w.Proxy(newContext(t), "192.0.2.1"); err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -25,18 +25,22 @@ type API interface {
 // It deletes its objects.
 func Objects(t *testing.T, w API, as state.Identity) {
 	for name, test := range map[string]func(*objectSuite){
-		"apply":          testApply,
-		"keep":           testKeep,
-		"foreign labels": testForeignLabels,
-		"mutate":         testMutate,
-		"delete":         testDelete,
-		"inverse":        testInverse,
-		"list":           testList,
-		"label Node":     testLabelNode,
+		"apply and delete": testApplyAndDelete,
+		"mutate":           testMutate,
+		"inverse":          testInverse,
+		"list":             testList,
+		"label Node":       testLabelNode,
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &objectSuite{t, w, as}
-			defer s.clean()
+			defer func() {
+				node := state.Ref{GVK: state.NodeKind, Name: suiteNode, As: as}
+				for _, ref := range []state.Ref{s.ref(), node} {
+					if err := w.Do(t.Context(), change.DeleteObject{Ref: ref}); err != nil {
+						t.Error(err)
+					}
+				}
+			}()
 			test(s)
 		})
 	}
@@ -57,14 +61,6 @@ type objectSuite struct {
 	t  *testing.T
 	w  API
 	as state.Identity
-}
-
-func (s *objectSuite) clean() {
-	for _, ref := range []state.Ref{s.ref(), {GVK: state.NodeKind, Name: suiteNode, As: s.as}} {
-		if err := s.w.Do(s.t.Context(), change.DeleteObject{Ref: ref}); err != nil {
-			s.t.Error(err)
-		}
-	}
 }
 
 func (s *objectSuite) config(data map[string]string) change.ApplyObject {
@@ -121,7 +117,7 @@ func (s *objectSuite) wantLabels(ref state.Ref, want map[string]string) {
 	}
 }
 
-func testApply(s *objectSuite) {
+func testApplyAndDelete(s *objectSuite) {
 	_, err := s.w.Object(s.t.Context(), s.ref())
 	if !apierrors.IsNotFound(err) {
 		s.t.Fatalf("reading an object that does not exist: %v", err)
@@ -139,26 +135,26 @@ func testApply(s *objectSuite) {
 	if now := s.read(s.ref()).GetUID(); uid == "" || now != uid {
 		s.t.Errorf("an update should keep the uid: %q became %q", uid, now)
 	}
-}
 
-func testKeep(s *objectSuite) {
-	s.do(s.config(map[string]string{"a": "1"}))
-	c := s.config(map[string]string{"a": "2"})
-	c.Keep = true
-	s.done(c, true)
-	s.do(c)
-	s.wantData(map[string]string{"a": "1"})
-}
+	keep := s.config(map[string]string{"a": "4"})
+	keep.Keep = true
+	s.done(keep, true)
+	s.do(keep)
+	s.wantData(map[string]string{"a": "3"})
 
-func testForeignLabels(s *objectSuite) {
-	s.do(s.config(map[string]string{"a": "1"}))
+	// labels of other programs stay
 	s.do(change.MutateObject{Object: s.config(nil).Object, As: s.as,
 		Mutate: func(o *unstructured.Unstructured) error {
 			return unstructured.SetNestedField(o.Object, "2", "metadata", "labels", "theirs")
 		}})
-	s.done(s.config(map[string]string{"a": "1"}), true)
-	s.do(s.config(map[string]string{"a": "2"}))
+	s.done(second, true)
+	s.do(s.config(map[string]string{"a": "5"}))
 	s.wantLabels(s.ref(), map[string]string{"ours": "1", "theirs": "2"})
+
+	remove := change.DeleteObject{Ref: s.ref()}
+	s.done(remove, false)
+	s.do(remove)
+	s.do(remove)
 }
 
 func testMutate(s *objectSuite) {
@@ -182,15 +178,6 @@ func testMutate(s *objectSuite) {
 	if err := s.w.Do(s.t.Context(), c); !errors.Is(err, refused) {
 		s.t.Errorf("got %v, want the error of Mutate", err)
 	}
-}
-
-func testDelete(s *objectSuite) {
-	c := change.DeleteObject{Ref: s.ref()}
-	s.done(c, true)
-	s.do(s.config(map[string]string{"a": "1"}))
-	s.done(c, false)
-	s.do(c)
-	s.do(c)
 }
 
 func testInverse(s *objectSuite) {

@@ -96,23 +96,20 @@ func (a *APIServer) Apply(t *testing.T, objects ...state.Object) {
 		if err := k.Do(t.Context(), change.ApplyObject{Object: o, As: a.Admin}); err != nil {
 			t.Fatal(err)
 		}
-		if u, ok := o.(*unstructured.Unstructured); ok && u.GetKind() == "Node" {
-			a.setStatus(t, u)
+		node, ok := o.(*unstructured.Unstructured)
+		if !ok || node.GetKind() != "Node" {
+			continue
 		}
-	}
-}
-
-// setStatus writes the status of a Node, which an API server does not take with the object.
-func (a *APIServer) setStatus(t *testing.T, node *unstructured.Unstructured) {
-	t.Helper()
-	patch, err := json.Marshal(map[string]any{"status": node.Object["status"]})
-	if err != nil {
-		t.Fatal(err)
-	}
-	kubectl := exec.Command(filepath.Join(BundleDir(t), "bin", "kubectl"),
-		"--kubeconfig="+a.Admin.Kubeconfig, "patch", "node", node.GetName(), "--subresource=status",
-		"--type=merge", "--patch="+string(patch))
-	if said, err := kubectl.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, said)
+		// An API server does not take the status with the object.
+		patch, err := json.Marshal(map[string]any{"status": node.Object["status"]})
+		if err != nil {
+			t.Fatal(err)
+		}
+		kubectl := exec.Command(filepath.Join(BundleDir(t), "bin", "kubectl"),
+			"--kubeconfig="+a.Admin.Kubeconfig, "patch", "node", node.GetName(),
+			"--subresource=status", "--type=merge", "--patch="+string(patch))
+		if said, err := kubectl.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, said)
+		}
 	}
 }
