@@ -13,20 +13,17 @@ import (
 
 // decode stores the document, of any supported version, as v1beta4.
 func (t *documentTarget) decode(d strict.Document) strict.Mismatches {
-	if d.Group() == v1beta4.Group && d.Version() == v1beta3.Version {
-		return t.decodeV1beta3(d)
-	}
-	if d.Group() == v1beta4.Group && d.Version() == v1.Version {
+	ours := d.Group() == v1beta4.Group
+	if ours && d.Version() == v1.Version {
 		lowered, lost, wrong := v1.Convert(d)
 		if len(wrong) > 0 {
 			return strict.Mismatches{Wrong: wrong}
 		}
 		d, t.lost = lowered, lost
 	}
-	return d.Decode(t.into, hintsFor(t.kind))
-}
-
-func (t *documentTarget) decodeV1beta3(d strict.Document) strict.Mismatches {
+	if !ours || d.Version() != v1beta3.Version {
+		return d.Decode(t.into, hintsFor(t.kind))
+	}
 	switch into := t.into.(type) {
 	case *v1beta4.InitConfiguration:
 		return decodeAndConvert(d, into, (*v1beta3.InitConfiguration).Convert)

@@ -18,7 +18,32 @@ func Join(file File, flags JoinFlags, facts Facts) (node.Local, Run, error) {
 	if err := completeJoin(c, inputs{file, flags.Common, facts}, &run); err != nil {
 		return node.Local{}, run, err
 	}
-	return newJoinLocal(c, flags, facts), run, nil
+	local := newLocal(&c.NodeRegistration, c.Timeouts, facts, flags.Common)
+	local.Role = node.Worker
+	local.Patches = patchesDir(c.Patches)
+	local.CACertPath = c.CACertPath
+	local.Discovery.TLSBootstrapToken = c.Discovery.TLSBootstrapToken
+	if t := c.Discovery.BootstrapToken; t != nil {
+		local.Discovery.Endpoint = t.APIServerEndpoint
+		local.Discovery.Token = t.Token
+		local.Discovery.CACertHashes = t.CACertHashes
+		local.Discovery.UnsafeSkipCAVerification = t.UnsafeSkipCAVerification
+	}
+	if c.Discovery.File != nil {
+		local.Discovery.File = c.Discovery.File.KubeConfigPath
+	}
+	if len(local.Discovery.CACertHashes) == 0 {
+		// they also apply to discovery by kubeconfig
+		local.Discovery.CACertHashes = flags.CACertHashes
+	}
+	local.Discovery.ReplaceMembers = flags.ReplaceMembers
+	if cp := c.ControlPlane; cp != nil {
+		local.Role = node.ControlPlane
+		local.Address = cp.LocalAPIEndpoint.AdvertiseAddress
+		local.BindPort = cp.LocalAPIEndpoint.BindPort
+		local.CertificateKey = cp.CertificateKey
+	}
+	return local, run, nil
 }
 
 // completeJoin sets what depends on the machine, and checks the document.
@@ -53,33 +78,4 @@ func readJoin(file File, flags JoinFlags, facts Facts) (*v1beta4.JoinConfigurati
 	}
 	c.Default()
 	return c, run, nil
-}
-
-func newJoinLocal(c *v1beta4.JoinConfiguration, flags JoinFlags, facts Facts) node.Local {
-	local := newLocal(&c.NodeRegistration, c.Timeouts, facts, flags.Common)
-	local.Role = node.Worker
-	local.Patches = patchesDir(c.Patches)
-	local.CACertPath = c.CACertPath
-	local.Discovery.TLSBootstrapToken = c.Discovery.TLSBootstrapToken
-	if t := c.Discovery.BootstrapToken; t != nil {
-		local.Discovery.Endpoint = t.APIServerEndpoint
-		local.Discovery.Token = t.Token
-		local.Discovery.CACertHashes = t.CACertHashes
-		local.Discovery.UnsafeSkipCAVerification = t.UnsafeSkipCAVerification
-	}
-	if c.Discovery.File != nil {
-		local.Discovery.File = c.Discovery.File.KubeConfigPath
-	}
-	if len(local.Discovery.CACertHashes) == 0 {
-		// they also apply to discovery by kubeconfig
-		local.Discovery.CACertHashes = flags.CACertHashes
-	}
-	local.Discovery.ReplaceMembers = flags.ReplaceMembers
-	if cp := c.ControlPlane; cp != nil {
-		local.Role = node.ControlPlane
-		local.Address = cp.LocalAPIEndpoint.AdvertiseAddress
-		local.BindPort = cp.LocalAPIEndpoint.BindPort
-		local.CertificateKey = cp.CertificateKey
-	}
-	return local
 }
