@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"kubeadm/internal/config/v1beta4"
@@ -42,11 +41,19 @@ func checkCluster(c *v1beta4.ClusterConfiguration) field.ErrorList {
 		errs = append(errs, invalid(field.NewPath("encryptionAlgorithm"), c.EncryptionAlgorithm,
 			err.Error())...)
 	}
-	return slices.Concat(errs,
-		checkValidityPeriod(field.NewPath("certificateValidityPeriod"),
-			c.CertificateValidityPeriod),
-		checkValidityPeriod(field.NewPath("caCertificateValidityPeriod"),
-			c.CACertificateValidityPeriod))
+	for _, period := range []struct {
+		field string
+		d     time.Duration
+	}{
+		{"certificateValidityPeriod", durationOf(c.CertificateValidityPeriod)},
+		{"caCertificateValidityPeriod", durationOf(c.CACertificateValidityPeriod)},
+	} {
+		if least := time.Minute; period.d < least {
+			errs = append(errs, field.Invalid(field.NewPath(period.field), period.d.String(),
+				"must be at least "+least.String()))
+		}
+	}
+	return errs
 }
 
 // warnAboutCluster warns of settings that are allowed but not recommended.
@@ -78,13 +85,6 @@ func warnAboutCluster(c *v1beta4.ClusterConfiguration) (warnings []string) {
 			pair)
 	}
 	return warnings
-}
-
-func checkValidityPeriod(at *field.Path, d *metav1.Duration) field.ErrorList {
-	if least := time.Minute; durationOf(d) < least {
-		return invalid(at, durationOf(d).String(), "must be at least "+least.String())
-	}
-	return nil
 }
 
 // repositoryForm is the name of an image without tag according to the OCI distribution

@@ -3,7 +3,6 @@ package config
 import (
 	"net"
 	"net/url"
-	"path"
 	"slices"
 	"strings"
 
@@ -15,23 +14,6 @@ import (
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 )
-
-func checkJoin(c *v1beta4.JoinConfiguration) field.ErrorList {
-	errs := checkNodeRegistration(field.NewPath("nodeRegistration"), &c.NodeRegistration)
-	if !path.IsAbs(c.CACertPath) || !strings.HasSuffix(c.CACertPath, ".crt") {
-		errs = append(errs, invalid(field.NewPath("caCertPath"), c.CACertPath,
-			"must be an absolute path that ends in .crt")...)
-	}
-	errs = append(errs, checkDiscovery(&c.Discovery)...)
-	if c.ControlPlane != nil {
-		at := field.NewPath("controlPlane")
-		errs = append(errs, checkAPIEndpoint(at.Child("localAPIEndpoint"),
-			c.ControlPlane.LocalAPIEndpoint)...)
-		errs = append(errs, checkCertificateKey(at.Child("certificateKey"),
-			c.ControlPlane.CertificateKey)...)
-	}
-	return append(errs, checkTimeouts(c.Timeouts)...)
-}
 
 func checkNodeRegistration(at *field.Path, r *v1beta4.NodeRegistrationOptions) field.ErrorList {
 	errs := slices.Concat(

@@ -3,8 +3,6 @@ package config
 import (
 	"fmt"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"kubeadm/internal/config/strict"
 	v1 "kubeadm/internal/config/v1"
 	"kubeadm/internal/config/v1beta3"
@@ -53,18 +51,4 @@ func decodeAndConvert[Old, New any](d strict.Document, into *New,
 		*into = to(old)
 	}
 	return mismatches
-}
-
-// setControlPlaneTimeout sets the timeout of the control plane, which v1beta3 has in the
-// ClusterConfiguration. A timeout in the InitConfiguration takes precedence.
-func setControlPlaneTimeout(c *v1beta4.InitConfiguration, controlPlane *metav1.Duration) {
-	if controlPlane == nil {
-		return
-	}
-	if c.Timeouts == nil {
-		c.Timeouts = &v1beta4.Timeouts{}
-	}
-	if c.Timeouts.ControlPlaneComponentHealthCheck == nil {
-		c.Timeouts.ControlPlaneComponentHealthCheck = controlPlane
-	}
 }

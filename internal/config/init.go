@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -113,7 +114,12 @@ func readInit(file File, flags InitFlags) (*initDocuments, Run, error) {
 		err = file.read(&run,
 			&documentTarget{kind: v1beta4.KindInit, into: &in.init, needed: true}, cluster, kubelet,
 			proxy)
-		setControlPlaneTimeout(&in.init, cluster.controlPlane)
+		// v1beta3 has the timeout in the ClusterConfiguration; the InitConfiguration takes precedence
+		if cluster.controlPlane != nil {
+			in.init.Timeouts = cmp.Or(in.init.Timeouts, &v1beta4.Timeouts{})
+			healthy := &in.init.Timeouts.ControlPlaneComponentHealthCheck
+			*healthy = cmp.Or(*healthy, cluster.controlPlane)
+		}
 		in.kubelet.Generated, in.proxy.Generated = !kubelet.found, !proxy.found
 	} else {
 		in.init, in.cluster, err = flags.documents()

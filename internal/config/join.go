@@ -1,6 +1,10 @@
 package config
 
 import (
+	"path"
+	"slices"
+	"strings"
+
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"kubeadm/internal/config/v1beta4"
@@ -56,7 +60,20 @@ func completeJoin(c *v1beta4.JoinConfiguration, from inputs, run *Run) error {
 			fillAddress(&c.ControlPlane.LocalAPIEndpoint, from.facts, at))
 		c.NodeRegistration.Taints = controlPlaneTaints(c.NodeRegistration.Taints)
 	}
-	wrong.fields(v1beta4.KindJoin, checkJoin(c))
+
+	errs := checkNodeRegistration(field.NewPath("nodeRegistration"), &c.NodeRegistration)
+	if !path.IsAbs(c.CACertPath) || !strings.HasSuffix(c.CACertPath, ".crt") {
+		errs = append(errs, field.Invalid(field.NewPath("caCertPath"), c.CACertPath,
+			"must be an absolute path that ends in .crt"))
+	}
+	errs = append(errs, checkDiscovery(&c.Discovery)...)
+	if c.ControlPlane != nil {
+		at := field.NewPath("controlPlane")
+		errs = slices.Concat(errs,
+			checkAPIEndpoint(at.Child("localAPIEndpoint"), c.ControlPlane.LocalAPIEndpoint),
+			checkCertificateKey(at.Child("certificateKey"), c.ControlPlane.CertificateKey))
+	}
+	wrong.fields(v1beta4.KindJoin, append(errs, checkTimeouts(c.Timeouts)...))
 	return wrong.err(from.file.source())
 }
 
