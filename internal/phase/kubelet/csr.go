@@ -153,20 +153,16 @@ func explainPending(newestFirst []certv1.CertificateSigningRequest) error {
 		}
 	}
 	approve := "kubectl certificate approve " + r.Name
-	if others := listUndecided(newestFirst[1:]); len(others) > 0 {
+	var others []string // neither approved nor denied
+	for _, older := range newestFirst[1:] {
+		if len(older.Status.Conditions) == 0 {
+			others = append(others, older.Name)
+		}
+	}
+	if len(others) > 0 {
 		return fmt.Errorf("several certificate signing requests of this node are pending: "+
 			"check that they are all from this machine, then approve the newest: %s (older: %s)",
 			approve, strings.Join(others, ", "))
 	}
 	return errors.New("its certificate signing request " + r.Name + " is pending: " + approve)
-}
-
-// listUndecided returns the names of requests that are neither approved nor denied.
-func listUndecided(all []certv1.CertificateSigningRequest) (names []string) {
-	for _, r := range all {
-		if len(r.Status.Conditions) == 0 {
-			names = append(names, r.Name)
-		}
-	}
-	return names
 }
