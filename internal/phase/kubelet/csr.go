@@ -119,8 +119,12 @@ func (w *csrWatch) findState(ctx context.Context, r state.Reader) error {
 	var requests []certv1.CertificateSigningRequest
 	for _, u := range all {
 		var one certv1.CertificateSigningRequest
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object,
-			&one); err == nil && w.isOwn(one) {
+		if runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &one) != nil {
+			continue
+		}
+		asked, err := pki.ParseRequest(one.Spec.Request)
+		if err == nil && asked.Subject.CommonName == w.subject &&
+			(w.user == "" || w.user == one.Spec.Username) {
 			requests = append(requests, one)
 		}
 	}
@@ -131,12 +135,6 @@ func (w *csrWatch) findState(ctx context.Context, r state.Reader) error {
 		return b.CreationTimestamp.Compare(a.CreationTimestamp.Time)
 	})
 	return explainPending(requests)
-}
-
-func (w *csrWatch) isOwn(r certv1.CertificateSigningRequest) bool {
-	asked, err := pki.ParseRequest(r.Spec.Request)
-	return err == nil && asked.Subject.CommonName == w.subject &&
-		(w.user == "" || w.user == r.Spec.Username)
 }
 
 // explainPending says what the newest of the requests waits for.

@@ -59,7 +59,14 @@ var Start = engine.Phase{
 // file a kubelet exits at once, so it never runs with only some of the files. A running kubelet
 // that is older than one of the files or of reads is restarted.
 func startKubelet(ctx context.Context, e *engine.Env, n *node.Node, reads ...string) error {
-	config, err := newConfigFile(ctx, e, n)
+	host, patches, err := manifestinput.Read(ctx, e.World, n, e.Named("patches").WarnOnce)
+	if err != nil {
+		return err
+	}
+	config, warnings, err := manifest.KubeletConfigFile(n, host, patches)
+	for _, w := range warnings {
+		e.Warn("%s", w)
+	}
 	if err != nil {
 		return err
 	}
@@ -95,16 +102,4 @@ func startService(ctx context.Context, e *engine.Env, reads ...string) error {
 		return nil
 	}
 	return e.Do(ctx, change.SetService{Name: service, Active: true, Reads: reads})
-}
-
-func newConfigFile(ctx context.Context, e *engine.Env, n *node.Node) ([]byte, error) {
-	host, patches, err := manifestinput.Read(ctx, e.World, n, e.Named("patches").WarnOnce)
-	if err != nil {
-		return nil, err
-	}
-	data, warnings, err := manifest.KubeletConfigFile(n, host, patches)
-	for _, w := range warnings {
-		e.Warn("%s", w)
-	}
-	return data, err
 }
