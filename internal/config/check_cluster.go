@@ -17,9 +17,10 @@ import (
 
 func checkCluster(c *v1beta4.ClusterConfiguration) field.ErrorList {
 	errs := append(checkEtcd(c), checkNetworking(c)...)
-	if _, _, err := splitEndpoint(c.ControlPlaneEndpoint); c.ControlPlaneEndpoint != "" && err != nil {
-		errs = append(errs, field.Invalid(field.NewPath("controlPlaneEndpoint"),
-			c.ControlPlaneEndpoint, "must be host or host:port: "+err.Error()))
+	endpoint := c.ControlPlaneEndpoint
+	if _, _, err := splitEndpoint(endpoint); endpoint != "" && err != nil {
+		errs = append(errs, field.Invalid(field.NewPath("controlPlaneEndpoint"), endpoint,
+			"must be host or host:port: "+err.Error()))
 	}
 	errs = slices.Concat(errs,
 		checkSANs(field.NewPath("apiServer", "certSANs"), c.APIServer.CertSANs),

@@ -114,7 +114,8 @@ func readInit(file File, flags InitFlags) (*initDocuments, Run, error) {
 		err = file.read(&run,
 			&documentTarget{kind: v1beta4.KindInit, into: &in.init, needed: true}, cluster, kubelet,
 			proxy)
-		// v1beta3 has the timeout in the ClusterConfiguration; the InitConfiguration takes precedence
+		// v1beta3 has this timeout in the ClusterConfiguration. One in the InitConfiguration takes
+		// precedence.
 		if cluster.controlPlane != nil {
 			in.init.Timeouts = cmp.Or(in.init.Timeouts, &v1beta4.Timeouts{})
 			healthy := &in.init.Timeouts.ControlPlaneComponentHealthCheck

@@ -29,7 +29,8 @@ func findClusterByToken(ctx context.Context, e *engine.Env,
 	id, secret, ok := strings.Cut(j.Token, ".")
 	switch {
 	case !ok:
-		return verifiedCluster{}, errors.New("the discovery token has no dot between its two halves")
+		return verifiedCluster{},
+			errors.New("the discovery token has no dot between its two halves")
 	case len(j.CACertHashes) == 0 && !j.UnsafeSkipCAVerification:
 		return verifiedCluster{}, problem.New("",
 			errors.New("no hash of the cluster's CA certificate is given"),

@@ -415,8 +415,9 @@ func (d *discoveryFile) chooseCredentials(l node.Local) (verifiedCluster, error)
 	if err != nil {
 		return verifiedCluster{}, err
 	}
-	reader := configReader{as: state.Identity{Config: user}, credentials: "the credentials in " + d.source,
-		remedy: "set --tls-bootstrap-token to use a token instead; to create one on a control plane node: kubeadm token create"}
+	reader := configReader{as: state.Identity{Config: user},
+		credentials: "the credentials in " + d.source,
+		remedy:      "set --tls-bootstrap-token to use a token instead; to create one on a control plane node: kubeadm token create"}
 	if d.isAdminConf(l) {
 		reader.remedy = "move " + d.source +
 			" away and join by token; if it is left over from another cluster: kubeadm reset"

@@ -178,7 +178,8 @@ func (d *Document) identify() error {
 		form *regexp.Regexp
 		like string
 	}{
-		{"apiVersion", &d.APIVersion, apiVersionForm, "group/version, such as kubeadm.k8s.io/v1beta4"},
+		{"apiVersion", &d.APIVersion, apiVersionForm,
+			"group/version, such as kubeadm.k8s.io/v1beta4"},
 		{"kind", &d.Kind, kindForm, "the name of a kind, such as ClusterConfiguration"},
 	} {
 		value, isText := d.tree[f.name].(string)
@@ -186,7 +187,8 @@ func (d *Document) identify() error {
 		case d.tree[f.name] == nil:
 			return fmt.Errorf("%s is missing: it must be %s", f.name, f.like)
 		case !isText:
-			return fmt.Errorf("%s is %s: it must be %s", f.name, describeValue(d.tree[f.name]), f.like)
+			return fmt.Errorf("%s is %s: it must be %s", f.name, describeValue(d.tree[f.name]),
+				f.like)
 		case value == "":
 			return fmt.Errorf("%s is empty: it must be %s", f.name, f.like)
 		case !f.form.MatchString(value):
