@@ -120,24 +120,18 @@ func checkSocket(at *field.Path, value string) field.ErrorList {
 	return invalid(at, value, "must be the URL of a Unix socket, such as "+defaultSocket)
 }
 
-// checkAddress checks that other machines can reach the address. It allows an empty value.
-func checkAddress(at *field.Path, value string) field.ErrorList {
-	if value == "" {
-		return nil
-	}
-	ip, err := netip.ParseAddr(value)
+// checkAPIEndpoint checks that other machines can reach the address, which may be empty, and that
+// the port is one.
+func checkAPIEndpoint(at *field.Path, e v1beta4.APIEndpoint) (errs field.ErrorList) {
+	ip, err := netip.ParseAddr(e.AdvertiseAddress)
 	switch {
+	case e.AdvertiseAddress == "":
 	case err != nil:
-		return invalid(at, value, "must be an IP address")
+		errs = invalid(at.Child("advertiseAddress"), e.AdvertiseAddress, "must be an IP address")
 	case !ip.IsGlobalUnicast() || ip.Zone() != "":
-		return invalid(at, value,
+		errs = invalid(at.Child("advertiseAddress"), e.AdvertiseAddress,
 			"must be an address that other machines can reach (global unicast)")
 	}
-	return nil
-}
-
-func checkAPIEndpoint(at *field.Path, e v1beta4.APIEndpoint) field.ErrorList {
-	errs := checkAddress(at.Child("advertiseAddress"), e.AdvertiseAddress)
 	if len(validation.IsValidPortNum(int(e.BindPort))) > 0 {
 		errs = append(errs, invalid(at.Child("bindPort"), e.BindPort,
 			"must be a port number, 1 to 65535")...)

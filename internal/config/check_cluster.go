@@ -2,11 +2,12 @@ package config
 
 import (
 	"fmt"
+	"net/netip"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"kubeadm/internal/config/v1beta4"
@@ -15,10 +16,13 @@ import (
 )
 
 func checkCluster(c *v1beta4.ClusterConfiguration) field.ErrorList {
-	errs := slices.Concat(
-		checkEtcd(c),
-		checkNetworking(c),
-		checkControlPlaneEndpoint(c.ControlPlaneEndpoint),
+	errs := append(checkEtcd(c), checkNetworking(c)...)
+	endpoint := c.ControlPlaneEndpoint
+	if _, _, err := splitEndpoint(endpoint); endpoint != "" && err != nil {
+		errs = append(errs, field.Invalid(field.NewPath("controlPlaneEndpoint"), endpoint,
+			"must be host or host:port: "+err.Error()))
+	}
+	errs = slices.Concat(errs,
 		checkSANs(field.NewPath("apiServer", "certSANs"), c.APIServer.CertSANs),
 		checkArgNames(field.NewPath("apiServer", "extraArgs"), c.APIServer.ExtraArgs),
 		checkArgNames(field.NewPath("controllerManager", "extraArgs"),
@@ -38,11 +42,19 @@ func checkCluster(c *v1beta4.ClusterConfiguration) field.ErrorList {
 		errs = append(errs, invalid(field.NewPath("encryptionAlgorithm"), c.EncryptionAlgorithm,
 			err.Error())...)
 	}
-	return slices.Concat(errs,
-		checkValidityPeriod(field.NewPath("certificateValidityPeriod"),
-			c.CertificateValidityPeriod),
-		checkValidityPeriod(field.NewPath("caCertificateValidityPeriod"),
-			c.CACertificateValidityPeriod))
+	for _, period := range []struct {
+		field string
+		d     time.Duration
+	}{
+		{"certificateValidityPeriod", durationOf(c.CertificateValidityPeriod)},
+		{"caCertificateValidityPeriod", durationOf(c.CACertificateValidityPeriod)},
+	} {
+		if least := time.Minute; period.d < least {
+			errs = append(errs, field.Invalid(field.NewPath(period.field), period.d.String(),
+				"must be at least "+least.String()))
+		}
+	}
+	return errs
 }
 
 // warnAboutCluster warns of settings that are allowed but not recommended.
@@ -62,30 +74,18 @@ func warnAboutCluster(c *v1beta4.ClusterConfiguration) (warnings []string) {
 	if ca > v1beta4.DefaultCAValidity {
 		warn("caCertificateValidityPeriod %s is longer than %s", ca, v1beta4.DefaultCAValidity)
 	}
-	for _, name := range findSiteLocal(c.Networking.ServiceSubnet, c.Networking.PodSubnet) {
-		warn("subnet %s overlaps the site-local addresses fec0::/10, which RFC 3879 deprecates",
-			name)
+	siteLocal := netip.MustParsePrefix("fec0::/10")
+	for text := range strings.SplitSeq(c.Networking.ServiceSubnet+","+c.Networking.PodSubnet, ",") {
+		if s, err := netip.ParsePrefix(text); err == nil && s.Overlaps(siteLocal) {
+			warn("subnet %s overlaps the site-local addresses fec0::/10, which RFC 3879 deprecates",
+				text)
+		}
 	}
 	for _, pair := range findOverlaps(c.Networking.ServiceSubnet, c.Networking.PodSubnet) {
 		warn("serviceSubnet and podSubnet overlap: %s: a Pod may get the address of a Service",
 			pair)
 	}
 	return warnings
-}
-
-func checkControlPlaneEndpoint(value string) field.ErrorList {
-	if _, _, err := splitEndpoint(value); value != "" && err != nil {
-		return invalid(field.NewPath("controlPlaneEndpoint"), value,
-			"must be host or host:port: "+err.Error())
-	}
-	return nil
-}
-
-func checkValidityPeriod(at *field.Path, d *metav1.Duration) field.ErrorList {
-	if least := time.Minute; durationOf(d) < least {
-		return invalid(at, durationOf(d).String(), "must be at least "+least.String())
-	}
-	return nil
 }
 
 // repositoryForm is the name of an image without tag according to the OCI distribution
@@ -116,26 +116,23 @@ func checkRepository(at *field.Path, value string) field.ErrorList {
 		"must be a registry and a path, such as registry.example:5000/kubernetes, without scheme and tag")
 }
 
-func checkEtcd(c *v1beta4.ClusterConfiguration) field.ErrorList {
+func checkEtcd(c *v1beta4.ClusterConfiguration) (errs field.ErrorList) {
 	at := field.NewPath("etcd")
-	local, external := c.Etcd.Local, c.Etcd.External
+	local, e := c.Etcd.Local, c.Etcd.External
 	switch {
-	case local != nil && external != nil:
+	case local != nil && e != nil:
 		return invalid(at, field.OmitValueType{},
 			"local and external are mutually exclusive: set only one of them")
-	case external != nil:
-		return checkExternalEtcd(at.Child("external"), external)
+	case local != nil:
+		at = at.Child("local")
+		return slices.Concat(
+			checkAbsolutePath(at.Child("dataDir"), local.DataDir),
+			checkArgNames(at.Child("extraArgs"), local.ExtraArgs),
+			checkSANs(at.Child("serverCertSANs"), local.ServerCertSANs),
+			checkSANs(at.Child("peerCertSANs"), local.PeerCertSANs),
+		)
 	}
-	at = at.Child("local")
-	return slices.Concat(
-		checkAbsolutePath(at.Child("dataDir"), local.DataDir),
-		checkArgNames(at.Child("extraArgs"), local.ExtraArgs),
-		checkSANs(at.Child("serverCertSANs"), local.ServerCertSANs),
-		checkSANs(at.Child("peerCertSANs"), local.PeerCertSANs),
-	)
-}
-
-func checkExternalEtcd(at *field.Path, e *v1beta4.ExternalEtcd) (errs field.ErrorList) {
+	at = at.Child("external")
 	if len(e.Endpoints) == 0 {
 		errs = append(errs, field.Required(at.Child("endpoints"),
 			"set at least one client URL of the etcd cluster"))

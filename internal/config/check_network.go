@@ -33,7 +33,7 @@ func checkNetworking(c *v1beta4.ClusterConfiguration) field.ErrorList {
 		serviceBitsMin)
 	errs = append(errs, faults...)
 	for _, s := range services {
-		if hostBits(s) > serviceBitsMax {
+		if s.Addr().BitLen()-s.Bits() > serviceBitsMax {
 			errs = append(errs, invalid(at.Child("serviceSubnet"), s.String(),
 				fmt.Sprintf("is too large: the prefix length must be at least /%d",
 					s.Addr().BitLen()-serviceBitsMax))...)
@@ -48,6 +48,7 @@ func checkNetworking(c *v1beta4.ClusterConfiguration) field.ErrorList {
 }
 
 // checkSubnets parses one CIDR, or two of different IP families separated by a comma.
+// Each must have at least that many bits for the addresses in it.
 func checkSubnets(at *field.Path, text string, least int) ([]netip.Prefix, field.ErrorList) {
 	var list []netip.Prefix
 	for _, part := range strings.Split(text, ",") {
@@ -56,7 +57,7 @@ func checkSubnets(at *field.Path, text string, least int) ([]netip.Prefix, field
 			return nil, invalid(at, text,
 				"must be a CIDR such as 10.244.0.0/16, or an IPv4 and an IPv6 CIDR separated by a comma without spaces")
 		}
-		if hostBits(s) < least {
+		if s.Addr().BitLen()-s.Bits() < least {
 			return nil, invalid(at, text,
 				fmt.Sprintf("%s is too small: the prefix length must be at most /%d", s,
 					s.Addr().BitLen()-least))
@@ -69,20 +70,27 @@ func checkSubnets(at *field.Path, text string, least int) ([]netip.Prefix, field
 	return list, nil
 }
 
-func hostBits(s netip.Prefix) int { return s.Addr().BitLen() - s.Bits() }
-
 // checkNodeCIDRs checks that the controller manager can allocate a Pod CIDR for each node.
 func checkNodeCIDRs(at *field.Path, pods []netip.Prefix,
 	extra []v1beta4.Arg) (errs field.ErrorList) {
-	if allocate, _ := node.LastArg(convertArgs(extra), "allocate-node-cidrs"); allocate == "false" {
+	args := convertArgs(extra)
+	if allocate, _ := node.LastArg(args, "allocate-node-cidrs"); allocate == "false" {
 		return nil
 	}
 	for _, s := range pods {
-		mask, name, err := nodeCIDRMaskSize(s, convertArgs(extra))
+		mask, name := nodeMaskIPv4, "node-cidr-mask-size-ipv4"
+		if s.Addr().Is6() {
+			mask, name = nodeMaskIPv6, "node-cidr-mask-size-ipv6"
+		}
+		value, _ := node.LastArg(args, name)
+		var err error
+		if value != "" {
+			mask, err = strconv.Atoi(value)
+		}
 		switch {
 		case err != nil:
 			errs = append(errs, invalid(field.NewPath("controllerManager", "extraArgs").Key(name),
-				field.OmitValueType{}, err.Error())...)
+				field.OmitValueType{}, fmt.Sprintf("%q is not an integer", value))...)
 		case s.Bits() > mask:
 			errs = append(errs, invalid(at, s.String(),
 				fmt.Sprintf("is smaller than the Pod CIDR of a single node, /%d: "+
@@ -98,22 +106,6 @@ func checkNodeCIDRs(at *field.Path, pods []netip.Prefix,
 	return errs
 }
 
-// nodeCIDRMaskSize is the prefix length of a node's Pod CIDR, and the argument that sets it.
-func nodeCIDRMaskSize(s netip.Prefix, extra []node.Arg) (mask int, name string, err error) {
-	mask, name = nodeMaskIPv4, "node-cidr-mask-size-ipv4"
-	if s.Addr().Is6() {
-		mask, name = nodeMaskIPv6, "node-cidr-mask-size-ipv6"
-	}
-	value, _ := node.LastArg(extra, name)
-	if value == "" {
-		return mask, name, nil
-	}
-	if mask, err = strconv.Atoi(value); err != nil {
-		return 0, name, fmt.Errorf("%q is not an integer", value)
-	}
-	return mask, name, nil
-}
-
 // findOverlaps lists the pairs of overlapping service and Pod subnets. The texts have been
 // checked.
 func findOverlaps(services, pods string) (found []string) {
@@ -124,17 +116,6 @@ func findOverlaps(services, pods string) (found []string) {
 			if err == nil && none == nil && s.Overlaps(p) {
 				found = append(found, service+" and "+pod)
 			}
-		}
-	}
-	return found
-}
-
-// findSiteLocal lists the subnets that overlap fec0::/10. The texts have been checked.
-func findSiteLocal(texts ...string) (found []string) {
-	old := netip.MustParsePrefix("fec0::/10")
-	for _, part := range strings.Split(strings.Join(texts, ","), ",") {
-		if s, err := netip.ParsePrefix(part); err == nil && s.Overlaps(old) {
-			found = append(found, part)
 		}
 	}
 	return found

@@ -13,21 +13,46 @@ import (
 	"kubeadm/internal/node"
 )
 
+// groupForm is the form of a bootstrap token group that the API server accepts.
+var groupForm = regexp.MustCompile(`^system:bootstrappers:[a-z0-9:-]{0,255}[a-z0-9]$`)
+
 func checkTokens(c *v1beta4.InitConfiguration) (errs field.ErrorList) {
-	at := field.NewPath("bootstrapTokens")
-	first := map[string]int{}
-	for i := range c.BootstrapTokens {
-		errs = append(errs, checkToken(at.Index(i), &c.BootstrapTokens[i])...)
-		id, _, err := node.ParseToken(c.BootstrapTokens[i].Token)
-		if err != nil {
-			continue
+	list := field.NewPath("bootstrapTokens")
+	first := map[string]int{} // index of the first token with an ID
+	for i, t := range c.BootstrapTokens {
+		at := list.Index(i)
+		id, _, wrongToken := node.ParseToken(t.Token)
+		if t.Token != "" {
+			errs = append(errs, invalidSecret(at.Child("token"), wrongToken)...)
 		}
-		if n, again := first[id]; again {
-			errs = append(errs, invalid(at.Index(i).Child("token"), field.OmitValueType{},
-				fmt.Sprintf("has the same ID as %s: IDs must be unique", at.Index(n)))...)
-			continue
+		switch {
+		case t.TTL != nil && t.Expires != nil:
+			errs = append(errs, field.Invalid(at.Child("ttl"), t.TTL.Duration.String(),
+				"ttl and expires are mutually exclusive: set only one of them"))
+		case t.TTL != nil && t.TTL.Duration < 0:
+			errs = append(errs, field.Invalid(at.Child("ttl"), t.TTL.Duration.String(),
+				"must not be negative; 0 means that the token never expires"))
 		}
-		first[id] = i
+		for i, usage := range t.Usages {
+			errs = append(errs, checkOneOf(at.Child("usages").Index(i), usage,
+				v1beta4.DefaultTokenUsages()...)...)
+		}
+		for i, group := range t.Groups {
+			if !groupForm.MatchString(group) {
+				errs = append(errs, field.Invalid(at.Child("groups").Index(i), group,
+					fmt.Sprintf("must begin with system:bootstrappers: and consist of a-z, 0-9, colons and dashes, such as %s", v1beta4.DefaultTokenGroup)))
+			}
+		}
+		if len(t.Groups) > 0 && !slices.Contains(t.Usages, "authentication") {
+			errs = append(errs, field.Invalid(at.Child("groups"), strings.Join(t.Groups, ","),
+				"groups are only allowed with the usage authentication"))
+		}
+		if n, again := first[id]; again && wrongToken == nil {
+			errs = append(errs, invalid(at.Child("token"), field.OmitValueType{},
+				fmt.Sprintf("has the same ID as %s: IDs must be unique", list.Index(n)))...)
+		} else if wrongToken == nil {
+			first[id] = i
+		}
 	}
 	return errs
 }
@@ -41,39 +66,6 @@ func checkTokenExpiry(tokens []v1beta4.BootstrapToken, now time.Time) (errs fiel
 			errs = append(errs, invalid(at, t.Expires.UTC().Format(time.RFC3339),
 				"is in the past, so no machine can join with this token: set a later time, or set ttl instead")...)
 		}
-	}
-	return errs
-}
-
-// groupForm is the form of a bootstrap token group that the API server accepts.
-var groupForm = regexp.MustCompile(`^system:bootstrappers:[a-z0-9:-]{0,255}[a-z0-9]$`)
-
-func checkToken(at *field.Path, t *v1beta4.BootstrapToken) (errs field.ErrorList) {
-	if t.Token != "" {
-		_, _, err := node.ParseToken(t.Token)
-		errs = append(errs, invalidSecret(at.Child("token"), err)...)
-	}
-	switch {
-	case t.TTL != nil && t.Expires != nil:
-		errs = append(errs, field.Invalid(at.Child("ttl"), t.TTL.Duration.String(),
-			"ttl and expires are mutually exclusive: set only one of them"))
-	case t.TTL != nil && t.TTL.Duration < 0:
-		errs = append(errs, field.Invalid(at.Child("ttl"), t.TTL.Duration.String(),
-			"must not be negative; 0 means that the token never expires"))
-	}
-	for i, usage := range t.Usages {
-		errs = append(errs, checkOneOf(at.Child("usages").Index(i), usage,
-			v1beta4.DefaultTokenUsages()...)...)
-	}
-	for i, group := range t.Groups {
-		if !groupForm.MatchString(group) {
-			errs = append(errs, field.Invalid(at.Child("groups").Index(i), group,
-				fmt.Sprintf("must begin with system:bootstrappers: and consist of a-z, 0-9, colons and dashes, such as %s", v1beta4.DefaultTokenGroup)))
-		}
-	}
-	if len(t.Groups) > 0 && !slices.Contains(t.Usages, "authentication") {
-		errs = append(errs, field.Invalid(at.Child("groups"), strings.Join(t.Groups, ","),
-			"groups are only allowed with the usage authentication"))
 	}
 	return errs
 }

@@ -23,7 +23,7 @@ func newCluster(c *v1beta4.ClusterConfiguration, target release.Target) (node.Cl
 	if err != nil {
 		return node.Cluster{}, fmt.Errorf("encoding the ClusterConfiguration: %w", err)
 	}
-	return node.Cluster{
+	cluster := node.Cluster{
 		Name:              c.ClusterName,
 		Version:           target.String(),
 		Endpoint:          c.ControlPlaneEndpoint,
@@ -40,12 +40,31 @@ func newCluster(c *v1beta4.ClusterConfiguration, target release.Target) (node.Cl
 		APIServer:         newComponent(c.APIServer.ControlPlaneComponent),
 		ControllerManager: newComponent(c.ControllerManager),
 		Scheduler:         newComponent(c.Scheduler),
-		Etcd:              newEtcd(c.Etcd),
 		DNS: node.Addon{ImageRepository: c.DNS.ImageRepository,
 			ImageTag: c.DNS.ImageTag, Disabled: c.DNS.Disabled},
 		Proxy:    node.Addon{Disabled: c.Proxy.Disabled},
 		Document: string(document),
-	}, nil
+	}
+	if e := c.Etcd.External; e != nil {
+		cluster.Etcd.External = &node.ExternalEtcd{
+			Endpoints:     e.Endpoints,
+			HTTPEndpoints: e.HTTPEndpoints,
+			CAFile:        e.CAFile,
+			CertFile:      e.CertFile,
+			KeyFile:       e.KeyFile,
+		}
+		return cluster, nil
+	}
+	cluster.Etcd = node.Etcd{
+		ImageRepository: c.Etcd.Local.ImageRepository,
+		ImageTag:        c.Etcd.Local.ImageTag,
+		DataDir:         c.Etcd.Local.DataDir,
+		Args:            convertArgs(c.Etcd.Local.ExtraArgs),
+		Envs:            convertEnvs(c.Etcd.Local.ExtraEnvs),
+		ServerCertSANs:  c.Etcd.Local.ServerCertSANs,
+		PeerCertSANs:    c.Etcd.Local.PeerCertSANs,
+	}
+	return cluster, nil
 }
 
 func newComponent(c v1beta4.ControlPlaneComponent) node.Component {
@@ -68,26 +87,4 @@ func convertEnvs(list []v1beta4.EnvVar) []corev1.EnvVar {
 		all = append(all, e.EnvVar)
 	}
 	return all
-}
-
-func newEtcd(e v1beta4.Etcd) node.Etcd {
-	if x := e.External; x != nil {
-		return node.Etcd{External: &node.ExternalEtcd{
-			Endpoints:     x.Endpoints,
-			HTTPEndpoints: x.HTTPEndpoints,
-			CAFile:        x.CAFile,
-			CertFile:      x.CertFile,
-			KeyFile:       x.KeyFile,
-		}}
-	}
-	l := e.Local
-	return node.Etcd{
-		ImageRepository: l.ImageRepository,
-		ImageTag:        l.ImageTag,
-		DataDir:         l.DataDir,
-		Args:            convertArgs(l.ExtraArgs),
-		Envs:            convertEnvs(l.ExtraEnvs),
-		ServerCertSANs:  l.ServerCertSANs,
-		PeerCertSANs:    l.PeerCertSANs,
-	}
 }

@@ -3,8 +3,6 @@ package config
 import (
 	"fmt"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"kubeadm/internal/config/strict"
 	v1 "kubeadm/internal/config/v1"
 	"kubeadm/internal/config/v1beta3"
@@ -13,20 +11,17 @@ import (
 
 // decode stores the document, of any supported version, as v1beta4.
 func (t *documentTarget) decode(d strict.Document) strict.Mismatches {
-	if d.Group() == v1beta4.Group && d.Version() == v1beta3.Version {
-		return t.decodeV1beta3(d)
-	}
-	if d.Group() == v1beta4.Group && d.Version() == v1.Version {
+	ours := d.Group() == v1beta4.Group
+	if ours && d.Version() == v1.Version {
 		lowered, lost, wrong := v1.Convert(d)
 		if len(wrong) > 0 {
 			return strict.Mismatches{Wrong: wrong}
 		}
 		d, t.lost = lowered, lost
 	}
-	return d.Decode(t.into, hintsFor(t.kind))
-}
-
-func (t *documentTarget) decodeV1beta3(d strict.Document) strict.Mismatches {
+	if !ours || d.Version() != v1beta3.Version {
+		return d.Decode(t.into, hintsFor(t.kind))
+	}
 	switch into := t.into.(type) {
 	case *v1beta4.InitConfiguration:
 		return decodeAndConvert(d, into, (*v1beta3.InitConfiguration).Convert)
@@ -56,18 +51,4 @@ func decodeAndConvert[Old, New any](d strict.Document, into *New,
 		*into = to(old)
 	}
 	return mismatches
-}
-
-// setControlPlaneTimeout sets the timeout of the control plane, which v1beta3 has in the
-// ClusterConfiguration. A timeout in the InitConfiguration takes precedence.
-func setControlPlaneTimeout(c *v1beta4.InitConfiguration, controlPlane *metav1.Duration) {
-	if controlPlane == nil {
-		return
-	}
-	if c.Timeouts == nil {
-		c.Timeouts = &v1beta4.Timeouts{}
-	}
-	if c.Timeouts.ControlPlaneComponentHealthCheck == nil {
-		c.Timeouts.ControlPlaneComponentHealthCheck = controlPlane
-	}
 }

@@ -76,7 +76,15 @@ func (f File) read(run *Run, targets ...*documentTarget) error {
 		t := targets[i]
 		t.found = true
 		mismatches := t.decode(d)
-		f.reportUnknownFields(d, mismatches, &wrong, run)
+		for _, field := range mismatches.Ignored {
+			if f.Strict {
+				wrong.add("%s: %s", d, field.Fault())
+				continue
+			}
+			text := d.String() + ": " + field.Warning()
+			run.warn(text)
+			run.Ignored = append(run.Ignored, text)
+		}
 		for _, text := range mismatches.Wrong {
 			wrong.add("%s: %s", d, text)
 		}

@@ -173,15 +173,3 @@ func (f Facts) resolveVersion(text string) (release.Target, []string, error) {
 	}
 	return target, notes, f.Tool.CheckTarget(target)
 }
-
-// keptVersion is the version that the label stood for when the command first ran, or else the
-// current one.
-func (f Facts) keptVersion(label string, current release.Target) (release.Target, error) {
-	kept, err := f.KeptVersion(label, current.String())
-	if err != nil || kept == current.String() {
-		return current, err
-	}
-	f.Fetch = func(string) (string, error) { return kept, nil }
-	target, _, err := f.resolveVersion(label)
-	return target, err
-}

@@ -12,14 +12,6 @@ import (
 // argument stands for the command's argument among the flags.
 const argument flag.Name = ""
 
-// spellFlag is how errors name the flag.
-func spellFlag(name flag.Name) string {
-	if name == argument {
-		return "argument HOST:PORT"
-	}
-	return "--" + string(name)
-}
-
 // fieldsOf are the fields that the flags of a command, and its argument, stand for.
 func fieldsOf(c flag.Command) []flag.FieldOf {
 	fields := flag.Fields(c)
@@ -64,14 +56,15 @@ func (UpgradeDiffFlags) RefuseMixed(given []string) error {
 
 func refuseMixed(given []string, c flag.Command) error {
 	var names []string
+	fields := fieldsOf(c)
 	for _, name := range slices.Sorted(slices.Values(given)) {
 		if flag.IsAllowedWithConfig(flag.Name(name)) {
 			continue
 		}
 		text := "--" + name
-		if f, ok := findField(fieldsOf(c),
-			func(f flag.FieldOf) bool { return string(f.Flag) == name }); ok {
-			text += fmt.Sprintf(" (%s %s)", f.Kind, f.Path)
+		if i := slices.IndexFunc(fields,
+			func(f flag.FieldOf) bool { return string(f.Flag) == name }); i >= 0 {
+			text += fmt.Sprintf(" (%s %s)", fields[i].Kind, fields[i].Path)
 		}
 		names = append(names, text)
 	}
@@ -87,24 +80,16 @@ func refuseMixed(given []string, c flag.Command) error {
 func speaker(file File, common Common, c flag.Command) func(kind, path string) string {
 	fields := fieldsOf(c)
 	return func(kind, path string) string {
-		f, ok := findField(fields,
-			func(f flag.FieldOf) bool { return f.Kind == kind && isAtOrInList(path, f.Path) })
-		if ok && (!file.Given() || f.Flag == flag.NodeName && common.NodeName != "") {
-			return spellFlag(f.Flag)
+		i := slices.IndexFunc(fields, func(f flag.FieldOf) bool {
+			rest, found := strings.CutPrefix(path, f.Path) // or an element of the field's list
+			return f.Kind == kind && found && (rest == "" || rest[0] == '[')
+		})
+		switch {
+		case i < 0, file.Given() && (fields[i].Flag != flag.NodeName || common.NodeName == ""):
+			return kind + " " + path
+		case fields[i].Flag == argument:
+			return "argument HOST:PORT"
 		}
-		return kind + " " + path
+		return "--" + string(fields[i].Flag)
 	}
-}
-
-func findField(fields []flag.FieldOf, is func(flag.FieldOf) bool) (flag.FieldOf, bool) {
-	if i := slices.IndexFunc(fields, is); i >= 0 {
-		return fields[i], true
-	}
-	return flag.FieldOf{}, false
-}
-
-// isAtOrInList reports whether the path is that of the field, or of an element of its list.
-func isAtOrInList(path, field string) bool {
-	rest, ok := strings.CutPrefix(path, field)
-	return ok && (rest == "" || rest[0] == '[')
 }

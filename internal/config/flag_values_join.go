@@ -42,8 +42,20 @@ func (f JoinFlags) document(
 	adminKubeconfig string) (c v1beta4.JoinConfiguration, warnings []string, err error) {
 	c = v1beta4.JoinConfiguration{
 		NodeRegistration: v1beta4.NodeRegistrationOptions{CRISocket: f.CRISocket},
-		Discovery:        f.discovery(),
-		Patches:          &v1beta4.Patches{Directory: f.Patches},
+		Discovery: v1beta4.Discovery{
+			TLSBootstrapToken: cmp.Or(f.TLSBootstrapToken, f.Token)},
+		Patches: &v1beta4.Patches{Directory: f.Patches},
+	}
+	if f.DiscoveryFile != "" {
+		c.Discovery.File = &v1beta4.FileDiscovery{KubeConfigPath: f.DiscoveryFile}
+	}
+	if f.Endpoint != "" {
+		c.Discovery.BootstrapToken = &v1beta4.BootstrapTokenDiscovery{
+			Token:                    cmp.Or(f.DiscoveryToken, f.Token),
+			APIServerEndpoint:        f.Endpoint,
+			CACertHashes:             slices.Clone(f.CACertHashes),
+			UnsafeSkipCAVerification: f.UnsafeSkipCAVerification,
+		}
 	}
 	if f.HasJoined && adminKubeconfig == "" {
 		return c, nil, problem.New("",
@@ -73,22 +85,6 @@ func (f JoinFlags) document(
 		&v1beta4.FileDiscovery{KubeConfigPath: adminKubeconfig}
 	c.Discovery.TLSBootstrapToken = cmp.Or(f.TLSBootstrapToken, f.Token, f.DiscoveryToken)
 	return c, warnings, nil
-}
-
-func (f JoinFlags) discovery() v1beta4.Discovery {
-	d := v1beta4.Discovery{TLSBootstrapToken: cmp.Or(f.TLSBootstrapToken, f.Token)}
-	if f.DiscoveryFile != "" {
-		d.File = &v1beta4.FileDiscovery{KubeConfigPath: f.DiscoveryFile}
-	}
-	if f.Endpoint != "" {
-		d.BootstrapToken = &v1beta4.BootstrapTokenDiscovery{
-			Token:                    cmp.Or(f.DiscoveryToken, f.Token),
-			APIServerEndpoint:        f.Endpoint,
-			CACertHashes:             slices.Clone(f.CACertHashes),
-			UnsafeSkipCAVerification: f.UnsafeSkipCAVerification,
-		}
-	}
-	return d
 }
 
 // unusedFlagWarnings warns of flags that only have an effect on a control plane.

@@ -74,7 +74,7 @@ func filledInit(t *testing.T, file File, facts Facts) v1beta4.InitConfiguration 
 	if err != nil {
 		t.Fatal(err)
 	}
-	in.fill(facts, Common{}, &run)
+	in.complete(facts, Common{}, &run)
 	return in.init
 }
 

@@ -17,23 +17,10 @@ const (
 // hintsFor returns the hints about unknown fields of a kind.
 func hintsFor(kind string) strict.Hints {
 	const shape = `v1beta3 had a mapping here; write each argument as "- name: NAME" and "value: VALUE"`
-	return strict.Hints{
-		Others: []any{
-			&v1beta4.ClusterConfiguration{}, &v1beta4.InitConfiguration{},
-			&v1beta4.JoinConfiguration{}, &v1beta4.ResetConfiguration{},
-			&v1beta4.UpgradeConfiguration{}, &kubeletconfig.KubeletConfiguration{},
-			&proxyconfig.KubeProxyConfiguration{},
-		},
-		Moved:  movedFields()[kind],
-		Shapes: map[string]string{extraArgs: shape, kubeletExtraArgs: shape},
-	}
-}
-
-// movedFields says, by kind and path, where the fields of earlier versions are now.
-func movedFields() map[string]map[string]string {
 	const deleteIt = "; delete it"
 	const healthCheck = "it moved to timeouts.controlPlaneComponentHealthCheck of InitConfiguration and JoinConfiguration"
-	return map[string]map[string]string{
+	// by kind and path, where the fields of earlier versions are now
+	moved := map[string]map[string]string{
 		v1beta4.KindCluster: {
 			"apiServer.timeoutForControlPlane": healthCheck,
 			"apiServerCertSANs":                "it moved to apiServer.certSANs",
@@ -69,5 +56,15 @@ func movedFields() map[string]map[string]string {
 			"udpIdleTimeout": "it was removed together with kube-proxy's mode userspace" +
 				deleteIt,
 		},
+	}
+	return strict.Hints{
+		Others: []any{
+			&v1beta4.ClusterConfiguration{}, &v1beta4.InitConfiguration{},
+			&v1beta4.JoinConfiguration{}, &v1beta4.ResetConfiguration{},
+			&v1beta4.UpgradeConfiguration{}, &kubeletconfig.KubeletConfiguration{},
+			&proxyconfig.KubeProxyConfiguration{},
+		},
+		Moved:  moved[kind],
+		Shapes: map[string]string{extraArgs: shape, kubeletExtraArgs: shape},
 	}
 }

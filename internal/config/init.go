@@ -1,6 +1,9 @@
 package config
 
 import (
+	"cmp"
+	"slices"
+
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	proxyconfig "k8s.io/kube-proxy/config/v1alpha1"
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
@@ -30,8 +33,7 @@ func Init(file File, flags InitFlags, facts Facts) (*node.Node, Run, error) {
 	}
 	run.applyFlags(in.init.DryRun, in.init.SkipPhases, flags.Common)
 	syncAddonPhases(&in.cluster, &run)
-	in.fill(facts, flags.Common, &run)
-	in.check()
+	in.complete(facts, flags.Common, &run)
 	// a finished init may be re-run
 	for _, e := range checkTokenExpiry(in.init.BootstrapTokens, facts.Now) {
 		run.warn(in.fieldName(v1beta4.KindInit, e.Field) + ": " + e.ErrorBody())
@@ -40,7 +42,8 @@ func Init(file File, flags InitFlags, facts Facts) (*node.Node, Run, error) {
 	if err != nil {
 		return nil, run, err
 	}
-	in.fillComponents(&run)
+	run.warn(fillKubelet(in.kubelet.Config, &in.cluster)...)
+	run.warn(fillProxy(in.proxy.Config, &in.cluster, in.init.LocalAPIEndpoint.AdvertiseAddress)...)
 	run.warn(warnAboutNode(in, in.init.LocalAPIEndpoint.AdvertiseAddress)...)
 	n, err := in.node(target, flags, facts)
 	return n, run, err
@@ -97,9 +100,31 @@ func Tokens(file File, flags TokenFlags, facts Facts) (node.Local, Run, error) {
 // readInit reads the documents and sets the defaults that do not depend on the machine.
 func readInit(file File, flags InitFlags) (*initDocuments, Run, error) {
 	var run Run
-	in := &initDocuments{source: file.source()}
+	var err error
+	in := &initDocuments{
+		source:  file.source(),
+		kubelet: node.KubeletConfig{Config: &kubeletconfig.KubeletConfiguration{}, Generated: true},
+		proxy:   node.ProxyConfig{Config: &proxyconfig.KubeProxyConfiguration{}, Generated: true},
+	}
 	in.fieldName = speaker(file, flags.Common, flag.Init)
-	err := in.read(file, flags, &run)
+	if file.Given() {
+		kubelet := &documentTarget{kind: kindKubelet, into: in.kubelet.Config}
+		proxy := &documentTarget{kind: kindProxy, into: in.proxy.Config}
+		cluster := &documentTarget{kind: v1beta4.KindCluster, into: &in.cluster, needed: true}
+		err = file.read(&run,
+			&documentTarget{kind: v1beta4.KindInit, into: &in.init, needed: true}, cluster, kubelet,
+			proxy)
+		// v1beta3 has this timeout in the ClusterConfiguration. One in the InitConfiguration takes
+		// precedence.
+		if cluster.controlPlane != nil {
+			in.init.Timeouts = cmp.Or(in.init.Timeouts, &v1beta4.Timeouts{})
+			healthy := &in.init.Timeouts.ControlPlaneComponentHealthCheck
+			*healthy = cmp.Or(*healthy, cluster.controlPlane)
+		}
+		in.kubelet.Generated, in.proxy.Generated = !kubelet.found, !proxy.found
+	} else {
+		in.init, in.cluster, err = flags.documents()
+	}
 	if err != nil {
 		return nil, run, err
 	}
@@ -108,34 +133,21 @@ func readInit(file File, flags InitFlags) (*initDocuments, Run, error) {
 	return in, run, nil
 }
 
-func (in *initDocuments) read(file File, flags InitFlags, run *Run) (err error) {
-	in.kubelet = node.KubeletConfig{Config: &kubeletconfig.KubeletConfiguration{}, Generated: true}
-	in.proxy = node.ProxyConfig{Config: &proxyconfig.KubeProxyConfiguration{}, Generated: true}
-	if !file.Given() {
-		in.init, in.cluster, err = flags.documents()
-		return err
-	}
-	kubelet := &documentTarget{kind: kindKubelet, into: in.kubelet.Config}
-	proxy := &documentTarget{kind: kindProxy, into: in.proxy.Config}
-	cluster := &documentTarget{kind: v1beta4.KindCluster, into: &in.cluster, needed: true}
-	err = file.read(run, &documentTarget{kind: v1beta4.KindInit, into: &in.init, needed: true},
-		cluster, kubelet, proxy)
-	setControlPlaneTimeout(&in.init, cluster.controlPlane)
-	in.kubelet.Generated, in.proxy.Generated = !kubelet.found, !proxy.found
-	return err
-}
-
-// fill sets what depends on the machine.
-func (in *initDocuments) fill(facts Facts, common Common, run *Run) {
+// complete sets what depends on the machine, and checks the documents.
+func (in *initDocuments) complete(facts Facts, common Common, run *Run) {
 	in.fields(v1beta4.KindInit, fillNode(&in.init.NodeRegistration, facts, common, run))
 	in.fields(v1beta4.KindInit,
 		fillAddress(&in.init.LocalAPIEndpoint, facts, field.NewPath("localAPIEndpoint")))
 	in.init.NodeRegistration.Taints = controlPlaneTaints(in.init.NodeRegistration.Taints)
 	fillCluster(&in.cluster, in.init.LocalAPIEndpoint.BindPort)
-}
 
-func (in *initDocuments) check() {
-	in.fields(v1beta4.KindInit, checkInit(&in.init))
+	in.fields(v1beta4.KindInit, slices.Concat(
+		checkNodeRegistration(field.NewPath("nodeRegistration"), &in.init.NodeRegistration),
+		checkAPIEndpoint(field.NewPath("localAPIEndpoint"), in.init.LocalAPIEndpoint),
+		checkCertificateKey(field.NewPath("certificateKey"), in.init.CertificateKey),
+		checkTokens(&in.init),
+		checkTimeouts(in.init.Timeouts),
+	))
 	in.fields(v1beta4.KindCluster, checkCluster(&in.cluster))
 	in.fields(v1beta4.KindCluster, checkStaticPods(&in.cluster))
 	if !in.cluster.Proxy.Disabled {
@@ -150,23 +162,24 @@ func (in *initDocuments) resolve(facts Facts, run *Run) (release.Target, error) 
 		return release.Target{}, err
 	}
 	run.warn(warnAboutCluster(&in.cluster)...)
-	target, notes, err := facts.resolveVersion(in.cluster.KubernetesVersion)
+	label := in.cluster.KubernetesVersion
+	target, notes, err := facts.resolveVersion(label)
 	run.warn(notes...)
-	if err == nil && release.IsLabel(in.cluster.KubernetesVersion) && facts.KeptVersion != nil {
-		target, err = facts.keptVersion(in.cluster.KubernetesVersion, target)
+	if err == nil && release.IsLabel(label) && facts.KeptVersion != nil {
+		var kept string
+		kept, err = facts.KeptVersion(label, target.String())
+		if err == nil && kept != target.String() {
+			facts.Fetch = func(string) (string, error) { return kept, nil }
+			target, _, err = facts.resolveVersion(label)
+		}
 	}
 	if err != nil {
 		in.add("%s: %v", in.fieldName(v1beta4.KindCluster, "kubernetesVersion"), err)
 		return release.Target{}, in.err(in.source)
 	}
-	if release.IsLabel(in.cluster.KubernetesVersion) {
-		in.label = in.cluster.KubernetesVersion
+	if release.IsLabel(label) {
+		in.label = label
 	}
 	in.cluster.KubernetesVersion = target.Stored()
 	return target, nil
-}
-
-func (in *initDocuments) fillComponents(run *Run) {
-	run.warn(fillKubelet(in.kubelet.Config, &in.cluster)...)
-	run.warn(fillProxy(in.proxy.Config, &in.cluster, in.init.LocalAPIEndpoint.AdvertiseAddress)...)
 }

@@ -1,6 +1,10 @@
 package config
 
 import (
+	"path"
+	"slices"
+	"strings"
+
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"kubeadm/internal/config/v1beta4"
@@ -18,44 +22,6 @@ func Join(file File, flags JoinFlags, facts Facts) (node.Local, Run, error) {
 	if err := completeJoin(c, inputs{file, flags.Common, facts}, &run); err != nil {
 		return node.Local{}, run, err
 	}
-	return newJoinLocal(c, flags, facts), run, nil
-}
-
-// completeJoin sets what depends on the machine, and checks the document.
-func completeJoin(c *v1beta4.JoinConfiguration, from inputs, run *Run) error {
-	wrong := faults{fieldName: speaker(from.file, from.common, flag.Join)}
-	wrong.fields(v1beta4.KindJoin, fillNode(&c.NodeRegistration, from.facts, from.common, run))
-	if c.ControlPlane != nil {
-		at := field.NewPath("controlPlane", "localAPIEndpoint")
-		wrong.fields(v1beta4.KindJoin,
-			fillAddress(&c.ControlPlane.LocalAPIEndpoint, from.facts, at))
-		c.NodeRegistration.Taints = controlPlaneTaints(c.NodeRegistration.Taints)
-	}
-	wrong.fields(v1beta4.KindJoin, checkJoin(c))
-	return wrong.err(from.file.source())
-}
-
-func readJoin(file File, flags JoinFlags, facts Facts) (*v1beta4.JoinConfiguration, Run, error) {
-	var run Run
-	c := &v1beta4.JoinConfiguration{}
-	var err error
-	if file.Given() {
-		err = file.read(&run, &documentTarget{kind: v1beta4.KindJoin, into: c, needed: true})
-		if flags.Endpoint != "" {
-			run.warn("the argument " + flags.Endpoint +
-				" has no effect with --config: the file contains the discovery settings")
-		}
-	} else {
-		*c, run.Warnings, err = flags.document(facts.AdminKubeconfig)
-	}
-	if err != nil {
-		return nil, run, err
-	}
-	c.Default()
-	return c, run, nil
-}
-
-func newJoinLocal(c *v1beta4.JoinConfiguration, flags JoinFlags, facts Facts) node.Local {
 	local := newLocal(&c.NodeRegistration, c.Timeouts, facts, flags.Common)
 	local.Role = node.Worker
 	local.Patches = patchesDir(c.Patches)
@@ -81,5 +47,52 @@ func newJoinLocal(c *v1beta4.JoinConfiguration, flags JoinFlags, facts Facts) no
 		local.BindPort = cp.LocalAPIEndpoint.BindPort
 		local.CertificateKey = cp.CertificateKey
 	}
-	return local
+	return local, run, nil
+}
+
+// completeJoin sets what depends on the machine, and checks the document.
+func completeJoin(c *v1beta4.JoinConfiguration, from inputs, run *Run) error {
+	wrong := faults{fieldName: speaker(from.file, from.common, flag.Join)}
+	wrong.fields(v1beta4.KindJoin, fillNode(&c.NodeRegistration, from.facts, from.common, run))
+	if c.ControlPlane != nil {
+		at := field.NewPath("controlPlane", "localAPIEndpoint")
+		wrong.fields(v1beta4.KindJoin,
+			fillAddress(&c.ControlPlane.LocalAPIEndpoint, from.facts, at))
+		c.NodeRegistration.Taints = controlPlaneTaints(c.NodeRegistration.Taints)
+	}
+
+	errs := checkNodeRegistration(field.NewPath("nodeRegistration"), &c.NodeRegistration)
+	if !path.IsAbs(c.CACertPath) || !strings.HasSuffix(c.CACertPath, ".crt") {
+		errs = append(errs, field.Invalid(field.NewPath("caCertPath"), c.CACertPath,
+			"must be an absolute path that ends in .crt"))
+	}
+	errs = append(errs, checkDiscovery(&c.Discovery)...)
+	if c.ControlPlane != nil {
+		at := field.NewPath("controlPlane")
+		errs = slices.Concat(errs,
+			checkAPIEndpoint(at.Child("localAPIEndpoint"), c.ControlPlane.LocalAPIEndpoint),
+			checkCertificateKey(at.Child("certificateKey"), c.ControlPlane.CertificateKey))
+	}
+	wrong.fields(v1beta4.KindJoin, append(errs, checkTimeouts(c.Timeouts)...))
+	return wrong.err(from.file.source())
+}
+
+func readJoin(file File, flags JoinFlags, facts Facts) (*v1beta4.JoinConfiguration, Run, error) {
+	var run Run
+	c := &v1beta4.JoinConfiguration{}
+	var err error
+	if file.Given() {
+		err = file.read(&run, &documentTarget{kind: v1beta4.KindJoin, into: c, needed: true})
+		if flags.Endpoint != "" {
+			run.warn("the argument " + flags.Endpoint +
+				" has no effect with --config: the file contains the discovery settings")
+		}
+	} else {
+		*c, run.Warnings, err = flags.document(facts.AdminKubeconfig)
+	}
+	if err != nil {
+		return nil, run, err
+	}
+	c.Default()
+	return c, run, nil
 }

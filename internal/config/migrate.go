@@ -22,39 +22,10 @@ func Migrate(file File, facts Facts) (documents []any, run Run, err error) {
 	if err != nil {
 		return nil, run, err
 	}
-	var errs []error
-	for _, r := range commandReaders() {
-		if !r.handles(kinds) {
-			continue
-		}
-		read, how, err := r.read(file, facts)
-		documents, errs = append(documents, read...), append(errs, err)
-		run.warn(how.Warnings...)
-	}
-	// else init's reader has checked component configurations
-	if !commandReaders()[0].handles(kinds) {
-		kubelet := &documentTarget{kind: kindKubelet, into: &kubeletconfig.KubeletConfiguration{}}
-		proxy := &documentTarget{kind: kindProxy, into: &proxyconfig.KubeProxyConfiguration{}}
-		errs = append(errs, file.read(&run, kubelet, proxy))
-	}
-	return documents, run, errors.Join(errs...)
-}
-
-// commandReader reads the documents of one command.
-type commandReader struct {
-	kinds []string // any of these is enough
-	read  func(File, Facts) ([]any, Run, error)
-}
-
-// handles reports whether one of its kinds is in the list.
-func (r commandReader) handles(kinds []string) bool {
-	return slices.ContainsFunc(r.kinds,
-		func(kind string) bool { return slices.Contains(kinds, kind) })
-}
-
-// commandReaders are in the order in which documents are written. The first is init's.
-func commandReaders() []commandReader {
-	return []commandReader{
+	readers := []struct { // in the order in which documents are written
+		kinds []string // any of these is enough
+		read  func(File, Facts) ([]any, Run, error)
+	}{
 		{[]string{v1beta4.KindInit, v1beta4.KindCluster}, migrateInit},
 		{[]string{v1beta4.KindJoin}, migrateJoin},
 		{[]string{v1beta4.KindReset}, migrateReset},
@@ -63,6 +34,23 @@ func commandReaders() []commandReader {
 			return []any{c}, run, err
 		}},
 	}
+	var errs []error
+	for _, r := range readers {
+		isKind := func(kind string) bool { return slices.Contains(r.kinds, kind) }
+		if !slices.ContainsFunc(kinds, isKind) {
+			continue
+		}
+		read, how, err := r.read(file, facts)
+		documents, errs = append(documents, read...), append(errs, err)
+		run.warn(how.Warnings...)
+	}
+	// else init's reader has checked component configurations
+	if !slices.Contains(kinds, v1beta4.KindInit) && !slices.Contains(kinds, v1beta4.KindCluster) {
+		kubelet := &documentTarget{kind: kindKubelet, into: &kubeletconfig.KubeletConfiguration{}}
+		proxy := &documentTarget{kind: kindProxy, into: &proxyconfig.KubeProxyConfiguration{}}
+		errs = append(errs, file.read(&run, kubelet, proxy))
+	}
+	return documents, run, errors.Join(errs...)
 }
 
 // kinds lists the kinds in the file. It returns an error if one is not supported.
@@ -91,22 +79,32 @@ func migrateInit(file File, facts Facts) ([]any, Run, error) {
 	}
 	// as in the file, which may be for another machine
 	address := in.init.LocalAPIEndpoint.AdvertiseAddress
-	in.fill(facts, Common{}, &run)
-	in.check()
+	in.complete(facts, Common{}, &run)
 	in.fields(v1beta4.KindInit, checkTokenExpiry(in.init.BootstrapTokens, facts.Now))
 	target, err := in.resolve(facts, &run)
 	if err != nil {
 		return nil, run, err
 	}
-	in.fillComponents(&run)
+	run.warn(fillKubelet(in.kubelet.Config, &in.cluster)...)
+	run.warn(fillProxy(in.proxy.Config, &in.cluster, in.init.LocalAPIEndpoint.AdvertiseAddress)...)
 	if file.ReportComponentProblems {
+		// settings that would keep the components of this node from running
 		n, err := in.node(target, NewInitFlags(), facts)
 		if err != nil {
 			return nil, run, err
 		}
 		n.Address = address
 		run.warn(warnAboutNode(in, address)...)
-		run.warn(findComponentProblems(n)...)
+		problems, err := manifest.FindComponentProblems(n, manifest.Host{})
+		if err != nil {
+			run.warn(err.Error())
+		} else {
+			problems = append(problems,
+				manifest.FindKubeletProblems(n.KubeletArgs, target.Version())...)
+		}
+		for _, p := range problems {
+			run.warn(p.String())
+		}
 	}
 	tokens, err := newBootstrapTokens(in.init.BootstrapTokens, facts.Random)
 	for i, t := range tokens {
@@ -122,9 +120,10 @@ func migrateJoin(file File, facts Facts) ([]any, Run, error) {
 	}
 	err = completeJoin(c, inputs{file: file, facts: facts}, &run)
 	if file.ReportComponentProblems {
-		run.warn(problemTexts(
-			manifest.FindKubeletProblems(convertArgs(c.NodeRegistration.KubeletExtraArgs),
-				facts.Tool.Version()))...)
+		for _, p := range manifest.FindKubeletProblems(
+			convertArgs(c.NodeRegistration.KubeletExtraArgs), facts.Tool.Version()) {
+			run.warn(p.String())
+		}
 	}
 	return []any{c}, run, err
 }

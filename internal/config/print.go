@@ -3,7 +3,6 @@ package config
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	proxyconfig "k8s.io/kube-proxy/config/v1alpha1"
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
@@ -19,9 +18,6 @@ const (
 	exampleName     = "node"
 	exampleEndpoint = "kube-apiserver:6443"
 )
-
-// ComponentKinds are the component configurations that examples can have.
-func ComponentKinds() []string { return []string{kindProxy, kindKubelet} }
 
 // ExampleInit are the documents of init with all defaults, and the component configurations of the
 // given kinds. Like all examples, they are pointers to structs to be encoded as YAML.
@@ -45,7 +41,7 @@ func ExampleInit(tool release.Tool, components []string) ([]any, error) {
 		switch {
 		case !ok:
 			return nil, fmt.Errorf("unknown component configuration %q: use %s", kind,
-				strings.Join(ComponentKinds(), " or "))
+				kindProxy+" or "+kindKubelet)
 		case !slices.Contains(components[:i], kind):
 			documents = append(documents, example)
 		}

@@ -1,6 +1,8 @@
 package config
 
 import (
+	"slices"
+
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"kubeadm/internal/config/v1beta4"
@@ -18,7 +20,21 @@ func Reset(file File, flags ResetFlags, facts Facts) (node.Reset, Run, error) {
 	if err := completeReset(c, inputs{file, flags.Common, facts}, &run); err != nil {
 		return node.Reset{}, run, err
 	}
-	return newReset(c, facts), run, nil
+	r := node.Reset{
+		Local: node.Local{
+			Name:          normalizeName(facts.Hostname),
+			Hostname:      normalizeName(facts.Hostname),
+			CRISocket:     c.CRISocket,
+			IgnoredChecks: normalizeIgnored(c.IgnorePreflightErrors),
+			Paths:         node.DefaultPaths(),
+			Timeouts:      newTimeouts(c.Timeouts),
+		},
+		Force:         c.Force,
+		CleanupTmpDir: c.CleanupTmpDir,
+		UnmountFlags:  c.UnmountFlags,
+	}
+	r.Paths.Certificates = c.CertificatesDir
+	return r, run, nil
 }
 
 // readReset reads the document and sets the defaults that do not depend on the machine.
@@ -41,27 +57,24 @@ func readReset(file File, flags ResetFlags) (*v1beta4.ResetConfiguration, Run, e
 func completeReset(c *v1beta4.ResetConfiguration, from inputs, run *Run) error {
 	c.IgnorePreflightErrors = mergeIgnored(c.IgnorePreflightErrors,
 		from.common.IgnorePreflightErrors)
-	wrong := faults{fieldName: speaker(from.file, from.common, flag.Reset)}
-	wrong.fields(v1beta4.KindReset,
-		fillSocket(&c.CRISocket, from.facts.Runtimes, field.NewPath("criSocket"), run))
-	wrong.fields(v1beta4.KindReset, checkReset(c))
-	return wrong.err(from.file.source())
-}
-
-func newReset(c *v1beta4.ResetConfiguration, facts Facts) node.Reset {
-	r := node.Reset{
-		Local: node.Local{
-			Name:          normalizeName(facts.Hostname),
-			Hostname:      normalizeName(facts.Hostname),
-			CRISocket:     c.CRISocket,
-			IgnoredChecks: normalizeIgnored(c.IgnorePreflightErrors),
-			Paths:         node.DefaultPaths(),
-			Timeouts:      newTimeouts(c.Timeouts),
-		},
-		Force:         c.Force,
-		CleanupTmpDir: c.CleanupTmpDir,
-		UnmountFlags:  c.UnmountFlags,
+	socket, dir := field.NewPath("criSocket"), field.NewPath("certificatesDir")
+	errs := fillSocket(&c.CRISocket, from.facts.Runtimes, socket, run)
+	if node.IsSystemDir(c.CertificatesDir) {
+		errs = append(errs, field.Invalid(dir, c.CertificatesDir,
+			"must be a directory that contains only certificates: everything in it is removed"))
+	} else {
+		errs = append(errs, checkAbsolutePath(dir, c.CertificatesDir)...)
 	}
-	r.Paths.Certificates = c.CertificatesDir
-	return r
+	errs = slices.Concat(errs,
+		checkSocket(socket, c.CRISocket),
+		checkIgnoredErrors(field.NewPath("ignorePreflightErrors"), c.IgnorePreflightErrors),
+	)
+	for i, name := range c.UnmountFlags {
+		errs = append(errs, checkOneOf(field.NewPath("unmountFlags").Index(i), name,
+			node.UnmountFlags()...)...)
+	}
+	errs = append(errs, checkTimeouts(c.Timeouts)...)
+	wrong := faults{fieldName: speaker(from.file, from.common, flag.Reset)}
+	wrong.fields(v1beta4.KindReset, errs)
+	return wrong.err(from.file.source())
 }

@@ -36,7 +36,14 @@ func apiVersions() map[string]string {
 func checkVersion(d strict.Document, experimental bool) error {
 	newKinds := []string{v1beta4.KindReset, v1beta4.KindUpgrade} // not in v1beta3
 	versions := []string{v1beta4.Version, v1beta3.Version, v1.Version}
-	want, supported := apiVersions()[d.Kind]
+	lastReleases := map[string]string{ // of kubeadm that support an API version
+		"v1beta2":  "v1.22",
+		"v1beta1":  "v1.15",
+		"v1alpha3": "v1.14",
+		"v1alpha2": "v1.12",
+		"v1alpha1": "v1.11",
+	}
+	want := apiVersions()[d.Kind]
 	switch {
 	case d.Group() == v1beta4.Group && d.Version() == v1.Version && !experimental:
 		return fmt.Errorf("%s has apiVersion %s, which is experimental: only \"kubeadm config validate\" and \"kubeadm config migrate\" with --allow-experimental-api support it; use %s",
@@ -46,41 +53,24 @@ func checkVersion(d strict.Document, experimental bool) error {
 		return fmt.Errorf("%s has apiVersion %s, which does not have this kind: use %s", d,
 			d.APIVersion, v1beta4.APIVersion)
 	case d.Group() == v1beta4.Group && !slices.Contains(versions, d.Version()):
-		return unsupportedVersionError(d)
-	case d.Group() != v1beta4.Group && supported && d.Group() == groupOf(want) &&
-		d.APIVersion != want:
+		if last, removed := lastReleases[d.Version()]; removed {
+			return fmt.Errorf("%s has apiVersion %s, which is no longer supported: convert the file with \"kubeadm config migrate --old-config FILE --new-config FILE\" of kubeadm %s, then of later releases until it is %s",
+				d, d.APIVersion, last, v1beta4.Version)
+		}
+		return fmt.Errorf("%s has the unknown apiVersion %s: this kubeadm supports %s", d,
+			d.APIVersion, v1beta4.APIVersion)
+	case d.Group() != v1beta4.Group && isSupportedKind(d) && d.APIVersion != want:
 		return fmt.Errorf("%s has apiVersion %s, but only %s is supported: convert it manually", d,
 			d.APIVersion, want)
 	}
 	return nil
 }
 
-func unsupportedVersionError(d strict.Document) error {
-	lastReleases := map[string]string{ // of kubeadm that support an API version
-		"v1beta2":  "v1.22",
-		"v1beta1":  "v1.15",
-		"v1alpha3": "v1.14",
-		"v1alpha2": "v1.12",
-		"v1alpha1": "v1.11",
-	}
-	if last, removed := lastReleases[d.Version()]; removed {
-		return fmt.Errorf("%s has apiVersion %s, which is no longer supported: convert the file with \"kubeadm config migrate --old-config FILE --new-config FILE\" of kubeadm %s, then of later releases until it is %s",
-			d, d.APIVersion, last, v1beta4.Version)
-	}
-	return fmt.Errorf("%s has the unknown apiVersion %s: this kubeadm supports %s", d, d.APIVersion,
-		v1beta4.APIVersion)
-}
-
 // isSupportedKind reports whether kubeadm supports the kind, rather than one of another API group
 // with the same name.
 func isSupportedKind(d strict.Document) bool {
-	want, supported := apiVersions()[d.Kind]
-	return supported && d.Group() == groupOf(want)
-}
-
-func groupOf(apiVersion string) string {
-	group, _, _ := strings.Cut(apiVersion, "/")
-	return group
+	group, _, _ := strings.Cut(apiVersions()[d.Kind], "/")
+	return group != "" && d.Group() == group
 }
 
 // suggestKind suggests a supported kind with a similar name, if there is one.

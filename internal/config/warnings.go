@@ -6,9 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
-	"kubeadm/internal/release"
 )
 
 // warnAboutNode warns of settings that work on some machines or with some network add-ons, but are
@@ -80,25 +78,4 @@ func parseCheckedSubnets(subnets string) (list []netip.Prefix) {
 		}
 	}
 	return list
-}
-
-// findComponentProblems lists the settings that would keep the components of this node from
-// running.
-func findComponentProblems(n *node.Node) []string {
-	list, err := manifest.FindComponentProblems(n, manifest.Host{})
-	if err != nil {
-		return []string{err.Error()}
-	}
-	target, err := release.ParseTarget(n.Cluster.Version)
-	if err == nil {
-		list = append(list, manifest.FindKubeletProblems(n.KubeletArgs, target.Version())...)
-	}
-	return problemTexts(list)
-}
-
-func problemTexts(list []manifest.ComponentProblem) (all []string) {
-	for _, o := range list {
-		all = append(all, o.String())
-	}
-	return all
 }

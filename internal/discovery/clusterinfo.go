@@ -25,13 +25,15 @@ import (
 // findClusterByToken reads cluster-info from the endpoint until it is verified by the token's
 // signature and the CA certificate hashes.
 func findClusterByToken(ctx context.Context, e *engine.Env,
-	j node.Discovery) (*api.Cluster, error) {
+	j node.Discovery) (verifiedCluster, error) {
 	id, secret, ok := strings.Cut(j.Token, ".")
 	switch {
 	case !ok:
-		return nil, errors.New("the discovery token has no dot between its two halves")
+		return verifiedCluster{},
+			errors.New("the discovery token has no dot between its two halves")
 	case len(j.CACertHashes) == 0 && !j.UnsafeSkipCAVerification:
-		return nil, problem.New("", errors.New("no hash of the cluster's CA certificate is given"),
+		return verifiedCluster{}, problem.New("",
+			errors.New("no hash of the cluster's CA certificate is given"),
 			fmt.Sprintf("set --%s, or --%s in a network where nothing can intercept connections",
 				flag.DiscoveryTokenHash, flag.DiscoveryTokenUnsafe))
 	}
@@ -46,9 +48,14 @@ func findClusterByToken(ctx context.Context, e *engine.Env,
 		Check:   c.verify,
 	})
 	if err != nil {
-		return nil, withReachabilityHint(c.server, err)
+		return verifiedCluster{}, withReachabilityHint(c.server, err)
 	}
-	return c.cluster, nil
+	bootstrap, err := pki.NewBootstrapKubeconfig(c.cluster, j.TLSBootstrapToken)
+	if err != nil {
+		return verifiedCluster{}, err
+	}
+	reader, err := newTokenReader(bootstrap, e.Local)
+	return verifiedCluster{bootstrap, reader}, err
 }
 
 // signatureTimeout is how long to wait for the signature of our token once cluster-info has those
@@ -120,7 +127,7 @@ func (c *clusterInfo) read(ctx context.Context, r state.Reader) error {
 	}
 	signature := info[bootstrapapi.JWSSignatureKeyPrefix+c.id]
 	if signature == "" {
-		return c.unsignedError(r.Now(), hasSignatures(info))
+		return c.unsignedError(r.Now(), info)
 	}
 	if !jws.DetachedTokenIsValid(signature, text, c.id, c.secret) {
 		return wrongServer{problem.New("", fmt.Errorf(
@@ -164,7 +171,12 @@ func parsePublishedCluster(text string) (*api.Cluster, error) {
 
 // unsignedError returns the error of a cluster-info without our token's signature. It gives up
 // once kube-controller-manager has had time to sign it.
-func (c *clusterInfo) unsignedError(now time.Time, otherSignatures bool) error {
+func (c *clusterInfo) unsignedError(now time.Time, info map[string]string) error {
+	otherSignatures := false
+	for key := range info {
+		otherSignatures = otherSignatures ||
+			strings.HasPrefix(key, bootstrapapi.JWSSignatureKeyPrefix)
+	}
 	err := problem.New("",
 		fmt.Errorf("the cluster does not know token %s (wrong, deleted, expired, or without usage %q), "+
 			"or has not signed cluster-info with it yet", c.id, bootstrapapi.KnownTokenUsages[0]),
@@ -182,13 +194,4 @@ func (c *clusterInfo) unsignedError(now time.Time, otherSignatures bool) error {
 		return world.Permanent(err)
 	}
 	return err
-}
-
-func hasSignatures(info map[string]string) bool {
-	for key := range info {
-		if strings.HasPrefix(key, bootstrapapi.JWSSignatureKeyPrefix) {
-			return true
-		}
-	}
-	return false
 }

@@ -64,21 +64,30 @@ func (c configReader) read(ctx context.Context, e *engine.Env) (*node.Node, erro
 	if err := c.awaitConfigMap(ctx, e, manifest.KubeletConfigMap, &found); err != nil {
 		return nil, err
 	}
-	stored.Kubelet = newStoredComponent(found, manifest.KubeletConfigKey)
-	proxy, err := c.readOptionalConfigMap(ctx, e, manifest.KubeProxyConfigMap)
-	if err != nil {
+	stored.Kubelet = config.StoredComponent{Text: found.Data[manifest.KubeletConfigKey],
+		Generated: manifest.IsGenerated(&found)}
+	// a cluster may have no kube-proxy
+	proxy, err := ReadObject(ctx, e, configMapRef(manifest.KubeProxyConfigMap, c.as))
+	found = corev1.ConfigMap{}
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
+		e.Warn("ConfigMap %s cannot be read, defaults are assumed: %v", manifest.KubeProxyConfigMap,
+			err)
+	case err != nil:
 		return nil, err
+	default:
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(proxy.Object,
+			&found); err != nil {
+			return nil, err
+		}
 	}
-	stored.KubeProxy = newStoredComponent(proxy, manifest.KubeProxyConfigKey)
+	stored.KubeProxy = config.StoredComponent{Text: found.Data[manifest.KubeProxyConfigKey],
+		Generated: manifest.IsGenerated(&found)}
 	n, warnings, err := config.CompleteJoin(e.Local, stored, e.Tool)
 	for _, w := range warnings {
 		e.Warn("%s", untrusted.Line(w))
 	}
 	return n, err
-}
-
-func newStoredComponent(c corev1.ConfigMap, key string) config.StoredComponent {
-	return config.StoredComponent{Text: c.Data[key], Generated: manifest.IsGenerated(&c)}
 }
 
 // API servers may need a moment until they know a new token, and rights that were just granted.
@@ -115,21 +124,6 @@ func (c configReader) awaitConfigMap(ctx context.Context, e *engine.Env, name st
 			return world.Permanent(p)
 		},
 	})
-}
-
-// readOptionalConfigMap reads a ConfigMap that a cluster may not have.
-func (c configReader) readOptionalConfigMap(ctx context.Context, e *engine.Env,
-	name string) (corev1.ConfigMap, error) {
-	var found corev1.ConfigMap
-	u, err := ReadObject(ctx, e, configMapRef(name, c.as))
-	switch {
-	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
-		e.Warn("ConfigMap %s cannot be read, defaults are assumed: %v", name, err)
-		return found, nil
-	case err != nil:
-		return found, err
-	}
-	return found, runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &found)
 }
 
 func configMapRef(name string, as state.Identity) state.Ref {

@@ -21,7 +21,11 @@ import (
 // machine as a node of it.
 func Node(ctx context.Context, e *engine.Env) (*node.Node, error) {
 	e = e.Named("discovery")
-	verified, err := findCluster(ctx, e)
+	find := findClusterByToken
+	if e.Local.Discovery.File != "" {
+		find = findClusterByFile
+	}
+	verified, err := find(ctx, e, e.Local.Discovery)
 	if err != nil {
 		return nil, err
 	}
@@ -65,21 +69,4 @@ func ExistingNode(ctx context.Context, e *engine.Env, as state.Identity) (*node.
 type verifiedCluster struct {
 	bootstrap *pki.Kubeconfig // for the kubelet's TLS bootstrap
 	reader    configReader
-}
-
-func findCluster(ctx context.Context, e *engine.Env) (verifiedCluster, error) {
-	j := e.Local.Discovery
-	if j.File != "" {
-		return findClusterByFile(ctx, e, j)
-	}
-	cluster, err := findClusterByToken(ctx, e, j)
-	if err != nil {
-		return verifiedCluster{}, err
-	}
-	bootstrap, err := pki.NewBootstrapKubeconfig(cluster, j.TLSBootstrapToken)
-	if err != nil {
-		return verifiedCluster{}, err
-	}
-	reader, err := newTokenReader(bootstrap, e.Local)
-	return verifiedCluster{bootstrap, reader}, err
 }

@@ -105,29 +105,24 @@ func readDiscoveryFile(ctx context.Context, e *engine.Env, name string) (*discov
 	return d, nil
 }
 
-// load reads the file from this machine or from a URL.
+// load reads the file from this machine, or from a server that this machine's trust store verifies.
 func (d *discoveryFile) load(ctx context.Context, e *engine.Env, name string) ([]byte, error) {
 	u, err := url.Parse(name)
-	if err == nil && u.Scheme == "https" && u.Host != "" {
-		d.source = (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
-		return d.download(ctx, e, name)
+	if err != nil || u.Scheme != "https" || u.Host == "" {
+		data, err := e.World.ReadFile(ctx, name)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, problem.New("", fmt.Errorf("discovery file %s does not exist", name),
+				"check the path given with --discovery-file")
+		}
+		return data, err
 	}
-	data, err := e.World.ReadFile(ctx, name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, problem.New("", fmt.Errorf("discovery file %s does not exist", name),
-			"check the path given with --discovery-file")
-	}
-	return data, err
-}
-
-// download gets the file from a server that this machine's trust store verifies.
-func (d *discoveryFile) download(ctx context.Context, e *engine.Env,
-	address string) (text []byte, err error) {
+	d.source = (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
+	var text []byte
 	err = awaitServer(ctx, e, world.Condition{
 		Name:    "the discovery file at " + d.source,
 		Timeout: e.Local.Timeouts.Discovery,
 		Check: func(ctx context.Context, r state.Reader) error {
-			answer, err := r.Fetch(ctx, state.Request{URL: address})
+			answer, err := r.Fetch(ctx, state.Request{URL: name})
 			if err != nil {
 				return untrusted.Error(err)
 			}
@@ -227,12 +222,6 @@ func (d *discoveryFile) hasCA() bool { return len(d.cluster.CertificateAuthority
 // isAdminConf reports whether the file is this machine's admin.conf, with its credentials.
 func (d *discoveryFile) isAdminConf(l node.Local) bool {
 	return d.hasCredentials && d.source == l.Paths.Kubeconfig("admin.conf")
-}
-
-// identity is the current user in the file, anonymous if it has no credentials.
-func (d *discoveryFile) identity() (state.Identity, error) {
-	text, err := d.config.Encode()
-	return state.Identity{Config: text}, err
 }
 
 // warnIfClientCertificateIsForeign warns about a client certificate that is not signed by a CA in
@@ -394,9 +383,11 @@ func (d *discoveryFile) readClusterInfo(ctx context.Context, r state.Reader, asU
 		Name: bootstrapapi.ConfigMapClusterInfo, As: state.Identity{Config: anonymous}}
 	err = readConfigMap(ctx, r, ref, into)
 	if asUser && (apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err)) {
-		if ref.As, err = d.identity(); err != nil {
+		user, err := d.config.Encode()
+		if err != nil {
 			return err
 		}
+		ref.As = state.Identity{Config: user}
 		return readConfigMap(ctx, r, ref, into)
 	}
 	return err
@@ -420,12 +411,13 @@ func (d *discoveryFile) explainUntrustedServer(err error) error {
 // read the configuration. With a token, this machine's admin.conf only reads the configuration:
 // its certificate may outlast the token, and the kubelet must not get its rights.
 func (d *discoveryFile) chooseCredentials(l node.Local) (verifiedCluster, error) {
-	as, err := d.identity()
+	user, err := d.config.Encode()
 	if err != nil {
 		return verifiedCluster{}, err
 	}
-	reader := configReader{as: as, credentials: "the credentials in " + d.source,
-		remedy: "set --tls-bootstrap-token to use a token instead; to create one on a control plane node: kubeadm token create"}
+	reader := configReader{as: state.Identity{Config: user},
+		credentials: "the credentials in " + d.source,
+		remedy:      "set --tls-bootstrap-token to use a token instead; to create one on a control plane node: kubeadm token create"}
 	if d.isAdminConf(l) {
 		reader.remedy = "move " + d.source +
 			" away and join by token; if it is left over from another cluster: kubeadm reset"

@@ -28,21 +28,20 @@ const (
 	UpgradePlan  Command = "upgrade plan"
 )
 
+// The kinds of the fields.
+const (
+	kindInit    = "InitConfiguration"
+	kindCluster = "ClusterConfiguration"
+	kindJoin    = "JoinConfiguration"
+	kindReset   = "ResetConfiguration"
+	kindUpgrade = "UpgradeConfiguration"
+)
+
 // Field is the configuration field that a flag of a command stands for.
 type Field struct {
 	Command    Command
 	Kind, Path string
 }
-
-func initField(path string) Field    { return Field{Init, "InitConfiguration", path} }
-func clusterField(path string) Field { return Field{Init, "ClusterConfiguration", path} }
-func joinField(path string) Field    { return Field{Join, "JoinConfiguration", path} }
-func resetField(path string) Field   { return Field{Reset, "ResetConfiguration", path} }
-func tokenField(path string) Field   { return Field{TokenCreate, "InitConfiguration", path} }
-func planField(path string) Field    { return Field{UpgradePlan, "UpgradeConfiguration", path} }
-func applyField(path string) Field   { return Field{UpgradeApply, "UpgradeConfiguration", path} }
-func diffField(path string) Field    { return Field{UpgradeDiff, "UpgradeConfiguration", path} }
-func nodeField(path string) Field    { return Field{UpgradeNode, "UpgradeConfiguration", path} }
 
 // Types of values.
 const (

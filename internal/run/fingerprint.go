@@ -15,18 +15,7 @@ import (
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/release"
-	"kubeadm/internal/world/journal"
 )
-
-// newJournalRun identifies a run in the journal by its command and its settings.
-func newJournalRun(command string, n *node.Node) (journal.Run, error) {
-	intent, err := hashSettings(fixedSettingsOf(n))
-	if err != nil {
-		return journal.Run{}, err
-	}
-	details, err := hashSettings(outcomeOf(n))
-	return journal.Run{Command: command, Intent: intent, Details: details}, err
-}
 
 // fixedSettings cannot change once a run has begun: certificates and etcd's data contain them. All
 // other settings may be fixed before the same command is re-run.
@@ -76,25 +65,20 @@ type outcome struct {
 }
 
 func outcomeOf(n *node.Node) outcome {
+	var cluster strings.Builder
+	for line := range strings.Lines(n.Cluster.Document) {
+		if !strings.HasPrefix(line, "kubernetesVersion:") {
+			cluster.WriteString(line)
+		}
+	}
 	return outcome{
 		Name: n.Name, Role: n.Role, Address: n.Address, BindPort: n.BindPort,
 		CRISocket: n.CRISocket,
 		Taints:    n.Taints, Args: n.KubeletArgs, Patches: n.Patches, Paths: n.Paths,
 		Version: cmp.Or(n.Cluster.VersionLabel, n.Cluster.Version),
-		Cluster: withoutVersion(n.Cluster.Document),
+		Cluster: cluster.String(),
 		Kubelet: n.Cluster.Kubelet.Config, KubeProxy: n.Cluster.KubeProxy.Config,
 	}
-}
-
-// withoutVersion is the ClusterConfiguration without its kubernetesVersion.
-func withoutVersion(document string) string {
-	var rest strings.Builder
-	for line := range strings.Lines(document) {
-		if !strings.HasPrefix(line, "kubernetesVersion:") {
-			rest.WriteString(line)
-		}
-	}
-	return rest.String()
 }
 
 // hashSettings is a hash of the value.

@@ -28,13 +28,13 @@ func (r *Run) once() func(context.Context, string, func() (string, error)) (stri
 	return r.journal.Once
 }
 
-// versionName is the name of the kept version that a label stood for.
-func versionName(label string) string { return "kubernetes-version/" + label }
+// versionPrefix precedes a label in the name of the kept version that it stood for.
+const versionPrefix = "kubernetes-version/"
 
 // keptVersion returns the version that the label stood for when this command first ran, or else
 // the current one.
 func (r *Run) keptVersion(label, current string) (string, error) {
-	kept, ok, err := journal.LastValue(r.past, r.command.Name, versionName(label))
+	kept, ok, err := journal.LastValue(r.past, r.command.Name, versionPrefix+label)
 	if err != nil || !ok || kept == current {
 		return current, err
 	}
@@ -52,7 +52,7 @@ func (r *Run) ReuseValues(ctx context.Context, n *node.Node) (*node.Node, error)
 	once, reused := r.once(), *n
 	if n.Cluster.VersionLabel != "" {
 		current := func() (string, error) { return n.Cluster.Version, nil }
-		if _, err := once(ctx, versionName(n.Cluster.VersionLabel), current); err != nil {
+		if _, err := once(ctx, versionPrefix+n.Cluster.VersionLabel, current); err != nil {
 			return nil, fmt.Errorf("saving the Kubernetes version: %w", err)
 		}
 	}

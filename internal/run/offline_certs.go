@@ -1,16 +1,12 @@
 package run
 
 import (
-	"io"
-
 	corev1 "k8s.io/api/core/v1"
 
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/state"
 )
-
-func (o *offlineCluster) random() io.Reader { return o.host.Random("offline-cluster") }
 
 // certsSecret is the Secret with the uploaded certificates, for a control plane that has the
 // certificate key.
@@ -32,7 +28,7 @@ func (o *offlineCluster) certsSecret(certificateKey string) ([]state.Object, err
 			encrypted[name] = []byte{}
 			continue
 		}
-		if encrypted[name], err = key.Encrypt(o.random(), data); err != nil {
+		if encrypted[name], err = key.Encrypt(o.random, data); err != nil {
 			return nil, err
 		}
 	}
@@ -63,7 +59,7 @@ func (o *offlineCluster) sharedFiles() (map[string][]byte, error) {
 			return nil, err
 		}
 	}
-	key, err := pki.NewKey(o.random(), pki.ECDSAP256)
+	key, err := pki.NewKey(o.random, pki.ECDSAP256)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -21,7 +22,6 @@ import (
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
-	"kubeadm/internal/state"
 	"kubeadm/internal/world/preview"
 )
 
@@ -76,7 +76,11 @@ func (r *Run) SimulateOfflineCluster(ctx context.Context, e *engine.Env) error {
 	if err != nil {
 		return err
 	}
-	objects, err := o.configMaps()
+	kubelets, err := manifest.KubeletConfig(o.node)
+	if err != nil {
+		return err
+	}
+	proxy, err := manifest.NewKubeProxy(o.node, manifest.Host{}, manifest.Patches{})
 	if err != nil {
 		return err
 	}
@@ -85,14 +89,16 @@ func (r *Run) SimulateOfflineCluster(ctx context.Context, e *engine.Env) error {
 		return err
 	}
 	r.simulatedPins = o.pins
-	return simulation.SimulateCluster(ctx, info.Data, append(append(objects, certs...), info)...)
+	return simulation.SimulateCluster(ctx, info.Data, append(certs, info,
+		manifest.KubeadmConfig(o.node), kubelets, proxy.Config)...)
 }
 
 // offlineCluster is a simulated cluster.
 type offlineCluster struct {
-	host Host
-	node *node.Node // its first control plane
-	ca   pki.CA     // without a key if that is not known
+	host   Host
+	random io.Reader
+	node   *node.Node // its first control plane
+	ca     pki.CA     // without a key if that is not known
 
 	otherCA bool     // the CA is another one than that of the discovery file
 	pins    []string // of the CA, if the machine is to join by another one than it pins
@@ -115,7 +121,7 @@ func (r *Run) newOfflineCluster(ctx context.Context, e *engine.Env,
 	if err != nil {
 		return nil, err
 	}
-	o := &offlineCluster{host: r.host, node: n}
+	o := &offlineCluster{host: r.host, random: r.host.Random("offline-cluster"), node: n}
 	return o, o.chooseCA(ctx, e, cluster)
 }
 
@@ -165,11 +171,11 @@ func (o *offlineCluster) newCA(name string) (pki.CA, error) {
 	if err != nil {
 		return pki.CA{}, err
 	}
-	key, err := pki.NewKey(o.random(), pki.ECDSAP256)
+	key, err := pki.NewKey(o.random, pki.ECDSAP256)
 	if err != nil {
 		return pki.CA{}, err
 	}
-	return pki.NewCA(o.random(), key, spec)
+	return pki.NewCA(o.random, key, spec)
 }
 
 // signedClusterInfo is ConfigMap cluster-info of the simulated cluster, signed with the user's
@@ -190,17 +196,4 @@ func signedClusterInfo(cluster *api.Cluster, token string) (*corev1.ConfigMap, e
 	}
 	info.Data[bootstrapapi.JWSSignatureKeyPrefix+id] = signature
 	return info, nil
-}
-
-// configMaps are those that a joining machine reads.
-func (o *offlineCluster) configMaps() ([]state.Object, error) {
-	kubelets, err := manifest.KubeletConfig(o.node)
-	if err != nil {
-		return nil, err
-	}
-	proxy, err := manifest.NewKubeProxy(o.node, manifest.Host{}, manifest.Patches{})
-	if err != nil {
-		return nil, err
-	}
-	return []state.Object{manifest.KubeadmConfig(o.node), kubelets, proxy.Config}, nil
 }

@@ -180,27 +180,19 @@ func (r *Run) ExecutePhases(ctx context.Context, e *engine.Env, phases []engine.
 	err := engine.Run(ctx, e, phases, sel)
 	r.host.Text.Close()
 	switch {
-	case r.journal == nil && err != nil && r.command.Repeatable && r.changed:
-		p := problem.New("", err, "what was done so far is kept: re-run the command to resume")
-		p.Alone = ctx.Err() != nil
-		return p
-	case r.journal == nil:
-		return err
-	case err == nil:
+	case err == nil && r.journal != nil:
 		return r.journal.End(sel.Skip...)
+	case err == nil || r.journal == nil && !(r.command.Repeatable && r.changed):
+		return err
 	}
-	p := r.addHints(err)
+	const resume = "what was done so far is kept: re-run the command to resume"
+	p := problem.New("", err)
 	// an interrupted user needs no help with what the run was waiting for
 	p.Alone = ctx.Err() != nil
-	if r.changed || !r.journal.First {
+	if r.journal == nil {
+		p.Hints = []string{resume}
 		return p
 	}
-	return errors.Join(p, r.journal.Forget()) // a run that changed nothing leaves no trace
-}
-
-// addHints adds what helps besides the hints of the phase that failed.
-func (r *Run) addHints(err error) *problem.Problem {
-	p := problem.New("", err)
 	if other := r.journal.Unfinished; other != "" {
 		p.Hints = append(p.Hints,
 			"an unfinished \"kubeadm "+other+
@@ -208,9 +200,12 @@ func (r *Run) addHints(err error) *problem.Problem {
 	}
 	if r.failedPhase != string(phaseindex.Preflight) && !r.journal.Finished &&
 		(r.changed || !r.journal.First) {
-		p.Hints = append(p.Hints, "what was done so far is kept: re-run the command to resume")
+		p.Hints = append(p.Hints, resume)
 	}
-	return p
+	if r.changed || !r.journal.First {
+		return p
+	}
+	return errors.Join(p, r.journal.Forget()) // a run that changed nothing leaves no trace
 }
 
 // RepeatWarnings warns again of configuration fields without effect. The output of a whole init or
@@ -296,20 +291,21 @@ func (r *Run) emit(e engine.Event) {
 	r.host.Text.Emit(e)
 }
 
-// name is the command as the user would type it again, without options: "init phase certs ca".
-func (r *Run) name() string {
-	if r.IsWhole() {
-		return r.command.Name
-	}
-	return r.command.Name + " phase " + strings.ReplaceAll(r.command.Selection.Only, "/", " ")
-}
-
 // openJournal opens the journal of runs of the same command with the same settings.
 func (r *Run) openJournal(store journal.Store, n *node.Node) error {
-	id, err := newJournalRun(r.name(), n)
+	command := r.command.Name // as the user would type it again, without options
+	if !r.IsWhole() {
+		command += " phase " + strings.ReplaceAll(r.command.Selection.Only, "/", " ")
+	}
+	intent, err := hashSettings(fixedSettingsOf(n))
 	if err != nil {
 		return err
 	}
+	details, err := hashSettings(outcomeOf(n))
+	if err != nil {
+		return err
+	}
+	id := journal.Run{Command: command, Intent: intent, Details: details}
 	if r.journal, err = journal.Open(r.host.World, store, id); err != nil {
 		return err
 	}

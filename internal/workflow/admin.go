@@ -55,24 +55,19 @@ var bindClusterAdmins = engine.Step{
 		if err != nil || as.Server == "" {
 			return err
 		}
-		if err := createBinding(ctx, e, as); err != nil {
-			return problem.New("creating the cluster-admin ClusterRoleBinding", err,
-				missingKubeconfigs(ctx, e)...)
+		if err = createBinding(ctx, e, as); err == nil {
+			return nil
 		}
-		return nil
+		p := problem.New("creating the cluster-admin ClusterRoleBinding", err)
+		for _, name := range []string{"admin", "super-admin"} {
+			file := e.Local.Paths.Kubeconfig(name + ".conf")
+			if _, err := e.World.Stat(ctx, file); errors.Is(err, fs.ErrNotExist) {
+				p.Hints = append(p.Hints,
+					fmt.Sprintf("%s does not exist; run this phase first: kubeadm init phase kubeconfig %s", file, name))
+			}
+		}
+		return p
 	},
-}
-
-// missingKubeconfigs are hints to run the phases that write the kubeconfigs that are missing.
-func missingKubeconfigs(ctx context.Context, e *engine.Env) (hints []string) {
-	for _, name := range []string{"admin", "super-admin"} {
-		file := e.Local.Paths.Kubeconfig(name + ".conf")
-		if _, err := e.World.Stat(ctx, file); errors.Is(err, fs.ErrNotExist) {
-			hints = append(hints,
-				fmt.Sprintf("%s does not exist; run this phase first: kubeadm init phase kubeconfig %s", file, name))
-		}
-	}
-	return hints
 }
 
 // createBinding creates the binding unless admin finds it or is denied for another reason than a
@@ -85,8 +80,18 @@ func createBinding(ctx context.Context, e *engine.Env, admin state.Identity) err
 	}
 	err := look(ctx, e.World)
 	if isUnreachable(err) { // as right after kubelet-start, where phases are run one by one
-		if err := e.Await(ctx, apiServerAnswers(e, admin, look)); err != nil {
-			return problem.New("", err,
+		noAnswer := e.Await(ctx, world.Condition{
+			Name:    "kube-apiserver at " + admin.Server,
+			Timeout: e.Local.Timeouts.KubernetesAPI,
+			Check: func(ctx context.Context, r state.Reader) error {
+				if err := look(ctx, r); isUnreachable(err) {
+					return err
+				}
+				return nil // any answer will do
+			},
+		})
+		if noAnswer != nil {
+			return problem.New("", noAnswer,
 				"check whether the control plane runs: kubeadm init phase wait-control-plane")
 		}
 	}
@@ -114,21 +119,6 @@ func createBinding(ctx context.Context, e *engine.Env, admin state.Identity) err
 
 // lacksRights reports whether the API server has answered that the admin has no rights.
 func lacksRights(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsForbidden(err) }
-
-// apiServerAnswers holds once the API server gives any answer at all.
-func apiServerAnswers(e *engine.Env, as state.Identity,
-	look func(context.Context, state.Reader) error) world.Condition {
-	return world.Condition{
-		Name:    "kube-apiserver at " + as.Server,
-		Timeout: e.Local.Timeouts.KubernetesAPI,
-		Check: func(ctx context.Context, r state.Reader) error {
-			if err := look(ctx, r); isUnreachable(err) {
-				return err
-			}
-			return nil
-		},
-	}
-}
 
 // isUnreachable reports whether err is that of a request that got no answer, other than because of
 // an untrusted certificate.

@@ -38,7 +38,8 @@ var Init = []engine.Phase{
 	waitcontrolplane.Init(bindClusterAdmins),
 	{Parallel: true, Phases: []engine.Phase{
 		withStep(bindClusterAdmins, uploadconfig.Phase),
-		withStep(bindClusterAdmins.If(uploadsCerts), uploadcerts.Phase),
+		withStep(bindClusterAdmins.If(func(n *node.Node) bool { return n.UploadCerts }),
+			uploadcerts.Phase),
 		withStep(bindClusterAdmins, markcontrolplane.Phase),
 		withStep(bindClusterAdmins, bootstraptoken.Phase),
 		kubelet.Finalize,
@@ -46,8 +47,6 @@ var Init = []engine.Phase{
 	}},
 	joincommand.Phase,
 }
-
-func uploadsCerts(n *node.Node) bool { return n.UploadCerts }
 
 // withStep is the phase with a step to be done before it.
 func withStep(s engine.Step, p engine.Phase) engine.Phase {

@@ -20,7 +20,7 @@ func Compare(data []byte, t reflect.Type) (Mismatches, error) {
 		return Mismatches{Wrong: []string{fmt.Sprintf("it must be a mapping, not %s",
 			describeValue(tree))}}, nil
 	}
-	w := newWalker(t)
+	w := &walker{root: t, listed: map[reflect.Type]bool{}}
 	w.walk("", tree, t)
 	w.addRemainingCounts()
 	return w.Mismatches, nil

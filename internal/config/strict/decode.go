@@ -54,8 +54,8 @@ type Hints struct {
 // Decode stores the document in the struct that into points to, unless a value has
 // a wrong type. Field names are case-sensitive. The last value of a duplicate field is used.
 func (d Document) Decode(into any, hints Hints) Mismatches {
-	w := newWalker(reflect.TypeOf(into).Elem())
-	w.Document, w.hints = d, hints
+	w := &walker{Document: d, hints: hints, root: reflect.TypeOf(into).Elem(),
+		listed: map[reflect.Type]bool{}}
 	for _, r := range d.duplicates {
 		w.addIgnored(fmt.Sprintf("line %d: duplicate field %q", r.line, untrusted.Line(r.name)),
 			"; the last value is used", nil)
@@ -85,10 +85,6 @@ type walker struct {
 	listed       map[reflect.Type]bool // structs whose fields were listed
 	ignoredCount int                   // including those that are not listed
 	wrongCount   int
-}
-
-func newWalker(root reflect.Type) *walker {
-	return &walker{root: root, listed: map[reflect.Type]bool{}}
 }
 
 // addIgnored adds an ignored field. The suggestion is only computed for fields that are listed.
@@ -181,12 +177,21 @@ func (w *walker) shapeHint(path string) string {
 }
 
 func (w *walker) checkScalar(path string, value any, t reflect.Type) {
-	w.warnOctal(path, value)
+	number, isNumber := value.(json.Number)
+	for _, octal := range w.octals[path[strings.LastIndex(path, ".")+1:]] {
+		// a number that YAML parsed as octal
+		if n, err := strconv.ParseInt(octal, 8, 64); err == nil && n > 7 &&
+			isNumber && strconv.FormatInt(n, 10) == number.String() {
+			w.Warnings = append(w.Warnings,
+				fmt.Sprintf("%s: %s is parsed as the octal number %d: write %s or %d",
+					path, octal, n, strings.TrimLeft(octal, "0"), n))
+			break
+		}
+	}
 	text, err := json.Marshal(value)
 	if err == nil && json.Unmarshal(text, reflect.New(t).Interface()) == nil {
 		return
 	}
-	_, isNumber := value.(json.Number)
 	_, isBool := value.(bool)
 	quoted, isText := value.(string)
 	switch {
@@ -200,23 +205,6 @@ func (w *walker) checkScalar(path string, value any, t reflect.Type) {
 		w.addWrong(path, "must be %s, not a string: remove the quotes", describeScalarType(t))
 	default:
 		w.addWrong(path, "must be %s, not %s", describeScalarType(t), describeValue(value))
-	}
-}
-
-// warnOctal warns of a number that YAML parsed as octal.
-func (w *walker) warnOctal(path string, value any) {
-	number, ok := value.(json.Number)
-	if !ok || len(w.octals) == 0 {
-		return
-	}
-	for _, text := range w.octals[path[strings.LastIndex(path, ".")+1:]] {
-		if n, err := strconv.ParseInt(text, 8, 64); err == nil &&
-			strconv.FormatInt(n, 10) == number.String() && n > 7 {
-			w.Warnings = append(w.Warnings,
-				fmt.Sprintf("%s: %s is parsed as the octal number %d: write %s or %d",
-					path, text, n, strings.TrimLeft(text, "0"), n))
-			return
-		}
 	}
 }
 

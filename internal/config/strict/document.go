@@ -89,12 +89,17 @@ func splitDocuments(data []byte) []documentText {
 	all := []documentText{{line: 1}}
 	for number, line := range numberedLines(data) {
 		line = bytes.TrimPrefix(line, markUTF8) // of concatenated files
-		rest, separated := cutSeparator(line)
-		if separated {
-			all = append(all, documentText{line: number})
+		// A parser would stop at "..." and drop what follows.
+		for _, mark := range []string{"---", "..."} {
+			rest, found := bytes.CutPrefix(line, []byte(mark))
+			if found && (len(rest) == 0 || separatorEnd.Match(rest)) {
+				all = append(all, documentText{line: number})
+				line = bytes.TrimLeft(rest, " \t") // belongs to the next document
+				break
+			}
 		}
 		last := &all[len(all)-1]
-		last.text = append(last.text, rest...)
+		last.text = append(last.text, line...)
 	}
 	return slices.DeleteFunc(all,
 		func(c documentText) bool { return len(bytes.TrimSpace(c.text)) == 0 })
@@ -118,18 +123,6 @@ func numberedLines(data []byte) iter.Seq2[int, []byte] {
 }
 
 var lineBreak = regexp.MustCompile("\r\n|[\n\r\u0085\u2028\u2029]")
-
-// cutSeparator reports whether the line separates two documents, and returns the part of the line
-// that belongs to the next document. A parser would stop at "..." and drop what follows.
-func cutSeparator(line []byte) (rest []byte, separates bool) {
-	for _, mark := range []string{"---", "..."} {
-		after, found := bytes.CutPrefix(line, []byte(mark))
-		if found && (len(after) == 0 || separatorEnd.Match(after)) {
-			return bytes.TrimLeft(after, " \t"), true
-		}
-	}
-	return line, false
-}
 
 var separatorEnd = regexp.MustCompile("^[ \t\r\n\u0085\u2028\u2029]")
 
@@ -177,22 +170,31 @@ func parseDocument(c documentText) (*Document, error) {
 	return d, d.identify()
 }
 
+// identify sets the API version and the kind, which every document must have.
 func (d *Document) identify() error {
-	const likeVersion, likeKind = "group/version, such as kubeadm.k8s.io/v1beta4",
-		"the name of a kind, such as ClusterConfiguration"
-	var err error
-	if d.APIVersion, err = d.requiredText("apiVersion", likeVersion); err != nil {
-		return err
-	}
-	if !apiVersionForm.MatchString(d.APIVersion) {
-		return fmt.Errorf("apiVersion is %s: it must be %s", untrusted.Quote(d.APIVersion),
-			likeVersion)
-	}
-	if d.Kind, err = d.requiredText("kind", likeKind); err != nil {
-		return err
-	}
-	if !kindForm.MatchString(d.Kind) {
-		return fmt.Errorf("kind is %s: it must be %s", untrusted.Quote(d.Kind), likeKind)
+	for _, f := range []struct {
+		name string
+		into *string
+		form *regexp.Regexp
+		like string
+	}{
+		{"apiVersion", &d.APIVersion, apiVersionForm,
+			"group/version, such as kubeadm.k8s.io/v1beta4"},
+		{"kind", &d.Kind, kindForm, "the name of a kind, such as ClusterConfiguration"},
+	} {
+		value, isText := d.tree[f.name].(string)
+		switch {
+		case d.tree[f.name] == nil:
+			return fmt.Errorf("%s is missing: it must be %s", f.name, f.like)
+		case !isText:
+			return fmt.Errorf("%s is %s: it must be %s", f.name, describeValue(d.tree[f.name]),
+				f.like)
+		case value == "":
+			return fmt.Errorf("%s is empty: it must be %s", f.name, f.like)
+		case !f.form.MatchString(value):
+			return fmt.Errorf("%s is %s: it must be %s", f.name, untrusted.Quote(value), f.like)
+		}
+		*f.into = value
 	}
 	return nil
 }
@@ -202,18 +204,3 @@ var (
 	apiVersionForm = regexp.MustCompile(`^[a-zA-Z0-9.-]{1,253}/[a-zA-Z0-9.-]{1,63}$`)
 	kindForm       = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,253}$`)
 )
-
-// requiredText returns a string field that every document must have.
-func (d *Document) requiredText(field, like string) (string, error) {
-	switch value := d.tree[field].(type) {
-	case nil:
-		return "", fmt.Errorf("%s is missing: it must be %s", field, like)
-	case string:
-		if value == "" {
-			return "", fmt.Errorf("%s is empty: it must be %s", field, like)
-		}
-		return value, nil
-	default:
-		return "", fmt.Errorf("%s is %s: it must be %s", field, describeValue(value), like)
-	}
-}

@@ -20,18 +20,15 @@ var (
 		`error converting YAML to JSON: |yaml: (unmarshal errors:\s*)?`)
 )
 
-// describeParserError returns a parser's error with line numbers of the file and a hint.
+// describeParserError returns a parser's error with line numbers of the file and a hint about its
+// most frequent cause.
 func describeParserError(err error, first int) string {
 	text := parserWords.ReplaceAllString(err.Error(), "")
 	text = lineNumber.ReplaceAllStringFunc(text, func(s string) string {
 		n, _ := strconv.Atoi(strings.TrimPrefix(s, "line "))
 		return fmt.Sprintf("line %d", first+n-1)
 	})
-	return untrusted.Line(text) + ": " + parserHint(err.Error())
-}
-
-// parserHint returns a hint about the most frequent cause of a parser's error.
-func parserHint(fault string) string {
+	text = untrusted.Line(text) + ": "
 	for _, h := range []struct{ words, hint string }{
 		{"cannot start any token",
 			"indent with spaces, not tabs, and put text that begins with a special character in quotes"},
@@ -51,11 +48,11 @@ func parserHint(fault string) string {
 		{"excessive aliasing", "replace the aliases with what they stand for"},
 		{"contains itself", "replace the alias with what it stands for"},
 	} {
-		if strings.Contains(fault, h.words) {
-			return h.hint
+		if strings.Contains(err.Error(), h.words) {
+			return text + h.hint
 		}
 	}
-	return "the file must be YAML or JSON"
+	return text + "the file must be YAML or JSON"
 }
 
 // duplicateField is a field that a document has more than once.

@@ -32,35 +32,31 @@ type fieldRemover struct {
 	removed []RemovedField
 }
 
+// mapping returns a copy of the mapping at the path without the field.
 func (t *fieldRemover) mapping(path string, m map[string]any) map[string]any {
-	out := make(map[string]any, len(m))
+	out := maps.Clone(m)
 	for _, name := range slices.Sorted(maps.Keys(m)) {
 		at := joinPath(path, name)
-		if list, ok := m[name].([]any); ok && slices.Contains(t.lists, name) {
-			out[name] = t.listEntries(at, list)
-			continue
-		}
-		out[name] = m[name]
 		if inner, ok := m[name].(map[string]any); ok {
 			out[name] = t.mapping(at, inner)
 		}
-	}
-	return out
-}
-
-func (t *fieldRemover) listEntries(path string, list []any) []any {
-	out := slices.Clone(list)
-	for i, item := range out {
-		entry, ok := item.(map[string]any)
-		if !ok {
+		list, ok := m[name].([]any)
+		if !ok || !slices.Contains(t.lists, name) {
 			continue
 		}
-		if value, there := entry[t.field]; there {
+		list = slices.Clone(list)
+		out[name] = list
+		for i, item := range list {
+			entry, _ := item.(map[string]any)
+			value, found := entry[t.field]
+			if !found {
+				continue
+			}
 			t.removed = append(t.removed,
-				RemovedField{Path: fmt.Sprintf("%s[%d].%s", path, i, t.field), Value: value})
+				RemovedField{Path: fmt.Sprintf("%s[%d].%s", at, i, t.field), Value: value})
 			entry = maps.Clone(entry)
 			delete(entry, t.field)
-			out[i] = entry
+			list[i] = entry
 		}
 	}
 	return out

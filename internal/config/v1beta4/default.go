@@ -37,20 +37,16 @@ func (c *InitConfiguration) Default() {
 		c.BootstrapTokens = []BootstrapToken{{}}
 	}
 	for i := range c.BootstrapTokens {
-		c.BootstrapTokens[i].Default()
+		t := &c.BootstrapTokens[i]
+		if t.TTL == nil && t.Expires == nil {
+			t.TTL = &metav1.Duration{Duration: DefaultTokenTTL}
+		}
+		setDefaultList(&t.Usages, DefaultTokenUsages())
+		setDefaultList(&t.Groups, []string{DefaultTokenGroup})
 	}
 	c.NodeRegistration.setDefaults()
-	c.LocalAPIEndpoint.setDefaults()
+	setDefault(&c.LocalAPIEndpoint.BindPort, DefaultBindPort)
 	setTimeoutDefaults(&c.Timeouts)
-}
-
-// Default sets the defaults of empty fields, except the token itself.
-func (t *BootstrapToken) Default() {
-	if t.TTL == nil && t.Expires == nil {
-		t.TTL = &metav1.Duration{Duration: DefaultTokenTTL}
-	}
-	setDefaultList(&t.Usages, DefaultTokenUsages())
-	setDefaultList(&t.Groups, []string{DefaultTokenGroup})
 }
 
 // Default sets the defaults of empty fields.
@@ -69,19 +65,15 @@ func (c *ClusterConfiguration) Default() {
 		&c.ControllerManager, &c.Scheduler} {
 		setEnvDefaults(component.ExtraEnvs)
 	}
-	c.Etcd.setDefaults()
-}
-
-func (e *Etcd) setDefaults() {
-	if e.Local == nil && e.External == nil {
-		e.Local = &LocalEtcd{}
+	if c.Etcd.Local == nil && c.Etcd.External == nil {
+		c.Etcd.Local = &LocalEtcd{}
 	}
-	if e.Local != nil {
-		setDefault(&e.Local.DataDir, DefaultEtcdDataDir)
-		setEnvDefaults(e.Local.ExtraEnvs)
+	if local := c.Etcd.Local; local != nil {
+		setDefault(&local.DataDir, DefaultEtcdDataDir)
+		setEnvDefaults(local.ExtraEnvs)
 	}
-	if e.External != nil {
-		setDefaultList(&e.External.HTTPEndpoints, slices.Clone(e.External.Endpoints))
+	if external := c.Etcd.External; external != nil {
+		setDefaultList(&external.HTTPEndpoints, slices.Clone(external.Endpoints))
 	}
 }
 
@@ -90,23 +82,18 @@ func (c *JoinConfiguration) Default() {
 	c.TypeMeta = metav1.TypeMeta{APIVersion: APIVersion, Kind: KindJoin}
 	setDefault(&c.CACertPath, DefaultCACertPath)
 	if c.ControlPlane != nil {
-		c.ControlPlane.LocalAPIEndpoint.setDefaults()
+		setDefault(&c.ControlPlane.LocalAPIEndpoint.BindPort, DefaultBindPort)
 	}
 	c.NodeRegistration.setDefaults()
-	c.Discovery.setDefaults()
+	if token := c.Discovery.BootstrapToken; token != nil {
+		setDefault(&c.Discovery.TLSBootstrapToken, token.Token)
+	}
+	if file := c.Discovery.File; file != nil {
+		if u, err := url.Parse(file.KubeConfigPath); err == nil && u.Scheme == "file" {
+			file.KubeConfigPath = u.Path
+		}
+	}
 	setTimeoutDefaults(&c.Timeouts)
-}
-
-func (d *Discovery) setDefaults() {
-	if d.BootstrapToken != nil {
-		setDefault(&d.TLSBootstrapToken, d.BootstrapToken.Token)
-	}
-	if d.File == nil {
-		return
-	}
-	if u, err := url.Parse(d.File.KubeConfigPath); err == nil && u.Scheme == "file" {
-		d.File.KubeConfigPath = u.Path
-	}
 }
 
 // Default sets the defaults of empty fields.
@@ -130,8 +117,6 @@ func (c *UpgradeConfiguration) Default() {
 	}
 	setTimeoutDefaults(&c.Timeouts)
 }
-
-func (e *APIEndpoint) setDefaults() { setDefault(&e.BindPort, DefaultBindPort) }
 
 func (n *NodeRegistrationOptions) setDefaults() {
 	setDefault(&n.ImagePullPolicy, corev1.PullIfNotPresent)

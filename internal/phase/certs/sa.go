@@ -30,7 +30,12 @@ var serviceAccountPhase = engine.Phase{
 			return err
 		}
 		if old != nil {
-			return keepKeyPair(ctx, e, pubFile, old)
+			e.Say("using the existing %q key pair", "sa")
+			public, err := state.ReadOptional(ctx, e.World, pubFile)
+			if err != nil || public != nil {
+				return err
+			}
+			return writePublicKey(ctx, e, pubFile, old)
 		}
 		if external, err := certstore.HasExternalClusterCA(ctx, e.World, n.Paths); err != nil ||
 			external {
@@ -57,16 +62,6 @@ var serviceAccountPhase = engine.Phase{
 		}
 		return writePublicKey(ctx, e, pubFile, text)
 	},
-}
-
-// keepKeyPair keeps an existing key, and writes the public key if that is missing.
-func keepKeyPair(ctx context.Context, e *engine.Env, pubFile string, key []byte) error {
-	e.Say("using the existing %q key pair", "sa")
-	public, err := state.ReadOptional(ctx, e.World, pubFile)
-	if err != nil || public != nil {
-		return err
-	}
-	return writePublicKey(ctx, e, pubFile, key)
 }
 
 func writePublicKey(ctx context.Context, e *engine.Env, path string, key []byte) error {

@@ -34,16 +34,14 @@ var Phase = engine.Phase{
 	Short: "Download the shared certificates that another control plane node has uploaded",
 	Long:  "Read the Secret kubeadm-certs, decrypt the certificates and keys in it with the certificate key, and write them to this machine.",
 	Flags: flag.WithDiscovery(flag.CertificateKey, flag.Config, flag.ControlPlane, flag.DryRun),
-	When:  hasCertificateKey,
-	Run:   downloadCerts,
-}
-
-func hasCertificateKey(n *node.Node) (bool, string) {
-	if ok, why := node.IsControlPlane(n); !ok {
-		return false, why
-	}
-	return n.CertificateKey != "",
-		"no certificate key is given: the shared certificates must be on this machine"
+	When: func(n *node.Node) (bool, string) {
+		if ok, why := node.IsControlPlane(n); !ok {
+			return false, why
+		}
+		return n.CertificateKey != "",
+			"no certificate key is given: the shared certificates must be on this machine"
+	},
+	Run: downloadCerts,
 }
 
 // uploadAgainHint names the command that uploads the certificates again, with a new key.
@@ -58,8 +56,7 @@ func downloadCerts(ctx context.Context, e *engine.Env) error {
 	if err != nil {
 		return err
 	}
-	paths := n.SharedFiles()
-	if isDownloaded(ctx, e, paths) && isOfDiscoveredCluster(ctx, e, n) {
+	if isDownloaded(ctx, e, n) {
 		e.Say("using the shared certificates that an earlier run has downloaded")
 		return nil
 	}
@@ -69,6 +66,7 @@ func downloadCerts(ctx context.Context, e *engine.Env) error {
 	if err != nil {
 		return err
 	}
+	paths := n.SharedFiles()
 	plain, err := decryptFiles(key, encrypted, paths)
 	if err != nil {
 		return err
@@ -85,21 +83,16 @@ func downloadCerts(ctx context.Context, e *engine.Env) error {
 	return e.Do(ctx, files...)
 }
 
-// isDownloaded reports whether an earlier run of the same command has written all files. The
+// isDownloaded reports whether an earlier run of the same command has written all files, and the
+// CA is that of the discovered cluster: the earlier run may have discovered another one. The
 // Secret may have expired since.
-func isDownloaded(ctx context.Context, e *engine.Env, paths map[string]string) bool {
-	for _, path := range paths {
+func isDownloaded(ctx context.Context, e *engine.Env, n *node.Node) bool {
+	for _, path := range n.SharedFiles() {
 		if _, err := e.World.Stat(ctx, path); err != nil ||
 			!e.World.WasCreated(change.FileTarget(path)) {
 			return false
 		}
 	}
-	return true
-}
-
-// isOfDiscoveredCluster reports whether the CA on this machine is that of the discovered cluster.
-// The earlier run may have discovered another one.
-func isOfDiscoveredCluster(ctx context.Context, e *engine.Env, n *node.Node) bool {
 	profile, _ := pki.ProfileOf(pki.ClusterCA)
 	here, err := certstore.ReadCA(ctx, e.World, n, profile)
 	return err == nil && certstore.CheckDiscoveredCA(n, here.Certificate) == nil

@@ -64,16 +64,6 @@ type learnerProgress struct {
 	index uint64
 }
 
-// newLearnerProgress returns the learner's progress. The index of a learner that has caught up
-// does not count: it keeps growing even if nothing promotes the learner.
-func newLearnerProgress(learner state.Member, members etcdcluster.Health) learnerProgress {
-	p := learnerProgress{id: learner.ID, name: learner.Name}
-	if members.CheckAppliedIndex(learner.ID) != nil {
-		p.index = members.Healthy[learner.ID].AppliedIndex
-	}
-	return p
-}
-
 // isFree is met when etcd has no other learner, or this machine's member already. After etcd has
 // rejected our learner, all voters must be reachable too.
 func (s *learnerSlot) isFree() world.Condition {
@@ -92,7 +82,7 @@ func (s *learnerSlot) isFree() world.Condition {
 			}
 			if other := members.FindLearner(); other != nil {
 				s.rejected = false // that was because of the other learner
-				return s.occupiedError(*other, newLearnerProgress(*other, members), r.Now())
+				return s.occupiedError(*other, members, r.Now())
 			}
 			if !s.rejected {
 				return nil
@@ -115,8 +105,14 @@ func (s *learnerSlot) checkError(err error, now time.Time) error {
 }
 
 // occupiedError names the other learner, and gives up if that makes no progress.
-func (s *learnerSlot) occupiedError(other state.Member, progress learnerProgress,
+func (s *learnerSlot) occupiedError(other state.Member, members etcdcluster.Health,
 	now time.Time) error {
+	progress := learnerProgress{id: other.ID, name: other.Name}
+	// The index of a learner that has caught up does not count: it keeps growing even if nothing
+	// promotes the learner.
+	if members.CheckAppliedIndex(other.ID) != nil {
+		progress.index = members.Healthy[other.ID].AppliedIndex
+	}
 	if progress != s.other {
 		s.other, s.otherSince = progress, now
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"kubeadm/internal/engine"
+	"kubeadm/internal/etcdcluster"
 	"kubeadm/internal/node"
 	"kubeadm/internal/state"
 	"kubeadm/internal/world"
@@ -48,7 +49,8 @@ func TestCheckMembersRetries(t *testing.T) {
 			e := engine.New(engine.Env{World: d, Emit: func(engine.Event) {}})
 			n := &node.Node{}
 			n.Timeouts.EtcdAPI = time.Minute
-			members, err := checkMembers(t.Context(), e, n, state.Etcd{})
+			members, err := checkMembers(t.Context(), e, n, state.Etcd{},
+				etcdcluster.CheckHealth)
 			if c.answers && (err != nil || len(members.Members) != 1) {
 				t.Errorf("%+v: %v", members, err)
 			}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path"
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/engine"
@@ -35,7 +34,7 @@ var Check = engine.Phase{
 		if err := e.Await(ctx, newQuorumCondition(n, via)); err != nil {
 			return err
 		}
-		members, err := checkMembers(ctx, e, n, via)
+		members, err := checkMembers(ctx, e, n, via, etcdcluster.CheckHealth)
 		if err != nil {
 			return err
 		}
@@ -136,34 +135,26 @@ func newQuorumCondition(n *node.Node, via state.Etcd) world.Condition {
 		Timeout: n.Timeouts.EtcdAPI,
 		Check: func(ctx context.Context, r state.Reader) error {
 			members, err := etcdcluster.CheckHealth(ctx, r, via)
-			if err != nil {
-				return explainMissingFiles(errors.Join(quorumLossError(ctx, r, via), err))
+			if err == nil {
+				return members.CheckQuorum()
 			}
-			return members.CheckQuorum()
+			// Without a quorum, the member list that one of the others has names the unreachable
+			// voters.
+			serializable := via
+			serializable.Serializable = true
+			members, failed := etcdcluster.CheckHealth(ctx, r, serializable)
+			if failed == nil && members.CheckQuorum() != nil {
+				err = errors.Join(problem.New("etcd has lost its quorum", members.CheckQuorum(),
+					"start the machines of the unreachable members"), err)
+			}
+			return explainMissingFiles(err)
 		},
 	}
 }
 
-// quorumLossError names the unreachable voters of an etcd without a quorum, by the member list
-// that one of the others has; nil if the quorum is not lost.
-func quorumLossError(ctx context.Context, r state.Reader, via state.Etcd) error {
-	via.Serializable = true
-	members, err := etcdcluster.CheckHealth(ctx, r, via)
-	if err != nil || members.CheckQuorum() == nil {
-		return nil
-	}
-	return problem.New("etcd has lost its quorum", members.CheckQuorum(),
-		"start the machines of the unreachable members")
-}
-
 // checkMembers checks the health of all members. It retries, as etcd does not list its members
 // while it elects a leader.
-func checkMembers(ctx context.Context, e *engine.Env, n *node.Node,
-	via state.Etcd) (etcdcluster.Health, error) {
-	return retryCheck(ctx, e, n, via, etcdcluster.CheckHealth)
-}
-
-func retryCheck(ctx context.Context, e *engine.Env, n *node.Node, via state.Etcd,
+func checkMembers(ctx context.Context, e *engine.Env, n *node.Node, via state.Etcd,
 	check func(context.Context, state.Reader, state.Etcd) (etcdcluster.Health, error)) (
 	etcdcluster.Health, error) {
 	members, err := check(ctx, e.World, via)
@@ -193,7 +184,7 @@ func explainMissingFiles(err error) error {
 // writeManifest writes the member's static Pod manifest. Once a member has started, it takes the
 // other members from its data and not from the manifest, which then stays as it is.
 func writeManifest(ctx context.Context, e *engine.Env, n *node.Node, via state.Etcd) error {
-	members, err := retryCheck(ctx, e, n, via, etcdcluster.CheckHealthQuickly)
+	members, err := checkMembers(ctx, e, n, via, etcdcluster.CheckHealthQuickly)
 	if err != nil {
 		return err
 	}
@@ -208,13 +199,4 @@ func writeManifest(ctx context.Context, e *engine.Env, n *node.Node, via state.E
 	}
 	e.Say("creating the static Pod manifest for etcd in %q", n.Paths.Manifests())
 	return staticpod.Write(ctx, e, n, manifest.Etcd, members.Members)
-}
-
-// hasData reports whether this machine has the data of an etcd member.
-func hasData(ctx context.Context, r state.Reader, n *node.Node) (bool, error) {
-	_, err := r.Stat(ctx, path.Join(n.Cluster.Etcd.DataDir, "member"))
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	return err == nil, err
 }

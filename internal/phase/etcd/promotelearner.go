@@ -32,14 +32,25 @@ func promoteLearner(ctx context.Context, e *engine.Env, n *node.Node, via state.
 	}
 }
 
+// proposalDuration is the longest time from a member's manifest to its publish request.
+const proposalDuration = 15 * time.Second
+
 // waitForLearner waits until the learner serves clients and may be promoted. It restarts a learner
 // that has not published itself: without a vote, that does not affect the other members.
+//
+// It sends etcd proposals while the learner starts. etcd sends the learner a snapshot at the next
+// applied entry. If that is the learner's own publish request, the learner does not see it, and
+// serves no clients until it repeats the request after seven seconds (docs/decisions/0019).
 func waitForLearner(ctx context.Context, e *engine.Env, n *node.Node, via state.Etcd) error {
 	wait := func(restarted bool) error {
 		return health.WaitCheckingFiles(ctx, e, n, manifest.Components(), func() error {
-			return withProposals(ctx, e, via, func() error {
-				return e.Await(ctx, health.EtcdLearner(n, via, restarted))
-			})
+			limited, stop := context.WithTimeout(ctx, proposalDuration)
+			var done sync.WaitGroup
+			// the wait reports the errors of etcd
+			done.Go(func() { _ = e.World.KeepProposing(limited, via) })
+			defer done.Wait()
+			defer stop()
+			return e.Await(ctx, health.EtcdLearner(n, via, restarted))
 		})
 	}
 	err := wait(false)
@@ -52,21 +63,4 @@ func waitForLearner(ctx context.Context, e *engine.Env, n *node.Node, via state.
 		return err
 	}
 	return wait(true)
-}
-
-// proposalDuration is the longest time from a member's manifest to its publish request.
-const proposalDuration = 15 * time.Second
-
-// withProposals sends etcd proposals while a new member starts. etcd sends the learner a snapshot
-// at the next applied entry. If that is the learner's own publish request, the learner does not
-// see it, and serves no clients until it repeats the request after seven seconds
-// (docs/decisions/0019).
-func withProposals(ctx context.Context, e *engine.Env, via state.Etcd, wait func() error) error {
-	limited, stop := context.WithTimeout(ctx, proposalDuration)
-	var done sync.WaitGroup
-	// the wait reports the errors of etcd
-	done.Go(func() { _ = e.World.KeepProposing(limited, via) })
-	defer done.Wait()
-	defer stop()
-	return wait()
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"path"
 	"slices"
 	"time"
 
@@ -76,7 +78,7 @@ func memberAnswersError(name string, m state.Member) error {
 // remove is unreachable and that the others keep the quorum.
 func findMembersToReplace(ctx context.Context, e *engine.Env, n *node.Node,
 	via state.Etcd) ([]state.Member, error) {
-	members, err := checkMembers(ctx, e, n, via)
+	members, err := checkMembers(ctx, e, n, via, etcdcluster.CheckHealth)
 	if err != nil {
 		return nil, err
 	}
@@ -119,10 +121,11 @@ func checkQuorumAfterRemoval(members etcdcluster.Health, stale []state.Member) e
 // is joining.
 func findStaleMember(ctx context.Context, e *engine.Env, n *node.Node,
 	members etcdcluster.Health) ([]state.Member, error) {
-	data, err := hasData(ctx, e.World, n)
-	if err != nil {
-		return nil, err
+	_, noData := e.World.Stat(ctx, path.Join(n.Cluster.Etcd.DataDir, "member"))
+	if noData != nil && !errors.Is(noData, fs.ErrNotExist) {
+		return nil, noData
 	}
+	data := noData == nil
 	m, of, choose := members.FindByPeerURL(n.PeerURL()), "address", flag.APIServerAdvertise
 	switch {
 	case m != nil && (m.Name == "" || data):
@@ -137,22 +140,18 @@ func findStaleMember(ctx context.Context, e *engine.Env, n *node.Node,
 			return nil, nil
 		}
 	}
+	alone := etcdcluster.Health{Members: []state.Member{*m}}
+	replace := slices.ContainsFunc(n.Discovery.ReplaceMembers,
+		func(name string) bool { return alone.FindByNameOrID(name) != nil })
 	switch {
 	case members.Unhealthy[m.ID] == nil:
 		return nil, problem.New("",
 			fmt.Errorf("etcd has a member %s at %s already, and it is reachable: another machine has this %s", etcdcluster.MemberName(*m), m.PeerURLs, of),
 			fmt.Sprintf("choose another %s with --%s", of, choose))
-	case isReplaceRequested(n, *m), m.Learner && of == "address":
+	case replace, m.Learner && of == "address":
 		return []state.Member{*m}, nil
 	}
 	return nil, problem.New("",
 		fmt.Errorf("etcd has a member %s at %s that does not answer: an earlier machine had this %s", etcdcluster.MemberName(*m), m.PeerURLs, of),
 		replaceMemberHint(*m), "if its data are still needed, start that machine instead")
-}
-
-// isReplaceRequested reports whether --replace-member names the member.
-func isReplaceRequested(n *node.Node, m state.Member) bool {
-	alone := etcdcluster.Health{Members: []state.Member{m}}
-	return slices.ContainsFunc(n.Discovery.ReplaceMembers,
-		func(name string) bool { return alone.FindByNameOrID(name) != nil })
 }

@@ -42,16 +42,6 @@ func controlPlaneFiles(l node.Local) []requiredFile {
 	return files
 }
 
-// nodeFiles are those of a machine that has joined.
-func nodeFiles(l node.Local) []requiredFile {
-	files := []requiredFile{{path: l.Paths.KubeletKubeconfig(), made: true},
-		{path: l.Paths.KubeletConfig()}, {path: l.CACertPath}}
-	if l.Role == node.ControlPlane {
-		files = append(files, controlPlaneFiles(l)...)
-	}
-	return files
-}
-
 // IsReset reports whether nothing is left of the manifests, kubeconfigs and kubelet configuration
 // of a finished run. Then another program has reset the machine: our `kubeadm reset` removes the
 // journal as well, upstream's does not. Certificates do not count, since a reset may leave those

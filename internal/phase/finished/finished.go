@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"kubeadm/internal/engine"
+	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/state"
@@ -52,7 +53,12 @@ func Join(run Run) engine.Phase {
 		Short: "Check the node that a finished join created",
 		Run: func(ctx context.Context, e *engine.Env) error {
 			reportFinished(e, "join", run)
-			if err := missingFiles(ctx, e, "join", nodeFiles(e.Local), run); err != nil {
+			files := []requiredFile{{path: e.Local.Paths.KubeletKubeconfig(), made: true},
+				{path: e.Local.Paths.KubeletConfig()}, {path: e.Local.CACertPath}}
+			if e.Local.Role == node.ControlPlane {
+				files = append(files, controlPlaneFiles(e.Local)...)
+			}
+			if err := missingFiles(ctx, e, "join", files, run); err != nil {
 				return err
 			}
 			if err := sameCluster(ctx, e); err != nil {

@@ -4,8 +4,8 @@ package kubeconfig
 
 import (
 	"context"
-	"crypto/x509"
 	"fmt"
+	"slices"
 
 	"kubeadm/internal/certstore"
 	"kubeadm/internal/change"
@@ -55,13 +55,9 @@ func newJoinPhases() []engine.Phase {
 	return all
 }
 
-// AllFlags are the flags of generating all files at once.
-var AllFlags = append(commonFlags(), flag.NodeName)
-
-func commonFlags() []flag.Name {
-	return []flag.Name{flag.APIServerAdvertise, flag.APIServerBindPort, flag.CertDir, flag.Config,
-		flag.ControlPlaneEndpoint, flag.DryRun, flag.KubeconfigDir, flag.KubernetesVersion}
-}
+// commonFlags are the flags of the phase of each file.
+var commonFlags = []flag.Name{flag.APIServerAdvertise, flag.APIServerBindPort, flag.CertDir,
+	flag.Config, flag.ControlPlaneEndpoint, flag.DryRun, flag.KubeconfigDir, flag.KubernetesVersion}
 
 func newPhases() []engine.Phase {
 	var all []engine.Phase
@@ -69,13 +65,13 @@ func newPhases() []engine.Phase {
 		phase := engine.Phase{
 			Name:  p.Name,
 			Short: "Generate the kubeconfig file for " + p.Purpose,
-			Flags: commonFlags(),
+			Flags: commonFlags,
 			Run: func(ctx context.Context, e *engine.Env) error {
 				return createKubeconfig(ctx, e, p)
 			},
 		}
 		if p.PerNode {
-			phase.Flags = AllFlags
+			phase.Flags = slices.Concat(commonFlags, []flag.Name{flag.NodeName})
 			phase.Long = "Generate the kubeconfig file for the first start of this node's kubelet. Use it only while the cluster " +
 				"is created: later the kubelet requests its client certificate with a CSR."
 		}
@@ -156,8 +152,15 @@ func newKubeconfig(e *engine.Env, n *node.Node, p pki.KubeconfigProfile,
 // certificate should have, empty for any.
 func keepKubeconfig(ctx context.Context, e *engine.Env, f certstore.KubeconfigFile,
 	owner string) error {
-	var err error
-	if f.CAs, err = readCAs(ctx, e); err != nil {
+	n, err := e.Node(ctx)
+	if err != nil {
+		return err
+	}
+	data, err := state.ReadRequired(ctx, e.World, n.Paths.Cert("ca"))
+	if err != nil {
+		return err
+	}
+	if f.CAs, err = pki.ParseCertificates(data); err != nil { // the CA may not be the only one
 		return err
 	}
 	config, warnings, err := f.Check(ctx, e.World)
@@ -175,17 +178,4 @@ func keepKubeconfig(ctx context.Context, e *engine.Env, f certstore.KubeconfigFi
 	}
 	e.Say("using the existing kubeconfig file %q", f.Path)
 	return nil
-}
-
-// readCAs returns the cluster's CA and the other certificates in its file.
-func readCAs(ctx context.Context, e *engine.Env) ([]*x509.Certificate, error) {
-	n, err := e.Node(ctx)
-	if err != nil {
-		return nil, err
-	}
-	data, err := state.ReadRequired(ctx, e.World, n.Paths.Cert("ca"))
-	if err != nil {
-		return nil, err
-	}
-	return pki.ParseCertificates(data)
 }

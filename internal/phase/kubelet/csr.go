@@ -119,8 +119,12 @@ func (w *csrWatch) findState(ctx context.Context, r state.Reader) error {
 	var requests []certv1.CertificateSigningRequest
 	for _, u := range all {
 		var one certv1.CertificateSigningRequest
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object,
-			&one); err == nil && w.isOwn(one) {
+		if runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &one) != nil {
+			continue
+		}
+		asked, err := pki.ParseRequest(one.Spec.Request)
+		if err == nil && asked.Subject.CommonName == w.subject &&
+			(w.user == "" || w.user == one.Spec.Username) {
 			requests = append(requests, one)
 		}
 	}
@@ -131,12 +135,6 @@ func (w *csrWatch) findState(ctx context.Context, r state.Reader) error {
 		return b.CreationTimestamp.Compare(a.CreationTimestamp.Time)
 	})
 	return explainPending(requests)
-}
-
-func (w *csrWatch) isOwn(r certv1.CertificateSigningRequest) bool {
-	asked, err := pki.ParseRequest(r.Spec.Request)
-	return err == nil && asked.Subject.CommonName == w.subject &&
-		(w.user == "" || w.user == r.Spec.Username)
 }
 
 // explainPending says what the newest of the requests waits for.
@@ -153,20 +151,16 @@ func explainPending(newestFirst []certv1.CertificateSigningRequest) error {
 		}
 	}
 	approve := "kubectl certificate approve " + r.Name
-	if others := listUndecided(newestFirst[1:]); len(others) > 0 {
+	var others []string // neither approved nor denied
+	for _, older := range newestFirst[1:] {
+		if len(older.Status.Conditions) == 0 {
+			others = append(others, older.Name)
+		}
+	}
+	if len(others) > 0 {
 		return fmt.Errorf("several certificate signing requests of this node are pending: "+
 			"check that they are all from this machine, then approve the newest: %s (older: %s)",
 			approve, strings.Join(others, ", "))
 	}
 	return errors.New("its certificate signing request " + r.Name + " is pending: " + approve)
-}
-
-// listUndecided returns the names of requests that are neither approved nor denied.
-func listUndecided(all []certv1.CertificateSigningRequest) (names []string) {
-	for _, r := range all {
-		if len(r.Status.Conditions) == 0 {
-			names = append(names, r.Name)
-		}
-	}
-	return names
 }

@@ -50,18 +50,9 @@ var JoinStart = engine.Phase{
 }
 
 // newCredentialFiles returns the bootstrap kubeconfig and the cluster's CA. It overwrites the CA
-// of an earlier run of this command, which may be of another cluster, and no other one.
+// of an earlier run of this command, which may be of another cluster, and no other one. A control
+// plane's kubelet has the local API server, so that the kubelet is never newer than its API server.
 func newCredentialFiles(ctx context.Context, e *engine.Env, n *node.Node) ([]change.Change, error) {
-	bootstrap, err := newBootstrapKubeconfig(n)
-	if err != nil {
-		return nil, err
-	}
-	changes := []change.Change{change.WriteFile{Path: n.Paths.BootstrapKubeconfig(),
-		Data: bootstrap, Mode: 0o600, Secret: true}}
-	old, err := state.ReadOptional(ctx, e.World, n.CACertPath)
-	if err != nil || old != nil && !e.World.WasCreated(change.FileTarget(n.CACertPath)) {
-		return changes, err
-	}
 	config, err := pki.ParseKubeconfig(n.BootstrapKubeconfig)
 	if err != nil {
 		return nil, err
@@ -70,24 +61,21 @@ func newCredentialFiles(ctx context.Context, e *engine.Env, n *node.Node) ([]cha
 	if err != nil {
 		return nil, err
 	}
-	return append(changes,
-			change.WriteFile{Path: n.CACertPath, Data: cluster.CertificateAuthorityData,
-				Mode: 0o644}),
-		nil
-}
-
-// newBootstrapKubeconfig returns the bootstrap kubeconfig for the kubelet. That of a control plane
-// has the local API server, so that the kubelet is never newer than its API server.
-func newBootstrapKubeconfig(n *node.Node) ([]byte, error) {
-	if n.Role != node.ControlPlane {
-		return n.BootstrapKubeconfig, nil
+	bootstrap := n.BootstrapKubeconfig
+	if n.Role == node.ControlPlane {
+		config.SetServer(n.LocalServerURL())
+		if bootstrap, err = config.Encode(); err != nil {
+			return nil, err
+		}
 	}
-	config, err := pki.ParseKubeconfig(n.BootstrapKubeconfig)
-	if err != nil {
-		return nil, err
+	changes := []change.Change{change.WriteFile{Path: n.Paths.BootstrapKubeconfig(),
+		Data: bootstrap, Mode: 0o600, Secret: true}}
+	old, err := state.ReadOptional(ctx, e.World, n.CACertPath)
+	if err != nil || old != nil && !e.World.WasCreated(change.FileTarget(n.CACertPath)) {
+		return changes, err
 	}
-	config.SetServer(n.LocalServerURL())
-	return config.Encode()
+	return append(changes, change.WriteFile{Path: n.CACertPath,
+		Data: cluster.CertificateAuthorityData, Mode: 0o644}), nil
 }
 
 // checkNodeName is an error if the cluster has a Node of this name that is Ready, and so of

@@ -71,10 +71,16 @@ func checkSameCluster(ctx context.Context, e *engine.Env, n *node.Node, kubeconf
 // rejoin starts the kubelet with the client certificate that it has. If its Node was deleted, it
 // stops the kubelet first: a kubelet registers only when it starts.
 func rejoin(ctx context.Context, e *engine.Env, n *node.Node) error {
-	as, err := newIdentity(n)
+	found, err := pki.ParseKubeconfig(n.BootstrapKubeconfig)
 	if err != nil {
 		return err
 	}
+	// at the discovered server: the local API server may not run yet
+	cluster, err := found.CurrentCluster()
+	if err != nil {
+		return err
+	}
+	as := state.Identity{Kubeconfig: n.Paths.KubeletKubeconfig(), Server: cluster.Server}
 	_, err = discovery.ReadObject(ctx, e, state.Ref{GVK: state.NodeKind, Name: n.Name, As: as})
 	switch {
 	case apierrors.IsNotFound(err):
@@ -87,18 +93,4 @@ func rejoin(ctx context.Context, e *engine.Env, n *node.Node) error {
 			"if the kubelet's client certificate is not valid any more: kubeadm reset, then re-run the command")
 	}
 	return startKubelet(ctx, e, n)
-}
-
-// newIdentity returns the kubelet's identity at the discovered server: the local API server may
-// not run yet.
-func newIdentity(n *node.Node) (state.Identity, error) {
-	found, err := pki.ParseKubeconfig(n.BootstrapKubeconfig)
-	if err != nil {
-		return state.Identity{}, err
-	}
-	cluster, err := found.CurrentCluster()
-	if err != nil {
-		return state.Identity{}, err
-	}
-	return state.Identity{Kubeconfig: n.Paths.KubeletKubeconfig(), Server: cluster.Server}, nil
 }

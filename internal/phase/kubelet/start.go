@@ -33,43 +33,40 @@ var Start = engine.Phase{
 		if err != nil {
 			return err
 		}
-		if err := stopIfComponentsFailed(ctx, e, n); err != nil {
-			return err
+		// The restart back-off of failed components may take five minutes, and starts from zero in
+		// a new kubelet.
+		if failed := health.FailedComponents(ctx, e.World, n); len(failed) > 0 {
+			e.Say("restarting the kubelet, so that it restarts %s at once",
+				strings.Join(failed, " and "))
+			if err := e.Do(ctx, change.SetService{Name: service}); err != nil {
+				return err
+			}
 		}
-		return startKubelet(ctx, e, n, listFollowedManifests(e, n)...)
+		// Before its Node exists a running kubelet may miss a changed manifest. Those of
+		// kube-controller-manager and kube-scheduler count only if this run changed them, as they
+		// are written while the kubelet runs.
+		manifests := []string{n.Paths.Manifest(release.APIServer), n.Paths.Manifest(manifest.Etcd)}
+		for _, late := range []string{release.ControllerManager, release.Scheduler} {
+			if file := n.Paths.Manifest(late); e.Changed(change.FileTarget(file)) {
+				manifests = append(manifests, file)
+			}
+		}
+		return startKubelet(ctx, e, n, manifests...)
 	},
-}
-
-// listFollowedManifests returns the manifests for which a running kubelet must be restarted if
-// they are newer: before its Node exists the kubelet may miss a changed manifest. Those of
-// kube-controller-manager and kube-scheduler count only if this run changed them, as they are
-// written while the kubelet runs.
-func listFollowedManifests(e *engine.Env, n *node.Node) []string {
-	manifests := []string{n.Paths.Manifest(release.APIServer), n.Paths.Manifest(manifest.Etcd)}
-	for _, late := range []string{release.ControllerManager, release.Scheduler} {
-		if file := n.Paths.Manifest(late); e.Changed(change.FileTarget(file)) {
-			manifests = append(manifests, file)
-		}
-	}
-	return manifests
-}
-
-// stopIfComponentsFailed stops a kubelet of an earlier run whose components have failed: its
-// restart back-off may take five minutes, and starts from zero in a new kubelet.
-func stopIfComponentsFailed(ctx context.Context, e *engine.Env, n *node.Node) error {
-	failed := health.FailedComponents(ctx, e.World, n)
-	if len(failed) == 0 {
-		return nil
-	}
-	e.Say("restarting the kubelet, so that it restarts %s at once", strings.Join(failed, " and "))
-	return e.Do(ctx, change.SetService{Name: service})
 }
 
 // startKubelet writes the kubelet's files and starts it. It writes config.yaml last: without that
 // file a kubelet exits at once, so it never runs with only some of the files. A running kubelet
 // that is older than one of the files or of reads is restarted.
 func startKubelet(ctx context.Context, e *engine.Env, n *node.Node, reads ...string) error {
-	config, err := newConfigFile(ctx, e, n)
+	host, patches, err := manifestinput.Read(ctx, e.World, n, e.Named("patches").WarnOnce)
+	if err != nil {
+		return err
+	}
+	config, warnings, err := manifest.KubeletConfigFile(n, host, patches)
+	for _, w := range warnings {
+		e.Warn("%s", w)
+	}
 	if err != nil {
 		return err
 	}
@@ -105,16 +102,4 @@ func startService(ctx context.Context, e *engine.Env, reads ...string) error {
 		return nil
 	}
 	return e.Do(ctx, change.SetService{Name: service, Active: true, Reads: reads})
-}
-
-func newConfigFile(ctx context.Context, e *engine.Env, n *node.Node) ([]byte, error) {
-	host, patches, err := manifestinput.Read(ctx, e.World, n, e.Named("patches").WarnOnce)
-	if err != nil {
-		return nil, err
-	}
-	data, warnings, err := manifest.KubeletConfigFile(n, host, patches)
-	for _, w := range warnings {
-		e.Warn("%s", w)
-	}
-	return data, err
 }

@@ -29,8 +29,13 @@ var Cleanup = engine.Phase{
 		e.Say("removing Kubernetes containers")
 		warnOnError(e, e.Do(ctx, change.RemoveContainers{Socket: e.Local.CRISocket}),
 			"remove them manually: crictl rmp -fa")
-		if err := unmountVolumes(ctx, e); err != nil {
-			return err // removing files below a mount would destroy the files of others
+		dir := e.Local.Paths.Kubelet
+		if _, err := e.World.Stat(ctx, dir); !errors.Is(err, fs.ErrNotExist) {
+			e.Say("unmounting all mounts below %q", dir)
+			if err := e.Do(ctx,
+				change.Unmount{Dir: dir, Flags: e.Reset.UnmountFlags}); err != nil {
+				return err // removing files below a mount would destroy the files of others
+			}
 		}
 		return removeFiles(ctx, e)
 	},
@@ -40,15 +45,6 @@ var Cleanup = engine.Phase{
 // join may resume.
 func removeJournal(ctx context.Context, e *engine.Env) {
 	warnOnError(e, e.Do(ctx, change.Remove{Path: e.Local.Paths.Journal()}), "remove it manually")
-}
-
-func unmountVolumes(ctx context.Context, e *engine.Env) error {
-	dir := e.Local.Paths.Kubelet
-	if _, err := e.World.Stat(ctx, dir); errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	e.Say("unmounting all mounts below %q", dir)
-	return e.Do(ctx, change.Unmount{Dir: dir, Flags: e.Reset.UnmountFlags})
 }
 
 func removeFiles(ctx context.Context, e *engine.Env) error {

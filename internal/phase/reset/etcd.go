@@ -39,7 +39,13 @@ var Etcd = engine.Phase{
 				err)
 			return nil
 		}
-		dir := findDataDir(pod)
+		dir := ""
+		for _, v := range pod.Spec.Volumes {
+			if v.Name == "etcd-data" && v.HostPath != nil {
+				dir = v.HostPath.Path
+				break
+			}
+		}
 		// a relative path would be below the working directory
 		if !path.IsAbs(dir) || node.IsSystemDir(dir) {
 			e.Warn("the data directory %q in the etcd manifest is not dedicated to etcd and is not removed; remove the data of etcd manually", dir)
@@ -133,13 +139,4 @@ func readStaticPod(ctx context.Context, e *engine.Env, component string) (*corev
 	}
 	var pod corev1.Pod
 	return &pod, yaml.Unmarshal(data, &pod)
-}
-
-func findDataDir(pod *corev1.Pod) string {
-	for _, v := range pod.Spec.Volumes {
-		if v.Name == "etcd-data" && v.HostPath != nil {
-			return v.HostPath.Path
-		}
-	}
-	return ""
 }

@@ -106,14 +106,6 @@ func (l localMember) viaOthers(members etcdcluster.Health, others []state.Member
 	return via
 }
 
-func memberNames(members []state.Member) string {
-	var all []string
-	for _, m := range members {
-		all = append(all, etcdcluster.MemberName(m))
-	}
-	return strings.Join(all, ", ")
-}
-
 // argumentValue returns the value of --name=value in the command of the Pod's component. Other
 // containers count only if none is named after the component, as a sidecar may have a flag of that
 // name too.

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"kubeadm/internal/change"
@@ -69,7 +70,11 @@ func removeMember(ctx context.Context, e *engine.Env, local localMember) error {
 			}
 			reportQuorum(e, members, m)
 			removeJournal(ctx, e)
-			e.Say("removing this machine's member from etcd through %s", memberNames(others))
+			var names []string
+			for _, other := range others {
+				names = append(names, etcdcluster.MemberName(other))
+			}
+			e.Say("removing this machine's member from etcd through %s", strings.Join(names, ", "))
 		}
 		attempt, cancel := context.WithTimeoutCause(ctx, attemptTimeout,
 			fmt.Errorf("no success within %s", attemptTimeout))
