@@ -86,11 +86,12 @@ func allObjects(t *testing.T, s scenario, ca []byte) []state.Object {
 	for _, token := range n.Tokens {
 		add(manifest.NewTokenSecret(token, time.Unix(0, 0)))
 	}
-	add(manifest.BootstrapRBAC()...)
+	rbac := manifest.BootstrapRBAC()
+	add(rbac[:len(rbac)-2]...)
 	admin := pki.KubeconfigSpec{Server: n.ServerURL(), Cluster: n.Cluster.Name,
 		User: "kubernetes-admin", CA: ca}.WithCertificate(nil, nil)
 	add(must(manifest.ClusterInfo(admin))(t))
-	add(manifest.ClusterInfoAccess()...)
+	add(rbac[len(rbac)-2:]...) // Role and RoleBinding of cluster-info
 	dns := must(manifest.NewCoreDNS(n, manifest.DNSReplicas, s.readPatches(t)))(t)
 	add(dns.Config)
 	add(dns.Access...)

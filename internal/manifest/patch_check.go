@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -16,49 +17,24 @@ import (
 	"kubeadm/internal/config/strict"
 )
 
-// checkFields returns an error if the merge patch has fields that the schema's type does not
-// have, or values of the wrong type. Directives of strategic merge patches, such as "$patch", are
-// allowed.
-func (d patch) checkFields(schema any) error {
-	var tree any
-	if err := json.Unmarshal(d.json, &tree); err != nil {
-		return err
-	}
-	data, err := json.Marshal(removeDirectives(tree))
-	if err != nil {
-		return err
-	}
-	return checkFields(data, schema)
-}
-
-func removeDirectives(tree any) any {
+// removeDirectives removes the directives of strategic merge patches from a decoded document: see
+// https://github.com/kubernetes/community/blob/master/contributors/devel/sig-api-machinery/strategic-merge-patch.md.
+func removeDirectives(tree any) {
 	switch tree := tree.(type) {
 	case map[string]any:
-		rest := map[string]any{}
-		for name, value := range tree {
-			if !isDirective(name) {
-				rest[name] = removeDirectives(value)
-			}
+		maps.DeleteFunc(tree, func(name string, _ any) bool {
+			return name == "$patch" || name == "$retainKeys" ||
+				strings.HasPrefix(name, "$deleteFromPrimitiveList/") ||
+				strings.HasPrefix(name, "$setElementOrder/")
+		})
+		for _, value := range tree {
+			removeDirectives(value)
 		}
-		return rest
 	case []any:
-		rest := make([]any, len(tree))
-		for i, item := range tree {
-			rest[i] = removeDirectives(item)
+		for _, item := range tree {
+			removeDirectives(item)
 		}
-		return rest
 	}
-	return tree
-}
-
-// isDirective reports whether the name is a directive of strategic merge patches: see
-// https://github.com/kubernetes/community/blob/master/contributors/devel/sig-api-machinery/strategic-merge-patch.md.
-func isDirective(name string) bool {
-	matches := func(d string) bool {
-		return name == d || strings.HasSuffix(d, "/") && strings.HasPrefix(name, d)
-	}
-	return slices.ContainsFunc([]string{"$patch", "$retainKeys", "$deleteFromPrimitiveList/",
-		"$setElementOrder/"}, matches)
 }
 
 // checkFields compares a JSON document with the type of schema.
@@ -83,27 +59,6 @@ func checkPatched(before, after []byte, schema any) error {
 	if err := checkFields(after, schema); err != nil {
 		return err
 	}
-	if err := checkIdentity(before, after); err != nil {
-		return err
-	}
-	var check func([]byte) error
-	switch schema.(type) {
-	case corev1.Pod:
-		check = checkStaticPod
-	case appsv1.Deployment, appsv1.DaemonSet:
-		check = checkWorkload
-	default:
-		return nil
-	}
-	err := check(after)
-	if old := check(before); err != nil && old != nil && old.Error() == err.Error() {
-		return nil
-	}
-	return err
-}
-
-// checkIdentity returns an error if two JSON documents are not the same object.
-func checkIdentity(before, after []byte) error {
 	var was, is metav1.PartialObjectMetadata
 	if err := errors.Join(json.Unmarshal(before, &was), json.Unmarshal(after, &is)); err != nil {
 		return err
@@ -119,7 +74,20 @@ func checkIdentity(before, after []byte) error {
 				field.was, field.is)
 		}
 	}
-	return nil
+	var check func([]byte) error
+	switch schema.(type) {
+	case corev1.Pod:
+		check = checkStaticPod
+	case appsv1.Deployment, appsv1.DaemonSet:
+		check = checkWorkload
+	default:
+		return nil
+	}
+	err := check(after)
+	if old := check(before); err != nil && old != nil && old.Error() == err.Error() {
+		return nil
+	}
+	return err
 }
 
 func checkStaticPod(data []byte) error {

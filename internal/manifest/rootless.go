@@ -9,6 +9,7 @@ import (
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/node"
+	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/release"
 )
@@ -101,7 +102,7 @@ func privateFiles(component string, n *node.Node, h Host) []string {
 	case Etcd:
 		return []string{p.Key("etcd/server"), p.Key("etcd/peer")}
 	case release.APIServer:
-		files := []string{p.PublicKey("sa"), p.Key("apiserver"), p.Key("apiserver-kubelet-client"),
+		files := []string{p.Certificate(pki.ServiceAccountPublicKey), p.Key("apiserver"), p.Key("apiserver-kubelet-client"),
 			p.Key("front-proxy-client")}
 		if n.Cluster.Etcd.External == nil {
 			files = append(files, p.Key("apiserver-etcd-client"))

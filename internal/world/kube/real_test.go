@@ -137,7 +137,7 @@ func clusterObjects(t *testing.T, a *plane.APIServer) []state.Object {
 	}
 	for _, more := range [][]state.Object{manifest.KubeadmConfigAccess(),
 		manifest.KubeletConfigAccess(),
-		manifest.ClusterInfoAccess(), manifest.BootstrapRBAC(), manifest.CertsAccess(),
+		manifest.BootstrapRBAC(), manifest.CertsAccess(),
 		addonObjects(t, n)} {
 		all = append(all, more...)
 	}
