@@ -51,9 +51,6 @@ type CA struct {
 // CanIssue reports whether the CA has its private key.
 func (c CA) CanIssue() bool { return c.Key != nil }
 
-// HasMatchingKey reports whether the private key exists and belongs to the certificate.
-func (c CA) HasMatchingKey() bool { return c.Key != nil && IsKeyOf(c.Key, c.Certificate) }
-
 // IsKeyOf reports whether the private key belongs to the certificate.
 func IsKeyOf(key crypto.Signer, cert *x509.Certificate) bool {
 	return equalKeys(cert.PublicKey, key.Public())
@@ -164,7 +161,7 @@ func (s Spec) template(random io.Reader) (*x509.Certificate, error) {
 	}
 	return &x509.Certificate{
 		SerialNumber:          serial,
-		Subject:               s.subject(),
+		Subject:               pkix.Name{CommonName: s.CommonName, Organization: s.Organization},
 		DNSNames:              s.SANs.DNSNames,
 		IPAddresses:           s.SANs.IPs,
 		NotBefore:             s.Validity.NotBefore.UTC(),
@@ -173,10 +170,6 @@ func (s Spec) template(random io.Reader) (*x509.Certificate, error) {
 		ExtKeyUsage:           s.Usages,
 		BasicConstraintsValid: true,
 	}, nil
-}
-
-func (s Spec) subject() pkix.Name {
-	return pkix.Name{CommonName: s.CommonName, Organization: s.Organization}
 }
 
 func createCertificate(random io.Reader, template *x509.Certificate, signer CA,
@@ -202,7 +195,7 @@ func newSerialNumber(random io.Reader) (*big.Int, error) {
 // no usages, and is signed by key.
 func (s Spec) Request(random io.Reader, key crypto.Signer) ([]byte, error) {
 	der, err := x509.CreateCertificateRequest(random, &x509.CertificateRequest{
-		Subject:     s.subject(),
+		Subject:     pkix.Name{CommonName: s.CommonName, Organization: s.Organization},
 		DNSNames:    s.SANs.DNSNames,
 		IPAddresses: s.SANs.IPs,
 	}, key)
