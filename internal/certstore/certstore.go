@@ -78,7 +78,7 @@ func parseCA(paths node.Paths, p pki.Profile, found pki.StoredPair) (pki.CA, err
 		_, err := pki.ParseKey(found.Key)
 		return ca, problem.New("", fmt.Errorf("%s contains no usable private key: %w", key, err),
 			"restore the private key of "+cert)
-	case found.Key != nil && !pki.IsKeyOf(ca.Key, ca.Certificate):
+	case found.Key != nil && !pki.IsKeyOf(ca.Key, ca.Certificate.PublicKey):
 		return ca, problem.New("", fmt.Errorf("%s does not match %s", key, cert),
 			"restore the private key of "+cert)
 	}

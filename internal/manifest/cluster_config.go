@@ -9,7 +9,6 @@ import (
 
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
-	"kubeadm/internal/state"
 )
 
 // Names and keys of the ConfigMaps, in kube-system, that hold the configuration of the cluster.
@@ -27,13 +26,6 @@ func KubeadmConfig(n *node.Node) *corev1.ConfigMap {
 		map[string]string{KubeadmConfigKey: n.Cluster.Document})
 }
 
-// KubeadmConfigAccess allows nodes and joining machines to read KubeadmConfig.
-func KubeadmConfigAccess() []state.Object {
-	return readableObject{kubeSystem, "configmaps", KubeadmConfigMap,
-		"kubeadm:nodes-kubeadm-config"}.
-		access(tokenUsers, nodes)
-}
-
 // KubeletConfig is the ConfigMap with the cluster-wide kubelet configuration.
 func KubeletConfig(n *node.Node) (*corev1.ConfigMap, error) {
 	text, err := yaml.Marshal(kubeletConfig(n))
@@ -45,12 +37,6 @@ func KubeletConfig(n *node.Node) (*corev1.ConfigMap, error) {
 		c.Annotations = map[string]string{hashAnnotation: dataHash(c)}
 	}
 	return c, nil
-}
-
-// KubeletConfigAccess allows nodes and joining machines to read KubeletConfig.
-func KubeletConfigAccess() []state.Object {
-	return readableObject{kubeSystem, "configmaps", KubeletConfigMap, "kubeadm:kubelet-config"}.
-		access(nodes, tokenUsers)
 }
 
 // ClusterInfo is the public ConfigMap with the API server's URL and the cluster CA, both taken

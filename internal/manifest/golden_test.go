@@ -79,10 +79,10 @@ func allObjects(t *testing.T, s scenario, ca []byte) []state.Object {
 	var all []state.Object
 	add := func(objects ...state.Object) { all = append(all, objects...) }
 	add(manifest.KubeadmConfig(n))
-	add(manifest.KubeadmConfigAccess()...)
+	add(manifest.KubeadmConfigAccess.Objects()...)
 	add(must(manifest.KubeletConfig(n))(t))
-	add(manifest.KubeletConfigAccess()...)
-	add(manifest.CertsAccess()...)
+	add(manifest.KubeletConfigAccess.Objects()...)
+	add(manifest.CertsAccess.Objects()...)
 	for _, token := range n.Tokens {
 		add(manifest.NewTokenSecret(token, time.Unix(0, 0)))
 	}

@@ -71,8 +71,7 @@ func NewKubeProxy(n *node.Node, h Host, p Patches) (KubeProxy, error) {
 	access := append([]state.Object{
 		newServiceAccount(kubeProxy),
 		clusterBinding("kubeadm:node-proxier", "system:node-proxier", kubeProxyAccount),
-	}, readableObject{kubeSystem, "configmaps", KubeProxyConfigMap, kubeProxy}.
-		access(tokenUsers)...)
+	}, kubeProxyConfigAccess.Objects()...)
 	return KubeProxy{Config: config, DaemonSet: set, Access: access}, nil
 }
 

@@ -74,56 +74,53 @@ func checkPatched(before, after []byte, schema any) error {
 				field.was, field.is)
 		}
 	}
-	var check func([]byte) error
-	switch schema.(type) {
-	case corev1.Pod:
-		check = checkStaticPod
-	case appsv1.Deployment, appsv1.DaemonSet:
-		check = checkWorkload
-	default:
+	err := checkWorkload(after, schema)
+	if err == nil {
 		return nil
 	}
-	err := check(after)
-	if old := check(before); err != nil && old != nil && old.Error() == err.Error() {
+	if old := checkWorkload(before, schema); old != nil && old.Error() == err.Error() {
 		return nil
 	}
 	return err
 }
 
-func checkStaticPod(data []byte) error {
-	var pod corev1.Pod
-	if err := json.Unmarshal(data, &pod); err != nil {
-		return err
+// checkWorkload checks a static Pod, or the Pod template of a Deployment or DaemonSet. Documents of
+// other types are not checked.
+func checkWorkload(data []byte, schema any) error {
+	switch schema.(type) {
+	case corev1.Pod:
+		var pod corev1.Pod
+		if err := json.Unmarshal(data, &pod); err != nil {
+			return err
+		}
+		if _, err := ComponentContainer(&pod, pod.Name); err != nil {
+			return fmt.Errorf("it removes the component's container %q from spec.containers",
+				pod.Name)
+		}
+		return checkPodSpec("spec", &pod.Spec)
+	case appsv1.Deployment, appsv1.DaemonSet:
+		var w struct { // what both have in common
+			Spec struct {
+				Selector *metav1.LabelSelector  `json:"selector"`
+				Template corev1.PodTemplateSpec `json:"template"`
+			} `json:"spec"`
+		}
+		if err := json.Unmarshal(data, &w); err != nil {
+			return err
+		}
+		selector, err := metav1.LabelSelectorAsSelector(w.Spec.Selector)
+		if err != nil {
+			return fmt.Errorf("spec.selector: %w", err)
+		}
+		if !selector.Matches(labels.Set(w.Spec.Template.Labels)) {
+			return fmt.Errorf("spec.selector (%s) does not match spec.template.metadata.labels: they must have these labels", selector)
+		}
+		if len(w.Spec.Template.Spec.Containers) == 0 {
+			return errors.New("it removes all of spec.template.spec.containers")
+		}
+		return checkPodSpec("spec.template.spec", &w.Spec.Template.Spec)
 	}
-	if _, err := ComponentContainer(&pod, pod.Name); err != nil {
-		return fmt.Errorf("it removes the component's container %q from spec.containers", pod.Name)
-	}
-	return checkPodSpec("spec", &pod.Spec)
-}
-
-// checkWorkload checks the Pod template of a Deployment or DaemonSet, which have these fields
-// in common.
-func checkWorkload(data []byte) error {
-	var w struct {
-		Spec struct {
-			Selector *metav1.LabelSelector  `json:"selector"`
-			Template corev1.PodTemplateSpec `json:"template"`
-		} `json:"spec"`
-	}
-	if err := json.Unmarshal(data, &w); err != nil {
-		return err
-	}
-	selector, err := metav1.LabelSelectorAsSelector(w.Spec.Selector)
-	if err != nil {
-		return fmt.Errorf("spec.selector: %w", err)
-	}
-	if !selector.Matches(labels.Set(w.Spec.Template.Labels)) {
-		return fmt.Errorf("spec.selector (%s) does not match spec.template.metadata.labels: they must have these labels", selector)
-	}
-	if len(w.Spec.Template.Spec.Containers) == 0 {
-		return errors.New("it removes all of spec.template.spec.containers")
-	}
-	return checkPodSpec("spec.template.spec", &w.Spec.Template.Spec)
+	return nil
 }
 
 // checkPodSpec finds faults in containers and volumes for which the API server or the kubelet

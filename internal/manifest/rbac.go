@@ -52,14 +52,32 @@ func clusterRole(name string, rules ...rbacv1.PolicyRule) *rbacv1.ClusterRole {
 	}
 }
 
-// readableObject is one object that subjects are allowed to read.
-type readableObject struct {
+// ReadAccess allows subjects to read one object.
+type ReadAccess struct {
 	namespace, resource, name string
 	role                      string // name of the Role and of its RoleBinding
+	subjects                  []rbacv1.Subject
 }
 
-// access is a Role and a RoleBinding.
-func (r readableObject) access(subjects ...rbacv1.Subject) []state.Object {
+// Access to what joining machines and nodes read.
+var (
+	KubeadmConfigAccess = ReadAccess{kubeSystem, "configmaps", KubeadmConfigMap,
+		"kubeadm:nodes-kubeadm-config", []rbacv1.Subject{tokenUsers, nodes}}
+	KubeletConfigAccess = ReadAccess{kubeSystem, "configmaps", KubeletConfigMap,
+		"kubeadm:kubelet-config", []rbacv1.Subject{nodes, tokenUsers}}
+	// CertsAccess is access to the Secret kubeadm-certs, which is useless without the certificate
+	// key.
+	CertsAccess = ReadAccess{kubeSystem, "secrets", CertsSecret, "kubeadm:kubeadm-certs",
+		[]rbacv1.Subject{tokenUsers}}
+
+	kubeProxyConfigAccess = ReadAccess{kubeSystem, "configmaps", KubeProxyConfigMap, kubeProxy,
+		[]rbacv1.Subject{tokenUsers}}
+	clusterInfoAccess = ReadAccess{kubePublic, "configmaps", bootstrapapi.ConfigMapClusterInfo,
+		"kubeadm:bootstrap-signer-clusterinfo", []rbacv1.Subject{anonymous}}
+)
+
+// Objects are a Role and its RoleBinding.
+func (r ReadAccess) Objects() []state.Object {
 	return []state.Object{
 		&rbacv1.Role{
 			TypeMeta:   metav1.TypeMeta{APIVersion: rbacVersion, Kind: "Role"},
@@ -73,7 +91,7 @@ func (r readableObject) access(subjects ...rbacv1.Subject) []state.Object {
 			TypeMeta:   metav1.TypeMeta{APIVersion: rbacVersion, Kind: "RoleBinding"},
 			ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: r.role},
 			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: r.role},
-			Subjects:   subjects,
+			Subjects:   r.subjects,
 		},
 	}
 }
@@ -98,6 +116,5 @@ func BootstrapRBAC() []state.Object {
 			nodes),
 		clusterBinding("kubeadm:apiserver-kubelet-client", "system:kubelet-api-admin",
 			kubeletClient),
-	}, readableObject{kubePublic, "configmaps", bootstrapapi.ConfigMapClusterInfo,
-		"kubeadm:bootstrap-signer-clusterinfo"}.access(anonymous)...)
+	}, clusterInfoAccess.Objects()...)
 }

@@ -9,7 +9,6 @@ import (
 	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
 
 	"kubeadm/internal/node"
-	"kubeadm/internal/state"
 )
 
 // CertsSecret is the Secret, in kube-system, with the encrypted certificates that control planes
@@ -76,11 +75,4 @@ func NewCertsSecret(sealed map[string][]byte, owner metav1.Object) *corev1.Secre
 		},
 		Data: sealed,
 	}
-}
-
-// CertsAccess allows joining machines to read the Secret kubeadm-certs, which is useless without the
-// certificate key.
-func CertsAccess() []state.Object {
-	return readableObject{kubeSystem, "secrets", CertsSecret,
-		"kubeadm:kubeadm-certs"}.access(tokenUsers)
 }

@@ -77,7 +77,7 @@ func (f File) HasPublicKeyOf(key crypto.Signer) bool {
 		all = append(all, k.Public())
 	}
 	return slices.ContainsFunc(all, func(p crypto.PublicKey) bool {
-		return equalKeys(p, key.Public())
+		return IsKeyOf(key, p)
 	})
 }
 

@@ -102,7 +102,7 @@ func (k *Kubeconfig) ClientPair(read ReadFile) ([]*x509.Certificate, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", where, err)
 	}
-	if !IsKeyOf(key, certs[0]) {
+	if !IsKeyOf(key, certs[0].PublicKey) {
 		return nil, fmt.Errorf(
 			"its client key (%s) does not match its client certificate %q",
 			where, certs[0].Subject.CommonName)

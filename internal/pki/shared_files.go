@@ -44,7 +44,7 @@ func ParseSharedFiles(files map[string][]byte) (map[string]File, error) {
 		f := parsed[name]
 		base, isKey := strings.CutSuffix(name, ".key")
 		if cert, ok := parsed[base+".crt"]; isKey && ok &&
-			!IsKeyOf(f.Keys[0], cert.Certificates[0]) {
+			!IsKeyOf(f.Keys[0], cert.Certificates[0].PublicKey) {
 			errs = append(errs, fmt.Errorf("%s does not match the certificate in %s.crt", name,
 				base))
 		}
