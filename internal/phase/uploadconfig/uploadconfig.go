@@ -65,5 +65,6 @@ func uploadKubeletConfig(ctx context.Context, e *engine.Env) error {
 	}
 	e.Say("uploading the kubelets' configuration to ConfigMap %q in namespace %q", config.Name,
 		config.Namespace)
-	return e.DoAll(ctx, change.ApplyAll(as, append(manifest.KubeletConfigAccess.Objects(), config)...)...)
+	objects := append(manifest.KubeletConfigAccess.Objects(), config)
+	return e.DoAll(ctx, change.ApplyAll(as, objects...)...)
 }
