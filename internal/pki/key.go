@@ -103,13 +103,9 @@ func ParseClientKey(data []byte) (crypto.Signer, error) {
 			return nil, errors.New(
 				"parsing a private key: it is damaged, or of another form than its first line says")
 		}
-		switch k := key.(type) {
-		case *rsa.PrivateKey:
-			return k, nil
-		case *ecdsa.PrivateKey:
-			return k, nil
-		case ed25519.PrivateKey:
-			return k, nil
+		switch key.(type) {
+		case *rsa.PrivateKey, *ecdsa.PrivateKey, ed25519.PrivateKey:
+			return key.(crypto.Signer), nil
 		}
 		return nil, fmt.Errorf("private key is of type %T: only RSA and ECDSA are known", key)
 	}

@@ -45,7 +45,14 @@ func Log(w io.Writer, level int, files string) (io.Writer, error) {
 	if err := set.Set("v", strconv.Itoa(min(level, lastLibraryLevel))); err != nil {
 		return w, fmt.Errorf("flag -v: %w", err)
 	}
-	if err := set.Set("vmodule", capLevels(files)); err != nil {
+	settings := strings.Split(files, ",")
+	for i, one := range settings { // another form than "pattern=N" is left for klog to refuse
+		pattern, level, _ := strings.Cut(one, "=")
+		if n, err := strconv.Atoi(level); err == nil && n > lastLibraryLevel {
+			settings[i] = pattern + "=" + strconv.Itoa(lastLibraryLevel)
+		}
+	}
+	if err := set.Set("vmodule", strings.Join(settings, ",")); err != nil {
 		return w, fmt.Errorf("flag --vmodule: %w", err)
 	}
 	return w, nil
@@ -59,17 +66,4 @@ func (s redactingWriter) Write(text []byte) (int, error) {
 		return 0, err
 	}
 	return len(text), nil
-}
-
-// capLevels lowers the levels of "pattern=N,..." to the last one. Another form is left for klog to
-// refuse.
-func capLevels(files string) string {
-	settings := strings.Split(files, ",")
-	for i, one := range settings {
-		pattern, level, _ := strings.Cut(one, "=")
-		if n, err := strconv.Atoi(level); err == nil && n > lastLibraryLevel {
-			settings[i] = pattern + "=" + strconv.Itoa(lastLibraryLevel)
-		}
-	}
-	return strings.Join(settings, ",")
 }
