@@ -81,8 +81,8 @@ func (w *crashWatch) findCause(ctx context.Context, r state.Reader) error {
 		return w.cause // the user may have fixed that by now
 	}
 	w.countSameCrashes(crashed, text)
-	crashes := crashed.Attempt + 1 // a new Pod counts from zero
-	if crashed.Attempt >= w.attempt {
+	crashes := crashed.Attempt + 1
+	if crashed.Attempt >= w.attempt { // otherwise it is of a new Pod, which counts from zero
 		crashes -= w.attempt
 	}
 	required := containersOf(all, w.requires)

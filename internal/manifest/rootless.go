@@ -100,8 +100,8 @@ func privateFiles(component string, n *node.Node, h Host) []string {
 	case Etcd:
 		return []string{p.Key("etcd/server"), p.Key("etcd/peer")}
 	case release.APIServer:
-		files := []string{p.Certificate(pki.ServiceAccountPublicKey), p.Key("apiserver"), p.Key("apiserver-kubelet-client"),
-			p.Key("front-proxy-client")}
+		files := []string{p.Certificate(pki.ServiceAccountPublicKey), p.Key("apiserver"),
+			p.Key("apiserver-kubelet-client"), p.Key("front-proxy-client")}
 		if n.Cluster.Etcd.External == nil {
 			files = append(files, p.Key("apiserver-etcd-client"))
 		}

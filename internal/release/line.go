@@ -12,7 +12,7 @@ type minorRelease struct {
 	flexVolumes bool // its controller manager mounts the host's FlexVolume plugins
 }
 
-// minorReleases lists the supported releases. It is sorted by minor and has no gaps. To support another minor, add a row here and
+// minorReleases is sorted by minor and has no gaps. To support another minor, add a row here and
 // its flags in flagRanges.
 //
 // The two newest have the images that upstream's kubeadm of our own release deploys, so that both
