@@ -78,18 +78,11 @@ func parseCA(paths node.Paths, p pki.Profile, found pki.StoredPair) (pki.CA, err
 		_, err := pki.ParseKey(found.Key)
 		return ca, problem.New("", fmt.Errorf("%s contains no usable private key: %w", key, err),
 			"restore the private key of "+cert)
-	case found.Key != nil && !ca.HasMatchingKey():
+	case found.Key != nil && !pki.IsKeyOf(ca.Key, ca.Certificate.PublicKey):
 		return ca, problem.New("", fmt.Errorf("%s does not match %s", key, cert),
 			"restore the private key of "+cert)
 	}
 	return ca, nil
-}
-
-// HasExternalTokenSigner reports whether another program than kube-apiserver signs service account
-// tokens (KEP-740).
-func HasExternalTokenSigner(n *node.Node) bool {
-	endpoint, _ := node.LastArg(n.Cluster.APIServer.Args, "service-account-signing-endpoint")
-	return endpoint != ""
 }
 
 // CheckServiceAccountKeys returns an error if the existing sa.key and sa.pub are damaged or do not
@@ -103,10 +96,12 @@ func CheckServiceAccountKeys(ctx context.Context, r state.Reader, n *node.Node) 
 		return err
 	}
 	public, err := state.ReadOptional(ctx, r, pubFile)
+	// another program than kube-apiserver signs service account tokens (KEP-740)
+	signer, _ := node.LastArg(n.Cluster.APIServer.Args, "service-account-signing-endpoint")
 	switch {
 	case err != nil || private == nil && public == nil:
 		return err
-	case private == nil && HasExternalTokenSigner(n):
+	case private == nil && signer != "":
 		return nil
 	case private == nil:
 		if external, err := HasExternalClusterCA(ctx, r, n.Paths); err != nil || external {

@@ -31,11 +31,12 @@ func (f KubeconfigFile) Check(ctx context.Context,
 		data, err := r.ReadFile(ctx, name)
 		return data, state.ExplainMisplaced(ctx, r, name, err)
 	}
-	if config, err = pki.ParseKubeconfig(f.Data); err == nil {
-		config.ResolvePaths(path.Dir(f.Path))
-		err = config.CheckComplete()
+	hints := []string{"fix the file, or move it away so that kubeadm generates a new one"}
+	if config, err = pki.ParseKubeconfig(f.Data); err != nil {
+		return nil, nil, problem.New("using the existing "+f.Path, err, hints...)
 	}
-	if err == nil {
+	config.ResolvePaths(path.Dir(f.Path))
+	if err = config.CheckComplete(); err == nil {
 		warnings, err = config.CheckReuse(f.CAs, f.Server, read)
 	}
 	if err == nil {
@@ -52,8 +53,8 @@ func (f KubeconfigFile) Check(ctx context.Context,
 	if err == nil {
 		return config, warnings, nil
 	}
-	hints := []string{"fix the file, or move it away so that kubeadm generates a new one"}
-	if config != nil && f.isOutsideValidity(r) {
+	if cert, certErr := config.ClientCertificate(); certErr == nil &&
+		pki.CheckPeriod(cert, r.Now()) != nil {
 		name := path.Base(f.Path)
 		if slices.ContainsFunc(pki.Renewables(),
 			func(c pki.Renewable) bool { return c.File == name }) {
@@ -64,15 +65,4 @@ func (f KubeconfigFile) Check(ctx context.Context,
 			"if the certificate should be valid, compare this machine's clock with that of the machine that generated it: timedatectl")
 	}
 	return config, warnings, problem.New("using the existing "+f.Path, err, hints...)
-}
-
-// isOutsideValidity reports whether the embedded client certificate has expired or is not valid
-// yet.
-func (f KubeconfigFile) isOutsideValidity(r state.Reader) bool {
-	config, err := pki.ParseKubeconfig(f.Data)
-	if err != nil {
-		return false
-	}
-	cert, err := config.ClientCertificate()
-	return err == nil && pki.CheckPeriod(cert, r.Now()) != nil
 }

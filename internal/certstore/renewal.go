@@ -51,7 +51,7 @@ func CheckRenewableKey(ctx context.Context, r state.Reader, p node.Paths, c pki.
 	switch {
 	case err != nil:
 		return fmt.Errorf("%s contains no usable private key: %w", p.Key(c.Base), err)
-	case !pki.IsKeyOf(key, cert):
+	case !pki.IsKeyOf(key, cert.PublicKey):
 		return fmt.Errorf("%s %w %s", p.Key(c.Base), ErrKeyMismatch, p.Cert(c.Base))
 	}
 	return nil

@@ -9,11 +9,10 @@ import (
 // matchPins returns those of the CA certificates that have one of the hashes, all of them if there
 // are no hashes. It is an error if none matches.
 func matchPins(certs []*x509.Certificate, hashes []string) ([]*x509.Certificate, error) {
-	pins, err := pki.ParsePins(hashes)
-	if err != nil || len(pins) == 0 {
-		return certs, err
+	if len(hashes) == 0 {
+		return certs, nil
 	}
-	return pki.MatchPins(certs, pins)
+	return pki.MatchPins(certs, hashes)
 }
 
 const comparePinsHint = "compare --discovery-token-ca-cert-hash with the hash that a control plane node prints: kubeadm token create --print-join-command"

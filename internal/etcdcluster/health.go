@@ -133,7 +133,7 @@ func (h Health) FindByPeerURL(peerURL string) *state.Member {
 // FindByNameOrID returns the member with that name or hexadecimal ID, or nil.
 func (h Health) FindByNameOrID(name string) *state.Member {
 	return h.findMember(func(m state.Member) bool {
-		return m.Name == name && name != "" || MemberName(m) == name || formatMemberID(m) == name
+		return MemberName(m) == name || strconv.FormatUint(m.ID, 16) == name
 	})
 }
 
@@ -227,9 +227,7 @@ func (h Health) CheckAppliedIndex(id uint64) error {
 // no name.
 func MemberName(m state.Member) string {
 	if m.Name == "" {
-		return formatMemberID(m)
+		return strconv.FormatUint(m.ID, 16)
 	}
 	return m.Name
 }
-
-func formatMemberID(m state.Member) string { return strconv.FormatUint(m.ID, 16) }

@@ -29,17 +29,6 @@ const (
 	unhealthy // it answers with an error
 )
 
-func rankAnswer(err error) answerRank {
-	var timeout interface{ Timeout() bool }
-	switch {
-	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
-		return noAnswer
-	case utilnet.IsConnectionRefused(err):
-		return connectionRefused
-	}
-	return unhealthy
-}
-
 // addCause adds to the error of a check what this check and those before have found: how the
 // containers exited, else the most informative answer. It gives up if waiting cannot help, and
 // returns nil for nil.
@@ -47,7 +36,14 @@ func (d *diagnosis) addCause(ctx context.Context, r state.Reader, err error) err
 	if err == nil {
 		return nil
 	}
-	found := rankAnswer(err)
+	found := unhealthy
+	var timeout interface{ Timeout() bool }
+	switch {
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
+		found = noAnswer
+	case utilnet.IsConnectionRefused(err):
+		found = connectionRefused
+	}
 	if d.best == nil || found >= d.rank {
 		d.best, d.rank = err, found
 	}

@@ -59,8 +59,15 @@ func (w *crashWatch) findCause(ctx context.Context, r state.Reader) error {
 	}
 	containers := containersOf(all, w.component)
 	w.absent = len(containers) == 0
-	if w.existed == nil {
-		w.recordExisting(containers)
+	if w.existed == nil { // the wait begins
+		w.existed = map[string]struct{}{}
+		for _, c := range containers {
+			w.attempt = c.Attempt
+			if !c.Running {
+				w.existed[c.ID] = struct{}{}
+				w.attempt++
+			}
+		}
 	}
 	w.cause = nil
 	crashed, found := w.findLastCrashed(containers, now)
@@ -74,28 +81,20 @@ func (w *crashWatch) findCause(ctx context.Context, r state.Reader) error {
 		return w.cause // the user may have fixed that by now
 	}
 	w.countSameCrashes(crashed, text)
+	crashes := crashed.Attempt + 1
+	if crashed.Attempt >= w.attempt { // otherwise it is of a new Pod, which counts from zero
+		crashes -= w.attempt
+	}
+	required := containersOf(all, w.requires)
+	requiredRuns := w.requires == "" || len(required) > 0 && required[len(required)-1].Running
 	switch {
-	case isArgumentError(text), w.countCrashes(crashed) >= maxCrashes:
+	case isArgumentError(text), crashes >= maxCrashes:
 		return world.Permanent(w.cause)
-	case w.sameCrashes >= maxSameCrashes && (w.requires == "" || isRunning(all, w.requires)):
+	case w.sameCrashes >= maxSameCrashes && requiredRuns:
 		return world.Permanent(fmt.Errorf("%w; it has exited %d times with the same log lines",
 			w.cause, w.sameCrashes))
 	}
 	return w.cause
-}
-
-// recordExisting records the containers of the component at the beginning of the wait.
-func (w *crashWatch) recordExisting(containers []state.Container) {
-	w.existed = map[string]struct{}{}
-	for _, c := range containers {
-		if !c.Running {
-			w.existed[c.ID] = struct{}{}
-		}
-		w.attempt = c.Attempt + 1
-		if c.Running {
-			w.attempt = c.Attempt
-		}
-	}
 }
 
 // findLastCrashed returns the container that failed last. If a newer one was started, it counts
@@ -143,26 +142,12 @@ func withoutNumbers(line string) string {
 	return regexp.MustCompile(`0x[0-9a-f]+|[0-9]+`).ReplaceAllString(line, "#")
 }
 
-// countCrashes returns how often the component has exited since the wait began.
-func (w *crashWatch) countCrashes(ended state.Container) uint32 {
-	if w.attempt > ended.Attempt { // a new Pod counts from zero
-		return ended.Attempt + 1
-	}
-	return ended.Attempt + 1 - w.attempt
-}
-
 // containersOf returns the containers of a component's static Pod that run the component, oldest
 // first.
 func containersOf(all []state.Container, component string) []state.Container {
 	return slices.DeleteFunc(slices.Clone(all), func(c state.Container) bool {
 		return c.Component != component || c.Name != component
 	})
-}
-
-// isRunning reports whether the newest container of the component runs.
-func isRunning(all []state.Container, component string) bool {
-	containers := containersOf(all, component)
-	return len(containers) > 0 && containers[len(containers)-1].Running
 }
 
 // FailedComponents returns the components of this machine's control plane that have failed and are
@@ -190,25 +175,21 @@ func isArgumentError(text string) bool {
 		func(part string) bool { return strings.Contains(text, part) })
 }
 
+// klogFatal is the header of a line that klog writes before an exit.
+var klogFatal = regexp.MustCompile(`^F\d{4} \d\d:`)
+
 // crashLines returns the first line of a component's log that says why it exited, else the last
 // three lines, quoted and truncated. Later lines of a panic say where, not why.
 func crashLines(log string) string {
+	// what zap, a component's command and Go's runtime write before an exit
+	marks := []string{`"command failed"`, `"level":"fatal"`, `"level":"panic"`, "panic: "}
 	for line := range strings.Lines(log) {
-		if isCrashLine(line) {
+		if isArgumentError(line) || klogFatal.MatchString(line) ||
+			slices.ContainsFunc(marks, func(m string) bool { return strings.Contains(line, m) }) {
 			return untrusted.Quote(line)
 		}
 	}
 	return lastLines(log, 3)
-}
-
-// isCrashLine reports whether klog, zap, a flag library or Go's runtime wrote the line before an
-// exit.
-func isCrashLine(line string) bool {
-	fatal := regexp.MustCompile(`^F\d{4} \d\d:`) // the header of klog's
-	return isArgumentError(line) || fatal.MatchString(line) ||
-		slices.ContainsFunc([]string{`"command failed"`, `"level":"fatal"`, `"level":"panic"`,
-			"panic: "},
-			func(part string) bool { return strings.Contains(line, part) })
 }
 
 // lastLines returns the last n lines of a log, each quoted and truncated.

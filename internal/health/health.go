@@ -20,9 +20,13 @@ import (
 )
 
 // Kubelet is met once the kubelet's health endpoint answers, at the address in its configuration
-// file.
+// file, or in the cluster's configuration of kubelets if that cannot be read.
 func Kubelet(ctx context.Context, r state.Reader, n *node.Node) world.Condition {
-	config := readKubeletConfig(ctx, r, n)
+	config := &kubeletconfig.KubeletConfiguration{} // with the user's patches
+	data, err := r.ReadFile(ctx, n.Paths.KubeletConfig())
+	if err != nil || yaml.Unmarshal(data, config) != nil {
+		config = n.Cluster.Kubelet.Config
+	}
 	host, port := "127.0.0.1", int32(10248)
 	if config.HealthzBindAddress != "" {
 		host = config.HealthzBindAddress
@@ -43,18 +47,6 @@ func Kubelet(ctx context.Context, r state.Reader, n *node.Node) world.Condition 
 				checkHTTPHealth(ctx, r, state.Request{URL: url, Loopback: true}))
 		},
 	}
-}
-
-// readKubeletConfig returns the kubelet's configuration on this machine, with the user's patches.
-// Without the file it returns the cluster's configuration of kubelets.
-func readKubeletConfig(ctx context.Context, r state.Reader,
-	n *node.Node) *kubeletconfig.KubeletConfiguration {
-	var config kubeletconfig.KubeletConfiguration
-	data, err := r.ReadFile(ctx, n.Paths.KubeletConfig())
-	if err != nil || yaml.Unmarshal(data, &config) != nil {
-		return n.Cluster.Kubelet.Config
-	}
-	return &config
 }
 
 // APIServer is met once this machine's API server is live and runs by its current manifest. If the

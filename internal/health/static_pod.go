@@ -92,8 +92,12 @@ func (w *podWait) check(ctx context.Context, r state.Reader) error {
 		err = w.checkRunning(ctx, r)
 		w.started = err == nil
 	}
-	if err == nil {
-		err = w.checkHealthy(ctx, r)
+	switch {
+	case err != nil:
+	case w.Component == release.APIServer:
+		err = r.Livez(ctx, w.As)
+	default:
+		err = checkHTTPHealth(ctx, r, state.Request{URL: w.url, Loopback: true})
 	}
 	if err == nil {
 		err = w.checkRunning(ctx, r)
@@ -147,13 +151,6 @@ func (w *podWait) isKept(ctx context.Context, r state.Reader) bool {
 	}
 	s, err := r.Service(ctx, "kubelet")
 	return err == nil && s.Active
-}
-
-func (w *podWait) checkHealthy(ctx context.Context, r state.Reader) error {
-	if w.Component == release.APIServer {
-		return r.Livez(ctx, w.As)
-	}
-	return checkHTTPHealth(ctx, r, state.Request{URL: w.url, Loopback: true})
 }
 
 // matchingContainers is a Reader without the component's containers of other manifests: their exits

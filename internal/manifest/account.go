@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -42,8 +41,7 @@ func ControllerAccounts(bindings []unstructured.Unstructured) ([]state.Object, e
 	slices.Sort(names)
 	var all []state.Object
 	for _, name := range slices.Compact(names) {
-		all = append(all, &corev1.ServiceAccount{TypeMeta: coreTypeMeta("ServiceAccount"),
-			ObjectMeta: objectMeta(kubeSystem, name)})
+		all = append(all, newServiceAccount(name))
 	}
 	return all, nil
 }

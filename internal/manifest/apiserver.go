@@ -2,11 +2,11 @@ package manifest
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
 	"kubeadm/internal/node"
+	"kubeadm/internal/pki"
 )
 
 // EndpointAnnotation is the annotation of a kube-apiserver Pod with its "host:port".
@@ -19,8 +19,7 @@ func apiServerPod(n *node.Node, h Host) componentPod {
 		volumes = append(volumes, dirVolume(fmt.Sprintf("etcd-certs-%d", i), dir, true))
 	}
 	return componentPod{
-		command: commandLine("kube-apiserver",
-			slices.Concat(apiServerArgs(n), apiServerEtcdArgs(n)), c.Args),
+		args:        mergeArgs(apiServerArgs(n), c.Args),
 		annotations: map[string]string{EndpointAnnotation: n.APIEndpoint()},
 		env:         mergeEnv(h.proxyEnv(), c.Envs),
 		volumes:     mergeVolumes(volumes, c.Volumes),
@@ -50,7 +49,7 @@ func apiServerArgs(n *node.Node) []node.Arg {
 		{Name: "secure-port", Value: strconv.Itoa(int(n.BindPort))},
 		{Name: "service-account-issuer",
 			Value: "https://kubernetes.default.svc." + n.Cluster.DNSDomain},
-		{Name: "service-account-key-file", Value: p.PublicKey("sa")},
+		{Name: "service-account-key-file", Value: p.Certificate(pki.ServiceAccountPublicKey)},
 		{Name: "service-account-signing-key-file", Value: p.Key("sa")},
 		{Name: "service-cluster-ip-range", Value: n.Cluster.ServiceSubnet},
 		{Name: "tls-cert-file", Value: p.Cert("apiserver")},
@@ -60,24 +59,19 @@ func apiServerArgs(n *node.Node) []node.Arg {
 	if _, ok := node.LastArg(n.Cluster.APIServer.Args, "authorization-config"); !ok {
 		args = append(args, node.Arg{Name: "authorization-mode", Value: "Node,RBAC"})
 	}
-	return args
-}
-
-func apiServerEtcdArgs(n *node.Node) []node.Arg {
 	e := n.Cluster.Etcd.External
 	if e == nil {
 		servers, ok := node.LastArg(n.Cluster.Etcd.Args, "advertise-client-urls")
 		if !ok {
 			servers = etcdURL("https", n.LoopbackAddress(), 2379)
 		}
-		return []node.Arg{
-			{Name: "etcd-cafile", Value: n.Paths.Cert("etcd/ca")},
-			{Name: "etcd-certfile", Value: n.Paths.Cert("apiserver-etcd-client")},
-			{Name: "etcd-keyfile", Value: n.Paths.Key("apiserver-etcd-client")},
-			{Name: "etcd-servers", Value: servers},
-		}
+		return append(args,
+			node.Arg{Name: "etcd-cafile", Value: p.Cert("etcd/ca")},
+			node.Arg{Name: "etcd-certfile", Value: p.Cert("apiserver-etcd-client")},
+			node.Arg{Name: "etcd-keyfile", Value: p.Key("apiserver-etcd-client")},
+			node.Arg{Name: "etcd-servers", Value: servers})
 	}
-	args := []node.Arg{{Name: "etcd-servers", Value: strings.Join(e.Endpoints, ",")}}
+	args = append(args, node.Arg{Name: "etcd-servers", Value: strings.Join(e.Endpoints, ",")})
 	if e.CAFile != "" {
 		args = append(args, node.Arg{Name: "etcd-cafile", Value: e.CAFile})
 	}

@@ -23,8 +23,3 @@ func mergeArgs(defaults, users []node.Arg) []string {
 	}
 	return list
 }
-
-// commandLine is a program with its arguments.
-func commandLine(program string, defaults, users []node.Arg) []string {
-	return append([]string{program}, mergeArgs(defaults, users)...)
-}

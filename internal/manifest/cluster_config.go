@@ -9,7 +9,6 @@ import (
 
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
-	"kubeadm/internal/state"
 )
 
 // Names and keys of the ConfigMaps, in kube-system, that hold the configuration of the cluster.
@@ -27,13 +26,6 @@ func KubeadmConfig(n *node.Node) *corev1.ConfigMap {
 		map[string]string{KubeadmConfigKey: n.Cluster.Document})
 }
 
-// KubeadmConfigAccess allows nodes and joining machines to read KubeadmConfig.
-func KubeadmConfigAccess() []state.Object {
-	return readableObject{kubeSystem, "configmaps", KubeadmConfigMap,
-		"kubeadm:nodes-kubeadm-config"}.
-		access(groupSubject(TokenGroup), groupSubject(nodesGroup))
-}
-
 // KubeletConfig is the ConfigMap with the cluster-wide kubelet configuration.
 func KubeletConfig(n *node.Node) (*corev1.ConfigMap, error) {
 	text, err := yaml.Marshal(kubeletConfig(n))
@@ -42,15 +34,9 @@ func KubeletConfig(n *node.Node) (*corev1.ConfigMap, error) {
 	}
 	c := configMap(kubeSystem, KubeletConfigMap, map[string]string{KubeletConfigKey: string(text)})
 	if n.Cluster.Kubelet.Generated {
-		markGenerated(c)
+		c.Annotations = map[string]string{hashAnnotation: dataHash(c)}
 	}
 	return c, nil
-}
-
-// KubeletConfigAccess allows nodes and joining machines to read KubeletConfig.
-func KubeletConfigAccess() []state.Object {
-	return readableObject{kubeSystem, "configmaps", KubeletConfigMap, "kubeadm:kubelet-config"}.
-		access(groupSubject(nodesGroup), groupSubject(TokenGroup))
 }
 
 // ClusterInfo is the public ConfigMap with the API server's URL and the cluster CA, both taken
@@ -68,13 +54,6 @@ func ClusterInfo(admin *pki.Kubeconfig) (*corev1.ConfigMap, error) {
 	}
 	return configMap(kubePublic, bootstrapapi.ConfigMapClusterInfo,
 		map[string]string{bootstrapapi.KubeConfigKey: string(text)}), nil
-}
-
-// ClusterInfoAccess allows anonymous users to read ClusterInfo.
-func ClusterInfoAccess() []state.Object {
-	return readableObject{kubePublic, "configmaps", bootstrapapi.ConfigMapClusterInfo,
-		"kubeadm:bootstrap-signer-clusterinfo"}.
-		access(userSubject(anonymousUser))
 }
 
 // ControlPlaneLabels are the labels of a control-plane Node. Its taints are in node.Local.

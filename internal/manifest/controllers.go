@@ -2,38 +2,15 @@ package manifest
 
 import (
 	"path"
+	"slices"
 
 	"kubeadm/internal/node"
 	"kubeadm/internal/release"
 )
 
-const loopback = "127.0.0.1" // where controller manager and scheduler listen, on IPv6 machines too
-
 func controllerManagerPod(n *node.Node, h Host, target release.Target) componentPod {
-	c := &n.Cluster.ControllerManager
-	config := path.Join(n.Paths.Kubernetes, "controller-manager.conf")
-	p := httpsProbes(bindAddress(c.Args), 10257)
-	p.live, p.ready, p.start = "/healthz", "", "/healthz"
-	volumes := append(certificateVolumes(n, h), kubeconfigVolume(config))
-	if target.FlexVolumes() {
-		dir, ok := node.LastArg(c.Args, "flex-volume-plugin-dir")
-		if !ok {
-			dir = "/usr/libexec/kubernetes/kubelet-plugins/volume/exec"
-		}
-		volumes = append(volumes, dirVolume("flexvolume-dir", dir, false))
-	}
-	return componentPod{
-		command: commandLine("kube-controller-manager", controllerManagerArgs(n, h, config),
-			c.Args),
-		env:     mergeEnv(h.proxyEnv(), c.Envs),
-		volumes: mergeVolumes(volumes, c.Volumes),
-		probes:  p,
-		cpu:     "200m",
-	}
-}
-
-func controllerManagerArgs(n *node.Node, h Host, config string) []node.Arg {
-	p := n.Paths
+	c, p := &n.Cluster.ControllerManager, n.Paths
+	config := path.Join(p.Kubernetes, "controller-manager.conf")
 	signCert, signKey := p.Cert("ca"), p.Key("ca")
 	if h.ExternalCA {
 		signCert, signKey = "", ""
@@ -60,17 +37,36 @@ func controllerManagerArgs(n *node.Node, h Host, config string) []node.Arg {
 				Value: n.Cluster.ServiceSubnet})
 		}
 	}
-	return args
+	volumes := append(certificateVolumes(n, h), kubeconfigVolume(config))
+	if target.FlexVolumes() {
+		dir, ok := node.LastArg(c.Args, "flex-volume-plugin-dir")
+		if !ok {
+			dir = "/usr/libexec/kubernetes/kubelet-plugins/volume/exec"
+		}
+		volumes = append(volumes, dirVolume("flexvolume-dir", dir, false))
+	}
+	address, _ := node.LastArg(slices.Concat(args, c.Args), "bind-address")
+	probes := httpsProbes(address, 10257)
+	probes.live, probes.ready, probes.start = "/healthz", "", "/healthz"
+	return componentPod{
+		args:    mergeArgs(args, c.Args),
+		env:     mergeEnv(h.proxyEnv(), c.Envs),
+		volumes: mergeVolumes(volumes, c.Volumes),
+		probes:  probes,
+		cpu:     "200m",
+	}
 }
 
 func schedulerPod(n *node.Node, h Host) componentPod {
 	c := &n.Cluster.Scheduler
 	config := path.Join(n.Paths.Kubernetes, "scheduler.conf")
+	args := clientArgs(config)
+	address, _ := node.LastArg(slices.Concat(args, c.Args), "bind-address")
 	return componentPod{
-		command: commandLine("kube-scheduler", clientArgs(config), c.Args),
+		args:    mergeArgs(args, c.Args),
 		env:     mergeEnv(h.proxyEnv(), c.Envs),
 		volumes: mergeVolumes([]node.Volume{kubeconfigVolume(config)}, c.Volumes),
-		probes:  httpsProbes(bindAddress(c.Args), 10259),
+		probes:  httpsProbes(address, 10259),
 		cpu:     "100m",
 	}
 }
@@ -81,15 +77,8 @@ func clientArgs(config string) []node.Arg {
 	return []node.Arg{
 		{Name: "authentication-kubeconfig", Value: config},
 		{Name: "authorization-kubeconfig", Value: config},
-		{Name: "bind-address", Value: loopback},
+		{Name: "bind-address", Value: "127.0.0.1"}, // on IPv6 machines too
 		{Name: "kubeconfig", Value: config},
 		{Name: "leader-elect", Value: "true"},
 	}
-}
-
-func bindAddress(users []node.Arg) string {
-	if address, ok := node.LastArg(users, "bind-address"); ok {
-		return address
-	}
-	return loopback
 }

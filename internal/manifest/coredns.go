@@ -47,10 +47,19 @@ func NewCoreDNS(n *node.Node, replicas int32, p Patches) (CoreDNS, error) {
 	if err != nil {
 		return CoreDNS{}, err
 	}
+	watch := []string{"list", "watch"}
 	return CoreDNS{
-		Config: coreDNSConfigMap(
+		Config: configMap(kubeSystem, "coredns",
 			map[string]string{CorefileKey: defaultCorefile(n.Cluster.DNSDomain)}),
-		Access:     dnsAccess(),
+		Access: []state.Object{
+			clusterRole("system:coredns",
+				rbacv1.PolicyRule{APIGroups: []string{""},
+					Resources: []string{"endpoints", "services", "pods", "namespaces"}, Verbs: watch},
+				rbacv1.PolicyRule{APIGroups: []string{discoveryv1.GroupName},
+					Resources: []string{"endpointslices"}, Verbs: watch}),
+			clusterBinding("system:coredns", "system:coredns", coreDNSAccount),
+			newServiceAccount("coredns"),
+		},
 		Deployment: deployment,
 		Service:    dnsService(address),
 	}, nil
@@ -84,27 +93,11 @@ func ReadDNSDeployment(found []appsv1.Deployment) (replicas int32, version strin
 	return replicas, version, nil
 }
 
-func dnsAccess() []state.Object {
-	watch := []string{"list", "watch"}
-	return []state.Object{
-		clusterRole("system:coredns",
-			rbacv1.PolicyRule{APIGroups: []string{""},
-				Resources: []string{"endpoints", "services", "pods", "namespaces"}, Verbs: watch},
-			rbacv1.PolicyRule{APIGroups: []string{discoveryv1.GroupName},
-				Resources: []string{"endpointslices"}, Verbs: watch}),
-		clusterBinding("system:coredns", "system:coredns", serviceAccountSubject("coredns")),
-		&corev1.ServiceAccount{TypeMeta: coreTypeMeta("ServiceAccount"),
-			ObjectMeta: objectMeta(kubeSystem, "coredns")},
-	}
-}
-
 func dnsDeployment(image string, replicas int32) *appsv1.Deployment {
 	labels := map[string]string{"k8s-app": dnsApp}
-	meta := objectMeta(kubeSystem, "coredns")
-	meta.Labels = labels
 	return &appsv1.Deployment{
-		TypeMeta:   appsTypeMeta("Deployment"),
-		ObjectMeta: meta,
+		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: kubeSystem, Name: "coredns", Labels: labels},
 		Spec: appsv1.DeploymentSpec{
 			Replicas: &replicas,
 			Selector: &metav1.LabelSelector{MatchLabels: labels},
@@ -118,7 +111,7 @@ func dnsDeployment(image string, replicas int32) *appsv1.Deployment {
 				Spec: corev1.PodSpec{
 					PriorityClassName:  clusterCritical,
 					ServiceAccountName: "coredns",
-					NodeSelector:       linuxNodeSelector(),
+					NodeSelector:       map[string]string{corev1.LabelOSStable: "linux"},
 					// it cannot use cluster DNS for its own queries
 					DNSPolicy: corev1.DNSDefault,
 					Affinity: &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
@@ -174,10 +167,14 @@ func dnsContainer(image string) corev1.Container {
 		VolumeMounts: []corev1.VolumeMount{{Name: "config-volume", MountPath: "/etc/coredns",
 			ReadOnly: true}},
 		LivenessProbe: &corev1.Probe{
-			ProbeHandler:        dnsProbe("/health", "liveness-probe"),
+			ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/health",
+				Port: intstr.FromString("liveness-probe"), Scheme: corev1.URISchemeHTTP}},
 			InitialDelaySeconds: 60, TimeoutSeconds: 5, SuccessThreshold: 1, FailureThreshold: 5,
 		},
-		ReadinessProbe: &corev1.Probe{ProbeHandler: dnsProbe("/ready", "readiness-probe")},
+		ReadinessProbe: &corev1.Probe{
+			ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/ready",
+				Port: intstr.FromString("readiness-probe"), Scheme: corev1.URISchemeHTTP}},
+		},
 		SecurityContext: &corev1.SecurityContext{
 			AllowPrivilegeEscalation: new(false),
 			ReadOnlyRootFilesystem:   new(true),
@@ -188,25 +185,21 @@ func dnsContainer(image string) corev1.Container {
 	}
 }
 
-func dnsProbe(path, port string) corev1.ProbeHandler {
-	return corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path,
-		Port: intstr.FromString(port), Scheme: corev1.URISchemeHTTP}}
-}
-
 func dnsService(address string) *corev1.Service {
-	meta := objectMeta(kubeSystem, dnsApp)
-	meta.Labels = map[string]string{
-		"k8s-app": dnsApp, "kubernetes.io/cluster-service": "true", "kubernetes.io/name": "CoreDNS",
-	}
-	meta.Annotations = map[string]string{"prometheus.io/port": "9153",
-		"prometheus.io/scrape": "true"}
 	port := func(name string, number int32, protocol corev1.Protocol) corev1.ServicePort {
 		return corev1.ServicePort{Name: name, Port: number, Protocol: protocol,
 			TargetPort: intstr.FromInt32(number)}
 	}
 	return &corev1.Service{
-		TypeMeta:   coreTypeMeta("Service"),
-		ObjectMeta: meta,
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: kubeSystem,
+			Name:      dnsApp,
+			Labels: map[string]string{"k8s-app": dnsApp, "kubernetes.io/cluster-service": "true",
+				"kubernetes.io/name": "CoreDNS"},
+			Annotations: map[string]string{"prometheus.io/port": "9153",
+				"prometheus.io/scrape": "true"},
+		},
 		Spec: corev1.ServiceSpec{
 			ClusterIP: address,
 			Selector:  map[string]string{"k8s-app": dnsApp},
@@ -216,9 +209,4 @@ func dnsService(address string) *corev1.Service {
 			},
 		},
 	}
-}
-
-// linuxNodeSelector keeps the Pods of addons off nodes with another operating system.
-func linuxNodeSelector() map[string]string {
-	return map[string]string{corev1.LabelOSStable: "linux"}
 }

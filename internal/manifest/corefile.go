@@ -75,7 +75,8 @@ func PlanCorefile(n *node.Node, existing map[string]string, deployed string) (Co
 		return CorefilePlan{}, err
 	}
 	fresh := defaultCorefile(n.Cluster.DNSDomain)
-	plan := CorefilePlan{Config: coreDNSConfigMap(map[string]string{CorefileKey: fresh})}
+	plan := CorefilePlan{Config: configMap(kubeSystem, "coredns",
+		map[string]string{CorefileKey: fresh})}
 	if existing == nil {
 		return plan, nil
 	}
@@ -122,20 +123,20 @@ func (p *CorefilePlan) migrate(text, from, to string) {
 			from, to, err)
 	case migrated != "":
 		p.KeepConfig, p.Migrates = false, true
-		p.Config = coreDNSConfigMap(map[string]string{CorefileKey: migrated,
-			CorefileBackupKey: text})
+		p.Config = configMap(kubeSystem, "coredns",
+			map[string]string{CorefileKey: migrated, CorefileBackupKey: text})
 	}
-}
-
-func coreDNSConfigMap(data map[string]string) *corev1.ConfigMap {
-	return configMap(kubeSystem, "coredns", data)
 }
 
 // UseBackupCorefile makes a Deployment of CoreDNS read the Corefile from CorefileBackupKey.
 func UseBackupCorefile(deployment *unstructured.Unstructured) error {
-	volumes, _ := nestedField(deployment.Object, "spec", "template", "spec", "volumes").([]any)
+	value, _, _ := unstructured.NestedFieldNoCopy(deployment.Object, "spec", "template", "spec",
+		"volumes")
+	volumes, _ := value.([]any)
 	for _, v := range volumes {
-		items, _ := nestedField(v, "configMap", "items").([]any)
+		volume, _ := v.(map[string]any)
+		value, _, _ := unstructured.NestedFieldNoCopy(volume, "configMap", "items")
+		items, _ := value.([]any)
 		for _, i := range items {
 			if item, ok := i.(map[string]any); ok && item["path"] == CorefileKey {
 				item["key"] = CorefileBackupKey
@@ -144,13 +145,4 @@ func UseBackupCorefile(deployment *unstructured.Unstructured) error {
 		}
 	}
 	return errors.New("the Deployment coredns mounts no Corefile")
-}
-
-// nestedField is the value at a path of nested maps, nil if there is none.
-func nestedField(value any, path ...string) any {
-	for _, name := range path {
-		m, _ := value.(map[string]any)
-		value = m[name]
-	}
-	return value
 }

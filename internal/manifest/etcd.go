@@ -15,32 +15,14 @@ import (
 const EtcdURLAnnotation = "kubeadm.kubernetes.io/etcd.advertise-client-urls"
 
 func etcdPod(n *node.Node, h Host, images release.Images) componentPod {
-	e := &n.Cluster.Etcd
-	args := append(etcdArgs(n, h.Members), etcdFeatureArgs(images)...)
-	return componentPod{
-		image:       images.EtcdImage(),
-		command:     commandLine(Etcd, args, e.Args),
-		annotations: map[string]string{EtcdURLAnnotation: n.ClientURL()},
-		env:         mergeEnv(e.Envs),
-		volumes: []node.Volume{
-			dirVolume("etcd-data", e.DataDir, false),
-			dirVolume("etcd-certs", n.Paths.Certificates+"/etcd", false),
-		},
-		probes: etcdProbes(n),
-		cpu:    "100m",
-		memory: "100Mi",
-	}
-}
-
-func etcdArgs(n *node.Node, members []state.Member) []node.Arg {
-	p := n.Paths
+	e, p := &n.Cluster.Etcd, n.Paths
 	args := []node.Arg{
 		{Name: "advertise-client-urls", Value: n.ClientURL()},
 		{Name: "cert-file", Value: p.Cert("etcd/server")},
 		{Name: "client-cert-auth", Value: "true"},
-		{Name: "data-dir", Value: n.Cluster.Etcd.DataDir},
+		{Name: "data-dir", Value: e.DataDir},
 		{Name: "initial-advertise-peer-urls", Value: n.PeerURL()},
-		{Name: "initial-cluster", Value: initialCluster(n, members)},
+		{Name: "initial-cluster", Value: initialCluster(n, h.Members)},
 		{Name: "key-file", Value: p.Key("etcd/server")},
 		{Name: "listen-client-urls", Value: etcdURL("https", n.LoopbackAddress(), 2379) + "," +
 			n.ClientURL()},
@@ -54,24 +36,32 @@ func etcdArgs(n *node.Node, members []state.Member) []node.Arg {
 		{Name: "snapshot-count", Value: "10000"},
 		{Name: "trusted-ca-file", Value: p.Cert("etcd/ca")},
 	}
-	if len(members) > 0 {
+	if len(h.Members) > 0 {
 		args = append(args, node.Arg{Name: "initial-cluster-state", Value: "existing"})
 	}
-	return args
-}
-
-// etcdFeatureArgs enable what is off by default: the corruption check at startup, and frequent
-// progress notifications to watchers. The arguments were renamed in etcd 3.6.
-func etcdFeatureArgs(images release.Images) []node.Arg {
+	// Off by default are the corruption check at startup, and frequent progress notifications to
+	// watchers. Their arguments were renamed in etcd 3.6.
 	if images.EtcdVersion().Minor() < 6 {
-		return []node.Arg{
-			{Name: "experimental-initial-corrupt-check", Value: "true"},
-			{Name: "experimental-watch-progress-notify-interval", Value: "5s"},
-		}
+		args = append(args,
+			node.Arg{Name: "experimental-initial-corrupt-check", Value: "true"},
+			node.Arg{Name: "experimental-watch-progress-notify-interval", Value: "5s"})
+	} else {
+		args = append(args,
+			node.Arg{Name: "feature-gates", Value: "InitialCorruptCheck=true"},
+			node.Arg{Name: "watch-progress-notify-interval", Value: "5s"})
 	}
-	return []node.Arg{
-		{Name: "feature-gates", Value: "InitialCorruptCheck=true"},
-		{Name: "watch-progress-notify-interval", Value: "5s"},
+	return componentPod{
+		image:       images.EtcdImage(),
+		args:        mergeArgs(args, e.Args),
+		annotations: map[string]string{EtcdURLAnnotation: n.ClientURL()},
+		env:         mergeEnv(e.Envs),
+		volumes: []node.Volume{
+			dirVolume("etcd-data", e.DataDir, false),
+			dirVolume("etcd-certs", p.Certificates+"/etcd", false),
+		},
+		probes: etcdProbes(n),
+		cpu:    "100m",
+		memory: "100Mi",
 	}
 }
 

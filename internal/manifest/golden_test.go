@@ -79,18 +79,19 @@ func allObjects(t *testing.T, s scenario, ca []byte) []state.Object {
 	var all []state.Object
 	add := func(objects ...state.Object) { all = append(all, objects...) }
 	add(manifest.KubeadmConfig(n))
-	add(manifest.KubeadmConfigAccess()...)
+	add(manifest.KubeadmConfigAccess.Objects()...)
 	add(must(manifest.KubeletConfig(n))(t))
-	add(manifest.KubeletConfigAccess()...)
-	add(manifest.CertsAccess()...)
+	add(manifest.KubeletConfigAccess.Objects()...)
+	add(manifest.CertsAccess.Objects()...)
 	for _, token := range n.Tokens {
 		add(manifest.NewTokenSecret(token, time.Unix(0, 0)))
 	}
-	add(manifest.BootstrapRBAC()...)
+	rbac := manifest.BootstrapRBAC()
+	add(rbac[:len(rbac)-2]...)
 	admin := pki.KubeconfigSpec{Server: n.ServerURL(), Cluster: n.Cluster.Name,
 		User: "kubernetes-admin", CA: ca}.WithCertificate(nil, nil)
 	add(must(manifest.ClusterInfo(admin))(t))
-	add(manifest.ClusterInfoAccess()...)
+	add(rbac[len(rbac)-2:]...) // Role and RoleBinding of cluster-info
 	dns := must(manifest.NewCoreDNS(n, manifest.DNSReplicas, s.readPatches(t)))(t)
 	add(dns.Config)
 	add(dns.Access...)

@@ -25,27 +25,11 @@ type Host struct {
 	KubeletInstance []byte
 }
 
-// caDir is a directory in which some distributions keep CA certificates.
-type caDir struct{ volume, path string }
-
-func caDirs() []caDir {
-	return []caDir{
-		{"etc-pki-ca-trust", "/etc/pki/ca-trust"},
-		{"etc-pki-tls-certs", "/etc/pki/tls/certs"},
-		{"etc-ca-certificates", "/etc/ca-certificates"},
-		{"usr-share-ca-certificates", "/usr/share/ca-certificates"},
-		{"usr-local-share-ca-certificates", "/usr/local/share/ca-certificates"},
-	}
-}
-
-// CADirs are the directories that are mounted into kube-apiserver and kube-controller-manager if
-// they exist.
+// CADirs are the directories in which distributions keep CA certificates. They are mounted into
+// kube-apiserver and kube-controller-manager if they exist.
 func CADirs() []string {
-	var paths []string
-	for _, d := range caDirs() {
-		paths = append(paths, d.path)
-	}
-	return paths
+	return []string{"/etc/pki/ca-trust", "/etc/pki/tls/certs", "/etc/ca-certificates",
+		"/usr/share/ca-certificates", "/usr/local/share/ca-certificates"}
 }
 
 // proxyEnv are the environment variables that configure a proxy.

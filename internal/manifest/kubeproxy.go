@@ -55,30 +55,24 @@ func NewKubeProxy(n *node.Node, h Host, p Patches) (KubeProxy, error) {
 	if err != nil {
 		return KubeProxy{}, err
 	}
-	addProxyEnv(&set.Spec.Template.Spec, mergeEnv(h.proxyEnv()))
-	access := append([]state.Object{
-		&corev1.ServiceAccount{TypeMeta: coreTypeMeta("ServiceAccount"),
-			ObjectMeta: objectMeta(kubeSystem, kubeProxy)},
-		clusterBinding("kubeadm:node-proxier", "system:node-proxier",
-			serviceAccountSubject(kubeProxy)),
-	}, readableObject{kubeSystem, "configmaps", KubeProxyConfigMap,
-		kubeProxy}.access(groupSubject(TokenGroup))...)
-	return KubeProxy{Config: config, DaemonSet: set, Access: access}, nil
-}
-
-// addProxyEnv adds variables to the container of kube-proxy, except those that a patch has set.
-func addProxyEnv(pod *corev1.PodSpec, vars []corev1.EnvVar) {
-	for i := range pod.Containers {
-		c := &pod.Containers[i]
+	containers := set.Spec.Template.Spec.Containers
+	for i := range containers {
+		c := &containers[i]
 		if c.Name != kubeProxy {
 			continue
 		}
-		for _, v := range vars {
-			if !slices.ContainsFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == v.Name }) {
+		for _, v := range mergeEnv(h.proxyEnv()) {
+			patched := func(e corev1.EnvVar) bool { return e.Name == v.Name }
+			if !slices.ContainsFunc(c.Env, patched) {
 				c.Env = append(c.Env, v)
 			}
 		}
 	}
+	access := append([]state.Object{
+		newServiceAccount(kubeProxy),
+		clusterBinding("kubeadm:node-proxier", "system:node-proxier", kubeProxyAccount),
+	}, kubeProxyConfigAccess.Objects()...)
+	return KubeProxy{Config: config, DaemonSet: set, Access: access}, nil
 }
 
 // Objects lists the objects in the order in which they are created.
@@ -102,28 +96,12 @@ func kubeProxyConfig(n *node.Node) (*corev1.ConfigMap, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encoding the configuration of kube-proxy: %w", err)
 	}
-	kubeconfig, err := kubeProxyKubeconfig(n.ServerURL())
-	if err != nil {
-		return nil, err
-	}
-	c := configMap(kubeSystem, KubeProxyConfigMap, map[string]string{
-		KubeProxyConfigKey:     strings.TrimSuffix(string(text), "\n"),
-		kubeProxyKubeconfigKey: kubeconfig,
-	})
-	if n.Cluster.KubeProxy.Generated {
-		markGenerated(c)
-	}
-	c.Labels = map[string]string{"app": kubeProxy}
-	return c, nil
-}
-
-// kubeProxyKubeconfig contains the server's URL, since kube-proxy cannot use the kubernetes
-// Service, which it implements itself. CA and token come from the ServiceAccount.
-func kubeProxyKubeconfig(server string) (string, error) {
+	// The kubeconfig contains the server's URL, since kube-proxy cannot use the kubernetes Service,
+	// which it implements itself. CA and token come from the ServiceAccount.
 	const name = "default"
-	text, err := yaml.Marshal(kubeconfigv1.Config{
+	kubeconfig, err := yaml.Marshal(kubeconfigv1.Config{
 		Clusters: []kubeconfigv1.NamedCluster{{Name: name, Cluster: kubeconfigv1.Cluster{
-			Server: server, CertificateAuthority: serviceAccount + "/ca.crt",
+			Server: n.ServerURL(), CertificateAuthority: serviceAccount + "/ca.crt",
 		}}},
 		AuthInfos: []kubeconfigv1.NamedAuthInfo{{Name: name, AuthInfo: kubeconfigv1.AuthInfo{
 			TokenFile: serviceAccount + "/token",
@@ -134,18 +112,25 @@ func kubeProxyKubeconfig(server string) (string, error) {
 		CurrentContext: name,
 	})
 	if err != nil {
-		return "", fmt.Errorf("encoding the kubeconfig of kube-proxy: %w", err)
+		return nil, fmt.Errorf("encoding the kubeconfig of kube-proxy: %w", err)
 	}
-	return "apiVersion: v1\nkind: Config\n" + strings.TrimSuffix(string(text), "\n"), nil
+	c := configMap(kubeSystem, KubeProxyConfigMap, map[string]string{
+		KubeProxyConfigKey: strings.TrimSuffix(string(text), "\n"),
+		kubeProxyKubeconfigKey: "apiVersion: v1\nkind: Config\n" +
+			strings.TrimSuffix(string(kubeconfig), "\n"),
+	})
+	if n.Cluster.KubeProxy.Generated {
+		c.Annotations = map[string]string{hashAnnotation: dataHash(c)}
+	}
+	c.Labels = map[string]string{"app": kubeProxy}
+	return c, nil
 }
 
 func kubeProxyDaemonSet(image string) *appsv1.DaemonSet {
 	labels := map[string]string{"k8s-app": kubeProxy}
-	meta := objectMeta(kubeSystem, kubeProxy)
-	meta.Labels = labels
 	return &appsv1.DaemonSet{
-		TypeMeta:   appsTypeMeta("DaemonSet"),
-		ObjectMeta: meta,
+		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "DaemonSet"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: kubeSystem, Name: kubeProxy, Labels: labels},
 		Spec: appsv1.DaemonSetSpec{
 			Selector:       &metav1.LabelSelector{MatchLabels: labels},
 			UpdateStrategy: appsv1.DaemonSetUpdateStrategy{Type: appsv1.RollingUpdateDaemonSetStrategyType},
@@ -155,7 +140,7 @@ func kubeProxyDaemonSet(image string) *appsv1.DaemonSet {
 					PriorityClassName:  nodeCritical,
 					HostNetwork:        true,
 					ServiceAccountName: kubeProxy,
-					NodeSelector:       linuxNodeSelector(),
+					NodeSelector:       map[string]string{corev1.LabelOSStable: "linux"},
 					Tolerations:        []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
 					Containers: []corev1.Container{{
 						Name:            kubeProxy,

@@ -40,42 +40,38 @@ func FindComponentProblems(n *node.Node, h Host) ([]ComponentProblem, error) {
 		return nil, err
 	}
 	c, v := &n.Cluster, images.Target.Version()
-	list := slices.Concat(
-		checkComponentArgs("apiServer", release.APIServer, v, c.APIServer.Args),
-		checkComponentArgs("controllerManager", release.ControllerManager, v,
-			c.ControllerManager.Args),
-		checkComponentArgs("scheduler", release.Scheduler, v, c.Scheduler.Args),
-	)
-	if c.Etcd.External == nil {
-		list = append(list, checkComponentArgs("etcd.local", Etcd, images.EtcdVersion(),
-			c.Etcd.Args)...)
-	}
-	for _, s := range []struct {
-		component, field string
-		user             []node.Volume
+	components := []struct {
+		name, field string
+		version     *version.Version
+		args        []node.Arg
+		volumes     []node.Volume
 	}{
-		{release.APIServer, "apiServer", c.APIServer.Volumes},
-		{release.ControllerManager, "controllerManager", c.ControllerManager.Volumes},
-		{release.Scheduler, "scheduler", c.Scheduler.Volumes},
-	} {
-		pod, err := StaticPod(s.component, n, h)
+		{release.APIServer, "apiServer", v, c.APIServer.Args, c.APIServer.Volumes},
+		{release.ControllerManager, "controllerManager", v, c.ControllerManager.Args,
+			c.ControllerManager.Volumes},
+		{release.Scheduler, "scheduler", v, c.Scheduler.Args, c.Scheduler.Volumes},
+		{Etcd, "etcd.local", images.EtcdVersion(), c.Etcd.Args, nil},
+	}
+	if c.Etcd.External != nil {
+		components = components[:3]
+	}
+	var list []ComponentProblem
+	for _, s := range components {
+		for i, a := range s.args {
+			if fault := release.CheckArg(s.name, s.version, a.Name, a.Value); fault != nil {
+				list = append(list, ComponentProblem{ComponentArgs,
+					fmt.Sprintf("%s.extraArgs[%d]", s.field, i), *fault})
+			}
+		}
+	}
+	for _, s := range components[:3] { // etcd has no extraVolumes
+		pod, err := StaticPod(s.name, n, h)
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, checkComponentVolumes(s.field, pod, s.user)...)
+		list = append(list, checkComponentVolumes(s.field, pod, s.volumes)...)
 	}
 	return append(list, checkIPFamily(n)...), nil
-}
-
-func checkComponentArgs(field, component string, v *version.Version,
-	args []node.Arg) (list []ComponentProblem) {
-	for i, a := range args {
-		if fault := release.CheckArg(component, v, a.Name, a.Value); fault != nil {
-			list = append(list, ComponentProblem{ComponentArgs,
-				fmt.Sprintf("%s.extraArgs[%d]", field, i), *fault})
-		}
-	}
-	return list
 }
 
 // FindKubeletProblems lists the arguments that keep a kubelet of that version from running.
@@ -92,7 +88,11 @@ func FindKubeletProblems(args []node.Arg, v *version.Version) (list []ComponentP
 		for label := range strings.SplitSeq(a.Value, ",") {
 			key, value, _ := strings.Cut(label, "=")
 			key = strings.TrimSpace(key)
-			if !isReservedLabel(key) || kubeletapis.IsKubeletLabel(key) {
+			domain, _, found := strings.Cut(key, "/")
+			domain = "." + domain
+			reserved := found && (strings.HasSuffix(domain, ".kubernetes.io") ||
+				strings.HasSuffix(domain, ".k8s.io"))
+			if !reserved || kubeletapis.IsKubeletLabel(key) {
 				continue
 			}
 			list = append(list, ComponentProblem{ComponentArgs, field, release.ArgProblem{
@@ -105,14 +105,6 @@ func FindKubeletProblems(args []node.Arg, v *version.Version) (list []ComponentP
 		}
 	}
 	return list
-}
-
-// isReservedLabel reports whether a label has a prefix that is reserved for Kubernetes.
-func isReservedLabel(key string) bool {
-	space, _, found := strings.Cut(key, "/")
-	return found && slices.ContainsFunc([]string{"kubernetes.io", "k8s.io"}, func(own string) bool {
-		return space == own || strings.HasSuffix(space, "."+own)
-	})
 }
 
 // checkComponentVolumes finds volumes with the same name, of which the last one wins, as in

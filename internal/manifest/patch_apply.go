@@ -46,8 +46,8 @@ func (p Patches) apply(target string, data []byte, schema any) ([]byte, error) {
 		}
 		after, err := d.apply(data, schema, p.unknownText)
 		if err != nil {
-			return nil, newPatchError(fmt.Errorf("%s cannot be applied to %s: %w", d.origin, target,
-				err))
+			fault, origin = err, d.origin
+			break
 		}
 		data = after
 		switch broken := checkPatched(before, data, schema); {
@@ -58,62 +58,60 @@ func (p Patches) apply(target string, data []byte, schema any) ([]byte, error) {
 		}
 	}
 	if fault != nil {
-		return nil, newPatchError(fmt.Errorf("%s cannot be applied to %s: %w", origin, target,
-			fault))
+		return nil, problem.New("",
+			fmt.Errorf("%s cannot be applied to %s: %w", origin, target, fault),
+			"fix the patches, or set --patches to another directory")
 	}
 	return data, nil
 }
 
-func newPatchError(err error) error {
-	return problem.New("", err, "fix the patches, or set --patches to another directory")
-}
-
 func (d patch) apply(data []byte, schema any, later string) ([]byte, error) {
-	switch d.kind {
-	case jsonPatch:
+	if d.kind == jsonPatch {
 		operations, err := jsonpatch.DecodePatch(d.json)
 		if err != nil {
 			return nil, fmt.Errorf("not a list of JSON patch operations (RFC 6902): %w", err)
 		}
 		return applyJSONPatch(data, operations, later)
-	case mergePatch:
-		if err := d.checkFields(schema); err != nil {
-			return nil, err
-		}
-		return jsonpatch.MergePatch(data, d.json)
-	default:
-		if err := d.checkFields(schema); err != nil {
-			return nil, err
-		}
-		return applyStrategicMerge(data, d.json, schema)
 	}
+	// fields that the schema's type does not have, or values of the wrong type, are errors
+	var tree any
+	if err := json.Unmarshal(d.json, &tree); err != nil {
+		return nil, err
+	}
+	removeDirectives(tree)
+	fields, err := json.Marshal(tree)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkFields(fields, schema); err != nil {
+		return nil, err
+	}
+	if d.kind == mergePatch {
+		return jsonpatch.MergePatch(data, d.json)
+	}
+	return applyStrategicMerge(data, d.json, schema)
 }
 
 // applyJSONPatch applies the operations in order. A failing test is skipped if it concerns a part
-// that is not known yet.
+// that is not known yet: one that contains the text later.
 func applyJSONPatch(data []byte, operations jsonpatch.Patch, later string) ([]byte, error) {
 	for _, o := range operations {
 		after, err := jsonpatch.Patch{o}.Apply(data)
-		switch {
-		case errors.Is(err, jsonpatch.ErrTestFailed) && containsText(data, o["path"], later):
-		case err != nil:
-			return nil, err
-		default:
-			data = after
+		if errors.Is(err, jsonpatch.ErrTestFailed) && later != "" {
+			// A value contains the text if removing the value removes occurrences of the text.
+			remove := json.RawMessage(`"remove"`)
+			rest, err := jsonpatch.Patch{{"op": &remove, "path": o["path"]}}.Apply(data)
+			if err == nil &&
+				bytes.Count(rest, []byte(later)) < bytes.Count(data, []byte(later)) {
+				continue
+			}
 		}
+		if err != nil {
+			return nil, err
+		}
+		data = after
 	}
 	return data, nil
-}
-
-// containsText reports whether the value at the path contains the text: removing the value removes
-// occurrences of the text.
-func containsText(data []byte, path *json.RawMessage, text string) bool {
-	if text == "" {
-		return false
-	}
-	remove := json.RawMessage(`"remove"`)
-	rest, err := jsonpatch.Patch{{"op": &remove, "path": path}}.Apply(data)
-	return err == nil && bytes.Count(rest, []byte(text)) < bytes.Count(data, []byte(text))
 }
 
 // applyStrategicMerge merges a patch according to the struct tags of the schema.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -16,49 +17,24 @@ import (
 	"kubeadm/internal/config/strict"
 )
 
-// checkFields returns an error if the merge patch has fields that the schema's type does not
-// have, or values of the wrong type. Directives of strategic merge patches, such as "$patch", are
-// allowed.
-func (d patch) checkFields(schema any) error {
-	var tree any
-	if err := json.Unmarshal(d.json, &tree); err != nil {
-		return err
-	}
-	data, err := json.Marshal(removeDirectives(tree))
-	if err != nil {
-		return err
-	}
-	return checkFields(data, schema)
-}
-
-func removeDirectives(tree any) any {
+// removeDirectives removes the directives of strategic merge patches from a decoded document: see
+// https://github.com/kubernetes/community/blob/master/contributors/devel/sig-api-machinery/strategic-merge-patch.md.
+func removeDirectives(tree any) {
 	switch tree := tree.(type) {
 	case map[string]any:
-		rest := map[string]any{}
-		for name, value := range tree {
-			if !isDirective(name) {
-				rest[name] = removeDirectives(value)
-			}
+		maps.DeleteFunc(tree, func(name string, _ any) bool {
+			return name == "$patch" || name == "$retainKeys" ||
+				strings.HasPrefix(name, "$deleteFromPrimitiveList/") ||
+				strings.HasPrefix(name, "$setElementOrder/")
+		})
+		for _, value := range tree {
+			removeDirectives(value)
 		}
-		return rest
 	case []any:
-		rest := make([]any, len(tree))
-		for i, item := range tree {
-			rest[i] = removeDirectives(item)
+		for _, item := range tree {
+			removeDirectives(item)
 		}
-		return rest
 	}
-	return tree
-}
-
-// isDirective reports whether the name is a directive of strategic merge patches: see
-// https://github.com/kubernetes/community/blob/master/contributors/devel/sig-api-machinery/strategic-merge-patch.md.
-func isDirective(name string) bool {
-	matches := func(d string) bool {
-		return name == d || strings.HasSuffix(d, "/") && strings.HasPrefix(name, d)
-	}
-	return slices.ContainsFunc([]string{"$patch", "$retainKeys", "$deleteFromPrimitiveList/",
-		"$setElementOrder/"}, matches)
 }
 
 // checkFields compares a JSON document with the type of schema.
@@ -83,27 +59,6 @@ func checkPatched(before, after []byte, schema any) error {
 	if err := checkFields(after, schema); err != nil {
 		return err
 	}
-	if err := checkIdentity(before, after); err != nil {
-		return err
-	}
-	var check func([]byte) error
-	switch schema.(type) {
-	case corev1.Pod:
-		check = checkStaticPod
-	case appsv1.Deployment, appsv1.DaemonSet:
-		check = checkWorkload
-	default:
-		return nil
-	}
-	err := check(after)
-	if old := check(before); err != nil && old != nil && old.Error() == err.Error() {
-		return nil
-	}
-	return err
-}
-
-// checkIdentity returns an error if two JSON documents are not the same object.
-func checkIdentity(before, after []byte) error {
 	var was, is metav1.PartialObjectMetadata
 	if err := errors.Join(json.Unmarshal(before, &was), json.Unmarshal(after, &is)); err != nil {
 		return err
@@ -119,43 +74,53 @@ func checkIdentity(before, after []byte) error {
 				field.was, field.is)
 		}
 	}
+	err := checkWorkload(after, schema)
+	if err == nil {
+		return nil
+	}
+	if old := checkWorkload(before, schema); old != nil && old.Error() == err.Error() {
+		return nil
+	}
+	return err
+}
+
+// checkWorkload checks a static Pod, or the Pod template of a Deployment or DaemonSet. Documents of
+// other types are not checked.
+func checkWorkload(data []byte, schema any) error {
+	switch schema.(type) {
+	case corev1.Pod:
+		var pod corev1.Pod
+		if err := json.Unmarshal(data, &pod); err != nil {
+			return err
+		}
+		if _, err := ComponentContainer(&pod, pod.Name); err != nil {
+			return fmt.Errorf("it removes the component's container %q from spec.containers",
+				pod.Name)
+		}
+		return checkPodSpec("spec", &pod.Spec)
+	case appsv1.Deployment, appsv1.DaemonSet:
+		var w struct { // what both have in common
+			Spec struct {
+				Selector *metav1.LabelSelector  `json:"selector"`
+				Template corev1.PodTemplateSpec `json:"template"`
+			} `json:"spec"`
+		}
+		if err := json.Unmarshal(data, &w); err != nil {
+			return err
+		}
+		selector, err := metav1.LabelSelectorAsSelector(w.Spec.Selector)
+		if err != nil {
+			return fmt.Errorf("spec.selector: %w", err)
+		}
+		if !selector.Matches(labels.Set(w.Spec.Template.Labels)) {
+			return fmt.Errorf("spec.selector (%s) does not match spec.template.metadata.labels: they must have these labels", selector)
+		}
+		if len(w.Spec.Template.Spec.Containers) == 0 {
+			return errors.New("it removes all of spec.template.spec.containers")
+		}
+		return checkPodSpec("spec.template.spec", &w.Spec.Template.Spec)
+	}
 	return nil
-}
-
-func checkStaticPod(data []byte) error {
-	var pod corev1.Pod
-	if err := json.Unmarshal(data, &pod); err != nil {
-		return err
-	}
-	if _, err := ComponentContainer(&pod, pod.Name); err != nil {
-		return fmt.Errorf("it removes the component's container %q from spec.containers", pod.Name)
-	}
-	return checkPodSpec("spec", &pod.Spec)
-}
-
-// checkWorkload checks the Pod template of a Deployment or DaemonSet, which have these fields
-// in common.
-func checkWorkload(data []byte) error {
-	var w struct {
-		Spec struct {
-			Selector *metav1.LabelSelector  `json:"selector"`
-			Template corev1.PodTemplateSpec `json:"template"`
-		} `json:"spec"`
-	}
-	if err := json.Unmarshal(data, &w); err != nil {
-		return err
-	}
-	selector, err := metav1.LabelSelectorAsSelector(w.Spec.Selector)
-	if err != nil {
-		return fmt.Errorf("spec.selector: %w", err)
-	}
-	if !selector.Matches(labels.Set(w.Spec.Template.Labels)) {
-		return fmt.Errorf("spec.selector (%s) does not match spec.template.metadata.labels: they must have these labels", selector)
-	}
-	if len(w.Spec.Template.Spec.Containers) == 0 {
-		return errors.New("it removes all of spec.template.spec.containers")
-	}
-	return checkPodSpec("spec.template.spec", &w.Spec.Template.Spec)
 }
 
 // checkPodSpec finds faults in containers and volumes for which the API server or the kubelet

@@ -5,6 +5,7 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
 )
 
 // Names of users and groups.
@@ -13,34 +14,30 @@ const (
 	TokenGroup = "system:bootstrappers:kubeadm:default-node-token"
 	// AdminGroup is the group that ClusterAdmins binds to the ClusterRole cluster-admin.
 	AdminGroup = "kubeadm:cluster-admins"
-
-	nodesGroup    = "system:nodes"
-	anonymousUser = "system:anonymous"
-	// user of the API server's client certificate for kubelets
-	kubeletClient = "kube-apiserver-kubelet-client"
 )
 
-func groupSubject(name string) rbacv1.Subject {
-	return rbacv1.Subject{Kind: rbacv1.GroupKind, Name: name}
-}
-func userSubject(name string) rbacv1.Subject {
-	return rbacv1.Subject{Kind: rbacv1.UserKind, Name: name}
-}
+// Subjects of bindings.
+var (
+	tokenUsers = rbacv1.Subject{Kind: rbacv1.GroupKind, Name: TokenGroup}
+	admins     = rbacv1.Subject{Kind: rbacv1.GroupKind, Name: AdminGroup}
+	nodes      = rbacv1.Subject{Kind: rbacv1.GroupKind, Name: "system:nodes"}
+	anonymous  = rbacv1.Subject{Kind: rbacv1.UserKind, Name: "system:anonymous"}
+	// user of the API server's client certificate for kubelets
+	kubeletClient  = rbacv1.Subject{Kind: rbacv1.UserKind, Name: "kube-apiserver-kubelet-client"}
+	coreDNSAccount = rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: kubeSystem,
+		Name: "coredns"}
+	kubeProxyAccount = rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: kubeSystem,
+		Name: kubeProxy}
+)
 
-func serviceAccountSubject(name string) rbacv1.Subject {
-	return rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: kubeSystem, Name: name}
-}
-
-func rbacTypeMeta(kind string) metav1.TypeMeta {
-	return metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: kind}
-}
+const rbacVersion = "rbac.authorization.k8s.io/v1"
 
 // clusterBinding binds subjects to a ClusterRole.
 func clusterBinding(name, clusterRole string,
 	subjects ...rbacv1.Subject) *rbacv1.ClusterRoleBinding {
 	return &rbacv1.ClusterRoleBinding{
-		TypeMeta:   rbacTypeMeta("ClusterRoleBinding"),
-		ObjectMeta: objectMeta("", name),
+		TypeMeta:   metav1.TypeMeta{APIVersion: rbacVersion, Kind: "ClusterRoleBinding"},
+		ObjectMeta: metav1.ObjectMeta{Name: name},
 		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole",
 			Name: clusterRole},
 		Subjects: subjects,
@@ -48,57 +45,76 @@ func clusterBinding(name, clusterRole string,
 }
 
 func clusterRole(name string, rules ...rbacv1.PolicyRule) *rbacv1.ClusterRole {
-	return &rbacv1.ClusterRole{TypeMeta: rbacTypeMeta("ClusterRole"),
-		ObjectMeta: objectMeta("", name), Rules: rules}
+	return &rbacv1.ClusterRole{
+		TypeMeta:   metav1.TypeMeta{APIVersion: rbacVersion, Kind: "ClusterRole"},
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Rules:      rules,
+	}
 }
 
-// readableObject is one object that subjects are allowed to read.
-type readableObject struct {
+// ReadAccess allows subjects to read one object.
+type ReadAccess struct {
 	namespace, resource, name string
 	role                      string // name of the Role and of its RoleBinding
+	subjects                  []rbacv1.Subject
 }
 
-// access is a Role and a RoleBinding.
-func (r readableObject) access(subjects ...rbacv1.Subject) []state.Object {
+// Access to what joining machines and nodes read.
+var (
+	KubeadmConfigAccess = ReadAccess{kubeSystem, "configmaps", KubeadmConfigMap,
+		"kubeadm:nodes-kubeadm-config", []rbacv1.Subject{tokenUsers, nodes}}
+	KubeletConfigAccess = ReadAccess{kubeSystem, "configmaps", KubeletConfigMap,
+		"kubeadm:kubelet-config", []rbacv1.Subject{nodes, tokenUsers}}
+	// CertsAccess is access to the Secret kubeadm-certs, which is useless without the certificate
+	// key.
+	CertsAccess = ReadAccess{kubeSystem, "secrets", CertsSecret, "kubeadm:kubeadm-certs",
+		[]rbacv1.Subject{tokenUsers}}
+
+	kubeProxyConfigAccess = ReadAccess{kubeSystem, "configmaps", KubeProxyConfigMap, kubeProxy,
+		[]rbacv1.Subject{tokenUsers}}
+	clusterInfoAccess = ReadAccess{kubePublic, "configmaps", bootstrapapi.ConfigMapClusterInfo,
+		"kubeadm:bootstrap-signer-clusterinfo", []rbacv1.Subject{anonymous}}
+)
+
+// Objects are a Role and its RoleBinding.
+func (r ReadAccess) Objects() []state.Object {
 	return []state.Object{
 		&rbacv1.Role{
-			TypeMeta:   rbacTypeMeta("Role"),
-			ObjectMeta: objectMeta(r.namespace, r.role),
+			TypeMeta:   metav1.TypeMeta{APIVersion: rbacVersion, Kind: "Role"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: r.role},
 			Rules: []rbacv1.PolicyRule{{
 				APIGroups: []string{""}, Resources: []string{r.resource},
 				ResourceNames: []string{r.name}, Verbs: []string{"get"},
 			}},
 		},
 		&rbacv1.RoleBinding{
-			TypeMeta:   rbacTypeMeta("RoleBinding"),
-			ObjectMeta: objectMeta(r.namespace, r.role),
+			TypeMeta:   metav1.TypeMeta{APIVersion: rbacVersion, Kind: "RoleBinding"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: r.role},
 			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: r.role},
-			Subjects:   subjects,
+			Subjects:   r.subjects,
 		},
 	}
 }
 
 // ClusterAdmins binds AdminGroup to the ClusterRole cluster-admin.
 func ClusterAdmins() state.Object {
-	return clusterBinding("kubeadm:cluster-admins", "cluster-admin", groupSubject(AdminGroup))
+	return clusterBinding("kubeadm:cluster-admins", "cluster-admin", admins)
 }
 
 // BootstrapRBAC allows machines with a bootstrap token to join, kubelets to renew their
-// certificates, and the API server to connect to kubelets.
+// certificates, the API server to connect to kubelets, and anonymous users to read ClusterInfo.
 func BootstrapRBAC() []state.Object {
 	const signing = "system:certificates.k8s.io:certificatesigningrequests:"
-	return []state.Object{
+	return append([]state.Object{
 		clusterRole("kubeadm:get-nodes",
 			rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes"},
 				Verbs: []string{"get"}}),
-		clusterBinding("kubeadm:get-nodes", "kubeadm:get-nodes", groupSubject(TokenGroup)),
-		clusterBinding("kubeadm:kubelet-bootstrap", "system:node-bootstrapper",
-			groupSubject(TokenGroup)),
-		clusterBinding("kubeadm:node-autoapprove-bootstrap", signing+"nodeclient",
-			groupSubject(TokenGroup)),
+		clusterBinding("kubeadm:get-nodes", "kubeadm:get-nodes", tokenUsers),
+		clusterBinding("kubeadm:kubelet-bootstrap", "system:node-bootstrapper", tokenUsers),
+		clusterBinding("kubeadm:node-autoapprove-bootstrap", signing+"nodeclient", tokenUsers),
 		clusterBinding("kubeadm:node-autoapprove-certificate-rotation", signing+"selfnodeclient",
-			groupSubject(nodesGroup)),
+			nodes),
 		clusterBinding("kubeadm:apiserver-kubelet-client", "system:kubelet-api-admin",
-			userSubject(kubeletClient)),
-	}
+			kubeletClient),
+	}, clusterInfoAccess.Objects()...)
 }

@@ -1,14 +1,13 @@
 package manifest
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/node"
+	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/release"
 )
@@ -101,8 +100,8 @@ func privateFiles(component string, n *node.Node, h Host) []string {
 	case Etcd:
 		return []string{p.Key("etcd/server"), p.Key("etcd/peer")}
 	case release.APIServer:
-		files := []string{p.PublicKey("sa"), p.Key("apiserver"), p.Key("apiserver-kubelet-client"),
-			p.Key("front-proxy-client")}
+		files := []string{p.Certificate(pki.ServiceAccountPublicKey), p.Key("apiserver"),
+			p.Key("apiserver-kubelet-client"), p.Key("front-proxy-client")}
 		if n.Cluster.Etcd.External == nil {
 			files = append(files, p.Key("apiserver-etcd-client"))
 		}
@@ -116,18 +115,6 @@ func privateFiles(component string, n *node.Node, h Host) []string {
 	default:
 		return []string{p.Kubeconfig("scheduler.conf")}
 	}
-}
-
-// AddOwnerHints adds hints to an error of OwnerChanges if a file does not exist.
-func AddOwnerHints(component string, n *node.Node, err error) error {
-	if !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	hint := "run these phases first: kubeadm init phase certs all; kubeadm init phase kubeconfig all"
-	if n.IsJoining() {
-		hint = "run these phases first: kubeadm join phase control-plane-prepare certs; kubeadm join phase control-plane-prepare kubeconfig"
-	}
-	return problem.New("setting the owner of the files of "+component, err, hint)
 }
 
 // runAsAccount makes a component's Pod run as its user, without capabilities that it does not

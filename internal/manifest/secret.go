@@ -9,7 +9,6 @@ import (
 	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
 
 	"kubeadm/internal/node"
-	"kubeadm/internal/state"
 )
 
 // CertsSecret is the Secret, in kube-system, with the encrypted certificates that control planes
@@ -45,8 +44,8 @@ func NewTokenSecret(t node.BootstrapToken, now time.Time) *corev1.Secret {
 		data[bootstrapapi.BootstrapTokenExtraGroupsKey] = []byte(strings.Join(t.Groups, ","))
 	}
 	return &corev1.Secret{
-		TypeMeta:   coreTypeMeta("Secret"),
-		ObjectMeta: objectMeta(kubeSystem, TokenSecretName(t.ID)),
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: kubeSystem, Name: TokenSecretName(t.ID)},
 		Type:       bootstrapapi.SecretTypeBootstrapToken,
 		Data:       data,
 	}
@@ -64,17 +63,16 @@ func NewCertsOwner(id, secret string, now time.Time) *corev1.Secret {
 // NewCertsSecret is the Secret with the encrypted files, by the names of pki.UploadedName. owner is
 // NewCertsOwner as the API server returned it, with its UID.
 func NewCertsSecret(sealed map[string][]byte, owner metav1.Object) *corev1.Secret {
-	meta := objectMeta(kubeSystem, CertsSecret)
-	meta.OwnerReferences = []metav1.OwnerReference{{
-		APIVersion: "v1", Kind: "Secret", Name: owner.GetName(), UID: owner.GetUID(),
-		Controller: new(true), BlockOwnerDeletion: new(true),
-	}}
-	return &corev1.Secret{TypeMeta: coreTypeMeta("Secret"), ObjectMeta: meta, Data: sealed}
-}
-
-// CertsAccess allows joining machines to read the Secret kubeadm-certs, which is useless without the
-// certificate key.
-func CertsAccess() []state.Object {
-	return readableObject{kubeSystem, "secrets", CertsSecret,
-		"kubeadm:kubeadm-certs"}.access(groupSubject(TokenGroup))
+	return &corev1.Secret{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: kubeSystem,
+			Name:      CertsSecret,
+			OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: "v1", Kind: "Secret", Name: owner.GetName(), UID: owner.GetUID(),
+				Controller: new(true), BlockOwnerDeletion: new(true),
+			}},
+		},
+		Data: sealed,
+	}
 }

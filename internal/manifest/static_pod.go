@@ -24,7 +24,7 @@ func Components() []string {
 // componentPod holds what differs between the static Pods of components.
 type componentPod struct {
 	image       string
-	command     []string
+	args        []string
 	annotations map[string]string
 	env         []corev1.EnvVar
 	volumes     []node.Volume // in the order of the mounts
@@ -94,8 +94,27 @@ func ComponentContainer(pod *corev1.Pod, component string) (*corev1.Container, e
 }
 
 func (s componentPod) pod(name string, n *node.Node) *corev1.Pod {
+	requests := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(s.cpu)}
+	if s.memory != "" {
+		requests[corev1.ResourceMemory] = resource.MustParse(s.memory)
+	}
+	c := corev1.Container{
+		Name:            name,
+		Image:           s.image,
+		ImagePullPolicy: corev1.PullIfNotPresent,
+		Command:         append([]string{name}, s.args...),
+		Env:             s.env,
+		Ports: []corev1.ContainerPort{{Name: probePort, ContainerPort: s.probes.port,
+			Protocol: corev1.ProtocolTCP}},
+		Resources: corev1.ResourceRequirements{Requests: requests},
+	}
+	for _, v := range s.volumes {
+		c.VolumeMounts = append(c.VolumeMounts,
+			corev1.VolumeMount{Name: v.Name, MountPath: v.MountPath, ReadOnly: v.ReadOnly})
+	}
+	s.probes.addTo(&c, n.Timeouts.ControlPlane)
 	var volumes []corev1.Volume
-	for _, v := range sortVolumes(s.volumes) {
+	for _, v := range mergeVolumes(s.volumes) {
 		volumes = append(volumes, corev1.Volume{Name: v.Name, VolumeSource: corev1.VolumeSource{
 			HostPath: &corev1.HostPathVolumeSource{Path: v.HostPath, Type: &v.PathType},
 		}})
@@ -109,7 +128,7 @@ func (s componentPod) pod(name string, n *node.Node) *corev1.Pod {
 			Annotations: s.annotations,
 		},
 		Spec: corev1.PodSpec{
-			Containers:        []corev1.Container{s.container(name, n)},
+			Containers:        []corev1.Container{c},
 			Volumes:           volumes,
 			HostNetwork:       true,
 			PriorityClassName: nodeCritical,
@@ -120,27 +139,4 @@ func (s componentPod) pod(name string, n *node.Node) *corev1.Pod {
 			},
 		},
 	}
-}
-
-func (s componentPod) container(name string, n *node.Node) corev1.Container {
-	requests := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(s.cpu)}
-	if s.memory != "" {
-		requests[corev1.ResourceMemory] = resource.MustParse(s.memory)
-	}
-	c := corev1.Container{
-		Name:            name,
-		Image:           s.image,
-		ImagePullPolicy: corev1.PullIfNotPresent,
-		Command:         s.command,
-		Env:             s.env,
-		Ports: []corev1.ContainerPort{{Name: probePort, ContainerPort: s.probes.port,
-			Protocol: corev1.ProtocolTCP}},
-		Resources: corev1.ResourceRequirements{Requests: requests},
-	}
-	for _, v := range s.volumes {
-		c.VolumeMounts = append(c.VolumeMounts,
-			corev1.VolumeMount{Name: v.Name, MountPath: v.MountPath, ReadOnly: v.ReadOnly})
-	}
-	s.probes.addTo(&c, n.Timeouts.ControlPlane)
-	return c
 }

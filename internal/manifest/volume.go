@@ -31,9 +31,10 @@ func certificateVolumes(n *node.Node, h Host) []node.Volume {
 		dirVolume("k8s-certs", n.Paths.Certificates, true),
 		dirVolume("ca-certs", systemCerts, true),
 	}
-	for _, d := range caDirs() {
-		if slices.Contains(h.CADirs, d.path) {
-			volumes = append(volumes, dirVolume(d.volume, d.path, true))
+	for _, dir := range CADirs() {
+		if slices.Contains(h.CADirs, dir) {
+			name := strings.ReplaceAll(strings.TrimPrefix(dir, "/"), "/", "-")
+			volumes = append(volumes, dirVolume(name, dir, true))
 		}
 	}
 	return volumes
@@ -47,12 +48,8 @@ func mergeVolumes(lists ...[]node.Volume) []node.Volume {
 			merged = append(merged, v)
 		}
 	}
-	return sortVolumes(merged)
-}
-
-func sortVolumes(volumes []node.Volume) []node.Volume {
-	return slices.SortedFunc(slices.Values(volumes),
-		func(a, b node.Volume) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(merged, func(a, b node.Volume) int { return strings.Compare(a.Name, b.Name) })
+	return merged
 }
 
 // externalEtcdDirs are the directories of the client certificates for an external etcd, without
@@ -62,25 +59,21 @@ func externalEtcdDirs(n *node.Node) []string {
 	if e == nil {
 		return nil
 	}
-	shown := append(CADirs(), systemCerts, n.Paths.Certificates)
 	var dirs []string
 	for _, file := range []string{e.CAFile, e.CertFile, e.KeyFile} {
-		if dir := path.Dir(file); file != "" && !hasAnyPrefix(dir, shown) {
-			dirs = append(dirs, dir)
+		if file != "" {
+			dirs = append(dirs, path.Dir(file))
 		}
 	}
-	slices.Sort(dirs)
-	var outer []string
-	for _, dir := range dirs { // sorted: a directory comes before those below it
-		if !hasAnyPrefix(dir, outer) {
-			outer = append(outer, dir)
+	slices.Sort(dirs) // a directory comes before those below it
+	mounted := append(CADirs(), systemCerts, n.Paths.Certificates)
+	others := len(mounted)
+	for _, dir := range dirs {
+		// Text is compared rather than path elements, so that volume names are those of upstream's
+		// kubeadm.
+		if !slices.ContainsFunc(mounted, func(m string) bool { return strings.HasPrefix(dir, m) }) {
+			mounted = append(mounted, dir)
 		}
 	}
-	return outer
-}
-
-// hasAnyPrefix compares text rather than path elements, so that volume names are those of
-// upstream's kubeadm.
-func hasAnyPrefix(dir string, prefixes []string) bool {
-	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(dir, p) })
+	return mounted[others:]
 }

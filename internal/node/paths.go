@@ -46,9 +46,6 @@ func (p Paths) Cert(base string) string { return path.Join(p.Certificates, base+
 // Key is a private key by its base name, such as "etcd/server".
 func (p Paths) Key(base string) string { return path.Join(p.Certificates, base+".key") }
 
-// PublicKey is a public key by its base name; only "sa" has one.
-func (p Paths) PublicKey(base string) string { return path.Join(p.Certificates, base+".pub") }
-
 // Certificate is the path of a file in the certificates directory.
 func (p Paths) Certificate(file string) string { return path.Join(p.Certificates, file) }
 

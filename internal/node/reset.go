@@ -23,7 +23,7 @@ func UnmountFlags() []string {
 // SystemDirs lists directories of the operating system, of container runtimes and of services,
 // which hold far more than kubeadm's files. A reset must not empty any of them.
 func SystemDirs() []string {
-	return slices.Concat(systemTrees(), []string{
+	return slices.Concat(systemTrees, []string{
 		"/", "/etc", "/home", "/media", "/mnt", "/opt", "/root", "/run", "/snap", "/srv", "/tmp",
 		"/usr", "/var",
 		"/etc/NetworkManager", "/etc/alternatives", "/etc/apparmor.d", "/etc/apt",
@@ -52,18 +52,16 @@ func SystemDirs() []string {
 }
 
 // systemTrees are directories that contain nothing of kubeadm's at any depth.
-func systemTrees() []string {
-	return []string{
-		"/bin", "/boot", "/dev", "/lib", "/lib32", "/lib64", "/libx32", "/lost+found", "/nix",
-		"/proc", "/sbin", "/sys",
-		"/usr/bin", "/usr/include", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libexec",
-		"/usr/libx32", "/usr/sbin", "/usr/src",
-		"/usr/local/bin", "/usr/local/lib", "/usr/local/lib64", "/usr/local/libexec",
-		"/usr/local/sbin",
-		"/etc/cni", "/etc/systemd", "/opt/cni", "/run/systemd",
-		"/var/lib/containerd", "/var/lib/containers", "/var/lib/docker", "/var/lib/dpkg",
-		"/var/lib/rpm", "/var/lib/systemd",
-	}
+var systemTrees = []string{
+	"/bin", "/boot", "/dev", "/lib", "/lib32", "/lib64", "/libx32", "/lost+found", "/nix",
+	"/proc", "/sbin", "/sys",
+	"/usr/bin", "/usr/include", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libexec",
+	"/usr/libx32", "/usr/sbin", "/usr/src",
+	"/usr/local/bin", "/usr/local/lib", "/usr/local/lib64", "/usr/local/libexec",
+	"/usr/local/sbin",
+	"/etc/cni", "/etc/systemd", "/opt/cni", "/run/systemd",
+	"/var/lib/containerd", "/var/lib/containers", "/var/lib/docker", "/var/lib/dpkg",
+	"/var/lib/rpm", "/var/lib/systemd",
 }
 
 // IsSystemDir reports whether a path is one of SystemDirs, below one of systemTrees, or a home
@@ -72,6 +70,6 @@ func IsSystemDir(dir string) bool {
 	dir = path.Clean(dir)
 	parent, name := path.Split(dir)
 	return slices.Contains(SystemDirs(), dir) || parent == "/home/" || name == ".ssh" ||
-		slices.ContainsFunc(systemTrees(),
+		slices.ContainsFunc(systemTrees,
 			func(t string) bool { return strings.HasPrefix(dir, t+"/") })
 }

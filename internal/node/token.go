@@ -25,25 +25,17 @@ func ParseToken(text string) (id, secret string, err error) {
 
 // NewToken generates a bootstrap token. All tokens are equally likely.
 func NewToken(random io.Reader) (id, secret string, err error) {
-	text, err := randomLetters(random, 6+16)
-	if err != nil {
-		return "", "", fmt.Errorf("generating a token: %w", err)
-	}
-	return text[:6], text[6:], nil
-}
-
-func randomLetters(random io.Reader, n int) (string, error) {
 	// Bytes from the largest multiple on would make the first letters more likely.
 	limit := byte(256 / len(tokenLetters) * len(tokenLetters))
 	var text strings.Builder
 	one := make([]byte, 1)
-	for text.Len() < n {
+	for text.Len() < 6+16 {
 		if _, err := io.ReadFull(random, one); err != nil {
-			return "", err
+			return "", "", fmt.Errorf("generating a token: %w", err)
 		}
 		if one[0] < limit {
 			text.WriteByte(tokenLetters[int(one[0])%len(tokenLetters)])
 		}
 	}
-	return text.String(), nil
+	return text.String()[:6], text.String()[6:], nil
 }

@@ -26,9 +26,6 @@ const (
 	EtcdJoin            Address = "etcd-join"
 )
 
-// Child is the address of a phase within this one.
-func (a Address) Child(name string) Address { return a + "/" + Address(name) }
-
 // Command is how a user runs the phase alone, after "kubeadm init phase" or
 // "kubeadm join phase".
 func (a Address) Command() string { return strings.ReplaceAll(string(a), "/", " ") }
@@ -107,7 +104,7 @@ func Files(l node.Local, joins bool) []File {
 // group.
 func phaseOf(joins bool, group Address, name string) Address {
 	if joins {
-		return ControlPlanePrepare.Child(string(group))
+		return ControlPlanePrepare + "/" + group
 	}
-	return group.Child(name)
+	return group + "/" + Address(name)
 }

@@ -25,18 +25,16 @@ const (
 // DefaultAlgorithm is used where a configuration names none.
 const DefaultAlgorithm = RSA2048
 
-// Algorithms lists every algorithm that ParseAlgorithm accepts.
-func Algorithms() []Algorithm {
-	return []Algorithm{RSA2048, RSA3072, RSA4096, ECDSAP256, ECDSAP384}
-}
+// algorithms are those that ParseAlgorithm accepts.
+var algorithms = []Algorithm{RSA2048, RSA3072, RSA4096, ECDSAP256, ECDSAP384}
 
-// ParseAlgorithm accepts exactly the names of Algorithms; the error for any
-// other name lists them.
+// ParseAlgorithm accepts exactly the names of the constants above; the error for any other name
+// lists them.
 func ParseAlgorithm(name string) (Algorithm, error) {
 	a := Algorithm(name)
-	if !slices.Contains(Algorithms(), a) {
+	if !slices.Contains(algorithms, a) {
 		var names []string
-		for _, known := range Algorithms() {
+		for _, known := range algorithms {
 			names = append(names, string(known))
 		}
 		return "", fmt.Errorf("unknown key algorithm %q: choose one of %s", name,
@@ -45,7 +43,7 @@ func ParseAlgorithm(name string) (Algorithm, error) {
 	return a, nil
 }
 
-// AlgorithmOf returns the algorithm of a public key; false if it is none of Algorithms.
+// AlgorithmOf returns the algorithm of a public key; false if it is none of the above.
 func AlgorithmOf(key crypto.PublicKey) (Algorithm, bool) {
 	var a Algorithm
 	switch k := key.(type) {

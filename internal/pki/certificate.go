@@ -51,17 +51,10 @@ type CA struct {
 // CanIssue reports whether the CA has its private key.
 func (c CA) CanIssue() bool { return c.Key != nil }
 
-// HasMatchingKey reports whether the private key exists and belongs to the certificate.
-func (c CA) HasMatchingKey() bool { return c.Key != nil && IsKeyOf(c.Key, c.Certificate) }
-
-// IsKeyOf reports whether the private key belongs to the certificate.
-func IsKeyOf(key crypto.Signer, cert *x509.Certificate) bool {
-	return equalKeys(cert.PublicKey, key.Public())
-}
-
-func equalKeys(a, b crypto.PublicKey) bool {
-	public, ok := a.(interface{ Equal(crypto.PublicKey) bool })
-	return ok && public.Equal(b)
+// IsKeyOf reports whether the private key belongs to the public key, such as that of a certificate.
+func IsKeyOf(key crypto.Signer, public crypto.PublicKey) bool {
+	k, ok := public.(interface{ Equal(crypto.PublicKey) bool })
+	return ok && k.Equal(key.Public())
 }
 
 // NewCA returns a self-signed certificate authority. Its only SAN is its common name, as a DNS
@@ -158,13 +151,15 @@ func (s Spec) template(random io.Reader) (*x509.Certificate, error) {
 			s.Validity.NotAfter.UTC().Format(time.RFC3339),
 			s.Validity.NotBefore.UTC().Format(time.RFC3339))
 	}
-	serial, err := newSerialNumber(random)
+	// a random number from 1 to 2^63-2: RFC 5280, 4.1.2.2 demands a positive one
+	serial, err := rand.Int(random, big.NewInt(math.MaxInt64-1))
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("generating a serial number: %w", err)
 	}
+	serial.Add(serial, big.NewInt(1))
 	return &x509.Certificate{
 		SerialNumber:          serial,
-		Subject:               s.subject(),
+		Subject:               pkix.Name{CommonName: s.CommonName, Organization: s.Organization},
 		DNSNames:              s.SANs.DNSNames,
 		IPAddresses:           s.SANs.IPs,
 		NotBefore:             s.Validity.NotBefore.UTC(),
@@ -173,10 +168,6 @@ func (s Spec) template(random io.Reader) (*x509.Certificate, error) {
 		ExtKeyUsage:           s.Usages,
 		BasicConstraintsValid: true,
 	}, nil
-}
-
-func (s Spec) subject() pkix.Name {
-	return pkix.Name{CommonName: s.CommonName, Organization: s.Organization}
 }
 
 func createCertificate(random io.Reader, template *x509.Certificate, signer CA,
@@ -188,21 +179,11 @@ func createCertificate(random io.Reader, template *x509.Certificate, signer CA,
 	return x509.ParseCertificate(der)
 }
 
-// newSerialNumber returns a random number from 1 to 2^63-2: RFC 5280, 4.1.2.2 demands a positive
-// one.
-func newSerialNumber(random io.Reader) (*big.Int, error) {
-	n, err := rand.Int(random, big.NewInt(math.MaxInt64-1))
-	if err != nil {
-		return nil, fmt.Errorf("generating a serial number: %w", err)
-	}
-	return n.Add(n, big.NewInt(1)), nil
-}
-
 // Request returns a PKCS#10 certificate signing request as PEM. It holds subject and SANs, but
 // no usages, and is signed by key.
 func (s Spec) Request(random io.Reader, key crypto.Signer) ([]byte, error) {
 	der, err := x509.CreateCertificateRequest(random, &x509.CertificateRequest{
-		Subject:     s.subject(),
+		Subject:     pkix.Name{CommonName: s.CommonName, Organization: s.Organization},
 		DNSNames:    s.SANs.DNSNames,
 		IPAddresses: s.SANs.IPs,
 	}, key)

@@ -117,16 +117,18 @@ func TestSignatureAlgorithmIsThatOfTheSigner(t *testing.T) {
 func TestSerialNumbersArePositive63BitIntegers(t *testing.T) {
 	limit := new(big.Int).Lsh(big.NewInt(1), 63)
 	for range 200 {
-		n, err := newSerialNumber(rand.Reader)
+		template, err := Spec{Validity: day}.template(rand.Reader)
 		wantError(t, err)
-		if n.Sign() <= 0 || n.Cmp(limit) >= 0 {
+		if n := template.SerialNumber; n.Sign() <= 0 || n.Cmp(limit) >= 0 {
 			t.Fatalf("serial %s", n)
 		}
 	}
-	if n, err := newSerialNumber(zeros{}); err != nil || n.Int64() != 1 {
-		t.Errorf("the smallest serial is %s, %v", n, err)
+	template, err := Spec{Validity: day}.template(zeros{})
+	wantError(t, err)
+	if n := template.SerialNumber; n.Int64() != 1 {
+		t.Errorf("the smallest serial is %s", n)
 	}
-	_, err := NewCA(iotest.ErrReader(io.ErrUnexpectedEOF), newKey(t),
+	_, err = NewCA(iotest.ErrReader(io.ErrUnexpectedEOF), newKey(t),
 		Spec{CommonName: "ca", Validity: day})
 	wantError(t, err, "serial")
 }

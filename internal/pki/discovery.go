@@ -52,21 +52,19 @@ func NewBootstrapKubeconfig(discovered *api.Cluster, token string) (*Kubeconfig,
 	if _, err := ParseCertificates(discovered.CertificateAuthorityData); err != nil {
 		return nil, fmt.Errorf("reading the discovered CA: %w", err)
 	}
-	return newTokenKubeconfig(discovered, token), nil
+	k := NewAnonymousKubeconfig(discovered)
+	k.AuthInfos[BootstrapUser].Token = token
+	return k, nil
 }
 
-// NewAnonymousKubeconfig returns a kubeconfig for the discovered cluster without credentials.
-// Without a CA the server is verified against the host's trust store.
+// NewAnonymousKubeconfig returns a kubeconfig for the discovered cluster without credentials. It
+// keeps the cluster's TLS server name and proxy. Without a CA the server is verified against the
+// host's trust store.
 func NewAnonymousKubeconfig(discovered *api.Cluster) *Kubeconfig {
-	return newTokenKubeconfig(discovered, "")
-}
-
-// newTokenKubeconfig keeps TLS server name and proxy of the discovered cluster.
-func newTokenKubeconfig(discovered *api.Cluster, token string) *Kubeconfig {
 	k := KubeconfigSpec{
 		Server: discovered.Server, Cluster: BootstrapCluster, User: BootstrapUser,
 		CA: discovered.CertificateAuthorityData,
-	}.WithToken(token)
+	}.WithToken("")
 	cluster := k.Clusters[BootstrapCluster]
 	cluster.TLSServerName, cluster.ProxyURL = discovered.TLSServerName, discovered.ProxyURL
 	return k

@@ -65,9 +65,10 @@ func (f *File) addBlock(block *pem.Block) error {
 	return nil
 }
 
-// allPublicKeys returns the public keys that kube-apiserver reads from a file of
-// --service-account-key-file: those of public keys, certificates and private keys.
-func (f File) allPublicKeys() []crypto.PublicKey {
+// HasPublicKeyOf reports whether the file contains the public key of a private key. It looks where
+// kube-apiserver looks in a file of --service-account-key-file: at public keys, certificates and
+// private keys.
+func (f File) HasPublicKeyOf(key crypto.Signer) bool {
 	all := slices.Clone(f.PublicKeys)
 	for _, c := range f.Certificates {
 		all = append(all, c.PublicKey)
@@ -75,14 +76,8 @@ func (f File) allPublicKeys() []crypto.PublicKey {
 	for _, k := range f.Keys {
 		all = append(all, k.Public())
 	}
-	return all
-}
-
-// HasPublicKeyOf reports whether the file, read as sa.pub by kube-apiserver, contains the public
-// key of a private key.
-func (f File) HasPublicKeyOf(key crypto.Signer) bool {
-	return slices.ContainsFunc(f.allPublicKeys(), func(p crypto.PublicKey) bool {
-		return equalKeys(p, key.Public())
+	return slices.ContainsFunc(all, func(p crypto.PublicKey) bool {
+		return IsKeyOf(key, p)
 	})
 }
 
@@ -98,7 +93,7 @@ func ContainsPublicKeyOf(data []byte, key crypto.Signer) (bool, error) {
 			return true, nil
 		}
 	}
-	if len(f.allPublicKeys()) == 0 {
+	if len(f.PublicKeys)+len(f.Certificates)+len(f.Keys) == 0 {
 		return false, errors.New("no public key in PEM form found")
 	}
 	return false, nil

@@ -87,32 +87,29 @@ func ParseClientKey(data []byte) (crypto.Signer, error) {
 			return nil, errors.New(
 				"the private key is encrypted: no component could read it; decrypt it")
 		}
+		var key any
+		var err error
 		switch block.Type {
 		case pemRSAKey:
-			return asSigner(x509.ParsePKCS1PrivateKey(block.Bytes))
+			key, err = x509.ParsePKCS1PrivateKey(block.Bytes)
 		case pemECKey:
-			return asSigner(x509.ParseECPrivateKey(block.Bytes))
+			key, err = x509.ParseECPrivateKey(block.Bytes)
 		case pemPKCS8Key:
-			return asSigner(x509.ParsePKCS8PrivateKey(block.Bytes))
+			key, err = x509.ParsePKCS8PrivateKey(block.Bytes)
+		default:
+			continue
 		}
+		if err != nil { // too technical to show
+			return nil, errors.New(
+				"parsing a private key: it is damaged, or of another form than its first line says")
+		}
+		switch key.(type) {
+		case *rsa.PrivateKey, *ecdsa.PrivateKey, ed25519.PrivateKey:
+			return key.(crypto.Signer), nil
+		}
+		return nil, fmt.Errorf("private key is of type %T: only RSA and ECDSA are known", key)
 	}
 	return nil, errors.New("no private key in PEM form found")
-}
-
-func asSigner[K any](key K, err error) (crypto.Signer, error) {
-	if err != nil { // too technical to show
-		return nil, errors.New(
-			"parsing a private key: it is damaged, or of another form than its first line says")
-	}
-	switch k := any(key).(type) {
-	case *rsa.PrivateKey:
-		return k, nil
-	case *ecdsa.PrivateKey:
-		return k, nil
-	case ed25519.PrivateKey:
-		return k, nil
-	}
-	return nil, fmt.Errorf("private key is of type %T: only RSA and ECDSA are known", key)
 }
 
 // EncodePublicKey returns a public key as a PKIX "PUBLIC KEY" PEM block.

@@ -108,7 +108,7 @@ func TestEd25519ClientKey(t *testing.T) {
 }
 
 func TestParseAlgorithm(t *testing.T) {
-	for _, a := range Algorithms() {
+	for _, a := range algorithms {
 		got, err := ParseAlgorithm(string(a))
 		wantError(t, err)
 		if got != a {

@@ -4,6 +4,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -99,23 +100,30 @@ func (k *Kubeconfig) CurrentUser() (*api.AuthInfo, error) {
 }
 
 func (k *Kubeconfig) currentContext() (*api.Context, error) {
-	if k.CurrentContext == "" {
-		text := "kubeconfig has no current context"
-		if len(k.Contexts) > 0 {
-			text += ": set current-context to one of its contexts, " + k.contextNames()
-		}
-		return nil, errors.New(text)
-	}
 	context := k.Contexts[k.CurrentContext]
-	if context == nil {
-		text := fmt.Sprintf("current-context %q of the kubeconfig does not exist",
-			k.CurrentContext)
-		if len(k.Contexts) > 0 {
-			text += "; existing contexts: " + k.contextNames()
-		}
-		return nil, errors.New(text)
+	if k.CurrentContext != "" && context != nil {
+		return context, nil
 	}
-	return context, nil
+	var names []string
+	for name := range k.Contexts {
+		names = append(names, fmt.Sprintf("%q", name))
+	}
+	slices.Sort(names)
+	if len(names) > 5 {
+		names = append(names[:5], "...")
+	}
+	listed := strings.Join(names, ", ")
+	switch {
+	case k.CurrentContext == "" && listed == "":
+		return nil, errors.New("kubeconfig has no current context")
+	case k.CurrentContext == "":
+		return nil, fmt.Errorf("kubeconfig has no current context: set current-context to one of its contexts, %s", listed)
+	case listed == "":
+		return nil, fmt.Errorf("current-context %q of the kubeconfig does not exist",
+			k.CurrentContext)
+	}
+	return nil, fmt.Errorf("current-context %q of the kubeconfig does not exist; existing contexts: %s",
+		k.CurrentContext, listed)
 }
 
 // Endpoint returns the API server of the current context as an argument of "kubeadm join":

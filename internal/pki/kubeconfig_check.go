@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"path"
 	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/client-go/tools/clientcmd/api"
@@ -38,8 +37,7 @@ func (k *Kubeconfig) CheckComplete() error {
 	if err != nil {
 		return err
 	}
-	certificate, key := hasClientCertificate(user), hasClientKey(user)
-	switch {
+	switch certificate, key := hasClientPair(user); {
 	case certificate && !key:
 		return fmt.Errorf("user %q of the kubeconfig has a client certificate without its key: client-key-data or client-key is missing", context.AuthInfo)
 	case key && !certificate:
@@ -66,23 +64,11 @@ func (k *Kubeconfig) ResolvePaths(dir string) {
 	}
 }
 
-func hasClientCertificate(u *api.AuthInfo) bool {
-	return u.ClientCertificate != "" || len(u.ClientCertificateData) > 0
-}
-
-func hasClientKey(u *api.AuthInfo) bool { return u.ClientKey != "" || len(u.ClientKeyData) > 0 }
-
-// contextNames lists up to five contexts for messages.
-func (k *Kubeconfig) contextNames() string {
-	var names []string
-	for name := range k.Contexts {
-		names = append(names, fmt.Sprintf("%q", name))
-	}
-	slices.Sort(names)
-	if len(names) > 5 {
-		names = append(names[:5], "...")
-	}
-	return strings.Join(names, ", ")
+// hasClientPair reports whether the user has a client certificate, and whether it has a client key,
+// embedded or in files.
+func hasClientPair(u *api.AuthInfo) (certificate, key bool) {
+	return u.ClientCertificate != "" || len(u.ClientCertificateData) > 0,
+		u.ClientKey != "" || len(u.ClientKeyData) > 0
 }
 
 // ClientPair returns the client certificate of the current user with its intermediates, embedded
@@ -93,8 +79,11 @@ func (k *Kubeconfig) ClientPair(read ReadFile) ([]*x509.Certificate, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := k.CheckComplete(); err != nil || !hasClientCertificate(user) {
+	if err := k.CheckComplete(); err != nil {
 		return nil, err
+	}
+	if exists, _ := hasClientPair(user); !exists {
+		return nil, nil
 	}
 	certificate, where, err := readCredential(read, "client-certificate", user.ClientCertificate,
 		user.ClientCertificateData)
@@ -113,7 +102,7 @@ func (k *Kubeconfig) ClientPair(read ReadFile) ([]*x509.Certificate, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", where, err)
 	}
-	if !IsKeyOf(key, certs[0]) {
+	if !IsKeyOf(key, certs[0].PublicKey) {
 		return nil, fmt.Errorf(
 			"its client key (%s) does not match its client certificate %q",
 			where, certs[0].Subject.CommonName)
@@ -187,7 +176,10 @@ func (k *Kubeconfig) CheckReuse(expected []*x509.Certificate, server string,
 // HasCredentials reports whether the current user exists and has credentials of any type.
 func (k *Kubeconfig) HasCredentials() bool {
 	u, err := k.CurrentUser()
-	return err == nil &&
-		(hasClientCertificate(u) && hasClientKey(u) || u.Token != "" || u.TokenFile != "" ||
-			u.Username != "" && u.Password != "" || u.Exec != nil || u.AuthProvider != nil)
+	if err != nil {
+		return false
+	}
+	certificate, key := hasClientPair(u)
+	return certificate && key || u.Token != "" || u.TokenFile != "" ||
+		u.Username != "" && u.Password != "" || u.Exec != nil || u.AuthProvider != nil
 }

@@ -188,7 +188,7 @@ func TestPeerRequests(t *testing.T) {
 		wantError(t, err)
 		ours, err := spec.Request(rand.Reader, key)
 		wantError(t, err)
-		if diff := cmp.Diff(signedPart(t, p.read(t, "pki", profile.RequestFile())),
+		if diff := cmp.Diff(signedPart(t, p.read(t, "pki", profile.Base+".csr")),
 			signedPart(t, ours)); diff != "" {
 			t.Errorf("%s: %s", profile.Name, diff)
 		}

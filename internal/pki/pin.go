@@ -35,8 +35,13 @@ func ParsePin(text string) (Pin, error) {
 	return Pin(raw), nil
 }
 
-// ParsePins parses all texts. The error is that of the first invalid one.
-func ParsePins(texts []string) ([]Pin, error) {
+// String returns the form that ParsePin reads, in lower case.
+func (p Pin) String() string { return pinAlgorithm + ":" + hex.EncodeToString(p[:]) }
+
+// MatchPins returns the certificates that have one of the pins, at least one. Texts are in the form
+// of ParsePin. An empty list of pins matches no certificate: the caller decides whether pins are
+// optional.
+func MatchPins(certs []*x509.Certificate, texts []string) ([]*x509.Certificate, error) {
 	var pins []Pin
 	for _, text := range texts {
 		p, err := ParsePin(text)
@@ -45,15 +50,6 @@ func ParsePins(texts []string) ([]Pin, error) {
 		}
 		pins = append(pins, p)
 	}
-	return pins, nil
-}
-
-// String returns the form that ParsePin reads, in lower case.
-func (p Pin) String() string { return pinAlgorithm + ":" + hex.EncodeToString(p[:]) }
-
-// MatchPins returns the certificates that have one of the pins, at least one. An empty list of
-// pins matches no certificate: the caller decides whether pins are optional.
-func MatchPins(certs []*x509.Certificate, pins []Pin) ([]*x509.Certificate, error) {
 	var matching []*x509.Certificate
 	var have []string
 	for _, c := range certs {

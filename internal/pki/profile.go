@@ -85,9 +85,6 @@ func (p Profile) CertificateFile() string { return p.Base + ".crt" }
 // KeyFile is the private key's path below the certificates directory.
 func (p Profile) KeyFile() string { return p.Base + ".key" }
 
-// RequestFile is the path of the certificate signing request for an external CA.
-func (p Profile) RequestFile() string { return p.Base + ".csr" }
-
 // Spec returns the contents of the certificate on this node. Extra SANs that are
 // neither IP address nor DNS name are returned in ignored, for a warning.
 func (p Profile) Spec(s NodeNames, v Validity) (spec Spec, ignored []string, err error) {

@@ -48,7 +48,7 @@ func TestRenewableReturnsFirstCertificate(t *testing.T) {
 }
 
 func TestAlgorithmOf(t *testing.T) {
-	for _, want := range Algorithms() {
+	for _, want := range algorithms {
 		key, err := NewKey(rand.Reader, want)
 		wantError(t, err)
 		if got, known := AlgorithmOf(key.Public()); got != want || !known {

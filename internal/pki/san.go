@@ -103,57 +103,39 @@ const (
 // SANs applies the rule. Extra names that are neither IP address nor DNS name
 // are returned in ignored instead, for a warning.
 func (s NodeNames) SANs(rule SANRule) (sans SANs, ignored []string, err error) {
-	var names []string
+	if rule == NoSANs {
+		return SANs{}, nil, nil
+	}
+	var service netip.Addr
+	if rule == APIServerSANs {
+		if service, err = apiServerServiceIP(s.ServiceSubnet); err != nil {
+			return SANs{}, nil, err
+		}
+	}
+	if !isDNSName(s.NodeName) {
+		return SANs{}, nil, fmt.Errorf("node name %q cannot be used in a certificate: it must be a lower-case DNS name", s.NodeName)
+	}
+	if _, err := netip.ParseAddr(s.AdvertiseAddress); err != nil {
+		return SANs{}, nil, fmt.Errorf("advertise address %q cannot be used in a certificate: it must be an IP address", s.AdvertiseAddress)
+	}
+	names := []string{s.NodeName, "localhost", s.AdvertiseAddress, "127.0.0.1", "::1"}
 	switch rule {
 	case APIServerSANs:
-		names, err = s.apiServerNames()
+		names = []string{
+			s.NodeName, "kubernetes", "kubernetes.default", "kubernetes.default.svc",
+			"kubernetes.default.svc." + s.DNSDomain, service.String(), s.AdvertiseAddress,
+		}
+		if s.ControlPlaneHost != "" {
+			names = append(names, s.ControlPlaneHost)
+		}
+		names = append(names, s.APIServerSANs...)
 	case EtcdServerSANs:
-		names, err = s.etcdNames(s.EtcdServerSANs)
+		names = append(names, s.EtcdServerSANs...)
 	case EtcdPeerSANs:
-		names, err = s.etcdNames(s.EtcdPeerSANs)
-	}
-	if err != nil {
-		return SANs{}, nil, err
+		names = append(names, s.EtcdPeerSANs...)
 	}
 	sans, ignored = ParseSANs(names)
 	return sans, ignored, nil
-}
-
-func (s NodeNames) apiServerNames() ([]string, error) {
-	service, err := apiServerServiceIP(s.ServiceSubnet)
-	if err != nil {
-		return nil, err
-	}
-	if err := s.check(); err != nil {
-		return nil, err
-	}
-	names := []string{
-		s.NodeName, "kubernetes", "kubernetes.default", "kubernetes.default.svc",
-		"kubernetes.default.svc." + s.DNSDomain, service.String(), s.AdvertiseAddress,
-	}
-	if s.ControlPlaneHost != "" {
-		names = append(names, s.ControlPlaneHost)
-	}
-	return append(names, s.APIServerSANs...), nil
-}
-
-func (s NodeNames) etcdNames(extra []string) ([]string, error) {
-	if err := s.check(); err != nil {
-		return nil, err
-	}
-	return append([]string{s.NodeName, "localhost", s.AdvertiseAddress, "127.0.0.1", "::1"},
-		extra...), nil
-}
-
-// check checks the fields that every rule uses.
-func (s NodeNames) check() error {
-	if !isDNSName(s.NodeName) {
-		return fmt.Errorf("node name %q cannot be used in a certificate: it must be a lower-case DNS name", s.NodeName)
-	}
-	if _, err := netip.ParseAddr(s.AdvertiseAddress); err != nil {
-		return fmt.Errorf("advertise address %q cannot be used in a certificate: it must be an IP address", s.AdvertiseAddress)
-	}
-	return nil
 }
 
 // apiServerServiceIP returns the cluster IP of the Service "kubernetes": the first address of the

@@ -18,7 +18,19 @@ func ParseSharedFiles(files map[string][]byte) (map[string]File, error) {
 		if len(files[name]) == 0 {
 			continue
 		}
-		f, err := parseSharedFile(name, files[name])
+		f, err := ParseFile(files[name])
+		switch key := strings.HasSuffix(name, ".key"); {
+		case err != nil:
+		case strings.HasSuffix(name, ".crt") && len(f.Certificates) == 0:
+			err = errors.New("it contains no certificate")
+		case key && len(f.Keys) == 0:
+			err = errors.New("it contains no private key")
+		case len(f.Certificates)+len(f.Keys)+len(f.PublicKeys) == 0:
+			err = errors.New("it contains no key")
+		case key && name != UploadedExternalEtcdKey:
+			// kubeadm and the components sign with it, so Ed25519 is not enough
+			_, err = ParseKey(files[name])
+		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", name, err))
 			continue
@@ -32,7 +44,7 @@ func ParseSharedFiles(files map[string][]byte) (map[string]File, error) {
 		f := parsed[name]
 		base, isKey := strings.CutSuffix(name, ".key")
 		if cert, ok := parsed[base+".crt"]; isKey && ok &&
-			!IsKeyOf(f.Keys[0], cert.Certificates[0]) {
+			!IsKeyOf(f.Keys[0], cert.Certificates[0].PublicKey) {
 			errs = append(errs, fmt.Errorf("%s does not match the certificate in %s.crt", name,
 				base))
 		}
@@ -48,22 +60,4 @@ func ParseSharedFiles(files map[string][]byte) (map[string]File, error) {
 			ServiceAccountKey))
 	}
 	return parsed, errors.Join(errs...)
-}
-
-// parseSharedFile parses one file, which must contain what its name says.
-func parseSharedFile(name string, data []byte) (File, error) {
-	f, err := ParseFile(data)
-	switch {
-	case err != nil:
-		return f, err
-	case strings.HasSuffix(name, ".crt") && len(f.Certificates) == 0:
-		return f, errors.New("it contains no certificate")
-	case strings.HasSuffix(name, ".key") && len(f.Keys) == 0:
-		return f, errors.New("it contains no private key")
-	case len(f.Certificates)+len(f.Keys)+len(f.PublicKeys) == 0:
-		return f, errors.New("it contains no key")
-	case strings.HasSuffix(name, ".key") && name != UploadedExternalEtcdKey:
-		_, err = ParseKey(data) // kubeadm and the components sign with it, so Ed25519 is not enough
-	}
-	return f, err
 }

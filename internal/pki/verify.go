@@ -104,7 +104,7 @@ func (s StoredPair) VerifyPair(ca *x509.Certificate, at time.Time) (*x509.Certif
 		return nil, err
 	}
 	leaf, err := s.VerifyLeaf(ca, at)
-	if err == nil && !IsKeyOf(key, leaf) {
+	if err == nil && !IsKeyOf(key, leaf.PublicKey) {
 		err = errors.New("its private key does not match")
 	}
 	return leaf, err

@@ -33,30 +33,26 @@ func (p *Problem) Unwrap() error { return p.Err }
 // Hints are those of every Problem in the chain of err, outermost first, each once.
 func Hints(err error) []string {
 	var all []string
-	for _, hint := range collectHints(err) {
-		if !slices.Contains(all, hint) {
-			all = append(all, hint)
-		}
-	}
-	return all
-}
-
-func collectHints(err error) []string {
-	var all []string
 	for err != nil {
-		if p, ok := any(err).(*Problem); ok { // err itself; what it wraps comes below
-			all = append(all, p.Hints...)
-			if p.Alone {
-				return all
-			}
+		var found []string
+		p, isProblem := any(err).(*Problem) // err itself; what it wraps comes below
+		if isProblem {
+			found = p.Hints
 		}
 		if many, ok := err.(interface{ Unwrap() []error }); ok {
 			for _, e := range many.Unwrap() {
-				all = append(all, collectHints(e)...)
+				found = append(found, Hints(e)...)
 			}
-			return all
 		}
-		err = errors.Unwrap(err)
+		for _, hint := range found {
+			if !slices.Contains(all, hint) {
+				all = append(all, hint)
+			}
+		}
+		if isProblem && p.Alone {
+			break
+		}
+		err = errors.Unwrap(err) // nil if err wraps many
 	}
 	return all
 }

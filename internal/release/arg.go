@@ -30,10 +30,6 @@ func newArgError(remedy, format string, args ...any) *ArgProblem {
 	return &ArgProblem{Text: fmt.Sprintf(format, args...), Hint: remedy, Fatal: true}
 }
 
-func newArgWarning(remedy, format string, args ...any) *ArgProblem {
-	return &ArgProblem{Text: fmt.Sprintf(format, args...), Hint: remedy}
-}
-
 const whiteSpace = " \t\r\n"
 
 // CheckArg returns what is wrong with the argument --name=value of a component of that version,
@@ -52,8 +48,9 @@ func CheckArg(component string, v *version.Version, name, value string) *ArgProb
 		kind := flagType(component, before)
 		if kind == "string" || value != "" && kind != "" && expectedFormat(kind, "=") == "" {
 			whole := strings.TrimSuffix(after+"="+value, "=")
-			return newArgWarning(fmt.Sprintf("use the name %q with the value %q", before, whole),
-				"the name of argument %q contains part of its value", name)
+			return &ArgProblem{
+				Text: fmt.Sprintf("the name of argument %q contains part of its value", name),
+				Hint: fmt.Sprintf("use the name %q with the value %q", before, whole)}
 		}
 		return newArgError(fmt.Sprintf("use the name %q with the value %q", before, after),
 			"the name of argument %q contains its value", name)
@@ -74,14 +71,21 @@ func checkArgName(component string, v *version.Version, name string) *ArgProblem
 	removed := slices.ContainsFunc(flagRanges(), func(r flagRange) bool {
 		return r.component == component && r.gone > 0 && r.matches(name)
 	})
-	if removed || !hasAllFlags(component, v) || flagType(component, name) != "" {
+	allListed := v.Major() == major && v.Minor() >= minorReleases[0].minor &&
+		v.Minor() <= minorReleases[len(minorReleases)-1].minor
+	if component == Etcd {
+		allListed = v.Major() == 3 && (v.Minor() == 6 || v.Minor() == 7)
+	}
+	if removed || !allListed || flagType(component, name) != "" {
 		return nil
 	}
 	// The components of Kubernetes read underscores as dashes. etcd does not.
 	dashed := strings.ReplaceAll(name, "_", "-")
 	if component != Etcd && flagType(component, dashed) != "" {
-		return newArgWarning(fmt.Sprintf("use the name %q", dashed),
-			"argument %q does not replace the argument %q that kubeadm sets", name, dashed)
+		return &ArgProblem{
+			Text: fmt.Sprintf("argument %q does not replace the argument %q that kubeadm sets",
+				name, dashed),
+			Hint: fmt.Sprintf("use the name %q", dashed)}
 	}
 	remedy := "remove it"
 	if near := strict.Nearest(dashed, listFlags(component, v)); near != "" {
@@ -111,15 +115,6 @@ func suggestReplacement(component string, v *version.Version, name string) strin
 		return fmt.Sprintf("remove it, or rename it to %s", rest)
 	}
 	return "remove it"
-}
-
-// hasAllFlags reports whether all flags of that version are listed.
-func hasAllFlags(component string, v *version.Version) bool {
-	if component == Etcd {
-		return v.Major() == 3 && (v.Minor() == 6 || v.Minor() == 7)
-	}
-	all := minorReleases()
-	return v.Major() == major && v.Minor() >= all[0].minor && v.Minor() <= all[len(all)-1].minor
 }
 
 // flagType is the type of a flag of the newest release, empty if there is no such flag.
@@ -163,8 +158,10 @@ func checkArgValue(component, name, value string) *ArgProblem {
 		return newArgError("remove the white space, or put the value in quotes",
 			"the value of argument %s contains white space, where systemd splits it", name)
 	case strings.TrimSpace(value) != value:
-		return newArgWarning("remove the white space",
-			"the value of argument %s begins or ends with white space, which is part of it", name)
+		return &ArgProblem{
+			Text: fmt.Sprintf("the value of argument %s begins or ends with white space, "+
+				"which is part of it", name),
+			Hint: "remove the white space"}
 	}
 	return nil
 }

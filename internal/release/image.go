@@ -66,8 +66,8 @@ func (i Images) Component(name string) string {
 	if i.Target.CI() && repository == DefaultRepository {
 		repository = CIRepository
 	}
-	return imageReference(repository, name,
-		notAllowedInTag.ReplaceAllString(i.Target.String(), "_"))
+	return repository + "/" + name + ":" +
+		notAllowedInTag.ReplaceAllString(i.Target.String(), "_")
 }
 
 // CoreDNS is the image of the cluster's DNS server. In the default registry it is one path
@@ -77,26 +77,30 @@ func (i Images) CoreDNS() string {
 	if repository == DefaultRepository {
 		repository += "/coredns"
 	}
-	return imageReference(repository, "coredns", i.CoreDNSTag())
+	return repository + "/coredns:" + i.CoreDNSTag()
 }
 
 // CoreDNSTag is the tag of CoreDNS.
-func (i Images) CoreDNSTag() string { return cmp.Or(i.DNS.Tag, i.minorRelease().coreDNS) }
+func (i Images) CoreDNSTag() string {
+	return cmp.Or(i.DNS.Tag, findMinorRelease(i.Target.Minor()).coreDNS)
+}
 
 // EtcdImage is the image of a local etcd.
 func (i Images) EtcdImage() string {
-	return imageReference(cmp.Or(i.Etcd.Repository, i.repository()), "etcd", i.EtcdTag())
+	return cmp.Or(i.Etcd.Repository, i.repository()) + "/etcd:" + i.EtcdTag()
 }
 
 // EtcdTag is the tag of a local etcd.
-func (i Images) EtcdTag() string { return cmp.Or(i.Etcd.Tag, i.minorRelease().etcd) }
+func (i Images) EtcdTag() string {
+	return cmp.Or(i.Etcd.Tag, findMinorRelease(i.Target.Minor()).etcd)
+}
 
 // EtcdVersion is the version of the local etcd according to its image tag. For a tag that is not a
 // version it is the default version.
 func (i Images) EtcdVersion() *version.Version {
 	v, err := version.ParseSemantic(i.EtcdTag())
 	if err != nil {
-		v = version.MustParseSemantic(i.minorRelease().etcd)
+		v = version.MustParseSemantic(findMinorRelease(i.Target.Minor()).etcd)
 	}
 	// without the number of the image's build
 	return version.MustParseGeneric(fmt.Sprintf("%d.%d.%d", v.Major(), v.Minor(), v.Patch()))
@@ -104,16 +108,10 @@ func (i Images) EtcdVersion() *version.Version {
 
 // Pause is the image of the Pods' sandbox container.
 func (i Images) Pause() string {
-	return imageReference(i.repository(), "pause", i.minorRelease().pause)
+	return i.repository() + "/pause:" + findMinorRelease(i.Target.Minor()).pause
 }
 
 func (i Images) repository() string { return cmp.Or(i.Repository, DefaultRepository) }
-
-func (i Images) minorRelease() minorRelease { return findMinorRelease(i.Target.Minor()) }
-
-func imageReference(repository, name, tag string) string {
-	return fmt.Sprintf("%s/%s:%s", repository, name, tag)
-}
 
 // ImageTag is the tag of an image, by which its version is known.
 func ImageTag(image string) (string, error) {

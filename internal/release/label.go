@@ -23,7 +23,7 @@ var labelForm = regexp.MustCompile(`^(latest|stable)(-[1-9](\.[1-9][0-9]?)?)?$`)
 
 // IsLabel reports whether the text stands for a version that Resolve would have to fetch.
 func IsLabel(text string) bool {
-	_, rest := splitBucket(text)
+	_, rest, _ := splitBucket(text)
 	return labelForm.MatchString(rest)
 }
 
@@ -32,14 +32,19 @@ func IsLabel(text string) bool {
 // program; if the label is a newer minor version than this program, the newest stable release of
 // this program's minor version. Notes inform the user of both.
 func (t Tool) Resolve(text string, fetch Fetch) (target Target, notes []string, err error) {
-	bucket, rest := splitBucket(text)
+	bucket, rest, ci := splitBucket(text)
 	if !labelForm.MatchString(rest) {
 		target, err = ParseTarget(text)
 		return target, nil, err
 	}
-	url, err := versionLabelURL(bucket, rest)
-	if err != nil {
-		return Target{}, nil, err
+	url := releaseURL + rest + ".txt"
+	switch {
+	case ci:
+		url = ciURL + bucket + "/" + rest + ".txt"
+	case bucket != "release":
+		return Target{}, nil,
+			fmt.Errorf("version label %q: unknown prefix %q; use \"release/\" or \"ci/\"",
+				bucket+"/"+rest, bucket+"/")
 	}
 	var number *version.Version
 	body, err := fetch(url)
@@ -50,7 +55,7 @@ func (t Tool) Resolve(text string, fetch Fetch) (target Target, notes []string, 
 	}
 	if err != nil {
 		own := t.published()
-		return Target{number: own, ci: isCIBucket(bucket)}, []string{
+		return Target{number: own, ci: ci}, []string{
 			fmt.Sprintf("cannot resolve the version label %q: %v", text, err),
 			fmt.Sprintf("using the version of this kubeadm instead: v%s", own),
 		}, nil
@@ -61,18 +66,7 @@ func (t Tool) Resolve(text string, fetch Fetch) (target Target, notes []string, 
 			text, number, t, own)
 		return target, append([]string{note}, notes...), err
 	}
-	return Target{number: number, ci: isCIBucket(bucket)}, nil, nil
-}
-
-func versionLabelURL(bucket, label string) (string, error) {
-	switch {
-	case bucket == "release":
-		return releaseURL + label + ".txt", nil
-	case isCIBucket(bucket):
-		return ciURL + bucket + "/" + label + ".txt", nil
-	}
-	return "", fmt.Errorf("version label %q: unknown prefix %q; use \"release/\" or \"ci/\"",
-		bucket+"/"+label, bucket+"/")
+	return Target{number: number, ci: ci}, nil, nil
 }
 
 func (t Tool) behind(v *version.Version) bool {

@@ -18,13 +18,11 @@ type minorRelease struct {
 // The two newest have the images that upstream's kubeadm of our own release deploys, so that both
 // programs can manage the same cluster. Upstream no longer deploys the others: they have the
 // images of their own release.
-func minorReleases() []minorRelease {
-	return []minorRelease{
-		{minor: 34, etcd: "3.6.5-0", coreDNS: "v1.12.1", pause: "3.10.1", flexVolumes: true},
-		{minor: 35, etcd: "3.6.6-0", coreDNS: "v1.13.1", pause: "3.10.1", flexVolumes: true},
-		{minor: 36, etcd: "3.7.0-0", coreDNS: "v1.14.6", pause: "3.10.2"},
-		{minor: 37, etcd: "3.7.0-0", coreDNS: "v1.14.6", pause: "3.10.2"},
-	}
+var minorReleases = []minorRelease{
+	{minor: 34, etcd: "3.6.5-0", coreDNS: "v1.12.1", pause: "3.10.1", flexVolumes: true},
+	{minor: 35, etcd: "3.6.6-0", coreDNS: "v1.13.1", pause: "3.10.1", flexVolumes: true},
+	{minor: 36, etcd: "3.7.0-0", coreDNS: "v1.14.6", pause: "3.10.2"},
+	{minor: 37, etcd: "3.7.0-0", coreDNS: "v1.14.6", pause: "3.10.2"},
 }
 
 const (
@@ -36,19 +34,15 @@ const (
 
 // findMinorRelease returns the entry of that minor or, outside the table, the nearest.
 func findMinorRelease(minor uint) minorRelease {
-	all := minorReleases()
-	for _, l := range all {
+	for _, l := range minorReleases {
 		if l.minor >= minor {
 			return l
 		}
 	}
-	return all[len(all)-1]
+	return minorReleases[len(minorReleases)-1]
 }
 
-// oldestMinor and newestMinor are the ends of the table, such as "1.34".
-func oldestMinor() string { return minorReleases()[0].String() }
-func newestMinor() string { return minorReleases()[len(minorReleases())-1].String() }
-
+// String returns a text such as "1.34".
 func (l minorRelease) String() string { return fmt.Sprintf("%d.%d", major, l.minor) }
 
 // FlexVolumes reports whether the release's controller manager mounts the host's FlexVolume

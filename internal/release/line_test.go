@@ -9,7 +9,7 @@ import (
 )
 
 func TestMinorReleasesAreSortedWithoutGaps(t *testing.T) {
-	all := minorReleases()
+	all := minorReleases
 	for i, l := range all {
 		if l.minor != all[0].minor+uint(i) {
 			t.Errorf("line %d is 1.%d", i, l.minor)
@@ -28,8 +28,9 @@ func TestMinorReleasesAreSortedWithoutGaps(t *testing.T) {
 			t.Errorf("minor %d is served by the entry of %d, want %d", asked, got, want)
 		}
 	}
-	if own := parseTool(t, DefaultTool); own.MinorVersion() != newestMinor() {
-		t.Errorf("the table ends at %s, this program is %s", newestMinor(), own)
+	newest := minorReleases[len(minorReleases)-1].String()
+	if own := parseTool(t, DefaultTool); own.MinorVersion() != newest {
+		t.Errorf("the table ends at %s, this program is %s", newest, own)
 	}
 }
 

@@ -9,24 +9,17 @@ import (
 // maxKubeletSkew is how many minors a kubelet may lag behind the tool.
 const maxKubeletSkew = 3
 
-// OldestKubelet is the oldest kubelet the tool accepts on a node.
-func (t Tool) OldestKubelet() *version.Version {
-	minor := t.number.Minor()
-	// Parsed as semantic, for only then does a pre-release count as older.
-	return version.MustParseSemantic(fmt.Sprintf("%d.%d.0", t.number.Major(),
-		minor-min(maxKubeletSkew, minor)))
-}
-
 // CheckTarget returns an error if the tool does not support the release.
 func (t Tool) CheckTarget(target Target) error {
-	v, all := target.Version(), minorReleases()
-	// a pre-release of it is not supported
-	oldest := version.MustParseSemantic(oldestMinor() + ".0")
-	if !v.LessThan(oldest) && v.Major() == major && v.Minor() <= all[len(all)-1].minor {
+	oldest, newest := minorReleases[0], minorReleases[len(minorReleases)-1]
+	v := target.Version()
+	// a pre-release of the oldest is not supported
+	if !v.LessThan(version.MustParseSemantic(oldest.String()+".0")) && v.Major() == major &&
+		v.Minor() <= newest.minor {
 		return nil
 	}
 	return fmt.Errorf("kubeadm %s does not support Kubernetes %s: supported are %s to %s; choose one of those, or use the kubeadm of that release",
-		t, target, oldestMinor(), newestMinor())
+		t, target, oldest, newest)
 }
 
 // IsOlderThan reports whether the release has a newer minor version than the tool. A development
@@ -41,7 +34,11 @@ func (t Tool) IsOlderThan(target Target) bool {
 // CheckKubelet returns an error if the kubelet is older than the tool supports, or of a newer
 // minor version than the control plane. If controlPlane is nil, the second check is skipped.
 func (t Tool) CheckKubelet(kubelet, controlPlane *version.Version) error {
-	if oldest := t.OldestKubelet(); kubelet.LessThan(oldest) {
+	minor := t.number.Minor()
+	// Parsed as semantic, for only then does a pre-release count as older.
+	oldest := version.MustParseSemantic(fmt.Sprintf("%d.%d.0", t.number.Major(),
+		minor-min(maxKubeletSkew, minor)))
+	if kubelet.LessThan(oldest) {
 		return fmt.Errorf("kubelet v%s is too old for kubeadm %s: install v%s or newer", kubelet, t,
 			oldest)
 	}

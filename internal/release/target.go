@@ -20,12 +20,12 @@ const ciPrefix = "ci/"
 // ParseTarget parses a version, not a label: "v1.37.1", "1.37.1" or, for a CI build,
 // "ci/v1.38.0-alpha.1.2+abc".
 func ParseTarget(text string) (Target, error) {
-	bucket, rest := splitBucket(text)
+	bucket, rest, ci := splitBucket(text)
 	number, err := version.ParseSemantic(rest)
-	if err != nil || !(bucket == "release" || isCIBucket(bucket)) {
+	if err != nil || !ci && bucket != "release" {
 		return Target{}, fmt.Errorf("%q is not a Kubernetes version: use the form v1.37.1", text)
 	}
-	return Target{number: number, ci: isCIBucket(bucket)}, nil
+	return Target{number: number, ci: ci}, nil
 }
 
 // String returns the version with a leading "v": "v1.37.1".
@@ -63,16 +63,14 @@ func (t Target) Minor() uint {
 var bucketForm = regexp.MustCompile(`^(?:([a-z][\w-]*)/)?([-\w.+]+)$`)
 
 // splitBucket returns "release" for a text without a bucket, and two empty strings for a text of
-// another form.
-func splitBucket(text string) (bucket, rest string) {
+// another form. ci reports whether the bucket holds CI builds.
+func splitBucket(text string) (bucket, rest string, ci bool) {
 	m := bucketForm.FindStringSubmatch(strings.TrimSpace(text))
 	switch {
 	case m == nil:
-		return "", ""
+		return "", "", false
 	case m[1] == "":
-		return "release", m[2]
+		return "release", m[2], false
 	}
-	return m[1], m[2]
+	return m[1], m[2], strings.HasPrefix(m[1], "ci")
 }
-
-func isCIBucket(bucket string) bool { return strings.HasPrefix(bucket, "ci") }

@@ -30,29 +30,32 @@ func Log(w io.Writer, level int, files string) (io.Writer, error) {
 	}
 	w = redactingWriter{w}
 	log.SetOutput(w)
-	return w, setKlog(w, level, files)
-}
-
-func setKlog(w io.Writer, level int, files string) error {
 	var set flag.FlagSet
 	klog.InitFlags(&set)
 	klog.SetOutput(w)
 	for name, value := range map[string]string{"logtostderr": "false", "stderrthreshold": "FATAL",
 		"one_output": "true"} {
 		if err := set.Set(name, value); err != nil {
-			return err
+			return w, err
 		}
 	}
 	if level < libraryLevel {
 		level = 0 // below it the level is about the output of this program
 	}
 	if err := set.Set("v", strconv.Itoa(min(level, lastLibraryLevel))); err != nil {
-		return fmt.Errorf("flag -v: %w", err)
+		return w, fmt.Errorf("flag -v: %w", err)
 	}
-	if err := set.Set("vmodule", capLevels(files)); err != nil {
-		return fmt.Errorf("flag --vmodule: %w", err)
+	settings := strings.Split(files, ",")
+	for i, one := range settings { // another form than "pattern=N" is left for klog to refuse
+		pattern, level, _ := strings.Cut(one, "=")
+		if n, err := strconv.Atoi(level); err == nil && n > lastLibraryLevel {
+			settings[i] = pattern + "=" + strconv.Itoa(lastLibraryLevel)
+		}
 	}
-	return nil
+	if err := set.Set("vmodule", strings.Join(settings, ",")); err != nil {
+		return w, fmt.Errorf("flag --vmodule: %w", err)
+	}
+	return w, nil
 }
 
 // redactingWriter hides secrets and control characters. Each write is a message.
@@ -63,17 +66,4 @@ func (s redactingWriter) Write(text []byte) (int, error) {
 		return 0, err
 	}
 	return len(text), nil
-}
-
-// capLevels lowers the levels of "pattern=N,..." to the last one. Another form is left for klog to
-// refuse.
-func capLevels(files string) string {
-	settings := strings.Split(files, ",")
-	for i, one := range settings {
-		pattern, level, _ := strings.Cut(one, "=")
-		if n, err := strconv.Atoi(level); err == nil && n > lastLibraryLevel {
-			settings[i] = pattern + "=" + strconv.Itoa(lastLibraryLevel)
-		}
-	}
-	return strings.Join(settings, ",")
 }

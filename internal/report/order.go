@@ -1,6 +1,10 @@
 package report
 
-import "kubeadm/internal/engine"
+import (
+	"slices"
+
+	"kubeadm/internal/engine"
+)
 
 // treeOrder shows events in the order of the tree of phases: those of a branch are held back until
 // the branches before it have ended.
@@ -42,51 +46,40 @@ func (o *treeOrder) add(e engine.Event) {
 	o.root.flush(o.show, false)
 }
 
-// flushAll shows everything that was held back.
-func (o *treeOrder) flushAll() { o.root.flush(o.show, true) }
-
 // branchAt finds the queue of a branch, and creates those above it.
 func (q *branchQueue) branchAt(place []engine.Slot) *branchQueue {
 	for _, s := range place {
-		f := q.lastFork(s.Group)
-		if f == nil {
-			f = &branchGroup{group: s.Group, branches: make([]branchQueue, s.Of)}
-			q.items = append(q.items, queueItem{fork: f})
+		var fork *branchGroup
+		for _, item := range slices.Backward(q.items) {
+			if item.fork != nil && item.fork.group == s.Group {
+				fork = item.fork
+				break
+			}
 		}
-		q = &f.branches[s.Index]
+		if fork == nil {
+			fork = &branchGroup{group: s.Group, branches: make([]branchQueue, s.Of)}
+			q.items = append(q.items, queueItem{fork: fork})
+		}
+		q = &fork.branches[s.Index]
 	}
 	return q
 }
 
-func (q *branchQueue) lastFork(group int) *branchGroup {
-	for i := len(q.items) - 1; i >= 0; i-- {
-		if f := q.items[i].fork; f != nil && f.group == group {
-			return f
-		}
-	}
-	return nil
-}
-
-// flush shows what may be shown and reports whether nothing is left.
+// flush shows what may be shown, or everything if all is set, and reports whether nothing is left.
 func (q *branchQueue) flush(show func(engine.Event), all bool) bool {
 	for len(q.items) > 0 {
 		head := q.items[0]
 		if head.fork == nil {
 			show(head.event)
-		} else if !head.fork.flush(show, all) {
-			return false
+		} else {
+			for i := range head.fork.branches {
+				b := &head.fork.branches[i]
+				if empty := b.flush(show, all); !all && (!empty || !b.over) {
+					return false
+				}
+			}
 		}
 		q.items = q.items[1:]
-	}
-	return true
-}
-
-func (f *branchGroup) flush(show func(engine.Event), all bool) bool {
-	for i := range f.branches {
-		b := &f.branches[i]
-		if empty := b.flush(show, all); !all && (!empty || !b.over) {
-			return false
-		}
 	}
 	return true
 }

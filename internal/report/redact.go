@@ -38,15 +38,11 @@ const (
 // certificate keys, and the user and password in URLs. IDs of tokens, pins of CAs and digests of
 // images are no secrets and stay.
 func redactSecrets(text string) string {
-	return redactKeys(redactTokens(redactUsers(text)))
-}
-
-// redactUsers hides users and passwords in URLs, well formed or not.
-func redactUsers(text string) string {
+	// users and passwords in URLs, well formed or not
 	text = proxyForm.ReplaceAllString(text, "invalid proxy address [hidden]")
 	text = portForm.ReplaceAllString(text, "invalid port after host")
 	text = urlForm.ReplaceAllStringFunc(text, redactUser)
-	return userForm.ReplaceAllStringFunc(text, func(found string) string {
+	text = userForm.ReplaceAllStringFunc(text, func(found string) string {
 		user, _, _ := strings.Cut(found, ":")
 		at := strings.LastIndex(found, "@")
 		// a name of Kubernetes, a digest
@@ -55,6 +51,7 @@ func redactUsers(text string) string {
 		}
 		return "[hidden]" + found[at:]
 	})
+	return redactKeys(redactTokens(text))
 }
 
 func redactTokens(text string) string {
@@ -65,7 +62,11 @@ func redactTokens(text string) string {
 		if id[0] < 0 {
 			id, secret = at[6:8], at[8:10]
 		}
-		if !isTokenSecret(text[id[0]:id[1]], text[secret[0]:secret[1]]) {
+		// Host names and file names have parts that are as long: such words rarely have digits, and
+		// the random secret of a token has none once in two hundred times.
+		word := text[secret[0]:secret[1]]
+		complete := id[1]-id[0] >= tokenIDLength && len(word) == tokenSecretLength
+		if word == exampleSecret || !complete && !strings.ContainsAny(word, "0123456789") {
 			continue
 		}
 		safe.WriteString(text[end:secret[0]])
@@ -73,18 +74,6 @@ func redactTokens(text string) string {
 		end = secret[1]
 	}
 	return safe.String() + text[end:]
-}
-
-// isTokenSecret tells tokens from host names and file names, whose parts may be as long: such
-// words rarely have digits, and the random secret of a token has none once in two hundred times.
-func isTokenSecret(id, secret string) bool {
-	if secret == exampleSecret {
-		return false
-	}
-	if len(id) >= tokenIDLength && len(secret) == tokenSecretLength {
-		return true
-	}
-	return strings.ContainsAny(secret, "0123456789")
 }
 
 func redactKeys(text string) string {

@@ -44,7 +44,7 @@ func (t *Text) Close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.order != nil {
-		t.order.flushAll()
+		t.order.root.flush(t.show, true)
 	}
 }
 
@@ -56,7 +56,11 @@ func (t *Text) show(e engine.Event) {
 		}
 		fmt.Fprint(t.Out, e.Text)
 	case engine.Warned:
-		t.showWarning(e)
+		if e.Check != "" {
+			fmt.Fprintf(t.Err, "\t[WARNING %s]: %s\n", e.Check, safeMessage(e.Text, "\t\t"))
+			return
+		}
+		fmt.Fprintf(t.Err, "[%s] warning: %s\n", phaseTag(e), safeMessage(e.Text, "\t"))
 	case engine.Progress:
 		fmt.Fprintf(t.Err, "[%s] %s\n", phaseTag(e), safeMessage(e.Text, "\t"))
 	case engine.Info:
@@ -64,7 +68,11 @@ func (t *Text) show(e engine.Event) {
 	case engine.Result:
 		fmt.Fprintf(t.Out, "[%s] %s\n", phaseTag(e), untrusted.Screen(e.Text))
 	case engine.Waiting:
-		t.showWait(e)
+		if t.Conditional {
+			t.printLine(e, "would wait for %s", e.Text)
+			return
+		}
+		t.printLine(e, "waiting for %s", e.Text)
 	case engine.Waited:
 		if !t.Conditional {
 			t.printLine(e, "%s", e.Text)
@@ -73,25 +81,15 @@ func (t *Text) show(e engine.Event) {
 		t.showChange(e)
 	case engine.Undone:
 		t.printLine(e, "undone: %s", e.Text)
-	case engine.Unchanged, engine.Skipped:
-		t.showMinor(e)
+	case engine.Unchanged:
+		if t.Verbosity > 0 {
+			t.printLine(e, "unchanged: %s", e.Text)
+		}
+	case engine.Skipped:
+		if t.Verbosity > 0 {
+			t.printLine(e, "phase %s is skipped: %s", e.Phase, e.Text)
+		}
 	}
-}
-
-func (t *Text) showWarning(e engine.Event) {
-	if e.Check != "" {
-		fmt.Fprintf(t.Err, "\t[WARNING %s]: %s\n", e.Check, safeMessage(e.Text, "\t\t"))
-		return
-	}
-	fmt.Fprintf(t.Err, "[%s] warning: %s\n", phaseTag(e), safeMessage(e.Text, "\t"))
-}
-
-func (t *Text) showWait(e engine.Event) {
-	if t.Conditional {
-		t.printLine(e, "would wait for %s", e.Text)
-		return
-	}
-	t.printLine(e, "waiting for %s", e.Text)
 }
 
 func (t *Text) showChange(e engine.Event) {
@@ -108,17 +106,6 @@ func (t *Text) showChange(e engine.Event) {
 			fmt.Fprintf(t.Out, "\t%s\n", strings.ReplaceAll(text, "\n", "\n\t"))
 		}
 	}
-}
-
-func (t *Text) showMinor(e engine.Event) {
-	if t.Verbosity == 0 {
-		return
-	}
-	if e.Kind == engine.Skipped {
-		t.printLine(e, "phase %s is skipped: %s", e.Phase, e.Text)
-		return
-	}
-	t.printLine(e, "unchanged: %s", e.Text)
 }
 
 func (t *Text) printLine(e engine.Event, format string, args ...any) {

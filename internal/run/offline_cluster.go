@@ -141,9 +141,8 @@ func (o *offlineCluster) chooseCA(ctx context.Context, e *engine.Env, cluster *a
 			o.ca = here
 			return nil
 		}
-		pins, err := pki.ParsePins(e.Local.Discovery.CACertHashes)
-		if err == nil && len(pins) > 0 {
-			_, err = pki.MatchPins(certs, pins)
+		if hashes := e.Local.Discovery.CACertHashes; len(hashes) > 0 {
+			_, err = pki.MatchPins(certs, hashes)
 		}
 		if err != nil || e.Local.CertificateKey == "" {
 			o.ca = pki.CA{Certificate: certs[0]} // discovery reports what is wrong with the hashes

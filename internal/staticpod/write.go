@@ -3,12 +3,15 @@ package staticpod
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/engine"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/manifestinput"
 	"kubeadm/internal/node"
+	"kubeadm/internal/problem"
 	"kubeadm/internal/state"
 )
 
@@ -53,10 +56,15 @@ func setOwners(ctx context.Context, e *engine.Env, n *node.Node, component strin
 	if err != nil {
 		return err
 	}
-	if err := e.Do(ctx, owners...); err != nil {
-		return manifest.AddOwnerHints(component, n, err)
+	err = e.Do(ctx, owners...)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
-	return nil
+	hint := "run these phases first: kubeadm init phase certs all; kubeadm init phase kubeconfig all"
+	if n.IsJoining() {
+		hint = "run these phases first: kubeadm join phase control-plane-prepare certs; kubeadm join phase control-plane-prepare kubeconfig"
+	}
+	return problem.New("setting the owner of the files of "+component, err, hint)
 }
 
 // CheckPatches returns an error if the user's patches of a component do not apply, or result in a

@@ -185,9 +185,9 @@ func (k *externalCA) supplyControlPlane(t *testing.T, n *nodes.Node) {
 	}
 	for _, p := range pki.Profiles() {
 		if !p.IsCA() {
-			signed := k.sign(t, readFile(t, n, certsDir+p.RequestFile()), p)
+			signed := k.sign(t, readFile(t, n, certsDir+p.Base+".csr"), p)
 			writeFile(t, n, certsDir+p.CertificateFile(), string(signed))
-			runCommand(t, n, "rm", certsDir+p.RequestFile())
+			runCommand(t, n, "rm", certsDir+p.Base+".csr")
 		}
 	}
 	for _, p := range pki.KubeconfigProfiles() {

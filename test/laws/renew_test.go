@@ -88,7 +88,7 @@ func listMismatchedKeys(t *testing.T, w *fake.World) (names []string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		matches := pki.IsKeyOf(key, cert)
+		matches := pki.IsKeyOf(key, cert.PublicKey)
 		if err := certstore.CheckRenewableKey(ctx, w, paths, c); matches != (err == nil) {
 			t.Errorf("%s: the key matches: %v, but the check returns: %v", c.Name, matches, err)
 		}

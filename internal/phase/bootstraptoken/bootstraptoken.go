@@ -4,7 +4,6 @@ package bootstraptoken
 
 import (
 	"context"
-	"slices"
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/engine"
@@ -39,7 +38,7 @@ var Phase = engine.Phase{
 			}
 			e.Result("using token: %s", shown)
 		}
-		objects = slices.Concat(objects, manifest.BootstrapRBAC(), manifest.ClusterInfoAccess())
+		objects = append(objects, manifest.BootstrapRBAC()...)
 		e.Say("creating RBAC rules that allow tokens to get certificates for nodes, and nodes to rotate them")
 		e.Say("creating the ConfigMap %q in namespace %q", "cluster-info", "kube-public")
 		return e.DoAll(ctx, append(change.ApplyAll(as, objects...),
@@ -60,7 +59,6 @@ var Upgrade = engine.Phase{
 			return err
 		}
 		e.Say("creating RBAC rules that allow tokens to get certificates for nodes, and nodes to rotate them")
-		return e.DoAll(ctx, change.ApplyAll(as,
-			slices.Concat(manifest.BootstrapRBAC(), manifest.ClusterInfoAccess())...)...)
+		return e.DoAll(ctx, change.ApplyAll(as, manifest.BootstrapRBAC()...)...)
 	},
 }

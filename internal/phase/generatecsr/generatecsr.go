@@ -92,7 +92,7 @@ func newKeyAndRequest(e *engine.Env, n *node.Node, p pki.Profile) ([]change.Writ
 	text, err := pki.EncodeKey(key)
 	return []change.WriteFile{
 		newSecretFile(n.Paths.Key(p.Base), text),
-		newSecretFile(n.Paths.Certificate(p.RequestFile()), request),
+		newSecretFile(n.Paths.Certificate(p.Base+".csr"), request),
 	}, err
 }
 

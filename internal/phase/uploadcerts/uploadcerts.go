@@ -80,7 +80,7 @@ func Upload(ctx context.Context, e *engine.Env, n *node.Node, as state.Identity)
 	}
 	secret := manifest.NewCertsSecret(encrypted, owner)
 	e.Say("uploading the certificates to Secret %q in namespace %q", secret.Name, secret.Namespace)
-	return e.DoAll(ctx, change.ApplyAll(as, append(manifest.CertsAccess(), secret)...)...)
+	return e.DoAll(ctx, change.ApplyAll(as, append(manifest.CertsAccess.Objects(), secret)...)...)
 }
 
 // createOwner creates the bootstrap token that owns the Secret. When it expires, its Secret and

@@ -51,7 +51,7 @@ func uploadKubeadmConfig(ctx context.Context, e *engine.Env) error {
 				"data", manifest.KubeadmConfigKey)
 		}}}
 	return e.DoAll(ctx, append(changes,
-		change.ApplyAll(as, manifest.KubeadmConfigAccess()...)...)...)
+		change.ApplyAll(as, manifest.KubeadmConfigAccess.Objects()...)...)...)
 }
 
 func uploadKubeletConfig(ctx context.Context, e *engine.Env) error {
@@ -65,5 +65,6 @@ func uploadKubeletConfig(ctx context.Context, e *engine.Env) error {
 	}
 	e.Say("uploading the kubelets' configuration to ConfigMap %q in namespace %q", config.Name,
 		config.Namespace)
-	return e.DoAll(ctx, change.ApplyAll(as, append(manifest.KubeletConfigAccess(), config)...)...)
+	objects := append(manifest.KubeletConfigAccess.Objects(), config)
+	return e.DoAll(ctx, change.ApplyAll(as, objects...)...)
 }

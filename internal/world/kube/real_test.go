@@ -135,9 +135,9 @@ func clusterObjects(t *testing.T, a *plane.APIServer) []state.Object {
 		manifest.NewTokenSecret(token, time.Now()), owner,
 		manifest.NewCertsSecret(map[string][]byte{"ca.key": []byte("sealed"), "sa.key": {}}, owner),
 	}
-	for _, more := range [][]state.Object{manifest.KubeadmConfigAccess(),
-		manifest.KubeletConfigAccess(),
-		manifest.ClusterInfoAccess(), manifest.BootstrapRBAC(), manifest.CertsAccess(),
+	for _, more := range [][]state.Object{manifest.KubeadmConfigAccess.Objects(),
+		manifest.KubeletConfigAccess.Objects(),
+		manifest.BootstrapRBAC(), manifest.CertsAccess.Objects(),
 		addonObjects(t, n)} {
 		all = append(all, more...)
 	}
