@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // lineLimit is how many characters of a line are kept: enough for any message that is meant to be
@@ -35,10 +36,10 @@ func Quote(text string) string {
 	return `"` + strings.ReplaceAll(Line(text), `"`, `\"`) + `"`
 }
 
-// Screen returns text with all control characters but newlines and tabs escaped. Renderers put
-// everything that they show through it.
+// Screen returns text with all control characters but newlines and tabs escaped, and bytes that are
+// not UTF-8 replaced: some terminals obey them. Renderers put everything that they show through it.
 func Screen(text string) string {
-	if !strings.ContainsFunc(text, isUnsafeOnScreen) {
+	if utf8.ValidString(text) && !strings.ContainsFunc(text, isUnsafeOnScreen) {
 		return text
 	}
 	var safe strings.Builder
