@@ -35,7 +35,7 @@ func TestQuote(t *testing.T) {
 func TestScreenKeepsLayoutOnly(t *testing.T) {
 	for text, want := range map[string]string{
 		"a\n\tb\r\x1b[31mc\x7f\n": "a\n\tb\\r\\x1b[31mc\\x7f\n",
-		"a\x9b31mb":                  "a\ufffd31mb", // CSI in an 8-bit terminal
+		"a\x9b31mb":               "a\ufffd31mb", // CSI in an 8-bit terminal
 	} {
 		if got := Screen(text); got != want {
 			t.Errorf("got %q, want %q", got, want)
