@@ -27,14 +27,6 @@ type Change interface {
 	Inverse(ctx context.Context, r state.Reader) (Change, error)
 }
 
-// irreversible is embedded in changes that cannot be undone.
-type irreversible struct{}
-
-// Inverse is ErrIrreversible.
-func (irreversible) Inverse(context.Context, state.Reader) (Change, error) {
-	return nil, ErrIrreversible
-}
-
 // Previewable is implemented by changes whose content a dry run shows.
 type Previewable interface {
 	// Content returns the text that would be written; empty if it is secret or not readable.

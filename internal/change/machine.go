@@ -14,8 +14,6 @@ import (
 type Unmount struct {
 	Dir   string
 	Flags []string // of umount2(2): MNT_FORCE, MNT_DETACH, MNT_EXPIRE, UMOUNT_NOFOLLOW
-
-	irreversible // the mounts belong to Pods that are gone
 }
 
 // Target names the mounts below the directory.
@@ -34,12 +32,15 @@ func (c Unmount) Done(ctx context.Context, r state.Reader) (bool, error) {
 	return err == nil, err
 }
 
+// Inverse is ErrIrreversible: the mounts belong to Pods that are gone.
+func (c Unmount) Inverse(context.Context, state.Reader) (Change, error) {
+	return nil, ErrIrreversible
+}
+
 // PullImage pulls an image into the container runtime.
 type PullImage struct {
 	Socket, Ref string
 	Always      bool // pull even if the image is present
-
-	irreversible // other containers may use the image
 }
 
 // Target names the image.
@@ -56,6 +57,11 @@ func (c PullImage) Done(ctx context.Context, r state.Reader) (bool, error) {
 		return false, nil
 	}
 	return r.Image(ctx, c.Socket, c.Ref)
+}
+
+// Inverse is ErrIrreversible: other containers may use the image.
+func (c PullImage) Inverse(context.Context, state.Reader) (Change, error) {
+	return nil, ErrIrreversible
 }
 
 // PullError is the error of a failed image pull.
@@ -83,8 +89,6 @@ type RemoveContainers struct {
 	Component string
 	// GracePeriod is how long containers may take to exit after SIGTERM; zero kills them at once.
 	GracePeriod time.Duration
-
-	irreversible
 }
 
 // Target names the Pods of the container runtime.
@@ -106,4 +110,9 @@ func (c RemoveContainers) Matches(s state.Sandbox) bool {
 func (c RemoveContainers) Done(ctx context.Context, r state.Reader) (bool, error) {
 	existing, err := r.Sandboxes(ctx, c.Socket)
 	return err == nil && !slices.ContainsFunc(existing, c.Matches), err
+}
+
+// Inverse is ErrIrreversible.
+func (c RemoveContainers) Inverse(context.Context, state.Reader) (Change, error) {
+	return nil, ErrIrreversible
 }

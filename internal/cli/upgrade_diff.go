@@ -210,7 +210,8 @@ func (d *differ) diffObject(ctx context.Context, ref state.Ref, wanted state.Obj
 
 // markManualChanges shows how manifests differ from what kubeadm writes for the present version.
 func (d *differ) markManualChanges(ctx context.Context, e *engine.Env, wanted *node.Node) error {
-	present, _, err := upgrade.ReadNode(ctx, d.real, d.admin, wanted.Local, release.Target{})
+	present, _, err := upgrade.ReadNode(withRetries(ctx, e, wanted.Timeouts.KubernetesAPI), d.real,
+		d.admin, wanted.Local, release.Target{})
 	if err != nil {
 		return err
 	}

@@ -199,6 +199,24 @@ func (e *Env) List(ctx context.Context, q state.Query) ([]unstructured.Unstructu
 	return e.World.List(ctx, q)
 }
 
+// Reader reads the world. Objects and lists of the API server are read as by Object and List.
+func (e *Env) Reader() state.Reader { return retryingReader{e.World, e} }
+
+type retryingReader struct {
+	state.Reader
+	e *Env
+}
+
+func (r retryingReader) Object(ctx context.Context,
+	ref state.Ref) (*unstructured.Unstructured, error) {
+	return r.e.Object(ctx, ref)
+}
+
+func (r retryingReader) List(ctx context.Context,
+	q state.Query) ([]unstructured.Unstructured, error) {
+	return r.e.List(ctx, q)
+}
+
 // withRetries is the context of a read that is retried.
 func (e *Env) withRetries(ctx context.Context) (context.Context, context.CancelFunc) {
 	limit := e.Local.Timeouts.KubernetesAPI

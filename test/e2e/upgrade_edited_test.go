@@ -28,9 +28,11 @@ func TestUpgradeShowsManualChanges(t *testing.T) {
 	}
 	await(t, "the edited API server", waitLimit, func() error {
 		_, err := n.Run(t.Context(), "pgrep", "-f", "--", edit)
+		if err == nil {
+			_, err = n.Kubectl(t.Context(), "get", "nodes")
+		}
 		return err
 	})
-	kubectl(t, n, "get", "--raw", "/livez")
 	diff := runCommand(t, n, kubeadm, "upgrade", "diff", upgradeTarget)
 	if !strings.Contains(diff, "changed manually") || !strings.Contains(diff, edit) {
 		t.Errorf("the diff does not show the manual change:\n%s", diff)

@@ -40,6 +40,7 @@ type run struct {
 	// number of the change, from 1, during which the run is interrupted; 0: never
 	stop    int
 	preview bool
+	observe func(world.World) world.World // wraps the world that the phases use; may be nil
 }
 
 // outcome is the result of a run.
@@ -94,9 +95,13 @@ func (r run) execute(t testing.TB) (out outcome) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var used world.World = j
+	if r.observe != nil {
+		used = r.observe(j)
+	}
 	var mu sync.Mutex
 	e := engine.New(engine.Env{
-		World: &lockHolder{World: j}, Tool: newDefaultTool(t), Once: j.Once, Undoer: j,
+		World: &lockHolder{World: used}, Tool: newDefaultTool(t), Once: j.Once, Undoer: j,
 		Withhold: engine.Withhold{Token: true, CertificateKey: true},
 		Rand:     func(string) io.Reader { return rand.Reader },
 		Keys:     func() (crypto.Signer, error) { return pki.NewKey(rand.Reader, pki.ECDSAP256) },

@@ -298,7 +298,8 @@ func setUpUpgrade(t testing.TB, e *engine.Env, intent node.Upgrade) (err error) 
 			return err
 		}
 	}
-	n, _, err := upgrade.ReadNode(ctx, e.World, as, intent.Local, target)
+	e.Local = intent.Local
+	n, _, err := upgrade.ReadNode(ctx, e.Reader(), as, intent.Local, target)
 	if err != nil {
 		return err
 	}

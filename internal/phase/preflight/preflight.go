@@ -124,7 +124,7 @@ func warnOfUnknownNames(e *engine.Env) {
 // runChecks runs the checks. Errors that are not ignored end the phase.
 func runChecks(ctx context.Context, e *engine.Env, set []checks.Check) error {
 	ctx = world.WithProgress(ctx, func(text string) { e.Say("%s", text) })
-	return reportFindings(e, checks.Run(ctx, e.World, set, e.Local.IgnoredChecks))
+	return reportFindings(e, checks.Run(ctx, e.Reader(), set, e.Local.IgnoredChecks))
 }
 
 func reportFindings(e *engine.Env, found checks.Result) error {

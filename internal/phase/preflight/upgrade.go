@@ -155,7 +155,7 @@ func checkMachine(ctx context.Context, e *engine.Env, n *node.Node) error {
 }
 
 func readCluster(ctx context.Context, e *engine.Env, as state.Identity) (*upgrade.Cluster, error) {
-	cluster, warnings, err := upgrade.ReadCluster(ctx, e.World, as)
+	cluster, warnings, err := upgrade.ReadCluster(ctx, e.Reader(), as)
 	for _, text := range warnings {
 		e.Warn("%s", text)
 	}
@@ -246,7 +246,7 @@ const upgradeOrder = "UpgradeOrder"
 // error.
 func reportManualChanges(ctx context.Context, e *engine.Env, n *node.Node,
 	as state.Identity) error {
-	present, _, err := upgrade.ReadNode(ctx, e.World, as, n.Local, release.Target{})
+	present, _, err := upgrade.ReadNode(ctx, e.Reader(), as, n.Local, release.Target{})
 	if err != nil {
 		return err
 	}
