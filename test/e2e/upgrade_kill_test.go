@@ -47,38 +47,6 @@ func upgradeNodeCommand() []string {
 		"--ignore-preflight-errors=" + nodes.IgnoredPreflight, "-v=1"}
 }
 
-// TestUpgradeKilled kills upgrades from one version to the other and back. The control plane works
-// after each kill, without the command being run again, and the next run completes the upgrade.
-func TestUpgradeKilled(t *testing.T) {
-	t.Parallel()
-	if !suite.full {
-		t.Skip("takes a minute and a half for two kills: make e2e-full")
-	}
-	n := newOlderControlPlane(t)
-	older := olderVersion(t)
-	createWitness(t, n)
-	const changes = 22 // as many as an upgrade of the control plane makes at least
-	version := upgradeTarget
-	for _, k := range pickSample(t, changes, 2) {
-		t.Run(fmt.Sprint(k), func(t *testing.T) {
-			result, killed := runInterrupted(t, n, unix.SIGKILL, atChange(k),
-				upgradeCommand(version)...)
-			t.Logf("to %s, killed: %t, after:%s", version, killed,
-				indentLines(lastLines(result.Stdout, 2)))
-			awaitWitness(t, n)
-			runCommand(t, n, upgradeCommand(version)...)
-			checkRunningVersion(t, n, version)
-			checkNothingReplaced(t, n)
-		})
-		if version == older {
-			version = upgradeTarget
-		} else {
-			version = older
-		}
-	}
-	checkControlPlaneNode(t, n)
-}
-
 // interruption stops a command in the middle of its work, together with the node or without it.
 type interruption struct {
 	name  string
