@@ -93,8 +93,7 @@ var UpgradeConfig = engine.Phase{
 	Short: "Upgrade the kubelet's configuration on this node",
 	Long: "Write the kubelet's configuration file from the configuration that the cluster stores, the patches and " +
 		"the instance configuration of this node.",
-	Flags:   []flag.Name{flag.Config, flag.DryRun, flag.Kubeconfig, flag.Patches},
-	OnError: engine.Undo,
+	Flags: []flag.Name{flag.Config, flag.DryRun, flag.Kubeconfig, flag.Patches},
 	Run: func(ctx context.Context, e *engine.Env) error {
 		n, err := e.Node(ctx)
 		if err != nil {
