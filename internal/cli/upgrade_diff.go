@@ -224,7 +224,8 @@ func (d *differ) markManualChanges(ctx context.Context, e *engine.Env, wanted *n
 			continue
 		}
 		file := wanted.Paths.Manifest(component)
-		d.diffs[change.FileTarget(file)] = "# differs from what this kubeadm writes for the present version:\n" +
+		d.diffs[change.FileTarget(file)] = "# changed manually: differs from what this kubeadm writes " +
+			"for the present version\n" +
 			upgrade.Diff(upgrade.Text{Name: "as kubeadm writes it", Content: string(made)},
 				upgrade.Text{Name: file, Content: string(found)}, d.context) +
 			"# what the upgrade changes:\n"
