@@ -89,12 +89,16 @@ func ReadCluster(
 	return c, warnings, err
 }
 
+// ErrNoAPIServerPod is wrapped by the error of ReadCluster when no API server is known. It may pass:
+// a kubelet deletes the mirror Pod of a changed manifest before it creates the new one.
+var ErrNoAPIServerPod = errors.New("there is no kube-apiserver Pod with the labels " +
+	"component=kube-apiserver,tier=control-plane in namespace kube-system")
+
 // findVersion takes the version of the newest API server for that of the cluster.
 func (c *Cluster) findVersion() (warning string, err error) {
 	instances := c.ControlPlane[release.APIServer]
 	if len(instances) == 0 {
-		return "", problem.New("", errors.New("there is no kube-apiserver Pod with the labels "+
-			"component=kube-apiserver,tier=control-plane in namespace kube-system"),
+		return "", problem.New("", ErrNoAPIServerPod,
 			"kubeadm upgrades a control plane that runs as static Pods, as kubeadm creates it")
 	}
 	for _, i := range instances {

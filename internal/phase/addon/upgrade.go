@@ -2,7 +2,6 @@ package addon
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,7 +13,6 @@ import (
 	"kubeadm/internal/flag"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
-	"kubeadm/internal/problem"
 	"kubeadm/internal/release"
 	"kubeadm/internal/state"
 	"kubeadm/internal/staticpod"
@@ -72,7 +70,7 @@ func ownAPIServerImage(ctx context.Context, e *engine.Env, n *node.Node) (string
 }
 
 // findOtherAPIServers names the nodes whose API server has another image than this node is to
-// have.
+// have. The Pod of this node need not be listed: the kubelet creates it again after a change.
 func findOtherAPIServers(ctx context.Context, e *engine.Env) ([]string, error) {
 	n, as, err := e.Cluster(ctx)
 	if err != nil {
@@ -88,11 +86,6 @@ func findOtherAPIServers(ctx context.Context, e *engine.Env) ([]string, error) {
 	})
 	if err != nil {
 		return nil, fmt.Errorf("looking for the API servers of other nodes: %w", err)
-	}
-	if len(all) == 0 {
-		return nil, problem.New("", errors.New(
-			"namespace kube-system has no Pod with the label component=kube-apiserver"),
-			"check whether the kubelet of this node runs, which creates the Pod")
 	}
 	var behind []string
 	for _, u := range all {

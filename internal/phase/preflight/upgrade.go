@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
@@ -20,6 +21,7 @@ import (
 	"kubeadm/internal/state"
 	"kubeadm/internal/staticpod"
 	"kubeadm/internal/upgrade"
+	"kubeadm/internal/world"
 )
 
 // UpgradeApply checks whether the cluster and this control plane can be upgraded, asks the user to
@@ -154,8 +156,23 @@ func checkMachine(ctx context.Context, e *engine.Env, n *node.Node) error {
 	return tryPatches(ctx, e, n)
 }
 
+// mirrorPodTimeout is how long a kubelet may take to create the Pod of a changed manifest.
+const mirrorPodTimeout = 30 * time.Second
+
 func readCluster(ctx context.Context, e *engine.Env, as state.Identity) (*upgrade.Cluster, error) {
 	cluster, warnings, err := upgrade.ReadCluster(ctx, e.Reader(), as)
+	if errors.Is(err, upgrade.ErrNoAPIServerPod) {
+		_ = e.Await(ctx, world.Condition{ // the last error tells more
+			Name: "a Pod of kube-apiserver", Timeout: mirrorPodTimeout, External: true,
+			Check: func(ctx context.Context, _ state.Reader) error {
+				cluster, warnings, err = upgrade.ReadCluster(ctx, e.Reader(), as)
+				if errors.Is(err, upgrade.ErrNoAPIServerPod) {
+					return err
+				}
+				return nil
+			},
+		})
+	}
 	for _, text := range warnings {
 		e.Warn("%s", text)
 	}
