@@ -10,7 +10,7 @@ import (
 
 // WriteKeyPair writes a private key and its certificate, which a component reads when it starts.
 // Both files are complete on the disk before the first of them replaces the one before it, so that
-// only a power cut between two renames can leave a key with the certificate of another one.
+// only a kill or a power cut between two renames can leave a key with the certificate of another one.
 type WriteKeyPair struct{ Key, Cert WriteFile }
 
 // Files are the two files, in the order in which they are replaced.

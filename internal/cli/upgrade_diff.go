@@ -104,12 +104,11 @@ func (p *program) diffUpgrade(c *cobra.Command, o *upgradeDiffOptions) (err erro
 	}
 	d := &differ{real: p.World(), admin: u.admin, context: context, diffs: map[string]string{}}
 	env := u.env(p)
-	env.Emit = d.collect(ctx)
-	e := r.NewEnv(env)
-	if err := d.markManualChanges(ctx, e.Named("upgrade"), u.node); err != nil {
+	if err := d.markManualChanges(ctx, r.NewEnv(env).Named("upgrade"), u.node); err != nil {
 		return err
 	}
-	if err := r.Execute(ctx, e); err != nil {
+	env.Emit = d.collect(ctx)
+	if err := r.Execute(ctx, r.NewEnv(env)); err != nil {
 		return err
 	}
 	return d.write(p.Out)

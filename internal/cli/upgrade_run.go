@@ -232,7 +232,8 @@ func (p *program) prepareUpgrade(c *cobra.Command, r *run.Run,
 	p.warnOfForeignClient(ctx, c, r.World(), u.admin.Kubeconfig)
 	if a.mayRecover && intent.Role == node.ControlPlane {
 		local := &node.Node{Local: intent.Local}
-		machine := r.NewEnv(engine.Env{Local: local.Local, Node: engine.Resolved(local)})
+		machine := r.NewEnv(engine.Env{Local: local.Local, Node: engine.Resolved(local),
+			Keys: p.keysToUpgrade(local, node.Upgrade{})})
 		if err := renewal.Repair(ctx, machine.Named("upgrade")); err != nil {
 			return u, err
 		}

@@ -153,13 +153,14 @@ func (h lease) String() string {
 	return text
 }
 
-// awaitFree waits until this node may take the lock, and stores the Lease to be replaced in found.
+// awaitFree waits until this node may take the lock, unless this is a dry run, and stores the Lease to be replaced in found.
 func (l Lock) awaitFree(ctx context.Context, e *engine.Env, found *lease,
 	deadline time.Time) error {
 	changed := e.World.Now()
 	if l.isFree(*found, changed, changed) {
 		return nil
 	}
+	// Not External, though it depends on another node: a dry run need not wait.
 	err := e.Await(ctx, world.Condition{
 		Name:    found.String(),
 		Timeout: max(deadline.Sub(changed), time.Second),

@@ -33,13 +33,13 @@ func checkTokens(c *v1beta4.InitConfiguration) (errs field.ErrorList) {
 			errs = append(errs, field.Invalid(at.Child("ttl"), t.TTL.Duration.String(),
 				"must not be negative; 0 means that the token never expires"))
 		}
-		for i, usage := range t.Usages {
-			errs = append(errs, checkOneOf(at.Child("usages").Index(i), usage,
+		for j, usage := range t.Usages {
+			errs = append(errs, checkOneOf(at.Child("usages").Index(j), usage,
 				v1beta4.DefaultTokenUsages()...)...)
 		}
-		for i, group := range t.Groups {
+		for j, group := range t.Groups {
 			if !groupForm.MatchString(group) {
-				errs = append(errs, field.Invalid(at.Child("groups").Index(i), group,
+				errs = append(errs, field.Invalid(at.Child("groups").Index(j), group,
 					fmt.Sprintf("must begin with system:bootstrappers: and consist of a-z, 0-9, colons and dashes, such as %s", v1beta4.DefaultTokenGroup)))
 			}
 		}

@@ -118,21 +118,20 @@ func (s NodeNames) SANs(rule SANRule) (sans SANs, ignored []string, err error) {
 	if _, err := netip.ParseAddr(s.AdvertiseAddress); err != nil {
 		return SANs{}, nil, fmt.Errorf("advertise address %q cannot be used in a certificate: it must be an IP address", s.AdvertiseAddress)
 	}
-	names := []string{s.NodeName, "localhost", s.AdvertiseAddress, "127.0.0.1", "::1"}
+	var names []string
+	etcd := []string{s.NodeName, "localhost", s.AdvertiseAddress, "127.0.0.1", "::1"}
 	switch rule {
 	case APIServerSANs:
-		names = []string{
-			s.NodeName, "kubernetes", "kubernetes.default", "kubernetes.default.svc",
-			"kubernetes.default.svc." + s.DNSDomain, service.String(), s.AdvertiseAddress,
-		}
+		names = append(names, s.NodeName, "kubernetes", "kubernetes.default", "kubernetes.default.svc",
+			"kubernetes.default.svc."+s.DNSDomain, service.String(), s.AdvertiseAddress)
 		if s.ControlPlaneHost != "" {
 			names = append(names, s.ControlPlaneHost)
 		}
 		names = append(names, s.APIServerSANs...)
 	case EtcdServerSANs:
-		names = append(names, s.EtcdServerSANs...)
+		names = append(etcd, s.EtcdServerSANs...)
 	case EtcdPeerSANs:
-		names = append(names, s.EtcdPeerSANs...)
+		names = append(etcd, s.EtcdPeerSANs...)
 	}
 	sans, ignored = ParseSANs(names)
 	return sans, ignored, nil

@@ -70,7 +70,8 @@ func Check(ctx context.Context, e *engine.Env, c pki.Renewable) error {
 // Repair renews each certificate whose private key belongs to another one, as a power cut between
 // the writing of the two files leaves them: a component that reads them does not start. Then it
 // restarts the kubelet, which otherwise starts such a component again only after minutes. Where
-// everything fits, it changes nothing. Of the node only Local is needed.
+// everything fits, it changes nothing. Of the node only Local is needed; Keys are needed for a
+// certificate whose algorithm kubeadm does not generate.
 func Repair(ctx context.Context, e *engine.Env) error {
 	n, err := e.Node(ctx)
 	if err != nil {
@@ -82,15 +83,19 @@ func Repair(ctx context.Context, e *engine.Env) error {
 		if !errors.Is(err, certstore.ErrKeyMismatch) {
 			continue // others report what cannot be read
 		}
-		e.Warn("%v, as after an interrupted renewal: renewing it again", err)
+		e.Warn("%v, as after an interrupted renewal", err)
 		if err := Renew(ctx, e, c); err != nil {
-			return err
+			e.Warn("%v", err) // it may be a file that nobody reads
+			continue
 		}
 		repaired = append(repaired, n.Paths.Key(c.Base))
 	}
+	if len(repaired) == 0 {
+		return nil
+	}
 	kubelet, err := e.World.Service(ctx, "kubelet")
-	if err != nil || len(repaired) == 0 || !kubelet.Active {
-		return err
+	if err != nil || !kubelet.Active {
+		return nil // the user runs it by other means
 	}
 	return e.Do(ctx, change.SetService{Name: "kubelet", Active: true, Reads: repaired})
 }

@@ -1,6 +1,7 @@
 package renewal_test
 
 import (
+	"context"
 	"crypto"
 	"crypto/rand"
 	"crypto/x509"
@@ -70,11 +71,30 @@ func newEnv(w world.World) *engine.Env {
 		Rand: func(string) io.Reader { return rand.Reader }, Emit: func(engine.Event) {}})
 }
 
+// withoutInitSystem is a machine whose user starts the kubelet, as in a container.
+type withoutInitSystem struct{ *fake.World }
+
+func (w *withoutInitSystem) Service(context.Context, string) (state.Service, error) {
+	return state.Service{}, state.ErrNoInitSystem
+}
+
 // A key of another certificate is replaced together with its certificate, which stays valid for as
 // long as the old one was; then the kubelet is restarted. What fits is left alone.
 func TestRepair(t *testing.T) {
 	serving := pki.Renewable{Name: "apiserver", Base: "apiserver"}
 	for name, mismatched := range map[string]bool{"interrupted": true, "consistent": false} {
+		t.Run(name+" without init system", func(t *testing.T) {
+			w := &withoutInitSystem{newControlPlane(t)}
+			if mismatched {
+				w.Files[paths.Key("apiserver")] = newControlPlane(t).Files[paths.Key("apiserver")]
+			}
+			if err := renewal.Repair(t.Context(), newEnv(w)); err != nil {
+				t.Error(err)
+			}
+			if err := certstore.CheckRenewableKey(t.Context(), w, paths, serving); err != nil {
+				t.Error(err)
+			}
+		})
 		t.Run(name, func(t *testing.T) {
 			w := newControlPlane(t)
 			if mismatched {

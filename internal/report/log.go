@@ -47,8 +47,8 @@ func Log(w io.Writer, level int, files string) (io.Writer, error) {
 	}
 	settings := strings.Split(files, ",")
 	for i, one := range settings { // another form than "pattern=N" is left for klog to refuse
-		pattern, level, _ := strings.Cut(one, "=")
-		if n, err := strconv.Atoi(level); err == nil && n > lastLibraryLevel {
+		pattern, number, _ := strings.Cut(one, "=")
+		if n, err := strconv.Atoi(number); err == nil && n > lastLibraryLevel {
 			settings[i] = pattern + "=" + strconv.Itoa(lastLibraryLevel)
 		}
 	}

@@ -162,16 +162,23 @@ const mirrorPodTimeout = 30 * time.Second
 func readCluster(ctx context.Context, e *engine.Env, as state.Identity) (*upgrade.Cluster, error) {
 	cluster, warnings, err := upgrade.ReadCluster(ctx, e.Reader(), as)
 	if errors.Is(err, upgrade.ErrNoAPIServerPod) {
-		_ = e.Await(ctx, world.Condition{ // the last error tells more
+		missing := err
+		failed := e.Await(ctx, world.Condition{
 			Name: "a Pod of kube-apiserver", Timeout: mirrorPodTimeout, External: true,
-			Check: func(ctx context.Context, _ state.Reader) error {
-				cluster, warnings, err = upgrade.ReadCluster(ctx, e.Reader(), as)
-				if errors.Is(err, upgrade.ErrNoAPIServerPod) {
+			Check: func(waitCtx context.Context, _ state.Reader) error {
+				cluster, warnings, err = upgrade.ReadCluster(waitCtx, e.Reader(), as)
+				if errors.Is(err, upgrade.ErrNoAPIServerPod) || waitCtx.Err() != nil {
 					return err
 				}
 				return nil
 			},
 		})
+		switch {
+		case failed != nil && ctx.Err() != nil:
+			return nil, failed
+		case failed != nil:
+			err = missing // it tells more
+		}
 	}
 	for _, text := range warnings {
 		e.Warn("%s", text)

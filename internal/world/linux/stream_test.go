@@ -205,3 +205,25 @@ func TestReadTooLargeFile(t *testing.T) {
 		}
 	}
 }
+
+// Where one file of a pair cannot be written, both stay as they were.
+func TestKeyPairIsWrittenWholeOrNotAtAll(t *testing.T) {
+	for _, immutable := range []string{"key", "cert"} {
+		t.Run(immutable, func(t *testing.T) {
+			dir := newTempDir(t)
+			key, cert := writeTestFile(t, "old key", dir, "key"), writeTestFile(t, "old", dir, "cert")
+			readOnly := filepath.Join(dir, immutable)
+			bindMount(t, readOnly, readOnly)
+			if err := unix.Mount("", readOnly, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY,
+				""); err != nil {
+				t.Fatal(err)
+			}
+			wantDoError(t, change.WriteKeyPair{
+				Key:  change.WriteFile{Path: key, Data: []byte("new key"), Mode: 0o600, Secret: true},
+				Cert: change.WriteFile{Path: cert, Data: []byte("new"), Mode: 0o644},
+			}, readOnly)
+			wantContent(t, key, "old key")
+			wantContent(t, cert, "old")
+		})
+	}
+}

@@ -27,18 +27,27 @@ func writeFile(ctx context.Context, c change.WriteFile) error {
 	return writeFileAfter(ctx, c, func() error { return nil })
 }
 
-// writeKeyPair replaces the key when the new certificate is complete in its temporary file. A
-// certificate that is not a regular file is written before the key.
+// writeKeyPair replaces the key when the new certificate is complete in its temporary file. If the
+// certificate cannot be replaced after that, the previous key is written again.
 func writeKeyPair(ctx context.Context, c change.WriteKeyPair) error {
-	writeKey := sync.OnceValue(func() error { return writeFile(ctx, c.Key) })
-	if err := writeFileAfter(ctx, c.Cert, writeKey); err != nil {
+	previous := c.Key
+	var unread error
+	previous.Data, unread = os.ReadFile(c.Key.Path)
+	written := false
+	err := writeFileAfter(ctx, c.Cert, sync.OnceValue(func() error {
+		err := writeFile(ctx, c.Key)
+		written = err == nil
 		return err
+	}))
+	if err != nil && written && unread == nil {
+		err = errors.Join(err, writeFile(context.WithoutCancel(ctx), previous))
 	}
-	return writeKey()
+	return err
 }
 
-// writeFileAfter is writeFile. It calls ready before a complete temporary file replaces the file,
-// which stays as it was if that fails.
+// writeFileAfter is writeFile. It calls ready when the new contents are in a temporary file, if there
+// can be one, and before the file is changed, which stays as it was if that fails. It may call ready
+// twice.
 func writeFileAfter(ctx context.Context, c change.WriteFile, ready func() error) error {
 	dirMode := fs.FileMode(0o755)
 	if c.Output {
@@ -59,6 +68,9 @@ func writeFileAfter(ctx context.Context, c change.WriteFile, ready func() error)
 
 func (p *resolvedPath) write(ctx context.Context, c change.WriteFile, ready func() error) error {
 	if p.magic {
+		if err := ready(); err != nil {
+			return err
+		}
 		return p.writeStream(ctx, c.Data)
 	}
 	old, err := p.openEntry()
@@ -66,11 +78,13 @@ func (p *resolvedPath) write(ctx context.Context, c change.WriteFile, ready func
 		return err
 	}
 	defer old.close()
+	var notReady error
 	writeTemporary := func(f *os.File) error {
 		if err := p.writeContents(f, c, old); err != nil {
 			return err
 		}
-		return ready()
+		notReady = ready()
+		return notReady
 	}
 	if old == nil {
 		return p.replace(writeTemporary)
@@ -93,13 +107,25 @@ func (p *resolvedPath) write(ctx context.Context, c change.WriteFile, ready func
 		return fmt.Errorf("%s exists, but it is not a regular file", p.path)
 	}
 	if kind != unix.S_IFREG {
+		if err := ready(); err != nil {
+			return err
+		}
 		return p.writeStream(ctx, c.Data)
 	}
 	err = p.replace(writeTemporary)
+	if err == nil || notReady != nil {
+		return err
+	}
 	// With these errors of a rename the file can only be written in place: it is a mount point, as
 	// in containers, or its directory is not writable. See docs/decisions/0029-in-place.md.
-	if slices.ContainsFunc([]error{unix.EBUSY, unix.EACCES, unix.EPERM, unix.EROFS},
-		func(e error) bool { return errors.Is(err, e) }) && p.writeInPlace(c, old) == nil {
+	if !slices.ContainsFunc([]error{unix.EBUSY, unix.EACCES, unix.EPERM, unix.EROFS},
+		func(e error) bool { return errors.Is(err, e) }) {
+		return err
+	}
+	if err := ready(); err != nil {
+		return err
+	}
+	if p.writeInPlace(c, old) == nil {
 		return nil
 	}
 	return err
@@ -281,25 +307,28 @@ func (p *resolvedPath) removeTemporaryFiles() error {
 
 // explainWriteError adds the mount point of a file system that is full or read-only.
 func explainWriteError(path string, err error) error {
-	readOnly := errors.Is(err, unix.EROFS)
-	if !readOnly && !errors.Is(err, unix.ENOSPC) && !errors.Is(err, unix.EDQUOT) {
-		return err
+	switch {
+	case errors.Is(err, unix.EROFS):
+		return problem.New("", err, "make it writable, for example: mount -o remount,rw "+
+			findMountPoint(path))
+	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
+		return fmt.Errorf("no space left on %s: %w", findMountPoint(path), err)
 	}
-	mount := path // of the file system that the path is on, or would be created on
-	for ; mount != "/" && mount != "."; mount = filepath.Dir(mount) {
-		info, unknown := os.Stat(mount)
-		if unknown != nil {
+	return err
+}
+
+// findMountPoint returns the mount point of the file system that a path is on, or would be created
+// on.
+func findMountPoint(path string) string {
+	for ; path != "/" && path != "."; path = filepath.Dir(path) {
+		info, err := os.Stat(path)
+		if err != nil {
 			continue
 		}
-		parent, unknown := os.Stat(filepath.Dir(mount))
-		if unknown != nil ||
-			info.Sys().(*syscall.Stat_t).Dev != parent.Sys().(*syscall.Stat_t).Dev {
-			break
+		parent, err := os.Stat(filepath.Dir(path))
+		if err != nil || info.Sys().(*syscall.Stat_t).Dev != parent.Sys().(*syscall.Stat_t).Dev {
+			return path
 		}
 	}
-	if readOnly {
-		return problem.New("", err,
-			"make it writable, for example: mount -o remount,rw "+mount)
-	}
-	return fmt.Errorf("no space left on %s: %w", mount, err)
+	return path
 }
