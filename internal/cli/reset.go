@@ -142,6 +142,6 @@ func (p *program) confirm(ctx context.Context, r *run.Run, warning string, skip 
 	case "y", "yes":
 		return nil
 	}
-	return problem.New("", errors.New("stopped: the answer was not yes"),
+	return problem.New("", errors.New("nothing was changed: the answer was not yes"),
 		fmt.Sprintf("answer y, or set --%s to skip the confirmation", skip))
 }

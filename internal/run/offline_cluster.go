@@ -28,20 +28,6 @@ import (
 // offlineLimit is how long the dry run of a join looks for the cluster before it simulates one.
 const offlineLimit = 5 * time.Second
 
-// Discover finds the cluster that this machine joins. In an offline dry run that is the simulated
-// one: its CA takes the place of the pinned one here and nowhere else.
-func (r *Run) Discover(ctx context.Context, e *engine.Env) (*node.Node, error) {
-	searching := *e
-	if r.simulatedPins != nil {
-		searching.Local.Discovery.CACertHashes = r.simulatedPins
-	}
-	n, err := discovery.Node(ctx, &searching)
-	if err == nil {
-		n.Discovery = e.Local.Discovery
-	}
-	return n, err
-}
-
 // SimulateOfflineCluster lets the dry run of a join continue where no cluster answers: the preview
 // then shows a simulated one with the defaults of this program, which accepts the token and has
 // whatever CA is wanted.

@@ -179,30 +179,33 @@ func (r *Run) ExecutePhases(ctx context.Context, e *engine.Env, phases []engine.
 	sel engine.Selection) error {
 	err := engine.Run(ctx, e, phases, sel)
 	r.host.Text.Close()
-	switch {
-	case err == nil && r.journal != nil:
+	if err == nil && r.journal != nil {
 		return r.journal.End(sel.Skip...)
-	case err == nil || r.journal == nil && !(r.command.Repeatable && r.changed):
-		return err
 	}
-	const resume = "what was done so far is kept: re-run the command to resume"
+	if err == nil {
+		return nil
+	}
 	p := problem.New("", err)
 	// an interrupted user needs no help with what the run was waiting for
 	p.Alone = ctx.Err() != nil
+	const resume = "what was done so far is kept: re-run the command to resume"
 	if r.journal == nil {
-		p.Hints = []string{resume}
-		return p
+		if r.command.Repeatable && r.changed {
+			p.Hints = []string{resume}
+			return p
+		}
+		return err
 	}
+	leavesTrace := r.changed || !r.journal.First
 	if other := r.journal.Unfinished; other != "" {
 		p.Hints = append(p.Hints,
 			"an unfinished \"kubeadm "+other+
 				"\" with other settings left files here: re-run that command, or remove them: kubeadm reset")
 	}
-	if r.failedPhase != string(phaseindex.Preflight) && !r.journal.Finished &&
-		(r.changed || !r.journal.First) {
+	if leavesTrace && r.failedPhase != string(phaseindex.Preflight) && !r.journal.Finished {
 		p.Hints = append(p.Hints, resume)
 	}
-	if r.changed || !r.journal.First {
+	if leavesTrace {
 		return p
 	}
 	return errors.Join(p, r.journal.Forget()) // a run that changed nothing leaves no trace

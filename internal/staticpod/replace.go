@@ -1,13 +1,10 @@
 package staticpod
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"path"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,10 +15,8 @@ import (
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/preflight"
-	"kubeadm/internal/problem"
 	"kubeadm/internal/release"
 	"kubeadm/internal/state"
-	"kubeadm/internal/world"
 )
 
 // Replacement replaces static Pods of this machine together: in the end all components run with
@@ -274,131 +269,4 @@ func (s *step) previousContainers() []string {
 func without(all, excluded []string) []string {
 	return slices.DeleteFunc(slices.Clone(all),
 		func(item string) bool { return slices.Contains(excluded, item) })
-}
-
-// restoreAll restores the previous manifests after a failure, newest first, and returns the error
-// for the user.
-func (r Replacement) restoreAll(ctx context.Context, e *engine.Env, steps []*step,
-	cause error) error {
-	ctx = context.WithoutCancel(ctx) // an interrupt must leave a healthy control plane too
-	failed := steps[len(steps)-1]
-	var restored []string
-	var errs []error
-	var kept string
-	var etcdFailed bool
-	for _, s := range slices.Backward(steps) {
-		// An etcd that has become healthy since, as when the user interrupts at that moment, has
-		// changed its data.
-		if s.changesEtcdVersion() && !s.isFinal && r.isWantedHealthy(ctx, e, s) {
-			s.isFinal = true
-		}
-		if s.isFinal {
-			kept = "; etcd keeps its new version, which may have changed its data"
-			continue
-		}
-		changed, err := r.restore(ctx, e, s)
-		switch {
-		case err != nil:
-			etcdFailed = etcdFailed || s.component == manifest.Etcd
-			errs = append(errs, fmt.Errorf("restoring the previous static Pod of %s: %w",
-				s.component, err))
-		case changed && s.wasHealthy:
-			restored = append(restored, s.component)
-		case changed:
-			restored = append(restored, s.component+" (not healthy before either)")
-		}
-	}
-	hints := failed.failureHints(cause)
-	text := "no manifest was changed"
-	if len(restored) > 0 {
-		text = "the previous static Pods are restored: " + strings.Join(restored, ", ")
-	}
-	if len(errs) > 0 {
-		hints = append(hints, "find the previous manifests in "+path.Dir(failed.record.Backup))
-		text = errors.Join(errs...).Error()
-	}
-	snapshots, _ := listBackups(ctx, e, r.Node.Paths.Tmp(), EtcdBackup) // only for a hint
-	if etcdFailed && len(snapshots) > 0 {
-		hints = append(hints,
-			fmt.Sprintf("if etcd refuses its data, restore the last snapshot as etcd's "+
-				"documentation says: etcdutl snapshot restore %s/%s",
-				snapshots[len(snapshots)-1], snapshotFile))
-	}
-	return problem.New("replacing the static Pod of "+failed.component,
-		fmt.Errorf("%w; %s%s", cause, text, kept), hints...)
-}
-
-// restore restores the previous manifest of a component and waits until its Pod is healthy. It
-// reports whether the manifest had been changed.
-func (r Replacement) restore(ctx context.Context, e *engine.Env,
-	s *step) (changed bool, err error) {
-	current, err := state.ReadOptional(ctx, e.World, s.file)
-	if err != nil {
-		return true, err
-	}
-	if changed = !bytes.Equal(current, s.previous); changed {
-		e.Say("restoring the previous manifest of %s", s.component)
-		if err := r.writeManifest(ctx, e, s, s.previous); err != nil {
-			return true, err
-		}
-		if wait, err := r.newPreviousCondition(ctx, e, s); err != nil {
-			return true, err
-		} else if s.wasHealthy {
-			if err := e.Await(ctx, wait); err != nil {
-				return true, err
-			}
-		}
-	}
-	if s.recordOnly {
-		return changed, e.Do(ctx, change.Remove{Path: recordPath(r.Node.Paths, s.component)})
-	}
-	return changed, e.Do(ctx,
-		change.Remove{Path: recordPath(r.Node.Paths, s.component)},
-		change.Remove{Path: s.record.Backup}, // it equals the restored manifest
-		change.Remove{Path: path.Dir(s.record.Backup), OnlyEmpty: true})
-}
-
-// newPreviousCondition returns the wait for the Pod of the restored manifest.
-func (r Replacement) newPreviousCondition(ctx context.Context, e *engine.Env,
-	s *step) (world.Condition, error) {
-	all, err := e.World.Containers(ctx, r.Node.CRISocket)
-	if err != nil {
-		return world.Condition{}, err
-	}
-	// UIDs of the Pods of other manifests; IDs of the previous Pod's containers
-	var otherUIDs, previous []string
-	for _, c := range all {
-		switch {
-		case c.Component != s.component:
-		case slices.Contains(s.record.PodUIDs, c.PodUID),
-			len(s.record.PodUIDs) == 0 && slices.Contains(s.containerIDs, c.ID):
-			previous = append(previous, c.ID)
-		default:
-			otherUIDs = append(otherUIDs, c.PodUID)
-		}
-	}
-	pod := health.StaticPod{
-		Component: s.component, Pod: s.previousPod, As: r.As, IgnoreExits: previous,
-		Matches: func(c state.Container) bool { return !slices.Contains(otherUIDs, c.PodUID) },
-	}
-	if len(otherUIDs) == 0 {
-		pod.StableFor = stableTime
-	}
-	return pod.Condition(r.Node, r.Node.Timeouts.Upgrade)
-}
-
-// failureHints returns the next steps after the wanted manifest has failed.
-func (s *step) failureHints(cause error) []string {
-	field := map[string]string{
-		"kube-apiserver":          "apiServer.extraArgs",
-		"kube-controller-manager": "controllerManager.extraArgs",
-		"kube-scheduler":          "scheduler.extraArgs", "etcd": "etcd.local.extraArgs",
-	}[s.component]
-	if arg := health.RejectedArgument(cause); arg != "" {
-		return []string{fmt.Sprintf(
-			"fix or remove %s in %s of the ClusterConfiguration, or in the patches of %s",
-			arg, field, s.component)}
-	}
-	return []string{
-		"if a container is missing, find out why in the kubelet's log: journalctl -xeu kubelet"}
 }

@@ -34,20 +34,19 @@ func writeKeyPair(ctx context.Context, c change.WriteKeyPair) error {
 	var unread error
 	previous.Data, unread = os.ReadFile(c.Key.Path)
 	written := false
-	err := writeFileAfter(ctx, c.Cert, sync.OnceValue(func() error {
+	err := writeFileAfter(ctx, c.Cert, func() error {
 		err := writeFile(ctx, c.Key)
 		written = err == nil
 		return err
-	}))
+	})
 	if err != nil && written && unread == nil {
 		err = errors.Join(err, writeFile(context.WithoutCancel(ctx), previous))
 	}
 	return err
 }
 
-// writeFileAfter is writeFile. It calls ready when the new contents are in a temporary file, if there
-// can be one, and before the file is changed, which stays as it was if that fails. It may call ready
-// twice.
+// writeFileAfter is writeFile. It calls ready once, when the new contents are in a temporary file if
+// there can be one, and before the file is changed, which stays as it was if that fails.
 func writeFileAfter(ctx context.Context, c change.WriteFile, ready func() error) error {
 	dirMode := fs.FileMode(0o755)
 	if c.Output {
@@ -63,7 +62,7 @@ func writeFileAfter(ctx context.Context, c change.WriteFile, ready func() error)
 			return explainWriteError(p.path, err)
 		}
 	}
-	return explainWriteError(p.path, p.write(ctx, c, ready))
+	return explainWriteError(p.path, p.write(ctx, c, sync.OnceValue(ready)))
 }
 
 func (p *resolvedPath) write(ctx context.Context, c change.WriteFile, ready func() error) error {
@@ -116,10 +115,7 @@ func (p *resolvedPath) write(ctx context.Context, c change.WriteFile, ready func
 	if err == nil || notReady != nil {
 		return err
 	}
-	// With these errors of a rename the file can only be written in place: it is a mount point, as
-	// in containers, or its directory is not writable. See docs/decisions/0029-in-place.md.
-	if !slices.ContainsFunc([]error{unix.EBUSY, unix.EACCES, unix.EPERM, unix.EROFS},
-		func(e error) bool { return errors.Is(err, e) }) {
+	if !needsInPlaceWrite(err) {
 		return err
 	}
 	if err := ready(); err != nil {
@@ -129,6 +125,14 @@ func (p *resolvedPath) write(ctx context.Context, c change.WriteFile, ready func
 		return nil
 	}
 	return err
+}
+
+// needsInPlaceWrite reports whether the error of a rename means that the file can only be written
+// in place: it is a mount point, as in containers, or its directory is not writable. See
+// docs/decisions/0029-in-place.md.
+func needsInPlaceWrite(err error) bool {
+	return slices.ContainsFunc([]error{unix.EBUSY, unix.EACCES, unix.EPERM, unix.EROFS},
+		func(e error) bool { return errors.Is(err, e) })
 }
 
 // inheritsAccess reports whether a file keeps owner, mode and access control list of the one that
