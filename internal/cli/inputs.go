@@ -106,7 +106,7 @@ func readConfigOf(ctx context.Context, r state.Reader, by flag.Name,
 	case err != nil:
 		return config.File{},
 			problem.New("reading the configuration file", err,
-				"set --config to a file that can be read")
+				fmt.Sprintf("set --%s to a file that can be read", by))
 	}
 	return config.File{Name: name, Data: data}, nil
 }

@@ -1,11 +1,13 @@
 package manifestinput_test
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"kubeadm/internal/manifestinput"
 	"kubeadm/internal/world/real"
@@ -39,5 +41,30 @@ func TestReadPatchesSkipsOtherFiles(t *testing.T) {
 	}
 	if len(notes) != 3 {
 		t.Errorf("notes of files that are skipped: %q", notes)
+	}
+}
+
+// A FIFO with the name of a patch is read, as with a process substitution. Without a writer the read
+// ends with its context.
+func TestReadPatchFromFIFO(t *testing.T) {
+	dir := t.TempDir()
+	fifo := filepath.Join(dir, "kube-scheduler.yaml")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if _, _, err := manifestinput.ReadPatches(ctx, real.New(), dir); err == nil ||
+		!strings.Contains(err.Error(), fifo) {
+		t.Errorf("without a writer: %v", err)
+	}
+	go func() {
+		if err := os.WriteFile(fifo, []byte("spec: {priority: 7}"), 0o600); err != nil {
+			t.Error(err)
+		}
+	}()
+	patches, _, err := manifestinput.ReadPatches(t.Context(), real.New(), dir)
+	if err != nil || len(patches.Origins("kube-scheduler")) != 1 {
+		t.Errorf("patches %q, error %v", patches.Origins("kube-scheduler"), err)
 	}
 }
