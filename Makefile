@@ -20,7 +20,7 @@ ldflags = -s -w -X main.gitVersion=$(VERSION) \
 # $(older) does so with those of the release before, for tests of older nodes. "make cluster" can download them instead.
 bundle = bundle=$$(go -C components run ./build $(build-flags))
 older = older=$$(go -C components run ./build -kubernetes v1.36)
-oldest = oldest=$$(go -C components run ./build -kubernetes v1.34):$$(go -C components run ./build -kubernetes v1.35)
+oldest = oldest=$$(go -C components run ./build -kubernetes v1.34) && oldest=$$oldest:$$(go -C components run ./build -kubernetes v1.35)
 nodes = go run ./test/nodes/cluster
 linter = $$(go -C $(CURDIR)/tools tool -n $(1))
 # With SCENARIO=85, RUN matches the tests that test/e2e/SCENARIOS.md names for that scenario.

@@ -153,7 +153,8 @@ func (h lease) String() string {
 	return text
 }
 
-// awaitFree waits until this node may take the lock, unless this is a dry run, and stores the Lease to be replaced in found.
+// awaitFree waits until this node may take the lock, and stores the Lease to be replaced in found. A
+// preview ends the wait at once.
 func (l Lock) awaitFree(ctx context.Context, e *engine.Env, found *lease,
 	deadline time.Time) error {
 	changed := e.World.Now()
@@ -192,7 +193,7 @@ func (l Lock) awaitFree(ctx context.Context, e *engine.Env, found *lease,
 	}
 	switch {
 	case !l.isFree(*found, changed, e.World.Now()):
-		e.Say("%s holds the Lease %s/%s; a dry run does not wait for it", found,
+		e.Say("%s holds the Lease %s/%s: this node has to wait for it", found,
 			metav1.NamespaceSystem, LeaseName)
 	case found.holder != "" && found.holder != l.Node:
 		e.Say("taking over the expired Lease %s/%s of node %s", metav1.NamespaceSystem, LeaseName,

@@ -84,8 +84,11 @@ func Repair(ctx context.Context, e *engine.Env) error {
 			continue // others report what cannot be read
 		}
 		e.Warn("%v, as after an interrupted renewal", err)
-		if err := Renew(ctx, e, c); err != nil {
-			e.Warn("%v", err) // it may be a file that nobody reads
+		if err = Renew(ctx, e, c); err == nil {
+			err = certstore.CheckRenewableKey(ctx, e.World, n.Paths, c)
+		}
+		if err != nil { // no component may read the file, as etcd's where etcd is external
+			e.Warn("it was not renewed: %v; to do so: kubeadm certs renew %s", err, c.Name)
 			continue
 		}
 		repaired = append(repaired, n.Paths.Key(c.Base))
