@@ -121,8 +121,25 @@ func (s *testCluster) refreshUploadedCertificates(t *testing.T, key string) {
 		return
 	}
 	s.uploadedAt = time.Now()
-	runCommand(t, s.cp, kubeadm, "token", "create", "--ttl=10m", "--print-join-command",
-		"--upload-certs", "--certificate-key", key)
+	createToken(t, s.cp, kubeadm, "--print-join-command", "--upload-certs", "--certificate-key", key)
+}
+
+var tokenPattern = regexp.MustCompile(`\b[a-z0-9]{6}\.[a-z0-9]{16}\b`)
+
+// createToken runs "token create" of a program, and deletes the token when the test has ended:
+// were it left to expire, it would change the cluster during another test.
+func createToken(t *testing.T, cp *nodes.Node, program string, flags ...string) nodes.Result {
+	t.Helper()
+	result, err := cp.Run(t.Context(), append([]string{program, "token", "create"}, flags...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	token := tokenPattern.FindString(result.Stdout)
+	if token == "" {
+		t.Fatalf("it prints no token:\n%s", result.Stdout)
+	}
+	runAfterTest(t, cp, "kubeadm token delete "+token)
+	return result
 }
 
 // runCommand runs a command that must succeed and returns its standard output.

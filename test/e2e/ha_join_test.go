@@ -146,7 +146,7 @@ func TestClusterWithoutSuperAdminConf(t *testing.T) {
 	if _, err := s.cp.ReadFile("/etc/kubernetes/super-admin.conf"); err == nil {
 		t.Error("super-admin.conf has come back")
 	}
-	token := runCommand(t, s.cp, kubeadm, "token", "create", "--ttl=1h")
+	token := strings.TrimSpace(createToken(t, s.cp, kubeadm).Stdout)
 	if list := runCommand(t, s.controlPlanes[2], kubeadm, "token", "list"); !strings.Contains(list,
 		token) {
 		t.Errorf("token %s is not among:\n%s", token, list)

@@ -54,12 +54,8 @@ func TestTokenCreateUploadsCertificates(t *testing.T) {
 	first := certificateKeyIn(t, s.initResult.Stdout)
 	create := func(flags ...string) (command []string) {
 		t.Helper()
-		result, err := s.cp.Run(t.Context(),
-			append([]string{kubeadm, "token", "create", "--ttl=10m", "--print-join-command",
-				"--upload-certs"}, flags...)...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		result := createToken(t, s.cp, kubeadm,
+			append([]string{"--ttl=10m", "--print-join-command", "--upload-certs"}, flags...)...)
 		if strings.Count(result.Stdout, "\n") != 1 ||
 			!strings.Contains(result.Stdout, " --control-plane ") {
 			t.Fatalf("it prints\n%s", result.Stdout)

@@ -47,12 +47,7 @@ func TestOutputPhrases(t *testing.T) {
 		"\nYour Kubernetes control-plane has initialized successfully!\n") {
 		t.Errorf("init, run again after it finished, prints (%v)\n%s", err, again.Stdout)
 	}
-	create, err := s.cp.Run(t.Context(), kubeadm, "token", "create", "--ttl=1m",
-		"--print-join-command")
-	if err != nil {
-		t.Fatal(err)
-	}
-	checkPhrases(t, "token create", create)
+	checkPhrases(t, "token create", createToken(t, s.cp, kubeadm, "--print-join-command"))
 }
 
 // TestControlPlaneOutputPhrases does the same for a cluster with a controlPlaneEndpoint.

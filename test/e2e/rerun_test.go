@@ -13,19 +13,30 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"kubeadm/test/nodes"
 )
 
 // listObjects lists the objects that init creates, with their versions, and the Node's labels and
-// taints.
+// taints, except those of the node lifecycle controller: a kubelet that restarts is briefly not
+// ready.
 func listObjects(t *testing.T, cp *nodes.Node, node string) []string {
 	t.Helper()
 	const kinds = "configmaps,secrets,serviceaccounts,services,roles,rolebindings"
 	const versions = `jsonpath={range .items[*]}{.kind}/{.metadata.name} {.metadata.resourceVersion}{"\n"}{end}`
 	list := kubectl(t, cp, "get", "--namespace=kube-system", "--output="+versions, kinds) + "\n" +
-		kubectl(t, cp, "get", "--namespace=kube-public", "--output="+versions, kinds) + "\n" +
-		kubectl(t, cp, "get", "node", node, "--output=jsonpath={.metadata.labels} {.spec.taints}")
+		kubectl(t, cp, "get", "--namespace=kube-public", "--output="+versions, kinds)
 	lines := strings.Split(list, "\n")
+	n := readObject[corev1.Node](t, cp, "node", node)
+	for key, value := range n.Labels {
+		lines = append(lines, "label "+key+"="+value)
+	}
+	for _, taint := range n.Spec.Taints {
+		if !strings.HasPrefix(taint.Key, "node.kubernetes.io/") {
+			lines = append(lines, "taint "+taint.ToString())
+		}
+	}
 	slices.Sort(lines)
 	return lines
 }

@@ -56,8 +56,7 @@ func TestUpstreamToolsAcceptOurCluster(t *testing.T) {
 		flagValue(t, s.workerJoin, "--token")) {
 		t.Errorf("upstream's kubeadm does not list the token:\n%s", list)
 	}
-	join := runCommand(t, s.cp, upstreamKubeadm, "token", "create", "--print-join-command",
-		"--ttl=1m")
+	join := createToken(t, s.cp, upstreamKubeadm, "--print-join-command").Stdout
 	if pin := flagValue(t, s.workerJoin, "--discovery-token-ca-cert-hash"); !strings.Contains(join,
 		pin) || !strings.Contains(join, s.workerJoin[2]) {
 		t.Errorf("upstream's kubeadm prints %q, ours %q", join, s.workerJoin)
