@@ -66,7 +66,7 @@ func (p *program) checkExpiration(c *cobra.Command, o *certsOptions, out *output
 	if err != nil {
 		return err
 	}
-	r, err := p.openRun(ctx, run.Command{Name: "certs", Unlocked: true})
+	r, err := run.Open(ctx, p.runHost(), run.Command{Name: "certs", Unlocked: true})
 	if err != nil {
 		return err
 	}

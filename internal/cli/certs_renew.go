@@ -69,7 +69,7 @@ func (p *program) renewCertificates(c *cobra.Command, o *certsOptions, name stri
 	if name != allCertificates {
 		sel.Only = renew.Address(name)
 	}
-	r, err := p.openRun(ctx, run.Command{Name: "certs", Phases: workflow.Renew, Selection: sel})
+	r, err := run.Open(ctx, p.runHost(), run.Command{Name: "certs", Phases: workflow.Renew, Selection: sel})
 	if err != nil {
 		return err
 	}

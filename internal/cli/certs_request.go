@@ -48,11 +48,11 @@ func (p *program) resolveOffline(ctx context.Context, name string, flags config.
 	if err != nil {
 		return nil, config.Run{}, err
 	}
-	facts, err := p.gatherFacts(ctx, false)
+	facts, err := p.runHost().Facts(ctx, run.Needs{})
 	if err != nil {
 		return nil, config.Run{}, err
 	}
-	facts.Fetch, facts.AddressOptional = nil, true
+	facts.Fetch = nil
 	n, how, err := config.Init(file, flags, facts)
 	if err == nil && n.Address == "" {
 		n.Address = "0.0.0.0"
@@ -67,7 +67,7 @@ func (p *program) resolveOffline(ctx context.Context, name string, flags config.
 
 func (p *program) generateCSRs(ctx context.Context, file, certDir string,
 	flags config.InitFlags) (err error) {
-	r, err := p.openRun(ctx, run.Command{Name: "certs", Phases: workflow.GenerateCSR})
+	r, err := run.Open(ctx, p.runHost(), run.Command{Name: "certs", Phases: workflow.GenerateCSR})
 	if err != nil {
 		return err
 	}

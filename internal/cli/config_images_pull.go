@@ -39,17 +39,17 @@ runtime has it already. With --config, the flags --cri-socket, --feature-gates, 
 }
 
 func (p *program) pullImages(c *cobra.Command, o *initOptions) (err error) {
-	ctx, real := c.Context(), p.World()
-	file, facts, err := p.readInputs(c, p.gatherFacts, o.file, p.warnIgnoredFlags)
+	ctx, real, h := c.Context(), p.World(), p.runHost()
+	file, err := p.readConfigBesideFlags(c, o.file, p.warnIgnoredFlags)
+	if err != nil {
+		return err
+	}
+	facts, err := h.Facts(ctx, neededFacts(c))
 	if err != nil {
 		return err
 	}
 	n, how, err := config.Images(file, o.InitFlags, facts)
 	printWarnings(p.newText(), how.Warnings)
-	if err != nil {
-		return err
-	}
-	h, err := p.runHost()
 	if err != nil {
 		return err
 	}

@@ -45,11 +45,10 @@ func (p *program) migrateConfig(c *cobra.Command, from, to string, experimental 
 		return err
 	}
 	file.AllowExperimental, file.AllowDeprecated = experimental, true
-	facts, err := p.gatherFacts(ctx, true)
+	facts, err := p.runHost().Facts(ctx, run.Needs{Runtimes: true})
 	if err != nil {
 		return err
 	}
-	facts.AddressOptional = true
 	documents, how, err := config.Migrate(file, facts)
 	printWarnings(p.newText(), how.Warnings)
 	if err != nil {
@@ -63,7 +62,7 @@ func (p *program) migrateConfig(c *cobra.Command, from, to string, experimental 
 		_, err := p.Out.Write(text.Bytes())
 		return err
 	}
-	r, err := p.openRun(ctx, run.Command{Name: "config", Unlocked: true})
+	r, err := run.Open(ctx, p.runHost(), run.Command{Name: "config", Unlocked: true})
 	if err != nil {
 		return err
 	}

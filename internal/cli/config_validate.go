@@ -7,6 +7,7 @@ import (
 
 	"kubeadm/internal/config"
 	"kubeadm/internal/flag"
+	"kubeadm/internal/run"
 )
 
 func (p *program) configValidate() *cobra.Command {
@@ -26,11 +27,10 @@ error with its field.`,
 			}
 			file.AllowDeprecated, file.AllowExperimental, file.ReportComponentProblems = deprecated,
 				experimental, true
-			facts, err := p.gatherFacts(c.Context(), false)
+			facts, err := p.runHost().Facts(c.Context(), run.Needs{})
 			if err != nil {
 				return err
 			}
-			facts.AddressOptional = true
 			_, how, err := config.Migrate(file, facts)
 			printWarnings(p.newText(), how.Warnings)
 			if err != nil {

@@ -1,8 +1,7 @@
 package cli
 
 import (
-	"maps"
-	"slices"
+	"context"
 
 	"github.com/spf13/cobra"
 
@@ -51,11 +50,7 @@ type initOptions struct {
 	kubeconfig    string
 	printManifest bool
 	withhold      engine.Withhold
-	extra         extraArgs
 }
-
-// extraArgs are the arguments of components given by deprecated flags.
-type extraArgs struct{ apiServer, controllerManager, scheduler map[string]string }
 
 func newInitOptions() *initOptions {
 	o := &initOptions{InitFlags: config.NewInitFlags()}
@@ -69,11 +64,11 @@ func (o *initOptions) values() flagTargets {
 		flag.APIServerAdvertise:      &o.AdvertiseAddress,
 		flag.APIServerBindPort:       &o.BindPort,
 		flag.APIServerCertSANs:       &o.CertSANs,
-		flag.APIServerExtraArgs:      &o.extra.apiServer,
+		flag.APIServerExtraArgs:      &o.APIServerArgs,
 		flag.CertDir:                 &o.CertificatesDir,
 		flag.CertificateKey:          &o.CertificateKey,
 		flag.Config:                  &o.file,
-		flag.ControllerManagerArgs:   &o.extra.controllerManager,
+		flag.ControllerManagerArgs:   &o.ControllerManagerArgs,
 		flag.ControlPlaneEndpoint:    &o.ControlPlaneEndpoint,
 		flag.CRISocket:               &o.CRISocket,
 		flag.DryRun:                  &o.DryRun,
@@ -87,7 +82,7 @@ func (o *initOptions) values() flagTargets {
 		flag.Patches:                 &o.Patches,
 		flag.PodNetworkCIDR:          &o.PodSubnet,
 		flag.PrintManifest:           &o.printManifest,
-		flag.SchedulerExtraArgs:      &o.extra.scheduler,
+		flag.SchedulerExtraArgs:      &o.SchedulerArgs,
 		flag.ServiceCIDR:             &o.ServiceSubnet,
 		flag.ServiceDNSDomain:        &o.DNSDomain,
 		flag.SkipCertificateKeyPrint: &o.withhold.CertificateKey,
@@ -99,24 +94,10 @@ func (o *initOptions) values() flagTargets {
 	}
 }
 
-// addTo puts the arguments after those of the configuration.
-func (x extraArgs) addTo(c *node.Cluster) {
-	for _, of := range []struct {
-		component *node.Component
-		args      map[string]string
-	}{{&c.APIServer, x.apiServer}, {&c.ControllerManager, x.controllerManager},
-		{&c.Scheduler, x.scheduler}} {
-		for _, name := range slices.Sorted(maps.Keys(of.args)) {
-			of.component.Args = append(of.component.Args,
-				node.Arg{Name: name, Value: of.args[name]})
-		}
-	}
-}
-
 // runInit is "kubeadm init", or one of its phases.
 func (p *program) runInit(c *cobra.Command, o *initOptions, sel engine.Selection) (err error) {
 	ctx := c.Context()
-	r, err := p.openRun(ctx, run.Command{
+	r, err := run.Open(ctx, p.runHost(), run.Command{
 		Name: "init", Phases: workflow.Init, Selection: sel, Journaled: true,
 		Unlocked: o.printManifest,
 	})
@@ -125,7 +106,11 @@ func (p *program) runInit(c *cobra.Command, o *initOptions, sel engine.Selection
 	}
 	defer closeRun(r, &err)
 
-	file, facts, err := p.readInputs(c, r.Facts, o.file, o.RefuseMixed)
+	file, err := p.readConfigBesideFlags(c, o.file, o.RefuseMixed)
+	if err != nil {
+		return err
+	}
+	facts, err := r.Facts(ctx, neededFacts(c))
 	if err != nil {
 		return err
 	}
@@ -134,7 +119,6 @@ func (p *program) runInit(c *cobra.Command, o *initOptions, sel engine.Selection
 	if err != nil {
 		return err
 	}
-	o.extra.addTo(&resolved.Cluster)
 	if o.printManifest {
 		return p.printManifest(ctx, r.World(), resolved, sel.Only)
 	}
@@ -147,26 +131,33 @@ func (p *program) runInit(c *cobra.Command, o *initOptions, sel engine.Selection
 		return err
 	}
 	p.warnOfForeignClient(ctx, c, r.World(), o.kubeconfig)
-	env := engine.Env{Local: n.Local, Node: engine.Resolved(n),
-		Admin: workflow.Admin(n.Local, o.kubeconfig), Withhold: o.withhold}
 	if r.Finished() {
-		env.Admin = workflow.Admin(n.Local, "")
-		// All phases but the closing text where the user skips it, since it shows secrets.
-		var skip []string
-		if text := string(phaseindex.ShowJoinCommand); slices.Contains(how.SkipPhases, text) {
-			skip = []string{text}
-		}
-		err = r.ExecutePhases(ctx, r.NewEnv(env), workflow.FinishedInit(r.FinishedRun()),
-			engine.Selection{Skip: skip})
-	} else {
-		env.Keys = r.Keys(ctx, n)
-		if r.IsWhole() {
-			r.Emit(engine.Info, "using Kubernetes version "+n.Cluster.Version)
-		}
-		err = r.Execute(ctx, r.NewEnv(env))
+		return initAgain(ctx, r, n, o.withhold)
 	}
-	if err == nil {
-		r.RepeatWarnings()
+	e := r.NewEnv(engine.Env{Local: n.Local, Node: engine.Resolved(n), Keys: r.Keys(ctx, n),
+		Admin: workflow.Admin(n.Local, o.kubeconfig), Withhold: o.withhold})
+	if r.IsWhole() {
+		r.Emit(engine.Info, "using Kubernetes version "+n.Cluster.Version)
 	}
-	return err
+	if err := r.Execute(ctx, e); err != nil {
+		return err
+	}
+	r.RepeatWarnings()
+	return nil
+}
+
+// initAgain checks the control plane and shows the closing text of an init that has finished
+// before. It changes nothing.
+func initAgain(ctx context.Context, r *run.Run, n *node.Node, withhold engine.Withhold) error {
+	e := r.NewEnv(engine.Env{Local: n.Local, Node: engine.Resolved(n),
+		Admin: workflow.Admin(n.Local, ""), Withhold: withhold})
+	sel := engine.Selection{}
+	if !r.Runs(phaseindex.ShowJoinCommand) { // which shows secrets
+		sel.Skip = []string{string(phaseindex.ShowJoinCommand)}
+	}
+	if err := r.ExecutePhases(ctx, e, workflow.FinishedInit(r.FinishedRun()), sel); err != nil {
+		return err
+	}
+	r.RepeatWarnings()
+	return nil
 }

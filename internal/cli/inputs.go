@@ -21,56 +21,33 @@ import (
 )
 
 // runHost is what a run needs of the host, with a renderer for its events.
-func (p *program) runHost() (run.Host, error) {
-	tool, err := p.tool()
+func (p *program) runHost() run.Host {
 	return run.Host{World: p.World(), Journal: p.Journal, Random: p.Random, Getenv: p.Getenv,
-		Tool: tool, Text: p.newText()}, err
-}
-
-// openRun begins a run, which the caller closes.
-func (p *program) openRun(ctx context.Context, c run.Command) (*run.Run, error) {
-	h, err := p.runHost()
-	if err != nil {
-		return nil, err
-	}
-	return run.Open(ctx, h, c)
+		Version: p.Version.GitVersion, Text: p.newText()}
 }
 
 // closeRun closes the run and adds what goes wrong with that to the error of the command.
 func closeRun(r *run.Run, err *error) { *err = errors.Join(*err, r.Close()) }
 
-// gatherFacts gathers what a configuration is resolved from, for commands that run no workflow.
-func (p *program) gatherFacts(ctx context.Context, runtimes bool) (config.Facts, error) {
-	h, err := p.runHost()
-	if err != nil {
-		return config.Facts{}, err
-	}
-	return h.Facts(ctx, runtimes)
-}
-
-// readInputs reads the configuration file, if there is one, and gathers the facts. Flags beside a
-// file may be refused.
-func (p *program) readInputs(c *cobra.Command, gather factsFunc, name string,
-	refuse func(flags []string) error) (config.File, config.Facts, error) {
-	ctx := c.Context()
+// readConfigBesideFlags reads the configuration file, if the user names one. Flags beside it may be
+// refused.
+func (p *program) readConfigBesideFlags(c *cobra.Command, name string,
+	refuse func(flags []string) error) (config.File, error) {
 	if name == "" && slices.Contains(givenFlags(c), string(flag.Config)) {
 		printWarnings(p.newText(),
 			[]string{"--config is empty and ignored: set it to a file, or remove it"})
 	}
-	file, err := p.readConfig(ctx, p.World(), name)
+	file, err := p.readConfig(c.Context(), p.World(), name)
 	if err == nil && file.Given() {
 		err = refuse(givenFlags(c))
 	}
-	if err != nil {
-		return file, config.Facts{}, err
-	}
-	facts, err := gather(ctx, c.Flag(string(flag.CRISocket)) != nil)
-	facts.AddressOptional = !needsAddress(c)
-	return file, facts, err
+	return file, err
 }
 
-// factsFunc gathers facts, with the container runtimes if those are asked for.
-type factsFunc = func(ctx context.Context, runtimes bool) (config.Facts, error)
+// neededFacts says which facts the configuration of a command is resolved from.
+func neededFacts(c *cobra.Command) run.Needs {
+	return run.Needs{Runtimes: c.Flag(string(flag.CRISocket)) != nil, Address: needsAddress(c)}
+}
 
 // needsAddress reports whether the command needs the address of this machine. Most that do have
 // the flag for it.

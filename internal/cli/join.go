@@ -95,14 +95,18 @@ func (o *joinOptions) values() flagTargets {
 // runJoin is "kubeadm join", or one of its phases.
 func (p *program) runJoin(c *cobra.Command, o *joinOptions, sel engine.Selection) (err error) {
 	ctx := c.Context()
-	r, err := p.openRun(ctx,
+	r, err := run.Open(ctx, p.runHost(),
 		run.Command{Name: "join", Phases: workflow.Join, Selection: sel, Journaled: true})
 	if err != nil {
 		return err
 	}
 	defer closeRun(r, &err)
 
-	file, facts, err := p.readInputs(c, r.Facts, o.file, o.RefuseMixed)
+	file, err := p.readConfigBesideFlags(c, o.file, o.RefuseMixed)
+	if err != nil {
+		return err
+	}
+	facts, err := r.Facts(ctx, neededFacts(c))
 	if err != nil {
 		return err
 	}

@@ -56,9 +56,9 @@ func TestFlagsOfInitReachTheConfiguration(t *testing.T) {
 		"--token t":                             func(o *initOptions) { o.Token = "t" },
 		"--token-ttl 2h":                        func(o *initOptions) { o.TokenTTL = 2 * time.Hour },
 		"--upload-certs":                        func(o *initOptions) { o.UploadCerts = true },
-		"--apiserver-extra-args v=4":            func(o *initOptions) { o.extra.apiServer = map[string]string{"v": "4"} },
-		"--controller-manager-extra-args v=4":   func(o *initOptions) { o.extra.controllerManager = map[string]string{"v": "4"} },
-		"--scheduler-extra-args v=4,a=b":        func(o *initOptions) { o.extra.scheduler = map[string]string{"v": "4", "a": "b"} },
+		"--apiserver-extra-args v=4":            func(o *initOptions) { o.APIServerArgs = map[string]string{"v": "4"} },
+		"--controller-manager-extra-args v=4":   func(o *initOptions) { o.ControllerManagerArgs = map[string]string{"v": "4"} },
+		"--scheduler-extra-args v=4,a=b":        func(o *initOptions) { o.SchedulerArgs = map[string]string{"v": "4", "a": "b"} },
 	} {
 		t.Run(args, func(t *testing.T) {
 			got, expected := newInitOptions(), newInitOptions()
@@ -66,7 +66,7 @@ func TestFlagsOfInitReachTheConfiguration(t *testing.T) {
 			if err := parseFlags(t, got.values(), args); err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(expected, got, cmp.AllowUnexported(initOptions{}, extraArgs{}),
+			if diff := cmp.Diff(expected, got, cmp.AllowUnexported(initOptions{}),
 				emptyIsNil()); diff != "" {
 				t.Error(diff)
 			}

@@ -74,13 +74,17 @@ func (o *resetOptions) values() flagTargets {
 // runReset is "kubeadm reset", or one of its phases.
 func (p *program) runReset(c *cobra.Command, o *resetOptions, sel engine.Selection) (err error) {
 	ctx := c.Context()
-	r, err := p.openRun(ctx, run.Command{Name: "reset", Phases: workflow.Reset, Selection: sel})
+	r, err := run.Open(ctx, p.runHost(), run.Command{Name: "reset", Phases: workflow.Reset, Selection: sel})
 	if err != nil {
 		return err
 	}
 	defer closeRun(r, &err)
 
-	file, facts, err := p.readInputs(c, r.Facts, o.file, o.RefuseMixed)
+	file, err := p.readConfigBesideFlags(c, o.file, o.RefuseMixed)
+	if err != nil {
+		return err
+	}
+	facts, err := r.Facts(ctx, neededFacts(c))
 	if err != nil {
 		return err
 	}

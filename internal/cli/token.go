@@ -50,10 +50,7 @@ func (o *tokenOptions) bindTo(c *cobra.Command) {
 // openTokenRun begins the run of a token command, which changes the cluster and not this machine.
 // Events go to out.
 func (p *program) openTokenRun(ctx context.Context, out io.Writer) (*run.Run, error) {
-	h, err := p.runHost()
-	if err != nil {
-		return nil, err
-	}
+	h := p.runHost()
 	h.Text.Out = out
 	return run.Open(ctx, h, run.Command{Name: "token", Unlocked: true})
 }

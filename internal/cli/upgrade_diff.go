@@ -79,10 +79,7 @@ func (p *program) diffUpgrade(c *cobra.Command, o *upgradeDiffOptions) (err erro
 	if err != nil {
 		return err
 	}
-	h, err := p.runHost()
-	if err != nil {
-		return err
-	}
+	h := p.runHost()
 	h.Text.Out = io.Discard // but for the diffs
 	r, err := run.Open(ctx, h, run.Command{Name: "upgrade diff", Phases: workflow.UpgradeApply,
 		Selection: engine.Selection{Skip: []string{string(phaseindex.Preflight)}}, Unlocked: true})

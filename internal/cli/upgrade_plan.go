@@ -111,10 +111,7 @@ func (p *program) planUpgrade(c *cobra.Command, o *upgradePlanOptions) (err erro
 	if err != nil {
 		return err
 	}
-	h, err := p.runHost()
-	if err != nil {
-		return err
-	}
+	h := p.runHost()
 	if encode != nil {
 		h.Text.Out = io.Discard
 	}

@@ -154,7 +154,7 @@ func (p *program) runUpgrade(c *cobra.Command, o *upgradeOptions, sel engine.Sel
 	if o.command == flag.UpgradeApply {
 		phases = workflow.UpgradeApply
 	}
-	r, err := p.openRun(ctx, run.Command{Name: string(o.command), Phases: phases, Selection: sel,
+	r, err := run.Open(ctx, p.runHost(), run.Command{Name: string(o.command), Phases: phases, Selection: sel,
 		Repeatable: true})
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -41,6 +42,10 @@ type InitFlags struct {
 	DNSDomain            string        // --service-dns-domain
 	Token                string        // --token
 	TokenTTL             time.Duration // --token-ttl
+
+	// the deprecated flags --apiserver-extra-args, --controller-manager-extra-args and
+	// --scheduler-extra-args
+	APIServerArgs, ControllerManagerArgs, SchedulerArgs map[string]string
 }
 
 // NewInitFlags are the defaults of the flags of init.
@@ -54,6 +59,18 @@ func NewInitFlags() InitFlags {
 		DNSDomain:         v1beta4.DefaultDNSDomain,
 		TokenTTL:          v1beta4.DefaultTokenTTL,
 	}
+}
+
+// addArgs adds the arguments of components after those of the configuration.
+func (f InitFlags) addArgs(c *v1beta4.ClusterConfiguration) {
+	add := func(to *[]v1beta4.Arg, args map[string]string) {
+		for _, name := range slices.Sorted(maps.Keys(args)) {
+			*to = append(*to, v1beta4.Arg{Name: name, Value: args[name]})
+		}
+	}
+	add(&c.APIServer.ExtraArgs, f.APIServerArgs)
+	add(&c.ControllerManager.ExtraArgs, f.ControllerManagerArgs)
+	add(&c.Scheduler.ExtraArgs, f.SchedulerArgs)
 }
 
 // documents are the configuration documents with the values of the flags.

@@ -128,6 +128,7 @@ func readInit(file File, flags InitFlags) (*initDocuments, Run, error) {
 	if err != nil {
 		return nil, run, err
 	}
+	flags.addArgs(&in.cluster)
 	in.init.Default()
 	in.cluster.Default()
 	return in, run, nil

@@ -3,11 +3,8 @@ package engine
 import (
 	"context"
 	"crypto"
-	"errors"
 	"fmt"
 	"io"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -129,61 +126,6 @@ func (e *Env) Cluster(ctx context.Context) (*node.Node, state.Identity, error) {
 	return n, as, err
 }
 
-// Do makes the changes in order, skips those that are already made, and stops at the first that
-// fails.
-func (e *Env) Do(ctx context.Context, cs ...change.Change) error {
-	for _, c := range cs {
-		if err := e.do(ctx, c); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (e *Env) do(ctx context.Context, c change.Change) error {
-	lock, _ := e.locks.LoadOrStore(c.Target(), &sync.Mutex{})
-	lock.(*sync.Mutex).Lock()
-	defer lock.(*sync.Mutex).Unlock()
-	if err := context.Cause(ctx); err != nil {
-		return fmt.Errorf("did not %s: %w", c, err)
-	}
-	ctx = world.WithProgress(ctx,
-		func(text string) { e.event(Progress, fmt.Sprintf("%s: %s", c, text), c) })
-	kind, _, _ := strings.Cut(c.Target(), ":")
-	readCtx := ctx
-	if kind == "object" {
-		var cancel context.CancelFunc
-		readCtx, cancel = e.withRetries(ctx)
-		defer cancel()
-	}
-	done, err := c.Done(readCtx, e.World)
-	if err != nil {
-		return fmt.Errorf("checking whether to %s: %w", c, err)
-	}
-	if done {
-		e.event(Unchanged, c.String(), c)
-		return nil
-	}
-	// A change is completed even when the user interrupts, unless it can be canceled. Requests to
-	// the API server and etcd are bound by the user's timeouts.
-	if _, ok := c.(change.Cancelable); !ok {
-		ctx = context.WithoutCancel(ctx)
-	}
-	limit := map[string]time.Duration{"object": e.Local.Timeouts.KubernetesAPI,
-		"member": e.Local.Timeouts.EtcdAPI}[kind]
-	if limit > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, limit)
-		defer cancel()
-	}
-	if err := e.World.Do(ctx, c); err != nil {
-		return fmt.Errorf("could not %s: %w", c, err)
-	}
-	e.changed.Store(c.Target(), true)
-	e.event(Did, c.String(), c)
-	return nil
-}
-
 // Object reads an object that decides what is changed. A failure that may pass is retried within
 // Timeouts.KubernetesAPI.
 func (e *Env) Object(ctx context.Context, ref state.Ref) (*unstructured.Unstructured, error) {
@@ -225,36 +167,6 @@ func (e *Env) withRetries(ctx context.Context) (context.Context, context.CancelF
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	return world.WithRetry(ctx, limit), cancel
-}
-
-// DoAll makes independent changes concurrently, and returns the errors of all that fail.
-func (e *Env) DoAll(ctx context.Context, cs ...change.Change) error {
-	return errors.Join(e.runBranches(len(cs),
-		func(i int, branch *Env) error { return branch.do(ctx, cs[i]) })...)
-}
-
-// runBranches runs n functions concurrently, each with an Env that marks its events as its own,
-// and returns their errors. A panic continues in the goroutine of the caller.
-func (e *Env) runBranches(n int, run func(i int, branch *Env) error) []error {
-	group := int(e.branchGroups.Add(1))
-	errs, panics := make([]error, n), make([]any, n)
-	var wg sync.WaitGroup
-	for i := range n {
-		wg.Go(func() {
-			defer func() { panics[i] = recover() }()
-			branch := *e
-			branch.place = append(slices.Clone(e.place), Slot{Group: group, Index: i, Of: n})
-			defer branch.event(Joined, "", nil)
-			errs[i] = run(i, &branch)
-		})
-	}
-	wg.Wait()
-	for _, p := range panics {
-		if p != nil {
-			panic(p)
-		}
-	}
-	return errs
 }
 
 // remindEvery is how often a wait reports why it continues.

@@ -8,8 +8,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/world"
 )
 
 // Run runs the selected phases of a workflow in order. A failing phase ends it; the error names
@@ -117,22 +119,25 @@ func (r *runner) runPhase(ctx context.Context, e *Env, prefix string, p Phase) e
 			err = fmt.Errorf("phase %s: %w", address, err)
 		}
 	}
-	if err != nil && undoable {
-		undone := e.Undoer.Undo(context.WithoutCancel(ctx), mark,
-			func(of change.Change, err error) {
-				if err != nil {
-					e.event(Warned, fmt.Sprintf("not undone: %s: %v", of, err), of)
-					return
-				}
-				e.event(Undone, of.String(), of)
-			})
-		return errors.Join(err, undone)
-	}
-	if err != nil {
+	switch {
+	case err != nil && undoable:
+		return errors.Join(err, e.undoChanges(ctx, mark))
+	case err != nil:
 		return err
 	}
 	e.event(Finished, "", nil)
 	return nil
+}
+
+// undoChanges undoes the changes since mark and reports each, even if the run is interrupted.
+func (e *Env) undoChanges(ctx context.Context, mark int) error {
+	return e.Undoer.Undo(context.WithoutCancel(ctx), mark, func(of change.Change, err error) {
+		if err != nil {
+			e.event(Warned, fmt.Sprintf("not undone: %s: %v", of, err), of)
+			return
+		}
+		e.event(Undone, of.String(), of)
+	})
 }
 
 // runNameless runs a phase that is part of its parent.
@@ -201,4 +206,89 @@ func (e *Env) doSteps(ctx context.Context, steps []Step) error {
 		}
 	}
 	return nil
+}
+
+// Do makes the changes in order, skips those that are already made, and stops at the first that
+// fails.
+func (e *Env) Do(ctx context.Context, cs ...change.Change) error {
+	for _, c := range cs {
+		if err := e.do(ctx, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *Env) do(ctx context.Context, c change.Change) error {
+	lock, _ := e.locks.LoadOrStore(c.Target(), &sync.Mutex{})
+	lock.(*sync.Mutex).Lock()
+	defer lock.(*sync.Mutex).Unlock()
+	if err := context.Cause(ctx); err != nil {
+		return fmt.Errorf("did not %s: %w", c, err)
+	}
+	ctx = world.WithProgress(ctx,
+		func(text string) { e.event(Progress, fmt.Sprintf("%s: %s", c, text), c) })
+	kind, _, _ := strings.Cut(c.Target(), ":")
+	readCtx := ctx
+	if kind == "object" {
+		var cancel context.CancelFunc
+		readCtx, cancel = e.withRetries(ctx)
+		defer cancel()
+	}
+	done, err := c.Done(readCtx, e.World)
+	if err != nil {
+		return fmt.Errorf("checking whether to %s: %w", c, err)
+	}
+	if done {
+		e.event(Unchanged, c.String(), c)
+		return nil
+	}
+	// A change is completed even when the user interrupts, unless it can be canceled. Requests to
+	// the API server and etcd are bound by the user's timeouts.
+	if _, ok := c.(change.Cancelable); !ok {
+		ctx = context.WithoutCancel(ctx)
+	}
+	limit := map[string]time.Duration{"object": e.Local.Timeouts.KubernetesAPI,
+		"member": e.Local.Timeouts.EtcdAPI}[kind]
+	if limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, limit)
+		defer cancel()
+	}
+	if err := e.World.Do(ctx, c); err != nil {
+		return fmt.Errorf("could not %s: %w", c, err)
+	}
+	e.changed.Store(c.Target(), true)
+	e.event(Did, c.String(), c)
+	return nil
+}
+
+// DoAll makes independent changes concurrently, and returns the errors of all that fail.
+func (e *Env) DoAll(ctx context.Context, cs ...change.Change) error {
+	return errors.Join(e.runBranches(len(cs),
+		func(i int, branch *Env) error { return branch.do(ctx, cs[i]) })...)
+}
+
+// runBranches runs n functions concurrently, each with an Env that marks its events as its own,
+// and returns their errors. A panic continues in the goroutine of the caller.
+func (e *Env) runBranches(n int, run func(i int, branch *Env) error) []error {
+	group := int(e.branchGroups.Add(1))
+	errs, panics := make([]error, n), make([]any, n)
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			defer func() { panics[i] = recover() }()
+			branch := *e
+			branch.place = append(slices.Clone(e.place), Slot{Group: group, Index: i, Of: n})
+			defer branch.event(Joined, "", nil)
+			errs[i] = run(i, &branch)
+		})
+	}
+	wg.Wait()
+	for _, p := range panics {
+		if p != nil {
+			panic(p)
+		}
+	}
+	return errs
 }

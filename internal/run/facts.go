@@ -20,22 +20,31 @@ const (
 	dnsLimit   = 3 * time.Second
 )
 
-// Facts gathers what a configuration is resolved from. Container runtimes are looked up only if
-// asked for.
-func (h Host) Facts(ctx context.Context, runtimes bool) (config.Facts, error) {
+// Needs says which facts must be known.
+type Needs struct {
+	Runtimes bool // the container runtimes of this machine
+	Address  bool // the address at which others reach this machine
+}
+
+// Facts gathers what a configuration is resolved from.
+func (h Host) Facts(ctx context.Context, needs Needs) (config.Facts, error) {
 	r := h.World
+	tool, err := release.ParseTool(h.Version)
+	if err != nil {
+		return config.Facts{}, err
+	}
 	host, err := r.Host(ctx)
 	if err != nil {
 		return config.Facts{}, err
 	}
 	f := config.Facts{
-		Tool: h.Tool, Hostname: host.Hostname, Fetch: FetchVersion(ctx, r),
+		Tool: tool, AddressOptional: !needs.Address, Hostname: host.Hostname, Fetch: FetchVersion(ctx, r),
 		Random: h.Random("bootstrap-token"), Now: r.Now(),
 	}
 	if f.Addresses, err = r.Addresses(ctx); err != nil {
 		return f, fmt.Errorf("looking for the addresses of this machine: %w", err)
 	}
-	if runtimes {
+	if needs.Runtimes {
 		if f.Runtimes, err = r.Runtimes(ctx); err != nil {
 			return f, fmt.Errorf("looking for container runtimes: %w", err)
 		}

@@ -94,7 +94,7 @@ type offlineCluster struct {
 // cluster.
 func (r *Run) newOfflineCluster(ctx context.Context, e *engine.Env,
 	cluster *api.Cluster) (*offlineCluster, error) {
-	facts, err := r.host.Facts(ctx, false)
+	facts, err := r.host.Facts(ctx, Needs{Address: true})
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ import (
 	"sync"
 
 	"kubeadm/internal/config"
+	"kubeadm/internal/discovery"
 	"kubeadm/internal/engine"
 	"kubeadm/internal/node"
 	"kubeadm/internal/phase/finished"
@@ -34,8 +35,8 @@ type Host struct {
 	Random func(name string) io.Reader
 	// Getenv looks up an environment variable.
 	Getenv func(name string) (value string, ok bool)
-	// Tool is the release of this program.
-	Tool release.Tool
+	// Version is that of this program, such as "v1.37.1".
+	Version string
 	// Text renders what the run reports.
 	Text *report.Text
 }
@@ -66,8 +67,9 @@ type Command struct {
 type Run struct {
 	host    Host
 	command Command
-	config  config.Run // how to run the command, known from Begin on
-	notes   []string   // about kept versions, reported once the world is chosen
+	tool    release.Tool // the release of this program
+	config  config.Run   // how to run the command, known from Begin on
+	notes   []string     // about kept versions, reported once the world is chosen
 
 	lock    Journal         // nil if the machine is not locked
 	past    *journal.Memory // a copy of what earlier runs left; nil without a journal
@@ -86,7 +88,11 @@ type Run struct {
 // Open locks the machine and reads what earlier runs left in the journal. Only root can do that;
 // the preflight checks refuse all other users.
 func Open(ctx context.Context, h Host, c Command) (*Run, error) {
-	r := &Run{host: h, command: c, world: h.World}
+	tool, err := release.ParseTool(h.Version)
+	if err != nil {
+		return nil, err
+	}
+	r := &Run{host: h, command: c, tool: tool, world: h.World}
 	if c.Unlocked {
 		return r, nil
 	}
@@ -124,8 +130,8 @@ func (r *Run) readPast(ctx context.Context) (err error) {
 }
 
 // Facts gathers what the intent of this run is resolved from.
-func (r *Run) Facts(ctx context.Context, runtimes bool) (config.Facts, error) {
-	facts, err := r.host.Facts(ctx, runtimes)
+func (r *Run) Facts(ctx context.Context, needs Needs) (config.Facts, error) {
+	facts, err := r.host.Facts(ctx, needs)
 	if r.past != nil && r.IsWhole() {
 		facts.KeptVersion = r.keptVersion
 	}
@@ -159,7 +165,7 @@ func (r *Run) Begin(ctx context.Context, n *node.Node, how config.Run) error {
 // NewEnv completes the Env with everything that does not depend on the command. An Emit that is
 // set stays.
 func (r *Run) NewEnv(e engine.Env) *engine.Env {
-	e.World, e.Tool, e.Rand, e.Once = r.world, r.host.Tool, r.host.Random, r.once()
+	e.World, e.Tool, e.Rand, e.Once = r.world, r.tool, r.host.Random, r.once()
 	if e.Emit == nil {
 		e.Emit = r.emit
 	}
@@ -167,6 +173,20 @@ func (r *Run) NewEnv(e engine.Env) *engine.Env {
 		e.Undoer = r.journal
 	}
 	return engine.New(e)
+}
+
+// Discover finds the cluster that this machine joins. In an offline dry run that is the simulated
+// one: its CA takes the place of the pinned one here and nowhere else.
+func (r *Run) Discover(ctx context.Context, e *engine.Env) (*node.Node, error) {
+	searching := *e
+	if r.simulatedPins != nil {
+		searching.Local.Discovery.CACertHashes = r.simulatedPins
+	}
+	n, err := discovery.Node(ctx, &searching)
+	if err == nil {
+		n.Discovery = e.Local.Discovery
+	}
+	return n, err
 }
 
 // Execute runs the selected phases of the command and reports what to do next if one fails.

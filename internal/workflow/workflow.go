@@ -2,6 +2,9 @@
 package workflow
 
 import (
+	"context"
+
+	"kubeadm/internal/change"
 	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
 	"kubeadm/internal/node"
@@ -109,11 +112,24 @@ var UpgradeNode = []engine.Phase{
 	kubelet.RemoveFlags,
 }
 
-// Reset reverts what Init and Join did to this machine.
+// Reset reverts what Init and Join did to this machine. The journal is removed before anything
+// else.
 var Reset = []engine.Phase{
 	preflight.Reset,
-	reset.Etcd,
-	reset.Cleanup,
+	withStep(removeJournal, reset.Etcd),
+	withStep(removeJournal, reset.Cleanup),
+}
+
+// removeJournal prevents that an init or join resumes after an interrupted reset.
+var removeJournal = engine.Step{
+	Name: "reset",
+	Run: func(ctx context.Context, e *engine.Env) error {
+		err := e.Do(ctx, change.Remove{Path: e.Local.Paths.Journal()})
+		if err != nil {
+			e.Warn("%v; remove it manually", err)
+		}
+		return nil
+	},
 }
 
 // Renew renews the certificates of this control plane.

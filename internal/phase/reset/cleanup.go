@@ -22,7 +22,6 @@ var Cleanup = engine.Phase{
 	Long:    "Stop the kubelet, remove all Kubernetes containers, unmount Pod volumes and remove what init and join wrote.",
 	Flags:   []flag.Name{flag.CertDir, flag.CleanupTmpDir, flag.CRISocket, flag.DryRun},
 	Run: func(ctx context.Context, e *engine.Env) error {
-		removeJournal(ctx, e)
 		e.Say("stopping the kubelet")
 		warnOnError(e, e.Do(ctx, change.SetService{Name: "kubelet"}),
 			"stop the kubelet manually: systemctl stop kubelet")
@@ -39,12 +38,6 @@ var Cleanup = engine.Phase{
 		}
 		return removeFiles(ctx, e)
 	},
-}
-
-// removeJournal removes the journal before anything else: after an interrupted reset, no init or
-// join may resume.
-func removeJournal(ctx context.Context, e *engine.Env) {
-	warnOnError(e, e.Do(ctx, change.Remove{Path: e.Local.Paths.Journal()}), "remove it manually")
 }
 
 func removeFiles(ctx context.Context, e *engine.Env) error {

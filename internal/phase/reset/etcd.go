@@ -64,7 +64,6 @@ var Etcd = engine.Phase{
 
 // removeData stops the kubelet and etcd before it removes etcd's data.
 func removeData(ctx context.Context, e *engine.Env, dir string) {
-	removeJournal(ctx, e)
 	e.Say("stopping etcd and removing the contents of %q", dir)
 	warnOnError(e, e.Do(ctx, change.SetService{Name: "kubelet"}),
 		"stop the kubelet manually: systemctl stop kubelet")

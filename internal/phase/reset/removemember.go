@@ -69,7 +69,6 @@ func removeMember(ctx context.Context, e *engine.Env, local localMember) error {
 				return problem.New("", err, "if this machine had that address, "+byHand)
 			}
 			reportQuorum(e, members, m)
-			removeJournal(ctx, e)
 			var names []string
 			for _, other := range others {
 				names = append(names, etcdcluster.MemberName(other))
