@@ -80,7 +80,7 @@ func (p *program) renewCertificates(c *cobra.Command, o *certsOptions, name stri
 	if err != nil {
 		return err
 	}
-	if err := r.Begin(ctx, n, config.Run{}); err != nil {
+	if err := r.Begin(ctx, n, config.RunOptions{}); err != nil {
 		return err
 	}
 	e := r.NewEnv(engine.Env{Local: n.Local, Node: engine.Resolved(n),

@@ -43,14 +43,14 @@ to the CA certificate, both in base64. Then run "kubeadm init".`,
 // it has no address to advertise: that is a warning if the command needs one or there is no
 // control plane endpoint.
 func (p *program) resolveOffline(ctx context.Context, name string, flags config.InitFlags,
-	needsAddress bool) (*node.Node, config.Run, error) {
+	needsAddress bool) (*node.Node, config.RunOptions, error) {
 	file, err := p.readConfig(ctx, p.World(), name)
 	if err != nil {
-		return nil, config.Run{}, err
+		return nil, config.RunOptions{}, err
 	}
 	facts, err := p.runHost().Facts(ctx, run.Needs{})
 	if err != nil {
-		return nil, config.Run{}, err
+		return nil, config.RunOptions{}, err
 	}
 	facts.Fetch = nil
 	n, how, err := config.Init(file, flags, facts)
@@ -81,7 +81,7 @@ func (p *program) generateCSRs(ctx context.Context, file, certDir string,
 	if certDir != "" {
 		n.Paths.Certificates = certDir
 	}
-	if err := r.Begin(ctx, n, config.Run{}); err != nil {
+	if err := r.Begin(ctx, n, config.RunOptions{}); err != nil {
 		return err
 	}
 	ahead := len(pki.KubeconfigProfiles())

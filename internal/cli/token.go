@@ -58,7 +58,7 @@ func (p *program) openTokenRun(ctx context.Context, out io.Writer) (*run.Run, er
 // beginTokenRun chooses the world of a token command and returns the Env of its changes.
 func beginTokenRun(ctx context.Context, r *run.Run, o *tokenOptions,
 	local node.Local) (*engine.Env, error) {
-	if err := r.Begin(ctx, &node.Node{Local: local}, config.Run{DryRun: o.dryRun}); err != nil {
+	if err := r.Begin(ctx, &node.Node{Local: local}, config.RunOptions{DryRun: o.dryRun}); err != nil {
 		return nil, err
 	}
 	return r.NewEnv(engine.Env{Local: local}).Named("token"), nil

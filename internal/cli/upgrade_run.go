@@ -255,10 +255,10 @@ func (u preparedUpgrade) env(p *program) engine.Env {
 
 // readUpgrade resolves the settings from the file and the flags.
 func (p *program) readUpgrade(c *cobra.Command, o *upgradeOptions,
-	sel engine.Selection) (node.Upgrade, config.Run, error) {
+	sel engine.Selection) (node.Upgrade, config.RunOptions, error) {
 	file, err := p.readConfig(c.Context(), p.World(), o.file)
 	if err != nil {
-		return node.Upgrade{}, config.Run{}, err
+		return node.Upgrade{}, config.RunOptions{}, err
 	}
 	o.Given = givenFlags(c)
 	if o.command == flag.UpgradeNode && !slices.Contains(o.Given, string(flag.Kubeconfig)) {
@@ -266,7 +266,7 @@ func (p *program) readUpgrade(c *cobra.Command, o *upgradeOptions,
 	}
 	if file.Given() && sel.Only == "" {
 		if err := o.RefuseMixed(o.Given, o.command); err != nil {
-			return node.Upgrade{}, config.Run{}, err
+			return node.Upgrade{}, config.RunOptions{}, err
 		}
 	}
 	if o.command == flag.UpgradeNode {

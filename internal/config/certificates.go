@@ -4,7 +4,7 @@ import "kubeadm/internal/node"
 
 // Certificates resolves the settings of a control plane's certificates: the cluster, and the
 // paths of the machine, which is not read. No other field of the Node is set.
-func Certificates(file File, facts Facts) (*node.Node, Run, error) {
+func Certificates(file File, facts Facts) (*node.Node, RunOptions, error) {
 	flags := NewInitFlags()
 	in, run, err := readInit(file, flags)
 	if err != nil {

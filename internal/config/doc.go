@@ -16,7 +16,7 @@
 //
 // Without a file the flags are converted to the documents of a file; both are then handled in the
 // same way. With a file only the flags in [Common] (and the few others that RefuseMixed allows)
-// take effect. The first result is the desired state; [Run] has the options of the run and the
+// take effect. The first result is the desired state; [RunOptions] has the options of the run and the
 // warnings, even if there is an error.
 //
 // A join resolves its Node in two steps: [Join] returns the node.Local that is needed for

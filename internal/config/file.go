@@ -52,7 +52,7 @@ type documentTarget struct {
 // read stores the documents of the kinds that a command reads. It warns of documents that the
 // command does not use. Unknown and duplicate fields are warnings, or errors if the file is read
 // strictly. Values of the wrong type are errors.
-func (f File) read(run *Run, targets ...*documentTarget) error {
+func (f File) read(run *RunOptions, targets ...*documentTarget) error {
 	documents, err := strict.Split(f.Data)
 	if err != nil {
 		return fmt.Errorf("%s: %w", f.source(), err)
@@ -75,22 +75,7 @@ func (f File) read(run *Run, targets ...*documentTarget) error {
 		}
 		t := targets[i]
 		t.found = true
-		mismatches := t.decode(d)
-		for _, field := range mismatches.Ignored {
-			if f.Strict {
-				wrong.add("%s: %s", d, field.Fault())
-				continue
-			}
-			text := d.String() + ": " + field.Warning()
-			run.warn(text)
-			run.Ignored = append(run.Ignored, text)
-		}
-		for _, text := range mismatches.Wrong {
-			wrong.add("%s: %s", d, text)
-		}
-		for _, text := range mismatches.Warnings {
-			run.warn(d.String() + ": " + text)
-		}
+		f.reportMismatches(d, t.decode(d), &wrong, run)
 		if d.Group() == v1beta4.Group && d.Version() == v1beta3.Version && !f.AllowDeprecated {
 			run.warn(fmt.Sprintf(
 				"%s has apiVersion %s, which upstream's kubeadm no longer supports: convert the file with "+
@@ -105,6 +90,26 @@ func (f File) read(run *Run, targets ...*documentTarget) error {
 		wrong.list = findMissingKinds(documents, targets)
 	}
 	return wrong.err(f.source())
+}
+
+// reportMismatches adds what does not match the fields of a document to the faults or the warnings.
+func (f File) reportMismatches(d strict.Document, found strict.Mismatches, wrong *faults,
+	run *RunOptions) {
+	for _, field := range found.Ignored {
+		if f.Strict {
+			wrong.add("%s: %s", d, field.Fault())
+			continue
+		}
+		text := d.String() + ": " + field.Warning()
+		run.warn(text)
+		run.Ignored = append(run.Ignored, text)
+	}
+	for _, text := range found.Wrong {
+		wrong.add("%s: %s", d, text)
+	}
+	for _, text := range found.Warnings {
+		run.warn(d.String() + ": " + text)
+	}
 }
 
 func findRepeatedKinds(documents []strict.Document) []string {

@@ -27,7 +27,7 @@ const defaultSocket = "unix:///var/run/containerd/containerd.sock"
 const controlPlaneTaint = "node-role.kubernetes.io/control-plane"
 
 func fillNode(r *v1beta4.NodeRegistrationOptions, facts Facts, common Common,
-	run *Run) field.ErrorList {
+	run *RunOptions) field.ErrorList {
 	wanted, hostname := normalizeName(cmp.Or(common.NodeName, r.Name)),
 		normalizeName(facts.Hostname)
 	r.Name = cmp.Or(wanted, hostname)
@@ -61,7 +61,7 @@ func mergeIgnored(lists ...[]string) (all []string) {
 }
 
 // fillSocket finds the socket of the container runtime.
-func fillSocket(socket *string, runtimes []string, at *field.Path, run *Run) field.ErrorList {
+func fillSocket(socket *string, runtimes []string, at *field.Path, run *RunOptions) field.ErrorList {
 	switch {
 	case *socket == "" && len(runtimes) > 1:
 		return field.ErrorList{field.Required(at,
@@ -172,4 +172,15 @@ func (f Facts) resolveVersion(text string) (release.Target, []string, error) {
 		return target, notes, err
 	}
 	return target, notes, f.Tool.CheckTarget(target)
+}
+
+// useKeptVersion returns the version that an interrupted run found behind the label, or else target.
+func (f Facts) useKeptVersion(label string, target release.Target) (release.Target, error) {
+	kept, err := f.KeptVersion(label, target.String())
+	if err != nil || kept == target.String() {
+		return target, err
+	}
+	f.Fetch = func(string) (string, error) { return kept, nil }
+	target, _, err = f.resolveVersion(label)
+	return target, err
 }

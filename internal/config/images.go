@@ -9,7 +9,7 @@ import (
 
 // Cluster resolves the cluster that init would create, without its component configurations and
 // without facts about the machine.
-func Cluster(file File, flags InitFlags, facts Facts) (node.Cluster, Run, error) {
+func Cluster(file File, flags InitFlags, facts Facts) (node.Cluster, RunOptions, error) {
 	in, run, err := readInit(file, flags)
 	if err != nil {
 		return node.Cluster{}, run, err
@@ -20,7 +20,7 @@ func Cluster(file File, flags InitFlags, facts Facts) (node.Cluster, Run, error)
 
 // Images resolves the cluster that init would create, the container runtime that pulls its images,
 // and the pull policy. It needs no other facts about the machine.
-func Images(file File, flags InitFlags, facts Facts) (*node.Node, Run, error) {
+func Images(file File, flags InitFlags, facts Facts) (*node.Node, RunOptions, error) {
 	in, run, err := readInit(file, flags)
 	if err != nil {
 		return nil, run, err
@@ -35,7 +35,7 @@ func Images(file File, flags InitFlags, facts Facts) (*node.Node, Run, error) {
 
 // resolveCluster is the cluster that the documents describe.
 func (in *initDocuments) resolveCluster(flags InitFlags, facts Facts,
-	run *Run) (node.Cluster, error) {
+	run *RunOptions) (node.Cluster, error) {
 	run.applyFlags(in.init.DryRun, in.init.SkipPhases, flags.Common)
 	fillCluster(&in.cluster, in.init.LocalAPIEndpoint.BindPort)
 	in.fields(v1beta4.KindCluster, checkCluster(&in.cluster))

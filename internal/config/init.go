@@ -26,7 +26,7 @@ type initDocuments struct {
 }
 
 // Init resolves the desired state of a machine that creates a cluster.
-func Init(file File, flags InitFlags, facts Facts) (*node.Node, Run, error) {
+func Init(file File, flags InitFlags, facts Facts) (*node.Node, RunOptions, error) {
 	in, run, err := readInit(file, flags)
 	if err != nil {
 		return nil, run, err
@@ -72,7 +72,7 @@ func (in *initDocuments) node(target release.Target, flags InitFlags,
 
 // Tokens resolves the settings of "token create": a node.Local with the tokens to create, whether
 // to upload certificates and with which key, their paths, and the timeouts.
-func Tokens(file File, flags TokenFlags, facts Facts) (node.Local, Run, error) {
+func Tokens(file File, flags TokenFlags, facts Facts) (node.Local, RunOptions, error) {
 	in, run, err := readInit(file, NewInitFlags())
 	if err != nil {
 		return node.Local{}, run, err
@@ -98,8 +98,8 @@ func Tokens(file File, flags TokenFlags, facts Facts) (node.Local, Run, error) {
 }
 
 // readInit reads the documents and sets the defaults that do not depend on the machine.
-func readInit(file File, flags InitFlags) (*initDocuments, Run, error) {
-	var run Run
+func readInit(file File, flags InitFlags) (*initDocuments, RunOptions, error) {
+	var run RunOptions
 	var err error
 	in := &initDocuments{
 		source:  file.source(),
@@ -135,7 +135,7 @@ func readInit(file File, flags InitFlags) (*initDocuments, Run, error) {
 }
 
 // complete sets what depends on the machine, and checks the documents.
-func (in *initDocuments) complete(facts Facts, common Common, run *Run) {
+func (in *initDocuments) complete(facts Facts, common Common, run *RunOptions) {
 	in.fields(v1beta4.KindInit, fillNode(&in.init.NodeRegistration, facts, common, run))
 	in.fields(v1beta4.KindInit,
 		fillAddress(&in.init.LocalAPIEndpoint, facts, field.NewPath("localAPIEndpoint")))
@@ -158,7 +158,7 @@ func (in *initDocuments) complete(facts Facts, common Common, run *Run) {
 
 // resolve resolves the version to deploy. That can take some time, so all other faults are
 // reported first.
-func (in *initDocuments) resolve(facts Facts, run *Run) (release.Target, error) {
+func (in *initDocuments) resolve(facts Facts, run *RunOptions) (release.Target, error) {
 	if err := in.err(in.source); err != nil {
 		return release.Target{}, err
 	}
@@ -167,12 +167,7 @@ func (in *initDocuments) resolve(facts Facts, run *Run) (release.Target, error) 
 	target, notes, err := facts.resolveVersion(label)
 	run.warn(notes...)
 	if err == nil && release.IsLabel(label) && facts.KeptVersion != nil {
-		var kept string
-		kept, err = facts.KeptVersion(label, target.String())
-		if err == nil && kept != target.String() {
-			facts.Fetch = func(string) (string, error) { return kept, nil }
-			target, _, err = facts.resolveVersion(label)
-		}
+		target, err = facts.useKeptVersion(label, target)
 	}
 	if err != nil {
 		in.add("%s: %v", in.fieldName(v1beta4.KindCluster, "kubernetesVersion"), err)

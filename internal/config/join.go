@@ -13,7 +13,7 @@ import (
 )
 
 // Join resolves the part of a joining machine's desired state that is known before discovery.
-func Join(file File, flags JoinFlags, facts Facts) (node.Local, Run, error) {
+func Join(file File, flags JoinFlags, facts Facts) (node.Local, RunOptions, error) {
 	c, run, err := readJoin(file, flags, facts)
 	if err != nil {
 		return node.Local{}, run, err
@@ -51,7 +51,7 @@ func Join(file File, flags JoinFlags, facts Facts) (node.Local, Run, error) {
 }
 
 // completeJoin sets what depends on the machine, and checks the document.
-func completeJoin(c *v1beta4.JoinConfiguration, from inputs, run *Run) error {
+func completeJoin(c *v1beta4.JoinConfiguration, from inputs, run *RunOptions) error {
 	wrong := faults{fieldName: speaker(from.file, from.common, flag.Join)}
 	wrong.fields(v1beta4.KindJoin, fillNode(&c.NodeRegistration, from.facts, from.common, run))
 	if c.ControlPlane != nil {
@@ -77,8 +77,8 @@ func completeJoin(c *v1beta4.JoinConfiguration, from inputs, run *Run) error {
 	return wrong.err(from.file.source())
 }
 
-func readJoin(file File, flags JoinFlags, facts Facts) (*v1beta4.JoinConfiguration, Run, error) {
-	var run Run
+func readJoin(file File, flags JoinFlags, facts Facts) (*v1beta4.JoinConfiguration, RunOptions, error) {
+	var run RunOptions
 	c := &v1beta4.JoinConfiguration{}
 	var err error
 	if file.Given() {

@@ -16,7 +16,7 @@ import (
 // commands do, and checks them. The results are pointers to documents of v1beta4 in the order in
 // which they are written; component configurations are checked but not returned. Unsupported kinds
 // are errors, and so are unknown and duplicate fields.
-func Migrate(file File, facts Facts) (documents []any, run Run, err error) {
+func Migrate(file File, facts Facts) (documents []any, run RunOptions, err error) {
 	file.readsAllKinds, file.Strict = true, true
 	kinds, err := file.kinds()
 	if err != nil {
@@ -24,12 +24,12 @@ func Migrate(file File, facts Facts) (documents []any, run Run, err error) {
 	}
 	readers := []struct { // in the order in which documents are written
 		kinds []string // any of these is enough
-		read  func(File, Facts) ([]any, Run, error)
+		read  func(File, Facts) ([]any, RunOptions, error)
 	}{
 		{[]string{v1beta4.KindInit, v1beta4.KindCluster}, migrateInit},
 		{[]string{v1beta4.KindJoin}, migrateJoin},
 		{[]string{v1beta4.KindReset}, migrateReset},
-		{[]string{v1beta4.KindUpgrade}, func(file File, _ Facts) ([]any, Run, error) {
+		{[]string{v1beta4.KindUpgrade}, func(file File, _ Facts) ([]any, RunOptions, error) {
 			c, run, err := readUpgrade(file)
 			return []any{c}, run, err
 		}},
@@ -72,7 +72,7 @@ func (f File) kinds() (kinds []string, err error) {
 	return kinds, wrong.err(f.source())
 }
 
-func migrateInit(file File, facts Facts) ([]any, Run, error) {
+func migrateInit(file File, facts Facts) ([]any, RunOptions, error) {
 	in, run, err := readInit(file, NewInitFlags())
 	if err != nil {
 		return nil, run, err
@@ -113,7 +113,7 @@ func migrateInit(file File, facts Facts) ([]any, Run, error) {
 	return []any{&in.init, &in.cluster}, run, err
 }
 
-func migrateJoin(file File, facts Facts) ([]any, Run, error) {
+func migrateJoin(file File, facts Facts) ([]any, RunOptions, error) {
 	c, run, err := readJoin(file, NewJoinFlags(), facts)
 	if err != nil {
 		return nil, run, err
@@ -128,7 +128,7 @@ func migrateJoin(file File, facts Facts) ([]any, Run, error) {
 	return []any{c}, run, err
 }
 
-func migrateReset(file File, facts Facts) ([]any, Run, error) {
+func migrateReset(file File, facts Facts) ([]any, RunOptions, error) {
 	c, run, err := readReset(file, NewResetFlags())
 	if err != nil {
 		return nil, run, err

@@ -11,7 +11,7 @@ import (
 )
 
 // migrated is the output of Migrate for a file.
-func migrated(t *testing.T, file File, facts Facts) (string, Run) {
+func migrated(t *testing.T, file File, facts Facts) (string, RunOptions) {
 	t.Helper()
 	documents, run, err := Migrate(file, facts)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 )
 
 // Reset resolves the settings of a reset.
-func Reset(file File, flags ResetFlags, facts Facts) (node.Reset, Run, error) {
+func Reset(file File, flags ResetFlags, facts Facts) (node.Reset, RunOptions, error) {
 	c, run, err := readReset(file, flags)
 	if err != nil {
 		return node.Reset{}, run, err
@@ -38,8 +38,8 @@ func Reset(file File, flags ResetFlags, facts Facts) (node.Reset, Run, error) {
 }
 
 // readReset reads the document and sets the defaults that do not depend on the machine.
-func readReset(file File, flags ResetFlags) (*v1beta4.ResetConfiguration, Run, error) {
-	var run Run
+func readReset(file File, flags ResetFlags) (*v1beta4.ResetConfiguration, RunOptions, error) {
+	var run RunOptions
 	c := flags.document()
 	if file.Given() {
 		c = v1beta4.ResetConfiguration{}
@@ -54,7 +54,7 @@ func readReset(file File, flags ResetFlags) (*v1beta4.ResetConfiguration, Run, e
 }
 
 // completeReset sets what depends on the machine, and checks the document.
-func completeReset(c *v1beta4.ResetConfiguration, from inputs, run *Run) error {
+func completeReset(c *v1beta4.ResetConfiguration, from inputs, run *RunOptions) error {
 	c.IgnorePreflightErrors = mergeIgnored(c.IgnorePreflightErrors,
 		from.common.IgnorePreflightErrors)
 	socket, dir := field.NewPath("criSocket"), field.NewPath("certificatesDir")

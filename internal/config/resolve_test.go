@@ -49,7 +49,7 @@ func TestInitDefaults(t *testing.T) {
 		t.Errorf("Version %q, generated %v, %v", n.Cluster.Version, n.Cluster.Kubelet.Generated,
 			n.Cluster.KubeProxy.Generated)
 	}
-	if diff := cmp.Diff(Run{}, run); diff != "" {
+	if diff := cmp.Diff(RunOptions{}, run); diff != "" {
 		t.Errorf("Run (-want +got):\n%s", diff)
 	}
 }
@@ -74,7 +74,7 @@ func TestFlagsWithFile(t *testing.T) {
 	if diff := cmp.Diff(node.IgnoredChecks{"mem", "swap"}, n.IgnoredChecks); diff != "" {
 		t.Errorf("Ignore (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(Run{SkipPhases: []string{"addon"}}, run); diff != "" {
+	if diff := cmp.Diff(RunOptions{SkipPhases: []string{"addon"}}, run); diff != "" {
 		t.Errorf("Run (-want +got):\n%s", diff)
 	}
 	if !n.Cluster.DNS.Disabled || !n.Cluster.Proxy.Disabled ||
@@ -89,7 +89,7 @@ func TestDisabledAddonsAreSkipped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Run{DryRun: true, SkipPhases: []string{"addon/coredns", "addon/kube-proxy", "certs"}}
+	want := RunOptions{DryRun: true, SkipPhases: []string{"addon/coredns", "addon/kube-proxy", "certs"}}
 	if diff := cmp.Diff(want, run); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -6,8 +6,8 @@ import (
 	"kubeadm/internal/config/v1beta4"
 )
 
-// Run holds the options of a run that are not part of the desired state.
-type Run struct {
+// RunOptions holds the options of a run that are not part of the desired state.
+type RunOptions struct {
 	DryRun     bool
 	SkipPhases []string // addresses of phases
 	Warnings   []string // a sentence each
@@ -16,7 +16,7 @@ type Run struct {
 	Ignored []string
 }
 
-func (r *Run) warn(texts ...string) { r.Warnings = append(r.Warnings, texts...) }
+func (r *RunOptions) warn(texts ...string) { r.Warnings = append(r.Warnings, texts...) }
 
 // Phases that deploy the add-ons, as init addresses them.
 const (
@@ -25,7 +25,7 @@ const (
 	proxyPhase  = "addon/kube-proxy"
 )
 
-func (r *Run) applyFlags(dryRun bool, skip []string, common Common) {
+func (r *RunOptions) applyFlags(dryRun bool, skip []string, common Common) {
 	r.DryRun = dryRun
 	if common.DryRun != nil {
 		r.DryRun = *common.DryRun
@@ -38,7 +38,7 @@ func (r *Run) applyFlags(dryRun bool, skip []string, common Common) {
 
 // syncAddonPhases disables add-ons whose phase is skipped, and skips the phases of disabled
 // add-ons.
-func syncAddonPhases(c *v1beta4.ClusterConfiguration, run *Run) {
+func syncAddonPhases(c *v1beta4.ClusterConfiguration, run *RunOptions) {
 	for phase, disabled := range map[string]*bool{dnsPhase: &c.DNS.Disabled,
 		proxyPhase: &c.Proxy.Disabled} {
 		skipped := slices.Contains(run.SkipPhases, addonPhases) ||

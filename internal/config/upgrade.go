@@ -10,8 +10,8 @@ import (
 )
 
 // readUpgrade reads an UpgradeConfiguration, sets its defaults and checks it.
-func readUpgrade(file File) (*v1beta4.UpgradeConfiguration, Run, error) {
-	var run Run
+func readUpgrade(file File) (*v1beta4.UpgradeConfiguration, RunOptions, error) {
+	var run RunOptions
 	c := &v1beta4.UpgradeConfiguration{}
 	if err := file.read(&run,
 		&documentTarget{kind: v1beta4.KindUpgrade, into: c, needed: true}); err != nil {

@@ -20,7 +20,7 @@ func NewUpgradeDiffFlags() UpgradeDiffFlags { return UpgradeDiffFlags{ContextLin
 
 // UpgradeDiff resolves the settings of "upgrade diff": what to upgrade to, and how many lines to
 // show around each change.
-func UpgradeDiff(file File, flags UpgradeDiffFlags) (node.Upgrade, int, Run, error) {
+func UpgradeDiff(file File, flags UpgradeDiffFlags) (node.Upgrade, int, RunOptions, error) {
 	c, run, err := readUpgradeOrDefault(file)
 	if err != nil {
 		return node.Upgrade{}, 0, run, err

@@ -49,8 +49,8 @@ type UpgradePlan struct {
 }
 
 // ReadUpgradePlan resolves the settings of "upgrade plan" from the file or the flags.
-func ReadUpgradePlan(file File, flags UpgradePlanFlags) (UpgradePlan, Run, error) {
-	c, run := flags.document(), Run{}
+func ReadUpgradePlan(file File, flags UpgradePlanFlags) (UpgradePlan, RunOptions, error) {
+	c, run := flags.document(), RunOptions{}
 	if file.Given() {
 		var err error
 		if c, run, err = readUpgrade(file); err != nil {

@@ -61,7 +61,7 @@ func (in upgradeInputs) choose(name flag.Name, set bool, field *bool) bool {
 }
 
 // UpgradeApply resolves the settings of "upgrade apply" from the file and the flags.
-func UpgradeApply(file File, flags UpgradeFlags) (node.Upgrade, Run, error) {
+func UpgradeApply(file File, flags UpgradeFlags) (node.Upgrade, RunOptions, error) {
 	c, run, err := readUpgradeOrDefault(file)
 	if err != nil {
 		return node.Upgrade{}, run, err
@@ -81,7 +81,7 @@ func UpgradeApply(file File, flags UpgradeFlags) (node.Upgrade, Run, error) {
 }
 
 // UpgradeNode resolves the settings of "upgrade node" from the file and the flags.
-func UpgradeNode(file File, flags UpgradeFlags) (node.Upgrade, Run, error) {
+func UpgradeNode(file File, flags UpgradeFlags) (node.Upgrade, RunOptions, error) {
 	c, run, err := readUpgradeOrDefault(file)
 	if err != nil {
 		return node.Upgrade{}, run, err
@@ -93,17 +93,17 @@ func UpgradeNode(file File, flags UpgradeFlags) (node.Upgrade, Run, error) {
 	return u, run, err
 }
 
-func readUpgradeOrDefault(file File) (*v1beta4.UpgradeConfiguration, Run, error) {
+func readUpgradeOrDefault(file File) (*v1beta4.UpgradeConfiguration, RunOptions, error) {
 	if file.Given() {
 		return readUpgrade(file)
 	}
 	c := &v1beta4.UpgradeConfiguration{}
 	c.Default()
-	return c, Run{}, nil
+	return c, RunOptions{}, nil
 }
 
 // resolve returns the settings that both commands have.
-func (in upgradeInputs) resolve(run *Run) (node.Upgrade, error) {
+func (in upgradeInputs) resolve(run *RunOptions) (node.Upgrade, error) {
 	flags, checks, steps := in.flags, in.checks, in.steps
 	run.applyFlags(checks.DryRun != nil && *checks.DryRun, steps.SkipPhases, flags.Common)
 	checks.IgnorePreflightErrors = mergeIgnored(checks.IgnorePreflightErrors,

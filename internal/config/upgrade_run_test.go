@@ -27,20 +27,20 @@ func TestUpgradeApply(t *testing.T) {
 	type check struct {
 		text  string // of the file; empty for none
 		edit  func(*UpgradeFlags)
-		wrong func(node.Upgrade, Run) bool
+		wrong func(node.Upgrade, RunOptions) bool
 	}
 	for name, c := range map[string]check{
 		"an argument": {"", func(f *UpgradeFlags) { f.Version = " v1.37.1 " },
-			func(u node.Upgrade, _ Run) bool {
+			func(u node.Upgrade, _ RunOptions) bool {
 				return u.Version != "v1.37.1" || !u.CertificateRenewal || !u.EtcdUpgrade ||
 					!u.Confirm || u.Force || !u.PullSerially || u.PullPolicy != corev1.PullIfNotPresent
 			}},
 		"yes": {"", func(f *UpgradeFlags) { f.Version, f.Yes = "v1.37.1", true },
-			func(u node.Upgrade, _ Run) bool { return u.Confirm }},
+			func(u node.Upgrade, _ RunOptions) bool { return u.Confirm }},
 		"a dry run asks nothing": {"", func(f *UpgradeFlags) {
 			f.Version, f.DryRun = "v1.37.1", new(true)
-		}, func(u node.Upgrade, r Run) bool { return u.Confirm || !r.DryRun }},
-		"a file": {file, func(*UpgradeFlags) {}, func(u node.Upgrade, r Run) bool {
+		}, func(u node.Upgrade, r RunOptions) bool { return u.Confirm || !r.DryRun }},
+		"a file": {file, func(*UpgradeFlags) {}, func(u node.Upgrade, r RunOptions) bool {
 			return u.Version != "v1.37.0" || u.CertificateRenewal || u.EtcdUpgrade || !u.Force ||
 				u.Confirm || u.PullSerially || u.PullPolicy != corev1.PullNever ||
 				u.Patches != "/patches" || !u.IgnoredChecks.Has("Swap") ||
@@ -48,21 +48,21 @@ func TestUpgradeApply(t *testing.T) {
 		}},
 		"a file without fields has the defaults of the flags": {
 			upgradeDocument + "apply: {kubernetesVersion: v1.37.1}\n", func(*UpgradeFlags) {},
-			func(u node.Upgrade, _ Run) bool {
+			func(u node.Upgrade, _ RunOptions) bool {
 				return !u.CertificateRenewal || !u.EtcdUpgrade || u.Force || !u.Confirm
 			}},
 		"the argument replaces the version of the file": {file,
 			func(f *UpgradeFlags) { f.Version = "v1.37.1" },
-			func(u node.Upgrade, _ Run) bool { return u.Version != "v1.37.1" }},
+			func(u node.Upgrade, _ RunOptions) bool { return u.Version != "v1.37.1" }},
 		"given flags replace fields, others do not": {file, func(f *UpgradeFlags) {
 			f.Given = []string{"certificate-renewal", "patches"}
 			f.Patches = "/others"
-		}, func(u node.Upgrade, _ Run) bool {
+		}, func(u node.Upgrade, _ RunOptions) bool {
 			return !u.CertificateRenewal || u.EtcdUpgrade || u.Patches != "/others"
 		}},
 		"ignored checks of both": {file, func(f *UpgradeFlags) {
 			f.IgnorePreflightErrors = []string{"NumCPU"}
-		}, func(u node.Upgrade, _ Run) bool {
+		}, func(u node.Upgrade, _ RunOptions) bool {
 			return !u.IgnoredChecks.Has("Swap") || !u.IgnoredChecks.Has("NumCPU")
 		}},
 	} {
@@ -106,7 +106,7 @@ func TestUpgradeApplyErrors(t *testing.T) {
 	}
 }
 
-func resolveUpgrade(text string, edit func(*UpgradeFlags)) (node.Upgrade, Run, error) {
+func resolveUpgrade(text string, edit func(*UpgradeFlags)) (node.Upgrade, RunOptions, error) {
 	flags := NewUpgradeFlags()
 	edit(&flags)
 	if text == "" {

@@ -139,7 +139,7 @@ func (p peer) facts(t *testing.T) Facts {
 		t.Fatal(err)
 	}
 	in := &initDocuments{}
-	if err := fileOf(said).read(&Run{}, &documentTarget{kind: v1beta4.KindInit, into: &in.init},
+	if err := fileOf(said).read(&RunOptions{}, &documentTarget{kind: v1beta4.KindInit, into: &in.init},
 		&documentTarget{kind: v1beta4.KindCluster, into: &in.cluster}); err != nil {
 		t.Fatal(err)
 	}

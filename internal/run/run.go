@@ -67,9 +67,9 @@ type Command struct {
 type Run struct {
 	host    Host
 	command Command
-	tool    release.Tool // the release of this program
-	config  config.Run   // how to run the command, known from Begin on
-	notes   []string     // about kept versions, reported once the world is chosen
+	tool    release.Tool      // the release of this program
+	config  config.RunOptions // how to run the command, known from Begin on
+	notes   []string          // about kept versions, reported once the world is chosen
 
 	lock    Journal         // nil if the machine is not locked
 	past    *journal.Memory // a copy of what earlier runs left; nil without a journal
@@ -140,7 +140,7 @@ func (r *Run) Facts(ctx context.Context, needs Needs) (config.Facts, error) {
 
 // Begin chooses the world for the resolved intent: the real machine, with a journal if the command
 // is journaled, or a preview if it is a dry run.
-func (r *Run) Begin(ctx context.Context, n *node.Node, how config.Run) error {
+func (r *Run) Begin(ctx context.Context, n *node.Node, how config.RunOptions) error {
 	r.config, r.host.Text.Conditional = how, how.DryRun
 	if r.IsWhole() {
 		r.command.Selection.Skip = how.SkipPhases // a single phase runs even if the file skips it
@@ -272,8 +272,8 @@ func (r *Run) Runs(a phaseindex.Address) bool { return r.command.Selection.Runs(
 func (r *Run) Finished() bool { return r.IsWhole() && r.journal != nil && r.journal.Finished }
 
 // FinishedRun is what the journal records of the run that has finished.
-func (r *Run) FinishedRun() finished.Run {
-	run := finished.Run{Recorded: r.journal.Recorded}
+func (r *Run) FinishedRun() finished.Record {
+	run := finished.Record{Recorded: r.journal.Recorded}
 	for _, phase := range r.journal.Skipped {
 		createsNothing := phase == string(phaseindex.Preflight) ||
 			phase == string(phaseindex.ShowJoinCommand)
@@ -328,7 +328,7 @@ func (r *Run) openJournal(store journal.Store, n *node.Node) error {
 	if err != nil {
 		return err
 	}
-	id := journal.Run{Command: command, Intent: intent, Details: details}
+	id := journal.RunID{Command: command, Intent: intent, Details: details}
 	if r.journal, err = journal.Open(r.host.World, store, id); err != nil {
 		return err
 	}

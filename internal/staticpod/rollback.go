@@ -59,15 +59,22 @@ func (r Replacement) restoreAll(ctx context.Context, e *engine.Env, steps []*ste
 		hints = append(hints, "find the previous manifests in "+path.Dir(failed.record.Backup))
 		text = errors.Join(errs...).Error()
 	}
-	snapshots, _ := listBackups(ctx, e, r.Node.Paths.Tmp(), EtcdBackup) // only for a hint
-	if etcdFailed && len(snapshots) > 0 {
-		hints = append(hints,
-			fmt.Sprintf("if etcd refuses its data, restore the last snapshot as etcd's "+
-				"documentation says: etcdutl snapshot restore %s/%s",
-				snapshots[len(snapshots)-1], snapshotFile))
+	if etcdFailed {
+		hints = append(hints, r.snapshotHints(ctx, e)...)
 	}
 	return problem.New("replacing the static Pod of "+failed.component,
 		fmt.Errorf("%w; %s%s", cause, text, kept), hints...)
+}
+
+// snapshotHints says how to restore etcd's last snapshot, if there is one.
+func (r Replacement) snapshotHints(ctx context.Context, e *engine.Env) []string {
+	snapshots, err := listBackups(ctx, e, r.Node.Paths.Tmp(), EtcdBackup)
+	if err != nil || len(snapshots) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("if etcd refuses its data, restore the last snapshot as etcd's "+
+		"documentation says: etcdutl snapshot restore %s/%s", snapshots[len(snapshots)-1],
+		snapshotFile)}
 }
 
 // restore restores the previous manifest of a component and waits until its Pod is healthy. It

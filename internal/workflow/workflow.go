@@ -58,12 +58,12 @@ func withStep(s engine.Step, p engine.Phase) engine.Phase {
 }
 
 // FinishedInit is what a re-run of a finished init does: it changes nothing.
-func FinishedInit(run finished.Run) []engine.Phase {
+func FinishedInit(run finished.Record) []engine.Phase {
 	return []engine.Phase{finished.Init(run), joincommand.ShowAgain}
 }
 
 // FinishedJoin is what a re-run of a finished join does: it changes nothing.
-func FinishedJoin(run finished.Run) []engine.Phase { return []engine.Phase{finished.Join(run)} }
+func FinishedJoin(run finished.Record) []engine.Phase { return []engine.Phase{finished.Join(run)} }
 
 // Join makes this machine a node of a cluster: a worker, or one more control plane. The kubelet of
 // a control plane talks to the API server beside it, which needs etcd: so etcd comes before the

@@ -83,7 +83,7 @@ func TestCAOfUnfinishedJoinIsReplaced(t *testing.T) {
 		t.Fatalf("the run was to end after the CA was written: %v", first.err)
 	}
 	right := r.machine.Files[caFile].Data
-	j, err := journal.Open(r.machine, r.store, journal.Run{Command: r.name})
+	j, err := journal.Open(r.machine, r.store, journal.RunID{Command: r.name})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func TestSharedCertificatesOfAnotherClusterAreReplaced(t *testing.T) {
 	if first := r.execute(t); !first.crashed {
 		t.Fatalf("the run was to end after the last shared file was written: %v", first.err)
 	}
-	j, err := journal.Open(r.machine, r.store, journal.Run{Command: r.name})
+	j, err := journal.Open(r.machine, r.store, journal.RunID{Command: r.name})
 	if err != nil {
 		t.Fatal(err)
 	}

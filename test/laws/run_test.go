@@ -91,7 +91,7 @@ func (r run) execute(t testing.TB) (out outcome) {
 			interrupt(errInterrupted)
 		}
 	}}
-	j, err := journal.Open(r.wrapWorld(seen), r.store, journal.Run{Command: r.name})
+	j, err := journal.Open(r.wrapWorld(seen), r.store, journal.RunID{Command: r.name})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func (r run) execute(t testing.TB) (out outcome) {
 // isFinished reports whether the journal records that the command has finished.
 func (r run) isFinished(t testing.TB) bool {
 	t.Helper()
-	j, err := journal.Open(r.machine, r.store, journal.Run{Command: r.name})
+	j, err := journal.Open(r.machine, r.store, journal.RunID{Command: r.name})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -205,7 +205,7 @@ func removeKubeletState(s subject, before, after *fake.World) {
 
 // checkJournalCleared checks that the journal no longer lists changes that were undone.
 func checkJournalCleared(t testing.TB, r run, out outcome) {
-	j, err := journal.Open(r.machine, r.store, journal.Run{Command: r.name})
+	j, err := journal.Open(r.machine, r.store, journal.RunID{Command: r.name})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -125,12 +125,12 @@ func findStaleMember(ctx context.Context, e *engine.Env, n *node.Node,
 	if noData != nil && !errors.Is(noData, fs.ErrNotExist) {
 		return nil, noData
 	}
-	data := noData == nil
+	hasData := noData == nil
 	m, of, choose := members.FindByPeerURL(n.PeerURL()), "address", flag.APIServerAdvertise
 	switch {
-	case m != nil && (m.Name == "" || data):
+	case m != nil && (m.Name == "" || hasData):
 		return nil, nil // has never started, or still has its data
-	case data:
+	case hasData:
 		return nil, problem.New("",
 			fmt.Errorf("%s contains the data of a member that was removed from etcd",
 				n.Cluster.Etcd.DataDir),
@@ -140,18 +140,22 @@ func findStaleMember(ctx context.Context, e *engine.Env, n *node.Node,
 			return nil, nil
 		}
 	}
-	alone := etcdcluster.Health{Members: []state.Member{*m}}
-	replace := slices.ContainsFunc(n.Discovery.ReplaceMembers,
-		func(name string) bool { return alone.FindByNameOrID(name) != nil })
 	switch {
 	case members.Unhealthy[m.ID] == nil:
 		return nil, problem.New("",
 			fmt.Errorf("etcd has a member %s at %s already, and it is reachable: another machine has this %s", etcdcluster.MemberName(*m), m.PeerURLs, of),
 			fmt.Sprintf("choose another %s with --%s", of, choose))
-	case replace, m.Learner && of == "address":
+	case isReplaceRequested(n, *m), m.Learner && of == "address":
 		return []state.Member{*m}, nil
 	}
 	return nil, problem.New("",
 		fmt.Errorf("etcd has a member %s at %s that does not answer: an earlier machine had this %s", etcdcluster.MemberName(*m), m.PeerURLs, of),
 		replaceMemberHint(*m), "if its data are still needed, start that machine instead")
+}
+
+// isReplaceRequested reports whether --replace-member names the member.
+func isReplaceRequested(n *node.Node, m state.Member) bool {
+	alone := etcdcluster.Health{Members: []state.Member{m}}
+	return slices.ContainsFunc(n.Discovery.ReplaceMembers,
+		func(name string) bool { return alone.FindByNameOrID(name) != nil })
 }

@@ -79,7 +79,7 @@ func IsReset(ctx context.Context, r state.Reader, p node.Paths,
 
 // missingFiles is an error that names the files of the finished run that are missing.
 func missingFiles(ctx context.Context, e *engine.Env, command string, files []requiredFile,
-	run Run) error {
+	run Record) error {
 	var gone, phases []string
 	lost := false
 	for _, f := range files {

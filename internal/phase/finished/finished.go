@@ -21,14 +21,14 @@ import (
 	"kubeadm/internal/world"
 )
 
-// Run is what the journal records of the finished run.
-type Run struct {
+// Record is what the journal records of the finished run.
+type Record struct {
 	Recorded func(target string) bool // reports whether the run created the target
 	Skipped  []string                 // phases that the run skipped and that are selected now
 }
 
 // Init checks the control plane of a finished init, and waits for its API server.
-func Init(run Run) engine.Phase {
+func Init(run Record) engine.Phase {
 	return engine.Phase{
 		Name:  "finished",
 		Short: "Check the control plane node that a finished init created",
@@ -47,7 +47,7 @@ func Init(run Run) engine.Phase {
 }
 
 // Join checks the node of a finished join, and waits for its cluster.
-func Join(run Run) engine.Phase {
+func Join(run Record) engine.Phase {
 	return engine.Phase{
 		Name:  "finished",
 		Short: "Check the node that a finished join created",
@@ -70,7 +70,7 @@ func Join(run Run) engine.Phase {
 	}
 }
 
-func reportFinished(e *engine.Env, command string, run Run) {
+func reportFinished(e *engine.Env, command string, run Record) {
 	e.Say("this command has already finished on this machine: nothing is changed")
 	for _, phase := range run.Skipped {
 		e.Warn("the finished run skipped phase %q; to run it: kubeadm %s phase %s", phase, command,

@@ -21,7 +21,7 @@ func compactLog(store Store) error {
 		}
 	}
 	// targets of finished runs later than the one being looked at
-	ended := map[Run]map[string]bool{}
+	ended := map[RunID]map[string]bool{}
 	var kept [][]entry
 	for _, run := range slices.Backward(runs) {
 		repeated, again := ended[*run[0].Run]

@@ -19,9 +19,9 @@ type endless struct{ *journal.Memory }
 func (endless) Replace(string, []byte) error { return nil }
 
 // runs are few, so that they come again: two commands, with two intents and two details each.
-func runs() (all []journal.Run) {
+func runs() (all []journal.RunID) {
 	for i := range 8 {
-		all = append(all, journal.Run{Command: fmt.Sprint("init phase ", i&1),
+		all = append(all, journal.RunID{Command: fmt.Sprint("init phase ", i&1),
 			Intent: fmt.Sprint(i >> 1 & 1), Details: fmt.Sprint(i >> 2)})
 	}
 	return all
@@ -30,7 +30,7 @@ func runs() (all []journal.Run) {
 func target(i int) change.SetService { return change.SetService{Name: fmt.Sprint("service", i)} }
 
 // conclusions are all that a run of that name reads out of a journal.
-func conclusions(t *testing.T, store journal.Store, run journal.Run) string {
+func conclusions(t *testing.T, store journal.Store, run journal.RunID) string {
 	t.Helper()
 	w := opened(t, fake.New(), store, run)
 	text := fmt.Sprint(w.First, w.Finished, w.Unfinished)
@@ -89,7 +89,7 @@ func TestLogDoesNotGrowWithReRuns(t *testing.T) {
 		}
 		return bytes.Count(data, []byte("\n"))
 	}
-	whole := opened(t, machine, store, journal.Run{Command: "init", Details: "1"})
+	whole := opened(t, machine, store, journal.RunID{Command: "init", Details: "1"})
 	// it is killed
 	if err := errors.Join(whole.Do(t.Context(), target(0)),
 		whole.Do(t.Context(), target(1))); err != nil {
@@ -97,7 +97,7 @@ func TestLogDoesNotGrowWithReRuns(t *testing.T) {
 	}
 	first := 0
 	for i := range 100 {
-		w := opened(t, machine, store, journal.Run{Command: "init phase x"})
+		w := opened(t, machine, store, journal.RunID{Command: "init phase x"})
 		file := change.WriteFile{Path: "/etc/x", Data: fmt.Append(nil, i), Mode: 0o600}
 		if err := errors.Join(w.Do(t.Context(), target(1)), w.Do(t.Context(), file),
 			w.End()); err != nil {
@@ -107,7 +107,7 @@ func TestLogDoesNotGrowWithReRuns(t *testing.T) {
 			first = size()
 		}
 		if !opened(t, machine, store,
-			journal.Run{Command: "init phase x"}).WasCreated(file.Target()) {
+			journal.RunID{Command: "init phase x"}).WasCreated(file.Target()) {
 			t.Fatal("what the last run wrote is not ours")
 		}
 	}
@@ -115,7 +115,7 @@ func TestLogDoesNotGrowWithReRuns(t *testing.T) {
 		t.Errorf("after the first run there were %d lines, after the last %d", first, size())
 	}
 	if again := opened(t, machine, store,
-		journal.Run{Command: "init", Details: "1"}); !again.WasCreated(target(0).Target()) ||
+		journal.RunID{Command: "init", Details: "1"}); !again.WasCreated(target(0).Target()) ||
 		!again.WasCreated(target(1).Target()) {
 		t.Error("what was killed before is forgotten")
 	}
@@ -123,7 +123,7 @@ func TestLogDoesNotGrowWithReRuns(t *testing.T) {
 
 // A journal that cannot be tidied up is still one that ended well.
 func TestEndSurvivesFailedCompaction(t *testing.T) {
-	store, run := &journal.Memory{}, journal.Run{Command: "init"}
+	store, run := &journal.Memory{}, journal.RunID{Command: "init"}
 	for range 2 {
 		w := opened(t, fake.New(), stuck{store}, run)
 		if err := errors.Join(w.Do(t.Context(), target(0)), w.End()); err != nil {

@@ -42,7 +42,7 @@ type World struct {
 	world.World
 	Earlier
 	store Store
-	run   Run
+	run   RunID
 
 	mu   sync.Mutex // of all below
 	log  runLog
@@ -51,7 +51,7 @@ type World struct {
 }
 
 // Open reads what earlier runs left and resumes them if they are the same run.
-func Open(real world.World, store Store, run Run) (*World, error) {
+func Open(real world.World, store Store, run RunID) (*World, error) {
 	log, err := openLog(store, run, real.Now)
 	if err != nil {
 		return nil, err

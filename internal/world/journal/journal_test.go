@@ -31,7 +31,7 @@ func (f *full) Append(name string, data []byte) error {
 // A line that a full disk truncated must not corrupt the next one.
 func TestLineAfterTruncatedLineIsRead(t *testing.T) {
 	for _, cut := range []int{1, 2} {
-		store, run := &full{cut: cut}, journal.Run{Command: "init"}
+		store, run := &full{cut: cut}, journal.RunID{Command: "init"}
 		machine := fake.New()
 		w := opened(t, machine, store, run)
 		for i, path := range []string{"/a", "/b", "/c"} {
@@ -50,7 +50,7 @@ func TestLineAfterTruncatedLineIsRead(t *testing.T) {
 }
 
 func TestMadeDependsOnFileContent(t *testing.T) {
-	machine, store, run := fake.New(), &journal.Memory{}, journal.Run{Command: "init"}
+	machine, store, run := fake.New(), &journal.Memory{}, journal.RunID{Command: "init"}
 	write := func(to world.World, text string) {
 		if err := to.Do(t.Context(),
 			change.WriteFile{Path: "/etc/x", Data: []byte(text), Mode: 0o600}); err != nil {
@@ -93,7 +93,7 @@ func (w *resuming) Do(ctx context.Context, c change.Change) error {
 func TestOnlyRecordedWritesAreResumed(t *testing.T) {
 	machine, store := &resuming{World: fake.New()}, &journal.Memory{}
 	for _, command := range []string{"init phase certs", "init"} {
-		w := opened(t, machine, store, journal.Run{Command: command})
+		w := opened(t, machine, store, journal.RunID{Command: command})
 		for _, path := range []string{"/etc/of-both", "/etc/of-" + command} {
 			if err := w.Do(t.Context(), change.WriteFile{Path: path, Mode: 0o600}); err != nil {
 				t.Fatal(err)
@@ -108,12 +108,12 @@ func TestOnlyRecordedWritesAreResumed(t *testing.T) {
 // A run that only has objects of the cluster left to make writes no target down, and still is the
 // end of what an earlier run began.
 func TestEndIsRecordedAfterObjectChanges(t *testing.T) {
-	machine, store, run := fake.New(), &journal.Memory{}, journal.Run{Command: "init"}
+	machine, store, run := fake.New(), &journal.Memory{}, journal.RunID{Command: "init"}
 	first := opened(t, machine, store, run)
 	if err := first.Do(t.Context(), change.WriteFile{Path: "/etc/x", Mode: 0o600}); err != nil {
 		t.Fatal(err)
 	}
-	phase := opened(t, machine, store, journal.Run{Command: "init phase certs"})
+	phase := opened(t, machine, store, journal.RunID{Command: "init phase certs"})
 	if err := phase.Do(t.Context(), change.WriteFile{Path: "/etc/y", Mode: 0o600}); err != nil {
 		t.Fatal(err)
 	}
@@ -134,14 +134,14 @@ func TestEndIsRecordedAfterObjectChanges(t *testing.T) {
 // only objects of the cluster.
 func TestLastOfTwoFinishedRunsCounts(t *testing.T) {
 	machine, store := fake.New(), &journal.Memory{}
-	one, two := journal.Run{Command: "init", Details: "1"},
-		journal.Run{Command: "init", Details: "2"}
+	one, two := journal.RunID{Command: "init", Details: "1"},
+		journal.RunID{Command: "init", Details: "2"}
 	first := opened(t, machine, store, one)
 	if err := errors.Join(first.Do(t.Context(), change.WriteFile{Path: "/etc/x", Mode: 0o600}),
 		first.End()); err != nil {
 		t.Fatal(err)
 	}
-	for _, run := range []journal.Run{two, one, two} {
+	for _, run := range []journal.RunID{two, one, two} {
 		again := opened(t, machine, store, run)
 		if again.Finished {
 			t.Fatalf("the run with details %s counts as finished, but the other one was the last",
@@ -165,17 +165,17 @@ func TestLastOfTwoFinishedRunsCounts(t *testing.T) {
 // A run that changed nothing where nothing was begun leaves no trace.
 func TestNoEndWithoutChanges(t *testing.T) {
 	store := &journal.Memory{}
-	w := opened(t, fake.New(), store, journal.Run{Command: "init"})
+	w := opened(t, fake.New(), store, journal.RunID{Command: "init"})
 	if err := w.End(); err != nil {
 		t.Fatal(err)
 	}
-	if again := opened(t, fake.New(), store, journal.Run{Command: "init"}); !again.First {
+	if again := opened(t, fake.New(), store, journal.RunID{Command: "init"}); !again.First {
 		t.Error("it left something in the journal")
 	}
 }
 
 func opened(t *testing.T, machine world.World, store journal.Store,
-	run journal.Run) *journal.World {
+	run journal.RunID) *journal.World {
 	t.Helper()
 	w, err := journal.Open(machine, store, run)
 	if err != nil {

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Run names a command and what it is to do. A run resumes an unfinished one of the same command
+// RunID names a command and what it is to do. A run resumes an unfinished one of the same command
 // and intent, and a finished one if the details are the same too.
-type Run struct {
+type RunID struct {
 	Command string `json:"command"`
 	// digest of what cannot change once a run has begun: names, addresses, certificates
 	Intent  string `json:"intent"`
@@ -16,12 +16,12 @@ type Run struct {
 }
 
 // same reports whether an unfinished run is one to resume.
-func (r Run) same(other Run) bool { return r.Command == other.Command && r.Intent == other.Intent }
+func (r RunID) same(other RunID) bool { return r.Command == other.Command && r.Intent == other.Intent }
 
 // entry is one line of the run log.
 type entry struct {
 	Time   time.Time `json:"time"`
-	Run    *Run      `json:"run,omitempty"`    // a run begins
+	Run    *RunID    `json:"run,omitempty"`    // a run begins
 	Target string    `json:"target,omitempty"` // a change is about to happen
 	// of a file: digest of the bytes that are about to be written
 	Sum  string `json:"sum,omitempty"`
@@ -35,7 +35,7 @@ type entry struct {
 // runLog is what the journal records of this run and of earlier ones.
 type runLog struct {
 	store Store
-	run   Run
+	run   RunID
 	now   func() time.Time
 
 	// the next line must begin the run: nothing, or not all, was written yet
@@ -58,7 +58,7 @@ type Earlier struct {
 	Unfinished string   // command of another run that has not finished
 }
 
-func openLog(store Store, run Run, now func() time.Time) (runLog, error) {
+func openLog(store Store, run RunID, now func() time.Time) (runLog, error) {
 	l := runLog{store: store, run: run, now: now, fresh: true, made: map[string][]string{},
 		named: map[string]bool{}}
 	lines, err := load[entry](store, entries)
@@ -66,7 +66,7 @@ func openLog(store Store, run Run, now func() time.Time) (runLog, error) {
 		return l, err
 	}
 	l.earlier.First = len(lines) == 0
-	var current Run
+	var current RunID
 	for _, e := range lines {
 		l.named[e.Target] = true
 		if e.Run != nil {

@@ -42,7 +42,7 @@ func (w *restarting) Do(ctx context.Context, c change.Change) error {
 
 func TestInverseIsReadWithRetries(t *testing.T) {
 	machine := &restarting{World: fake.New()}
-	w := opened(t, machine, &journal.Memory{}, journal.Run{Command: "init"})
+	w := opened(t, machine, &journal.Memory{}, journal.RunID{Command: "init"})
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "s"}}
 	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
 	e := engine.New(engine.Env{
@@ -93,7 +93,7 @@ func TestUndoRestoresFileInOneStep(t *testing.T) {
 			machine := fake.New()
 			machine.Files[path] = memory.File{Data: []byte("0"), Mode: 0o600}
 			recorder := &writeRecorder{World: machine, path: path}
-			w := opened(t, recorder, &journal.Memory{}, journal.Run{Command: "test"})
+			w := opened(t, recorder, &journal.Memory{}, journal.RunID{Command: "test"})
 			mark := w.Mark()
 			for _, did := range c.did {
 				if err := w.Do(t.Context(), did); err != nil {

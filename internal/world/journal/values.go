@@ -2,7 +2,7 @@ package journal
 
 // value is one line of the kept values.
 type value struct {
-	Run   Run    `json:"run"`
+	Run   RunID  `json:"run"`
 	Name  string `json:"name"`
 	Value string `json:"value"`
 }

@@ -68,7 +68,7 @@ func TestPreviewOfThisMachine(t *testing.T) {
 }
 
 func TestJournalPassesSuites(t *testing.T) {
-	w, err := journal.Open(newMachine(), &journal.Memory{}, journal.Run{Command: "contract"})
+	w, err := journal.Open(newMachine(), &journal.Memory{}, journal.RunID{Command: "contract"})
 	if err != nil {
 		t.Fatal(err)
 	}
