@@ -32,7 +32,7 @@ func main() {
 			os.Exit(128 + int(syscall.SIGPIPE)) // the exit code of a program killed by the signal
 		}
 		report.Error(os.Stderr, nameFileInPlaceOfDir(err))
-		os.Exit(1)
+		os.Exit(problem.ExitCode(err))
 	}
 }
 

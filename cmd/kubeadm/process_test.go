@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"crypto/rand"
 	"errors"
 	"io/fs"
 	"os"
@@ -12,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"kubeadm/internal/pki"
 )
 
 // asProgram is the variable that makes the test binary run as the program itself.
@@ -92,6 +95,39 @@ func TestOnlyStandardOutputCountsAsClosedOutput(t *testing.T) {
 	} {
 		if got := isClosedOutput(c.err); got != c.want {
 			t.Errorf("%v: %t", c.err, got)
+		}
+	}
+}
+
+// The exit code tells monitoring that certificates expire soon from that the command failed.
+func TestExitCodeOfSoonExpiringCertificates(t *testing.T) {
+	key, err := pki.NewKey(rand.Reader, pki.ECDSAP256)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	ca, err := pki.NewCA(rand.Reader, key, pki.Spec{CommonName: "kubernetes",
+		Validity: pki.Validity{NotBefore: now, NotAfter: now.Add(72 * time.Hour)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "ca.crt"), pki.EncodeCertificates(ca.Certificate),
+		0o600); err != nil {
+		t.Fatal(err)
+	}
+	for within, want := range map[string]int{"": 0, "1d": 0, "4d": 2, "96h": 2, "4": 1} {
+		c := program(t, "certs", "check-expiration", "--cert-dir", dir)
+		if within != "" {
+			c.Args = append(c.Args, "--within", within)
+		}
+		out, err := c.CombinedOutput()
+		var exit *exec.ExitError
+		if err != nil && !errors.As(err, &exit) {
+			t.Fatal(err)
+		}
+		if got := c.ProcessState.ExitCode(); got != want {
+			t.Errorf("--within %q: exit code %d, want %d:\n%s", within, got, want, out)
 		}
 	}
 }

@@ -186,6 +186,9 @@ func describeValues(f *pflag.Flag, invalid error) string {
 	case "bool":
 		return "must be true or false"
 	case "duration":
+		if _, ok := f.Value.(period); ok {
+			return "must be a number of days or hours, such as 30d or 12h"
+		}
 		return "must be a duration with units, such as 24h0m0s"
 	case "mapStringString":
 		return "must be name=value,..."

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -41,6 +42,8 @@ func (v flagTargets) bind(set *pflag.FlagSet, names ...flag.Name) {
 			set.Int32VarP(at, name, f.Short, *at, f.Help)
 		case *time.Duration:
 			set.DurationVarP(at, name, f.Short, *at, f.Help)
+		case **time.Duration:
+			set.VarP(period{at}, name, f.Short, f.Help)
 		default:
 			panic(fmt.Sprintf("cli: --%s has no place for its value", name))
 		}
@@ -76,6 +79,34 @@ func (o optional) Set(text string) error {
 	b, err := strconv.ParseBool(text)
 	if err == nil {
 		*o.at = &b
+	}
+	return err
+}
+
+// period is a duration that can be given in days, such as 30d. It is nil if it was not set.
+type period struct{ at **time.Duration }
+
+func (p period) String() string {
+	if p.at == nil || *p.at == nil {
+		return ""
+	}
+	return (*p.at).String()
+}
+
+func (p period) Type() string { return "duration" }
+
+func (p period) Set(text string) error {
+	d, err := time.ParseDuration(text)
+	if number, ok := strings.CutSuffix(text, "d"); ok {
+		var days uint64
+		days, err = strconv.ParseUint(number, 10, 16)
+		d = time.Duration(days) * 24 * time.Hour
+	}
+	if err == nil && d < 0 {
+		err = errors.New("it is negative")
+	}
+	if err == nil {
+		*p.at = &d
 	}
 	return err
 }

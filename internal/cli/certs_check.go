@@ -16,6 +16,7 @@ import (
 
 	"kubeadm/internal/certstore"
 	"kubeadm/internal/engine"
+	"kubeadm/internal/flag"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
@@ -25,6 +26,7 @@ import (
 
 func (p *program) certsCheck() *cobra.Command {
 	o, out := &certsOptions{}, newOutput()
+	var within *time.Duration
 	c := &cobra.Command{
 		Use:   "check-expiration",
 		Short: "Show when certificates expire",
@@ -33,13 +35,19 @@ certificate is externally managed if the key of its CA is not on this machine. K
 listed: kubelets rotate them.`,
 		Example: `  kubeadm certs check-expiration
 
+  # for monitoring: exit code 2 if a certificate expires in the next 30 days
+  kubeadm certs check-expiration --within 30d
+
   # machine-readable
   kubeadm certs check-expiration --output json`,
 		Args: refuseArguments,
-		RunE: func(c *cobra.Command, _ []string) error { return p.checkExpiration(c, o, &out) },
+		RunE: func(c *cobra.Command, _ []string) error {
+			return p.checkExpiration(c, o, &out, within)
+		},
 	}
 	o.bind(c)
 	out.bind(c.Flags())
+	flagTargets{flag.Within: &within}.bind(c.Flags())
 	return c
 }
 
@@ -60,7 +68,8 @@ type expiration struct {
 	Missing  bool         `json:"missing"`
 }
 
-func (p *program) checkExpiration(c *cobra.Command, o *certsOptions, out *output) (err error) {
+func (p *program) checkExpiration(c *cobra.Command, o *certsOptions, out *output,
+	within *time.Duration) (err error) {
 	ctx, real := c.Context(), p.World()
 	encode, err := out.encoder(ctx, real)
 	if err != nil {
@@ -84,9 +93,44 @@ func (p *program) checkExpiration(c *cobra.Command, o *certsOptions, out *output
 		p.newText().Emit(engine.Event{Kind: engine.Warned, Phase: "certs", Text: warning})
 	}
 	if encode != nil {
-		return encode(p.Out, []any{found})
+		err = encode(p.Out, []any{found})
+	} else {
+		err = found.write(p.Out)
 	}
-	return found.write(p.Out)
+	if err != nil || within == nil {
+		return err
+	}
+	return found.checkWithin(*within)
+}
+
+// expiresSoonCode is the exit code if a certificate expires within the time that the user gave.
+const expiresSoonCode = 2
+
+// checkWithin is an error with expiresSoonCode if a certificate expires within that time.
+func (x expirations) checkWithin(limit time.Duration) error {
+	list := func(from []expiration) (names []string) {
+		for _, e := range from {
+			if !e.Missing && time.Duration(e.Residual)*time.Second <= limit {
+				date, _ := e.cells()
+				names = append(names, fmt.Sprintf("%s (%s)", e.Name, date))
+			}
+		}
+		return names
+	}
+	certs, authorities := list(x.Certificates), list(x.Authorities)
+	if len(certs)+len(authorities) == 0 {
+		return nil
+	}
+	err := problem.New("", fmt.Errorf("within %s expire: %s", duration.HumanDuration(limit),
+		strings.Join(append(certs, authorities...), ", ")))
+	err.Code = expiresSoonCode
+	if len(certs) > 0 {
+		err.Hints = append(err.Hints, "to renew all certificates but those of CAs: kubeadm certs renew all")
+	}
+	if len(authorities) > 0 {
+		err.Hints = append(err.Hints, "certificates of a CA are valid no longer than the CA: replace the CA before it expires")
+	}
+	return err
 }
 
 // expirationsOf reads all certificates and CAs that a control plane of this kind has.

@@ -126,7 +126,7 @@ func (p *program) runInit(c *cobra.Command, o *initOptions, sel engine.Selection
 	if err := r.Begin(ctx, resolved, how); err != nil {
 		return err
 	}
-	n, err := r.ReuseValues(ctx, resolved)
+	n, err := r.KeepValues(ctx, resolved)
 	if err != nil {
 		return err
 	}

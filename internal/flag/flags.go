@@ -216,5 +216,7 @@ var rows = []Row{
 		Help: "Versions to upgrade to on the way, one of each minor version in between"},
 	{Name: VModule, Type: text, WithConfig: true,
 		Help: "Log verbosity per source file, pattern=N,..."},
+	{Name: Within, Type: duration,
+		Help: "Exit with code 2 if a certificate expires within this time, for example 30d or 12h"},
 	{Name: Yes, Short: "y", Type: boolean, WithConfig: true, Help: "Do not ask for confirmation"},
 }

@@ -69,6 +69,7 @@ const (
 	Verbosity                 Name = "v"
 	Via                       Name = "via"
 	VModule                   Name = "vmodule"
+	Within                    Name = "within"
 	Yes                       Name = "yes"
 	AllowDeprecatedAPI        Name = "allow-deprecated-api"
 	AllowExperimentalAPI      Name = "allow-experimental-api"

@@ -13,6 +13,7 @@ type Problem struct {
 	Err   error    // the cause
 	Hints []string // what to check or run next, a line each
 	Alone bool     // the hints of wrapped problems do not apply
+	Code  int      // exit code of the program, if it is not 1
 }
 
 // New is a Problem with hints.
@@ -29,6 +30,18 @@ func (p *Problem) Error() string {
 
 // Unwrap returns the cause.
 func (p *Problem) Unwrap() error { return p.Err }
+
+// ExitCode is the exit code of a program that ends with err: 1, unless a Problem in its chain has
+// another one.
+func ExitCode(err error) int {
+	var p *Problem
+	for ; errors.As(err, &p); err = p.Err {
+		if p.Code != 0 {
+			return p.Code
+		}
+	}
+	return 1
+}
 
 // Hints are those of every Problem in the chain of err, outermost first, each once.
 func Hints(err error) []string {

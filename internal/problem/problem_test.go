@@ -21,3 +21,18 @@ func TestHintsOfWrappedProblems(t *testing.T) {
 		t.Errorf("alone: got %q, want %q", got, want)
 	}
 }
+
+func TestExitCode(t *testing.T) {
+	soon := &Problem{Err: errors.New("expires"), Code: 2}
+	for err, want := range map[error]int{
+		errors.New("broken"):          1,
+		New("", errors.New("broken")): 1,
+		soon:                          2,
+		fmt.Errorf("phase x: %w", New("checking", soon)): 2,
+		errors.Join(errors.New("closing"), soon):         2,
+	} {
+		if got := ExitCode(err); got != want {
+			t.Errorf("%v: %d, want %d", err, got, want)
+		}
+	}
+}

@@ -43,9 +43,10 @@ func (r *Run) keptVersion(label, current string) (string, error) {
 	return kept, nil
 }
 
-// ReuseValues returns the intent with the random values of the interrupted run of this command in
-// place of its own, so that tokens and keys that were shown already stay valid.
-func (r *Run) ReuseValues(ctx context.Context, n *node.Node) (*node.Node, error) {
+// KeepValues returns the intent with random values that a re-run uses again: those of the
+// interrupted run of this command, so that tokens and keys that were shown already stay valid, or
+// new ones, which it writes to the journal.
+func (r *Run) KeepValues(ctx context.Context, n *node.Node) (*node.Node, error) {
 	for _, note := range r.notes {
 		r.Emit(engine.Info, note)
 	}

@@ -139,7 +139,8 @@ func (r *Run) Facts(ctx context.Context, needs Needs) (config.Facts, error) {
 }
 
 // Begin chooses the world for the resolved intent: the real machine, with a journal if the command
-// is journaled, or a preview if it is a dry run.
+// is journaled, or a preview if it is a dry run. The journal of a machine that another program has
+// reset is cleared.
 func (r *Run) Begin(ctx context.Context, n *node.Node, how config.RunOptions) error {
 	r.config, r.host.Text.Conditional = how, how.DryRun
 	if r.IsWhole() {

@@ -9,8 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Reader reads everything outside the process and never changes it. It is wide on purpose and
-// consists of one small interface per subject.
+// Reader reads everything outside the process and changes nothing, but for what Verify and
+// CanListen create and remove at once. It is wide on purpose and consists of one small interface
+// per subject.
 type Reader interface {
 	Files
 	Services

@@ -51,11 +51,12 @@ var Init = engine.Phase{
 	},
 }
 
-// Join checks whether this machine can become a node, and discovers the cluster.
+// Join checks whether this machine can become a node, and discovers the cluster. It changes nothing
+// on a worker, and pulls the images of a control plane.
 var Join = engine.Phase{
 	Name:  "preflight",
 	Short: "Check this machine and find the cluster",
-	Long:  "Check whether this machine can become a node, find the cluster to join and read its configuration.",
+	Long:  "Check whether this machine can become a node, find the cluster to join and read its configuration. For a control plane node also pull the images.",
 	Flags: flag.WithDiscovery(flag.APIServerAdvertise, flag.APIServerBindPort, flag.CertificateKey,
 		flag.Config, flag.ControlPlane, flag.CRISocket, flag.DryRun, flag.IgnorePreflightErrors,
 		flag.NodeName),
