@@ -10,11 +10,13 @@ import (
 	"kubeadm/internal/certstore"
 	"kubeadm/internal/config"
 	"kubeadm/internal/engine"
+	"kubeadm/internal/flag"
 	"kubeadm/internal/node"
 	"kubeadm/internal/phase/renew"
 	"kubeadm/internal/phaseindex"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/run"
+	"kubeadm/internal/upgrade"
 	"kubeadm/internal/workflow"
 )
 
@@ -33,6 +35,7 @@ func (p *program) certsRenew() *cobra.Command {
 
 func (p *program) renewCommand(name, short string) *cobra.Command {
 	o, subject := &certsOptions{}, "it is"
+	restart := false
 	if name == allCertificates {
 		subject = "they are"
 	}
@@ -45,25 +48,32 @@ New certificates keep the names, groups, addresses and usages of the old ones an
 the key is that of the cluster configuration, or that of the old key if the configuration cannot be read. The CA
 on this machine signs them; certificates of an external CA are not renewed.
 
-Components use the old certificate until they are restarted. To resume an interrupted command, re-run it.`,
-		Example: "  kubeadm certs renew " + name,
+Some components use the old certificate until they are restarted. With --restart they are, and it is shown which
+certificates are in use then. To resume an interrupted command, re-run it.`,
+		Example: "  kubeadm certs renew " + name + " --restart",
 		Args:    refuseArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return p.renewCertificates(c, o, name)
+			if err := p.renewCertificates(c, o, name, !restart); err != nil || !restart {
+				return err
+			}
+			return p.restartStale(c, o)
 		},
 	}
 	o.bind(c)
+	flagTargets{flag.Restart: &restart}.bind(c.Flags())
 	return c
 }
 
 // restartText says what the user must do. Components read most of their certificates only when
 // they start.
 const restartText = `
-The certificates are renewed. etcd and the three control plane components load them when they
-start. To restart each, move its manifest out of /etc/kubernetes/manifests and back after 20 seconds.
+The certificates are renewed. etcd and kube-apiserver load them without a restart, kube-controller-manager and
+kube-scheduler when they start. To restart the components that need it: kubeadm certs renew all --restart
 `
 
-func (p *program) renewCertificates(c *cobra.Command, o *certsOptions, name string) (err error) {
+// renewCertificates renews one certificate or all of them. Afterwards it may show what is left to do.
+func (p *program) renewCertificates(c *cobra.Command, o *certsOptions, name string,
+	showNext bool) (err error) {
 	ctx := c.Context()
 	var sel engine.Selection
 	if name != allCertificates {
@@ -91,10 +101,32 @@ func (p *program) renewCertificates(c *cobra.Command, o *certsOptions, name stri
 	for _, warning := range keyPairWarnings(ctx, r.World(), n) {
 		r.Emit(engine.Warned, warning)
 	}
-	if r.IsWhole() {
+	if r.IsWhole() && showNext {
 		r.Emit(engine.Printed, restartText)
 	}
 	return nil
+}
+
+// restartStale restarts the components that use a certificate from before its renewal.
+func (p *program) restartStale(c *cobra.Command, o *certsOptions) (err error) {
+	ctx := c.Context()
+	r, err := run.Open(ctx, p.runHost(), run.Command{Name: "certs", Phases: workflow.RestartStale})
+	if err != nil {
+		return err
+	}
+	defer closeRun(r, &err)
+	n, _, err := p.readClusterOrConfig(c, o, r) // its warnings were shown already
+	if err != nil {
+		return err
+	}
+	if n.Local, err = upgrade.ReadControlPlane(ctx, r.World(), n.Local); err != nil {
+		return err
+	}
+	if err := r.Begin(ctx, n, config.RunOptions{}); err != nil {
+		return err
+	}
+	return r.Execute(ctx, r.NewEnv(engine.Env{Local: n.Local, Node: engine.Resolved(n),
+		Admin: workflow.Admin(n.Local, "")}))
 }
 
 // keysToRenew returns private keys of the cluster's algorithm. They are generated ahead of need if

@@ -10,7 +10,8 @@ func Certificates(file File, facts Facts) (*node.Node, RunOptions, error) {
 	if err != nil {
 		return nil, run, err
 	}
-	n := &node.Node{Local: node.Local{Paths: node.DefaultPaths()}}
+	n := &node.Node{Local: node.Local{Paths: node.DefaultPaths(),
+		Timeouts: newTimeouts(in.init.Timeouts)}}
 	n.Cluster, err = in.resolveCluster(flags, facts, &run)
 	n.Paths.Certificates = in.cluster.CertificatesDir
 	return n, run, err

@@ -179,6 +179,8 @@ var rows = []Row{
 		Help: "Name or ID of a permanently lost etcd member to remove before this machine joins; repeat for several"},
 	{Name: RootFS, Type: text, WithConfig: true,
 		Help: "Directory to use as the root file system (chroot)"},
+	{Name: Restart, Type: boolean,
+		Help: "Also restart the components that still use an old certificate, one after the other"},
 	{Name: SchedulerExtraArgs, Type: textMap,
 		Help:       "Additional name=value arguments of kube-scheduler",
 		Deprecated: "use scheduler.extraArgs of a ClusterConfiguration with --config",

@@ -51,6 +51,7 @@ const (
 	PrintManifest             Name = "print-manifest"
 	ReplaceMember             Name = "replace-member"
 	RootFS                    Name = "rootfs"
+	Restart                   Name = "restart"
 	SchedulerExtraArgs        Name = "scheduler-extra-args"
 	ServiceCIDR               Name = "service-cidr"
 	ServiceDNSDomain          Name = "service-dns-domain"

@@ -33,6 +33,15 @@ func ReadMachine(ctx context.Context, r state.Reader, local node.Local) (node.Lo
 		return local, err
 	}
 	local.Hostname = strings.ToLower(strings.TrimSpace(host.Hostname))
+	if local, err = ReadControlPlane(ctx, r, local); err != nil {
+		return local, err
+	}
+	local.Name, err = nodeName(ctx, r, local)
+	return local, err
+}
+
+// ReadControlPlane is ReadMachine without the name, which needs the files of the kubelet.
+func ReadControlPlane(ctx context.Context, r state.Reader, local node.Local) (node.Local, error) {
 	local.Role = node.Worker
 	apiServer, err := state.ReadOptional(ctx, r, local.Paths.Manifest(release.APIServer))
 	if err != nil {
@@ -44,9 +53,6 @@ func ReadMachine(ctx context.Context, r state.Reader, local node.Local) (node.Lo
 			return local, problem.New("reading "+local.Paths.Manifest(release.APIServer), err,
 				"restore the file from a backup in "+local.Paths.Tmp())
 		}
-	}
-	if local.Name, err = nodeName(ctx, r, local); err != nil {
-		return local, err
 	}
 	local.CRISocket, err = runtimeSocket(ctx, r, local.Paths)
 	return local, err

@@ -135,5 +135,8 @@ var removeJournal = engine.Step{
 // Renew renews the certificates of this control plane.
 var Renew = []engine.Phase{renew.Phase}
 
+// RestartStale restarts the components that use a certificate from before its renewal.
+var RestartStale = []engine.Phase{renew.RestartStale}
+
 // GenerateCSR generates keys and certificate signing requests for an external CA.
 var GenerateCSR = []engine.Phase{generatecsr.Phase}

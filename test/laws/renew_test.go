@@ -2,12 +2,17 @@ package laws
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
+	"slices"
+	"strconv"
 	"testing"
 
 	"kubeadm/internal/certstore"
+	"kubeadm/internal/change"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
+	"kubeadm/internal/state"
 	"kubeadm/internal/workflow"
 	"kubeadm/internal/world/fake"
 	"kubeadm/internal/world/fault"
@@ -96,4 +101,83 @@ func listMismatchedKeys(t *testing.T, w *fake.World) (names []string) {
 		}
 	}
 	return names
+}
+
+// restartSubject restarts what uses old certificates.
+var restartSubject = subject{name: "restart", phases: workflow.RestartStale, setUp: setUpInit,
+	node: "cp1", machine: func(t testing.TB) *fake.World {
+		r := renewSubject.newRun(renewedMachine(t))
+		r.mustSucceed(t)
+		return r.machine
+	}}
+
+// renewedMachine is a control plane whose Pods are known to the container runtime.
+func renewedMachine(t testing.TB) *fake.World {
+	m := renewSubject.machine(t)
+	for i, component := range []string{"etcd", "kube-apiserver", "kube-controller-manager",
+		"kube-scheduler"} {
+		m.Pods = append(m.Pods, state.Sandbox{ID: strconv.Itoa(i), Namespace: "kube-system",
+			Component: component})
+	}
+	if _, err := m.Containers(t.Context(), ""); err != nil { // the kubelet starts them
+		t.Fatal(err)
+	}
+	return m
+}
+
+// Components that read a renewed certificate by themselves are not restarted, the others once.
+func TestStaleComponentsAreRestarted(t *testing.T) {
+	r := restartSubject.newRun(restartSubject.machine(t))
+	managers := []string{"kube-controller-manager", "kube-scheduler"}
+	if got := restarted(r.mustSucceed(t)); !slices.Equal(got, managers) {
+		t.Errorf("restarted %v", got)
+	}
+	if again := r.rerun().mustSucceed(t).did; len(again) > 0 {
+		t.Errorf("again: %v", describeChanges(again))
+	}
+
+	// as if they had not noticed
+	renewed := restartSubject.newRun(restartSubject.machine(t))
+	old := renewedMachine(t)
+	renewed.machine.OldCertificates = map[string]*x509.Certificate{}
+	for component, address := range map[string]string{"etcd": "192.0.2.10:2379",
+		"kube-apiserver": "192.0.2.10:6443"} {
+		cert, err := old.ServedCertificate(t.Context(), address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		renewed.machine.OldCertificates[component] = cert
+	}
+	if got := restarted(renewed.mustSucceed(t)); !slices.Equal(got,
+		append([]string{"etcd", "kube-apiserver"}, managers...)) {
+		t.Errorf("restarted %v", got)
+	}
+}
+
+// restarted lists the components whose containers were removed.
+func restarted(out outcome) (components []string) {
+	for _, c := range out.did {
+		if remove, ok := c.(change.RemoveContainers); ok {
+			components = append(components, remove.Component)
+		}
+	}
+	return components
+}
+
+// Wherever a restart is killed, the same command restarts the rest.
+func TestRestartResumesAtEveryCrashPoint(t *testing.T) {
+	forEachFault(2, func(at *fault.World) {
+		t.Run(faultName(at), func(t *testing.T) {
+			at.Crash = true
+			r := restartSubject.newRun(restartSubject.machine(t))
+			r.fault = at
+			if first := r.execute(t); !first.crashed {
+				t.Fatalf("the run did not get that far: %v", first.err)
+			}
+			r.rerun().mustSucceed(t)
+			if left := r.rerun().mustSucceed(t).did; len(left) > 0 {
+				t.Errorf("not restarted by the second run: %v", describeChanges(left))
+			}
+		})
+	})
 }

@@ -4,10 +4,12 @@ package fake
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
+	"net"
 	"path"
 	"slices"
 	"strings"
@@ -15,6 +17,7 @@ import (
 	"time"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/pki"
 	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 	"kubeadm/internal/world/memory"
@@ -52,6 +55,8 @@ type World struct {
 	CrashLog func(component string, manifest []byte) string
 	// how many calls of Containers it takes until the kubelet acts on a changed manifest
 	PodLag int
+	// what a component serves, if not the certificate on disk, until its containers are removed
+	OldCertificates map[string]*x509.Certificate
 	// size of etcd's database and free disk space in bytes; there is enough space for a snapshot if
 	// EtcdSize is 0
 	EtcdSize, DiskFree uint64
@@ -106,7 +111,8 @@ func (w *World) Do(ctx context.Context, c change.Change) error {
 	}
 	switch c := c.(type) {
 	case change.RemoveContainers:
-		w.staticPods.removeContainers(c)
+		w.staticPods.removeContainers(c, w.Now())
+		delete(w.OldCertificates, c.Component)
 		if c.Component != "etcd" {
 			return nil
 		}
@@ -262,6 +268,32 @@ func (w *World) CanListen(_ context.Context, address string) error {
 			Err: errors.New("address already in use")}
 	}
 	return nil
+}
+
+// ServedCertificate is that of etcd or of the API server, which read their files for each
+// connection.
+func (w *World) ServedCertificate(ctx context.Context, address string) (*x509.Certificate, error) {
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	server, ok := map[string]struct{ component, base string }{"2379": {"etcd", "etcd/server"},
+		"2380": {"etcd", "etcd/peer"}, "6443": {"kube-apiserver", "apiserver"}}[port]
+	if !ok || !w.isRunning(ctx, server.component) {
+		return nil, fmt.Errorf("dial tcp %s: connection refused", address)
+	}
+	if old := w.OldCertificates[server.component]; old != nil {
+		return old, nil
+	}
+	data, err := w.ReadFile(ctx, "/etc/kubernetes/pki/"+server.base+".crt")
+	if err != nil {
+		return nil, err
+	}
+	certs, err := pki.ParseCertificates(data)
+	if err != nil {
+		return nil, err
+	}
+	return certs[0], nil
 }
 
 // Proxy returns no proxy.

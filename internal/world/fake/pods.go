@@ -31,18 +31,19 @@ type runningPod struct {
 	attempt uint32 // of the container that is listed as the newest
 	// number of removed sandboxes, for unique container IDs
 	generation int
+	removed    time.Time         // when the containers before this one were removed
 	calls      int               // of Containers since the manifest on disk was changed
 	exited     []state.Container // of the Pods before this one
 }
 
 // removeContainers removes the containers that the change matches. The kubelet then re-creates
 // those of static Pods, with the same Pod UIDs.
-func (t *podTable) removeContainers(c change.RemoveContainers) {
+func (t *podTable) removeContainers(c change.RemoveContainers, at time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for component, pod := range t.pods {
 		if c.Component == component {
-			t.pods[component] = runningPod{generation: pod.generation + 1}
+			t.pods[component] = runningPod{generation: pod.generation + 1, removed: at}
 		}
 	}
 	if c.Component == "" {
@@ -113,6 +114,9 @@ func (w *World) syncPod(ctx context.Context, component string, pod runningPod) r
 	// A manifest that was removed and re-created results in another container of the same Pod.
 	next := runningPod{uid: uid, generation: pod.generation + 1,
 		created: info.ModTime.Add(time.Millisecond)}
+	if pod.removed.After(next.created) {
+		next.created = pod.removed
+	}
 	if pod.uid != "" {
 		next.exited = []state.Container{{
 			ID:   fmt.Sprintf("%s-%.8s-%d-%d", component, pod.uid, pod.generation, pod.attempt),

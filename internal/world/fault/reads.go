@@ -2,6 +2,7 @@ package fault
 
 import (
 	"context"
+	"crypto/x509"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -125,6 +126,12 @@ func (w *Reads) CanListen(ctx context.Context, address string) error {
 	_, err := readUnlessFailing(w,
 		func() (any, error) { return nil, w.World.CanListen(ctx, address) })
 	return err
+}
+
+// ServedCertificate is a read.
+func (w *Reads) ServedCertificate(ctx context.Context, address string) (*x509.Certificate, error) {
+	return readUnlessFailing(w,
+		func() (*x509.Certificate, error) { return w.World.ServedCertificate(ctx, address) })
 }
 
 // Proxy is a read.

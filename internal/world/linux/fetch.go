@@ -125,6 +125,37 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 	return nil
 }
 
+// ServedCertificate ends the handshake when the server has presented its certificate.
+func (m Machine) ServedCertificate(ctx context.Context, address string) (*x509.Certificate, error) {
+	host, _, err := net.SplitHostPort(address)
+	if err == nil {
+		err = checkOwnAddress(host)
+	}
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, fetchLimit,
+		fmt.Errorf("no answer within %s", fetchLimit))
+	defer cancel()
+	seen := errors.New("the certificate was presented")
+	var leaf *x509.Certificate
+	dialer := tls.Dialer{Config: &tls.Config{
+		InsecureSkipVerify: true, // nothing is sent to the server
+		VerifyConnection: func(c tls.ConnectionState) error {
+			leaf = c.PeerCertificates[0]
+			return seen
+		},
+	}}
+	conn, err := dialer.DialContext(ctx, "tcp", address)
+	if err == nil { // a server must present a certificate, so the handshake has failed
+		return nil, errors.Join(errors.New("the server presents no certificate"), conn.Close())
+	}
+	if !errors.Is(err, seen) {
+		return nil, err
+	}
+	return leaf, nil
+}
+
 // checkOwnAddress returns an error for a host that is not this machine.
 func checkOwnAddress(host string) error {
 	ip, err := netip.ParseAddr(host)
