@@ -15,10 +15,10 @@ func TestWatchMemory(t *testing.T) {
 		want  int64
 		fault string
 	}{
-		"the last one read": {[]int64{10, 30, 30}, os.ErrProcessDone, 30, ""},
-		"not that of nsenter, before it executes the program": {[]int64{50, 20}, os.ErrProcessDone, 20, ""},
-		"exited at once": {nil, os.ErrProcessDone, 0, "before its memory"},
-		"an error":       {[]int64{10}, unreadable, 0, "unreadable"},
+		"the last one read":   {[]int64{10, 30, 30}, os.ErrProcessDone, 30, ""},
+		"not that of nsenter": {[]int64{50, 20}, os.ErrProcessDone, 20, ""},
+		"exited at once":      {nil, os.ErrProcessDone, 0, "before its memory"},
+		"an error":            {[]int64{10}, unreadable, 0, "unreadable"},
 	} {
 		reads := 0
 		got := watchMemory(t.Context(), func() (int64, error) {
