@@ -48,15 +48,17 @@ const (
 	gapSuffix      = "-gap"
 )
 
-// allFigures lists all figures in the order of the table. Memory is measured only for commands
-// that start no bigger program: of init and join the largest process is the kubelet that prints
-// its version; a simulated one is small.
+// allFigures lists all figures in the order of the table. Memory is that of kubeadm: of init and
+// join it is measured apart from the kubelet that prints its version, see runMeasured. The other
+// commands with that figure start no bigger program.
 func allFigures() []figure {
 	return []figure{
 		{groupInit, groupInit, "init --upload-certs, clean node", secondsUnit},
 		{groupInit + kubeletSuffix, groupInit, "  until the kubelet starts", secondsUnit},
+		{groupInit + memorySuffix, groupInit, "  peak memory", megabytesUnit},
 		{groupJoinEarly, groupJoinEarly, "join, worker, right after init", secondsUnit},
 		{groupJoin, groupJoin, "join, worker, settled cluster", secondsUnit},
+		{groupJoin + memorySuffix, groupJoin, "  peak memory", megabytesUnit},
 		{groupResetWorker, groupResetWorker, "reset, worker", secondsUnit},
 		{groupReset, groupReset, "reset, only control plane", secondsUnit},
 		{groupJoinControlPlane, groupJoinControlPlane, "join, second control plane", secondsUnit},

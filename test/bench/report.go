@@ -61,22 +61,32 @@ func (r report) save(name string) error {
 	return nil
 }
 
-// print writes the table, notes on it, and the failures.
+// print writes the tables, notes on them, and the failures.
 func (r report) print(out io.Writer) error {
+	if err := r.printTable(out, r.rows()); err != nil {
+		return err
+	}
+	if rows := r.percentileRows(); rows != nil {
+		fmt.Fprintf(out, "\nPercentiles, by the nearest-rank method:\n\n")
+		if err := r.printTable(out, rows); err != nil {
+			return err
+		}
+	}
+	_, err := io.WriteString(out, r.notes())
+	return err
+}
+
+func (r report) printTable(out io.Writer, rows [][]string) error {
 	width := 0
 	for _, c := range r.Figures {
 		width = max(width, len(c.Title))
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	for _, row := range r.rows() {
+	for _, row := range rows {
 		// The writer aligns every column to the right; a title fills its own.
 		fmt.Fprintf(w, "%-*s\t%s\t\n", width, row[0], strings.Join(row[1:], "\t"))
 	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	_, err := io.WriteString(out, r.notes())
-	return err
+	return w.Flush()
 }
 
 func (r report) rows() [][]string {
@@ -92,6 +102,30 @@ func (r report) rows() [][]string {
 			quotient = fmt.Sprintf("%.2f", *c.Ratio)
 		}
 		rows = append(rows, append(row, quotient))
+	}
+	return rows
+}
+
+// percentileRows are the percentiles of the times that both programs have enough samples of; nil if
+// there are none.
+func (r report) percentileRows() [][]string {
+	rows := [][]string{{"", "", "", "ours", "", "upstream", "", "ratio"},
+		{"", "unit", "p50", "p95", "p50", "p95", "p50", "p95"}}
+	for _, c := range r.Figures {
+		if c.Unit != secondsUnit || c.Ours == nil || c.Upstream == nil ||
+			c.Ours.Percentiles == nil || c.Upstream.Percentiles == nil {
+			continue
+		}
+		a, b := c.Ours.Percentiles, c.Upstream.Percentiles
+		row := []string{c.Title, c.Unit}
+		for _, seconds := range []float64{a.P50, a.P95, b.P50, b.P95} {
+			row = append(row, fmt.Sprintf("%.3f", seconds))
+		}
+		rows = append(rows, append(row, fmt.Sprintf("%.2f", a.P50/b.P50),
+			fmt.Sprintf("%.2f", a.P95/b.P95)))
+	}
+	if len(rows) == 2 {
+		return nil
 	}
 	return rows
 }

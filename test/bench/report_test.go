@@ -58,6 +58,46 @@ func TestTableShowsBothProgramsAndFailures(t *testing.T) {
 	}
 }
 
+// manySamples are n samples from the first one on, a hundredth apart.
+func manySamples(first float64, n int) *summary {
+	var samples []float64
+	for i := range n {
+		samples = append(samples, first+float64(i)/100)
+	}
+	return newSummary(samples)
+}
+
+const percentileTable = `
+Percentiles, by the nearest-rank method:
+
+                               ours          upstream        ratio
+                 unit    p50    p95     p50       p95   p50    p95
+  init              s  5.140  5.280  10.140    10.280  0.51   0.51
+`
+
+func TestPercentilesOfEnoughSamples(t *testing.T) {
+	r := testReport()
+	r.Figures[0].Ours, r.Figures[0].Upstream = manySamples(5, 30), manySamples(10, 30)
+	r.Figures[1].Ours, r.Figures[1].Upstream = manySamples(5, 30), manySamples(10, 19)
+	r.Figures[2].Ours, r.Figures[2].Upstream = manySamples(5, 30), manySamples(10, 30)
+	var b strings.Builder
+	if err := r.print(&b); err != nil {
+		t.Fatal(err)
+	}
+	_, got, _ := strings.Cut(b.String(), "\nPercentiles")
+	got, _, _ = strings.Cut("\nPercentiles"+got, "\nA ratio")
+	if diff := cmp.Diff(percentileTable, got); diff != "" {
+		t.Errorf("the percentiles differ (- wanted, + got):\n%s\n%s", diff, b.String())
+	}
+	data, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(data), `"percentiles":{"p50":5.14,"p95":5.28}`) {
+		t.Errorf("the JSON lacks the percentiles:\n%s", data)
+	}
+}
+
 func TestReportNamesBusyMachine(t *testing.T) {
 	r := testReport()
 	r.Load = 7.5

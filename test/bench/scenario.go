@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"slices"
 	"time"
 
 	"kubeadm/test/nodes"
@@ -23,8 +23,10 @@ type workerScenario struct {
 
 // scenario is a sequence of commands in a Kubernetes cluster on nodes of its own.
 type scenario interface {
-	boot(context.Context, *nodes.Cluster) error
+	// boot boots the nodes that the first stages need, as many as given.
+	boot(ctx context.Context, cluster *nodes.Cluster, stages int) error
 	stages() []stage
+	options(b *bench) nodes.Options
 }
 
 // stage is a command of a scenario. Its group may be none of the figures', if only later stages
@@ -65,12 +67,14 @@ func (b *bench) runScenario(ctx context.Context, round int, p program, c scenari
 	if len(stages) == 0 {
 		return nil
 	}
-	cluster, err := nodes.NewCluster(ctx, nodes.Options{Bundle: b.bundle, Older: []string{b.older}, Kubeadm: p.path})
+	options := c.options(b)
+	options.Kubeadm = p.path
+	cluster, err := nodes.NewCluster(ctx, options)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, cluster.Close()) }()
-	if err := c.boot(ctx, cluster); err != nil {
+	if err := c.boot(ctx, cluster, len(stages)); err != nil {
 		return err
 	}
 	t, err := b.results.beginTurn(round, p)
@@ -81,12 +85,19 @@ func (b *bench) runScenario(ctx context.Context, round int, p program, c scenari
 	return b.runStages(ctx, t, c, stages)
 }
 
-func (c *workerScenario) boot(ctx context.Context, cluster *nodes.Cluster) error {
-	added, err := cluster.AddAll(ctx, "cp1", "worker1", "worker2")
+func (c *workerScenario) options(b *bench) nodes.Options { return nodes.Options{Bundle: b.bundle} }
+
+// boot boots one node for init, another one for each join.
+func (c *workerScenario) boot(ctx context.Context, cluster *nodes.Cluster, stages int) error {
+	members := []**nodes.Node{&c.cp, &c.early, &c.late}
+	names := []string{"cp1", "worker1", "worker2"}[:min(stages, len(members))]
+	added, err := cluster.AddAll(ctx, names...)
 	if err != nil {
 		return err
 	}
-	c.cp, c.early, c.late = added[0], added[1], added[2]
+	for i, n := range added {
+		*members[i] = n
+	}
 	return sleepContext(ctx, bootDelay)
 }
 
@@ -116,8 +127,12 @@ func (b *bench) runStages(ctx context.Context, t turn, c scenario, stages []stag
 func (c *workerScenario) init(ctx context.Context) (nodes.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
-	r, err := c.cp.Init(ctx, nodes.InitConfig(nodes.Config{Address: c.cp.Address()}), io.Discard,
-		"--upload-certs")
+	const file = "/root/kubeadm.yaml"
+	if err := c.cp.WriteFile(file, []byte(nodes.InitConfig(nodes.Config{Address: c.cp.Address()})),
+		0o600); err != nil {
+		return nodes.Result{}, err
+	}
+	r, err := runMeasured(ctx, c.cp.Command("kubeadm", "init", "--config", file, "--upload-certs"))
 	if err != nil {
 		return r, err
 	}
@@ -133,7 +148,8 @@ func (c *workerScenario) init(ctx context.Context) (nodes.Result, error) {
 func (c *workerScenario) joinNode(ctx context.Context, n *nodes.Node) (nodes.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
-	return n.Join(ctx, c.joinCommand, io.Discard)
+	return runMeasured(ctx, n.Command(append(slices.Clone(c.joinCommand),
+		"--ignore-preflight-errors="+nodes.IgnoredPreflight)...))
 }
 
 func (c *workerScenario) join(ctx context.Context) (nodes.Result, error) {

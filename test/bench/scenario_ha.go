@@ -28,7 +28,12 @@ func (p *controlPlaneScenario) stages() []stage {
 		{groupResetControlPlane, p.reset}, {groupJoinControlPlanes, p.joinBoth}}
 }
 
-func (p *controlPlaneScenario) boot(ctx context.Context, cluster *nodes.Cluster) (err error) {
+func (p *controlPlaneScenario) options(b *bench) nodes.Options {
+	return nodes.Options{Bundle: b.bundle}
+}
+
+func (p *controlPlaneScenario) boot(ctx context.Context, cluster *nodes.Cluster,
+	_ int) (err error) {
 	if p.nodes, err = cluster.AddAll(ctx, "cp1", "cp2", "cp3", "cp4"); err != nil {
 		return err
 	}

@@ -27,7 +27,11 @@ func (u *upgradeScenario) stages() []stage {
 		{groupUpgradeNode, u.upgradeWorker}}
 }
 
-func (u *upgradeScenario) boot(ctx context.Context, cluster *nodes.Cluster) error {
+func (u *upgradeScenario) options(b *bench) nodes.Options {
+	return nodes.Options{Bundle: b.bundle, Older: []string{b.older}}
+}
+
+func (u *upgradeScenario) boot(ctx context.Context, cluster *nodes.Cluster, _ int) error {
 	added, err := cluster.AddAll(ctx, "cp1", "worker1")
 	if err != nil {
 		return err

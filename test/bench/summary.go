@@ -4,11 +4,22 @@ import "slices"
 
 // summary summarizes a figure's samples.
 type summary struct {
-	Median  float64   `json:"median"`
-	Min     float64   `json:"min"`
-	Max     float64   `json:"max"`
-	Samples []float64 `json:"samples"` // in the order in which they were taken
+	Median      float64      `json:"median"`
+	Min         float64      `json:"min"`
+	Max         float64      `json:"max"`
+	Percentiles *percentiles `json:"percentiles,omitempty"` // null: too few samples
+	Samples     []float64    `json:"samples"`               // in the order in which they were taken
 }
+
+// percentiles are the 50th and the 95th percentile of a figure's samples.
+type percentiles struct {
+	P50 float64 `json:"p50"`
+	P95 float64 `json:"p95"`
+}
+
+// percentileSamples is the least number of samples that percentiles are shown of: with fewer, the
+// 95th is the maximum.
+const percentileSamples = 20
 
 // newSummary returns nil if there are no samples.
 func newSummary(samples []float64) *summary {
@@ -16,8 +27,19 @@ func newSummary(samples []float64) *summary {
 		return nil
 	}
 	sorted := slices.Sorted(slices.Values(samples))
-	return &summary{Median: medianOf(sorted), Min: sorted[0], Max: sorted[len(sorted)-1],
+	s := &summary{Median: medianOf(sorted), Min: sorted[0], Max: sorted[len(sorted)-1],
 		Samples: samples}
+	if len(sorted) >= percentileSamples {
+		s.Percentiles = &percentiles{P50: percentileOf(sorted, 50), P95: percentileOf(sorted, 95)}
+	}
+	return s
+}
+
+// percentileOf returns a percentile from 1 to 100 by the nearest-rank method: the smallest sample
+// such that at least that many percent of all samples are not larger. The samples must be sorted.
+func percentileOf(sorted []float64, percent int) float64 {
+	rank := (percent*len(sorted) + 99) / 100 // rounded up, from 1
+	return sorted[rank-1]
 }
 
 // medianOf returns the sample in the middle, or the mean of the two in the middle. The samples

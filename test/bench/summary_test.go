@@ -34,6 +34,40 @@ func TestSummarize(t *testing.T) {
 	}
 }
 
+// The nearest-rank method takes a sample, never a value between two.
+func TestPercentileByNearestRank(t *testing.T) {
+	upTo := func(n int) []float64 {
+		samples := make([]float64, n)
+		for i := range samples {
+			samples[i] = float64(i + 1)
+		}
+		return samples
+	}
+	for _, c := range []struct {
+		sorted  []float64
+		percent int
+		want    float64
+	}{
+		{upTo(30), 50, 15}, {upTo(30), 95, 29}, {upTo(20), 50, 10}, {upTo(20), 95, 19},
+		{upTo(21), 50, 11}, {upTo(21), 95, 20}, {upTo(19), 95, 19}, {upTo(1), 50, 1},
+		{upTo(1), 95, 1}, {upTo(100), 1, 1}, {upTo(100), 95, 95}, {upTo(100), 100, 100},
+		{[]float64{15, 20, 35, 40, 50}, 30, 20}, {[]float64{15, 20, 35, 40, 50}, 40, 20},
+		{[]float64{15, 20, 35, 40, 50}, 50, 35}, {[]float64{2, 2, 2, 9}, 50, 2},
+	} {
+		if got := percentileOf(c.sorted, c.percent); got != c.want {
+			t.Errorf("percentile %d of %v: got %v, want %v", c.percent, c.sorted, got, c.want)
+		}
+	}
+	samples := upTo(percentileSamples)
+	slices.Reverse(samples)
+	if p := newSummary(samples).Percentiles; p == nil || *p != (percentiles{P50: 10, P95: 19}) {
+		t.Errorf("of %v: got %+v, want 10 and 19", samples, p)
+	}
+	if p := newSummary(samples[1:]).Percentiles; p != nil {
+		t.Errorf("of %d samples: got %+v, want nothing", len(samples)-1, *p)
+	}
+}
+
 func TestRatioOfMedians(t *testing.T) {
 	if r := ratioOfMedians(&summary{Median: 3}, &summary{Median: 4}); r == nil || *r != 0.75 {
 		t.Errorf("3 s to 4 s: got %v, want 0.75", r)
@@ -91,7 +125,7 @@ func TestSelection(t *testing.T) {
 	for _, c := range new(measurements).compare(only) {
 		ids = append(ids, c.ID)
 	}
-	if want := []string{"init", "init-kubelet", "size"}; !slices.Equal(ids, want) {
+	if want := []string{"init", "init-kubelet", "init-memory", "size"}; !slices.Equal(ids, want) {
 		t.Errorf("got %v, want %v", ids, want)
 	}
 	if got := len(new(measurements).compare(selection{groupScale})); got != 5 {

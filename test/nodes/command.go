@@ -159,6 +159,26 @@ func (p *Process) hostPID() (int, error) {
 	}
 }
 
+// PeakMemory returns the largest resident set of the program so far, in bytes, without the programs
+// that it started. It is os.ErrProcessDone when the program has exited.
+func (p *Process) PeakMemory() (int64, error) {
+	pid, err := p.hostPID()
+	if err != nil {
+		return 0, err
+	}
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, os.ErrProcessDone
+	}
+	_, value, found := strings.Cut(string(status), "\nVmHWM:")
+	if !found {
+		return 0, os.ErrProcessDone // a zombie has no memory
+	}
+	var kilobytes int64
+	_, err = fmt.Sscanf(value, "%d kB", &kilobytes)
+	return kilobytes << 10, err
+}
+
 // hasExited reports whether a process is gone or a zombie.
 func hasExited(pid int) bool {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))

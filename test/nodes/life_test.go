@@ -59,6 +59,7 @@ func TestNodeLifeCycle(t *testing.T) {
 	a, b := members[0], members[1]
 	t.Run("commands", func(t *testing.T) { testCommands(t, a, b) })
 	t.Run("kill a process", func(t *testing.T) { testKillProcess(t, a) })
+	t.Run("memory", func(t *testing.T) { testPeakMemory(t, a) })
 	t.Run("files", func(t *testing.T) { testFiles(t, a) })
 	t.Run("network", func(t *testing.T) { testNetwork(t, c, a, b) })
 	t.Run("load balancer", func(t *testing.T) { testBalancer(t, c, a, b) })
@@ -116,6 +117,37 @@ func testKillProcess(t *testing.T, n *Node) {
 	}
 	if _, err := n.Run(t.Context(), "pgrep", "-f", "sleep 4712"); err == nil {
 		t.Error("the process outlives its context")
+	}
+}
+
+// testPeakMemory runs a small program that starts a big one.
+func testPeakMemory(t *testing.T, n *Node) {
+	const big = 64 << 20
+	cmd := n.Command("sh", "-c",
+		fmt.Sprintf("dd if=/dev/zero of=/dev/null bs=%d count=1 && echo done && read line", big))
+	in, toProgram := io.Pipe()
+	fromProgram, out := io.Pipe()
+	cmd.Stdin, cmd.Stdout = in, out
+	p, err := cmd.Start(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(fromProgram, make([]byte, len("done\n"))); err != nil {
+		t.Fatal(err)
+	}
+	peak, err := p.PeakMemory()
+	if err != nil || peak == 0 || peak >= big/2 {
+		t.Errorf("the memory of the small program is %d, %v", peak, err)
+	}
+	if _, err := io.WriteString(toProgram, "next\n"); err != nil {
+		t.Fatal(err)
+	}
+	toProgram.Close()
+	if result, err := p.Wait(); err != nil || result.Memory < big {
+		t.Errorf("the memory of both is %d, %v", result.Memory, err)
+	}
+	if peak, err := p.PeakMemory(); !errors.Is(err, os.ErrProcessDone) {
+		t.Errorf("the memory of a program that has exited is %d, %v", peak, err)
 	}
 }
 

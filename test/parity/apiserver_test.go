@@ -8,12 +8,16 @@ import (
 	"maps"
 	"net/http"
 	"os"
+	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -29,6 +33,7 @@ type object = map[string]any
 // authentication.
 type apiServer struct {
 	mu      sync.Mutex
+	version string // of Kubernetes
 	objects map[string]object
 }
 
@@ -38,8 +43,12 @@ var kindsByResource = map[string]string{
 	"serviceaccounts": "ServiceAccount", "services": "Service", "pods": "Pod",
 	"roles": "Role", "rolebindings": "RoleBinding", "clusterroles": "ClusterRole",
 	"clusterrolebindings": "ClusterRoleBinding",
-	"deployments":         "Deployment", "daemonsets": "DaemonSet",
+	"deployments":         "Deployment", "daemonsets": "DaemonSet", "jobs": "Job",
+	"leases": "Lease",
 }
+
+// storedVersion matches the version of Kubernetes in ConfigMap kubeadm-config.
+var storedVersion = regexp.MustCompile(`(?m)^\s*kubernetesVersion: (v\S+)$`)
 
 // newAPIServer returns a server with the objects of a file.
 func newAPIServer(file string) (*apiServer, error) {
@@ -55,7 +64,24 @@ func newAPIServer(file string) (*apiServer, error) {
 		}
 		s.objects[objectPath(o)] = normalizeObject(o)
 	}
+	m := storedVersion.FindSubmatch(data)
+	if m == nil {
+		return nil, fmt.Errorf("%s: no kubernetesVersion", file)
+	}
+	s.version = string(m[1])
+	s.addLeaders()
 	return s, nil
+}
+
+// addLeaders adds the Leases that the controller manager and the scheduler of a cluster renew.
+func (s *apiServer) addLeaders() {
+	for _, name := range []string{"kube-controller-manager", "kube-scheduler"} {
+		o := object{"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+			"metadata": object{"name": name, "namespace": "kube-system"},
+			"spec": object{"holderIdentity": "cp1_1",
+				"renewTime": time.Now().UTC().Format(metav1.RFC3339Micro)}}
+		s.objects[objectPath(o)] = o
+	}
 }
 
 // serve listens at the address with the serving certificate in a directory.
@@ -74,7 +100,8 @@ func (s *apiServer) serve(address, dir string) error {
 	return nil
 }
 
-// writeObjects writes every object to a file in a directory.
+// writeObjects writes every object to a file in a directory, except for those that only last as
+// long as a command does.
 func (s *apiServer) writeObjects(dir string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,6 +109,9 @@ func (s *apiServer) writeObjects(dir string) error {
 		return err
 	}
 	for _, o := range s.objects {
+		if o["kind"] == "Lease" || o["kind"] == "Job" {
+			continue
+		}
 		data, err := yaml.Marshal(o)
 		if err != nil {
 			return err
@@ -129,6 +159,9 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	last := parts[len(parts)-1]
 	kind, isCollection := kindsByResource[last]
 	switch {
+	case parts[0] == "version":
+		s.respond(w, http.StatusOK, object{"major": "1", "gitVersion": s.version,
+			"minor": strings.Split(s.version, ".")[1]})
 	case parts[0] != "api" && parts[0] != "apis":
 		fmt.Fprint(w, "ok")
 	case strings.HasSuffix(last, "reviews"):
@@ -165,7 +198,12 @@ func (s *apiServer) serveCreate(w http.ResponseWriter, r *http.Request) {
 		s.respondError(w, http.StatusConflict, "AlreadyExists", metadataField(o, "name"))
 		return
 	}
-	s.objects[path] = o
+	if o["kind"] == "Job" {
+		o["status"] = object{"conditions": []any{object{"type": "Complete", "status": "True"}}}
+	}
+	if r.URL.Query().Get("dryRun") == "" {
+		s.objects[path] = o
+	}
 	s.respond(w, http.StatusCreated, o)
 }
 
@@ -192,9 +230,12 @@ func decodeBody(r *http.Request) (object, error) {
 	return normalizeObject(o), nil
 }
 
-// normalizeObject removes fields that depend on how an object was written.
+// normalizeObject removes fields that depend on how an object was written. Nodes and Pods keep the
+// status that the cluster begins with.
 func normalizeObject(o object) object {
-	delete(o, "status")
+	if o["kind"] != "Node" && o["kind"] != "Pod" {
+		delete(o, "status")
+	}
 	if meta, ok := o["metadata"].(object); ok {
 		delete(meta, "creationTimestamp")
 		delete(meta, "resourceVersion")
@@ -212,8 +253,8 @@ func (s *apiServer) serveList(w http.ResponseWriter, r *http.Request, kind strin
 		return
 	}
 	items := []any{}
-	for _, path := range slices.Sorted(maps.Keys(s.objects)) {
-		o := s.objects[path]
+	for _, name := range slices.Sorted(maps.Keys(s.objects)) {
+		o := s.objects[name]
 		meta, _ := o["metadata"].(object)
 		set := labels.Set{}
 		if found, ok := meta["labels"].(object); ok {
@@ -221,16 +262,16 @@ func (s *apiServer) serveList(w http.ResponseWriter, r *http.Request, kind strin
 				set[k] = fmt.Sprint(v)
 			}
 		}
+		spec, _ := o["spec"].(object)
 		about := fields.Set{"type": fmt.Sprint(o["type"]),
-			"metadata.name": metadataField(o, "name")}
-		if filepath.Dir(path) == r.URL.Path && byLabel.Matches(set) && byField.Matches(about) {
+			"metadata.name": metadataField(o, "name"), "spec.nodeName": fmt.Sprint(spec["nodeName"]),
+			"spec.unschedulable": fmt.Sprint(spec["unschedulable"] == true)}
+		if path.Dir(name) == r.URL.Path && byLabel.Matches(set) && byField.Matches(about) {
 			items = append(items, o)
 		}
 	}
-	version := strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, "/apis/"), "/api/")
-	if i := strings.Index(version, "/namespaces"); i > 0 {
-		version = version[:i]
-	}
+	version := strings.TrimPrefix(strings.TrimPrefix(path.Dir(r.URL.Path), "/apis/"), "/api/")
+	version, _, _ = strings.Cut(version, "/namespaces/")
 	s.respond(w, http.StatusOK,
 		object{"kind": kind + "List", "apiVersion": version, "metadata": object{}, "items": items})
 }

@@ -5,7 +5,8 @@ import "slices"
 // allCases returns the cases, in the order in which they start.
 func allCases() []testCase {
 	return slices.Concat(plainCases(), initCases(), certsCases(), treeCases(), outputCases(),
-		preflightCases(), checkCases(), patchCases(), resetCases(), configCases(), clusterCases())
+		preflightCases(), checkCases(), patchCases(), resetCases(), configCases(), clusterCases(),
+		upgradeCases())
 }
 
 // plainCases need nothing on the machine.

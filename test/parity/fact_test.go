@@ -191,6 +191,7 @@ var randomValues = []struct {
 }{
 	{regexp.MustCompile(`(dryrun)\d+`), "${1}N"},
 	{regexp.MustCompile(`sha256:[0-9a-f]{64}`), "sha256:HASH"},
+	{regexp.MustCompile(`(kubeadm-[a-z-]+-)\d{4}(-\d\d){5}`), "${1}TIME"},
 }
 
 // fixedTokenIDs are the IDs of tokens that cases set; all others are random.

@@ -37,8 +37,9 @@ type machine struct {
 	oneCPU  bool // only one CPU is available
 	// unnumbered means that the interface of the default route has no address.
 	unnumbered bool
-	// an API server listens at 10.0.0.10:6443 for the cluster of the stage "cluster"
+	// an API server listens at 10.0.0.10:6443 for the cluster of the stage
 	cluster bool
+	objects []string // that the cluster has besides, or instead of those with the same names
 }
 
 // order says what to run inside of the namespaces.
@@ -147,6 +148,11 @@ func (m machine) initialFiles(t *testing.T) map[string]fileState {
 	}
 	for name, content := range m.files {
 		given[name] = fileState{mode: 0o644, data: content}
+	}
+	if len(m.objects) > 0 {
+		f := given["/cluster/before/objects.yaml"]
+		f.data = strings.Join(append([]string{f.data}, m.objects...), "\n---\n")
+		given["/cluster/before/objects.yaml"] = f
 	}
 	return given
 }

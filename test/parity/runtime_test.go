@@ -93,3 +93,9 @@ func (c *containerRuntime) ListPodSandbox(context.Context,
 	*runtimeapi.ListPodSandboxRequest) (*runtimeapi.ListPodSandboxResponse, error) {
 	return &runtimeapi.ListPodSandboxResponse{}, nil
 }
+
+// ListContainers returns no containers.
+func (c *containerRuntime) ListContainers(context.Context,
+	*runtimeapi.ListContainersRequest) (*runtimeapi.ListContainersResponse, error) {
+	return &runtimeapi.ListContainersResponse{}, nil
+}

@@ -13,7 +13,8 @@ import (
 )
 
 // stages are initial states of a machine: the result of these commands of upstream's kubeadm. So
-// both programs start with the same keys and certificates.
+// both programs start with the same keys and certificates. The machine of the stage "older" is the
+// control plane node of a cluster of the previous release.
 func stages() map[string][]string {
 	all := []string{"init phase certs all --config=/base.yaml",
 		"init phase kubeconfig all --config=/base.yaml"}
@@ -22,6 +23,7 @@ func stages() map[string][]string {
 		"plane": append(all, "init phase etcd local --config=/base.yaml",
 			"init phase control-plane all --config=/base.yaml"),
 		"cluster": {"init --dry-run --skip-phases=preflight --config=/base.yaml"},
+		"older":   {"init --dry-run --skip-phases=preflight --config=/base.yaml"},
 		"requests": {
 			"certs generate-csr --config=/base.yaml --kubeconfig-dir=/etc/kubernetes --cert-dir=/etc/kubernetes/pki",
 		},
@@ -44,7 +46,12 @@ func buildStage(t *testing.T, name string) map[string]fileState {
 	for _, line := range stages()[name] {
 		steps = append(steps, strings.Fields(line))
 	}
-	m := machine{files: withFiles("/base.yaml", baseConfig().text())}
+	config := baseConfig()
+	if name == "older" {
+		config = documents{"ClusterConfiguration": {"kubernetesVersion": olderRelease}}.mergeInto(
+			config)
+	}
+	m := machine{files: withFiles("/base.yaml", config.text())}
 	o := m.run(t, os.Getenv("KUBEADM_PEER"), steps)
 	tree := map[string]fileState{}
 	for _, s := range o.steps {
@@ -57,8 +64,11 @@ func buildStage(t *testing.T, name string) map[string]fileState {
 			tree[file] = f
 		}
 	}
-	if name == "cluster" {
+	if name == "cluster" || name == "older" {
 		maps.Copy(tree, clusterFiles(t, o))
+	}
+	if name == "older" {
+		addControlPlaneNode(t, tree)
 	}
 	for file, content := range m.files {
 		tree[file] = fileState{mode: 0o644, data: content}
@@ -102,6 +112,60 @@ func clusterFiles(t *testing.T, o outcome) map[string]fileState {
 	tree["/cluster/before/objects.yaml"] = fileState{mode: 0o644,
 		data: strings.Join(objects, "\n---\n")}
 	return tree
+}
+
+// olderRelease is the version of the cluster of the stage "older".
+const olderRelease = "v1.36.3"
+
+// addControlPlaneNode adds what makes the machine of a cluster its control plane node: the files
+// of the dry run where they belong, the Node's status and the mirror Pods.
+func addControlPlaneNode(t *testing.T, tree map[string]fileState) {
+	objects := tree["/cluster/before/objects.yaml"]
+	for file, f := range maps.Clone(tree) {
+		name, ok := strings.CutPrefix(file, "/cluster/before/")
+		if !ok || name == "objects.yaml" {
+			continue
+		}
+		dir := "/etc/kubernetes/pki/"
+		switch {
+		case name == "config.yaml" || name == "instance-config.yaml" || path.Ext(name) == ".env":
+			dir = "/var/lib/kubelet/"
+		case path.Ext(name) == ".yaml":
+			dir = "/etc/kubernetes/manifests/"
+			objects.data += "\n---\n" + mirrorPod(t, f.data, hostname)
+		case path.Ext(name) == ".conf":
+			dir = "/etc/kubernetes/"
+		}
+		tree[dir+name] = f
+	}
+	objects.data += "\n---\n" + readyNode(hostname, olderRelease)
+	tree["/cluster/before/objects.yaml"] = objects
+}
+
+// mirrorPod returns the Pod by which a node's kubelet shows a static Pod.
+func mirrorPod(t *testing.T, manifest, node string) string {
+	var pod object
+	if err := yaml.Unmarshal([]byte(manifest), &pod); err != nil {
+		t.Fatal(err)
+	}
+	pod = mergeMaps(pod, object{
+		"metadata": object{"name": metadataField(pod, "name") + "-" + node,
+			"annotations": object{"kubernetes.io/config.hash": "0123456789abcdef"}},
+		"spec": object{"nodeName": node}, "status": object{"phase": "Running"},
+	})
+	data, err := yaml.Marshal(pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// readyNode returns the Node of a control plane whose kubelet has a version.
+func readyNode(name, kubelet string) string {
+	return "{apiVersion: v1, kind: Node, metadata: {name: " + name +
+		", labels: {kubernetes.io/hostname: " + name + `, node-role.kubernetes.io/control-plane: ""}},` +
+		" status: {nodeInfo: {kubeletVersion: " + kubelet +
+		"}, conditions: [{type: Ready, status: 'True'}]}}\n"
 }
 
 // signClusterInfo adds the signature with the token to cluster-info.
