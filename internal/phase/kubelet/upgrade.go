@@ -3,6 +3,7 @@ package kubelet
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -69,9 +70,12 @@ var UseLocalAPIServer = engine.Phase{
 }
 
 // restartKubelet restarts a running kubelet that is older than the file. A failure is a warning: the
-// kubelet can go on with the file as it was.
+// kubelet can go on with the file as it was. Without an init system only a change is worth one.
 func restartKubelet(ctx context.Context, e *engine.Env, file string) error {
 	kubelet, err := e.World.Service(ctx, service)
+	if errors.Is(err, state.ErrNoInitSystem) && !e.Changed(change.FileTarget(file)) {
+		return nil
+	}
 	if err == nil && kubelet.Active {
 		err = startService(ctx, e, file)
 	}
