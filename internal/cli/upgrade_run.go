@@ -166,13 +166,19 @@ func (p *program) runUpgrade(c *cobra.Command, o *upgradeOptions, sel engine.Sel
 	if err != nil {
 		return err
 	}
-	u, err := p.prepareUpgrade(c, r, upgradeAccess{intent, o.kubeconfig, !how.DryRun})
+	access := upgradeAccess{intent: intent, kubeconfig: o.kubeconfig, mayRecover: !how.DryRun}
+	if how.DryRun {
+		access.dryRun = &how
+	}
+	u, err := p.prepareUpgrade(c, r, access)
 	if err != nil {
 		return err
 	}
 	n := u.node
-	if err := r.Begin(ctx, n, how); err != nil {
-		return err
+	if !u.isOffline {
+		if err := r.Begin(ctx, n, how); err != nil {
+			return err
+		}
 	}
 	env := u.env(p)
 	if intent.Confirm {
@@ -203,6 +209,8 @@ type preparedUpgrade struct {
 	node     *node.Node // as it is to be
 	admin    state.Identity
 	releases upgrade.Releases
+	// the run has begun, as the dry run of an upgrade of a simulated cluster
+	isOffline bool
 }
 
 // upgradeAccess is what an upgrade wants, and how it may find the cluster.
@@ -211,6 +219,8 @@ type upgradeAccess struct {
 	kubeconfig string // empty for the default one
 	// an API server that a killed run has left broken is made to answer again
 	mayRecover bool
+	// of a dry run, which simulates the cluster if the kubeconfig does not exist; nil if it is none
+	dryRun *config.RunOptions
 }
 
 // prepareUpgrade reads what this machine is, and what its cluster stores for the upgraded node.
@@ -221,12 +231,19 @@ func (p *program) prepareUpgrade(c *cobra.Command, r *run.Run,
 	if err := checkBeforeUpgrade(ctx, e, preflight.Root()); err != nil {
 		return u, err
 	}
+	if a.dryRun != nil {
+		if u.isOffline, err = beginOffline(ctx, r, &a); err != nil {
+			return u, err
+		}
+		intent = a.intent
+		e = r.NewEnv(engine.Env{Local: intent.Local}).Named("upgrade")
+	}
 	if intent.Local, err = upgrade.ReadMachine(ctx, r.World(), intent.Local); err != nil {
 		return u, err
 	}
 	u.intent = intent
 	u.releases = upgrade.Releases{Tool: e.Tool, Fetch: run.FetchVersion(ctx, r.World())}
-	if u.admin, err = p.upgradeUser(ctx, r, intent, a.kubeconfig); err != nil {
+	if u.admin, err = p.upgradeUser(ctx, r, u, a.kubeconfig); err != nil {
 		return u, err
 	}
 	p.warnOfForeignClient(ctx, c, r.World(), u.admin.Kubeconfig)
@@ -275,12 +292,34 @@ func (p *program) readUpgrade(c *cobra.Command, o *upgradeOptions,
 	return config.UpgradeApply(file, o.UpgradeFlags)
 }
 
+// beginOffline begins a dry run on a machine without the kubeconfig, and reports whether it has. The
+// intent then has the name of the machine.
+func beginOffline(ctx context.Context, r *run.Run, a *upgradeAccess) (begun bool, err error) {
+	paths := a.intent.Paths
+	file := a.kubeconfig
+	if file == "" { // of "upgrade node"
+		isControlPlane, err := state.Exists(ctx, r.World(), paths.Manifest(release.APIServer))
+		if err != nil {
+			return false, err
+		}
+		file = paths.KubeletKubeconfig()
+		if isControlPlane {
+			file = paths.Kubeconfig("admin.conf")
+		}
+	}
+	if exists, err := state.Exists(ctx, r.World(), file); err != nil || exists {
+		return false, err
+	}
+	a.intent.Local, err = r.BeginOfflineUpgrade(ctx, a.intent, *a.dryRun, file)
+	return err == nil, err
+}
+
 // upgradeUser is the user that phases are towards the API server: on a control plane node that of
 // admin.conf, at the API server of this node; on a worker the kubelet.
-func (p *program) upgradeUser(ctx context.Context, r *run.Run, intent node.Upgrade,
+func (p *program) upgradeUser(ctx context.Context, r *run.Run, u preparedUpgrade,
 	kubeconfig string) (state.Identity, error) {
-	local := intent.Local
-	if local.Role != node.ControlPlane && intent.Version != "" {
+	local := u.intent.Local
+	if local.Role != node.ControlPlane && u.intent.Version != "" {
 		return state.Identity{}, problem.New("",
 			fmt.Errorf("this machine is not a control plane node: %s does not exist",
 				local.Paths.Manifest(release.APIServer)),
@@ -290,7 +329,7 @@ func (p *program) upgradeUser(ctx context.Context, r *run.Run, intent node.Upgra
 		kubeconfig = local.Paths.KubeletKubeconfig()
 	}
 	as, err := workflow.Admin(local, kubeconfig)(ctx)
-	if err != nil {
+	if err != nil || u.isOffline {
 		return as, err
 	}
 	if exists, err := state.Exists(ctx, r.World(), as.Kubeconfig); err != nil || exists {

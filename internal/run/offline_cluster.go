@@ -28,6 +28,9 @@ import (
 // offlineLimit is how long the dry run of a join looks for the cluster before it simulates one.
 const offlineLimit = 5 * time.Second
 
+// exampleAddress is that of a simulated control plane, of the range for examples (RFC 5737).
+const exampleAddress = "192.0.2.1"
+
 // SimulateOfflineCluster lets the dry run of a join continue where no cluster answers: the preview
 // then shows a simulated one with the defaults of this program, which accepts the token and has
 // whatever CA is wanted.
@@ -75,7 +78,7 @@ func (r *Run) SimulateOfflineCluster(ctx context.Context, e *engine.Env) error {
 		return err
 	}
 	r.simulatedPins = o.pins
-	return simulation.SimulateCluster(ctx, info.Data, append(certs, info,
+	return simulation.SimulateCluster(info.Data, append(certs, info,
 		manifest.KubeadmConfig(o.node), kubelets, proxy.Config)...)
 }
 
@@ -100,7 +103,7 @@ func (r *Run) newOfflineCluster(ctx context.Context, e *engine.Env,
 	}
 	flags := config.NewInitFlags()
 	flags.KubernetesVersion = facts.Tool.String()
-	flags.AdvertiseAddress = "192.0.2.1" // of the range for examples (RFC 5737)
+	flags.AdvertiseAddress = exampleAddress
 	flags.ControlPlaneEndpoint, _, _ = strings.Cut(strings.TrimPrefix(cluster.Server, "https://"),
 		"/")
 	n, _, err := config.Init(config.File{}, flags, facts)

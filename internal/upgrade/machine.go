@@ -25,8 +25,9 @@ import (
 const defaultSocket = "unix:///var/run/containerd/containerd.sock"
 
 // ReadMachine completes local with what the files of this machine say about it as a node: its
-// role, name, address and container runtime. Nothing is read from the API server, so that it
-// works while that is down.
+// role, name, address and container runtime. Without a kubelet.conf the machine is no node, unless
+// local has a name already. Nothing is read from the API server, so that it works while that is
+// down.
 func ReadMachine(ctx context.Context, r state.Reader, local node.Local) (node.Local, error) {
 	host, err := r.Host(ctx)
 	if err != nil {
@@ -88,6 +89,9 @@ func nodeName(ctx context.Context, r state.Reader, local node.Local) (string, er
 	data, err := state.ReadOptional(ctx, r, file)
 	if err != nil {
 		return "", err
+	}
+	if data == nil && local.Name != "" {
+		return local.Name, nil
 	}
 	if data == nil {
 		return "", problem.New("", fmt.Errorf(

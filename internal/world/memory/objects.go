@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -73,6 +75,21 @@ func (w *World) List(_ context.Context, q state.Query) ([]unstructured.Unstructu
 		}
 	}
 	return found, nil
+}
+
+// PutObject stores an object as it is, with the status that changes cannot set.
+func (w *World) PutObject(o state.Object) error {
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+	if err != nil {
+		return fmt.Errorf("converting %s: %w", o.GetName(), err)
+	}
+	ref := state.RefOf(o, state.Identity{})
+	u := &unstructured.Unstructured{Object: fields}
+	u.SetUID(types.UID("uid-of-" + ref.String()))
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.Objects[keyOf(ref)] = u
+	return nil
 }
 
 // createOrUpdate replaces an existing object by what merge returns for it, or creates fresh.

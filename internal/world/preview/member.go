@@ -17,10 +17,12 @@ func (w *World) Members(ctx context.Context, via state.Etcd) ([]state.Member, er
 	return w.World.Members(ctx, via)
 }
 
-// MemberStatus asks a real member. One that this run would add counts as healthy.
+// MemberStatus asks a real member. One that this run would add counts as healthy, and so does each of
+// a simulated cluster.
 func (w *World) MemberStatus(ctx context.Context, via state.Etcd,
 	m state.Member) (state.MemberStatus, error) {
-	if w.has(change.SetMember{PeerURL: slices.Concat(m.PeerURLs, []string{""})[0]}.Target()) {
+	if w.simulatedInfo() != nil ||
+		w.has(change.SetMember{PeerURL: slices.Concat(m.PeerURLs, []string{""})[0]}.Target()) {
 		return w.overlay.MemberStatus(ctx, via, m)
 	}
 	return w.World.MemberStatus(ctx, via, m)

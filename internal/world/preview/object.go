@@ -31,20 +31,26 @@ func (w *World) Object(ctx context.Context, ref state.Ref) (*unstructured.Unstru
 	return w.simulated.Object(ctx, ref)
 }
 
-// List reads the real objects together with those this preview "wrote".
+// List reads the real objects, or those of a simulated cluster, together with those this preview
+// "wrote".
 func (w *World) List(ctx context.Context, q state.Query) ([]unstructured.Unstructured, error) {
 	mine, err := w.overlay.List(ctx, q)
-	if err != nil || w.isNotCreatedYet(ctx, q.As) {
+	isSimulated := w.simulatedInfo() != nil
+	if err != nil || !isSimulated && w.isNotCreatedYet(ctx, q.As) {
 		return mine, err
 	}
-	real, err := w.World.List(ctx, q)
+	list := w.World.List
+	if isSimulated {
+		list = w.simulated.List
+	}
+	present, err := list(ctx, q)
 	if w.isForbiddenUntilBound(err) {
 		return mine, nil
 	}
-	real = slices.DeleteFunc(real, func(o unstructured.Unstructured) bool {
+	present = slices.DeleteFunc(present, func(o unstructured.Unstructured) bool {
 		return w.has(state.RefOf(&o, q.As).Target())
 	})
-	return append(real, mine...), err
+	return append(present, mine...), err
 }
 
 // Livez succeeds for a cluster that this run would create.

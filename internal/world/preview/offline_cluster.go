@@ -5,23 +5,39 @@ import (
 	"net/http"
 	"strings"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/state"
 	"kubeadm/internal/world/memory"
 )
 
 // SimulateCluster lets a simulated cluster answer in place of one that cannot be reached: from
 // then on nothing of any cluster is read but the objects and the cluster-info given here.
-func (w *World) SimulateCluster(ctx context.Context, info map[string]string,
-	objects ...state.Object) error {
+func (w *World) SimulateCluster(info map[string]string, objects ...state.Object) error {
 	for _, o := range objects {
-		if err := w.simulated.Do(ctx, change.ApplyObject{Object: o}); err != nil {
+		if err := w.simulated.PutObject(o); err != nil {
 			return err
 		}
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.clusterInfo = info
+	return nil
+}
+
+// SimulateMachine puts files in place of those that this machine lacks, and members in place of those
+// of its etcd.
+func (w *World) SimulateMachine(ctx context.Context, files map[string][]byte,
+	members []state.Member) error {
+	for name, data := range files {
+		exists, err := state.Exists(ctx, w, name)
+		if err == nil && !exists {
+			err = w.overlay.PutFile(name, memory.File{Data: data, Mode: 0o600})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	w.overlay.MemberList = members
+	w.mark(membersRead)
 	return nil
 }
 

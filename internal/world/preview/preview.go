@@ -230,6 +230,15 @@ func (w *World) Image(ctx context.Context, socket, ref string) (bool, error) {
 	return w.World.Image(ctx, socket, ref)
 }
 
+// Containers lists the real containers. Without a container runtime none of a simulated cluster run.
+func (w *World) Containers(ctx context.Context, socket string) ([]state.Container, error) {
+	all, err := w.World.Containers(ctx, socket)
+	if err != nil && w.simulatedInfo() != nil {
+		return nil, nil
+	}
+	return all, err
+}
+
 // Sandboxes lists the Pod sandboxes that would be left.
 func (w *World) Sandboxes(ctx context.Context, socket string) ([]state.Sandbox, error) {
 	left, err := w.World.Sandboxes(ctx, socket)
