@@ -85,7 +85,7 @@ func TestInitKilledAtAnyChange(t *testing.T) {
 	t.Parallel()
 	s := sharedCluster(t)
 	_, changes := phasesOf(s.initResult.Stdout)
-	for _, k := range pickSample(t, changes, 4) {
+	for _, k := range pickSample(t, changes, 3) {
 		t.Run(fmt.Sprint(k), func(t *testing.T) { killAndResumeInit(t, s, atChange(k)) })
 	}
 }

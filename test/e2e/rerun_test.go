@@ -159,25 +159,6 @@ func TestRerunOfFinishedWorkerJoinChangesNothing(t *testing.T) {
 	})
 }
 
-// TestRerunOfFinishedControlPlaneJoinChangesNothing does the same on a control plane whose taint
-// was removed.
-func TestRerunOfFinishedControlPlaneJoinChangesNothing(t *testing.T) {
-	s := sharedHACluster(t)
-	n := s.controlPlanes[1]
-	token := flagValue(t, s.controlPlaneJoin, "--token")
-	command := controlPlaneJoinCommand(kubeadm, s, "-v=1")
-	command[slices.Index(command, token)] = "zzzzzz.zzzzzzzzzzzzzzzz"
-	const taint = "node-role.kubernetes.io/control-plane:NoSchedule"
-	kubectl(t, s.cp, "taint", "node", n.Name(), taint+"-")
-	runAfterTest(t, s.cp, "kubectl --kubeconfig /etc/kubernetes/admin.conf taint --overwrite node "+
-		n.Name()+" "+taint)
-	checkChangesNothing(t, s.cp, n, func() {
-		runFinishedCommand(t, n, command...)
-		stopAPIServer(t, n)
-		runFinishedCommand(t, n, command...)
-	})
-}
-
 // TestInitSurvivesAPIServerRestarts kills the API server in each of the phases that call it. The
 // kubelet waits 10 s before it restarts it again, then 20 s, then 40 s.
 func TestInitSurvivesAPIServerRestarts(t *testing.T) {
@@ -222,35 +203,4 @@ func TestInitSurvivesAPIServerRestarts(t *testing.T) {
 	t.Logf("init took %s with %s", result.Duration.Round(time.Second),
 		fmt.Sprintf("%d restarts of its API server", stops))
 	checkControlPlaneNode(t, n)
-}
-
-// TestTokenCommandsSurviveLoadBalancerOutage runs them while the load balancer refuses
-// connections, and while it cuts them.
-func TestTokenCommandsSurviveLoadBalancerOutage(t *testing.T) {
-	s := sharedHACluster(t)
-	const token = "lbtest.0123456789abcdef"
-	t.Cleanup(func() {
-		s.balancer.Flap(false)
-		if err := s.balancer.Open(); err != nil {
-			t.Error(err)
-		}
-	})
-	for _, args := range [][]string{{"create", token}, {"list"},
-		{"create", "--ttl=10m", "--print-join-command"}, {"delete", token}} {
-		s.balancer.Refuse()
-		time.AfterFunc(2*time.Second, func() {
-			if err := s.balancer.Open(); err != nil {
-				t.Error(err)
-			}
-		})
-		s.balancer.Flap(true)
-		if result, err := s.cp.Run(t.Context(),
-			append([]string{kubeadm, "token"}, args...)...); err != nil {
-			t.Error(err)
-		} else if result.Duration < 2*time.Second {
-			t.Errorf("token %s took only %s: it did not use the load balancer", args[0],
-				result.Duration)
-		}
-		s.balancer.Flap(false)
-	}
 }
