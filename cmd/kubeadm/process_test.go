@@ -116,7 +116,8 @@ func TestExitCodeOfSoonExpiringCertificates(t *testing.T) {
 		0o600); err != nil {
 		t.Fatal(err)
 	}
-	for within, want := range map[string]int{"": 0, "1d": 0, "4d": 2, "96h": 2, "4": 1} {
+	for within, want := range map[string]int{"": 0, "1d": 1, // as the others are missing
+		"4d": 2, "96h": 2, "4": 1} {
 		c := program(t, "certs", "check-expiration", "--cert-dir", dir)
 		if within != "" {
 			c.Args = append(c.Args, "--within", within)

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -106,29 +107,49 @@ func (p *program) checkExpiration(c *cobra.Command, o *certsOptions, out *output
 // expiresSoonCode is the exit code if a certificate expires within the time that the user gave.
 const expiresSoonCode = 2
 
-// checkWithin is an error with expiresSoonCode if a certificate expires within that time.
+// checkWithin is an error with expiresSoonCode if a certificate expires within that time. It is
+// another error if one is missing: then it is not known when what is in use expires.
 func (x expirations) checkWithin(limit time.Duration) error {
-	list := func(from []expiration) (names []string) {
-		for _, e := range from {
-			if !e.Missing && time.Duration(e.Residual)*time.Second <= limit {
-				date, _ := e.cells()
-				names = append(names, fmt.Sprintf("%s (%s)", e.Name, date))
+	var missing, soon, hints []string
+	hint := func(text string) {
+		if !slices.Contains(hints, text) {
+			hints = append(hints, text)
+		}
+	}
+	for i, e := range slices.Concat(x.Certificates, x.Authorities) {
+		switch isCA := i >= len(x.Certificates); {
+		case e.Missing && e.Name != "super-admin.conf": // only the first control plane has that
+			missing = append(missing, e.Name)
+		case e.Missing, time.Duration(e.Residual)*time.Second > limit:
+		default:
+			date, _ := e.cells()
+			soon = append(soon, fmt.Sprintf("%s (%s)", e.Name, date))
+			switch {
+			case isCA:
+				hint("certificates of a CA are valid no longer than the CA: replace the CA before it expires")
+			case e.External:
+				hint("get new certificates from the external CA")
+			default:
+				hint("renew the certificates: kubeadm certs renew all --restart")
 			}
 		}
-		return names
 	}
-	certs, authorities := list(x.Certificates), list(x.Authorities)
-	if len(certs)+len(authorities) == 0 {
+	var errs []error
+	if len(soon) > 0 {
+		errs = append(errs, fmt.Errorf("expired, or will expire within %s: %s",
+			duration.HumanDuration(limit), strings.Join(soon, ", ")))
+	}
+	if len(missing) > 0 {
+		errs = append(errs, fmt.Errorf("not found: %s", strings.Join(missing, ", ")))
+	}
+	if len(errs) == 0 {
 		return nil
 	}
-	err := problem.New("", fmt.Errorf("within %s expire: %s", duration.HumanDuration(limit),
-		strings.Join(append(certs, authorities...), ", ")))
-	err.Code = expiresSoonCode
-	if len(certs) > 0 {
-		err.Hints = append(err.Hints, "to renew all certificates but those of CAs: kubeadm certs renew all")
-	}
-	if len(authorities) > 0 {
-		err.Hints = append(err.Hints, "certificates of a CA are valid no longer than the CA: replace the CA before it expires")
+	err := problem.New("", errors.Join(errs...), hints...)
+	if len(soon) > 0 {
+		err.Code = expiresSoonCode
+	} else {
+		err.Hints = []string{"run the command on a control plane node, or set --cert-dir to its certificates"}
 	}
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -15,7 +16,9 @@ import (
 	"kubeadm/internal/phase/renew"
 	"kubeadm/internal/phaseindex"
 	"kubeadm/internal/pki"
+	"kubeadm/internal/problem"
 	"kubeadm/internal/run"
+	"kubeadm/internal/state"
 	"kubeadm/internal/upgrade"
 	"kubeadm/internal/workflow"
 )
@@ -48,15 +51,13 @@ New certificates keep the names, groups, addresses and usages of the old ones an
 the key is that of the cluster configuration, or that of the old key if the configuration cannot be read. The CA
 on this machine signs them; certificates of an external CA are not renewed.
 
-Some components use the old certificate until they are restarted. With --restart they are, and it is shown which
-certificates are in use then. To resume an interrupted command, re-run it.`,
+kube-controller-manager and kube-scheduler use the old certificate until they are restarted; etcd and
+kube-apiserver read a renewed one by themselves. --restart restarts the components that use an old certificate, and
+prints which ones they use then. To resume an interrupted command, re-run it.`,
 		Example: "  kubeadm certs renew " + name + " --restart",
 		Args:    refuseArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := p.renewCertificates(c, o, name, !restart); err != nil || !restart {
-				return err
-			}
-			return p.restartStale(c, o)
+			return p.renewCertificates(c, o, name, restart)
 		},
 	}
 	o.bind(c)
@@ -64,22 +65,23 @@ certificates are in use then. To resume an interrupted command, re-run it.`,
 	return c
 }
 
-// restartText says what the user must do. Components read most of their certificates only when
-// they start.
+// restartText says what the user must do.
 const restartText = `
-The certificates are renewed. etcd and kube-apiserver load them without a restart, kube-controller-manager and
-kube-scheduler when they start. To restart the components that need it: kubeadm certs renew all --restart
+The certificates are renewed. etcd and kube-apiserver read them by themselves, kube-controller-manager and
+kube-scheduler when they start. Restart those two, or re-run the command with --restart, which renews once more
+and restarts the components that need it.
 `
 
-// renewCertificates renews one certificate or all of them. Afterwards it may show what is left to do.
+// renewCertificates renews one certificate or all of them, and may restart what uses an old one.
 func (p *program) renewCertificates(c *cobra.Command, o *certsOptions, name string,
-	showNext bool) (err error) {
+	restart bool) (err error) {
 	ctx := c.Context()
 	var sel engine.Selection
 	if name != allCertificates {
 		sel.Only = renew.Address(name)
 	}
-	r, err := run.Open(ctx, p.runHost(), run.Command{Name: "certs", Phases: workflow.Renew, Selection: sel})
+	r, err := run.Open(ctx, p.runHost(),
+		run.Command{Name: "certs", Phases: workflow.Renew, Selection: sel})
 	if err != nil {
 		return err
 	}
@@ -101,32 +103,32 @@ func (p *program) renewCertificates(c *cobra.Command, o *certsOptions, name stri
 	for _, warning := range keyPairWarnings(ctx, r.World(), n) {
 		r.Emit(engine.Warned, warning)
 	}
-	if r.IsWhole() && showNext {
+	switch {
+	case restart:
+		return restartStale(ctx, r, n, o)
+	case r.IsWhole():
 		r.Emit(engine.Printed, restartText)
 	}
 	return nil
 }
 
 // restartStale restarts the components that use a certificate from before its renewal.
-func (p *program) restartStale(c *cobra.Command, o *certsOptions) (err error) {
-	ctx := c.Context()
-	r, err := run.Open(ctx, p.runHost(), run.Command{Name: "certs", Phases: workflow.RestartStale})
-	if err != nil {
-		return err
-	}
-	defer closeRun(r, &err)
-	n, _, err := p.readClusterOrConfig(c, o, r) // its warnings were shown already
-	if err != nil {
-		return err
-	}
+func restartStale(ctx context.Context, r *run.Run, n *node.Node, o *certsOptions) (err error) {
 	if n.Local, err = upgrade.ReadControlPlane(ctx, r.World(), n.Local); err != nil {
 		return err
 	}
-	if err := r.Begin(ctx, n, config.RunOptions{}); err != nil {
+	as := state.Identity{Kubeconfig: o.kubeconfig, Server: n.LocalServerURL()}
+	exists, err := state.Exists(ctx, r.World(), as.Kubeconfig)
+	if err == nil && !exists && n.Role == node.ControlPlane {
+		err = problem.New("", fmt.Errorf("no component was restarted: kubeconfig %s does not exist",
+			as.Kubeconfig), "set --kubeconfig to that of an administrator")
+	}
+	if err != nil {
 		return err
 	}
-	return r.Execute(ctx, r.NewEnv(engine.Env{Local: n.Local, Node: engine.Resolved(n),
-		Admin: workflow.Admin(n.Local, "")}))
+	e := r.NewEnv(engine.Env{Local: n.Local, Node: engine.Resolved(n),
+		Admin: func(context.Context) (state.Identity, error) { return as, nil }})
+	return r.ExecutePhases(ctx, e, workflow.RestartStale, engine.Selection{})
 }
 
 // keysToRenew returns private keys of the cluster's algorithm. They are generated ahead of need if

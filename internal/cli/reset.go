@@ -74,7 +74,8 @@ func (o *resetOptions) values() flagTargets {
 // runReset is "kubeadm reset", or one of its phases.
 func (p *program) runReset(c *cobra.Command, o *resetOptions, sel engine.Selection) (err error) {
 	ctx := c.Context()
-	r, err := run.Open(ctx, p.runHost(), run.Command{Name: "reset", Phases: workflow.Reset, Selection: sel})
+	r, err := run.Open(ctx, p.runHost(),
+		run.Command{Name: "reset", Phases: workflow.Reset, Selection: sel})
 	if err != nil {
 		return err
 	}

@@ -154,8 +154,8 @@ func (p *program) runUpgrade(c *cobra.Command, o *upgradeOptions, sel engine.Sel
 	if o.command == flag.UpgradeApply {
 		phases = workflow.UpgradeApply
 	}
-	r, err := run.Open(ctx, p.runHost(), run.Command{Name: string(o.command), Phases: phases, Selection: sel,
-		Repeatable: true})
+	r, err := run.Open(ctx, p.runHost(), run.Command{Name: string(o.command), Phases: phases,
+		Selection: sel, Repeatable: true})
 	if err != nil {
 		return err
 	}
@@ -166,7 +166,8 @@ func (p *program) runUpgrade(c *cobra.Command, o *upgradeOptions, sel engine.Sel
 	if err != nil {
 		return err
 	}
-	access := upgradeAccess{intent: intent, kubeconfig: o.kubeconfig, mayRecover: !how.DryRun}
+	access := upgradeAccess{intent: intent, kubeconfig: o.kubeconfig, mayRecover: !how.DryRun,
+		isNamed: slices.Contains(o.Given, string(flag.Kubeconfig))}
 	if how.DryRun {
 		access.dryRun = &how
 	}
@@ -219,6 +220,7 @@ type upgradeAccess struct {
 	kubeconfig string // empty for the default one
 	// an API server that a killed run has left broken is made to answer again
 	mayRecover bool
+	isNamed    bool // the user has named the kubeconfig
 	// of a dry run, which simulates the cluster if the kubeconfig does not exist; nil if it is none
 	dryRun *config.RunOptions
 }
@@ -310,8 +312,26 @@ func beginOffline(ctx context.Context, r *run.Run, a *upgradeAccess) (begun bool
 	if exists, err := state.Exists(ctx, r.World(), file); err != nil || exists {
 		return false, err
 	}
+	isWorker, err := isWorker(ctx, r.World(), paths)
+	if err != nil || isWorker && a.intent.Version != "" {
+		return false, err // refused, as without --dry-run
+	}
+	if a.isNamed {
+		return false, problem.New("", fmt.Errorf("kubeconfig %s does not exist", file),
+			"set --kubeconfig to that of an administrator")
+	}
 	a.intent.Local, err = r.BeginOfflineUpgrade(ctx, a.intent, *a.dryRun, file)
 	return err == nil, err
+}
+
+// isWorker reports whether this machine is a node without a control plane.
+func isWorker(ctx context.Context, r state.Reader, paths node.Paths) (bool, error) {
+	isNode, err := state.Exists(ctx, r, paths.KubeletKubeconfig())
+	if err != nil || !isNode {
+		return false, err
+	}
+	isControlPlane, err := state.Exists(ctx, r, paths.Manifest(release.APIServer))
+	return !isControlPlane, err
 }
 
 // upgradeUser is the user that phases are towards the API server: on a control plane node that of

@@ -24,7 +24,7 @@ import (
 func Kubelet(ctx context.Context, r state.Reader, n *node.Node) world.Condition {
 	config := &kubeletconfig.KubeletConfiguration{} // with the user's patches
 	data, err := r.ReadFile(ctx, n.Paths.KubeletConfig())
-	if err != nil || yaml.Unmarshal(data, config) != nil {
+	if (err != nil || yaml.Unmarshal(data, config) != nil) && n.Cluster.Kubelet.Config != nil {
 		config = n.Cluster.Kubelet.Config
 	}
 	host, port := "127.0.0.1", int32(10248)

@@ -2,6 +2,8 @@ package manifest
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -91,6 +93,24 @@ func ComponentContainer(pod *corev1.Pod, component string) (*corev1.Container, e
 		}
 	}
 	return nil, fmt.Errorf("the static Pod has no container %q", component)
+}
+
+// ArgumentValue returns the value of --name=value in the command of the Pod's component. Other
+// containers count only if none is named after the component, as a sidecar may have a flag of that
+// name too.
+func ArgumentValue(pod *corev1.Pod, name string) string {
+	containers := pod.Spec.Containers
+	if c, err := ComponentContainer(pod, pod.Name); err == nil {
+		containers = []corev1.Container{*c}
+	}
+	for _, c := range containers {
+		for _, a := range slices.Concat(c.Command, c.Args) {
+			if value, ok := strings.CutPrefix(a, "--"+name+"="); ok {
+				return value
+			}
+		}
+	}
+	return ""
 }
 
 func (s componentPod) pod(name string, n *node.Node) *corev1.Pod {

@@ -1,6 +1,6 @@
 // Package preflight has the checks of a machine that run before anything on it is changed, and
-// which command runs which. It leaves nothing behind: to check the kernel, SystemVerification may
-// load a module and create and remove an empty cgroup, and ports are opened and closed. Names, order and severity of the checks are public,
+// which command runs which. It changes no file: to check the kernel, SystemVerification may load a
+// module, and create and remove an empty cgroup; ports are opened and closed. Names, order and severity of the checks are public,
 // since --ignore-preflight-errors and scripts rely on them.
 package preflight
 

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -67,7 +68,15 @@ func (r *Run) newOfflineNode(ctx context.Context, intent node.Upgrade) (*node.No
 	}
 	// Name and address of this machine, which may be unfit for a new cluster, come afterwards.
 	flags := config.NewInitFlags()
-	flags.KubernetesVersion = simulatedVersion(r.tool, intent.Version)
+	target, _, err := upgrade.Releases{Tool: r.tool, Fetch: FetchVersion(ctx, r.world)}.
+		Target(cmp.Or(intent.Version, r.tool.String()))
+	if err != nil { // preflight reports it
+		target, err = release.ParseTarget(r.tool.String())
+	}
+	if err != nil {
+		return nil, err
+	}
+	flags.KubernetesVersion = simulatedVersion(r.tool, target)
 	flags.AdvertiseAddress, flags.NodeName = exampleAddress, "simulated"
 	n, _, err := config.Init(config.File{}, flags, facts)
 	if err != nil {
@@ -89,12 +98,11 @@ func (r *Run) newOfflineNode(ctx context.Context, intent node.Upgrade) (*node.No
 
 // simulatedVersion is the version of a simulated cluster: the first release of this program's minor
 // version, or of that of the version to upgrade to. If that is not older than the latter, it is the
-// first release of the minor version before.
-func simulatedVersion(tool release.Tool, wanted string) string {
+// first release of the minor version before, if that is supported.
+func simulatedVersion(tool release.Tool, target release.Target) string {
 	first := func(minor uint) string { return fmt.Sprintf("v1.%d.0", minor) }
 	minor := tool.Version().Minor()
-	target, err := release.ParseTarget(wanted)
-	if err != nil || tool.CheckTarget(target) != nil { // a label, or preflight reports it
+	if tool.CheckTarget(target) != nil { // preflight reports it
 		return first(minor)
 	}
 	minor = min(minor, target.Minor())

@@ -114,14 +114,18 @@ type Network interface {
 	// Fetch sends one GET request. TLS is verified against the host's trust store, unless the
 	// Request says otherwise. A redirect from https to http is ErrRedirected.
 	Fetch(ctx context.Context, req Request) (Response, error)
-	// ServedCertificate returns the certificate that a server of this machine presents at
-	// "host:port". It is not verified, and no more than the beginning of a TLS handshake is sent.
+	// ServedCertificate returns the certificate that the server at "host:port" presents. It is not
+	// verified, and no more than the beginning of a TLS handshake is sent. The error is ErrNoServer
+	// if the connection is refused.
 	ServedCertificate(ctx context.Context, address string) (*x509.Certificate, error)
 	// ClusterInfo reads the public ConfigMap kube-public/cluster-info without credentials. With a
 	// nil ca the connection is not verified: the caller must check the signature before it uses
 	// any of it, as token discovery demands. Any redirect is ErrRedirected.
 	ClusterInfo(ctx context.Context, server string, ca []byte) (map[string]string, error)
 }
+
+// ErrNoServer says that nothing listens at an address.
+var ErrNoServer = errors.New("no server")
 
 // Address is an address of this machine.
 type Address struct {

@@ -16,6 +16,9 @@ import (
 // new certificates. It restarts one component after the other, in the given order, and waits until
 // each is healthy. It returns the error of the first that is not; nothing can be restored then.
 func (r Replacement) Restart(ctx context.Context, e *engine.Env, components ...string) error {
+	if len(components) == 0 {
+		return nil
+	}
 	if err := e.Await(ctx, health.Kubelet(ctx, e.World, r.Node)); err != nil {
 		return health.WithKubeletHints(err)
 	}

@@ -144,9 +144,10 @@ func testRenewal(t *testing.T, s *testCluster) {
 			t.Error(err)
 		}
 	}
-	for _, name := range []string{"apiserver", "etcd-server", "etcd-peer",
-		"controller-manager.conf", "scheduler.conf"} {
-		if want := fmt.Sprintf(" %s: serial number %x, expires ", name,
+	for name, file := range map[string]string{"apiserver": "pki/apiserver.crt",
+		"etcd-server": "pki/etcd/server.crt", "etcd-peer": "pki/etcd/peer.crt",
+		"controller-manager.conf": "controller-manager.conf", "scheduler.conf": "scheduler.conf"} {
+		if want := fmt.Sprintf(" uses %s%s: serial number %x, expires ", kubernetesDir, file,
 			renewed[name].SerialNumber); !strings.Contains(used, want) {
 			t.Errorf("it does not say %q:\n%s", want, used)
 		}

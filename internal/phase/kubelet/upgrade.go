@@ -70,7 +70,8 @@ var UseLocalAPIServer = engine.Phase{
 }
 
 // restartKubelet restarts a running kubelet that is older than the file. A failure is a warning: the
-// kubelet can go on with the file as it was. Without an init system only a change is worth one.
+// kubelet can go on with the file as it was. Without an init system it warns only if this run changed
+// the file.
 func restartKubelet(ctx context.Context, e *engine.Env, file string) error {
 	kubelet, err := e.World.Service(ctx, service)
 	if errors.Is(err, state.ErrNoInitSystem) && !e.Changed(change.FileTarget(file)) {

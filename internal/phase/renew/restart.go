@@ -5,12 +5,13 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io/fs"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
 
-	"kubeadm/internal/certstore"
+	corev1 "k8s.io/api/core/v1"
+
 	"kubeadm/internal/engine"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
@@ -22,7 +23,7 @@ import (
 )
 
 // RestartStale restarts the components of this control plane that use a certificate from before
-// its renewal, one after the other, and says which certificates are in use then.
+// its renewal, one after the other, and says which certificates they serve or log in with then.
 //
 // etcd reads its certificates for each connection, and kube-apiserver reads them again when the
 // files change, those of its clients too. They are restarted only if they do not serve what is on
@@ -35,41 +36,40 @@ var RestartStale = engine.Phase{
 		if err != nil {
 			return err
 		}
-		servers, clients, err := listUses(ctx, e, n)
+		uses, err := listUses(ctx, e, n)
 		if err != nil {
 			return err
 		}
-		var stale []string
-		for _, s := range servers {
-			err := e.Await(ctx, s.condition(reloadTime))
-			if ctx.Err() != nil {
-				return err
-			}
-			if err != nil && !slices.Contains(stale, s.component) {
-				stale = append(stale, s.component)
-			}
+		if len(uses) == 0 {
+			e.Warn("no component was restarted: this machine has no static Pod of a control plane")
 		}
-		for _, c := range clients {
-			old, err := c.isOlder(ctx, e, n)
-			if err != nil {
+		var known []use
+		var stale []string
+		for _, u := range uses {
+			err := e.Await(ctx, u.condition(n))
+			if err != nil && ctx.Err() != nil {
 				return err
 			}
-			if old {
-				stale = append(stale, c.component)
+			if err != nil && !errors.As(err, new(staleError)) && !errors.Is(err, state.ErrNoServer) {
+				e.Warn("%s was not restarted, as it is unknown which certificate it uses: %v",
+					u.component, err)
+				continue
+			}
+			known = append(known, u)
+			if err != nil && !slices.Contains(stale, u.component) {
+				e.Say("%s has to be restarted: %v", u.component, err)
+				stale = append(stale, u.component)
 			}
 		}
 		replacement := staticpod.Replacement{Node: n, As: as}
 		if err := replacement.Restart(ctx, e, stale...); err != nil {
 			return err
 		}
-		for _, s := range servers {
-			if err := e.Await(ctx, s.condition(n.Timeouts.Upgrade)); err != nil {
+		for _, u := range known {
+			if err := e.Await(ctx, u.condition(n)); err != nil {
 				return err
 			}
-			e.Say("%s serves %s: %s", s.component, s.name, describe(s.certificate))
-		}
-		for _, c := range clients {
-			e.Say("%s uses %s: %s", c.component, c.name, describe(c.certificate))
+			e.Say("%s uses %s: %s", u.component, u.path, describe(u.certificate))
 		}
 		return nil
 	},
@@ -81,74 +81,106 @@ const reloadTime = 15 * time.Second
 // use is a certificate on disk, and the component that uses it.
 type use struct {
 	component   string
-	name        string // of the certificate, as in "certs renew <name>"
-	path        string // the file that contains it
+	path        string // of the file
 	certificate *x509.Certificate
-	url         string // at which the component serves it; empty if it is a client's
+	server      string // "host:port" at which the component serves it; empty if it is a client's
 }
 
-// listUses lists what the components of this machine serve, in the order in which they are
-// restarted, and the kubeconfigs that others read when they start.
-func listUses(ctx context.Context, e *engine.Env, n *node.Node) (servers, clients []use, err error) {
-	for _, u := range []use{
-		{component: manifest.Etcd, name: "etcd-server", url: n.ClientURL()},
-		{component: manifest.Etcd, name: "etcd-peer", url: n.PeerURL()},
-		{component: release.APIServer, name: "apiserver", url: n.LocalServerURL()},
-		{component: release.ControllerManager, name: "controller-manager.conf"},
-		{component: release.Scheduler, name: "scheduler.conf"},
+// staleError is the error of a component that uses an old certificate, or is not running.
+type staleError string
+
+func (s staleError) Error() string { return string(s) }
+
+// listUses lists the certificates that the manifests of this machine name, in the order in which the
+// components are restarted.
+func listUses(ctx context.Context, e *engine.Env, n *node.Node) (all []use, err error) {
+	for _, of := range []struct{ component, file, server string }{ // names of arguments
+		{manifest.Etcd, "cert-file", "advertise-client-urls"},
+		{manifest.Etcd, "peer-cert-file", "initial-advertise-peer-urls"},
+		{release.APIServer, "tls-cert-file", ""},
+		{release.ControllerManager, "kubeconfig", ""},
+		{release.Scheduler, "kubeconfig", ""},
 	} {
-		_, err := e.World.Stat(ctx, n.Paths.Manifest(u.component))
-		if errors.Is(err, fs.ErrNotExist) {
+		exists, err := state.Exists(ctx, e.World, n.Paths.Manifest(of.component))
+		if err == nil && !exists {
 			continue // such as an external etcd
 		}
+		var pod *corev1.Pod
+		if err == nil {
+			pod, err = staticpod.Read(ctx, e, n, of.component)
+		}
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		all := pki.Renewables()
-		i := slices.IndexFunc(all, func(r pki.Renewable) bool { return r.Name == u.name })
-		u.path = certstore.RenewablePath(n.Paths, all[i])
-		u.certificate, err = certstore.ReadRenewable(ctx, e.World, n.Paths, all[i])
+		u := use{component: of.component, path: manifest.ArgumentValue(pod, of.file)}
+		switch {
+		case of.component == release.APIServer:
+			u.server = n.APIEndpoint()
+		case of.server != "":
+			first, _, _ := strings.Cut(manifest.ArgumentValue(pod, of.server), ",")
+			address, err := url.Parse(first)
+			if err != nil {
+				return nil, fmt.Errorf("--%s of %s: %w", of.server, of.component, err)
+			}
+			u.server = address.Host
+		}
+		data, err := e.World.ReadFile(ctx, u.path)
+		if err == nil {
+			renewable := pki.Renewable{Base: u.path}
+			if u.server == "" {
+				renewable = pki.Renewable{File: u.path}
+			}
+			u.certificate, err = renewable.Certificate(data)
+		}
 		if err != nil {
-			return nil, nil, err
-		}
-		if u.certificate == nil {
-			return nil, nil, fmt.Errorf("%s does not exist", u.path)
-		}
-		if u.url == "" {
-			clients = append(clients, u)
+			e.Warn("%s was not looked at, as the certificate in %q cannot be read: %v", u.component,
+				u.path, err)
 			continue
 		}
-		servers = append(servers, u)
+		all = append(all, u)
 	}
-	return servers, clients, nil
+	return all, nil
 }
 
-// condition is met when the component serves the certificate.
-func (u use) condition(limit time.Duration) world.Condition {
+// condition is met when the component uses the certificate.
+func (u use) condition(n *node.Node) world.Condition {
 	return world.Condition{
-		Name:    fmt.Sprintf("%s to serve the certificate in %s", u.component, u.path),
-		Timeout: limit,
+		Name:    fmt.Sprintf("%s to use the certificate in %s", u.component, u.path),
+		Timeout: reloadTime,
 		Check: func(ctx context.Context, r state.Reader) error {
-			served, err := r.ServedCertificate(ctx, strings.TrimPrefix(u.url, "https://"))
+			if u.server == "" {
+				return u.checkStarted(ctx, r, n)
+			}
+			served, err := r.ServedCertificate(ctx, u.server)
 			if err == nil && !served.Equal(u.certificate) {
-				err = fmt.Errorf("it serves another one: %s", describe(served))
+				err = staleError("it serves another one: " + describe(served))
 			}
 			return err
 		},
 	}
 }
 
-// isOlder reports whether the component was started before the file was written. One that is not
-// running reads the file when it starts.
-func (u use) isOlder(ctx context.Context, e *engine.Env, n *node.Node) (bool, error) {
-	file, err := e.World.Stat(ctx, u.path)
+// checkStarted is a permanent error unless the component was started after the file was written.
+func (u use) checkStarted(ctx context.Context, r state.Reader, n *node.Node) error {
+	file, err := r.Stat(ctx, u.path)
 	if err != nil {
-		return false, err
+		return err
 	}
-	all, err := e.World.Containers(ctx, n.CRISocket)
-	return slices.ContainsFunc(all, func(c state.Container) bool {
-		return c.Component == u.component && c.Running && c.Created.Before(file.ModTime)
-	}), err
+	all, err := r.Containers(ctx, n.CRISocket)
+	if err != nil {
+		return err
+	}
+	text := "it is not running"
+	for _, c := range all {
+		if c.Component != u.component || !c.Running {
+			continue
+		}
+		if c.Created.After(file.ModTime) {
+			return nil
+		}
+		text = "it was started before the file was written"
+	}
+	return world.Permanent(staleError(text))
 }
 
 func describe(c *x509.Certificate) string {

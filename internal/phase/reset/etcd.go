@@ -106,7 +106,7 @@ func removeMemberWithoutManifest(ctx context.Context, e *engine.Env) error {
 // the kubeconfig of kube-controller-manager; empty if there is neither.
 func findServerAddress(ctx context.Context, e *engine.Env) string {
 	if pod, err := readStaticPod(ctx, e, release.APIServer); err == nil {
-		return argumentValue(pod, "advertise-address")
+		return manifest.ArgumentValue(pod, "advertise-address")
 	}
 	data, err := e.World.ReadFile(ctx, e.Local.Paths.Kubeconfig("controller-manager.conf"))
 	if err != nil {

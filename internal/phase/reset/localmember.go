@@ -25,15 +25,15 @@ type localMember struct {
 
 func newLocalMember(e *engine.Env, pod *corev1.Pod) localMember {
 	paths := e.Local.Paths
-	if file, ok := strings.CutSuffix(argumentValue(pod, "trusted-ca-file"), "/etcd/ca.crt"); ok {
+	if file, ok := strings.CutSuffix(manifest.ArgumentValue(pod, "trusted-ca-file"), "/etcd/ca.crt"); ok {
 		paths.Certificates = file // not that of --cert-dir, which names the files to remove
 	}
 	l := localMember{
-		peers:   splitCommas(argumentValue(pod, "initial-advertise-peer-urls")),
-		clients: splitCommas(argumentValue(pod, "advertise-client-urls")),
+		peers:   splitCommas(manifest.ArgumentValue(pod, "initial-advertise-peer-urls")),
+		clients: splitCommas(manifest.ArgumentValue(pod, "advertise-client-urls")),
 		via:     etcdcluster.LocalClient(paths),
 	}
-	for _, member := range splitCommas(argumentValue(pod, "initial-cluster")) {
+	for _, member := range splitCommas(manifest.ArgumentValue(pod, "initial-cluster")) {
 		if _, url, ok := strings.Cut(member, "="); ok {
 			l.initial = append(l.initial, url)
 		}
@@ -104,24 +104,6 @@ func (l localMember) viaOthers(members etcdcluster.Health, others []state.Member
 	via := l.via
 	via.Endpoints = append(healthy, rest...)
 	return via
-}
-
-// argumentValue returns the value of --name=value in the command of the Pod's component. Other
-// containers count only if none is named after the component, as a sidecar may have a flag of that
-// name too.
-func argumentValue(pod *corev1.Pod, name string) string {
-	containers := pod.Spec.Containers
-	if c, err := manifest.ComponentContainer(pod, pod.Name); err == nil {
-		containers = []corev1.Container{*c}
-	}
-	for _, c := range containers {
-		for _, a := range slices.Concat(c.Command, c.Args) {
-			if value, ok := strings.CutPrefix(a, "--"+name+"="); ok {
-				return value
-			}
-		}
-	}
-	return ""
 }
 
 func splitCommas(text string) []string {

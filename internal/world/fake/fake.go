@@ -280,7 +280,7 @@ func (w *World) ServedCertificate(ctx context.Context, address string) (*x509.Ce
 	server, ok := map[string]struct{ component, base string }{"2379": {"etcd", "etcd/server"},
 		"2380": {"etcd", "etcd/peer"}, "6443": {"kube-apiserver", "apiserver"}}[port]
 	if !ok || !w.isRunning(ctx, server.component) {
-		return nil, fmt.Errorf("dial tcp %s: connection refused", address)
+		return nil, fmt.Errorf("%w at %s", state.ErrNoServer, address)
 	}
 	if old := w.OldCertificates[server.component]; old != nil {
 		return old, nil

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"syscall"
 	"time"
 
 	"kubeadm/internal/state"
@@ -127,13 +128,6 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 
 // ServedCertificate ends the handshake when the server has presented its certificate.
 func (m Machine) ServedCertificate(ctx context.Context, address string) (*x509.Certificate, error) {
-	host, _, err := net.SplitHostPort(address)
-	if err == nil {
-		err = checkOwnAddress(host)
-	}
-	if err != nil {
-		return nil, err
-	}
 	ctx, cancel := context.WithTimeoutCause(ctx, fetchLimit,
 		fmt.Errorf("no answer within %s", fetchLimit))
 	defer cancel()
@@ -150,10 +144,13 @@ func (m Machine) ServedCertificate(ctx context.Context, address string) (*x509.C
 	if err == nil { // a server must present a certificate, so the handshake has failed
 		return nil, errors.Join(errors.New("the server presents no certificate"), conn.Close())
 	}
-	if !errors.Is(err, seen) {
-		return nil, err
+	switch {
+	case errors.Is(err, seen):
+		return leaf, nil
+	case errors.Is(err, syscall.ECONNREFUSED):
+		err = fmt.Errorf("%w: %w", state.ErrNoServer, err)
 	}
-	return leaf, nil
+	return nil, err
 }
 
 // checkOwnAddress returns an error for a host that is not this machine.

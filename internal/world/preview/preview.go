@@ -230,7 +230,7 @@ func (w *World) Image(ctx context.Context, socket, ref string) (bool, error) {
 	return w.World.Image(ctx, socket, ref)
 }
 
-// Containers lists the real containers. Without a container runtime none of a simulated cluster run.
+// Containers lists the real containers. Without a container runtime a simulated cluster has none.
 func (w *World) Containers(ctx context.Context, socket string) ([]state.Container, error) {
 	all, err := w.World.Containers(ctx, socket)
 	if err != nil && w.simulatedInfo() != nil {
