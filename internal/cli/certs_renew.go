@@ -105,7 +105,7 @@ func (p *program) renewCertificates(c *cobra.Command, o *certsOptions, name stri
 	}
 	switch {
 	case restart:
-		return restartStale(ctx, r, n, o)
+		return p.restartStale(ctx, r, n, o)
 	case r.IsWhole():
 		r.Emit(engine.Printed, restartText)
 	}
@@ -113,11 +113,13 @@ func (p *program) renewCertificates(c *cobra.Command, o *certsOptions, name stri
 }
 
 // restartStale restarts the components that use a certificate from before its renewal.
-func restartStale(ctx context.Context, r *run.Run, n *node.Node, o *certsOptions) (err error) {
+func (p *program) restartStale(ctx context.Context, r *run.Run, n *node.Node,
+	o *certsOptions) (err error) {
 	if n.Local, err = upgrade.ReadControlPlane(ctx, r.World(), n.Local); err != nil {
 		return err
 	}
-	as := state.Identity{Kubeconfig: o.kubeconfig, Server: n.LocalServerURL()}
+	as := p.readIdentity(ctx, r.World(), o.kubeconfig)
+	as.Server = n.LocalServerURL()
 	exists, err := state.Exists(ctx, r.World(), as.Kubeconfig)
 	if err == nil && !exists && n.Role == node.ControlPlane {
 		err = problem.New("", fmt.Errorf("no component was restarted: kubeconfig %s does not exist",

@@ -312,8 +312,8 @@ func beginOffline(ctx context.Context, r *run.Run, a *upgradeAccess) (begun bool
 	if exists, err := state.Exists(ctx, r.World(), file); err != nil || exists {
 		return false, err
 	}
-	isWorker, err := isWorker(ctx, r.World(), paths)
-	if err != nil || isWorker && a.intent.Version != "" {
+	worker, err := isWorker(ctx, r.World(), paths)
+	if err != nil || worker && a.intent.Version != "" {
 		return false, err // refused, as without --dry-run
 	}
 	if a.isNamed {

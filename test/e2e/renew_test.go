@@ -107,7 +107,8 @@ func testRenewal(t *testing.T, s *testCluster) {
 	if clients.failed > 0 || clients.requests == 0 {
 		t.Errorf("%d of %d requests failed", clients.failed, clients.requests)
 	}
-	t.Logf("of %d requests none failed; the longest gap is %s", clients.requests, clients.gap)
+	t.Logf("%d of %d requests failed; the longest gap is %s", clients.failed, clients.requests,
+		clients.gap)
 	for component, id := range readProcesses(t, s.cp) {
 		if reads := component == "etcd" || component == "kube-apiserver"; reads !=
 			(id == processes[component]) {

@@ -330,7 +330,7 @@ func upgradeFlagCases(older machine) []testCase {
 		"apply v1.37.1 --dry-run --patches=/upgrade.yaml" + ignoreSystem,
 		"apply v1.37.1 --dry-run --ignore-preflight-errors=all,Swap",
 		"apply v1.37.1 --dry-run --ignore-preflight-errors=all",
-		"apply v1.37.1 --yes=false" + ignoreSystem, // nobody answers
+		"apply v1.37.1 --yes=false" + ignoreSystem, // no answer is given
 		"plan v1.36.9 --kubeconfig=/nowhere.conf", "plan v1.36.9 --kubeconfig=/broken.yaml",
 		"diff --kubeconfig=/nowhere.conf", "diff --kubeconfig=/broken.yaml",
 		"apply v1.37.1 --yes --kubeconfig=/nowhere.conf", "node --kubeconfig=/nowhere.conf",
