@@ -3,6 +3,7 @@
 package certstore
 
 import (
+	"bytes"
 	"context"
 	"crypto/x509"
 	"errors"
@@ -52,9 +53,17 @@ func CheckCA(paths node.Paths, p pki.Profile, found pki.StoredPair, at time.Time
 	hints := []string{"compare this machine's clock with that of the machine that generated the certificate: timedatectl"}
 	if at.After(ca.Certificate.NotAfter) {
 		hints = append(hints, "if the clock is right, the cluster needs a new CA: "+
-			"replace everything that the old one signed, and every file that contains it")
+			"replace everything that the old one signed, and every file that contains it",
+			"or issue a certificate for the same key and subject, with which all that it signed stays valid, and install it "+
+				"on all nodes and in all kubeconfigs: "+reissueCommand(paths, p))
 	}
 	return ca, problem.New("checking the certificate authority "+paths.Cert(p.Base), err, hints...)
+}
+
+// reissueCommand is the command that gives a CA a certificate that expires later.
+func reissueCommand(paths node.Paths, p pki.Profile) string {
+	return fmt.Sprintf("openssl x509 -in %s -signkey %s -days 3650 -out %s.new", paths.Cert(p.Base),
+		paths.Key(p.Base), paths.Cert(p.Base))
 }
 
 // parseCA parses a CA and checks that its key, if there is one, belongs to it. It does not
@@ -76,10 +85,10 @@ func parseCA(paths node.Paths, p pki.Profile, found pki.StoredPair) (pki.CA, err
 	switch {
 	case found.Key != nil && ca.Key == nil:
 		_, err := pki.ParseKey(found.Key)
-		return ca, problem.New("", fmt.Errorf("%s contains no usable private key: %w", key, err),
+		return ca, problem.New("", fmt.Errorf("%s %w: %w", key, ErrUnusableKey, err),
 			"restore the private key of "+cert)
 	case found.Key != nil && !pki.IsKeyOf(ca.Key, ca.Certificate.PublicKey):
-		return ca, problem.New("", fmt.Errorf("%s does not match %s", key, cert),
+		return ca, problem.New("", fmt.Errorf("%s %w %s", key, ErrKeyMismatch, cert),
 			"restore the private key of "+cert)
 	}
 	return ca, nil
@@ -166,4 +175,25 @@ func CheckDiscoveredCA(n *node.Node, ca *x509.Certificate) error {
 		err = errors.New("it is not a CA of the discovered cluster")
 	}
 	return err
+}
+
+// ReadTrusted returns the cluster CA as kubeconfigs embed it: with the other one of a CA rotation,
+// which has the same subject, if ca.crt has both.
+func ReadTrusted(ctx context.Context, r state.Reader, p node.Paths,
+	ca *x509.Certificate) ([]byte, error) {
+	data, err := state.ReadRequired(ctx, r, p.Cert("ca"))
+	if err != nil {
+		return nil, err
+	}
+	certs, err := pki.ParseCertificates(data)
+	if err != nil {
+		return nil, err
+	}
+	trusted := []*x509.Certificate{ca}
+	for _, c := range certs {
+		if c.IsCA && !c.Equal(ca) && bytes.Equal(c.RawSubject, ca.RawSubject) {
+			trusted = append(trusted, c)
+		}
+	}
+	return pki.EncodeCertificates(trusted...), nil
 }

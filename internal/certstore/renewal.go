@@ -29,8 +29,13 @@ func ReadRenewable(ctx context.Context, r state.Reader, p node.Paths,
 	return cert, nil
 }
 
-// ErrKeyMismatch is wrapped by the error of CheckRenewableKey for a key of another certificate.
-var ErrKeyMismatch = errors.New("does not match")
+// Errors of key files. CheckRenewableKey, and IsExternalCA for the key of the CA, wrap them.
+var (
+	// ErrKeyMismatch says that the key belongs to another certificate.
+	ErrKeyMismatch = errors.New("does not match")
+	// ErrUnusableKey says that the file contains no key that kubeadm can use.
+	ErrUnusableKey = errors.New("contains no usable private key")
+)
 
 // CheckRenewableKey returns an error if the key file does not belong to the certificate file: a
 // renewal may be killed after it has written one of the two. A kubeconfig contains both, so it is
@@ -50,7 +55,7 @@ func CheckRenewableKey(ctx context.Context, r state.Reader, p node.Paths, c pki.
 	key, err := pki.ParseKey(text)
 	switch {
 	case err != nil:
-		return fmt.Errorf("%s contains no usable private key: %w", p.Key(c.Base), err)
+		return fmt.Errorf("%s %w: %w", p.Key(c.Base), ErrUnusableKey, err)
 	case !pki.IsKeyOf(key, cert.PublicKey):
 		return fmt.Errorf("%s %w %s", p.Key(c.Base), ErrKeyMismatch, p.Cert(c.Base))
 	}

@@ -14,27 +14,61 @@ import (
 type Unmount struct {
 	Dir   string
 	Flags []string // of umount2(2): MNT_FORCE, MNT_DETACH, MNT_EXPIRE, UMOUNT_NOFOLLOW
+	// Itself unmounts what is mounted on Dir, which may be a file, and nothing else.
+	Itself bool
 }
 
-// Target names the mounts below the directory.
-func (c Unmount) Target() string { return "mounts:" + c.Dir }
+// Target names the mounts below the directory, or the one on it.
+func (c Unmount) Target() string {
+	if c.Itself {
+		return "mount:" + c.Dir
+	}
+	return "mounts:" + c.Dir
+}
 
-func (c Unmount) String() string { return fmt.Sprintf("unmount everything below %q", c.Dir) }
+func (c Unmount) String() string {
+	if c.Itself {
+		return fmt.Sprintf("unmount %q", c.Dir)
+	}
+	return fmt.Sprintf("unmount everything below %q", c.Dir)
+}
+
+// Matches reports whether the change unmounts that mount point.
+func (c Unmount) Matches(point string) bool {
+	if c.Itself {
+		return point == c.Dir
+	}
+	return strings.HasPrefix(point, strings.TrimSuffix(c.Dir, "/")+"/")
+}
 
 // Done reports whether nothing is mounted there.
 func (c Unmount) Done(ctx context.Context, r state.Reader) (bool, error) {
 	all, err := r.Mounts(ctx, c.Dir)
-	for _, m := range all {
-		if strings.HasPrefix(m, c.Dir+"/") {
-			return false, err
-		}
-	}
-	return err == nil, err
+	return err == nil && !slices.ContainsFunc(all, c.Matches), err
 }
 
 // Inverse is ErrIrreversible: the mounts belong to Pods that are gone.
 func (c Unmount) Inverse(context.Context, state.Reader) (Change, error) {
 	return nil, ErrIrreversible
+}
+
+// RemoveImage removes an image from the container runtime, with all its references.
+type RemoveImage struct{ Socket, Ref string }
+
+// Target names the image.
+func (c RemoveImage) Target() string { return "image:" + c.Ref }
+
+func (c RemoveImage) String() string { return fmt.Sprintf("remove image %q", c.Ref) }
+
+// Done reports whether the runtime does not have the image.
+func (c RemoveImage) Done(ctx context.Context, r state.Reader) (bool, error) {
+	present, err := r.Image(ctx, c.Socket, c.Ref)
+	return err == nil && !present, err
+}
+
+// Inverse pulls the image again.
+func (c RemoveImage) Inverse(context.Context, state.Reader) (Change, error) {
+	return PullImage{Socket: c.Socket, Ref: c.Ref}, nil
 }
 
 // PullImage pulls an image into the container runtime.

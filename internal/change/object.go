@@ -67,20 +67,33 @@ type MutateObject struct {
 	As     state.Identity
 	// Mutate changes the existing object in place. It must be idempotent.
 	Mutate func(existing *unstructured.Unstructured) error
+	// Subresource is the part that is written, such as "approval"; empty for the object itself. Of
+	// an object that does not exist no part is written: that is an error.
+	Subresource string
 }
 
 // Target names the object.
 func (c MutateObject) Target() string { return state.RefOf(c.Object, c.As).Target() }
 
-func (c MutateObject) String() string { return "apply " + state.RefOf(c.Object, c.As).String() }
+func (c MutateObject) String() string {
+	if c.Subresource != "" {
+		return "apply the " + c.Subresource + " of " + state.RefOf(c.Object, c.As).String()
+	}
+	return "apply " + state.RefOf(c.Object, c.As).String()
+}
 
 // Content is the object that would be created.
-func (c MutateObject) Content() string { return ApplyObject{Object: c.Object}.Content() }
+func (c MutateObject) Content() string {
+	if c.Subresource != "" {
+		return ""
+	}
+	return ApplyObject{Object: c.Object}.Content()
+}
 
 // Done reports whether the object exists and Mutate would change nothing.
 func (c MutateObject) Done(ctx context.Context, r state.Reader) (bool, error) {
 	now, err := r.Object(ctx, state.RefOf(c.Object, c.As))
-	if apierrors.IsNotFound(err) {
+	if apierrors.IsNotFound(err) && c.Subresource == "" {
 		return false, nil
 	}
 	if err != nil {
@@ -91,8 +104,11 @@ func (c MutateObject) Done(ctx context.Context, r state.Reader) (bool, error) {
 	return err == nil && reflect.DeepEqual(now.Object, after.Object), err
 }
 
-// Inverse restores the existing object, or deletes the new one.
+// Inverse restores the existing object, or deletes the new one. A subresource cannot be restored.
 func (c MutateObject) Inverse(ctx context.Context, r state.Reader) (Change, error) {
+	if c.Subresource != "" {
+		return nil, ErrIrreversible
+	}
 	return restoreObject(ctx, r, state.RefOf(c.Object, c.As))
 }
 

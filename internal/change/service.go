@@ -18,6 +18,34 @@ type SetService struct {
 	Reads []string
 }
 
+// EnableService makes a unit of the init system start at boot, or not.
+type EnableService struct {
+	Name    string
+	Enabled bool
+}
+
+// Target names the unit.
+func (c EnableService) Target() string { return "service-at-boot:" + c.Name }
+
+func (c EnableService) String() string {
+	if c.Enabled {
+		return fmt.Sprintf("enable service %q at boot", c.Name)
+	}
+	return fmt.Sprintf("disable service %q at boot", c.Name)
+}
+
+// Done reports whether the unit starts at boot, or does not.
+func (c EnableService) Done(ctx context.Context, r state.Reader) (bool, error) {
+	s, err := r.Service(ctx, c.Name)
+	return err == nil && s.Enabled == c.Enabled, err
+}
+
+// Inverse restores the present state.
+func (c EnableService) Inverse(ctx context.Context, r state.Reader) (Change, error) {
+	s, err := r.Service(ctx, c.Name)
+	return EnableService{Name: c.Name, Enabled: s.Enabled}, err
+}
+
 // Target names the unit.
 func (c SetService) Target() string { return "service:" + c.Name }
 

@@ -9,8 +9,6 @@ import (
 	"strings"
 
 	"k8s.io/klog/v2"
-
-	"kubeadm/internal/untrusted"
 )
 
 // Libraries log more than warnings from libraryLevel on. Above lastLibraryLevel client-go logs
@@ -62,7 +60,7 @@ func Log(w io.Writer, level int, files string) (io.Writer, error) {
 type redactingWriter struct{ to io.Writer }
 
 func (s redactingWriter) Write(text []byte) (int, error) {
-	if _, err := io.WriteString(s.to, untrusted.Screen(redactSecrets(string(text)))); err != nil {
+	if _, err := io.WriteString(s.to, Redact(string(text))); err != nil {
 		return 0, err
 	}
 	return len(text), nil

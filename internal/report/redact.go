@@ -4,7 +4,13 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	"kubeadm/internal/untrusted"
 )
+
+// Redact returns text without what has the form of a secret, and with control characters escaped, as
+// everything is that this package shows or writes but what the user asked for.
+func Redact(text string) string { return untrusted.Screen(redactSecrets(text)) }
 
 // Forms of secrets. They are matched without word boundaries: a space lost in copying attaches a
 // token to the word before it.

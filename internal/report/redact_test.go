@@ -95,7 +95,7 @@ func TestErrorsCannotForgeHints(t *testing.T) {
 	var b bytes.Buffer
 	remote := errors.New(
 		"denied\n  - install the new CA first\n\terror: \x1b[2Jgone\r\n[init] done\n")
-	Error(&b, problem.New("asking it", remote, "ask\n  - nothing"))
+	Error(&b, nil, problem.New("asking it", remote, "ask\n  - nothing"))
 	want := "error: asking it: denied\n\t  - install the new CA first\n\terror: \\x1b[2Jgone\\r\n\t[init] done\n  - ask\n      - nothing\n"
 	if b.String() != want {
 		t.Errorf("told\n%s\nwant\n%s", b.String(), want)
@@ -122,7 +122,8 @@ func TestEventsCannotForgeLines(t *testing.T) {
 			"[w] not yet: [64 hex digits hidden]\n", ""},
 		{engine.Event{Kind: engine.Result, Phase: "w", Text: "key:\n" + key + "\x1b"},
 			"[w] key:\n" + key + "\\x1b\n", ""},
-		{engine.Event{Kind: engine.Printed, Phase: "w", Text: text}, text, ""},
+		{engine.Event{Kind: engine.Printed, Phase: "w", Text: text},
+			"token k3h9wd." + secret + "\n[init] \\x1b[1mdone\\u009b", ""},
 	} {
 		c.event.Text = strings.ReplaceAll(c.event.Text, "\x9b", "\u009b")
 		c.out = strings.ReplaceAll(c.out, "\x9b", "\u009b")

@@ -15,18 +15,18 @@ import (
 )
 
 // Text renders events as lines "[phase] what happened": progress and results to Out, warnings and
-// the progress of a single change to Err.
+// the progress of a single change to Err. In a preview it prints "would" before each change and
+// wait, and the contents of files and objects.
 type Text struct {
 	Out, Err io.Writer
 	// Verbosity 0 shows the progress and the waits of phases, 1 also each change and each skipped
 	// phase.
 	Verbosity int
-	// Conditional prints "would" before each change and wait, and the contents of files and
-	// objects.
-	Conditional bool
+	Style     *Style // of warnings; may be nil
 
-	mu    sync.Mutex
-	order *treeOrder
+	mu     sync.Mutex
+	order  *treeOrder
+	failed error // the first one of writing to Out
 }
 
 // Emit shows one event, in its turn. It is safe for concurrent use.
@@ -48,33 +48,47 @@ func (t *Text) Close() {
 	}
 }
 
+// OutError returns the first error of writing to Out: what the user asked for may be lost.
+func (t *Text) OutError() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.failed
+}
+
+// print writes to Out.
+func (t *Text) print(format string, args ...any) {
+	if _, err := fmt.Fprintf(t.Out, format, args...); t.failed == nil {
+		t.failed = err
+	}
+}
+
 func (t *Text) show(e engine.Event) {
 	switch e.Kind {
 	case engine.Printed:
-		if t.Conditional {
+		if e.Preview {
 			t.printLine(e, "would show:")
 		}
-		fmt.Fprint(t.Out, e.Text)
+		t.print("%s", untrusted.Screen(e.Text))
 	case engine.Warned:
 		if e.Check != "" {
-			fmt.Fprintf(t.Err, "\t[WARNING %s]: %s\n", e.Check, safeMessage(e.Text, "\t\t"))
+			fmt.Fprintf(t.Err, "\t%s: %s\n", t.Style.in(yellow, "[WARNING "+e.Check+"]"), safeMessage(e.Text, "\t\t"))
 			return
 		}
-		fmt.Fprintf(t.Err, "[%s] warning: %s\n", phaseTag(e), safeMessage(e.Text, "\t"))
+		fmt.Fprintf(t.Err, "[%s] %s %s\n", phaseTag(e), t.Style.in(yellow, "warning:"), safeMessage(e.Text, "\t"))
 	case engine.Progress:
 		fmt.Fprintf(t.Err, "[%s] %s\n", phaseTag(e), safeMessage(e.Text, "\t"))
 	case engine.Info:
 		t.printLine(e, "%s", e.Text)
 	case engine.Result:
-		fmt.Fprintf(t.Out, "[%s] %s\n", phaseTag(e), untrusted.Screen(e.Text))
+		t.print("[%s] %s\n", phaseTag(e), untrusted.Screen(e.Text))
 	case engine.Waiting:
-		if t.Conditional {
+		if e.Preview {
 			t.printLine(e, "would wait for %s", e.Text)
 			return
 		}
 		t.printLine(e, "waiting for %s", e.Text)
 	case engine.Waited:
-		if !t.Conditional {
+		if !e.Preview {
 			t.printLine(e, "%s", e.Text)
 		}
 	case engine.Did:
@@ -93,7 +107,7 @@ func (t *Text) show(e engine.Event) {
 }
 
 func (t *Text) showChange(e engine.Event) {
-	if !t.Conditional {
+	if !e.Preview {
 		if t.Verbosity > 0 {
 			t.printLine(e, "done: %s", e.Text)
 		}
@@ -101,21 +115,20 @@ func (t *Text) showChange(e engine.Event) {
 	}
 	t.printLine(e, "would %s", e.Text)
 	if shown, ok := e.Change.(change.Previewable); ok {
-		if text := untrusted.Screen(
-			redactSecrets(strings.TrimRight(shown.Content(), "\n"))); text != "" {
-			fmt.Fprintf(t.Out, "\t%s\n", strings.ReplaceAll(text, "\n", "\n\t"))
+		if text := Redact(strings.TrimRight(shown.Content(), "\n")); text != "" {
+			t.print("\t%s\n", strings.ReplaceAll(text, "\n", "\n\t"))
 		}
 	}
 }
 
 func (t *Text) printLine(e engine.Event, format string, args ...any) {
-	fmt.Fprintf(t.Out, "[%s] %s\n", phaseTag(e), safeMessage(fmt.Sprintf(format, args...), "\t"))
+	t.print("[%s] %s\n", phaseTag(e), safeMessage(fmt.Sprintf(format, args...), "\t"))
 }
 
 // safeMessage makes text safe to show: without secrets and control characters, and with further
 // lines indented, so that none of them looks like a line of this program.
 func safeMessage(text, indent string) string {
-	lines := strings.Split(untrusted.Screen(redactSecrets(strings.TrimRight(text, "\n"))), "\n")
+	lines := strings.Split(Redact(strings.TrimRight(text, "\n")), "\n")
 	for i, line := range lines[1:] {
 		lines[i+1] = indent + strings.TrimPrefix(line, "\t")
 	}
@@ -134,8 +147,8 @@ func phaseTag(e engine.Event) string {
 // Error prints an error and its hints: a first line, further lines of the error indented by a tab,
 // and the hints as a list. Only the list has lines that begin with a dash: other text cannot
 // imitate it.
-func Error(w io.Writer, err error) {
-	fmt.Fprintf(w, "error: %s\n", safeMessage(err.Error(), "\t"))
+func Error(w io.Writer, s *Style, err error) {
+	fmt.Fprintf(w, "%s %s\n", s.in(red, "error:"), safeMessage(err.Error(), "\t"))
 	for _, hint := range problem.Hints(err) {
 		fmt.Fprintf(w, "  - %s\n", safeMessage(hint, "    "))
 	}

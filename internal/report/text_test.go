@@ -91,6 +91,7 @@ func TestEventLines(t *testing.T) {
 	skipped := engine.Event{Kind: engine.Skipped, Phase: "etcd/local", Text: "etcd is external"}
 	warned := engine.Event{Kind: engine.Warned, Phase: "w", Text: "look out"}
 	checked := engine.Event{Kind: engine.Warned, Check: "Swap", Text: "swap is on"}
+	preview := func(e engine.Event) engine.Event { e.Preview = true; return e }
 	for _, c := range []struct {
 		text     *Text
 		event    engine.Event
@@ -98,9 +99,9 @@ func TestEventLines(t *testing.T) {
 	}{
 		{&Text{}, did, "", ""},
 		{&Text{Verbosity: 1}, did, "[certs] done: write file \"/f\"\n", ""},
-		{&Text{Conditional: true}, did, "[certs] would write file \"/f\"\n\ttext\n", ""},
+		{&Text{}, preview(did), "[certs] would write file \"/f\"\n\ttext\n", ""},
 		{&Text{}, wait, "[w] waiting for the moon\n", ""},
-		{&Text{Conditional: true}, wait, "[w] would wait for the moon\n", ""},
+		{&Text{}, preview(wait), "[w] would wait for the moon\n", ""},
 		{&Text{}, skipped, "", ""},
 		{&Text{Verbosity: 1}, skipped, "[etcd] phase etcd/local is skipped: etcd is external\n",
 			""},
@@ -120,7 +121,7 @@ func TestEventLines(t *testing.T) {
 func TestErrorHasHints(t *testing.T) {
 	var b bytes.Buffer
 	inner := problem.New("asking it", errors.New("no answer"), "ask again")
-	Error(&b, problem.New("", fmt.Errorf("phase x: %w", inner), "look at the log"))
+	Error(&b, nil, problem.New("", fmt.Errorf("phase x: %w", inner), "look at the log"))
 	if want := "error: phase x: asking it: no answer\n  - look at the log\n  - ask again\n"; b.String() != want {
 		t.Errorf("told %q, want %q", b.String(), want)
 	}

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Reader reads everything outside the process and changes nothing, but for what Verify and
-// CanListen create and remove at once. It is wide on purpose and consists of one small interface
+// Reader reads everything outside the process and changes nothing, but for what Verify, SyncTimes
+// and CanListen create and remove at once. It is wide on purpose and consists of one small interface
 // per subject.
 type Reader interface {
 	Files
@@ -19,7 +19,9 @@ type Reader interface {
 	Mounts
 	Programs
 	Host
+	Disks
 	Network
+	PodNetwork
 	Images
 	Members
 	Objects
@@ -50,8 +52,9 @@ type Services interface {
 	// Service returns the state of a unit. An unknown unit is a zero Service; without a
 	// supported init system the error is ErrNoInitSystem.
 	Service(ctx context.Context, name string) (Service, error)
-	// ServiceLog returns the last log lines of a unit, at most 2 KiB; empty where no log is kept.
-	ServiceLog(ctx context.Context, name string) (string, error)
+	// ServiceLog returns the last log lines of a unit, at most that many bytes; empty where no log is
+	// kept.
+	ServiceLog(ctx context.Context, name string, limit int) (string, error)
 }
 
 // ErrNoInitSystem says that the machine has neither systemd nor OpenRC.
@@ -97,6 +100,14 @@ type HostInfo struct {
 	Env       []string // environment of this process, "NAME=value"
 }
 
+// Disks are the disks of this machine.
+type Disks interface {
+	// SyncTimes writes 2 KiB to an unnamed file in an existing directory again and again, for at most
+	// half a second, and returns how long each write took to reach the disk (fdatasync). Nothing of
+	// the file is left.
+	SyncTimes(ctx context.Context, dir string) ([]time.Duration, error)
+}
+
 // Network is the network as this machine sees it.
 type Network interface {
 	// Addresses lists global unicast addresses of up interfaces, the one of the default route
@@ -118,6 +129,9 @@ type Network interface {
 	// verified, and no more than the beginning of a TLS handshake is sent. The error is ErrNoServer
 	// if the connection is refused.
 	ServedCertificate(ctx context.Context, address string) (*x509.Certificate, error)
+	// ServerTime returns the time in the response of an HTTPS server at "host:port". Neither the
+	// server nor the time is verified.
+	ServerTime(ctx context.Context, address string) (time.Time, error)
 	// ClusterInfo reads the public ConfigMap kube-public/cluster-info without credentials. With a
 	// nil ca the connection is not verified: the caller must check the signature before it uses
 	// any of it, as token discovery demands. Any redirect is ErrRedirected.
@@ -145,6 +159,13 @@ type Request struct {
 	Cert     []byte // PEM of a client certificate; may be nil
 	Key      []byte // PEM of its key; may be nil
 }
+
+// KubeconfigError is the error of a kubeconfig with which no request can be made, whatever the API
+// server would answer: of one that cannot be read, or whose client certificate has expired.
+type KubeconfigError struct{ Err error }
+
+func (e KubeconfigError) Error() string { return e.Err.Error() }
+func (e KubeconfigError) Unwrap() error { return e.Err }
 
 // ErrRedirected is the error of a redirect to an address whose answer could not be verified.
 var ErrRedirected = errors.New("this redirect is not followed, as its answer could not be verified")
@@ -180,6 +201,8 @@ type Images interface {
 	// Runtime returns the status of the runtime; an error means that it does not answer.
 	Runtime(ctx context.Context, socket string) (Runtime, error)
 	Image(ctx context.Context, socket, ref string) (present bool, err error)
+	// ImageRefs lists the references of all images, such as "registry.k8s.io/pause:3.10".
+	ImageRefs(ctx context.Context, socket string) ([]string, error)
 	Sandboxes(ctx context.Context, socket string) ([]Sandbox, error)
 	// Containers lists all containers, exited ones too and oldest first, with their last log
 	// lines.
@@ -255,6 +278,9 @@ type Member struct {
 type MemberStatus struct {
 	AppliedIndex uint64   // raft applied index
 	Problems     []string // alarms, no leader and the like; empty if it is healthy
+	// size of the database file, the part of it that is in use, and the size at which etcd refuses
+	// writes, in bytes; the last is 0 if the member does not report it
+	DBSize, DBInUse, DBQuota int64
 }
 
 // Objects are the API server's objects; each call names the identity to use.

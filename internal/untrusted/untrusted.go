@@ -82,6 +82,12 @@ func QuotedError(err error) error {
 	return &safeError{Quote(err.Error()), err}
 }
 
+// IsSafe reports whether err itself is from Error or QuotedError. What it wraps is not safe to show.
+func IsSafe(err error) bool {
+	_, ok := any(err).(*safeError) // err itself, not what it wraps
+	return ok
+}
+
 type safeError struct {
 	text string
 	err  error

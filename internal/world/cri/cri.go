@@ -51,6 +51,8 @@ func (r Runtimes) Do(ctx context.Context, c change.Change) error {
 		return pullImage(ctx, c)
 	case change.RemoveContainers:
 		return removeContainers(ctx, c)
+	case change.RemoveImage:
+		return removeImage(ctx, c)
 	}
 	return fmt.Errorf("a container runtime cannot carry out a %T", c)
 }

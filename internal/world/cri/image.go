@@ -35,6 +35,48 @@ func (r Runtimes) Image(ctx context.Context, socket, ref string) (bool, error) {
 	return found.Image != nil, nil
 }
 
+// ImageRefs lists the references of all images: their tags, or digests of images without tags.
+func (r Runtimes) ImageRefs(ctx context.Context, socket string) ([]string, error) {
+	c, err := connect(ctx, socket, connectLimit)
+	if err != nil {
+		return nil, err
+	}
+	defer c.close()
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	found, err := c.ListImages(ctx, &runtimeapi.ListImagesRequest{})
+	if err != nil {
+		return nil, fmt.Errorf("listing the images of the container runtime: %w",
+			unwrapGRPCError(err))
+	}
+	var refs []string
+	for _, image := range found.Images {
+		if len(image.RepoTags) == 0 {
+			refs = append(refs, image.RepoDigests...)
+		}
+		refs = append(refs, image.RepoTags...)
+	}
+	return refs, nil
+}
+
+// removeImage succeeds if the runtime does not have the image.
+func removeImage(ctx context.Context, want change.RemoveImage) error {
+	c, err := connect(ctx, want.Socket, connectLimit)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	ctx, cancel := context.WithTimeout(ctx, stopLimit)
+	defer cancel()
+	_, err = c.RemoveImage(ctx,
+		&runtimeapi.RemoveImageRequest{Image: &runtimeapi.ImageSpec{Image: want.Ref}})
+	if err != nil && status.Code(err) != codes.NotFound {
+		return fmt.Errorf("removing image %s from the container runtime: %w", want.Ref,
+			unwrapGRPCError(err))
+	}
+	return nil
+}
+
 // pullLimit is the timeout of one image pull. It is long enough for a slow connection.
 const pullLimit = 30 * time.Minute
 

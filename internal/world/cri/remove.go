@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -40,13 +41,38 @@ func removeContainers(ctx context.Context, want change.RemoveContainers) error {
 			if want.GracePeriod > 0 {
 				c.stopContainers(ctx, s, want.GracePeriod)
 			}
-			errs[i] = retry(ctx, removePause, func() error { return c.removeSandbox(ctx, s) },
+			errs[i] = retry(ctx, removePause, func() error { return c.removeStarted(ctx, s) },
 				func(error) bool { return false })
 			return nil // an error does not stop the removal of the others
 		})
 	}
 	_ = g.Wait()
 	return errors.Join(errs...)
+}
+
+// startLimit is how long a container may take to start while its Pod is being removed, and startPause
+// the time between two attempts to remove it.
+const (
+	startLimit = 30 * time.Second
+	startPause = 500 * time.Millisecond
+)
+
+// removeStarted is removeSandbox. It waits for a container that the kubelet is just starting, which
+// containerd does not remove.
+func (c *client) removeStarted(ctx context.Context, s state.Sandbox) error {
+	deadline := time.Now().Add(startLimit)
+	for {
+		err := c.removeSandbox(ctx, s)
+		if err == nil || !strings.Contains(err.Error(), "is in starting state") ||
+			time.Now().After(deadline) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(startPause):
+		}
+	}
 }
 
 func (c *client) removeSandbox(ctx context.Context, s state.Sandbox) error {

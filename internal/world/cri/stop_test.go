@@ -2,6 +2,7 @@ package cri
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/world"
 )
 
 // stopRecorder is a runtime that records which containers and Pods are stopped.
@@ -57,5 +59,24 @@ func TestContainersStopWithinGracePeriod(t *testing.T) {
 		if err := (Runtimes{}).Do(t.Context(), remove); err != nil || !slices.Equal(s.calls, want) {
 			t.Errorf("within %s: %q, %v", grace, s.calls, err)
 		}
+	}
+}
+
+// containerd refuses to remove a container that the kubelet is just starting.
+func TestStartingContainerIsRemovedLater(t *testing.T) {
+	t.Parallel()
+	s, refusals := &stopRecorder{}, 0
+	s.stop = func(string) error {
+		if refusals++; refusals < 3 {
+			return errors.New("container is in starting state, can't be removed")
+		}
+		return nil
+	}
+	s.sandboxes = []*runtimeapi.PodSandbox{staticPod("1", "etcd-cp1", "etcd", "file")}
+	var progress []string
+	ctx := world.WithProgress(t.Context(), func(text string) { progress = append(progress, text) })
+	remove := change.RemoveContainers{Socket: startServer(t, s), Component: "etcd"}
+	if err := (Runtimes{}).Do(ctx, remove); err != nil || refusals != 3 || len(progress) > 0 {
+		t.Errorf("%d attempts, %v; reported %q", refusals, err, progress)
 	}
 }

@@ -98,7 +98,9 @@ func (k *Cluster) MemberStatus(ctx context.Context, via state.Etcd,
 		if err != nil {
 			return err
 		}
-		s = state.MemberStatus{AppliedIndex: answer.GetRaftAppliedIndex()}
+		s = state.MemberStatus{AppliedIndex: answer.GetRaftAppliedIndex(),
+			DBSize: answer.GetDbSize(), DBInUse: answer.GetDbSizeInUse(),
+			DBQuota: answer.GetDbSizeQuota()}
 		for _, text := range answer.GetErrors() {
 			s.Problems = append(s.Problems, untrusted.Line(text))
 		}

@@ -46,10 +46,13 @@ type World struct {
 	RemoteAPIServer bool
 	APIServerLag    int // how many calls of Livez fail after the start of the API server
 	NodeName        string
+	ServerAhead     time.Duration // how far the clocks of servers are ahead of that of this machine
 
 	// versions behind labels such as "stable-1.37", if dl.k8s.io resolves
 	Published map[string]string
 	Refused   map[string]error // kinds of objects that the API server does not create, and why
+	// EvictionsRefused is how many evictions a PodDisruptionBudget does not allow at first.
+	EvictionsRefused int
 	// CrashLog returns the log of a component's container that exits right after each start; it is
 	// empty for one that runs. If nil, all run.
 	CrashLog func(component string, manifest []byte) string
@@ -57,6 +60,13 @@ type World struct {
 	PodLag int
 	// what a component serves, if not the certificate on disk, until its containers are removed
 	OldCertificates map[string]*x509.Certificate
+	// IssueKubelet returns a new client certificate and key of the kubelet; if nil, a text stands for
+	// them.
+	IssueKubelet func() []byte
+	// what servers of other machines serve, by "host:port"
+	RemoteCertificates map[string]*x509.Certificate
+	// "host:port" of servers that do not complete a handshake
+	UnknownServers []string
 	// size of etcd's database and free disk space in bytes; there is enough space for a snapshot if
 	// EtcdSize is 0
 	EtcdSize, DiskFree uint64
@@ -103,6 +113,7 @@ func (w *World) Do(ctx context.Context, c change.Change) error {
 	if err := w.checkChange(ctx, c); err != nil {
 		return err
 	}
+	before := slices.Clone(w.Pods)
 	if err := w.World.Do(ctx, c); err != nil {
 		return err
 	}
@@ -112,6 +123,12 @@ func (w *World) Do(ctx context.Context, c change.Change) error {
 	switch c := c.(type) {
 	case change.RemoveContainers:
 		w.staticPods.removeContainers(c, w.Now())
+		for _, p := range before { // the kubelet re-creates static Pods
+			if c.Component != "" && c.Matches(p) && w.isRunning(ctx, "") &&
+				w.hasFile("/etc/kubernetes/manifests/"+p.Component+".yaml") {
+				w.Pods = append(w.Pods, p)
+			}
+		}
 		delete(w.OldCertificates, c.Component)
 		if c.Component != "etcd" {
 			return nil
@@ -143,6 +160,12 @@ func (w *World) checkChange(ctx context.Context, c change.Change) error {
 	case change.DeleteObject:
 		return w.checkAccess(ctx, c.Ref.As)
 	case change.LabelNode:
+		return w.checkAccess(ctx, c.As)
+	case change.EvictPod:
+		if w.EvictionsRefused > 0 {
+			w.EvictionsRefused--
+			return fmt.Errorf("evicting Pod %s: %w", c.Name, change.ErrDisruptionBudget)
+		}
 		return w.checkAccess(ctx, c.As)
 	case change.SetMember:
 		if c.State != change.Voter {
@@ -195,6 +218,9 @@ func (w *World) kubelet(ctx context.Context) error {
 		return nil
 	}
 	for _, file := range k.Files(ctx, w) {
+		if file.Path == k.RotatedCert && w.IssueKubelet != nil {
+			file.Data = w.IssueKubelet()
+		}
 		if err := w.World.Do(ctx, file); err != nil {
 			return err
 		}
@@ -273,6 +299,12 @@ func (w *World) CanListen(_ context.Context, address string) error {
 // ServedCertificate is that of etcd or of the API server, which read their files for each
 // connection.
 func (w *World) ServedCertificate(ctx context.Context, address string) (*x509.Certificate, error) {
+	if slices.Contains(w.UnknownServers, address) {
+		return nil, fmt.Errorf("the server at %s does not complete the handshake", address)
+	}
+	if remote := w.RemoteCertificates[address]; remote != nil {
+		return remote, nil
+	}
 	_, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, err
@@ -296,6 +328,14 @@ func (w *World) ServedCertificate(ctx context.Context, address string) (*x509.Ce
 	return certs[0], nil
 }
 
+// ServerTime is the time of this machine's clock plus ServerAhead, of any API server that answers.
+func (w *World) ServerTime(ctx context.Context, address string) (time.Time, error) {
+	if !w.RemoteAPIServer && !w.isRunning(ctx, "kube-apiserver") {
+		return time.Time{}, fmt.Errorf("%w at %s", state.ErrNoServer, address)
+	}
+	return w.Now().Add(w.ServerAhead), nil
+}
+
 // Proxy returns no proxy.
 func (w *World) Proxy(context.Context, string) (string, error) { return "", nil }
 
@@ -310,7 +350,7 @@ func (w *World) Fetch(ctx context.Context, req state.Request) (state.Response, e
 		return state.Response{Status: 200, Body: []byte(text + "\n")}, nil
 	}
 	for port, component := range map[string]string{":10257/": "kube-controller-manager",
-		":10259/": "kube-scheduler", ":2381/": "etcd", ":10248/": ""} {
+		":10259/": "kube-scheduler", ":2381/": "etcd", ":6443/livez": "kube-apiserver", ":10248/": ""} {
 		if strings.Contains(req.URL, port) && w.isRunning(ctx, component) {
 			return ok, nil
 		}
@@ -354,6 +394,8 @@ func (w *World) Clone() *World {
 	c.MountList, c.Pods, c.MemberList = slices.Clone(w.MountList), slices.Clone(w.Pods),
 		slices.Clone(w.MemberList)
 	c.UnreachableMembers = slices.Clone(w.UnreachableMembers)
+	c.LinkList, c.Rules, c.VirtualServerList = slices.Clone(w.LinkList), maps.Clone(w.Rules),
+		slices.Clone(w.VirtualServerList)
 	for k, o := range w.Objects {
 		c.Objects[k] = o.DeepCopy()
 	}
@@ -374,6 +416,8 @@ func (w *World) Snapshot() string {
 	}
 	fmt.Fprintf(&b, "mounts %v\nimages %v\npods %v\nmembers %v\n", w.MountList, w.ImageList, w.Pods,
 		w.MemberList)
+	fmt.Fprintf(&b, "links %v\nrules %q\nvirtual servers %v\n", w.LinkList, w.Rules,
+		w.VirtualServerList)
 	var objects []string
 	for k, o := range w.Objects {
 		objects = append(objects, fmt.Sprintf("object %v %v\n", k, o.Object))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/x509"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -79,8 +80,8 @@ func (w *Reads) Service(ctx context.Context, name string) (state.Service, error)
 }
 
 // ServiceLog is a read.
-func (w *Reads) ServiceLog(ctx context.Context, name string) (string, error) {
-	return readUnlessFailing(w, func() (string, error) { return w.World.ServiceLog(ctx, name) })
+func (w *Reads) ServiceLog(ctx context.Context, name string, limit int) (string, error) {
+	return readUnlessFailing(w, func() (string, error) { return w.World.ServiceLog(ctx, name, limit) })
 }
 
 // Mounts is a read.
@@ -134,6 +135,12 @@ func (w *Reads) ServedCertificate(ctx context.Context, address string) (*x509.Ce
 		func() (*x509.Certificate, error) { return w.World.ServedCertificate(ctx, address) })
 }
 
+// ServerTime is a read.
+func (w *Reads) ServerTime(ctx context.Context, address string) (time.Time, error) {
+	return readUnlessFailing(w,
+		func() (time.Time, error) { return w.World.ServerTime(ctx, address) })
+}
+
 // Proxy is a read.
 func (w *Reads) Proxy(ctx context.Context, host string) (string, error) {
 	return readUnlessFailing(w, func() (string, error) { return w.World.Proxy(ctx, host) })
@@ -171,6 +178,28 @@ func (w *Reads) Image(ctx context.Context, socket, ref string) (bool, error) {
 func (w *Reads) Sandboxes(ctx context.Context, socket string) ([]state.Sandbox, error) {
 	return readUnlessFailing(w,
 		func() ([]state.Sandbox, error) { return w.World.Sandboxes(ctx, socket) })
+}
+
+// ImageRefs is a read.
+func (w *Reads) ImageRefs(ctx context.Context, socket string) ([]string, error) {
+	return readUnlessFailing(w, func() ([]string, error) { return w.World.ImageRefs(ctx, socket) })
+}
+
+// Links is a read.
+func (w *Reads) Links(ctx context.Context) ([]state.Link, error) {
+	return readUnlessFailing(w, func() ([]state.Link, error) { return w.World.Links(ctx) })
+}
+
+// PacketRules is a read.
+func (w *Reads) PacketRules(ctx context.Context, program string) (string, error) {
+	return readUnlessFailing(w,
+		func() (string, error) { return w.World.PacketRules(ctx, program) })
+}
+
+// VirtualServers is a read.
+func (w *Reads) VirtualServers(ctx context.Context) ([]state.VirtualServer, error) {
+	return readUnlessFailing(w,
+		func() ([]state.VirtualServer, error) { return w.World.VirtualServers(ctx) })
 }
 
 // Containers is a read.

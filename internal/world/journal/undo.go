@@ -69,16 +69,20 @@ func (w *World) Mark() int {
 	return len(w.undo.inverses)
 }
 
-// Release ends what the last Mark began: changes since then stay.
+// Release ends what the last Mark began: changes since then stay, unless a mark before it is still
+// to be undone.
 func (w *World) Release(mark int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.undo.marks--
-	w.undo.inverses = w.undo.inverses[:mark]
+	if w.undo.marks == 0 {
+		w.undo.inverses = w.undo.inverses[:mark]
+	}
 }
 
 // Undo undoes the changes since mark, newest first, and reports each step. What cannot be undone
-// is reported with change.ErrIrreversible and does not end the undoing.
+// is reported with change.ErrIrreversible and does not end the undoing. The end of ctx ends
+// requests to the API server and etcd; this machine is restored all the same.
 func (w *World) Undo(ctx context.Context, mark int, told func(of change.Change, err error)) error {
 	w.mu.Lock()
 	todo := withoutIntermediateWrites(w.undo.inverses[mark:])
@@ -133,6 +137,9 @@ func (w *World) undoOne(ctx context.Context, i inverse) (needed bool, err error)
 		if err != nil {
 			return true, fmt.Errorf("writing the journal: %w", err)
 		}
+	}
+	if kind, _, _ := strings.Cut(i.of.Target(), ":"); kind != "object" && kind != "member" {
+		ctx = context.WithoutCancel(ctx)
 	}
 	if done, err := i.undo.Done(ctx, w.World); err == nil && done {
 		return false, nil

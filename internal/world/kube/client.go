@@ -38,7 +38,7 @@ type client struct {
 func (k *Cluster) clientFor(as state.Identity) (*client, error) {
 	data, err := k.readKubeconfig(as)
 	if err != nil {
-		return nil, err
+		return nil, state.KubeconfigError{Err: err}
 	}
 	key := fmt.Sprintf("%s#%x", as.Key(), sha256.Sum256(data))
 	k.mu.Lock()
@@ -53,7 +53,7 @@ func (k *Cluster) clientFor(as state.Identity) (*client, error) {
 			err = problem.New("", err,
 				"fix the file, or set --kubeconfig to another one, such as /etc/kubernetes/admin.conf on a control plane node")
 		}
-		return nil, world.Permanent(err)
+		return nil, world.Permanent(state.KubeconfigError{Err: err})
 	}
 	k.clients[key] = c
 	return c, nil

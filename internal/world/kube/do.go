@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"reflect"
 
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -29,6 +31,9 @@ func (k *Cluster) Do(ctx context.Context, c change.Change) error {
 	case change.ApplyObject:
 		return k.createOrUpdate(ctx, objectWrite{c.Object, c.As, c.MergeInto})
 	case change.MutateObject:
+		if c.Subresource != "" {
+			return k.updateSubresource(ctx, c)
+		}
 		return k.createOrUpdate(ctx,
 			objectWrite{c.Object, c.As,
 				func(existing *unstructured.Unstructured) (*unstructured.Unstructured, error) {
@@ -39,6 +44,8 @@ func (k *Cluster) Do(ctx context.Context, c change.Change) error {
 		return k.delete(ctx, c)
 	case change.LabelNode:
 		return k.label(ctx, c)
+	case change.EvictPod:
+		return k.evict(ctx, c)
 	}
 	return fmt.Errorf("the API server cannot carry out a %T", c)
 }
@@ -91,12 +98,68 @@ func (k *Cluster) createOrUpdate(ctx context.Context, w objectWrite) error {
 		})
 }
 
+func (k *Cluster) updateSubresource(ctx context.Context, c change.MutateObject) error {
+	ref := state.RefOf(c.Object, c.As)
+	return k.changeObject(ctx, ref, "applying the "+c.Subresource+" of ",
+		func(ctx context.Context, r dynamic.ResourceInterface) error {
+			existing, err := r.Get(ctx, ref.Name, metav1.GetOptions{})
+			if err != nil {
+				return unlessGone(err)
+			}
+			after := existing.DeepCopy()
+			if err := c.Mutate(after); err != nil {
+				return world.Permanent(err)
+			}
+			if reflect.DeepEqual(existing.Object, after.Object) {
+				return nil
+			}
+			_, err = r.Update(ctx, after, metav1.UpdateOptions{}, c.Subresource)
+			return unlessGone(err)
+		})
+}
+
+// unlessGone makes the error permanent if the object does not exist.
+func unlessGone(err error) error {
+	if apierrors.IsNotFound(err) {
+		return world.Permanent(err)
+	}
+	return err
+}
+
 func (k *Cluster) delete(ctx context.Context, c change.DeleteObject) error {
 	return k.changeObject(ctx, c.Ref, "deleting ",
 		func(ctx context.Context, r dynamic.ResourceInterface) error {
 			err := r.Delete(ctx, c.Ref.Name, metav1.DeleteOptions{})
 			if apierrors.IsNotFound(err) {
 				return nil
+			}
+			return err
+		})
+}
+
+// evict returns change.ErrDisruptionBudget at once if a PodDisruptionBudget does not allow the
+// eviction.
+func (k *Cluster) evict(ctx context.Context, c change.EvictPod) error {
+	uid := types.UID(c.UID)
+	eviction, err := change.ToUnstructured(&policyv1.Eviction{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "policy/v1", Kind: "Eviction"},
+		ObjectMeta: metav1.ObjectMeta{Name: c.Name, Namespace: c.Namespace},
+		DeleteOptions: &metav1.DeleteOptions{
+			Preconditions: &metav1.Preconditions{UID: &uid}},
+	})
+	if err != nil {
+		return err
+	}
+	return k.changeObject(ctx, c.Ref(), "evicting ",
+		func(ctx context.Context, r dynamic.ResourceInterface) error {
+			_, err := r.Create(ctx, eviction, metav1.CreateOptions{}, "eviction")
+			switch {
+			case apierrors.IsNotFound(err), apierrors.IsConflict(err): // another Pod of that name
+				return nil
+			case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+				return nil // its namespace is being deleted, and the Pod with it
+			case apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause):
+				return world.Permanent(fmt.Errorf("%w: %w", change.ErrDisruptionBudget, err))
 			}
 			return err
 		})

@@ -81,12 +81,16 @@ func (k *Cluster) List(ctx context.Context, q state.Query) ([]unstructured.Unstr
 	return found, err
 }
 
-// Livez reads /livez of the API server once. The error names the failed checks.
+// Livez reads /livez of the API server once. The error names the failed checks. That of a refused user
+// satisfies apierrors.IsUnauthorized or apierrors.IsForbidden.
 func (k *Cluster) Livez(ctx context.Context, as state.Identity) error {
-	return k.retry(ctx, request{as: as, op: "checking the health of the API server",
+	var status int
+	err := k.retry(ctx, request{as: as, op: "checking the health of the API server",
 		isRetryable: func(error) bool { return false }, isRead: true,
 		do: func(ctx context.Context, c *client) error {
-			status, report, err := c.readHealth(ctx, "/livez")
+			var report string
+			var err error
+			status, report, err = c.readHealth(ctx, "/livez")
 			if err != nil || status == http.StatusOK {
 				return err
 			}
@@ -96,4 +100,21 @@ func (k *Cluster) Livez(ctx context.Context, as state.Identity) error {
 			}
 			return errors.New(text)
 		}})
+	switch {
+	case err != nil && status == http.StatusUnauthorized:
+		err = refusal{err, metav1.StatusReasonUnauthorized}
+	case err != nil && status == http.StatusForbidden:
+		err = refusal{err, metav1.StatusReasonForbidden}
+	}
+	return err
 }
+
+// refusal is the error of a health endpoint that refuses the user. It is no answer of the API, which is
+// retried while the server may have just started.
+type refusal struct {
+	error
+	reason metav1.StatusReason
+}
+
+func (r refusal) Unwrap() error         { return r.error }
+func (r refusal) Status() metav1.Status { return metav1.Status{Reason: r.reason} }

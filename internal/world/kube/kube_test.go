@@ -2,6 +2,7 @@ package kube_test
 
 import (
 	"crypto/rand"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -164,6 +165,25 @@ func TestLivez(t *testing.T) {
 	}
 	s.Close()
 	wantError(t, k.Livez(t.Context(), newApply().As), "at "+s.URL+": connection refused", "")
+}
+
+func TestLivezOfRefusedUser(t *testing.T) {
+	s := startServer(t, answer{401, "Unauthorized"}, answer{403, "Forbidden"})
+	data := s.kubeconfig(t)
+	k := newCluster(&data)
+	if err := k.Livez(t.Context(), newApply().As); !apierrors.IsUnauthorized(err) {
+		t.Error(err)
+	}
+	if err := k.Livez(t.Context(), newApply().As); !apierrors.IsForbidden(err) {
+		t.Error(err)
+	}
+	if len(s.asked) != 2 {
+		t.Errorf("asked %q", s.asked)
+	}
+	data = []byte("damaged")
+	if _, ok := errors.AsType[state.KubeconfigError](k.Livez(t.Context(), newApply().As)); !ok {
+		t.Error("the kubeconfig is not named as the cause")
+	}
 }
 
 func TestIdentities(t *testing.T) {

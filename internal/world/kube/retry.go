@@ -54,7 +54,8 @@ func (k *Cluster) retry(ctx context.Context, a request) error {
 			}
 			isTransient := a.isRead && time.Since(started) < world.RetryLimit(ctx) &&
 				isTransientReadError(last)
-			mayBeStarting := (!a.isRead || world.RetryLimit(ctx) > 0) && c.isRejectedAfterStart(last)
+			mayBeStarting := (!a.isRead || world.RetryLimit(ctx) > 0) &&
+				c.isRejectedAfterStart(attemptCtx, last)
 			if !isTransient && !a.isRetryable(last) && !mayBeStarting {
 				return world.Permanent(last)
 			}
@@ -76,15 +77,20 @@ func (k *Cluster) retry(ctx context.Context, a request) error {
 const startupPeriod = 15 * time.Second
 
 // isRejectedAfterStart reports whether the API server rejected a user or a cluster IP and has
-// probably just started.
-func (c *client) isRejectedAfterStart(err error) bool {
+// probably just started: a request failed a moment ago, or the server says that it is not ready. To
+// say even that, it must have read the RBAC objects.
+func (c *client) isRejectedAfterStart(ctx context.Context, err error) bool {
 	rejected := apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err)
 	var answer apierrors.APIStatus
 	if errors.As(err, &answer) && answer.Status().Details != nil {
 		rejected = rejected || slices.ContainsFunc(answer.Status().Details.Causes,
 			func(c metav1.StatusCause) bool { return strings.HasPrefix(c.Field, "spec.clusterIP") })
 	}
-	return rejected && time.Since(time.Unix(0, c.outage.Load())) < startupPeriod
+	if !rejected || time.Since(time.Unix(0, c.outage.Load())) < startupPeriod {
+		return rejected
+	}
+	status, _, err := c.readHealth(ctx, "/readyz")
+	return err == nil && status != http.StatusOK && status != http.StatusUnauthorized
 }
 
 // isServerBusy reports whether the server was reached and could not answer now. An API server

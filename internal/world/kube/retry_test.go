@@ -160,6 +160,23 @@ func TestStartingAPIServerRejectsUsers(t *testing.T) {
 	}
 }
 
+// A command that finds such an API server as it begins has seen no outage: it asks for /readyz.
+func TestUnreadyAPIServerRejectsUsers(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, newRejection(403, metav1.StatusReasonForbidden),
+		newRejection(401, metav1.StatusReasonUnauthorized), answer{200, object})
+	s.readyz = []int{403, 500}
+	data := s.kubeconfig(t)
+	if _, err := newCluster(&data).Object(world.WithRetry(t.Context(), bound),
+		state.RefOf(object, newApply().As)); err != nil {
+		t.Error(err)
+	}
+	if len(s.asked) != 3 || len(s.readyz) != 0 {
+		t.Errorf("it was asked for %q, and its readiness is still to be asked for: %d", s.asked,
+			s.readyz)
+	}
+}
+
 // Before it has read the ServiceCIDRs, an API server rejects every cluster IP. One that has been
 // running for long is right.
 func TestStartingAPIServerRejectsClusterIPs(t *testing.T) {

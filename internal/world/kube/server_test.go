@@ -31,12 +31,13 @@ var object = &corev1.ConfigMap{
 }
 
 // scripted is an API server with prepared responses, one after the other. The last one is
-// repeated.
+// repeated. It is ready, unless the test says otherwise.
 type scripted struct {
 	*httptest.Server
-	mu    sync.Mutex
-	asked []string // "METHOD path"
-	agent string
+	mu     sync.Mutex
+	readyz []int    // the next answers of /readyz; 200 if there is none
+	asked  []string // "METHOD path" of all other requests
+	agent  string
 }
 
 type answer struct {
@@ -57,6 +58,15 @@ func startServer(t *testing.T, answers ...answer) *scripted {
 	s := &scripted{}
 	s.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
+		if r.URL.Path == "/readyz" {
+			code := http.StatusOK
+			if len(s.readyz) > 0 {
+				code, s.readyz = s.readyz[0], s.readyz[1:]
+			}
+			s.mu.Unlock()
+			w.WriteHeader(code)
+			return
+		}
 		now := answers[min(len(s.asked), len(answers)-1)]
 		s.asked = append(s.asked, r.Method+" "+r.URL.Path)
 		s.agent = r.UserAgent()

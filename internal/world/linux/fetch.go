@@ -153,6 +153,27 @@ func (m Machine) ServedCertificate(ctx context.Context, address string) (*x509.C
 	return nil, err
 }
 
+// ServerTime reads the header Date, without credentials and without verification.
+func (m Machine) ServerTime(ctx context.Context, address string) (time.Time, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, fetchLimit,
+		fmt.Errorf("no answer within %s", fetchLimit))
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodHead, "https://"+address+"/livez", nil)
+	if err != nil {
+		return time.Time{}, err
+	}
+	req.Header.Set("User-Agent", "kubeadm")
+	client := &http.Client{CheckRedirect: returnRedirect, Transport: &http.Transport{
+		DisableKeepAlives: true, Proxy: http.ProxyFromEnvironment,
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	answer, err := client.Do(req)
+	if err != nil {
+		return time.Time{}, untrusted.Error(err)
+	}
+	defer answer.Body.Close()
+	return http.ParseTime(answer.Header.Get("Date"))
+}
+
 // checkOwnAddress returns an error for a host that is not this machine.
 func checkOwnAddress(host string) error {
 	ip, err := netip.ParseAddr(host)

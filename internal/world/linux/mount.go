@@ -36,7 +36,7 @@ func (m Machine) Mounts(_ context.Context, dir string) ([]string, error) {
 	return points, nil
 }
 
-// unmountBelow unmounts everything below a directory, newest mounts first, and repeats this until
+// unmountBelow unmounts what the change matches, newest mounts first, and repeats this until
 // a pass unmounts nothing: a mount may have been moved below a newer one, which is busy in the
 // first pass.
 func unmountBelow(ctx context.Context, c change.Unmount) error {
@@ -50,15 +50,17 @@ func unmountBelow(ctx context.Context, c change.Unmount) error {
 		}
 		flags |= flag
 	}
-	d, real, err := openDir(c.Dir, 0)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(checkNotSystemDir(d, real, c.Dir), d.Close()); err != nil {
-		return err
+	if !c.Itself {
+		d, real, err := openDir(c.Dir, 0)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(checkNotSystemDir(d, real, c.Dir), d.Close()); err != nil {
+			return err
+		}
 	}
 	for {
 		if err := context.Cause(ctx); err != nil {
@@ -68,8 +70,7 @@ func unmountBelow(ctx context.Context, c change.Unmount) error {
 		if err != nil {
 			return err
 		}
-		points = slices.DeleteFunc(points,
-			func(p string) bool { return p == filepath.Clean(c.Dir) })
+		points = slices.DeleteFunc(points, func(p string) bool { return !c.Matches(p) })
 		slices.Reverse(points)
 		count, err := unmountAll(points, flags)
 		if count == 0 {

@@ -62,6 +62,15 @@ func (o openRC) set(ctx context.Context, c change.SetService) error {
 	return nil
 }
 
+func (o openRC) enable(ctx context.Context, c change.EnableService) error {
+	action := "add"
+	if !c.Enabled {
+		action = "delete"
+	}
+	_, err := runProgram(ctx, "rc-update", action, c.Name, "default")
+	return err
+}
+
 // exitsWithZero reports whether a program exits with code 0.
 func exitsWithZero(ctx context.Context, name string, args ...string) (bool, error) {
 	_, err := runProgram(ctx, name, args...)

@@ -50,10 +50,16 @@ func (m Machine) KubeletVersion(ctx context.Context) (string, error) {
 // runProgram runs a program and returns its standard output. The error of a program that fails
 // includes the end of its output.
 func runProgram(ctx context.Context, name string, args ...string) (string, error) {
+	return runProgramWithInput(ctx, "", name, args...)
+}
+
+// runProgramWithInput is runProgram with a standard input.
+func runProgramWithInput(ctx context.Context, input, name string,
+	args ...string) (string, error) {
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Env = append(os.Environ(), "LC_ALL=C")
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(input), &stdout, &stderr
 	cmd.WaitDelay = 5 * time.Second // limits the wait for a child process that keeps the pipes open
 	err := cmd.Run()
 	if err == nil {

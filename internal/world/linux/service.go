@@ -23,6 +23,7 @@ type initSystem interface {
 	service(ctx context.Context, name string) (state.Service, error)
 	// set restarts a service, or stops one that exists.
 	set(ctx context.Context, c change.SetService) error
+	enable(ctx context.Context, c change.EnableService) error
 }
 
 // detectInitSystem returns the running init system, for systemd as sd_booted(3) does. That the
@@ -58,8 +59,9 @@ func (m Machine) Service(ctx context.Context, name string) (state.Service, error
 	return s, nil
 }
 
-// ServiceLog returns the last log lines of a unit from the journal of systemd; empty with OpenRC.
-func (m Machine) ServiceLog(ctx context.Context, name string) (string, error) {
+// ServiceLog returns the last log lines of a unit from the journal of systemd, at most that many
+// bytes; empty with OpenRC.
+func (m Machine) ServiceLog(ctx context.Context, name string, limit int) (string, error) {
 	in, err := detectInitSystem()
 	if err != nil {
 		return "", err
@@ -70,9 +72,9 @@ func (m Machine) ServiceLog(ctx context.Context, name string) (string, error) {
 		return "", nil // each OpenRC service has its own log file, or none
 	}
 	// Without systemd's own messages; see systemd.journal-fields(7).
-	const lines, limit = "20", 2048
+	const bytesPerLine = 100 // few lines of a log are shorter
 	text, err := exec.CommandContext(ctx, "journalctl", "--quiet", "--no-pager", "--output=cat",
-		"--lines="+lines, "_SYSTEMD_UNIT="+unitName(name)).Output()
+		fmt.Sprintf("--lines=%d", limit/bytesPerLine), "_SYSTEMD_UNIT="+unitName(name)).Output()
 	if err != nil {
 		return "", fmt.Errorf("reading the log of service %q: %w", name, err)
 	}
@@ -88,4 +90,15 @@ func setService(ctx context.Context, c change.SetService) error {
 		fmt.Errorf("it took longer than %s", jobTimeout))
 	defer cancel()
 	return in.set(ctx, c)
+}
+
+func enableService(ctx context.Context, c change.EnableService) error {
+	in, err := detectInitSystem()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, queryTimeout,
+		fmt.Errorf("it took longer than %s", queryTimeout))
+	defer cancel()
+	return in.enable(ctx, c)
 }

@@ -65,6 +65,29 @@ func (systemd) set(ctx context.Context, c change.SetService) error {
 	return nil
 }
 
+// enable changes the links that the unit file asks for, and lets systemd read them.
+func (systemd) enable(ctx context.Context, c change.EnableService) error {
+	conn, err := connectSystemd(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	files := []string{unitName(c.Name)}
+	if c.Enabled {
+		_, _, err = conn.EnableUnitFilesContext(ctx, files, false, false)
+	} else {
+		for _, untilReboot := range []bool{false, true} { // links in /etc, and in /run
+			if err == nil {
+				_, err = conn.DisableUnitFilesContext(ctx, files, untilReboot)
+			}
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("enabling or disabling unit %q: %w", files[0], err)
+	}
+	return conn.ReloadContext(ctx)
+}
+
 func connectSystemd(ctx context.Context) (*dbus.Conn, error) {
 	conn, err := dbus.NewWithContext(ctx)
 	if err != nil {

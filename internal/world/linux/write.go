@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"sync"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -309,28 +308,46 @@ func (p *resolvedPath) removeTemporaryFiles() error {
 	return nil
 }
 
-// explainWriteError adds the mount point of a file system that is full or read-only.
+// noSpaceError says which file system is full.
+type noSpaceError struct {
+	mountPoint string
+	err        error
+}
+
+func (e *noSpaceError) Error() string {
+	return fmt.Sprintf("no space left on %s: %v", e.mountPoint, e.err)
+}
+
+func (e *noSpaceError) Unwrap() error { return e.err }
+
+// explainWriteError adds the mount point of a file system that is full or read-only, unless the error
+// names it: the files of a pair are written inside each other.
 func explainWriteError(path string, err error) error {
 	switch {
 	case errors.Is(err, unix.EROFS):
 		return problem.New("", err, "make it writable, for example: mount -o remount,rw "+
 			findMountPoint(path))
+	case errors.As(err, new(*noSpaceError)):
+		return err
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
-		return fmt.Errorf("no space left on %s: %w", findMountPoint(path), err)
+		return &noSpaceError{findMountPoint(path), err}
 	}
 	return err
 }
 
 // findMountPoint returns the mount point of the file system that a path is on, or would be created
-// on.
+// on. A bind mount counts: it may be read-only on its own.
 func findMountPoint(path string) string {
 	for ; path != "/" && path != "."; path = filepath.Dir(path) {
-		info, err := os.Stat(path)
-		if err != nil {
+		var own, parent unix.Statx_t
+		if unix.Statx(unix.AT_FDCWD, path, 0, unix.STATX_BASIC_STATS, &own) != nil {
 			continue
 		}
-		parent, err := os.Stat(filepath.Dir(path))
-		if err != nil || info.Sys().(*syscall.Stat_t).Dev != parent.Sys().(*syscall.Stat_t).Dev {
+		if own.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0 { // not known before Linux 5.8
+			return path
+		}
+		err := unix.Statx(unix.AT_FDCWD, filepath.Dir(path), 0, unix.STATX_BASIC_STATS, &parent)
+		if err != nil || own.Dev_major != parent.Dev_major || own.Dev_minor != parent.Dev_minor {
 			return path
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/problem"
 )
 
 func TestFullDisk(t *testing.T) {
@@ -31,6 +33,37 @@ func TestFullDisk(t *testing.T) {
 	big.Data = []byte("new")
 	mustDo(t, big)
 	wantContent(t, name, "new")
+}
+
+// The error of a pair on a full disk names the disk once.
+func TestKeyPairOnFullDisk(t *testing.T) {
+	dir := newTempDir(t)
+	mountTmpfs(t, dir, "size=8k")
+	err := Machine{}.Do(t.Context(), change.WriteKeyPair{
+		Key:  change.WriteFile{Path: filepath.Join(dir, "key"), Data: make([]byte, 1<<14), Mode: 0o600},
+		Cert: change.WriteFile{Path: filepath.Join(dir, "cert"), Data: []byte("cert"), Mode: 0o644},
+	})
+	if !errors.Is(err, unix.ENOSPC) || strings.Count(err.Error(), "no space left on "+dir) != 1 {
+		t.Errorf("got %v", err)
+	}
+	if inside, err := os.ReadDir(dir); err != nil || len(inside) > 0 {
+		t.Errorf("left are %v, %v", inside, err)
+	}
+}
+
+// The hint for a directory that is mounted read-only on itself names the directory.
+func TestReadOnlyBindMount(t *testing.T) {
+	dir := newTempDir(t)
+	bindMount(t, dir, dir)
+	if err := unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, ""); err != nil {
+		t.Fatal(err)
+	}
+	err := Machine{}.Do(t.Context(),
+		change.WriteFile{Path: filepath.Join(dir, "a", "admin.conf"), Mode: 0o600})
+	hint := "make it writable, for example: mount -o remount,rw " + dir
+	if hints := problem.Hints(err); !slices.Equal(hints, []string{hint}) {
+		t.Errorf("%v: got the hints %q, want %q", err, hints, hint)
+	}
 }
 
 func TestWriteThroughSymlink(t *testing.T) {

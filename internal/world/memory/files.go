@@ -156,6 +156,18 @@ func (w *World) makeDirs(name string, mode fs.FileMode) error {
 	return nil
 }
 
+func (w *World) makeLink(c change.MakeLink) error {
+	name := w.resolve(c.Path, false)
+	if f, ok := w.Files[name]; ok && f.Mode.Type() != fs.ModeSymlink && !f.Mode.IsRegular() {
+		return fmt.Errorf("%s exists, but it is neither a link nor a regular file", name)
+	}
+	if err := w.makeDirs(path.Dir(name), 0o755); err != nil {
+		return err
+	}
+	w.Files[name] = File{Data: []byte(c.To), Mode: fs.ModeSymlink | 0o777, ModTime: w.Now()}
+	return nil
+}
+
 func (w *World) remove(c change.Remove) error {
 	name := w.resolve(c.Path, c.Contents)
 	if !c.OnlyEmpty && node.IsSystemDir(name) {

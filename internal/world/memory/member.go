@@ -61,7 +61,7 @@ func (w *World) MemberStatus(_ context.Context, _ state.Etcd,
 	if slices.Contains(w.UnreachableMembers, m.ID) {
 		return state.MemberStatus{}, fmt.Errorf("getting the status of etcd member %s: connection refused", m.Name)
 	}
-	return state.MemberStatus{AppliedIndex: 1}, nil
+	return state.MemberStatus{AppliedIndex: 1, Problems: w.MemberProblems}, nil
 }
 
 // KeepProposing does nothing.

@@ -5,6 +5,7 @@ package memory
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/state"
@@ -27,12 +29,18 @@ type World struct {
 
 	Files              map[string]File
 	Services           map[string]state.Service
+	ServiceLogs        map[string]string // by unit
+	SyncTime           time.Duration     // how long a write to a disk takes
 	MountList          []string
 	ImageList          map[string]bool // references of images in the container runtime
 	Pods               []state.Sandbox
 	MemberList         []state.Member
 	UnreachableMembers []uint64 // IDs of members that do not answer
+	MemberProblems     []string // that each member reports: alarms, no leader
 	Objects            map[Key]*unstructured.Unstructured
+	LinkList           []state.Link
+	Rules              map[string]string // packet filter rules by program
+	VirtualServerList  []state.VirtualServer
 	Clock              func() time.Time
 }
 
@@ -50,6 +58,7 @@ func New() *World {
 		Services:  map[string]state.Service{},
 		ImageList: map[string]bool{},
 		Objects:   map[Key]*unstructured.Unstructured{},
+		Rules:     map[string]string{},
 	}
 }
 
@@ -63,8 +72,21 @@ func (w *World) Service(_ context.Context, name string) (state.Service, error) {
 	return w.Services[name], nil
 }
 
-// ServiceLog is empty.
-func (w *World) ServiceLog(context.Context, string) (string, error) { return "", nil }
+// ServiceLog is the end of the unit's log in ServiceLogs.
+func (w *World) ServiceLog(_ context.Context, name string, limit int) (string, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	log := w.ServiceLogs[name]
+	return log[max(0, len(log)-limit):], nil
+}
+
+// SyncTimes are SyncTime, if the directory exists.
+func (w *World) SyncTimes(ctx context.Context, dir string) ([]time.Duration, error) {
+	if _, err := w.Stat(ctx, dir); err != nil {
+		return nil, err
+	}
+	return []time.Duration{w.SyncTime, w.SyncTime, w.SyncTime}, nil
+}
 
 // Mounts lists mount points at and below dir.
 func (w *World) Mounts(_ context.Context, dir string) ([]string, error) {
@@ -79,6 +101,19 @@ func (w *World) Image(_ context.Context, _, ref string) (bool, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.ImageList[ref], nil
+}
+
+// ImageRefs lists the images in the container runtime.
+func (w *World) ImageRefs(context.Context, string) ([]string, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var refs []string
+	for _, ref := range slices.Sorted(maps.Keys(w.ImageList)) {
+		if w.ImageList[ref] {
+			refs = append(refs, ref)
+		}
+	}
+	return refs, nil
 }
 
 // Sandboxes lists the Pod sandboxes.
@@ -102,6 +137,8 @@ func (w *World) Do(_ context.Context, c change.Change) error {
 		return w.writeFile(c.Cert)
 	case change.MakeDir:
 		return w.makeDirs(w.resolve(c.Path, true), c.Mode)
+	case change.MakeLink:
+		return w.makeLink(c)
 	case change.Remove:
 		return w.remove(c)
 	case change.SetOwner:
@@ -110,10 +147,27 @@ func (w *World) Do(_ context.Context, c change.Change) error {
 		return w.setAccounts(c)
 	case change.SetService:
 		w.setService(c)
+	case change.EnableService, change.SetSysctl, change.SetModule, change.SetSwap:
+		w.changeSystem(c)
 	case change.Unmount:
 		return w.unmount(c)
 	case change.PullImage:
 		w.ImageList[c.Ref] = true
+	case change.RemoveImage:
+		delete(w.ImageList, c.Ref)
+	case change.RemoveControlGroup:
+		maps.DeleteFunc(w.Files,
+			func(name string, _ File) bool { return name == c.Path || isBelow(name, c.Path) })
+	case change.RemoveInterface:
+		return w.removeLink(c)
+	case change.RemovePacketRules:
+		if rules, ok := w.Rules[c.Program]; ok {
+			w.Rules[c.Program] = c.Without(rules)
+		}
+	case change.RemoveVirtualServers:
+		w.VirtualServerList = slices.DeleteFunc(w.VirtualServerList, c.Matches)
+	case change.EvictPod:
+		delete(w.Objects, keyOf(c.Ref()))
 	case change.RemoveContainers:
 		w.Pods = slices.DeleteFunc(w.Pods, c.Matches)
 	case change.SetMember:
@@ -123,6 +177,11 @@ func (w *World) Do(_ context.Context, c change.Change) error {
 	case change.ApplyObject:
 		return w.createOrUpdate(state.RefOf(c.Object, c.As), c.Object, c.MergeInto)
 	case change.MutateObject:
+		ref := state.RefOf(c.Object, c.As)
+		if _, ok := w.Objects[keyOf(ref)]; !ok && c.Subresource != "" {
+			return apierrors.NewNotFound(schema.GroupResource{Group: ref.GVK.Group,
+				Resource: ref.GVK.Kind}, ref.Name)
+		}
 		return w.createOrUpdate(state.RefOf(c.Object, c.As), c.Object,
 			func(existing *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 				after := existing.DeepCopy()
@@ -160,7 +219,7 @@ func (w *World) unmount(c change.Unmount) error {
 			return fmt.Errorf("%q is not a flag of umount2(2)", f)
 		}
 	}
-	w.MountList = slices.DeleteFunc(w.MountList, func(m string) bool { return isBelow(m, c.Dir) })
+	w.MountList = slices.DeleteFunc(w.MountList, c.Matches)
 	return nil
 }
 

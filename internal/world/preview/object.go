@@ -83,6 +83,8 @@ func (w *World) copyToOverlay(ctx context.Context, c change.Change) error {
 			path.Join(c.Dir, "login.defs"))
 	case change.SetOwner:
 		return w.copyFilesToOverlay(ctx, c.Path)
+	case change.SetSwap:
+		return w.copyFilesToOverlay(ctx, state.SwapsFile)
 	default:
 		return nil
 	}

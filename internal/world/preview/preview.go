@@ -33,6 +33,7 @@ type World struct {
 	removedPaths []string        // files and directories "removed": nothing real below them is read
 	marks        map[string]bool // targets "changed", and the marks below
 	removedPods  []change.RemoveContainers
+	servers      []change.RemoveVirtualServers // removed from IPVS
 	// cluster-info of a simulated cluster; nil where a real one is read
 	clusterInfo map[string]string
 
@@ -101,17 +102,29 @@ func (w *World) Do(ctx context.Context, c change.Change) error {
 		return w.World.Do(ctx, c)
 	case change.MakeDir:
 		w.forgetRemoval(c.Path)
+	case change.MakeLink:
+		w.forgetRemoval(c.Path)
 	case change.Remove:
 		name := path.Clean(c.Path)
 		if c.Contents {
 			name += "/"
 		}
-		w.mu.Lock()
-		w.removedPaths = append(w.removedPaths, name)
-		w.mu.Unlock()
+		w.recordRemoval(name)
+	case change.RemoveControlGroup:
+		w.recordRemoval(path.Clean(c.Path))
+	case change.SetModule:
+		if c.Loaded {
+			w.forgetRemoval(state.ModulePath(c.Name))
+		} else {
+			w.recordRemoval(state.ModulePath(c.Name))
+		}
 	case change.RemoveContainers:
 		w.mu.Lock()
 		w.removedPods = append(w.removedPods, c)
+		w.mu.Unlock()
+	case change.RemoveVirtualServers:
+		w.mu.Lock()
+		w.servers = append(w.servers, c)
 		w.mu.Unlock()
 	case change.SetService:
 		return w.startKubelet(ctx, c)
@@ -200,11 +213,16 @@ func (w *World) ReadDir(ctx context.Context, name string) ([]state.FileInfo, err
 // Service returns the state that a unit would have.
 func (w *World) Service(ctx context.Context, name string) (state.Service, error) {
 	s, err := w.World.Service(ctx, name)
-	if err != nil || !w.has(change.SetService{Name: name}.Target()) {
+	if err != nil {
 		return s, err
 	}
 	over, err := w.overlay.Service(ctx, name)
-	s.Active, s.Since = over.Active, over.Since
+	if w.has(change.SetService{Name: name}.Target()) {
+		s.Active, s.Since = over.Active, over.Since
+	}
+	if w.has(change.EnableService{Name: name}.Target()) {
+		s.Enabled = over.Enabled
+	}
 	return s, err
 }
 
@@ -212,6 +230,9 @@ func (w *World) Service(ctx context.Context, name string) (state.Service, error)
 func (w *World) Mounts(ctx context.Context, dir string) ([]string, error) {
 	all, err := w.World.Mounts(ctx, dir)
 	return slices.DeleteFunc(all, func(point string) bool {
+		if w.has(change.Unmount{Dir: point, Itself: true}.Target()) {
+			return true
+		}
 		for point != "/" {
 			point = path.Dir(point)
 			if w.has(change.Unmount{Dir: point}.Target()) {
@@ -225,9 +246,17 @@ func (w *World) Mounts(ctx context.Context, dir string) ([]string, error) {
 // Image reports whether the container runtime would have an image.
 func (w *World) Image(ctx context.Context, socket, ref string) (bool, error) {
 	if w.has(change.PullImage{Ref: ref}.Target()) {
-		return true, nil
+		return w.overlay.Image(ctx, socket, ref)
 	}
 	return w.World.Image(ctx, socket, ref)
+}
+
+// ImageRefs lists the images that the container runtime would still have.
+func (w *World) ImageRefs(ctx context.Context, socket string) ([]string, error) {
+	all, err := w.World.ImageRefs(ctx, socket)
+	return slices.DeleteFunc(all, func(ref string) bool {
+		return w.has(change.RemoveImage{Ref: ref}.Target())
+	}), err
 }
 
 // Containers lists the real containers. Without a container runtime a simulated cluster has none.
@@ -263,6 +292,12 @@ func (w *World) has(target string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.marks[target]
+}
+
+func (w *World) recordRemoval(name string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.removedPaths = append(w.removedPaths, name)
 }
 
 func (w *World) forgetRemoval(name string) {

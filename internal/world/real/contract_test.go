@@ -50,6 +50,8 @@ func TestLinks(t *testing.T) {
 
 func TestWaits(t *testing.T) { worldtest.Await(t, real.New()) }
 
+func TestDisks(t *testing.T) { worldtest.Disks(t, real.New(), newTempDir(t)) }
+
 func TestClock(t *testing.T) { worldtest.Clock(t, real.New()) }
 
 func TestDoors(t *testing.T) { worldtest.UnknownChanges(t, real.New()) }
@@ -97,7 +99,15 @@ func TestEveryChangeHasItsPart(t *testing.T) {
 		"rmdir":     change.Remove{Path: file, OnlyEmpty: true},
 		"chown":     change.SetOwner{Path: filepath.Join(file, "below")},
 		"passwd":    change.SetAccounts{Dir: file},
+		"cgroup":    change.RemoveControlGroup{Path: filepath.Join(file, "below")},
+		"D-Bus":     change.EnableService{Name: "kubeadm-no-such-unit", Enabled: true},
+		"sysctl":    change.SetSysctl{Name: "net.ipv4.no_such_setting", Value: "1"},
+		"modprobe":  change.SetModule{Name: "kubeadm-no-such-module", Loaded: true},
+		"swapon":    change.SetSwap{Area: file, On: true},
 		"umount2":   change.Unmount{Dir: file, Flags: []string{"NONE"}},
+		"link":      change.RemoveInterface{Name: "lo"},
+		"rmi":       change.RemoveImage{Socket: "unix:///nonexistent/crio.sock"},
+		"evict":     change.EvictPod{Namespace: "x", Name: "y", As: nobody},
 		"pull":      change.PullImage{Socket: "unix:///nonexistent/crio.sock"},
 		"remove":    change.RemoveContainers{Socket: "unix:///nonexistent/crio.sock"},
 		"member": change.SetMember{PeerURL: "https://127.0.0.1:1", State: change.Absent,

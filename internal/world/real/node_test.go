@@ -2,9 +2,11 @@ package real_test
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -39,8 +41,9 @@ const units = "/run/systemd/system"
 // addUnit writes an enabled unit without a reload of systemd.
 func addUnit(t *testing.T, name, service string) {
 	t.Helper()
-	file, wanted := filepath.Join(units, name+".service"),
-		filepath.Join(units, "multi-user.target.wants", name+".service")
+	file := filepath.Join(units, name+".service")
+	link := filepath.Join("multi-user.target.wants", name+".service")
+	wanted := filepath.Join(units, link)
 	writeUnit(t, file, "[Service]\n"+service+"\n[Install]\nWantedBy=multi-user.target\n")
 	if err := os.MkdirAll(filepath.Dir(wanted), 0o755); err != nil {
 		t.Fatal(err)
@@ -50,8 +53,10 @@ func addUnit(t *testing.T, name, service string) {
 	}
 	t.Cleanup(func() {
 		_ = exec.Command("systemctl", "stop", name).Run() // it may have been stopped by the test
-		if err := errors.Join(os.Remove(file), os.Remove(wanted)); err != nil {
-			t.Error(err)
+		for _, f := range []string{file, wanted, filepath.Join("/etc/systemd/system", link)} {
+			if err := os.Remove(f); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				t.Error(err) // a test may have changed the links
+			}
 		}
 		runCommand(t, "systemctl", "daemon-reload")
 	})
@@ -165,6 +170,85 @@ func TestImagesOnNode(t *testing.T) {
 	worldtest.Images(t, real.New(), worldtest.RuntimeConfig{
 		Socket: "unix:///var/run/containerd/containerd.sock", Present: pause,
 		Absent: "registry.invalid/none:1"})
+}
+
+// Removing an image removes all its tags: the node has no pause image afterwards.
+func TestRemovedImagesOnNode(t *testing.T) {
+	requireTestNode(t)
+	const tag = "registry.invalid/contract:1"
+	runCommand(t, "sh", "-ec", "ctr --namespace k8s.io images tag $(ctr --namespace k8s.io images ls -q | grep /pause: | head -1) "+tag)
+	const socket = "unix:///var/run/containerd/containerd.sock"
+	for range 100 { // containerd's CRI plugin learns of the tag by an event
+		if found, err := real.New().Image(t.Context(), socket, tag); err == nil && found {
+			break
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	worldtest.RemovedImages(t, real.New(), worldtest.RuntimeConfig{Socket: socket, Present: tag})
+}
+
+func TestPodNetworkOnNode(t *testing.T) {
+	requireTestNode(t)
+	runCommand(t, "sh", "-ec", `ip link add contract0 type bridge; ip link add contract1 type bridge
+for p in iptables-nft iptables-legacy ip6tables-nft ip6tables-legacy; do
+  $p -t nat -N CONTRACT; $p -t nat -N KUBE-CONTRACT; $p -t nat -A OUTPUT -j CONTRACT
+  $p -t nat -A OUTPUT -m comment --comment "a \"quoted\" -j word" -j KUBE-CONTRACT
+  $p -t nat -A KUBE-CONTRACT -j RETURN; $p -t mangle -N KUBE-CONTRACT
+done
+nft add table ip6 kube-proxy; nft add table inet CONTRACT`)
+	t.Cleanup(func() {
+		runCommand(t, "sh", "-ec", `ip link delete contract1; nft delete table inet CONTRACT
+for p in iptables-nft iptables-legacy ip6tables-nft ip6tables-legacy; do
+  $p -t nat -F; $p -t nat -X CONTRACT
+done`)
+	})
+	worldtest.PodNetwork(t, real.New(), worldtest.PodNetworkConfig{
+		Links: []string{"contract0", "contract1"}, Missing: "ipset",
+		Programs: []string{"iptables-nft", "iptables-legacy", "ip6tables-nft",
+			"ip6tables-legacy", "nft"}})
+	// Only tables that Kubernetes has used and that are empty are removed with it.
+	if tables := runCommand(t, "nft", "list", "tables"); strings.Contains(tables, "mangle") ||
+		!strings.Contains(tables, "table ip nat") {
+		t.Errorf("tables: %q", tables)
+	}
+}
+
+func TestControlGroupsOnNode(t *testing.T) {
+	requireTestNode(t)
+	parent := "/sys/fs/cgroup"
+	if _, err := os.Stat(parent + "/cgroup.procs"); err != nil { // cgroup v1
+		parent += "/memory"
+	}
+	parent += "/contract"
+	runCommand(t, "mkdir", "-p", parent+"/removed/below/deep", parent+"/kept")
+	t.Cleanup(func() { runCommand(t, "rmdir", parent+"/kept", parent) })
+	worldtest.ControlGroups(t, real.New(), parent)
+}
+
+func TestNetworkNamespaceOnNode(t *testing.T) {
+	requireTestNode(t)
+	runCommand(t, "sh", "-ec", `ip netns add cni-contract; ip netns add cni-contract2
+ip link add contract2 type veth peer name contract3 netns cni-contract`)
+	t.Cleanup(func() { runCommand(t, "ip", "netns", "delete", "cni-contract2") })
+	links, err := real.New().Links(t.Context())
+	if i := slices.IndexFunc(links, func(l state.Link) bool { return l.Name == "contract2" }); err != nil ||
+		i < 0 || links[i].Namespace != "cni-contract" {
+		t.Errorf("got %v and %v", links, err)
+	}
+	const file = "/run/netns/cni-contract"
+	worldtest.NamespaceMount(t, real.New(), file)
+	if err := real.New().Do(t.Context(), change.Remove{Path: file}); err != nil {
+		t.Error(err)
+	}
+	gone := change.RemoveInterface{Name: "contract2"}
+	if err := real.New().Do(t.Context(), gone); err != nil { // the kernel may be faster
+		t.Error(err)
+	}
+}
+
+func TestSysctlsOnNode(t *testing.T) {
+	requireTestNode(t)
+	worldtest.Sysctls(t, real.New(), "net.ipv4.ip_forward")
 }
 
 func TestHostOnNode(t *testing.T) {

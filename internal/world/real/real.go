@@ -43,10 +43,13 @@ func New() *World {
 // Do carries out one change.
 func (w *World) Do(ctx context.Context, c change.Change) error {
 	switch c := c.(type) {
-	case change.WriteFile, change.WriteKeyPair, change.MakeDir, change.Remove, change.SetOwner,
-		change.SetAccounts, change.SetService, change.Unmount:
+	case change.WriteFile, change.WriteKeyPair, change.MakeDir, change.MakeLink, change.Remove,
+		change.SetOwner, change.SetAccounts, change.SetService, change.EnableService,
+		change.SetSysctl, change.SetModule, change.SetSwap, change.Unmount,
+		change.RemoveControlGroup, change.RemoveInterface, change.RemovePacketRules,
+		change.RemoveVirtualServers:
 		return w.machine.Do(ctx, c)
-	case change.PullImage, change.RemoveContainers:
+	case change.PullImage, change.RemoveContainers, change.RemoveImage:
 		return w.runtimes.Do(ctx, c)
 	case change.SetMember:
 		return w.members.Do(ctx, c)
@@ -64,7 +67,8 @@ func (w *World) Do(ctx context.Context, c change.Change) error {
 		}
 		return w.machine.WriteStream(c.Path,
 			func(to io.Writer) error { return snapshot.Copy(ctx, to) })
-	case change.ApplyObject, change.MutateObject, change.DeleteObject, change.LabelNode:
+	case change.ApplyObject, change.MutateObject, change.DeleteObject, change.LabelNode,
+		change.EvictPod:
 		return w.objects.Do(ctx, c)
 	}
 	return fmt.Errorf("the real world cannot carry out a %T", c)

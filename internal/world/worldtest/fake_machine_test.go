@@ -8,6 +8,7 @@ import (
 	"kubeadm/internal/world"
 	"kubeadm/internal/world/fake"
 	"kubeadm/internal/world/memory"
+	"kubeadm/internal/world/preview"
 	"kubeadm/internal/world/worldtest"
 )
 
@@ -61,6 +62,36 @@ func TestFakeMounts(t *testing.T) {
 	worldtest.Mounts(t, w, "/var/lib/kubelet")
 }
 
+func TestFakeKernel(t *testing.T) {
+	w := fake.New()
+	addSwap(w)
+	testKernel(t, w)
+}
+
+func addSwap(w *fake.World) {
+	swaps := w.Files[state.SwapsFile]
+	swaps.Data = append(swaps.Data, "/swap\\040file file 1024 0 -2\n"...)
+	w.Files[state.SwapsFile] = swaps
+}
+
+func TestFakeDisks(t *testing.T) {
+	w := fake.New()
+	w.Files["/empty"] = memory.File{Mode: fs.ModeDir | 0o755}
+	worldtest.Disks(t, w, "/empty")
+}
+
+func TestFakeControlGroups(t *testing.T) {
+	w := fake.New()
+	addControlGroups(w)
+	worldtest.ControlGroups(t, w, "/sys/fs/cgroup")
+}
+
+func addControlGroups(w *fake.World) {
+	for _, dir := range []string{"removed", "removed/below", "removed/below/deep", "kept"} {
+		w.Files["/sys/fs/cgroup/"+dir] = memory.File{Mode: fs.ModeDir | 0o755}
+	}
+}
+
 func TestFakeNetwork(t *testing.T) {
 	w := fake.New()
 	w.PortsInUse["127.0.0.1:10250"] = "kubelet (pid 1)"
@@ -75,4 +106,52 @@ func TestFakeImages(t *testing.T) {
 	worldtest.Images(t, w,
 		worldtest.RuntimeConfig{Socket: w.Sockets[0], Present: "registry.example/pause:1",
 			Absent: "registry.example/none:1"})
+}
+
+// newPodNetwork gives a simulated machine what the suite removes and keeps.
+func newPodNetwork() *fake.World {
+	w := fake.New()
+	w.LinkList = []state.Link{{Name: "cni0"}, {Name: "eth0"}}
+	const rules = `*nat
+:OUTPUT ACCEPT [0:0]
+:CONTRACT - [0:0]
+:KUBE-CONTRACT - [0:0]
+-A OUTPUT -j KUBE-CONTRACT
+-A OUTPUT -j CONTRACT
+-A KUBE-CONTRACT -j RETURN
+COMMIT
+`
+	w.Rules = map[string]string{"iptables-nft": rules, "iptables-legacy": rules,
+		"nft": "table inet CONTRACT\ntable ip kube-proxy\n"}
+	w.VirtualServerList = []state.VirtualServer{{Protocol: "TCP", IP: "10.96.0.1", Port: 443},
+		{Protocol: "TCP", IP: "192.0.2.1", Port: 443}}
+	w.MountList = []string{"/", "/run/netns/cni-1", "/run/netns/cni-12"}
+	return w
+}
+
+var fakePodNetwork = worldtest.PodNetworkConfig{Links: []string{"cni0", "eth0"},
+	Programs: []string{"iptables-nft", "iptables-legacy", "nft"}, Missing: "ipset"}
+
+func TestFakePodNetwork(t *testing.T) {
+	worldtest.PodNetwork(t, newPodNetwork(), fakePodNetwork)
+	worldtest.NamespaceMount(t, newPodNetwork(), "/run/netns/cni-1")
+}
+
+func TestPreviewOfPodNetwork(t *testing.T) {
+	below := newPodNetwork()
+	before := below.Snapshot()
+	w := preview.New(below, "", preview.Paths{})
+	worldtest.PodNetwork(t, w, fakePodNetwork)
+	worldtest.NamespaceMount(t, w, "/run/netns/cni-1")
+	if below.Snapshot() != before {
+		t.Error("the preview changed the world")
+	}
+}
+
+func TestFakeRemovedImages(t *testing.T) {
+	below := fake.New()
+	below.ImageList["registry.example/pause:1"] = true
+	given := worldtest.RuntimeConfig{Socket: below.Sockets[0], Present: "registry.example/pause:1"}
+	worldtest.RemovedImages(t, preview.New(below, "", preview.Paths{}), given)
+	worldtest.RemovedImages(t, below, given)
 }

@@ -5,9 +5,13 @@ import (
 	"slices"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"kubeadm/internal/change"
 	"kubeadm/internal/state"
 	"kubeadm/internal/world/fake"
+	"kubeadm/internal/world/preview"
 	"kubeadm/internal/world/worldtest"
 )
 
@@ -53,4 +57,18 @@ func TestFakeMemberRemovals(t *testing.T) {
 	worldtest.MemberRemovals(t, w, via, "https://192.0.2.12:2380")
 	w.MemberList, w.UnreachableMembers = all, []uint64{2, 3}
 	worldtest.QuorumLoss(t, w, via)
+}
+
+func TestFakeEvictions(t *testing.T) {
+	below := fake.New()
+	below.RemoteAPIServer = true
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "1"}}
+	pod.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
+	if err := below.AddObjects(`{apiVersion: v1, kind: Pod,
+  metadata: {namespace: default, name: web, uid: "1"}}`); err != nil {
+		t.Fatal(err)
+	}
+	as := state.Identity{Kubeconfig: "/etc/kubernetes/admin.conf"}
+	worldtest.Evictions(t, preview.New(below, "", preview.Paths{}), as, pod)
+	worldtest.Evictions(t, below, as, pod)
 }

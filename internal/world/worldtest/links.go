@@ -51,6 +51,25 @@ func Links(t *testing.T, w world.World, root string, link func(to, at string)) {
 		_, err := w.Lstat(newContext(t), f.at("links", "b"))
 		wantNotExist(t, err)
 	})
+	t.Run("make", func(t *testing.T) {
+		first := change.MakeLink{Path: f.at("made", "current"), To: f.writeText(t, "1", "made", "1")}
+		second := change.MakeLink{Path: first.Path, To: f.writeText(t, "2", "made", "2")}
+		wantDone(t, w, first, false)
+		for _, c := range []change.MakeLink{first, second, first} {
+			mustDo(t, w, c)
+			wantDone(t, w, c, true)
+			isLink(t, c.Path)
+		}
+		wantDone(t, w, second, false)
+		f.wantContent(t, first.Path, "1")
+		f.writeText(t, "file", "made", "file")
+		mustDo(t, w, change.MakeLink{Path: f.at("made", "file"), To: second.To})
+		isLink(t, f.at("made", "file"))
+		f.wantContent(t, f.at("made", "file"), "2")
+		if err := w.Do(newContext(t), change.MakeLink{Path: f.at("made"), To: second.To}); err == nil {
+			t.Error("a directory was replaced by a link")
+		}
+	})
 	t.Run("remove", func(t *testing.T) {
 		mustDo(t, w, change.Remove{Path: f.at("links", "a"), OnlyEmpty: true})
 		isLink(t, f.at("links", "a"))

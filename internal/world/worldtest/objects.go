@@ -2,16 +2,22 @@ package worldtest
 
 import (
 	"context"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
 	"errors"
 	"maps"
 	"testing"
 
+	certv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/pki"
 	"kubeadm/internal/state"
 )
 
@@ -27,6 +33,7 @@ func Objects(t *testing.T, w API, as state.Identity) {
 	for name, test := range map[string]func(*objectSuite){
 		"apply and delete": testApplyAndDelete,
 		"mutate":           testMutate,
+		"subresource":      testSubresource,
 		"inverse":          testInverse,
 		"list":             testList,
 		"label Node":       testLabelNode,
@@ -178,6 +185,46 @@ func testMutate(s *objectSuite) {
 	if err := s.w.Do(s.t.Context(), c); !errors.Is(err, refused) {
 		s.t.Errorf("got %v, want the error of Mutate", err)
 	}
+}
+
+// testSubresource approves a certificate signing request.
+func testSubresource(s *objectSuite) {
+	key, err := pki.NewKey(rand.Reader, pki.ECDSAP256)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	request, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{
+		Subject: pkix.Name{CommonName: "suite"}}, key)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	csr := &certv1.CertificateSigningRequest{
+		TypeMeta: metav1.TypeMeta{APIVersion: certv1.SchemeGroupVersion.String(),
+			Kind: "CertificateSigningRequest"},
+		ObjectMeta: metav1.ObjectMeta{Name: "suite"},
+		Spec: certv1.CertificateSigningRequestSpec{
+			Request:    pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: request}),
+			SignerName: "example.com/suite", Usages: []certv1.KeyUsage{certv1.UsageClientAuth}},
+	}
+	approve := change.MutateObject{Object: csr, As: s.as, Subresource: "approval",
+		Mutate: func(o *unstructured.Unstructured) error {
+			if _, ok, _ := unstructured.NestedSlice(o.Object, "status", "conditions"); ok {
+				return nil
+			}
+			return unstructured.SetNestedSlice(o.Object, []any{map[string]any{"type": "Approved",
+				"status": "True", "reason": "Suite"}}, "status", "conditions")
+		}}
+	if err := s.w.Do(s.t.Context(), approve); !apierrors.IsNotFound(err) {
+		s.t.Errorf("approving a request that does not exist: %v", err)
+	}
+	s.do(change.ApplyObject{Object: csr, As: s.as})
+	s.do(approve)
+	found := s.read(state.RefOf(csr, s.as))
+	all, _, err := unstructured.NestedSlice(found.Object, "status", "conditions")
+	if err != nil || len(all) != 1 || all[0].(map[string]any)["type"] != "Approved" {
+		s.t.Errorf("the conditions are %v (%v)", all, err)
+	}
+	s.do(change.DeleteObject{Ref: state.RefOf(csr, s.as)})
 }
 
 func testInverse(s *objectSuite) {

@@ -66,6 +66,16 @@ func Services(t *testing.T, w world.World, given ServiceConfig) {
 		}
 		mustDo(t, w, stop)
 	})
+	t.Run("at boot", func(t *testing.T) {
+		disable := change.EnableService{Name: given.Unit}
+		doAndUndo(t, w, disable)
+		mustDo(t, w, disable)
+		if readService(t, w, given.Unit).Enabled {
+			t.Error("it is enabled after it was disabled")
+		}
+		mustDo(t, w, change.EnableService{Name: given.Unit, Enabled: true})
+		mustDo(t, w, change.EnableService{Name: given.Unit, Enabled: true})
+	})
 	t.Run("undo", func(t *testing.T) {
 		doAndUndo(t, w, start)
 		if readService(t, w, given.Unit).Active {

@@ -22,6 +22,8 @@ func newMachine() *fake.World {
 	w := fake.New()
 	w.Services["contract"] = state.Service{Exists: true, Enabled: true}
 	w.MountList = []string{"/", "/var/lib/kubelet", "/var/lib/kubelet/pods/a"}
+	addControlGroups(w)
+	addSwap(w)
 	return w
 }
 
@@ -33,8 +35,18 @@ func testChanges(t *testing.T, w world.World) {
 	t.Run("services", func(t *testing.T) {
 		worldtest.Services(t, w, worldtest.ServiceConfig{Unit: "contract", File: "/etc/contract"})
 	})
+	t.Run("kernel", func(t *testing.T) { testKernel(t, w) })
+	t.Run("control groups", func(t *testing.T) { worldtest.ControlGroups(t, w, "/sys/fs/cgroup") })
 	t.Run("mounts", func(t *testing.T) { worldtest.Mounts(t, w, "/var/lib/kubelet") })
 	t.Run("unknown changes", func(t *testing.T) { worldtest.UnknownChanges(t, w) })
+}
+
+// testKernel tests a simulated kernel with one swap area.
+func testKernel(t *testing.T, w world.World) {
+	t.Helper()
+	worldtest.Sysctls(t, w, "net.ipv4.ip_forward")
+	worldtest.Modules(t, w, "contract-module")
+	worldtest.Swap(t, w)
 }
 
 // A preview passes the suites without a change of the world below it.

@@ -1,0 +1,37 @@
+package linux
+
+import (
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// IsTerminal reports whether a file is a terminal.
+func IsTerminal(f *os.File) bool {
+	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
+	return err == nil
+}
+
+// IsSameTerminal reports whether two files are the same terminal. One that is open as /dev/tty and by
+// its own name counts as two.
+func IsSameTerminal(a, b *os.File) bool {
+	var statA, statB unix.Stat_t
+	return IsTerminal(a) && IsTerminal(b) && unix.Fstat(int(a.Fd()), &statA) == nil &&
+		unix.Fstat(int(b.Fd()), &statB) == nil && statA.Rdev == statB.Rdev
+}
+
+// Columns returns the width of a terminal, in characters; 0 if it is not known.
+func Columns(f *os.File) int {
+	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
+	if err != nil {
+		return 0
+	}
+	return int(size.Col)
+}
+
+// Ticks sends the time again and again, at that interval, until stop is called.
+func Ticks(every time.Duration) (ticks <-chan time.Time, stop func()) {
+	t := time.NewTicker(every)
+	return t.C, t.Stop
+}
