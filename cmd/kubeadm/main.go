@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"kubeadm/internal/cli"
 	"kubeadm/internal/problem"
@@ -27,11 +28,12 @@ func main() {
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, cancel := context.WithCancelCause(context.Background())
 	go cancelOnSignal(cancel)
-	if err := cli.Run(ctx, newHost(), os.Args[1:]); err != nil {
+	host := newHost()
+	if err := cli.Run(ctx, host, os.Args[1:]); err != nil {
 		if isClosedOutput(err) {
 			os.Exit(128 + int(syscall.SIGPIPE)) // the exit code of a program killed by the signal
 		}
-		report.Error(os.Stderr, nameFileInPlaceOfDir(err))
+		report.Error(host.Err, host.Style, err)
 		os.Exit(problem.ExitCode(err))
 	}
 }
@@ -85,8 +87,15 @@ func cancelOnSignal(cancel context.CancelCauseFunc) {
 // newHost is the machine on which this program runs.
 func newHost() cli.Host {
 	cri.LogTo(io.Discard) // until Log is called
+	out, screen := io.Writer(os.Stdout), io.Writer(os.Stderr)
+	var terminal *report.Terminal
+	if linux.IsSameTerminal(os.Stdout, os.Stderr) {
+		terminal = report.NewTerminal(os.Stderr, func() int { return linux.Columns(os.Stderr) }, linux.Ticks)
+		out, screen = terminal, terminal
+	}
 	return cli.Host{
-		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
+		In: os.Stdin, Out: out, Err: screen,
+		Terminal: terminal, ErrIsTerminal: linux.IsTerminal(os.Stderr), Style: &report.Style{},
 		Getenv: os.LookupEnv,
 		World: func() world.World {
 			w := real.New()
@@ -94,10 +103,14 @@ func newHost() cli.Host {
 			return w
 		},
 		Journal: func(dir string) (cli.Journal, error) { return linux.NewStore(dir) },
+		CreateLog: func(command string, began time.Time) (report.LogFile, error) {
+			return linux.CreateRunLog(linux.RunLogDir, command, began)
+		},
 		Random:  linux.Random,
 		Chroot:  linux.Chroot,
+		Explain: nameFileInPlaceOfDir,
 		Log: func(level int, files string) error {
-			screened, err := report.Log(os.Stderr, level, files)
+			screened, err := report.Log(screen, level, files)
 			cri.LogTo(screened)
 			return err
 		},

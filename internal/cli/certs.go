@@ -9,8 +9,8 @@ import (
 )
 
 func (p *program) certsCommand() *cobra.Command {
-	c := newGroup("certs", "Manage certificates", p.certificateKey(), p.certsCheck(),
-		p.certsRequest(), p.certsRenew())
+	c := newGroup("certs", "Manage certificates", p.certsApproveServing(), p.certificateKey(),
+		p.certsCheck(), p.certsRequest(), p.certsRenew(), p.certsRotateCA())
 	c.Aliases = []string{"certificates"}
 	return c
 }

@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"kubeadm/internal/certstore"
-	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
@@ -28,27 +27,33 @@ import (
 func (p *program) certsCheck() *cobra.Command {
 	o, out := &certsOptions{}, newOutput()
 	var within *time.Duration
+	withServed := false
 	c := &cobra.Command{
 		Use:   "check-expiration",
 		Short: "Show when certificates expire",
 		Long: `Show when the certificates and certificate authorities of this control plane node expire. A
-certificate is externally managed if the key of its CA is not on this machine. Kubelet certificates are not
-listed: kubelets rotate them.`,
+certificate is externally managed if the key of its CA is not on this machine.
+
+Kubelets rotate their certificates, so these are only shown with --served. It also shows which certificate each
+component uses, which after a renewal may be another one than that on disk.`,
 		Example: `  kubeadm certs check-expiration
 
   # for monitoring: exit code 2 if a certificate expires in the next 30 days
   kubeadm certs check-expiration --within 30d
 
+  # also what is in use, and the kubelet's own certificates
+  kubeadm certs check-expiration --served
+
   # machine-readable
   kubeadm certs check-expiration --output json`,
 		Args: refuseArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return p.checkExpiration(c, o, &out, within)
+			return p.checkExpiration(c, o, &out, expirationLimits{within, withServed})
 		},
 	}
 	o.bind(c)
 	out.bind(c.Flags())
-	flagTargets{flag.Within: &within}.bind(c.Flags())
+	flagTargets{flag.Within: &within, flag.Served: &withServed}.bind(c.Flags())
 	return c
 }
 
@@ -57,6 +62,15 @@ type expirations struct {
 	metav1.TypeMeta `json:",inline"`
 	Certificates    []expiration `json:"certificates"`
 	Authorities     []expiration `json:"certificateAuthorities"`
+	Others          []expiration `json:"otherCertificates,omitempty"` // only with --served
+	Served          []served     `json:"served,omitempty"`            // only with --served
+	withServed      bool
+}
+
+// expirationLimits are the flags that say what is shown, and what is an error.
+type expirationLimits struct {
+	within     *time.Duration
+	withServed bool
 }
 
 // expiration is when one certificate expires.
@@ -70,7 +84,7 @@ type expiration struct {
 }
 
 func (p *program) checkExpiration(c *cobra.Command, o *certsOptions, out *output,
-	within *time.Duration) (err error) {
+	limits expirationLimits) (err error) {
 	ctx, real := c.Context(), p.World()
 	encode, err := out.encoder(ctx, real)
 	if err != nil {
@@ -82,7 +96,7 @@ func (p *program) checkExpiration(c *cobra.Command, o *certsOptions, out *output
 	}
 	defer closeRun(r, &err)
 	n, warnings, err := p.readClusterOrConfig(c, o, r)
-	printWarnings(p.newText(), warnings)
+	p.warn("config", warnings...)
 	if err != nil {
 		return err
 	}
@@ -90,18 +104,26 @@ func (p *program) checkExpiration(c *cobra.Command, o *certsOptions, out *output
 	if err != nil {
 		return err
 	}
+	if found.withServed = limits.withServed; found.withServed {
+		if err := p.completeMachine(ctx, r, n); err != nil {
+			return err
+		}
+		if err := found.addServed(ctx, r, n); err != nil {
+			return err
+		}
+	}
 	for _, warning := range keyPairWarnings(ctx, real, n) {
-		p.newText().Emit(engine.Event{Kind: engine.Warned, Phase: "certs", Text: warning})
+		p.warn("certs", warning)
 	}
 	if encode != nil {
 		err = encode(p.Out, []any{found})
 	} else {
 		err = found.write(p.Out)
 	}
-	if err != nil || within == nil {
+	if err != nil || limits.within == nil {
 		return err
 	}
-	return found.checkWithin(*within)
+	return found.checkWithin(*limits.within)
 }
 
 // expiresSoonCode is the exit code if a certificate expires within the time that the user gave.
@@ -116,8 +138,10 @@ func (x expirations) checkWithin(limit time.Duration) error {
 			hints = append(hints, text)
 		}
 	}
-	for i, e := range slices.Concat(x.Certificates, x.Authorities) {
-		switch isCA := i >= len(x.Certificates); {
+	for i, e := range slices.Concat(x.Certificates, x.Others, x.Authorities) {
+		isCA := i >= len(x.Certificates)+len(x.Others)
+		isOther := i >= len(x.Certificates) && !isCA
+		switch {
 		case e.Missing && e.Name != "super-admin.conf": // only the first control plane has that
 			missing = append(missing, e.Name)
 		case e.Missing, time.Duration(e.Residual)*time.Second > limit:
@@ -127,11 +151,23 @@ func (x expirations) checkWithin(limit time.Duration) error {
 			switch {
 			case isCA:
 				hint("certificates of a CA are valid no longer than the CA: replace the CA before it expires")
+			case e.Name == kubeletServer:
+				hint("renew a self-signed kubelet-server: remove kubelet.crt and kubelet.key from /var/lib/kubelet/pki, and restart the kubelet")
+				hint("renew a kubelet-server of serverTLSBootstrap: kubeadm certs approve-kubelet-serving")
+			case isOther && !e.External:
+				hint("renew the certificate of a kubelet that does not rotate it: kubeadm certs renew kubelet.conf")
 			case e.External:
 				hint("get new certificates from the external CA")
 			default:
 				hint("renew the certificates: kubeadm certs renew all --restart")
 			}
+		}
+	}
+	for _, s := range x.Served {
+		if s.Date != nil && !s.IsCurrent && time.Duration(s.Residual)*time.Second <= limit {
+			date, _ := expiration{Date: s.Date}.cells()
+			soon = append(soon, fmt.Sprintf("%s at %s (%s)", s.Component, s.Address, date))
+			hint("restart the components that use an old certificate: kubeadm certs renew all --restart")
 		}
 	}
 	var errs []error
@@ -168,6 +204,9 @@ func expirationsOf(ctx context.Context, r state.Reader, n *node.Node) (expiratio
 			ca, _ := pki.ProfileOf(c.Issuer)
 			e.CA = ca.Name
 			e.External, err = certstore.IsExternalCA(ctx, r, n.Paths, ca)
+			if isBadKey(err) {
+				err = nil // keyPairWarnings reports it
+			}
 		}
 		if err != nil {
 			return all, err
@@ -200,10 +239,24 @@ func expirationsOf(ctx context.Context, r state.Reader, n *node.Node) (expiratio
 	return all, nil
 }
 
-// keyPairWarnings warns about each certificate that does not match its key. Certificates of an
+// isBadKey reports whether an error is that of a key file, with a good certificate.
+func isBadKey(err error) bool {
+	return errors.Is(err, certstore.ErrKeyMismatch) || errors.Is(err, certstore.ErrUnusableKey)
+}
+
+// keyPairWarnings warns about each CA and certificate that does not match its key. Certificates of an
 // external CA are left out: this machine cannot renew them.
 func keyPairWarnings(ctx context.Context, r state.Reader, n *node.Node) (warnings []string) {
 	local, _ := node.HasLocalEtcd(n)
+	for _, ca := range pki.Profiles() {
+		if !ca.IsCA() || ca.LocalEtcdOnly() && !local {
+			continue
+		}
+		if _, err := certstore.IsExternalCA(ctx, r, n.Paths, ca); isBadKey(err) {
+			warnings = append(warnings, fmt.Sprintf(
+				"%v: certificates of this CA cannot be renewed; restore its key from a backup", err))
+		}
+	}
 	for _, c := range pki.Renewables() {
 		issuer, _ := pki.ProfileOf(c.Issuer)
 		if external, err := certstore.IsExternalCA(ctx, r, n.Paths, issuer); external ||
@@ -232,13 +285,7 @@ func (x expirations) write(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 10, 4, 3, ' ', 0)
 	fmt.Fprintln(w, "CERTIFICATE\tEXPIRES\tRESIDUAL TIME\tCERTIFICATE AUTHORITY\tEXTERNALLY MANAGED")
 	for _, e := range x.Certificates {
-		if e.Missing {
-			fmt.Fprintf(w, "!MISSING! %s\t\t\t\t\n", e.Name)
-			continue
-		}
-		date, residual := e.cells()
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%-8s\n", e.Name, date, residual, e.CA,
-			yesOrNo(e.External))
+		e.writeRow(w)
 	}
 	fmt.Fprintln(w, "\nCERTIFICATE AUTHORITY\tEXPIRES\tRESIDUAL TIME\tEXTERNALLY MANAGED")
 	for _, e := range x.Authorities {
@@ -250,7 +297,20 @@ func (x expirations) write(out io.Writer) error {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%-8s\n", e.Name, date, residual,
 			yesOrNo(e.External))
 	}
-	return w.Flush()
+	if err := w.Flush(); err != nil || !x.withServed {
+		return err
+	}
+	return x.writeServed(out)
+}
+
+// writeRow prints a row of five columns.
+func (e expiration) writeRow(w io.Writer) {
+	if e.Missing {
+		fmt.Fprintf(w, "!MISSING! %s\t\t\t\t\n", e.Name)
+		return
+	}
+	date, residual := e.cells()
+	fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%-8s\n", e.Name, date, residual, e.CA, yesOrNo(e.External))
 }
 
 // cells returns the texts of two columns of a table.

@@ -3,7 +3,9 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
+	"path"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,6 +15,7 @@ import (
 	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
 	"kubeadm/internal/node"
+	"kubeadm/internal/problem"
 	"kubeadm/internal/run"
 	"kubeadm/internal/world"
 )
@@ -45,6 +48,11 @@ func (p *program) readClusterOrConfig(c *cobra.Command, o *certsOptions,
 	planned, how, err := config.Certificates(file, config.Facts{Tool: tool})
 	if err != nil || file.Given() {
 		return planned, how.Warnings, err
+	}
+	if !path.IsAbs(o.certDir) {
+		return nil, nil, problem.New("",
+			fmt.Errorf("--%s %q is not an absolute path", flag.CertDir, o.certDir),
+			"set the absolute path of the directory")
 	}
 	p.warnOfForeignClient(ctx, c, r.World(), o.kubeconfig)
 	n, warnings := p.readClusterConfig(ctx, o, r, planned)

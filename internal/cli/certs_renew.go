@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"crypto"
+	"errors"
 	"fmt"
+	"path"
 
 	"github.com/spf13/cobra"
 
@@ -17,9 +19,9 @@ import (
 	"kubeadm/internal/phaseindex"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/renewal"
 	"kubeadm/internal/run"
 	"kubeadm/internal/state"
-	"kubeadm/internal/upgrade"
 	"kubeadm/internal/workflow"
 )
 
@@ -29,7 +31,9 @@ const allCertificates = "all"
 func (p *program) certsRenew() *cobra.Command {
 	c := newGroup("renew", "Renew certificates",
 		p.renewCommand(allCertificates, "Renew all certificates of this control plane node"))
-	c.Long = "Renew certificates of a control plane node. CAs are not renewed, and kubelets rotate their own certificates."
+	c.Long = `Renew certificates of a control plane node. CAs are not renewed. Kubelets rotate their own certificates; that of a
+kubelet whose rotation has ended is renewed by "kubelet.conf", also on a worker, and by --restart.`
+	c.AddCommand(p.renewKubelet())
 	for _, r := range pki.Renewables() {
 		c.AddCommand(p.renewCommand(r.Name, "Renew "+r.Purpose))
 	}
@@ -37,10 +41,9 @@ func (p *program) certsRenew() *cobra.Command {
 }
 
 func (p *program) renewCommand(name, short string) *cobra.Command {
-	o, subject := &certsOptions{}, "it is"
-	restart := false
+	o, subject, long := &renewOptions{}, "it is", ""
 	if name == allCertificates {
-		subject = "they are"
+		subject, long = "they are", recoveryText
 	}
 	c := &cobra.Command{
 		Use:   name,
@@ -53,17 +56,52 @@ on this machine signs them; certificates of an external CA are not renewed.
 
 kube-controller-manager and kube-scheduler use the old certificate until they are restarted; etcd and
 kube-apiserver read a renewed one by themselves. --restart restarts the components that use an old certificate, and
-prints which ones they use then. To resume an interrupted command, re-run it.`,
+prints which ones they use then. It also replaces the client certificate of the kubelet if that has expired. To
+resume an interrupted command, re-run it.
+
+With an external CA, --csr-only --csr-dir DIR writes a key and a certificate signing request for each certificate.
+Without --csr-only the command takes the signed certificates from that directory. It compares all with what they
+replace before it replaces the first one. Certificates of CAs on this machine are renewed as usual.` + long,
 		Example: "  kubeadm certs renew " + name + " --restart",
 		Args:    refuseArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return p.renewCertificates(c, o, name, restart)
+			return p.renewCertificates(c, o, name)
 		},
 	}
 	o.bind(c)
-	flagTargets{flag.Restart: &restart}.bind(c.Flags())
-	return c
+	flagTargets{flag.Restart: &o.restart, flag.CSRDir: &o.csrDir,
+		flag.CSROnly: &o.csrOnly}.bind(c.Flags())
+	return p.withRunOutput(c)
 }
+
+// renewOptions are the flags of a renewal.
+type renewOptions struct {
+	certsOptions
+	restart, csrOnly bool
+	csrDir           string
+}
+
+// check refuses flags that do not fit together.
+func (o *renewOptions) check() error {
+	switch {
+	case o.csrOnly && o.csrDir == "":
+		return problem.New("", fmt.Errorf("--%s needs a directory", flag.CSROnly),
+			fmt.Sprintf("set --%s", flag.CSRDir))
+	case o.csrOnly && o.restart:
+		return problem.New("", fmt.Errorf("--%s renews nothing, so there is nothing to restart", flag.CSROnly),
+			fmt.Sprintf("leave out --%s", flag.Restart))
+	case o.csrDir != "" && !path.IsAbs(o.csrDir):
+		return problem.New("", fmt.Errorf("--%s %q is not an absolute path", flag.CSRDir, o.csrDir),
+			"set the absolute path of the directory")
+	}
+	return nil
+}
+
+// recoveryText is in the help of the command for all certificates.
+const recoveryText = `
+
+To recover a cluster whose certificates have expired, run the command with --restart on each control plane node,
+one after the other, and on each worker node the command that it prints.`
 
 // restartText says what the user must do.
 const restartText = `
@@ -73,30 +111,44 @@ and restarts the components that need it.
 `
 
 // renewCertificates renews one certificate or all of them, and may restart what uses an old one.
-func (p *program) renewCertificates(c *cobra.Command, o *certsOptions, name string,
-	restart bool) (err error) {
+func (p *program) renewCertificates(c *cobra.Command, o *renewOptions, name string) (err error) {
 	ctx := c.Context()
-	var sel engine.Selection
-	if name != allCertificates {
-		sel.Only = renew.Address(name)
+	if err := o.check(); err != nil {
+		return err
 	}
-	r, err := run.Open(ctx, p.runHost(),
-		run.Command{Name: "certs", Phases: workflow.Renew, Selection: sel})
+	command := run.Command{Name: "certs", Phases: workflow.Renew}
+	address := renew.Address
+	if o.csrOnly {
+		command.Phases, address = workflow.RequestRenewal, renew.RequestAddress
+	}
+	if name != allCertificates {
+		command.Selection.Only = address(name)
+	}
+	r, err := run.Open(ctx, p.runHost(), command)
 	if err != nil {
 		return err
 	}
 	defer closeRun(r, &err)
 
-	n, warnings, err := p.readClusterOrConfig(c, o, r)
+	n, warnings, err := p.readClusterOrConfig(c, &o.certsOptions, r)
 	r.Warn(warnings...)
 	if err != nil {
 		return err
 	}
+	if err := p.checkClock(ctx, r, &o.certsOptions); err != nil {
+		return err
+	}
+	n.Paths.Requests = o.csrDir
 	if err := r.Begin(ctx, n, config.RunOptions{}); err != nil {
 		return err
 	}
 	e := r.NewEnv(engine.Env{Local: n.Local, Node: engine.Resolved(n),
 		Keys: p.keysToRenew(ctx, r, n)})
+	if o.csrDir != "" && !o.csrOnly {
+		if err := checkAnswers(ctx, e, name); err != nil {
+			return err
+		}
+	}
 	if err := r.Execute(ctx, e); err != nil {
 		return err
 	}
@@ -104,18 +156,39 @@ func (p *program) renewCertificates(c *cobra.Command, o *certsOptions, name stri
 		r.Emit(engine.Warned, warning)
 	}
 	switch {
-	case restart:
-		return p.restartStale(ctx, r, n, o)
+	case o.restart:
+		return p.restartStale(ctx, r, n, &o.certsOptions)
+	case o.csrOnly:
+		r.Emit(engine.Printed, fmt.Sprintf(requestsText, name, o.csrDir))
 	case r.IsWhole():
 		r.Emit(engine.Printed, restartText)
 	}
 	return nil
 }
 
+// requestsText says what to do with the requests.
+const requestsText = `
+Have the requests (.csr) signed by the external CA, with the usages of the present certificates, and save each
+certificate as .crt beside its request. Then run:
+
+  kubeadm certs renew %s --csr-dir %s --restart
+`
+
+// checkAnswers checks all certificates of external CAs before one is replaced.
+func checkAnswers(ctx context.Context, e *engine.Env, name string) error {
+	var errs []error
+	for _, c := range pki.Renewables() {
+		if name == allCertificates || name == c.Name {
+			errs = append(errs, renewal.CheckAnswer(ctx, e, c))
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // restartStale restarts the components that use a certificate from before its renewal.
 func (p *program) restartStale(ctx context.Context, r *run.Run, n *node.Node,
 	o *certsOptions) (err error) {
-	if n.Local, err = upgrade.ReadControlPlane(ctx, r.World(), n.Local); err != nil {
+	if err := p.completeMachine(ctx, r, n); err != nil {
 		return err
 	}
 	as := p.readIdentity(ctx, r.World(), o.kubeconfig)
@@ -131,6 +204,23 @@ func (p *program) restartStale(ctx context.Context, r *run.Run, n *node.Node,
 	e := r.NewEnv(engine.Env{Local: n.Local, Node: engine.Resolved(n),
 		Admin: func(context.Context) (state.Identity, error) { return as, nil }})
 	return r.ExecutePhases(ctx, e, workflow.RestartStale, engine.Selection{})
+}
+
+// checkClock is an error if the clock of this machine is wrong by that of the cluster's API server.
+func (p *program) checkClock(ctx context.Context, r *run.Run, o *certsOptions) error {
+	data, err := r.World().ReadFile(ctx, o.kubeconfig)
+	if err != nil {
+		return nil
+	}
+	admin, err := pki.ParseKubeconfig(data)
+	if err != nil {
+		return nil // reported when the file is used
+	}
+	endpoint, err := admin.Endpoint()
+	if err != nil {
+		return nil
+	}
+	return certstore.CheckClock(ctx, r.World(), endpoint)
 }
 
 // keysToRenew returns private keys of the cluster's algorithm. They are generated ahead of need if

@@ -82,8 +82,7 @@ func TestRenewalKeepsSubjectAndSANs(t *testing.T) {
 	}
 }
 
-// Which kind of key a renewed certificate has is for the cluster to say; where that cannot be asked
-// it stays. A renewal that is killed between two files leaves a key without its certificate.
+// A renewal that is killed between two files leaves a key without its certificate.
 // check-expiration and the renewal of another certificate warn; the renewal of that certificate
 // fixes it.
 func TestMismatchedKeyIsWarnedAbout(t *testing.T) {
@@ -107,6 +106,53 @@ func TestMismatchedKeyIsWarnedAbout(t *testing.T) {
 	}
 }
 
+// When certificates expire does not depend on the key of the CA, which only a renewal needs.
+func TestUnusableCAKeyIsWarnedAbout(t *testing.T) {
+	for name, c := range map[string]struct{ key, want string }{
+		"of another CA": {anotherKey(t), "does not match /etc/kubernetes/pki/ca.crt"},
+		"garbled":       {"nonsense", "contains no usable private key"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newTestMachine(t)
+			s.initCluster(t)
+			path := node.DefaultPaths().Key("ca")
+			file := s.world.Files[path]
+			file.Data = []byte(c.key)
+			s.world.Files[path] = file
+			err := s.run(t.Context(), "certs", "check-expiration")
+			if text := s.err.String(); err != nil || !strings.Contains(text, path+" "+c.want) ||
+				!strings.Contains(text, "certificates of this CA cannot be renewed") {
+				t.Errorf("check-expiration: %v, %q", err, text)
+			}
+			if strings.Contains(s.out.String(), "yes") ||
+				!strings.Contains(s.out.String(), "apiserver") {
+				t.Errorf("check-expiration printed %q", s.out.String())
+			}
+			if err := s.run(t.Context(), "certs", "renew", "apiserver"); err == nil {
+				t.Error("a certificate was renewed")
+			}
+		})
+	}
+}
+
+func TestRelativeCertDirIsRefused(t *testing.T) {
+	for _, command := range []string{"check-expiration", "renew apiserver", "renew all"} {
+		s := newTestMachine(t)
+		s.initCluster(t)
+		before := s.world.Snapshot()
+		err := s.run(t.Context(), append(append([]string{"certs"}, strings.Fields(command)...),
+			"--cert-dir", "pki")...)
+		if err == nil || !strings.Contains(err.Error(), `--cert-dir "pki" is not an absolute path`) {
+			t.Errorf("certs %s: %v", command, err)
+		}
+		if s.world.Snapshot() != before {
+			t.Errorf("certs %s has changed something", command)
+		}
+	}
+}
+
+// Which kind of key a renewed certificate has is for the cluster to say; where that cannot be asked
+// it stays.
 func TestRenewalKeyAlgorithm(t *testing.T) {
 	for name, c := range map[string]struct {
 		prepare func(s *testMachine)

@@ -4,12 +4,14 @@
 package cli
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/version"
@@ -17,6 +19,7 @@ import (
 	"kubeadm/internal/flag"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/release"
+	"kubeadm/internal/report"
 	"kubeadm/internal/run"
 	"kubeadm/internal/world"
 )
@@ -25,6 +28,12 @@ import (
 type Host struct {
 	In       io.Reader
 	Out, Err io.Writer
+	// Terminal is what Out and Err write to if both show on one, and nil otherwise.
+	Terminal *report.Terminal
+	// ErrIsTerminal says that Err shows on a terminal.
+	ErrIsTerminal bool
+	// Style is set by --color and the environment.
+	Style *report.Style
 	// Getenv looks up a variable of the environment.
 	Getenv func(name string) (value string, ok bool)
 	// World returns the real machine and cluster. It is called when a command needs them.
@@ -35,6 +44,10 @@ type Host struct {
 	Random func(name string) io.Reader
 	// Chroot makes a directory the root of the file system.
 	Chroot func(dir string) error
+	// Explain adds hints that only the operating system can give; nil for none.
+	Explain func(error) error
+	// CreateLog creates the log file of a run of a command that began at that time; nil for none.
+	CreateLog func(command string, began time.Time) (report.LogFile, error)
 	// Log sets the log verbosity of libraries: a level, and "pattern=N,..." for single files.
 	Log func(level int, files string) error
 	// Version is what this program was built from.
@@ -50,12 +63,31 @@ type program struct {
 	verbosity int
 	vmodule   string
 	rootfs    string
-	strict    bool // refuse unknown fields of a configuration file
+	color     string
+	strict    bool          // refuse unknown fields of a configuration file
+	answers   *bufio.Reader // of In: what it has read ahead is the next answer
+
+	report *report.Reporter // of everything that the command reports
+	output runOutput        // what programs get of it
+}
+
+func newProgram(h Host) *program {
+	p := &program{Host: h, color: colorAuto, answers: bufio.NewReader(h.In), output: runOutput{output: newOutput()},
+		report: &report.Reporter{Text: &report.Text{Out: h.Out, Err: h.Err, Style: h.Style}}}
+	if h.Terminal != nil && p.hasCursor() {
+		p.report.Live = h.Terminal
+	}
+	if p.Style != nil {
+		p.Style.Color = p.colorsByDefault()
+	}
+	return p
 }
 
 // New is the command "kubeadm". Its errors are returned, not shown.
-func New(h Host) *cobra.Command {
-	p := &program{Host: h}
+func New(h Host) *cobra.Command { return newProgram(h).command() }
+
+func (p *program) command() *cobra.Command {
+	h := p.Host
 	root := &cobra.Command{
 		Use:   "kubeadm",
 		Short: "Create and manage a Kubernetes cluster",
@@ -80,14 +112,14 @@ a machine, and --dry-run prints what a command would change.`,
 	root.SetErr(h.Err)
 	root.SetFlagErrorFunc(flagError)
 	flagTargets{flag.Verbosity: &p.verbosity, flag.VModule: &p.vmodule,
-		flag.RootFS: &p.rootfs}.bind(root.PersistentFlags())
+		flag.RootFS: &p.rootfs, flag.Color: &p.color}.bind(root.PersistentFlags())
 
 	help := helpCommand()
 	root.SetHelpCommand(help)
 	addUnderHeading(root, "Create and remove a cluster:", p.initCommand(), p.joinCommand(),
 		p.resetCommand())
 	addUnderHeading(root, "Manage a cluster:", p.certsCommand(), p.configCommand(),
-		p.kubeconfigCommand(), p.tokenCommand(),
+		p.doctorCommand(), p.kubeconfigCommand(), p.tokenCommand(),
 		p.upgradeCommand())
 	addUnderHeading(root, "Other commands:", p.completionCommand(), help, p.versionCommand())
 	root.AddCommand(&cobra.Command{ // scripts read its help to learn which commands there are
@@ -113,19 +145,28 @@ func (p *program) bindStrict(c *cobra.Command) {
 
 // applyGlobalFlags applies the flags of all commands, and warns about deprecated ones.
 func (p *program) applyGlobalFlags(c *cobra.Command) error {
-	for _, name := range givenFlags(c) {
-		if f := flag.Of(flag.Name(name)); f.Deprecated != "" {
-			printWarnings(p.newText(),
-				[]string{fmt.Sprintf("--%s is deprecated: %s", name, f.Deprecated)})
-		}
+	p.report.Text.Verbosity = p.verbosity
+	if err := p.setColor(); err != nil {
+		return err
 	}
 	if err := p.Log(p.verbosity, p.vmodule); err != nil {
 		return err
 	}
-	if p.rootfs == "" {
-		return nil
+	if p.rootfs != "" {
+		if err := p.Chroot(p.rootfs); err != nil {
+			return err
+		}
 	}
-	return p.Chroot(p.rootfs)
+	p.openRunLog(c)
+	if err := p.openRunOutput(c); err != nil {
+		return err
+	}
+	for _, name := range givenFlags(c) {
+		if f := flag.Of(flag.Name(name)); f.Deprecated != "" {
+			p.warn("config", fmt.Sprintf("--%s is deprecated: %s", name, f.Deprecated))
+		}
+	}
+	return nil
 }
 
 // tool is the release of this program.
@@ -133,16 +174,21 @@ func (p *program) tool() (release.Tool, error) { return release.ParseTool(p.Vers
 
 // Run runs one command line, without the program's name.
 func Run(ctx context.Context, h Host, args []string) error {
-	root := New(h)
+	p := newProgram(h)
+	root := p.command()
 	if len(args) > 0 && (args[0] == cobra.ShellCompRequestCmd ||
 		args[0] == cobra.ShellCompNoDescRequestCmd) {
 		// Other runs skip this, as it takes as long as all other preparations.
-		(&program{Host: h}).addCompletions(root)
+		p.addCompletions(root)
 	} else if err := checkArguments(root, args); err != nil {
 		return err
 	}
 	root.SetArgs(args)
-	return addRootHint(ctx, h, root.ExecuteContext(ctx))
+	err := addRootHint(ctx, h, root.ExecuteContext(ctx))
+	if h.Explain != nil {
+		err = h.Explain(err)
+	}
+	return p.closeRunOutput(ctx, err)
 }
 
 // addRootHint adds a hint to errors of missing permissions if the user is not root.

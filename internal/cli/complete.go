@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
 
+	"kubeadm/internal/config"
 	"kubeadm/internal/flag"
 	"kubeadm/internal/preflight"
 	"kubeadm/internal/release"
@@ -48,11 +49,13 @@ func (p *program) flagCompletions() map[flag.Name]cobra.CompletionFunc {
 	}
 	return map[flag.Name]cobra.CompletionFunc{
 		flag.CertDir: dir,
+		flag.Clean:   someOf(config.CleanValues()),
 		flag.ComponentConfigs: someOf([]string{"KubeletConfiguration",
 			"KubeProxyConfiguration"}),
 		flag.Config:                file,
 		flag.CRISocket:             p.completeSockets,
 		flag.DiscoveryFile:         file,
+		flag.Events:                someOf([]string{eventsFormat}),
 		flag.FeatureGates:          someOf(gates),
 		flag.IgnorePreflightErrors: someOf(append([]string{"all"}, preflight.Names()...)),
 		flag.Kubeconfig:            file,
@@ -63,6 +66,7 @@ func (p *program) flagCompletions() map[flag.Name]cobra.CompletionFunc {
 		flag.Output:                someOf(outputFormats()),
 		flag.Patches:               dir,
 		flag.RootFS:                dir,
+		flag.Trace:                 file,
 		flag.Usages:                someOf(bootstrapapi.KnownTokenUsages),
 	}
 }
@@ -110,12 +114,12 @@ func (p *program) completeSockets(c *cobra.Command, _ []string,
 }
 
 // tokenIDs are those of the tokens that the cluster knows. IDs are no secrets.
-func (p *program) tokenIDs(o *tokenOptions) cobra.CompletionFunc {
+func (p *program) tokenIDs(o *clusterOptions) cobra.CompletionFunc {
 	return func(c *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		ctx, cancel := context.WithTimeout(c.Context(), completeLimit)
 		defer cancel()
 		real := p.World()
-		found, _, err := knownTokens(ctx, real, p.tokenIdentity(ctx, c, o, real))
+		found, _, err := knownTokens(ctx, real, p.clusterIdentity(ctx, c, o, real))
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveError
 		}

@@ -60,7 +60,7 @@ func (p *program) listImages(c *cobra.Command, o *initOptions, out *output) erro
 	}
 	cluster, how, err := config.Cluster(file, o.InitFlags,
 		config.Facts{Tool: tool, Fetch: run.FetchVersion(ctx, real)})
-	printWarnings(p.newText(), how.Warnings)
+	p.warn("config", how.Warnings...)
 	if err != nil {
 		return err
 	}
@@ -85,9 +85,8 @@ func (p *program) warnIgnoredFlags(given []string) error {
 	for _, name := range given {
 		switch f := flag.Name(name); f {
 		case flag.CRISocket, flag.FeatureGates, flag.ImageRepository, flag.KubernetesVersion:
-			printWarnings(p.newText(),
-				[]string{fmt.Sprintf("--%s is ignored with --%s: set the field in the file instead",
-					f, flag.Config)})
+			p.warn("config", fmt.Sprintf(
+				"--%s is ignored with --%s: set the field in the file instead", f, flag.Config))
 		}
 	}
 	return nil

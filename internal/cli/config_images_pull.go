@@ -49,7 +49,7 @@ func (p *program) pullImages(c *cobra.Command, o *initOptions) (err error) {
 		return err
 	}
 	n, how, err := config.Images(file, o.InitFlags, facts)
-	printWarnings(p.newText(), how.Warnings)
+	p.warn("config", how.Warnings...)
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func (p *program) pullImages(c *cobra.Command, o *initOptions) (err error) {
 			// the form that scripts read
 			e.Kind, e.Text = engine.Printed, fmt.Sprintf("[%s] Pulled %s\n", e.Phase, image.Ref)
 		}
-		h.Text.Emit(e)
+		h.Report.Emit(e)
 	}}).Named("config/images")
 	hearing := world.WithProgress(ctx,
 		func(news string) {

@@ -50,7 +50,7 @@ func (p *program) migrateConfig(c *cobra.Command, from, to string, experimental 
 		return err
 	}
 	documents, how, err := config.Migrate(file, facts)
-	printWarnings(p.newText(), how.Warnings)
+	p.warn("config", how.Warnings...)
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ error with its field.`,
 				return err
 			}
 			_, how, err := config.Migrate(file, facts)
-			printWarnings(p.newText(), how.Warnings)
+			p.warn("config", how.Warnings...)
 			if err != nil {
 				return err
 			}

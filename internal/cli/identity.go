@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/state"
@@ -30,8 +29,8 @@ func (p *program) readIdentity(ctx context.Context, r state.Reader, file string)
 	}
 	if cluster, err := config.CurrentCluster(); err == nil && cluster.InsecureSkipTLSVerify {
 		as.AllowInsecure = true
-		p.newText().Emit(engine.Event{Phase: "kubeconfig", Kind: engine.Warned, Text: file +
-			" has insecure-skip-tls-verify: any server at that address can read and forge everything; set certificate-authority-data to the CA instead"})
+		p.warn("kubeconfig", file+
+			" has insecure-skip-tls-verify: any server at that address can read and forge everything; set certificate-authority-data to the CA instead")
 	}
 	return as
 }
@@ -64,7 +63,7 @@ func (p *program) warnOfForeignClient(ctx context.Context, c *cobra.Command, r s
 	if err != nil || len(trusted) == 0 || slices.ContainsFunc(trusted, signs) {
 		return
 	}
-	p.newText().Emit(engine.Event{Phase: "kubeconfig", Kind: engine.Warned, Text: fmt.Sprintf(
+	p.warn("kubeconfig", fmt.Sprintf(
 		"%s: its client certificate %q is not signed by the CA that the file trusts, so the API server may refuse it",
-		untrusted.Line(file), untrusted.Line(certs[0].Subject.CommonName))})
+		untrusted.Line(file), untrusted.Line(certs[0].Subject.CommonName)))
 }

@@ -24,9 +24,9 @@ func TestInsecureKubeconfigIsWarnedAbout(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.world.Files[file] = memory.File{Data: data, Mode: 0o600}
-			p, o, cmd := &program{Host: s.Host}, &tokenOptions{}, &cobra.Command{}
+			p, o, cmd := newProgram(s.Host), &clusterOptions{}, &cobra.Command{}
 			o.bindTo(cmd)
-			if as := p.tokenIdentity(t.Context(), cmd, o, s.world); as.AllowInsecure != insecure ||
+			if as := p.clusterIdentity(t.Context(), cmd, o, s.world); as.AllowInsecure != insecure ||
 				as.Kubeconfig != file {
 				t.Errorf("got %+v", as)
 			}

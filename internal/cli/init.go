@@ -20,7 +20,7 @@ func (p *program) initCommand() *cobra.Command {
 		o := newInitOptions()
 		return o.values(), func(c *cobra.Command, _ []string) error { return p.runInit(c, o, sel) }
 	}
-	return t.command(&cobra.Command{
+	return p.withRunOutput(t.command(&cobra.Command{
 		Use:   "init",
 		Short: "Initialize the first control plane node of a new cluster",
 		Long: `Initialize this machine as the first control plane node of a new cluster. At the end the command
@@ -40,7 +40,7 @@ prints how to use the cluster and how to join other machines.`,
 		flag.ImageRepository, flag.KubernetesVersion, flag.NodeName, flag.Patches,
 		flag.PodNetworkCIDR, flag.ServiceCIDR,
 		flag.ServiceDNSDomain, flag.SkipCertificateKeyPrint, flag.SkipPhases, flag.SkipTokenPrint,
-		flag.Token, flag.TokenTTL, flag.UploadCerts)
+		flag.Token, flag.TokenTTL, flag.UploadCerts))
 }
 
 // initOptions are the flags of init and its phases.

@@ -14,7 +14,6 @@ import (
 	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
 	"kubeadm/internal/problem"
-	"kubeadm/internal/report"
 	"kubeadm/internal/run"
 	"kubeadm/internal/state"
 	"kubeadm/internal/untrusted"
@@ -23,7 +22,7 @@ import (
 // runHost is what a run needs of the host, with a renderer for its events.
 func (p *program) runHost() run.Host {
 	return run.Host{World: p.World(), Journal: p.Journal, Random: p.Random, Getenv: p.Getenv,
-		Version: p.Version.GitVersion, Text: p.newText()}
+		Version: p.Version.GitVersion, Report: p.report}
 }
 
 // closeRun closes the run and adds what goes wrong with that to the error of the command.
@@ -34,8 +33,7 @@ func closeRun(r *run.Run, err *error) { *err = errors.Join(*err, r.Close()) }
 func (p *program) readConfigBesideFlags(c *cobra.Command, name string,
 	refuse func(flags []string) error) (config.File, error) {
 	if name == "" && slices.Contains(givenFlags(c), string(flag.Config)) {
-		printWarnings(p.newText(),
-			[]string{"--config is empty and ignored: set it to a file, or remove it"})
+		p.warn("config", "--config is empty and ignored: set it to a file, or remove it")
 	}
 	file, err := p.readConfig(c.Context(), p.World(), name)
 	if err == nil && file.Given() {
@@ -88,14 +86,9 @@ func readConfigOf(ctx context.Context, r state.Reader, by flag.Name,
 	return config.File{Name: name, Data: data}, nil
 }
 
-// newText renders what a run reports.
-func (p *program) newText() *report.Text {
-	return &report.Text{Out: p.Out, Err: p.Err, Verbosity: p.verbosity}
-}
-
-// printWarnings warns of what a configuration says.
-func printWarnings(t *report.Text, warnings []string) {
+// warn warns of what was found outside of a run, as in a configuration.
+func (p *program) warn(phase string, warnings ...string) {
 	for _, w := range warnings {
-		t.Emit(engine.Event{Kind: engine.Warned, Phase: "config", Text: w})
+		p.report.Emit(engine.Event{Time: p.World().Now(), Kind: engine.Warned, Phase: phase, Text: w})
 	}
 }

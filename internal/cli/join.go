@@ -39,7 +39,7 @@ func (p *program) joinCommand() *cobra.Command {
 			return p.runJoin(c, o, sel)
 		}
 	}
-	return t.command(&cobra.Command{
+	return p.withRunOutput(t.command(&cobra.Command{
 		Use:   "join [api-server-endpoint]",
 		Short: "Join this machine to a cluster",
 		Long: `Join this machine to an existing cluster, as a worker or a control plane node.
@@ -60,7 +60,7 @@ func (p *program) joinCommand() *cobra.Command {
 		flag.CRISocket, flag.DiscoveryFile, flag.DiscoveryToken, flag.DiscoveryTokenHash,
 		flag.DiscoveryTokenUnsafe, flag.DryRun,
 		flag.IgnorePreflightErrors, flag.NodeName, flag.Patches, flag.ReplaceMember,
-		flag.SkipPhases, flag.TLSBootstrapToken, flag.Token)
+		flag.SkipPhases, flag.TLSBootstrapToken, flag.Token))
 }
 
 // joinOptions are the flags of join and its phases.

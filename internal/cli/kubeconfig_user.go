@@ -68,7 +68,7 @@ func (p *program) printKubeconfig(ctx context.Context, o *userOptions) error {
 			fmt.Sprintf("--%s %s is longer than %s: a stolen key can be used all that time",
 				flag.ValidityPeriod, o.validity, v1beta4.DefaultCertValidity))
 	}
-	printWarnings(p.newText(), warnings)
+	p.warn("config", warnings...)
 	if err != nil {
 		return err
 	}

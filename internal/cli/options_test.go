@@ -121,7 +121,7 @@ func TestFlagsOfJoinReachTheConfiguration(t *testing.T) {
 
 func TestFlagsOfResetReachTheConfiguration(t *testing.T) {
 	got := &resetOptions{ResetFlags: config.NewResetFlags()}
-	args := "-f --cert-dir /pki --cleanup-tmp-dir --config c --cri-socket s --dry-run --ignore-preflight-errors all --kubeconfig k --skip-phases preflight"
+	args := "-f --cert-dir /pki --cleanup-tmp-dir --config c --cri-socket s --dry-run --ignore-preflight-errors all --kubeconfig k --skip-phases preflight --clean cni,images --leave-cluster --drain-timeout 1m"
 	if err := parseFlags(t, got.values(), args); err != nil {
 		t.Fatal(err)
 	}
@@ -129,6 +129,7 @@ func TestFlagsOfResetReachTheConfiguration(t *testing.T) {
 		Common: config.Common{DryRun: new(true), IgnorePreflightErrors: []string{"all"},
 			SkipPhases: []string{"preflight"}},
 		CertificatesDir: "/pki", CleanupTmpDir: true, CRISocket: "s", Force: true,
+		Clean: []string{"cni", "images"}, LeaveCluster: true, DrainTimeout: time.Minute,
 	}}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(resetOptions{})); diff != "" {
 		t.Error(diff)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"kubeadm/internal/engine"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/manifestinput"
 	"kubeadm/internal/node"
@@ -15,10 +14,8 @@ import (
 // cluster.
 func (p *program) printManifest(ctx context.Context, r state.Reader, n *node.Node,
 	address string) error {
-	text := p.newText()
 	host, patches, err := manifestinput.Read(ctx, r, n, func(format string, args ...any) {
-		text.Emit(engine.Event{Kind: engine.Warned, Phase: "patches",
-			Text: fmt.Sprintf(format, args...)})
+		p.warn("patches", fmt.Sprintf(format, args...))
 	})
 	if err != nil {
 		return err

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -27,16 +26,16 @@ func (p *program) resetCommand() *cobra.Command {
 	t.newRun = func(sel engine.Selection) (flagTargets, runFunc) {
 		o := &resetOptions{ResetFlags: config.NewResetFlags(),
 			kubeconfig: node.DefaultPaths().Kubeconfig("admin.conf")}
+		o.LeaveCluster = sel.Only == string(phaseindex.LeaveCluster)
 		return o.values(), func(c *cobra.Command, args []string) error {
 			for _, arg := range args { // which upstream's kubeadm accepts as well
-				printWarnings(p.newText(),
-					[]string{fmt.Sprintf("%s takes no argument: %q is ignored", c.CommandPath(),
-						arg)})
+				p.warn("config",
+					fmt.Sprintf("%s takes no argument: %q is ignored", c.CommandPath(), arg))
 			}
 			return p.runReset(c, o, sel)
 		}
 	}
-	return t.command(&cobra.Command{
+	return p.withRunOutput(t.command(&cobra.Command{
 		Use:   "reset",
 		Short: "Revert what init or join did to this machine",
 		Long: `Revert, as far as possible, what "kubeadm init" or "kubeadm join" did to this machine.
@@ -45,9 +44,16 @@ The command asks for confirmation unless --force is set.`,
   kubeadm reset --dry-run
 
   # without confirmation
-  kubeadm reset --force`,
-	}, flag.CertDir, flag.CleanupTmpDir, flag.Config, flag.CRISocket, flag.DryRun, flag.Force,
-		flag.IgnorePreflightErrors, flag.Kubeconfig, flag.SkipPhases)
+  kubeadm reset --force
+
+  # also remove what CNI plugins and kube-proxy have set up, and the kubeconfig of the user
+  kubeadm reset --clean=all
+
+  # drain this worker, delete its Node object and reset it
+  kubeadm reset --leave-cluster --kubeconfig=admin.conf`,
+	}, flag.CertDir, flag.Clean, flag.CleanupTmpDir, flag.Config, flag.CRISocket, flag.DrainTimeout,
+		flag.DryRun, flag.Force, flag.IgnorePreflightErrors, flag.Kubeconfig, flag.LeaveCluster,
+		flag.SkipPhases))
 }
 
 // resetOptions are the flags of reset and its phases.
@@ -60,13 +66,16 @@ type resetOptions struct {
 func (o *resetOptions) values() flagTargets {
 	return flagTargets{
 		flag.CertDir:               &o.CertificatesDir,
+		flag.Clean:                 &o.Clean,
 		flag.CleanupTmpDir:         &o.CleanupTmpDir,
 		flag.Config:                &o.file,
 		flag.CRISocket:             &o.CRISocket,
+		flag.DrainTimeout:          &o.DrainTimeout,
 		flag.DryRun:                &o.DryRun,
 		flag.Force:                 &o.Force,
 		flag.IgnorePreflightErrors: &o.IgnorePreflightErrors,
 		flag.Kubeconfig:            &o.kubeconfig,
+		flag.LeaveCluster:          &o.LeaveCluster,
 		flag.SkipPhases:            &o.SkipPhases,
 	}
 }
@@ -99,6 +108,9 @@ func (p *program) runReset(c *cobra.Command, o *resetOptions, sel engine.Selecti
 	if err := r.Begin(ctx, n, how); err != nil {
 		return err
 	}
+	if err := checkResetPhases(r, o); err != nil {
+		return err
+	}
 	p.warnOfForeignClient(ctx, c, p.World(), o.kubeconfig)
 	admin := p.readIdentity(ctx, p.World(), o.kubeconfig)
 	e := r.NewEnv(engine.Env{
@@ -117,7 +129,25 @@ func (p *program) runReset(c *cobra.Command, o *resetOptions, sel engine.Selecti
 	if err := r.Execute(ctx, e); err != nil || r.IsDryRun() || !r.IsWhole() {
 		return err
 	}
-	r.Emit(engine.Printed, reset.ClosingText)
+	r.Emit(engine.Printed, reset.ClosingText(e))
+	return nil
+}
+
+// checkResetPhases returns an error if a phase is skipped that a flag needs.
+func checkResetPhases(r *run.Run, o *resetOptions) error {
+	for _, need := range []struct {
+		flag  flag.Name
+		set   bool
+		phase phaseindex.Address
+	}{
+		{flag.Clean, len(o.Clean) > 0, phaseindex.CleanupNode},
+		{flag.LeaveCluster, o.LeaveCluster, phaseindex.LeaveCluster},
+	} {
+		if need.set && !r.Runs(need.phase) {
+			return problem.New("", fmt.Errorf("--%s needs phase %s, which is skipped", need.flag,
+				need.phase), fmt.Sprintf("leave out --%s, or run the phase", need.flag))
+		}
+	}
 	return nil
 }
 
@@ -131,7 +161,7 @@ func (p *program) confirm(ctx context.Context, r *run.Run, warning string, skip 
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
-		if answer, err = bufio.NewReader(p.In).ReadString('\n'); errors.Is(err, io.EOF) {
+		if answer, err = p.answers.ReadString('\n'); errors.Is(err, io.EOF) {
 			err = nil
 		}
 	}()
@@ -147,6 +177,10 @@ func (p *program) confirm(ctx context.Context, r *run.Run, warning string, skip 
 	case "y", "yes":
 		return nil
 	}
-	return problem.New("", errors.New("nothing was changed: the answer was not yes"),
+	stopped := "nothing was changed: the answer was not yes"
+	if p.report.Changed() { // by an earlier step of an upgrade through several versions
+		stopped = "stopped: the answer was not yes"
+	}
+	return problem.New("", errors.New(stopped),
 		fmt.Sprintf("answer y, or set --%s to skip the confirmation", skip))
 }

@@ -65,7 +65,12 @@ encryptionAlgorithm: ECDSA-P256
 
 func (s *testMachine) initCluster(t *testing.T) {
 	t.Helper()
-	s.world.Files["/init.yaml"] = memory.File{Data: quick, Mode: 0o644}
+	s.initClusterOf(t, quick)
+}
+
+func (s *testMachine) initClusterOf(t *testing.T, config []byte) {
+	t.Helper()
+	s.world.Files["/init.yaml"] = memory.File{Data: config, Mode: 0o644}
 	if err := s.run(t.Context(), "init", "--config", "/init.yaml"); err != nil {
 		t.Fatal(err)
 	}
@@ -186,6 +191,22 @@ func TestInitResumesAfterInterrupt(t *testing.T) {
 	}
 	if !strings.Contains(s.out.String(), `using the existing "ca"`) {
 		t.Errorf("the second run did not go on with what the first made:\n%s", &s.out)
+	}
+}
+
+func TestInitInterruptedBeforeFirstChange(t *testing.T) {
+	s := newTestMachine(t)
+	s.world.Files["/init.yaml"] = memory.File{Data: quick, Mode: 0o644}
+	before := s.world.Snapshot()
+	err := s.interruptAt("[preflight]", "init", "--config", "/init.yaml")
+	if err == nil || !strings.Contains(err.Error(), "interrupted") {
+		t.Fatalf("got %v, want that init was interrupted", err)
+	}
+	if hints := problem.Hints(err); !slices.Contains(hints, "nothing was changed: re-run the command") {
+		t.Errorf("hints %q do not say that nothing was changed", hints)
+	}
+	if s.world.Snapshot() != before {
+		t.Error("init changed the machine before it was interrupted")
 	}
 }
 

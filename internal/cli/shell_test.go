@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	s := newDefaultMachine()
 	s.Host.Out, s.Host.Err = os.Stdout, os.Stderr
 	if err := Run(context.Background(), s.Host, os.Args[1:]); err != nil {
-		report.Error(os.Stderr, err)
+		report.Error(os.Stderr, nil, err)
 		os.Exit(1)
 	}
 }

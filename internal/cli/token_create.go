@@ -26,14 +26,14 @@ import (
 
 // tokenCreateOptions are the flags of "token create".
 type tokenCreateOptions struct {
-	*tokenOptions
+	*clusterOptions
 	config.TokenFlags
 	file      string
 	printJoin bool
 }
 
-func (p *program) tokenCreate(shared *tokenOptions) *cobra.Command {
-	o := &tokenCreateOptions{tokenOptions: shared, TokenFlags: config.NewTokenFlags()}
+func (p *program) tokenCreate(shared *clusterOptions) *cobra.Command {
+	o := &tokenCreateOptions{clusterOptions: shared, TokenFlags: config.NewTokenFlags()}
 	c := &cobra.Command{
 		Use:   "create [TOKEN]",
 		Short: "Create a bootstrap token",
@@ -74,7 +74,7 @@ func (p *program) createTokens(c *cobra.Command, o *tokenCreateOptions) (err err
 	if o.printJoin || !o.dryRun {
 		out = p.Err // standard output has the result alone, for scripts
 	}
-	r, err := p.openTokenRun(ctx, out)
+	r, err := p.openClusterRun(ctx, run.Command{Name: "token"}, out)
 	if err != nil {
 		return err
 	}
@@ -84,15 +84,16 @@ func (p *program) createTokens(c *cobra.Command, o *tokenCreateOptions) (err err
 		return err
 	}
 	local.Timeouts.KubernetesAPI = cmp.Or(local.Timeouts.KubernetesAPI, apiLimit)
-	e, err := beginTokenRun(ctx, r, o.tokenOptions, local)
+	e, err := beginClusterRun(ctx, r, o.clusterOptions, local)
 	if err != nil {
 		return err
 	}
+	e = e.Named("token")
 
 	ctx, cancel := context.WithTimeout(ctx, local.Timeouts.KubernetesAPI)
 	defer cancel()
 	ctx = withRetries(ctx, e, local.Timeouts.KubernetesAPI)
-	as := p.tokenIdentity(ctx, c, o.tokenOptions, e.World)
+	as := p.clusterIdentity(ctx, c, o.clusterOptions, e.World)
 	changes, err := newTokenChanges(ctx, e.World, as, local.Tokens)
 	if err != nil {
 		return err

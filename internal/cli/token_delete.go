@@ -11,9 +11,10 @@ import (
 	"kubeadm/internal/change"
 	"kubeadm/internal/node"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/run"
 )
 
-func (p *program) tokenDelete(o *tokenOptions) *cobra.Command {
+func (p *program) tokenDelete(o *clusterOptions) *cobra.Command {
 	return &cobra.Command{
 		Use:   "delete TOKEN-OR-ID...",
 		Short: "Delete bootstrap tokens",
@@ -33,7 +34,7 @@ func (p *program) tokenDelete(o *tokenOptions) *cobra.Command {
 	}
 }
 
-func (p *program) deleteTokens(c *cobra.Command, o *tokenOptions, args []string) (err error) {
+func (p *program) deleteTokens(c *cobra.Command, o *clusterOptions, args []string) (err error) {
 	var ids []string
 	for _, arg := range args {
 		if tokenIDForm.MatchString(arg) {
@@ -48,16 +49,17 @@ func (p *program) deleteTokens(c *cobra.Command, o *tokenOptions, args []string)
 		ids = append(ids, id)
 	}
 	ctx := c.Context()
-	r, err := p.openTokenRun(ctx, p.Out)
+	r, err := p.openClusterRun(ctx, run.Command{Name: "token"}, p.Out)
 	if err != nil {
 		return err
 	}
 	defer closeRun(r, &err)
-	e, err := beginTokenRun(ctx, r, o, apiLimits())
+	e, err := beginClusterRun(ctx, r, o, apiLimits())
 	if err != nil {
 		return err
 	}
-	as := p.tokenIdentity(ctx, c, o, e.World)
+	e = e.Named("token")
+	as := p.clusterIdentity(ctx, c, o, e.World)
 	ctx = withRetries(ctx, e, apiLimit)
 	for _, id := range ids {
 		_, err := e.World.Object(ctx, tokenRef(id, as))

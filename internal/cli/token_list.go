@@ -20,10 +20,11 @@ import (
 	"kubeadm/internal/engine"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
+	"kubeadm/internal/run"
 	"kubeadm/internal/state"
 )
 
-func (p *program) tokenList(o *tokenOptions) *cobra.Command {
+func (p *program) tokenList(o *clusterOptions) *cobra.Command {
 	out := newOutput()
 	c := &cobra.Command{
 		Use:   "list",
@@ -50,20 +51,20 @@ type listedToken struct {
 	Groups          []string     `json:"groups,omitempty"`
 }
 
-func (p *program) listTokens(c *cobra.Command, o *tokenOptions, out *output) (err error) {
+func (p *program) listTokens(c *cobra.Command, o *clusterOptions, out *output) (err error) {
 	ctx, real := c.Context(), p.World()
 	encode, err := out.encoder(ctx, real)
 	if err != nil {
 		return err
 	}
-	r, err := p.openTokenRun(ctx, p.Out)
+	r, err := p.openClusterRun(ctx, run.Command{Name: "token"}, p.Out)
 	if err != nil {
 		return err
 	}
 	defer closeRun(r, &err)
 	e := r.NewEnv(engine.Env{Local: apiLimits()}).Named("token")
 	tokens, warnings, err := knownTokens(withRetries(ctx, e, apiLimit), real,
-		p.tokenIdentity(ctx, c, o, real))
+		p.clusterIdentity(ctx, c, o, real))
 	if err != nil {
 		return err
 	}

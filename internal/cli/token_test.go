@@ -44,12 +44,12 @@ func TestFirstExistingKubeconfigIsUsed(t *testing.T) {
 			for _, f := range c.files {
 				s.world.Files[f] = memory.File{Mode: 0o600}
 			}
-			p, o, cmd := &program{Host: s.Host}, &tokenOptions{kubeconfig: admin}, &cobra.Command{}
+			p, o, cmd := newProgram(s.Host), &clusterOptions{kubeconfig: admin}, &cobra.Command{}
 			o.bindTo(cmd)
 			if err := cmd.ParseFlags(c.args); err != nil {
 				t.Fatal(err)
 			}
-			if got := p.tokenIdentity(t.Context(), cmd, o, s.world); got.Kubeconfig != c.want {
+			if got := p.clusterIdentity(t.Context(), cmd, o, s.world); got.Kubeconfig != c.want {
 				t.Errorf("got %v, want %s", got, c.want)
 			}
 		})

@@ -75,12 +75,12 @@ func (p *program) diffUpgrade(c *cobra.Command, o *upgradeDiffOptions) (err erro
 		return err
 	}
 	intent, context, how, err := config.UpgradeDiff(file, o.UpgradeDiffFlags)
-	printWarnings(p.newText(), how.Warnings)
+	p.warn("config", how.Warnings...)
 	if err != nil {
 		return err
 	}
 	h := p.runHost()
-	h.Text.Out = io.Discard // but for the diffs
+	h.Report.Text.Out = io.Discard // but for the diffs
 	r, err := run.Open(ctx, h, run.Command{Name: "upgrade diff", Phases: workflow.UpgradeApply,
 		Selection: engine.Selection{Skip: []string{string(phaseindex.Preflight)}}, Unlocked: true})
 	if err != nil {

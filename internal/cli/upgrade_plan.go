@@ -107,13 +107,13 @@ func (p *program) planUpgrade(c *cobra.Command, o *upgradePlanOptions) (err erro
 		return err
 	}
 	settings, how, err := config.ReadUpgradePlan(file, o.UpgradePlanFlags)
-	printWarnings(p.newText(), how.Warnings)
+	p.warn("config", how.Warnings...)
 	if err != nil {
 		return err
 	}
 	h := p.runHost()
 	if encode != nil {
-		h.Text.Out = io.Discard
+		h.Report.Text.Out = io.Discard
 	}
 	r, err := run.Open(ctx, h, run.Command{Name: "upgrade", Unlocked: true})
 	if err != nil {

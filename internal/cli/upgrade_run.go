@@ -61,7 +61,7 @@ manifests are restored. An interrupted command is resumed by running it again.`,
 		flag.IgnorePreflightErrors, flag.Kubeconfig, flag.Patches, flag.PrintConfig,
 		flag.SkipPhases, flag.Via, flag.Yes)
 	c.ValidArgsFunction = someOf(p.completeVersions())
-	return c
+	return p.withRunOutput(c)
 }
 
 func (p *program) upgradeNodeCommand() *cobra.Command {
@@ -70,7 +70,7 @@ func (p *program) upgradeNodeCommand() *cobra.Command {
 		o := newUpgradeOptions(flag.UpgradeNode)
 		return o.values(), func(c *cobra.Command, _ []string) error { return p.runUpgrade(c, o, sel) }
 	}
-	return t.command(&cobra.Command{
+	return p.withRunOutput(t.command(&cobra.Command{
 		Use:   "node",
 		Short: "Upgrade a further control plane node or a worker",
 		Long: `Upgrade a further control plane node or a worker to the version of the cluster, after "kubeadm upgrade apply" on
@@ -82,7 +82,7 @@ upgraded, and the default of --kubeconfig is /etc/kubernetes/kubelet.conf.`,
   kubeadm upgrade node`,
 	}, flag.CertificateRenewal, flag.Config, flag.DryRun, flag.EtcdUpgrade,
 		flag.FailOnManualChanges, flag.IgnorePreflightErrors, flag.Kubeconfig, flag.Patches,
-		flag.SkipPhases)
+		flag.SkipPhases))
 }
 
 // upgradeOptions are the flags of "upgrade apply" or "upgrade node" and its phases.
@@ -250,19 +250,25 @@ func (p *program) prepareUpgrade(c *cobra.Command, r *run.Run,
 	}
 	p.warnOfForeignClient(ctx, c, r.World(), u.admin.Kubeconfig)
 	if a.mayRecover && intent.Role == node.ControlPlane {
-		local := &node.Node{Local: intent.Local}
-		machine := r.NewEnv(engine.Env{Local: local.Local, Node: engine.Resolved(local),
-			Keys: p.keysToUpgrade(local, node.Upgrade{})})
-		if err := renewal.Repair(ctx, machine.Named("upgrade")); err != nil {
-			return u, err
-		}
-		replacement := staticpod.Replacement{Node: local, As: u.admin}
-		if err := replacement.Recover(ctx, e); err != nil {
+		if err := p.recoverControlPlane(ctx, r, u, "upgrade"); err != nil {
 			return u, err
 		}
 	}
 	u.node, err = p.readUpgradedNode(withRetries(ctx, e, intent.Timeouts.KubernetesAPI), e, u)
 	return u, err
+}
+
+// recoverControlPlane makes the API server of this machine answer again if a killed run has left
+// key pairs or manifests of which only a part is written.
+func (p *program) recoverControlPlane(ctx context.Context, r *run.Run, u preparedUpgrade,
+	name string) error {
+	local := &node.Node{Local: u.intent.Local}
+	e := r.NewEnv(engine.Env{Local: local.Local, Node: engine.Resolved(local),
+		Keys: p.keysToUpgrade(local, node.Upgrade{})}).Named(name)
+	if err := renewal.Repair(ctx, e); err != nil {
+		return err
+	}
+	return staticpod.Replacement{Node: local, As: u.admin}.Recover(ctx, e)
 }
 
 // env is what the phases of the upgrade need.

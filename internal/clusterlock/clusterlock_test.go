@@ -159,9 +159,9 @@ func TestSecondNodeWaitsForFirst(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	const waits = "waiting: node cp1 (upgrading its control plane to v1.37.1)"
+	const waits = "waitStarted: node cp1 (upgrading its control plane to v1.37.1)"
 	waitUntil(t, waits, func() bool { return recorded.has(waits) })
-	if recorded.has("did: ") {
+	if recorded.has("changeDone: ") {
 		t.Error("it did not wait")
 	}
 	if err := held.Release(t.Context()); err != nil {
@@ -240,10 +240,10 @@ func TestExpiredLeaseIsTakenOver(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	waitUntil(t, "waiting", func() bool { return recorded.has("waiting: node cp1") })
+	waitUntil(t, "waiting", func() bool { return recorded.has("waitStarted: node cp1") })
 	a.advance(leaseDuration - time.Second)
 	time.Sleep(300 * time.Millisecond)
-	if recorded.has("did: ") {
+	if recorded.has("changeDone: ") {
 		t.Error("it was taken over too early")
 	}
 	a.advance(time.Second)

@@ -95,13 +95,15 @@ var repositoryForm = regexp.MustCompile(
 		`[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*$`)
 
 // tagForm is a tag in the same grammar.
-var tagForm = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`)
+var tagForm = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
+
+const maxTagLength = 128
 
 func checkImage(at *field.Path, m v1beta4.ImageMeta) (errs field.ErrorList) {
 	if m.ImageRepository != "" {
 		errs = checkRepository(at.Child("imageRepository"), m.ImageRepository)
 	}
-	if m.ImageTag != "" && !tagForm.MatchString(m.ImageTag) {
+	if m.ImageTag != "" && (len(m.ImageTag) > maxTagLength || !tagForm.MatchString(m.ImageTag)) {
 		errs = append(errs, field.Invalid(at.Child("imageTag"), m.ImageTag,
 			"must be an image tag such as v1.2.3"))
 	}

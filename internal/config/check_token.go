@@ -13,8 +13,11 @@ import (
 	"kubeadm/internal/node"
 )
 
-// groupForm is the form of a bootstrap token group that the API server accepts.
-var groupForm = regexp.MustCompile(`^system:bootstrappers:[a-z0-9:-]{0,255}[a-z0-9]$`)
+// groupForm is the form of a bootstrap token group that the API server accepts, with at most
+// maxGroupLength characters.
+var groupForm = regexp.MustCompile(`^system:bootstrappers:[a-z0-9:-]*[a-z0-9]$`)
+
+const maxGroupLength = len("system:bootstrappers:") + 256
 
 func checkTokens(c *v1beta4.InitConfiguration) (errs field.ErrorList) {
 	list := field.NewPath("bootstrapTokens")
@@ -38,7 +41,7 @@ func checkTokens(c *v1beta4.InitConfiguration) (errs field.ErrorList) {
 				v1beta4.DefaultTokenUsages()...)...)
 		}
 		for j, group := range t.Groups {
-			if !groupForm.MatchString(group) {
+			if len(group) > maxGroupLength || !groupForm.MatchString(group) {
 				errs = append(errs, field.Invalid(at.Child("groups").Index(j), group,
 					fmt.Sprintf("must begin with system:bootstrappers: and consist of a-z, 0-9, colons and dashes, such as %s", v1beta4.DefaultTokenGroup)))
 			}

@@ -143,11 +143,20 @@ type ResetFlags struct {
 	CleanupTmpDir   bool   // --cleanup-tmp-dir
 	CRISocket       string // --cri-socket
 	Force           bool   // --force
+
+	// Allowed with --config, as ResetConfiguration has no such fields.
+	Clean        []string      // --clean
+	LeaveCluster bool          // --leave-cluster
+	DrainTimeout time.Duration // --drain-timeout
 }
+
+// DefaultDrainTimeout is how long the Pods of a node may take to leave it.
+const DefaultDrainTimeout = 5 * time.Minute
 
 // NewResetFlags are the defaults of the flags of reset.
 func NewResetFlags() ResetFlags {
-	return ResetFlags{CertificatesDir: v1beta4.DefaultCertificatesDir}
+	return ResetFlags{CertificatesDir: v1beta4.DefaultCertificatesDir,
+		DrainTimeout: DefaultDrainTimeout}
 }
 
 func (f ResetFlags) document() v1beta4.ResetConfiguration {

@@ -1,7 +1,9 @@
 package config
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -20,6 +22,18 @@ func Reset(file File, flags ResetFlags, facts Facts) (node.Reset, RunOptions, er
 	if err := completeReset(c, inputs{file, flags.Common, facts}, &run); err != nil {
 		return node.Reset{}, run, err
 	}
+	clean, err := readCleanTargets(flags.Clean)
+	switch {
+	case err != nil:
+		return node.Reset{}, run, err
+	case flags.DrainTimeout <= 0:
+		return node.Reset{}, run, fmt.Errorf("--%s: %s: must be a positive duration such as 5m",
+			flag.DrainTimeout, flags.DrainTimeout)
+	case flags.DrainTimeout != DefaultDrainTimeout && !flags.LeaveCluster:
+		return node.Reset{}, run, fmt.Errorf(
+			"--%s has no effect without --%s: set both, or leave it out", flag.DrainTimeout,
+			flag.LeaveCluster)
+	}
 	r := node.Reset{
 		Local: node.Local{
 			Name:          normalizeName(facts.Hostname),
@@ -32,9 +46,42 @@ func Reset(file File, flags ResetFlags, facts Facts) (node.Reset, RunOptions, er
 		Force:         c.Force,
 		CleanupTmpDir: c.CleanupTmpDir,
 		UnmountFlags:  c.UnmountFlags,
+		Clean:         clean,
+		LeaveCluster:  flags.LeaveCluster,
+		DrainTimeout:  flags.DrainTimeout,
 	}
 	r.Paths.Certificates = c.CertificatesDir
 	return r, run, nil
+}
+
+// cleanAll is the value of --clean for all targets but images: pulling them again takes long, and
+// they do not keep another cluster from being created.
+const cleanAll = "all"
+
+// CleanValues are the values of --clean.
+func CleanValues() []string {
+	var values []string
+	for _, t := range node.CleanTargets() {
+		values = append(values, string(t))
+	}
+	return append(values, cleanAll)
+}
+
+// readCleanTargets returns the targets in the order of node.CleanTargets, each once.
+func readCleanTargets(values []string) (targets []node.CleanTarget, err error) {
+	for _, v := range values {
+		if !slices.Contains(CleanValues(), v) {
+			return nil, fmt.Errorf("--%s: %q: must be one of %s", flag.Clean, v,
+				strings.Join(CleanValues(), ", "))
+		}
+	}
+	for _, t := range node.CleanTargets() {
+		if slices.Contains(values, string(t)) ||
+			slices.Contains(values, cleanAll) && t != node.CleanImages {
+			targets = append(targets, t)
+		}
+	}
+	return targets, nil
 }
 
 // readReset reads the document and sets the defaults that do not depend on the machine.

@@ -43,6 +43,9 @@ type Env struct {
 	// under that name, or generates and keeps it. Values may be secret.
 	Once func(ctx context.Context, name string, make func() (string, error)) (string, error)
 
+	// Left is what a reset could not remove. New sets it, and all copies share it.
+	Left *node.Left
+
 	// Undoer undoes the changes of phases that ask for it; nil without a journal.
 	Undoer Undoer
 
@@ -68,7 +71,8 @@ const Withheld = "<value withheld>"
 type Undoer interface {
 	// Mark begins to collect changes and returns the position to undo to.
 	Mark() int
-	// Release ends what the last Mark began; changes since then stay.
+	// Release ends what the last Mark began; changes since then stay, unless an earlier mark is
+	// still to be undone.
 	Release(mark int)
 	// Undo undoes the changes since mark, newest first, and reports each step, with
 	// change.ErrIrreversible for what cannot be undone.
@@ -98,7 +102,7 @@ func Memoized(find func(context.Context) (*node.Node, error)) func(context.Conte
 // New completes an Env whose exported fields are set. Run accepts no other.
 func New(e Env) *Env {
 	e.locks, e.changed, e.warned, e.steps = &sync.Map{}, &sync.Map{}, &sync.Map{}, &sync.Map{}
-	e.branchGroups = &atomic.Int64{}
+	e.Left, e.branchGroups = &node.Left{}, &atomic.Int64{}
 	e.deferred = &deferredWork{work: map[string][]func(context.Context) error{}}
 	return &e
 }
@@ -175,7 +179,7 @@ const remindEvery = 10 * time.Second
 // Await waits for the conditions in order. It reports now and then why it still waits.
 func (e *Env) Await(ctx context.Context, cs ...world.Condition) error {
 	for _, c := range cs {
-		e.event(Waiting, c.Name, nil)
+		e.emit(Event{Kind: Waiting, Subject: c.Name, Text: c.Name, Limit: c.Timeout})
 		start := e.World.Now()
 		check, last := c.Check, start
 		c.Check = func(ctx context.Context, r state.Reader) error {
@@ -187,10 +191,11 @@ func (e *Env) Await(ctx context.Context, cs ...world.Condition) error {
 			return err
 		}
 		if err := e.World.Await(ctx, c); err != nil {
+			e.emit(Event{Kind: WaitFailed, Start: start, Subject: c.Name, Text: err.Error()})
 			return err
 		}
-		e.event(Waited, fmt.Sprintf("waited %s for %s",
-			e.World.Now().Sub(start).Round(time.Millisecond), c.Name), nil)
+		e.emit(Event{Kind: Waited, Start: start, Subject: c.Name, Text: fmt.Sprintf(
+			"waited %s for %s", e.World.Now().Sub(start).Round(time.Millisecond), c.Name)})
 	}
 	return nil
 }
@@ -219,14 +224,21 @@ func (e *Env) WarnOnce(format string, args ...any) {
 
 // WarnCheck reports a warning of a preflight check.
 func (e *Env) WarnCheck(check, text string) {
-	e.Emit(Event{Time: e.World.Now(), Phase: e.phase, Kind: Warned, Check: check, Text: text,
-		Place: e.place})
+	e.emit(Event{Kind: Warned, Check: check, Text: text})
 }
+
+// ShowJoin shows how machines join, as fields for programs.
+func (e *Env) ShowJoin(c JoinCommands) { e.emit(Event{Kind: Joinable, Join: &c}) }
 
 // Print shows a result that the user asked for, as it is.
 func (e *Env) Print(text string) { e.event(Printed, text, nil) }
 
 func (e *Env) event(k Kind, text string, c change.Change) {
-	e.Emit(Event{Time: e.World.Now(), Phase: e.phase, Kind: k, Text: text, Change: c,
-		Place: e.place})
+	e.emit(Event{Kind: k, Text: text, Change: c})
+}
+
+// emit adds time, phase and place to the event.
+func (e *Env) emit(ev Event) {
+	ev.Time, ev.Phase, ev.Place = e.World.Now(), e.phase, e.place
+	e.Emit(ev)
 }

@@ -66,7 +66,7 @@ func ran(t *testing.T, sel engine.Selection) string {
 	var all []string
 	for _, line := range l.lines {
 		if address, ok := strings.CutSuffix(line, ": ran"); ok {
-			all = append(all, strings.TrimPrefix(address, "said "))
+			all = append(all, strings.TrimPrefix(address, "message "))
 		}
 	}
 	return strings.Join(all, " ")
@@ -109,7 +109,7 @@ func TestPhaseConditionIsReported(t *testing.T) {
 	p.When = func(*node.Node) (bool, string) { return false, "etcd is external" }
 	e, l := env(fake.New())
 	if err := engine.Run(t.Context(), e, []engine.Phase{p}, engine.Selection{}); err != nil ||
-		!l.has("skipped etcd: etcd is external") || len(l.lines) != 1 {
+		!l.has("phaseSkipped etcd: etcd is external") || len(l.lines) != 1 {
 		t.Errorf("%v, said %q", err, l.lines)
 	}
 }
@@ -130,9 +130,9 @@ func TestNamelessPhaseIsPartOfParent(t *testing.T) {
 		sel       engine.Selection
 		said, err string
 	}{
-		{engine.Selection{Only: "a"}, "started a, said a: ran, said a: first, finished a", ""},
+		{engine.Selection{Only: "a"}, "phaseStarted a, message a: ran, message a: first, phaseFinished a", ""},
 		{engine.Selection{Skip: []string{"a"}},
-			"skipped a: skipped by the user, started b, said b: ran, failed b: no luck",
+			"phaseSkipped a: skipped by the user, phaseStarted b, message b: ran, phaseFailed b: phase b: no luck",
 			"phase b: no luck"},
 	} {
 		e, l := env(fake.New())
@@ -150,8 +150,8 @@ func TestErrorNamesPhaseAndStopsRun(t *testing.T) {
 	e, l := env(fake.New())
 	err := engine.Run(t.Context(), e,
 		[]engine.Phase{{Name: "a", Phases: []engine.Phase{broken}}, phase("c")}, engine.Selection{})
-	if err == nil || err.Error() != "phase a/b: no luck" || !l.has("failed a/b: no luck") ||
-		l.has("said c: ran") {
+	if err == nil || err.Error() != "phase a/b: no luck" || !l.has("phaseFailed a/b: phase a/b: no luck") ||
+		l.has("message c: ran") {
 		t.Errorf("%v, said %q", err, l.lines)
 	}
 }
@@ -178,8 +178,8 @@ func TestDoneChangeIsSkipped(t *testing.T) {
 	if err := e.Do(t.Context(), dir, dir); err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{`did : create directory "/etc/kubernetes"`,
-		`alreadyso : create directory "/etc/kubernetes"`}; !slices.Equal(l.lines, want) {
+	if want := []string{`changeStarted : create directory "/etc/kubernetes"`, `changeDone : create directory "/etc/kubernetes"`,
+		`changeNotNeeded : create directory "/etc/kubernetes"`}; !slices.Equal(l.lines, want) {
 		t.Errorf("said %q, want %q", l.lines, want)
 	}
 }
@@ -191,7 +191,7 @@ func TestSkipWithoutEffectIsWarnedAbout(t *testing.T) {
 		runs bool
 	}{
 		{[]string{"a/all", "a/all"},
-			`warned : skipping "a/all" has no effect: skip "a" to skip the phase and all of its children`, true},
+			`warning : skipping "a/all" has no effect: skip "a" to skip the phase and all of its children`, true},
 		{[]string{"a/all", "a", "d"}, "", false},
 		{[]string{"a/b", "d"}, "", true},
 	} {
@@ -200,8 +200,8 @@ func TestSkipWithoutEffectIsWarnedAbout(t *testing.T) {
 			t.Fatal(err)
 		}
 		warnings := slices.DeleteFunc(slices.Clone(l.lines),
-			func(line string) bool { return !strings.HasPrefix(line, "warned") })
-		if strings.Join(warnings, "\n") != c.want || l.has("said a/c: ran") != c.runs {
+			func(line string) bool { return !strings.HasPrefix(line, "warning") })
+		if strings.Join(warnings, "\n") != c.want || l.has("message a/c: ran") != c.runs {
 			t.Errorf("without %q: %q", c.skip, l.lines)
 		}
 	}
@@ -215,8 +215,9 @@ func TestChangeReportsProgress(t *testing.T) {
 		change.PullImage{Ref: "b", Always: true}); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{`underway : pull image "a": attempt 1 of 5 failed, retrying: i/o timeout`,
-		`did : pull image "a"`, `did : pull image "b"`}
+	want := []string{`changeStarted : pull image "a"`,
+		`changeProgress : pull image "a": attempt 1 of 5 failed, retrying: i/o timeout`,
+		`changeDone : pull image "a"`, `changeStarted : pull image "b"`, `changeDone : pull image "b"`}
 	if !slices.Equal(l.lines, want) {
 		t.Errorf("said %q, want %q", l.lines, want)
 	}
@@ -310,7 +311,7 @@ func TestLongWaitReportsCause(t *testing.T) {
 			}})
 	reminders := 0
 	for _, line := range l.lines {
-		if line == "said : still waiting for the moon: it is day" {
+		if line == "message : still waiting for the moon: it is day" {
 			reminders++
 		}
 	}
@@ -335,13 +336,13 @@ func TestDeferredWork(t *testing.T) {
 		want []string
 	}{
 		"by the later phase": {engine.Selection{},
-			[]string{"said late: now", "said early: done"}},
+			[]string{"message late: now", "message early: done"}},
 		"at once without that phase": {engine.Selection{Only: "early"},
-			[]string{"said early: done"}},
+			[]string{"message early: done"}},
 		"at once where it is left out": {engine.Selection{Skip: []string{"late"}},
-			[]string{"said early: done"}},
+			[]string{"message early: done"}},
 		"not where it was left out": {engine.Selection{Skip: []string{"early"}},
-			[]string{"said late: now"}},
+			[]string{"message late: now"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e, l := env(fake.New())
@@ -349,7 +350,7 @@ func TestDeferredWork(t *testing.T) {
 				t.Fatal(err)
 			}
 			said := slices.DeleteFunc(slices.Clone(l.lines),
-				func(line string) bool { return !strings.HasPrefix(line, "said ") })
+				func(line string) bool { return !strings.HasPrefix(line, "message ") })
 			if !slices.Equal(said, c.want) {
 				t.Errorf("%q, not %q", said, c.want)
 			}

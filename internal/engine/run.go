@@ -95,15 +95,17 @@ func (r *runner) runPhase(ctx context.Context, e *Env, prefix string, p Phase) e
 		return nil
 	}
 	if err := context.Cause(ctx); err != nil {
-		return fmt.Errorf("phase %s: %w", address, err)
+		return &PhaseError{address, err}
 	}
+	start := e.World.Now()
 	why, err := r.skipReason(ctx, e, p)
 	if err == nil && why != "" {
 		e.event(Skipped, why, nil)
 		err = e.RunDeferred(ctx)
 	}
 	if err != nil {
-		return fmt.Errorf("phase %s: %w", address, err)
+		e.emit(Event{Kind: Failed, Start: start, Text: err.Error()})
+		return &PhaseError{address, err}
 	}
 	if why != "" {
 		return nil
@@ -116,22 +118,30 @@ func (r *runner) runPhase(ctx context.Context, e *Env, prefix string, p Phase) e
 	}
 	if err = r.runBody(ctx, e, address+"/", p); err == nil {
 		if err = e.RunDeferred(ctx); err != nil {
-			err = fmt.Errorf("phase %s: %w", address, err)
+			err = &PhaseError{address, err}
 		}
 	}
-	switch {
-	case err != nil && undoable:
-		return errors.Join(err, e.undoChanges(ctx, mark))
-	case err != nil:
-		return err
+	if err == nil {
+		e.emit(Event{Kind: Finished, Start: start})
+		return nil
 	}
-	e.event(Finished, "", nil)
-	return nil
+	e.emit(Event{Kind: Failed, Start: start, Text: err.Error()})
+	if undoable {
+		return errors.Join(err, e.undoChanges(ctx, mark))
+	}
+	return err
 }
 
-// undoChanges undoes the changes since mark and reports each, even if the run is interrupted.
+// undoChanges undoes the changes since mark and reports each, even if the run is interrupted. All
+// requests to the API server and etcd together get the time limit of one request.
 func (e *Env) undoChanges(ctx context.Context, mark int) error {
-	return e.Undoer.Undo(context.WithoutCancel(ctx), mark, func(of change.Change, err error) {
+	ctx = context.WithoutCancel(ctx)
+	if limit := e.Local.Timeouts.KubernetesAPI; limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, limit)
+		defer cancel()
+	}
+	return e.Undoer.Undo(ctx, mark, func(of change.Change, err error) {
 		if err != nil {
 			e.event(Warned, fmt.Sprintf("not undone: %s: %v", of, err), of)
 			return
@@ -148,7 +158,7 @@ func (r *runner) runNameless(ctx context.Context, e *Env, prefix string, p Phase
 	}
 	why, err := r.skipReason(ctx, e, p)
 	if err != nil {
-		return fmt.Errorf("phase %s: %w", around, err)
+		return &PhaseError{around, err}
 	}
 	if why != "" {
 		return nil
@@ -181,8 +191,7 @@ func (r *runner) runBody(ctx context.Context, e *Env, prefix string, p Phase) er
 		err = p.Run(ctx, e)
 	}
 	if err != nil {
-		e.event(Failed, err.Error(), nil)
-		return fmt.Errorf("phase %s: %w", address, err)
+		return &PhaseError{address, err}
 	}
 	return r.runChildren(ctx, e, prefix, p)
 }
@@ -219,6 +228,7 @@ func (e *Env) Do(ctx context.Context, cs ...change.Change) error {
 	return nil
 }
 
+// do makes one change, if it is needed, and reports what came of it.
 func (e *Env) do(ctx context.Context, c change.Change) error {
 	lock, _ := e.locks.LoadOrStore(c.Target(), &sync.Mutex{})
 	lock.(*sync.Mutex).Lock()
@@ -226,6 +236,22 @@ func (e *Env) do(ctx context.Context, c change.Change) error {
 	if err := context.Cause(ctx); err != nil {
 		return fmt.Errorf("did not %s: %w", c, err)
 	}
+	start := e.World.Now()
+	effect, err := e.carryOut(ctx, c)
+	switch {
+	case err != nil:
+		e.emit(Event{Kind: ChangeFailed, Start: start, Text: err.Error(), Change: c})
+	case effect == change.LeftUnchanged:
+		e.emit(Event{Kind: Unchanged, Start: start, Text: c.String(), Change: c})
+	default:
+		e.changed.Store(c.Target(), true)
+		e.emit(Event{Kind: Did, Start: start, Text: c.String(), Change: c, Effect: effect})
+	}
+	return err
+}
+
+// carryOut makes a change unless it is made already, and returns what it did.
+func (e *Env) carryOut(ctx context.Context, c change.Change) (change.Effect, error) {
 	ctx = world.WithProgress(ctx,
 		func(text string) { e.event(Progress, fmt.Sprintf("%s: %s", c, text), c) })
 	kind, _, _ := strings.Cut(c.Target(), ":")
@@ -235,14 +261,15 @@ func (e *Env) do(ctx context.Context, c change.Change) error {
 		readCtx, cancel = e.withRetries(ctx)
 		defer cancel()
 	}
-	done, err := c.Done(readCtx, e.World)
+	before := &change.Lookup{Reader: e.World}
+	done, err := c.Done(readCtx, before)
 	if err != nil {
-		return fmt.Errorf("checking whether to %s: %w", c, err)
+		return "", fmt.Errorf("checking whether to %s: %w", c, err)
 	}
 	if done {
-		e.event(Unchanged, c.String(), c)
-		return nil
+		return change.LeftUnchanged, nil
 	}
+	e.event(Changing, c.String(), c)
 	// A change is completed even when the user interrupts, unless it can be canceled. Requests to
 	// the API server and etcd are bound by the user's timeouts.
 	if _, ok := c.(change.Cancelable); !ok {
@@ -256,11 +283,9 @@ func (e *Env) do(ctx context.Context, c change.Change) error {
 		defer cancel()
 	}
 	if err := e.World.Do(ctx, c); err != nil {
-		return fmt.Errorf("could not %s: %w", c, err)
+		return "", fmt.Errorf("could not %s: %w", c, err)
 	}
-	e.changed.Store(c.Target(), true)
-	e.event(Did, c.String(), c)
-	return nil
+	return change.EffectOf(c, !before.Missed()), nil
 }
 
 // DoAll makes independent changes concurrently, and returns the errors of all that fail.

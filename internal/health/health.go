@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/http"
 
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 	"sigs.k8s.io/yaml"
@@ -91,11 +92,19 @@ func Component(n *node.Node, component, url string) world.Condition {
 
 func checkHTTPHealth(ctx context.Context, r state.Reader, req state.Request) error {
 	answer, err := r.Fetch(ctx, req)
-	if err == nil && answer.Status != 200 {
-		err = fmt.Errorf("it answered with status %d: %s", answer.Status,
-			untrusted.Quote(string(answer.Body)))
+	if err != nil {
+		return err
 	}
-	return err
+	return newStatusError(answer)
+}
+
+// newStatusError returns an error for every status but 200.
+func newStatusError(answer state.Response) error {
+	if answer.Status == http.StatusOK {
+		return nil
+	}
+	return fmt.Errorf("it answered with status %d: %s", answer.Status,
+		untrusted.Quote(string(answer.Body)))
 }
 
 // WithKubeletHints adds the next steps to the error of a kubelet that does not become healthy.

@@ -55,7 +55,8 @@ func readLastKubeletLine(ctx context.Context, r state.Reader) (line string, reco
 	if err != nil || !s.Exists || !s.Since.IsZero() {
 		return "", err == nil && !s.Since.IsZero() && r.Now().Sub(s.Since) >= recoveredAfter
 	}
-	log, err := r.ServiceLog(ctx, "kubelet")
+	const limit = 2 << 10 // bytes, enough for the last line
+	log, err := r.ServiceLog(ctx, "kubelet", limit)
 	if err != nil {
 		return "", false
 	}

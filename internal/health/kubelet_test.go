@@ -23,7 +23,7 @@ func (u *unit) Now() time.Time { return u.now }
 
 func (u *unit) Service(context.Context, string) (state.Service, error) { return u.service, nil }
 
-func (u *unit) ServiceLog(context.Context, string) (string, error) { return u.log, nil }
+func (u *unit) ServiceLog(context.Context, string, int) (string, error) { return u.log, nil }
 
 func TestLastKubeletLogLine(t *testing.T) {
 	down := state.Service{Exists: true, Enabled: true, Active: true}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -27,6 +28,9 @@ type StaticPod struct {
 	// As is the identity for requests to this machine's kube-apiserver; requests to other
 	// components are anonymous.
 	As state.Identity
+	// Anonymous is set to ask kube-apiserver without credentials, where a refusal shows too that it
+	// is alive.
+	Anonymous bool
 	// Matches reports whether a container belongs to the Pod. No other container of the component
 	// may be running.
 	Matches func(state.Container) bool
@@ -48,7 +52,7 @@ func (p StaticPod) Condition(n *node.Node, timeout time.Duration) (world.Conditi
 	if err != nil {
 		return world.Condition{}, err
 	}
-	if p.Component == release.APIServer {
+	if p.Component == release.APIServer && (!p.Anonymous || url == "") {
 		p.As.Server = n.LocalServerURL()
 		url = p.As.Server + "/livez"
 	}
@@ -94,8 +98,10 @@ func (w *podWait) check(ctx context.Context, r state.Reader) error {
 	}
 	switch {
 	case err != nil:
-	case w.Component == release.APIServer:
+	case w.Component == release.APIServer && !w.Anonymous:
 		err = r.Livez(ctx, w.As)
+	case w.Component == release.APIServer:
+		err = checkAnonymous(ctx, r, w.url)
 	default:
 		err = checkHTTPHealth(ctx, r, state.Request{URL: w.url, Loopback: true})
 	}
@@ -113,6 +119,16 @@ func (w *podWait) check(ctx context.Context, r state.Reader) error {
 		return fmt.Errorf("it has been healthy for less than %s", w.StableFor)
 	}
 	return nil
+}
+
+// checkAnonymous returns an error unless the API server of this machine is alive. It may refuse users
+// without credentials.
+func checkAnonymous(ctx context.Context, r state.Reader, url string) error {
+	answer, err := r.Fetch(ctx, state.Request{URL: url, Loopback: true})
+	if err != nil || answer.Status == http.StatusUnauthorized || answer.Status == http.StatusForbidden {
+		return err
+	}
+	return newStatusError(answer)
 }
 
 // checkRunning returns an error unless a container of the Pod is running, and no other container of

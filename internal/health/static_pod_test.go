@@ -193,6 +193,30 @@ func TestAPIServerIdentity(t *testing.T) {
 	}
 }
 
+// refusing is a machine whose API server answers every request with a status.
+type refusing struct {
+	probedMachine
+	status int
+}
+
+func (r *refusing) Fetch(context.Context, state.Request) (state.Response, error) {
+	return state.Response{Status: r.status}, nil
+}
+
+func TestAnonymousAPIServer(t *testing.T) {
+	r := &refusing{probedMachine: probedMachine{runtime: runtime{now: start, livez: errors.New("bad credential"),
+		containers: []state.Container{running(of(release.APIServer, ended("a", 0, "")))}}}}
+	wait := newTestCondition(t, StaticPod{Component: release.APIServer, Anonymous: true,
+		Pod:     parsePod(t, "spec: {containers: [{name: kube-apiserver}]}"),
+		Matches: func(state.Container) bool { return true }})
+	for status, isAlive := range map[int]bool{200: true, 401: true, 403: true, 500: false} {
+		r.status = status
+		if err := wait.Check(t.Context(), r); (err == nil) != isAlive {
+			t.Errorf("%d: %v", status, err)
+		}
+	}
+}
+
 func TestProbeURL(t *testing.T) {
 	n := &node.Node{Local: node.Local{Address: "192.0.2.1"}}
 	for name, c := range map[string]struct{ component, pod, want, wantErr string }{

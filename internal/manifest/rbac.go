@@ -70,6 +70,10 @@ var (
 	CertsAccess = ReadAccess{kubeSystem, "secrets", CertsSecret, "kubeadm:kubeadm-certs",
 		[]rbacv1.Subject{tokenUsers}}
 
+	// CARotationAccess is access to the state of a CA rotation.
+	CARotationAccess = ReadAccess{kubeSystem, "configmaps", CARotation, "kubeadm:ca-rotation",
+		[]rbacv1.Subject{nodes}}
+
 	kubeProxyConfigAccess = ReadAccess{kubeSystem, "configmaps", KubeProxyConfigMap, kubeProxy,
 		[]rbacv1.Subject{tokenUsers}}
 	clusterInfoAccess = ReadAccess{kubePublic, "configmaps", bootstrapapi.ConfigMapClusterInfo,

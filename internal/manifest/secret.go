@@ -54,9 +54,18 @@ func NewTokenSecret(t node.BootstrapToken, now time.Time) *corev1.Secret {
 // NewCertsOwner is a token without usages: when it expires, the token cleaner deletes it and the
 // garbage collector deletes the Secret that it owns.
 func NewCertsOwner(id, secret string, now time.Time) *corev1.Secret {
+	return newOwner(CertsSecret, id, secret, now)
+}
+
+// NewCARotationOwner is NewCertsOwner for NewCARotationSecret.
+func NewCARotationOwner(id, secret string, now time.Time) *corev1.Secret {
+	return newOwner(CARotation, id, secret, now)
+}
+
+func newOwner(of, id, secret string, now time.Time) *corev1.Secret {
 	return NewTokenSecret(node.BootstrapToken{
 		ID: id, Secret: secret, TTL: certsLifetime,
-		Description: "Deletes the Secret " + CertsSecret + " when it expires",
+		Description: "Deletes the Secret " + of + " when it expires",
 	}, now)
 }
 
@@ -75,4 +84,21 @@ func NewCertsSecret(sealed map[string][]byte, owner metav1.Object) *corev1.Secre
 		},
 		Data: sealed,
 	}
+}
+
+// CARotation is the name, in kube-system, of the ConfigMap with the state of a CA rotation, and of
+// the Secret with its encrypted keys.
+const CARotation = "kubeadm-ca-rotation"
+
+// NewCARotation is the ConfigMap with the state of a CA rotation.
+func NewCARotation(state string) *corev1.ConfigMap {
+	return configMap(kubeSystem, CARotation, map[string]string{"rotation": state})
+}
+
+// NewCARotationSecret is the Secret with the keys of a CA rotation, encrypted, by the names of
+// pki.UploadedName. It is deleted together with its owner, as NewCertsSecret.
+func NewCARotationSecret(sealed map[string][]byte, owner metav1.Object) *corev1.Secret {
+	s := NewCertsSecret(sealed, owner)
+	s.Name = CARotation
+	return s
 }

@@ -14,6 +14,9 @@ type Paths struct {
 	Certificates string // /etc/kubernetes/pki
 	Kubelet      string // /var/lib/kubelet
 	Kubeconfigs  string // directory of kubeconfig files; the same as Kubernetes by default
+	// Requests is where certificates are exchanged with an external CA that renews them; empty by
+	// default.
+	Requests string
 }
 
 // DefaultPaths are the default directories.

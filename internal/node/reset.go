@@ -4,6 +4,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Reset is the desired result of a reset, which reverts init or join on this machine. Of Local,
@@ -13,7 +14,42 @@ type Reset struct {
 	Force         bool     // do not ask for confirmation
 	CleanupTmpDir bool     // empty Paths.Tmp as well
 	UnmountFlags  []string // names of umount2(2) flags, such as "MNT_DETACH"
+
+	// Clean is what is removed besides what init and join created.
+	Clean []CleanTarget
+	// LeaveCluster drains this node and deletes its Node object.
+	LeaveCluster bool
+	DrainTimeout time.Duration // how long the Pods may take to leave
 }
+
+// Left is what a reset was to remove and could not, as its closing text says.
+type Left struct {
+	Rules bool // packet filter rules, of programs that are not installed
+	Node  bool // the Node object, whose name is not known
+}
+
+// CleanTarget is a part of what CNI plugins, kube-proxy and users have left on a machine.
+type CleanTarget string
+
+// The targets.
+const (
+	CleanCNI        CleanTarget = "cni"        // configuration and state of CNI plugins
+	CleanInterfaces CleanTarget = "interfaces" // of the Pod network, with its network namespaces
+	CleanRules      CleanTarget = "rules"      // iptables, nftables and IPVS
+	CleanCgroups    CleanTarget = "cgroups"    // control groups of Pods
+	CleanLogs       CleanTarget = "logs"       // of Pods
+	CleanKubeconfig CleanTarget = "kubeconfig" // of the user
+	CleanImages     CleanTarget = "images"     // of the control plane and its add-ons
+)
+
+// CleanTargets lists the targets in the order in which they are documented.
+func CleanTargets() []CleanTarget {
+	return []CleanTarget{CleanCNI, CleanInterfaces, CleanRules, CleanCgroups, CleanLogs,
+		CleanKubeconfig, CleanImages}
+}
+
+// Cleans reports whether a target is to be removed.
+func (r Reset) Cleans(t CleanTarget) bool { return slices.Contains(r.Clean, t) }
 
 // UnmountFlags lists the flags of umount2(2) that a reset can use.
 func UnmountFlags() []string {
@@ -27,7 +63,7 @@ func SystemDirs() []string {
 		"/", "/etc", "/home", "/media", "/mnt", "/opt", "/root", "/run", "/snap", "/srv", "/tmp",
 		"/usr", "/var",
 		"/etc/NetworkManager", "/etc/alternatives", "/etc/apparmor.d", "/etc/apt",
-		"/etc/containerd", "/etc/containers",
+		"/etc/cni", "/etc/cni/net.d", "/etc/containerd", "/etc/containers",
 		"/etc/cron.d", "/etc/crio", "/etc/default", "/etc/docker", "/etc/init.d", "/etc/iptables",
 		"/etc/ld.so.conf.d",
 		"/etc/modprobe.d", "/etc/modules-load.d", "/etc/netplan", "/etc/network", "/etc/pam.d",
@@ -36,7 +72,8 @@ func SystemDirs() []string {
 		"/etc/skel", "/etc/ssh", "/etc/ssl",
 		"/etc/ssl/certs", "/etc/ssl/private", "/etc/sudoers.d", "/etc/sysconfig", "/etc/sysctl.d",
 		"/etc/udev", "/etc/yum.repos.d",
-		"/opt/containerd", "/run/containerd", "/run/crio", "/run/docker", "/run/lock", "/run/user",
+		"/opt/containerd", "/run/containerd", "/run/crio", "/run/docker", "/run/lock",
+		"/run/netns", "/run/user",
 		"/usr/local", "/usr/local/etc", "/usr/local/share", "/usr/share",
 		"/usr/share/ca-certificates",
 		"/var/backups", "/var/cache", "/var/lib", "/var/lib/NetworkManager", "/var/lib/apt",
@@ -59,7 +96,7 @@ var systemTrees = []string{
 	"/usr/libx32", "/usr/sbin", "/usr/src",
 	"/usr/local/bin", "/usr/local/lib", "/usr/local/lib64", "/usr/local/libexec",
 	"/usr/local/sbin",
-	"/etc/cni", "/etc/systemd", "/opt/cni", "/run/systemd",
+	"/etc/systemd", "/opt/cni", "/run/systemd",
 	"/var/lib/containerd", "/var/lib/containers", "/var/lib/docker", "/var/lib/dpkg",
 	"/var/lib/rpm", "/var/lib/systemd",
 }

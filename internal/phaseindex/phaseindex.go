@@ -24,6 +24,8 @@ const (
 	ShowJoinCommand     Address = "show-join-command"
 	ControlPlanePrepare Address = "control-plane-prepare"
 	EtcdJoin            Address = "etcd-join"
+	LeaveCluster        Address = "leave-cluster"
+	CleanupNode         Address = "cleanup-node"
 )
 
 // Command is how a user runs the phase alone, after "kubeadm init phase" or

@@ -106,6 +106,11 @@ func kernelCases() map[string]initCase {
 			`[ERROR FileContent--proc-sys-net-ipv4-ip_forward]: /proc/sys/net/ipv4/ip_forward is "0" and must be 1, else this machine forwards no packets of Pods; run "sysctl -w net.ipv4.ip_forward=1" and write net.ipv4.ip_forward=1 to a file in /etc/sysctl.d`},
 		"no forwarding of IPv6": {func(_ *machine, n *node.Node) { n.Cluster.PodSubnet = "fd00:10::/56" },
 			`[ERROR FileContent--proc-sys-net-ipv6-conf-default-forwarding]: reading /proc/sys/net/ipv6/conf/default/forwarding: file does not exist; load the kernel module of this setting, if there is one`},
+		"forwarding of IPv6 off": {func(m *machine, n *node.Node) {
+			n.Cluster.PodSubnet = "fd00:10::/56"
+			m.files["/proc/sys/net/ipv6/conf/default/forwarding"] = "0\n"
+		},
+			`[ERROR FileContent--proc-sys-net-ipv6-conf-default-forwarding]: /proc/sys/net/ipv6/conf/default/forwarding is "0" and must be 1, else this machine forwards no packets of Pods; run "sysctl -w net.ipv6.conf.default.forwarding=1 net.ipv6.conf.all.forwarding=1" and write net.ipv6.conf.default.forwarding=1 and net.ipv6.conf.all.forwarding=1 to a file in /etc/sysctl.d; interfaces with accept_ra=1 then ignore router advertisements, which may give them their address and default route: set accept_ra=2 on those before`},
 	}
 }
 

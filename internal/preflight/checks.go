@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/release"
 	"kubeadm/internal/state"
@@ -30,7 +31,7 @@ func Init(n *node.Node, tool release.Tool) []Check {
 	return slices.Concat(
 		newControlPlaneChecks(n, tool),
 		newNodeChecks(&n.Local, tool, parseVersionOrNil(n.Cluster.Version)),
-		newForwardingChecks(append(clusterCIDRs(n), n.Address)),
+		Forwarding(append(ClusterCIDRs(n), n.Address)),
 		newExternalEtcdVersionChecks(n.Cluster.Etcd.External),
 		newLocalEtcdChecks(n),
 		newExternalEtcdFileChecks(n.Cluster.Etcd.External),
@@ -47,7 +48,7 @@ func newControlPlaneChecks(n *node.Node, tool release.Tool) []Check {
 		etcd} {
 		list = append(list, newFileAvailableCheck(n.Paths.Manifest(name)))
 	}
-	return append(list, newProxyChecks(n.Address, clusterCIDRs(n))...)
+	return append(list, newProxyChecks(n.Address, ClusterCIDRs(n))...)
 }
 
 // Join returns the checks of a machine that becomes a node of a cluster, those before
@@ -68,7 +69,7 @@ func Join(l *node.Local, tool release.Tool) []Check {
 	if err != nil {
 		return list
 	}
-	return slices.Concat(list, newProxyChecks(host, nil), newForwardingChecks([]string{host}))
+	return slices.Concat(list, newProxyChecks(host, nil), Forwarding([]string{host}))
 }
 
 // AfterDiscovery returns the checks of any joining machine that need the discovered cluster's
@@ -100,19 +101,45 @@ func JoinControlPlane(n *node.Node, tool release.Tool) []Check {
 // Upgrade returns the checks of a machine that is a node and is upgraded to the state of n. They
 // share cached queries: call it again for each Run.
 func Upgrade(n *node.Node) []Check {
-	kubelet := query[*version.Version](
+	kubelet := Query[*version.Version](
 		func(ctx context.Context, r state.Reader) (*version.Version, error) {
 			v, err := readKubeletVersion(ctx, r)
 			if err != nil {
 				return nil, err
 			}
 			return v.WithMinor(v.Minor() + 1), nil // the kubelet is upgraded next
-		}).cached()
+		}).Cached()
 	list := append(newRuntimeChecks(n.CRISocket), newSystemVerificationCheck(kubelet))
 	if n.Role != node.ControlPlane {
 		return list
 	}
 	return append(list, newObstacleChecks(n)...)
+}
+
+// Machine returns the checks that a machine must pass before it is a node and as long as it is one.
+// If the machine is or may become a control plane, they include its resources. They share cached
+// queries: call it again for each Run.
+func Machine(l *node.Local, tool release.Tool, networks []string) []Check {
+	list := append(newMachineChecks(l, tool, nil), Forwarding(networks)...)
+	if l.Role == node.ControlPlane {
+		list = append(list, newResourceChecks()...)
+	}
+	return append(list, newFirewalldCheck(l.BindPort))
+}
+
+// Proxies returns the checks that connections to a host of the cluster, and to its subnets, do not go
+// through a proxy.
+func Proxies(host string, cidrs []string) []Check { return newProxyChecks(host, cidrs) }
+
+// Vacant returns the checks that nothing of another cluster is on a machine that is no node: no files
+// that a command would have to replace, and no program at the ports that n needs.
+func Vacant(n *node.Node) []Check {
+	list := []Check{newFileAvailableCheck(n.Paths.KubeletKubeconfig())}
+	for _, name := range append(manifest.Components(), etcd) {
+		list = append(list, newFileAvailableCheck(n.Paths.Manifest(name)))
+	}
+	list = append(list, newKubeletPortCheck(&n.Local))
+	return slices.Concat(list, newControlPlanePortChecks(n), newLocalEtcdChecks(n))
 }
 
 // Names returns the names of all checks, and of pulling images, with default settings.
@@ -137,15 +164,26 @@ func Names() []string {
 	return append(names, componentFile, ImagePull)
 }
 
-func clusterCIDRs(n *node.Node) []string {
+// ClusterCIDRs are the subnets of Services and Pods. One that is not configured is empty.
+func ClusterCIDRs(n *node.Node) []string {
 	return slices.Concat(strings.Split(n.Cluster.ServiceSubnet, ","),
 		strings.Split(n.Cluster.PodSubnet, ","))
 }
 
-// newNodeChecks returns the checks of any machine that runs a kubelet. If the control plane's
-// version is nil, the kubelet's is compared with the tool's only.
+// newNodeChecks returns the checks of a machine that is going to run a kubelet. If the control
+// plane's version is nil, the kubelet's is compared with the tool's only.
 func newNodeChecks(l *node.Local, tool release.Tool, controlPlane *version.Version) []Check {
-	kubelet := query[*version.Version](readKubeletVersion).cached()
+	return append(newMachineChecks(l, tool, controlPlane), newKubeletPortCheck(l))
+}
+
+func newKubeletPortCheck(l *node.Local) Check {
+	return port{number: kubeletServer, user: "the kubelet", causes: kubeletTargets(l.Paths)}.check()
+}
+
+// newMachineChecks returns the checks that a machine must pass before it runs a kubelet and as long
+// as it does.
+func newMachineChecks(l *node.Local, tool release.Tool, controlPlane *version.Version) []Check {
+	kubelet := Query[*version.Version](readKubeletVersion).Cached()
 	list := append(newRuntimeChecks(l.CRISocket), newSwapCheck())
 	for _, program := range []string{"losetup", "mount", "cp"} {
 		list = append(list, Check{Name: "FileExisting-" + program,
@@ -154,7 +192,7 @@ func newNodeChecks(l *node.Local, tool release.Tool, controlPlane *version.Versi
 					rep.Fail("install its package (find it with apt-file or dnf provides), or correct PATH",
 						"%v", programNotFoundError(ctx, r, program, err))
 				}
-			}})
+			}, Why: "kubelet and volume plugins run this program"})
 	}
 	list = append(list, newSystemVerificationCheck(kubelet), newHostnameCheck(l.Name))
 	return append(list, newKubeletChecks(l, tool, kubelet, controlPlane)...)

@@ -66,7 +66,7 @@ func newComponentChecks(n *node.Node) (list []Check) {
 		list = append(list, Check{Name: "RootlessAccounts",
 			Run: func(ctx context.Context, r state.Reader, rep *Report) {
 				if _, err := manifest.SystemAccounts().Done(ctx, r); err != nil {
-					rep.fail(err)
+					rep.FailWith(err)
 				}
 			}})
 	}
@@ -78,7 +78,7 @@ func (s section) newArgumentCheck(n *node.Node, flag, path string) Check {
 		onHost, mounted, err := s.hostPath(n, path)
 		switch {
 		case err != nil:
-			rep.fail(err)
+			rep.FailWith(err)
 		case !mounted && n.Patches != "":
 			rep.Warn("check that a patch mounts it",
 				"%s has --%s=%s, but %s.extraVolumes does not mount that path", s.component, flag,
@@ -132,7 +132,7 @@ func (s section) hostPath(n *node.Node, path string) (onHost string, mounted boo
 // of this control plane would not run. Only commands that start components run them, as
 // certificates and kubeconfigs can be generated with such a configuration too.
 func newObstacleChecks(n *node.Node) (list []Check) {
-	find := query[[]manifest.ComponentProblem](
+	find := Query[[]manifest.ComponentProblem](
 		func(ctx context.Context, r state.Reader) ([]manifest.ComponentProblem, error) {
 			var host manifest.Host
 			for _, dir := range manifest.CADirs() {
@@ -141,7 +141,7 @@ func newObstacleChecks(n *node.Node) (list []Check) {
 				}
 			}
 			return manifest.FindComponentProblems(n, host)
-		}).cached()
+		}).Cached()
 	run := func(ctx context.Context, r state.Reader, rep *Report) {
 		// Errors in building the Pods have checks of their own.
 		if found, err := find(ctx, r); err == nil {

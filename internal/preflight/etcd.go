@@ -95,7 +95,7 @@ func newExternalEtcdVersionChecks(e *node.ExternalEtcd) []Check {
 		list = append(list, Check{Name: "ExternalEtcdVersion",
 			Run: func(ctx context.Context, r state.Reader, rep *Report) {
 				if err := checkEtcdVersion(ctx, r, e, endpoint); err != nil {
-					rep.fail(err)
+					rep.FailWith(err)
 				}
 			}})
 	}

@@ -25,7 +25,7 @@ func newFileAvailableCheck(path string, causes ...string) Check {
 			case err == nil && !slices.ContainsFunc(causes, r.WasCreated):
 				rep.Fail(leftoverHint, "%s already exists", path)
 			case err != nil && !errors.Is(err, fs.ErrNotExist):
-				rep.fail(state.ExplainMisplaced(ctx, r, path, err))
+				rep.FailWith(state.ExplainMisplaced(ctx, r, path, err))
 			}
 		}}
 }

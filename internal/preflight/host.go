@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/version"
 
+	"kubeadm/internal/change"
 	"kubeadm/internal/state"
 )
 
@@ -26,7 +27,7 @@ const lookupTimeout = 2 * time.Second
 
 // newResourceChecks checks that the machine is large enough for a control plane.
 func newResourceChecks() []Check {
-	return []Check{
+	list := []Check{
 		newHostCheck("NumCPU", func(h state.HostInfo, rep *Report) {
 			if h.CPUs < minCPUs {
 				// In the words by which minikube knows this failure (test/parity/phrases).
@@ -43,6 +44,10 @@ func newResourceChecks() []Check {
 			}
 		}),
 	}
+	for i := range list {
+		list[i].Why = "the components of a control plane become slow and miss their deadlines"
+	}
+	return list
 }
 
 func newHostCheck(name string, check func(state.HostInfo, *Report)) Check {
@@ -57,36 +62,41 @@ func newHostCheck(name string, check func(state.HostInfo, *Report)) Check {
 	}}
 }
 
-// newSwapCheck warns of swap space; proc(5) describes /proc/swaps: a heading and a line per area.
+// newSwapCheck warns of swap space.
 func newSwapCheck() Check {
 	return Check{Name: "Swap", Run: func(ctx context.Context, r state.Reader, rep *Report) {
-		text, err := r.ReadFile(ctx, "/proc/swaps")
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+		areas, err := state.SwapAreas(ctx, r)
+		if errors.Is(err, fs.ErrPermission) {
 			return
 		}
 		if err != nil {
 			rep.Warn("", "looking for swap space: %v", err)
 			return
 		}
-		var areas []string
-		for _, line := range strings.Split(strings.TrimSpace(string(text)), "\n")[1:] {
-			area, _, _ := strings.Cut(line, " ")
-			areas = append(areas, area)
+		if len(areas) == 0 {
+			return
 		}
-		if len(areas) > 0 {
-			rep.Warn(`turn it off with "swapoff -a" and in /etc/fstab, or set failSwapOn: false for the kubelet`,
-				"swap is on (%s), with which a kubelet does not start unless its configuration allows it", strings.Join(areas, ", "))
+		f := Finding{Severity: Warning,
+			Text: fmt.Sprintf("swap is on (%s), with which a kubelet does not start unless its configuration allows it",
+				strings.Join(areas, ", ")),
+			Remedy:  `turn it off with "swapoff -a" and in /etc/fstab, or set failSwapOn: false for the kubelet`,
+			Command: "swapoff -a"}
+		for _, area := range areas {
+			f.Changes = append(f.Changes, change.SetSwap{Area: area})
 		}
-	}}
+		rep.Add(f)
+	}, Why: "without failSwapOn: false the kubelet refuses to start while the kernel swaps, " +
+		"and with it Pods may become slow instead of being evicted"}
 }
 
-func newSystemVerificationCheck(kubelet query[*version.Version]) Check {
+func newSystemVerificationCheck(kubelet Query[*version.Version]) Check {
 	return Check{Name: "SystemVerification",
 		Run: func(ctx context.Context, r state.Reader, rep *Report) {
 			v, err := kubelet(ctx, r)
 			if err != nil {
-				rep.Fail("fix what check KubeletVersion reports",
-					"the kernel cannot be verified, as the kubelet's version is not known")
+				rep.Add(Finding{Severity: Error, NotMade: "check KubeletVersion reports the cause",
+					Text:   "the kernel cannot be verified, as the kubelet's version is not known",
+					Remedy: "fix what check KubeletVersion reports"})
 				return
 			}
 			warnings, errs := r.Verify(ctx, "v"+v.String())
@@ -101,7 +111,7 @@ func newSystemVerificationCheck(kubelet query[*version.Version]) Check {
 				}
 				rep.Fail(remedy, "%v", e)
 			}
-		}}
+		}, Why: "the kubelet and the containers need these features of the kernel and these control groups"}
 }
 
 func newHostnameCheck(name string) Check {
@@ -122,5 +132,5 @@ func newHostnameCheck(name string) Check {
 		} else if len(found) == 0 {
 			rep.Warn(remedy, "node name %q has no address", name)
 		}
-	}}
+	}, Why: "the API server and other nodes may reach this node by its name"}
 }

@@ -19,10 +19,24 @@ func kubeletTargets(p node.Paths) []string {
 }
 
 // newKubeletChecks checks the version of the installed kubelet, that it runs with the user's
-// arguments, its service and its port. If the control plane's version is nil, the kubelet's is
+// arguments, and its service. If the control plane's version is nil, the kubelet's is
 // compared with the tool's only.
-func newKubeletChecks(l *node.Local, tool release.Tool, kubelet query[*version.Version],
+func newKubeletChecks(l *node.Local, tool release.Tool, kubelet Query[*version.Version],
 	controlPlane *version.Version) []Check {
+	service := newServiceCheck("Service-kubelet", "kubelet", func(s state.Service, rep *Report) {
+		switch {
+		case !s.Exists:
+			rep.Warn("install the kubelet package, or run the kubelet by other means",
+				"the init system has no service \"kubelet\"")
+		case !s.Enabled:
+			rep.Add(Finding{Severity: Warning,
+				Text:    "the kubelet will not start when this machine boots",
+				Remedy:  `run "systemctl enable kubelet"`,
+				Command: "systemctl enable kubelet",
+				Changes: []change.Change{change.EnableService{Name: "kubelet", Enabled: true}}})
+		}
+	})
+	service.Why = "after a reboot the node does not come back"
 	return []Check{
 		{Name: "KubeletVersion", Run: func(ctx context.Context, r state.Reader, rep *Report) {
 			v, err := kubelet(ctx, r)
@@ -30,25 +44,15 @@ func newKubeletChecks(l *node.Local, tool release.Tool, kubelet query[*version.V
 				err = tool.CheckKubelet(v, controlPlane)
 			}
 			if err != nil {
-				rep.fail(err)
+				rep.FailWith(err)
 			}
-		}},
+		}, Why: "a node runs by its kubelet, whose version must fit kubeadm and the cluster"},
 		{Name: manifest.ComponentArgs,
 			Run: func(ctx context.Context, r state.Reader, rep *Report) {
 				if v, err := kubelet(ctx, r); err == nil { // KubeletVersion reports the error
 					rep.addObstacles(manifest.FindKubeletProblems(l.KubeletArgs, v))
 				}
 			}},
-		newServiceCheck("Service-kubelet", "kubelet", func(s state.Service, rep *Report) {
-			switch {
-			case !s.Exists:
-				rep.Warn("install the kubelet package, or run the kubelet by other means",
-					"the init system has no service \"kubelet\"")
-			case !s.Enabled:
-				rep.Warn(`run "systemctl enable kubelet"`,
-					"the kubelet will not start when this machine boots")
-			}
-		}),
-		port{number: kubeletServer, user: "the kubelet", causes: kubeletTargets(l.Paths)}.check(),
+		service,
 	}
 }

@@ -16,6 +16,7 @@ import (
 // Check is one read-only check of this machine or of a server that it will use.
 type Check struct {
 	Name string // public name, as --ignore-preflight-errors takes it; several checks may share one
+	Why  string // what goes wrong in a cluster if the check fails; for the doctor
 	Run  func(ctx context.Context, r state.Reader, rep *Report)
 }
 
@@ -39,12 +40,12 @@ func Run(ctx context.Context, r state.Reader, checks []Check, ignore node.Ignore
 	return all
 }
 
-// query finds out something about the machine, which may take time.
-type query[T any] func(ctx context.Context, r state.Reader) (T, error)
+// Query finds out something about the machine, which may take time.
+type Query[T any] func(ctx context.Context, r state.Reader) (T, error)
 
-// cached returns a query that runs once and then returns the same result, so that checks that
+// Cached returns a query that runs once and then returns the same result, so that checks that
 // share it agree.
-func (q query[T]) cached() query[T] {
+func (q Query[T]) Cached() Query[T] {
 	var (
 		done  sync.Once
 		value T

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"kubeadm/internal/change"
 	"kubeadm/internal/node"
 	"kubeadm/internal/problem"
 )
@@ -24,6 +25,13 @@ type Finding struct {
 	Severity Severity
 	Text     string // what is wrong, and with what
 	Remedy   string // the next step, where Text does not name it
+
+	Evidence string          // what was read, where Text does not quote it; may have several lines
+	Command  string          // the command that fixes it; empty if there is no single one
+	Changes  []change.Change // what "kubeadm doctor --fix" does in place of the command
+	// NotMade is set if nothing is known to be wrong, as the check could not be made, or if another
+	// check reports the cause: it says so. The doctor does not list that as a finding.
+	NotMade string
 }
 
 // String is one line: "[ERROR NumCPU]: what is wrong; the next step". A list in the text comes
@@ -48,6 +56,7 @@ func (f Finding) Message() string {
 type Report struct {
 	check    string
 	findings []Finding
+	skipped  string
 }
 
 // NewReport returns an empty report of the check of that name.
@@ -55,16 +64,33 @@ func NewReport(check string) *Report { return &Report{check: check} }
 
 // Warn adds a finding that the user should look at.
 func (r *Report) Warn(remedy, format string, args ...any) {
-	r.findings = append(r.findings, Finding{r.check, Warning, fmt.Sprintf(format, args...), remedy})
+	r.Add(Finding{Severity: Warning, Text: fmt.Sprintf(format, args...), Remedy: remedy})
 }
 
 // Fail adds a finding that the user must fix before the command can continue.
 func (r *Report) Fail(remedy, format string, args ...any) {
-	r.findings = append(r.findings, Finding{r.check, Error, fmt.Sprintf(format, args...), remedy})
+	r.Add(Finding{Severity: Error, Text: fmt.Sprintf(format, args...), Remedy: remedy})
 }
 
-// fail adds an error; its hints are the remedy.
-func (r *Report) fail(err error) {
+// Add adds a finding of this check.
+func (r *Report) Add(f Finding) {
+	f.Check = r.check
+	r.findings = append(r.findings, f)
+}
+
+// Skip says why the check, or a part of it, cannot be made on this machine. The doctor reports that;
+// preflight checks have nothing to report then. Of several reasons the first counts.
+func (r *Report) Skip(format string, args ...any) {
+	if r.skipped == "" {
+		r.skipped = fmt.Sprintf(format, args...)
+	}
+}
+
+// Skipped is the reason that was given to Skip; empty if the check was made.
+func (r *Report) Skipped() string { return r.skipped }
+
+// FailWith adds an error; its hints are the remedy.
+func (r *Report) FailWith(err error) {
 	r.Fail(strings.Join(problem.Hints(err), "; "), "%v", err)
 }
 
@@ -98,10 +124,14 @@ func (r Result) Err() error {
 	if len(failed) == 0 {
 		return nil
 	}
-	return problem.New("", failed,
-		"fix these errors, then re-run the command",
+	hints := []string{"fix these errors, then re-run the command"}
+	if fixable := failed.fixable(); len(fixable) > 0 {
+		hints = append(hints, "to fix "+strings.Join(fixable.checkNames(), ", ")+
+			" after seeing what is changed: kubeadm doctor --fix")
+	}
+	return problem.New("", failed, append(hints,
 		"to continue despite them, add --ignore-preflight-errors="+
-			strings.Join(failed.checkNames(), ","))
+			strings.Join(failed.checkNames(), ","))...)
 }
 
 func (r Result) withSeverity(s Severity) []Finding {
@@ -123,6 +153,12 @@ func (f Failures) Error() string {
 		text += "\n\t" + one.String()
 	}
 	return text
+}
+
+// fixable returns the findings that the doctor can fix.
+func (f Failures) fixable() Failures {
+	return slices.DeleteFunc(slices.Clone(f),
+		func(one Finding) bool { return len(one.Changes) == 0 })
 }
 
 func (f Failures) checkNames() []string {

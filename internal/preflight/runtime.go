@@ -3,18 +3,54 @@ package preflight
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"path"
+	"regexp"
 	"strings"
 
+	"kubeadm/internal/change"
 	"kubeadm/internal/state"
 )
+
+// containerdConfig is the configuration file of containerd.
+const containerdConfig = "/etc/containerd/config.toml"
+
+// disabledPlugins matches the list of disabled plugins in it.
+var disabledPlugins = regexp.MustCompile(`(?m)^\s*disabled_plugins\s*=\s*\[[^\]]*\]`)
+
+// explainRuntimeFailure adds to the finding why the runtime at a socket does not answer: its service
+// does not run, or its configuration disables the CRI plugin, as that of Docker's packages does.
+func explainRuntimeFailure(ctx context.Context, r state.Reader, socket string, f *Finding) {
+	unit := map[string]string{"crio.sock": "crio", "cri-dockerd.sock": "cri-docker"}[path.Base(socket)]
+	unit = cmp.Or(unit, "containerd")
+	s, err := r.Service(ctx, unit)
+	if err == nil && s.Exists && !s.Active {
+		f.Evidence = "service " + unit + " is not active"
+		f.Command = "systemctl enable --now " + unit
+		f.Changes = []change.Change{change.SetService{Name: unit, Active: true}}
+		if !s.Enabled {
+			f.Changes = append(f.Changes, change.EnableService{Name: unit, Enabled: true})
+		}
+		return
+	}
+	data, err := r.ReadFile(ctx, containerdConfig)
+	if err != nil || unit != "containerd" {
+		return
+	}
+	if found := disabledPlugins.Find(data); strings.Contains(string(found), "cri") {
+		f.Evidence = containerdConfig + ": " + strings.TrimSpace(string(found))
+		f.Remedy = "remove the CRI plugin from disabled_plugins in " + containerdConfig
+		f.Command = "systemctl restart " + unit
+	}
+}
 
 // newRuntimeChecks checks that the container runtime is ready, and new enough to report its cgroup
 // driver (KEP-4033).
 func newRuntimeChecks(socket string) []Check {
-	runtime := query[state.Runtime](
+	runtime := Query[state.Runtime](
 		func(ctx context.Context, r state.Reader) (state.Runtime, error) {
 			return r.Runtime(ctx, socket)
-		}).cached()
+		}).Cached()
 	return []Check{
 		{Name: "CRI", Run: func(ctx context.Context, r state.Reader, rep *Report) {
 			rt, err := runtime(ctx, r)
@@ -23,8 +59,12 @@ func newRuntimeChecks(socket string) []Check {
 				if others, err := r.Runtimes(ctx); err == nil && len(others) > 0 {
 					remedy = "one that is open here: " + strings.Join(others, ", ")
 				}
-				rep.Fail(`start it (for example "systemctl enable --now containerd"), with its CRI plugin enabled`+
-					", or set --cri-socket to "+remedy, "no container runtime can be used: %v", err)
+				f := Finding{Severity: Error,
+					Text: fmt.Sprintf("no container runtime can be used: %v", err),
+					Remedy: `start it (for example "systemctl enable --now containerd"), with its CRI plugin enabled` +
+						", or set --cri-socket to " + remedy}
+				explainRuntimeFailure(ctx, r, socket, &f)
+				rep.Add(f)
 				return
 			}
 			if !rt.Ready {
@@ -32,14 +72,15 @@ func newRuntimeChecks(socket string) []Check {
 					"container runtime %s %s at %s is not ready: %s", rt.Name, rt.Version, socket,
 					cmp.Or(rt.Reason, "it gives no reason"))
 			}
-		}},
+		}, Why: "the kubelet runs every container, those of the control plane too, by the container runtime"},
 		{Name: "ContainerRuntimeVersion",
 			Run: func(ctx context.Context, r state.Reader, rep *Report) {
 				rt, err := runtime(ctx, r)
 				switch {
 				case err != nil:
-					rep.Fail("fix what check CRI reports",
-						"the cgroup driver of the container runtime is not known, as the runtime does not answer")
+					rep.Add(Finding{Severity: Error, NotMade: "check CRI reports the cause",
+						Text:   "the cgroup driver of the container runtime is not known, as the runtime does not answer",
+						Remedy: "fix what check CRI reports"})
 				case rt.DriverError != "":
 					rep.Fail("check the log of "+rt.Name+", fix its configuration and restart it",
 						"%s %s failed to report its cgroup driver: %s", rt.Name, rt.Version,

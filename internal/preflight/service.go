@@ -8,7 +8,7 @@ import (
 )
 
 func newFirewalldCheck(bindPort int32) Check {
-	return newServiceCheck("Firewalld", "firewalld", func(s state.Service, rep *Report) {
+	c := newServiceCheck("Firewalld", "firewalld", func(s state.Service, rep *Report) {
 		if s.Exists && s.Active {
 			rep.Warn(fmt.Sprintf(
 				"open them: firewall-cmd --permanent --add-port=%d/tcp --add-port=%d/tcp && firewall-cmd --reload", bindPort, kubeletServer),
@@ -16,14 +16,18 @@ func newFirewalldCheck(bindPort int32) Check {
 				kubeletServer)
 		}
 	})
+	c.Why = "other machines cannot join, and the API server cannot reach the kubelet, through closed ports"
+	return c
 }
 
 func newServiceCheck(name, unit string, check func(state.Service, *Report)) Check {
 	return Check{Name: name, Run: func(ctx context.Context, r state.Reader, rep *Report) {
 		s, err := r.Service(ctx, unit)
 		if err != nil {
-			rep.Warn(fmt.Sprintf("check the service %q manually", unit),
-				"reading the state of service %q: %v", unit, err)
+			rep.Add(Finding{Severity: Warning,
+				Text:    fmt.Sprintf("reading the state of service %q: %v", unit, err),
+				Remedy:  fmt.Sprintf("check the service %q manually", unit),
+				NotMade: "check it manually"})
 			return
 		}
 		check(s, rep)

@@ -20,7 +20,8 @@ import (
 )
 
 // Renew replaces a certificate of this control plane, whether it is about to expire or not. One that
-// is missing, or whose CA's key is not on this machine, is reported and left alone.
+// is missing, or whose CA's key is not on this machine, is reported and left alone. With
+// Paths.Requests, one of an external CA is replaced by what that CA has signed.
 func Renew(ctx context.Context, e *engine.Env, c pki.Renewable) error {
 	n, err := e.Node(ctx)
 	if err != nil {
@@ -42,12 +43,16 @@ func Renew(ctx context.Context, e *engine.Env, c pki.Renewable) error {
 	if err != nil {
 		return err
 	}
+	r := renewal{c, n.Paths, old, ca}
+	if !ca.CanIssue() && n.Paths.Requests != "" {
+		return r.install(ctx, e)
+	}
 	if !ca.CanIssue() {
 		e.Say("%s was not renewed: the key of its CA is not on this machine (external CA)", c.Name)
 		return nil
 	}
 	e.Say("renewing %s, %s", c.Name, c.Purpose)
-	return replaceCertificate(ctx, e, renewal{c, n.Paths, old, ca})
+	return replaceCertificate(ctx, e, r)
 }
 
 // Check is an error if Renew would fail because of the files on this machine. Nothing is changed.
@@ -141,7 +146,7 @@ func replaceCertificate(ctx context.Context, e *engine.Env, r renewal) error {
 	if err != nil {
 		return err
 	}
-	files, err := r.newFiles(ctx, e, text, cert)
+	files, err := r.newFiles(ctx, e, text, pki.EncodeCertificates(cert))
 	if err != nil {
 		return err
 	}
@@ -163,12 +168,11 @@ func newKey(e *engine.Env, n *node.Node, old crypto.PublicKey) (crypto.Signer, e
 
 // newFiles returns what to write: a key and its certificate, or a kubeconfig with both.
 func (r renewal) newFiles(ctx context.Context, e *engine.Env, key []byte,
-	cert *x509.Certificate) (change.Change, error) {
+	cert []byte) (change.Change, error) {
 	if r.File == "" {
 		return change.WriteKeyPair{
-			Key: change.WriteFile{Path: r.paths.Key(r.Base), Data: key, Mode: 0o600, Secret: true},
-			Cert: change.WriteFile{Path: r.paths.Cert(r.Base), Data: pki.EncodeCertificates(cert),
-				Mode: 0o644},
+			Key:  change.WriteFile{Path: r.paths.Key(r.Base), Data: key, Mode: 0o600, Secret: true},
+			Cert: change.WriteFile{Path: r.paths.Cert(r.Base), Data: cert, Mode: 0o644},
 		}, nil
 	}
 	path := r.paths.Kubeconfig(r.File)
@@ -178,8 +182,7 @@ func (r renewal) newFiles(ctx context.Context, e *engine.Env, key []byte,
 	}
 	config, err := pki.ParseKubeconfig(data)
 	if err == nil {
-		err = config.Renew(pki.EncodeCertificates(r.ca.Certificate), pki.EncodeCertificates(cert),
-			key)
+		err = r.renewKubeconfig(ctx, e, config, cert, key)
 	}
 	if err != nil {
 		return nil, problem.New("renewing the certificate in "+path, err,
@@ -188,4 +191,15 @@ func (r renewal) newFiles(ctx context.Context, e *engine.Env, key []byte,
 	}
 	renewed, err := config.Encode()
 	return change.WriteFile{Path: path, Data: renewed, Mode: 0o600, Secret: true}, err
+}
+
+// renewKubeconfig embeds the new certificate and its CA. While CAs are being replaced, ca.crt has two
+// that have to be trusted.
+func (r renewal) renewKubeconfig(ctx context.Context, e *engine.Env, config *pki.Kubeconfig,
+	cert, key []byte) error {
+	bundle, err := certstore.ReadTrusted(ctx, e.World, r.paths, r.ca.Certificate)
+	if err != nil {
+		return err
+	}
+	return config.Renew(bundle, cert, key)
 }

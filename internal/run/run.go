@@ -37,8 +37,8 @@ type Host struct {
 	Getenv func(name string) (value string, ok bool)
 	// Version is that of this program, such as "v1.37.1".
 	Version string
-	// Text renders what the run reports.
-	Text *report.Text
+	// Report renders what the run reports.
+	Report *report.Reporter
 }
 
 // Journal is a journal's store that must be closed.
@@ -58,7 +58,8 @@ type Command struct {
 	// Repeatable is for commands that find out without a journal what an interrupted run has done.
 	// Their dry runs keep copies as well.
 	Repeatable bool
-	// Unlocked is for commands that change nothing on this machine.
+	// Unlocked is for commands that change nothing on this machine but its images, or call Lock before
+	// they do.
 	Unlocked bool
 }
 
@@ -79,6 +80,7 @@ type Run struct {
 
 	world   world.World
 	journal *journal.World // nil if nothing is recorded
+	undoer  engine.Undoer  // nil if nothing can be undone: in a run that changes nothing
 
 	mu          sync.Mutex
 	changed     bool // something was changed, other than in a dry run
@@ -96,20 +98,28 @@ func Open(ctx context.Context, h Host, c Command) (*Run, error) {
 	if c.Unlocked {
 		return r, nil
 	}
-	host, err := h.World.Host(ctx)
-	if err != nil || host.UserID != 0 {
-		return r, err
-	}
-	if r.lock, err = h.Journal(node.DefaultPaths().Journal()); err != nil {
+	if err := r.Lock(ctx); err != nil {
 		return nil, err
 	}
-	if c.Journaled {
-		err = r.readPast(ctx)
-	}
-	if err != nil {
-		return nil, errors.Join(err, r.unlock())
+	if c.Journaled && r.lock != nil {
+		if err := r.readPast(ctx); err != nil {
+			return nil, errors.Join(err, r.unlock())
+		}
 	}
 	return r, nil
+}
+
+// Lock locks the machine until the run is closed, and makes the run keep a log.
+func (r *Run) Lock(ctx context.Context) error {
+	if r.host.Report.Log != nil {
+		r.host.Report.Log.Enable()
+	}
+	host, err := r.host.World.Host(ctx)
+	if err != nil || host.UserID != 0 {
+		return err
+	}
+	r.lock, err = r.host.Journal(node.DefaultPaths().Journal())
+	return err
 }
 
 // readPast copies the journal. It counts as empty if another program has reset the machine since a
@@ -142,10 +152,11 @@ func (r *Run) Facts(ctx context.Context, needs Needs) (config.Facts, error) {
 // is journaled, or a preview if it is a dry run. The journal of a machine that another program has
 // reset is cleared.
 func (r *Run) Begin(ctx context.Context, n *node.Node, how config.RunOptions) error {
-	r.config, r.host.Text.Conditional = how, how.DryRun
+	r.config = how
 	if r.IsWhole() {
 		r.command.Selection.Skip = how.SkipPhases // a single phase runs even if the file skips it
 	}
+	r.emitIntent(n)
 	if err := engine.Check(r.command.Phases, r.command.Selection); err != nil {
 		return err
 	}
@@ -153,7 +164,7 @@ func (r *Run) Begin(ctx context.Context, n *node.Node, how config.RunOptions) er
 		return r.enterPreview(ctx, n)
 	}
 	if r.past == nil {
-		return nil
+		return r.openUndoList()
 	}
 	if r.isReset {
 		if err := r.lock.Clear(); err != nil {
@@ -167,11 +178,9 @@ func (r *Run) Begin(ctx context.Context, n *node.Node, how config.RunOptions) er
 // set stays.
 func (r *Run) NewEnv(e engine.Env) *engine.Env {
 	e.World, e.Tool, e.Rand, e.Once = r.world, r.tool, r.host.Random, r.once()
+	e.Undoer = r.undoer
 	if e.Emit == nil {
 		e.Emit = r.emit
-	}
-	if r.journal != nil {
-		e.Undoer = r.journal
 	}
 	return engine.New(e)
 }
@@ -186,6 +195,7 @@ func (r *Run) Discover(ctx context.Context, e *engine.Env) (*node.Node, error) {
 	n, err := discovery.Node(ctx, &searching)
 	if err == nil {
 		n.Discovery = e.Local.Discovery
+		r.emitIntent(n)
 	}
 	return n, err
 }
@@ -199,7 +209,7 @@ func (r *Run) Execute(ctx context.Context, e *engine.Env) error {
 func (r *Run) ExecutePhases(ctx context.Context, e *engine.Env, phases []engine.Phase,
 	sel engine.Selection) error {
 	err := engine.Run(ctx, e, phases, sel)
-	r.host.Text.Close()
+	r.host.Report.Close()
 	if err == nil && r.journal != nil {
 		return r.journal.End(sel.Skip...)
 	}
@@ -229,6 +239,9 @@ func (r *Run) ExecutePhases(ctx context.Context, e *engine.Env, phases []engine.
 	if leavesTrace {
 		return p
 	}
+	if p.Alone {
+		p.Hints = append(p.Hints, "nothing was changed: re-run the command")
+	}
 	return errors.Join(p, r.journal.Forget()) // a run that changed nothing leaves no trace
 }
 
@@ -237,13 +250,13 @@ func (r *Run) ExecutePhases(ctx context.Context, e *engine.Env, phases []engine.
 func (r *Run) RepeatWarnings() {
 	if r.IsWhole() {
 		r.Warn(r.config.Ignored...)
-		r.host.Text.Close()
+		r.host.Report.Close()
 	}
 }
 
 // Close shows what is left to show and releases the lock of the machine.
 func (r *Run) Close() error {
-	r.host.Text.Close()
+	r.host.Report.Close()
 	return r.unlock()
 }
 
@@ -299,11 +312,17 @@ func (r *Run) Emit(kind engine.Kind, text string) {
 // Warn warns of what the configuration says.
 func (r *Run) Warn(warnings ...string) {
 	for _, w := range warnings {
-		r.emit(engine.Event{Kind: engine.Warned, Phase: "config", Text: w})
+		r.emit(engine.Event{Time: r.host.World.Now(), Kind: engine.Warned, Phase: "config", Text: w})
 	}
 }
 
+// emitIntent reports which node this run makes.
+func (r *Run) emitIntent(n *node.Node) {
+	r.emit(engine.Event{Time: r.host.World.Now(), Kind: engine.Intent, Phase: r.Name(), Node: n})
+}
+
 func (r *Run) emit(e engine.Event) {
+	e.Preview = r.config.DryRun
 	r.mu.Lock()
 	switch e.Kind {
 	case engine.Did:
@@ -312,7 +331,7 @@ func (r *Run) emit(e engine.Event) {
 		r.failedPhase = e.Phase
 	}
 	r.mu.Unlock()
-	r.host.Text.Emit(e)
+	r.host.Report.Emit(e)
 }
 
 // openJournal opens the journal of runs of the same command with the same settings.
@@ -333,6 +352,16 @@ func (r *Run) openJournal(store journal.Store, n *node.Node) error {
 	if r.journal, err = journal.Open(r.host.World, store, id); err != nil {
 		return err
 	}
-	r.world = r.journal
+	r.world, r.undoer = r.journal, r.journal
+	return nil
+}
+
+// openUndoList makes the phases that ask for it undoable in a run that records nothing on disk.
+func (r *Run) openUndoList() error {
+	list, err := journal.Open(r.world, &journal.Memory{}, journal.RunID{Command: r.command.Name})
+	if err != nil {
+		return err
+	}
+	r.world, r.undoer = list, list
 	return nil
 }

@@ -46,10 +46,19 @@ func (c *Cluster) createJob(as state.Identity) preflight.Check {
 	return preflight.Check{Name: "CreateJob", Run: run}
 }
 
+// LeaderChecks check whether kube-controller-manager and kube-scheduler have leaders.
+func (c *Cluster) LeaderChecks(as state.Identity) []preflight.Check {
+	var list []preflight.Check
+	for _, l := range c.leaderChecks(as) {
+		list = append(list, preflight.Check{Name: "Leader-" + l.component, Run: l.run})
+	}
+	return list
+}
+
 func (c *Cluster) leaderChecks(as state.Identity) []leaderCheck {
 	return []leaderCheck{
-		{release.ControllerManager, c.Config.ControllerManager.Args, as},
-		{release.Scheduler, c.Config.Scheduler.Args, as},
+		{release.ControllerManager, c.Config.ControllerManager.Args, as, isAbandoned},
+		{release.Scheduler, c.Config.Scheduler.Args, as, isAbandoned},
 	}
 }
 
@@ -58,14 +67,26 @@ func (c *Cluster) leaderChecks(as state.Identity) []leaderCheck {
 const leaderTimeout = 90 * time.Second
 
 // Leaders holds once kube-controller-manager and kube-scheduler have leaders. After an upgrade that
-// has just ended, or was interrupted, they may have none for a moment.
+// has just ended, or was interrupted, or a reboot, they may have none for a moment. A Lease that has
+// run out, by the clock of this machine, must be seen to be renewed.
 func (c *Cluster) Leaders(as state.Identity) world.Condition {
+	first := map[string]time.Time{} // when each Lease had been renewed when this wait began
+	checks := c.leaderChecks(as)
+	for i := range checks {
+		component := checks[i].component
+		checks[i].isStale = func(now, renewed time.Time) bool {
+			if _, ok := first[component]; !ok {
+				first[component] = renewed
+			}
+			return now.Sub(renewed) > leaseDuration && renewed.Equal(first[component])
+		}
+	}
 	return world.Condition{
 		Name:    "the leaders of kube-controller-manager and kube-scheduler",
 		Timeout: leaderTimeout,
 		Check: func(ctx context.Context, r state.Reader) error {
 			rep := preflight.NewReport("CreateJob")
-			for _, l := range c.leaderChecks(as) {
+			for _, l := range checks {
 				l.run(ctx, r, rep)
 			}
 			return rep.Result(nil).Err()
@@ -78,11 +99,15 @@ type leaderCheck struct {
 	component string
 	args      []node.Arg // extra arguments of the component
 	as        state.Identity
+	isStale   func(now, renewed time.Time) bool // whether a Lease that was renewed then has no leader now
 }
 
-// staleLease is how long a leader may fail to renew its Lease. It renews it every two seconds, but
-// the clocks of two machines may differ.
-const staleLease = time.Minute
+// leaseDuration is the default of --leader-elect-lease-duration: after it another instance takes over.
+const leaseDuration = 15 * time.Second
+
+// isAbandoned judges a Lease by one look. A leader renews it every two seconds, but the clocks of two
+// machines may differ.
+func isAbandoned(now, renewed time.Time) bool { return now.Sub(renewed) > time.Minute }
 
 func (l leaderCheck) run(ctx context.Context, r state.Reader, rep *preflight.Report) {
 	for _, arg := range l.args {
@@ -111,7 +136,7 @@ func (l leaderCheck) run(ctx context.Context, r state.Reader, rep *preflight.Rep
 		return
 	}
 	now, renewed := r.Now(), found.Spec.RenewTime.Time
-	if now.Sub(renewed) > staleLease {
+	if l.isStale(now, renewed) {
 		holder, _, _ := strings.Cut(*found.Spec.HolderIdentity, "_")
 		rep.Fail(remedy, "%s has had no leader since %s (now it is %s): the instance on %s does "+
 			"not renew Lease kube-system/%s", l.component, renewed.UTC().Format(time.RFC3339),

@@ -2,6 +2,7 @@ package upgrade
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"path"
@@ -55,7 +56,7 @@ func ReadControlPlane(ctx context.Context, r state.Reader, local node.Local) (no
 				"restore the file from a backup in "+local.Paths.Tmp())
 		}
 	}
-	local.CRISocket, err = runtimeSocket(ctx, r, local.Paths)
+	local.CRISocket, err = RuntimeSocket(ctx, r, local.Paths)
 	return local, err
 }
 
@@ -124,8 +125,12 @@ func nodeName(ctx context.Context, r state.Reader, local node.Local) (string, er
 // runtimeFlag matches the flag of the kubelet's environment file.
 var runtimeFlag = regexp.MustCompile(`--container-runtime-endpoint[= ]([^"\s]+)`)
 
-// runtimeSocket is the container runtime's socket that the kubelet of this machine uses.
-func runtimeSocket(ctx context.Context, r state.Reader, paths node.Paths) (string, error) {
+// ErrSeveralRuntimes says that this machine has several container runtimes, and that it is not known
+// which of them the kubelet uses.
+var ErrSeveralRuntimes = errors.New("several container runtimes run on this machine")
+
+// RuntimeSocket is the container runtime's socket that the kubelet of this machine uses.
+func RuntimeSocket(ctx context.Context, r state.Reader, paths node.Paths) (string, error) {
 	file := paths.KubeletInstanceConfig()
 	data, err := state.ReadOptional(ctx, r, file)
 	if err != nil {
@@ -152,7 +157,7 @@ func runtimeSocket(ctx context.Context, r state.Reader, paths node.Paths) (strin
 	case err != nil:
 		return "", fmt.Errorf("looking for container runtimes: %w", err)
 	case len(sockets) > 1:
-		return "", problem.New("", fmt.Errorf("several container runtimes run on this machine: %s",
+		return "", problem.New("", fmt.Errorf("%w: %s", ErrSeveralRuntimes,
 			strings.Join(sockets, ", ")),
 			fmt.Sprintf("write the one that the kubelet uses to %s: containerRuntimeEndpoint: %q",
 				file, sockets[0]))

@@ -100,3 +100,19 @@ func (e *SkewError) Error() string { return e.Err.Error() }
 
 // Unwrap returns the violated rules.
 func (e *SkewError) Unwrap() error { return e.Err }
+
+// SkewedKubelets returns the kubelets that are newer than all API servers, and those that are too old
+// for them.
+func (c *Cluster) SkewedKubelets() (newer, tooOld []Instance) {
+	for _, k := range c.Kubelets {
+		v, err := version.ParseSemantic(k.Version)
+		switch {
+		case err != nil: // the Node has just been created
+		case release.IsKubeletNewer(v, c.Version):
+			newer = append(newer, k)
+		case c.Version.Minor() > v.Minor()+kubeletSkew:
+			tooOld = append(tooOld, k)
+		}
+	}
+	return newer, tooOld
+}

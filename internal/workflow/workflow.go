@@ -4,6 +4,7 @@ package workflow
 import (
 	"context"
 
+	"kubeadm/internal/carotation"
 	"kubeadm/internal/change"
 	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
@@ -19,10 +20,12 @@ import (
 	"kubeadm/internal/phase/joincommand"
 	"kubeadm/internal/phase/kubeconfig"
 	"kubeadm/internal/phase/kubelet"
+	"kubeadm/internal/phase/kubeletserving"
 	"kubeadm/internal/phase/markcontrolplane"
 	"kubeadm/internal/phase/preflight"
 	"kubeadm/internal/phase/renew"
 	"kubeadm/internal/phase/reset"
+	"kubeadm/internal/phase/rotateca"
 	"kubeadm/internal/phase/uploadcerts"
 	"kubeadm/internal/phase/uploadconfig"
 	"kubeadm/internal/phase/waitcontrolplane"
@@ -90,16 +93,24 @@ var prepare = engine.Phase{
 	Phases: []engine.Phase{downloadcerts.Phase, certs.Join, kubeconfig.Join, controlplane.Join},
 }
 
-// UpgradeApply upgrades the cluster and its first control plane node to another version.
+// UpgradeApply upgrades the cluster and its first control plane node to another version. Objects
+// that only work together, such as the Deployment of CoreDNS and its Corefile, are all upgraded or
+// all left as they were.
 var UpgradeApply = []engine.Phase{
 	preflight.UpgradeApply,
 	controlplane.Upgrade,
-	uploadconfig.Upgrade,
+	undoneOnError(uploadconfig.Upgrade),
 	kubelet.UseLocalAPIServer,
 	kubelet.UpgradeConfig,
 	bootstraptoken.Upgrade,
-	addon.Upgrade,
+	undoneOnError(addon.Upgrade),
 	kubelet.RemoveFlags,
+}
+
+// undoneOnError is the phase with all its changes undone if it fails.
+func undoneOnError(p engine.Phase) engine.Phase {
+	p.OnError = engine.Undo
+	return p
 }
 
 // UpgradeNode upgrades another node to the version of its cluster.
@@ -108,14 +119,15 @@ var UpgradeNode = []engine.Phase{
 	controlplane.Upgrade,
 	kubelet.UseLocalAPIServer,
 	kubelet.UpgradeConfig,
-	addon.Upgrade,
+	undoneOnError(addon.Upgrade),
 	kubelet.RemoveFlags,
 }
 
 // Reset reverts what Init and Join did to this machine. The journal is removed before anything
-// else.
+// else on the machine.
 var Reset = []engine.Phase{
 	preflight.Reset,
+	reset.LeaveCluster,
 	withStep(removeJournal, reset.Etcd),
 	withStep(removeJournal, reset.Cleanup),
 }
@@ -135,8 +147,26 @@ var removeJournal = engine.Step{
 // Renew renews the certificates of this control plane.
 var Renew = []engine.Phase{renew.Phase}
 
-// RestartStale restarts the components that use a certificate from before its renewal.
+// RequestRenewal writes requests for certificates of external CAs.
+var RequestRenewal = []engine.Phase{renew.Request}
+
+// RestartStale restarts the components that use a certificate from before its renewal, and repairs
+// what else fails when certificates have expired.
 var RestartStale = []engine.Phase{renew.RestartStale}
+
+// RenewKubelet replaces the client certificate of this machine's kubelet.
+var RenewKubelet = []engine.Phase{kubelet.Rebootstrap}
+
+// ApproveKubeletServing approves the kubelets' requests for serving certificates.
+var ApproveKubeletServing = []engine.Phase{kubeletserving.Approve}
+
+// WatchKubeletServing also approves those that are made later.
+var WatchKubeletServing = []engine.Phase{kubeletserving.Watch}
+
+// RotateCA brings this node to a stage of a CA rotation.
+func RotateCA(s carotation.Stage, o carotation.Options) []engine.Phase {
+	return []engine.Phase{rotateca.New(s, o)}
+}
 
 // GenerateCSR generates keys and certificate signing requests for an external CA.
 var GenerateCSR = []engine.Phase{generatecsr.Phase}

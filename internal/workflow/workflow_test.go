@@ -36,3 +36,27 @@ func TestPhasesOfTheIndexExist(t *testing.T) {
 		}
 	}
 }
+
+// The undo list has the changes of all phases that run at the time.
+func TestUndonePhasesRunAlone(t *testing.T) {
+	var check func(phases []engine.Phase, isBeside bool) int
+	check = func(phases []engine.Phase, isBeside bool) (count int) {
+		for _, p := range phases {
+			if p.OnError == engine.Undo {
+				count++
+				if isBeside {
+					t.Errorf("phase %s is undone, but runs beside another one", p.Name)
+				}
+			}
+			count += check(p.Phases, isBeside || p.Parallel)
+		}
+		return count
+	}
+	count := 0
+	for _, phases := range [][]engine.Phase{Init, Join, Reset, UpgradeApply, UpgradeNode, Renew} {
+		count += check(phases, false)
+	}
+	if count == 0 {
+		t.Error("no phase is undone: nothing was checked")
+	}
+}

@@ -260,16 +260,17 @@ func fieldsOf(t reflect.Type) map[string]reflect.Type {
 
 // quotePath quotes a path for messages if it has characters that no field name has.
 func quotePath(path string) string {
-	if pathForm.MatchString(path) {
+	const longest = 200
+	if len(path) <= longest && pathForm.MatchString(path) {
 		return path
 	}
-	if longest := 200; len(path) > longest {
+	if len(path) > longest {
 		path = path[:longest] + "..."
 	}
 	return strconv.Quote(path)
 }
 
-var pathForm = regexp.MustCompile(`^[A-Za-z0-9_./\[\]-]{1,200}$`)
+var pathForm = regexp.MustCompile(`^[A-Za-z0-9_./\[\]-]+$`)
 
 func joinPath(path, name string) string {
 	if path == "" {

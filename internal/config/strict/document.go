@@ -191,7 +191,7 @@ func (d *Document) identify() error {
 				f.like)
 		case value == "":
 			return fmt.Errorf("%s is empty: it must be %s", f.name, f.like)
-		case !f.form.MatchString(value):
+		case len(value) > maxNameLength || !f.form.MatchString(value):
 			return fmt.Errorf("%s is %s: it must be %s", f.name, untrusted.Quote(value), f.like)
 		}
 		*f.into = value
@@ -199,8 +199,11 @@ func (d *Document) identify() error {
 	return nil
 }
 
-// The forms of API versions and kinds.
+// The forms of API versions and kinds. A length in a form would be unrolled when kubeadm starts, which
+// took longer than all other initialization.
+const maxNameLength = 253
+
 var (
-	apiVersionForm = regexp.MustCompile(`^[a-zA-Z0-9.-]{1,253}/[a-zA-Z0-9.-]{1,63}$`)
-	kindForm       = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,253}$`)
+	apiVersionForm = regexp.MustCompile(`^[a-zA-Z0-9.-]+/[a-zA-Z0-9.-]+$`)
+	kindForm       = regexp.MustCompile(`^[a-zA-Z0-9._-]+$`)
 )

@@ -189,7 +189,7 @@ func TestCorefileThatCannotBeMigrated(t *testing.T) {
 		t.Errorf("CoreDNS has become %s", image)
 	}
 	if data := s.corefile(t); data[manifest.CorefileKey] != ofOld ||
-		!s.said("warned: the Corefile cannot be migrated from CoreDNS 0.1.0") {
+		!s.said("warning: the Corefile cannot be migrated from CoreDNS 0.1.0") {
 		t.Errorf("the Corefile has become %q, and the user reads\n%s", data,
 			strings.Join(s.lines, "\n"))
 	}

@@ -4,6 +4,7 @@ package controlplane
 import (
 	"context"
 
+	"kubeadm/internal/carotation"
 	"kubeadm/internal/change"
 	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
@@ -51,6 +52,9 @@ var Join = engine.Phase{
 		e.Say("using the manifest directory %q", n.Paths.Manifests())
 		// A kubelet that finds no directory looks for it again only later.
 		if err := e.Do(ctx, change.MakeDir{Path: n.Paths.Manifests(), Mode: 0o700}); err != nil {
+			return err
+		}
+		if err := carotation.PrepareJoin(ctx, e, n); err != nil {
 			return err
 		}
 		for _, program := range manifest.Components() {

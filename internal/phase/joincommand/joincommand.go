@@ -44,7 +44,7 @@ func showNextSteps(ctx context.Context, e *engine.Env, n *node.Node) error {
 		return err
 	}
 	if len(n.Tokens) == 0 {
-		return printNextSteps(e, n, joinCommands{})
+		return printNextSteps(e, n, engine.JoinCommands{})
 	}
 	for _, t := range n.Tokens {
 		commands, err := newJoinCommands(e.Withhold, n, admin, t)
@@ -54,6 +54,7 @@ func showNextSteps(ctx context.Context, e *engine.Env, n *node.Node) error {
 		if err := printNextSteps(e, n, commands); err != nil {
 			return err
 		}
+		e.ShowJoin(commands)
 	}
 	return nil
 }
@@ -141,31 +142,38 @@ func readSecret(ctx context.Context, e *engine.Env, named *corev1.Secret,
 	return &s, runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &s)
 }
 
-// joinCommands has the commands that join machines with one token. Both are empty without a token,
-// and ControlPlane is empty without a shared endpoint of control planes.
-type joinCommands struct{ Worker, ControlPlane string }
-
+// newJoinCommands returns how machines join with one token, without the secrets that w withholds.
 func newJoinCommands(w engine.Withhold, n *node.Node, admin *pki.Kubeconfig,
-	t node.BootstrapToken) (c joinCommands, err error) {
-	token, key := t.String(), n.CertificateKey
+	t node.BootstrapToken) (c engine.JoinCommands, err error) {
+	c = engine.JoinCommands{Token: t.String(), Expires: t.Expires, CertificateKey: n.CertificateKey}
 	if w.Token {
-		token = engine.Withheld
+		c.Token = engine.Withheld
 	}
-	if key != "" && w.CertificateKey {
-		key = engine.Withheld
+	if c.CertificateKey != "" && w.CertificateKey {
+		c.CertificateKey = engine.Withheld
 	}
-	if c.Worker, err = manifest.JoinCommand(admin, token, false, ""); err == nil &&
+	if c.Endpoint, err = admin.Endpoint(); err != nil {
+		return c, err
+	}
+	trusted, err := admin.EmbeddedCAs()
+	if err != nil {
+		return c, err
+	}
+	for _, ca := range trusted {
+		c.CACertHashes = append(c.CACertHashes, pki.PinOf(ca).String())
+	}
+	if c.Worker, err = manifest.JoinCommand(admin, c.Token, false, ""); err == nil &&
 		n.Cluster.Endpoint != "" {
-		c.ControlPlane, err = manifest.JoinCommand(admin, token, true, key)
+		c.ControlPlane, err = manifest.JoinCommand(admin, c.Token, true, c.CertificateKey)
 	}
 	return c, err
 }
 
 // printNextSteps prints the closing text.
-func printNextSteps(e *engine.Env, n *node.Node, c joinCommands) error {
+func printNextSteps(e *engine.Env, n *node.Node, c engine.JoinCommands) error {
 	var b strings.Builder
 	err := nextSteps.Execute(&b, struct {
-		joinCommands
+		engine.JoinCommands
 		AdminConf string
 		Self      string // the user and group that run the commands, in a shell's syntax
 		Uploaded  bool

@@ -112,7 +112,11 @@ func createKubeconfig(ctx context.Context, e *engine.Env, p pki.KubeconfigProfil
 			"create "+p.File+" with a certificate of the external CA and copy it to "+
 				n.Paths.Kubeconfigs)
 	}
-	data, err := newKubeconfig(e, n, p, ca)
+	trusted, err := certstore.ReadTrusted(ctx, e.World, n.Paths, ca.Certificate)
+	if err != nil {
+		return err
+	}
+	data, err := newKubeconfig(e, n, p, issuer{ca, trusted})
 	if err != nil {
 		return err
 	}
@@ -128,8 +132,14 @@ func serverURL(n *node.Node, p pki.KubeconfigProfile) string {
 	return n.ServerURL()
 }
 
+// issuer is the CA that signs the client certificate, and the CAs that verify the API server, PEM.
+type issuer struct {
+	pki.CA
+	trusted []byte
+}
+
 func newKubeconfig(e *engine.Env, n *node.Node, p pki.KubeconfigProfile,
-	ca pki.CA) ([]byte, error) {
+	ca issuer) ([]byte, error) {
 	key, err := e.Keys()
 	if err != nil {
 		return nil, err
@@ -144,7 +154,7 @@ func newKubeconfig(e *engine.Env, n *node.Node, p pki.KubeconfigProfile,
 		return nil, err
 	}
 	access := pki.KubeconfigSpec{Server: serverURL(n, p), Cluster: n.Cluster.Name,
-		User: p.UserName(n.Name), CA: pki.EncodeCertificates(ca.Certificate)}
+		User: p.UserName(n.Name), CA: ca.trusted}
 	return access.WithCertificate(pki.EncodeCertificates(cert), secret).Encode()
 }
 

@@ -17,22 +17,33 @@ const Name = "renew"
 var Phase = engine.Phase{
 	Name:   Name,
 	Short:  "Renew the certificates",
-	Phases: newPhases(),
+	Phases: newPhases("Renew ", renewal.Renew),
 }
 
-func newPhases() []engine.Phase {
+// Request writes requests for the certificates of external CAs.
+var Request = engine.Phase{
+	Name:   "request",
+	Short:  "Write keys and certificate signing requests for an external CA",
+	Phases: newPhases("Request ", renewal.Request),
+}
+
+func newPhases(verb string,
+	do func(context.Context, *engine.Env, pki.Renewable) error) []engine.Phase {
 	var phases []engine.Phase
 	for _, c := range pki.Renewables() {
 		phases = append(phases, engine.Phase{
 			Name:  c.Name,
-			Short: "Renew " + c.Purpose,
+			Short: verb + c.Purpose,
 			Run: func(ctx context.Context, e *engine.Env) error {
-				return renewal.Renew(ctx, e, c)
+				return do(ctx, e, c)
 			},
 		})
 	}
 	return phases
 }
+
+// RequestAddress is the phase that requests the certificate of that name.
+func RequestAddress(name string) string { return Request.Name + "/" + name }
 
 // Address is the phase that renews the certificate of that name.
 func Address(name string) string { return Name + "/" + name }

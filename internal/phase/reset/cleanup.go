@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"strings"
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/engine"
@@ -19,8 +20,8 @@ var Cleanup = engine.Phase{
 	Name:    "cleanup-node",
 	Aliases: []string{"cleanupnode"},
 	Short:   "Stop the kubelet and remove containers, mounts and files",
-	Long:    "Stop the kubelet, remove all Kubernetes containers, unmount Pod volumes and remove what init and join wrote.",
-	Flags:   []flag.Name{flag.CertDir, flag.CleanupTmpDir, flag.CRISocket, flag.DryRun},
+	Long:    "Stop the kubelet, remove all Kubernetes containers, unmount Pod volumes and remove what init and join wrote. With --clean also remove what CNI plugins, kube-proxy and users left.",
+	Flags:   []flag.Name{flag.CertDir, flag.Clean, flag.CleanupTmpDir, flag.CRISocket, flag.DryRun},
 	Run: func(ctx context.Context, e *engine.Env) error {
 		e.Say("stopping the kubelet")
 		warnOnError(e, e.Do(ctx, change.SetService{Name: "kubelet"}),
@@ -36,7 +37,14 @@ var Cleanup = engine.Phase{
 				return err // removing files below a mount would destroy the files of others
 			}
 		}
-		return removeFiles(ctx, e)
+		if e.Reset.Cleans(node.CleanKubeconfig) {
+			removeUserKubeconfigs(ctx, e) // while the cluster's CA is here to compare with
+		}
+		if err := removeFiles(ctx, e); err != nil {
+			return err
+		}
+		clean(ctx, e)
+		return context.Cause(ctx) // an interrupted reset has not finished
 	},
 }
 
@@ -97,12 +105,27 @@ func warnOnError(e *engine.Env, err error, remedy string) {
 	}
 }
 
-// ClosingText is the closing text of a reset.
-const ClosingText = `
-What init or join created on this machine is removed. Not removed are:
-  - the CNI configuration in /etc/cni/net.d
-  - packet filter rules (iptables, nftables, IPVS) of kube-proxy and the Pod network
-  - kubeconfig files of users, such as $HOME/.kube/config
-  - this machine's Node object, if the cluster still exists: kubectl delete node <name>
-See https://kubernetes.io/docs/reference/setup-tools/kubeadm/kubeadm-reset/ for more.
-`
+// ClosingText returns the closing text of a reset, which names what was not removed.
+func ClosingText(e *engine.Env) string {
+	stays := []struct {
+		removed bool
+		text    string
+	}{
+		{e.Reset.Cleans(node.CleanCNI), "the CNI configuration in /etc/cni/net.d"},
+		{e.Reset.Cleans(node.CleanInterfaces), "network interfaces of the Pod network"},
+		{e.Reset.Cleans(node.CleanRules) && !e.Left.Rules, "packet filter rules (iptables, nftables, IPVS) of kube-proxy and the Pod network"},
+		{e.Reset.Cleans(node.CleanKubeconfig), "kubeconfig files of users, such as $HOME/.kube/config"},
+		{e.Reset.LeaveCluster && !e.Left.Node, "this machine's Node object, if the cluster still exists: kubectl delete node <name>"},
+	}
+	var lines []string
+	for _, s := range stays {
+		if !s.removed {
+			lines = append(lines, "  - "+s.text)
+		}
+	}
+	text := "\nWhat init or join created on this machine is removed."
+	if len(lines) > 0 {
+		text += " Not removed are:\n" + strings.Join(lines, "\n")
+	}
+	return text + "\nSee https://kubernetes.io/docs/reference/setup-tools/kubeadm/kubeadm-reset/ for more.\n"
+}

@@ -198,7 +198,7 @@ func TestMemberIsRemovedThroughOthers(t *testing.T) {
 			}
 			warns := 0
 			for _, line := range s.lines {
-				if strings.HasPrefix(line, "warned: ") {
+				if strings.HasPrefix(line, "warning: ") {
 					warns++
 				}
 			}

@@ -1,0 +1,126 @@
+package carotation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"kubeadm/internal/engine"
+	"kubeadm/internal/manifest"
+	"kubeadm/internal/node"
+	"kubeadm/internal/preflight"
+	"kubeadm/internal/problem"
+	"kubeadm/internal/release"
+	"kubeadm/internal/state"
+	"kubeadm/internal/staticpod"
+	"kubeadm/internal/untrusted"
+	"kubeadm/internal/world"
+)
+
+// checkStart returns the authorities to replace, which are all of this cluster by default. It is an
+// error if they cannot be replaced on this machine.
+func checkStart(ctx context.Context, e *engine.Env, n *node.Node,
+	names []string) ([]string, error) {
+	if manifest.IsRootless(n) {
+		return nil, problem.New("", errors.New("the CA of a rootless control plane cannot be replaced"),
+			"disable the feature gate RootlessControlPlane first")
+	}
+	local, why := node.HasLocalEtcd(n)
+	if slices.Contains(names, EtcdAuthority) && !local {
+		return nil, problem.New("", fmt.Errorf("--ca: etcd cannot be chosen: %s", why),
+			"replace the CA of etcd where it runs, and leave it out: "+
+				"--ca cluster,front-proxy,service-account")
+	}
+	if len(names) == 0 {
+		names = slices.DeleteFunc(AuthorityNames(),
+			func(name string) bool { return name == EtcdAuthority && !local })
+	}
+	for _, a := range authorities() {
+		if slices.Contains(names, a.name) {
+			if _, err := readPresent(ctx, e, n, a); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if err := checkArguments(ctx, e, n, names); err != nil {
+		return names, err
+	}
+	return names, checkKubelet(ctx, e, n, names)
+}
+
+// checkKubelet is an error if the client certificate of the kubelet has to be replaced and cannot be.
+func checkKubelet(ctx context.Context, e *engine.Env, n *node.Node, names []string) error {
+	if !slices.Contains(names, ClusterAuthority) {
+		return nil
+	}
+	_, err := readKubeletClient(ctx, e, n)
+	return err
+}
+
+// checkArguments is an error if components do not read the files that a rotation replaces.
+func checkArguments(ctx context.Context, e *engine.Env, n *node.Node, names []string) error {
+	type setting struct{ component, arg, want string }
+	var wanted []setting
+	paths := n.Paths
+	if slices.Contains(names, ClusterAuthority) {
+		for _, s := range signingArgs(paths) {
+			wanted = append(wanted, setting{release.ControllerManager, s.name, s.usual})
+		}
+		wanted = append(wanted,
+			setting{release.ControllerManager, "root-ca-file", paths.Cert("ca")},
+			setting{release.APIServer, "client-ca-file", paths.Cert("ca")})
+	}
+	if slices.Contains(names, FrontProxyAuthority) {
+		wanted = append(wanted, setting{release.APIServer, "requestheader-client-ca-file",
+			paths.Cert("front-proxy-ca")})
+	}
+	if slices.Contains(names, EtcdAuthority) {
+		wanted = append(wanted,
+			setting{release.APIServer, "etcd-cafile", paths.Cert("etcd/ca")},
+			setting{release.Etcd, "trusted-ca-file", paths.Cert("etcd/ca")},
+			setting{release.Etcd, "peer-trusted-ca-file", paths.Cert("etcd/ca")})
+	}
+	if slices.Contains(names, ServiceAccountAuthority) {
+		wanted = append(wanted,
+			setting{release.APIServer, "service-account-key-file", paths.Certificate("sa.pub")},
+			setting{release.APIServer, "service-account-signing-key-file",
+				paths.Certificate("sa.key")},
+			setting{release.ControllerManager, "service-account-private-key-file",
+				paths.Certificate("sa.key")})
+	}
+	for _, s := range wanted {
+		pod, err := staticpod.Read(ctx, e, n, s.component)
+		if err != nil {
+			return err
+		}
+		value := manifest.ArgumentValue(pod, s.arg)
+		// a killed run of the first stage may have written it already
+		if value != s.want && !strings.HasPrefix(value, rotationDir(paths)+"/") {
+			return problem.New("", fmt.Errorf("--%s of %s is %s and not %s: its file would not "+
+				"be replaced", s.arg, s.component, untrusted.Quote(value), s.want),
+				"replace it manually, and leave it out of --ca")
+		}
+	}
+	return nil
+}
+
+// keepsQuorum holds once etcd keeps its quorum while the member of this node restarts.
+func keepsQuorum(e *engine.Env, n *node.Node) world.Condition {
+	return world.Condition{
+		Name:    "etcd to have a quorum without the member of this node",
+		Timeout: n.Timeouts.Upgrade,
+		Check: func(ctx context.Context, r state.Reader) error {
+			return preflight.Run(ctx, r, preflight.EtcdRestart(n), e.Local.IgnoredChecks).Err()
+		},
+	}
+}
+
+// behindError is the error of a stage that nodes have to reach first.
+func behindError(names []string, before Stage) error {
+	return problem.New("", fmt.Errorf("these nodes have not reached the stage %q: %s", before,
+		strings.Join(names, ", ")),
+		"run on each of them: kubeadm certs rotate-ca "+before.Command(),
+		"delete the Node of a machine that does not exist any more: kubectl delete node NAME")
+}

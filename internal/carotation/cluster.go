@@ -1,0 +1,307 @@
+package carotation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
+	"sigs.k8s.io/yaml"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/manifest"
+	"kubeadm/internal/pki"
+	"kubeadm/internal/problem"
+	"kubeadm/internal/state"
+	"kubeadm/internal/world"
+)
+
+var (
+	configMapKind  = corev1.SchemeGroupVersion.WithKind("ConfigMap")
+	secretKind     = corev1.SchemeGroupVersion.WithKind("Secret")
+	podKind        = corev1.SchemeGroupVersion.WithKind("Pod")
+	deploymentKind = appsv1.SchemeGroupVersion.WithKind("Deployment")
+	daemonSetKind  = appsv1.SchemeGroupVersion.WithKind("DaemonSet")
+)
+
+const rootCAConfigMap = "kube-root-ca.crt"
+
+// mutate changes an object that exists. It does nothing if there is none.
+func (m machine) mutate(ctx context.Context, kind schema.GroupVersionKind, namespace, name string,
+	edit func(u *unstructured.Unstructured) error) error {
+	ref := state.Ref{GVK: kind, Namespace: namespace, Name: name, As: m.as}
+	_, err := m.e.Object(ctx, ref)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(kind)
+	object.SetNamespace(namespace)
+	object.SetName(name)
+	return m.e.Do(ctx, change.MutateObject{Object: object, As: m.as, Mutate: edit})
+}
+
+// updateCluster updates what the cluster tells to joining nodes: the CAs to trust, and the arguments
+// of kube-controller-manager. Certificates that were uploaded before have only one CA.
+func (m machine) updateCluster(ctx context.Context, s Stage) error {
+	uploaded := state.Ref{GVK: secretKind, Namespace: metav1.NamespaceSystem,
+		Name: manifest.CertsSecret, As: m.as}
+	switch _, err := m.e.Object(ctx, uploaded); {
+	case err == nil:
+		m.e.Say("deleting the uploaded certificates, which lack a CA: before a control plane node " +
+			"joins, upload them again: kubeadm token create --print-join-command --upload-certs")
+	case !apierrors.IsNotFound(err):
+		return err
+	}
+	if err := m.e.Do(ctx, change.DeleteObject{Ref: uploaded}); err != nil {
+		return err
+	}
+	if !m.Replaces(ClusterAuthority) {
+		return nil
+	}
+	if err := m.mutate(ctx, configMapKind, metav1.NamespacePublic,
+		bootstrapapi.ConfigMapClusterInfo, func(u *unstructured.Unstructured) error {
+			return m.editClusterInfo(u, s)
+		}); err != nil {
+		return err
+	}
+	if s.isLast() {
+		return nil // other control plane nodes may still need the arguments
+	}
+	return m.writeSigningArgs(ctx, true)
+}
+
+func (m machine) editClusterInfo(u *unstructured.Unstructured, s Stage) error {
+	text, _, _ := unstructured.NestedString(u.Object, "data", bootstrapapi.KubeConfigKey)
+	config, err := pki.ParseKubeconfig([]byte(text))
+	if err != nil {
+		return fmt.Errorf("reading ConfigMap cluster-info: %w", err)
+	}
+	changed, err := config.ReplaceCA(m.bothCAs(), m.trusted(s, ClusterAuthority))
+	if err != nil || !changed {
+		return err
+	}
+	data, err := config.Encode()
+	if err != nil {
+		return err
+	}
+	return unstructured.SetNestedField(u.Object, string(data), "data",
+		bootstrapapi.KubeConfigKey)
+}
+
+// writeSigningArgs adds the arguments of kube-controller-manager during a rotation to the stored
+// configuration, so that joins and upgrades use them, or removes them.
+func (m machine) writeSigningArgs(ctx context.Context, isRotating bool) error {
+	return m.mutate(ctx, configMapKind, metav1.NamespaceSystem, manifest.KubeadmConfigMap,
+		func(u *unstructured.Unstructured) error {
+			text, _, _ := unstructured.NestedString(u.Object, "data", manifest.KubeadmConfigKey)
+			edited, err := m.editSigningArgs(text, isRotating)
+			if err != nil {
+				return fmt.Errorf("reading ConfigMap %s: %w", manifest.KubeadmConfigMap, err)
+			}
+			return unstructured.SetNestedField(u.Object, edited, "data", manifest.KubeadmConfigKey)
+		})
+}
+
+func (m machine) editSigningArgs(text string, isRotating bool) (string, error) {
+	var document map[string]any
+	if err := yaml.Unmarshal([]byte(text), &document); err != nil {
+		return "", err
+	}
+	manager, _, err := unstructured.NestedMap(document, "controllerManager")
+	if err != nil {
+		return "", err
+	}
+	args, _, err := unstructured.NestedSlice(document, "controllerManager", "extraArgs")
+	if err != nil {
+		return "", err
+	}
+	var wanted []any
+	for _, arg := range args {
+		fields, _ := arg.(map[string]any)
+		if !slices.ContainsFunc(signingArgs(m.node.Paths),
+			func(s signingArg) bool { return s.name == fields["name"] && s.rotating == fields["value"] }) {
+			wanted = append(wanted, arg)
+		}
+	}
+	if isRotating {
+		for _, s := range signingArgs(m.node.Paths) {
+			wanted = append(wanted, map[string]any{"name": s.name, "value": s.rotating})
+		}
+	}
+	if manager == nil {
+		manager = map[string]any{}
+	}
+	manager["extraArgs"] = wanted
+	if len(wanted) == 0 {
+		delete(manager, "extraArgs")
+	}
+	if document == nil {
+		return "", errors.New("it is empty")
+	}
+	document["controllerManager"] = manager
+	edited, err := yaml.Marshal(document)
+	return string(edited), err
+}
+
+// awaitRootCAs waits until every namespace offers both CAs to its Pods, and returns since when, by
+// namespace. A dry run waits too if an earlier run has begun to publish them.
+func (m machine) awaitRootCAs(ctx context.Context, isPublished bool) (map[string]time.Time, error) {
+	since := map[string]time.Time{}
+	err := m.e.Await(ctx, world.Condition{
+		Name:    "kube-controller-manager to write both CAs to the ConfigMaps " + rootCAConfigMap,
+		Timeout: controllerTimeout, External: isPublished,
+		Check: func(ctx context.Context, r state.Reader) error {
+			list, err := r.List(ctx, state.Query{GVK: configMapKind, As: m.as,
+				FieldSelector: "metadata.name=" + rootCAConfigMap})
+			if err != nil {
+				return err
+			}
+			var missing []string
+			for _, u := range list {
+				text, _, _ := unstructured.NestedString(u.Object, "data", "ca.crt")
+				if !hasAll([]byte(text), m.bothCAs()) {
+					missing = append(missing, u.GetNamespace())
+				}
+				since[u.GetNamespace()] = writtenAt(u)
+			}
+			if len(missing) > 0 {
+				return fmt.Errorf("one CA is missing in these namespaces: %s",
+					strings.Join(missing, ", "))
+			}
+			return nil
+		},
+	})
+	if err != nil {
+		return nil, problem.New("", err,
+			"check kube-controller-manager on each control plane node, and its --root-ca-file")
+	}
+	return since, nil
+}
+
+// hasAll reports whether a bundle has all certificates of another one.
+func hasAll(bundle, wanted []byte) bool {
+	have, err := pki.ParseCertificates(bundle)
+	if err != nil {
+		return false
+	}
+	want, err := pki.ParseCertificates(wanted)
+	if err != nil {
+		return false
+	}
+	for _, c := range want {
+		if !slices.ContainsFunc(have, c.Equal) {
+			return false
+		}
+	}
+	return true
+}
+
+// writtenAt is when the object was last written, according to its managed fields; zero if that is
+// not known.
+func writtenAt(u unstructured.Unstructured) (latest time.Time) {
+	for _, f := range u.GetManagedFields() {
+		if f.Time != nil && f.Time.After(latest) {
+			latest = f.Time.Time
+		}
+	}
+	return latest
+}
+
+// restartAddons restarts kube-proxy and CoreDNS, which read the CA when they start, and waits for
+// their new Pods.
+func (m machine) restartAddons(ctx context.Context) error {
+	for _, addon := range []struct {
+		kind schema.GroupVersionKind
+		name string
+	}{{daemonSetKind, "kube-proxy"}, {deploymentKind, "coredns"}} {
+		ref := state.Ref{GVK: addon.kind, Namespace: metav1.NamespaceSystem, Name: addon.name,
+			As: m.as}
+		err := m.mutate(ctx, ref.GVK, ref.Namespace, ref.Name,
+			func(u *unstructured.Unstructured) error {
+				return unstructured.SetNestedField(u.Object, m.ID, "spec", "template", "metadata",
+					"annotations", progressAnnotation)
+			})
+		if err != nil {
+			return err
+		}
+		err = m.e.Await(ctx, world.Condition{
+			Name:    "the new Pods of " + ref.String(),
+			Timeout: m.node.Timeouts.Upgrade,
+			Check: func(ctx context.Context, r state.Reader) error {
+				u, err := r.Object(ctx, ref)
+				if apierrors.IsNotFound(err) {
+					return nil
+				}
+				if err != nil {
+					return err
+				}
+				return checkRollout(u)
+			},
+		})
+		if err != nil {
+			return problem.New("", err, fmt.Sprintf("look at its Pods: kubectl -n %s get pods",
+				ref.Namespace))
+		}
+	}
+	return nil
+}
+
+// checkRollout is an error unless all Pods of a DaemonSet or Deployment are of the latest template
+// and available.
+func checkRollout(u *unstructured.Unstructured) error {
+	number := func(fields ...string) int64 {
+		n, _, _ := unstructured.NestedInt64(u.Object, fields...)
+		return n
+	}
+	if number("status", "observedGeneration") < number("metadata", "generation") {
+		return errors.New("its controller has not seen the change yet")
+	}
+	wanted, updated := number("spec", "replicas"), number("status", "updatedReplicas")
+	available, total := number("status", "availableReplicas"), number("status", "replicas")
+	if u.GetKind() == daemonSetKind.Kind {
+		wanted = number("status", "desiredNumberScheduled")
+		updated, total = number("status", "updatedNumberScheduled"), wanted
+		available = number("status", "numberAvailable")
+	}
+	if updated < wanted || available < wanted || total > wanted {
+		return fmt.Errorf("%d of %d Pods are new, %d are available", updated, wanted, available)
+	}
+	return nil
+}
+
+// forgetOldCAs removes the CAs that are not trusted any more from the ConfigMap by which extension
+// API servers authenticate clients: kube-apiserver only adds to it.
+func (m machine) forgetOldCAs(ctx context.Context, s Stage) error {
+	return m.mutate(ctx, configMapKind, metav1.NamespaceSystem,
+		"extension-apiserver-authentication", func(u *unstructured.Unstructured) error {
+			for key, name := range map[string]string{"client-ca-file": ClusterAuthority,
+				"requestheader-client-ca-file": FrontProxyAuthority} {
+				text, _, _ := unstructured.NestedString(u.Object, "data", key)
+				if !m.Replaces(name) || !hasAll([]byte(text), []byte(m.other(s)[name])) {
+					continue
+				}
+				left, err := pki.WithoutCertificates([]byte(text), []byte(m.other(s)[name]))
+				if err != nil {
+					return err
+				}
+				if err := unstructured.SetNestedField(u.Object, string(left), "data",
+					key); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+}

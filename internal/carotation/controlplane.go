@@ -1,0 +1,386 @@
+package carotation
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"time"
+
+	"kubeadm/internal/certstore"
+	"kubeadm/internal/change"
+	"kubeadm/internal/clusterlock"
+	"kubeadm/internal/engine"
+	"kubeadm/internal/kubeletcert"
+	"kubeadm/internal/node"
+	"kubeadm/internal/pki"
+	"kubeadm/internal/problem"
+	"kubeadm/internal/release"
+	"kubeadm/internal/renewal"
+	"kubeadm/internal/state"
+	"kubeadm/internal/staticpod"
+)
+
+// machine is a node of the cluster on which a stage runs.
+type machine struct {
+	*Rotation
+	node *node.Node
+	as   state.Identity
+	e    *engine.Env
+	held *clusterlock.HeldLock // nil on a worker, and before the lock is taken
+}
+
+// checkLock is an error if another node has taken over the lock of the cluster.
+func (m machine) checkLock() error {
+	if m.held == nil || m.held.Err() == nil {
+		return nil
+	}
+	return problem.New("", fmt.Errorf("this node has lost the lock of the cluster: %w",
+		m.held.Err()), "re-run the command")
+}
+
+// bringControlPlane brings the files and components of this control plane node to a stage, from
+// any other and after a kill at any change. The order keeps every component able to restart at any
+// time: kube-controller-manager reads one pair with one certificate all along.
+func (m machine) bringControlPlane(ctx context.Context, s Stage) error {
+	steps := []func(context.Context, Stage) error{m.writeSides, m.writeSigningPair,
+		m.replaceSigner, m.writeAuthorities}
+	if s.isLast() {
+		steps = []func(context.Context, Stage) error{m.writeAuthorities, m.replaceSigner}
+	}
+	steps = append(steps, m.writeKubeconfigs, m.renewLeaves, m.renewOwnKubelet, m.restartStale,
+		m.restartKubelet)
+	for _, step := range steps {
+		if err := m.checkLock(); err != nil {
+			return err
+		}
+		if err := step(ctx, s); err != nil {
+			return err
+		}
+	}
+	if s.isLast() {
+		return m.e.Do(ctx, change.Remove{Path: rotationDir(m.node.Paths)})
+	}
+	return nil
+}
+
+// findKey returns the private key of a pair.
+func (m machine) findKey(ctx context.Context, p pair) ([]byte, error) {
+	key, err := p.readKey(ctx, m.e.World, p.public,
+		sidePath(m.node.Paths, p.isNew).Certificate(p.key), m.node.Paths.Certificate(p.key))
+	if errors.Is(err, errKeyMissing) {
+		return nil, problem.New("", fmt.Errorf("%s key of %s: %w", sideName(p.isNew), p.name, err),
+			"run on a control plane node that has it: kubeadm certs rotate-ca trust",
+			"then run here the command that it prints")
+	}
+	return key, err
+}
+
+// activeKey returns the private key with which an authority signs in a stage.
+func (m machine) activeKey(ctx context.Context, s Stage, a authority) ([]byte, error) {
+	return m.findKey(ctx, pair{a, s.usesNew(), m.active(s)[a.name]})
+}
+
+// writeSides keeps the old and new pairs beside the files that components read.
+func (m machine) writeSides(ctx context.Context, _ Stage) error {
+	for _, p := range m.pairs() {
+		key, err := m.findKey(ctx, p)
+		if err != nil {
+			return err
+		}
+		if err := m.writeSide(ctx, p, key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m machine) writeSide(ctx context.Context, p pair, key []byte) error {
+	return writePair(ctx, m.e,
+		newPairChange(sidePath(m.node.Paths, p.isNew), p.authority, []byte(p.public), key))
+}
+
+// writePair writes a pair below a directory that only root may read.
+func writePair(ctx context.Context, e *engine.Env, pair change.WriteKeyPair) error {
+	return e.Do(ctx, change.MakeDir{Path: path.Dir(pair.Key.Path), Mode: 0o700}, pair)
+}
+
+// newPairChange returns the change that writes the files of an authority.
+func newPairChange(p node.Paths, a authority, public, key []byte) change.WriteKeyPair {
+	return change.WriteKeyPair{
+		Key:  change.WriteFile{Path: p.Certificate(a.key), Data: key, Mode: 0o600, Secret: true},
+		Cert: change.WriteFile{Path: p.Certificate(a.publicKey), Data: public, Mode: 0o644},
+	}
+}
+
+// writeSigningPair writes the pair with which kube-controller-manager signs.
+func (m machine) writeSigningPair(ctx context.Context, s Stage) error {
+	if !m.Replaces(ClusterAuthority) {
+		return nil
+	}
+	a, _ := authorityOf(ClusterAuthority)
+	key, err := m.activeKey(ctx, s, a)
+	if err != nil {
+		return err
+	}
+	return m.e.Do(ctx, newSigningPair(m.node.Paths, []byte(m.active(s)[a.name]), key))
+}
+
+func newSigningPair(p node.Paths, cert, key []byte) change.Change {
+	return change.WriteKeyPair{
+		Key:  change.WriteFile{Path: p.Key(signingBase), Data: key, Mode: 0o600, Secret: true},
+		Cert: change.WriteFile{Path: p.Cert(signingBase), Data: cert, Mode: 0o644},
+	}
+}
+
+func (m machine) replacement() staticpod.Replacement {
+	return staticpod.Replacement{Node: m.node, As: m.as}
+}
+
+// writeAuthorities writes the files from which components read what to trust, and the keys with
+// which they sign. A certificate or public key that signs comes first: whoever reads only one, such
+// as "kubeadm certs renew", finds the one that belongs to the key.
+func (m machine) writeAuthorities(ctx context.Context, s Stage) error {
+	paths := m.node.Paths
+	for _, a := range authorities() {
+		if !m.Replaces(a.name) {
+			continue
+		}
+		key, err := m.activeKey(ctx, s, a)
+		if err != nil {
+			return err
+		}
+		public := m.trusted(s, a.name)
+		changes := []change.Change{newPairChange(paths, a, public, key)}
+		if !a.isCA() {
+			// No component reads both, and public keys of both sides are in the file.
+			changes = []change.Change{
+				change.WriteFile{Path: paths.Certificate(a.publicKey), Data: public, Mode: 0o600},
+				change.WriteFile{Path: paths.Certificate(a.key), Data: key, Mode: 0o600,
+					Secret: true},
+			}
+		}
+		if s.isLast() { // the key has been replaced in the stage before
+			changes = []change.Change{change.WriteFile{Path: paths.Certificate(a.publicKey),
+				Data: public, Mode: 0o644}}
+			now, err := state.ReadOptional(ctx, m.e.World, paths.Certificate(a.key))
+			if err != nil {
+				return err
+			}
+			if !bytes.Equal(now, key) {
+				return problem.New("", fmt.Errorf("%s is not the key of the %s CA that is left",
+					paths.Certificate(a.key), a.name),
+					"this node has not reached the stage before: see kubeadm certs rotate-ca status")
+			}
+		}
+		if err := m.e.Do(ctx, changes...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeKubeconfigs writes the CAs to trust to the kubeconfigs of this node that embed one of them.
+func (m machine) writeKubeconfigs(ctx context.Context, s Stage) error {
+	if !m.Replaces(ClusterAuthority) {
+		return nil
+	}
+	for _, p := range pki.KubeconfigProfiles() {
+		if err := m.writeKubeconfigCA(ctx, m.node.Paths.Kubeconfig(p.File), s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m machine) writeKubeconfigCA(ctx context.Context, file string, s Stage) error {
+	data, err := state.ReadOptional(ctx, m.e.World, file)
+	if err != nil || data == nil {
+		return err
+	}
+	config, err := pki.ParseKubeconfig(data)
+	if err == nil {
+		var changed bool
+		if changed, err = config.ReplaceCA(m.bothCAs(), m.trusted(s, ClusterAuthority)); err == nil &&
+			!changed {
+			return nil
+		}
+	}
+	if err == nil {
+		data, err = config.Encode()
+	}
+	if err != nil {
+		return problem.New("writing the CA to trust to "+file, err,
+			"fix the file, or move it away and generate a new one: kubeadm init phase kubeconfig")
+	}
+	return m.e.Do(ctx, change.WriteFile{Path: file, Data: data, Mode: 0o600, Secret: true})
+}
+
+// bothCAs are both cluster CAs in PEM form.
+func (m machine) bothCAs() []byte {
+	return []byte(m.Old[ClusterAuthority] + m.New[ClusterAuthority])
+}
+
+// renewLeaves renews the certificates of this control plane that the other side has signed.
+func (m machine) renewLeaves(ctx context.Context, s Stage) error {
+	local, _ := node.HasLocalEtcd(m.node)
+	for _, c := range pki.Renewables() {
+		name := authorityOfIssuer(c.Issuer)
+		if !m.Replaces(name) || c.LocalEtcdOnly() && !local {
+			continue
+		}
+		cert, err := certstore.ReadRenewable(ctx, m.e.World, m.node.Paths, c)
+		if err != nil {
+			return err
+		}
+		if cert == nil {
+			continue
+		}
+		if isSignedBy(cert, []byte(m.active(s)[name])) {
+			// A run that was killed between two renames leaves a key of another certificate.
+			err := certstore.CheckRenewableKey(ctx, m.e.World, m.node.Paths, c)
+			if !errors.Is(err, certstore.ErrKeyMismatch) {
+				continue
+			}
+		} else if !isSignedBy(cert, []byte(m.other(s)[name])) {
+			m.e.Warn("%s is kept: another CA has signed it",
+				certstore.RenewablePath(m.node.Paths, c))
+			continue
+		}
+		if err := renewal.Renew(ctx, m.e, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// authorityOfIssuer is the name of the authority with a CA's profile.
+func authorityOfIssuer(profile string) string {
+	for _, a := range authorities() {
+		if a.profile == profile {
+			return a.name
+		}
+	}
+	return ""
+}
+
+// renewOwnKubelet signs the client certificate of this node's kubelet. It does not wait for
+// kube-controller-manager: the leader may be on a node that has not reached the stage.
+func (m machine) renewOwnKubelet(ctx context.Context, s Stage) error {
+	if !m.Replaces(ClusterAuthority) {
+		return nil
+	}
+	client, err := readKubeletClient(ctx, m.e, m.node)
+	if err != nil || !m.needsRenewal(client.Certificate, s) {
+		return err
+	}
+	a, _ := authorityOf(ClusterAuthority)
+	key, err := m.activeKey(ctx, s, a)
+	if err != nil {
+		return err
+	}
+	ca, err := parseCA([]byte(m.active(s)[a.name]), key)
+	if err != nil {
+		return err
+	}
+	valid := client.Certificate.NotAfter.Sub(client.Certificate.NotBefore)
+	pair, err := kubeletcert.Sign(m.e, ca, pki.RenewalSpec(client.Certificate,
+		pki.NewValidity(m.e.World.Now(), valid)))
+	if err != nil {
+		return err
+	}
+	m.e.Say("renewing the client certificate of this node's kubelet")
+	return client.Install(ctx, m.e, pair)
+}
+
+// componentFiles are the files that components read only when they start.
+func (m machine) componentFiles() map[string][]string {
+	paths := m.node.Paths
+	files := map[string][]string{}
+	add := func(component string, all ...string) {
+		files[component] = append(files[component], all...)
+	}
+	for _, a := range authorities() {
+		if !m.Replaces(a.name) {
+			continue
+		}
+		switch a.name {
+		case EtcdAuthority:
+			add(release.Etcd, paths.Certificate(a.publicKey))
+			add(release.APIServer, paths.Certificate(a.publicKey),
+				paths.Cert("apiserver-etcd-client"))
+		case ServiceAccountAuthority:
+			add(release.APIServer, paths.Certificate(a.publicKey), paths.Certificate(a.key))
+			add(release.ControllerManager, paths.Certificate(a.key))
+		case ClusterAuthority:
+			// client-go reads a new client certificate only after minutes
+			add(release.APIServer, paths.Cert("apiserver-kubelet-client"))
+			add(release.ControllerManager, paths.Certificate(a.publicKey),
+				paths.Kubeconfig("controller-manager.conf"))
+			add(release.Scheduler, paths.Kubeconfig("scheduler.conf"))
+		}
+	}
+	return files
+}
+
+// restartStale restarts the components that were started before a file was written that they read
+// only then: one after the other, each until it is healthy.
+func (m machine) restartStale(ctx context.Context, s Stage) error {
+	files := m.componentFiles()
+	var stale []string
+	for _, component := range []string{release.Etcd, release.APIServer, release.ControllerManager,
+		release.Scheduler} {
+		old, err := m.isStale(ctx, component, files[component])
+		if err != nil {
+			return err
+		}
+		if old {
+			stale = append(stale, component)
+		}
+	}
+	if len(stale) > 0 && stale[0] == release.Etcd {
+		if err := m.e.Await(ctx, keepsQuorum(m.e, m.node)); err != nil {
+			return err
+		}
+		if err := m.checkLock(); err != nil {
+			return err
+		}
+		if err := m.replacement().RestartEtcd(ctx, m.e); err != nil {
+			return err
+		}
+		stale = stale[1:]
+		if len(stale) > 0 && stale[0] == release.APIServer {
+			stale = stale[1:]
+		}
+	}
+	return m.replacement().Restart(ctx, m.e, stale...)
+}
+
+// isStale reports whether a component does not run, or was started before one of the files was
+// written.
+func (m machine) isStale(ctx context.Context, component string, files []string) (bool, error) {
+	if len(files) == 0 {
+		return false, nil
+	}
+	var newest time.Time
+	for _, file := range files {
+		info, err := m.e.World.Stat(ctx, file)
+		if err != nil {
+			return false, err
+		}
+		if info.ModTime.After(newest) {
+			newest = info.ModTime
+		}
+	}
+	all, err := m.e.World.Containers(ctx, m.node.CRISocket)
+	if err != nil {
+		return false, err
+	}
+	for _, c := range all {
+		if c.Component == component && c.Running && c.Created.After(newest) {
+			return false, nil
+		}
+	}
+	return true, nil
+}

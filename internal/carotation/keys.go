@@ -1,0 +1,283 @@
+package carotation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"kubeadm/internal/certstore"
+	"kubeadm/internal/change"
+	"kubeadm/internal/engine"
+	"kubeadm/internal/manifest"
+	"kubeadm/internal/node"
+	"kubeadm/internal/pki"
+	"kubeadm/internal/problem"
+	"kubeadm/internal/state"
+)
+
+// newRotation checks what this machine has, generates the new keys beside it and returns the
+// rotation. Keys that a killed run has generated are reused.
+func newRotation(ctx context.Context, e *engine.Env, n *node.Node,
+	names []string) (*Rotation, error) {
+	r := &Rotation{Stage: Trust, Authorities: names, Old: map[string]string{},
+		New: map[string]string{}, Started: metav1.Time{Time: e.World.Now()}}
+	for _, a := range authorities() {
+		if !slices.Contains(names, a.name) {
+			continue
+		}
+		old, err := readPresent(ctx, e, n, a)
+		if err != nil {
+			return nil, err
+		}
+		r.Old[a.name] = string(old)
+	}
+	for _, a := range authorities() {
+		if !slices.Contains(names, a.name) {
+			continue
+		}
+		text, err := createNew(ctx, e, n, a)
+		if err != nil {
+			return nil, err
+		}
+		r.New[a.name] = string(text)
+	}
+	id, err := r.newID()
+	r.ID = id
+	return r, err
+}
+
+// newID names the rotation after its new keys, so that a run that was killed before it has stored
+// the rotation gets the same ID again.
+func (r *Rotation) newID() (string, error) {
+	for _, name := range AuthorityNames() {
+		if a, _ := authorityOf(name); r.New[name] != "" {
+			key, err := a.publicKeyOf([]byte(r.New[name]))
+			if err != nil {
+				return "", err
+			}
+			id, err := keyID(key)
+			return id[:min(12, len(id))], err
+		}
+	}
+	return "", errors.New("nothing is to be replaced")
+}
+
+// readPresent returns the certificate or public key that is replaced. There must be exactly one, and
+// its key must be on this machine.
+func readPresent(ctx context.Context, e *engine.Env, n *node.Node, a authority) ([]byte, error) {
+	file := n.Paths.Certificate(a.publicKey)
+	data, err := state.ReadRequired(ctx, e.World, file)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.checkPublic(data); err != nil {
+		return nil, problem.New("", fmt.Errorf("%s cannot be replaced: %w", file, err),
+			"a CA bundle or chain of your own has to be replaced manually",
+			"leave it out: set --ca to the others of cluster,front-proxy,etcd,service-account")
+	}
+	if a.isCA() {
+		profile, _ := pki.ProfileOf(a.profile)
+		ca, err := certstore.ReadCA(ctx, e.World, n, profile)
+		if err != nil {
+			return nil, err
+		}
+		if !ca.CanIssue() {
+			return nil, problem.New("", fmt.Errorf("%s does not exist: the %s CA is external",
+				n.Paths.Certificate(a.key), a.name),
+				"replace it where its key is kept",
+				"leave it out: set --ca to the others of cluster,front-proxy,etcd,service-account")
+		}
+	} else if err := certstore.CheckServiceAccountKeys(ctx, e.World, n); err != nil {
+		return nil, err
+	}
+	if _, err := a.readKey(ctx, e.World, string(data), n.Paths.Certificate(a.key)); err != nil {
+		return nil, fmt.Errorf("%s: %w", n.Paths.Certificate(a.key), err)
+	}
+	return a.first(data)
+}
+
+// createNew generates the new pair of an authority, or returns the one that a killed run has
+// generated.
+func createNew(ctx context.Context, e *engine.Env, n *node.Node, a authority) ([]byte, error) {
+	paths := sidePath(n.Paths, true)
+	data, err := state.ReadOptional(ctx, e.World, paths.Certificate(a.publicKey))
+	if err == nil && data != nil {
+		if _, err = a.readKey(ctx, e.World, string(data), paths.Certificate(a.key)); err == nil {
+			return data, a.checkPublic(data)
+		}
+		err = nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	key, err := e.Keys()
+	if err != nil {
+		return nil, err
+	}
+	text, err := pki.EncodeKey(key)
+	if err != nil {
+		return nil, err
+	}
+	if data, err = pki.EncodePublicKey(key.Public()); err != nil {
+		return nil, err
+	}
+	if a.isCA() {
+		profile, _ := pki.ProfileOf(a.profile)
+		spec, _, err := profile.Spec(n.Site(), pki.NewValidity(e.World.Now(), n.Cluster.CAValidity))
+		if err != nil {
+			return nil, err
+		}
+		ca, err := pki.NewCA(e.Rand("ca-rotation/"+a.name), key, spec)
+		if err != nil {
+			return nil, err
+		}
+		data = pki.EncodeCertificates(ca.Certificate)
+	}
+	e.Say("generating a new key for %s", a.name)
+	return data, writePair(ctx, e, newPairChange(paths, a, data, text))
+}
+
+// pair is the old or the new pair of an authority in a rotation.
+type pair struct {
+	authority
+	isNew  bool
+	public string
+}
+
+// pairs are all pairs of the rotation.
+func (r *Rotation) pairs() []pair {
+	var all []pair
+	for _, a := range authorities() {
+		if r.Replaces(a.name) {
+			all = append(all, pair{a, false, r.Old[a.name]}, pair{a, true, r.New[a.name]})
+		}
+	}
+	return all
+}
+
+// uploadedName is the name of the private key in the Secret.
+func (p pair) uploadedName() string {
+	return pki.UploadedName(path.Join(sideName(p.isNew), p.key))
+}
+
+// hasKeys reports whether this machine has all private keys of the rotation. One that joined in
+// between lacks those that do not sign at the moment.
+func (m machine) hasKeys(ctx context.Context) (bool, error) {
+	for _, p := range m.pairs() {
+		_, err := m.findKey(ctx, p)
+		if errors.Is(err, errKeyMissing) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// uploadKeys uploads the keys for the other control plane nodes, encrypted with the certificate key.
+// They are deleted after two hours.
+func (m machine) uploadKeys(ctx context.Context, key pki.CertificateKey) error {
+	const owned = "ca-rotation/owner"
+	id, secret, err := node.NewToken(m.e.Rand(owned))
+	if err != nil {
+		return err
+	}
+	want := manifest.NewCARotationOwner(id, secret, m.e.World.Now())
+	if err := m.e.Do(ctx, change.ApplyObject{Object: want, As: m.as}); err != nil {
+		return err
+	}
+	u, err := m.e.Object(ctx, state.RefOf(want, m.as))
+	if err != nil {
+		return err
+	}
+	encrypted := map[string][]byte{}
+	for _, p := range m.pairs() {
+		plain, err := m.findKey(ctx, p)
+		if err != nil {
+			return err
+		}
+		name := p.uploadedName()
+		if encrypted[name], err = key.Encrypt(m.e.Rand("ca-rotation/"+name), plain); err != nil {
+			return err
+		}
+	}
+	return m.e.Do(ctx, change.ApplyObject{As: m.as,
+		Object: manifest.NewCARotationSecret(encrypted, u)})
+}
+
+// uploadHint says how to upload the keys again.
+const uploadHint = "upload them again on a control plane node that has them, which prints the key: " +
+	"kubeadm certs rotate-ca trust"
+
+// downloadKeys writes the pairs whose keys another control plane node has uploaded.
+func (m machine) downloadKeys(ctx context.Context) error {
+	plain, err := m.readUploadedKeys(ctx)
+	if err != nil {
+		return err
+	}
+	for i, p := range m.pairs() {
+		if err := m.writeSide(ctx, p, plain[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readUploadedKeys decrypts the uploaded keys, in the order of pairs, and checks that they are of
+// this rotation.
+func (m machine) readUploadedKeys(ctx context.Context) ([][]byte, error) {
+	if m.node.CertificateKey == "" {
+		return nil, problem.New("", errors.New("the keys of the rotation are not on this machine"),
+			"run kubeadm certs rotate-ca trust here, and set --certificate-key to the key that the "+
+				"same command has printed on the first control plane node", uploadHint)
+	}
+	key, err := pki.ParseCertificateKey(m.node.CertificateKey)
+	if err != nil {
+		return nil, fmt.Errorf("--certificate-key: %w", err)
+	}
+	ref := state.RefOf(manifest.NewCARotationSecret(nil, &corev1.Secret{}), m.as)
+	u, err := m.e.Object(ctx, ref)
+	if apierrors.IsNotFound(err) {
+		return nil, problem.New("", errors.New("the keys are not uploaded, or the upload has "+
+			"expired (after two hours)"), uploadHint)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var uploaded corev1.Secret
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object,
+		&uploaded); err != nil {
+		return nil, fmt.Errorf("reading %s: %w", ref, err)
+	}
+	var all [][]byte
+	for _, p := range m.pairs() {
+		name := p.uploadedName()
+		plain, err := key.Decrypt(uploaded.Data[name])
+		if err != nil {
+			return nil, problem.New("decrypting "+name+" of "+ref.String(), err,
+				"compare --certificate-key with the key that the upload printed", uploadHint)
+		}
+		private, err := pki.ParseKey(plain)
+		if err != nil {
+			return nil, problem.New("reading "+name+" of "+ref.String(), err, uploadHint)
+		}
+		public, err := p.publicKeyOf([]byte(p.public))
+		if err != nil {
+			return nil, err
+		}
+		if !pki.IsKeyOf(private, public) {
+			return nil, problem.New("", fmt.Errorf("%s of %s is not of this rotation", name, ref),
+				uploadHint)
+		}
+		all = append(all, plain)
+	}
+	return all, nil
+}

@@ -1,0 +1,259 @@
+package carotation
+
+import (
+	"context"
+	"crypto"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"path"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	kubeletconfig "k8s.io/kubelet/config/v1beta1"
+	"sigs.k8s.io/yaml"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/engine"
+	"kubeadm/internal/health"
+	"kubeadm/internal/kubeletcert"
+	"kubeadm/internal/node"
+	"kubeadm/internal/pki"
+	"kubeadm/internal/problem"
+	"kubeadm/internal/state"
+	"kubeadm/internal/untrusted"
+	"kubeadm/internal/world"
+)
+
+// bringWorker brings a node without a control plane to a stage, as its kubelet.
+func (m machine) bringWorker(ctx context.Context, s Stage) error {
+	if !m.Replaces(ClusterAuthority) {
+		return nil
+	}
+	file, err := m.clientCAFile(ctx)
+	if err != nil {
+		return err
+	}
+	data, err := m.newClientCAs(ctx, file, s)
+	if err != nil {
+		return err
+	}
+	if err := m.e.Do(ctx, change.WriteFile{Path: file, Data: data, Mode: 0o644}); err != nil {
+		return err
+	}
+	if err := m.writeKubeconfigCA(ctx, m.node.Paths.KubeletKubeconfig(), s); err != nil {
+		return err
+	}
+	client, err := readKubeletClient(ctx, m.e, m.node)
+	if err != nil {
+		return err
+	}
+	if m.needsRenewal(client.Certificate, s) {
+		if err := m.requestKubeletClient(ctx, client, s); err != nil {
+			return err
+		}
+	}
+	return m.restartKubelet(ctx, s)
+}
+
+// clientCAFile is the file with the CAs whose client certificates the kubelet accepts.
+func (m machine) clientCAFile(ctx context.Context) (string, error) {
+	file := m.node.Paths.KubeletConfig()
+	data, err := state.ReadRequired(ctx, m.e.World, file)
+	if err != nil {
+		return "", err
+	}
+	var config kubeletconfig.KubeletConfiguration
+	if err := yaml.Unmarshal(data, &config); err != nil {
+		return "", problem.New("reading "+file, untrusted.Error(err), "correct the file")
+	}
+	if set := config.Authentication.X509.ClientCAFile; path.IsAbs(set) {
+		return set, nil
+	}
+	return m.node.Paths.Cert("ca"), nil
+}
+
+// newClientCAs returns the CAs of a stage, and those of the file that are not of the rotation.
+func (m machine) newClientCAs(ctx context.Context, file string, s Stage) ([]byte, error) {
+	trusted := m.trusted(s, ClusterAuthority)
+	data, err := state.ReadOptional(ctx, m.e.World, file)
+	if err != nil || data == nil {
+		return trusted, err
+	}
+	others, err := pki.WithoutCertificates(data, m.bothCAs())
+	if err != nil {
+		return nil, problem.New("reading "+file, err, "correct the file, or remove it")
+	}
+	return append(trusted, others...), nil
+}
+
+// readKubeletClient reads the client certificate of the kubelet. It is an error if the certificate
+// cannot be used or replaced.
+func readKubeletClient(ctx context.Context, e *engine.Env,
+	n *node.Node) (*kubeletcert.Client, error) {
+	c, err := kubeletcert.ReadManagedClient(ctx, e.World, n.Paths)
+	if err != nil {
+		return nil, err
+	}
+	return c, c.CheckUsable()
+}
+
+// needsRenewal reports whether the side that does not sign in a stage has signed the certificate.
+func (m machine) needsRenewal(cert *x509.Certificate, s Stage) bool {
+	return !isSignedBy(cert, []byte(m.active(s)[ClusterAuthority])) &&
+		isSignedBy(cert, []byte(m.other(s)[ClusterAuthority]))
+}
+
+// requestKubeletClient asks the cluster for a client certificate, as the kubelet does when it
+// rotates its own: the request is approved automatically.
+func (m machine) requestKubeletClient(ctx context.Context, c *kubeletcert.Client, s Stage) error {
+	key, err := kubeletcert.NewKey(m.e)
+	if err != nil {
+		return err
+	}
+	request, err := pki.RenewalSpec(c.Certificate, pki.Validity{}).Request(
+		m.e.Rand("ca-rotation/csr"), key)
+	if err != nil {
+		return err
+	}
+	csr := newKubeletRequest(m.node.Name, request)
+	m.e.Say("requesting a client certificate for the kubelet: CertificateSigningRequest %s",
+		csr.Name)
+	if err := m.e.Do(ctx, change.ApplyObject{Object: csr, As: m.as, Keep: true}); err != nil {
+		return err
+	}
+	var issued []byte
+	err = m.e.Await(ctx, world.Condition{
+		Name:    "the client certificate of the kubelet",
+		Timeout: m.node.Timeouts.TLSBootstrap,
+		Check: func(ctx context.Context, r state.Reader) error {
+			issued, err = readIssued(ctx, r, state.RefOf(csr, m.as))
+			return err
+		},
+	})
+	if err != nil {
+		return problem.New("", err, "look at the request: kubectl get csr "+csr.Name,
+			"approve it if need be: kubectl certificate approve "+csr.Name)
+	}
+	if issued != nil { // but for a dry run, in which nothing is issued
+		certs, err := pki.ParseCertificates(issued)
+		switch {
+		case err != nil:
+			return err
+		case !pki.IsKeyOf(key, certs[0].PublicKey):
+			return errors.New("the issued certificate is not for the requested key")
+		case !isSignedBy(certs[0], []byte(m.active(s)[ClusterAuthority])):
+			return problem.New("", errors.New("another CA than that of this stage has signed the "+
+				"client certificate of the kubelet"),
+				"check --cluster-signing-cert-file of kube-controller-manager on all control "+
+					"plane nodes", "then re-run the command")
+		}
+	}
+	return c.Install(ctx, m.e, kubeletcert.Pair{Key: key, Certificate: issued})
+}
+
+// newKubeletRequest is the request of a kubelet for its client certificate.
+func newKubeletRequest(name string, request []byte) *certificatesv1.CertificateSigningRequest {
+	digest := sha256.Sum256(request)
+	csr := &certificatesv1.CertificateSigningRequest{
+		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("ca-rotation-%s-%x", name, digest[:5])},
+		Spec: certificatesv1.CertificateSigningRequestSpec{
+			Request: request, SignerName: certificatesv1.KubeAPIServerClientKubeletSignerName,
+			Usages: []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature,
+				certificatesv1.UsageClientAuth},
+		},
+	}
+	csr.SetGroupVersionKind(
+		certificatesv1.SchemeGroupVersion.WithKind("CertificateSigningRequest"))
+	return csr
+}
+
+// readIssued returns the certificate of a request, or an error while there is none.
+func readIssued(ctx context.Context, r state.Reader, ref state.Ref) ([]byte, error) {
+	u, err := r.Object(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	var csr certificatesv1.CertificateSigningRequest
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &csr); err != nil {
+		return nil, world.Permanent(err)
+	}
+	if len(csr.Status.Certificate) > 0 {
+		return csr.Status.Certificate, nil
+	}
+	for _, c := range csr.Status.Conditions {
+		if c.Status != corev1.ConditionFalse && c.Type != certificatesv1.CertificateApproved {
+			return nil, world.Permanent(fmt.Errorf("the request was not granted: %s: %s",
+				untrusted.Line(string(c.Type)), untrusted.Line(c.Message)))
+		}
+	}
+	if len(csr.Status.Conditions) > 0 {
+		return nil, errors.New("it is approved, but not signed yet")
+	}
+	return nil, errors.New("it is not approved yet")
+}
+
+// restartKubelet restarts the kubelet if one of its files is newer, and waits until it is healthy.
+func (m machine) restartKubelet(ctx context.Context, s Stage) error {
+	if !m.Replaces(ClusterAuthority) {
+		return nil
+	}
+	service, err := m.e.World.Service(ctx, "kubelet")
+	if errors.Is(err, state.ErrNoInitSystem) || err == nil && !service.Exists {
+		m.e.Warn("there is no service kubelet: restart the kubelet of this node manually")
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	ca, err := m.clientCAFile(ctx)
+	if err != nil {
+		return err
+	}
+	client, err := kubeletcert.ReadManagedClient(ctx, m.e.World, m.node.Paths)
+	if err != nil {
+		return err
+	}
+	reads := []string{client.Path, ca}
+	if client.File != "" {
+		reads = append(reads, client.File)
+	}
+	if err := m.e.Do(ctx, change.SetService{Name: "kubelet", Active: true,
+		Reads: reads}); err != nil {
+		return err
+	}
+	if err := m.e.Await(ctx, health.Kubelet(ctx, m.e.World, m.node)); err != nil {
+		return health.WithKubeletHints(err)
+	}
+	return m.warnOfServingCertificate(ctx, s)
+}
+
+// warnOfServingCertificate warns if the kubelet serves a certificate that the cluster has signed with
+// the CA that does not sign in this stage.
+func (m machine) warnOfServingCertificate(ctx context.Context, s Stage) error {
+	file := path.Join(m.node.Paths.Kubelet, "pki", "kubelet-server-current.pem")
+	data, err := state.ReadOptional(ctx, m.e.World, file)
+	if err != nil || data == nil {
+		return err
+	}
+	certs, err := pki.ParseCertificates(data)
+	if err == nil && isSignedBy(certs[0], []byte(m.other(s)[ClusterAuthority])) {
+		m.e.Warn("%s is signed by the CA that is being removed: to get a new one, remove the "+
+			"file, restart the kubelet and approve its CertificateSigningRequest", file)
+	}
+	return nil
+}
+
+// keyID is the ID by which kube-apiserver names a public key in the tokens that it signs.
+func keyID(key crypto.PublicKey) (string, error) {
+	der, err := x509.MarshalPKIXPublicKey(key)
+	if err != nil {
+		return "", err
+	}
+	digest := sha256.Sum256(der)
+	return base64.RawURLEncoding.EncodeToString(digest[:]), nil
+}

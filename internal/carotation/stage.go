@@ -1,0 +1,412 @@
+package carotation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/clusterlock"
+	"kubeadm/internal/engine"
+	"kubeadm/internal/manifest"
+	"kubeadm/internal/node"
+	"kubeadm/internal/pki"
+	"kubeadm/internal/problem"
+	"kubeadm/internal/state"
+	"kubeadm/internal/untrusted"
+)
+
+// Options are the choices of the user.
+type Options struct {
+	Authorities       []string // of a new rotation; none for all that this cluster has
+	IgnoreRunningPods bool     // Pods and tokens that a stage would break are warnings only
+}
+
+// Run brings this node to the stage that a subcommand names. The first control plane node that
+// begins a stage checks that all nodes have reached the one before.
+func Run(ctx context.Context, e *engine.Env, command Stage, o Options) error {
+	n, as, err := e.Cluster(ctx)
+	if err != nil {
+		return err
+	}
+	if n.Role != node.ControlPlane {
+		return runWorker(ctx, machine{node: n, as: as, e: e}, command)
+	}
+	if err := checkBefore(ctx, machine{node: n, as: as, e: e}, command, o); err != nil {
+		return err
+	}
+	shared := as
+	shared.Server = "" // that of the kubeconfig: often a load balancer
+	lock := clusterlock.Lock{Node: n.Name, Purpose: "replacing CAs: stage " + string(command),
+		As: []state.Identity{as, shared}}
+	return lock.Hold(ctx, e, func(ctx context.Context, held *clusterlock.HeldLock) error {
+		m := machine{node: n, as: as, e: e, held: held}
+		r, err := Read(ctx, e.Reader(), as)
+		if err != nil {
+			return err
+		}
+		switch {
+		case r == nil && command != Trust: // another node has completed it meanwhile
+			return errNoRotation(command)
+		case r == nil:
+			if r, err = start(ctx, e, m, o); err != nil {
+				return err
+			}
+		}
+		if err := r.checkAuthorities(o); err != nil {
+			return err
+		}
+		m.Rotation = r
+		return runControlPlane(ctx, m, command, o)
+	})
+}
+
+// checkAuthorities is an error if the user wants to replace more than this rotation does.
+func (r *Rotation) checkAuthorities(o Options) error {
+	if slices.ContainsFunc(o.Authorities,
+		func(name string) bool { return !r.Replaces(name) }) {
+		return problem.New("", fmt.Errorf("a rotation of %s is in progress: --ca cannot add to it",
+			strings.Join(r.Authorities, ",")), "finish or undo it first, or leave out --ca")
+	}
+	return nil
+}
+
+// checkBefore refuses what would be refused later, before anything is changed.
+func checkBefore(ctx context.Context, m machine, command Stage, o Options) error {
+	r, err := Read(ctx, m.e.Reader(), m.as)
+	switch {
+	case err != nil:
+		return err
+	case r == nil && command != Trust:
+		return errNoRotation(command)
+	case r == nil:
+		_, err := checkStart(ctx, m.e, m.node, o.Authorities)
+		return err
+	}
+	m.Rotation = r
+	if err := r.checkAuthorities(o); err != nil {
+		return err
+	}
+	s, err := m.nextStage(ctx, command)
+	if err != nil {
+		return err
+	}
+	if s.isLast() {
+		return nil
+	}
+	if err := checkArguments(ctx, m.e, m.node, r.Authorities); err != nil {
+		return problem.New("", err, "if other nodes have begun the rotation: set the argument as on "+
+			"them, or run on them: kubeadm certs rotate-ca undo")
+	}
+	has, err := m.hasKeys(ctx)
+	if err == nil && !has {
+		_, err = m.readUploadedKeys(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	return checkKubelet(ctx, m.e, m.node, r.Authorities)
+}
+
+func errNoRotation(command Stage) error {
+	return problem.New("", fmt.Errorf("no rotation is in progress, so there is nothing to %s",
+		command), "start one on a control plane node: kubeadm certs rotate-ca trust")
+}
+
+// start begins a rotation.
+func start(ctx context.Context, e *engine.Env, m machine, o Options) (*Rotation, error) {
+	names, err := checkStart(ctx, e, m.node, o.Authorities)
+	if err != nil {
+		return nil, err
+	}
+	r, err := newRotation(ctx, e, m.node, names)
+	if err != nil {
+		return nil, err
+	}
+	store, err := r.newStoreChange(m.as)
+	if err != nil {
+		return nil, err
+	}
+	return r, e.Do(ctx, append(change.ApplyAll(m.as, manifest.CARotationAccess.Objects()...),
+		store)...)
+}
+
+func runControlPlane(ctx context.Context, m machine, command Stage, o Options) error {
+	s, err := m.nextStage(ctx, command)
+	if err != nil {
+		return err
+	}
+	if m.Completed { // a run was killed while it removed the state
+		return m.complete(ctx, s)
+	}
+	if s != m.Stage {
+		if err := m.begin(ctx, s, o); err != nil {
+			return err
+		}
+	}
+	target := s
+	if command == Trust && s == Sign { // of a node that has joined since
+		if target, err = m.trustStage(ctx); err != nil {
+			return err
+		}
+	}
+	hasKeys, err := m.hasKeys(ctx)
+	if err != nil {
+		return err
+	}
+	if !hasKeys && !target.isLast() {
+		if err := m.downloadKeys(ctx); err != nil {
+			return err
+		}
+	}
+	if err := m.updateCluster(ctx, s); err != nil {
+		return err
+	}
+	if err := m.bringControlPlane(ctx, target); err != nil {
+		return err
+	}
+	report, err := m.newReportChange(m.node.Name, target, m.as)
+	if err != nil {
+		return err
+	}
+	if err := m.e.Do(ctx, report); err != nil {
+		return err
+	}
+	return m.end(ctx, s, command == Trust && hasKeys)
+}
+
+// trustStage is the stage of this node after "trust", if the cluster has gone on: what signs on it
+// stays as it is.
+func (m machine) trustStage(ctx context.Context) (Stage, error) {
+	for _, a := range authorities() {
+		if !m.Replaces(a.name) {
+			continue
+		}
+		_, err := a.readKey(ctx, m.e.World, m.New[a.name], m.node.Paths.Certificate(a.key))
+		if errors.Is(err, errKeyMissing) {
+			return Trust, nil
+		}
+		if err != nil {
+			return "", err
+		}
+	}
+	return Sign, nil
+}
+
+// nextStage returns the stage that a subcommand stands for now.
+func (m machine) nextStage(ctx context.Context, command Stage) (Stage, error) {
+	all, err := m.ReadProgress(ctx, m.e.Reader(), m.as)
+	if err != nil {
+		return "", err
+	}
+	follows := func(next, before Stage) (Stage, error) {
+		if behind := listBehind(all, before, false); len(behind) > 0 {
+			return "", behindError(behind, before)
+		}
+		return next, nil
+	}
+	refuse := func(hint string) (Stage, error) {
+		return "", problem.New("", fmt.Errorf("the rotation is in the stage %q, which %q does not "+
+			"follow", m.Stage, command), hint)
+	}
+	switch {
+	case command == m.Stage:
+		return m.Stage, nil
+	case command == Undo && m.Stage == Trust:
+		return Undo, nil
+	case command == Undo && m.Stage == Sign:
+		return UndoSign, nil
+	case command == Undo && m.Stage == UndoSign:
+		// Without the time a run was killed before it has stored it, and begin could not check tokens.
+		if m.Switched == nil || len(listBehind(all, UndoSign, false)) > 0 {
+			return UndoSign, nil // also on a node that has reached it, which then says who has not
+		}
+		return Undo, nil
+	case command == Undo:
+		return refuse("old keys are removed already: finish this rotation and start another one")
+	case command == Trust && m.Stage == UndoSign:
+		return UndoSign, nil
+	case m.Stage == Undo || m.Stage == UndoSign:
+		return refuse("run on each node until the rotation is undone: kubeadm certs rotate-ca undo")
+	case command == Trust && m.Stage == Sign:
+		return Sign, nil
+	case command == Trust:
+		return refuse("run on each node: kubeadm certs rotate-ca finish")
+	case command == Sign && m.Stage == Trust:
+		return follows(Sign, Trust)
+	case command == Finish && m.Stage == Sign:
+		if s, err := follows(Finish, Sign); err != nil || m.Switched != nil {
+			return s, err
+		}
+		return refuse("run once more on a control plane node: kubeadm certs rotate-ca sign")
+	case command == Finish:
+		return refuse("the new CA has to sign first: kubeadm certs rotate-ca sign, on each node")
+	}
+	return refuse("run on each node: kubeadm certs rotate-ca finish")
+}
+
+// begin brings the cluster to a stage, if no running Pod would be cut off by it.
+func (m machine) begin(ctx context.Context, s Stage, o Options) error {
+	if err := m.checkLock(); err != nil {
+		return err
+	}
+	found, err := m.checkBegin(ctx, s)
+	if err != nil {
+		return err
+	}
+	if len(found) > 0 && !o.IgnoreRunningPods {
+		return joinErrors(found)
+	}
+	for _, err := range found {
+		m.e.Warn("%v", err)
+	}
+	if err := m.checkLock(); err != nil { // restarts of addons may have taken long
+		return err
+	}
+	m.e.Say("beginning the stage %q", s)
+	m.Stage = s
+	if !s.isLast() {
+		m.Switched = nil
+	}
+	store, err := m.newStoreChange(m.as)
+	if err != nil {
+		return err
+	}
+	return m.e.Do(ctx, store)
+}
+
+// joinErrors joins one or more errors in a line.
+func joinErrors(all []error) error {
+	joined := all[0]
+	for _, err := range all[1:] {
+		joined = fmt.Errorf("%w; %w", joined, err)
+	}
+	return joined
+}
+
+// checkBegin returns the errors of running Pods and of tokens that a stage would cut off. Before
+// the stage Sign it restarts the addons.
+func (m machine) checkBegin(ctx context.Context, s Stage) (found []error, err error) {
+	if s.isLast() {
+		return m.checkTokens(ctx, s)
+	}
+	if s != Sign || !m.Replaces(ClusterAuthority) {
+		return nil, nil
+	}
+	since, err := m.awaitRootCAs(ctx, true)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.restartAddons(ctx); err != nil {
+		return nil, err
+	}
+	pods, err := m.checkPods(ctx, since)
+	if err != nil || pods == nil {
+		return nil, err
+	}
+	return []error{pods}, nil
+}
+
+// end completes a stage on the last control plane node, and says what to do next.
+func (m machine) end(ctx context.Context, s Stage, uploads bool) error {
+	all, err := m.ReadProgress(ctx, m.e.Reader(), m.as)
+	if err != nil {
+		return err
+	}
+	planes, others := listBehind(all, s, true), listBehind(all, s, false)
+	var keyless []string
+	for _, n := range all {
+		if n.ControlPlane && n.Stage == "" {
+			keyless = append(keyless, untrusted.Line(n.Name))
+		}
+	}
+	if uploads && len(keyless) > 0 {
+		if err := m.offerKeys(ctx, keyless); err != nil {
+			return err
+		}
+		others = slices.DeleteFunc(others,
+			func(name string) bool { return slices.Contains(keyless, name) })
+		planes = slices.DeleteFunc(planes,
+			func(name string) bool { return slices.Contains(keyless, name) })
+	}
+	if len(planes)+len(keyless) == 0 && s == Trust && m.Replaces(ClusterAuthority) {
+		// Pods that the user restarts now are to find both CAs.
+		if _, err := m.awaitRootCAs(ctx, false); err != nil {
+			return err
+		}
+	}
+	if len(planes)+len(keyless) == 0 && (s == Sign || s == UndoSign) && m.Switched == nil {
+		m.Switched = &metav1.Time{Time: m.e.World.Now()}
+		store, err := m.newStoreChange(m.as)
+		if err != nil {
+			return err
+		}
+		if err := m.e.Do(ctx, store); err != nil {
+			return err
+		}
+	}
+	if len(others)+len(keyless) == 0 && s.isLast() {
+		if err := m.recordCompletion(ctx); err != nil {
+			return err
+		}
+		return m.complete(ctx, s)
+	}
+	m.sayNext(s, planes, others)
+	return nil
+}
+
+// offerKeys uploads the keys and prints the command for the other control plane nodes.
+func (m machine) offerKeys(ctx context.Context, planes []string) error {
+	text := m.node.CertificateKey
+	key, err := pki.ParseCertificateKey(text)
+	if text == "" {
+		key, err = pki.NewCertificateKey(m.e.Rand("ca-rotation/certificate-key"))
+		text = key.Hex()
+	}
+	if err != nil {
+		return fmt.Errorf("--certificate-key: %w", err)
+	}
+	if err := m.uploadKeys(ctx, key); err != nil {
+		return err
+	}
+	m.e.Result("The keys are uploaded for two hours. Run on each other control plane node, one "+
+		"after the other (%s):\n\n\tkubeadm certs rotate-ca trust --certificate-key %s\n",
+		strings.Join(planes, ", "), text)
+	return nil
+}
+
+// sayNext says which nodes have to follow, and what comes then.
+func (m machine) sayNext(s Stage, planes, others []string) {
+	workers := slices.DeleteFunc(slices.Clone(others),
+		func(name string) bool { return slices.Contains(planes, name) })
+	command := "kubeadm certs rotate-ca " + s.Command()
+	if len(planes) > 0 {
+		m.e.Print("Next, run on each other control plane node, one after the other (" +
+			strings.Join(planes, ", ") + "):\n\n\t" + command + "\n")
+	}
+	if len(workers) > 0 {
+		m.e.Print("Then run on each of these nodes (" + strings.Join(workers, ", ") + "):\n\n\t" +
+			command + "\n")
+	}
+	if s.isLast() {
+		m.e.Print("Run it on a control plane node once more at the end.\n")
+		return
+	}
+	m.e.Print(map[Stage]string{
+		Trust: "When all nodes have followed: copy admin.conf again to wherever it is used, restart " +
+			"your Pods that connect to the API server, and run on a control plane node:\n\n" +
+			"\tkubeadm certs rotate-ca sign\n",
+		Sign: "When all nodes have followed: copy admin.conf again to wherever it is used, replace " +
+			"client certificates and tokens of your own, and when the Pods have new tokens, by " +
+			"default after an hour, run on a control plane node:\n\n" +
+			"\tkubeadm certs rotate-ca finish\n",
+		UndoSign: "When all nodes have followed: copy admin.conf again to wherever it is used, and " +
+			"when the Pods have new tokens, by default after an hour, run on each node once " +
+			"more:\n\n" +
+			"\tkubeadm certs rotate-ca undo\n",
+	}[s])
+}

@@ -1,0 +1,240 @@
+// Package carotation replaces the CAs and the service account key of a running cluster in stages,
+// without downtime. First every node trusts the old and the new CA, then the new one signs, and at
+// last the old one is not trusted any more. Until then the rotation can be undone in the same steps.
+//
+// ConfigMap kube-system/kubeadm-ca-rotation has the stage of the cluster, an annotation of each Node
+// the stage that the node has reached. docs/decisions/0047 has the reasons.
+package carotation
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/manifest"
+	"kubeadm/internal/state"
+	"kubeadm/internal/untrusted"
+)
+
+// Stage is a stage of a rotation.
+type Stage string
+
+// The stages. Trust, Sign and Finish follow each other. Trust is undone by Undo, and Sign by UndoSign
+// and then Undo.
+const (
+	Trust    Stage = "trust"     // both CAs are trusted, the old one signs
+	Sign     Stage = "sign"      // both are trusted, the new one signs
+	Finish   Stage = "finish"    // only the new one is left
+	UndoSign Stage = "undo-sign" // both are trusted, the old one signs again
+	Undo     Stage = "undo"      // only the old one is left
+)
+
+// usesNew reports whether the new CA signs in this stage.
+func (s Stage) usesNew() bool { return s == Sign || s == Finish }
+
+// isLast reports whether only one CA is trusted in this stage.
+func (s Stage) isLast() bool { return s == Finish || s == Undo }
+
+// Command is the subcommand of "kubeadm certs rotate-ca" that brings a node to this stage.
+func (s Stage) Command() string {
+	if s == UndoSign {
+		return string(Undo)
+	}
+	return string(s)
+}
+
+// Rotation is the state of a rotation, as the cluster stores it. It has no secrets.
+type Rotation struct {
+	ID    string `json:"id"`
+	Stage Stage  `json:"stage"` // the latest that a node has begun
+	// Authorities are the names of what is replaced.
+	Authorities []string    `json:"authorities"`
+	Started     metav1.Time `json:"started"`
+	// Switched is when the last control plane node has reached the stage Sign or UndoSign; nil
+	// before.
+	Switched *metav1.Time `json:"switched,omitempty"`
+	// Completed is set when all nodes have reached the last stage: only this state is to be removed.
+	Completed bool `json:"completed,omitempty"`
+	// Old and New are the certificates and public keys in PEM form, by the names of Authorities.
+	Old map[string]string `json:"old"`
+	New map[string]string `json:"new"`
+}
+
+const (
+	configMapKey = "rotation"
+	// progressAnnotation is the annotation of a Node with the stage that it has reached.
+	progressAnnotation = "kubeadm.kubernetes.io/ca-rotation"
+	// RequestTimeout is how long a stage waits for the controllers of the cluster.
+	controllerTimeout = 2 * time.Minute
+)
+
+// active are the certificates and public keys of what signs in a stage.
+func (r *Rotation) active(s Stage) map[string]string {
+	if s.usesNew() {
+		return r.New
+	}
+	return r.Old
+}
+
+// other are those that active are not.
+func (r *Rotation) other(s Stage) map[string]string {
+	if s.usesNew() {
+		return r.Old
+	}
+	return r.New
+}
+
+// trusted is what is trusted in a stage, in PEM form: first what signs.
+func (r *Rotation) trusted(s Stage, name string) []byte {
+	text := r.active(s)[name]
+	if !s.isLast() {
+		text += r.other(s)[name]
+	}
+	return []byte(text)
+}
+
+// Replaces reports whether the rotation replaces the authority of that name.
+func (r *Rotation) Replaces(name string) bool { return slices.Contains(r.Authorities, name) }
+
+// Read returns the rotation in progress; nil if there is none.
+func Read(ctx context.Context, r state.Reader, as state.Identity) (*Rotation, error) {
+	u, err := r.Object(ctx, state.RefOf(manifest.NewCARotation(""), as))
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the state of the rotation: %w", err)
+	}
+	text, _, _ := unstructured.NestedString(u.Object, "data", configMapKey)
+	var found Rotation
+	if err = yaml.UnmarshalStrict([]byte(text), &found); err == nil {
+		err = found.check()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading ConfigMap %s/%s: %w", u.GetNamespace(), u.GetName(),
+			untrusted.Error(err))
+	}
+	return &found, nil
+}
+
+// check is an error if a field does not make sense.
+func (r *Rotation) check() error {
+	if !slices.Contains([]Stage{Trust, Sign, Finish, UndoSign, Undo}, r.Stage) {
+		return fmt.Errorf("unknown stage %q", r.Stage)
+	}
+	if r.ID == "" || len(r.Authorities) == 0 {
+		return errors.New("it has no id or no authorities")
+	}
+	for _, name := range r.Authorities {
+		a, ok := authorityOf(name)
+		if !ok {
+			return fmt.Errorf("unknown authority %q", name)
+		}
+		for _, text := range []string{r.Old[name], r.New[name]} {
+			if err := a.checkPublic([]byte(text)); err != nil {
+				return fmt.Errorf("authority %s: %w", name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// newStoreChange returns the change that stores the rotation in the cluster.
+func (r *Rotation) newStoreChange(as state.Identity) (change.Change, error) {
+	text, err := yaml.Marshal(r)
+	if err != nil {
+		return nil, err
+	}
+	return change.ApplyObject{Object: manifest.NewCARotation(string(text)), As: as}, nil
+}
+
+// NodeProgress is the stage that a node has reached.
+type NodeProgress struct {
+	Name         string `json:"name"`
+	ControlPlane bool   `json:"controlPlane"`
+	Stage        Stage  `json:"stage"` // empty for none
+}
+
+// progress is the content of the annotation.
+type progress struct {
+	ID    string `json:"id"`
+	Stage Stage  `json:"stage"`
+}
+
+// ReadProgress returns the stage that each node has reached, in the order of their names. Workers
+// are left out if the rotation does not concern them.
+func (r *Rotation) ReadProgress(ctx context.Context, reader state.Reader,
+	as state.Identity) ([]NodeProgress, error) {
+	list, err := reader.List(ctx, state.Query{GVK: state.NodeKind, As: as})
+	if err != nil {
+		return nil, fmt.Errorf("reading the stages of the nodes: %w", err)
+	}
+	var all []NodeProgress
+	for _, u := range list {
+		n := NodeProgress{Name: u.GetName()}
+		_, n.ControlPlane = u.GetLabels()[controlPlaneLabel]
+		if !n.ControlPlane && !r.Replaces(ClusterAuthority) {
+			continue
+		}
+		var p progress
+		text := u.GetAnnotations()[progressAnnotation]
+		if json.Unmarshal([]byte(text), &p) == nil && p.ID == r.ID {
+			n.Stage = p.Stage
+		}
+		all = append(all, n)
+	}
+	slices.SortFunc(all, func(a, b NodeProgress) int { return strings.Compare(a.Name, b.Name) })
+	return all, nil
+}
+
+const controlPlaneLabel = "node-role.kubernetes.io/control-plane"
+
+// newReportChange returns the change that says in the Node which stage it has reached. A kubelet may
+// do that for its own Node.
+func (r *Rotation) newReportChange(name string, s Stage, as state.Identity) (change.Change, error) {
+	text, err := json.Marshal(progress{ID: r.ID, Stage: s})
+	if err != nil {
+		return nil, err
+	}
+	return newAnnotateChange(name, string(text), as), nil
+}
+
+// newAnnotateChange returns the change that sets the annotation of a Node; an empty text removes it.
+func newAnnotateChange(name, text string, as state.Identity) change.Change {
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	n.SetGroupVersionKind(state.NodeKind)
+	return change.MutateObject{Object: n, As: as, Mutate: func(u *unstructured.Unstructured) error {
+		annotations := u.GetAnnotations()
+		if text == "" {
+			delete(annotations, progressAnnotation)
+		} else {
+			if annotations == nil {
+				annotations = map[string]string{}
+			}
+			annotations[progressAnnotation] = text
+		}
+		u.SetAnnotations(annotations)
+		return nil
+	}}
+}
+
+// listBehind returns the names of the nodes that have not reached a stage.
+func listBehind(all []NodeProgress, s Stage, onlyControlPlanes bool) (names []string) {
+	for _, n := range all {
+		if n.Stage != s && (n.ControlPlane || !onlyControlPlanes) {
+			names = append(names, untrusted.Line(n.Name))
+		}
+	}
+	return names
+}

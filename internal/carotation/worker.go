@@ -1,0 +1,70 @@
+package carotation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"kubeadm/internal/problem"
+)
+
+// runWorker brings a node without a control plane to the stage of the cluster.
+func runWorker(ctx context.Context, m machine, command Stage) error {
+	e := m.e
+	r, err := Read(ctx, e.Reader(), m.as)
+	// The Role that lets kubelets read the state exists only during a rotation.
+	if apierrors.IsForbidden(err) || err == nil && (r == nil || r.Completed) {
+		return errNoRotation(command)
+	}
+	if err != nil {
+		return err
+	}
+	m.Rotation = r
+	s := r.Stage
+	if !r.Replaces(ClusterAuthority) {
+		e.Say("this node has no part in a rotation of %s", strings.Join(r.Authorities, ","))
+		return nil
+	}
+	client, err := readKubeletClient(ctx, e, m.node) // an error, before anything is changed
+	if err != nil {
+		return err
+	}
+	switch {
+	case command == Trust && s == Sign:
+		if m.needsRenewal(client.Certificate, Sign) { // which "sign" does
+			s = Trust
+		}
+	case command.Command() != s.Command():
+		return problem.New("", fmt.Errorf("the control plane nodes are in the stage %q of the "+
+			"rotation", s), "run the command on them first: kubeadm certs rotate-ca "+
+			command.Command())
+	case (s == Sign || s == UndoSign) && r.Switched == nil:
+		return problem.New("", errors.New("some control plane nodes still sign with the other CA"),
+			"run on them first: kubeadm certs rotate-ca "+command.Command())
+	}
+	if err := m.bringWorker(ctx, s); err != nil {
+		return err
+	}
+	report, err := r.newReportChange(m.node.Name, s, m.as)
+	if err != nil {
+		return err
+	}
+	// A kubelet may not write its Node in the moment in which a controller has changed the taints:
+	// that counts as changing them back.
+	for range reportAttempts {
+		if err = e.Do(ctx, report); !apierrors.IsForbidden(err) {
+			break
+		}
+	}
+	if err != nil {
+		return err
+	}
+	e.Say("this node has reached the stage %q", s)
+	return nil
+}
+
+// reportAttempts is how often a kubelet tries to write its Node.
+const reportAttempts = 5

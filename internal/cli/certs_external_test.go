@@ -1,0 +1,164 @@
+package cli
+
+import (
+	"crypto/rand"
+	"crypto/x509"
+	"path"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"kubeadm/internal/node"
+	"kubeadm/internal/pki"
+	"kubeadm/internal/world/memory"
+)
+
+const csrDir = "/root/renewal"
+
+// externalMachine is a control plane without the key of the cluster CA, and that CA.
+func externalMachine(t *testing.T) (*testMachine, pki.CA) {
+	t.Helper()
+	s := newTestMachine(t)
+	s.initCluster(t)
+	ca, err := pki.StoredPair{Certificate: s.world.Files["/etc/kubernetes/pki/ca.crt"].Data,
+		Key: s.world.Files["/etc/kubernetes/pki/ca.key"].Data}.ParseCA()
+	if err != nil {
+		t.Fatal(err)
+	}
+	delete(s.world.Files, "/etc/kubernetes/pki/ca.key")
+	s.world.Clock = memory.NewTickingClock(s.world.Now().Add(100 * 24 * time.Hour))
+	return s, ca
+}
+
+// answer signs the requests of certificates of the cluster CA, as an external CA does.
+func (s *testMachine) answer(t *testing.T, ca pki.CA, edit func(name string, spec *pki.Spec)) {
+	t.Helper()
+	for _, c := range pki.Renewables() {
+		if c.Issuer != pki.ClusterCA {
+			continue
+		}
+		base := path.Join(csrDir, c.Base+c.File)
+		asked, err := pki.ParseRequest(s.world.Files[base+".csr"].Data)
+		if err != nil {
+			t.Fatalf("%s: %v", c.Name, err)
+		}
+		spec := pki.RenewalSpec(s.certificate(t, c.Name),
+			pki.NewValidity(s.world.Now(), 365*24*time.Hour))
+		edit(c.Name, &spec)
+		cert, err := ca.Issue(rand.Reader, spec, asked.PublicKey)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.world.Files[base+".crt"] = memory.File{Data: pki.EncodeCertificates(cert), Mode: 0o644}
+	}
+}
+
+// The certificates of the cluster CA, which is external, come from the directory; those of etcd's CA
+// are signed here.
+func TestRenewalByExternalCA(t *testing.T) {
+	s, ca := externalMachine(t)
+	before := map[string]*x509.Certificate{}
+	for _, c := range pki.Renewables() {
+		before[c.Name] = s.certificate(t, c.Name)
+	}
+	request := []string{"certs", "renew", "all", "--csr-only", "--csr-dir", csrDir}
+	if err := s.run(t.Context(), request...); err != nil {
+		t.Fatal(err)
+	}
+	key := s.world.Files[csrDir+"/admin.conf.key"]
+	if key.Mode != 0o600 || len(key.Data) == 0 {
+		t.Errorf("the key is %+v", key.Mode)
+	}
+	if _, ok := s.world.Files[csrDir+"/etcd/server.csr"]; ok {
+		t.Error("a request for a certificate of a CA on this machine was written")
+	}
+	if err := s.run(t.Context(), request...); err != nil ||
+		string(s.world.Files[csrDir+"/admin.conf.key"].Data) != string(key.Data) {
+		t.Errorf("a second run does not keep the requests: %v", err)
+	}
+	s.answer(t, ca, func(string, *pki.Spec) {})
+	if err := s.run(t.Context(), "certs", "renew", "all", "--csr-dir", csrDir); err != nil {
+		t.Fatal(err)
+	}
+	for name, old := range before {
+		if now := s.certificate(t, name); now.SerialNumber.Cmp(old.SerialNumber) == 0 {
+			t.Errorf("%s was not renewed", name)
+		} else if diff := cmp.Diff(keptOf(old), keptOf(now)); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+	written := s.world.Snapshot()
+	if err := s.run(t.Context(), request...); err == nil ||
+		!strings.Contains(err.Error(), "already has the key in "+csrDir) {
+		t.Errorf("the directory of an earlier renewal: %v", err)
+	}
+	if s.world.Snapshot() != written {
+		t.Error("a refused request has changed something")
+	}
+	if got := keyPairWarnings(t.Context(), s.world, &node.Node{Local: node.Local{
+		Paths: node.DefaultPaths()}}); len(got) > 0 {
+		t.Errorf("%v", got)
+	}
+}
+
+// One wrong answer, and nothing is replaced.
+func TestWrongAnswersOfExternalCA(t *testing.T) {
+	_, foreign := externalMachine(t)
+	for name, c := range map[string]struct {
+		edit func(s *testMachine)
+		spec func(spec *pki.Spec)
+		want string
+	}{
+		"another subject": {spec: func(p *pki.Spec) { p.CommonName = "kube-proxy" },
+			want: `its common name are "kube-proxy", and those of the present certificate "kube-apiserver"`},
+		"another group": {spec: func(p *pki.Spec) { p.Organization = []string{"system:masters"} },
+			want: `its organizations are "system:masters"`},
+		"a SAN is missing": {spec: func(p *pki.Spec) { p.SANs.DNSNames = p.SANs.DNSNames[1:] },
+			want: "its DNS names are"},
+		"another address": {spec: func(p *pki.Spec) { p.SANs.IPs = p.SANs.IPs[:1] },
+			want: "its IP addresses are"},
+		"another usage": {spec: func(p *pki.Spec) {
+			p.Usages = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
+		}, want: "its extended key usages are"},
+		"expired": {spec: func(p *pki.Spec) {
+			p.Validity.NotAfter = p.Validity.NotBefore.Add(time.Minute)
+		}, want: "certificate has expired or is not yet valid"},
+		"expires earlier": {spec: func(p *pki.Spec) {
+			p.Validity.NotAfter = p.Validity.NotBefore.Add(200 * 24 * time.Hour)
+		}, want: "before the present certificate"},
+		"missing": {edit: func(s *testMachine) { delete(s.world.Files, csrDir+"/apiserver.crt") },
+			want: csrDir + "/apiserver.crt does not exist"},
+		"another key": {edit: func(s *testMachine) {
+			s.world.Files[csrDir+"/apiserver.key"] = s.world.Files[csrDir+"/admin.conf.key"]
+		}, want: "its private key does not match"},
+		"another CA": {edit: func(s *testMachine) {
+			s.answer(t, foreign, func(string, *pki.Spec) {})
+		}, want: "does not verify against CA"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, ca := externalMachine(t)
+			if err := s.run(t.Context(), "certs", "renew", "all", "--csr-only", "--csr-dir",
+				csrDir); err != nil {
+				t.Fatal(err)
+			}
+			s.answer(t, ca, func(name string, spec *pki.Spec) {
+				if name == "apiserver" && c.spec != nil {
+					c.spec(spec)
+				}
+			})
+			if c.edit != nil {
+				c.edit(s)
+			}
+			before := s.world.Snapshot()
+			err := s.run(t.Context(), "certs", "renew", "all", "--csr-dir", csrDir)
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %s", err, c.want)
+			}
+			if s.world.Snapshot() != before {
+				t.Error("something was changed")
+			}
+		})
+	}
+}

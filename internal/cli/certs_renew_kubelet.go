@@ -1,0 +1,84 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"kubeadm/internal/config"
+	"kubeadm/internal/engine"
+	"kubeadm/internal/flag"
+	"kubeadm/internal/node"
+	"kubeadm/internal/problem"
+	"kubeadm/internal/run"
+	"kubeadm/internal/upgrade"
+	"kubeadm/internal/workflow"
+)
+
+func (p *program) renewKubelet() *cobra.Command {
+	o, token := &certsOptions{}, ""
+	c := &cobra.Command{
+		Use:   "kubelet.conf",
+		Short: "Replace the client certificate of the kubelet of this node",
+		Long: `Replace the client certificate of the kubelet of this node, and restart the kubelet. A kubelet rotates its
+certificate by itself, but not once it has expired.
+
+On a control plane node the CA on this machine signs the certificate. Everywhere else set --token to a bootstrap
+token: the kubelet then requests a certificate from the API server that kubelet.conf names. Pods keep running.`,
+		Example: `  # on a control plane node
+  kubeadm certs renew kubelet.conf
+
+  # on a worker node, with a token from "kubeadm token create" on a control plane node
+  kubeadm certs renew kubelet.conf --token abcdef.0123456789abcdef`,
+		Args: refuseArguments,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return p.renewKubeletClient(c, o, token)
+		},
+	}
+	o.bind(c)
+	flagTargets{flag.Token: &token}.bind(c.Flags())
+	return p.withRunOutput(c)
+}
+
+func (p *program) renewKubeletClient(c *cobra.Command, o *certsOptions, token string) (err error) {
+	ctx := c.Context()
+	if token != "" {
+		if _, _, err := node.ParseToken(token); err != nil {
+			return problem.New("", fmt.Errorf("--%s: %w", flag.Token, err),
+				"create one on a control plane node: kubeadm token create")
+		}
+	}
+	r, err := run.Open(ctx, p.runHost(), run.Command{Name: "certs", Phases: workflow.RenewKubelet})
+	if err != nil {
+		return err
+	}
+	defer closeRun(r, &err)
+	n, warnings, err := p.readClusterOrConfig(c, o, r)
+	r.Warn(warnings...)
+	if err != nil {
+		return err
+	}
+	if err := p.completeMachine(ctx, r, n); err != nil {
+		return err
+	}
+	n.Discovery.TLSBootstrapToken = token
+	if err := r.Begin(ctx, n, config.RunOptions{}); err != nil {
+		return err
+	}
+	return r.Execute(ctx, r.NewEnv(engine.Env{Local: n.Local, Node: engine.Resolved(n)}))
+}
+
+// completeMachine adds to the Node what the files of this machine say, and as its name the host name:
+// the kubelet's certificate has the name that counts.
+func (p *program) completeMachine(ctx context.Context, r *run.Run, n *node.Node) (err error) {
+	if n.Local, err = upgrade.ReadControlPlane(ctx, r.World(), n.Local); err != nil {
+		return err
+	}
+	host, err := r.World().Host(ctx)
+	if err == nil && n.Name == "" {
+		n.Name = strings.ToLower(strings.TrimSpace(host.Hostname))
+	}
+	return err
+}

@@ -1,0 +1,234 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kubeadm/internal/carotation"
+	"kubeadm/internal/config"
+	"kubeadm/internal/engine"
+	"kubeadm/internal/flag"
+	"kubeadm/internal/node"
+	"kubeadm/internal/pki"
+	"kubeadm/internal/preflight"
+	"kubeadm/internal/release"
+	"kubeadm/internal/run"
+	"kubeadm/internal/state"
+	"kubeadm/internal/untrusted"
+	"kubeadm/internal/upgrade"
+	"kubeadm/internal/workflow"
+)
+
+func (p *program) certsRotateCA() *cobra.Command {
+	c := newGroup("rotate-ca", "Replace the CAs and the service account key in stages",
+		p.rotateCACommand(carotation.Trust, "Generate new CAs, and trust them beside the old ones",
+			`Stage 1. The first control plane node generates new CAs and a new service account key. Each node trusts the old
+and the new ones then, and nothing is signed by the new ones yet.`,
+			flag.CA, flag.CertificateKey),
+		p.rotateCACommand(carotation.Sign, "Sign with the new CAs",
+			`Stage 2. Certificates and tokens are signed by the new CAs, node by node. kube-proxy and CoreDNS are restarted.
+The stage begins when all nodes trust the new CAs. Pods with a service account token that were started before are
+listed: they would not trust the new CA of the API server.`, flag.IgnoreRunningPods),
+		p.rotateCACommand(carotation.Finish, "Remove the old CAs",
+			`Stage 3. The old CAs are not trusted any more, and the files are those of a cluster without a rotation. The stage
+begins when all nodes use certificates of the new CAs, and no Pod can have a token of the old key: by default an hour
+after the last control plane node, or when these Pods have been restarted. It cannot be undone.`,
+			flag.IgnoreRunningPods),
+		p.rotateCACommand(carotation.Undo, "Return to the old CAs",
+			`Return to the old CAs, before stage 3. After stage 1 the new CAs are removed. After stage 2 the old CAs sign again
+first, on each node; run the command on each node once more to remove the new ones.`,
+			flag.IgnoreRunningPods),
+		p.rotateCAStatus())
+	c.Long = `Replace the CAs of the cluster, of the front proxy and of etcd, and the key of the service account tokens, without
+downtime. Run each stage on every node: on the control plane nodes first, one after the other, then on the workers.
+
+  1. kubeadm certs rotate-ca trust    the new CAs are trusted beside the old ones
+  2. kubeadm certs rotate-ca sign     the new CAs sign
+  3. kubeadm certs rotate-ca finish   the old CAs are removed
+
+An interrupted stage is resumed by running it again. Before stage 3, "undo" returns to the old CAs. A stage is
+refused while a node has not reached the one before.`
+	return c
+}
+
+// rotationFlags are the flags of a stage.
+type rotationFlags struct {
+	carotation.Options
+	certificateKey, kubeconfig string
+	dryRun                     bool
+}
+
+func (p *program) rotateCACommand(s carotation.Stage, short, long string,
+	more ...flag.Name) *cobra.Command {
+	o := &rotationFlags{}
+	c := &cobra.Command{
+		Use:   string(s),
+		Short: short,
+		Long:  long,
+		Example: "  # print what would be changed\n  kubeadm certs rotate-ca " + string(s) +
+			" --dry-run\n\n  kubeadm certs rotate-ca " + string(s),
+		Args: refuseArguments,
+		RunE: func(c *cobra.Command, _ []string) error { return p.rotateCA(c, o, s) },
+	}
+	targets := flagTargets{flag.CA: &o.Authorities, flag.CertificateKey: &o.certificateKey,
+		flag.DryRun: &o.dryRun, flag.IgnoreRunningPods: &o.IgnoreRunningPods,
+		flag.Kubeconfig: &o.kubeconfig}
+	targets.bind(c.Flags(), append(more, flag.DryRun, flag.Kubeconfig)...)
+	return c
+}
+
+// rotateCA brings this node to a stage of a CA rotation.
+func (p *program) rotateCA(c *cobra.Command, o *rotationFlags, s carotation.Stage) (err error) {
+	ctx := c.Context()
+	if err := carotation.CheckNames(o.Authorities); err != nil {
+		return err
+	}
+	if o.certificateKey != "" {
+		if _, err := pki.ParseCertificateKey(o.certificateKey); err != nil {
+			return fmt.Errorf("--certificate-key: %w", err)
+		}
+	}
+	phases := workflow.RotateCA(s, o.Options)
+	// Copies of what a dry run would write would be copies of the keys of CAs.
+	r, err := run.Open(ctx, p.runHost(),
+		run.Command{Name: "certs", Phases: phases, Repeatable: !o.dryRun})
+	if err != nil {
+		return err
+	}
+	defer closeRun(r, &err)
+	n, as, err := p.readRotatedNode(c, r, upgradeAccess{kubeconfig: o.kubeconfig,
+		mayRecover: !o.dryRun})
+	if err != nil {
+		return err
+	}
+	n.CertificateKey = o.certificateKey
+	if err := r.Begin(ctx, n, config.RunOptions{DryRun: o.dryRun}); err != nil {
+		return err
+	}
+	err = r.Execute(ctx, r.NewEnv(engine.Env{Local: n.Local, Node: engine.Resolved(n),
+		Keys:  p.keysToUpgrade(n, node.Upgrade{}),
+		Admin: func(context.Context) (state.Identity, error) { return as, nil }}))
+	if err == nil && r.IsDryRun() {
+		r.Emit(engine.Info, "the dry run is complete: nothing was changed")
+	}
+	return err
+}
+
+// readRotatedNode reads what this machine is as a node, and as whom it accesses the cluster: as the
+// administrator on a control plane node, as its kubelet on others.
+func (p *program) readRotatedNode(c *cobra.Command, r *run.Run,
+	a upgradeAccess) (*node.Node, state.Identity, error) {
+	ctx := c.Context()
+	intent, _, err := config.UpgradeNode(config.File{}, config.NewUpgradeFlags())
+	if err != nil {
+		return nil, state.Identity{}, err
+	}
+	e := r.NewEnv(engine.Env{Local: intent.Local}).Named("rotate-ca")
+	if err := checkBeforeUpgrade(ctx, e, preflight.Root()); err != nil {
+		return nil, state.Identity{}, err
+	}
+	if intent.Local, err = upgrade.ReadMachine(ctx, r.World(), intent.Local); err != nil {
+		return nil, state.Identity{}, err
+	}
+	u := preparedUpgrade{intent: intent, releases: upgrade.Releases{Tool: release.Tool{}}}
+	as, err := p.upgradeUser(ctx, r, u, a.kubeconfig)
+	if err != nil {
+		return nil, as, err
+	}
+	p.warnOfForeignClient(ctx, c, r.World(), as.Kubeconfig)
+	u.admin = as
+	if a.mayRecover && intent.Role == node.ControlPlane {
+		if err := p.recoverControlPlane(ctx, r, u, "rotate-ca"); err != nil {
+			return nil, as, err
+		}
+	}
+	n, err := p.readUpgradedNode(withRetries(ctx, e, intent.Timeouts.KubernetesAPI), e, u)
+	return n, as, err
+}
+
+func (p *program) rotateCAStatus() *cobra.Command {
+	kubeconfig, out := "", newOutput()
+	c := &cobra.Command{
+		Use:   "status",
+		Short: "Show which stage each node has reached",
+		Long: `Show the stage of the CA rotation that is in progress, and which stage each node has reached. Run it on a control
+plane node.`,
+		Example: "  kubeadm certs rotate-ca status",
+		Args:    refuseArguments,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return p.showRotation(c, kubeconfig, &out)
+		},
+	}
+	flagTargets{flag.Kubeconfig: &kubeconfig}.bind(c.Flags())
+	out.bind(c.Flags())
+	return c
+}
+
+// rotationStatus is the result as an object.
+type rotationStatus struct {
+	metav1.TypeMeta `json:",inline"`
+	InProgress      bool                      `json:"inProgress"`
+	Stage           carotation.Stage          `json:"stage,omitempty"`
+	Authorities     []string                  `json:"authorities,omitempty"`
+	Started         *metav1.Time              `json:"started,omitempty"`
+	Switched        *metav1.Time              `json:"switched,omitempty"`
+	Nodes           []carotation.NodeProgress `json:"nodes,omitempty"`
+}
+
+func (p *program) showRotation(c *cobra.Command, kubeconfig string, out *output) (err error) {
+	ctx := c.Context()
+	encode, err := out.encoder(ctx, p.World())
+	if err != nil {
+		return err
+	}
+	r, err := run.Open(ctx, p.runHost(), run.Command{Name: "certs", Unlocked: true})
+	if err != nil {
+		return err
+	}
+	defer closeRun(r, &err)
+	n, as, err := p.readRotatedNode(c, r, upgradeAccess{kubeconfig: kubeconfig})
+	if err != nil {
+		return err
+	}
+	reader := r.NewEnv(engine.Env{Local: n.Local}).Reader()
+	found, err := carotation.Read(ctx, reader, as)
+	if err != nil {
+		return err
+	}
+	status := rotationStatus{TypeMeta: outputMeta("CARotationStatus")}
+	if found != nil {
+		status.InProgress, status.Stage, status.Authorities = true, found.Stage, found.Authorities
+		status.Started, status.Switched = &found.Started, found.Switched
+		if status.Nodes, err = found.ReadProgress(ctx, reader, as); err != nil {
+			return err
+		}
+	}
+	if encode != nil {
+		return encode(p.Out, []any{status})
+	}
+	if found == nil {
+		_, err = fmt.Fprintln(p.Out, "No CA rotation is in progress.")
+		return err
+	}
+	fmt.Fprintf(p.Out, "Stage: %s (of %s), started %s\n\n", status.Stage,
+		strings.Join(status.Authorities, ", "), status.Started.UTC().Format(time.RFC3339))
+	w := tabwriter.NewWriter(p.Out, 10, 4, 3, ' ', 0)
+	fmt.Fprintln(w, "NODE\tROLE\tSTAGE")
+	for _, n := range status.Nodes {
+		role, stage := "worker", string(n.Stage)
+		if n.ControlPlane {
+			role = "control plane"
+		}
+		if stage == "" {
+			stage = "none"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\n", untrusted.Line(n.Name), role, untrusted.Line(stage))
+	}
+	return w.Flush()
+}

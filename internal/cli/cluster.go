@@ -1,0 +1,85 @@
+package cli
+
+import (
+	"context"
+	"io"
+	"path"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"kubeadm/internal/config"
+	"kubeadm/internal/engine"
+	"kubeadm/internal/flag"
+	"kubeadm/internal/node"
+	"kubeadm/internal/run"
+	"kubeadm/internal/state"
+	"kubeadm/internal/world"
+)
+
+// clusterOptions are the flags of commands that change the cluster and not this machine.
+type clusterOptions struct {
+	kubeconfig string
+	dryRun     bool
+}
+
+func (o *clusterOptions) bindTo(c *cobra.Command) {
+	flagTargets{flag.Kubeconfig: &o.kubeconfig, flag.DryRun: &o.dryRun}.bind(c.PersistentFlags())
+}
+
+// openClusterRun opens the run of such a command. Events go to out.
+func (p *program) openClusterRun(ctx context.Context, c run.Command,
+	out io.Writer) (*run.Run, error) {
+	h := p.runHost()
+	h.Report.Text.Out = out
+	c.Unlocked = true
+	return run.Open(ctx, h, c)
+}
+
+// beginClusterRun chooses the world of such a command and returns the Env of its changes.
+func beginClusterRun(ctx context.Context, r *run.Run, o *clusterOptions,
+	local node.Local) (*engine.Env, error) {
+	if err := r.Begin(ctx, &node.Node{Local: local}, config.RunOptions{DryRun: o.dryRun}); err != nil {
+		return nil, err
+	}
+	return r.NewEnv(engine.Env{Local: local}), nil
+}
+
+// clusterIdentity is the user that such a command is towards the API server: that of --kubeconfig,
+// or of the first default kubeconfig that exists.
+func (p *program) clusterIdentity(ctx context.Context, c *cobra.Command, o *clusterOptions,
+	r state.Reader) state.Identity {
+	if c.Flags().Changed(string(flag.Kubeconfig)) {
+		p.warnOfForeignClient(ctx, c, r, o.kubeconfig)
+		return p.readIdentity(ctx, r, o.kubeconfig)
+	}
+	var defaults []string // first those of kubectl
+	if list, ok := p.Getenv("KUBECONFIG"); ok && list != "" {
+		defaults = filepath.SplitList(list)
+	} else if home, ok := p.Getenv("HOME"); ok && home != "" {
+		defaults = []string{path.Join(home, ".kube", "config")}
+	}
+	defaults = append(defaults, o.kubeconfig)
+	for _, file := range defaults {
+		if _, err := r.Stat(ctx, file); err == nil {
+			return p.readIdentity(ctx, r, file)
+		}
+	}
+	return state.Identity{Kubeconfig: defaults[0]}
+}
+
+// apiLimit is how long such commands retry requests to the API server.
+const apiLimit = time.Minute
+
+// apiLimits are the settings of this machine that a command needs which reads no configuration.
+func apiLimits() node.Local {
+	return node.Local{Paths: node.DefaultPaths(), Timeouts: node.Timeouts{KubernetesAPI: apiLimit}}
+}
+
+// withRetries is the context in which the API server is asked: transient failures are retried
+// until the limit, with a warning on standard error.
+func withRetries(ctx context.Context, e *engine.Env, limit time.Duration) context.Context {
+	ctx = world.WithProgress(ctx, func(text string) { e.Warn("%s", text) })
+	return world.WithRetry(ctx, limit)
+}

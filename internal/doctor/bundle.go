@@ -1,0 +1,344 @@
+package doctor
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	certv1 "k8s.io/api/certificates/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kubeadm/internal/engine"
+	"kubeadm/internal/pki"
+	"kubeadm/internal/state"
+)
+
+// Limits of a bundle.
+const (
+	logLimit    = 512 << 10 // bytes of the log of a service
+	fileLimit   = 2 << 20   // bytes of a file in the bundle
+	bundleLimit = 64 << 20  // bytes of all files, before compression
+	collectTime = 30 * time.Second
+)
+
+// bundle collects files. A part that cannot be read is listed with the reason in errors.txt.
+type bundle struct {
+	*machine
+	mu     sync.Mutex
+	files  map[string][]byte
+	failed []string
+}
+
+// Bundle returns a support bundle as tar.gz: the diagnosis, versions, logs of the kubelet, the runtime
+// and the static Pods, manifests and other configuration of this machine, descriptions of its
+// certificates, and objects of the cluster. Private keys and Secrets are not read for it, and all else
+// loses what looks like a secret. It takes at most half a minute, and is at most 64 MiB before
+// compression.
+func Bundle(ctx context.Context, e *engine.Env, as state.Identity, d Diagnosis) ([]byte, error) {
+	limited, cancel := context.WithTimeout(ctx, collectTime)
+	defer cancel()
+	b := &bundle{machine: examine(limited, e, as), files: map[string][]byte{}}
+	text, err := json.MarshalIndent(d, "", "    ")
+	if err != nil {
+		return nil, err
+	}
+	b.add("doctor.json", text) // whose texts have lost their secrets
+	var wg sync.WaitGroup
+	for _, collect := range []func(context.Context, state.Reader){b.addVersions, b.addHost, b.addLogs,
+		b.addFiles, b.addCertificates, b.addObjects, b.addMembers} {
+		wg.Go(func() { collect(limited, e.World) })
+	}
+	wg.Wait()
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	if len(b.failed) > 0 {
+		slices.Sort(b.failed)
+		b.add("errors.txt", []byte(withoutSecrets(strings.Join(b.failed, "\n")+"\n")))
+	}
+	return b.pack(e.World.Now())
+}
+
+func (b *bundle) add(name string, data []byte) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(data) > fileLimit { // of a log the end says most
+		data = data[len(data)-fileLimit:]
+	}
+	b.files[name] = data
+}
+
+func (b *bundle) fail(name string, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.failed = append(b.failed, fmt.Sprintf("%s: %v", name, err))
+}
+
+// addValue adds a value as YAML without secrets, or the error with which it was read.
+func (b *bundle) addValue(name string, value any, err error) {
+	var text []byte
+	if err == nil {
+		text, err = encodeWithoutSecrets(value)
+	}
+	if err != nil {
+		b.fail(name, err)
+		return
+	}
+	b.add(name, text)
+}
+
+// pack writes the archive. Files that would exceed the limit are left out, and listed.
+func (b *bundle) pack(at time.Time) ([]byte, error) {
+	var packed bytes.Buffer
+	zip := gzip.NewWriter(&packed)
+	archive := tar.NewWriter(zip)
+	size, left := 0, []string(nil)
+	write := func(name string, data []byte) error {
+		header := &tar.Header{Name: path.Join("kubeadm-bundle", name), Mode: 0o600,
+			Size: int64(len(data)), ModTime: at}
+		if err := archive.WriteHeader(header); err != nil {
+			return err
+		}
+		_, err := archive.Write(data)
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(b.files)) {
+		if size += len(b.files[name]); size > bundleLimit {
+			left = append(left, name)
+			continue
+		}
+		if err := write(name, b.files[name]); err != nil {
+			return nil, err
+		}
+	}
+	if len(left) > 0 {
+		if err := write("left-out.txt", []byte(strings.Join(left, "\n")+"\n")); err != nil {
+			return nil, err
+		}
+	}
+	err := errors.Join(archive.Close(), zip.Close())
+	return packed.Bytes(), err
+}
+
+func (b *bundle) addVersions(ctx context.Context, r state.Reader) {
+	versions := map[string]string{"kubeadm": b.env.Tool.String()}
+	if v, err := r.KubeletVersion(ctx); err == nil {
+		versions["kubelet"] = v
+	}
+	if rt, err := b.runtime(ctx, r); err == nil {
+		versions["runtime"] = rt.Name + " " + rt.Version
+		b.addValue("host/runtime.yaml", rt, nil)
+	}
+	for name, file := range map[string]string{"kernel": "/proc/version", "os": "/etc/os-release"} {
+		if data, err := r.ReadFile(ctx, file); err == nil {
+			versions[name] = string(data)
+		}
+	}
+	b.addValue("versions.yaml", versions, nil)
+}
+
+func (b *bundle) addHost(ctx context.Context, r state.Reader) {
+	for _, file := range []string{"/proc/swaps", "/proc/meminfo", "/proc/loadavg", "/proc/mounts",
+		"/proc/cgroups", "/proc/modules", "/proc/net/route", "/etc/resolv.conf",
+		"/proc/sys/net/ipv4/ip_forward", "/proc/sys/net/bridge/bridge-nf-call-iptables"} {
+		if data, err := r.ReadFile(ctx, file); err == nil {
+			b.add(path.Join("host", file), []byte(withoutSecrets(string(data))))
+		}
+	}
+	addresses, err := r.Addresses(ctx)
+	b.addValue("host/addresses.yaml", addresses, err)
+	services := map[string]state.Service{}
+	for _, name := range []string{"kubelet", "containerd", "crio", "firewalld", "systemd-resolved"} {
+		if s, err := r.Service(ctx, name); err == nil && s.Exists {
+			services[name] = s
+		}
+	}
+	b.addValue("host/services.yaml", services, nil)
+}
+
+func (b *bundle) addLogs(ctx context.Context, r state.Reader) {
+	for _, unit := range []string{"kubelet", "containerd", "crio"} {
+		log, err := r.ServiceLog(ctx, unit, logLimit)
+		if err != nil {
+			b.fail("log of "+unit, err)
+		} else if log != "" {
+			b.add("logs/"+unit+".log", []byte(withoutSecrets(log)))
+		}
+	}
+	all, err := r.Containers(ctx, b.local.CRISocket)
+	if err != nil {
+		b.fail("containers", err)
+		return
+	}
+	for i, c := range all {
+		if c.Namespace == metav1.NamespaceSystem {
+			b.add(fmt.Sprintf("logs/%s-%s-%d.log", path.Base(c.Pod), path.Base(c.Name), c.Attempt),
+				[]byte(withoutSecrets(c.Log)))
+		}
+		all[i].Log = ""
+	}
+	b.addValue("host/containers.yaml", all, nil)
+}
+
+// addFiles adds configuration that kubeadm, the kubelet, the runtime and the Pod network use. In a file
+// of YAML or JSON that cannot be parsed the secrets cannot be found by their place: it is left out.
+func (b *bundle) addFiles(ctx context.Context, r state.Reader) {
+	paths := b.local.Paths
+	texts := []string{paths.KubeletFlags(), "/etc/containerd/config.toml", "/etc/crio/crio.conf",
+		"/etc/default/kubelet",
+		"/etc/systemd/system/kubelet.service.d/10-kubeadm.conf",
+		"/usr/lib/systemd/system/kubelet.service.d/10-kubeadm.conf"}
+	documents := []string{paths.KubeletConfig(), paths.KubeletInstanceConfig()}
+	for _, dir := range []string{paths.Manifests(), cniDir} {
+		found, err := r.ReadDir(ctx, dir)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			b.fail(dir, err)
+		}
+		for _, f := range found {
+			// A kubeconfig of the Pod network is all credentials.
+			if f.Mode.IsRegular() && !strings.Contains(path.Base(f.Path), "kubeconfig") {
+				documents = append(documents, f.Path)
+			}
+		}
+	}
+	for _, file := range slices.Concat(texts, documents) {
+		data, err := r.ReadFile(ctx, file)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil {
+			if slices.Contains(texts, file) {
+				data = []byte(withoutSecrets(string(data)))
+			} else if data, err = fileWithoutSecrets(data); err != nil {
+				err = fmt.Errorf("it is left out, as secrets cannot be removed from it: %w", err)
+			}
+		}
+		if err != nil {
+			b.fail(file, err)
+			continue
+		}
+		b.add(path.Join("files", file), data)
+	}
+}
+
+// certificateFacts are what is public of a certificate.
+type certificateFacts struct {
+	Subject   string   `json:"subject"`
+	Issuer    string   `json:"issuer"`
+	NotBefore string   `json:"notBefore"`
+	NotAfter  string   `json:"notAfter"`
+	Names     []string `json:"names,omitempty"`
+	Pin       string   `json:"publicKeyHash"`
+}
+
+// addCertificates describes the certificates and kubeconfigs of this machine. Keys are not read.
+func (b *bundle) addCertificates(ctx context.Context, r state.Reader) {
+	facts := map[string][]certificateFacts{}
+	describe := func(name string, data []byte) {
+		certs, err := pki.ParseCertificates(data)
+		if err != nil {
+			b.fail(name, err)
+			return
+		}
+		for _, c := range certs {
+			names := slices.Clone(c.DNSNames)
+			for _, ip := range c.IPAddresses {
+				names = append(names, ip.String())
+			}
+			facts[name] = append(facts[name], certificateFacts{c.Subject.String(), c.Issuer.String(),
+				c.NotBefore.UTC().Format(time.RFC3339), c.NotAfter.UTC().Format(time.RFC3339), names,
+				pki.PinOf(c).String()})
+		}
+	}
+	for _, p := range pki.Profiles() {
+		if data, err := r.ReadFile(ctx, b.local.Paths.Cert(p.Base)); err == nil {
+			describe(b.local.Paths.Cert(p.Base), data)
+		}
+	}
+	kubeconfigs := map[string]map[string]string{}
+	for _, p := range pki.KubeconfigProfiles() {
+		file := b.local.Paths.Kubeconfig(p.File)
+		data, err := r.ReadFile(ctx, file)
+		if err != nil {
+			continue
+		}
+		config, err := pki.ParseKubeconfig(data)
+		if err != nil {
+			b.fail(file, err)
+			continue
+		}
+		facts := map[string]string{"context": config.CurrentContext}
+		if cluster, err := config.CurrentCluster(); err == nil {
+			facts["server"] = cluster.Server
+			describe(file+" (its CA)", cluster.CertificateAuthorityData)
+		}
+		if user, err := config.CurrentUser(); err == nil && len(user.ClientCertificateData) > 0 {
+			describe(file+" (its user)", user.ClientCertificateData)
+		}
+		kubeconfigs[file] = facts
+	}
+	b.addValue("certificates.yaml", facts, nil)
+	b.addValue("kubeconfigs.yaml", kubeconfigs, nil)
+}
+
+// addObjects adds objects of the cluster, without Secrets.
+func (b *bundle) addObjects(ctx context.Context, r state.Reader) {
+	if b.identity.Kubeconfig == "" {
+		return
+	}
+	if _, err := b.api(ctx, r); err != nil {
+		b.fail("objects of the cluster", err)
+		return
+	}
+	const system, public = metav1.NamespaceSystem, metav1.NamespacePublic
+	for name, q := range map[string]struct {
+		kind      schema.GroupVersionKind
+		namespace string
+	}{
+		"nodes":               {state.NodeKind, ""},
+		"pods":                {corev1.SchemeGroupVersion.WithKind("Pod"), system},
+		"events":              {corev1.SchemeGroupVersion.WithKind("Event"), system},
+		"services":            {corev1.SchemeGroupVersion.WithKind("Service"), system},
+		"configmaps":          {corev1.SchemeGroupVersion.WithKind("ConfigMap"), system},
+		"public-configmaps":   {corev1.SchemeGroupVersion.WithKind("ConfigMap"), public},
+		"deployments":         {appsv1.SchemeGroupVersion.WithKind("Deployment"), system},
+		"daemonsets":          {appsv1.SchemeGroupVersion.WithKind("DaemonSet"), system},
+		"leases":              {coordinationv1.SchemeGroupVersion.WithKind("Lease"), system},
+		"certificaterequests": {certv1.SchemeGroupVersion.WithKind("CertificateSigningRequest"), ""},
+	} {
+		found, err := r.List(ctx, state.Query{GVK: q.kind, Namespace: q.namespace, As: b.identity})
+		b.addValue("cluster/"+name+".yaml", found, err)
+	}
+}
+
+func (b *bundle) addMembers(ctx context.Context, r state.Reader) {
+	if !b.hasLocalEtcd(ctx) {
+		return
+	}
+	health, err := b.members(ctx, r)
+	facts := []map[string]any{}
+	for _, member := range health.Members {
+		one := map[string]any{"name": member.Name, "id": fmt.Sprintf("%x", member.ID),
+			"learner": member.Learner, "peerURLs": member.PeerURLs, "status": health.Healthy[member.ID]}
+		if err := health.Unhealthy[member.ID]; err != nil {
+			one["error"] = err.Error()
+		}
+		facts = append(facts, one)
+	}
+	b.addValue("cluster/etcd-members.yaml", facts, err)
+}

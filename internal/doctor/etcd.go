@@ -1,0 +1,183 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"kubeadm/internal/etcdcluster"
+	"kubeadm/internal/preflight"
+	"kubeadm/internal/state"
+)
+
+const (
+	// defaultQuota is the size of the database at which etcd refuses writes, if it is not configured.
+	defaultQuota = 2 << 30
+	// fullDatabase is the part of the quota, in percent, from which there is a warning.
+	fullDatabase = 80
+)
+
+func (m *machine) checkMembers(ctx context.Context, r state.Reader, rep *preflight.Report) {
+	if !m.hasLocalEtcd(ctx) {
+		rep.Skip("no member of etcd runs on this machine")
+		return
+	}
+	health, err := m.members(ctx, r)
+	if err != nil {
+		const remedy = "read the log of etcd on this node: crictl logs, or journalctl -xeu kubelet"
+		addError(rep, preflight.Finding{Remedy: remedy},
+			fmt.Errorf("the members of etcd cannot be listed: %w", err))
+		return
+	}
+	alarms := takeAlarms(&health)
+	if err := health.CheckQuorum(); err != nil {
+		rep.Add(preflight.Finding{Severity: preflight.Error,
+			Text:     "etcd has no quorum, so that the cluster cannot be changed",
+			Evidence: err.Error(), Remedy: "bring back the members that are not healthy"})
+	}
+	for _, member := range health.Members {
+		name := etcdcluster.MemberName(member)
+		if err := health.Unhealthy[member.ID]; err != nil {
+			rep.Add(newMemberFinding(member, err))
+		}
+		if member.Learner {
+			rep.Add(preflight.Finding{Severity: preflight.Warning,
+				Text: fmt.Sprintf("etcd member %s is a learner, which does not vote", name),
+				Remedy: "wait until that node has joined; if its join was interrupted, re-run it there, or " +
+					"kubeadm reset"})
+		}
+		checkDatabase(rep, name, health.Healthy[member.ID])
+	}
+	for _, a := range alarms {
+		rep.Add(newAlarmFinding(health, a))
+	}
+	m.checkMembersOfNodes(ctx, r, rep, health)
+}
+
+// alarm is an alarm of the etcd cluster.
+type alarm struct {
+	member uint64
+	kind   string // "NOSPACE", "CORRUPT"
+}
+
+// alarmText is an alarm as a member's status has it. Each member lists the alarms of all members
+// (Status in etcd's server/etcdserver/api/v3rpc/maintenance.go).
+var alarmText = regexp.MustCompile(`^(?:memberID:(\d+)\s+)?alarm:(\w+)\s*$`)
+
+// takeAlarms returns the alarms of the cluster, each once. A member that reports nothing else is healthy.
+func takeAlarms(health *etcdcluster.Health) (all []alarm) {
+	health.Unhealthy = maps.Clone(health.Unhealthy)
+	for _, member := range health.Members {
+		reported, answers := errors.AsType[etcdcluster.ReportedProblems](health.Unhealthy[member.ID])
+		if !answers {
+			continue
+		}
+		var others []string
+		for text := range strings.SplitSeq(string(reported), "; ") {
+			found := alarmText.FindStringSubmatch(text)
+			if found == nil {
+				others = append(others, text)
+				continue
+			}
+			a := alarm{kind: found[2]}
+			a.member, _ = strconv.ParseUint(found[1], 10, 64) // without an ID it is 0
+			if !slices.Contains(all, a) {
+				all = append(all, a)
+			}
+		}
+		delete(health.Unhealthy, member.ID)
+		if len(others) > 0 {
+			health.Unhealthy[member.ID] = etcdcluster.ReportedProblems(strings.Join(others, "; "))
+		}
+	}
+	return all
+}
+
+func newAlarmFinding(health etcdcluster.Health, a alarm) preflight.Finding {
+	name := strconv.FormatUint(a.member, 16)
+	if member := health.FindByNameOrID(name); member != nil {
+		name = etcdcluster.MemberName(*member)
+	}
+	f := preflight.Finding{Severity: preflight.Error,
+		Text:     fmt.Sprintf("etcd member %s has raised the alarm %s", name, a.kind),
+		Evidence: "the members of etcd report it", Remedy: "read the log of etcd on that node"}
+	switch a.kind {
+	case "NOSPACE":
+		f.Text += ": its database is full, and the cluster is read-only"
+		f.Remedy = "delete what fills it, compact and defragment the database, and disarm the alarm: " +
+			"etcdctl defrag --cluster, etcdctl alarm disarm"
+	case "CORRUPT":
+		f.Text += ": its data differ from those of the other members"
+		f.Remedy = "replace its data as https://etcd.io/docs/latest/op-guide/data_corruption/ says: from the " +
+			"healthy members or, if there is none, a backup"
+	}
+	return f
+}
+
+// newMemberFinding is about a member that does not answer or reports a problem.
+func newMemberFinding(member state.Member, err error) preflight.Finding {
+	name := etcdcluster.MemberName(member)
+	f := preflight.Finding{Severity: preflight.Error,
+		Text: fmt.Sprintf("etcd member %s is not healthy", name), Evidence: err.Error(),
+		Remedy: "check that its machine is up and reachable; if it is permanently lost, join a new one: " +
+			"kubeadm join --control-plane --replace-member=" + name}
+	_, answers := errors.AsType[etcdcluster.ReportedProblems](err)
+	switch {
+	case answers:
+		f.Remedy = "read the log of etcd on that node"
+	case member.Name == "":
+		f.Text = fmt.Sprintf("etcd member %s has been added and has not started", name)
+		f.Remedy = "re-run kubeadm join on its machine, or remove it: etcdctl member remove " + name
+	}
+	return f
+}
+
+// checkDatabase warns before the database reaches its quota.
+func checkDatabase(rep *preflight.Report, name string, s state.MemberStatus) {
+	quota := s.DBQuota
+	if quota <= 0 {
+		quota = defaultQuota
+	}
+	if s.DBSize*100 < quota*fullDatabase {
+		return
+	}
+	const mib = 1 << 20
+	f := preflight.Finding{Severity: preflight.Warning,
+		Text: fmt.Sprintf("the database of etcd member %s has %d%% of the size at which etcd refuses writes",
+			name, s.DBSize*100/quota),
+		Evidence: fmt.Sprintf("%d MiB, of which %d MiB are in use; the quota is %d MiB", s.DBSize/mib,
+			s.DBInUse/mib, quota/mib),
+		Remedy: "find what fills it, or raise etcd.local.extraArgs, quota-backend-bytes"}
+	if s.DBInUse*2 < s.DBSize {
+		f.Remedy = "defragment it, one member after the other: etcdctl defrag"
+	}
+	rep.Add(f)
+}
+
+// checkMembersOfNodes finds members that a lost control plane node has left behind.
+func (m *machine) checkMembersOfNodes(ctx context.Context, r state.Reader, rep *preflight.Report,
+	health etcdcluster.Health) {
+	if _, err := m.api(ctx, r); err != nil || m.identity.Kubeconfig == "" {
+		return
+	}
+	all, err := m.nodes(ctx, r)
+	if err != nil {
+		return // check Nodes reports it
+	}
+	names := map[string]bool{}
+	for _, n := range all {
+		names[n.Name] = true
+	}
+	for _, member := range health.Members {
+		if member.Name != "" && !names[member.Name] {
+			rep.Add(preflight.Finding{Severity: preflight.Warning,
+				Text:   fmt.Sprintf("etcd member %s has no Node of that name", member.Name),
+				Remedy: fmt.Sprintf("if its node is gone, remove the member: etcdctl member remove %x", member.ID)})
+		}
+	}
+}

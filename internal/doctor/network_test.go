@@ -1,0 +1,104 @@
+package doctor
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"kubeadm/internal/etcdcluster"
+	"kubeadm/internal/manifest"
+	"kubeadm/internal/node"
+	"kubeadm/internal/preflight"
+	"kubeadm/internal/state"
+)
+
+// silentNetwork is a network in which no connection is answered.
+type silentNetwork struct {
+	state.Reader
+}
+
+func (silentNetwork) ServedCertificate(ctx context.Context, _ string) (*x509.Certificate, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func (silentNetwork) List(context.Context, state.Query) ([]unstructured.Unstructured, error) {
+	return nil, errors.New("no server")
+}
+
+// An address that does not answer within the time of a connection is unreachable. One for which the
+// check had less time is not known.
+func TestConnect(t *testing.T) {
+	for limit, want := range map[time.Duration]error{4 * time.Second: context.DeadlineExceeded,
+		time.Second: errNoTime, 0: errNoTime} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
+			defer cancel()
+			if err := connect(ctx, silentNetwork{}, "192.0.2.77:10250"); !errors.Is(err, want) {
+				t.Errorf("%s: got %v, want %v", limit, err, want)
+			}
+		})
+	}
+}
+
+// A member of etcd that does not answer takes no time from the connections to nodes, and what could not
+// be tried is no finding.
+func TestPortsWhileMembersDoNotAnswer(t *testing.T) {
+	for isFast, want := range map[bool]int{true: 1, false: 0} { // whether the nodes are listed in time
+		synctest.Test(t, func(t *testing.T) {
+			peer := corev1.Node{Status: corev1.NodeStatus{Addresses: []corev1.NodeAddress{
+				{Type: corev1.NodeInternalIP, Address: "192.0.2.77"}}}}
+			m := &machine{local: node.Local{Name: "cp1", Role: node.ControlPlane},
+				pods: map[string]*corev1.Pod{manifest.Etcd: {}}}
+			m.nodes = func(context.Context, state.Reader) ([]corev1.Node, error) {
+				if !isFast {
+					time.Sleep(checkLimit - time.Second)
+				}
+				return []corev1.Node{peer}, nil
+			}
+			m.members = func(ctx context.Context, _ state.Reader) (etcdcluster.Health, error) {
+				<-ctx.Done()
+				return etcdcluster.Health{Members: []state.Member{{ID: 2, Name: "cp2",
+					PeerURLs: []string{"https://192.0.2.77:2380"}}}}, nil
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), checkLimit)
+			defer cancel()
+			rep := preflight.NewReport("PeerPorts")
+			m.checkPorts(ctx, silentNetwork{}, rep)
+			found := rep.Result(nil).Findings
+			if len(found) != want || rep.Skipped() == "" {
+				t.Errorf("%v: found %v, not checked %q", isFast, found, rep.Skipped())
+			}
+		})
+	}
+}
+
+func TestNoProxy(t *testing.T) {
+	for _, c := range []struct {
+		host, noProxy string
+		want          bool
+	}{
+		{"10.0.0.5", "", false},
+		{"127.0.0.1", "", true},
+		{"10.0.0.5", "*", true},
+		{"10.0.0.5", "example.com, 10.0.0.5", true},
+		{"10.0.0.5", "10.0.0.0/24", true},
+		{"10.0.1.5", "10.0.0.0/24", false},
+		{"fd00::5", "fd00::/64", true},
+		{"api.example.com", "example.com", true},
+		{"api.example.com", ".example.com", true},
+		{"example.com", ".example.com", false},
+		{"example.com", "example.com", true},
+		{"notexample.com", "example.com", false},
+	} {
+		if got := isExcluded(c.host, c.noProxy); got != c.want {
+			t.Errorf("%s, NO_PROXY=%s: got %v", c.host, c.noProxy, got)
+		}
+	}
+}

@@ -1,0 +1,370 @@
+package doctor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	kubeletconfig "k8s.io/kubelet/config/v1beta1"
+	"sigs.k8s.io/yaml"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/health"
+	"kubeadm/internal/kubeletcert"
+	"kubeadm/internal/manifest"
+	"kubeadm/internal/manifestinput"
+	changes "kubeadm/internal/phase/preflight"
+	"kubeadm/internal/preflight"
+	"kubeadm/internal/problem"
+	"kubeadm/internal/state"
+	"kubeadm/internal/staticpod"
+	"kubeadm/internal/upgrade"
+)
+
+// nodeChecks are the checks of what makes this machine a node.
+func (m *machine) nodeChecks() []preflight.Check {
+	if !m.isNode {
+		return []preflight.Check{{Name: "Node",
+			Run: func(_ context.Context, _ state.Reader, rep *preflight.Report) {
+				rep.Skip("this machine is not a node of a cluster: %s does not exist",
+					m.local.Paths.KubeletKubeconfig())
+			}}}
+	}
+	list := []preflight.Check{
+		{Name: "Kubelet", Run: m.checkKubelet,
+			Why: "the kubelet starts all containers of this node, and reports to the API server"},
+		{Name: "KubeletConfig", Run: m.checkKubeletConfig,
+			Why: "the kubelet does not start without its configuration, and ignores fields that it does not know"},
+		{Name: "KubeletCertificate", Run: m.checkKubeletCertificate,
+			Why: "the API server refuses a kubelet without a valid client certificate, and the node becomes NotReady"},
+		{Name: "Kubeconfigs", Run: m.checkKubeconfigs,
+			Why: "a component or user cannot log in at the API server with the file"},
+		{Name: "FilePermissions", Run: m.checkPermissions,
+			Why: "whoever can read a private key or kubeconfig has the rights of its owner in the cluster"},
+		{Name: "PodNetwork", Run: m.checkPodNetwork,
+			Why: "without a Pod network the node stays NotReady, and Pods get no addresses"},
+		m.needsAPI("KubeletConfigDrift",
+			"the next upgrade replaces the file by what the cluster stores", m.checkKubeletDrift),
+	}
+	if !m.isControlPlane() {
+		return list
+	}
+	return append(list,
+		preflight.Check{Name: "StaticPodManifest", Run: m.checkManifests,
+			Why: "the kubelet runs the control plane from these files"},
+		preflight.Check{Name: "StaticPods", Run: m.checkStaticPods,
+			Why: "without this component the control plane of this node does not work"},
+		preflight.Check{Name: "Certificates", Run: m.checkCertificates,
+			Why: "components refuse connections with a certificate that is not valid"},
+		preflight.Check{Name: "ServedCertificates", Run: m.checkServed,
+			Why: "a component that uses an old certificate fails when that expires, although the file is valid"},
+		preflight.Check{Name: "ServiceAccountKeys", Run: m.checkServiceAccountKeys,
+			Why: "the API server rejects the tokens of Pods that another key has signed"},
+		m.needsAPI("ManifestDrift", "the next upgrade replaces what was changed manually",
+			m.checkManifestDrift))
+}
+
+// addError adds an error as finding; its hints are the remedy.
+func addError(rep *preflight.Report, f preflight.Finding, err error) {
+	f.Severity, f.Text = preflight.Error, err.Error()
+	if f.Remedy == "" {
+		f.Remedy = strings.Join(problem.Hints(err), "; ")
+	}
+	rep.Add(f)
+}
+
+// shownLog is how much of the kubelet's log is read for a finding, and how many lines it shows.
+const (
+	shownLog   = 4 << 10
+	shownLines = 3
+)
+
+func (m *machine) checkKubelet(ctx context.Context, r state.Reader, rep *preflight.Report) {
+	s, err := r.Service(ctx, "kubelet")
+	if err == nil && s.Exists && !s.Active {
+		f := preflight.Finding{Severity: preflight.Error, Text: "the kubelet is not running",
+			Remedy:  "start it; if it stops again, read why: journalctl -xeu kubelet",
+			Command: "systemctl start kubelet",
+			Changes: []change.Change{change.SetService{Name: "kubelet", Active: true}}}
+		if log, err := r.ServiceLog(ctx, "kubelet", shownLog); err == nil {
+			lines := strings.Split(strings.TrimSpace(log), "\n")
+			f.Evidence = strings.Join(lines[max(0, len(lines)-shownLines):], "\n")
+		}
+		rep.Add(f)
+		return
+	}
+	if err := health.Kubelet(ctx, r, m.asNode(ctx)).Check(ctx, r); err != nil {
+		f := preflight.Finding{Severity: preflight.Error, Text: "the kubelet is not healthy",
+			Evidence: err.Error(), Remedy: "read its log: journalctl -xeu kubelet"}
+		if argument := health.RejectedArgument(err); argument != "" {
+			f.Remedy = fmt.Sprintf("remove %s from %s, and restart the kubelet", argument,
+				m.local.Paths.KubeletFlags())
+		}
+		rep.Add(f)
+	}
+}
+
+func (m *machine) checkKubeletConfig(ctx context.Context, r state.Reader, rep *preflight.Report) {
+	file := m.local.Paths.KubeletConfig()
+	data, err := state.ReadRequired(ctx, r, file)
+	if err == nil {
+		if err = yaml.Unmarshal(data, &kubeletconfig.KubeletConfiguration{}); err != nil {
+			err = fmt.Errorf("%s: %w", file, err)
+		}
+	}
+	if err != nil {
+		command := "kubeadm upgrade node phase kubelet-config"
+		addError(rep, preflight.Finding{Command: command,
+			Remedy: "correct the file, or write it again from what the cluster stores: " + command}, err)
+		return
+	}
+	// The kubelet logs an unknown field and ignores it.
+	if err := yaml.UnmarshalStrict(data, &kubeletconfig.KubeletConfiguration{}); err != nil {
+		rep.Add(preflight.Finding{Severity: preflight.Warning,
+			Text: file + " has a field that kubeadm does not know", Evidence: err.Error(),
+			Remedy: "correct its name, unless it is of a newer kubelet"})
+	}
+}
+
+func (m *machine) checkKubeletCertificate(ctx context.Context, r state.Reader,
+	rep *preflight.Report) {
+	client, err := kubeletcert.ReadClient(ctx, r, m.local.Paths)
+	if err != nil {
+		addError(rep, preflight.Finding{}, err)
+		return
+	}
+	if client == nil {
+		return // check Kubeconfigs reports it
+	}
+	cas, err := m.readCAs(ctx, r, "ca")
+	if err != nil {
+		rep.Skip("%v", err)
+		return
+	}
+	for _, ca := range cas { // two during a rotation of the CA
+		if err = client.Check(ca, r.Now()); err == nil {
+			return
+		}
+	}
+	remedy, command := "renew it with a new token: kubeadm certs renew kubelet.conf --token TOKEN", ""
+	if m.isControlPlane() {
+		remedy, command = "renew it", "kubeadm certs renew kubelet.conf"
+	}
+	addError(rep, preflight.Finding{Remedy: remedy, Command: command,
+		Evidence: client.Path + " names " + client.File},
+		fmt.Errorf("the client certificate of the kubelet: %w", err))
+}
+
+func (m *machine) checkPodNetwork(ctx context.Context, r state.Reader, rep *preflight.Report) {
+	file, _, err := cniConfig(ctx, r)
+	if err != nil {
+		rep.Skip("%v", err)
+		return
+	}
+	if file == "" {
+		rep.Add(preflight.Finding{Severity: preflight.Warning, Text: "no Pod network is configured",
+			Evidence: "there is no configuration file in " + cniDir,
+			Remedy:   "install a Pod network add-on; one that is installed writes the file when its Pod runs on this node"})
+	}
+}
+
+// checkKubeletDrift compares the kubelet's configuration with that which an upgrade would write.
+// Patches of this node are not known here.
+func (m *machine) checkKubeletDrift(ctx context.Context, r state.Reader, rep *preflight.Report) {
+	n, err := m.stored(ctx, r)
+	if m.skipOnError(rep, err) {
+		return
+	}
+	file := n.Paths.KubeletConfig()
+	found, err := r.ReadFile(ctx, file)
+	if err != nil {
+		return // check KubeletConfig reports it
+	}
+	host, err := manifestinput.ReadHost(ctx, r, n)
+	if err != nil {
+		rep.Skip("%v", err)
+		return
+	}
+	if host.KubeletInstance, err = state.ReadOptional(ctx, r, n.Paths.KubeletInstanceConfig()); err != nil {
+		rep.Skip("%v", err)
+		return
+	}
+	made, _, err := manifest.KubeletConfigFile(n, host, manifest.Patches{})
+	if err != nil {
+		rep.Skip("%v", err)
+		return
+	}
+	if fields := differentFields(found, made); len(fields) > 0 {
+		const command = "kubeadm upgrade node phase kubelet-config"
+		rep.Add(preflight.Finding{Severity: preflight.Warning,
+			Text:     file + " differs from what the cluster stores: it was changed manually or by patches",
+			Evidence: "fields that differ: " + strings.Join(fields, ", "),
+			Remedy: "put a change that is wanted into ConfigMap kube-system/kubelet-config or a patch file; " +
+				"to write the file again: " + command + ", with --patches if patches are used"})
+	}
+}
+
+// differentFields returns the names of the top fields in which two kubelet configurations differ.
+func differentFields(a, b []byte) []string {
+	parse := func(data []byte) map[string]any {
+		var config kubeletconfig.KubeletConfiguration
+		fields := map[string]any{}
+		if yaml.Unmarshal(data, &config) == nil {
+			text, _ := json.Marshal(config) // a struct that was just decoded
+			_ = json.Unmarshal(text, &fields)
+		}
+		return fields
+	}
+	first, second := parse(a), parse(b)
+	var names []string
+	for name := range maps.Keys(first) {
+		if !reflect.DeepEqual(first[name], second[name]) {
+			names = append(names, name)
+		}
+	}
+	for name := range maps.Keys(second) {
+		if _, ok := first[name]; !ok {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// components are the static Pods that this control plane node has or should have.
+func (m *machine) components(ctx context.Context) []string {
+	return staticpod.Components(m.asNode(ctx))
+}
+
+func (m *machine) checkManifests(ctx context.Context, r state.Reader, rep *preflight.Report) {
+	withFindings(upgrade.StaticPodManifests(m.local.Paths, m.components(ctx)),
+		func(f preflight.Finding) (preflight.Finding, bool) {
+			f.Remedy, f.Command = m.restoreManifests(ctx)
+			return f, true
+		}).Run(ctx, r, rep)
+	if m.broken != nil {
+		addError(rep, preflight.Finding{}, m.broken)
+	}
+}
+
+// restoreManifests says how to restore the manifests that do not exist. That of etcd cannot be written
+// again: init describes a cluster of one member.
+func (m *machine) restoreManifests(ctx context.Context) (remedy, command string) {
+	remedy = "restore them from a backup, such as those in " + m.local.Paths.Tmp()
+	var missing []string
+	for _, component := range m.components(ctx) {
+		if !m.exists(ctx, m.local.Paths.Manifest(component)) {
+			missing = append(missing, component)
+		}
+	}
+	if slices.Contains(missing, manifest.Etcd) {
+		return remedy + "; that of etcd can also be adapted from another control plane node: names and addresses", ""
+	}
+	if len(missing) != 1 || m.identity.Kubeconfig == "" {
+		return remedy + ", or write each again by the configuration of the cluster: " +
+			"kubeadm init phase control-plane COMPONENT --config FILE", ""
+	}
+	_, command = m.generateFile("control-plane " + strings.TrimPrefix(missing[0], "kube-"))
+	return remedy + ", or write it again by the configuration of the cluster, with --patches if patches are used", command
+}
+
+// checkStaticPods asks each component and, if it does not answer, its containers.
+func (m *machine) checkStaticPods(ctx context.Context, r state.Reader, rep *preflight.Report) {
+	if _, err := m.runtime(ctx, r); err != nil {
+		rep.Skip("the container runtime does not answer: check CRI reports the cause")
+		return
+	}
+	n := m.asNode(ctx)
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for _, component := range m.components(ctx) {
+		pod := m.pods[component]
+		file := n.Paths.Manifest(component)
+		if pod == nil {
+			if m.exists(ctx, file) {
+				rep.Add(preflight.Finding{Severity: preflight.Error, Text: file + " is not a Pod",
+					Remedy: "correct the file, or restore it from a backup in " + n.Paths.Tmp()})
+			}
+			continue
+		}
+		wg.Go(func() {
+			err := m.checkStaticPod(ctx, r, component, pod)
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil {
+				return
+			}
+			f := preflight.Finding{Severity: preflight.Error,
+				Text: component + " does not run or is not healthy", Evidence: err.Error(),
+				Remedy: fmt.Sprintf("read its log: crictl --runtime-endpoint %s logs $(crictl --runtime-endpoint %s ps -aq --name %s | head -1)",
+					n.CRISocket, n.CRISocket, component)}
+			if argument := health.RejectedArgument(err); argument != "" {
+				f.Remedy = fmt.Sprintf("correct or remove %s in %s", argument, file)
+			}
+			rep.Add(f)
+		})
+	}
+	wg.Wait()
+}
+
+func (m *machine) checkStaticPod(ctx context.Context, r state.Reader, component string,
+	pod *corev1.Pod) error {
+	condition, err := health.StaticPod{Component: component, Pod: pod, Anonymous: true,
+		Matches: func(state.Container) bool { return true }}.Condition(m.asNode(ctx), checkLimit)
+	if err == nil {
+		err = condition.Check(ctx, r)
+	}
+	return err
+}
+
+// shownDiff is how many lines of a difference are shown.
+const shownDiff = 8
+
+// checkManifestDrift compares the manifests with those that kubeadm writes by what the cluster
+// stores, as "upgrade diff" does. Patches of this node are not known here.
+func (m *machine) checkManifestDrift(ctx context.Context, r state.Reader, rep *preflight.Report) {
+	n, err := m.stored(ctx, r)
+	if m.skipOnError(rep, err) {
+		return
+	}
+	for _, component := range staticpod.Components(n) {
+		made, found, err := changes.FindManualChange(ctx, m.env, n, n, component)
+		if errors.Is(err, fs.ErrNotExist) || err == nil && found == nil {
+			continue
+		}
+		if err != nil {
+			rep.Skip("%v", err)
+			continue
+		}
+		file := n.Paths.Manifest(component)
+		clean, err := fileWithoutSecrets(found)
+		if err != nil {
+			rep.Skip("%s: %v", file, err)
+			continue
+		}
+		if made, err = fileWithoutSecrets(made); err != nil {
+			rep.Skip("%s: %v", file, err)
+			continue
+		}
+		diff := upgrade.Diff(upgrade.Text{Name: "as kubeadm writes it", Content: string(made)},
+			upgrade.Text{Name: file, Content: string(clean)}, 0)
+		lines := strings.Split(strings.TrimSpace(diff), "\n")
+		if len(lines) > shownDiff {
+			lines = append(lines[:shownDiff], "...")
+		}
+		rep.Add(preflight.Finding{Severity: preflight.Warning,
+			Text:     file + " was changed manually or by patches",
+			Evidence: strings.Join(lines, "\n"),
+			Remedy: "put a change that is wanted into extraArgs, extraVolumes or extraEnvs of the component " +
+				"in ConfigMap kube-system/kubeadm-config, or into a patch file for --patches",
+			Command: "kubeadm upgrade diff"})
+	}
+}

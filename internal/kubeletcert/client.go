@@ -1,0 +1,190 @@
+// Package kubeletcert reads, checks and replaces the client certificate of this machine's kubelet.
+// The kubelet rotates it by itself, which ends if the certificate expires.
+package kubeletcert
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/tools/clientcmd/api"
+
+	"kubeadm/internal/node"
+	"kubeadm/internal/pki"
+	"kubeadm/internal/problem"
+	"kubeadm/internal/state"
+	"kubeadm/internal/untrusted"
+)
+
+// Client is the client certificate that kubelet.conf names.
+type Client struct {
+	Path   string // of kubelet.conf
+	Config *pki.Kubeconfig
+	// File is the file with certificate and key, which the kubelet replaces; empty if both are
+	// embedded in kubelet.conf.
+	File string
+	// Certificate is nil if the file does not exist or cannot be read.
+	Certificate *x509.Certificate
+	unusable    error // why the certificate or its key cannot be read, or do not match
+	unmanaged   error // why the certificate cannot be replaced, although it may be usable
+}
+
+// Name of the files of the kubelet's client certificate: prefix, time and extension, and the link to
+// the current one.
+const (
+	filePrefix  = "kubelet-client-"
+	fileTime    = "2006-01-02-15-04-05"
+	fileSuffix  = ".pem"
+	currentFile = filePrefix + "current" + fileSuffix
+)
+
+// userPrefix is that of the user name of a kubelet, before the name of its node.
+const userPrefix = "system:node:"
+
+// ReadClient reads kubelet.conf and the certificate that it names. Without a kubelet.conf it returns
+// nil.
+func ReadClient(ctx context.Context, r state.Reader, paths node.Paths) (*Client, error) {
+	c := &Client{Path: paths.KubeletKubeconfig()}
+	data, err := state.ReadOptional(ctx, r, c.Path)
+	if err != nil || data == nil {
+		return nil, err
+	}
+	var user *api.AuthInfo
+	c.Config, err = pki.ParseKubeconfig(data)
+	if err == nil {
+		_, err = c.Config.CurrentCluster()
+	}
+	if err == nil {
+		user, err = c.Config.CurrentUser()
+	}
+	if err != nil {
+		return nil, problem.New("reading "+c.Path, err,
+			"restore the file from a backup, or generate a new one: kubeadm init phase kubeconfig kubelet on a control plane node, "+
+				"kubeadm reset and kubeadm join on a worker")
+	}
+	c.Config.ResolvePaths(path.Dir(c.Path))
+	if len(user.ClientCertificateData) == 0 {
+		c.File = user.ClientCertificate
+		c.unmanaged = checkOneFile(c.Path, user, path.Join(paths.Kubelet, "pki", currentFile))
+	}
+	read := func(name string) ([]byte, error) { return r.ReadFile(ctx, name) }
+	found, err := c.Config.ClientPair(read)
+	switch {
+	case err == nil && len(found) == 0:
+		c.unusable = fmt.Errorf("%s names no client certificate", c.Path)
+	case err == nil:
+		c.Certificate = found[0]
+	case errors.Is(err, fs.ErrNotExist):
+		c.unusable = fmt.Errorf("%s does not exist", c.File)
+	default:
+		c.unusable = err
+		// The certificate itself may still say when it expires.
+		text := user.ClientCertificateData
+		if c.File != "" {
+			text, _ = r.ReadFile(ctx, c.File)
+		}
+		if certs, err := pki.ParseCertificates(text); err == nil {
+			c.Certificate = certs[0]
+		}
+	}
+	return c, nil
+}
+
+// ReadManagedClient is ReadClient with an error if there is no kubelet.conf, or if the certificate
+// cannot be replaced.
+func ReadManagedClient(ctx context.Context, r state.Reader, paths node.Paths) (*Client, error) {
+	c, err := ReadClient(ctx, r, paths)
+	if err != nil {
+		return nil, err
+	}
+	if c == nil {
+		return nil, problem.New("", fmt.Errorf("%s does not exist", paths.KubeletKubeconfig()),
+			"on a control plane node, generate it: kubeadm init phase kubeconfig kubelet",
+			"on a worker, remove the node and join it again: kubeadm reset, kubeadm join")
+	}
+	return c, c.CheckManaged()
+}
+
+// checkOneFile returns an error if certificate and key are in two files: the link to one new file
+// would replace the certificate and not the key.
+func checkOneFile(kubeconfig string, user *api.AuthInfo, managed string) error {
+	isSplit := user.ClientKey != "" && path.Clean(user.ClientKey) != path.Clean(user.ClientCertificate)
+	if user.ClientCertificate == "" || !isSplit && len(user.ClientKeyData) == 0 {
+		return nil
+	}
+	return problem.New("",
+		fmt.Errorf("%s names a certificate and a key in two files, which kubeadm does not manage", kubeconfig),
+		"replace both files, or set client-certificate and client-key to "+managed)
+}
+
+// CheckManaged returns an error if the certificate cannot be replaced, as certificate and key are not
+// in one place.
+func (c *Client) CheckManaged() error { return c.unmanaged }
+
+// CheckUsable returns an error if the certificate or its key cannot be read, or do not match.
+func (c *Client) CheckUsable() error {
+	if c.unusable == nil {
+		return nil
+	}
+	return problem.New("reading the client certificate of the kubelet from "+c.Path,
+		untrusted.Error(c.unusable), "check the files that it names")
+}
+
+// Check returns an error if the kubelet cannot log in with the certificate at that time, or if it
+// has not been rotated although less than a tenth of its validity is left. The CA is that of the
+// cluster; nil if it is not known.
+func (c *Client) Check(ca *x509.Certificate, now time.Time) error {
+	if c.unusable != nil {
+		return c.unusable
+	}
+	if err := pki.CheckPeriod(c.Certificate, now); err != nil {
+		return err
+	}
+	if ca != nil {
+		certs := []*x509.Certificate{c.Certificate}
+		if err := pki.VerifyChain(certs, ca, pki.LatestNotBefore(c.Certificate, ca)); err != nil {
+			return err
+		}
+	}
+	left, whole := c.Certificate.NotAfter.Sub(now), c.Certificate.NotAfter.Sub(c.Certificate.NotBefore)
+	if left < whole/10 {
+		return fmt.Errorf("certificate %q expires in %s, and the kubelet has not rotated it",
+			c.Certificate.Subject.CommonName, left.Round(time.Second))
+	}
+	return nil
+}
+
+// NodeName is the name of the node for which the certificate was issued. If it is missing, that of
+// an earlier certificate in the same directory counts. It is empty if there is none.
+func (c *Client) NodeName(ctx context.Context, r state.Reader) string {
+	candidates := []*x509.Certificate{c.Certificate}
+	if c.File != "" {
+		files, _ := r.ReadDir(ctx, path.Dir(c.File))
+		for _, f := range files {
+			if !strings.HasPrefix(path.Base(f.Path), filePrefix) {
+				continue
+			}
+			text, err := r.ReadFile(ctx, f.Path)
+			if err != nil {
+				continue
+			}
+			if certs, err := pki.ParseCertificates(text); err == nil {
+				candidates = append(candidates, certs[0])
+			}
+		}
+	}
+	for _, cert := range candidates {
+		if cert == nil {
+			continue
+		}
+		if name, ok := strings.CutPrefix(cert.Subject.CommonName, userPrefix); ok {
+			return name
+		}
+	}
+	return ""
+}

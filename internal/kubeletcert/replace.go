@@ -1,0 +1,158 @@
+package kubeletcert
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"kubeadm/internal/certstore"
+	"kubeadm/internal/change"
+	"kubeadm/internal/engine"
+	"kubeadm/internal/node"
+	"kubeadm/internal/pki"
+	"kubeadm/internal/problem"
+	"kubeadm/internal/state"
+)
+
+const (
+	service = "kubelet"
+	// defaultValidity is that of kube-controller-manager's --cluster-signing-duration.
+	defaultValidity = 365 * 24 * time.Hour
+)
+
+// Replace signs a new client certificate for the kubelet with the cluster CA of this machine, installs
+// it and restarts the kubelet. The name of the node is that of the certificate before, or n.Name if
+// none is left.
+//
+// The link or kubelet.conf is replaced while the kubelet is stopped, so that after a kill Repair can
+// see what is left to do.
+func Replace(ctx context.Context, e *engine.Env, n *node.Node) error {
+	c, err := ReadManagedClient(ctx, e.World, n.Paths)
+	if err != nil {
+		return err
+	}
+	profile, _ := pki.ProfileOf(pki.ClusterCA)
+	ca, err := certstore.ReadCA(ctx, e.World, n, profile)
+	if err != nil {
+		return err
+	}
+	if !ca.CanIssue() {
+		return newNoKeyError(n.Paths.Key(profile.Base))
+	}
+	name := cmp.Or(c.NodeName(ctx, e.World), n.Name)
+	if name == "" {
+		return problem.New("", errors.New("the name of this node is not known: no client certificate of its kubelet is left"),
+			"create a token, kubeadm token create, and run: kubeadm certs renew kubelet.conf --token TOKEN")
+	}
+	valid := pki.NewValidity(e.World.Now(), cmp.Or(n.Cluster.CertValidity, defaultValidity))
+	p, err := Sign(e, ca, pki.ClientSpec(userPrefix+name, []string{"system:nodes"}, valid))
+	if err != nil {
+		return err
+	}
+	p.CA, err = certstore.ReadTrusted(ctx, e.World, n.Paths, ca.Certificate)
+	if err != nil {
+		return err
+	}
+	e.Say("signing a new client certificate for the kubelet, user %s%s", userPrefix, name)
+	use, err := c.prepare(ctx, e, p)
+	if err != nil {
+		return err
+	}
+	if err := stopService(ctx, e); err != nil {
+		return err
+	}
+	if err := e.Do(ctx, use); err != nil {
+		return err
+	}
+	return startService(ctx, e, cmp.Or(c.File, c.Path))
+}
+
+// newNoKeyError is the error of a machine that cannot sign.
+func newNoKeyError(file string) error {
+	return problem.New("", fmt.Errorf("%s is not on this machine, so it cannot sign a certificate", file),
+		"create a token on a control plane node, kubeadm token create, and run here: "+
+			"kubeadm certs renew kubelet.conf --token TOKEN")
+}
+
+// Repair replaces the kubelet's client certificate if the kubelet cannot log in with it, and starts a
+// kubelet that does not run. Otherwise it changes nothing. It warns without the key of the cluster
+// CA, without a kubelet.conf, and if certificate and key are in two files. It reports whether it has
+// replaced a certificate that had expired or was missing, as after a long shutdown of the cluster.
+func Repair(ctx context.Context, e *engine.Env, n *node.Node) (hadExpired bool, err error) {
+	c, err := ReadClient(ctx, e.World, n.Paths)
+	if err != nil {
+		return false, err
+	}
+	if c == nil {
+		e.Warn("%s does not exist; to generate it: kubeadm init phase kubeconfig kubelet",
+			n.Paths.KubeletKubeconfig())
+		return false, nil
+	}
+	profile, _ := pki.ProfileOf(pki.ClusterCA)
+	ca, err := certstore.ReadCA(ctx, e.World, n, profile)
+	if err != nil {
+		return false, err
+	}
+	reason := c.Check(ca.Certificate, e.World.Now())
+	if reason == nil {
+		return false, startStopped(ctx, e, c)
+	}
+	if c.Certificate != nil && e.World.Now().Before(c.Certificate.NotBefore) {
+		e.Warn("the kubelet's client certificate is not replaced: %v; compare this machine's clock with that of others: timedatectl",
+			reason)
+		return false, nil
+	}
+	e.Say("the kubelet cannot use its client certificate: %v", reason)
+	err = c.CheckManaged()
+	if err == nil && !ca.CanIssue() {
+		err = newNoKeyError(n.Paths.Key(profile.Base))
+	}
+	if err != nil {
+		e.Warn("the kubelet's client certificate was not replaced: %v; %s", err,
+			problem.Hints(err)[0])
+		return false, nil
+	}
+	if err := Replace(ctx, e, n); err != nil {
+		return false, err
+	}
+	return c.Certificate == nil || e.World.Now().After(c.Certificate.NotAfter), nil
+}
+
+// startStopped starts a kubelet that does not run, as after a run that was killed.
+func startStopped(ctx context.Context, e *engine.Env, c *Client) error {
+	s, err := e.World.Service(ctx, service)
+	if err != nil || !s.Exists || s.Active && !s.Since.IsZero() {
+		return nil
+	}
+	return e.Do(ctx, change.SetService{Name: service, Active: true,
+		Reads: []string{cmp.Or(c.File, c.Path)}})
+}
+
+func stopService(ctx context.Context, e *engine.Env) error {
+	if exists, err := hasService(ctx, e); err != nil || !exists {
+		return err
+	}
+	return e.Do(ctx, change.SetService{Name: service})
+}
+
+func startService(ctx context.Context, e *engine.Env, reads ...string) error {
+	exists, err := hasService(ctx, e)
+	if err == nil && !exists {
+		e.Warn("restart the kubelet manually: the init system has no service %q", service)
+	}
+	if err != nil || !exists {
+		return err
+	}
+	e.Say("restarting the kubelet")
+	return e.Do(ctx, change.SetService{Name: service, Active: true, Reads: reads})
+}
+
+func hasService(ctx context.Context, e *engine.Env) (bool, error) {
+	s, err := e.World.Service(ctx, service)
+	if errors.Is(err, state.ErrNoInitSystem) {
+		return false, nil
+	}
+	return s.Exists, err
+}

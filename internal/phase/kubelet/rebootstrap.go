@@ -1,0 +1,240 @@
+package kubelet
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"kubeadm/internal/certstore"
+	"kubeadm/internal/change"
+	"kubeadm/internal/engine"
+	"kubeadm/internal/health"
+	"kubeadm/internal/kubeletcert"
+	"kubeadm/internal/manifest"
+	"kubeadm/internal/node"
+	"kubeadm/internal/pki"
+	"kubeadm/internal/problem"
+	"kubeadm/internal/state"
+	"kubeadm/internal/world"
+)
+
+// Rebootstrap gets the kubelet of an existing node a new client certificate by TLS bootstrap, with
+// the token of Discovery and with the server and the CA of kubelet.conf, or of the bootstrap
+// kubeconfig of a run that was killed. Without a token it signs the certificate with the CA on this
+// machine.
+var Rebootstrap = engine.Phase{
+	Name:  "kubelet",
+	Short: "Replace the client certificate of the kubelet",
+	Run: func(ctx context.Context, e *engine.Env) error {
+		n, err := e.Node(ctx)
+		if err != nil {
+			return err
+		}
+		if n.Discovery.TLSBootstrapToken == "" {
+			return kubeletcert.Replace(ctx, e, n)
+		}
+		c, err := kubeletcert.ReadClient(ctx, e.World, n.Paths)
+		if err != nil {
+			return err
+		}
+		// The kubelet writes another kubelet.conf if the certificate is embedded in it.
+		old, source := n.Paths.KubeletKubeconfig(), n.Paths.KubeletKubeconfig()
+		var config *pki.Kubeconfig
+		if c == nil {
+			source = n.Paths.BootstrapKubeconfig()
+			config, err = readBootstrapKubeconfig(ctx, e, n)
+		} else {
+			old, config, err = cmp.Or(c.File, old), c.Config, c.CheckManaged()
+		}
+		if err != nil {
+			return err
+		}
+		own := *n
+		own.BootstrapKubeconfig, err = newTokenKubeconfig(source, config,
+			n.Discovery.TLSBootstrapToken)
+		if err != nil {
+			return err
+		}
+		if err := checkToken(ctx, e, &own); err != nil {
+			return err
+		}
+		return rebootstrap(ctx, e, &own, old)
+	},
+}
+
+// readBootstrapKubeconfig reads what a run that was killed after it had removed kubelet.conf has left.
+func readBootstrapKubeconfig(ctx context.Context, e *engine.Env,
+	n *node.Node) (*pki.Kubeconfig, error) {
+	const remedy = "join the machine again: kubeadm reset, then kubeadm join"
+	file := n.Paths.BootstrapKubeconfig()
+	data, err := state.ReadOptional(ctx, e.World, file)
+	if err != nil {
+		return nil, err
+	}
+	if data == nil {
+		return nil, problem.New("", fmt.Errorf("%s does not exist", n.Paths.KubeletKubeconfig()), remedy)
+	}
+	config, err := pki.ParseKubeconfig(data)
+	if err == nil {
+		_, err = config.CurrentCluster()
+	}
+	if err != nil {
+		return nil, problem.New("reading "+file, err, remedy)
+	}
+	config.ResolvePaths(path.Dir(file))
+	return config, nil
+}
+
+// newTokenKubeconfig returns the kubeconfig in the file with the token as its credentials.
+func newTokenKubeconfig(file string, from *pki.Kubeconfig, token string) ([]byte, error) {
+	cluster, err := from.CurrentCluster()
+	if err != nil {
+		return nil, err
+	}
+	config, err := pki.NewBootstrapKubeconfig(cluster, token)
+	if err != nil {
+		return nil, problem.New("", fmt.Errorf("%s: %w", file, err),
+			"set certificate-authority-data of its cluster to the CA of the cluster, in base64")
+	}
+	return config.Encode()
+}
+
+// tokenTimeout is how long the API server may take to accept a token. A new one is known to all API
+// servers within seconds.
+const tokenTimeout = 30 * time.Second
+
+// checkToken checks that the API server of kubelet.conf answers and accepts the token, before
+// anything is changed.
+func checkToken(ctx context.Context, e *engine.Env, n *node.Node) error {
+	config, err := pki.ParseKubeconfig(n.BootstrapKubeconfig)
+	if err != nil {
+		return err
+	}
+	endpoint, err := config.Endpoint()
+	if err != nil {
+		return err
+	}
+	e.Say("checking the token at https://%s", endpoint)
+	ref := state.Ref{GVK: corev1.SchemeGroupVersion.WithKind("ConfigMap"), Namespace: "kube-system",
+		Name: manifest.KubeletConfigMap, As: state.Identity{Config: n.BootstrapKubeconfig}}
+	err = e.Await(ctx, world.Condition{
+		Name: "the API server to accept the token", Timeout: tokenTimeout,
+		Check: func(ctx context.Context, r state.Reader) error {
+			ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+			defer cancel()
+			_, err := r.Object(ctx, ref)
+			if apierrors.IsForbidden(err) {
+				return nil // it is accepted, and may request a certificate
+			}
+			return err
+		},
+	})
+	switch {
+	case err == nil || ctx.Err() != nil:
+		return err
+	case apierrors.IsUnauthorized(err):
+		return problem.New("", fmt.Errorf("the API server at https://%s does not accept the token: %w",
+			endpoint, err), "create another one on a control plane node: kubeadm token create")
+	}
+	return problem.New("", errors.Join(err, certstore.CheckClock(ctx, e.World, endpoint)),
+		"check whether the API server is reachable from this machine: curl -k https://"+endpoint+
+			"/livez")
+}
+
+// rebootstrap makes the kubelet request a certificate. While the kubelet is stopped, the bootstrap
+// kubeconfig is there and old, the file with the certificate, is gone: a kubelet uses a certificate
+// that it finds.
+func rebootstrap(ctx context.Context, e *engine.Env, n *node.Node, old string) error {
+	if err := e.Do(ctx, change.WriteFile{Path: n.Paths.BootstrapKubeconfig(),
+		Data: n.BootstrapKubeconfig, Mode: 0o600, Secret: true}); err != nil {
+		return err
+	}
+	if err := e.Do(ctx, change.SetService{Name: service}); err != nil {
+		return err
+	}
+	e.Say("removing %q, the old certificate", old)
+	if err := e.Do(ctx, change.Remove{Path: old}); err != nil {
+		return err
+	}
+	if err := startService(ctx, e, n.Paths.BootstrapKubeconfig()); err != nil {
+		return err
+	}
+	if err := e.Await(ctx, health.Kubelet(ctx, e.World, n)); err != nil {
+		return health.WithKubeletHints(err)
+	}
+	condition, err := withRequestState(ctx, e, n, newClientCondition(n))
+	if err != nil {
+		return err
+	}
+	if err := e.Await(ctx, condition); err != nil {
+		return problem.New("", err, "check the kubelet's log: journalctl -xeu kubelet",
+			"check whether its certificate signing request is pending: kubectl get csr; kubectl certificate approve <name>",
+			"then re-run the command")
+	}
+	if err := e.Do(ctx, change.Remove{Path: n.Paths.BootstrapKubeconfig()}); err != nil {
+		return err
+	}
+	return reportNode(ctx, e, n)
+}
+
+// newClientCondition is met once the kubelet has a certificate with which it can log in.
+func newClientCondition(n *node.Node) world.Condition {
+	return world.Condition{
+		Name: "the cluster to issue the kubelet's client certificate", Timeout: n.Timeouts.TLSBootstrap,
+		Check: func(ctx context.Context, r state.Reader) error {
+			c, err := kubeletcert.ReadClient(ctx, r, n.Paths)
+			if err == nil && c == nil {
+				err = fmt.Errorf("%s does not exist yet", n.Paths.KubeletKubeconfig())
+			}
+			if err != nil {
+				return err
+			}
+			return c.Check(nil, r.Now())
+		},
+	}
+}
+
+// reportNode waits until the Node is Ready, and says when the new certificate expires. That the Node
+// is not Ready is a warning: it may have other causes.
+func reportNode(ctx context.Context, e *engine.Env, n *node.Node) error {
+	c, err := kubeletcert.ReadClient(ctx, e.World, n.Paths)
+	if err != nil || c == nil || c.Certificate == nil {
+		return err
+	}
+	e.Say("the kubelet uses %s: serial number %x, expires %s", c.File, c.Certificate.SerialNumber,
+		c.Certificate.NotAfter.UTC().Format(time.RFC3339))
+	name := c.NodeName(ctx, e.World)
+	err = e.Await(ctx, world.Condition{
+		Name: "Node " + name + " to be Ready", Timeout: n.Timeouts.Kubelet,
+		Check: func(ctx context.Context, r state.Reader) error {
+			u, err := r.Object(ctx, state.Ref{GVK: state.NodeKind, Name: name,
+				As: state.Identity{Kubeconfig: n.Paths.KubeletKubeconfig()}})
+			if err != nil {
+				return err
+			}
+			var own corev1.Node
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object,
+				&own); err != nil {
+				return err
+			}
+			for _, c := range own.Status.Conditions {
+				if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
+					return fmt.Errorf("it is not Ready: %s", c.Message)
+				}
+			}
+			return nil
+		},
+	})
+	if err != nil && ctx.Err() == nil {
+		e.Warn("Node %s is not Ready yet: %v", name, err)
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,303 @@
+package kubeletserving_test
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"net"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	certv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"kubeadm/internal/engine"
+	"kubeadm/internal/phase/kubeletserving"
+	"kubeadm/internal/pki"
+	"kubeadm/internal/state"
+	"kubeadm/internal/world"
+	"kubeadm/internal/world/fake"
+	"kubeadm/internal/world/memory"
+)
+
+// scene is a cluster with Node worker1.
+type scene struct {
+	*fake.World
+	e       *engine.Env
+	lines   []string // the output
+	onAwait func()   // called when a wait begins
+	awaited []error  // the results of all waits
+}
+
+func (s *scene) Await(ctx context.Context, c world.Condition) error {
+	s.onAwait()
+	err := s.World.Await(ctx, c)
+	s.awaited = append(s.awaited, err)
+	return err
+}
+
+func newScene(t *testing.T) *scene {
+	s := &scene{World: fake.New()}
+	from, readings := s.Now(), 0
+	s.Clock = func() time.Time { readings++; return from.Add(time.Duration(readings) * time.Second) }
+	s.RemoteAPIServer = true
+	s.e = engine.New(engine.Env{World: s,
+		Admin: func(context.Context) (state.Identity, error) {
+			return state.Identity{Kubeconfig: "/etc/kubernetes/admin.conf"}, nil
+		},
+		Emit: func(e engine.Event) { s.lines = append(s.lines, string(e.Kind)+": "+e.Text) },
+	})
+	s.apply(t, newNode("192.0.2.21"))
+	return s
+}
+
+// newNode is Node worker1 with an address.
+func newNode(address string) *corev1.Node {
+	return &corev1.Node{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
+		ObjectMeta: metav1.ObjectMeta{Name: "worker1"},
+		Status: corev1.NodeStatus{Addresses: []corev1.NodeAddress{
+			{Type: corev1.NodeInternalIP, Address: address},
+			{Type: corev1.NodeInternalIP, Address: "2001:db8::21"},
+			{Type: corev1.NodeHostName, Address: "worker1"},
+			{Type: corev1.NodeExternalDNS, Address: "worker1.example.com"},
+		}},
+	}
+}
+
+// apply stores an object with its status.
+func (s *scene) apply(t *testing.T, o state.Object) {
+	t.Helper()
+	data, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kind := o.GetObjectKind().GroupVersionKind().GroupKind()
+	s.Objects[memory.Key{Kind: kind, Name: o.GetName()}] = &unstructured.Unstructured{Object: data}
+}
+
+// request is a request of the kubelet of worker1, with the edits.
+func request(t *testing.T, name string, edit func(*certv1.CertificateSigningRequest,
+	*x509.CertificateRequest)) *certv1.CertificateSigningRequest {
+	t.Helper()
+	asked := &x509.CertificateRequest{
+		Subject: pkix.Name{CommonName: "system:node:worker1",
+			Organization: []string{"system:nodes"}},
+		DNSNames:    []string{"worker1", "worker1.example.com"},
+		IPAddresses: []net.IP{net.ParseIP("192.0.2.21"), net.ParseIP("2001:db8::21")},
+	}
+	csr := &certv1.CertificateSigningRequest{
+		TypeMeta: metav1.TypeMeta{APIVersion: "certificates.k8s.io/v1",
+			Kind: "CertificateSigningRequest"},
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)},
+		Spec: certv1.CertificateSigningRequestSpec{
+			SignerName: certv1.KubeletServingSignerName,
+			Username:   "system:node:worker1",
+			Groups:     []string{"system:nodes", "system:authenticated"},
+			Usages:     []certv1.KeyUsage{certv1.UsageDigitalSignature, certv1.UsageServerAuth},
+		},
+	}
+	if edit != nil {
+		edit(csr, asked)
+	}
+	key, err := pki.NewKey(rand.Reader, pki.ECDSAP256)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.CreateCertificateRequest(rand.Reader, asked, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if csr.Spec.Request == nil {
+		csr.Spec.Request = pem.EncodeToMemory(
+			&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
+	}
+	return csr
+}
+
+// conditions are the types of a request's conditions.
+func (s *scene) conditions(t *testing.T, name string) string {
+	t.Helper()
+	u, err := s.Object(t.Context(), state.Ref{Name: name,
+		GVK: certv1.SchemeGroupVersion.WithKind("CertificateSigningRequest")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
+	var kinds []string
+	for _, c := range all {
+		kinds = append(kinds, c.(map[string]any)["type"].(string))
+	}
+	return strings.Join(kinds, " ")
+}
+
+func TestHonestRequestIsApproved(t *testing.T) {
+	s := newScene(t)
+	s.apply(t, request(t, "csr-1", nil))
+	other := request(t, "csr-2", nil) // of another signer
+	other.Spec.SignerName = certv1.KubeAPIServerClientKubeletSignerName
+	s.apply(t, other)
+	denied := request(t, "csr-3", nil)
+	denied.Status.Conditions = []certv1.CertificateSigningRequestCondition{
+		{Type: certv1.CertificateDenied, Status: corev1.ConditionTrue}}
+	s.apply(t, denied)
+	phases := []engine.Phase{kubeletserving.Approve}
+	for range 2 { // the second run finds nothing to do
+		if err := engine.Run(t.Context(), s.e, phases, engine.Selection{}); err != nil {
+			t.Fatal(err)
+		}
+		for name, want := range map[string]string{"csr-1": "Approved", "csr-2": "",
+			"csr-3": "Denied"} {
+			if got := s.conditions(t, name); got != want {
+				t.Errorf("%s is %q, want %q", name, got, want)
+			}
+		}
+	}
+}
+
+func TestForgedRequestStaysPending(t *testing.T) {
+	type edit = func(*certv1.CertificateSigningRequest, *x509.CertificateRequest)
+	for name, c := range map[string]struct {
+		edit edit
+		want string
+	}{
+		"address of another machine": {func(_ *certv1.CertificateSigningRequest, asked *x509.CertificateRequest) {
+			asked.IPAddresses = append(asked.IPAddresses, net.ParseIP("192.0.2.10"))
+		}, `it asks for "192.0.2.10", but the addresses of the Node are`},
+		"name of a Service": {func(_ *certv1.CertificateSigningRequest, asked *x509.CertificateRequest) {
+			asked.DNSNames = []string{"kubernetes.default.svc"}
+		}, `it asks for "kubernetes.default.svc"`},
+		"address as a name": {func(_ *certv1.CertificateSigningRequest, asked *x509.CertificateRequest) {
+			asked.DNSNames = []string{"192.0.2.21"}
+		}, `it asks for "192.0.2.21"`},
+		"escape sequence in a name": {func(_ *certv1.CertificateSigningRequest, asked *x509.CertificateRequest) {
+			asked.DNSNames = []string{"a\x1b[2Jb"}
+		}, `it asks for "a\x1b[2Jb"`},
+		"other kubelet": {func(_ *certv1.CertificateSigningRequest, asked *x509.CertificateRequest) {
+			asked.Subject.CommonName = "system:node:cp1"
+		}, `its common name "system:node:cp1" is not the user`},
+		"unknown Node": {func(csr *certv1.CertificateSigningRequest, asked *x509.CertificateRequest) {
+			csr.Spec.Username, asked.Subject.CommonName = "system:node:ghost", "system:node:ghost"
+		}, `there is no Node "ghost"`},
+		"ordinary user": {func(csr *certv1.CertificateSigningRequest, _ *x509.CertificateRequest) {
+			csr.Spec.Username = "jane"
+		}, "the user is not a kubelet"},
+		"user without the group": {func(csr *certv1.CertificateSigningRequest, _ *x509.CertificateRequest) {
+			csr.Spec.Groups = []string{"system:authenticated"}
+		}, "the user is not in group system:nodes"},
+		"another organization": {func(_ *certv1.CertificateSigningRequest, asked *x509.CertificateRequest) {
+			asked.Subject.Organization = []string{"system:nodes", "system:masters"}
+		}, `its organization is "system:nodes, system:masters"`},
+		"client usage": {func(csr *certv1.CertificateSigningRequest, _ *x509.CertificateRequest) {
+			csr.Spec.Usages = append(csr.Spec.Usages, certv1.UsageClientAuth)
+		}, `usage "client auth" is not one of a serving certificate`},
+		"no server usage": {func(csr *certv1.CertificateSigningRequest, _ *x509.CertificateRequest) {
+			csr.Spec.Usages = []certv1.KeyUsage{certv1.UsageDigitalSignature}
+		}, `it is without usage "server auth"`},
+		"no names": {func(_ *certv1.CertificateSigningRequest, asked *x509.CertificateRequest) {
+			asked.DNSNames, asked.IPAddresses = nil, nil
+		}, "it asks for no name or address"},
+		"email address": {func(_ *certv1.CertificateSigningRequest, asked *x509.CertificateRequest) {
+			asked.EmailAddresses = []string{"a@example.com"}
+		}, "it asks for an email address"},
+		"URI": {func(_ *certv1.CertificateSigningRequest, asked *x509.CertificateRequest) {
+			asked.URIs = []*url.URL{{Scheme: "spiffe", Host: "a"}}
+		}, "it asks for a URI"},
+		"no request": {func(csr *certv1.CertificateSigningRequest, _ *x509.CertificateRequest) {
+			csr.Spec.Request = []byte("none")
+		}, "no certificate request in PEM form"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t)
+			s.apply(t, request(t, "forged", c.edit))
+			s.apply(t, request(t, "honest", nil))
+			err := engine.Run(t.Context(), s.e, []engine.Phase{kubeletserving.Approve},
+				engine.Selection{})
+			if err == nil || !strings.Contains(err.Error(), "1 of 2 pending requests are not approved") {
+				t.Errorf("the error is %v", err)
+			}
+			if got := s.conditions(t, "forged"); got != "" {
+				t.Errorf("the forged request is %s", got)
+			}
+			if got := s.conditions(t, "honest"); got != "Approved" {
+				t.Errorf("the honest request is %q", got)
+			}
+			if said := strings.Join(s.lines, "\n"); !strings.Contains(said, c.want) {
+				t.Errorf("it does not say %q:\n%s", c.want, said)
+			}
+		})
+	}
+}
+
+// A request that replaces the one that was checked is not approved.
+func TestReplacedRequestIsNotApproved(t *testing.T) {
+	s := newScene(t)
+	s.apply(t, request(t, "csr-1", nil))
+	s.e.Emit = func(e engine.Event) {
+		if strings.HasPrefix(e.Text, "approving") {
+			other := request(t, "csr-1", func(_ *certv1.CertificateSigningRequest,
+				asked *x509.CertificateRequest) {
+				asked.DNSNames = []string{"kubernetes"}
+			})
+			other.UID = "other"
+			s.apply(t, other)
+		}
+	}
+	err := engine.Run(t.Context(), s.e, []engine.Phase{kubeletserving.Approve}, engine.Selection{})
+	if err == nil || !strings.Contains(err.Error(), "another request has its name now") {
+		t.Errorf("the error is %v", err)
+	}
+	if got := s.conditions(t, "csr-1"); got != "" {
+		t.Errorf("the other request is %s", got)
+	}
+}
+
+// A watch approves what is requested later, and what matches its Node only later.
+func TestWatchApprovesLaterRequests(t *testing.T) {
+	s := newScene(t)
+	s.apply(t, newNode("192.0.2.99"))
+	s.apply(t, request(t, "early", nil))
+	ctx, end := context.WithCancel(t.Context())
+	waits := 0
+	s.onAwait = func() {
+		switch waits++; waits {
+		case 1:
+			s.apply(t, request(t, "later", func(_ *certv1.CertificateSigningRequest,
+				asked *x509.CertificateRequest) {
+				asked.IPAddresses = nil
+			}))
+		case 2:
+			if got := s.conditions(t, "later"); got != "Approved" {
+				t.Errorf("the later request is %q", got)
+			}
+			if got := s.conditions(t, "early"); got != "" {
+				t.Errorf("the request of another address is %s", got)
+			}
+			s.apply(t, newNode("192.0.2.21"))
+		default:
+			end()
+		}
+	}
+	err := engine.Run(ctx, s.e, []engine.Phase{kubeletserving.Watch}, engine.Selection{})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("the watch ended with %v", err)
+	}
+	if len(s.awaited) < 2 || s.awaited[0] != nil || s.awaited[1] != nil {
+		t.Errorf("the waits for these requests ended with %v", s.awaited)
+	}
+	if got := s.conditions(t, "early"); got != "Approved" {
+		t.Errorf("the early request is %q once its Node has its address", got)
+	}
+	if count := strings.Count(strings.Join(s.lines, "\n"), "is not approved"); count != 1 {
+		t.Errorf("the refusal was reported %d times:\n%s", count, strings.Join(s.lines, "\n"))
+	}
+}

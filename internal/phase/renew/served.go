@@ -1,0 +1,48 @@
+package renew
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+
+	"kubeadm/internal/engine"
+	"kubeadm/internal/node"
+	"kubeadm/internal/state"
+)
+
+// InUse is a certificate that a component of this control plane node uses.
+type InUse struct {
+	Component   string
+	Address     string            // "host:port" at which it is served; empty if it is a client's
+	File        string            // where the component reads it
+	Certificate *x509.Certificate // nil if it cannot be found out
+	// Stale says why it is not that of the file, or why that is not known; nil if it is.
+	Stale error
+	// NotRunning is set if the component does not run: then nothing is known but the file.
+	NotRunning bool
+}
+
+// ListInUse finds out which certificates the components of this machine use. It changes nothing and
+// does not wait.
+func ListInUse(ctx context.Context, e *engine.Env, n *node.Node) ([]InUse, error) {
+	uses, err := listUses(ctx, e, n)
+	if err != nil {
+		return nil, err
+	}
+	var all []InUse
+	for _, u := range uses {
+		found := InUse{Component: u.component, Address: u.server, File: u.path}
+		if u.server == "" {
+			if found.Stale = u.checkStarted(ctx, e.World, n); found.Stale == nil {
+				found.Certificate = u.certificate
+			}
+		} else if found.Certificate, found.Stale = e.World.ServedCertificate(ctx,
+			u.server); found.Stale == nil && !found.Certificate.Equal(u.certificate) {
+			found.Stale = errors.New("it serves another one")
+		}
+		found.NotRunning = errors.Is(found.Stale, notRunning) ||
+			errors.Is(found.Stale, state.ErrNoServer)
+		all = append(all, found)
+	}
+	return all, nil
+}

@@ -1,0 +1,297 @@
+package renew
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/engine"
+	"kubeadm/internal/health"
+	"kubeadm/internal/manifest"
+	"kubeadm/internal/node"
+	"kubeadm/internal/pki"
+	"kubeadm/internal/release"
+	"kubeadm/internal/state"
+	"kubeadm/internal/staticpod"
+	"kubeadm/internal/world"
+)
+
+// restartStale restarts the components of this control plane that use a certificate from before
+// its renewal, one after the other, and says which certificates they serve or log in with then.
+//
+// etcd reads its certificates for each connection, and kube-apiserver reads them again when the
+// files change, those of its clients too. They are restarted only if they do not serve what is on
+// disk. kube-controller-manager and kube-scheduler read their kubeconfigs when they start.
+//
+// While etcd has no quorum because the certificates of other members have expired, kube-apiserver
+// cannot become healthy: then it says on which nodes to go on, and does not wait for it. An etcd
+// without a quorum serves the certificate for other members, but does not answer clients.
+func (s *staleRestart) restartStale(ctx context.Context, e *engine.Env) error {
+	uses, err := listUses(ctx, e, s.node)
+	if err != nil {
+		return err
+	}
+	if len(uses) == 0 {
+		e.Warn("no component was restarted: this machine has no static Pod of a control plane")
+		return nil
+	}
+	if peer := uses[0]; peer.component == manifest.Etcd {
+		if err := s.restartEtcd(ctx, e, peer); err != nil {
+			return err
+		}
+		err := e.Await(ctx, quorum(s.node))
+		if err != nil && ctx.Err() == nil {
+			return s.withoutQuorum(ctx, e, uses, err)
+		}
+		if err != nil {
+			return err
+		}
+		uses = uses[1:]
+	}
+	stale, err := s.findStale(ctx, e, uses)
+	if err != nil {
+		return err
+	}
+	replacement := staticpod.Replacement{Node: s.node, As: s.as}
+	if err := replacement.Restart(ctx, e, stale...); err != nil {
+		return err
+	}
+	return s.report(ctx, e)
+}
+
+// staleRestart is one run of RestartStale.
+type staleRestart struct {
+	node  *node.Node
+	as    state.Identity
+	known []use // those of which can be found out which certificate they use
+	// kubeletHadExpired is that the kubelet's client certificate had expired or was missing.
+	kubeletHadExpired bool
+}
+
+// findStale returns the components that use an old certificate or do not run, and adds to known.
+func (s *staleRestart) findStale(ctx context.Context, e *engine.Env, uses []use) ([]string, error) {
+	var stale []string
+	for _, u := range uses {
+		err := e.Await(ctx, u.condition(s.node))
+		if err != nil && ctx.Err() != nil {
+			return nil, err
+		}
+		if err != nil && !errors.As(err, new(staleError)) && !errors.Is(err, state.ErrNoServer) {
+			e.Warn("%s was not restarted, as it is unknown which certificate it uses: %v",
+				u.component, err)
+			continue
+		}
+		s.known = append(s.known, u)
+		if err != nil && !slices.Contains(stale, u.component) {
+			e.Say("%s has to be restarted: %v", u.component, err)
+			stale = append(stale, u.component)
+		}
+	}
+	return stale, nil
+}
+
+// restartEtcd restarts the local etcd if it serves an old certificate to other members or does not
+// run. It does not wait until etcd is healthy: without a quorum it never is.
+func (s *staleRestart) restartEtcd(ctx context.Context, e *engine.Env, peer use) error {
+	if _, err := e.World.ServedCertificate(ctx, peer.server); errors.Is(err, state.ErrNoServer) {
+		// A kubelet that has just started asks kube-apiserver before it starts etcd, and
+		// kube-apiserver without etcd answers none of its requests: two minutes instead of six seconds.
+		e.Say("ending kube-apiserver, as it cannot answer without etcd")
+		if err := e.Do(ctx, change.RemoveContainers{Socket: s.node.CRISocket,
+			Component: release.APIServer}); err != nil {
+			return err
+		}
+	}
+	stale, err := s.findStale(ctx, e, []use{peer})
+	if err != nil || len(stale) == 0 {
+		return err
+	}
+	e.Say("restarting the static Pod of %s", manifest.Etcd)
+	if err := e.Do(ctx, change.RemoveContainers{Socket: s.node.CRISocket,
+		Component: manifest.Etcd, GracePeriod: etcdGracePeriod}); err != nil {
+		return err
+	}
+	c := peer.condition(s.node)
+	c.Timeout = s.node.Timeouts.Upgrade
+	if err := e.Await(ctx, c); err != nil {
+		return health.WithComponentHints(s.node, fmt.Errorf("restarting etcd: %w", err))
+	}
+	return nil
+}
+
+// withoutQuorum ends the containers that use old certificates, so that the kubelet restarts them,
+// and says what is left to do on other nodes. If their certificates have not expired, that is the
+// error.
+func (s *staleRestart) withoutQuorum(ctx context.Context, e *engine.Env, uses []use,
+	cause error) error {
+	for _, u := range uses {
+		if u.server != "" {
+			continue // kube-apiserver reads its certificates again, or the kubelet restarts it
+		}
+		if err := u.checkStarted(ctx, e.World, s.node); !errors.As(err, new(staleError)) {
+			continue
+		}
+		e.Say("restarting the static Pod of %s", u.component)
+		if err := e.Do(ctx, change.RemoveContainers{Socket: s.node.CRISocket,
+			Component: u.component}); err != nil {
+			return err
+		}
+	}
+	others := "each of the other control plane nodes"
+	lost, isLost := errors.AsType[*lostQuorum](cause)
+	if isLost {
+		others = strings.Join(lost.nodes, ", ")
+	} else if !s.kubeletHadExpired {
+		return explainNoQuorum(s.node, cause)
+	}
+	e.Print(fmt.Sprintf(noQuorumText, cause, others))
+	return nil
+}
+
+// noQuorumText is the result on a node that has to wait for others.
+const noQuorumText = `
+This node is done, but etcd has no quorum yet:
+  %v
+As soon as it has one, the kubelet starts kube-apiserver of this node. It is not necessary to re-run the
+command here. Run it on %s:
+
+  kubeadm certs renew all --restart
+`
+
+// report says which certificates the components use now.
+func (s *staleRestart) report(ctx context.Context, e *engine.Env) error {
+	for _, u := range s.known {
+		if err := e.Await(ctx, u.condition(s.node)); err != nil {
+			return err
+		}
+		e.Say("%s uses %s: %s", u.component, u.path, describe(u.certificate))
+	}
+	return nil
+}
+
+// etcdGracePeriod is that of its static Pod.
+const etcdGracePeriod = 30 * time.Second
+
+// reloadTime is how long a component may take to read a certificate again that was renewed.
+const reloadTime = 15 * time.Second
+
+// use is a certificate on disk, and the component that uses it.
+type use struct {
+	component   string
+	path        string // of the file
+	certificate *x509.Certificate
+	server      string // "host:port" at which the component serves it; empty if it is a client's
+}
+
+// staleError is the error of a component that uses an old certificate, or is not running.
+type staleError string
+
+// notRunning is the error of a component without a running container.
+const notRunning staleError = "it is not running"
+
+func (s staleError) Error() string { return string(s) }
+
+// listUses lists the certificates that the manifests of this machine name, in the order in which the
+// components are restarted. The first of a local etcd is that for other members.
+func listUses(ctx context.Context, e *engine.Env, n *node.Node) (all []use, err error) {
+	for _, of := range []struct{ component, file, server string }{ // names of arguments
+		{manifest.Etcd, "peer-cert-file", "initial-advertise-peer-urls"},
+		{manifest.Etcd, "cert-file", "advertise-client-urls"},
+		{release.APIServer, "tls-cert-file", ""},
+		{release.ControllerManager, "kubeconfig", ""},
+		{release.Scheduler, "kubeconfig", ""},
+	} {
+		exists, err := state.Exists(ctx, e.World, n.Paths.Manifest(of.component))
+		if err == nil && !exists {
+			continue // such as an external etcd
+		}
+		var pod *corev1.Pod
+		if err == nil {
+			pod, err = staticpod.Read(ctx, e, n, of.component)
+		}
+		if err != nil {
+			return nil, err
+		}
+		u := use{component: of.component, path: manifest.ArgumentValue(pod, of.file)}
+		switch {
+		case of.component == release.APIServer:
+			u.server = n.APIEndpoint()
+		case of.server != "":
+			first, _, _ := strings.Cut(manifest.ArgumentValue(pod, of.server), ",")
+			address, err := url.Parse(first)
+			if err != nil {
+				return nil, fmt.Errorf("--%s of %s: %w", of.server, of.component, err)
+			}
+			u.server = address.Host
+		}
+		data, err := e.World.ReadFile(ctx, u.path)
+		if err == nil {
+			renewable := pki.Renewable{Base: u.path}
+			if u.server == "" {
+				renewable = pki.Renewable{File: u.path}
+			}
+			u.certificate, err = renewable.Certificate(data)
+		}
+		if err != nil {
+			e.Warn("%s was not looked at, as the certificate in %q cannot be read: %v", u.component,
+				u.path, err)
+			continue
+		}
+		all = append(all, u)
+	}
+	return all, nil
+}
+
+// condition is met when the component uses the certificate.
+func (u use) condition(n *node.Node) world.Condition {
+	return world.Condition{
+		Name:    fmt.Sprintf("%s to use the certificate in %s", u.component, u.path),
+		Timeout: reloadTime,
+		Check: func(ctx context.Context, r state.Reader) error {
+			if u.server == "" {
+				return u.checkStarted(ctx, r, n)
+			}
+			served, err := r.ServedCertificate(ctx, u.server)
+			if err == nil && !served.Equal(u.certificate) {
+				err = staleError("it serves another one: " + describe(served))
+			}
+			return err
+		},
+	}
+}
+
+// checkStarted is a permanent error unless the component was started after the file was written.
+func (u use) checkStarted(ctx context.Context, r state.Reader, n *node.Node) error {
+	file, err := r.Stat(ctx, u.path)
+	if err != nil {
+		return err
+	}
+	all, err := r.Containers(ctx, n.CRISocket)
+	if err != nil {
+		return err
+	}
+	found := notRunning
+	for _, c := range all {
+		if c.Component != u.component || !c.Running {
+			continue
+		}
+		if c.Created.After(file.ModTime) {
+			return nil
+		}
+		found = "it was started before the file was written"
+	}
+	return world.Permanent(found)
+}
+
+func describe(c *x509.Certificate) string {
+	return fmt.Sprintf("serial number %x, expires %s", c.SerialNumber,
+		c.NotAfter.UTC().Format(time.RFC3339))
+}

@@ -1,0 +1,339 @@
+package reset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/engine"
+	"kubeadm/internal/flag"
+	"kubeadm/internal/pki"
+	"kubeadm/internal/problem"
+	"kubeadm/internal/state"
+	"kubeadm/internal/world"
+)
+
+// LeaveCluster drains this node and deletes its Node object, if the user asks for it. A failure
+// ends the reset before anything on this machine is removed.
+var LeaveCluster = engine.Phase{
+	Name:  "leave-cluster",
+	Short: "Drain this node and delete its Node object, with --leave-cluster",
+	Long: `Drain this node and delete its Node object. In "kubeadm reset" the phase does this if --leave-cluster is set.
+Pods of DaemonSets and static Pods are not evicted. PodDisruptionBudgets are respected.`,
+	Flags: []flag.Name{flag.DrainTimeout, flag.DryRun, flag.Kubeconfig},
+	Run: func(ctx context.Context, e *engine.Env) error {
+		if !e.Reset.LeaveCluster {
+			return nil
+		}
+		p := e.Local.Paths
+		if _, err := e.World.Stat(ctx, p.KubeletConfig()); errors.Is(err, fs.ErrNotExist) {
+			e.Left.Node = true
+			e.Warn("this machine is not a node of a cluster any more, so the name of its Node is not known; if the Node still exists: kubectl delete node %s",
+				e.Local.Name)
+			return nil
+		}
+		as, err := readLeavingAdmin(ctx, e)
+		if err != nil {
+			return err
+		}
+		name, err := findLeavingNode(ctx, e, as)
+		if name == "" || err != nil {
+			return explainLeaveFailure(e, as, nothingRemoved, err)
+		}
+		if err := drain(ctx, e, as, name); err != nil {
+			return explainLeaveFailure(e, as, nothingRemoved, err)
+		}
+		// A join that is run again must not find that it has finished.
+		if err := e.Do(ctx, change.Remove{Path: p.Journal()}); err != nil {
+			e.Warn("%v; remove it manually", err)
+		}
+		e.Say("deleting Node %s", name)
+		ref := state.Ref{GVK: state.NodeKind, Name: name, As: as}
+		if err := e.Do(ctx, change.DeleteObject{Ref: ref}); err != nil {
+			err = explainLeaveFailure(e, as, fmt.Sprintf("node %s may be cordoned and drained; of this machine only the journal of init or join was removed",
+				name), err)
+			return problem.New("", err, "or keep the node: kubectl uncordon "+name)
+		}
+		// A kubelet that is restarted would register the Node again.
+		warnOnError(e, e.Do(ctx, change.SetService{Name: "kubelet"}),
+			"stop the kubelet manually: systemctl stop kubelet")
+		return nil
+	},
+}
+
+// readLeavingAdmin returns the user who deletes the Node: anybody but the kubelet, which may not.
+func readLeavingAdmin(ctx context.Context, e *engine.Env) (state.Identity, error) {
+	as, err := e.Admin(ctx)
+	if err != nil {
+		return as, err
+	}
+	data, err := e.World.ReadFile(ctx, as.Kubeconfig)
+	if errors.Is(err, fs.ErrNotExist) {
+		return as, problem.New("", fmt.Errorf("--%s needs a kubeconfig that may evict Pods and delete the Node of this machine: %s does not exist",
+			flag.LeaveCluster, as.Kubeconfig), leaveHints(e)...)
+	}
+	if err != nil {
+		return as, err
+	}
+	config, err := pki.ParseKubeconfig(data)
+	if err == nil {
+		_, err = config.CurrentCluster()
+	}
+	if err != nil {
+		return as, problem.New("reading "+as.Kubeconfig, err, leaveHints(e)...)
+	}
+	if kubelet := readNodeUser(ctx, e, as.Kubeconfig, config); kubelet != "" {
+		return as, problem.New("", fmt.Errorf("%s is the kubeconfig of the kubelet of node %s, which may not delete its Node",
+			as.Kubeconfig, kubelet), leaveHints(e)...)
+	}
+	return as, nil
+}
+
+func leaveHints(e *engine.Env) []string {
+	return []string{
+		fmt.Sprintf("copy %s of a control plane node to this machine and set --%s to the copy",
+			e.Local.Paths.Kubeconfig("admin.conf"), flag.Kubeconfig),
+		fmt.Sprintf("or leave out --%s and delete the Node on a control plane node: kubectl drain NODE --ignore-daemonsets, then kubectl delete node NODE",
+			flag.LeaveCluster),
+	}
+}
+
+const nothingRemoved = "nothing was removed from this machine"
+
+// explainLeaveFailure adds what has happened so far and what to do to an error of the API server,
+// and nothing to nil.
+func explainLeaveFailure(e *engine.Env, as state.Identity, soFar string, err error) error {
+	if err == nil {
+		return nil
+	}
+	hints := leaveHints(e)
+	if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
+		err = fmt.Errorf("the user of %s may not do this: %w", as.Kubeconfig, err)
+	} else {
+		hints = hints[1:]
+	}
+	return problem.New("leaving the cluster; "+soFar, err, hints...)
+}
+
+// readNodeUser returns the name of the node whose kubelet a kubeconfig is for; empty for all other
+// users.
+func readNodeUser(ctx context.Context, e *engine.Env, file string, config *pki.Kubeconfig) string {
+	config.ResolvePaths(path.Dir(file))
+	certs, err := config.ClientPair(
+		func(name string) ([]byte, error) { return e.World.ReadFile(ctx, name) })
+	if err != nil || len(certs) == 0 {
+		return ""
+	}
+	name, _ := strings.CutPrefix(certs[0].Subject.CommonName, "system:node:")
+	if name == certs[0].Subject.CommonName {
+		return ""
+	}
+	return name
+}
+
+// findLeavingNode returns the name of this machine's Node; empty if there is nothing to leave. A
+// machine with the files of another one, such as a clone, must not delete the other's Node.
+func findLeavingNode(ctx context.Context, e *engine.Env, as state.Identity) (string, error) {
+	name := ""
+	file := e.Local.Paths.KubeletKubeconfig()
+	if data, err := e.World.ReadFile(ctx, file); err == nil {
+		if config, err := pki.ParseKubeconfig(data); err == nil {
+			name = readNodeUser(ctx, e, file, config)
+		}
+	}
+	fromHost := name == ""
+	if fromHost {
+		name = e.Local.Name
+	}
+	all, err := e.List(ctx, state.Query{GVK: state.NodeKind, As: as})
+	if err != nil {
+		return "", err
+	}
+	i := slices.IndexFunc(all, func(u unstructured.Unstructured) bool { return u.GetName() == name })
+	if i < 0 {
+		e.Say("the cluster has no Node %s: there is nothing to delete", name)
+		return "", nil
+	}
+	if len(all) == 1 {
+		e.Say("%s is the only node of the cluster, which ends with it: it is neither drained nor deleted", name)
+		return "", nil
+	}
+	own, known, err := isOwnNode(ctx, e, all[i])
+	if err != nil {
+		return "", err
+	}
+	if known && !own || !known && fromHost {
+		return "", fmt.Errorf("node %s may be another machine: this one has none of its addresses", name)
+	}
+	return name, nil
+}
+
+// isOwnNode reports whether this machine has an internal address of a Node, if any is known.
+func isOwnNode(ctx context.Context, e *engine.Env,
+	u unstructured.Unstructured) (own, known bool, err error) {
+	var n corev1.Node
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &n); err != nil {
+		return false, false, fmt.Errorf("reading Node %s: %w", u.GetName(), err)
+	}
+	local, err := e.World.Addresses(ctx)
+	for _, a := range n.Status.Addresses {
+		if a.Type == corev1.NodeInternalIP {
+			known = true
+			own = own || slices.ContainsFunc(local,
+				func(l state.Address) bool { return l.IP == a.Address })
+		}
+	}
+	return own, known, err
+}
+
+// evictionPause is the time between two attempts to evict the Pods that are left.
+const evictionPause = 5 * time.Second
+
+// drain cordons the node and evicts its Pods, until none is left or the drain timeout is over. With
+// a stopped kubelet no Pod would exit, so none is evicted.
+func drain(ctx context.Context, e *engine.Env, as state.Identity, name string) error {
+	kubelet, err := e.World.Service(ctx, "kubelet")
+	if err == nil && !kubelet.Active {
+		e.Say("the kubelet does not run, so node %s is not drained: no Pod could exit in order", name)
+		return nil
+	}
+	e.Say("cordoning node %s", name)
+	if err := e.Do(ctx, cordon(as, name)); err != nil {
+		return err
+	}
+	deadline := e.World.Now().Add(e.Reset.DrainTimeout)
+	announced := ""
+	wait := e.Await // the first wait is announced
+	for {
+		pods, err := listPods(ctx, e.Reader(), as, name)
+		if err != nil || len(pods) == 0 {
+			return err
+		}
+		var names []string
+		for _, pod := range pods {
+			names = append(names, pod.Namespace+"/"+pod.Name)
+			if announced == "" && findController(pod) == "" {
+				e.Warn("Pod %s/%s has no controller: it is not created again on another node",
+					pod.Namespace, pod.Name)
+			}
+		}
+		left := strings.Join(names, ", ")
+		if left != announced {
+			announced = left
+			e.Say("evicting Pods and waiting for them to leave, at most %s: %s",
+				e.Reset.DrainTimeout, left)
+		}
+		refused, err := evict(ctx, e, as, pods)
+		if err != nil {
+			return err
+		}
+		remaining := deadline.Sub(e.World.Now())
+		if remaining <= 0 {
+			return newDrainError(e, name, left, refused)
+		}
+		// whether they have left is read again above
+		_ = wait(ctx, gonePods(as, name, min(evictionPause, remaining)))
+		wait = func(ctx context.Context, cs ...world.Condition) error {
+			return e.World.Await(ctx, cs[0])
+		}
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// cordon marks a Node as unschedulable.
+func cordon(as state.Identity, name string) change.Change {
+	n := &corev1.Node{}
+	n.SetGroupVersionKind(state.NodeKind)
+	n.Name, n.Spec.Unschedulable = name, true
+	return change.MutateObject{Object: n, As: as, Mutate: func(u *unstructured.Unstructured) error {
+		return unstructured.SetNestedField(u.Object, true, "spec", "unschedulable")
+	}}
+}
+
+func newDrainError(e *engine.Env, name, left string, refused []string) error {
+	err := fmt.Errorf("after %s these Pods are still on node %s: %s", e.Reset.DrainTimeout, name,
+		left)
+	hints := []string{
+		fmt.Sprintf("set --%s to a longer time and re-run the command", flag.DrainTimeout),
+		"or keep the node: kubectl uncordon " + name,
+	}
+	if len(refused) > 0 {
+		err = fmt.Errorf("%w; their PodDisruptionBudgets do not allow the eviction of %s", err,
+			strings.Join(refused, ", "))
+		hints = slices.Insert(hints, 0,
+			"add replicas or nodes, or relax the budgets: kubectl get poddisruptionbudgets -A")
+	}
+	return problem.New("", err, hints...)
+}
+
+// evict evicts the Pods and returns the names of those that a budget does not allow to evict now.
+func evict(ctx context.Context, e *engine.Env, as state.Identity,
+	pods []corev1.Pod) (refused []string, err error) {
+	for _, pod := range pods {
+		err := e.Do(ctx, change.EvictPod{Namespace: pod.Namespace, Name: pod.Name,
+			UID: string(pod.UID), As: as})
+		switch {
+		case errors.Is(err, change.ErrDisruptionBudget):
+			refused = append(refused, pod.Namespace+"/"+pod.Name)
+		case err != nil:
+			return nil, err
+		}
+	}
+	return refused, nil
+}
+
+// gonePods is the condition that no Pod is left that can be evicted.
+func gonePods(as state.Identity, name string, limit time.Duration) (c world.Condition) {
+	c.Name, c.Timeout = "the Pods of node "+name+" to leave", limit
+	c.Check = func(ctx context.Context, r state.Reader) error {
+		pods, err := listPods(ctx, r, as, name)
+		if err == nil && len(pods) > 0 {
+			err = fmt.Errorf("%d Pods are left", len(pods))
+		}
+		return err
+	}
+	return c
+}
+
+// listPods lists the Pods of a node that run and can be evicted: neither static Pods nor Pods of
+// DaemonSets, which tolerate a cordon.
+func listPods(ctx context.Context, r state.Objects, as state.Identity,
+	name string) (pods []corev1.Pod, err error) {
+	all, err := r.List(ctx, state.Query{GVK: corev1.SchemeGroupVersion.WithKind("Pod"),
+		FieldSelector: "spec.nodeName=" + name, As: as})
+	for _, u := range all {
+		var pod corev1.Pod
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &pod); err != nil {
+			return nil, fmt.Errorf("reading Pod %s/%s: %w", u.GetNamespace(), u.GetName(), err)
+		}
+		_, isMirror := pod.Annotations[corev1.MirrorPodAnnotationKey]
+		isFinished := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+		if !isMirror && !isFinished && findController(pod) != "DaemonSet" {
+			pods = append(pods, pod)
+		}
+	}
+	return pods, err
+}
+
+// findController returns the kind of the controller of a Pod; empty if it has none.
+func findController(pod corev1.Pod) string {
+	for _, o := range pod.OwnerReferences {
+		if o.Controller != nil && *o.Controller {
+			return o.Kind
+		}
+	}
+	return ""
+}

@@ -1,0 +1,213 @@
+package renewal
+
+import (
+	"bytes"
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"kubeadm/internal/certstore"
+	"kubeadm/internal/change"
+	"kubeadm/internal/engine"
+	"kubeadm/internal/node"
+	"kubeadm/internal/pki"
+	"kubeadm/internal/problem"
+	"kubeadm/internal/state"
+)
+
+// requestFiles are the files of a certificate that an external CA renews, in the directory
+// Paths.Requests.
+type requestFiles struct{ key, request, answer string }
+
+func newRequestFiles(p node.Paths, c pki.Renewable) requestFiles {
+	base := path.Join(p.Requests, c.Base)
+	if c.File != "" {
+		base = path.Join(p.Requests, c.File)
+	}
+	return requestFiles{key: base + ".key", request: base + ".csr", answer: base + ".crt"}
+}
+
+// external is a certificate of this control plane whose CA's key is not on this machine; nil for all
+// others.
+func findExternal(ctx context.Context, e *engine.Env, n *node.Node,
+	c pki.Renewable) (*renewal, error) {
+	if local, _ := node.HasLocalEtcd(n); c.LocalEtcdOnly() && !local {
+		return nil, nil
+	}
+	old, err := certstore.ReadRenewable(ctx, e.World, n.Paths, c)
+	if old == nil || err != nil {
+		return nil, err
+	}
+	ca, err := readIssuer(ctx, e, n, c)
+	if err != nil || ca.CanIssue() {
+		return nil, err
+	}
+	return &renewal{c, n.Paths, old, ca}, nil
+}
+
+// Request writes a new key and a certificate signing request with the subject and SANs of a
+// certificate whose CA is external. It keeps a request of an earlier run, but refuses one whose
+// certificate is installed. Other certificates are left alone.
+func Request(ctx context.Context, e *engine.Env, c pki.Renewable) error {
+	n, err := e.Node(ctx)
+	if err != nil {
+		return err
+	}
+	r, err := findExternal(ctx, e, n, c)
+	if err != nil {
+		return err
+	}
+	if r == nil {
+		e.Say("%s needs no request: it does not exist, or its CA is on this machine", c.Name)
+		return nil
+	}
+	files := newRequestFiles(n.Paths, c)
+	text, err := state.ReadOptional(ctx, e.World, files.key)
+	if err != nil {
+		return err
+	}
+	if text == nil {
+		key, err := newKey(e, n, r.old.PublicKey)
+		if err != nil {
+			return err
+		}
+		if text, err = pki.EncodeKey(key); err != nil {
+			return err
+		}
+		if err := e.Do(ctx, change.MakeDir{Path: path.Dir(files.key), Mode: 0o700},
+			change.WriteFile{Path: files.key, Data: text, Mode: 0o600, Secret: true}); err != nil {
+			return err
+		}
+	}
+	key, err := pki.ParseKey(text)
+	if err != nil {
+		return problem.New("", fmt.Errorf("%s contains no usable private key: %w", files.key, err),
+			"use another directory with --csr-dir")
+	}
+	if pki.IsKeyOf(key, r.old.PublicKey) {
+		return problem.New("", fmt.Errorf("the present certificate of %s already has the key in %s",
+			c.Name, files.key), "use another directory with --csr-dir, or remove the files of the earlier renewal from it")
+	}
+	existing, err := state.ReadOptional(ctx, e.World, files.request)
+	if err != nil {
+		return err
+	}
+	if existing != nil {
+		asked, err := pki.ParseRequest(existing)
+		if err != nil || !pki.IsKeyOf(key, asked.PublicKey) {
+			return problem.New("", fmt.Errorf("%s is not a request for the key in %s", files.request,
+				files.key), "use another directory with --csr-dir")
+		}
+		e.Say("keeping the request %q", files.request)
+		return nil
+	}
+	request, err := pki.RenewalSpec(r.old, pki.Validity{}).Request(e.Rand("request/"+c.Name), key)
+	if err != nil {
+		return err
+	}
+	e.Say("writing the request %q", files.request)
+	return e.Do(ctx, change.WriteFile{Path: files.request, Data: request, Mode: 0o644})
+}
+
+// CheckAnswer checks the certificate that the external CA has signed, before anything is replaced. It
+// must belong to the key of the request, have the subject, SANs and usages of the certificate that
+// it replaces, expire no earlier, be valid now and be signed by the CA on this machine. Certificates
+// of other CAs are not checked.
+func CheckAnswer(ctx context.Context, e *engine.Env, c pki.Renewable) error {
+	n, err := e.Node(ctx)
+	if err != nil {
+		return err
+	}
+	r, err := findExternal(ctx, e, n, c)
+	if r == nil || err != nil {
+		return err
+	}
+	_, err = r.readAnswer(ctx, e)
+	return err
+}
+
+// answer is a certificate with its intermediates and its key, both PEM.
+type answer struct{ cert, key []byte }
+
+func (r *renewal) readAnswer(ctx context.Context, e *engine.Env) (answer, error) {
+	files := newRequestFiles(r.paths, r.Renewable)
+	var a answer
+	var err error
+	if a.cert, err = state.ReadRequired(ctx, e.World, files.answer); err == nil {
+		a.key, err = state.ReadRequired(ctx, e.World, files.key)
+	}
+	if err != nil {
+		return a, problem.New("", err, "write the requests, have them signed, and save each certificate as .crt beside them: "+
+			"kubeadm certs renew all --csr-only --csr-dir "+r.paths.Requests)
+	}
+	leaf, err := pki.StoredPair{Certificate: a.cert, Key: a.key}.VerifyPair(r.ca.Certificate,
+		e.World.Now())
+	if err == nil {
+		err = r.compare(leaf)
+	}
+	if err != nil {
+		return a, problem.New("checking "+files.answer, err,
+			"have "+files.request+" signed again by the CA of "+r.paths.Cert(issuerBase(r.Renewable)))
+	}
+	return a, nil
+}
+
+func issuerBase(c pki.Renewable) string {
+	issuer, _ := pki.ProfileOf(c.Issuer)
+	return issuer.Base
+}
+
+// compare returns an error that names every field in which the certificates differ, and if the new
+// one expires earlier.
+func (r *renewal) compare(got *x509.Certificate) error {
+	list := func(c *x509.Certificate) [][2]string {
+		var ips, usages []string
+		for _, ip := range c.IPAddresses {
+			ips = append(ips, ip.String())
+		}
+		for _, u := range c.ExtKeyUsage {
+			usages = append(usages, u.String())
+		}
+		join := func(all []string) string {
+			return strings.Join(slices.Compact(slices.Sorted(slices.Values(all))), ",")
+		}
+		return [][2]string{{"common name", c.Subject.CommonName},
+			{"organizations", join(c.Subject.Organization)}, {"DNS names", join(c.DNSNames)},
+			{"IP addresses", join(ips)}, {"extended key usages", join(usages)}}
+	}
+	var errs []error
+	wanted := list(r.old)
+	for i, field := range list(got) {
+		if field != wanted[i] {
+			errs = append(errs, fmt.Errorf("its %s are %q, and those of the present certificate %q",
+				field[0], field[1], wanted[i][1]))
+		}
+	}
+	if got.NotAfter.Before(r.old.NotAfter) {
+		errs = append(errs, fmt.Errorf("it expires %s, before the present certificate (%s)",
+			got.NotAfter.UTC().Format(time.RFC3339), r.old.NotAfter.UTC().Format(time.RFC3339)))
+	}
+	if got.IsCA {
+		errs = append(errs, errors.New("it is the certificate of a CA"))
+	}
+	return errors.Join(errs...)
+}
+
+// install replaces the certificate by the one that the external CA has signed.
+func (r *renewal) install(ctx context.Context, e *engine.Env) error {
+	a, err := r.readAnswer(ctx, e)
+	if err != nil {
+		return err
+	}
+	e.Say("installing %s, %s", r.Name, r.Purpose)
+	files, err := r.newFiles(ctx, e, a.key, append(bytes.TrimSpace(a.cert), '\n'))
+	if err != nil {
+		return err
+	}
+	return e.Do(ctx, files)
+}
