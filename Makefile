@@ -27,11 +27,16 @@ tool = $$(go -C $(CURDIR)/tools tool -n $(1))
 scenario_tests = $(shell grep '^| $(SCENARIO) |' test/e2e/SCENARIOS.md | grep -o 'Test[A-Za-z0-9]*' | paste -sd '|')
 RUN ?= $(if $(SCENARIO),^($(or $(scenario_tests),$(error no test covers scenario $(SCENARIO))))$$)
 e2e = KUBEADM_BUNDLE="$$bundle" KUBEADM_BUNDLE_OLDER="$$older" KUBEADM=$(CURDIR)/bin/kubeadm \
-	$(call tool,gotestsum) --format standard-verbose --hide-summary skipped -- -tags e2e -count=1 -parallel 2
+	$(call tool,gotestsum) --format standard-verbose --hide-summary skipped -- -tags e2e -count=1 -parallel 3
+
+# A release: its directory, architectures and the revision of its packages.
+RELEASE ?= $(CURDIR)/bin/release
+ARCHITECTURES ?= amd64 arm64 ppc64le riscv64 s390x
+REVISION ?= 1
 
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help build cluster cluster-down shell check test parity e2e e2e-full bench lint vulncheck unit laws scripts broken deps shells golden
+.PHONY: help build cluster cluster-down shell check test parity e2e e2e-full bench lint vulncheck unit laws scripts broken deps shells golden reference man release packages release-check
 
 help: ## list all of this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,6 +59,7 @@ check: lint unit laws scripts broken ## what to run before a commit: no root, no
 test: lint deps shells ## everything that must hold, on real nodes too
 	@$(bundle) && $(older) && echo "go test ./..." && KUBEADM_BUNDLE="$$bundle" KUBEADM_BUNDLE_OLDER="$$older" KUBEADM_PEER="$$bundle/bin/kubeadm-upstream" go test -timeout 1h ./...
 	go -C components test -timeout 1h ./...
+	go -C tools test ./...
 	@$(MAKE) --no-print-directory parity
 	@$(MAKE) --no-print-directory e2e
 
@@ -67,15 +73,18 @@ e2e: build ## end-to-end tests on real nodes: make e2e RUN=TestDualStack, or SCE
 e2e-full: build ## the same with the long matrices: a kill at every change, reboots
 	@$(bundle) && $(older) && $(oldest) && KUBEADM_BUNDLES_OLDEST="$$oldest" KUBEADM_E2E=full $(e2e) -timeout 12h -run '$(RUN)' ./test/e2e
 
-bench: build ## time kubeadm and upstream's in turn on the same node
-	@$(bundle) && $(older) && go run ./test/bench --bundle "$$bundle" --older "$$older" --kubeadm bin/kubeadm
+bench: build ## time kubeadm and upstream's in turn on the same node, and draw bin/bench.svg
+	@$(bundle) && $(older) && go run ./test/bench --bundle "$$bundle" --older "$$older" --kubeadm bin/kubeadm --json bin/bench.json
+	@go -C tools run ./benchplot --json $(CURDIR)/bin/bench.json --svg $(CURDIR)/bin/bench.svg
 
 lint: ## gofmt, go vet and the linters of tools/go.mod
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "gofmt -w these:" $$unformatted; exit 1; }
 	go vet -tags e2e ./...
 	go -C components vet ./...
+	go -C tools vet ./...
 	@echo "staticcheck -checks all ./..." && $(call tool,staticcheck) -checks all -tags e2e ./...
 	@cd components && $(call tool,staticcheck) -checks all ./...
+	@cd tools && $(call tool,staticcheck) -checks all ./...
 	@echo "go-errorlint ./..." && $(call tool,go-errorlint) -tags e2e ./...
 	@cd components && $(call tool,go-errorlint) ./...
 	@echo "errcheck ./cmd/... ./internal/..." && $(call tool,errcheck) -ignoretests -exclude tools/errcheck.txt ./cmd/... ./internal/...
@@ -86,8 +95,8 @@ lint: ## gofmt, go vet and the linters of tools/go.mod
 vulncheck: ## known vulnerabilities in what kubeadm calls; needs a network (the Go vulnerability database), so it is not in make test
 	$(call tool,govulncheck) ./cmd/kubeadm
 
-unit: ## tests of single packages
-	go test ./internal/... ./cmd/...
+unit: ## tests of single packages, and of the form of the guides
+	go test ./internal/... ./cmd/... ./test/guides
 
 laws: ## what holds for every workflow at every point
 	go test -count=1 ./test/laws
@@ -108,6 +117,34 @@ shells: ## install the shells whose completion is tested, where they are missing
 		echo "installing by apt:$$missing"; export DEBIAN_FRONTEND=noninteractive; \
 		apt-get -qq install -y --no-install-recommends $$missing >/dev/null || { \
 			apt-get -qq update && apt-get -qq install -y --no-install-recommends $$missing >/dev/null; }; }
+
+reference: ## write docs/reference from the command tree and the configuration types
+	go run ./cmd/gen-docs --reference docs/reference
+
+man: ## write man pages to bin/man
+	rm -rf bin/man && go run ./cmd/gen-docs --man bin/man --version $(VERSION) --date $(call git,log -1 --format=%cs)
+
+release: ## programs, packages, SBOMs and checksums of five architectures in bin/release: make release ARCHITECTURES=amd64
+	@mkdir -p "$(RELEASE)" && rm -f "$(RELEASE)"/kubeadm[-_]* "$(RELEASE)/SHA256SUMS"
+	@for arch in $(ARCHITECTURES); do echo "kubeadm-linux-$$arch" && CGO_ENABLED=0 GOOS=linux GOARCH=$$arch go build -trimpath \
+		-ldflags "$(ldflags)" -o "$(RELEASE)/kubeadm-linux-$$arch" ./cmd/kubeadm || exit 1; done
+	@$(MAKE) --no-print-directory packages
+
+# What a release has besides the programs, made of those that are in its directory.
+packages: man
+	@rm -rf bin/completion && go run ./cmd/gen-docs --completion bin/completion
+	@go -C tools run ./release --dir "$(RELEASE)" --man $(CURDIR)/bin/man --completion $(CURDIR)/bin/completion \
+		--version $(VERSION) --revision $(REVISION) --date $(call git,log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd)
+	@ls -l "$(RELEASE)"
+
+release-check: release ## make the release again, in another directory and with an empty build cache: every byte must be the same
+	@test -z "$(call git,status --porcelain --untracked-files=no)" || { \
+		echo "commit first: the second build is that of HEAD"; exit 1; }
+	@again=$$(mktemp -d) && trap 'chmod -R u+w "$$again" && rm -rf "$$again"' EXIT && \
+		git -c safe.directory='*' clone --quiet --shared "$(CURDIR)" "$$again/kubeadm" && \
+		GOCACHE="$$again/cache" $(MAKE) --no-print-directory -C "$$again/kubeadm" release RELEASE="$$again/release" && \
+		diff "$(RELEASE)/SHA256SUMS" "$$again/release/SHA256SUMS" && \
+		echo "both releases are the same: $$(wc -l <"$(RELEASE)/SHA256SUMS") files"
 
 golden: ## re-create the golden files from upstream's kubeadm
 	@$(bundle) && go test -c -o bin/manifest.test ./internal/manifest && cd internal/manifest && \

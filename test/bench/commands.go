@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"time"
 
@@ -15,6 +16,7 @@ const (
 	idleRuns    = 20
 	versionRuns = 20
 	certsRuns   = 10
+	renewRuns   = 10
 )
 
 // commandTimeout is how long a single command may take.
@@ -47,10 +49,8 @@ func (b *bench) measureCommands(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	for _, p := range b.programs {
-		if err := n.Copy(p.path, programPath(p), 0o755); err != nil {
-			return err
-		}
+	if err := b.copyPrograms(n); err != nil {
+		return err
 	}
 	if err := sleepContext(ctx, bootDelay); err != nil {
 		return err
@@ -59,6 +59,60 @@ func (b *bench) measureCommands(ctx context.Context) (err error) {
 		return err
 	}
 	return errors.Join(b.measureVersion(ctx, n), b.measureCerts(ctx, n))
+}
+
+// measureRenewal measures the renewal of all certificates of a control plane, with both programs on
+// one node. Each renews what the other one wrote.
+func (b *bench) measureRenewal(ctx context.Context) (err error) {
+	if !b.only.includes(groupCertsRenew) {
+		return nil
+	}
+	c, err := nodes.NewCluster(ctx, nodes.Options{Bundle: b.bundle, Kubeadm: b.programs[0].path})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	cp, err := c.Add(ctx, "cp1")
+	if err != nil {
+		return err
+	}
+	if err := b.copyPrograms(cp); err != nil {
+		return err
+	}
+	if err := initAndSettle(ctx, cp); err != nil {
+		return fmt.Errorf("creating a cluster to renew certificates of: %w", err)
+	}
+	return b.runAlternating(ctx, groupCertsRenew, renewRuns,
+		func(ctx context.Context, p program, _ int) (nodes.Result, error) {
+			return cp.Run(ctx, programPath(p), "certs", "renew", "all")
+		})
+}
+
+// initAndSettle initializes a control plane and waits until it is complete and idle.
+func initAndSettle(ctx context.Context, cp *nodes.Node) error {
+	if err := sleepContext(ctx, bootDelay); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
+	defer cancel()
+	config := nodes.InitConfig(nodes.Config{Address: cp.Address()})
+	if _, err := cp.Init(ctx, config, io.Discard); err != nil {
+		return err
+	}
+	if err := awaitReady(ctx, cp); err != nil {
+		return err
+	}
+	return errors.Join(cp.AwaitDNS(ctx), sleepContext(ctx, settleTime))
+}
+
+// copyPrograms installs both programs on one node.
+func (b *bench) copyPrograms(n *nodes.Node) error {
+	for _, p := range b.programs {
+		if err := n.Copy(p.path, programPath(p), 0o755); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // programPath is a program's path on the node that both share.

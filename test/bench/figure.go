@@ -32,11 +32,13 @@ const (
 	groupResetControlPlane = "reset-plane"
 	groupJoinControlPlanes = "join-planes"
 	groupCerts             = "certs"
+	groupCertsRenew        = "certs-renew"
 	groupVersion           = "version"
 	groupSize              = "size"
 	groupScale             = "scale"
 	groupUpgradeApply      = "upgrade-apply"
 	groupUpgradeNode       = "upgrade-node"
+	groupUpgradePlane      = "upgrade-plane"
 )
 
 // The figure of a group's time is named after the group; its other figures have these suffixes.
@@ -70,8 +72,11 @@ func allFigures() []figure {
 		{groupUpgradeApply + gapSuffix, groupUpgradeApply, "  longest gap of the API server",
 			secondsUnit},
 		{groupUpgradeNode, groupUpgradeNode, "upgrade node, worker", secondsUnit},
+		{groupUpgradePlane, groupUpgradePlane, "upgrade node, second control plane", secondsUnit},
 		{groupCerts, groupCerts, "init phase certs all, empty directory", secondsUnit},
 		{groupCerts + memorySuffix, groupCerts, "  peak memory", megabytesUnit},
+		{groupCertsRenew, groupCertsRenew, "certs renew all, control plane", secondsUnit},
+		{groupCertsRenew + memorySuffix, groupCertsRenew, "  peak memory", megabytesUnit},
 		{groupVersion, groupVersion, "version", secondsUnit},
 		{groupVersion + memorySuffix, groupVersion, "  peak memory", megabytesUnit},
 		{groupSize, groupSize, "size of the program", megabytesUnit},

@@ -121,6 +121,9 @@ func (b *bench) run(ctx context.Context) error {
 	if err := b.measureCommands(ctx); err != nil {
 		return err
 	}
+	if err := b.measureRenewal(ctx); err != nil {
+		return err
+	}
 	older, err := nodes.ReleaseOf(b.older)
 	if err != nil {
 		return err
@@ -128,7 +131,8 @@ func (b *bench) run(ctx context.Context) error {
 	for round := range b.rounds {
 		for _, p := range orderForRound(b.programs, round) {
 			for _, c := range []scenario{&workerScenario{}, &controlPlaneScenario{},
-				&upgradeScenario{version: older}} {
+				&upgradeScenario{version: older},
+				&planeUpgradeScenario{controlPlaneScenario{version: older}}} {
 				if err := b.runScenario(ctx, round+1, p, c); err != nil {
 					return err
 				}

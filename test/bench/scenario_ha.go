@@ -20,6 +20,7 @@ const joinDelay = 10 * time.Second
 // controlPlaneScenario joins and resets a second control plane, then joins two at once.
 type controlPlaneScenario struct {
 	nodes       []*nodes.Node
+	version     string   // of Kubernetes; empty for that of the bundle
 	joinCommand []string // for control planes
 }
 
@@ -32,9 +33,13 @@ func (p *controlPlaneScenario) options(b *bench) nodes.Options {
 	return nodes.Options{Bundle: b.bundle}
 }
 
-func (p *controlPlaneScenario) boot(ctx context.Context, cluster *nodes.Cluster,
-	_ int) (err error) {
-	if p.nodes, err = cluster.AddAll(ctx, "cp1", "cp2", "cp3", "cp4"); err != nil {
+func (p *controlPlaneScenario) boot(ctx context.Context, cluster *nodes.Cluster, _ int) error {
+	return p.bootPlanes(ctx, cluster, "cp1", "cp2", "cp3", "cp4")
+}
+
+func (p *controlPlaneScenario) bootPlanes(ctx context.Context, cluster *nodes.Cluster,
+	names ...string) (err error) {
+	if p.nodes, err = cluster.AddAll(ctx, names...); err != nil {
 		return err
 	}
 	balancer, err := cluster.StartBalancer(ctx)
@@ -52,7 +57,8 @@ func (p *controlPlaneScenario) init(ctx context.Context) (nodes.Result, error) {
 	if err != nil {
 		return nodes.Result{}, err
 	}
-	config := nodes.Config{Address: first.Address(), Endpoint: balancer.Endpoint()}
+	config := nodes.Config{Address: first.Address(), Endpoint: balancer.Endpoint(),
+		Version: p.version}
 	r, err := first.Init(ctx, nodes.InitConfig(config), io.Discard, "--upload-certs")
 	if err != nil {
 		return r, err

@@ -12,8 +12,11 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// groupOlderCluster creates the cluster that is upgraded. It is not a figure.
-const groupOlderCluster = "older-cluster"
+// These create the clusters that are upgraded. They are not figures.
+const (
+	groupOlderCluster = "older-cluster"
+	groupOlderPlanes  = "older-control-planes"
+)
 
 // upgradeScenario upgrades a cluster of the older release with one control plane node.
 type upgradeScenario struct {
@@ -80,8 +83,7 @@ func (u *upgradeScenario) apply(ctx context.Context) (nodes.Result, error) {
 	if err != nil {
 		return nodes.Result{}, err
 	}
-	r, err := u.cp.Run(ctx, "kubeadm", "upgrade", "apply", upgradeTarget, "--yes",
-		"--ignore-preflight-errors="+nodes.IgnoredPreflight)
+	r, err := applyUpgrade(ctx, u.cp)
 	_, stopped := u.cp.Run(ctx, "touch", "/root/stop")
 	answers, failed := probe.Wait()
 	if err := errors.Join(err, stopped, failed); err != nil {
@@ -114,8 +116,65 @@ func longestGap(lines string) (gap time.Duration, err error) {
 }
 
 func (u *upgradeScenario) upgradeWorker(ctx context.Context) (nodes.Result, error) {
-	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
-	defer cancel()
-	return u.worker.Run(ctx, "kubeadm", "upgrade", "node",
+	return upgradeNode(ctx, u.worker)
+}
+
+func applyUpgrade(ctx context.Context, n *nodes.Node) (nodes.Result, error) {
+	return n.Run(ctx, "kubeadm", "upgrade", "apply", upgradeTarget, "--yes",
 		"--ignore-preflight-errors="+nodes.IgnoredPreflight)
+}
+
+func upgradeNode(ctx context.Context, n *nodes.Node) (nodes.Result, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*commandTimeout)
+	defer cancel()
+	return n.Run(ctx, "kubeadm", "upgrade", "node",
+		"--ignore-preflight-errors="+nodes.IgnoredPreflight)
+}
+
+// planeUpgradeScenario upgrades the second of two control planes of the older release.
+type planeUpgradeScenario struct{ controlPlaneScenario }
+
+func (u *planeUpgradeScenario) stages() []stage {
+	return []stage{{groupOlderPlanes, u.create}, {groupUpgradePlane, u.upgrade}}
+}
+
+func (u *planeUpgradeScenario) options(b *bench) nodes.Options {
+	return nodes.Options{Bundle: b.bundle, Older: []string{b.older}}
+}
+
+func (u *planeUpgradeScenario) boot(ctx context.Context, cluster *nodes.Cluster, _ int) error {
+	if err := u.bootPlanes(ctx, cluster, "cp1", "cp2"); err != nil {
+		return err
+	}
+	for _, n := range u.nodes {
+		if err := n.UseRelease(ctx, u.version); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// create creates the cluster and upgrades its first control plane.
+func (u *planeUpgradeScenario) create(ctx context.Context) (nodes.Result, error) {
+	ctx, cancel := context.WithTimeout(ctx, 4*commandTimeout)
+	defer cancel()
+	r, err := u.init(ctx)
+	if err != nil {
+		return r, err
+	}
+	if err := sleepContext(ctx, joinDelay); err != nil {
+		return r, err
+	}
+	if _, err := u.joinNode(ctx, u.nodes[1]); err != nil {
+		return r, err
+	}
+	if err := errors.Join(awaitReady(ctx, u.nodes...), u.nodes[0].AwaitDNS(ctx),
+		sleepContext(ctx, settleTime)); err != nil {
+		return r, err
+	}
+	return applyUpgrade(ctx, u.nodes[0])
+}
+
+func (u *planeUpgradeScenario) upgrade(ctx context.Context) (nodes.Result, error) {
+	return upgradeNode(ctx, u.nodes[1])
 }

@@ -30,6 +30,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/version"
 	"sigs.k8s.io/yaml"
@@ -63,6 +64,8 @@ type brokenCase struct {
 	Files map[string]string `json:"files"`
 	// Objects are YAML documents that are added to the existing cluster; see fake.World.AddObjects.
 	Objects string `json:"objects"`
+	// ServerAhead is how far the clock of the API server is ahead of that of the machine, "8760h".
+	ServerAhead string `json:"serverAhead"`
 	// Unpullable are images that no registry has.
 	Unpullable []string `json:"unpullable"`
 
@@ -133,7 +136,12 @@ func (m brokenCase) check(t *testing.T, s caseFile) {
 	w := newMachine(files)
 	if existing := cmp.Or(m.Existing, s.Existing); existing != "" {
 		addCluster(t, w, existing, m.Objects)
-		for name, text := range m.Files {
+		own := maps.Clone(s.Files)
+		if own == nil {
+			own = map[string]string{}
+		}
+		maps.Copy(own, m.Files)
+		for name, text := range own {
 			if text == "@none" {
 				delete(w.Files, name)
 			} else if data, found := files[name]; found {
@@ -142,6 +150,13 @@ func (m brokenCase) check(t *testing.T, s caseFile) {
 		}
 	}
 	w.MissingImages = m.Unpullable
+	if m.ServerAhead != "" {
+		ahead, err := time.ParseDuration(m.ServerAhead)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.ServerAhead, w.RemoteAPIServer = ahead, true
+	}
 	store := &memoryJournal{}
 	before := w.Snapshot()
 	out, err := runKubeadm(w, store, args)
@@ -176,7 +191,7 @@ func (m brokenCase) check(t *testing.T, s caseFile) {
 // renderError returns the error as it is printed.
 func renderError(err error) string {
 	var b strings.Builder
-	report.Error(&b, err)
+	report.Error(&b, nil, err)
 	return b.String()
 }
 
@@ -265,7 +280,7 @@ func runKubeadm(w world.World, store *memoryJournal, args []string) (said string
 			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 		}
 		if err != nil {
-			report.Error(&out, err)
+			report.Error(&out, nil, err)
 		}
 		said = out.String()
 	}()

@@ -157,9 +157,11 @@ func runShell(t *testing.T, n *nodes.Node, script string) string {
 	return runCommand(t, n, "sh", "-ec", script)
 }
 
-// transientError matches errors of kubectl while the API server or etcd is unavailable.
+// transientError matches errors of kubectl while the API server or etcd is unavailable, or the API server has not
+// read the RBAC rules yet, which it may say without a reason.
 var transientError = regexp.MustCompile(
-	`connection re(fused|set)|was refused|EOF|i/o timeout|handshake timeout|connection lost|etcdserver: |currently unable to handle|deadline exceeded|time allotted|GOAWAY|code = Unavailable|no route to host`)
+	`connection re(fused|set)|was refused|EOF|i/o timeout|handshake timeout|connection lost|etcdserver: |currently unable to handle|deadline exceeded|time allotted|GOAWAY|code = Unavailable|no route to host|` +
+		`[Ff]orbidden: User "kubernetes-admin" cannot|\(Forbidden\): unknown`)
 
 // kubectl runs kubectl on a control plane; it must succeed once an API server is available.
 func kubectl(t *testing.T, cp *nodes.Node, args ...string) string {

@@ -33,11 +33,14 @@ func normalizeChange(text string) string {
 		endpoint.ReplaceAllString(tokenName.ReplaceAllString(text, "bootstrap-token"), "endpoint"))
 }
 
-// sortChanges sorts changes and waits, removes repeated waits, and leaves out optional ones.
+// sortChanges sorts changes and waits, removes repetitions of those whose number depends on timing,
+// and leaves out optional waits. Systemd restarts a kubelet without configuration every ten seconds:
+// if it does so right after the configuration is written, kubeadm has no need to start it.
 func sortChanges(all []string) []string {
 	slices.Sort(all)
-	all = slices.CompactFunc(all,
-		func(a, b string) bool { return a == b && strings.HasPrefix(a, "wait for ") })
+	all = slices.CompactFunc(all, func(a, b string) bool {
+		return a == b && (strings.HasPrefix(a, "wait for ") || a == `start service "kubelet"`)
+	})
 	return slices.DeleteFunc(all, optionalWait.MatchString)
 }
 

@@ -283,8 +283,9 @@ func TestJoinNamesTheCauseOfFailure(t *testing.T) {
 		return joinConfig(server, token, pin) + "timeouts: {discovery: 3s}\n"
 	}
 	for _, f := range []failureCase{
-		{name: "unknown token", config: joinConfig(server, "zzzzzz."+secret, pin),
-			want: []string{"zzzzzz", "token"}},
+		{name: "unknown token", // TestUnusableTokens waits as long as kubeadm does by default
+			config: joinConfig(server, "zzzzzz."+secret, pin) + "timeouts: {discovery: 3s}\n",
+			want:   []string{"zzzzzz", "token"}},
 		{name: "wrong secret of the token",
 			config: joinConfig(server, id+"."+strings.Repeat("z", 16), pin), want: []string{id}},
 		{name: "wrong pin", config: joinConfig(server, token, wrongPin),

@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"errors"
 	"io"
 	"slices"
 	"strings"
@@ -89,7 +90,55 @@ func TestFailedUpgradeIsUndone(t *testing.T) {
 		func(file string) bool { return strings.Contains(file, "/manifests/") }) {
 		t.Errorf("changed were %s", changed)
 	}
+	checkAddonsUndone(t, n)
 	runCommand(t, n, upgradeCommand(upgradeTarget)...)
 	checkRunningVersion(t, n, upgradeTarget)
 	checkControlPlaneNode(t, n)
+}
+
+// checkAddonsUndone lets the cluster refuse the new kube-proxy: CoreDNS must stay as it was too.
+func checkAddonsUndone(t *testing.T, n *nodes.Node) {
+	t.Helper()
+	writeFile(t, n, "/root/policy.yaml", `apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: e2e-no-new-proxy}
+spec:
+  matchConstraints:
+    resourceRules:
+    - {apiGroups: [apps], apiVersions: [v1], operations: [UPDATE], resources: [daemonsets]}
+  validations:
+  - expression: "!object.spec.template.spec.containers.exists(c, c.image.endsWith('`+upgradeTarget+`'))"
+    message: this kube-proxy is refused
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: e2e-no-new-proxy}
+spec: {policyName: e2e-no-new-proxy, validationActions: [Deny]}
+`)
+	kubectl(t, n, "apply", "--filename=/root/policy.yaml")
+	await(t, "the policy to be in force", waitLimit, func() error {
+		if _, err := n.Kubectl(t.Context(), "--namespace=kube-system", "set", "image", "daemonset/kube-proxy",
+			"kube-proxy=kube-proxy:"+upgradeTarget, "--dry-run=server"); err == nil {
+			return errors.New("a new image is accepted")
+		}
+		return nil
+	})
+	// the upgrade would restore the limit of the manifest
+	kubectl(t, n, "--namespace=kube-system", "set", "resources", "deployment/coredns", "--limits=memory=180Mi")
+	addons := func() string {
+		return kubectl(t, n, "--namespace=kube-system", "get", "daemonset/kube-proxy", "deployment/coredns",
+			"configmap/kube-proxy", "configmap/coredns", "--output",
+			"jsonpath={range .items[*]}{.kind}: {.spec.template}{.data}{\"\\n\"}{end}")
+	}
+	before := addons()
+	result := checkFails(t, n, []string{"phase addon/kube-proxy", "this kube-proxy is refused"},
+		upgradeCommand(upgradeTarget)...)
+	if !strings.Contains(result.Stdout, "undone: apply Deployment kube-system/coredns") {
+		t.Errorf("it does not say that CoreDNS is restored:\n%s", result.Stdout)
+	}
+	if after := addons(); after != before {
+		t.Errorf("the add-ons were\n%s\nand are\n%s", before, after)
+	}
+	checkRunningVersion(t, n, upgradeTarget)
+	kubectl(t, n, "delete", "--filename=/root/policy.yaml")
 }

@@ -45,9 +45,16 @@ type load struct {
 	requests, failed int
 	gap              time.Duration // the longest time without a successful request
 	last             string        // the last value that was written
+	errors           []string      // of the failed requests
 }
 
 func startLoad(t *testing.T, cp, n *nodes.Node) *load {
+	t.Helper()
+	return startLoadWith(t, cp, n, "5s")
+}
+
+// startLoadWith is startLoad with a limit for one request.
+func startLoadWith(t *testing.T, cp, n *nodes.Node, limit string) *load {
 	t.Helper()
 	kubectl(t, cp, "create", "configmap", "load", "--from-literal=value=0")
 	const kubeconfig = "/root/load.conf"
@@ -58,14 +65,16 @@ func startLoad(t *testing.T, cp, n *nodes.Node) *load {
 	l.done.Go(func() {
 		for i := 1; ctx.Err() == nil; i++ {
 			value := fmt.Sprint(i)
-			_, err := n.Run(ctx, "kubectl", "--kubeconfig="+kubeconfig, "patch", "configmap",
-				"load", "--request-timeout=5s", "--patch", `{"data": {"value": "`+value+`"}}`)
-			if ctx.Err() != nil {
+			_, err := n.Run(t.Context(), "kubectl", "--kubeconfig="+kubeconfig, "patch", "configmap",
+				"load", "--request-timeout="+limit, "--patch", `{"data": {"value": "`+value+`"}}`)
+			if t.Context().Err() != nil {
 				return
 			}
 			l.requests++
 			if err != nil {
 				l.failed++
+				l.errors = append(l.errors,
+					fmt.Sprintf("%s: %v", time.Now().Format(time.TimeOnly), err))
 			} else {
 				l.last = value
 				l.gap = max(l.gap, time.Since(good))
@@ -77,6 +86,7 @@ func startLoad(t *testing.T, cp, n *nodes.Node) *load {
 	return l
 }
 
+// stop ends the client after the request in hand: the API server may have carried that out.
 func (l *load) stop() {
 	l.cancel()
 	l.done.Wait()

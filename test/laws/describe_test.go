@@ -40,6 +40,8 @@ func describeMachine(t testing.TB, m *fake.World, key string) string {
 	}
 	fmt.Fprintf(&b, "mounts %v\nimages %v\npods %v\nmembers %v\n", m.MountList, m.ImageList, m.Pods,
 		m.MemberList)
+	fmt.Fprintf(&b, "links %v\nrules %q\nvirtual servers %v\n", m.LinkList, m.Rules,
+		m.VirtualServerList)
 	return b.String() + s.objects()
 }
 
@@ -144,10 +146,15 @@ var signaturePattern = regexp.MustCompile(`jws-kubeconfig-[a-z0-9]{6}"?: "?[\w-]
 // backupTimePattern matches the time in the name of a backup directory.
 var backupTimePattern = regexp.MustCompile(`(kubeadm-(?:backup|kubelet)-[a-z]+-)\d{4}(-\d\d){5}`)
 
+// kubeletTimePattern matches the name of a file with a client certificate of the kubelet. A killed
+// run may leave one that is not used.
+var kubeletTimePattern = regexp.MustCompile(`(kubelet-client-)\d{4}(-\d\d){5}`)
+
 // withoutGeneratedNames replaces the names of tokens, the signatures with them and the times of
-// backups.
+// backups and of client certificates of the kubelet.
 func withoutGeneratedNames(text string) string {
 	text = backupTimePattern.ReplaceAllString(text, "$1*")
+	text = kubeletTimePattern.ReplaceAllString(text, "$1*")
 	return signaturePattern.ReplaceAllString(tokenPattern.ReplaceAllString(text,
 		"bootstrap-token-*"), "jws-kubeconfig-*")
 }

@@ -78,8 +78,9 @@ func renderRun(t testing.TB, s subject, phases []engine.Phase, conditional bool)
 	r.machine.Clock = func() time.Time { return now }
 	r.phases, r.preview = phases, conditional
 	var text bytes.Buffer
-	to := &report.Text{Out: &text, Err: &text, Verbosity: 1, Conditional: conditional}
+	to := &report.Text{Out: &text, Err: &text, Verbosity: 1}
 	for _, e := range r.mustSucceed(t).events {
+		e.Preview = conditional
 		to.Emit(e)
 	}
 	to.Close()

@@ -52,6 +52,23 @@ func TestRenewalResumesAtEveryCrashPoint(t *testing.T) {
 	})
 }
 
+// A disk that is full in the middle of a renewal leaves each certificate with its key, old or new. The
+// same command goes on once there is space.
+func TestRenewalOnFullDisk(t *testing.T) {
+	n := len(renewSubject.newRun(renewSubject.machine(t)).mustSucceed(t).did)
+	for at := range n {
+		r := renewSubject.newRun(renewSubject.machine(t))
+		r.fault = &fault.World{At: at}
+		if out := r.execute(t); !errors.Is(out.err, fault.ErrInjected) {
+			t.Errorf("change %d: %v", at, out.err)
+		}
+		if got := listMismatchedKeys(t, r.machine); len(got) > 0 {
+			t.Errorf("change %d: %v", at, got)
+		}
+		r.rerun().mustSucceed(t)
+	}
+}
+
 // After an interrupted renewal all keys match their certificates.
 func TestInterruptedRenewalKeepsKeyPairs(t *testing.T) {
 	n := len(renewSubject.newRun(renewSubject.machine(t)).mustSucceed(t).did)
@@ -119,10 +136,16 @@ func renewedMachine(t testing.TB) *fake.World {
 		m.Pods = append(m.Pods, state.Sandbox{ID: strconv.Itoa(i), Namespace: "kube-system",
 			Component: component})
 	}
+	m.MemberList = []state.Member{newMember(1, "cp1", "192.0.2.10")}
 	if _, err := m.Containers(t.Context(), ""); err != nil { // the kubelet starts them
 		t.Fatal(err)
 	}
 	return m
+}
+
+func newMember(id uint64, name, address string) state.Member {
+	return state.Member{ID: id, Name: name, PeerURLs: []string{"https://" + address + ":2380"},
+		ClientURLs: []string{"https://" + address + ":2379"}}
 }
 
 // Components that read a renewed certificate by themselves are not restarted, the others once.
@@ -166,7 +189,8 @@ func restarted(out outcome) (components []string) {
 
 // Wherever a restart is killed, the same command restarts the rest.
 func TestRestartResumesAtEveryCrashPoint(t *testing.T) {
-	forEachFault(2, func(at *fault.World) {
+	changes := len(restartSubject.newRun(restartSubject.machine(t)).mustSucceed(t).did)
+	forEachFault(changes, func(at *fault.World) {
 		t.Run(faultName(at), func(t *testing.T) {
 			at.Crash = true
 			r := restartSubject.newRun(restartSubject.machine(t))

@@ -28,7 +28,7 @@ func TestOutputHoldsNoSecrets(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			said := renderAll(out) + string(journal)
+			said := renderAll(t, s.name, out) + string(journal)
 			secrets := slices.Concat(listMachineSecrets(before), listMachineSecrets(r.machine),
 				out.secrets)
 			for _, secret := range secrets {
@@ -44,15 +44,17 @@ func TestOutputHoldsNoSecrets(t *testing.T) {
 }
 
 // renderAll returns everything that any renderer may print of a run.
-func renderAll(out outcome) string {
+func renderAll(t *testing.T, name string, out outcome) string {
 	var text bytes.Buffer
 	for _, conditional := range []bool{false, true} {
-		to := &report.Text{Out: &text, Err: &text, Verbosity: 9, Conditional: conditional}
+		to := &report.Text{Out: &text, Err: &text, Verbosity: 9}
 		for _, e := range out.events {
+			e.Preview = conditional
 			to.Emit(e)
 		}
 		to.Close()
 	}
+	text.WriteString(renderOutput(t, name, out, false).text(t))
 	for _, e := range out.events {
 		text.WriteString(e.Text + "\n")
 		if e.Change != nil {

@@ -78,7 +78,8 @@ func subjects() []subject {
 		{name: "join by a file", phases: workflow.Join, machine: newFileDiscoveryMachine,
 			setUp: setUpJoinByFile, node: "worker1",
 			kubelets: []string{rotatedCertificate, "/etc/kubernetes/kubelet.conf"}},
-	}, slices.Concat(externalCASubjects(), []subject{newReplaceSubject()}, upgradeSubjects())...)
+	}, slices.Concat(cleanSubjects(), externalCASubjects(),
+		[]subject{newReplaceSubject()}, upgradeSubjects())...)
 }
 
 // findSubject returns the subject of that name.

@@ -8,13 +8,16 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/engine"
+	"kubeadm/internal/state"
 	"kubeadm/internal/world/fake"
 	"kubeadm/internal/world/fault"
 	"kubeadm/internal/world/journal"
+	"kubeadm/internal/world/memory"
 )
 
 // A run that is undone when it fails restores the machine, keeps the user's files, and names the
@@ -44,6 +47,69 @@ func TestFailedRunIsUndone(t *testing.T) {
 			t.Error("no fault made the run fail: nothing was tested")
 		}
 	})
+}
+
+// A phase of an upgrade whose objects only work together leaves them as they were if it fails.
+func TestFailedUpgradePhaseIsUndone(t *testing.T) {
+	subjects := upgradeSubjects()
+	machine := subjects[0].machine
+	subjects[0].machine = func(t testing.TB) *fake.World {
+		m := machine(t) // with an object that upload-config creates
+		delete(m.Objects, memory.Key{Kind: rbacv1.SchemeGroupVersion.WithKind("Role").GroupKind(),
+			Namespace: "kube-system", Name: "kubeadm:kubelet-config"})
+		return m
+	}
+	for _, c := range []struct {
+		subject subject
+		phases  []string
+	}{
+		{subjects[0], []string{"upload-config", "addon"}},
+		{subjects[1], []string{"addon"}},
+	} {
+		for _, phase := range c.phases {
+			t.Run(strings.ReplaceAll(c.subject.name, " ", "-")+"/"+phase, func(t *testing.T) {
+				checkPhaseUndone(t, c.subject, phase)
+			})
+		}
+	}
+}
+
+// checkPhaseUndone injects a fault into each change of the phase of a run.
+func checkPhaseUndone(t *testing.T, s subject, phase string) {
+	whole := s.newRun(s.machine(t)).mustSucceed(t)
+	var objects []string
+	for _, e := range whole.events {
+		if e.Kind == engine.Did && strings.HasPrefix(e.Phase+"/", phase+"/") {
+			objects = append(objects, e.Change.Target())
+		}
+	}
+	if len(objects) < 2 {
+		t.Fatalf("phase %s changes %d objects: nothing has to be undone", phase, len(objects))
+	}
+	first := slices.IndexFunc(whole.did,
+		func(c change.Change) bool { return slices.Contains(objects, c.Target()) })
+	for i := range objects {
+		for _, after := range []bool{false, true} {
+			before := s.machine(t)
+			r := s.newRun(before.Clone())
+			r.fault = &fault.World{At: first + i, After: after}
+			out := r.execute(t)
+			if out.err == nil || !strings.Contains(out.err.Error(), "phase "+phase) {
+				t.Fatalf("fault %d (after: %t): the run ended with %v", i, after, out.err)
+			}
+			for key, was := range r.machine.Objects {
+				target := state.Ref{GVK: was.GroupVersionKind(), Namespace: key.Namespace,
+					Name: key.Name}.Target()
+				if slices.Contains(objects, target) &&
+					!reflect.DeepEqual(before.Objects[key], was) {
+					t.Errorf("fault %d (after: %t): %s was not restored", i, after, target)
+				}
+			}
+			if out := r.rerun().mustSucceed(t); len(out.did) == 0 {
+				t.Error("the run after it had nothing to do")
+			}
+		}
+	}
 }
 
 // Files of the user stay, unless Kubernetes writes files of the same name.
@@ -178,12 +244,16 @@ func listIrreversibleWarnings(t testing.TB, out outcome) []change.Change {
 
 func isIrreversible(c change.Change) bool {
 	switch c := c.(type) {
-	case change.PullImage, change.Unmount, change.RemoveContainers:
+	case change.PullImage, change.Unmount, change.RemoveContainers, change.RemoveInterface,
+		change.RemovePacketRules, change.RemoveVirtualServers, change.RemoveControlGroup,
+		change.EvictPod:
 		return true
 	case change.Remove:
 		return c.Contents
 	case change.SetMember:
 		return c.State != change.Learner
+	case change.MutateObject:
+		return c.Subresource != ""
 	}
 	return false
 }

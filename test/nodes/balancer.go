@@ -2,11 +2,13 @@ package nodes
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
+	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -29,6 +31,8 @@ type Balancer struct {
 	lastFailure map[string]time.Time // when a backend did not take a connection
 	delayed     chan struct{}        // closed when connections are to be served; nil: at once
 	stopFlap    func()
+	unready     map[string]bool // backends that get no connections; see CheckReadiness
+	stopChecks  func()
 	clients     map[net.Conn]bool
 }
 
@@ -145,9 +149,48 @@ func (b *Balancer) Flap(on bool) {
 	}()
 }
 
+// CheckReadiness begins to ask each backend for /readyz, and gives new connections only to those that
+// are ready, as long as there is one: kube-apiserver accepts connections before it can authorize
+// requests.
+func (b *Balancer) CheckReadiness() {
+	ctx, stop := context.WithCancel(context.Background())
+	b.mu.Lock()
+	b.stopChecks, b.unready = stop, make(map[string]bool)
+	b.mu.Unlock()
+	client := &http.Client{Timeout: 3 * time.Second, Transport: &http.Transport{
+		DialContext: b.cluster.Dial, DisableKeepAlives: true,
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}}}
+	check := func(backend string) {
+		answer, err := client.Get("https://" + backend + "/readyz")
+		ready := err == nil && answer.StatusCode == http.StatusOK
+		if err == nil {
+			answer.Body.Close()
+		}
+		b.mu.Lock()
+		b.unready[backend] = !ready
+		b.mu.Unlock()
+	}
+	go func() {
+		for ctx.Err() == nil {
+			b.mu.Lock()
+			backends := slices.Clone(b.backends)
+			b.mu.Unlock()
+			var all sync.WaitGroup
+			for _, backend := range backends {
+				all.Go(func() { check(backend) })
+			}
+			all.Wait()
+			time.Sleep(300 * time.Millisecond)
+		}
+	}()
+}
+
 // Close stops the balancer and closes all its connections.
 func (b *Balancer) Close() {
 	b.Flap(false)
+	if b.stopChecks != nil {
+		b.stopChecks()
+	}
 	b.Refuse()
 	b.cluster.mu.Lock()
 	defer b.cluster.mu.Unlock()
@@ -245,6 +288,9 @@ func (b *Balancer) orderBackends() []string {
 	b.turn = (b.turn + 1) % len(b.backends)
 	list := slices.Concat(b.backends[b.turn:], b.backends[:b.turn])
 	late := func(backend string) int {
+		if b.unready[backend] {
+			return 2
+		}
 		if at, ok := b.lastFailure[backend]; ok && time.Since(at) < 10*time.Second {
 			return 1
 		}

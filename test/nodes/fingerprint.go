@@ -43,7 +43,7 @@ func (a Fingerprint) Diff(b Fingerprint) []string {
 }
 
 var subjects = []string{"files", "links", "routes", "mounts", "units", "ports", "rules",
-	"containers"}
+	"containers", "processes"}
 
 // listCommands are the commands that list subjects on the node. A unit that systemd restarts
 // repeatedly, as a kubelet without configuration, is listed whether it runs at the moment or not.
@@ -111,7 +111,7 @@ func flattenListing(listing string) []string {
 	return lines
 }
 
-// ignoredFiles change by themselves.
+// ignoredFiles change by themselves, or are logs: a reset keeps those of runs, since its own is there.
 var ignoredFiles = []string{
 	"var/log", "var/tmp", "var/cache", "var/lib/systemd", "var/lib/containerd", "var/lib/dpkg/lock",
 	"tmp", "run",

@@ -101,6 +101,15 @@ func asLines(r factCollector, at string, s commandResult) {
 	}
 }
 
+// asTables is asLines without what upstream prints while it reads the configuration.
+func asTables(r factCollector, at string, s commandResult) {
+	s.Out = progressLine.ReplaceAllString(s.Out, "")
+	asLines(r, at, s)
+}
+
+// progressLine matches a line that begins with the name of a step.
+var progressLine = regexp.MustCompile(`(?m)^\[[a-z-]+\] .*\n`)
+
 // matchOutput requires that the whole output of both programs matches a pattern.
 func matchOutput(pattern string) outputReader {
 	p := regexp.MustCompile(`^(?:` + pattern + `)\n$`)

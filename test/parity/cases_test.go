@@ -4,7 +4,7 @@ import "slices"
 
 // allCases returns the cases, in the order in which they start.
 func allCases() []testCase {
-	return slices.Concat(plainCases(), initCases(), certsCases(), treeCases(), outputCases(),
+	return slices.Concat(plainCases(), initCases(), certsCases(), renewalCases(), treeCases(), outputCases(),
 		preflightCases(), checkCases(), patchCases(), resetCases(), configCases(), clusterCases(),
 		upgradeCases())
 }

@@ -50,7 +50,7 @@ var (
 	flagDefault = regexp.MustCompile(`\(default (.*)\)$`)
 	usageLine   = regexp.MustCompile(`(?m)^Usage:\n  kubeadm(.*)$`)
 	aliasLine   = regexp.MustCompile(`(?m)^Aliases:\n  (.*)$`)
-	commandLine = regexp.MustCompile(`(?m)^  ([a-z][\w.-]*)  +\S`)
+	commandLine = regexp.MustCompile(`(?m)^  ([a-z][\w.-]*) +[A-Z]`)
 )
 
 // usageSuffixes removes parts of a usage line that are compared elsewhere.

@@ -180,6 +180,9 @@ func (o order) runStep(args []string) (commandResult, error) {
 	cmd.Env = append([]string{"PATH=/usr/bin", "HOME=/root", "KUBEADM_INIT_DRYRUN_DIR=/dry",
 		"KUBEADM_JOIN_DRYRUN_DIR=/dry"}, o.Env...)
 	var out, errs bytes.Buffer
+	if o.Input != "" {
+		cmd.Stdin = strings.NewReader(o.Input)
+	}
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if o.OneCPU {
 		if err := keepOneCPU(); err != nil {

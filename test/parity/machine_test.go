@@ -30,11 +30,12 @@ type machine struct {
 	tools   []string          // programs in the PATH beside kubeadm
 	ports   []string          // addresses in use
 	env     []string
-	runtime bool // a container runtime listens at containerd's socket
-	offline bool // there is no interface but the loopback
-	still   bool // IP forwarding is disabled
-	shares  bool // the certificates that control planes share exist
-	oneCPU  bool // only one CPU is available
+	input   string // standard input of every command
+	runtime bool   // a container runtime listens at containerd's socket
+	offline bool   // there is no interface but the loopback
+	still   bool   // IP forwarding is disabled
+	shares  bool   // the certificates that control planes share exist
+	oneCPU  bool   // only one CPU is available
 	// unnumbered means that the interface of the default route has no address.
 	unnumbered bool
 	// an API server listens at 10.0.0.10:6443 for the cluster of the stage
@@ -47,6 +48,7 @@ type order struct {
 	Root, Program string
 	Env, Tools    []string
 	Ports         []string
+	Input         string
 	Steps         [][]string
 	Offline       bool
 	Unnumbered    bool
@@ -96,6 +98,7 @@ func (m machine) run(t *testing.T, program string, steps [][]string) outcome {
 	for name, f := range given {
 		writeState(t, root+name, f)
 	}
+	writeState(t, root+"/var/log/", fileState{})
 	for _, tool := range m.tools {
 		writeState(t, root+"/usr/bin/"+tool, fileState{mode: 0o755})
 	}
@@ -108,7 +111,7 @@ func (m machine) run(t *testing.T, program string, steps [][]string) outcome {
 	o := outcome{began: time.Now()}
 	o.steps = runInNamespaces(t,
 		order{Root: root, Program: program, Env: m.env, Tools: m.tools, Ports: m.ports,
-			Steps: steps, Offline: m.offline, Still: m.still, Cluster: m.cluster,
+			Input: m.input, Steps: steps, Offline: m.offline, Still: m.still, Cluster: m.cluster,
 			Unnumbered: m.unnumbered, OneCPU: m.oneCPU})
 	o.tree = listTree(t, root)
 	for name, f := range given {

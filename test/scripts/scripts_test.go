@@ -21,6 +21,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"k8s.io/apimachinery/pkg/version"
 
+	"kubeadm/internal/change"
 	"kubeadm/internal/cli"
 	"kubeadm/internal/report"
 	"kubeadm/internal/state"
@@ -96,7 +97,7 @@ func runKubeadm(ts *testscript.TestScript, neg bool, args []string) {
 	m.stdin = ""
 	err := cli.Run(context.Background(), host, args)
 	if err != nil {
-		report.Error(host.Err, err)
+		report.Error(host.Err, nil, err)
 	}
 	if failed := err != nil; failed != neg {
 		ts.Fatalf("kubeadm %s: failed is %v, not %v\n%s", strings.Join(args, " "), failed, neg,
@@ -113,14 +114,17 @@ type machineJournal struct {
 }
 
 func (s machineJournal) Load(name string) ([]byte, error) {
-	if _, there := s.machine.Files[s.dir]; !there {
+	if _, err := s.machine.Stat(context.Background(), s.dir); err != nil {
 		return nil, errors.Join(s.Memory.Clear(), fs.ErrNotExist)
 	}
 	return s.Memory.Load(name)
 }
 
 func (s machineJournal) Append(name string, data []byte) error {
-	s.machine.Files[s.dir] = memory.File{Mode: fs.ModeDir | 0o700}
+	if err := s.machine.World.Do(context.Background(),
+		change.MakeDir{Path: s.dir, Mode: 0o700}); err != nil {
+		return err
+	}
 	return s.Memory.Append(name, data)
 }
 
@@ -137,6 +141,12 @@ func changeMachine(ts *testscript.TestScript, _ bool, args []string) {
 		id, err := strconv.Atoi(value)
 		ts.Check(err)
 		w.Info.UserID = id
+	case "disable":
+		s := w.Services[value]
+		s.Enabled = false
+		w.Services[value] = s
+	case "forward":
+		w.Files["/proc/sys/net/ipv4/ip_forward"] = memory.File{Data: []byte(value + "\n"), Mode: 0o644}
 	case "port":
 		w.PortsInUse[value] = args[2]
 	case "free":

@@ -1,0 +1,160 @@
+// Command benchplot draws the times that test/bench has measured as a bar chart in SVG, ours beside
+// upstream's.
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"image/color"
+	"os"
+	"slices"
+	"strings"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgsvg"
+)
+
+func main() {
+	in := flag.String("json", "", "file that test/bench has written with --json")
+	out := flag.String("svg", "", "file to write")
+	flag.Parse()
+	err := errors.New("benchplot needs --json and --svg, and takes no arguments")
+	if flag.NArg() == 0 && *in != "" && *out != "" {
+		err = drawFile(*in, *out)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(1)
+	}
+}
+
+func drawFile(in, out string) error {
+	data, err := os.ReadFile(in)
+	if err != nil {
+		return err
+	}
+	figures, err := readFigures(data)
+	if err != nil {
+		return fmt.Errorf("%s: %w", in, err)
+	}
+	canvas, err := drawChart(figures)
+	if err != nil {
+		return err
+	}
+	f, err := os.Create(out)
+	if err != nil {
+		return err
+	}
+	_, err = canvas.WriteTo(f)
+	return errors.Join(err, f.Close())
+}
+
+// figure is a time that was measured of both programs, in seconds.
+type figure struct {
+	title          string
+	ours, upstream float64 // medians
+}
+
+// readFigures returns the times of both programs that are long enough for a bar, in the order of
+// the file.
+func readFigures(data []byte) ([]figure, error) {
+	type median struct{ Median float64 }
+	var report struct {
+		Figures []struct {
+			Title, Unit    string
+			Ours, Upstream *median
+		}
+	}
+	if err := json.Unmarshal(data, &report); err != nil {
+		return nil, err
+	}
+	const shortest = 1 // second; shorter bars cannot be seen
+	var all []figure
+	for _, f := range report.Figures {
+		if f.Unit != "s" || f.Ours == nil || f.Upstream == nil || f.Upstream.Median < shortest {
+			continue
+		}
+		all = append(all, figure{strings.TrimSpace(f.Title), f.Ours.Median, f.Upstream.Median})
+	}
+	if len(all) == 0 {
+		return nil, errors.New("it has no times of both programs")
+	}
+	return all, nil
+}
+
+// The colors differ in brightness too, for readers who do not see the hue.
+var (
+	oursColor     = color.RGBA{R: 0x1f, G: 0x5f, B: 0xbf, A: 0xff}
+	upstreamColor = color.RGBA{R: 0xb8, G: 0xc4, B: 0xd0, A: 0xff}
+)
+
+const barWidth = vg.Length(9)
+
+// drawChart draws two bars for each figure, the first figure at the top.
+func drawChart(figures []figure) (*vgsvg.Canvas, error) {
+	figures = slices.Clone(figures)
+	slices.Reverse(figures) // the axis begins at the bottom
+	var titles []string
+	var ours, upstream plotter.Values
+	for _, f := range figures {
+		titles = append(titles, f.title)
+		ours, upstream = append(ours, f.ours), append(upstream, f.upstream)
+	}
+	p := plot.New()
+	p.BackgroundColor = color.White
+	p.X.Label.Text = "seconds (median); shorter is better"
+	p.X.Min = 0
+	for _, program := range []struct {
+		name   string
+		values plotter.Values
+		color  color.Color
+		offset vg.Length
+	}{
+		{"this project", ours, oursColor, barWidth / 2},
+		{"upstream", upstream, upstreamColor, -barWidth / 2},
+	} {
+		bars, err := plotter.NewBarChart(program.values, barWidth)
+		if err != nil {
+			return nil, err
+		}
+		bars.Horizontal, bars.Color, bars.Offset = true, program.color, program.offset
+		bars.LineStyle.Width = 0
+		labels, err := newValueLabels(program.values, program.offset)
+		if err != nil {
+			return nil, err
+		}
+		p.Add(bars, labels)
+		p.Legend.Add(program.name, bars)
+	}
+	p.NominalY(titles...)
+	p.X.Max *= 1.08                                    // room for the values at the ends of the bars
+	p.Y.Min, p.Y.Max = -0.5, float64(len(figures))-0.1 // and for the legend above them
+	p.Legend.Top = true
+	canvas := vgsvg.New(vg.Length(620), vg.Length(80+32*len(figures)))
+	p.Draw(draw.New(canvas))
+	return canvas, nil
+}
+
+// newValueLabels writes the values at the ends of bars with that offset.
+func newValueLabels(values plotter.Values, offset vg.Length) (*plotter.Labels, error) {
+	at := plotter.XYLabels{}
+	for i, v := range values {
+		at.XYs = append(at.XYs, plotter.XY{X: v, Y: float64(i)})
+		at.Labels = append(at.Labels, fmt.Sprintf("%.1f", v))
+	}
+	labels, err := plotter.NewLabels(at)
+	if err != nil {
+		return nil, err
+	}
+	labels.Offset = vg.Point{X: 3, Y: offset}
+	for i := range labels.TextStyle {
+		labels.TextStyle[i].Font.Size = 8
+		labels.TextStyle[i].YAlign = draw.YCenter
+	}
+	return labels, nil
+}
