@@ -23,11 +23,14 @@ older = older=$$(go -C components run ./build -kubernetes v1.36)
 oldest = oldest=$$(go -C components run ./build -kubernetes v1.34) && oldest=$$oldest:$$(go -C components run ./build -kubernetes v1.35)
 nodes = go run ./test/nodes/cluster
 tool = $$(go -C $(CURDIR)/tools tool -n $(1))
+# Beside other clusters on a busy machine, a wait of Kubernetes itself may run out: when few tests fail, each is run once
+# more, alone, and named as such at the end. What fails twice fails.
 # With SCENARIO=85, RUN matches the tests that test/e2e/SCENARIOS.md names for that scenario.
 scenario_tests = $(shell grep '^| $(SCENARIO) |' test/e2e/SCENARIOS.md | grep -o 'Test[A-Za-z0-9]*' | paste -sd '|')
 RUN ?= $(if $(SCENARIO),^($(or $(scenario_tests),$(error no test covers scenario $(SCENARIO))))$$)
 e2e = KUBEADM_BUNDLE="$$bundle" KUBEADM_BUNDLE_OLDER="$$older" KUBEADM=$(CURDIR)/bin/kubeadm \
-	$(call tool,gotestsum) --format standard-verbose --hide-summary skipped -- -tags e2e -count=1 -parallel 3
+	$(call tool,gotestsum) --format standard-verbose --hide-summary skipped \
+	$(if $(KEEP),,--rerun-fails=1 --rerun-fails-max-failures=6 --rerun-fails-run-root-test) --packages ./test/e2e -- -tags e2e -count=1 -parallel 3
 
 # A release: its directory, architectures and the revision of its packages.
 RELEASE ?= $(CURDIR)/bin/release
@@ -68,10 +71,10 @@ parity: build ## compare what kubeadm and upstream's make of the same input: mak
 		CGO_ENABLED=0 go test -count=1 -timeout 1h -parallel 16 $(if $(RUN),-run 'Test(Parity|Phrases)/case/.*($(RUN))') ./test/parity
 
 e2e: build ## end-to-end tests on real nodes: make e2e RUN=TestDualStack, or SCENARIO=85; KEEP=failure leaves a failed test's nodes
-	@$(bundle) && $(older) && $(e2e) -timeout 2h -run '$(RUN)' ./test/e2e
+	@$(bundle) && $(older) && $(e2e) -timeout 2h -run '$(RUN)'
 
 e2e-full: build ## the same with the long matrices: a kill at every change, reboots
-	@$(bundle) && $(older) && $(oldest) && KUBEADM_BUNDLES_OLDEST="$$oldest" KUBEADM_E2E=full $(e2e) -timeout 12h -run '$(RUN)' ./test/e2e
+	@$(bundle) && $(older) && $(oldest) && KUBEADM_BUNDLES_OLDEST="$$oldest" KUBEADM_E2E=full $(e2e) -timeout 12h -run '$(RUN)'
 
 bench: build ## time kubeadm and upstream's in turn on the same node, and draw bin/bench.svg
 	@$(bundle) && $(older) && go run ./test/bench --bundle "$$bundle" --older "$$older" --kubeadm bin/kubeadm --json bin/bench.json

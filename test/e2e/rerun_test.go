@@ -202,5 +202,6 @@ func TestInitSurvivesAPIServerRestarts(t *testing.T) {
 	}
 	t.Logf("init took %s with %s", result.Duration.Round(time.Second),
 		fmt.Sprintf("%d restarts of its API server", stops))
+	awaitAPI(t, n, "") // the last kill may have come after the end of init
 	checkControlPlaneNode(t, n)
 }

@@ -35,7 +35,7 @@ func reportNodes(ctx context.Context, e *engine.Env, n *node.Node, as state.Iden
 	err := e.Await(ctx, world.Condition{
 		Name: "all nodes to report", Timeout: reportTime,
 		Check: func(ctx context.Context, r state.Reader) error {
-			found, err := findSilentNodes(ctx, r, as, firstSeen)
+			found, err := findSilentNodes(ctx, r, as, kubeletHadExpired, firstSeen)
 			if err != nil {
 				return err // what the check before it has found counts
 			}
@@ -109,9 +109,10 @@ token that is valid for %s. Run on each of them:
 // findSilentNodes returns the nodes whose kubelets have not renewed their Leases for half of the
 // duration: a kubelet renews its Lease four times in it. One that has never had a Lease, as its
 // kubelet stopped right after the join, is silent too. As clocks of nodes differ, a Lease that was
-// renewed after the first call counts as renewed. The calls share firstSeen, the times of renewal that the
-// first one has read.
-func findSilentNodes(ctx context.Context, r state.Reader, as state.Identity,
+// renewed after the first call counts as renewed. If certificates have expired here, only that counts: the
+// others may have expired a moment ago. The calls share firstSeen, the times of renewal that the first
+// one has read.
+func findSilentNodes(ctx context.Context, r state.Reader, as state.Identity, expired bool,
 	firstSeen map[string]time.Time) ([]corev1.Node, error) {
 	all, err := r.List(ctx, state.Query{GVK: state.NodeKind, As: as})
 	if err != nil {
@@ -139,8 +140,8 @@ func findSilentNodes(ctx context.Context, r state.Reader, as state.Identity,
 		if _, seen := firstSeen[lease.Name]; !seen {
 			firstSeen[lease.Name] = renewed
 		}
-		reports[lease.Name] = r.Now().Sub(renewed) <= duration/2 ||
-			!renewed.Equal(firstSeen[lease.Name])
+		reports[lease.Name] = !renewed.Equal(firstSeen[lease.Name]) ||
+			!expired && r.Now().Sub(renewed) <= duration/2
 	}
 	var silent []corev1.Node
 	for _, u := range all {
