@@ -295,6 +295,19 @@ func TestInterruptCompletesCurrentChange(t *testing.T) {
 	}
 }
 
+func TestInterruptIsNamed(t *testing.T) {
+	ctx, stop := context.WithCancelCause(t.Context())
+	e, _ := env(fake.New())
+	err := engine.Run(ctx, e, []engine.Phase{{Name: "start", Run: func(context.Context, *engine.Env) error {
+		stop(errors.New("interrupted by the user"))
+		return errors.New("use of closed network connection")
+	}}}, engine.Selection{})
+	if want := "phase start: interrupted by the user: use of closed network connection"; err == nil ||
+		err.Error() != want {
+		t.Errorf("the error is %v, not %q", err, want)
+	}
+}
+
 func TestLongWaitReportsCause(t *testing.T) {
 	w := fake.New()
 	at := w.Now()

@@ -118,7 +118,7 @@ func (r *runner) runPhase(ctx context.Context, e *Env, prefix string, p Phase) e
 	}
 	if err = r.runBody(ctx, e, address+"/", p); err == nil {
 		if err = e.RunDeferred(ctx); err != nil {
-			err = &PhaseError{address, err}
+			err = &PhaseError{address, nameInterrupt(ctx, err)}
 		}
 	}
 	if err == nil {
@@ -191,9 +191,18 @@ func (r *runner) runBody(ctx context.Context, e *Env, prefix string, p Phase) er
 		err = p.Run(ctx, e)
 	}
 	if err != nil {
-		return &PhaseError{address, err}
+		return &PhaseError{address, nameInterrupt(ctx, err)}
 	}
 	return r.runChildren(ctx, e, prefix, p)
+}
+
+// nameInterrupt returns the error of a phase with the cause that ended its run. Libraries tell of an
+// interrupt in words of their own, such as "use of closed network connection".
+func nameInterrupt(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
+		return fmt.Errorf("%w: %w", cause, err)
+	}
+	return err
 }
 
 // doSteps does those that this run has not done yet.
