@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/x509"
+	"errors"
 	"io/fs"
 	"slices"
 	"strings"
@@ -250,10 +251,15 @@ func TestRecoveryEndsServerWithoutEtcd(t *testing.T) {
 // addSilentNode adds a Node whose kubelet has missed two renewals of its Lease.
 func addSilentNode(t *testing.T, m *fake.World, name string) {
 	t.Helper()
+	addSilentSince(t, m, name, 21*time.Second)
+}
+
+func addSilentSince(t *testing.T, m *fake.World, name string, age time.Duration) {
+	t.Helper()
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name,
 		Namespace: "kube-node-lease"}}
 	lease.SetGroupVersionKind(coordinationv1.SchemeGroupVersion.WithKind("Lease"))
-	lease.Spec.RenewTime = &metav1.MicroTime{Time: m.Now().Add(-21 * time.Second)}
+	lease.Spec.RenewTime = &metav1.MicroTime{Time: m.Now().Add(-age)}
 	if err := m.World.Do(t.Context(), change.ApplyObject{Object: lease}); err != nil {
 		t.Fatal(err)
 	}
@@ -289,6 +295,49 @@ func TestSilentWorkersAreReported(t *testing.T) {
 		if strings.Contains(c.Target(), "Secret") {
 			t.Errorf("again: %s", c)
 		}
+	}
+}
+
+// slowServer is live only at the third check, as a kube-apiserver that the kubelet has just restarted.
+type slowServer struct {
+	world.World
+	checks int
+}
+
+func (w *slowServer) Livez(ctx context.Context, as state.Identity) error {
+	if w.checks++; w.checks < 3 {
+		return errors.New("it answered 500 Internal Server Error")
+	}
+	return w.World.Livez(ctx, as)
+}
+
+func (w *slowServer) Await(ctx context.Context, c world.Condition) error {
+	var err error
+	for range 3 {
+		if err = c.Check(ctx, w); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// Nodes are looked at once the API server can tell of them.
+func TestSilentWorkersAreReportedBySlowServer(t *testing.T) {
+	m := expiredControlPlane(t)
+	addSilentNode(t, m, "worker9")
+	r := recoverSubject.newRun(m)
+	r.observe = func(below world.World) world.World { return &slowServer{World: below} }
+	if text := printed(r.mustSucceed(t)); !strings.Contains(text, "worker9. ") {
+		t.Errorf("it prints %q", text)
+	}
+}
+
+// A worker whose certificate has ended with this node's may have reported a moment before.
+func TestReportsFromBeforeExpiryDoNotCount(t *testing.T) {
+	m := expiredControlPlane(t)
+	addSilentSince(t, m, "worker9", 5*time.Second)
+	if text := printed(recoverSubject.newRun(m).mustSucceed(t)); !strings.Contains(text, "worker9. ") {
+		t.Errorf("it prints %q", text)
 	}
 }
 

@@ -25,11 +25,7 @@ import (
 // reportNodes says which other nodes have stopped reporting to the API server, as their kubelets do
 // when their client certificates expire, and which command brings each back. If the certificate of
 // this node's kubelet had expired too, it creates the token that the command needs.
-func reportNodes(ctx context.Context, e *engine.Env, n *node.Node, as state.Identity,
-	kubeletHadExpired bool) error {
-	if n.Role != node.ControlPlane || e.World.Livez(ctx, as) != nil {
-		return nil // restartStale has said why
-	}
+func reportNodes(ctx context.Context, e *engine.Env, as state.Identity, kubeletHadExpired bool) error {
 	var silent []corev1.Node
 	firstSeen := map[string]time.Time{}
 	err := e.Await(ctx, world.Condition{

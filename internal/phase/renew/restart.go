@@ -23,12 +23,13 @@ var RestartStale = engine.Phase{
 			return err
 		}
 		s := &staleRestart{node: n, as: as, kubeletHadExpired: hadExpired}
-		if err := s.restartStale(ctx, e); err != nil {
+		live, err := s.restartStale(ctx, e)
+		if err != nil || !live {
 			return err
 		}
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
-		return reportNodes(ctx, e.Named("nodes"), n, as, hadExpired)
+		return reportNodes(ctx, e.Named("nodes"), as, hadExpired)
 	},
 }

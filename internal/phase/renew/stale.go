@@ -34,37 +34,46 @@ import (
 // While etcd has no quorum because the certificates of other members have expired, kube-apiserver
 // cannot become healthy: then it says on which nodes to go on, and does not wait for it. An etcd
 // without a quorum serves the certificate for other members, but does not answer clients.
-func (s *staleRestart) restartStale(ctx context.Context, e *engine.Env) error {
+//
+// It returns whether this node has a kube-apiserver, which is live then.
+func (s *staleRestart) restartStale(ctx context.Context, e *engine.Env) (live bool, err error) {
 	uses, err := listUses(ctx, e, s.node)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if len(uses) == 0 {
 		e.Warn("no component was restarted: this machine has no static Pod of a control plane")
-		return nil
+		return false, nil
 	}
 	if peer := uses[0]; peer.component == manifest.Etcd {
 		if err := s.restartEtcd(ctx, e, peer); err != nil {
-			return err
+			return false, err
 		}
 		err := e.Await(ctx, quorum(s.node))
 		if err != nil && ctx.Err() == nil {
-			return s.withoutQuorum(ctx, e, uses, err)
+			return false, s.withoutQuorum(ctx, e, uses, err)
 		}
 		if err != nil {
-			return err
+			return false, err
 		}
 		uses = uses[1:]
 	}
 	stale, err := s.findStale(ctx, e, uses)
 	if err != nil {
-		return err
+		return false, err
 	}
 	replacement := staticpod.Replacement{Node: s.node, As: s.as}
 	if err := replacement.Restart(ctx, e, stale...); err != nil {
-		return err
+		return false, err
 	}
-	return s.report(ctx, e)
+	if live = slices.ContainsFunc(uses,
+		func(u use) bool { return u.component == release.APIServer }); live {
+		// One that the kubelet has restarted serves its certificate seconds before it is live.
+		if err := e.Await(ctx, health.APIServer(s.node, s.as)); err != nil {
+			return false, health.WithComponentHints(s.node, err)
+		}
+	}
+	return live, s.report(ctx, e)
 }
 
 // staleRestart is one run of RestartStale.
