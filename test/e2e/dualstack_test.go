@@ -41,9 +41,7 @@ func TestDualStack(t *testing.T) {
 // TestIPv6Only creates a cluster without IPv4.
 func TestIPv6Only(t *testing.T) {
 	t.Parallel()
-	if !suite.full {
-		t.Skip("takes half a minute: make e2e-full")
-	}
+	inFullRun(t, "half a minute")
 	s := newClusterOfFamilies(t, nodes.IPv6Only)
 	s.initAndJoinByFile(t)
 	t.Run("addresses", func(t *testing.T) { testAddresses(t, s) })

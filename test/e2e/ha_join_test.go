@@ -229,9 +229,7 @@ func TestTwoControlPlanesJoinAtOnce(t *testing.T) {
 // TestJoinWhileEtcdRestarts joins two control planes and a worker at once and kills the etcd
 // leader meanwhile, each time two seconds later than before.
 func TestJoinWhileEtcdRestarts(t *testing.T) {
-	if !suite.full {
-		t.Skip("takes minutes: make e2e-full")
-	}
+	inFullRun(t, "minutes")
 	for i := range 5 {
 		t.Run(fmt.Sprint(i+1), func(t *testing.T) {
 			s := &haCluster{testCluster: testCluster{Cluster: newCluster(t)}}

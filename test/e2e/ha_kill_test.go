@@ -16,9 +16,7 @@ import (
 // TestControlPlaneJoinKilledInEveryPhase kills one join in its first phase, the next one in its
 // second and so on, and lets the last one finish.
 func TestControlPlaneJoinKilledInEveryPhase(t *testing.T) {
-	if !suite.full { // by default TestControlPlaneJoinKilledAtAnyChange is a sample
-		t.Skip("takes a minute: make e2e-full")
-	}
+	inFullRun(t, "a minute") // by default TestControlPlaneJoinKilledAtAnyChange is a sample
 	s := sharedHACluster(t)
 	phases, _ := phasesOf(s.joinResults[s.controlPlanes[1].Name()].Stdout)
 	if len(phases) < 8 {

@@ -178,9 +178,7 @@ func findReplaceMemberFlag(t *testing.T, text string) string {
 // dead one: etcd adds no member while a voter is unreachable, so the user must name the member to
 // replace. A healthy member is not removed.
 func TestReplaceDeadControlPlaneByAnother(t *testing.T) {
-	if !suite.full {
-		t.Skip("takes a minute: make e2e-full")
-	}
+	inFullRun(t, "a minute")
 	s := sharedHACluster(t)
 	dead := loseControlPlane(t, s)
 	n, err := s.AddAt(t.Context(), "cp9", "10.77.0.209")
@@ -213,9 +211,7 @@ func TestReplaceDeadControlPlaneByAnother(t *testing.T) {
 // TestReplaceWithoutQuorumIsRefused has two control planes of which one is down: etcd has no
 // quorum, and the join of a third must say so.
 func TestReplaceWithoutQuorumIsRefused(t *testing.T) {
-	if !suite.full {
-		t.Skip("takes a minute: make e2e-full")
-	}
+	inFullRun(t, "a minute")
 	s := &haCluster{testCluster: testCluster{Cluster: newCluster(t)}}
 	if err := s.createFirst(t.Context(), 2, 0, nodes.Config{}); err != nil {
 		t.Fatal(err)
@@ -257,9 +253,7 @@ func TestReplaceWithoutQuorumIsRefused(t *testing.T) {
 // crashes. etcd allows one learner, so the next join needs the flag that names the member to
 // replace.
 func TestLearnerThatNeverStarts(t *testing.T) {
-	if !suite.full {
-		t.Skip("takes a minute: make e2e-full")
-	}
+	inFullRun(t, "a minute")
 	s := sharedHACluster(t)
 	// etcd adds no member until all have been connected for some seconds.
 	await(t, "etcd to add a learner", waitLimit, func() error {

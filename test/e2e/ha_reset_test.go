@@ -33,9 +33,7 @@ func TestTwoControlPlanesResetAtOnce(t *testing.T) {
 // TestResetWhileEtcdLeaderIsFrozen stops the leader's process for longer than the election
 // timeout: until the others have elected another leader, no request succeeds.
 func TestResetWhileEtcdLeaderIsFrozen(t *testing.T) {
-	if !suite.full {
-		t.Skip("takes a minute: make e2e-full")
-	}
+	inFullRun(t, "a minute")
 	s := sharedHACluster(t)
 	frozen, n := s.controlPlanes[1], s.controlPlanes[2]
 	moveLeader(t, s, frozen)
@@ -81,9 +79,7 @@ func TestResetOfCopyKeepsOriginalMember(t *testing.T) {
 // TestControlPlanesResetOneByOne resets the control planes of a cluster of three. Those that are
 // left keep serving the API.
 func TestControlPlanesResetOneByOne(t *testing.T) {
-	if !suite.full {
-		t.Skip("takes a minute: make e2e-full")
-	}
+	inFullRun(t, "a minute")
 	s := &haCluster{testCluster: testCluster{Cluster: newCluster(t)}}
 	if err := s.createFirst(t.Context(), 3, 0, nodes.Config{}); err != nil {
 		t.Fatal(err)
@@ -109,9 +105,7 @@ func TestControlPlanesResetOneByOne(t *testing.T) {
 // TestResetWithStoppedEtcd resets a machine whose API server and etcd are down. Its etcd manifest
 // names the other members.
 func TestResetWithStoppedEtcd(t *testing.T) {
-	if !suite.full {
-		t.Skip("takes a minute: make e2e-full")
-	}
+	inFullRun(t, "a minute")
 	s := sharedHACluster(t)
 	n := s.controlPlanes[2]
 	runShell(t, n, "systemctl stop kubelet; kill -9 $(pgrep --exact --oldest etcd)")
@@ -131,9 +125,7 @@ func TestResetWithStoppedEtcd(t *testing.T) {
 // reset warns before it asks for confirmation and with --force; etcd refuses the removal, and
 // reset prints how to remove the member later.
 func TestResetWarnsOfQuorumLoss(t *testing.T) {
-	if !suite.full {
-		t.Skip("takes a minute: make e2e-full")
-	}
+	inFullRun(t, "a minute")
 	s := sharedHACluster(t)
 	n, down := s.controlPlanes[1], s.controlPlanes[2]
 	if err := down.Kill(t.Context()); err != nil {

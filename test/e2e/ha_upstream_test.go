@@ -60,9 +60,7 @@ func readComparable(t *testing.T, n *nodes.Node, name string) string {
 // TestControlPlaneJoinUpstreamCluster joins our control planes to upstream's cluster, and resets
 // some with upstream's kubeadm and some with ours.
 func TestControlPlaneJoinUpstreamCluster(t *testing.T) {
-	if !suite.full {
-		t.Skip("takes a minute: make e2e-full")
-	}
+	inFullRun(t, "a minute")
 	s := &haCluster{testCluster: testCluster{Cluster: newCluster(t)}, initProgram: upstreamKubeadm}
 	if err := s.createFirst(t.Context(), 3, 0, nodes.Config{}); err != nil {
 		t.Fatal(err)

@@ -76,7 +76,7 @@ func TestInitKilledInOnePhase(t *testing.T) {
 	t.Parallel()
 	s := sharedCluster(t)
 	phases, _ := phasesOf(s.initResult.Stdout)
-	for _, k := range pickSample(t, len(phases), 2) {
+	for _, k := range pickSample(t, len(phases), 1) {
 		t.Run(phases[k], func(t *testing.T) { killAndResumeInit(t, s, atPhase(phases[k])) })
 	}
 }
@@ -85,7 +85,7 @@ func TestInitKilledAtAnyChange(t *testing.T) {
 	t.Parallel()
 	s := sharedCluster(t)
 	_, changes := phasesOf(s.initResult.Stdout)
-	for _, k := range pickSample(t, changes, 3) {
+	for _, k := range pickSample(t, changes, 2) {
 		t.Run(fmt.Sprint(k), func(t *testing.T) { killAndResumeInit(t, s, atChange(k)) })
 	}
 }
@@ -95,7 +95,7 @@ func TestInitKilledAtAnyMoment(t *testing.T) {
 	t.Parallel()
 	s := sharedCluster(t)
 	const parts = 20
-	for _, k := range pickSample(t, parts, 2) {
+	for _, k := range pickSample(t, parts, 1) {
 		moment := s.initResult.Duration * time.Duration(k) / parts
 		t.Run(moment.String(), func(t *testing.T) {
 			n := addNode(t, newCluster(t), "cp1")
@@ -256,7 +256,7 @@ func TestWorkerJoinKilledInEveryPhase(t *testing.T) {
 func TestWorkerJoinKilledAtAnyChange(t *testing.T) {
 	s := sharedCluster(t)
 	_, changes := phasesOf(s.joinResult.Stdout)
-	for _, k := range pickSample(t, changes, 3) {
+	for _, k := range pickSample(t, changes, 2) {
 		t.Run(fmt.Sprint(k), func(t *testing.T) {
 			n := addNode(t, s.Cluster, fmt.Sprintf("killed-%d", k))
 			result, killed := runInterrupted(t, n, unix.SIGKILL, atChange(k),

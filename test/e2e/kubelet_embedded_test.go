@@ -18,9 +18,7 @@ import (
 // did before v1.17. It is renewed while it is valid and after it has expired.
 func TestEmbeddedKubeletCertificate(t *testing.T) {
 	t.Parallel()
-	if !suite.full {
-		t.Skip("takes minutes: make e2e-full")
-	}
+	inFullRun(t, "minutes")
 	s := &testCluster{Cluster: newCluster(t)}
 	must(t, s.addNodes(t.Context()))
 	must(t, s.initAndJoin(t.Context()))

@@ -54,6 +54,14 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+// inFullRun skips a test of the long matrices in a default run, and says how long it takes.
+func inFullRun(t *testing.T, takes string) {
+	t.Helper()
+	if !suite.full {
+		t.Skip("takes " + takes + ": make e2e-full")
+	}
+}
+
 // closeSharedHA removes the shared cluster of three control planes, if there is one.
 func (l *testSuite) closeSharedHA() error {
 	if l.sharedHA == nil {

@@ -11,9 +11,7 @@ import (
 // TestClusterSurvivesReboot powers the worker off and reboots the control plane.
 func TestClusterSurvivesReboot(t *testing.T) {
 	t.Parallel()
-	if !suite.full {
-		t.Skip("takes a minute: make e2e-full")
-	}
+	inFullRun(t, "a minute")
 	s := &testCluster{Cluster: newCluster(t)}
 	if err := s.addNodes(t.Context()); err != nil {
 		t.Fatal(err)

@@ -26,9 +26,7 @@ func renewCommand() []string {
 // expired, that of the kubelet too, and the command is killed at each change of the recovery.
 func TestRenewalInterruptedAtEveryChange(t *testing.T) {
 	t.Parallel()
-	if !suite.full {
-		t.Skip("takes minutes: make e2e-full")
-	}
+	inFullRun(t, "minutes")
 	s := &haCluster{testCluster: testCluster{Cluster: newCluster(t)}}
 	must(t, s.createFirst(t.Context(), 1, 0, nodes.Config{}))
 	must(t, awaitClusterReady(t.Context(), s.cp, 1))

@@ -163,6 +163,7 @@ func TestRerunOfFinishedWorkerJoinChangesNothing(t *testing.T) {
 // kubelet waits up to 10 s before it restarts it again; by default, it would wait twice as long each
 // time, and longer than any test if it restarts other components too.
 func TestInitSurvivesAPIServerRestarts(t *testing.T) {
+	inFullRun(t, "a minute")
 	t.Parallel()
 	n := addNode(t, newCluster(t), "cp1")
 	writeFile(t, n, initConfigFile, nodes.InitConfig(nodes.Config{Address: n.Address(),

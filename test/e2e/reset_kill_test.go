@@ -17,9 +17,7 @@ import (
 // time the same command leaves nothing, and the machine is a node again after it.
 func TestResetInterruptedAtEveryChange(t *testing.T) {
 	t.Parallel()
-	if !suite.full {
-		t.Skip("takes minutes: make e2e-full")
-	}
+	inFullRun(t, "minutes")
 	t.Run("control plane", func(t *testing.T) {
 		t.Parallel()
 		n := addNode(t, newCluster(t), "cp1")
@@ -83,9 +81,7 @@ func interruptReset(t *testing.T, n *nodes.Node, create func()) {
 // the machine is a control plane node again after it.
 func TestResetAfterInterruptedUpgrade(t *testing.T) {
 	t.Parallel()
-	if !suite.full {
-		t.Skip("takes minutes: make e2e-full")
-	}
+	inFullRun(t, "minutes")
 	n := addNode(t, newOlderCluster(t), "cp1")
 	useOlder(t, n)
 	runCommand(t, n, "mkdir", "/root/patches")

@@ -37,6 +37,7 @@ func TestRootlessControlPlane(t *testing.T) {
 		t.Errorf("init, run again after it finished, made changes:\n%s", again)
 	}
 	t.Run("upgrade", func(t *testing.T) {
+		inFullRun(t, "a minute")
 		// Patches make the upgrade replace the Pods and renew their keys.
 		runCommand(t, s.cp, "mkdir", "/root/patches")
 		for _, component := range []string{"etcd", "kube-apiserver", "kube-scheduler"} {

@@ -169,9 +169,7 @@ func TestRotateCA(t *testing.T) {
 
 // TestRotateCAHA replaces everything in a highly available cluster under load, killed in each stage.
 func TestRotateCAHA(t *testing.T) {
-	if !suite.full {
-		t.Skip("takes ten minutes: make e2e-full")
-	}
+	inFullRun(t, "ten minutes")
 	r := newRotatedCluster(t, 3, 2)
 	before := r.readCAs(t, r.cp)
 	r.killAndRun(t, "trust", r.everyone()...)
@@ -189,9 +187,7 @@ func TestRotateCAHA(t *testing.T) {
 
 // TestUndoCARotation takes back a rotation after its first stage, and another one after its second.
 func TestUndoCARotation(t *testing.T) {
-	if !suite.full {
-		t.Skip("takes five minutes: make e2e-full")
-	}
+	inFullRun(t, "five minutes")
 	t.Parallel()
 	r := newRotatedCluster(t, 3, 2)
 	before := r.readCAs(t, r.cp)
@@ -217,9 +213,7 @@ func TestUndoCARotation(t *testing.T) {
 
 // TestJoinDuringCARotation joins a control plane and a worker in the middle of each stage.
 func TestJoinDuringCARotation(t *testing.T) {
-	if !suite.full {
-		t.Skip("takes ten minutes: make e2e-full")
-	}
+	inFullRun(t, "ten minutes")
 	r := newRotatedCluster(t, 2, 1)
 	before := r.readCAs(t, r.cp)
 	for _, stage := range []string{"trust", "sign", "finish"} {

@@ -15,9 +15,7 @@ import (
 // both.
 func TestUpgradeAndRenewalDuringCARotation(t *testing.T) {
 	t.Parallel()
-	if !suite.full {
-		t.Skip("takes minutes: make e2e-full")
-	}
+	inFullRun(t, "minutes")
 	s := &haCluster{testCluster: testCluster{Cluster: newOlderCluster(t)}}
 	must(t, s.createNodes(t.Context(), 1, 1))
 	useOlder(t, s.Nodes()...)

@@ -31,6 +31,7 @@ func writeSidecarPatches(t *testing.T, n *nodes.Node) {
 // TestSidecarsInStaticPods patches a sidecar into each static Pod of two control planes, and resets
 // the second.
 func TestSidecarsInStaticPods(t *testing.T) {
+	inFullRun(t, "a minute")
 	t.Parallel()
 	s := &haCluster{testCluster: testCluster{Cluster: newCluster(t)}}
 	if err := s.createNodes(t.Context(), 2, 0); err != nil {

@@ -14,9 +14,7 @@ import (
 // TestUpgradeShowsManualChanges upgrades a control plane whose manifest was edited.
 func TestUpgradeShowsManualChanges(t *testing.T) {
 	t.Parallel()
-	if !suite.full {
-		t.Skip("takes a minute: make e2e-full")
-	}
+	inFullRun(t, "a minute")
 	n := newOlderControlPlane(t)
 	const edit = "--max-requests-inflight=401"
 	const manifest = "/etc/kubernetes/manifests/kube-apiserver.yaml"
@@ -56,9 +54,7 @@ func TestUpgradeShowsManualChanges(t *testing.T) {
 // TestUpgradeKeepsAddonsAway upgrades a cluster whose addons are disabled, and resets it.
 func TestUpgradeKeepsAddonsAway(t *testing.T) {
 	t.Parallel()
-	if !suite.full {
-		t.Skip("takes a minute: make e2e-full")
-	}
+	inFullRun(t, "a minute")
 	started := time.Now()
 	s := &testCluster{Cluster: newOlderCluster(t)}
 	must(t, s.addNodes(t.Context()))
@@ -88,9 +84,7 @@ func TestUpgradeKeepsAddonsAway(t *testing.T) {
 // upgrades it without them.
 func TestUpgradeWithoutAddonConfigMaps(t *testing.T) {
 	t.Parallel()
-	if !suite.full {
-		t.Skip("takes a minute: make e2e-full")
-	}
+	inFullRun(t, "a minute")
 	s := &testCluster{Cluster: newOlderCluster(t)}
 	must(t, s.addNodes(t.Context()))
 	useOlder(t, s.cp, s.worker)

@@ -59,6 +59,7 @@ func checkRunningVersion(t *testing.T, n *nodes.Node, want string) {
 // TestFailedUpgradeIsUndone breaks components of the new version by a patch, in a full run each. Each time the error
 // names the component and the argument, and the old version runs again with all its objects.
 func TestFailedUpgradeIsUndone(t *testing.T) {
+	inFullRun(t, "five minutes")
 	t.Parallel()
 	n := newOlderControlPlane(t)
 	older := olderVersion(t)

@@ -94,9 +94,7 @@ func (l *load) stop() {
 
 // TestUpgradeHA upgrades a highly available cluster that upstream's kubeadm made.
 func TestUpgradeHA(t *testing.T) {
-	if !suite.full {
-		t.Skip("takes four minutes: make e2e-full")
-	}
+	inFullRun(t, "four minutes")
 	s := newOlderHACluster(t, olderUpstreamKubeadm(t))
 	// The order is that of the documentation: a control plane node that comes before "apply" is
 	// refused.
@@ -113,9 +111,7 @@ func TestUpgradeHA(t *testing.T) {
 
 // TestUpstreamUpgradesHA upgrades with upstream's kubeadm a highly available cluster that ours made.
 func TestUpstreamUpgradesHA(t *testing.T) {
-	if !suite.full {
-		t.Skip("takes fifteen minutes: make e2e-full")
-	}
+	inFullRun(t, "fifteen minutes")
 	upgradeUnderLoad(t, newOlderHACluster(t, kubeadm), upstreamKubeadm)
 }
 

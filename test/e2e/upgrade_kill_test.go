@@ -108,9 +108,7 @@ func interruptAtEveryChange(t *testing.T, with interruption, n, cp *nodes.Node, 
 // node.
 func TestUpgradeInterruptedAtEveryChange(t *testing.T) {
 	t.Parallel()
-	if !suite.full {
-		t.Skip("takes ten minutes: make e2e-full")
-	}
+	inFullRun(t, "ten minutes")
 	for _, with := range interruptions {
 		t.Run(with.name, func(t *testing.T) {
 			t.Parallel()
@@ -127,9 +125,7 @@ func TestUpgradeInterruptedAtEveryChange(t *testing.T) {
 // TestUpgradeNodeInterruptedAtEveryChange interrupts "upgrade node" on control plane nodes and
 // workers of a highly available cluster.
 func TestUpgradeNodeInterruptedAtEveryChange(t *testing.T) {
-	if !suite.full {
-		t.Skip("takes ten minutes: make e2e-full")
-	}
+	inFullRun(t, "ten minutes")
 	s := newOlderHACluster(t, kubeadm)
 	createWitness(t, s.cp)
 	runCommand(t, s.cp, upgradeCommand(upgradeTarget)...)

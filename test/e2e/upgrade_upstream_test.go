@@ -21,9 +21,7 @@ import (
 // compares what that leaves on the disks and in the clusters.
 func TestUpgradeMatchesUpstream(t *testing.T) {
 	t.Parallel()
-	if !suite.full {
-		t.Skip("takes four minutes: make e2e-full")
-	}
+	inFullRun(t, "four minutes")
 	ours, theirs := newUpstreamOlderCluster(t), newUpstreamOlderCluster(t)
 	for program, s := range map[string]*testCluster{kubeadm: ours, upstreamKubeadm: theirs} {
 		apply, worker := upgradeCommand(upgradeTarget), upgradeNodeCommand()
