@@ -88,7 +88,6 @@ func (d *attackedJoin) clusterInfoWith(key, value string) map[string]string {
 // TestJoinRefusesImpostor has an attacker answer in place of the API server. Whatever it serves,
 // and even if it knows the token, join sends it no credential and changes nothing.
 func TestJoinRefusesImpostor(t *testing.T) {
-	t.Parallel()
 	d := newAttackedJoin(t, "pose")
 	plan := newServerPlan(t, d.attackerNode, "6443", d.attackerCA)
 	own, server, key := pki.EncodeCertificates(d.attackerCA.Certificate), "https://"+plan.Listen,
@@ -137,7 +136,6 @@ func TestJoinRefusesImpostor(t *testing.T) {
 
 // TestJoinRefusesRedirectsAndPlainHTTP has an attacker that redirects join, or speaks no TLS.
 func TestJoinRefusesRedirectsAndPlainHTTP(t *testing.T) {
-	t.Parallel()
 	d := newAttackedJoin(t, "lead")
 	plan := newServerPlan(t, d.attackerNode, "6443", d.attackerCA)
 	plain := attacker.Plan{Listen: d.attackerNode.Address() + ":8080",
@@ -164,7 +162,6 @@ func TestJoinRefusesRedirectsAndPlainHTTP(t *testing.T) {
 // TestDiscoveryFileRefusesImpostor uses discovery files, with credentials, whose server is an
 // attacker's, and URLs of files that an attacker serves.
 func TestDiscoveryFileRefusesImpostor(t *testing.T) {
-	t.Parallel()
 	d := newAttackedJoin(t, "file")
 	plan := newServerPlan(t, d.attackerNode, "6443", d.attackerCA)
 	plan.Answers[clusterInfoPath] = clusterInfoAnswer(t, d.clusterInfo)
@@ -222,7 +219,6 @@ func TestDiscoveryFileRefusesImpostor(t *testing.T) {
 // attacker's, whose server is the attacker's, and the hash of the cluster's CA. The token is in
 // the file or in a flag.
 func TestDiscoveryFileWithCACertHash(t *testing.T) {
-	t.Parallel()
 	d := newAttackedJoin(t, "hash")
 	plan := newServerPlan(t, d.attackerNode, "6443", d.attackerCA)
 	own, server := pki.EncodeCertificates(d.attackerCA.Certificate), "https://"+plan.Listen
@@ -260,7 +256,6 @@ const forgedMessage = "no such token\n\nerror: the cluster has a new CA\n  - ins
 
 // TestServerMessagesAreQuoted has a server whose responses imitate kubeadm's hints.
 func TestServerMessagesAreQuoted(t *testing.T) {
-	t.Parallel()
 	d := newAttackedJoin(t, "hint")
 	status := func(code int) attacker.Answer {
 		text, err := json.Marshal(map[string]any{"kind": "Status", "apiVersion": "v1",

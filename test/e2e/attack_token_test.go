@@ -12,7 +12,6 @@ import (
 
 // TestUnusableTokens checks that join names what is wrong with a token, and changes nothing.
 func TestUnusableTokens(t *testing.T) {
-	t.Parallel()
 	d := newAttackedJoin(t, "token")
 	create := func(flags ...string) string {
 		return runCommand(t, d.cluster.cp,
@@ -60,7 +59,6 @@ func TestUnusableTokens(t *testing.T) {
 // TestExpiredTokenErrorNamesCommand runs the command that the error for an expired token names on
 // the control plane, and then the join command that it prints.
 func TestExpiredTokenErrorNamesCommand(t *testing.T) {
-	t.Parallel()
 	d := newAttackedJoin(t, "advice")
 	expired := runCommand(t, d.cluster.cp, kubeadm, "token", "create", "--ttl=1s")
 	awaitTokenRemoved(t, d.cluster, expired)

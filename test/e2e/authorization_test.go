@@ -55,7 +55,7 @@ printf 'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %s\
 // TestAPIServerExtraFiles configures authorizers and users by files of the API server, and lets a
 // kubelet join with a static token whose request an administrator approves.
 func TestAPIServerExtraFiles(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	s := &testCluster{Cluster: newCluster(t)}
 	if err := s.addNodes(t.Context()); err != nil {
 		t.Fatal(err)

@@ -30,7 +30,6 @@ type testCluster struct {
 	joinResult nodes.Result // of the worker's join -v=1
 	workerJoin []string     // for workers to join, as init printed it
 	uploadedAt time.Time    // when the certificates were last uploaded
-	err        error
 }
 
 // newCluster creates a cluster for one test, without nodes.

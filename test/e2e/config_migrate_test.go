@@ -55,7 +55,7 @@ failCgroupV1: false
 // TestConfigMigrateRoundTrip migrates a file of an older API version. init does the same with
 // both, migrating the new one changes nothing, and upstream's kubeadm accepts it.
 func TestConfigMigrateRoundTrip(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	n := addNode(t, newCluster(t), "cp1")
 	const older, newer = "/root/older.yaml", "/root/newer.yaml"
 	text := fmt.Sprintf(v1beta3Config, n.Address(), nodes.IgnoredPreflight)
@@ -88,7 +88,7 @@ func TestConfigMigrateRoundTrip(t *testing.T) {
 // TestConfigValidateRandomInput validates randomly corrupted files: each is valid or refused with
 // one error.
 func TestConfigValidateRandomInput(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	n := addNode(t, newCluster(t), "cp1")
 	count := 100
 	if suite.full {

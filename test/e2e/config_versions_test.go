@@ -27,7 +27,7 @@ func inVersion(version, text string) string {
 // TestConfigOfEveryAPIVersion creates a cluster with a file of v1beta3, joins a worker with
 // another, and one with a migrated file of v1, which is experimental. All other tests use v1beta4.
 func TestConfigOfEveryAPIVersion(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	s := &testCluster{Cluster: newCluster(t)}
 	if err := s.addNodes(t.Context()); err != nil {
 		t.Fatal(err)

@@ -2,7 +2,7 @@
 // e2e; SCENARIOS.md lists them by scenario. "make e2e" runs them, "make e2e-full" also the long
 // matrices.
 //
-// A test calls t.Parallel first if it uses a cluster of its own, or does not change the shared one
-// and mostly waits: these run two at a time, after the others. Tests with three control planes do
-// not, since they keep the machine busy.
+// A test begins with a call that says what it runs beside: parallel, if it uses clusters of its own;
+// sharedCluster or sharedHACluster, if it uses the one of that name, where it waits for its turn. One
+// that calls none of them runs alone, before the others: it measures.
 package e2e

@@ -227,7 +227,7 @@ kubectl -n kube-system patch lease kube-scheduler --type=merge --patch '{"spec":
 // TestDoctorFindsPlantedDefects plants defects on a control plane and a worker, one after the other.
 // Each is found, its cause is named, and --fix fixes those that it claims to fix.
 func TestDoctorFindsPlantedDefects(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	s := &testCluster{Cluster: newCluster(t)}
 	must(t, s.addNodes(t.Context()))
 	must(t, s.initAndJoin(t.Context()))
@@ -378,7 +378,7 @@ func awaitNothingFound(t *testing.T, n *nodes.Node) {
 // clusters: of one control plane and one worker, and in the full run of three and two, and of one that
 // upstream's kubeadm has created. It finds nothing, changes nothing and takes less than five seconds.
 func TestDoctorFindsNothing(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	s := &testCluster{Cluster: newCluster(t)}
 	must(t, s.addNodes(t.Context()))
 	for _, n := range s.Nodes() {

@@ -142,7 +142,6 @@ func checkNoSecrets(t *testing.T, output string) {
 }
 
 func TestInitDryRunMatchesInit(t *testing.T) {
-	t.Parallel()
 	s := sharedCluster(t)
 	n := addNode(t, newCluster(t), "cp1")
 	command := append(initCommand(t, n), "--dry-run")
@@ -164,7 +163,7 @@ func TestInitDryRunMatchesInit(t *testing.T) {
 }
 
 func TestInitDryRunWritesOnlyItsDirectory(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	n := addNode(t, newCluster(t), "cp1")
 	before := takeFingerprint(t, n)
 	runCommand(t, n, append(initCommand(t, n), "--dry-run")...)
@@ -180,13 +179,13 @@ func TestInitDryRunWritesOnlyItsDirectory(t *testing.T) {
 }
 
 func TestWorkerJoinDryRunWithoutCluster(t *testing.T) {
-	t.Parallel()
+	s := sharedCluster(t)
 	n := addNode(t, newCluster(t), "worker1")
 	result := runUnchanged(t, n, []string{"KUBEADM_JOIN_DRYRUN_DIR=/tmp/dry"}, kubeadm, "join",
 		"--dry-run", "10.77.0.99:6443",
 		"--token=abcdef.0123456789abcdef", "--discovery-token-unsafe-skip-ca-verification",
 		"--ignore-preflight-errors="+nodes.IgnoredPreflight)
-	checkDryRunMatches(t, result.Stdout, sharedCluster(t).joinResult.Stdout)
+	checkDryRunMatches(t, result.Stdout, s.joinResult.Stdout)
 	// The discovery timeout of a real join is five minutes.
 	if result.Duration > 4*time.Minute {
 		t.Errorf("discovery of an unreachable cluster took %s", result.Duration)

@@ -20,7 +20,7 @@ import (
 
 // TestDualStack creates a cluster whose nodes, Pods and Services have IPv4 and IPv6 addresses.
 func TestDualStack(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	s := newClusterOfFamilies(t, nodes.DualStack)
 	t.Run("init needs forwarding of both", func(t *testing.T) {
 		const file = "net/ipv6/conf/default/forwarding"
@@ -40,7 +40,7 @@ func TestDualStack(t *testing.T) {
 
 // TestIPv6Only creates a cluster without IPv4.
 func TestIPv6Only(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	inFullRun(t, "half a minute")
 	s := newClusterOfFamilies(t, nodes.IPv6Only)
 	s.initAndJoinByFile(t)

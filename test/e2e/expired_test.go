@@ -20,7 +20,7 @@ import (
 // and recovers it with one command for each node. With upstream, it takes several manual steps for each
 // control plane and for each kubelet.
 func TestRecoverExpiredCluster(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	planes, workers := 1, 1
 	if suite.full {
 		planes, workers = 3, 2

@@ -20,7 +20,7 @@ import (
 // key. The nodes that join already have a kubeconfig for the kubelet, and the worker the CA
 // certificate.
 func TestExternalCA(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	s, k := newExternalCACluster(t)
 	init := []string{kubeadm, "init", "--config", initConfigFile, "-v=1"}
 	checkFails(t, s.cp, []string{"cannot upload the control plane certificates",

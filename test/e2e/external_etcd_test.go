@@ -12,7 +12,7 @@ import (
 // TestExternalEtcd creates control planes with etcd on separate nodes, and uploads the client
 // certificate for it. A full run has three etcd members and three control planes.
 func TestExternalEtcd(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	s := &haCluster{testCluster: testCluster{Cluster: newCluster(t)}}
 	names, planes, workers := []string{"etcd1"}, 2, 0
 	if suite.full {

@@ -100,7 +100,7 @@ const initConfigFile = "/etc/kubeadm.yaml"
 // TestInitNamesTheCauseOfFailure breaks one machine in many ways, one after the other, and runs
 // the same init each time. That init succeeds in the end shows that each cause was fixed.
 func TestInitNamesTheCauseOfFailure(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	n := addNode(t, newCluster(t), "cp1")
 	good := nodes.InitConfig(nodes.Config{Address: n.Address()})
 	writeFile(t, n, initConfigFile, good)
@@ -145,7 +145,7 @@ func TestInitNamesTheCauseOfFailure(t *testing.T) {
 
 // TestInitOnFullDisk gives /etc/kubernetes, and then etcd, too little disk space.
 func TestInitOnFullDisk(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	n := addNode(t, newCluster(t), "cp1")
 	// Without this the kubelet's crash loop back-off begins with ten seconds.
 	const shortBackoff = "crashLoopBackOff:\n  maxContainerRestartPeriod: 2s"
@@ -169,7 +169,6 @@ func TestInitOnFullDisk(t *testing.T) {
 
 // TestInitResumesAfterInterrupt sends SIGINT while init waits and while it writes.
 func TestInitResumesAfterInterrupt(t *testing.T) {
-	t.Parallel()
 	s := sharedCluster(t)
 	n := addNode(t, newCluster(t), "cp1")
 	command := initCommand(t, n)
@@ -188,7 +187,7 @@ func TestInitResumesAfterInterrupt(t *testing.T) {
 // TestUnknownAPIServerFlagIsNamed passes the API server an unknown flag, and ignores the preflight
 // check that reports it.
 func TestUnknownAPIServerFlagIsNamed(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	n := addNode(t, newCluster(t), "cp1")
 	// A command that waits for this long has not noticed the crash.
 	config := nodes.Config{Address: n.Address(),
@@ -220,7 +219,7 @@ func TestUnknownAPIServerFlagIsNamed(t *testing.T) {
 // TestUnreachableEtcdIsNamed points the API server at an etcd endpoint where nothing listens. It
 // exits every twenty seconds and serves nothing in between.
 func TestUnreachableEtcdIsNamed(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	n := addNode(t, newCluster(t), "cp1")
 	// Without this the kubelet's crash loop back-off begins with ten seconds.
 	config := nodes.Config{

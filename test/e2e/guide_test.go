@@ -24,7 +24,7 @@ func TestGuides(t *testing.T) {
 	must(t, err)
 	for _, g := range all {
 		t.Run(g.Name, func(t *testing.T) {
-			t.Parallel()
+			parallel(t)
 			if !suite.full && !g.HasOption("always") {
 				t.Skip("followed in a full run: make e2e-full RUN=TestGuides/" + g.Name)
 			}

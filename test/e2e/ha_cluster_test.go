@@ -30,37 +30,17 @@ type haCluster struct {
 	joinResults      map[string]nodes.Result // of every other node's join -v=1, by name
 }
 
-// sharedHACluster returns the cluster of three control planes and two workers that tests share. It
-// is replaced after a failed test.
+// sharedHACluster returns the cluster of three control planes and two workers that tests share,
+// when it is this test's turn.
 func sharedHACluster(t *testing.T) *haCluster {
 	t.Helper()
-	if suite.sharedHA == nil {
-		s, err := createSharedHACluster(t.Context())
-		suite.sharedHA = s
-		if err != nil {
-			suite.failed = true
-			if err := suite.closeSharedHA(); err != nil {
-				t.Error(err)
-			}
-			t.Fatal("the shared cluster of three control planes did not come up:", err)
-		}
-	}
-	t.Cleanup(func() {
-		if !t.Failed() {
-			return
-		}
-		suite.failed = true
-		if err := suite.closeSharedHA(); err != nil {
-			t.Error(err)
-		}
-	})
-	suite.sharedHA.refreshUploadedCertificates(t,
-		flagValue(t, suite.sharedHA.controlPlaneJoin, "--certificate-key"))
-	return suite.sharedHA
+	s := suite.sharedHA.forTest(t)
+	s.refreshUploadedCertificates(t, flagValue(t, s.controlPlaneJoin, "--certificate-key"))
+	return s
 }
 
-func createSharedHACluster(ctx context.Context) (*haCluster, error) {
-	c, err := nodes.NewCluster(context.Background(), sharedOptions())
+func createSharedHACluster(ctx context.Context, o nodes.Options) (*haCluster, error) {
+	c, err := nodes.NewCluster(context.Background(), o)
 	if err != nil {
 		return nil, err
 	}

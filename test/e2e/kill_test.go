@@ -31,7 +31,6 @@ func initCommand(t *testing.T, n *nodes.Node) []string {
 // TestInitKilledInEveryPhase kills one init in its first phase, the next one in its second and so
 // on, and lets the last one finish.
 func TestInitKilledInEveryPhase(t *testing.T) {
-	t.Parallel()
 	s := sharedCluster(t)
 	phases, _ := phasesOf(s.initResult.Stdout)
 	if len(phases) < 12 {
@@ -73,7 +72,6 @@ func endedBeforeKill(t *testing.T, phases []string, i int, killed bool, result n
 
 // TestInitKilledInOnePhase kills init once, so that a complete run follows each phase.
 func TestInitKilledInOnePhase(t *testing.T) {
-	t.Parallel()
 	s := sharedCluster(t)
 	phases, _ := phasesOf(s.initResult.Stdout)
 	for _, k := range pickSample(t, len(phases), 1) {
@@ -82,7 +80,6 @@ func TestInitKilledInOnePhase(t *testing.T) {
 }
 
 func TestInitKilledAtAnyChange(t *testing.T) {
-	t.Parallel()
 	s := sharedCluster(t)
 	_, changes := phasesOf(s.initResult.Stdout)
 	for _, k := range pickSample(t, changes, 2) {
@@ -92,7 +89,6 @@ func TestInitKilledAtAnyChange(t *testing.T) {
 
 // TestInitKilledAtAnyMoment kills init regardless of its output, which follows its changes.
 func TestInitKilledAtAnyMoment(t *testing.T) {
-	t.Parallel()
 	s := sharedCluster(t)
 	const parts = 20
 	for _, k := range pickSample(t, parts, 1) {
@@ -293,7 +289,7 @@ func resumeWorkerJoin(t *testing.T, s *testCluster, n *nodes.Node, before fileSe
 // another phase, and resumes with other arguments of the API server. The kubelet replaces the
 // running API server; the phases after the wait must use the new one.
 func TestInitResumesWithOtherArguments(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	n := addNode(t, newCluster(t), "cp1")
 	command := []string{kubeadm, "init", "--config", initConfigFile, "-v=1"}
 	for verbosity, phase := range []string{"upload-config", "bootstrap-token", "addon",

@@ -17,7 +17,7 @@ import (
 // TestEmbeddedKubeletCertificate embeds the kubelet's client certificate in kubelet.conf, as kubeadm
 // did before v1.17. It is renewed while it is valid and after it has expired.
 func TestEmbeddedKubeletCertificate(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	inFullRun(t, "minutes")
 	s := &testCluster{Cluster: newCluster(t)}
 	must(t, s.addNodes(t.Context()))

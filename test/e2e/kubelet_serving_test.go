@@ -23,7 +23,7 @@ import (
 // TestApproveKubeletServing approves the request of an honest kubelet and refuses forged ones. Then the kubelet's
 // metrics can be read through TLS that is verified with the cluster's CA.
 func TestApproveKubeletServing(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	n := addNode(t, newCluster(t), "cp1")
 	config := nodes.InitConfig(nodes.Config{Address: n.Address(), Kubelet: "serverTLSBootstrap: true"})
 	if _, err := n.Init(t.Context(), config, io.Discard); err != nil {

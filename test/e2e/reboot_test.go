@@ -10,7 +10,7 @@ import (
 
 // TestClusterSurvivesReboot powers the worker off and reboots the control plane.
 func TestClusterSurvivesReboot(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	inFullRun(t, "a minute")
 	s := &testCluster{Cluster: newCluster(t)}
 	if err := s.addNodes(t.Context()); err != nil {

@@ -25,7 +25,7 @@ func renewCommand() []string {
 // at any moment: while the certificates are valid the API server always answers. Then all have
 // expired, that of the kubelet too, and the command is killed at each change of the recovery.
 func TestRenewalInterruptedAtEveryChange(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	inFullRun(t, "minutes")
 	s := &haCluster{testCluster: testCluster{Cluster: newCluster(t)}}
 	must(t, s.createFirst(t.Context(), 1, 0, nodes.Config{}))

@@ -20,7 +20,7 @@ import (
 // TestECDSAKeys checks every key that init generates with another algorithm than the default,
 // renews all certificates and restarts the components.
 func TestECDSAKeys(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	s := &testCluster{Cluster: newCluster(t)}
 	must(t, s.addNodes(t.Context()))
 	config := nodes.InitConfig(nodes.Config{Address: s.cp.Address(),

@@ -164,7 +164,7 @@ func TestRerunOfFinishedWorkerJoinChangesNothing(t *testing.T) {
 // time, and longer than any test if it restarts other components too.
 func TestInitSurvivesAPIServerRestarts(t *testing.T) {
 	inFullRun(t, "a minute")
-	t.Parallel()
+	parallel(t)
 	n := addNode(t, newCluster(t), "cp1")
 	writeFile(t, n, initConfigFile, nodes.InitConfig(nodes.Config{Address: n.Address(),
 		Init:    "timeouts: {kubernetesAPICall: 3m}",

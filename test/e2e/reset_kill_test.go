@@ -19,7 +19,7 @@ func TestResetInterruptedAtEveryChange(t *testing.T) {
 	t.Parallel()
 	inFullRun(t, "minutes")
 	t.Run("control plane", func(t *testing.T) {
-		t.Parallel()
+		parallel(t)
 		n := addNode(t, newCluster(t), "cp1")
 		config := nodes.InitConfig(nodes.Config{Address: n.Address()})
 		interruptReset(t, n, func() {
@@ -28,7 +28,7 @@ func TestResetInterruptedAtEveryChange(t *testing.T) {
 		})
 	})
 	t.Run("worker", func(t *testing.T) {
-		t.Parallel()
+		parallel(t)
 		s := &testCluster{Cluster: newCluster(t)}
 		must(t, s.addNodes(t.Context()))
 		must(t, s.initAndJoin(t.Context()))
@@ -80,7 +80,7 @@ func interruptReset(t *testing.T, n *nodes.Node, create func()) {
 // of kube-apiserver, and when it changes the cluster. A reset leaves nothing but the backups, and
 // the machine is a control plane node again after it.
 func TestResetAfterInterruptedUpgrade(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	inFullRun(t, "minutes")
 	n := addNode(t, newOlderCluster(t), "cp1")
 	useOlder(t, n)

@@ -60,7 +60,7 @@ func mayRemain(line string, stays []string) bool {
 // TestResetRestoresMachine resets the machines of a cluster and, in a full run, re-creates the
 // cluster on them.
 func TestResetRestoresMachine(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	s := &testCluster{Cluster: newCluster(t)}
 	if err := s.addNodes(t.Context()); err != nil {
 		t.Fatal(err)
@@ -83,13 +83,13 @@ func TestResetRestoresMachine(t *testing.T) {
 }
 
 func TestResetDryRunOnCleanMachine(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	n := addNode(t, newCluster(t), "blank")
 	runUnchanged(t, n, nil, kubeadm, "reset", "--force", "--dry-run")
 }
 
 func TestResetOnCleanMachine(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	n := addNode(t, newCluster(t), "blank")
 	before := takeFingerprint(t, n)
 	runCommand(t, n, kubeadm, "reset", "--force")

@@ -68,7 +68,12 @@ func startRogueServer(t *testing.T, n *nodes.Node, plan attacker.Plan) *rogueSer
 	await(t, "the attacker's server at "+plan.Listen, waitLimit, func() error {
 		c, err := n.Cluster().Dial(t.Context(), "tcp", plan.Listen)
 		if err == nil {
-			err = c.Close()
+			return c.Close()
+		}
+		if errors.Is(process.Signal(0), os.ErrProcessDone) {
+			result, _ := process.Wait() // It has failed.
+			i.process = nil
+			t.Fatalf("the attacker's server has ended:\n%s", result.Stderr)
 		}
 		return err
 	})

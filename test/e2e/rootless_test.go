@@ -13,7 +13,7 @@ import (
 // TestRootlessControlPlane creates two control planes whose components run as users of their own,
 // and checks the users of processes and the owners of files.
 func TestRootlessControlPlane(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	s := &haCluster{testCluster: testCluster{Cluster: newCluster(t)}}
 	if err := s.createNodes(t.Context(), 2, 0); err != nil {
 		t.Fatal(err)

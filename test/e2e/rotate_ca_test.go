@@ -143,7 +143,7 @@ func (r *rotatedCluster) endLoad(t *testing.T) {
 
 // TestRotateCA replaces all CAs and the service account key of a cluster with one control plane.
 func TestRotateCA(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	r := newRotatedCluster(t, 1, 1)
 	before := r.readCAs(t, r.cp)
 	r.killAndRun(t, "trust", r.cp)
@@ -188,7 +188,7 @@ func TestRotateCAHA(t *testing.T) {
 // TestUndoCARotation takes back a rotation after its first stage, and another one after its second.
 func TestUndoCARotation(t *testing.T) {
 	inFullRun(t, "five minutes")
-	t.Parallel()
+	parallel(t)
 	r := newRotatedCluster(t, 3, 2)
 	before := r.readCAs(t, r.cp)
 	r.run(t, "trust", r.everyone()...)

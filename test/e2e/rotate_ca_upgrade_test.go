@@ -14,7 +14,7 @@ import (
 // middle of a rotation. Certificates are signed by the CA of the stage, and everything still trusts
 // both.
 func TestUpgradeAndRenewalDuringCARotation(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	inFullRun(t, "minutes")
 	s := &haCluster{testCluster: testCluster{Cluster: newOlderCluster(t)}}
 	must(t, s.createNodes(t.Context(), 1, 1))

@@ -18,6 +18,7 @@ import (
 // TestRunOutput drives a cluster through the output for programs: the worker joins with the command
 // of init's result, a join fails, and both are reset. Every run has a log file without secrets.
 func TestRunOutput(t *testing.T) {
+	parallel(t)
 	c := newCluster(t)
 	both, err := c.AddAll(t.Context(), "cp1", "worker1")
 	if err != nil {

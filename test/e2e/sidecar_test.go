@@ -32,7 +32,7 @@ func writeSidecarPatches(t *testing.T, n *nodes.Node) {
 // the second.
 func TestSidecarsInStaticPods(t *testing.T) {
 	inFullRun(t, "a minute")
-	t.Parallel()
+	parallel(t)
 	s := &haCluster{testCluster: testCluster{Cluster: newCluster(t)}}
 	if err := s.createNodes(t.Context(), 2, 0); err != nil {
 		t.Fatal(err)

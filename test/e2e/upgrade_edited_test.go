@@ -13,7 +13,7 @@ import (
 
 // TestUpgradeShowsManualChanges upgrades a control plane whose manifest was edited.
 func TestUpgradeShowsManualChanges(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	inFullRun(t, "a minute")
 	n := newOlderControlPlane(t)
 	const edit = "--max-requests-inflight=401"
@@ -53,7 +53,7 @@ func TestUpgradeShowsManualChanges(t *testing.T) {
 
 // TestUpgradeKeepsAddonsAway upgrades a cluster whose addons are disabled, and resets it.
 func TestUpgradeKeepsAddonsAway(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	inFullRun(t, "a minute")
 	started := time.Now()
 	s := &testCluster{Cluster: newOlderCluster(t)}
@@ -83,7 +83,7 @@ func TestUpgradeKeepsAddonsAway(t *testing.T) {
 // TestUpgradeWithoutAddonConfigMaps joins a worker to a cluster whose addons were removed, and
 // upgrades it without them.
 func TestUpgradeWithoutAddonConfigMaps(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	inFullRun(t, "a minute")
 	s := &testCluster{Cluster: newOlderCluster(t)}
 	must(t, s.addNodes(t.Context()))

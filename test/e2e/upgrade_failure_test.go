@@ -60,7 +60,7 @@ func checkRunningVersion(t *testing.T, n *nodes.Node, want string) {
 // names the component and the argument, and the old version runs again with all its objects.
 func TestFailedUpgradeIsUndone(t *testing.T) {
 	inFullRun(t, "five minutes")
-	t.Parallel()
+	parallel(t)
 	n := newOlderControlPlane(t)
 	older := olderVersion(t)
 	createWitness(t, n)

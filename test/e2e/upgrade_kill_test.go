@@ -111,7 +111,7 @@ func TestUpgradeInterruptedAtEveryChange(t *testing.T) {
 	inFullRun(t, "ten minutes")
 	for _, with := range interruptions {
 		t.Run(with.name, func(t *testing.T) {
-			t.Parallel()
+			parallel(t)
 			n := newOlderControlPlane(t)
 			createWitness(t, n)
 			interruptAtEveryChange(t, with, n, n, upgradeCommand(upgradeTarget))

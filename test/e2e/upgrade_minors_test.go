@@ -18,7 +18,7 @@ import (
 // TestUpgradeThroughThreeMinors upgrades a cluster from v1.34 in one run to the minor before the
 // newest, then to the newest, and its kubelets after that. A workload answers all the way.
 func TestUpgradeThroughThreeMinors(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	if !suite.full {
 		t.Skip("needs the components of all minors: make e2e-full")
 	}

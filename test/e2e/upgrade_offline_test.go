@@ -108,7 +108,7 @@ func listAllFiles(t *testing.T, n *nodes.Node) string {
 }
 
 func TestUpgradeApplyDryRunWithoutCluster(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	announced := checkOfflineDryRun(t, "apply", upgradeTarget)
 	for _, want := range []string{
 		`write file "/etc/kubernetes/manifests/kube-apiserver.yaml"`,
@@ -127,7 +127,7 @@ func TestUpgradeApplyDryRunWithoutCluster(t *testing.T) {
 }
 
 func TestUpgradeNodeDryRunWithoutCluster(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	for _, change := range checkOfflineDryRun(t, "node") {
 		if strings.Contains(change, "manifests") || strings.HasPrefix(change, "apply") {
 			t.Errorf("announced on a machine without manifests: %s", change)

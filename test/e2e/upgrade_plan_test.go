@@ -18,7 +18,7 @@ import (
 // upstream's. All checks of ours pass, it creates no Job, and the JSON output is the same except
 // for the description of the upgrade.
 func TestUpgradePlan(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	s := &testCluster{Cluster: newOlderCluster(t)}
 	if err := s.addNodes(t.Context()); err != nil {
 		t.Fatal(err)

@@ -45,7 +45,7 @@ func newUpstreamOlderCluster(t *testing.T) *testCluster {
 
 // TestUpgradeApply upgrades a cluster that upstream's kubeadm of the previous minor made.
 func TestUpgradeApply(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	s := newUpstreamOlderCluster(t)
 	const target = upgradeTarget
 	before := listFiles(t, s.cp)

@@ -20,7 +20,7 @@ import (
 // TestUpgradeMatchesUpstream upgrades two equal clusters, one of them with upstream's kubeadm, and
 // compares what that leaves on the disks and in the clusters.
 func TestUpgradeMatchesUpstream(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	inFullRun(t, "four minutes")
 	ours, theirs := newUpstreamOlderCluster(t), newUpstreamOlderCluster(t)
 	for program, s := range map[string]*testCluster{kubeadm: ours, upstreamKubeadm: theirs} {

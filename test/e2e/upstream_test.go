@@ -114,7 +114,7 @@ func TestJoinCommandMatchesUpstream(t *testing.T) {
 
 // TestJoinUpstreamCluster joins a worker to upstream's cluster with our kubeadm.
 func TestJoinUpstreamCluster(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	s := &testCluster{Cluster: newCluster(t)}
 	if err := s.addNodes(t.Context()); err != nil {
 		t.Fatal(err)

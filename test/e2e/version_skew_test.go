@@ -40,7 +40,7 @@ func useOlder(t *testing.T, all ...*nodes.Node) {
 // TestPreviousMinorIsDeployed creates a cluster of the minor before kubeadm's own, control plane
 // and kubelets.
 func TestPreviousMinorIsDeployed(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	s := &testCluster{Cluster: newOlderCluster(t)}
 	if err := s.addNodes(t.Context()); err != nil {
 		t.Fatal(err)
@@ -92,7 +92,7 @@ func TestPreviousMinorIsDeployed(t *testing.T) {
 
 // TestOlderKubeletJoins joins a node whose kubelet is a minor behind the control plane.
 func TestOlderKubeletJoins(t *testing.T) {
-	t.Parallel()
+	parallel(t)
 	s := &testCluster{Cluster: newOlderCluster(t)}
 	if err := s.addNodes(t.Context()); err != nil {
 		t.Fatal(err)

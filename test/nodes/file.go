@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"strings"
+	"syscall"
 )
 
 // withDisk calls do with the node's file system as the node's processes see it. Symbolic links
@@ -60,6 +61,10 @@ func (n *Node) writeFrom(name string, data io.Reader, mode fs.FileMode) error {
 		}
 		// The kubelet reads all files in the manifest directory except hidden ones.
 		temporary := path.Join(path.Dir(name), "."+path.Base(name)+".new")
+		// A process that is forked meanwhile would keep the file open for writing until it executes its
+		// program, and a program that is open for writing cannot be executed (ETXTBSY).
+		syscall.ForkLock.RLock()
+		defer syscall.ForkLock.RUnlock()
 		f, err := disk.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
 		if err != nil {
 			return err
