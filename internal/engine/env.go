@@ -51,6 +51,8 @@ type Env struct {
 
 	phase string
 	place []Slot
+	// of the first phase of a parallel group; else nil
+	milestones *milestones
 
 	// shared by all copies
 	locks        *sync.Map     // a *sync.Mutex for each target of a change

@@ -16,7 +16,7 @@ import (
 type Phase struct {
 	// Name is the last part of the address, such as "ca" of "certs/ca". A phase without a
 	// name is part of its parent, and its children count as the parent's. Of the
-	// other fields only When, Before, Run and Parallel mean anything.
+	// other fields only When, Before, Run, Parallel and After mean anything.
 	Name    string
 	Aliases []string
 	Short   string
@@ -35,7 +35,10 @@ type Phase struct {
 
 	Phases   []Phase
 	Parallel bool // children may run at the same time
-	OnError  Recovery
+	// After is a milestone that the first phase of the parallel group reaches: this one begins then,
+	// or when that one has ended well. Empty: with the first one.
+	After   string
+	OnError Recovery
 }
 
 // Step is work that several phases need. It is done once in a run, before the first of them, also

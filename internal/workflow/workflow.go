@@ -31,9 +31,10 @@ import (
 	"kubeadm/internal/phase/waitcontrolplane"
 )
 
-// Init makes this machine the first control plane of a cluster. Once its API server answers and
+// Init makes this machine the first control plane of a cluster. Once its API server is live and
 // the group of admin.conf is bound to cluster-admin, the phases that talk to the API server run
-// side by side. One of them that runs alone begins with that binding too.
+// side by side, while kube-controller-manager and kube-scheduler start. One of them that runs alone
+// begins with that binding too. The kubelet is restarted before, as that would delay these two.
 var Init = []engine.Phase{
 	preflight.Init,
 	certs.Phase,
@@ -41,17 +42,28 @@ var Init = []engine.Phase{
 	etcd.Phase,
 	controlplane.Phase,
 	kubelet.Start,
-	waitcontrolplane.Init(bindClusterAdmins),
 	{Parallel: true, Phases: []engine.Phase{
-		withStep(bindClusterAdmins, uploadconfig.Phase),
-		withStep(bindClusterAdmins.If(func(n *node.Node) bool { return n.UploadCerts }),
+		waitcontrolplane.Init(bindClusterAdmins),
+		onceLive(bindClusterAdmins, uploadconfig.Phase),
+		onceLive(bindClusterAdmins.If(func(n *node.Node) bool { return n.UploadCerts }),
 			uploadcerts.Phase),
-		withStep(bindClusterAdmins, markcontrolplane.Phase),
-		withStep(bindClusterAdmins, bootstraptoken.Phase),
-		kubelet.Finalize,
-		withStep(bindClusterAdmins, addon.Phase),
+		onceLive(bindClusterAdmins, markcontrolplane.Phase),
+		onceLive(bindClusterAdmins, bootstraptoken.Phase),
+		after(waitcontrolplane.Serving, kubelet.Finalize),
+		onceLive(bindClusterAdmins, addon.Phase),
 	}},
 	joincommand.Phase,
+}
+
+// after is the phase to begin when the first one of its group has reached the milestone.
+func after(milestone string, p engine.Phase) engine.Phase {
+	p.After = milestone
+	return p
+}
+
+// onceLive is the phase with a step, to begin when the API server is live.
+func onceLive(s engine.Step, p engine.Phase) engine.Phase {
+	return after(waitcontrolplane.Live, withStep(s, p))
 }
 
 // withStep is the phase with a step to be done before it.

@@ -1,6 +1,7 @@
 package world
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -8,8 +9,8 @@ import (
 	"kubeadm/internal/state"
 )
 
-// The pause between two checks is a tenth of the time waited so far, within these limits: short
-// waits end at once, and long ones need few checks.
+// The pause between two checks is a tenth of the time waited so far, within these limits, of which a
+// condition may set the upper one: short waits end at once, and long ones need few checks.
 const (
 	minPause = 10 * time.Millisecond
 	maxPause = 250 * time.Millisecond
@@ -23,6 +24,7 @@ func Poll(ctx context.Context, r state.Reader, c Condition) error {
 	limited, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
 	started := time.Now()
+	longest := cmp.Or(c.MaxPause, maxPause)
 	var last error
 	for {
 		err := c.Check(limited, r)
@@ -42,7 +44,7 @@ func Poll(ctx context.Context, r state.Reader, c Condition) error {
 				return fmt.Errorf("%w while waiting for %s; last error: %v", err, c.Name, last)
 			}
 			return fmt.Errorf("waited %s for %s: %w", c.Timeout, c.Name, last)
-		case <-time.After(min(max(time.Since(started)/10, minPause), maxPause)):
+		case <-time.After(min(max(time.Since(started)/10, minPause), longest)):
 		}
 	}
 }

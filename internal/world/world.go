@@ -33,6 +33,9 @@ type Condition struct {
 	// External is set if the condition depends on other machines or users and not on changes of
 	// this run. A dry run waits for such a condition too.
 	External bool
+	// MaxPause is the longest pause between two checks; 0 for a quarter of a second. It is for cheap
+	// checks of what is likely to become true within seconds.
+	MaxPause time.Duration
 }
 
 // Permanent marks an error as permanent: retrying cannot help.

@@ -4,16 +4,26 @@ package waitcontrolplane
 
 import (
 	"context"
+	"time"
 
 	"kubeadm/internal/engine"
 	"kubeadm/internal/health"
 	"kubeadm/internal/node"
 	"kubeadm/internal/release"
 	"kubeadm/internal/state"
+	"kubeadm/internal/world"
+)
+
+// The milestones of Init.
+const (
+	// Serving is reached when the API server answers, about a second before it is live.
+	Serving = "serving"
+	// Live is reached when the API server is live and the step is done.
+	Live = "live"
 )
 
 // Init waits for the kubelet and the components of a first control plane. The step is done as soon
-// as the API server answers.
+// as the API server is live.
 func Init(onceReady engine.Step) engine.Phase {
 	return engine.Phase{
 		Name:  "wait-control-plane",
@@ -37,6 +47,7 @@ func Init(onceReady engine.Step) engine.Phase {
 				if err != nil {
 					return err
 				}
+				e.Reach(Live)
 				return health.WaitCheckingFiles(ctx, e, n, nil, func() error {
 					if err := createControllerAccounts(ctx, e, n, as); err != nil {
 						return err
@@ -70,7 +81,8 @@ var Join = engine.Phase{
 	},
 }
 
-// waitForAPIServer waits for the kubelet and the API server. Then it does the deferred work.
+// waitForAPIServer waits for the kubelet and the API server. It does the deferred work when what
+// that starts will find its rights, at the latest when the API server is live (docs/decisions/0022).
 func waitForAPIServer(ctx context.Context, e *engine.Env, n *node.Node) error {
 	if err := e.Await(ctx, health.Kubelet(ctx, e.World, n)); err != nil {
 		return health.WithKubeletHints(err)
@@ -80,7 +92,23 @@ func waitForAPIServer(ctx context.Context, e *engine.Env, n *node.Node) error {
 	if _, err := e.World.Stat(ctx, admin.Kubeconfig); err != nil {
 		admin.Kubeconfig = n.Paths.Kubeconfig("admin.conf")
 	}
-	if err := e.Await(ctx, health.APIServer(n, admin)); err != nil {
+	w := bootstrapWatch{as: admin}
+	live := health.APIServer(n, admin)
+	live.MaxPause = 50 * time.Millisecond
+	isLive := live.Check
+	live.Check = func(limited context.Context, r state.Reader) error {
+		w.look(limited, r)
+		if w.serves {
+			e.Reach(Serving)
+		}
+		if w.granted {
+			if err := e.RunDeferred(ctx); err != nil {
+				return world.Permanent(err)
+			}
+		}
+		return isLive(limited, r)
+	}
+	if err := e.Await(ctx, live); err != nil {
 		return health.WithComponentHints(n, err)
 	}
 	return e.RunDeferred(ctx)
