@@ -24,6 +24,7 @@ const (
 // The groups.
 const (
 	groupInit              = "init"
+	groupInitLimit         = "init-limit"
 	groupJoinEarly         = "join-early"
 	groupJoin              = "join"
 	groupResetWorker       = "reset-worker"
@@ -58,6 +59,7 @@ func allFigures() []figure {
 		{groupInit, groupInit, "init --upload-certs, clean node", secondsUnit},
 		{groupInit + kubeletSuffix, groupInit, "  until the kubelet starts", secondsUnit},
 		{groupInit + memorySuffix, groupInit, "  peak memory", megabytesUnit},
+		{groupInitLimit, groupInitLimit, "  limit: start of the kubelet to /livez", secondsUnit},
 		{groupJoinEarly, groupJoinEarly, "join, worker, right after init", secondsUnit},
 		{groupJoin, groupJoin, "join, worker, settled cluster", secondsUnit},
 		{groupJoin + memorySuffix, groupJoin, "  peak memory", megabytesUnit},

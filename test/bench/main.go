@@ -130,7 +130,7 @@ func (b *bench) run(ctx context.Context) error {
 	}
 	for round := range b.rounds {
 		for _, p := range orderForRound(b.programs, round) {
-			for _, c := range []scenario{&workerScenario{}, &controlPlaneScenario{},
+			for _, c := range []scenario{&workerScenario{}, &limitScenario{}, &controlPlaneScenario{},
 				&upgradeScenario{version: older},
 				&planeUpgradeScenario{controlPlaneScenario{version: older}}} {
 				if err := b.runScenario(ctx, round+1, p, c); err != nil {

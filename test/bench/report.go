@@ -91,8 +91,8 @@ func (r report) printTable(out io.Writer, rows [][]string) error {
 
 func (r report) rows() [][]string {
 	rows := [][]string{
-		{"", "", "ours", "", "", "", "upstream", "", "", "", "ours/"},
-		{"", "unit", "median", "min", "max", "runs", "median", "min", "max", "runs", "upstream"},
+		{"", "", "ours", "", "", "", "upstream", "", "", "", "ours/", "of each"},
+		{"", "unit", "median", "min", "max", "runs", "median", "min", "max", "runs", "upstream", "round"},
 	}
 	for _, c := range r.Figures {
 		row := slices.Concat([]string{c.Title, c.Unit}, c.cells(c.Ours, c.failed[0]),
@@ -101,7 +101,11 @@ func (r report) rows() [][]string {
 		if c.Ratio != nil {
 			quotient = fmt.Sprintf("%.2f", *c.Ratio)
 		}
-		rows = append(rows, append(row, quotient))
+		spread := "-"
+		if c.RatioRange != nil {
+			spread = fmt.Sprintf("%.2f to %.2f", c.RatioRange[0], c.RatioRange[1])
+		}
+		rows = append(rows, append(row, quotient, spread))
 	}
 	return rows
 }

@@ -21,7 +21,7 @@ func testReport() report {
 			{
 				ID: "init", Title: "init", Unit: secondsUnit, Ratio: &good,
 				Ours: newSummary([]float64{6, 5.5, 7}), Upstream: newSummary([]float64{8, 9, 7.5}),
-				failed: [2]int{1, 0},
+				RatioRange: &[2]float64{0.61, 0.93}, failed: [2]int{1, 0},
 			},
 			{ID: "reset", Title: "reset, worker", Unit: secondsUnit, Ours: newSummary([]float64{1}),
 				failed: [2]int{0, 2}},
@@ -35,11 +35,11 @@ func testReport() report {
 }
 
 const table = `
-                         ours                        upstream                           ours/
-                 unit  median    min    max    runs    median    min    max    runs  upstream
-  init              s   6.000  5.500  7.000  3 of 4     8.000  7.500  9.000       3      0.75
-  reset, worker     s   1.000  1.000  1.000       1         -      -      -  0 of 2         -
-  size             MB    75.0   75.0   75.0       1      50.0   50.0   50.0       1      1.50
+                         ours                        upstream                           ours/       of each
+                 unit  median    min    max    runs    median    min    max    runs  upstream         round
+  init              s   6.000  5.500  7.000  3 of 4     8.000  7.500  9.000       3      0.75  0.61 to 0.93
+  reset, worker     s   1.000  1.000  1.000       1         -      -      -  0 of 2         -             -
+  size             MB    75.0   75.0   75.0       1      50.0   50.0   50.0       1      1.50             -
 
 A ratio below 1 means that ours is faster or smaller; of joins per minute, one above 1.
 A program that does nothing takes 0.003 s and 9.5 MB on a node: times include it, and less memory cannot be measured.

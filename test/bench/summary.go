@@ -61,6 +61,20 @@ func ratioOfMedians(ours, upstream *summary) *float64 {
 	return &r
 }
 
+// ratioRange returns the lowest and the highest ratio of a round, ours to upstream's, if both programs
+// have a sample of each of several rounds; else nil.
+func ratioRange(ours, upstream *summary) *[2]float64 {
+	if ours == nil || upstream == nil || len(ours.Samples) != len(upstream.Samples) ||
+		len(ours.Samples) < 2 || upstream.Min == 0 {
+		return nil
+	}
+	var all []float64
+	for i, sample := range ours.Samples {
+		all = append(all, sample/upstream.Samples[i])
+	}
+	return &[2]float64{slices.Min(all), slices.Max(all)}
+}
+
 // comparison is a figure of both programs.
 type comparison struct {
 	ID       string   `json:"id"`
@@ -69,7 +83,9 @@ type comparison struct {
 	Ours     *summary `json:"ours"` // null: all runs failed
 	Upstream *summary `json:"upstream"`
 	Ratio    *float64 `json:"ratio"` // of the medians, ours to upstream's
-	failed   [2]int
+	// the lowest and the highest ratio of a round; null: some rounds failed
+	RatioRange *[2]float64 `json:"ratioRange"`
+	failed     [2]int
 }
 
 // compare lists the selected figures of both programs.
@@ -86,6 +102,9 @@ func (l *measurements) compare(only selection) []comparison {
 			failed:   [2]int{l.countFailures(f.id, ours), l.countFailures(f.id, upstream)},
 		}
 		c.Ratio = ratioOfMedians(c.Ours, c.Upstream)
+		if c.failed == [2]int{} {
+			c.RatioRange = ratioRange(c.Ours, c.Upstream)
+		}
 		all = append(all, c)
 	}
 	return all

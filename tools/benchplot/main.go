@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -13,6 +14,7 @@ import (
 	"strings"
 
 	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
@@ -46,18 +48,21 @@ func drawFile(in, out string) error {
 	if err != nil {
 		return err
 	}
-	f, err := os.Create(out)
-	if err != nil {
+	var svg bytes.Buffer
+	if _, err := canvas.WriteTo(&svg); err != nil {
 		return err
 	}
-	_, err = canvas.WriteTo(f)
-	return errors.Join(err, f.Close())
+	// Readers without the font need one whose letters have the same widths.
+	text := strings.ReplaceAll(svg.String(), "font-family:Liberation Sans",
+		"font-family:Liberation Sans,Arial,Helvetica,sans-serif")
+	return os.WriteFile(out, []byte(text), 0o644)
 }
 
 // figure is a time that was measured of both programs, in seconds.
 type figure struct {
 	title          string
 	ours, upstream float64 // medians
+	limit          float64 // what nothing can be faster than; 0: not measured
 }
 
 // readFigures returns the times of both programs that are long enough for a bar, in the order of
@@ -66,8 +71,8 @@ func readFigures(data []byte) ([]figure, error) {
 	type median struct{ Median float64 }
 	var report struct {
 		Figures []struct {
-			Title, Unit    string
-			Ours, Upstream *median
+			ID, Title, Unit string
+			Ours, Upstream  *median
 		}
 	}
 	if err := json.Unmarshal(data, &report); err != nil {
@@ -75,11 +80,17 @@ func readFigures(data []byte) ([]figure, error) {
 	}
 	const shortest = 1 // second; shorter bars cannot be seen
 	var all []figure
+	limits := map[string]float64{} // by the ID of the figure that they limit
 	for _, f := range report.Figures {
-		if f.Unit != "s" || f.Ours == nil || f.Upstream == nil || f.Upstream.Median < shortest {
+		if limited, ok := strings.CutSuffix(f.ID, "-limit"); ok && f.Ours != nil {
+			limits[limited] = f.Ours.Median
+		}
+	}
+	for _, f := range report.Figures {
+		if strings.HasSuffix(f.ID, "-limit") || f.Unit != "s" || f.Ours == nil || f.Upstream == nil || f.Upstream.Median < shortest {
 			continue
 		}
-		all = append(all, figure{strings.TrimSpace(f.Title), f.Ours.Median, f.Upstream.Median})
+		all = append(all, figure{strings.TrimSpace(f.Title), f.Ours.Median, f.Upstream.Median, limits[f.ID]})
 	}
 	if len(all) == 0 {
 		return nil, errors.New("it has no times of both programs")
@@ -100,23 +111,29 @@ func drawChart(figures []figure) (*vgsvg.Canvas, error) {
 	figures = slices.Clone(figures)
 	slices.Reverse(figures) // the axis begins at the bottom
 	var titles []string
-	var ours, upstream plotter.Values
+	var ours, upstream plotter.Values // in percent of upstream's time
+	var oursText, upstreamText []string
 	for _, f := range figures {
 		titles = append(titles, f.title)
-		ours, upstream = append(ours, f.ours), append(upstream, f.upstream)
+		ours, upstream = append(ours, 100*f.ours/f.upstream), append(upstream, 100)
+		oursText = append(oursText, fmt.Sprintf("%.1f s", f.ours))
+		upstreamText = append(upstreamText, fmt.Sprintf("%.1f s", f.upstream))
 	}
+	plot.DefaultFont = font.Font{Typeface: "Liberation", Variant: "Sans"}
+	plotter.DefaultFont = plot.DefaultFont
 	p := plot.New()
 	p.BackgroundColor = color.White
-	p.X.Label.Text = "seconds (median); shorter is better"
+	p.X.Label.Text = "median time, in percent of upstream's; shorter is better"
 	p.X.Min = 0
 	for _, program := range []struct {
 		name   string
 		values plotter.Values
+		text   []string
 		color  color.Color
 		offset vg.Length
 	}{
-		{"this project", ours, oursColor, barWidth / 2},
-		{"upstream", upstream, upstreamColor, -barWidth / 2},
+		{"this project", ours, oursText, oursColor, barWidth / 2},
+		{"upstream", upstream, upstreamText, upstreamColor, -barWidth / 2},
 	} {
 		bars, err := plotter.NewBarChart(program.values, barWidth)
 		if err != nil {
@@ -124,29 +141,55 @@ func drawChart(figures []figure) (*vgsvg.Canvas, error) {
 		}
 		bars.Horizontal, bars.Color, bars.Offset = true, program.color, program.offset
 		bars.LineStyle.Width = 0
-		labels, err := newValueLabels(program.values, program.offset)
+		labels, err := newValueLabels(program.values, program.text, program.offset)
 		if err != nil {
 			return nil, err
 		}
 		p.Add(bars, labels)
 		p.Legend.Add(program.name, bars)
 	}
+	if err := addLimits(p, figures); err != nil {
+		return nil, err
+	}
 	p.NominalY(titles...)
 	p.X.Max *= 1.08                                    // room for the values at the ends of the bars
-	p.Y.Min, p.Y.Max = -0.5, float64(len(figures))-0.1 // and for the legend above them
+	p.Y.Min, p.Y.Max = -0.5, float64(len(figures))+0.6 // and for the legend above them
 	p.Legend.Top = true
-	canvas := vgsvg.New(vg.Length(620), vg.Length(80+32*len(figures)))
-	p.Draw(draw.New(canvas))
+	canvas := vgsvg.New(vg.Length(660), vg.Length(100+32*len(figures)))
+	// Room at the left for readers whose font is wider.
+	p.Draw(draw.Crop(draw.New(canvas), 20, -8, 0, 0))
 	return canvas, nil
 }
 
-// newValueLabels writes the values at the ends of bars with that offset.
-func newValueLabels(values plotter.Values, offset vg.Length) (*plotter.Labels, error) {
+// addLimits draws a line across the bars of each figure that has a limit.
+func addLimits(p *plot.Plot, figures []figure) error {
+	named := false
+	for i, f := range figures {
+		if f.limit == 0 {
+			continue
+		}
+		at := 100 * f.limit / f.upstream
+		line, err := plotter.NewLine(plotter.XYs{{X: at, Y: float64(i) - 0.4}, {X: at, Y: float64(i) + 0.4}})
+		if err != nil {
+			return err
+		}
+		line.Width = vg.Length(1.5)
+		p.Add(line)
+		if !named {
+			p.Legend.Add("limit: start of the kubelet to a live API server", line)
+			named = true
+		}
+	}
+	return nil
+}
+
+// newValueLabels writes the texts at the ends of bars with that offset.
+func newValueLabels(values plotter.Values, texts []string, offset vg.Length) (*plotter.Labels, error) {
 	at := plotter.XYLabels{}
 	for i, v := range values {
 		at.XYs = append(at.XYs, plotter.XY{X: v, Y: float64(i)})
-		at.Labels = append(at.Labels, fmt.Sprintf("%.1f", v))
 	}
+	at.Labels = texts
 	labels, err := plotter.NewLabels(at)
 	if err != nil {
 		return nil, err
