@@ -51,8 +51,7 @@ type Env struct {
 
 	phase string
 	place []Slot
-	// of the first phase of a parallel group; else nil
-	milestones *milestones
+	lead  *lead // of the phases that wait for this one or for the one that this is part of; else nil
 
 	// shared by all copies
 	locks        *sync.Map     // a *sync.Mutex for each target of a change

@@ -12,40 +12,47 @@ import (
 )
 
 // TestPhaseAfterMilestone checks that a phase after a milestone of the first one of its group runs beside it
-// from then on, after it if it does not reach the milestone, and not at all if it fails before.
+// from then on, after it if it does not reach the milestone, and not at all if it fails before. A failure
+// of the second one ends the first one.
 func TestPhaseAfterMilestone(t *testing.T) {
 	failure := errors.New("no")
 	for _, c := range []struct {
 		name     string
-		lead     func(e *engine.Env, followed <-chan struct{}) error
+		lead     func(ctx context.Context, e *engine.Env, followed <-chan struct{}) error
 		skip     []string
 		ran      bool
 		ordered  bool // after the first one's end
+		follow   error
 		expected error
 	}{
-		{name: "reached", lead: func(e *engine.Env, followed <-chan struct{}) error {
+		{name: "reached", lead: func(ctx context.Context, e *engine.Env, followed <-chan struct{}) error {
 			e.Reach("half")
 			<-followed
 			return nil
 		}, ran: true},
-		{name: "fails afterwards", lead: func(e *engine.Env, followed <-chan struct{}) error {
+		{name: "fails afterwards", lead: func(ctx context.Context, e *engine.Env, followed <-chan struct{}) error {
 			e.Reach("half")
 			<-followed
 			return failure
 		}, ran: true, expected: failure},
-		{name: "not reached", lead: func(*engine.Env, <-chan struct{}) error { return nil }, ran: true,
+		{name: "not reached", lead: func(context.Context, *engine.Env, <-chan struct{}) error { return nil }, ran: true,
 			ordered: true},
-		{name: "fails before", lead: func(*engine.Env, <-chan struct{}) error { return failure },
+		{name: "fails before", lead: func(context.Context, *engine.Env, <-chan struct{}) error { return failure },
 			expected: failure},
 		{name: "skipped", skip: []string{"lead"}, ran: true},
+		{name: "canceled", lead: func(ctx context.Context, e *engine.Env, followed <-chan struct{}) error {
+			e.Reach("half")
+			<-ctx.Done()
+			return context.Cause(ctx)
+		}, follow: failure, ran: true, expected: failure},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			followed := make(chan struct{})
-			group := []engine.Phase{{Name: "lead", Run: func(_ context.Context, e *engine.Env) error {
-				return c.lead(e, followed)
+			group := []engine.Phase{{Name: "lead", Run: func(ctx context.Context, e *engine.Env) error {
+				return c.lead(ctx, e, followed)
 			}}, {Name: "follow", After: "half", Run: func(context.Context, *engine.Env) error {
 				close(followed)
-				return nil
+				return c.follow
 			}}}
 			e, l := env(fake.New())
 			err := engine.Run(t.Context(), e, []engine.Phase{{Parallel: true, Phases: group}},

@@ -36,8 +36,8 @@ type Phase struct {
 	Phases   []Phase
 	Parallel bool // children may run at the same time
 	// After is a milestone that the first phase of the parallel group reaches: this one begins then,
-	// or when that one has ended well. Empty: with the first one.
-	After   string
+	// or when the first one has succeeded. Empty: this one begins with the first one.
+	After   Milestone
 	OnError Recovery
 }
 

@@ -67,21 +67,12 @@ type runner struct{ sel Selection }
 
 // runChildren runs the phases below p, whose addresses begin with prefix.
 func (r *runner) runChildren(ctx context.Context, e *Env, prefix string, p Phase) error {
+	if slices.ContainsFunc(p.Phases, func(child Phase) bool { return child.After != "" }) {
+		return r.runLed(ctx, e, prefix, p.Phases)
+	}
 	if p.Parallel {
-		first := newMilestones()
 		return cmp.Or(e.runBranches(len(p.Phases), func(i int, branch *Env) error {
-			if i > 0 {
-				if !first.await(p.Phases[i].After) {
-					return nil
-				}
-				return r.runPhase(ctx, branch, prefix, p.Phases[i])
-			}
-			failed := true // unless it ends well; it may panic
-			defer func() { first.end(failed) }()
-			branch.milestones = first
-			err := r.runPhase(ctx, branch, prefix, p.Phases[0])
-			failed = err != nil
-			return err
+			return r.runPhase(ctx, branch, prefix, p.Phases[i])
 		})...)
 	}
 	for _, child := range p.Phases {

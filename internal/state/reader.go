@@ -4,7 +4,10 @@ import (
 	"context"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"io/fs"
+	"net/http"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -293,8 +296,23 @@ type Objects interface {
 	// TryCreate asks the API server whether it would create the object: authorization, admission
 	// and validation run, and nothing is stored (a server-side dry run).
 	TryCreate(ctx context.Context, object Object, as Identity) error
-	// Livez returns nil if the API server answers at /livez that it is healthy.
+	// Livez returns nil if the API server answers at /livez that it is healthy, and a *NotLiveError if
+	// it answers that it is not.
 	Livez(ctx context.Context, as Identity) error
+}
+
+// NotLiveError is an API server's answer that it is not live, or not yet.
+type NotLiveError struct {
+	Status int      // of HTTP
+	Failed []string // names of the checks that fail
+}
+
+func (e *NotLiveError) Error() string {
+	text := fmt.Sprintf("it answered %d %s", e.Status, http.StatusText(e.Status))
+	if len(e.Failed) > 0 {
+		text += "; these of its checks fail: " + strings.Join(e.Failed, ", ")
+	}
+	return text
 }
 
 // History records what an earlier run of the same command did.

@@ -34,7 +34,8 @@ import (
 // Init makes this machine the first control plane of a cluster. Once its API server is live and
 // the group of admin.conf is bound to cluster-admin, the phases that talk to the API server run
 // side by side, while kube-controller-manager and kube-scheduler start. One of them that runs alone
-// begins with that binding too. The kubelet is restarted before, as that would delay these two.
+// begins with that binding too. The kubelet is restarted before those two start: a restart later would
+// delay them.
 var Init = []engine.Phase{
 	preflight.Init,
 	certs.Phase,
@@ -44,26 +45,26 @@ var Init = []engine.Phase{
 	kubelet.Start,
 	{Parallel: true, Phases: []engine.Phase{
 		waitcontrolplane.Init(bindClusterAdmins),
-		onceLive(bindClusterAdmins, uploadconfig.Phase),
-		onceLive(bindClusterAdmins.If(func(n *node.Node) bool { return n.UploadCerts }),
+		startOnceLive(bindClusterAdmins, uploadconfig.Phase),
+		startOnceLive(bindClusterAdmins.If(func(n *node.Node) bool { return n.UploadCerts }),
 			uploadcerts.Phase),
-		onceLive(bindClusterAdmins, markcontrolplane.Phase),
-		onceLive(bindClusterAdmins, bootstraptoken.Phase),
-		after(waitcontrolplane.Serving, kubelet.Finalize),
-		onceLive(bindClusterAdmins, addon.Phase),
+		startOnceLive(bindClusterAdmins, markcontrolplane.Phase),
+		startOnceLive(bindClusterAdmins, bootstraptoken.Phase),
+		startAfter(waitcontrolplane.Serving, kubelet.Finalize),
+		startOnceLive(bindClusterAdmins, addon.Phase),
 	}},
 	joincommand.Phase,
 }
 
-// after is the phase to begin when the first one of its group has reached the milestone.
-func after(milestone string, p engine.Phase) engine.Phase {
+// startAfter is the phase to begin when the first one of its group has reached the milestone.
+func startAfter(milestone engine.Milestone, p engine.Phase) engine.Phase {
 	p.After = milestone
 	return p
 }
 
-// onceLive is the phase with a step, to begin when the API server is live.
-func onceLive(s engine.Step, p engine.Phase) engine.Phase {
-	return after(waitcontrolplane.Live, withStep(s, p))
+// startOnceLive is the phase with a step, to begin when the API server is live.
+func startOnceLive(s engine.Step, p engine.Phase) engine.Phase {
+	return startAfter(waitcontrolplane.Live, withStep(s, p))
 }
 
 // withStep is the phase with a step to be done before it.

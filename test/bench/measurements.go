@@ -58,6 +58,15 @@ func (l *measurements) beginTurn(round int, p program) (turn, error) {
 	return t, nil
 }
 
+// rounds is the number of rounds so far.
+func (l *measurements) rounds() int {
+	last := 0
+	for _, t := range l.turns {
+		last = max(last, t.Round)
+	}
+	return last
+}
+
 func (l *measurements) addSample(id, program string, value float64) {
 	if l.samples == nil {
 		l.samples = map[string]map[string][]float64{}

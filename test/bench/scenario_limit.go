@@ -7,8 +7,8 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// limitScenario measures what no init can be faster than: with all files of the kubelet, etcd and the
-// API server in place, the time from the start of the kubelet until the API server is live. The
+// limitScenario measures about the least that init can take: with all files of the kubelet, etcd and
+// the API server in place, the time from the start of the kubelet until the API server is live. The
 // manifests of the other components, which would take CPU time from it, do not exist.
 type limitScenario struct{ cp *nodes.Node }
 

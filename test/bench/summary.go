@@ -61,11 +61,11 @@ func ratioOfMedians(ours, upstream *summary) *float64 {
 	return &r
 }
 
-// ratioRange returns the lowest and the highest ratio of a round, ours to upstream's, if both programs
-// have a sample of each of several rounds; else nil.
-func ratioRange(ours, upstream *summary) *[2]float64 {
-	if ours == nil || upstream == nil || len(ours.Samples) != len(upstream.Samples) ||
-		len(ours.Samples) < 2 || upstream.Min == 0 {
+// ratioRange returns the lowest and the highest ratio of one round, ours to upstream's. It is nil unless
+// both programs have one sample of each of several rounds.
+func ratioRange(ours, upstream *summary, rounds int) *[2]float64 {
+	if ours == nil || upstream == nil || rounds < 2 || len(ours.Samples) != rounds ||
+		len(upstream.Samples) != rounds || upstream.Min == 0 {
 		return nil
 	}
 	var all []float64
@@ -83,7 +83,7 @@ type comparison struct {
 	Ours     *summary `json:"ours"` // null: all runs failed
 	Upstream *summary `json:"upstream"`
 	Ratio    *float64 `json:"ratio"` // of the medians, ours to upstream's
-	// the lowest and the highest ratio of a round; null: some rounds failed
+	// the lowest and the highest ratio of one round; null: there are none to compare
 	RatioRange *[2]float64 `json:"ratioRange"`
 	failed     [2]int
 }
@@ -102,8 +102,8 @@ func (l *measurements) compare(only selection) []comparison {
 			failed:   [2]int{l.countFailures(f.id, ours), l.countFailures(f.id, upstream)},
 		}
 		c.Ratio = ratioOfMedians(c.Ours, c.Upstream)
-		if c.failed == [2]int{} {
-			c.RatioRange = ratioRange(c.Ours, c.Upstream)
+		if len(l.failures) == 0 { // a failure ends the turn: samples of later commands are missing
+			c.RatioRange = ratioRange(c.Ours, c.Upstream, l.rounds())
 		}
 		all = append(all, c)
 	}

@@ -84,15 +84,16 @@ func TestRatioOfMedians(t *testing.T) {
 }
 
 func TestRatioRange(t *testing.T) {
-	four := newSummary([]float64{4, 8})
-	if r := ratioRange(newSummary([]float64{3, 4}), four); r == nil || *r != [2]float64{0.5, 0.75} {
+	one, two := newSummary([]float64{3}), newSummary([]float64{4, 8})
+	if r := ratioRange(newSummary([]float64{3, 4}), two, 2); r == nil || *r != [2]float64{0.5, 0.75} {
 		t.Errorf("3 s to 4 s and 4 s to 8 s: got %v, want 0.5 to 0.75", r)
 	}
 	for name, r := range map[string]*[2]float64{
-		"ours is missing":       ratioRange(nil, four),
-		"a round is missing":    ratioRange(newSummary([]float64{3}), four),
-		"there is one round":    ratioRange(newSummary([]float64{3}), newSummary([]float64{4})),
-		"upstream took no time": ratioRange(newSummary([]float64{3, 4}), newSummary([]float64{0, 8})),
+		"ours is missing":         ratioRange(nil, two, 2),
+		"a round is missing":      ratioRange(one, two, 2),
+		"there is one round":      ratioRange(one, one, 1),
+		"both were repeated":      ratioRange(two, two, 1),
+		"upstream's took no time": ratioRange(two, newSummary([]float64{0, 8}), 2),
 	} {
 		if r != nil {
 			t.Errorf("%s: got %v, want none", name, *r)

@@ -4,5 +4,5 @@
 //
 // A test begins with a call that says what it runs beside: parallel, if it uses clusters of its own;
 // sharedCluster or sharedHACluster, if it uses the one of that name, where it waits for its turn. One
-// that calls none of them runs alone, before the others: it measures.
+// that calls none of them runs alone, before the others: it keeps the machine busy, or measures.
 package e2e

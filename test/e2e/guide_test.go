@@ -20,6 +20,7 @@ import (
 // TestGuides follows every guide in docs/guide: it runs its commands on nodes and compares what
 // they print. Some guides are only followed in a full run.
 func TestGuides(t *testing.T) {
+	t.Parallel()
 	all, err := guides.Load("../../docs/guide")
 	must(t, err)
 	for _, g := range all {

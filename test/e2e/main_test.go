@@ -12,7 +12,8 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// testSuite holds what all tests share: the programs under test, the machine and the clusters.
+// testSuite holds what all tests share: the programs under test, the limit of tests that run at once,
+// and the shared clusters.
 type testSuite struct {
 	bundle  string   // directory of the components
 	older   string   // directory of the components of the previous minor

@@ -15,13 +15,12 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// slots is how many more tests may begin. What -parallel sets limits all tests, those of shared
-// clusters included, which the testing package would let hold a slot while they wait for their
-// turn.
+// slots limits how many tests run at once to what -parallel says. The limit of the testing package
+// would count tests of a shared cluster while they wait for their turn.
 type slots struct {
 	mu    sync.Mutex
 	freed *sync.Cond
-	free  int
+	free  int // below zero while shared clusters have taken more than there are
 }
 
 // newSlots takes over the limit of -parallel from the testing package.
@@ -95,7 +94,7 @@ type shared[C interface {
 	ended   int // those of them that have ended
 	cluster C   // nil until the first one's turn, and after a failure
 	err     error
-	failed  bool // one of them failed
+	failed  bool // the last test of the cluster failed
 }
 
 // forTest returns the cluster when it is the test's turn, which ends with the test. It must be the
@@ -140,16 +139,19 @@ func (s *shared[C]) forTest(t *testing.T) C {
 func (s *shared[C]) endTurn(t *testing.T) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.failed = s.failed || t.Failed()
 	s.ended++
 	isLast := s.ended == s.asked
-	if s.cluster != nil && (isLast || t.Failed()) {
-		if err := s.cluster.Close(); err != nil {
-			t.Error(err)
+	if isLast || t.Failed() {
+		if s.cluster != nil {
+			s.failed = t.Failed()
+			if err := s.cluster.Close(); err != nil {
+				t.Error(err)
+			}
 		}
-		s.cluster = nil
+		s.cluster, s.err = nil, nil
 	}
 	if isLast {
+		s.asked, s.ended = 0, 0
 		suite.slots.release()
 	}
 	s.turns.Broadcast()

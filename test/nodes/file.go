@@ -62,9 +62,11 @@ func (n *Node) writeFrom(name string, data io.Reader, mode fs.FileMode) error {
 		// The kubelet reads all files in the manifest directory except hidden ones.
 		temporary := path.Join(path.Dir(name), "."+path.Base(name)+".new")
 		// A process that is forked meanwhile would keep the file open for writing until it executes its
-		// program, and a program that is open for writing cannot be executed (ETXTBSY).
-		syscall.ForkLock.RLock()
-		defer syscall.ForkLock.RUnlock()
+		// own program, and a program that is open for writing cannot be executed (ETXTBSY).
+		if mode&0o111 != 0 {
+			syscall.ForkLock.RLock()
+			defer syscall.ForkLock.RUnlock()
+		}
 		f, err := disk.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
 		if err != nil {
 			return err

@@ -62,7 +62,7 @@ func drawFile(in, out string) error {
 type figure struct {
 	title          string
 	ours, upstream float64 // medians
-	limit          float64 // what nothing can be faster than; 0: not measured
+	limit          float64 // about the least that is possible; 0: not measured
 }
 
 // readFigures returns the times of both programs that are long enough for a bar, in the order of
@@ -80,7 +80,7 @@ func readFigures(data []byte) ([]figure, error) {
 	}
 	const shortest = 1 // second; shorter bars cannot be seen
 	var all []figure
-	limits := map[string]float64{} // by the ID of the figure that they limit
+	limits := map[string]float64{} // by the ID of the figure that they limit; measured with our files
 	for _, f := range report.Figures {
 		if limited, ok := strings.CutSuffix(f.ID, "-limit"); ok && f.Ours != nil {
 			limits[limited] = f.Ours.Median

@@ -4,6 +4,7 @@ package waitcontrolplane
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"kubeadm/internal/engine"
@@ -11,20 +12,20 @@ import (
 	"kubeadm/internal/node"
 	"kubeadm/internal/release"
 	"kubeadm/internal/state"
-	"kubeadm/internal/world"
 )
 
 // The milestones of Init.
 const (
-	// Serving is reached when the API server answers, about a second before it is live.
-	Serving = "serving"
+	// Serving is reached when the API server answers. For about a second, until it creates its RBAC
+	// objects, it has little to do.
+	Serving engine.Milestone = "serving"
 	// Live is reached when the API server is live and the step is done.
-	Live = "live"
+	Live engine.Milestone = "live"
 )
 
 // Init waits for the kubelet and the components of a first control plane. The step is done as soon
 // as the API server is live.
-func Init(onceReady engine.Step) engine.Phase {
+func Init(onceLive engine.Step) engine.Phase {
 	return engine.Phase{
 		Name:  "wait-control-plane",
 		Short: "Wait until the control plane is healthy",
@@ -42,7 +43,7 @@ func Init(onceReady engine.Step) engine.Phase {
 					return waitForAPIServer(ctx, e, n)
 				})
 			}},
-			{Before: []engine.Step{onceReady}, Run: func(ctx context.Context, e *engine.Env) error {
+			{Before: []engine.Step{onceLive}, Run: func(ctx context.Context, e *engine.Env) error {
 				n, as, err := e.Cluster(ctx)
 				if err != nil {
 					return err
@@ -81,8 +82,7 @@ var Join = engine.Phase{
 	},
 }
 
-// waitForAPIServer waits for the kubelet and the API server. It does the deferred work when what
-// that starts will find its rights, at the latest when the API server is live (docs/decisions/0022).
+// waitForAPIServer waits for the kubelet and the API server. Then it does the deferred work.
 func waitForAPIServer(ctx context.Context, e *engine.Env, n *node.Node) error {
 	if err := e.Await(ctx, health.Kubelet(ctx, e.World, n)); err != nil {
 		return health.WithKubeletHints(err)
@@ -92,24 +92,24 @@ func waitForAPIServer(ctx context.Context, e *engine.Env, n *node.Node) error {
 	if _, err := e.World.Stat(ctx, admin.Kubeconfig); err != nil {
 		admin.Kubeconfig = n.Paths.Kubeconfig("admin.conf")
 	}
-	w := bootstrapWatch{as: admin}
 	live := health.APIServer(n, admin)
-	live.MaxPause = 50 * time.Millisecond
+	live.MaxPause = 100 * time.Millisecond
 	isLive := live.Check
-	live.Check = func(limited context.Context, r state.Reader) error {
-		w.look(limited, r)
-		if w.serves {
+	live.Check = func(ctx context.Context, r state.Reader) error {
+		err := isLive(ctx, r)
+		if answer := new(state.NotLiveError); errors.As(err, &answer) {
 			e.Reach(Serving)
 		}
-		if w.granted {
-			if err := e.RunDeferred(ctx); err != nil {
-				return world.Permanent(err)
-			}
-		}
-		return isLive(limited, r)
+		return err
 	}
 	if err := e.Await(ctx, live); err != nil {
 		return health.WithComponentHints(n, err)
+	}
+	e.Reach(Serving)
+	// A kubelet that kubelet-finalize has just restarted may miss a manifest that is written before it
+	// watches their directory.
+	if err := e.World.Await(ctx, health.Kubelet(ctx, e.World, n)); err != nil {
+		return health.WithKubeletHints(err)
 	}
 	return e.RunDeferred(ctx)
 }

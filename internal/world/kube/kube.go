@@ -5,10 +5,7 @@ package kube
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
@@ -81,8 +78,9 @@ func (k *Cluster) List(ctx context.Context, q state.Query) ([]unstructured.Unstr
 	return found, err
 }
 
-// Livez reads /livez of the API server once. The error names the failed checks. That of a refused user
-// satisfies apierrors.IsUnauthorized or apierrors.IsForbidden.
+// Livez reads /livez of the API server once. An answer that says that it is not live is a
+// *state.NotLiveError, which names the failed checks. The error of a refused user satisfies
+// apierrors.IsUnauthorized or apierrors.IsForbidden.
 func (k *Cluster) Livez(ctx context.Context, as state.Identity) error {
 	var status int
 	err := k.retry(ctx, request{as: as, op: "checking the health of the API server",
@@ -94,11 +92,7 @@ func (k *Cluster) Livez(ctx context.Context, as state.Identity) error {
 			if err != nil || status == http.StatusOK {
 				return err
 			}
-			text := fmt.Sprintf("it answered %d %s", status, http.StatusText(status))
-			if failed := world.FailedChecks(report); len(failed) > 0 {
-				text += "; these of its checks fail: " + strings.Join(failed, ", ")
-			}
-			return errors.New(text)
+			return &state.NotLiveError{Status: status, Failed: world.FailedChecks(report)}
 		}})
 	switch {
 	case err != nil && status == http.StatusUnauthorized:
