@@ -13,7 +13,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"kubeadm/internal/change"
@@ -44,7 +43,6 @@ type World struct {
 	Discovery             map[string]string
 	// the cluster's API server runs on another machine and accepts every identity
 	RemoteAPIServer bool
-	APIServerLag    int // how many calls of Livez fail after the start of the API server
 	NodeName        string
 	ServerAhead     time.Duration // how far the clocks of servers are ahead of that of this machine
 
@@ -71,7 +69,6 @@ type World struct {
 	// EtcdSize is 0
 	EtcdSize, DiskFree uint64
 
-	livezCalls *atomic.Int64
 	staticPods *podTable
 }
 
@@ -90,7 +87,6 @@ func New() *World {
 			CgroupDriver: "systemd", ReportsDriver: true},
 		Sockets:    []string{"unix:///var/run/containerd/containerd.sock"},
 		NodeName:   "cp1",
-		livezCalls: &atomic.Int64{},
 		staticPods: &podTable{pods: map[string]runningPod{}, uids: map[string]string{}},
 	}
 	for _, p := range []string{"cp", "mount", "losetup", "systemctl"} {
@@ -383,7 +379,7 @@ func (w *World) WasCreated(string) bool { return false }
 // Clone returns a copy of the world.
 func (w *World) Clone() *World {
 	c := *w
-	c.World, c.livezCalls = memory.New(), &atomic.Int64{}
+	c.World = memory.New()
 	w.staticPods.mu.Lock()
 	c.staticPods = &podTable{pods: maps.Clone(w.staticPods.pods),
 		uids: maps.Clone(w.staticPods.uids)}
