@@ -67,7 +67,8 @@ type runner struct{ sel Selection }
 
 // runChildren runs the phases below p, whose addresses begin with prefix.
 func (r *runner) runChildren(ctx context.Context, e *Env, prefix string, p Phase) error {
-	if slices.ContainsFunc(p.Phases, func(child Phase) bool { return child.After != "" }) {
+	isLed := slices.ContainsFunc(p.Phases, func(child Phase) bool { return child.After != "" })
+	if p.Parallel && isLed {
 		return r.runLed(ctx, e, prefix, p.Phases)
 	}
 	if p.Parallel {

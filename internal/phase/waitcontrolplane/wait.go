@@ -108,7 +108,7 @@ func waitForAPIServer(ctx context.Context, e *engine.Env, n *node.Node) error {
 	e.Reach(Serving)
 	// A kubelet that kubelet-finalize has just restarted may miss a manifest that is written before it
 	// watches their directory.
-	if err := e.World.Await(ctx, health.Kubelet(ctx, e.World, n)); err != nil {
+	if err := e.Await(ctx, health.Kubelet(ctx, e.World, n)); err != nil {
 		return health.WithKubeletHints(err)
 	}
 	return e.RunDeferred(ctx)
