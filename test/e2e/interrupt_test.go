@@ -5,6 +5,7 @@ package e2e
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"io"
 	"maps"
@@ -16,6 +17,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"kubeadm/internal/engine"
+	"kubeadm/internal/report"
 	"kubeadm/test/nodes"
 )
 
@@ -35,7 +38,9 @@ func runInterrupted(t *testing.T, n *nodes.Node, signal unix.Signal, stop func(l
 	sent := make(chan bool, 1)
 	go func() {
 		found := false
-		for lines := bufio.NewScanner(read); lines.Scan(); {
+		lines := bufio.NewScanner(read)
+		lines.Buffer(nil, 1<<20) // a result in JSON is one line
+		for lines.Scan() {
 			if !found && stop(lines.Text()) {
 				err := p.Signal(signal)
 				found = err == nil || errors.Is(err, os.ErrProcessDone)
@@ -48,14 +53,20 @@ func runInterrupted(t *testing.T, n *nodes.Node, signal unix.Signal, stop func(l
 	return result, <-sent
 }
 
-// atPhase matches the lines of a phase.
+// atPhase matches the lines and the events of a phase and those below it.
 func atPhase(name string) func(string) bool {
-	return func(line string) bool { return strings.HasPrefix(line, "["+name+"] ") }
+	return func(line string) bool {
+		top, _, _ := strings.Cut(eventOf(line).Phase, "/")
+		return top == name || strings.HasPrefix(line, "["+name+"] ")
+	}
 }
 
-// atChange matches the line that reports change number k as done, counted from 0.
+// atChange matches the line or the event that reports change number k as done, counted from 0.
 func atChange(k int) func(string) bool {
 	return func(line string) bool {
+		if e := eventOf(line); e.Type == engine.Did {
+			line = "[" + e.Phase + "] done: " + e.Message
+		}
 		if _, ok := doneChange(line); !ok {
 			return false
 		}
@@ -64,8 +75,16 @@ func atChange(k int) func(string) bool {
 	}
 }
 
+// eventOf decodes a line of --events=json; zero for any other line.
+func eventOf(line string) (e report.RunEvent) {
+	if json.Unmarshal([]byte(line), &e) != nil {
+		return report.RunEvent{}
+	}
+	return e
+}
+
 var (
-	doneLine  = regexp.MustCompile(`^\[[a-z-]+\] done: (.*)`)
+	doneLine  = regexp.MustCompile(`^\[[a-z/-]+\] done: (.*)`)
 	phaseLine = regexp.MustCompile(`^\[([a-z-]+)\] `)
 )
 

@@ -28,6 +28,10 @@ func initCommand(t *testing.T, n *nodes.Node) []string {
 	return []string{kubeadm, "init", "--config", "/root/kubeadm.yaml", "--upload-certs", "-v=1"}
 }
 
+// withEvents is the command that prints events as they happen. The lines of phases that run side by
+// side come in the order of the phases, some of them too late for a kill.
+func withEvents(command []string) []string { return append(slices.Clone(command), "--events=json") }
+
 // TestInitKilledInEveryPhase kills one init in its first phase, the next one in its second and so
 // on, and lets the last one finish.
 func TestInitKilledInEveryPhase(t *testing.T) {
@@ -40,7 +44,7 @@ func TestInitKilledInEveryPhase(t *testing.T) {
 	command := initCommand(t, n)
 	before := make(fileSet)
 	for i, phase := range phases {
-		result, killed := runInterrupted(t, n, unix.SIGKILL, atPhase(phase), command...)
+		result, killed := runInterrupted(t, n, unix.SIGKILL, atPhase(phase), withEvents(command)...)
 		if endedBeforeKill(t, phases, i, killed, result) {
 			break
 		}
@@ -130,7 +134,7 @@ func pickSample(t *testing.T, n, parts int) []int {
 
 func killAndResumeInit(t *testing.T, s *testCluster, stop func(string) bool) {
 	n := addNode(t, newCluster(t), "cp1")
-	result, killed := runInterrupted(t, n, unix.SIGKILL, stop, initCommand(t, n)...)
+	result, killed := runInterrupted(t, n, unix.SIGKILL, stop, withEvents(initCommand(t, n))...)
 	if !killed {
 		t.Fatalf("init was not killed:\n%s%s", result.Stdout, result.Stderr)
 	}
@@ -302,7 +306,7 @@ func TestInitResumesWithOtherArguments(t *testing.T) {
 			runCommand(t, n, command...)
 			break
 		}
-		result, killed := runInterrupted(t, n, unix.SIGKILL, atPhase(phase), command...)
+		result, killed := runInterrupted(t, n, unix.SIGKILL, atPhase(phase), withEvents(command)...)
 		if !killed {
 			t.Fatalf("init did not get to phase %s:\n%s%s", phase, result.Stdout, result.Stderr)
 		}
