@@ -127,12 +127,11 @@ func (b *bench) runStages(ctx context.Context, t turn, c scenario, stages []stag
 func (c *workerScenario) init(ctx context.Context) (nodes.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
-	const file = "/root/kubeadm.yaml"
-	if err := c.cp.WriteFile(file, []byte(nodes.InitConfig(nodes.Config{Address: c.cp.Address()})),
-		0o600); err != nil {
+	if err := writeInitConfig(c.cp); err != nil {
 		return nodes.Result{}, err
 	}
-	r, err := runMeasured(ctx, c.cp.Command("kubeadm", "init", "--config", file, "--upload-certs"))
+	r, err := runMeasured(ctx, c.cp.Command("kubeadm", "init", "--config", initConfigFile,
+		"--upload-certs"))
 	if err != nil {
 		return r, err
 	}
@@ -143,6 +142,14 @@ func (c *workerScenario) init(ctx context.Context) (nodes.Result, error) {
 	started, err := findKubeletStart(ctx, c.cp)
 	c.untilKubelet = started.Sub(c.initDone.Add(-r.Duration))
 	return r, err
+}
+
+// initConfigFile is the configuration of init on a node.
+const initConfigFile = "/root/kubeadm.yaml"
+
+func writeInitConfig(n *nodes.Node) error {
+	return n.WriteFile(initConfigFile, []byte(nodes.InitConfig(nodes.Config{Address: n.Address()})),
+		0o600)
 }
 
 func (c *workerScenario) joinNode(ctx context.Context, n *nodes.Node) (nodes.Result, error) {

@@ -30,19 +30,17 @@ func (l *limitScenario) boot(ctx context.Context, cluster *nodes.Cluster, _ int)
 func (l *limitScenario) start(ctx context.Context) (nodes.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
-	const file = "/root/kubeadm.yaml"
-	if err := l.cp.WriteFile(file, []byte(nodes.InitConfig(nodes.Config{Address: l.cp.Address()})),
-		0o600); err != nil {
+	if err := writeInitConfig(l.cp); err != nil {
 		return nodes.Result{}, err
 	}
 	for _, phase := range [][]string{{"certs", "all"}, {"kubeconfig", "all"}, {"etcd", "local"},
 		{"control-plane", "apiserver"}} {
 		if r, err := l.cp.Run(ctx, "kubeadm", "init", "phase", phase[0], phase[1], "--config",
-			file); err != nil {
+			initConfigFile); err != nil {
 			return r, err
 		}
 	}
 	return l.cp.Run(ctx, "sh", "-ec", fmt.Sprintf(`kubeadm init phase kubelet-start --config %s
 		until curl --silent --fail --insecure --max-time 1 https://%s:6443/livez; do sleep 0.02; done`,
-		file, l.cp.Address()))
+		initConfigFile, l.cp.Address()))
 }
