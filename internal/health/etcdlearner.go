@@ -23,7 +23,7 @@ var ErrLearnerNotPublished = errors.New(
 
 // publishTimeout is how long a learner may be healthy without serving clients until it counts as
 // not published.
-const publishTimeout = 300 * time.Millisecond
+const publishTimeout = 100 * time.Millisecond
 
 // learnerWait is the wait for this machine's learner.
 type learnerWait struct {
@@ -41,9 +41,10 @@ func EtcdLearner(n *node.Node, via state.Etcd, restarted bool) world.Condition {
 	m := &learnerWait{n: n, via: via, restarted: restarted,
 		watch: &crashWatch{socket: n.CRISocket, component: manifest.Etcd}}
 	return world.Condition{
-		Name:    fmt.Sprintf("etcd member %s to run and to catch up with the others", n.Name),
-		Timeout: n.Timeouts.EtcdAPI,
-		Check:   m.check,
+		Name:     fmt.Sprintf("etcd member %s to run and to catch up with the others", n.Name),
+		Timeout:  n.Timeouts.EtcdAPI,
+		MaxPause: 100 * time.Millisecond,
+		Check:    m.check,
 	}
 }
 

@@ -4,9 +4,11 @@ package health
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
+	"time"
 
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 	"sigs.k8s.io/yaml"
@@ -53,6 +55,22 @@ func Kubelet(ctx context.Context, r state.Reader, n *node.Node) world.Condition 
 // APIServer is met once this machine's API server is live and runs by its current manifest. If the
 // local etcd has failed, the error says so first.
 func APIServer(n *node.Node, as state.Identity) world.Condition {
+	return apiServer(n, as, nil)
+}
+
+// JoinedAPIServer is met once this machine's API server can serve a cluster that has been served
+// before: unlike APIServer it does not wait for the objects that each API server creates a second
+// after its start, unless they exist.
+func JoinedAPIServer(n *node.Node, as state.Identity) world.Condition {
+	c := apiServer(n, as, []string{"poststarthook/rbac/bootstrap-roles",
+		"poststarthook/scheduling/bootstrap-system-priority-classes"})
+	c.MaxPause = 100 * time.Millisecond
+	return c
+}
+
+// apiServer is met once this machine's API server passes all checks of its liveness but for the
+// exceptions.
+func apiServer(n *node.Node, as state.Identity, exceptions []string) world.Condition {
 	d := diagnosis{watches: []*crashWatch{{socket: n.CRISocket, component: release.APIServer}}}
 	if local, _ := node.HasLocalEtcd(n); local {
 		d.watches[0].requires = manifest.Etcd
@@ -67,7 +85,12 @@ func APIServer(n *node.Node, as state.Identity) world.Condition {
 			if err := old.check(ctx, r); err != nil {
 				return err
 			}
-			return d.addCause(ctx, r, r.Livez(ctx, as))
+			err := r.Livez(ctx, as)
+			if answer, ok := errors.AsType[*state.NotLiveError](err); ok &&
+				answer.FailsOnly(exceptions) {
+				return nil
+			}
+			return d.addCause(ctx, r, err)
 		},
 	}
 }

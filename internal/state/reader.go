@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -313,6 +314,12 @@ func (e *NotLiveError) Error() string {
 		text += "; these of its checks fail: " + strings.Join(e.Failed, ", ")
 	}
 	return text
+}
+
+// FailsOnly reports whether the answer names failed checks, and all of them are exceptions.
+func (e *NotLiveError) FailsOnly(exceptions []string) bool {
+	return len(e.Failed) > 0 && !slices.ContainsFunc(e.Failed,
+		func(check string) bool { return !slices.Contains(exceptions, check) })
 }
 
 // History records what an earlier run of the same command did.

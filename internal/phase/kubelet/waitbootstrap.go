@@ -59,7 +59,7 @@ func waitForLocalAPIServer(ctx context.Context, e *engine.Env, n *node.Node) err
 	}
 	hasCertificate := newCertificateCondition(n).Check(ctx, e.World) == nil // from an earlier run
 	as := state.Identity{Kubeconfig: n.Paths.Kubeconfig("admin.conf"), Server: n.LocalServerURL()}
-	if err := e.Await(ctx, health.APIServer(n, as)); err != nil {
+	if err := e.Await(ctx, health.JoinedAPIServer(n, as)); err != nil {
 		return health.WithComponentHints(n, err)
 	}
 	if hasCertificate {
