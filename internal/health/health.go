@@ -58,9 +58,9 @@ func APIServer(n *node.Node, as state.Identity) world.Condition {
 	return apiServer(n, as, nil)
 }
 
-// JoinedAPIServer is met once this machine's API server can serve a cluster that has been served
-// before: unlike APIServer it does not wait for the objects that each API server creates a second
-// after its start, unless they exist.
+// JoinedAPIServer is met once this machine's API server can serve a cluster that has other API
+// servers: unlike APIServer it does not wait until the server has checked, a second after its start,
+// that the RBAC roles and priority classes of every cluster exist.
 func JoinedAPIServer(n *node.Node, as state.Identity) world.Condition {
 	c := apiServer(n, as, []string{"poststarthook/rbac/bootstrap-roles",
 		"poststarthook/scheduling/bootstrap-system-priority-classes"})
