@@ -64,7 +64,7 @@ func APIServer(n *node.Node, as state.Identity) world.Condition {
 func JoinedAPIServer(n *node.Node, as state.Identity) world.Condition {
 	c := apiServer(n, as, []string{"poststarthook/rbac/bootstrap-roles",
 		"poststarthook/scheduling/bootstrap-system-priority-classes"})
-	c.MaxPause = 100 * time.Millisecond
+	c.Name = "kube-apiserver at " + n.LocalServerURL() + " to serve requests"
 	return c
 }
 
@@ -79,8 +79,9 @@ func apiServer(n *node.Node, as state.Identity, exceptions []string) world.Condi
 	}
 	old := &outdatedWatch{n: n, components: []string{release.APIServer, manifest.Etcd}}
 	return world.Condition{
-		Name:    "kube-apiserver at " + n.LocalServerURL() + "/livez",
-		Timeout: n.Timeouts.ControlPlane,
+		Name:     "kube-apiserver at " + n.LocalServerURL() + "/livez",
+		Timeout:  n.Timeouts.ControlPlane,
+		MaxPause: 100 * time.Millisecond,
 		Check: func(ctx context.Context, r state.Reader) error {
 			if err := old.check(ctx, r); err != nil {
 				return err

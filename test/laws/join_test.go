@@ -2,7 +2,9 @@ package laws
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +14,7 @@ import (
 	"kubeadm/internal/engine"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/state"
+	"kubeadm/internal/world"
 	"kubeadm/internal/world/fake"
 	"kubeadm/internal/world/fault"
 	"kubeadm/internal/world/journal"
@@ -134,4 +137,30 @@ func TestKubeletWithoutServiceWarns(t *testing.T) {
 	if !warned || out.err == nil || !strings.Contains(out.err.Error(), "kubelet-wait-bootstrap") {
 		t.Errorf("warned: %v; %v", warned, out.err)
 	}
+}
+
+// startingAPIServer is a machine whose API server is live only once the kubelet has registered its Node.
+// No real one is like that: a join ends there only if it starts the kubelet first.
+type startingAPIServer struct{ world.World }
+
+func (w startingAPIServer) Livez(ctx context.Context, as state.Identity) error {
+	if err := w.World.Livez(ctx, as); err != nil {
+		return err
+	}
+	if _, err := w.Object(ctx, state.Ref{GVK: state.NodeKind, Name: "cp2"}); err != nil {
+		return &state.NotLiveError{Status: http.StatusInternalServerError,
+			Failed: []string{"poststarthook/rbac/bootstrap-roles"}}
+	}
+	return nil
+}
+
+func (w startingAPIServer) Await(ctx context.Context, c world.Condition) error {
+	c.Timeout = 10 * time.Second
+	return world.Poll(ctx, w, c)
+}
+
+func TestKubeletOfJoiningControlPlaneRegistersBeforeAPIServerIsLive(t *testing.T) {
+	r := findSubject("join a control plane").newRun(newControlPlaneMachine(t))
+	r.observe = func(below world.World) world.World { return startingAPIServer{below} }
+	r.mustSucceed(t)
 }

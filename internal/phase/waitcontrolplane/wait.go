@@ -5,7 +5,6 @@ package waitcontrolplane
 import (
 	"context"
 	"errors"
-	"time"
 
 	"kubeadm/internal/engine"
 	"kubeadm/internal/health"
@@ -93,7 +92,6 @@ func waitForAPIServer(ctx context.Context, e *engine.Env, n *node.Node) error {
 		admin.Kubeconfig = n.Paths.Kubeconfig("admin.conf")
 	}
 	live := health.APIServer(n, admin)
-	live.MaxPause = 100 * time.Millisecond
 	isLive := live.Check
 	live.Check = func(ctx context.Context, r state.Reader) error {
 		err := isLive(ctx, r)
