@@ -57,7 +57,15 @@ func New(ctx context.Context, root string, release pins.Kubernetes, store *cache
 
 // Build builds the parts that are not in the cache and returns the directory of the bundle.
 func (p *Plan) Build(ctx context.Context) (string, error) {
-	for _, stage := range [][]cache.Part{append(slices.Clone(p.programs), p.userland), p.archives, {p.bundle}} {
+	first, second := slices.Clone(p.programs), slices.Clone(p.archives)
+	// Kubernetes comes before kubelet-bootstrap, whose packages are then compiled already. Two runs of
+	// the Go command at once would both compile them.
+	i := slices.IndexFunc(first, func(part cache.Part) bool { return part.Name == bootstrapName })
+	if i >= 0 {
+		second = append(second, first[i])
+		first = slices.Delete(first, i, i+1)
+	}
+	for _, stage := range [][]cache.Part{append(first, p.userland), second, {p.bundle}} {
 		if err := p.buildAll(ctx, stage); err != nil {
 			return "", err
 		}

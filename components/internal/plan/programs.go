@@ -26,6 +26,9 @@ type programGroup struct {
 	debian  []string     // packages needed to compile
 }
 
+// bootstrapName is the part and the program that registers simulated kubelets.
+const bootstrapName = "kubelet-bootstrap"
+
 // cgoPackages are the Debian packages that cgo and runc's seccomp filter need.
 func cgoPackages() []string { return []string{"gcc", "libc6-dev", "libseccomp-dev", "pkg-config"} }
 
@@ -67,7 +70,7 @@ func (p *Plan) programParts(ctx context.Context) ([]cache.Part, error) {
 	if err != nil {
 		return nil, err
 	}
-	bootstrap, err := p.releasePart("kubelet-bootstrap", "kubelet-bootstrap")
+	bootstrap, err := p.releasePart(bootstrapName, bootstrapName)
 	if err != nil {
 		return nil, err
 	}
