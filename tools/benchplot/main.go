@@ -86,11 +86,18 @@ func readFigures(data []byte) ([]figure, error) {
 			limits[limited] = f.Ours.Median
 		}
 	}
+	command := "" // the one that an indented title is a part of
 	for _, f := range report.Figures {
+		title, isPart := strings.CutPrefix(f.Title, "  ")
+		if isPart {
+			title = command + ": " + title
+		} else {
+			command, _, _ = strings.Cut(title, ",")
+		}
 		if strings.HasSuffix(f.ID, "-limit") || f.Unit != "s" || f.Ours == nil || f.Upstream == nil || f.Upstream.Median < shortest {
 			continue
 		}
-		all = append(all, figure{strings.TrimSpace(f.Title), f.Ours.Median, f.Upstream.Median, limits[f.ID]})
+		all = append(all, figure{title, f.Ours.Median, f.Upstream.Median, limits[f.ID]})
 	}
 	if len(all) == 0 {
 		return nil, errors.New("it has no times of both programs")

@@ -12,11 +12,11 @@ import (
 
 const measured = `{"cpus": 2, "figures": [
   {"id": "init", "title": "init, clean node", "unit": "s", "ours": {"median": 6.04}, "upstream": {"median": 8.25}},
+  {"id": "plan", "title": "  until the kubelet starts", "unit": "s", "ours": {"median": 1.5}, "upstream": {"median": 2.5}},
   {"id": "init-limit", "title": "limit of init", "unit": "s", "ours": {"median": 4}, "upstream": {"median": 4}},
   {"id": "memory", "title": "peak memory", "unit": "MB", "ours": {"median": 60}, "upstream": {"median": 90}},
   {"id": "version", "title": "version", "unit": "s", "ours": {"median": 0.01}, "upstream": {"median": 0.05}},
-  {"id": "failed", "title": "all runs failed", "unit": "s", "ours": null, "upstream": {"median": 10}},
-  {"id": "plan", "title": "  until the kubelet starts", "unit": "s", "ours": {"median": 1.5}, "upstream": {"median": 2.5}}]}`
+  {"id": "failed", "title": "all runs failed", "unit": "s", "ours": null, "upstream": {"median": 10}}]}`
 
 func TestDraw(t *testing.T) {
 	dir := t.TempDir()
@@ -38,7 +38,7 @@ func TestDraw(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, want := range []string{"init, clean node", "until the kubelet starts", ">6.0 s<", ">8.2 s<", ">2.5 s<",
+	for _, want := range []string{"init, clean node", "init: until the kubelet starts", ">6.0 s<", ">8.2 s<", ">2.5 s<",
 		"this project", "upstream", "percent", "live API server"} {
 		if !strings.Contains(string(svg), want) {
 			t.Errorf("%q is missing in\n%s", want, svg)
