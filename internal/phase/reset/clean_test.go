@@ -148,8 +148,9 @@ func TestLeavingCluster(t *testing.T) {
 		says    string
 		deleted bool
 	}{
-		"drained":         {ownNode + otherNode + ownPod, func(*scene) {}, "Pod default/web has no controller", true},
-		"budget at first": {ownNode + otherNode + ownPod, func(s *scene) { s.EvictionsRefused = 2 }, "deleting Node cp1", true},
+		"drained": {ownNode + otherNode + ownPod, func(*scene) {}, "Pod default/web has no controller", true},
+		"budget at first": {ownNode + otherNode + ownPod, func(s *scene) { s.EvictionsRefused = 2 },
+			"do not allow the eviction of default/web yet", true},
 		"kubelet is down": {ownNode + otherNode + ownPod, func(s *scene) {
 			s.Services["kubelet"] = state.Service{Exists: true}
 		}, "is not drained", true},

@@ -213,7 +213,7 @@ func drain(ctx context.Context, e *engine.Env, as state.Identity, name string) e
 		return err
 	}
 	deadline := e.World.Now().Add(e.Reset.DrainTimeout)
-	announced := ""
+	announced, blocked := "", ""
 	wait := e.Await // the first wait is announced
 	for {
 		pods, err := listPods(ctx, e.Reader(), as, name)
@@ -237,6 +237,12 @@ func drain(ctx context.Context, e *engine.Env, as state.Identity, name string) e
 		refused, err := evict(ctx, e, as, pods)
 		if err != nil {
 			return err
+		}
+		if now := strings.Join(refused, ", "); now != blocked {
+			if blocked = now; blocked != "" {
+				e.Say("PodDisruptionBudgets do not allow the eviction of %s yet: trying again every %s",
+					blocked, evictionPause)
+			}
 		}
 		remaining := deadline.Sub(e.World.Now())
 		if remaining <= 0 {
