@@ -10,7 +10,7 @@ import (
 	"kubeadm/internal/world/fault"
 )
 
-// A killed run is resumed by the same command, an hour later and with other random values: the
+// A killed run is resumed by the same command, minutes later and with other random values: the
 // machine ends in the same state, each change is made exactly once, a preview announces the rest,
 // and the journal records that the command has finished.
 func TestRunResumesAtEveryCrashPoint(t *testing.T) {

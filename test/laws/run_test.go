@@ -59,9 +59,10 @@ func (s subject) newRun(m *fake.World) run {
 	return run{subject: s, machine: m, store: &journal.Memory{}}
 }
 
-// rerun returns the same command an hour later. Its random values differ.
+// rerun returns the same command five minutes later. Its random values differ. Much later it would
+// renew what expires (TestResumedUploadIsRenewed).
 func (r run) rerun() run {
-	r.machine.Clock = memory.NewTickingClock(r.machine.Now().Add(time.Hour))
+	r.machine.Clock = memory.NewTickingClock(r.machine.Now().Add(5 * time.Minute))
 	r.fault, r.stop = nil, 0
 	return r
 }

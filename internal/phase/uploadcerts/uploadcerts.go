@@ -5,17 +5,20 @@ package uploadcerts
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
 	"slices"
 	"strings"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
 
 	"kubeadm/internal/certstore"
 	"kubeadm/internal/change"
@@ -84,7 +87,8 @@ func Upload(ctx context.Context, e *engine.Env, n *node.Node, as state.Identity)
 }
 
 // createOwner creates the bootstrap token that owns the Secret. When it expires, its Secret and
-// that of the certificates are deleted.
+// that of the certificates are deleted. That of an interrupted run gets its whole lifetime again,
+// unless it has lost less than renewAfter of it.
 func createOwner(ctx context.Context, e *engine.Env, as state.Identity) (*corev1.Secret, error) {
 	const name = "upload-certs/owner"
 	token, err := e.Once(ctx, name, func() (string, error) {
@@ -96,10 +100,34 @@ func createOwner(ctx context.Context, e *engine.Env, as state.Identity) (*corev1
 	}
 	id, secret, _ := strings.Cut(token, ".")
 	want := manifest.NewCertsOwner(id, secret, e.World.Now())
-	if err := e.Do(ctx, change.ApplyObject{Object: want, As: as, Keep: true}); err != nil {
+	renew := func(existing *unstructured.Unstructured) error { return renewOwner(existing, want) }
+	if err := e.Do(ctx, change.MutateObject{Object: want, As: as, Mutate: renew}); err != nil {
 		return nil, err
 	}
 	return readSecret(ctx, e, state.RefOf(want, as))
+}
+
+// renewAfter is how much earlier than promised an upload may expire: a run that is resumed within
+// that time changes nothing.
+const renewAfter = 10 * time.Minute
+
+// renewOwner gives the existing token the expiration of the new one, if that is renewAfter later.
+func renewOwner(existing *unstructured.Unstructured, want *corev1.Secret) error {
+	const key = bootstrapapi.BootstrapTokenExpirationKey
+	var old corev1.Secret
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(existing.Object, &old); err != nil {
+		return fmt.Errorf("reading Secret %s: %w", existing.GetName(), err)
+	}
+	end, err := time.Parse(time.RFC3339, string(want.Data[key]))
+	if err != nil {
+		return err
+	}
+	if now, err := time.Parse(time.RFC3339, string(old.Data[key])); err == nil &&
+		end.Sub(now) < renewAfter {
+		return nil
+	}
+	return unstructured.SetNestedField(existing.Object,
+		base64.StdEncoding.EncodeToString(want.Data[key]), "data", key)
 }
 
 func readSecret(ctx context.Context, e *engine.Env, ref state.Ref) (*corev1.Secret, error) {

@@ -3,12 +3,15 @@ package uploadcerts_test
 import (
 	"context"
 	"crypto/rand"
+	"encoding/base64"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"kubeadm/internal/engine"
 	"kubeadm/internal/manifest"
@@ -25,6 +28,13 @@ const parameters = "-----BEGIN EC PARAMETERS-----\nBggqhkjOPQMBBw==\n-----END EC
 
 // upload runs the phase on a control plane whose files were edited.
 func upload(t *testing.T, edit func(files map[string]string)) (*fake.World, error) {
+	t.Helper()
+	w, e, n := newUpload(t, edit)
+	return w, uploadcerts.Upload(t.Context(), e, n, state.Identity{})
+}
+
+// newUpload is what upload runs with.
+func newUpload(t *testing.T, edit func(files map[string]string)) (*fake.World, *engine.Env, *node.Node) {
 	t.Helper()
 	w, files := fake.New(), map[string]string{}
 	for _, base := range []string{"ca", "front-proxy-ca", "etcd/ca"} {
@@ -58,7 +68,7 @@ func upload(t *testing.T, edit func(files map[string]string)) (*fake.World, erro
 		error) {
 		return make()
 	}
-	return w, uploadcerts.Upload(t.Context(), e, n, state.Identity{})
+	return w, e, n
 }
 
 func must(t *testing.T, err error) {
@@ -123,5 +133,39 @@ func TestUnusableFilesAreNotUploaded(t *testing.T) {
 				t.Error("there is a Secret")
 			}
 		})
+	}
+}
+
+// An upload that is resumed later lasts as long as the output says.
+func TestResumedUploadIsRenewed(t *testing.T) {
+	for later, renewed := range map[time.Duration]bool{time.Minute: false, time.Hour: true,
+		3 * time.Hour: true} {
+		w, e, n := newUpload(t, func(map[string]string) {})
+		token := "abcdef.0123456789abcdef"
+		e.Once = func(context.Context, string, func() (string, error)) (string, error) {
+			return token, nil
+		}
+		begun := time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC)
+		var ends []string
+		for _, now := range []time.Time{begun, begun.Add(later)} {
+			w.Clock = func() time.Time { return now }
+			must(t, uploadcerts.Upload(t.Context(), e, n, state.Identity{}))
+			u, err := w.Object(t.Context(), state.Ref{
+				GVK:       corev1.SchemeGroupVersion.WithKind("Secret"),
+				Namespace: "kube-system", Name: "bootstrap-token-abcdef"})
+			must(t, err)
+			text, _, err := unstructured.NestedString(u.Object, "data", "expiration")
+			must(t, err)
+			end, err := base64.StdEncoding.DecodeString(text)
+			must(t, err)
+			ends = append(ends, string(end))
+		}
+		want := []string{"2026-09-01T14:00:00Z", "2026-09-01T14:00:00Z"}
+		if renewed {
+			want[1] = begun.Add(later + 2*time.Hour).Format(time.RFC3339)
+		}
+		if !slices.Equal(ends, want) {
+			t.Errorf("resumed %s later: expires at %q, want %q", later, ends, want)
+		}
 	}
 }
