@@ -84,12 +84,15 @@ func downloadCerts(ctx context.Context, e *engine.Env) error {
 }
 
 // isDownloaded reports whether an earlier run of the same command has written all files, and the
-// CA is that of the discovered cluster: the earlier run may have discovered another one. The
-// Secret may have expired since.
+// CA is that of the discovered cluster: the earlier run may have discovered another one. The key of
+// etcd's CA may be nowhere. The Secret may have expired since.
 func isDownloaded(ctx context.Context, e *engine.Env, n *node.Node) bool {
-	for _, path := range n.SharedFiles() {
-		if _, err := e.World.Stat(ctx, path); err != nil ||
-			!e.World.WasCreated(change.FileTarget(path)) {
+	for name, path := range n.SharedFiles() {
+		_, err := e.World.Stat(ctx, path)
+		if errors.Is(err, fs.ErrNotExist) && name == pki.UploadedName("etcd/ca.key") {
+			continue
+		}
+		if err != nil || !e.World.WasCreated(change.FileTarget(path)) {
 			return false
 		}
 	}

@@ -21,6 +21,7 @@ import (
 	"kubeadm/internal/phase/downloadcerts"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/world"
 	"kubeadm/internal/world/fake"
 )
 
@@ -92,6 +93,12 @@ func authority(t *testing.T, p pki.Profile) (cert, private []byte) {
 // has the encrypted files; nil: there is no Secret.
 func (l *upload) download(t *testing.T, w *fake.World, key string) error {
 	t.Helper()
+	return l.downloadIn(t, w, w, key)
+}
+
+// downloadIn is download with a world around that of the machine.
+func (l *upload) downloadIn(t *testing.T, w *fake.World, around world.World, key string) error {
+	t.Helper()
 	w.RemoteAPIServer = true
 	if l.encrypted != nil {
 		must(t, w.Do(t.Context(),
@@ -102,7 +109,7 @@ func (l *upload) download(t *testing.T, w *fake.World, key string) error {
 	n.BootstrapKubeconfig = l.bootstrap(t)
 	n.Timeouts.KubernetesAPI = time.Second
 	e := engine.New(engine.Env{
-		World: w, Local: n.Local, Emit: func(engine.Event) {},
+		World: around, Local: n.Local, Emit: func(engine.Event) {},
 		Node: func(context.Context) (*node.Node, error) { return n, nil },
 	})
 	return engine.Run(t.Context(), e, []engine.Phase{downloadcerts.Phase}, engine.Selection{})
@@ -119,6 +126,33 @@ func TestDownloadedFilesAreWritten(t *testing.T) {
 		}
 		if secret := strings.HasSuffix(name, ".key"); secret != (f.Mode == 0o600) {
 			t.Errorf("%s has mode %o", path, f.Mode)
+		}
+	}
+}
+
+// resumed is a machine on which an earlier run of the same command has written all files.
+type resumed struct{ world.World }
+
+func (resumed) WasCreated(string) bool { return true }
+
+func TestDownloadIsNotRepeated(t *testing.T) {
+	for _, missing := range []string{"", "etcd-ca.key"} {
+		l, w := newUpload(t), fake.New()
+		if missing != "" {
+			l.encrypted[missing] = nil
+		}
+		w.Clock = time.Now
+		must(t, l.download(t, w, l.key.Hex()))
+		for key := range w.Objects { // the Secret expires
+			delete(w.Objects, key)
+		}
+		l.encrypted = nil
+		if err := l.downloadIn(t, w, resumed{w}, l.key.Hex()); err != nil {
+			t.Errorf("without %q: %v", missing, err)
+		}
+		delete(w.Files, "/etc/kubernetes/pki/ca.key")
+		if err := l.downloadIn(t, w, resumed{w}, l.key.Hex()); err == nil {
+			t.Error("the key of the cluster's CA was not missed")
 		}
 	}
 }
