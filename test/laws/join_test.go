@@ -164,3 +164,26 @@ func TestKubeletOfJoiningControlPlaneRegistersBeforeAPIServerIsLive(t *testing.T
 	r.observe = func(below world.World) world.World { return startingAPIServer{below} }
 	r.mustSucceed(t)
 }
+
+// crashedEtcd is a machine on which etcd has exited with an error.
+type crashedEtcd struct{ world.World }
+
+func (w crashedEtcd) Containers(ctx context.Context, socket string) ([]state.Container, error) {
+	all, err := w.World.Containers(ctx, socket)
+	return append(all, state.Container{Name: "etcd", Component: "etcd", ExitCode: 1}), err
+}
+
+// A new kubelet restarts a failed component at once, the old one after up to five minutes.
+func TestJoinEndsBackOffOfFailedComponents(t *testing.T) {
+	r := findSubject("join a control plane").newRun(newControlPlaneMachine(t))
+	r.machine.Services["kubelet"] = state.Service{Exists: true, Active: true}
+	r.observe = func(below world.World) world.World { return crashedEtcd{below} }
+	for _, c := range r.mustSucceed(t).did {
+		if set, ok := c.(change.SetService); ok {
+			if set.Active {
+				t.Error("the kubelet was not stopped before its first start")
+			}
+			break
+		}
+	}
+}

@@ -106,8 +106,8 @@ func (w *csrWatch) addState(ctx context.Context, r state.Reader, err error) erro
 	return cmp.Or(w.state, err)
 }
 
-// findState returns the state of the newest request; nil if there is none, or if this machine may
-// not list them.
+// findState returns the state of the newest request without a certificate; nil if there is none, or
+// if this machine may not list them. A request of an earlier join of this machine has a certificate.
 func (w *csrWatch) findState(ctx context.Context, r state.Reader) error {
 	all, err := r.List(ctx, state.Query{
 		GVK: certv1.SchemeGroupVersion.WithKind("CertificateSigningRequest"), As: w.as,
@@ -123,7 +123,7 @@ func (w *csrWatch) findState(ctx context.Context, r state.Reader) error {
 			continue
 		}
 		asked, err := pki.ParseRequest(one.Spec.Request)
-		if err == nil && asked.Subject.CommonName == w.subject &&
+		if err == nil && len(one.Status.Certificate) == 0 && asked.Subject.CommonName == w.subject &&
 			(w.user == "" || w.user == one.Spec.Username) {
 			requests = append(requests, one)
 		}

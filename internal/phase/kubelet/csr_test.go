@@ -102,6 +102,10 @@ func TestPendingRequestIsNamed(t *testing.T) {
 			"csr-own is failed: Because: of this"},
 		"approved": {[]func(*certv1.CertificateSigningRequest){decided(certv1.CertificateApproved)},
 			"csr-own is approved, but not signed"},
+		"that of an earlier join": {[]func(*certv1.CertificateSigningRequest){func(r *certv1.CertificateSigningRequest) {
+			decided(certv1.CertificateApproved)(r)
+			r.Status.Certificate = []byte("issued")
+		}}, "not yet"},
 		"an older one was denied": {[]func(*certv1.CertificateSigningRequest){func(r *certv1.CertificateSigningRequest) {
 			r.Name = "csr-old"
 			decided(certv1.CertificateDenied)(r)

@@ -30,13 +30,22 @@ var JoinStart = engine.Phase{
 		if err != nil {
 			return err
 		}
-		if joined, err := hasJoined(ctx, e, n); err != nil {
+		joined, err := hasJoined(ctx, e, n)
+		if err != nil {
 			return err
-		} else if joined {
-			return rejoin(ctx, e, n)
 		}
-		if err := checkNodeName(ctx, e, n); err != nil {
-			return err
+		if !joined {
+			if err := checkNodeName(ctx, e, n); err != nil {
+				return err
+			}
+		}
+		if n.Role == node.ControlPlane {
+			if err := stopForFailedComponents(ctx, e, n); err != nil {
+				return err
+			}
+		}
+		if joined {
+			return rejoin(ctx, e, n)
 		}
 		changes, err := newCredentialFiles(ctx, e, n)
 		if err != nil {

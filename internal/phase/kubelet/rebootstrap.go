@@ -150,8 +150,13 @@ func checkToken(ctx context.Context, e *engine.Env, n *node.Node) error {
 
 // rebootstrap makes the kubelet request a certificate. While the kubelet is stopped, the bootstrap
 // kubeconfig is there and old, the file with the certificate, is gone: a kubelet uses a certificate
-// that it finds.
+// that it finds. Without a service that can be stopped, nothing is changed.
 func rebootstrap(ctx context.Context, e *engine.Env, n *node.Node, old string) error {
+	if s, err := e.World.Service(ctx, service); err != nil || !s.Exists {
+		err = cmp.Or(err, fmt.Errorf("the init system has no service %q", service))
+		return problem.New("stopping the kubelet", err,
+			"join the machine again: kubeadm reset, then kubeadm join")
+	}
 	if err := e.Do(ctx, change.WriteFile{Path: n.Paths.BootstrapKubeconfig(),
 		Data: n.BootstrapKubeconfig, Mode: 0o600, Secret: true}); err != nil {
 		return err

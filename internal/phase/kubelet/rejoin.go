@@ -7,7 +7,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/discovery"
 	"kubeadm/internal/engine"
 	"kubeadm/internal/node"
@@ -85,7 +84,7 @@ func rejoin(ctx context.Context, e *engine.Env, n *node.Node) error {
 	switch {
 	case apierrors.IsNotFound(err):
 		e.Say("the cluster has no node %s: restarting the kubelet, which registers it", n.Name)
-		if err := e.Do(ctx, change.SetService{Name: service}); err != nil {
+		if err := stopService(ctx, e); err != nil {
 			return err
 		}
 	case err != nil:

@@ -33,14 +33,8 @@ var Start = engine.Phase{
 		if err != nil {
 			return err
 		}
-		// The restart back-off of failed components may take five minutes, and starts from zero in
-		// a new kubelet.
-		if failed := health.FailedComponents(ctx, e.World, n); len(failed) > 0 {
-			e.Say("restarting the kubelet, so that it restarts %s at once",
-				strings.Join(failed, " and "))
-			if err := e.Do(ctx, change.SetService{Name: service}); err != nil {
-				return err
-			}
+		if err := stopForFailedComponents(ctx, e, n); err != nil {
+			return err
 		}
 		// Before its Node exists a running kubelet may miss a changed manifest. Those of
 		// kube-controller-manager and kube-scheduler count only if this run changed them, as they
@@ -53,6 +47,17 @@ var Start = engine.Phase{
 		}
 		return startKubelet(ctx, e, n, manifests...)
 	},
+}
+
+// stopForFailedComponents stops the kubelet if components of this control plane have failed in an
+// earlier run. Their restart back-off may take five minutes, and starts from zero in a new kubelet.
+func stopForFailedComponents(ctx context.Context, e *engine.Env, n *node.Node) error {
+	failed := health.FailedComponents(ctx, e.World, n)
+	if len(failed) == 0 {
+		return nil
+	}
+	e.Say("restarting the kubelet, so that it restarts %s at once", strings.Join(failed, " and "))
+	return stopService(ctx, e)
 }
 
 // startKubelet writes the kubelet's files and starts it. It writes config.yaml last: without that
@@ -88,18 +93,34 @@ func startKubelet(ctx context.Context, e *engine.Env, n *node.Node, reads ...str
 			n.Paths.KubeletConfig())...)
 }
 
-// startService starts the kubelet's service. Without a service the user runs the kubelet by other
-// means; a later phase waits for it.
+// startService starts the kubelet's service.
 func startService(ctx context.Context, e *engine.Env, reads ...string) error {
-	s, err := e.World.Service(ctx, service)
-	if err == nil && !s.Exists {
-		err = fmt.Errorf("the init system has no service %q", service)
-	} else if err != nil && !errors.Is(err, state.ErrNoInitSystem) {
+	if managed, err := isManaged(ctx, e, "start"); err != nil || !managed {
 		return err
 	}
-	if err != nil {
-		e.Warn("start the kubelet manually: %v", err)
-		return nil
-	}
 	return e.Do(ctx, change.SetService{Name: service, Active: true, Reads: reads})
+}
+
+// stopService stops the kubelet's service, which is to be started again.
+func stopService(ctx context.Context, e *engine.Env) error {
+	if managed, err := isManaged(ctx, e, "stop"); err != nil || !managed {
+		return err
+	}
+	return e.Do(ctx, change.SetService{Name: service})
+}
+
+// isManaged reports whether the init system has the kubelet's service. Without it the user runs the
+// kubelet by other means, and is told what to do; a later phase waits for the result.
+func isManaged(ctx context.Context, e *engine.Env, verb string) (bool, error) {
+	s, err := e.World.Service(ctx, service)
+	switch {
+	case err == nil && s.Exists:
+		return true, nil
+	case err == nil:
+		err = fmt.Errorf("the init system has no service %q", service)
+	case !errors.Is(err, state.ErrNoInitSystem):
+		return false, err
+	}
+	e.Warn("%s the kubelet manually: %v", verb, err)
+	return false, nil
 }
