@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -65,4 +66,25 @@ func (f KubeconfigFile) Check(ctx context.Context,
 			"if the certificate should be valid, compare this machine's clock with that of the machine that generated it: timedatectl")
 	}
 	return config, warnings, problem.New("using the existing "+f.Path, err, hints...)
+}
+
+// ReadAdmin reads the kubeconfig of an administrator, from which others learn server and CA of the
+// cluster. It embeds the CA if the file names it by its path.
+func ReadAdmin(ctx context.Context, r state.Reader, file string) (*pki.Kubeconfig, error) {
+	data, err := r.ReadFile(ctx, file)
+	if err != nil {
+		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
+	}
+	config, err := pki.ParseKubeconfig(data)
+	if err == nil {
+		_, err = config.CurrentCluster()
+	}
+	if err == nil {
+		config.ResolvePaths(path.Dir(file))
+		err = config.EmbedCA(func(name string) ([]byte, error) { return r.ReadFile(ctx, name) })
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return config, nil
 }

@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"path"
 	"strings"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"kubeadm/internal/certstore"
 	"kubeadm/internal/change"
 	"kubeadm/internal/config"
 	"kubeadm/internal/discovery"
@@ -17,7 +17,6 @@ import (
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/phase/uploadcerts"
-	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/run"
 	"kubeadm/internal/state"
@@ -193,26 +192,9 @@ func newTokenChanges(ctx context.Context, w world.World, as state.Identity,
 // if there is a certificate key.
 func joinCommand(ctx context.Context, r state.Reader, as state.Identity,
 	local node.Local) (string, error) {
-	data, err := r.ReadFile(ctx, as.Kubeconfig)
+	admin, err := certstore.ReadAdmin(ctx, r, as.Kubeconfig)
 	if err != nil {
-		return "", fmt.Errorf("reading the kubeconfig: %w", err)
-	}
-	admin, err := pki.ParseKubeconfig(data)
-	if err != nil {
-		return "", fmt.Errorf("%s: %w", as.Kubeconfig, err)
-	}
-	cluster, err := admin.CurrentCluster()
-	if err != nil {
-		return "", fmt.Errorf("%s: %w", as.Kubeconfig, err)
-	}
-	if file := cluster.CertificateAuthority; len(cluster.CertificateAuthorityData) == 0 &&
-		file != "" {
-		if !path.IsAbs(file) {
-			file = path.Join(path.Dir(as.Kubeconfig), file)
-		}
-		if cluster.CertificateAuthorityData, err = r.ReadFile(ctx, file); err != nil {
-			return "", fmt.Errorf("reading the CA that %s names: %w", as.Kubeconfig, err)
-		}
+		return "", err
 	}
 	key := local.CertificateKey
 	text, err := manifest.JoinCommand(admin, local.Tokens[0].String(), key != "", key)

@@ -13,12 +13,7 @@ import (
 // EmbedFiles replaces file names of the discovered cluster and of the current user by the content
 // of the files, unless data is embedded already. A kubeconfig without a current user is anonymous.
 func (k *Kubeconfig) EmbedFiles(read ReadFile) error {
-	cluster, err := k.DiscoveryCluster()
-	if err != nil {
-		return err
-	}
-	if err := embedFile(read, &cluster.CertificateAuthority,
-		&cluster.CertificateAuthorityData); err != nil {
+	if err := k.EmbedCA(read); err != nil {
 		return err
 	}
 	user, err := k.CurrentUser()
@@ -40,6 +35,15 @@ func (k *Kubeconfig) EmbedFiles(read ReadFile) error {
 	}
 	user.Token = strings.TrimSpace(string(token))
 	return nil
+}
+
+// EmbedCA is EmbedFiles for the CA alone: the credentials of the user are not read.
+func (k *Kubeconfig) EmbedCA(read ReadFile) error {
+	cluster, err := k.DiscoveryCluster()
+	if err != nil {
+		return err
+	}
+	return embedFile(read, &cluster.CertificateAuthority, &cluster.CertificateAuthorityData)
 }
 
 func embedFile(read ReadFile, path *string, data *[]byte) error {

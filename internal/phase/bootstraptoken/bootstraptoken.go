@@ -25,7 +25,7 @@ var Phase = engine.Phase{
 		if err != nil {
 			return err
 		}
-		info, err := newClusterInfo(ctx, e, n)
+		info, err := newClusterInfo(ctx, e, n, as)
 		if err != nil {
 			return err
 		}

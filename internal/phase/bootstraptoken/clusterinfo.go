@@ -1,6 +1,7 @@
 package bootstraptoken
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -10,21 +11,20 @@ import (
 	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
 	"k8s.io/cluster-bootstrap/token/jws"
 
+	"kubeadm/internal/certstore"
 	"kubeadm/internal/change"
 	"kubeadm/internal/engine"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
-	"kubeadm/internal/pki"
 	"kubeadm/internal/state"
 )
 
-// newClusterInfo returns the ConfigMap cluster-info, signed with the tokens.
-func newClusterInfo(ctx context.Context, e *engine.Env, n *node.Node) (*corev1.ConfigMap, error) {
-	data, err := e.World.ReadFile(ctx, n.Paths.Kubeconfig("admin.conf"))
-	if err != nil {
-		return nil, err
-	}
-	admin, err := pki.ParseKubeconfig(data)
+// newClusterInfo returns the ConfigMap cluster-info, signed with the tokens: server and CA of the
+// kubeconfig with which it is written.
+func newClusterInfo(ctx context.Context, e *engine.Env, n *node.Node,
+	as state.Identity) (*corev1.ConfigMap, error) {
+	admin, err := certstore.ReadAdmin(ctx, e.World,
+		cmp.Or(as.Kubeconfig, n.Paths.Kubeconfig("admin.conf")))
 	if err != nil {
 		return nil, err
 	}

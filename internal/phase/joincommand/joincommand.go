@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
 
+	"kubeadm/internal/certstore"
 	"kubeadm/internal/engine"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
@@ -35,11 +36,7 @@ var Phase = engine.Phase{
 }
 
 func showNextSteps(ctx context.Context, e *engine.Env, n *node.Node) error {
-	data, err := e.World.ReadFile(ctx, n.Paths.Kubeconfig("admin.conf"))
-	if err != nil {
-		return err
-	}
-	admin, err := pki.ParseKubeconfig(data)
+	admin, err := certstore.ReadAdmin(ctx, e.World, n.Paths.Kubeconfig("admin.conf"))
 	if err != nil {
 		return err
 	}
