@@ -247,6 +247,12 @@ func componentCases() map[string]initCase {
 		"a directory that must exist": {func(m *machine, n *node.Node) {
 			n.Cluster.Scheduler.Volumes = mounted("Directory").Volumes
 		}, `[ERROR ComponentFile]: kube-scheduler needs /srv/abac/, which does not exist (scheduler.extraVolumes, volume abac of type Directory); create it on every control plane node`},
+		"a CA that init creates": {func(_ *machine, n *node.Node) {
+			n.Cluster.APIServer.Args = []node.Arg{{Name: "kubelet-certificate-authority",
+				Value: "/etc/kubernetes/pki/ca.crt"}}
+			n.Cluster.Scheduler.Volumes = []node.Volume{{Name: "certs", HostPath: "/etc/kubernetes/pki",
+				MountPath: "/certs", PathType: corev1.HostPathDirectory}}
+		}, ""},
 		"tokens beside the certificates": {func(m *machine, n *node.Node) {
 			n.Cluster.APIServer.Args = []node.Arg{{Name: "token-auth-file",
 				Value: "/etc/kubernetes/pki/tokens.csv"}}

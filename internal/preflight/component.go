@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
+	"kubeadm/internal/phaseindex"
 	"kubeadm/internal/release"
 	"kubeadm/internal/state"
 )
@@ -53,6 +55,9 @@ func newComponentChecks(n *node.Node) (list []Check) {
 				corev1.HostPathFileOrCreate:
 				continue // the kubelet does not need the path, or creates it
 			}
+			if isCreated(n, v.HostPath) {
+				continue
+			}
 			list = append(list, Check{Name: componentFile,
 				Run: func(ctx context.Context, r state.Reader, rep *Report) {
 					origin := s.field + ".extraVolumes, volume " + v.Name + " of type " +
@@ -87,7 +92,7 @@ func (s section) newArgumentCheck(n *node.Node, flag, path string) Check {
 			rep.Fail("mount the file, or its directory, there",
 				"%s has --%s=%s, but %s.extraVolumes does not mount that path", s.component, flag,
 				path, s.field)
-		default:
+		case !isCreated(n, onHost):
 			s.checkExists(ctx, r, rep, onHost, "--"+flag+"="+path)
 		}
 	}}
@@ -104,6 +109,18 @@ func (s section) checkExists(ctx context.Context, r state.Reader, rep *Report, p
 		rep.Fail("check that it can be read", "%s needs %s (%s): %v", s.component, path, origin,
 			err)
 	}
+}
+
+// isCreated reports whether init or join creates a file, or a directory of files, before it starts
+// the components.
+func isCreated(n *node.Node, path string) bool {
+	downloads := !n.IsJoining() || n.CertificateKey != ""
+	local, _ := node.HasLocalEtcd(n)
+	return slices.ContainsFunc(phaseindex.Files(n.Local, n.IsJoining()),
+		func(f phaseindex.File) bool {
+			return (downloads || !f.Shared) && (local || !f.LocalEtcd) && (f.Path == path ||
+				strings.HasPrefix(f.Path, strings.TrimSuffix(path, "/")+"/"))
+		})
 }
 
 // hostPath returns the path on this machine of a path in the component's container.
