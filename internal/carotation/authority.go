@@ -131,10 +131,6 @@ func sideName(isNew bool) string {
 	return "old"
 }
 
-// signingBase is the base name of the pair with which kube-controller-manager signs: it accepts no
-// file with several certificates, and ca.crt has two.
-const signingBase = "ca-rotation/signing"
-
 // parseCA parses a certificate and its key.
 func parseCA(public, key []byte) (pki.CA, error) {
 	return pki.StoredPair{Certificate: public, Key: key}.ParseCA()

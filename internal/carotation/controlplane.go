@@ -128,9 +128,10 @@ func (m machine) writeSigningPair(ctx context.Context, s Stage) error {
 }
 
 func newSigningPair(p node.Paths, cert, key []byte) change.Change {
+	certFile, keyFile := p.RotationSigner()
 	return change.WriteKeyPair{
-		Key:  change.WriteFile{Path: p.Key(signingBase), Data: key, Mode: 0o600, Secret: true},
-		Cert: change.WriteFile{Path: p.Cert(signingBase), Data: cert, Mode: 0o644},
+		Key:  change.WriteFile{Path: keyFile, Data: key, Mode: 0o600, Secret: true},
+		Cert: change.WriteFile{Path: certFile, Data: cert, Mode: 0o644},
 	}
 }
 

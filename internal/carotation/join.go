@@ -14,7 +14,7 @@ import (
 // cluster names it: a control plane node joins in the middle of a rotation.
 func PrepareJoin(ctx context.Context, e *engine.Env, n *node.Node) error {
 	value, _ := node.LastArg(n.Cluster.ControllerManager.Args, "cluster-signing-cert-file")
-	if value != n.Paths.Cert(signingBase) {
+	if cert, _ := n.Paths.RotationSigner(); value != cert {
 		return nil
 	}
 	profile, _ := pki.ProfileOf(pki.ClusterCA)

@@ -17,9 +17,10 @@ type signingArg struct{ name, usual, rotating string }
 // signingArgs are the arguments of kube-controller-manager that name the pair: their values outside
 // of a rotation and during one.
 func signingArgs(p node.Paths) []signingArg {
+	cert, key := p.RotationSigner()
 	return []signingArg{
-		{"cluster-signing-cert-file", p.Cert("ca"), p.Cert(signingBase)},
-		{"cluster-signing-key-file", p.Key("ca"), p.Key(signingBase)},
+		{"cluster-signing-cert-file", p.Cert("ca"), cert},
+		{"cluster-signing-key-file", p.Key("ca"), key},
 	}
 }
 

@@ -49,6 +49,13 @@ func (p Paths) Cert(base string) string { return path.Join(p.Certificates, base+
 // Key is a private key by its base name, such as "etcd/server".
 func (p Paths) Key(base string) string { return path.Join(p.Certificates, base+".key") }
 
+// RotationSigner is the pair with which kube-controller-manager signs while the CAs are rotated: it
+// accepts no file with several certificates, and ca.crt has two.
+func (p Paths) RotationSigner() (cert, key string) {
+	const base = "ca-rotation/signing"
+	return p.Cert(base), p.Key(base)
+}
+
 // Certificate is the path of a file in the certificates directory.
 func (p Paths) Certificate(file string) string { return path.Join(p.Certificates, file) }
 

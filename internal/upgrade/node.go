@@ -2,6 +2,7 @@ package upgrade
 
 import (
 	"context"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -14,14 +15,36 @@ import (
 
 // ReadNode returns the desired state of a machine that is a node already, by what its cluster
 // stores. A target replaces the Kubernetes version that the cluster stores. Warnings are about the
-// stored configuration.
+// stored configuration. An argument of a rotation of the CAs counts only where its file exists.
 func ReadNode(ctx context.Context, r state.Reader, as state.Identity, local node.Local,
 	target release.Target) (n *node.Node, warnings []string, err error) {
 	stored, err := readStoredConfig(ctx, r, as)
 	if err != nil {
 		return nil, nil, err
 	}
-	return config.CompleteUpgrade(local, stored, target)
+	n, warnings, err = config.CompleteUpgrade(local, stored, target)
+	if err != nil || local.Role != node.ControlPlane {
+		return n, warnings, err
+	}
+	return n, warnings, dropSigner(ctx, r, n)
+}
+
+// dropSigner removes the arguments with which kube-controller-manager signs during a rotation of the
+// CAs, if this machine does not have the pair that they name: it takes part in the rotation later, or
+// has finished before other machines. It signs with ca.crt then.
+func dropSigner(ctx context.Context, r state.Reader, n *node.Node) error {
+	cert, key := n.Paths.RotationSigner()
+	for _, file := range []string{cert, key} {
+		if exists, err := state.Exists(ctx, r, file); err != nil || exists {
+			return err
+		}
+	}
+	args := &n.Cluster.ControllerManager.Args
+	*args = slices.DeleteFunc(slices.Clone(*args), func(a node.Arg) bool {
+		return a.Name == "cluster-signing-cert-file" && a.Value == cert ||
+			a.Name == "cluster-signing-key-file" && a.Value == key
+	})
+	return nil
 }
 
 func readStoredConfig(ctx context.Context, r state.Reader,

@@ -37,7 +37,7 @@ func quorum(n *node.Node) world.Condition {
 	return world.Condition{
 		Name: "a quorum of etcd", Timeout: quorumTimeout,
 		Check: func(ctx context.Context, r state.Reader) error {
-			found, err := etcdcluster.CheckHealthQuickly(ctx, r, via)
+			found, err := etcdcluster.CheckHealth(ctx, r, via)
 			if err != nil {
 				return err
 			}
