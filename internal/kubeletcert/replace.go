@@ -60,13 +60,16 @@ func Replace(ctx context.Context, e *engine.Env, n *node.Node) error {
 	if err != nil {
 		return err
 	}
-	if err := stopService(ctx, e); err != nil {
+	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	if err := e.Do(ctx, use); err != nil {
+	// An interrupt does not leave the node without a kubelet: its Pods would be evicted.
+	whole := context.WithoutCancel(ctx)
+	if err := stopService(whole, e); err != nil {
 		return err
 	}
-	return startService(ctx, e, cmp.Or(c.File, c.Path))
+	err = e.Do(whole, use)
+	return errors.Join(err, startService(whole, e, cmp.Or(c.File, c.Path)))
 }
 
 // newNoKeyError is the error of a machine that cannot sign.

@@ -294,6 +294,27 @@ func TestKubeletRenewalResumesAtEveryCrashPoint(t *testing.T) {
 	})
 }
 
+// The Pods of a node whose kubelet stays stopped are evicted.
+func TestInterruptedKubeletRenewalLeavesKubeletRunning(t *testing.T) {
+	for _, s := range []struct {
+		subject
+		machine func(testing.TB) *fake.World
+	}{{renewKubeletSubject, renewKubeletSubject.machine}, {recoverSubject, expiredControlPlane}} {
+		whole := s.newRun(s.machine(t))
+		changes := len(whole.mustSucceed(t).did)
+		for at := 1; at <= changes; at++ {
+			m := s.machine(t)
+			m.Services["kubelet"] = state.Service{Exists: true, Active: true, Since: m.Now()}
+			r := s.newRun(m)
+			r.stop = at
+			if out := r.execute(t); !m.Services["kubelet"].Active {
+				t.Errorf("%s: interrupted at change %d of %d, the kubelet is down: %v", s.name, at,
+					changes, out.err)
+			}
+		}
+	}
+}
+
 // If the certificate is embedded, kubelet.conf is removed, and the bootstrap kubeconfig alone names
 // the server.
 func TestEmbeddedKubeletRenewalResumes(t *testing.T) {

@@ -161,14 +161,14 @@ func rebootstrap(ctx context.Context, e *engine.Env, n *node.Node, old string) e
 		Data: n.BootstrapKubeconfig, Mode: 0o600, Secret: true}); err != nil {
 		return err
 	}
-	if err := e.Do(ctx, change.SetService{Name: service}); err != nil {
+	// An interrupt does not leave the node without a kubelet: its Pods would be evicted.
+	whole := context.WithoutCancel(ctx)
+	if err := e.Do(whole, change.SetService{Name: service}); err != nil {
 		return err
 	}
 	e.Say("removing %q, the old certificate", old)
-	if err := e.Do(ctx, change.Remove{Path: old}); err != nil {
-		return err
-	}
-	if err := startService(ctx, e, n.Paths.BootstrapKubeconfig()); err != nil {
+	err := e.Do(whole, change.Remove{Path: old})
+	if err = errors.Join(err, startService(whole, e, n.Paths.BootstrapKubeconfig())); err != nil {
 		return err
 	}
 	if err := e.Await(ctx, health.Kubelet(ctx, e.World, n)); err != nil {
