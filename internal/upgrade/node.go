@@ -41,8 +41,7 @@ func dropSigner(ctx context.Context, r state.Reader, n *node.Node) error {
 	}
 	args := &n.Cluster.ControllerManager.Args
 	*args = slices.DeleteFunc(slices.Clone(*args), func(a node.Arg) bool {
-		return a.Name == "cluster-signing-cert-file" && a.Value == cert ||
-			a.Name == "cluster-signing-key-file" && a.Value == key
+		return a.Value == cert || a.Value == key
 	})
 	return nil
 }

@@ -178,12 +178,12 @@ func TestJoinEndsBackOffOfFailedComponents(t *testing.T) {
 	r := findSubject("join a control plane").newRun(newControlPlaneMachine(t))
 	r.machine.Services["kubelet"] = state.Service{Exists: true, Active: true}
 	r.observe = func(below world.World) world.World { return crashedEtcd{below} }
-	for _, c := range r.mustSucceed(t).did {
-		if set, ok := c.(change.SetService); ok {
-			if set.Active {
-				t.Error("the kubelet was not stopped before its first start")
-			}
-			break
-		}
+	did := r.mustSucceed(t).did
+	first := slices.IndexFunc(did, func(c change.Change) bool {
+		_, ok := c.(change.SetService)
+		return ok
+	})
+	if first < 0 || did[first].(change.SetService).Active {
+		t.Errorf("the kubelet was not stopped before its first start: %v", did)
 	}
 }

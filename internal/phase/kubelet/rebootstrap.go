@@ -152,10 +152,14 @@ func checkToken(ctx context.Context, e *engine.Env, n *node.Node) error {
 // kubeconfig is there and old, the file with the certificate, is gone: a kubelet uses a certificate
 // that it finds. Without a service that can be stopped, nothing is changed.
 func rebootstrap(ctx context.Context, e *engine.Env, n *node.Node, old string) error {
-	if s, err := e.World.Service(ctx, service); err != nil || !s.Exists {
+	s, err := e.World.Service(ctx, service)
+	if err == nil && !s.Exists || errors.Is(err, state.ErrNoInitSystem) {
 		err = cmp.Or(err, fmt.Errorf("the init system has no service %q", service))
 		return problem.New("stopping the kubelet", err,
 			"join the machine again: kubeadm reset, then kubeadm join")
+	}
+	if err != nil {
+		return err
 	}
 	if err := e.Do(ctx, change.WriteFile{Path: n.Paths.BootstrapKubeconfig(),
 		Data: n.BootstrapKubeconfig, Mode: 0o600, Secret: true}); err != nil {
@@ -167,7 +171,7 @@ func rebootstrap(ctx context.Context, e *engine.Env, n *node.Node, old string) e
 		return err
 	}
 	e.Say("removing %q, the old certificate", old)
-	err := e.Do(whole, change.Remove{Path: old})
+	err = e.Do(whole, change.Remove{Path: old})
 	if err = errors.Join(err, startService(whole, e, n.Paths.BootstrapKubeconfig())); err != nil {
 		return err
 	}
