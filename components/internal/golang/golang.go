@@ -52,7 +52,8 @@ func (b Build) Run(ctx context.Context, out string) error {
 }
 
 func (b Build) args(out string) []string {
-	args := []string{"build", "-mod=readonly", "-trimpath", "-buildvcs=false"}
+	// No program keeps its debug information; not to generate it saves an eighth of the time.
+	args := []string{"build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-gcflags=all=-dwarf=false"}
 	if b.Modfile != "" {
 		args = append(args, "-modfile="+b.Modfile)
 	}
