@@ -159,7 +159,7 @@ func (m *machine) checkKubeletCertificate(ctx context.Context, r state.Reader,
 		remedy, command = "renew it", "kubeadm certs renew kubelet.conf"
 	}
 	addError(rep, preflight.Finding{Remedy: remedy, Command: command,
-		Evidence: client.Path + " names " + client.File},
+		Evidence: client.Source()},
 		fmt.Errorf("the client certificate of the kubelet: %w", err))
 }
 

@@ -14,6 +14,8 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd/api"
 
+	"kubeadm/internal/change"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
@@ -21,17 +23,21 @@ import (
 	"kubeadm/internal/untrusted"
 )
 
-// Client is the client certificate that kubelet.conf names.
+// Client is the client certificate that the kubelet uses: the one that kubelet.conf names, or embeds.
+// To an embedded one the kubelet prefers the one that it has stored, as long as that is valid
+// (k8s.io/client-go/util/certificate).
 type Client struct {
-	Path   string // of kubelet.conf
+	Path string // of kubelet.conf
+	// Config is kubelet.conf; it names File, even where the file still embeds another certificate.
 	Config *pki.Kubeconfig
-	// File is the file with certificate and key, which the kubelet replaces; empty if both are
-	// embedded in kubelet.conf.
+	// File is the file with certificate and key, which the kubelet replaces; empty if it uses those
+	// that kubelet.conf embeds.
 	File string
 	// Certificate is nil if the file does not exist or cannot be read.
 	Certificate *x509.Certificate
-	unusable    error // why the certificate or its key cannot be read, or do not match
-	unmanaged   error // why the certificate cannot be replaced, although it may be usable
+	embedded    []byte // PEM, that kubelet.conf embeds although the kubelet uses File
+	unusable    error  // why the certificate or its key cannot be read, or do not match
+	unmanaged   error  // why the certificate cannot be replaced, although it may be usable
 }
 
 // Name of the files of the kubelet's client certificate: prefix, time and extension, and the link to
@@ -46,8 +52,8 @@ const (
 // userPrefix is that of the user name of a kubelet, before the name of its node.
 const userPrefix = "system:node:"
 
-// ReadClient reads kubelet.conf and the certificate that it names. Without a kubelet.conf it returns
-// nil.
+// ReadClient reads kubelet.conf and the certificate that the kubelet uses. Without a kubelet.conf it
+// returns nil.
 func ReadClient(ctx context.Context, r state.Reader, paths node.Paths) (*Client, error) {
 	c := &Client{Path: paths.KubeletKubeconfig()}
 	data, err := state.ReadOptional(ctx, r, c.Path)
@@ -68,11 +74,18 @@ func ReadClient(ctx context.Context, r state.Reader, paths node.Paths) (*Client,
 				"kubeadm reset and kubeadm join on a worker")
 	}
 	c.Config.ResolvePaths(path.Dir(c.Path))
-	if len(user.ClientCertificateData) == 0 {
-		c.File = user.ClientCertificate
-		c.unmanaged = checkOneFile(c.Path, user, path.Join(paths.Kubelet, "pki", currentFile))
-	}
 	read := func(name string) ([]byte, error) { return r.ReadFile(ctx, name) }
+	stored := path.Join(paths.Kubelet, "pki", currentFile)
+	switch embedded := user.ClientCertificateData; {
+	case len(embedded) == 0:
+		c.File = user.ClientCertificate
+		c.unmanaged = checkOneFile(c.Path, user, stored)
+	case isUsable(read, stored, r.Now()):
+		c.File, c.embedded = stored, embedded
+		if err := c.Config.UseRotatedCertificate(stored); err != nil {
+			return nil, err
+		}
+	}
 	found, err := c.Config.ClientPair(read)
 	switch {
 	case err == nil && len(found) == 0:
@@ -110,6 +123,20 @@ func ReadManagedClient(ctx context.Context, r state.Reader, paths node.Paths) (*
 	return c, c.CheckManaged()
 }
 
+// isUsable reports whether the file has a certificate that has not expired, and its key.
+func isUsable(read pki.ReadFile, file string, now time.Time) bool {
+	text, err := read(file)
+	if err != nil {
+		return false
+	}
+	certs, err := pki.ParseCertificates(text)
+	if err != nil || now.After(certs[0].NotAfter) {
+		return false
+	}
+	key, err := pki.ParseClientKey(text)
+	return err == nil && pki.IsKeyOf(key, certs[0].PublicKey)
+}
+
 // checkOneFile returns an error if certificate and key are in two files: the link to one new file
 // would replace the certificate and not the key.
 func checkOneFile(kubeconfig string, user *api.AuthInfo, managed string) error {
@@ -120,6 +147,31 @@ func checkOneFile(kubeconfig string, user *api.AuthInfo, managed string) error {
 	return problem.New("",
 		fmt.Errorf("%s names a certificate and a key in two files, which kubeadm does not manage", kubeconfig),
 		"replace both files, or set client-certificate and client-key to "+managed)
+}
+
+// Source says where the certificate is.
+func (c *Client) Source() string {
+	switch {
+	case c.embedded != nil:
+		return c.Path + " embeds another certificate than the kubelet uses, " + c.File
+	case c.File == "":
+		return c.Path + " embeds the certificate"
+	}
+	return c.Path + " names " + c.File
+}
+
+// UseFile makes kubelet.conf name File, where it still embeds another certificate than the kubelet
+// uses.
+func (c *Client) UseFile(ctx context.Context, e *engine.Env) error {
+	if c.embedded == nil {
+		return nil
+	}
+	data, err := c.Config.Encode()
+	if err != nil {
+		return err
+	}
+	e.Say("switching %q to the client certificate that the kubelet rotates", c.Path)
+	return e.Do(ctx, change.WriteFile{Path: c.Path, Data: data, Mode: 0o600, Secret: true})
 }
 
 // CheckManaged returns an error if the certificate cannot be replaced, as certificate and key are not
@@ -135,12 +187,22 @@ func (c *Client) CheckUsable() error {
 		untrusted.Error(c.unusable), "check the files that it names")
 }
 
-// Check returns an error if the kubelet cannot log in with the certificate at that time, or if it
-// has not been rotated although less than a tenth of its validity is left. The CA is that of the
-// cluster; nil if it is not known.
+// Check returns an error if the kubelet cannot log in with the certificate at that time, if it has
+// not been rotated although less than a tenth of its validity is left, or if the kubelet could not
+// start, since kubelet.conf embeds another one that has expired. The CA is that of the cluster; nil
+// if it is not known.
 func (c *Client) Check(ca *x509.Certificate, now time.Time) error {
 	if c.unusable != nil {
 		return c.unusable
+	}
+	if c.embedded != nil {
+		certs, err := pki.ParseCertificates(c.embedded)
+		if err == nil {
+			err = pki.CheckPeriod(certs[0], now)
+		}
+		if err != nil {
+			return fmt.Errorf("%s, with which the kubelet does not start: %w", c.Source(), err)
+		}
 	}
 	if err := pki.CheckPeriod(c.Certificate, now); err != nil {
 		return err

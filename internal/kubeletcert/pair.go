@@ -38,8 +38,8 @@ func Sign(e *engine.Env, ca pki.CA, s pki.Spec) (Pair, error) {
 }
 
 // Install writes the pair as the kubelet does: a new file with certificate and key, and the link to
-// it that kubelet.conf names. A certificate that is embedded in kubelet.conf is replaced there. It
-// does not restart the kubelet, which goes on to use the certificate before.
+// it that kubelet.conf names. A certificate that is embedded in kubelet.conf and in use is replaced
+// there. It does not restart the kubelet, which goes on to use the certificate before.
 func (c *Client) Install(ctx context.Context, e *engine.Env, p Pair) error {
 	use, err := c.prepare(ctx, e, p)
 	if err != nil {
@@ -57,6 +57,9 @@ func (c *Client) prepare(ctx context.Context, e *engine.Env,
 		return nil, err
 	}
 	if c.File != "" {
+		if err := c.UseFile(ctx, e); err != nil {
+			return nil, err
+		}
 		dir := path.Dir(c.File)
 		file := path.Join(dir, filePrefix+e.World.Now().Format(fileTime)+fileSuffix)
 		return change.MakeLink{Path: c.File, To: file}, e.Do(ctx,

@@ -44,14 +44,13 @@ var Rebootstrap = engine.Phase{
 		if err != nil {
 			return err
 		}
-		// The kubelet writes another kubelet.conf if the certificate is embedded in it.
-		old, source := n.Paths.KubeletKubeconfig(), n.Paths.KubeletKubeconfig()
+		source := n.Paths.KubeletKubeconfig()
 		var config *pki.Kubeconfig
 		if c == nil {
 			source = n.Paths.BootstrapKubeconfig()
 			config, err = readBootstrapKubeconfig(ctx, e, n)
 		} else {
-			old, config, err = cmp.Or(c.File, old), c.Config, c.CheckManaged()
+			config, err = c.Config, c.CheckManaged()
 		}
 		if err != nil {
 			return err
@@ -65,7 +64,7 @@ var Rebootstrap = engine.Phase{
 		if err := checkToken(ctx, e, &own); err != nil {
 			return err
 		}
-		return rebootstrap(ctx, e, &own, old)
+		return rebootstrap(ctx, e, &own, c)
 	},
 }
 
@@ -148,10 +147,11 @@ func checkToken(ctx context.Context, e *engine.Env, n *node.Node) error {
 			"/livez")
 }
 
-// rebootstrap makes the kubelet request a certificate. While the kubelet is stopped, the bootstrap
-// kubeconfig is there and old, the file with the certificate, is gone: a kubelet uses a certificate
-// that it finds. Without a service that can be stopped, nothing is changed.
-func rebootstrap(ctx context.Context, e *engine.Env, n *node.Node, old string) error {
+// rebootstrap makes the kubelet request a certificate in place of c, which is nil if a run that was
+// killed has removed it. While the kubelet is stopped, the bootstrap kubeconfig is there and the file
+// with the certificate is gone: a kubelet uses a certificate that it finds. Without a service that can
+// be stopped, nothing is changed.
+func rebootstrap(ctx context.Context, e *engine.Env, n *node.Node, c *kubeletcert.Client) error {
 	s, err := e.World.Service(ctx, service)
 	if err == nil && !s.Exists || errors.Is(err, state.ErrNoInitSystem) {
 		err = cmp.Or(err, fmt.Errorf("the init system has no service %q", service))
@@ -160,6 +160,14 @@ func rebootstrap(ctx context.Context, e *engine.Env, n *node.Node, old string) e
 	}
 	if err != nil {
 		return err
+	}
+	// The kubelet writes another kubelet.conf if the certificate is embedded in it.
+	old := n.Paths.KubeletKubeconfig()
+	if c != nil {
+		old = cmp.Or(c.File, old)
+		if err := c.UseFile(ctx, e); err != nil {
+			return err
+		}
 	}
 	if err := e.Do(ctx, change.WriteFile{Path: n.Paths.BootstrapKubeconfig(),
 		Data: n.BootstrapKubeconfig, Mode: 0o600, Secret: true}); err != nil {
@@ -217,7 +225,7 @@ func reportNode(ctx context.Context, e *engine.Env, n *node.Node) error {
 	if err != nil || c == nil || c.Certificate == nil {
 		return err
 	}
-	e.Say("the kubelet uses %s: serial number %x, expires %s", c.File, c.Certificate.SerialNumber,
+	e.Say("the kubelet uses %s: serial number %x, expires %s", cmp.Or(c.File, c.Path), c.Certificate.SerialNumber,
 		c.Certificate.NotAfter.UTC().Format(time.RFC3339))
 	name := c.NodeName(ctx, e.World)
 	err = e.Await(ctx, world.Condition{

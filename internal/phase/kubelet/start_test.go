@@ -38,7 +38,7 @@ func TestKubeletWithoutInitSystem(t *testing.T) {
 	}
 	n := &node.Node{Local: node.Local{Name: "worker1", Paths: node.DefaultPaths()},
 		BootstrapKubeconfig: []byte("a token")}
-	if err := rebootstrap(t.Context(), e, n, n.Paths.KubeletKubeconfig()); err == nil ||
+	if err := rebootstrap(t.Context(), e, n, nil); err == nil ||
 		!strings.Contains(err.Error(), "stopping the kubelet") {
 		t.Errorf("renewing the certificate: %v", err)
 	}
