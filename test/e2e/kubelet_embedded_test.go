@@ -15,7 +15,8 @@ import (
 )
 
 // TestEmbeddedKubeletCertificate embeds the kubelet's client certificate in kubelet.conf, as kubeadm
-// did before v1.17. It is renewed while it is valid and after it has expired.
+// did before v1.17. It is renewed while it is valid and after it has expired, and also where the
+// kubelet has stored a newer one, with which it runs but does not start.
 func TestEmbeddedKubeletCertificate(t *testing.T) {
 	parallel(t)
 	inFullRun(t, "minutes")
@@ -28,18 +29,27 @@ func TestEmbeddedKubeletCertificate(t *testing.T) {
 	whole := func(c *x509.Certificate) []byte { return pki.EncodeCertificates(c) }
 	expired := func(c *x509.Certificate) []byte { return expire(t, ca, c) }
 
-	old := embedKubeletCertificate(t, s.cp, whole)
+	embedKubeletCertificate(t, s.cp, expired, keepStored)
+	awaitKubeletFailure(t, s.cp)
+	t.Log(runCommand(t, s.cp, kubeadm, "certs", "renew", "all", "--restart"))
+	awaitLease(t, s, s.cp)
+	checkRotation(t, s.cp)
+
+	old := embedKubeletCertificate(t, s.cp, whole, removeStored)
 	awaitLease(t, s, s.cp)
 	runCommand(t, s.cp, kubeadm, "certs", "renew", "kubelet.conf")
 	checkEmbeddedCertificate(t, s, s.cp, old)
 
-	old = embedKubeletCertificate(t, s.cp, expired)
+	old = embedKubeletCertificate(t, s.cp, expired, removeStored)
 	awaitKubeletFailure(t, s.cp)
 	t.Log(runCommand(t, s.cp, kubeadm, "certs", "renew", "all", "--restart"))
 	checkEmbeddedCertificate(t, s, s.cp, old)
 
-	for _, certificate := range []func(*x509.Certificate) []byte{whole, expired} {
-		embedKubeletCertificate(t, s.worker, certificate)
+	for _, embedded := range []struct {
+		certificate func(*x509.Certificate) []byte
+		stored      string
+	}{{expired, keepStored}, {whole, removeStored}, {expired, removeStored}} {
+		embedKubeletCertificate(t, s.worker, embedded.certificate, embedded.stored)
 		checkFails(t, s.worker, []string{"ca.key", "--token"}, kubeadm, "certs", "renew",
 			"kubelet.conf")
 		token := strings.TrimSpace(createToken(t, s.cp, kubeadm).Stdout)
@@ -50,10 +60,16 @@ func TestEmbeddedKubeletCertificate(t *testing.T) {
 	must(t, s.cp.AwaitReady(t.Context(), 2))
 }
 
-// embedKubeletCertificate writes the kubelet's key and a certificate for it into kubelet.conf,
+// What becomes of the files that the kubelet has rotated, as a shell command.
+const (
+	keepStored   = "true"
+	removeStored = "rm -f /var/lib/kubelet/pki/kubelet-client-*"
+)
+
+// embedKubeletCertificate writes the kubelet's key and a certificate for it into kubelet.conf, keeps or
 // removes the files that the kubelet has rotated, and restarts it. It returns the certificate.
 func embedKubeletCertificate(t *testing.T, n *nodes.Node,
-	certificate func(*x509.Certificate) []byte) *x509.Certificate {
+	certificate func(*x509.Certificate) []byte, stored string) *x509.Certificate {
 	t.Helper()
 	text := runCommand(t, n, "cat", kubeletCertificate)
 	pair, key, _ := strings.Cut(text, "-----END CERTIFICATE-----")
@@ -70,7 +86,7 @@ func embedKubeletCertificate(t *testing.T, n *nodes.Node,
 	must(t, err)
 	runCommand(t, n, "systemctl", "stop", "kubelet")
 	must(t, n.WriteFile(kubernetesDir+"kubelet.conf", data, 0o600))
-	runShell(t, n, "rm -f /var/lib/kubelet/pki/kubelet-client-*")
+	runShell(t, n, stored)
 	runCommand(t, n, "systemctl", "start", "--no-block", "kubelet")
 	return embeddedCertificate(t, n)
 }

@@ -39,7 +39,7 @@ func TestResetKeepsDataOfExternalEtcd(t *testing.T) {
 // A file that cannot be removed does not stop the removal of the others.
 func TestResetContinuesWhenEtcdDataRemain(t *testing.T) {
 	r := findSubject("reset a control plane").newRun(usedControlPlane(t))
-	r.fault = &fault.World{At: 3}
+	r.fault = &fault.World{At: 2}
 	out := r.mustSucceed(t)
 	if out.did[3].String() != `remove all Kubernetes containers` ||
 		r.machine.Services["kubelet"].Active {

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net/url"
 	"path"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
@@ -62,22 +63,31 @@ var Etcd = engine.Phase{
 	},
 }
 
-// removeData stops the kubelet and etcd before it removes etcd's data.
+// removeData stops the kubelet and etcd before it removes etcd's data. The manifest, which alone names
+// the directory, goes last, so that a reset that is run again finds it. Only a kubelet that still
+// runs must not start etcd with it on the directory that is being emptied.
 func removeData(ctx context.Context, e *engine.Env, dir string) {
 	e.Say("stopping etcd and removing the contents of %q", dir)
-	warnOnError(e, e.Do(ctx, change.SetService{Name: "kubelet"}),
-		"stop the kubelet manually: systemctl stop kubelet")
+	stop := change.SetService{Name: "kubelet"}
+	err := e.Do(ctx, stop)
+	warnOnError(e, err, "stop the kubelet manually: systemctl stop kubelet")
+	kubelet, unknown := e.World.Service(ctx, stop.Name)
 	warnOnError(e, e.Do(ctx,
 		change.RemoveContainers{Socket: e.Local.CRISocket, Component: manifest.Etcd}),
 		"stop etcd manually: crictl ps --name etcd, then crictl stop CONTAINERID")
-	warnOnError(e, e.Do(ctx, change.Remove{Path: e.Local.Paths.Manifest(manifest.Etcd)}),
-		"remove it manually")
-	warnOnError(e, e.Do(ctx, change.Remove{Path: dir, Contents: true}), "remove them manually")
+	removals := []change.Remove{{Path: dir, Contents: true},
+		{Path: e.Local.Paths.Manifest(manifest.Etcd)}}
+	if err != nil || unknown != nil || !kubelet.Exists {
+		slices.Reverse(removals)
+	}
+	for _, r := range removals {
+		warnOnError(e, e.Do(ctx, r), "remove "+r.Path+" manually")
+	}
 }
 
-// removeMemberWithoutManifest removes a member whose manifest is not written yet or was removed,
-// and its data. It does nothing without etcd's server certificate; clients of an external etcd
-// have the etcd CA too.
+// removeMemberWithoutManifest removes a member whose manifest is not written yet or was removed.
+// It does nothing without etcd's server certificate; clients of an external etcd have the etcd CA
+// too. Data in the default directory may be of another etcd, and are kept.
 func removeMemberWithoutManifest(ctx context.Context, e *engine.Env) error {
 	_, err := e.World.Stat(ctx, e.Local.Paths.Cert("etcd/server"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -98,7 +108,10 @@ func removeMemberWithoutManifest(ctx context.Context, e *engine.Env) error {
 			e.Say("if etcd has a member on this machine, it was not removed: %v", err)
 		}
 	}
-	removeData(ctx, e, defaultDataDir)
+	if _, err := e.World.Stat(ctx, path.Join(defaultDataDir, "member")); err == nil {
+		e.Warn("%s has the data of an etcd and is not removed, since no manifest says that it is of this cluster; "+
+			"if it is, remove it: rm -r %[1]s/member", defaultDataDir)
+	}
 	return nil
 }
 

@@ -2,10 +2,13 @@ package reset_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
+	"kubeadm/internal/change"
 	"kubeadm/internal/phase/reset"
+	"kubeadm/internal/state"
 )
 
 // The user may have changed a manifest.
@@ -24,6 +27,25 @@ func TestSystemDirectoryAsEtcdDataIsNotEmptied(t *testing.T) {
 		}
 		if !s.said(fmt.Sprintf("the data directory %q in the etcd manifest is not dedicated to etcd", dir)) {
 			t.Errorf("the user does not read why: %q", s.lines)
+		}
+	}
+}
+
+// Until its data are gone the manifest says where they are, unless a kubelet that is not stopped would
+// start etcd again.
+func TestManifestOfEtcdOutlivesData(t *testing.T) {
+	data := change.Remove{Path: "/var/lib/etcd", Contents: true}
+	manifest := change.Remove{Path: "/etc/kubernetes/manifests/etcd.yaml"}
+	for _, managed := range []bool{true, false} {
+		s := newScene("cp1=https://192.0.2.1:2380", member(1))
+		s.Services["kubelet"] = state.Service{Exists: managed, Active: managed}
+		s.reset(t)
+		want := []change.Remove{data, manifest}
+		if !managed {
+			slices.Reverse(want)
+		}
+		if got := s.removals; len(got) < 2 || !slices.Equal(got[len(got)-2:], want) {
+			t.Errorf("the init system runs the kubelet: %t; removed %v", managed, got)
 		}
 	}
 }

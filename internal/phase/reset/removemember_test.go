@@ -47,7 +47,8 @@ type scene struct {
 	*fake.World
 	e      *engine.Env
 	lines  []string
-	leaves []change.SetMember // that were carried out, or refused
+	leaves   []change.SetMember // that were carried out, or refused
+	removals []change.Remove
 
 	leaderless bool    // the members answer that etcd has no leader
 	unanswered int     // how many of the next member lists fail
@@ -81,8 +82,11 @@ func (s *scene) Await(ctx context.Context, c world.Condition) error {
 	return s.World.Await(ctx, c)
 }
 
-// Do records the members that are asked to remove a member.
+// Do records removals, and the members that are asked to remove a member.
 func (s *scene) Do(ctx context.Context, c change.Change) error {
+	if remove, ok := c.(change.Remove); ok {
+		s.removals = append(s.removals, remove)
+	}
 	if set, ok := c.(change.SetMember); ok {
 		s.leaves = append(s.leaves, set)
 		if len(s.refused) > 0 {
@@ -404,7 +408,13 @@ func TestMemberWithoutManifestIsRemoved(t *testing.T) {
 		s.Files["/etc/kubernetes/"+name] = memory.File{Data: data, Mode: 0o600}
 		delete(s.Files, "/etc/kubernetes/manifests/etcd.yaml")
 		s.Files["/etc/kubernetes/pki/etcd/server.crt"] = memory.File{Mode: 0o644}
-		s.reset(t)
+		if err := reset.Etcd.Run(t.Context(), s.e); err != nil {
+			t.Fatal(err)
+		}
+		if _, there := s.Files["/var/lib/etcd/member"]; !there ||
+			!s.said("/var/lib/etcd has the data of an etcd and is not removed") {
+			t.Errorf("data that may be of another etcd: %q", s.lines)
+		}
 		if len(s.leaves) != 1 || len(s.MemberList) != 1 {
 			t.Errorf("%s: members left: %v\n%s", name, s.MemberList, strings.Join(s.lines, "\n"))
 		}
