@@ -49,8 +49,8 @@ func (m machine) bringControlPlane(ctx context.Context, s Stage) error {
 	if s.isLast() {
 		steps = []func(context.Context, Stage) error{m.writeAuthorities, m.replaceSigner}
 	}
-	steps = append(steps, m.writeKubeconfigs, m.renewLeaves, m.renewOwnKubelet, m.restartStale,
-		m.restartKubelet)
+	steps = append(steps, m.writeKubeconfigs, m.writeClientCAs, m.renewLeaves, m.renewOwnKubelet,
+		m.restartStale, m.restartKubelet)
 	for _, step := range steps {
 		if err := m.checkLock(); err != nil {
 			return err

@@ -34,15 +34,7 @@ func (m machine) bringWorker(ctx context.Context, s Stage) error {
 	if !m.Replaces(ClusterAuthority) {
 		return nil
 	}
-	file, err := m.clientCAFile(ctx)
-	if err != nil {
-		return err
-	}
-	data, err := m.newClientCAs(ctx, file, s)
-	if err != nil {
-		return err
-	}
-	if err := m.e.Do(ctx, change.WriteFile{Path: file, Data: data, Mode: 0o644}); err != nil {
+	if err := m.writeClientCAs(ctx, s); err != nil {
 		return err
 	}
 	if err := m.writeKubeconfigCA(ctx, m.node.Paths.KubeletKubeconfig(), s); err != nil {
@@ -58,6 +50,26 @@ func (m machine) bringWorker(ctx context.Context, s Stage) error {
 		}
 	}
 	return m.restartKubelet(ctx, s)
+}
+
+// writeClientCAs writes the CAs of a stage to the file of the kubelet, unless that is the CA of the
+// control plane on this node, which is written with its authorities.
+func (m machine) writeClientCAs(ctx context.Context, s Stage) error {
+	if !m.Replaces(ClusterAuthority) {
+		return nil
+	}
+	file, err := m.clientCAFile(ctx)
+	if err != nil {
+		return err
+	}
+	if m.node.Role == node.ControlPlane && path.Clean(file) == m.node.Paths.Cert("ca") {
+		return nil
+	}
+	data, err := m.newClientCAs(ctx, file, s)
+	if err != nil {
+		return err
+	}
+	return m.e.Do(ctx, change.WriteFile{Path: file, Data: data, Mode: 0o644})
 }
 
 // clientCAFile is the file with the CAs whose client certificates the kubelet accepts.

@@ -400,3 +400,22 @@ func describeRotated(t *testing.T, w *fake.World) string {
 	}
 	return b.String()
 }
+
+// The kubelet of a control plane node may accept clients by another file than ca.crt.
+func TestRotationWritesClientCAFileOfUser(t *testing.T) {
+	const file, own = "/srv/client-cas.crt", "/etc/kubernetes/pki/front-proxy-ca.crt"
+	w := newRotatingMachine(t)
+	read := func(name string) string { return string(w.Files[name].Data) }
+	config := node.DefaultPaths().KubeletConfig()
+	overwriteFile(w, config, []byte(strings.Replace(read(config), "/etc/kubernetes/pki/ca.crt", file, 1)))
+	before, user := read("/etc/kubernetes/pki/ca.crt"), read(own)
+	w.Files[file] = memory.File{Data: []byte(before + user), Mode: 0o644}
+	rotate(t, w, carotation.Trust)
+	if want := read("/etc/kubernetes/pki/ca.crt") + user; !strings.Contains(want, before) || read(file) != want {
+		t.Errorf("after trust the kubelet accepts\n%s\nand not\n%s", read(file), want)
+	}
+	rotate(t, w, carotation.Sign, carotation.Finish)
+	if want := read("/etc/kubernetes/pki/ca.crt") + user; strings.Contains(want, before) || read(file) != want {
+		t.Errorf("after finish the kubelet accepts\n%s\nand not\n%s", read(file), want)
+	}
+}
