@@ -21,6 +21,7 @@ import (
 	"kubeadm/internal/engine"
 	"kubeadm/internal/health"
 	"kubeadm/internal/kubeletcert"
+	"kubeadm/internal/kubeletservice"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
@@ -214,9 +215,9 @@ func (m machine) restartKubelet(ctx context.Context, s Stage) error {
 	if !m.Replaces(ClusterAuthority) {
 		return nil
 	}
-	service, err := m.e.World.Service(ctx, "kubelet")
-	if errors.Is(err, state.ErrNoInitSystem) || err == nil && !service.Exists {
-		m.e.Warn("there is no service kubelet: restart the kubelet of this node manually")
+	err := kubeletservice.Check(ctx, m.e.World)
+	if kubeletservice.IsUnmanaged(err) {
+		m.e.Warn("restart the kubelet of this node manually: %v", err)
 		return nil
 	}
 	if err != nil {
@@ -234,8 +235,7 @@ func (m machine) restartKubelet(ctx context.Context, s Stage) error {
 	if client.File != "" {
 		reads = append(reads, client.File)
 	}
-	if err := m.e.Do(ctx, change.SetService{Name: "kubelet", Active: true,
-		Reads: reads}); err != nil {
+	if err := kubeletservice.Start(ctx, m.e, reads...); err != nil {
 		return err
 	}
 	if err := m.e.Await(ctx, health.Kubelet(ctx, m.e.World, m.node)); err != nil {

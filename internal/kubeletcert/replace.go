@@ -10,14 +10,13 @@ import (
 	"kubeadm/internal/certstore"
 	"kubeadm/internal/change"
 	"kubeadm/internal/engine"
+	"kubeadm/internal/kubeletservice"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
-	"kubeadm/internal/state"
 )
 
 const (
-	service = "kubelet"
 	// defaultValidity is that of kube-controller-manager's --cluster-signing-duration.
 	defaultValidity = 365 * 24 * time.Hour
 )
@@ -65,11 +64,12 @@ func Replace(ctx context.Context, e *engine.Env, n *node.Node) error {
 	}
 	// An interrupt does not leave the node without a kubelet: its Pods would be evicted.
 	whole := context.WithoutCancel(ctx)
-	if err := stopService(whole, e); err != nil {
+	e.Say("restarting the kubelet")
+	if err := kubeletservice.Stop(whole, e); err != nil {
 		return err
 	}
 	err = e.Do(whole, use)
-	return errors.Join(err, startService(whole, e, cmp.Or(c.File, c.Path)))
+	return errors.Join(err, kubeletservice.Start(whole, e, cmp.Or(c.File, c.Path)))
 }
 
 // newNoKeyError is the error of a machine that cannot sign.
@@ -125,37 +125,10 @@ func Repair(ctx context.Context, e *engine.Env, n *node.Node) (hadExpired bool, 
 
 // startStopped starts a kubelet that does not run, as after a run that was killed.
 func startStopped(ctx context.Context, e *engine.Env, c *Client) error {
-	s, err := e.World.Service(ctx, service)
+	s, err := e.World.Service(ctx, kubeletservice.Name)
 	if err != nil || !s.Exists || s.Active && !s.Since.IsZero() {
 		return nil
 	}
-	return e.Do(ctx, change.SetService{Name: service, Active: true,
+	return e.Do(ctx, change.SetService{Name: kubeletservice.Name, Active: true,
 		Reads: []string{cmp.Or(c.File, c.Path)}})
-}
-
-func stopService(ctx context.Context, e *engine.Env) error {
-	if exists, err := hasService(ctx, e); err != nil || !exists {
-		return err
-	}
-	return e.Do(ctx, change.SetService{Name: service})
-}
-
-func startService(ctx context.Context, e *engine.Env, reads ...string) error {
-	exists, err := hasService(ctx, e)
-	if err == nil && !exists {
-		e.Warn("restart the kubelet manually: the init system has no service %q", service)
-	}
-	if err != nil || !exists {
-		return err
-	}
-	e.Say("restarting the kubelet")
-	return e.Do(ctx, change.SetService{Name: service, Active: true, Reads: reads})
-}
-
-func hasService(ctx context.Context, e *engine.Env) (bool, error) {
-	s, err := e.World.Service(ctx, service)
-	if errors.Is(err, state.ErrNoInitSystem) {
-		return false, nil
-	}
-	return s.Exists, err
 }

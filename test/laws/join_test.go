@@ -132,7 +132,7 @@ func TestKubeletWithoutServiceWarns(t *testing.T) {
 	warned := false
 	for _, e := range out.events {
 		warned = warned || e.Kind == engine.Warned && e.Phase == "kubelet-start" &&
-			strings.Contains(e.Text, "start the kubelet manually")
+			strings.Contains(e.Text, "restart the kubelet manually")
 	}
 	if !warned || out.err == nil || !strings.Contains(out.err.Error(), "kubelet-wait-bootstrap") {
 		t.Errorf("warned: %v; %v", warned, out.err)

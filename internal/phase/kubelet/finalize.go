@@ -10,6 +10,7 @@ import (
 	"kubeadm/internal/change"
 	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
+	"kubeadm/internal/kubeletservice"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 )
@@ -62,7 +63,7 @@ func useRotatedCertificate(ctx context.Context, e *engine.Env) error {
 		Secret: true}); err != nil {
 		return err
 	}
-	return startService(ctx, e, file)
+	return kubeletservice.Start(ctx, e, file)
 }
 
 // RotatedCertificate is the file in which the kubelet keeps its current client certificate and

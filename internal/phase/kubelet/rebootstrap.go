@@ -17,6 +17,7 @@ import (
 	"kubeadm/internal/engine"
 	"kubeadm/internal/health"
 	"kubeadm/internal/kubeletcert"
+	"kubeadm/internal/kubeletservice"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
@@ -152,9 +153,8 @@ func checkToken(ctx context.Context, e *engine.Env, n *node.Node) error {
 // with the certificate is gone: a kubelet uses a certificate that it finds. Without a service that can
 // be stopped, nothing is changed.
 func rebootstrap(ctx context.Context, e *engine.Env, n *node.Node, c *kubeletcert.Client) error {
-	s, err := e.World.Service(ctx, service)
-	if err == nil && !s.Exists || errors.Is(err, state.ErrNoInitSystem) {
-		err = cmp.Or(err, fmt.Errorf("the init system has no service %q", service))
+	err := kubeletservice.Check(ctx, e.World)
+	if kubeletservice.IsUnmanaged(err) {
 		return problem.New("stopping the kubelet", err,
 			"join the machine again: kubeadm reset, then kubeadm join")
 	}
@@ -175,12 +175,12 @@ func rebootstrap(ctx context.Context, e *engine.Env, n *node.Node, c *kubeletcer
 	}
 	// An interrupt does not leave the node without a kubelet: its Pods would be evicted.
 	whole := context.WithoutCancel(ctx)
-	if err := e.Do(whole, change.SetService{Name: service}); err != nil {
+	if err := kubeletservice.Stop(whole, e); err != nil {
 		return err
 	}
 	e.Say("removing %q, the old certificate", old)
 	err = e.Do(whole, change.Remove{Path: old})
-	if err = errors.Join(err, startService(whole, e, n.Paths.BootstrapKubeconfig())); err != nil {
+	if err = errors.Join(err, kubeletservice.Start(whole, e, n.Paths.BootstrapKubeconfig())); err != nil {
 		return err
 	}
 	if err := e.Await(ctx, health.Kubelet(ctx, e.World, n)); err != nil {

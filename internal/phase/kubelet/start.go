@@ -3,23 +3,18 @@ package kubelet
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"strings"
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
 	"kubeadm/internal/health"
+	"kubeadm/internal/kubeletservice"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/manifestinput"
 	"kubeadm/internal/node"
 	"kubeadm/internal/release"
-	"kubeadm/internal/state"
 )
-
-// service is the name of the kubelet's service.
-const service = "kubelet"
 
 // Start writes the kubelet's files and starts it on a first control plane.
 var Start = engine.Phase{
@@ -57,7 +52,7 @@ func stopForFailedComponents(ctx context.Context, e *engine.Env, n *node.Node) e
 		return nil
 	}
 	e.Say("restarting the kubelet, so that it restarts %s at once", strings.Join(failed, " and "))
-	return stopService(ctx, e)
+	return kubeletservice.Stop(ctx, e)
 }
 
 // startKubelet writes the kubelet's files and starts it. It writes config.yaml last: without that
@@ -88,39 +83,7 @@ func startKubelet(ctx context.Context, e *engine.Env, n *node.Node, reads ...str
 		return err
 	}
 	e.Say("starting the kubelet")
-	return startService(ctx, e,
+	return kubeletservice.Start(ctx, e,
 		append(reads, n.Paths.KubeletFlags(), n.Paths.KubeletInstanceConfig(),
 			n.Paths.KubeletConfig())...)
-}
-
-// startService starts the kubelet's service.
-func startService(ctx context.Context, e *engine.Env, reads ...string) error {
-	if managed, err := isManaged(ctx, e, "start"); err != nil || !managed {
-		return err
-	}
-	return e.Do(ctx, change.SetService{Name: service, Active: true, Reads: reads})
-}
-
-// stopService stops the kubelet's service, which is to be started again.
-func stopService(ctx context.Context, e *engine.Env) error {
-	if managed, err := isManaged(ctx, e, "stop"); err != nil || !managed {
-		return err
-	}
-	return e.Do(ctx, change.SetService{Name: service})
-}
-
-// isManaged reports whether the init system has the kubelet's service. Without it the user runs the
-// kubelet by other means, and is told what to do; a later phase waits for the result.
-func isManaged(ctx context.Context, e *engine.Env, verb string) (bool, error) {
-	s, err := e.World.Service(ctx, service)
-	switch {
-	case err == nil && s.Exists:
-		return true, nil
-	case err == nil:
-		err = fmt.Errorf("the init system has no service %q", service)
-	case !errors.Is(err, state.ErrNoInitSystem):
-		return false, err
-	}
-	e.Warn("%s the kubelet manually: %v", verb, err)
-	return false, nil
 }

@@ -14,6 +14,7 @@ import (
 	"kubeadm/internal/change"
 	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
+	"kubeadm/internal/kubeletservice"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/manifestinput"
 	"kubeadm/internal/node"
@@ -73,12 +74,12 @@ var UseLocalAPIServer = engine.Phase{
 // kubelet can go on with the file as it was. Without an init system it warns only if this run changed
 // the file.
 func restartKubelet(ctx context.Context, e *engine.Env, file string) error {
-	kubelet, err := e.World.Service(ctx, service)
+	kubelet, err := e.World.Service(ctx, kubeletservice.Name)
 	if errors.Is(err, state.ErrNoInitSystem) && !e.Changed(change.FileTarget(file)) {
 		return nil
 	}
 	if err == nil && kubelet.Active {
-		err = startService(ctx, e, file)
+		err = kubeletservice.Start(ctx, e, file)
 	}
 	if err != nil && ctx.Err() == nil {
 		e.Warn("restart the kubelet, which has to read %s: %v", file, err)

@@ -10,6 +10,7 @@ import (
 	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
 	"kubeadm/internal/health"
+	"kubeadm/internal/kubeletservice"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
@@ -65,16 +66,17 @@ func waitForLocalAPIServer(ctx context.Context, e *engine.Env, n *node.Node) err
 	if hasCertificate {
 		return nil
 	}
-	if s, err := e.World.Service(ctx, service); errors.Is(err, state.ErrNoInitSystem) ||
-		err == nil && !s.Exists {
-		return nil // the user runs the kubelet, and it retries by itself
+	if kubeletservice.IsUnmanaged(kubeletservice.Check(ctx, e.World)) {
+		return nil // it retries by itself
 	}
 	// If the API server did not answer or did not authorize the kubelet's first requests, the
 	// kubelet backs off: up to 16 seconds until it requests its certificate, up to seven until it
 	// registers.
 	e.Say("restarting the kubelet, so that it requests its certificate and registers at once")
-	return e.Do(ctx, change.SetService{Name: service},
-		change.SetService{Name: service, Active: true})
+	if err := kubeletservice.Stop(ctx, e); err != nil {
+		return err
+	}
+	return kubeletservice.Start(ctx, e)
 }
 
 // newCertificateCondition is met once kubelet.conf exists with all files that it refers to.

@@ -45,8 +45,8 @@ spec:
 // scene is a control plane, cp1, that is reset.
 type scene struct {
 	*fake.World
-	e      *engine.Env
-	lines  []string
+	e        *engine.Env
+	lines    []string
 	leaves   []change.SetMember // that were carried out, or refused
 	removals []change.Remove
 
