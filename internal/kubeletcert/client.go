@@ -24,8 +24,8 @@ import (
 )
 
 // Client is the client certificate that the kubelet uses: the one that kubelet.conf names, or embeds.
-// To an embedded one the kubelet prefers the one that it has stored, as long as that is valid
-// (k8s.io/client-go/util/certificate).
+// A kubelet that rotates its certificate stores an embedded one when it starts, and prefers what it has
+// stored until that expires (k8s.io/client-go/util/certificate).
 type Client struct {
 	Path string // of kubelet.conf
 	// Config is kubelet.conf; it names File, even where the file still embeds another certificate.

@@ -35,12 +35,13 @@ func TestEmbeddedKubeletCertificate(t *testing.T) {
 	awaitLease(t, s, s.cp)
 	checkRotation(t, s.cp)
 
-	old := embedKubeletCertificate(t, s.cp, whole, removeStored)
-	awaitLease(t, s, s.cp)
+	embedKubeletCertificate(t, s.cp, whole, removeStored)
+	awaitLease(t, s, s.cp) // it has stored the certificate, to rotate it
 	runCommand(t, s.cp, kubeadm, "certs", "renew", "kubelet.conf")
-	checkEmbeddedCertificate(t, s, s.cp, old)
+	awaitLease(t, s, s.cp)
+	checkRotation(t, s.cp)
 
-	old = embedKubeletCertificate(t, s.cp, expired, removeStored)
+	old := embedKubeletCertificate(t, s.cp, expired, removeStored)
 	awaitKubeletFailure(t, s.cp)
 	t.Log(runCommand(t, s.cp, kubeadm, "certs", "renew", "all", "--restart"))
 	checkEmbeddedCertificate(t, s, s.cp, old)
