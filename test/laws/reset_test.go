@@ -41,7 +41,7 @@ func TestResetContinuesWhenEtcdDataRemain(t *testing.T) {
 	r := findSubject("reset a control plane").newRun(usedControlPlane(t))
 	r.fault = &fault.World{At: 2}
 	out := r.mustSucceed(t)
-	if out.did[3].String() != `remove all Kubernetes containers` ||
+	if out.did[4].String() != `remove all Kubernetes containers` ||
 		r.machine.Services["kubelet"].Active {
 		t.Fatalf("another change failed than the removal of the data: %v", describeChanges(out.did))
 	}

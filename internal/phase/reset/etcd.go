@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"net/url"
 	"path"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
@@ -64,8 +63,9 @@ var Etcd = engine.Phase{
 }
 
 // removeData stops the kubelet and etcd before it removes etcd's data. The manifest, which alone names
-// the directory, goes last, so that a reset that is run again finds it. Only a kubelet that still
-// runs must not start etcd with it on the directory that is being emptied.
+// the directory, goes last, so that a reset that is run again finds it, and after the certificate by
+// which a machine without a manifest is known to have had a member in the default directory. Only a
+// kubelet that still runs must not start etcd with the manifest on the directory that is being emptied.
 func removeData(ctx context.Context, e *engine.Env, dir string) {
 	e.Say("stopping etcd and removing the contents of %q", dir)
 	stop := change.SetService{Name: "kubelet"}
@@ -75,19 +75,20 @@ func removeData(ctx context.Context, e *engine.Env, dir string) {
 	warnOnError(e, e.Do(ctx,
 		change.RemoveContainers{Socket: e.Local.CRISocket, Component: manifest.Etcd}),
 		"stop etcd manually: crictl ps --name etcd, then crictl stop CONTAINERID")
-	removals := []change.Remove{{Path: dir, Contents: true},
+	data := change.Remove{Path: dir, Contents: true}
+	removals := []change.Remove{data, {Path: e.Local.Paths.Cert("etcd/server")},
 		{Path: e.Local.Paths.Manifest(manifest.Etcd)}}
 	if err != nil || unknown != nil || !kubelet.Exists {
-		slices.Reverse(removals)
+		removals = append(removals[1:], data)
 	}
 	for _, r := range removals {
 		warnOnError(e, e.Do(ctx, r), "remove "+r.Path+" manually")
 	}
 }
 
-// removeMemberWithoutManifest removes a member whose manifest is not written yet or was removed.
-// It does nothing without etcd's server certificate; clients of an external etcd have the etcd CA
-// too. Data in the default directory may be of another etcd, and are kept.
+// removeMemberWithoutManifest removes a member whose manifest is not written yet or was removed,
+// and its data. It does nothing without etcd's server certificate; clients of an external etcd
+// have the etcd CA too.
 func removeMemberWithoutManifest(ctx context.Context, e *engine.Env) error {
 	_, err := e.World.Stat(ctx, e.Local.Paths.Cert("etcd/server"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -108,10 +109,7 @@ func removeMemberWithoutManifest(ctx context.Context, e *engine.Env) error {
 			e.Say("if etcd has a member on this machine, it was not removed: %v", err)
 		}
 	}
-	if _, err := e.World.Stat(ctx, path.Join(defaultDataDir, "member")); err == nil {
-		e.Warn("%s has the data of an etcd and is not removed, since no manifest says that it is of this cluster; "+
-			"if it is, remove it: rm -r %[1]s/member", defaultDataDir)
-	}
+	removeData(ctx, e, defaultDataDir)
 	return nil
 }
 
