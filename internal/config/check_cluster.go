@@ -94,18 +94,16 @@ var repositoryForm = regexp.MustCompile(
 	`^(?:(?:[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?)*|\[[0-9a-fA-F:]+\])(?::[0-9]+)?/)?` +
 		`[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*$`)
 
-// tagForm is a tag in the same grammar.
-var tagForm = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
-
-const maxTagLength = 128
+// tagForm is a tag in the same grammar, which a digest may follow.
+var tagForm = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}(?:@sha256:[0-9a-f]{64}|@sha512:[0-9a-f]{128})?$`)
 
 func checkImage(at *field.Path, m v1beta4.ImageMeta) (errs field.ErrorList) {
 	if m.ImageRepository != "" {
 		errs = checkRepository(at.Child("imageRepository"), m.ImageRepository)
 	}
-	if m.ImageTag != "" && (len(m.ImageTag) > maxTagLength || !tagForm.MatchString(m.ImageTag)) {
+	if m.ImageTag != "" && !tagForm.MatchString(m.ImageTag) {
 		errs = append(errs, field.Invalid(at.Child("imageTag"), m.ImageTag,
-			"must be an image tag such as v1.2.3"))
+			"must be an image tag such as v1.2.3, which a digest may follow: v1.2.3@sha256:…"))
 	}
 	return errs
 }

@@ -3,11 +3,12 @@ package release
 import (
 	"cmp"
 	"fmt"
-	"kubeadm/internal/untrusted"
 	"regexp"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/version"
+
+	"kubeadm/internal/untrusted"
 )
 
 // The registries images come from unless the user names another.
@@ -24,7 +25,8 @@ const (
 	Proxy             = "kube-proxy"
 )
 
-// ImageChoice overrides the repository and tag of one image. Empty fields override nothing.
+// ImageChoice overrides the repository and tag of one image. Empty fields override nothing. A digest
+// may follow the tag: v1.14.6@sha256:…
 type ImageChoice struct {
 	Repository, Tag string
 }
@@ -77,22 +79,22 @@ func (i Images) CoreDNS() string {
 	if repository == DefaultRepository {
 		repository += "/coredns"
 	}
-	return repository + "/coredns:" + i.CoreDNSTag()
+	return repository + "/coredns:" + cmp.Or(i.DNS.Tag, i.CoreDNSTag())
 }
 
-// CoreDNSTag is the tag of CoreDNS.
+// CoreDNSTag is the tag of CoreDNS, by which its version is known, without a digest.
 func (i Images) CoreDNSTag() string {
-	return cmp.Or(i.DNS.Tag, findMinorRelease(i.Target.Minor()).coreDNS)
+	return withoutDigest(cmp.Or(i.DNS.Tag, findMinorRelease(i.Target.Minor()).coreDNS))
 }
 
 // EtcdImage is the image of a local etcd.
 func (i Images) EtcdImage() string {
-	return cmp.Or(i.Etcd.Repository, i.repository()) + "/etcd:" + i.EtcdTag()
+	return cmp.Or(i.Etcd.Repository, i.repository()) + "/etcd:" + cmp.Or(i.Etcd.Tag, i.EtcdTag())
 }
 
-// EtcdTag is the tag of a local etcd.
+// EtcdTag is the tag of a local etcd, by which its version is known, without a digest.
 func (i Images) EtcdTag() string {
-	return cmp.Or(i.Etcd.Tag, findMinorRelease(i.Target.Minor()).etcd)
+	return withoutDigest(cmp.Or(i.Etcd.Tag, findMinorRelease(i.Target.Minor()).etcd))
 }
 
 // EtcdVersion is the version of the local etcd according to its image tag. For a tag that is not a
@@ -115,7 +117,7 @@ func (i Images) repository() string { return cmp.Or(i.Repository, DefaultReposit
 
 // ImageTag is the tag of an image, by which its version is known.
 func ImageTag(image string) (string, error) {
-	name, _, _ := strings.Cut(image, "@") // a digest may follow
+	name := withoutDigest(image)
 	_, tag, found := strings.Cut(name[strings.LastIndex(name, "/")+1:], ":")
 	if !found || tag == "" {
 		return "", fmt.Errorf("its image %s has no tag, so that its version is unknown",
@@ -123,4 +125,9 @@ func ImageTag(image string) (string, error) {
 	}
 	// tags cannot hold the plus sign of build metadata
 	return strings.Replace(tag, "_", "+", 1), nil
+}
+
+func withoutDigest(image string) string {
+	tag, _, _ := strings.Cut(image, "@")
+	return tag
 }
