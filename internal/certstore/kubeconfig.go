@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/x509"
 	"errors"
-	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -71,11 +70,11 @@ func (f KubeconfigFile) Check(ctx context.Context,
 // ReadAdmin reads the kubeconfig of an administrator, from which others learn server and CA of the
 // cluster. It embeds the CA if the file names it by its path.
 func ReadAdmin(ctx context.Context, r state.Reader, file string) (*pki.Kubeconfig, error) {
+	var config *pki.Kubeconfig
 	data, err := r.ReadFile(ctx, file)
-	if err != nil {
-		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
+	if err == nil {
+		config, err = pki.ParseKubeconfig(data)
 	}
-	config, err := pki.ParseKubeconfig(data)
 	if err == nil {
 		_, err = config.CurrentCluster()
 	}
@@ -84,7 +83,9 @@ func ReadAdmin(ctx context.Context, r state.Reader, file string) (*pki.Kubeconfi
 		err = config.EmbedCA(func(name string) ([]byte, error) { return r.ReadFile(ctx, name) })
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
+		return nil, problem.New("reading the kubeconfig "+file, err,
+			"correct the file, or name another kubeconfig of an administrator",
+			"to generate it again: move it away, kubeadm init phase kubeconfig admin")
 	}
 	return config, nil
 }

@@ -40,6 +40,18 @@ func TestImages(t *testing.T) {
 			"reg:5000/k8s/pause:3.10.2",
 			"registry.k8s.io/etcd:3.6.1-0",
 		}},
+		"digests": {Images{
+			Target: parseTarget(t, "v1.37.1"), NoProxy: true,
+			DNS:  ImageChoice{Tag: "v1.14.6@sha256:0123"},
+			Etcd: ImageChoice{Tag: "3.6.1-0@sha256:4567"},
+		}, []string{
+			"registry.k8s.io/kube-apiserver:v1.37.1",
+			"registry.k8s.io/kube-controller-manager:v1.37.1",
+			"registry.k8s.io/kube-scheduler:v1.37.1",
+			"registry.k8s.io/coredns/coredns:v1.14.6@sha256:0123",
+			"registry.k8s.io/pause:3.10.2",
+			"registry.k8s.io/etcd:3.6.1-0@sha256:4567",
+		}},
 		"CI build": {Images{Target: parseTarget(t, "ci/v1.37.2-rc.0.4+abc"), NoDNS: true,
 			ExternalEtcd: true}, []string{
 			"gcr.io/k8s-staging-ci-images/kube-apiserver:v1.37.2-rc.0.4_abc",
@@ -71,5 +83,17 @@ func TestImages(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// A digest is no part of the version.
+func TestVersionsOfImages(t *testing.T) {
+	i := Images{Target: parseTarget(t, "v1.37.1"), DNS: ImageChoice{Tag: "v1.13.0@sha256:0123"},
+		Etcd: ImageChoice{Tag: "3.6.1-0@sha256:4567"}}
+	if got := i.CoreDNSTag(); got != "v1.13.0" {
+		t.Errorf("the version of CoreDNS is %s", got)
+	}
+	if got := i.EtcdTag() + " " + i.EtcdVersion().String(); got != "3.6.1-0 3.6.1" {
+		t.Errorf("the version of etcd is %s", got)
 	}
 }
