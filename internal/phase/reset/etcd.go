@@ -16,6 +16,7 @@ import (
 	"kubeadm/internal/engine"
 	"kubeadm/internal/etcdcluster"
 	"kubeadm/internal/flag"
+	"kubeadm/internal/kubeletservice"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
@@ -68,17 +69,15 @@ var Etcd = engine.Phase{
 // kubelet that still runs must not start etcd with the manifest on the directory that is being emptied.
 func removeData(ctx context.Context, e *engine.Env, dir string) {
 	e.Say("stopping etcd and removing the contents of %q", dir)
-	stop := change.SetService{Name: "kubelet"}
-	err := e.Do(ctx, stop)
+	err := e.Do(ctx, change.SetService{Name: kubeletservice.Name})
 	warnOnError(e, err, "stop the kubelet manually: systemctl stop kubelet")
-	kubelet, unknown := e.World.Service(ctx, stop.Name)
 	warnOnError(e, e.Do(ctx,
 		change.RemoveContainers{Socket: e.Local.CRISocket, Component: manifest.Etcd}),
 		"stop etcd manually: crictl ps --name etcd, then crictl stop CONTAINERID")
 	data := change.Remove{Path: dir, Contents: true}
 	removals := []change.Remove{data, {Path: e.Local.Paths.Cert("etcd/server")},
 		{Path: e.Local.Paths.Manifest(manifest.Etcd)}}
-	if err != nil || unknown != nil || !kubelet.Exists {
+	if err != nil || kubeletservice.Check(ctx, e.World) != nil {
 		removals = append(removals[1:], data)
 	}
 	for _, r := range removals {
