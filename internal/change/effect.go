@@ -36,7 +36,11 @@ func EffectOf(c Change, existed bool) Effect {
 			return Emptied
 		}
 		return Removed
-	case Unmount, RemoveContainers, RemoveImage, RemoveInterface, RemovePacketRules,
+	case RemoveContainers:
+		if !c.KeepPod {
+			return Removed
+		}
+	case Unmount, RemoveImage, RemoveInterface, RemovePacketRules,
 		RemoveVirtualServers, RemoveControlGroup, DeleteObject, EvictPod:
 		return Removed
 	case SetAccounts:

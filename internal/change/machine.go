@@ -115,7 +115,7 @@ func (e *PullError) Error() string { return e.Cause }
 // Unwrap returns the container runtime's own error.
 func (e *PullError) Unwrap() error { return e.Err }
 
-// RemoveContainers removes the Pod sandboxes of Kubernetes with their containers.
+// RemoveContainers removes the Pod sandboxes of Kubernetes with their containers, or only stops these.
 type RemoveContainers struct {
 	Socket string
 	// Component limits the change to the static Pod of that control plane component; empty: all
@@ -123,25 +123,34 @@ type RemoveContainers struct {
 	Component string
 	// GracePeriod is how long containers may take to exit after SIGTERM; zero kills them at once.
 	GracePeriod time.Duration
+	// KeepPod stops the containers and removes nothing: the kubelet restarts them in the same Pod. It
+	// notices that even if it has not yet seen that they run.
+	KeepPod bool
 }
 
 // Target names the Pods of the container runtime.
 func (c RemoveContainers) Target() string { return "containers:" + c.Socket + ":" + c.Component }
 
 func (c RemoveContainers) String() string {
+	if c.KeepPod {
+		return "stop the containers of Pod " + c.Component
+	}
 	if c.Component != "" {
 		return "remove the containers of Pod " + c.Component
 	}
 	return "remove all Kubernetes containers"
 }
 
-// Matches reports whether the change removes the sandbox.
+// Matches reports whether the change concerns the sandbox.
 func (c RemoveContainers) Matches(s state.Sandbox) bool {
 	return c.Component == "" || s.Component == c.Component
 }
 
-// Done reports whether no such sandbox is left.
+// Done reports whether no such sandbox is left. A container that is to be restarted always runs.
 func (c RemoveContainers) Done(ctx context.Context, r state.Reader) (bool, error) {
+	if c.KeepPod {
+		return false, nil
+	}
 	existing, err := r.Sandboxes(ctx, c.Socket)
 	return err == nil && !slices.ContainsFunc(existing, c.Matches), err
 }

@@ -38,8 +38,12 @@ func removeContainers(ctx context.Context, want change.RemoveContainers) error {
 	g.SetLimit(maxParallelRemovals)
 	for i, s := range all {
 		g.Go(func() error {
-			if want.GracePeriod > 0 {
-				c.stopContainers(ctx, s, want.GracePeriod)
+			if want.KeepPod {
+				errs[i] = c.stopContainers(ctx, s, want.GracePeriod)
+				return nil
+			}
+			if want.GracePeriod > 0 { // the removal kills what is left
+				_ = c.stopContainers(ctx, s, want.GracePeriod)
 			}
 			errs[i] = retry(ctx, removePause, func() error { return c.removeStarted(ctx, s) },
 				func(error) bool { return false })

@@ -47,17 +47,22 @@ func (s *stopRecorder) StopContainer(
 
 func TestContainersStopWithinGracePeriod(t *testing.T) {
 	t.Parallel()
-	for grace, want := range map[time.Duration][]string{
-		0:                {"stop Pod 1"},
-		30 * time.Second: {"stop container a within 30s", "stop Pod 1"},
+	for _, c := range []struct {
+		grace time.Duration
+		keep  bool
+		want  []string
+	}{
+		{0, false, []string{"stop Pod 1"}},
+		{30 * time.Second, false, []string{"stop container a within 30s", "stop Pod 1"}},
+		{0, true, []string{"stop container a within 0s"}},
 	} {
 		s := &stopRecorder{}
 		s.stop = func(id string) error { s.record("stop Pod " + id); return nil }
 		s.sandboxes = []*runtimeapi.PodSandbox{staticPod("1", "etcd-cp1", "etcd", "file")}
 		remove := change.RemoveContainers{Socket: startServer(t, s), Component: "etcd",
-			GracePeriod: grace}
-		if err := (Runtimes{}).Do(t.Context(), remove); err != nil || !slices.Equal(s.calls, want) {
-			t.Errorf("within %s: %q, %v", grace, s.calls, err)
+			GracePeriod: c.grace, KeepPod: c.keep}
+		if err := (Runtimes{}).Do(t.Context(), remove); err != nil || !slices.Equal(s.calls, c.want) {
+			t.Errorf("within %s, keeping the Pod %v: %q, %v", c.grace, c.keep, s.calls, err)
 		}
 	}
 }

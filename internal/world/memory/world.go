@@ -169,7 +169,9 @@ func (w *World) Do(_ context.Context, c change.Change) error {
 	case change.EvictPod:
 		delete(w.Objects, keyOf(c.Ref()))
 	case change.RemoveContainers:
-		w.Pods = slices.DeleteFunc(w.Pods, c.Matches)
+		if !c.KeepPod {
+			w.Pods = slices.DeleteFunc(w.Pods, c.Matches)
+		}
 	case change.SetMember:
 		return w.setMember(c)
 	case change.SaveSnapshot:

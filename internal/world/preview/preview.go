@@ -119,6 +119,9 @@ func (w *World) Do(ctx context.Context, c change.Change) error {
 			w.recordRemoval(state.ModulePath(c.Name))
 		}
 	case change.RemoveContainers:
+		if c.KeepPod {
+			return nil
+		}
 		w.mu.Lock()
 		w.removedPods = append(w.removedPods, c)
 		w.mu.Unlock()
