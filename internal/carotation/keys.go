@@ -117,7 +117,7 @@ func createNew(ctx context.Context, e *engine.Env, n *node.Node, a authority) ([
 	if err != nil {
 		return nil, err
 	}
-	key, err := e.Keys()
+	key, err := e.Keys(pki.Later)
 	if err != nil {
 		return nil, err
 	}

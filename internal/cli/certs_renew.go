@@ -226,7 +226,7 @@ func (p *program) checkClock(ctx context.Context, r *run.Run, o *certsOptions) e
 // keysToRenew returns private keys of the cluster's algorithm. They are generated ahead of need if
 // it is known.
 func (p *program) keysToRenew(ctx context.Context, r *run.Run,
-	n *node.Node) func() (crypto.Signer, error) {
+	n *node.Node) func(pki.Need) (crypto.Signer, error) {
 	ahead := 0
 	for _, c := range pki.Renewables() {
 		_, err := r.World().Stat(ctx, certstore.RenewablePath(n.Paths, c))
@@ -236,5 +236,5 @@ func (p *program) keysToRenew(ctx context.Context, r *run.Run,
 		}
 	}
 	return pki.NewKeyPool(p.Random("keys"), cmp.Or(n.Cluster.Algorithm, pki.DefaultAlgorithm),
-		ahead).Key
+		ahead, ahead).Key
 }

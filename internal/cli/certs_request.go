@@ -92,6 +92,6 @@ func (p *program) generateCSRs(ctx context.Context, file, certDir string,
 	}
 	return r.Execute(ctx, r.NewEnv(engine.Env{
 		Local: n.Local, Node: engine.Resolved(n),
-		Keys: pki.NewKeyPool(p.Random("keys"), n.Cluster.Algorithm, ahead).Key,
+		Keys: pki.NewKeyPool(p.Random("keys"), n.Cluster.Algorithm, ahead, ahead).Key,
 	}))
 }

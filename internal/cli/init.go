@@ -137,6 +137,7 @@ func (p *program) runInit(c *cobra.Command, o *initOptions, sel engine.Selection
 	e := r.NewEnv(engine.Env{Local: n.Local, Node: engine.Resolved(n), Keys: r.Keys(ctx, n),
 		Admin: workflow.Admin(n.Local, o.kubeconfig), Withhold: o.withhold})
 	if r.IsWhole() {
+		e.Admin = workflow.InitAdmin(r.World(), n.Local)
 		r.Emit(engine.Info, "using Kubernetes version "+n.Cluster.Version)
 	}
 	if err := r.Execute(ctx, e); err != nil {

@@ -115,7 +115,11 @@ func allFlags(p engine.Phase) []flag.Name {
 
 func childAddresses(phases []engine.Phase) []string {
 	var all []string
-	engine.Walk(phases, func(address string, _ engine.Phase) { all = append(all, address) })
+	engine.Walk(phases, func(address string, p engine.Phase) {
+		if !p.Hidden {
+			all = append(all, address)
+		}
+	})
 	return all
 }
 

@@ -396,13 +396,13 @@ func (p *program) readUpgradedNode(ctx context.Context, e *engine.Env,
 
 // keysToUpgrade returns private keys of the cluster's algorithm, for the certificates that an
 // upgrade renews. They are generated ahead of need.
-func (p *program) keysToUpgrade(n *node.Node, intent node.Upgrade) func() (crypto.Signer, error) {
+func (p *program) keysToUpgrade(n *node.Node, intent node.Upgrade) func(pki.Need) (crypto.Signer, error) {
 	ahead := 0
 	if intent.CertificateRenewal && n.Role == node.ControlPlane {
 		ahead = len(pki.Renewables())
 	}
 	return pki.NewKeyPool(p.Random("keys"), cmp.Or(n.Cluster.Algorithm, pki.DefaultAlgorithm),
-		ahead).Key
+		ahead, ahead).Key
 }
 
 // addUpgradeSteps adds the commands that lead to the version, if it cannot be reached in one step.

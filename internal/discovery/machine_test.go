@@ -115,7 +115,7 @@ func (m *machine) join(t *testing.T, flags config.JoinFlags) (a attempt) {
 	var mu sync.Mutex
 	e := engine.New(engine.Env{World: m, Local: local, Tool: tool,
 		Rand: func(string) io.Reader { return rand.Reader },
-		Keys: func() (crypto.Signer, error) { return pki.NewKey(rand.Reader, pki.ECDSAP256) },
+		Keys: func(pki.Need) (crypto.Signer, error) { return pki.NewKey(rand.Reader, pki.ECDSAP256) },
 		Emit: func(ev engine.Event) {
 			mu.Lock()
 			defer mu.Unlock()

@@ -13,6 +13,7 @@ import (
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/node"
+	"kubeadm/internal/pki"
 	"kubeadm/internal/release"
 	"kubeadm/internal/state"
 	"kubeadm/internal/world"
@@ -27,8 +28,8 @@ type Env struct {
 	Node func(context.Context) (*node.Node, error)
 	// named streams of secret randomness, independent of order
 	Rand func(name string) io.Reader
-	Emit func(Event)                   // safe for concurrent use
-	Keys func() (crypto.Signer, error) // private keys of the cluster's algorithm
+	Emit func(Event)                           // safe for concurrent use
+	Keys func(pki.Need) (crypto.Signer, error) // private keys of the cluster's algorithm
 	// the cluster admin as whom phases access the API server
 	Admin func(context.Context) (state.Identity, error)
 
@@ -49,9 +50,9 @@ type Env struct {
 	// Undoer undoes the changes of phases that ask for it; nil without a journal.
 	Undoer Undoer
 
-	phase string
-	place []Slot
-	lead  *lead // of the phases that wait for this one or for the one that this is part of; else nil
+	phase  string
+	place  []Slot
+	linked bool // this phase runs beside phases that it may wait for
 
 	// shared by all copies
 	locks        *sync.Map     // a *sync.Mutex for each target of a change
@@ -59,7 +60,7 @@ type Env struct {
 	warned       *sync.Map     // texts of warnings of WarnOnce
 	steps        *sync.Map     // a func() error for each step, which does it once
 	branchGroups *atomic.Int64 // number of groups of branches so far
-	deferred     *deferredWork
+	progress     *progress
 }
 
 // Withhold says which secrets are not printed.
@@ -104,7 +105,7 @@ func Memoized(find func(context.Context) (*node.Node, error)) func(context.Conte
 func New(e Env) *Env {
 	e.locks, e.changed, e.warned, e.steps = &sync.Map{}, &sync.Map{}, &sync.Map{}, &sync.Map{}
 	e.Left, e.branchGroups = &node.Left{}, &atomic.Int64{}
-	e.deferred = &deferredWork{work: map[string][]func(context.Context) error{}}
+	e.progress = newProgress()
 	return &e
 }
 

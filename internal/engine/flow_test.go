@@ -335,14 +335,14 @@ func TestLongWaitReportsCause(t *testing.T) {
 
 func TestDeferredWork(t *testing.T) {
 	early := engine.Phase{Name: "early", Run: func(ctx context.Context, e *engine.Env) error {
-		return e.Defer(ctx, "late", func(context.Context) error {
+		return e.Defer(ctx, "late:half", func(_ context.Context, e *engine.Env) error {
 			e.Say("done")
 			return nil
 		})
 	}}
 	late := engine.Phase{Name: "late", Run: func(ctx context.Context, e *engine.Env) error {
 		e.Say("now")
-		return cmp.Or(e.RunDeferred(ctx), e.RunDeferred(ctx))
+		return cmp.Or(e.Reach(ctx, "late:half"), e.Reach(ctx, "late:half"))
 	}}
 	for name, c := range map[string]struct {
 		sel  engine.Selection

@@ -5,9 +5,12 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"kubeadm/internal/engine"
+	"kubeadm/internal/node"
 	"kubeadm/internal/world/fake"
 )
 
@@ -26,12 +29,12 @@ func TestPhaseAfterMilestone(t *testing.T) {
 		expected error
 	}{
 		{name: "reached", lead: func(ctx context.Context, e *engine.Env, followed <-chan struct{}) error {
-			e.Reach("half")
+			_ = e.Reach(ctx, "lead:half")
 			<-followed
 			return nil
 		}, ran: true},
 		{name: "fails afterwards", lead: func(ctx context.Context, e *engine.Env, followed <-chan struct{}) error {
-			e.Reach("half")
+			_ = e.Reach(ctx, "lead:half")
 			<-followed
 			return failure
 		}, ran: true, expected: failure},
@@ -41,7 +44,7 @@ func TestPhaseAfterMilestone(t *testing.T) {
 			expected: failure},
 		{name: "skipped", skip: []string{"lead"}, ran: true},
 		{name: "canceled", lead: func(ctx context.Context, e *engine.Env, followed <-chan struct{}) error {
-			e.Reach("half")
+			_ = e.Reach(ctx, "lead:half")
 			<-ctx.Done()
 			return context.Cause(ctx)
 		}, follow: failure, ran: true, expected: failure},
@@ -50,7 +53,7 @@ func TestPhaseAfterMilestone(t *testing.T) {
 			followed := make(chan struct{})
 			group := []engine.Phase{{Name: "lead", Run: func(ctx context.Context, e *engine.Env) error {
 				return c.lead(ctx, e, followed)
-			}}, {Name: "follow", After: "half", Run: func(context.Context, *engine.Env) error {
+			}}, {Name: "follow", After: []engine.Milestone{"lead:half"}, Run: func(context.Context, *engine.Env) error {
 				close(followed)
 				return c.follow
 			}}}
@@ -82,6 +85,132 @@ func TestPanicEndsWaitForMilestone(t *testing.T) {
 	}()
 	e, _ := env(fake.New())
 	_ = engine.Run(t.Context(), e, []engine.Phase{{Parallel: true, Phases: []engine.Phase{
-		{Name: "lead", Run: func(context.Context, *engine.Env) error { panic("no") }}, {Name: "follow", After: "half"},
+		{Name: "lead", Run: func(context.Context, *engine.Env) error { panic("no") }}, {Name: "follow", After: []engine.Milestone{"lead:half"}},
 	}}}, engine.Selection{})
+}
+
+// TestPhasesWaitForEachOther checks that a phase begins when the milestones that it names are reached,
+// also while the group of such a phase goes on, and that milestones of phases that do not run count as
+// reached.
+func TestPhasesWaitForEachOther(t *testing.T) {
+	for name, c := range map[string]struct {
+		sel  engine.Selection
+		off  bool // the condition of the group a does not hold
+		want string
+	}{
+		"whole":                       {want: "a/x b c a/y d"},
+		"a child is skipped":          {sel: engine.Selection{Skip: []string{"a/x"}}, want: "b c a/y d"},
+		"the group is skipped":        {sel: engine.Selection{Skip: []string{"a"}}, want: "b c d"},
+		"the group has nothing to do": {off: true, want: "b c d"},
+		"alone":                       {sel: engine.Selection{Only: "d"}, want: "d"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var mu sync.Mutex
+			var ran []string
+			half := make(chan struct{}) // closed when c is half done
+			run := func(name string, work func(context.Context, *engine.Env)) func(context.Context, *engine.Env) error {
+				return func(ctx context.Context, e *engine.Env) error {
+					if name == "a/y" { // the group a is still busy when b and c run
+						<-half
+					}
+					mu.Lock()
+					ran = append(ran, name)
+					mu.Unlock()
+					work(ctx, e)
+					return nil
+				}
+			}
+			none := func(context.Context, *engine.Env) {}
+			phases := []engine.Phase{{Parallel: true, Phases: []engine.Phase{
+				{Name: "a", When: func(*node.Node) (bool, string) { return !c.off, "not today" },
+					Phases: []engine.Phase{{Name: "x", Run: run("a/x", none)}, {Name: "y", Run: run("a/y", none)}}},
+				{Name: "b", Run: run("b", none), After: []engine.Milestone{"a/x"}},
+				{Name: "c", Run: run("c", func(context.Context, *engine.Env) { close(half) }),
+					After: []engine.Milestone{"b"}},
+				{Name: "d", Run: run("d", none), After: []engine.Milestone{"a", "c:half"}},
+			}}}
+			e, _ := env(fake.New())
+			e.Node = engine.Resolved(&node.Node{})
+			if err := engine.Run(t.Context(), e, phases, c.sel); err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Join(ran, " "); got != c.want {
+				t.Errorf("ran %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// TestDeferredWorkHasPlaceOfReachingPhase checks that what a phase has deferred is shown with its name, at
+// the place of the phase that does it, so that the text does not depend on which one is faster.
+func TestDeferredWorkHasPlaceOfReachingPhase(t *testing.T) {
+	var place []engine.Slot
+	e := engine.New(engine.Env{World: fake.New(), Emit: func(e engine.Event) {
+		if e.Kind == engine.Info && e.Phase == "first" {
+			place = e.Place
+		}
+	}})
+	group := []engine.Phase{
+		{Name: "first", Run: func(ctx context.Context, e *engine.Env) error {
+			return e.Defer(ctx, "second:half", func(_ context.Context, e *engine.Env) error {
+				e.Say("done")
+				return nil
+			})
+		}},
+		{Name: "second", After: []engine.Milestone{"first"}, Run: func(ctx context.Context, e *engine.Env) error {
+			return e.Reach(ctx, "second:half")
+		}},
+	}
+	if err := engine.Run(t.Context(), e, []engine.Phase{{Parallel: true, Phases: group}},
+		engine.Selection{}); err != nil {
+		t.Fatal(err)
+	}
+	if len(place) != 1 || place[0].Index != 1 {
+		t.Errorf("the work was done at %+v, want the second branch", place)
+	}
+}
+
+// TestInterruptNamesPhaseAtWork checks that the error of an interrupted run is that of a phase at work, and
+// not of one that waits for it.
+func TestInterruptNamesPhaseAtWork(t *testing.T) {
+	for range 20 {
+		interrupt := errors.New("interrupted")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		group := []engine.Phase{{Name: "work", Run: func(ctx context.Context, _ *engine.Env) error {
+			cancel(interrupt)
+			time.Sleep(time.Millisecond)
+			return context.Cause(ctx)
+		}}}
+		for _, name := range []string{"a", "b", "c"} {
+			group = append(group, engine.Phase{Name: name, After: []engine.Milestone{"work"},
+				Run: func(context.Context, *engine.Env) error { return nil }})
+		}
+		e, _ := env(fake.New())
+		err := engine.Run(ctx, e, []engine.Phase{{Parallel: true, Phases: group}}, engine.Selection{})
+		var failed *engine.PhaseError
+		if !errors.As(err, &failed) || failed.Phase != "work" || !errors.Is(err, interrupt) {
+			t.Fatalf("got %v", err)
+		}
+	}
+}
+
+// TestPhaseOnlyWithOthers checks that a phase runs only beside one of those that it is for.
+func TestPhaseOnlyWithOthers(t *testing.T) {
+	for name, c := range map[string]struct {
+		sel engine.Selection
+		ran bool
+	}{
+		"whole":       {engine.Selection{}, true},
+		"one of them": {engine.Selection{Skip: []string{"b"}}, true},
+		"none":        {engine.Selection{Skip: []string{"a", "b"}}, false},
+	} {
+		ran := false
+		helper := engine.Phase{Name: "helper", OnlyWith: []string{"a", "b"}, Hidden: true,
+			Run: func(context.Context, *engine.Env) error { ran = true; return nil }}
+		e, _ := env(fake.New())
+		if err := engine.Run(t.Context(), e, []engine.Phase{helper, phase("a"), phase("b")},
+			c.sel); err != nil || ran != c.ran {
+			t.Errorf("%s: it ran: %t, %v", name, ran, err)
+		}
+	}
 }

@@ -28,6 +28,8 @@ type Phase struct {
 	When func(*node.Node) (ok bool, why string) // nil: always
 	// phases that must not be skipped before this one
 	Needs []string
+	// phases of which one must be part of the run, or this one is not; empty for a phase of its own
+	OnlyWith []string
 	// done before Run, if no earlier phase of this run has done it
 	Before []Step
 	// nil for a pure group; else runs before the children
@@ -35,9 +37,9 @@ type Phase struct {
 
 	Phases   []Phase
 	Parallel bool // children may run at the same time
-	// After is a milestone that the first phase of the parallel group reaches: this one begins then,
-	// or when the first one has succeeded. Empty: this one begins with the first one.
-	After   Milestone
+	// After are milestones that this phase waits for, of phases that come before it in the tree but may
+	// run at the same time.
+	After   []Milestone
 	OnError Recovery
 }
 
@@ -91,6 +93,12 @@ const all = "/all"
 // Runs reports whether the phase with that address is to run.
 func (s Selection) Runs(address string) bool {
 	return s.isSelected(address) && !s.isSkipped(address)
+}
+
+// includes reports whether a phase with that address is to run, and one of those that it is only run
+// with.
+func (s Selection) includes(address string, p Phase) bool {
+	return s.Runs(address) && (len(p.OnlyWith) == 0 || slices.ContainsFunc(p.OnlyWith, s.Runs))
 }
 
 func (s Selection) isSkipped(address string) bool {

@@ -26,9 +26,11 @@ func Run(ctx context.Context, e *Env, phases []Phase, sel Selection) error {
 				name, group)
 		}
 	}
-	Walk(phases, func(address string, _ Phase) {
-		if sel.Runs(address) {
-			e.deferred.runs = append(e.deferred.runs, address)
+	own := *e
+	e, own.progress = &own, newProgress()
+	Walk(phases, func(address string, p Phase) {
+		if sel.includes(address, p) {
+			e.progress.selected = append(e.progress.selected, address)
 		}
 	})
 	r := &runner{sel: sel}
@@ -38,10 +40,13 @@ func Run(ctx context.Context, e *Env, phases []Phase, sel Selection) error {
 // Check reports before anything runs whether the selection names phases that exist and
 // skips no phase that another one needs.
 func Check(phases []Phase, sel Selection) error {
-	var existing, before []string
+	var existing, public, before []string
 	var errs []error
 	Walk(phases, func(address string, p Phase) {
 		existing = append(existing, address)
+		if !p.Hidden {
+			public = append(public, address)
+		}
 		if !sel.Runs(address) {
 			return
 		}
@@ -57,7 +62,7 @@ func Check(phases []Phase, sel Selection) error {
 	for _, name := range append(slices.Clone(sel.Skip), sel.Only) {
 		if name != "" && !slices.Contains(existing, strings.TrimSuffix(name, all)) {
 			errs = append(errs, fmt.Errorf("unknown phase %q; the phases are: %s", name,
-				strings.Join(existing, ", ")))
+				strings.Join(public, ", ")))
 		}
 	}
 	return errors.Join(errs...)
@@ -67,9 +72,8 @@ type runner struct{ sel Selection }
 
 // runChildren runs the phases below p, whose addresses begin with prefix.
 func (r *runner) runChildren(ctx context.Context, e *Env, prefix string, p Phase) error {
-	isLed := slices.ContainsFunc(p.Phases, func(child Phase) bool { return child.After != "" })
-	if p.Parallel && isLed {
-		return r.runLed(ctx, e, prefix, p.Phases)
+	if p.Parallel && isLinked(p) {
+		return r.runLinked(ctx, e, prefix, p.Phases)
 	}
 	if p.Parallel {
 		return cmp.Or(e.runBranches(len(p.Phases), func(i int, branch *Env) error {
@@ -98,14 +102,17 @@ func (r *runner) runPhase(ctx context.Context, e *Env, prefix string, p Phase) e
 		e.event(Skipped, "skipped by the user", nil)
 		return nil
 	}
-	if err := context.Cause(ctx); err != nil {
+	if len(p.OnlyWith) > 0 && !r.sel.includes(address, p) {
+		return nil
+	}
+	if err := e.AwaitMilestones(ctx, p.After...); err != nil {
 		return &PhaseError{address, err}
 	}
 	start := e.World.Now()
 	why, err := r.skipReason(ctx, e, p)
 	if err == nil && why != "" {
 		e.event(Skipped, why, nil)
-		err = e.RunDeferred(ctx)
+		err = e.end(ctx)
 	}
 	if err != nil {
 		e.emit(Event{Kind: Failed, Start: start, Text: err.Error()})
@@ -121,7 +128,7 @@ func (r *runner) runPhase(ctx context.Context, e *Env, prefix string, p Phase) e
 		defer e.Undoer.Release(mark)
 	}
 	if err = r.runBody(ctx, e, address+"/", p); err == nil {
-		if err = e.RunDeferred(ctx); err != nil {
+		if err = e.end(ctx); err != nil {
 			err = &PhaseError{address, nameInterrupt(ctx, err)}
 		}
 	}
@@ -157,6 +164,9 @@ func (e *Env) undoChanges(ctx context.Context, mark int) error {
 // runNameless runs a phase that is part of its parent.
 func (r *runner) runNameless(ctx context.Context, e *Env, prefix string, p Phase) error {
 	around := strings.TrimSuffix(prefix, "/")
+	if err := e.AwaitMilestones(ctx, p.After...); err != nil {
+		return &PhaseError{around, err}
+	}
 	if p.Run == nil || !r.sel.Runs(around) {
 		return r.runChildren(ctx, e, prefix, p)
 	}

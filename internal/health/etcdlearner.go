@@ -1,6 +1,7 @@
 package health
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,17 +22,17 @@ import (
 var ErrLearnerNotPublished = errors.New(
 	"it has caught up with the other members, but does not serve clients")
 
-// publishTimeout is how long a learner may be healthy without serving clients until it counts as
-// not published.
-const publishTimeout = 100 * time.Millisecond
+// publishTimeout is how long a learner may take to answer clients, while its health endpoint reports
+// that it has caught up, until it counts as not published. etcd keeps a connection open until it
+// serves, so one that does not answer in that time has not begun to serve.
+const publishTimeout = 150 * time.Millisecond
 
 // learnerWait is the wait for this machine's learner.
 type learnerWait struct {
-	n          *node.Node
-	via        state.Etcd
-	watch      *crashWatch
-	readySince time.Time // when its health endpoint first reported that it has caught up
-	restarted  bool      // it was restarted already
+	n         *node.Node
+	via       state.Etcd
+	watch     *crashWatch
+	restarted bool // it was restarted already
 }
 
 // EtcdLearner is met once this machine's etcd learner serves clients and has nearly caught up, so
@@ -43,12 +44,18 @@ func EtcdLearner(n *node.Node, via state.Etcd, restarted bool) world.Condition {
 	return world.Condition{
 		Name:     fmt.Sprintf("etcd member %s to run and to catch up with the others", n.Name),
 		Timeout:  n.Timeouts.EtcdAPI,
-		MaxPause: 100 * time.Millisecond,
+		MaxPause: 25 * time.Millisecond,
 		Check:    m.check,
 	}
 }
 
 func (m *learnerWait) check(ctx context.Context, r state.Reader) error {
+	behind := checkHTTPHealth(ctx, r, state.Request{URL: manifest.EtcdHealthURL(m.n), Loopback: true})
+	if behind == nil && !m.restarted {
+		if err := m.checkPublished(ctx, r); err != nil {
+			return err
+		}
+	}
 	members, err := etcdcluster.CheckHealthQuickly(ctx, r, m.via)
 	if err != nil {
 		return err
@@ -69,22 +76,29 @@ func (m *learnerWait) check(ctx context.Context, r state.Reader) error {
 		problems == nil {
 		return errors.Join(problems, members.CheckAppliedIndex(member.ID))
 	}
-	return joinCause(crashCause(ctx, r, m.watch), m.notServingError(ctx, r))
+	if behind != nil {
+		behind = fmt.Errorf("it has not caught up with the other members yet: %w", behind)
+	}
+	return joinCause(crashCause(ctx, r, m.watch), cmp.Or(behind, ErrLearnerNotPublished))
 }
 
-// notServingError is the error of a published member that does not serve clients: it is catching
-// up, or has not seen its own publish request.
-func (m *learnerWait) notServingError(ctx context.Context, r state.Reader) error {
-	if err := checkHTTPHealth(ctx, r,
-		state.Request{URL: manifest.EtcdHealthURL(m.n), Loopback: true}); err != nil {
-		m.readySince = time.Time{}
-		return fmt.Errorf("it has not caught up with the other members yet: %w", err)
+// checkPublished gives up if the learner, which has caught up and whose name the other members know,
+// does not answer clients.
+func (m *learnerWait) checkPublished(ctx context.Context, r state.Reader) error {
+	members, err := r.Members(ctx, m.via)
+	if err != nil {
+		return err
 	}
-	if m.readySince.IsZero() {
-		m.readySince = r.Now()
+	member := etcdcluster.Health{Members: members}.FindByPeerURL(m.n.PeerURL())
+	if member == nil || !member.Learner || member.Name == "" {
+		return nil
 	}
-	if m.restarted || r.Now().Sub(m.readySince) < publishTimeout {
-		return ErrLearnerNotPublished
+	asked := r.Now()
+	limited, cancel := context.WithTimeout(ctx, publishTimeout)
+	defer cancel()
+	if _, err := r.MemberStatus(limited, m.via, *member); err != nil &&
+		r.Now().Sub(asked) >= publishTimeout {
+		return world.Permanent(ErrLearnerNotPublished)
 	}
-	return world.Permanent(ErrLearnerNotPublished)
+	return nil
 }

@@ -13,11 +13,19 @@ import (
 	"kubeadm/internal/problem"
 )
 
-// WaitCheckingFiles calls wait, which needs the files of this machine. It warns first about files
-// that do not exist, as the phase that creates them was skipped, and adds these warnings to the
-// error of the wait. The manifests of the later components need not exist yet.
-func WaitCheckingFiles(ctx context.Context, e *engine.Env, n *node.Node, later []string,
-	wait func() error) error {
+// ExceptManifests selects all files but the manifests of components that are written later.
+func ExceptManifests(n *node.Node, later ...string) func(phaseindex.File) bool {
+	return func(f phaseindex.File) bool {
+		return !slices.ContainsFunc(later,
+			func(component string) bool { return n.Paths.Manifest(component) == f.Path })
+	}
+}
+
+// WaitCheckingFiles calls wait, which needs the selected files of this machine. It warns first about
+// files that do not exist, as the phase that creates them was skipped, and adds these warnings to
+// the error of the wait.
+func WaitCheckingFiles(ctx context.Context, e *engine.Env, n *node.Node,
+	isSelected func(phaseindex.File) bool, wait func() error) error {
 	localEtcd, _ := node.HasLocalEtcd(n)
 	command := "kubeadm init phase "
 	if n.IsJoining() {
@@ -29,9 +37,7 @@ func WaitCheckingFiles(ctx context.Context, e *engine.Env, n *node.Node, later [
 		// user may have moved it away.
 		isNeeded := f.Kind != phaseindex.PublicKey &&
 			(f.Kind != phaseindex.PrivateKey || f.Name == "sa") && f.Name != "super-admin"
-		isLater := slices.ContainsFunc(later,
-			func(component string) bool { return n.Paths.Manifest(component) == f.Path })
-		if !isNeeded || isLater || f.LocalEtcd && !localEtcd {
+		if !isNeeded || !isSelected(f) || f.LocalEtcd && !localEtcd {
 			continue
 		}
 		if _, err := e.World.Stat(ctx, f.Path); errors.Is(err, fs.ErrNotExist) {

@@ -10,6 +10,9 @@ import (
 	"net/http"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 	"sigs.k8s.io/yaml"
 
@@ -55,22 +58,49 @@ func Kubelet(ctx context.Context, r state.Reader, n *node.Node) world.Condition 
 // APIServer is met once this machine's API server is live and runs by its current manifest. If the
 // local etcd has failed, the error says so first.
 func APIServer(n *node.Node, as state.Identity) world.Condition {
-	return apiServer(n, as, nil)
+	return apiServer(n, as, func(context.Context, state.Reader, *state.NotLiveError) bool { return false })
+}
+
+// bootstrapChecks are those of an API server's liveness that wait for the objects of every cluster,
+// which it creates a second after it began to answer.
+var bootstrapChecks = []string{RBACCheck, "poststarthook/scheduling/bootstrap-system-priority-classes"}
+
+// RBACCheck is the check of an API server's liveness that fails until all RBAC objects of every
+// cluster exist.
+const RBACCheck = "poststarthook/rbac/bootstrap-roles"
+
+// AuthorizingAPIServer is met once this machine's API server authorizes kube-controller-manager to
+// lead, which is a moment before it has created the last of the objects of every cluster. Started
+// earlier, that component would try again only two to four seconds later.
+func AuthorizingAPIServer(n *node.Node, as state.Identity) world.Condition {
+	lease := state.Ref{GVK: coordinationv1.SchemeGroupVersion.WithKind("Lease"),
+		Namespace: metav1.NamespaceSystem, Name: release.ControllerManager,
+		As: state.Identity{Kubeconfig: n.Paths.Kubeconfig("controller-manager.conf"),
+			Server: n.LocalServerURL()}}
+	c := apiServer(n, as, func(ctx context.Context, r state.Reader, answer *state.NotLiveError) bool {
+		if !answer.FailsOnly(bootstrapChecks) {
+			return false
+		}
+		_, err := r.Object(ctx, lease)
+		return err == nil || apierrors.IsNotFound(err)
+	})
+	c.Name = "kube-apiserver at " + n.LocalServerURL() + " to authorize kube-controller-manager"
+	return c
 }
 
 // JoinedAPIServer is met once this machine's API server can serve a cluster that has other API
-// servers: unlike APIServer it does not wait until the server has checked, a second after its start,
-// that the RBAC roles and priority classes of every cluster exist.
+// servers, and so has the objects of every cluster already.
 func JoinedAPIServer(n *node.Node, as state.Identity) world.Condition {
-	c := apiServer(n, as, []string{"poststarthook/rbac/bootstrap-roles",
-		"poststarthook/scheduling/bootstrap-system-priority-classes"})
+	c := apiServer(n, as, func(_ context.Context, _ state.Reader, answer *state.NotLiveError) bool {
+		return answer.FailsOnly(bootstrapChecks)
+	})
 	c.Name = "kube-apiserver at " + n.LocalServerURL() + " to serve requests"
 	return c
 }
 
-// apiServer is met once this machine's API server passes all checks of its liveness but for the
-// exceptions.
-func apiServer(n *node.Node, as state.Identity, exceptions []string) world.Condition {
+// apiServer is met once this machine's API server is live, or not live in a way that will do.
+func apiServer(n *node.Node, as state.Identity,
+	willDo func(context.Context, state.Reader, *state.NotLiveError) bool) world.Condition {
 	d := diagnosis{watches: []*crashWatch{{socket: n.CRISocket, component: release.APIServer}}}
 	if local, _ := node.HasLocalEtcd(n); local {
 		d.watches[0].requires = manifest.Etcd
@@ -81,14 +111,13 @@ func apiServer(n *node.Node, as state.Identity, exceptions []string) world.Condi
 	return world.Condition{
 		Name:     "kube-apiserver at " + n.LocalServerURL() + "/livez",
 		Timeout:  n.Timeouts.ControlPlane,
-		MaxPause: 100 * time.Millisecond,
+		MaxPause: 25 * time.Millisecond,
 		Check: func(ctx context.Context, r state.Reader) error {
 			if err := old.check(ctx, r); err != nil {
 				return err
 			}
 			err := r.Livez(ctx, as)
-			if answer, ok := errors.AsType[*state.NotLiveError](err); ok &&
-				answer.FailsOnly(exceptions) {
+			if answer, ok := errors.AsType[*state.NotLiveError](err); ok && willDo(ctx, r, answer) {
 				return nil
 			}
 			return d.addCause(ctx, r, err)

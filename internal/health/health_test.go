@@ -1,10 +1,14 @@
 package health
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 
 	"kubeadm/internal/change"
@@ -55,6 +59,48 @@ func TestJoinedAPIServer(t *testing.T) {
 		}
 		if err := APIServer(n, state.Identity{}).Check(t.Context(), r); (err == nil) != c.onInit {
 			t.Errorf("%s: on init: %v", name, err)
+		}
+	}
+}
+
+// denying is a machine whose API server answers requests for objects with an error.
+type denying struct {
+	runtime
+	err error
+	as  state.Identity // of the last request
+}
+
+func (d *denying) Object(_ context.Context, ref state.Ref) (*unstructured.Unstructured, error) {
+	d.as = ref.As
+	return nil, d.err
+}
+
+// kube-controller-manager starts when it may read the Lease of its leader election, also where that
+// does not exist yet, and nothing else keeps the API server from being live.
+func TestAuthorizingAPIServer(t *testing.T) {
+	notLive := func(failed ...string) error {
+		return &state.NotLiveError{Status: http.StatusInternalServerError, Failed: failed}
+	}
+	leases := schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
+	missing, refused := apierrors.NewNotFound(leases, "x"), apierrors.NewForbidden(leases, "x", nil)
+	for name, c := range map[string]struct {
+		livez, lease error
+		met          bool
+	}{
+		"live":                     {nil, refused, true},
+		"authorized":               {notLive(RBACCheck), missing, true},
+		"authorized, Lease exists": {notLive(RBACCheck), nil, true},
+		"not authorized":           {notLive(RBACCheck), refused, false},
+		"no kubeconfig":            {notLive(RBACCheck), errors.New("no such file"), false},
+		"another check fails":      {notLive(RBACCheck, "etcd"), missing, false},
+		"no check is named":        {notLive(), missing, false},
+	} {
+		r, n := &denying{runtime: runtime{livez: c.livez}, err: c.lease}, &node.Node{Local: node.Local{Paths: node.DefaultPaths()}}
+		if err := AuthorizingAPIServer(n, state.Identity{}).Check(t.Context(), r); (err == nil) != c.met {
+			t.Errorf("%s: %v", name, err)
+		}
+		if r.as.Kubeconfig != "" && r.as.Kubeconfig != "/etc/kubernetes/controller-manager.conf" {
+			t.Errorf("%s: it asks with %s", name, r.as.Kubeconfig)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package health
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"kubeadm/internal/node"
@@ -32,31 +33,30 @@ func (o *outdatedWatch) check(ctx context.Context, r state.Reader) error {
 	if o.begun.IsZero() {
 		o.begun = r.Now()
 	}
-	name := o.findOutdated(ctx, r)
-	if o.done = name == "" || r.Now().Sub(o.begun) >= restartTimeout; o.done {
+	names := OutdatedComponents(ctx, r, o.n, o.components...)
+	o.done = len(names) == 0 || r.Now().Sub(o.begun) >= restartTimeout
+	if o.done {
 		return nil
 	}
-	return fmt.Errorf("%s still runs with its previous manifest", name)
+	return fmt.Errorf("%s still runs with its previous manifest", names[0])
 }
 
-// findOutdated returns the first component with a running container older than its manifest; empty
-// if there is none.
-func (o *outdatedWatch) findOutdated(ctx context.Context, r state.Reader) string {
-	all, err := r.Containers(ctx, o.n.CRISocket)
+// OutdatedComponents returns those of the components that have a running container older than their
+// manifest.
+func OutdatedComponents(ctx context.Context, r state.Reader, n *node.Node,
+	components ...string) (outdated []string) {
+	all, err := r.Containers(ctx, n.CRISocket)
 	if err != nil {
-		return ""
+		return nil
 	}
-	for _, component := range o.components {
-		manifest, err := r.Stat(ctx, o.n.Paths.Manifest(component))
-		if err != nil {
-			continue
-		}
-		for _, c := range all {
-			if c.Component == component && c.Name == component && c.Running &&
-				c.Created.Before(manifest.ModTime) {
-				return component
-			}
+	for _, component := range components {
+		manifest, err := r.Stat(ctx, n.Paths.Manifest(component))
+		if err == nil && slices.ContainsFunc(all, func(c state.Container) bool {
+			return c.Component == component && c.Name == component && c.Running &&
+				c.Created.Before(manifest.ModTime)
+		}) {
+			outdated = append(outdated, component)
 		}
 	}
-	return ""
+	return outdated
 }

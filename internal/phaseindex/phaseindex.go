@@ -28,6 +28,29 @@ const (
 	CleanupNode         Address = "cleanup-node"
 )
 
+// Points that the phase wait-control-plane of init reaches (engine.Milestone). At those that begin
+// with Start, the manifest of that component is written.
+const (
+	// StartEtcd is when the kubelet watches the directory of manifests.
+	StartEtcd = "wait-control-plane:start-etcd"
+	// StartAPIServer is when the files of all components exist too.
+	StartAPIServer = "wait-control-plane:start-api-server"
+	// APIServerAnswers is when the API server answers. For about a second, until it creates the RBAC
+	// objects of every cluster, it has little to do.
+	APIServerAnswers = "wait-control-plane:api-server-answers"
+	// AdminAuthorized is when the admin of this run can create objects: the user of super-admin.conf in
+	// that second, the user of admin.conf after it.
+	AdminAuthorized = "wait-control-plane:admin-authorized"
+	// StartControllerManager is when the API server authorizes kube-controller-manager, a moment before
+	// it is live.
+	StartControllerManager = "wait-control-plane:start-controller-manager"
+	// StartScheduler is when the API server authorizes kube-scheduler, or will have done so before the
+	// kubelet has started it.
+	StartScheduler = "wait-control-plane:start-scheduler"
+	// RBACComplete is when the API server has all RBAC objects of every cluster.
+	RBACComplete = "wait-control-plane:rbac-complete"
+)
+
 // Command is how a user runs the phase alone, after "kubeadm init phase" or
 // "kubeadm join phase".
 func (a Address) Command() string { return strings.ReplaceAll(string(a), "/", " ") }
@@ -56,6 +79,7 @@ type File struct {
 	Shared bool
 	// LocalEtcd is set for files that only a control plane with an etcd member has.
 	LocalEtcd bool
+	Need      pki.Need // of the key in it
 }
 
 // Files are those that init creates on this machine, or join if joins is set, and that Kubernetes
@@ -87,7 +111,7 @@ func Files(l node.Local, joins bool) []File {
 	for _, c := range pki.Profiles() {
 		f := File{Path: p.Cert(c.Base), Phase: phaseOf(joins, Certs, c.Name), Kind: Certificate,
 			Name:   c.Name,
-			Shared: c.IsCA(), LocalEtcd: c.LocalEtcdOnly()}
+			Shared: c.IsCA(), LocalEtcd: c.LocalEtcdOnly(), Need: c.Need}
 		key := f
 		key.Path, key.Kind = p.Key(c.Base), PrivateKey
 		files = append(files, f, key)
@@ -96,7 +120,7 @@ func Files(l node.Local, joins bool) []File {
 		if k.OnJoin || !joins {
 			files = append(files,
 				File{Path: p.Kubeconfig(k.File), Phase: phaseOf(joins, Kubeconfigs, k.Name),
-					Kind: Kubeconfig, Name: k.Name})
+					Kind: Kubeconfig, Name: k.Name, Need: k.Need})
 		}
 	}
 	return files

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"sync"
 	"testing"
 )
@@ -137,12 +138,12 @@ func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
 func TestStockReturnsEachKeyOnce(t *testing.T) {
 	const ahead, wanted = 5, 8
-	stock := NewKeyPool(rand.Reader, ECDSAP256, ahead)
+	stock := NewKeyPool(rand.Reader, ECDSAP256, ahead, 2)
 	seen := sync.Map{}
 	var group sync.WaitGroup
-	for range wanted {
+	for i := range wanted {
 		group.Go(func() {
-			key, err := stock.Key()
+			key, err := stock.Key(map[bool]Need{true: First}[i%3 == 0])
 			if err != nil {
 				t.Error(err)
 				return
@@ -155,10 +156,55 @@ func TestStockReturnsEachKeyOnce(t *testing.T) {
 	group.Wait()
 }
 
+// Of two calls that wait, the one that needs its key first gets the next one, also if it came later;
+// and a key is kept for it until the last one is being generated.
+func TestKeysAreKeptForFirstNeed(t *testing.T) {
+	p := &KeyPool{ahead: 1, running: 1, free: 2, first: 1}
+	later, first := make(chan generatedKey, 1), make(chan generatedKey, 1)
+	add := func(text string) {
+		p.unused = append(p.unused, generatedKey{err: errors.New(text)})
+		p.deliver()
+	}
+	p.waiting[Later] = append(p.waiting[Later], later)
+	add("one")
+	if len(later) != 0 {
+		t.Error("the key was not kept")
+	}
+	p.waiting[First] = append(p.waiting[First], first)
+	p.deliver()
+	if g := <-first; g.err.Error() != "one" {
+		t.Errorf("first need got %v", g.err)
+	}
+	p.ahead, p.running = 0, 0
+	add("two")
+	if g := <-later; g.err.Error() != "two" {
+		t.Errorf("later need got %v", g.err)
+	}
+}
+
+// Where all keys are needed first, none is kept for others.
+func TestFirstKeyNeedsNoOther(t *testing.T) {
+	p := &KeyPool{ahead: 3, running: 1, free: 4, first: 4}
+	p.unused = append(p.unused, generatedKey{err: errors.New("one")})
+	if _, err := p.Key(First); err == nil || err.Error() != "one" {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A key that is kept for a call that never comes goes to another one in the end.
+func TestKeysAreNotKeptForever(t *testing.T) {
+	p := NewKeyPool(rand.Reader, ECDSAP256, 2, 2)
+	for range 2 {
+		if _, err := p.Key(Later); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestStockReturnsErrors(t *testing.T) {
-	_, err := NewKeyPool(rand.Reader, "RSA-1", 1).Key()
+	_, err := NewKeyPool(rand.Reader, "RSA-1", 1, 0).Key(Later)
 	wantError(t, err, "RSA-1")
-	_, err = NewKeyPool(rand.Reader, "RSA-1", 0).Key()
+	_, err = NewKeyPool(rand.Reader, "RSA-1", 0, 0).Key(First)
 	wantError(t, err, "RSA-1")
 }
 
@@ -174,9 +220,9 @@ func BenchmarkKeysSequential(b *testing.B) {
 
 func BenchmarkKeysParallel(b *testing.B) {
 	for b.Loop() {
-		stock := NewKeyPool(rand.Reader, RSA2048, 4)
+		stock := NewKeyPool(rand.Reader, RSA2048, 4, 4)
 		for range 4 {
-			if _, err := stock.Key(); err != nil {
+			if _, err := stock.Key(First); err != nil {
 				b.Fatal(err)
 			}
 		}

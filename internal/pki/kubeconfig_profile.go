@@ -15,6 +15,7 @@ type KubeconfigProfile struct {
 	PerNode            bool // the user is this node, and its kubelet rotates the certificate
 	UsesLocalAPIServer bool // uses this node's API server, not the control plane endpoint
 	OnJoin             bool // written by a control plane's join too, not by init alone
+	Need               Need // of the key of its client certificate
 }
 
 // KubeconfigProfiles lists the files in the order in which they are written.
@@ -26,7 +27,7 @@ func KubeconfigProfiles() []KubeconfigProfile {
 		{Name: "super-admin", File: "super-admin.conf", User: "kubernetes-super-admin",
 			Organization: []string{"system:masters"},
 			Purpose:      "the super-admin user (bypasses RBAC, for emergencies only)"},
-		{Name: "kubelet", File: "kubelet.conf", User: "system:node:", PerNode: true,
+		{Name: "kubelet", File: "kubelet.conf", User: "system:node:", PerNode: true, Need: First,
 			Organization: []string{"system:nodes"}, UsesLocalAPIServer: true,
 			Purpose: "this node's kubelet"},
 		{Name: "controller-manager", File: "controller-manager.conf",

@@ -26,6 +26,7 @@ type Profile struct {
 	Organization []string
 	Usages       []x509.ExtKeyUsage
 	SANs         SANRule
+	Need         Need // of its key
 }
 
 // Profiles lists the certificates in the order in which they are generated: each CA
@@ -35,7 +36,7 @@ func Profiles() []Profile {
 	client := []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
 	both := []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
 	return []Profile{
-		{Name: ClusterCA, Base: "ca", CommonName: "kubernetes",
+		{Name: ClusterCA, Base: "ca", CommonName: "kubernetes", Need: First,
 			Purpose: "the cluster CA, which signs the certificates of Kubernetes components"},
 		{Name: "apiserver", Base: "apiserver", Issuer: ClusterCA, CommonName: "kube-apiserver",
 			Usages: server, SANs: APIServerSANs, Purpose: "the serving certificate of the API server"},
@@ -47,12 +48,12 @@ func Profiles() []Profile {
 		{Name: "front-proxy-client", Base: "front-proxy-client", Issuer: FrontProxyCA,
 			CommonName: "front-proxy-client", Usages: client,
 			Purpose: "the client certificate for extension API servers (aggregation layer)"},
-		{Name: EtcdCA, Base: "etcd/ca", CommonName: "etcd-ca",
+		{Name: EtcdCA, Base: "etcd/ca", CommonName: "etcd-ca", Need: First,
 			Purpose: "the etcd CA, which signs the certificates of etcd servers, peers and clients"},
 		{Name: "etcd-server", Base: "etcd/server", Issuer: EtcdCA,
-			Usages: both, SANs: EtcdServerSANs, Purpose: "the serving certificate of the etcd member"},
+			Usages: both, SANs: EtcdServerSANs, Need: First, Purpose: "the serving certificate of the etcd member"},
 		{Name: "etcd-peer", Base: "etcd/peer", Issuer: EtcdCA,
-			Usages: both, SANs: EtcdPeerSANs, Purpose: "the peer certificate of the etcd member"},
+			Usages: both, SANs: EtcdPeerSANs, Need: First, Purpose: "the peer certificate of the etcd member"},
 		{Name: "etcd-healthcheck-client", Base: "etcd/healthcheck-client", Issuer: EtcdCA,
 			CommonName: "kube-etcd-healthcheck-client", Usages: client,
 			Purpose: "the client certificate for etcd health checks"},

@@ -161,7 +161,7 @@ func replaceCertificate(ctx context.Context, e *engine.Env, r renewal) error {
 func newKey(e *engine.Env, n *node.Node, old crypto.PublicKey) (crypto.Signer, error) {
 	algorithm, ok := pki.AlgorithmOf(old)
 	if n.Cluster.Algorithm != "" || !ok {
-		return e.Keys()
+		return e.Keys(pki.First)
 	}
 	return pki.NewKey(e.Rand("renew/key"), algorithm)
 }

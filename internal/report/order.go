@@ -31,9 +31,8 @@ type branchGroup struct {
 }
 
 func (o *treeOrder) add(e engine.Event) {
-	// Two kinds are shown at once: progress, which would be outdated later, and events of steps
-	// that concurrent phases share and of deferred work. The certificate key must stay the last line
-	// of upload-certs.
+	// Two kinds are shown at once: progress, which would be outdated later, and events that belong to
+	// no branch while branches run. The certificate key must stay the last line of upload-certs.
 	if e.Kind == engine.Progress || len(e.Place) == 0 && len(o.root.items) > 0 {
 		o.show(e)
 		return

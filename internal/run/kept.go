@@ -111,9 +111,9 @@ func (r *Run) reuseToken(ctx context.Context, t *node.BootstrapToken, name strin
 
 // Keys returns a function that generates private keys of the cluster's algorithm. Those that the
 // run is going to need are generated ahead of need, in the background.
-func (r *Run) Keys(ctx context.Context, n *node.Node) func() (crypto.Signer, error) {
+func (r *Run) Keys(ctx context.Context, n *node.Node) func(pki.Need) (crypto.Signer, error) {
 	local, _ := node.HasLocalEtcd(n)
-	missing := 0
+	missing, first := 0, 0
 	for _, f := range phaseindex.Files(n.Local, n.IsJoining()) {
 		hasKey := f.Kind == phaseindex.PrivateKey || f.Kind == phaseindex.Kubeconfig
 		if !hasKey || f.Shared && n.IsJoining() || f.LocalEtcd && !local || !r.Runs(f.Phase) {
@@ -121,7 +121,10 @@ func (r *Run) Keys(ctx context.Context, n *node.Node) func() (crypto.Signer, err
 		}
 		if _, err := r.host.World.Stat(ctx, f.Path); err != nil {
 			missing++
+			if f.Need == pki.First {
+				first++
+			}
 		}
 	}
-	return pki.NewKeyPool(r.host.Random("keys"), n.Cluster.Algorithm, missing).Key
+	return pki.NewKeyPool(r.host.Random("keys"), n.Cluster.Algorithm, missing, first).Key
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"kubeadm/internal/node"
+	"kubeadm/internal/pki"
 )
 
 // KeysOnceKnown returns keys for a joining machine, which learns the cluster's algorithm only by
@@ -18,7 +19,7 @@ type LateKeys struct {
 	run *Run
 
 	mu       sync.Mutex
-	generate func() (crypto.Signer, error)
+	generate func(pki.Need) (crypto.Signer, error)
 }
 
 // SetCluster begins to generate the keys that a control plane is going to need.
@@ -29,12 +30,12 @@ func (k *LateKeys) SetCluster(ctx context.Context, n *node.Node) {
 }
 
 // Key returns the next private key.
-func (k *LateKeys) Key() (crypto.Signer, error) {
+func (k *LateKeys) Key(need pki.Need) (crypto.Signer, error) {
 	k.mu.Lock()
 	generate := k.generate
 	k.mu.Unlock()
 	if generate == nil {
 		return nil, errors.New("no key can be generated before the cluster is known")
 	}
-	return generate()
+	return generate(need)
 }

@@ -15,6 +15,7 @@ import (
 	"kubeadm/internal/engine"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
+	"kubeadm/internal/phaseindex"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/state"
 	"kubeadm/internal/world"
@@ -30,6 +31,19 @@ func Admin(l node.Local, kubeconfig string) func(context.Context) (state.Identit
 		as.Server = l.LocalServerURL()
 	}
 	return func(context.Context) (state.Identity, error) { return as, nil }
+}
+
+// InitAdmin is the user that the phases of a whole init are: that of super-admin.conf where it exists,
+// whom a new API server authorizes at once, else that of admin.conf.
+func InitAdmin(r state.Reader, l node.Local) func(context.Context) (state.Identity, error) {
+	return func(ctx context.Context) (state.Identity, error) {
+		as := state.Identity{Kubeconfig: l.Paths.Kubeconfig("super-admin.conf"),
+			Server: l.LocalServerURL()}
+		if exists, err := state.Exists(ctx, r, as.Kubeconfig); err != nil || exists {
+			return as, err
+		}
+		return Admin(l, "")(ctx)
+	}
 }
 
 // JoinAdmin is the admin of the cluster that this machine joins, at the address that all control
@@ -70,6 +84,35 @@ var bindClusterAdmins = engine.Step{
 	},
 }
 
+// adminsBound is reached when the ClusterRoleBinding of administrators exists.
+const adminsBound engine.Milestone = "cluster-admin:bound"
+
+// clusterAdmin does that step in a whole init, and waits until the user of admin.conf has the rights.
+var clusterAdmin = engine.Phase{
+	Name:   "cluster-admin",
+	Short:  "Bind the group of admin.conf to cluster-admin",
+	Hidden: true,
+	OnlyWith: []string{"wait-control-plane", "upload-config", "upload-certs", "mark-control-plane",
+		"bootstrap-token", "addon"},
+	Before: []engine.Step{bindClusterAdmins},
+	Run: func(ctx context.Context, e *engine.Env) error {
+		if err := e.Reach(ctx, adminsBound); err != nil {
+			return err
+		}
+		if err := e.AwaitMilestones(ctx, phaseindex.RBACComplete); err != nil {
+			return err
+		}
+		as, err := Admin(e.Local, "")(ctx)
+		if err != nil {
+			return err
+		}
+		if exists, err := state.Exists(ctx, e.World, as.Kubeconfig); err != nil || !exists {
+			return err
+		}
+		return e.Await(ctx, bindingInEffect(e, as))
+	},
+}
+
 // createBinding creates the binding unless admin finds it or is denied for another reason than a
 // lack of rights.
 func createBinding(ctx context.Context, e *engine.Env, admin state.Identity) error {
@@ -101,20 +144,30 @@ func createBinding(ctx context.Context, e *engine.Env, admin state.Identity) err
 	if !lacksRights(err) {
 		return err
 	}
-	maker := state.Identity{Kubeconfig: e.Local.Paths.Kubeconfig("super-admin.conf"),
+	super := state.Identity{Kubeconfig: e.Local.Paths.Kubeconfig("super-admin.conf"),
 		Server: admin.Server}
+	maker := super
 	if _, missing := e.World.Stat(ctx, maker.Kubeconfig); missing != nil ||
 		apierrors.IsNotFound(err) {
 		maker = admin
 	}
-	if err := e.Do(ctx, change.ApplyObject{Object: binding, As: maker, Keep: true}); err != nil {
+	err = e.Do(ctx, change.ApplyObject{Object: binding, As: maker, Keep: true})
+	if err != nil || admin.Kubeconfig == super.Kubeconfig { // who has the rights without it
 		return err
 	}
-	return e.Await(ctx, world.Condition{
+	return e.Await(ctx, bindingInEffect(e, admin))
+}
+
+// bindingInEffect is met once that user can read the binding, and so has its rights.
+func bindingInEffect(e *engine.Env, as state.Identity) world.Condition {
+	return world.Condition{
 		Name:    "the cluster-admin ClusterRoleBinding to take effect",
 		Timeout: e.Local.Timeouts.KubernetesAPI,
-		Check:   look,
-	})
+		Check: func(ctx context.Context, r state.Reader) error {
+			_, err := r.Object(ctx, state.RefOf(manifest.ClusterAdmins(), as))
+			return err
+		},
+	}
 }
 
 // lacksRights reports whether the API server has answered that the admin has no rights.

@@ -41,7 +41,7 @@ func Example() {
 		Local: intent.Local,
 		Node:  func(context.Context) (*node.Node, error) { return intent, nil },
 		Rand:  func(string) io.Reader { return rand.Reader },
-		Keys:  func() (crypto.Signer, error) { return pki.NewKey(rand.Reader, pki.ECDSAP256) },
+		Keys:  func(pki.Need) (crypto.Signer, error) { return pki.NewKey(rand.Reader, pki.ECDSAP256) },
 		Emit:  func(engine.Event) {},
 	})
 

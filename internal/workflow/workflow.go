@@ -3,6 +3,7 @@ package workflow
 
 import (
 	"context"
+	"slices"
 
 	"kubeadm/internal/carotation"
 	"kubeadm/internal/change"
@@ -29,42 +30,53 @@ import (
 	"kubeadm/internal/phase/uploadcerts"
 	"kubeadm/internal/phase/uploadconfig"
 	"kubeadm/internal/phase/waitcontrolplane"
+	"kubeadm/internal/phaseindex"
 )
 
-// Init makes this machine the first control plane of a cluster. Once its API server is live and
-// the group of admin.conf is bound to cluster-admin, the phases that talk to the API server run
-// side by side, while kube-controller-manager and kube-scheduler start. One of them that runs alone
-// begins with that binding too. The kubelet is restarted before those two start: a restart later would
+// Init makes this machine the first control plane of a cluster. The kubelet starts as soon as it has
+// its own files, and each component as soon as it can do its work, while the other phases go on. Once
+// the API server lets this run create objects, the group of admin.conf is bound to cluster-admin, and
+// the phases that create objects run. One of them that runs alone begins with that binding too. The
+// kubelet is restarted before kube-controller-manager and kube-scheduler start: a restart later would
 // delay them.
 var Init = []engine.Phase{
 	preflight.Init,
-	certs.Phase,
-	kubeconfig.Phase,
-	etcd.Phase,
-	controlplane.Phase,
-	kubelet.Start,
 	{Parallel: true, Phases: []engine.Phase{
-		waitcontrolplane.Init(bindClusterAdmins),
-		startOnceLive(bindClusterAdmins, uploadconfig.Phase),
-		startOnceLive(bindClusterAdmins.If(func(n *node.Node) bool { return n.UploadCerts }),
+		certs.Phase,
+		after(kubeconfig.Phase, "certs/ca"),
+		after(etcd.Phase, "certs/etcd-server", "certs/etcd-peer"),
+		after(controlplane.Phase, "certs", "kubeconfig", "etcd"),
+		after(kubelet.Start, "certs/ca", "kubeconfig/kubelet"),
+		after(waitcontrolplane.Init, "certs/ca", "kubeconfig/kubelet", "kubelet-start"),
+		after(clusterAdmin, onceRunning...),
+		asAdmin(bindClusterAdmins, waitcontrolplane.ControllerAccounts, phaseindex.RBACComplete),
+		asAdmin(bindClusterAdmins, uploadconfig.Phase),
+		asAdmin(bindClusterAdmins.If(func(n *node.Node) bool { return n.UploadCerts }),
 			uploadcerts.Phase),
-		startOnceLive(bindClusterAdmins, markcontrolplane.Phase),
-		startOnceLive(bindClusterAdmins, bootstraptoken.Phase),
-		startAfter(waitcontrolplane.Serving, kubelet.Finalize),
-		startOnceLive(bindClusterAdmins, addon.Phase),
+		asAdmin(bindClusterAdmins, markcontrolplane.Phase),
+		asAdmin(bindClusterAdmins, bootstraptoken.Phase),
+		after(kubelet.Finalize, "kubeconfig/kubelet", "kubelet-start", phaseindex.APIServerAnswers),
+		asAdmin(bindClusterAdmins, addon.Phase),
 	}},
 	joincommand.Phase,
 }
 
-// startAfter is the phase to begin when the first one of its group has reached the milestone.
-func startAfter(milestone engine.Milestone, p engine.Phase) engine.Phase {
-	p.After = milestone
+// after is the phase to begin when the milestones are reached.
+func after(p engine.Phase, milestones ...engine.Milestone) engine.Phase {
+	p.After = milestones
 	return p
 }
 
-// startOnceLive is the phase with a step, to begin when the API server is live.
-func startOnceLive(s engine.Step, p engine.Phase) engine.Phase {
-	return startAfter(waitcontrolplane.Live, withStep(s, p))
+// onceRunning is when the API server runs and lets the admin create objects. Where nothing waits for
+// that, it is when the API server was started.
+var onceRunning = []engine.Milestone{"kubeconfig", "control-plane", "kubelet-start",
+	phaseindex.AdminAuthorized}
+
+// asAdmin is the phase to begin when the step is done, the admin can create objects, and the
+// milestones are reached. Where the phase runs alone, it begins with the step.
+func asAdmin(s engine.Step, p engine.Phase, milestones ...engine.Milestone) engine.Phase {
+	return withStep(s, after(p, slices.Concat(onceRunning, []engine.Milestone{adminsBound},
+		milestones)...))
 }
 
 // withStep is the phase with a step to be done before it.

@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"kubeadm/internal/engine"
@@ -58,5 +59,35 @@ func TestUndonePhasesRunAlone(t *testing.T) {
 	}
 	if count == 0 {
 		t.Error("no phase is undone: nothing was checked")
+	}
+}
+
+// A phase waits only for phases that exist and come before it: so a workflow whose phases run one after
+// the other needs no waits.
+func TestPhasesWaitForEarlierOnes(t *testing.T) {
+	count := 0
+	for _, phases := range [][]engine.Phase{Init, Join, Reset, UpgradeApply, UpgradeNode, Renew} {
+		known := map[string]bool{}
+		var check func(prefix string, ps []engine.Phase)
+		check = func(prefix string, ps []engine.Phase) {
+			for _, p := range ps {
+				for _, m := range p.After {
+					address, _, _ := strings.Cut(string(m), ":")
+					if count++; !known[address] {
+						t.Errorf("phase %s%s waits for %s, which does not come before it", prefix, p.Name, m)
+					}
+				}
+				if p.Name == "" {
+					check(prefix, p.Phases)
+					continue
+				}
+				check(prefix+p.Name+"/", p.Phases)
+				known[prefix+p.Name] = true
+			}
+		}
+		check("", phases)
+	}
+	if count == 0 {
+		t.Error("no phase waits for another one: nothing was checked")
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,24 +14,77 @@ import (
 
 func TestParallelPhasesHaveDisjointTargets(t *testing.T) {
 	forEachSubject(t, func(t *testing.T, s subject) {
-		branches := map[string]map[int]int{} // target: group: branch that changes it
+		branches := map[string]map[int]branch{} // target: group: branch that changed it last
+		first := map[branch]string{}            // its first phase
 		for _, e := range s.newRun(s.machine(t)).mustSucceed(t).events {
+			for _, slot := range e.Place {
+				if b := (branch{slot.Group, slot.Index}); first[b] == "" {
+					first[b] = e.Phase
+				}
+			}
 			if e.Change == nil {
 				continue
 			}
 			target := e.Change.Target()
 			if branches[target] == nil {
-				branches[target] = map[int]int{}
+				branches[target] = map[int]branch{}
 			}
 			for _, slot := range e.Place {
-				if other, ok := branches[target][slot.Group]; ok && other != slot.Index {
-					t.Errorf("%s changes %s, and so does a phase that runs in parallel", e.Phase,
-						target)
+				own := branch{slot.Group, slot.Index}
+				other, ok := branches[target][slot.Group]
+				if ok && other != own && !waitsFor(s.phases, first[own], first[other]) {
+					t.Errorf("%s changes %s, and so does %s, which runs in parallel", first[own],
+						target, first[other])
 				}
-				branches[target][slot.Group] = slot.Index
+				branches[target][slot.Group] = own
 			}
 		}
 	})
+}
+
+// branch is one of a group of phases that run in parallel.
+type branch struct{ group, index int }
+
+// waitsFor reports whether a phase begins after another one has ended, or after one that does. A phase that
+// begins at a point of another one runs beside the rest of it.
+func waitsFor(phases []engine.Phase, later, earlier string) bool {
+	known := map[string]bool{} // phases that the later one waits for
+	var add func(address string)
+	add = func(address string) {
+		engine.Walk(phases, func(at string, p engine.Phase) {
+			if !isAtOrBelow(address, at) && !isAtOrBelow(at, address) {
+				return
+			}
+			for _, m := range milestonesBelow(p) {
+				if address := string(m); !strings.Contains(address, ":") && !known[address] {
+					known[address] = true
+					add(address)
+				}
+			}
+		})
+	}
+	add(later)
+	for m := range known {
+		if isAtOrBelow(earlier, m) || isAtOrBelow(m, earlier) {
+			return true
+		}
+	}
+	return false
+}
+
+func isAtOrBelow(address, top string) bool {
+	return address == top || strings.HasPrefix(address, top+"/")
+}
+
+// milestonesBelow are those that p and its nameless children wait for.
+func milestonesBelow(p engine.Phase) (all []engine.Milestone) {
+	all = slices.Clone(p.After)
+	for _, child := range p.Phases {
+		if child.Name == "" {
+			all = append(all, milestonesBelow(child)...)
+		}
+	}
+	return all
 }
 
 // In whatever order parallel phases run, the changes and the resulting machine are the same.
@@ -88,7 +142,7 @@ func renderRun(t testing.TB, s subject, phases []engine.Phase, conditional bool)
 }
 
 // serialPhases is a workflow whose parallel phases run one after the other, in the order of
-// arrange.
+// arrange, but each after those that it waits for.
 func serialPhases(ps []engine.Phase, arrange func([]engine.Phase)) []engine.Phase {
 	ps = slices.Clone(ps)
 	for i := range ps {
@@ -96,7 +150,26 @@ func serialPhases(ps []engine.Phase, arrange func([]engine.Phase)) []engine.Phas
 		if ps[i].Parallel {
 			ps[i].Parallel = false
 			arrange(ps[i].Phases)
+			ps[i].Phases = sortByMilestones(ps[i].Phases)
 		}
 	}
 	return ps
+}
+
+// sortByMilestones moves phases behind those of their group that they wait for, and keeps the order
+// otherwise.
+func sortByMilestones(group []engine.Phase) (sorted []engine.Phase) {
+	for left := slices.Clone(group); len(left) > 0; {
+		next := slices.IndexFunc(left, func(p engine.Phase) bool {
+			return !slices.ContainsFunc(left, func(other engine.Phase) bool {
+				return other.Name != p.Name && slices.ContainsFunc(milestonesBelow(p),
+					func(m engine.Milestone) bool {
+						address, _, _ := strings.Cut(string(m), ":")
+						return isAtOrBelow(address, other.Name)
+					})
+			})
+		})
+		sorted, left = append(sorted, left[next]), slices.Delete(left, next, next+1)
+	}
+	return sorted
 }

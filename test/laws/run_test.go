@@ -105,7 +105,7 @@ func (r run) execute(t testing.TB) (out outcome) {
 		World: &lockHolder{World: used}, Tool: newDefaultTool(t), Once: j.Once, Undoer: j,
 		Withhold: engine.Withhold{Token: true, CertificateKey: true},
 		Rand:     func(string) io.Reader { return rand.Reader },
-		Keys:     func() (crypto.Signer, error) { return pki.NewKey(rand.Reader, pki.ECDSAP256) },
+		Keys:     func(pki.Need) (crypto.Signer, error) { return pki.NewKey(rand.Reader, pki.ECDSAP256) },
 		Emit:     func(e engine.Event) { mu.Lock(); out.events = append(out.events, e); mu.Unlock() },
 	})
 	if err := r.setUp(t, e); err != nil {

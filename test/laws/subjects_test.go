@@ -300,7 +300,7 @@ func setUpInitWith(t testing.TB, e *engine.Env, flags config.InitFlags, text str
 	}
 	e.Local = n.Local
 	e.Node = func(context.Context) (*node.Node, error) { return n, nil }
-	e.Admin = workflow.Admin(e.Local, "")
+	e.Admin = workflow.InitAdmin(e.World, e.Local)
 	return nil
 }
 

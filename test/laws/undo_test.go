@@ -221,6 +221,10 @@ func withUndo(ps []engine.Phase) []engine.Phase {
 			for j, need := range ps[i].Needs {
 				ps[i].Needs[j] = top + "/" + need
 			}
+			ps[i].After = slices.Clone(ps[i].After)
+			for j, m := range ps[i].After {
+				ps[i].After[j] = top + "/" + m
+			}
 		}
 		return ps
 	}

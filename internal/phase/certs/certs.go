@@ -222,7 +222,7 @@ func createCertificate(ctx context.Context, e *engine.Env, p pki.Profile) error 
 func newKey(e *engine.Env, paths node.Paths, p pki.Profile,
 	found pki.StoredPair) (crypto.Signer, error) {
 	if found.Key == nil {
-		return e.Keys()
+		return e.Keys(p.Need)
 	}
 	if !e.World.WasCreated(change.FileTarget(paths.Key(p.Base))) {
 		return nil, problem.New("",

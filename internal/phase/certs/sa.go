@@ -47,7 +47,7 @@ var serviceAccountPhase = engine.Phase{
 			e.Say("using the existing %s: another program signs service account tokens", pubFile)
 			return err
 		}
-		key, err := e.Keys()
+		key, err := e.Keys(pki.Later)
 		if err != nil {
 			return err
 		}

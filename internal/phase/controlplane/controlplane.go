@@ -10,6 +10,7 @@ import (
 	"kubeadm/internal/flag"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
+	"kubeadm/internal/phaseindex"
 	"kubeadm/internal/release"
 	"kubeadm/internal/state"
 	"kubeadm/internal/staticpod"
@@ -25,12 +26,12 @@ var Phase = engine.Phase{
 		return nil
 	},
 	Phases: []engine.Phase{
-		newComponentPhase("apiserver", release.APIServer, "", flag.APIServerAdvertise,
+		newComponentPhase("apiserver", release.APIServer, phaseindex.StartAPIServer, flag.APIServerAdvertise,
 			flag.APIServerBindPort, flag.APIServerExtraArgs,
 			flag.ControlPlaneEndpoint, flag.FeatureGates, flag.ServiceCIDR),
-		newComponentPhase("controller-manager", release.ControllerManager, "wait-control-plane",
-			flag.ControllerManagerArgs, flag.PodNetworkCIDR),
-		newComponentPhase("scheduler", release.Scheduler, "wait-control-plane",
+		newComponentPhase("controller-manager", release.ControllerManager,
+			phaseindex.StartControllerManager, flag.ControllerManagerArgs, flag.PodNetworkCIDR),
+		newComponentPhase("scheduler", release.Scheduler, phaseindex.StartScheduler,
 			flag.SchedulerExtraArgs),
 	},
 }
@@ -58,7 +59,7 @@ var Join = engine.Phase{
 			return err
 		}
 		for _, program := range manifest.Components() {
-			if err := writeOrPostpone(ctx, e, n, program, "etcd-join"); err != nil {
+			if err := writeOrDefer(ctx, e, n, program, engine.Milestone(phaseindex.EtcdJoin)); err != nil {
 				return err
 			}
 		}
@@ -66,9 +67,8 @@ var Join = engine.Phase{
 	},
 }
 
-// newComponentPhase returns the phase that writes the manifest of a component. If later is set,
-// the phase of that name writes it.
-func newComponentPhase(name, program, later string, flags ...flag.Name) engine.Phase {
+// newComponentPhase returns the phase that writes the manifest of a component at the milestone.
+func newComponentPhase(name, program string, at engine.Milestone, flags ...flag.Name) engine.Phase {
 	return engine.Phase{
 		Name:  name,
 		Short: "Write the static Pod manifest of " + program,
@@ -81,23 +81,23 @@ func newComponentPhase(name, program, later string, flags ...flag.Name) engine.P
 			if err != nil {
 				return err
 			}
-			return writeOrPostpone(ctx, e, n, program, later)
+			return writeOrDefer(ctx, e, n, program, at)
 		},
 	}
 }
 
-// writeOrPostpone postpones the manifest to a later phase, unless an earlier run wrote it already.
-// A component that starts before those that it needs retries only seconds later
-// (docs/decisions/0022).
-func writeOrPostpone(ctx context.Context, e *engine.Env, n *node.Node, program,
-	phase string) error {
+// writeOrDefer defers the manifest to the milestone, unless an earlier run wrote it already. A
+// component that starts before those that it needs retries only seconds later (docs/decisions/0022).
+func writeOrDefer(ctx context.Context, e *engine.Env, n *node.Node, program string,
+	at engine.Milestone) error {
 	exists, err := state.Exists(ctx, e.World, n.Paths.Manifest(program))
 	if err != nil {
 		return err
 	}
 	if !exists {
-		return e.Defer(ctx, phase,
-			func(ctx context.Context) error { return writeManifest(ctx, e, n, program) })
+		return e.Defer(ctx, at, func(ctx context.Context, e *engine.Env) error {
+			return writeManifest(ctx, e, n, program)
+		})
 	}
 	return writeManifest(ctx, e, n, program)
 }

@@ -76,7 +76,7 @@ func joinEtcd(ctx context.Context, e *engine.Env) error {
 		return err
 	}
 	// A learner keeps other machines from adding theirs: add it once the kubelet can start it.
-	err = health.WaitCheckingFiles(ctx, e, n, append(manifest.Components(), manifest.Etcd),
+	err = health.WaitCheckingFiles(ctx, e, n, health.ExceptManifests(n, append(manifest.Components(), manifest.Etcd)...),
 		func() error {
 			return e.Await(ctx, health.Kubelet(ctx, e.World, n))
 		})

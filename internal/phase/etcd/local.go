@@ -9,6 +9,8 @@ import (
 	"kubeadm/internal/flag"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
+	"kubeadm/internal/phaseindex"
+	"kubeadm/internal/state"
 	"kubeadm/internal/staticpod"
 )
 
@@ -39,5 +41,15 @@ func createEtcd(ctx context.Context, e *engine.Env) error {
 	if err := e.Do(ctx, change.MakeDir{Path: n.Cluster.Etcd.DataDir, Mode: 0o700}); err != nil {
 		return err
 	}
-	return staticpod.Write(ctx, e, n, manifest.Etcd, nil)
+	write := func(ctx context.Context, e *engine.Env) error {
+		return staticpod.Write(ctx, e, n, manifest.Etcd, nil)
+	}
+	exists, err := state.Exists(ctx, e.World, n.Paths.Manifest(manifest.Etcd))
+	if err != nil {
+		return err
+	}
+	if exists {
+		return write(ctx, e)
+	}
+	return e.Defer(ctx, phaseindex.StartEtcd, write)
 }

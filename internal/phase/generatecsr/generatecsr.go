@@ -121,7 +121,7 @@ func newKubeconfigAndRequest(e *engine.Env, n *node.Node,
 
 // newRequest generates a key and a signing request with it.
 func newRequest(e *engine.Env, name string, s pki.Spec) (crypto.Signer, []byte, error) {
-	key, err := e.Keys()
+	key, err := e.Keys(pki.First)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -140,7 +140,7 @@ type issuer struct {
 
 func newKubeconfig(e *engine.Env, n *node.Node, p pki.KubeconfigProfile,
 	ca issuer) ([]byte, error) {
-	key, err := e.Keys()
+	key, err := e.Keys(p.Need)
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package kubelet
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"kubeadm/internal/change"
@@ -13,7 +14,7 @@ import (
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/manifestinput"
 	"kubeadm/internal/node"
-	"kubeadm/internal/release"
+	"kubeadm/internal/phaseindex"
 )
 
 // Start writes the kubelet's files and starts it on a first control plane.
@@ -28,20 +29,45 @@ var Start = engine.Phase{
 		if err != nil {
 			return err
 		}
+		if err := awaitFiles(ctx, e, n); err != nil {
+			return err
+		}
 		if err := stopForFailedComponents(ctx, e, n); err != nil {
 			return err
 		}
-		// Before its Node exists a running kubelet may miss a changed manifest. Those of
-		// kube-controller-manager and kube-scheduler count only if this run changed them, as they
-		// are written while the kubelet runs.
-		manifests := []string{n.Paths.Manifest(release.APIServer), n.Paths.Manifest(manifest.Etcd)}
-		for _, late := range []string{release.ControllerManager, release.Scheduler} {
-			if file := n.Paths.Manifest(late); e.Changed(change.FileTarget(file)) {
+		// A running kubelet takes long to replace the Pod of a manifest that was changed
+		// (docs/decisions/0044).
+		var manifests []string
+		components := append(manifest.Components(), manifest.Etcd)
+		outdated := health.OutdatedComponents(ctx, e.World, n, components...)
+		for _, component := range components {
+			file := n.Paths.Manifest(component)
+			if slices.Contains(outdated, component) || e.Changed(change.FileTarget(file)) {
 				manifests = append(manifests, file)
 			}
 		}
+		// A kubelet that finds no directory of manifests looks for it again only later.
+		if err := e.Do(ctx, change.MakeDir{Path: n.Paths.Manifests(), Mode: 0o700}); err != nil {
+			return err
+		}
 		return startKubelet(ctx, e, n, manifests...)
 	},
+}
+
+// awaitFiles waits for the phases that check or change files which exist already: nothing is started
+// before they have found no fault. If no phase waits for the kubelet, the manifests of etcd and the API
+// server are written at once, and it waits for these too: a starting kubelet may miss them.
+func awaitFiles(ctx context.Context, e *engine.Env, n *node.Node) error {
+	var before []engine.Milestone
+	if !e.Runs("wait-control-plane") {
+		before = append(before, "etcd", "control-plane")
+	}
+	for _, f := range phaseindex.Files(n.Local, false) {
+		if _, err := e.World.Stat(ctx, f.Path); err == nil && f.Phase != phaseindex.KubeletStart {
+			before = append(before, engine.Milestone(f.Phase))
+		}
+	}
+	return e.AwaitMilestones(ctx, before...)
 }
 
 // stopForFailedComponents stops the kubelet if components of this control plane have failed in an

@@ -30,7 +30,7 @@ var WaitBootstrap = engine.Phase{
 		if err != nil {
 			return err
 		}
-		err = health.WaitCheckingFiles(ctx, e, n, nil, func() error {
+		err = health.WaitCheckingFiles(ctx, e, n, health.ExceptManifests(n), func() error {
 			if err := e.Await(ctx, health.Kubelet(ctx, e.World, n)); err != nil {
 				return health.WithKubeletHints(err)
 			}

@@ -15,11 +15,23 @@ import (
 	"kubeadm/internal/state"
 )
 
-// createControllerAccounts creates the ServiceAccounts of controllers while
-// kube-controller-manager starts. It would create them itself, serially, for five seconds before
-// the first controller starts (docs/decisions/0024).
-func createControllerAccounts(ctx context.Context, e *engine.Env, n *node.Node,
-	as state.Identity) error {
+// ControllerAccounts creates the ServiceAccounts of controllers while kube-controller-manager starts.
+// It would create them itself, one after the other, for five seconds before the first controller
+// starts (docs/decisions/0024).
+var ControllerAccounts = engine.Phase{
+	Name:   "controller-accounts",
+	Short:  "Create the ServiceAccounts of controllers",
+	Hidden: true,
+	// it can do nothing for a control plane that nothing waits for
+	OnlyWith: []string{"wait-control-plane"},
+	Run:      createControllerAccounts,
+}
+
+func createControllerAccounts(ctx context.Context, e *engine.Env) error {
+	n, as, err := e.Cluster(ctx)
+	if err != nil {
+		return err
+	}
 	set, _ := node.LastArg(n.Cluster.ControllerManager.Args, "use-service-account-credentials")
 	if enabled, err := strconv.ParseBool(set); err == nil && !enabled {
 		return nil

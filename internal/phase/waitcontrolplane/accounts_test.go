@@ -1,6 +1,7 @@
 package waitcontrolplane
 
 import (
+	"context"
 	"slices"
 	"testing"
 
@@ -40,16 +41,15 @@ func TestControllerAccounts(t *testing.T) {
 				t.Fatal(err)
 			}
 			var did []string
-			e := engine.New(engine.Env{World: w, Emit: func(ev engine.Event) {
+			n := &node.Node{}
+			n.Cluster.ControllerManager.Args = c.args
+			e := engine.New(engine.Env{World: w, Node: engine.Resolved(n), Emit: func(ev engine.Event) {
 				if ev.Kind == engine.Did {
 					did = append(did, ev.Change.Target())
 				}
-			}})
-			n := &node.Node{}
-			n.Cluster.ControllerManager.Args = c.args
+			}, Admin: func(context.Context) (state.Identity, error) { return state.Identity{}, nil }})
 			for range 2 { // the second time they exist
-				if err := createControllerAccounts(t.Context(), e, n,
-					state.Identity{}); err != nil {
+				if err := createControllerAccounts(t.Context(), e); err != nil {
 					t.Fatal(err)
 				}
 			}

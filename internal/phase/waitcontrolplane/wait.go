@@ -3,60 +3,142 @@
 package waitcontrolplane
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubeadm/internal/engine"
 	"kubeadm/internal/health"
 	"kubeadm/internal/node"
+	"kubeadm/internal/phaseindex"
+	"kubeadm/internal/pki"
 	"kubeadm/internal/release"
 	"kubeadm/internal/state"
 )
 
-// The milestones of Init.
-const (
-	// Serving is reached when the API server answers. For about a second, until it creates its RBAC
-	// objects, it has little to do.
-	Serving engine.Milestone = "serving"
-	// Live is reached when the API server is live and the step is done.
-	Live engine.Milestone = "live"
-)
+// Init waits for the kubelet and the components of a first control plane, and lets each component
+// start when it can do its work.
+var Init = engine.Phase{
+	Name:  "wait-control-plane",
+	Short: "Wait until the control plane is healthy",
+	Long:  "Wait until the kubelet has started the control plane's components and they are healthy.",
+	Phases: []engine.Phase{
+		{Run: waitForKubelet},
+		{After: []engine.Milestone{"etcd"}, Run: func(ctx context.Context, e *engine.Env) error {
+			return e.Reach(ctx, phaseindex.StartEtcd)
+		}},
+		{After: []engine.Milestone{"certs", "kubeconfig", "control-plane"}, Run: waitForAPIServer},
+		{Run: waitForComponents},
+	},
+}
 
-// Init waits for the kubelet and the components of a first control plane. The step is done as soon
-// as the API server is live.
-func Init(onceLive engine.Step) engine.Phase {
-	return engine.Phase{
-		Name:  "wait-control-plane",
-		Short: "Wait until the control plane is healthy",
-		Long:  "Wait until the kubelet has started the control plane's components and they are healthy.",
-		Phases: []engine.Phase{
-			{Run: func(ctx context.Context, e *engine.Env) error {
-				n, err := e.Node(ctx)
-				if err != nil {
-					return err
-				}
-				e.Say("waiting for the kubelet to run the control plane from %q",
-					n.Paths.Manifests())
-				later := []string{release.ControllerManager, release.Scheduler}
-				return health.WaitCheckingFiles(ctx, e, n, later, func() error {
-					return waitForAPIServer(ctx, e, n)
-				})
-			}},
-			{Before: []engine.Step{onceLive}, Run: func(ctx context.Context, e *engine.Env) error {
-				n, as, err := e.Cluster(ctx)
-				if err != nil {
-					return err
-				}
-				e.Reach(Live)
-				return health.WaitCheckingFiles(ctx, e, n, nil, func() error {
-					if err := createControllerAccounts(ctx, e, n, as); err != nil {
-						return err
-					}
-					return waitForComponents(ctx, e, n)
-				})
-			}},
-		},
+// waitForKubelet waits for the kubelet, which can start etcd and the API server then.
+func waitForKubelet(ctx context.Context, e *engine.Env) error {
+	n, err := e.Node(ctx)
+	if err != nil {
+		return err
 	}
+	e.Say("waiting for the kubelet to run the control plane from %q", n.Paths.Manifests())
+	isKubelets := func(f phaseindex.File) bool {
+		return f.Phase == phaseindex.KubeletStart || f.Path == n.Paths.KubeletKubeconfig() ||
+			f.Path == n.Paths.Cert(pki.ClusterCA)
+	}
+	err = health.WaitCheckingFiles(ctx, e, n, isKubelets,
+		func() error { return e.Await(ctx, health.Kubelet(ctx, e.World, n)) })
+	if err != nil {
+		return health.WithKubeletHints(err)
+	}
+	return nil
+}
+
+// quickBootstrap is how long an API server may take to create the first RBAC objects, up to those for
+// kube-controller-manager, if the last ones, among them those for kube-scheduler, are to exist before
+// the kubelet has started that. An API server creates one after the other, and the last ones take
+// three quarters of the time of the first. A kubelet starts no container within 0.3 s after it has
+// seen a manifest, as it waits that long for the volumes (docs/decisions/0022).
+const quickBootstrap = 400 * time.Millisecond
+
+// waitForAPIServer waits for the API server. On the way it reaches the points at which other phases
+// and components can begin.
+func waitForAPIServer(ctx context.Context, e *engine.Env) error {
+	n, err := e.Node(ctx)
+	if err != nil {
+		return err
+	}
+	as := state.Identity{Kubeconfig: n.Paths.Kubeconfig("super-admin.conf"),
+		Server: n.LocalServerURL()}
+	if _, err := e.World.Stat(ctx, as.Kubeconfig); err != nil {
+		as.Kubeconfig = n.Paths.Kubeconfig("admin.conf")
+	}
+	var bootstrap time.Time // when the API server began to create its RBAC objects, or just after
+	isAdminAuthorized := false
+	authorizes := health.AuthorizingAPIServer(n, as)
+	check := authorizes.Check
+	authorizes.Check = func(ctx context.Context, r state.Reader) error {
+		err := check(ctx, r)
+		answer, answers := errors.AsType[*state.NotLiveError](err)
+		if !answers {
+			return err
+		}
+		if bootstrap.IsZero() && answer.FailsOnly([]string{health.RBACCheck}) {
+			bootstrap = r.Now()
+		}
+		reached := e.Reach(ctx, phaseindex.APIServerAnswers)
+		if reached == nil && !isAdminAuthorized && hasNamespaces(ctx, e, r) {
+			isAdminAuthorized = true
+			reached = e.Reach(ctx, phaseindex.AdminAuthorized)
+		}
+		return cmp.Or(reached, err)
+	}
+	if err := e.Reach(ctx, phaseindex.StartAPIServer); err != nil {
+		return err
+	}
+	later := health.ExceptManifests(n, release.ControllerManager, release.Scheduler)
+	return health.WaitCheckingFiles(ctx, e, n, later, func() error {
+		if err := e.Await(ctx, authorizes); err != nil {
+			return health.WithComponentHints(n, err)
+		}
+		startable := []engine.Milestone{phaseindex.StartControllerManager}
+		if !bootstrap.IsZero() && e.World.Now().Sub(bootstrap) < quickBootstrap {
+			startable = append(startable, phaseindex.StartScheduler)
+		}
+		if err := e.Reach(ctx, phaseindex.APIServerAnswers); err != nil {
+			return err
+		}
+		// A kubelet that kubelet-finalize has just restarted may miss a manifest that is written before
+		// it watches their directory.
+		if err := e.AwaitMilestones(ctx, "kubelet-finalize"); err != nil {
+			return err
+		}
+		if err := e.Await(ctx, health.Kubelet(ctx, e.World, n)); err != nil {
+			return health.WithKubeletHints(err)
+		}
+		if err := e.Reach(ctx, startable...); err != nil {
+			return err
+		}
+		if err := e.Await(ctx, health.APIServer(n, as)); err != nil {
+			return health.WithComponentHints(n, err)
+		}
+		return e.Reach(ctx, phaseindex.StartScheduler, phaseindex.RBACComplete,
+			phaseindex.AdminAuthorized)
+	})
+}
+
+// hasNamespaces reports whether the API server lets the admin read the namespaces in which phases
+// create objects.
+func hasNamespaces(ctx context.Context, e *engine.Env, r state.Reader) bool {
+	as, err := e.Admin(ctx)
+	for _, name := range []string{metav1.NamespaceSystem, metav1.NamespacePublic} {
+		if err == nil {
+			_, err = r.Object(ctx, state.Ref{GVK: corev1.SchemeGroupVersion.WithKind("Namespace"),
+				Name: name, As: as})
+		}
+	}
+	return err == nil
 }
 
 // Join waits for the components of one more control plane.
@@ -70,63 +152,41 @@ var Join = engine.Phase{
 		if err != nil {
 			return err
 		}
-		return health.WaitCheckingFiles(ctx, e, n, nil, func() error {
-			as := state.Identity{Kubeconfig: n.Paths.Kubeconfig("admin.conf"),
-				Server: n.LocalServerURL()}
+		as := state.Identity{Kubeconfig: n.Paths.Kubeconfig("admin.conf"), Server: n.LocalServerURL()}
+		err = health.WaitCheckingFiles(ctx, e, n, health.ExceptManifests(n), func() error {
 			if err := e.Await(ctx, health.APIServer(n, as)); err != nil {
 				return health.WithComponentHints(n, err)
 			}
-			return waitForComponents(ctx, e, n)
+			return nil
 		})
-	},
-}
-
-// waitForAPIServer waits for the kubelet and the API server. Then it does the deferred work.
-func waitForAPIServer(ctx context.Context, e *engine.Env, n *node.Node) error {
-	if err := e.Await(ctx, health.Kubelet(ctx, e.World, n)); err != nil {
-		return health.WithKubeletHints(err)
-	}
-	admin := state.Identity{Kubeconfig: n.Paths.Kubeconfig("super-admin.conf"),
-		Server: n.LocalServerURL()}
-	if _, err := e.World.Stat(ctx, admin.Kubeconfig); err != nil {
-		admin.Kubeconfig = n.Paths.Kubeconfig("admin.conf")
-	}
-	live := health.APIServer(n, admin)
-	isLive := live.Check
-	live.Check = func(ctx context.Context, r state.Reader) error {
-		err := isLive(ctx, r)
-		if answer := new(state.NotLiveError); errors.As(err, &answer) {
-			e.Reach(Serving)
-		}
-		return err
-	}
-	if err := e.Await(ctx, live); err != nil {
-		return health.WithComponentHints(n, err)
-	}
-	e.Reach(Serving)
-	// A kubelet that kubelet-finalize has just restarted may miss a manifest that is written before it
-	// watches their directory.
-	if err := e.Await(ctx, health.Kubelet(ctx, e.World, n)); err != nil {
-		return health.WithKubeletHints(err)
-	}
-	return e.RunDeferred(ctx)
-}
-
-// waitForComponents waits for kube-controller-manager and kube-scheduler.
-func waitForComponents(ctx context.Context, e *engine.Env, n *node.Node) error {
-	for _, c := range []struct {
-		name, port, path string
-	}{
-		{release.ControllerManager, "10257", "/healthz"},
-		{release.Scheduler, "10259", "/livez"},
-	} {
-		url, err := findURL(ctx, e.World, n, c.name, c.port)
 		if err != nil {
 			return err
 		}
-		if err := e.Await(ctx, health.Component(n, c.name, url+c.path)); err != nil {
-			return health.WithComponentHints(n, err)
-		}
+		return waitForComponents(ctx, e)
+	},
+}
+
+// waitForComponents waits for kube-controller-manager and kube-scheduler.
+func waitForComponents(ctx context.Context, e *engine.Env) error {
+	n, err := e.Node(ctx)
+	if err != nil {
+		return err
 	}
-	return nil
+	return health.WaitCheckingFiles(ctx, e, n, health.ExceptManifests(n), func() error {
+		for _, c := range []struct {
+			name, port, path string
+		}{
+			{release.ControllerManager, "10257", "/healthz"},
+			{release.Scheduler, "10259", "/livez"},
+		} {
+			url, err := findURL(ctx, e.World, n, c.name, c.port)
+			if err != nil {
+				return err
+			}
+			if err := e.Await(ctx, health.Component(n, c.name, url+c.path)); err != nil {
+				return health.WithComponentHints(n, err)
+			}
+		}
+		return nil
+	})
 }

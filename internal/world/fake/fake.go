@@ -120,7 +120,7 @@ func (w *World) Do(ctx context.Context, c change.Change) error {
 	case change.RemoveContainers:
 		w.staticPods.removeContainers(c, w.Now())
 		for _, p := range before { // the kubelet re-creates static Pods
-			if c.Component != "" && c.Matches(p) && w.isRunning(ctx, "") &&
+			if c.Component != "" && !c.KeepPod && c.Matches(p) && w.isRunning(ctx, "") &&
 				w.hasFile("/etc/kubernetes/manifests/"+p.Component+".yaml") {
 				w.Pods = append(w.Pods, p)
 			}
@@ -139,6 +139,13 @@ func (w *World) Do(ctx context.Context, c change.Change) error {
 		}
 	case change.SetService:
 		if c.Name == "kubelet" && c.Active {
+			return w.kubelet(ctx)
+		}
+	case change.WriteFile:
+		// A running kubelet registers once its API server answers. One without a certificate is restarted
+		// before it asks again.
+		if path.Dir(c.Path) == "/etc/kubernetes/manifests" && w.isRunning(ctx, "") &&
+			w.hasFile("/etc/kubernetes/kubelet.conf") {
 			return w.kubelet(ctx)
 		}
 	}
@@ -197,10 +204,12 @@ func (w *World) checkChange(ctx context.Context, c change.Change) error {
 	return nil
 }
 
-// kubelet simulates one that is started, if there is an API server.
+// kubelet simulates one that is started. Without an API server it only stores the certificate that
+// it has.
 func (w *World) kubelet(ctx context.Context) error {
 	const dir = "/etc/kubernetes"
-	if !w.RemoteAPIServer && !w.isRunning(ctx, "kube-apiserver") {
+	hasServer := w.RemoteAPIServer || w.isRunning(ctx, "kube-apiserver")
+	if !hasServer && !w.hasFile(dir+"/kubelet.conf") {
 		return nil
 	}
 	k := simkubelet.Kubelet{
@@ -221,7 +230,7 @@ func (w *World) kubelet(ctx context.Context) error {
 			return err
 		}
 	}
-	if !w.hasFile(k.Kubeconfig) {
+	if !hasServer || !w.hasFile(k.Kubeconfig) {
 		return nil
 	}
 	return w.World.Do(ctx, change.ApplyObject{Object: k.NodeObject(), Keep: true})
