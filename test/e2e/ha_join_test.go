@@ -258,7 +258,7 @@ func TestJoinWhileEtcdRestarts(t *testing.T) {
 	}
 }
 
-var etcdRestartLine = regexp.MustCompile(`^\[etcd-join\] done: remove the containers of Pod etcd`)
+var etcdRestartLine = regexp.MustCompile(`^\[etcd-join\] done: stop the containers of Pod etcd`)
 
 // withoutEtcdRestart removes the lines about a restart of etcd from a join's output: whether join
 // has to restart it depends on timing.
