@@ -57,10 +57,11 @@ type canceledWait struct{ error }
 func (w canceledWait) Unwrap() error { return w.error }
 
 // AwaitMilestones waits until milestones of phases that run beside this one are reached. Where phases
-// run one after the other it does not wait. A canceled context is an error.
+// run one after the other it does not wait. A canceled context is an error, also if there is nothing to
+// wait for.
 func (e *Env) AwaitMilestones(ctx context.Context, milestones ...Milestone) error {
 	p := e.progress
-	if !e.linked {
+	if !e.linked || len(milestones) == 0 {
 		return context.Cause(ctx)
 	}
 	stop := context.AfterFunc(ctx, func() {
