@@ -1,7 +1,6 @@
 package health
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,10 +21,17 @@ import (
 var ErrLearnerNotPublished = errors.New(
 	"it has caught up with the other members, but does not serve clients")
 
-// publishTimeout is how long a learner may take to answer clients, while its health endpoint reports
-// that it has caught up, until it counts as not published. etcd keeps a connection open until it
-// serves, so one that does not answer in that time has not begun to serve.
-const publishTimeout = 150 * time.Millisecond
+// How long a learner whose name the other members know may take to answer clients. etcd keeps a
+// connection open until it serves, so one that does not answer in that time has not begun to serve.
+const (
+	// snapshotTimeout is for the first request, while the learner gets a snapshot. Its health endpoint is
+	// not asked meanwhile: that waits for an answer of the leader, which is lost when the learner has
+	// applied the snapshot and connects again, and repeats its request only after half a second.
+	snapshotTimeout = 50 * time.Millisecond
+	// publishTimeout is for a request that begins when the health endpoint reports that the learner has
+	// caught up.
+	publishTimeout = 100 * time.Millisecond
+)
 
 // learnerWait is the wait for this machine's learner.
 type learnerWait struct {
@@ -50,17 +56,11 @@ func EtcdLearner(n *node.Node, via state.Etcd, restarted bool) world.Condition {
 }
 
 func (m *learnerWait) check(ctx context.Context, r state.Reader) error {
-	behind := checkHTTPHealth(ctx, r, state.Request{URL: manifest.EtcdHealthURL(m.n), Loopback: true})
-	if behind == nil && !m.restarted {
-		if err := m.checkPublished(ctx, r); err != nil {
-			return err
-		}
-	}
-	members, err := etcdcluster.CheckHealthQuickly(ctx, r, m.via)
+	all, err := r.Members(ctx, m.via)
 	if err != nil {
 		return err
 	}
-	member := members.FindByPeerURL(m.n.PeerURL())
+	member := etcdcluster.Health{Members: all}.FindByPeerURL(m.n.PeerURL())
 	switch {
 	case member == nil:
 		return world.Permanent(
@@ -71,34 +71,39 @@ func (m *learnerWait) check(ctx context.Context, r state.Reader) error {
 		return joinCause(crashCause(ctx, r, m.watch),
 			errors.New("it has not published its name to the other members yet"))
 	}
-	problems := members.Unhealthy[member.ID]
-	if _, answers := errors.AsType[etcdcluster.ReportedProblems](problems); answers ||
-		problems == nil {
-		return errors.Join(problems, members.CheckAppliedIndex(member.ID))
+	if _, err := m.ask(ctx, r, *member, snapshotTimeout); err == nil {
+		return m.checkCaughtUp(ctx, r, member.ID)
 	}
+	behind := checkHTTPHealth(ctx, r, state.Request{URL: manifest.EtcdHealthURL(m.n), Loopback: true})
 	if behind != nil {
-		behind = fmt.Errorf("it has not caught up with the other members yet: %w", behind)
+		return joinCause(crashCause(ctx, r, m.watch),
+			fmt.Errorf("it has not caught up with the other members yet: %w", behind))
 	}
-	return joinCause(crashCause(ctx, r, m.watch), cmp.Or(behind, ErrLearnerNotPublished))
+	isSilent, err := m.ask(ctx, r, *member, publishTimeout)
+	switch {
+	case err == nil:
+		return m.checkCaughtUp(ctx, r, member.ID)
+	case isSilent && !m.restarted:
+		return world.Permanent(ErrLearnerNotPublished)
+	}
+	return joinCause(crashCause(ctx, r, m.watch), ErrLearnerNotPublished)
 }
 
-// checkPublished gives up if the learner, which has caught up and whose name the other members know,
-// does not answer clients.
-func (m *learnerWait) checkPublished(ctx context.Context, r state.Reader) error {
-	members, err := r.Members(ctx, m.via)
+// ask asks the learner for its status as a client. It is silent if it takes longer than the limit.
+func (m *learnerWait) ask(ctx context.Context, r state.Reader, learner state.Member,
+	limit time.Duration) (isSilent bool, err error) {
+	asked := r.Now()
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	_, err = r.MemberStatus(limited, m.via, learner)
+	return r.Now().Sub(asked) >= limit, err
+}
+
+// checkCaughtUp returns why a learner that answers clients may not be promoted yet.
+func (m *learnerWait) checkCaughtUp(ctx context.Context, r state.Reader, id uint64) error {
+	members, err := etcdcluster.CheckHealthQuickly(ctx, r, m.via)
 	if err != nil {
 		return err
 	}
-	member := etcdcluster.Health{Members: members}.FindByPeerURL(m.n.PeerURL())
-	if member == nil || !member.Learner || member.Name == "" {
-		return nil
-	}
-	asked := r.Now()
-	limited, cancel := context.WithTimeout(ctx, publishTimeout)
-	defer cancel()
-	if _, err := r.MemberStatus(limited, m.via, *member); err != nil &&
-		r.Now().Sub(asked) >= publishTimeout {
-		return world.Permanent(ErrLearnerNotPublished)
-	}
-	return nil
+	return errors.Join(members.Unhealthy[id], members.CheckAppliedIndex(id))
 }

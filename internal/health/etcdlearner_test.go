@@ -20,6 +20,7 @@ type cluster struct {
 	refuses  bool   // it answers so at once, and not after publishTimeout
 	health   int
 	problems []string
+	fetched  int // requests to its health endpoint
 }
 
 func (c *cluster) Members(context.Context, state.Etcd) ([]state.Member, error) {
@@ -35,13 +36,33 @@ func (c *cluster) MemberStatus(_ context.Context, _ state.Etcd,
 		return state.MemberStatus{AppliedIndex: 1000}, nil
 	}
 	if c.answer != nil && !c.refuses {
-		c.now = c.now.Add(publishTimeout)
+		c.now = c.now.Add(publishTimeout) // longer than either limit
 	}
 	return state.MemberStatus{AppliedIndex: c.index, Problems: c.problems}, c.answer
 }
 
 func (c *cluster) Fetch(context.Context, state.Request) (state.Response, error) {
+	c.fetched++
 	return state.Response{Status: c.health}, nil
+}
+
+// TestHealthEndpointIsAskedLast checks that a learner is asked for its health only if the other members know
+// its name and it does not answer clients: a request while it gets its snapshot takes half a second.
+func TestHealthEndpointIsAskedLast(t *testing.T) {
+	n := &node.Node{Local: node.Local{Name: "cp2", Address: "192.0.2.2"}}
+	for want, c := range []cluster{
+		{answer: errors.New("it hangs up"), health: 503},
+		{name: "cp2", answer: errors.New("it hangs up"), health: 503},
+	} {
+		_ = EtcdLearner(n, state.Etcd{}, false).Check(t.Context(), &c)
+		if c.fetched != want {
+			t.Errorf("learner %q: asked %d times, want %d", c.name, c.fetched, want)
+		}
+	}
+	serves := cluster{name: "cp2", index: 1000}
+	if err := EtcdLearner(n, state.Etcd{}, false).Check(t.Context(), &serves); err != nil || serves.fetched != 0 {
+		t.Errorf("a learner that serves: %v, asked %d times", err, serves.fetched)
+	}
 }
 
 func TestEtcdLearner(t *testing.T) {
