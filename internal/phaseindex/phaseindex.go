@@ -51,6 +51,14 @@ const (
 	RBACComplete = "wait-control-plane:rbac-complete"
 )
 
+// Points that the phase control-plane-prepare of join reaches (File.Created).
+const (
+	// EtcdClientCreated is when kubeadm has its client certificate for etcd.
+	EtcdClientCreated = "control-plane-prepare/certs:" + pki.EtcdHealthcheckClient
+	// AdminCreated is when admin.conf exists.
+	AdminCreated = "control-plane-prepare/kubeconfig:" + pki.AdminKubeconfig
+)
+
 // Command is how a user runs the phase alone, after "kubeadm init phase" or
 // "kubeadm join phase".
 func (a Address) Command() string { return strings.ReplaceAll(string(a), "/", " ") }
@@ -79,8 +87,15 @@ type File struct {
 	Shared bool
 	// LocalEtcd is set for files that only a control plane with an etcd member has.
 	LocalEtcd bool
-	Need      pki.Need // of the key in it
+	Need      pki.Need // of the key in it, by the command that the list is for
 }
+
+// Created is the milestone at which the phase has created the file, or has checked the existing one.
+func (f File) Created() string { return Created(f.Phase, f.Name) }
+
+// Created is that milestone of the file with that name: a point of the phase, as in a join one phase
+// creates many files.
+func Created(phase Address, name string) string { return string(phase) + ":" + name }
 
 // Files are those that init creates on this machine, or join if joins is set, and that Kubernetes
 // needs to run.
@@ -111,7 +126,7 @@ func Files(l node.Local, joins bool) []File {
 	for _, c := range pki.Profiles() {
 		f := File{Path: p.Cert(c.Base), Phase: phaseOf(joins, Certs, c.Name), Kind: Certificate,
 			Name:   c.Name,
-			Shared: c.IsCA(), LocalEtcd: c.LocalEtcdOnly(), Need: c.Need}
+			Shared: c.IsCA(), LocalEtcd: c.LocalEtcdOnly(), Need: c.Need(joins)}
 		key := f
 		key.Path, key.Kind = p.Key(c.Base), PrivateKey
 		files = append(files, f, key)
@@ -120,7 +135,7 @@ func Files(l node.Local, joins bool) []File {
 		if k.OnJoin || !joins {
 			files = append(files,
 				File{Path: p.Kubeconfig(k.File), Phase: phaseOf(joins, Kubeconfigs, k.Name),
-					Kind: Kubeconfig, Name: k.Name, Need: k.Need})
+					Kind: Kubeconfig, Name: k.Name, Need: k.Need(joins)})
 		}
 	}
 	return files

@@ -10,10 +10,10 @@ import (
 // Need says when a run needs a key.
 type Need int
 
-// A control plane starts its kubelet and etcd while the other keys are being generated.
+// A control plane starts its kubelet, and in an init also etcd, while the other keys are being generated.
 const (
 	Later Need = iota
-	First      // before the kubelet and etcd can start
+	First      // before these can start
 )
 
 // KeyPool generates private keys in the background before they are needed. An RSA key takes tens of

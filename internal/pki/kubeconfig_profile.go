@@ -15,19 +15,31 @@ type KubeconfigProfile struct {
 	PerNode            bool // the user is this node, and its kubelet rotates the certificate
 	UsesLocalAPIServer bool // uses this node's API server, not the control plane endpoint
 	OnJoin             bool // written by a control plane's join too, not by init alone
-	Need               Need // of the key of its client certificate
+	InitNeed           Need // of the key of its client certificate, in an init
+	JoinNeed           Need // and in a join
+}
+
+// AdminKubeconfig is the name of admin.conf in KubeconfigProfile.Name.
+const AdminKubeconfig = "admin"
+
+// Need is when a join, or else an init, needs the key.
+func (p KubeconfigProfile) Need(joins bool) Need {
+	if joins {
+		return p.JoinNeed
+	}
+	return p.InitNeed
 }
 
 // KubeconfigProfiles lists the files in the order in which they are written.
 func KubeconfigProfiles() []KubeconfigProfile {
 	return []KubeconfigProfile{
-		{Name: "admin", File: "admin.conf", User: "kubernetes-admin",
-			Organization: []string{"kubeadm:cluster-admins"}, OnJoin: true,
+		{Name: AdminKubeconfig, File: "admin.conf", User: "kubernetes-admin",
+			Organization: []string{"kubeadm:cluster-admins"}, OnJoin: true, JoinNeed: First,
 			Purpose: "the cluster administrator (ClusterRole cluster-admin)"},
 		{Name: "super-admin", File: "super-admin.conf", User: "kubernetes-super-admin",
 			Organization: []string{"system:masters"},
 			Purpose:      "the super-admin user (bypasses RBAC, for emergencies only)"},
-		{Name: "kubelet", File: "kubelet.conf", User: "system:node:", PerNode: true, Need: First,
+		{Name: "kubelet", File: "kubelet.conf", User: "system:node:", PerNode: true, InitNeed: First,
 			Organization: []string{"system:nodes"}, UsesLocalAPIServer: true,
 			Purpose: "this node's kubelet"},
 		{Name: "controller-manager", File: "controller-manager.conf",

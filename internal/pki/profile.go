@@ -9,6 +9,9 @@ const (
 	EtcdCA       = "etcd-ca"
 )
 
+// EtcdHealthcheckClient is the name of the certificate with which kubeadm itself connects to etcd.
+const EtcdHealthcheckClient = "etcd-healthcheck-client"
+
 // The service account key pair, relative to the certificates directory. It has
 // no certificate and so no Profile.
 const (
@@ -26,7 +29,16 @@ type Profile struct {
 	Organization []string
 	Usages       []x509.ExtKeyUsage
 	SANs         SANRule
-	Need         Need // of its key
+	InitNeed     Need // of its key, in an init
+	JoinNeed     Need // and in a join
+}
+
+// Need is when a join, or else an init, needs the key.
+func (p Profile) Need(joins bool) Need {
+	if joins {
+		return p.JoinNeed
+	}
+	return p.InitNeed
 }
 
 // Profiles lists the certificates in the order in which they are generated: each CA
@@ -36,7 +48,7 @@ func Profiles() []Profile {
 	client := []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
 	both := []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
 	return []Profile{
-		{Name: ClusterCA, Base: "ca", CommonName: "kubernetes", Need: First,
+		{Name: ClusterCA, Base: "ca", CommonName: "kubernetes", InitNeed: First,
 			Purpose: "the cluster CA, which signs the certificates of Kubernetes components"},
 		{Name: "apiserver", Base: "apiserver", Issuer: ClusterCA, CommonName: "kube-apiserver",
 			Usages: server, SANs: APIServerSANs, Purpose: "the serving certificate of the API server"},
@@ -48,14 +60,14 @@ func Profiles() []Profile {
 		{Name: "front-proxy-client", Base: "front-proxy-client", Issuer: FrontProxyCA,
 			CommonName: "front-proxy-client", Usages: client,
 			Purpose: "the client certificate for extension API servers (aggregation layer)"},
-		{Name: EtcdCA, Base: "etcd/ca", CommonName: "etcd-ca", Need: First,
+		{Name: EtcdCA, Base: "etcd/ca", CommonName: "etcd-ca", InitNeed: First,
 			Purpose: "the etcd CA, which signs the certificates of etcd servers, peers and clients"},
 		{Name: "etcd-server", Base: "etcd/server", Issuer: EtcdCA,
-			Usages: both, SANs: EtcdServerSANs, Need: First, Purpose: "the serving certificate of the etcd member"},
+			Usages: both, SANs: EtcdServerSANs, InitNeed: First, Purpose: "the serving certificate of the etcd member"},
 		{Name: "etcd-peer", Base: "etcd/peer", Issuer: EtcdCA,
-			Usages: both, SANs: EtcdPeerSANs, Need: First, Purpose: "the peer certificate of the etcd member"},
-		{Name: "etcd-healthcheck-client", Base: "etcd/healthcheck-client", Issuer: EtcdCA,
-			CommonName: "kube-etcd-healthcheck-client", Usages: client,
+			Usages: both, SANs: EtcdPeerSANs, InitNeed: First, Purpose: "the peer certificate of the etcd member"},
+		{Name: EtcdHealthcheckClient, Base: "etcd/healthcheck-client", Issuer: EtcdCA,
+			CommonName: "kube-etcd-healthcheck-client", Usages: client, JoinNeed: First,
 			Purpose: "the client certificate for etcd health checks"},
 		{Name: "apiserver-etcd-client", Base: "apiserver-etcd-client", Issuer: EtcdCA,
 			CommonName: "kube-apiserver-etcd-client", Usages: client,

@@ -299,7 +299,7 @@ func TestKubeletNewerThanClusterIsWarnedAbout(t *testing.T) {
 	} {
 		n := controlPlane()
 		n.Cluster.Version = version
-		if got := lines(Run(t.Context(), fit(), AfterDiscovery(n), nil).Findings); got != want {
+		if got := lines(Run(t.Context(), fit(), AfterDiscovery(n, KubeletVersion()), nil).Findings); got != want {
 			t.Errorf("%s: found %q, want %q", version, got, want)
 		}
 	}
@@ -309,7 +309,7 @@ func TestJoinChecks(t *testing.T) {
 	m, l := fit(), worker()
 	l.Name = "Not_a name"
 	m.kubelet = "v1.38.0"
-	found := Run(t.Context(), m, Join(l, tool(t)), nil)
+	found := Run(t.Context(), m, Join(l, tool(t), KubeletVersion()), nil)
 	if got := lines(found.Findings); !strings.HasPrefix(got, `[WARNING Hostname]: node name "Not_a name": `) || len(found.Findings) != 1 {
 		t.Errorf("found:\n%s", got)
 	}

@@ -30,7 +30,7 @@ func Root() []Check {
 func Init(n *node.Node, tool release.Tool) []Check {
 	return slices.Concat(
 		newControlPlaneChecks(n, tool),
-		newNodeChecks(&n.Local, tool, parseVersionOrNil(n.Cluster.Version)),
+		newNodeChecks(&n.Local, tool, KubeletVersion(), parseVersionOrNil(n.Cluster.Version)),
 		Forwarding(append(ClusterCIDRs(n), n.Address)),
 		newExternalEtcdVersionChecks(n.Cluster.Etcd.External),
 		newLocalEtcdChecks(n),
@@ -53,7 +53,7 @@ func newControlPlaneChecks(n *node.Node, tool release.Tool) []Check {
 
 // Join returns the checks of a machine that becomes a node of a cluster, those before
 // discovery. They share cached queries: call it again for each Run.
-func Join(l *node.Local, tool release.Tool) []Check {
+func Join(l *node.Local, tool release.Tool, kubelet Query[*version.Version]) []Check {
 	// The kubelet creates kubelet.conf by itself from bootstrap-kubelet.conf, so a run of ours that
 	// started the kubelet caused it.
 	bootstrap := l.Paths.BootstrapKubeconfig()
@@ -61,7 +61,7 @@ func Join(l *node.Local, tool release.Tool) []Check {
 		newFileAvailableCheck(l.Paths.KubeletKubeconfig(),
 			append(kubeletTargets(l.Paths), change.FileTarget(bootstrap))...),
 		newFileAvailableCheck(bootstrap),
-	}, newNodeChecks(l, tool, nil)...)
+	}, newNodeChecks(l, tool, kubelet, nil)...)
 	if l.Role == node.Worker {
 		list = append(list, newFileAvailableCheck(l.CACertPath))
 	}
@@ -75,11 +75,11 @@ func Join(l *node.Local, tool release.Tool) []Check {
 // AfterDiscovery returns the checks of any joining machine that need the discovered cluster's
 // configuration. A kubelet that is newer than the control plane of its cluster is a warning: it may
 // work, and may be intended while a cluster is being upgraded.
-func AfterDiscovery(n *node.Node) []Check {
+func AfterDiscovery(n *node.Node, kubelet Query[*version.Version]) []Check {
 	controlPlane := parseVersionOrNil(n.Cluster.Version)
 	return []Check{{Name: "KubeletVersion",
 		Run: func(ctx context.Context, r state.Reader, rep *Report) {
-			v, err := readKubeletVersion(ctx, r)
+			v, err := kubelet(ctx, r)
 			if err == nil && controlPlane != nil && release.IsKubeletNewer(v, controlPlane) {
 				rep.Warn("install a kubelet of that minor version or an older one",
 					"kubelet v%s is newer than the cluster's control plane, v%s, which Kubernetes does not support", v, controlPlane)
@@ -120,7 +120,7 @@ func Upgrade(n *node.Node) []Check {
 // If the machine is or may become a control plane, they include its resources. They share cached
 // queries: call it again for each Run.
 func Machine(l *node.Local, tool release.Tool, networks []string) []Check {
-	list := append(newMachineChecks(l, tool, nil), Forwarding(networks)...)
+	list := append(newMachineChecks(l, tool, KubeletVersion(), nil), Forwarding(networks)...)
 	if l.Role == node.ControlPlane {
 		list = append(list, newResourceChecks()...)
 	}
@@ -156,7 +156,7 @@ func Names() []string {
 	}}}
 	var names []string
 	for _, c := range slices.Concat(Root(), Init(one, release.Tool{}), Init(other, release.Tool{}),
-		Join(&local, release.Tool{})) {
+		Join(&local, release.Tool{}, KubeletVersion())) {
 		if !slices.Contains(names, c.Name) {
 			names = append(names, c.Name)
 		}
@@ -172,8 +172,9 @@ func ClusterCIDRs(n *node.Node) []string {
 
 // newNodeChecks returns the checks of a machine that is going to run a kubelet. If the control
 // plane's version is nil, the kubelet's is compared with the tool's only.
-func newNodeChecks(l *node.Local, tool release.Tool, controlPlane *version.Version) []Check {
-	return append(newMachineChecks(l, tool, controlPlane), newKubeletPortCheck(l))
+func newNodeChecks(l *node.Local, tool release.Tool, kubelet Query[*version.Version],
+	controlPlane *version.Version) []Check {
+	return append(newMachineChecks(l, tool, kubelet, controlPlane), newKubeletPortCheck(l))
 }
 
 func newKubeletPortCheck(l *node.Local) Check {
@@ -182,8 +183,8 @@ func newKubeletPortCheck(l *node.Local) Check {
 
 // newMachineChecks returns the checks that a machine must pass before it runs a kubelet and as long
 // as it does.
-func newMachineChecks(l *node.Local, tool release.Tool, controlPlane *version.Version) []Check {
-	kubelet := Query[*version.Version](readKubeletVersion).Cached()
+func newMachineChecks(l *node.Local, tool release.Tool, kubelet Query[*version.Version],
+	controlPlane *version.Version) []Check {
 	list := append(newRuntimeChecks(l.CRISocket), newSwapCheck())
 	for _, program := range []string{"losetup", "mount", "cp"} {
 		list = append(list, Check{Name: "FileExisting-" + program,

@@ -85,7 +85,7 @@ func TestOrderOfJoinChecks(t *testing.T) {
 	} {
 		l := worker()
 		l.Role, l.Discovery.Endpoint = c.role, c.endpoint
-		if got := names(Join(l, tool(t))); got != c.want {
+		if got := names(Join(l, tool(t), KubeletVersion())); got != c.want {
 			t.Errorf("%s at %q:\n got %s\nwant %s", c.role, c.endpoint, got, c.want)
 		}
 	}
@@ -128,7 +128,7 @@ func TestReadyMachineHasNoFindings(t *testing.T) {
 	m := fit()
 	for name, checks := range map[string][]Check{
 		"init": slices.Concat(Root(), Init(controlPlane(), tool(t))),
-		"join": Join(worker(), tool(t)),
+		"join": Join(worker(), tool(t), KubeletVersion()),
 	} {
 		*m.runtimeQuestions = 0
 		result := Run(t.Context(), m, checks, nil)

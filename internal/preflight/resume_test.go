@@ -62,7 +62,7 @@ func TestResumedRunPassesChecks(t *testing.T) {
 	if got := failed(t, halfInit(), Init(controlPlane(), tool(t))); len(got) > 0 {
 		t.Errorf("the second init fails at %v", got)
 	}
-	if got := failed(t, halfJoin(), Join(worker(), tool(t))); len(got) > 0 {
+	if got := failed(t, halfJoin(), Join(worker(), tool(t), KubeletVersion())); len(got) > 0 {
 		t.Errorf("the second join fails at %v", got)
 	}
 }
@@ -88,7 +88,7 @@ func TestFilesOfOthersFailChecks(t *testing.T) {
 		"FileAvailable--etc-kubernetes-bootstrap-kubelet.conf",
 		"Port-10250", "FileAvailable--etc-kubernetes-pki-ca.crt",
 	}
-	if got := failed(t, m, Join(worker(), tool(t))); !slices.Equal(got, want) {
+	if got := failed(t, m, Join(worker(), tool(t), KubeletVersion())); !slices.Equal(got, want) {
 		t.Errorf("join fails at %v, want %v", got, want)
 	}
 }
@@ -114,7 +114,7 @@ func TestEachTargetExcusesOwnChecksOnly(t *testing.T) {
 		{target("/etc/kubernetes/pki/ca.crt"), false,
 			[]string{"FileAvailable--etc-kubernetes-pki-ca.crt"}},
 	} {
-		m, checks := halfJoin(), Join(worker(), tool(t))
+		m, checks := halfJoin(), Join(worker(), tool(t), KubeletVersion())
 		if c.init {
 			m, checks = halfInit(), Init(controlPlane(), tool(t))
 		}
@@ -139,7 +139,7 @@ func TestResumedJoinWithoutBootstrapKubeconfig(t *testing.T) {
 	bootstrap := "/etc/kubernetes/bootstrap-kubelet.conf"
 	delete(m.files, bootstrap)
 	m.made = slices.DeleteFunc(m.made, func(s string) bool { return s == target(bootstrap) })
-	if got := failed(t, m, Join(worker(), tool(t))); len(got) > 0 {
+	if got := failed(t, m, Join(worker(), tool(t), KubeletVersion())); len(got) > 0 {
 		t.Errorf("fails at %v", got)
 	}
 }

@@ -35,6 +35,12 @@ func parseVersionOrNil(text string) *version.Version {
 	return target.Version()
 }
 
+// KubeletVersion is a cached query for the version of the kubelet in PATH. The program takes a tenth of
+// a second to print it.
+func KubeletVersion() Query[*version.Version] {
+	return Query[*version.Version](readKubeletVersion).Cached()
+}
+
 // readKubeletVersion returns the version of the kubelet in PATH.
 func readKubeletVersion(ctx context.Context, r state.Reader) (*version.Version, error) {
 	path, err := r.Program(ctx, "kubelet")

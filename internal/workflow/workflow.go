@@ -93,15 +93,19 @@ func FinishedInit(run finished.Record) []engine.Phase {
 // FinishedJoin is what a re-run of a finished join does: it changes nothing.
 func FinishedJoin(run finished.Record) []engine.Phase { return []engine.Phase{finished.Join(run)} }
 
-// Join makes this machine a node of a cluster: a worker, or one more control plane. The kubelet of
-// a control plane talks to the API server beside it, which needs etcd: so etcd comes before the
-// wait for the kubelet.
+// Join makes this machine a node of a cluster: a worker, or one more control plane. A control plane's
+// kubelet is started as soon as a member can be added to etcd, while the files of the components
+// are generated. It talks to the API server beside it, which needs etcd: so etcd comes before the wait
+// for the kubelet.
 var Join = []engine.Phase{
 	preflight.Join,
-	prepare,
-	etcd.Check,
-	kubelet.JoinStart,
-	etcd.Join,
+	{Parallel: true, Phases: []engine.Phase{
+		prepare,
+		after(etcd.Check, "control-plane-prepare/download-certs", phaseindex.EtcdClientCreated,
+			phaseindex.AdminCreated),
+		after(kubelet.JoinStart, "control-plane-prepare/download-certs", "check-etcd"),
+		after(etcd.Join, "control-plane-prepare", "kubelet-start"),
+	}},
 	kubelet.WaitBootstrap,
 	markcontrolplane.Join,
 	waitcontrolplane.Join,
@@ -114,8 +118,12 @@ var prepare = engine.Phase{
 	Long:  "Download or generate the certificates, and write the kubeconfig files and static Pod manifests of a control plane node.",
 	Flags: flag.WithDiscovery(flag.APIServerAdvertise, flag.APIServerBindPort, flag.CertificateKey,
 		flag.Config, flag.ControlPlane, flag.DryRun, flag.NodeName, flag.Patches),
-	When:   node.IsControlPlane,
-	Phases: []engine.Phase{downloadcerts.Phase, certs.Join, kubeconfig.Join, controlplane.Join},
+	When: node.IsControlPlane,
+	Phases: []engine.Phase{
+		downloadcerts.Phase,
+		{Parallel: true, Phases: []engine.Phase{certs.Join, kubeconfig.Join}},
+		controlplane.Join,
+	},
 }
 
 // UpgradeApply upgrades the cluster and its first control plane node to another version. Objects

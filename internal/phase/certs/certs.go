@@ -14,6 +14,7 @@ import (
 	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
 	"kubeadm/internal/node"
+	"kubeadm/internal/phaseindex"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
 )
@@ -81,7 +82,7 @@ func newJoinPhase() engine.Phase {
 		if p.IsCA() {
 			continue
 		}
-		part := newPhase(p, createCertificate)
+		part := newPhase(p, createJoinCertificate)
 		part.Name = ""
 		all.Phases = append(all.Phases, part)
 	}
@@ -153,7 +154,7 @@ func createCA(ctx context.Context, e *engine.Env, p pki.Profile) error {
 		}
 		return nil
 	}
-	key, err := newKey(e, n.Paths, p, found)
+	key, err := newKey(e, n, p, found)
 	if err != nil {
 		return err
 	}
@@ -194,7 +195,7 @@ func createCertificate(ctx context.Context, e *engine.Env, p pki.Profile) error 
 			"sign it with the external CA, then copy "+p.CertificateFile()+" and "+p.KeyFile()+
 				" to "+n.Paths.Certificates)
 	}
-	key, err := newKey(e, n.Paths, p, found)
+	key, err := newKey(e, n, p, found)
 	if err != nil {
 		return err
 	}
@@ -217,16 +218,25 @@ func createCertificate(ctx context.Context, e *engine.Env, p pki.Profile) error 
 	return writeCertificate(ctx, e, p, cert, key)
 }
 
+// createJoinCertificate does that in a join, where the certificate has no phase of its own.
+func createJoinCertificate(ctx context.Context, e *engine.Env, p pki.Profile) error {
+	if err := createCertificate(ctx, e, p); err != nil {
+		return err
+	}
+	return e.Reach(ctx, engine.Milestone(phaseindex.Created(
+		phaseindex.ControlPlanePrepare+"/"+phaseindex.Certs, p.Name)))
+}
+
 // newKey generates a key. It uses an existing key without a certificate if an unfinished run of
 // the same command wrote it.
-func newKey(e *engine.Env, paths node.Paths, p pki.Profile,
+func newKey(e *engine.Env, n *node.Node, p pki.Profile,
 	found pki.StoredPair) (crypto.Signer, error) {
 	if found.Key == nil {
-		return e.Keys(p.Need)
+		return e.Keys(p.Need(n.IsJoining()))
 	}
-	if !e.World.WasCreated(change.FileTarget(paths.Key(p.Base))) {
+	if !e.World.WasCreated(change.FileTarget(n.Paths.Key(p.Base))) {
 		return nil, problem.New("",
-			fmt.Errorf("%s exists without its certificate", paths.Key(p.Base)),
+			fmt.Errorf("%s exists without its certificate", n.Paths.Key(p.Base)),
 			"restore the certificate or move the key away")
 	}
 	return pki.ParseKey(found.Key)

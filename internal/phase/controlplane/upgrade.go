@@ -172,7 +172,7 @@ func keepsQuorum(e *engine.Env, n *node.Node) world.Condition {
 // kubeadm renews them.
 func certificatesOf(component string) []string {
 	return map[string][]string{
-		manifest.Etcd: {"etcd-server", "etcd-peer", "etcd-healthcheck-client"},
+		manifest.Etcd: {"etcd-server", "etcd-peer", pki.EtcdHealthcheckClient},
 		release.APIServer: {"apiserver", "apiserver-kubelet-client", "front-proxy-client",
 			"apiserver-etcd-client"},
 		release.ControllerManager: {"controller-manager.conf"},

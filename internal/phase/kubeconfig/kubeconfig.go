@@ -12,6 +12,7 @@ import (
 	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
 	"kubeadm/internal/node"
+	"kubeadm/internal/phaseindex"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/state"
@@ -49,7 +50,13 @@ func newJoinPhases() []engine.Phase {
 	var all []engine.Phase
 	for _, p := range pki.KubeconfigProfiles() {
 		if p.OnJoin {
-			all = append(all, engine.Phase{Run: func(ctx context.Context, e *engine.Env) error { return createKubeconfig(ctx, e, p) }})
+			all = append(all, engine.Phase{Run: func(ctx context.Context, e *engine.Env) error {
+				if err := createKubeconfig(ctx, e, p); err != nil {
+					return err
+				}
+				return e.Reach(ctx, engine.Milestone(phaseindex.Created(
+					phaseindex.ControlPlanePrepare+"/"+phaseindex.Kubeconfigs, p.Name)))
+			}})
 		}
 	}
 	return all
@@ -140,7 +147,7 @@ type issuer struct {
 
 func newKubeconfig(e *engine.Env, n *node.Node, p pki.KubeconfigProfile,
 	ca issuer) ([]byte, error) {
-	key, err := e.Keys(p.Need)
+	key, err := e.Keys(p.Need(n.IsJoining()))
 	if err != nil {
 		return nil, err
 	}

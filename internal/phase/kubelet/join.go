@@ -40,6 +40,9 @@ var JoinStart = engine.Phase{
 			}
 		}
 		if n.Role == node.ControlPlane {
+			if err := awaitFiles(ctx, e, n); err != nil {
+				return err
+			}
 			if err := stopForFailedComponents(ctx, e, n); err != nil {
 				return err
 			}

@@ -55,19 +55,37 @@ var Start = engine.Phase{
 }
 
 // awaitFiles waits for the phases that check or change files which exist already: nothing is started
-// before they have found no fault. If no phase waits for the kubelet, the manifests of etcd and the API
-// server are written at once, and it waits for these too: a starting kubelet may miss them.
+// before they have found no fault. If manifests are written without a wait for the kubelet, it waits
+// for these too: a starting kubelet may miss them.
 func awaitFiles(ctx context.Context, e *engine.Env, n *node.Node) error {
-	var before []engine.Milestone
-	if !e.Runs("wait-control-plane") {
-		before = append(before, "etcd", "control-plane")
-	}
-	for _, f := range phaseindex.Files(n.Local, false) {
-		if _, err := e.World.Stat(ctx, f.Path); err == nil && f.Phase != phaseindex.KubeletStart {
-			before = append(before, engine.Milestone(f.Phase))
+	before := manifestsWithoutWait(e, n)
+	for _, f := range phaseindex.Files(n.Local, n.IsJoining()) {
+		isDownloaded := f.Shared && n.IsJoining() // and checked, before this phase began
+		isLater := f.Phase == phaseindex.KubeletStart || f.Phase == phaseindex.EtcdJoin
+		if isDownloaded || isLater {
+			continue
+		}
+		if _, err := e.World.Stat(ctx, f.Path); err == nil {
+			before = append(before, engine.Milestone(f.Created()))
 		}
 	}
 	return e.AwaitMilestones(ctx, before...)
+}
+
+// manifestsWithoutWait returns the phases that write manifests at once: those for which the phase that
+// waits for the kubelet does not run.
+func manifestsWithoutWait(e *engine.Env, n *node.Node) []engine.Milestone {
+	if n.IsJoining() {
+		localEtcd, _ := node.HasLocalEtcd(n)
+		if localEtcd && e.Runs(string(phaseindex.EtcdJoin)) {
+			return nil
+		}
+		return []engine.Milestone{engine.Milestone(phaseindex.ControlPlanePrepare)}
+	}
+	if e.Runs("wait-control-plane") {
+		return nil
+	}
+	return []engine.Milestone{"etcd", "control-plane"}
 }
 
 // stopForFailedComponents stops the kubelet if components of this control plane have failed in an

@@ -66,7 +66,8 @@ var Join = engine.Phase{
 		if err := runChecks(ctx, e, checks.Root()); err != nil {
 			return err
 		}
-		if err := runChecks(ctx, e, checks.Join(&e.Local, e.Tool)); err != nil {
+		kubelet := checks.KubeletVersion()
+		if err := runChecks(ctx, e, checks.Join(&e.Local, e.Tool, kubelet)); err != nil {
 			return err
 		}
 		if err := checkPatchFiles(ctx, e); err != nil {
@@ -74,7 +75,7 @@ var Join = engine.Phase{
 		}
 		n, err := e.Node(ctx)
 		if err == nil {
-			err = runChecks(ctx, e, checks.AfterDiscovery(n))
+			err = runChecks(ctx, e, checks.AfterDiscovery(n, kubelet))
 		}
 		if err == nil {
 			err = tryPatches(ctx, e, n)
