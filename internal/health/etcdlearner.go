@@ -1,6 +1,7 @@
 package health
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,11 +23,11 @@ var ErrLearnerNotPublished = errors.New(
 	"it has caught up with the other members, but does not serve clients")
 
 // How long a learner whose name the other members know may take to answer clients. etcd keeps a
-// connection open until it serves, so one that does not answer in that time has not begun to serve.
+// connection open until it serves, so one that does not answer in that time has hardly begun to serve.
 const (
-	// snapshotTimeout is for the first request, while the learner gets a snapshot. Its health endpoint is
-	// not asked meanwhile: that waits for an answer of the leader, which is lost when the learner has
-	// applied the snapshot and connects again, and repeats its request only after half a second.
+	// snapshotTimeout is for the first request, while the learner gets a snapshot, as most do in less. Its
+	// health endpoint is asked later: that waits for an answer of the leader, which is lost when the learner
+	// has applied the snapshot and connects again, and repeats its request only after half a second.
 	snapshotTimeout = 50 * time.Millisecond
 	// publishTimeout is for a request that begins when the health endpoint reports that the learner has
 	// caught up.
@@ -105,5 +106,5 @@ func (m *learnerWait) checkCaughtUp(ctx context.Context, r state.Reader, id uint
 	if err != nil {
 		return err
 	}
-	return errors.Join(members.Unhealthy[id], members.CheckAppliedIndex(id))
+	return cmp.Or(members.Unhealthy[id], members.CheckAppliedIndex(id))
 }

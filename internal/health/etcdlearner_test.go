@@ -17,7 +17,8 @@ type cluster struct {
 	name     string // of the learner, once it is published
 	index    uint64 // that the learner has applied
 	answer   error  // of the learner, to clients
-	refuses  bool   // it answers so at once, and not after publishTimeout
+	refuses  bool   // it answers so at once, and not only after the limit
+	late     bool   // it answers from the second request on
 	health   int
 	problems []string
 	fetched  int // requests to its health endpoint
@@ -35,8 +36,13 @@ func (c *cluster) MemberStatus(_ context.Context, _ state.Etcd,
 	if m.ID == 1 {
 		return state.MemberStatus{AppliedIndex: 1000}, nil
 	}
+	if c.late {
+		c.late = false
+		c.now = c.now.Add(publishTimeout)
+		return state.MemberStatus{}, errors.New("it hangs up")
+	}
 	if c.answer != nil && !c.refuses {
-		c.now = c.now.Add(publishTimeout) // longer than either limit
+		c.now = c.now.Add(publishTimeout) // the longer one of the limits
 	}
 	return state.MemberStatus{AppliedIndex: c.index, Problems: c.problems}, c.answer
 }
@@ -87,6 +93,8 @@ func TestEtcdLearner(t *testing.T) {
 			health: 200}, unpublished: true, ends: true},
 		"has caught up, refuses clients": {given: cluster{name: published, answer: mute, refuses: true,
 			health: 200}, unpublished: true},
+		"has caught up, serves a moment later": {given: cluster{name: published, index: all, late: true,
+			health: 200}, healthy: true},
 		"restarted, does not serve": {given: cluster{name: published, answer: mute, health: 200},
 			restarted: true, unpublished: true},
 		"restarted, serves": {given: cluster{name: published, index: all}, restarted: true,

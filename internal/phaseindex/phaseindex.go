@@ -51,12 +51,12 @@ const (
 	RBACComplete = "wait-control-plane:rbac-complete"
 )
 
-// Points that the phase control-plane-prepare of join reaches (File.Created).
-const (
+// Points that the phase control-plane-prepare of join reaches.
+var (
 	// EtcdClientCreated is when kubeadm has its client certificate for etcd.
-	EtcdClientCreated = "control-plane-prepare/certs:" + pki.EtcdHealthcheckClient
+	EtcdClientCreated = Created(ControlPlanePrepare+"/"+Certs, pki.EtcdHealthcheckClient)
 	// AdminCreated is when admin.conf exists.
-	AdminCreated = "control-plane-prepare/kubeconfig:" + pki.AdminKubeconfig
+	AdminCreated = Created(ControlPlanePrepare+"/"+Kubeconfigs, pki.AdminKubeconfig)
 )
 
 // Command is how a user runs the phase alone, after "kubeadm init phase" or

@@ -101,8 +101,8 @@ var Join = []engine.Phase{
 	preflight.Join,
 	{Parallel: true, Phases: []engine.Phase{
 		prepare,
-		after(etcd.Check, "control-plane-prepare/download-certs", phaseindex.EtcdClientCreated,
-			phaseindex.AdminCreated),
+		after(etcd.Check, "control-plane-prepare/download-certs", engine.Milestone(phaseindex.EtcdClientCreated),
+			engine.Milestone(phaseindex.AdminCreated)),
 		after(kubelet.JoinStart, "control-plane-prepare/download-certs", "check-etcd"),
 		after(etcd.Join, "control-plane-prepare", "kubelet-start"),
 	}},

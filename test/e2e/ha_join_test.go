@@ -194,6 +194,8 @@ func TestControlPlaneResetAndRejoin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// A machine without packages does not have it, and a kubelet must not start before it exists.
+	runCommand(t, n, "rmdir", "/etc/kubernetes/manifests")
 	runCommand(t, n, controlPlaneJoinCommand(kubeadm, s)...)
 	addControlPlane(t, s, n)
 }

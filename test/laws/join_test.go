@@ -5,10 +5,15 @@ import (
 	"context"
 	"crypto/rand"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/engine"
@@ -186,4 +191,121 @@ func TestJoinEndsBackOffOfFailedComponents(t *testing.T) {
 	if first < 0 || did[first].(change.SetService).Active {
 		t.Errorf("the kubelet was not stopped before its first start: %v", did)
 	}
+}
+
+// kubeletGate is a machine that holds back one file until it is known whether the kubelet was started.
+type kubeletGate struct {
+	world.World
+	file    string
+	read    bool          // it holds back a read of the file, not the write
+	limit   time.Duration // for how long at most
+	started *atomic.Bool  // the kubelet was, meanwhile
+}
+
+func (w kubeletGate) await(ctx context.Context) {
+	for end := time.Now().Add(w.limit); time.Now().Before(end) && !w.started.Load(); time.Sleep(time.Millisecond) {
+		if s, err := w.Service(ctx, "kubelet"); err == nil && s.Active {
+			w.started.Store(true)
+		}
+	}
+}
+
+func (w kubeletGate) Do(ctx context.Context, c change.Change) error {
+	if f, ok := c.(change.WriteFile); ok && f.Path == w.file && !w.read {
+		w.await(ctx)
+	}
+	return w.World.Do(ctx, c)
+}
+
+func (w kubeletGate) ReadFile(ctx context.Context, path string) ([]byte, error) {
+	if path == w.file && w.read {
+		w.await(ctx)
+	}
+	return w.World.ReadFile(ctx, path)
+}
+
+// TestKubeletOfJoinStartsWhileKeysAreGenerated checks that the kubelet of a control plane is started before the
+// last key is written, and after it is known that etcd accepts a member.
+func TestKubeletOfJoinStartsWhileKeysAreGenerated(t *testing.T) {
+	r, started := findSubject("join a control plane").newRun(newControlPlaneMachine(t)), &atomic.Bool{}
+	r.observe = func(w world.World) world.World {
+		return kubeletGate{World: w, file: "/etc/kubernetes/pki/apiserver.key", limit: 10 * time.Second, started: started}
+	}
+	out := r.mustSucceed(t)
+	if !started.Load() {
+		t.Error("the kubelet was not started before the key was written")
+	}
+	position := func(matches func(engine.Event) bool) int { return slices.IndexFunc(out.events, matches) }
+	checked := position(func(e engine.Event) bool { return e.Kind == engine.Finished && e.Phase == "check-etcd" })
+	starts := position(func(e engine.Event) bool {
+		return e.Kind == engine.Changing && e.Change.Target() == change.SetService{Name: "kubelet"}.Target()
+	})
+	if checked < 0 || starts < checked {
+		t.Errorf("event %d: etcd is checked; event %d: the kubelet is started", checked, starts)
+	}
+}
+
+// TestJoinChecksExistingFilesBeforeKubelet checks that a join that finds a fault in an existing file does not
+// start the kubelet.
+func TestJoinChecksExistingFilesBeforeKubelet(t *testing.T) {
+	m, started := newControlPlaneMachine(t), &atomic.Bool{}
+	for _, name := range []string{"crt", "key"} {
+		m.Files["/etc/kubernetes/pki/apiserver."+name] = memory.File{Data: []byte("?"), Mode: 0o600}
+	}
+	r := findSubject("join a control plane").newRun(m)
+	r.observe = func(w world.World) world.World {
+		return kubeletGate{World: w, file: "/etc/kubernetes/pki/apiserver.crt", read: true,
+			limit: 300 * time.Millisecond, started: started}
+	}
+	out := r.execute(t)
+	if out.err == nil || !strings.Contains(out.err.Error(), "apiserver") || started.Load() {
+		t.Errorf("%v; the kubelet was started: %t", out.err, started.Load())
+	}
+}
+
+// TestManifestsOfJoinWithExternalEtcdComeBeforeKubelet checks that no manifest is written while the kubelet
+// starts: it may miss one then, and nothing else waits for it.
+func TestManifestsOfJoinWithExternalEtcdComeBeforeKubelet(t *testing.T) {
+	m := newControlPlaneMachine(t)
+	key := memory.Key{Kind: schema.GroupKind{Kind: "ConfigMap"}, Namespace: "kube-system", Name: "kubeadm-config"}
+	data, _, err := unstructured.NestedStringMap(m.Objects[key].Object, "data")
+	if err != nil || !strings.Contains(data["ClusterConfiguration"], "local:") {
+		t.Fatalf("%v: %v", err, data)
+	}
+	local := regexp.MustCompile("(?m)^etcd:\n(  .*\n)*")
+	data["ClusterConfiguration"] = local.ReplaceAllString(data["ClusterConfiguration"],
+		"etcd:\n  external:\n    endpoints: [\"http://192.0.2.50:2379\"]\n")
+	if err := unstructured.SetNestedStringMap(m.Objects[key].Object, data, "data"); err != nil {
+		t.Fatal(err)
+	}
+	out := findSubject("join a control plane").newRun(m).mustSucceed(t)
+	position := func(target string) int {
+		return slices.IndexFunc(out.did, func(c change.Change) bool { return c.Target() == target })
+	}
+	starts := position(change.SetService{Name: "kubelet"}.Target())
+	for _, component := range []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler"} {
+		at := position("file:/etc/kubernetes/manifests/" + component + ".yaml")
+		if at < 0 || at > starts {
+			t.Errorf("change %d: the manifest of %s; change %d: the kubelet is started", at, component, starts)
+		}
+	}
+}
+
+// TestJoinAsksKubeletForItsVersionOnce checks that checks before and after discovery share the answer.
+func TestJoinAsksKubeletForItsVersionOnce(t *testing.T) {
+	r, asked := newJoinRun(newWorkerMachine(t)), &atomic.Int32{}
+	r.observe = func(w world.World) world.World { return versionCounter{w, asked} }
+	if r.mustSucceed(t); asked.Load() != 1 {
+		t.Errorf("asked %d times", asked.Load())
+	}
+}
+
+type versionCounter struct {
+	world.World
+	asked *atomic.Int32
+}
+
+func (w versionCounter) KubeletVersion(ctx context.Context) (string, error) {
+	w.asked.Add(1)
+	return w.World.KubeletVersion(ctx)
 }

@@ -14,8 +14,12 @@ import (
 
 func TestParallelPhasesHaveDisjointTargets(t *testing.T) {
 	forEachSubject(t, func(t *testing.T, s subject) {
-		branches := map[string]map[int]branch{} // target: group: branch that changed it last
-		first := map[branch]string{}            // its first phase
+		type writer struct {
+			branch
+			phase string
+		}
+		writers := map[string]map[int]writer{} // target: group: what changed it last
+		first := map[branch]string{}           // first phase of a branch
 		for _, e := range s.newRun(s.machine(t)).mustSucceed(t).events {
 			for _, slot := range e.Place {
 				if b := (branch{slot.Group, slot.Index}); first[b] == "" {
@@ -26,17 +30,17 @@ func TestParallelPhasesHaveDisjointTargets(t *testing.T) {
 				continue
 			}
 			target := e.Change.Target()
-			if branches[target] == nil {
-				branches[target] = map[int]branch{}
+			if writers[target] == nil {
+				writers[target] = map[int]writer{}
 			}
 			for _, slot := range e.Place {
 				own := branch{slot.Group, slot.Index}
-				other, ok := branches[target][slot.Group]
-				if ok && other != own && !waitsFor(s.phases, first[own], first[other]) {
-					t.Errorf("%s changes %s, and so does %s, which runs in parallel", first[own],
-						target, first[other])
+				other, ok := writers[target][slot.Group]
+				if ok && other.branch != own && !waitsFor(s.phases, first[own], other.phase) {
+					t.Errorf("%s changes %s, and so does %s, which runs in parallel", e.Phase,
+						target, other.phase)
 				}
-				branches[target][slot.Group] = own
+				writers[target][slot.Group] = writer{own, e.Phase}
 			}
 		}
 	})
@@ -46,7 +50,7 @@ func TestParallelPhasesHaveDisjointTargets(t *testing.T) {
 type branch struct{ group, index int }
 
 // waitsFor reports whether a phase begins after another one has ended, or after one that does. A phase that
-// begins at a point of another one runs beside the rest of it.
+// begins at a point of another one, or after a part of it, runs beside the rest of it.
 func waitsFor(phases []engine.Phase, later, earlier string) bool {
 	known := map[string]bool{} // phases that the later one waits for
 	var add func(address string)
@@ -65,7 +69,7 @@ func waitsFor(phases []engine.Phase, later, earlier string) bool {
 	}
 	add(later)
 	for m := range known {
-		if isAtOrBelow(earlier, m) || isAtOrBelow(m, earlier) {
+		if isAtOrBelow(earlier, m) {
 			return true
 		}
 	}

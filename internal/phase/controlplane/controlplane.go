@@ -5,7 +5,6 @@ import (
 	"context"
 
 	"kubeadm/internal/carotation"
-	"kubeadm/internal/change"
 	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
 	"kubeadm/internal/manifest"
@@ -51,20 +50,25 @@ var Join = engine.Phase{
 			return err
 		}
 		e.Say("using the manifest directory %q", n.Paths.Manifests())
-		// A kubelet that finds no directory looks for it again only later.
-		if err := e.Do(ctx, change.MakeDir{Path: n.Paths.Manifests(), Mode: 0o700}); err != nil {
-			return err
-		}
 		if err := carotation.PrepareJoin(ctx, e, n); err != nil {
 			return err
 		}
+		write := writeManifest // a kubelet that is started later finds it
+		if local, _ := node.HasLocalEtcd(n); local {
+			write = deferToEtcd
+		}
 		for _, program := range manifest.Components() {
-			if err := writeOrDefer(ctx, e, n, program, engine.Milestone(phaseindex.EtcdJoin)); err != nil {
+			if err := write(ctx, e, n, program); err != nil {
 				return err
 			}
 		}
 		return nil
 	},
+}
+
+// deferToEtcd defers the manifest until this machine's etcd member is a voter.
+func deferToEtcd(ctx context.Context, e *engine.Env, n *node.Node, program string) error {
+	return writeOrDefer(ctx, e, n, program, engine.Milestone(phaseindex.EtcdJoin))
 }
 
 // newComponentPhase returns the phase that writes the manifest of a component at the milestone.

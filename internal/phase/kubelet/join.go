@@ -46,6 +46,10 @@ var JoinStart = engine.Phase{
 			if err := stopForFailedComponents(ctx, e, n); err != nil {
 				return err
 			}
+			// A kubelet that finds no directory of manifests looks for it again only later.
+			if err := e.Do(ctx, change.MakeDir{Path: n.Paths.Manifests(), Mode: 0o700}); err != nil {
+				return err
+			}
 		}
 		if joined {
 			return rejoin(ctx, e, n)
@@ -62,8 +66,8 @@ var JoinStart = engine.Phase{
 }
 
 // newCredentialFiles returns the bootstrap kubeconfig and the cluster's CA. It overwrites the CA
-// of an earlier run of this command, which may be of another cluster, and no other one. A control
-// plane's kubelet has the local API server, so that the kubelet is never newer than its API server.
+// of an earlier run of this command, which may be of another cluster, and no other one, nor that of
+// a control plane, which other phases have checked and read meanwhile. A control plane's kubelet has the local API server, so that the kubelet is never newer than its API server.
 func newCredentialFiles(ctx context.Context, e *engine.Env, n *node.Node) ([]change.Change, error) {
 	config, err := pki.ParseKubeconfig(n.BootstrapKubeconfig)
 	if err != nil {
@@ -83,7 +87,9 @@ func newCredentialFiles(ctx context.Context, e *engine.Env, n *node.Node) ([]cha
 	changes := []change.Change{change.WriteFile{Path: n.Paths.BootstrapKubeconfig(),
 		Data: bootstrap, Mode: 0o600, Secret: true}}
 	old, err := state.ReadOptional(ctx, e.World, n.CACertPath)
-	if err != nil || old != nil && !e.World.WasCreated(change.FileTarget(n.CACertPath)) {
+	isOurs := e.World.WasCreated(change.FileTarget(n.CACertPath)) &&
+		(n.Role == node.Worker || n.CACertPath != n.Paths.Cert("ca"))
+	if err != nil || old != nil && !isOurs {
 		return changes, err
 	}
 	return append(changes, change.WriteFile{Path: n.CACertPath,

@@ -55,29 +55,33 @@ var Start = engine.Phase{
 }
 
 // awaitFiles waits for the phases that check or change files which exist already: nothing is started
-// before they have found no fault. If manifests are written without a wait for the kubelet, it waits
-// for these too: a starting kubelet may miss them.
+// before they have found no fault. It waits too for phases that write manifests without a wait for the
+// kubelet: a starting kubelet may miss them.
 func awaitFiles(ctx context.Context, e *engine.Env, n *node.Node) error {
-	before := manifestsWithoutWait(e, n)
+	before := writersOfManifests(e, n)
 	for _, f := range phaseindex.Files(n.Local, n.IsJoining()) {
-		isDownloaded := f.Shared && n.IsJoining() // and checked, before this phase began
-		isLater := f.Phase == phaseindex.KubeletStart || f.Phase == phaseindex.EtcdJoin
-		if isDownloaded || isLater {
+		isShared := f.Shared && n.IsJoining() // it exists before this phase begins
+		if isShared || f.Phase == phaseindex.KubeletStart {
 			continue
 		}
-		if _, err := e.World.Stat(ctx, f.Path); err == nil {
-			before = append(before, engine.Milestone(f.Created()))
+		if _, err := e.World.Stat(ctx, f.Path); err != nil {
+			continue
 		}
+		if f.Phase == phaseindex.EtcdJoin { // the kubelet starts this member, which needs its certificates
+			before = append(before, engine.Milestone(phaseindex.ControlPlanePrepare))
+			continue
+		}
+		before = append(before, engine.Milestone(f.Created()))
 	}
 	return e.AwaitMilestones(ctx, before...)
 }
 
-// manifestsWithoutWait returns the phases that write manifests at once: those for which the phase that
-// waits for the kubelet does not run.
-func manifestsWithoutWait(e *engine.Env, n *node.Node) []engine.Milestone {
+// writersOfManifests returns the phases that write manifests at once, where the phase that waits for
+// the kubelet and then has them written is not part of the run.
+func writersOfManifests(e *engine.Env, n *node.Node) []engine.Milestone {
 	if n.IsJoining() {
-		localEtcd, _ := node.HasLocalEtcd(n)
-		if localEtcd && e.Runs(string(phaseindex.EtcdJoin)) {
+		local, _ := node.HasLocalEtcd(n)
+		if local && e.Runs(string(phaseindex.EtcdJoin)) {
 			return nil
 		}
 		return []engine.Milestone{engine.Milestone(phaseindex.ControlPlanePrepare)}
