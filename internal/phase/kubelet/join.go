@@ -67,7 +67,8 @@ var JoinStart = engine.Phase{
 
 // newCredentialFiles returns the bootstrap kubeconfig and the cluster's CA. It overwrites the CA
 // of an earlier run of this command, which may be of another cluster, and no other one, nor that of
-// a control plane, which other phases have checked and read meanwhile. A control plane's kubelet has the local API server, so that the kubelet is never newer than its API server.
+// a control plane, which other phases have checked and read meanwhile. A control plane's kubelet
+// has the local API server, so that the kubelet is never newer than its API server.
 func newCredentialFiles(ctx context.Context, e *engine.Env, n *node.Node) ([]change.Change, error) {
 	config, err := pki.ParseKubeconfig(n.BootstrapKubeconfig)
 	if err != nil {

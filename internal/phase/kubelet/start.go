@@ -76,8 +76,8 @@ func awaitFiles(ctx context.Context, e *engine.Env, n *node.Node) error {
 	return e.AwaitMilestones(ctx, before...)
 }
 
-// writersOfManifests returns the phases that write manifests at once, where the phase that waits for
-// the kubelet and then has them written is not part of the run.
+// writersOfManifests returns the phases that write manifests at once, where no other phase of the run
+// waits for the kubelet and has them written then.
 func writersOfManifests(e *engine.Env, n *node.Node) []engine.Milestone {
 	if n.IsJoining() {
 		local, _ := node.HasLocalEtcd(n)
