@@ -1,11 +1,46 @@
 package internal_test
 
 import (
+	"fmt"
 	"go/ast"
 	"go/token"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"testing"
 )
+
+// Every decision is listed by subject under its title, so that a reader who looks for a reason finds
+// its page.
+func TestDecisionsAreListed(t *testing.T) {
+	dir := filepath.Join("..", "docs", "decisions")
+	index, err := os.ReadFile(filepath.Join(dir, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, err := filepath.Glob(filepath.Join(dir, "0*.md"))
+	if err != nil || len(pages) == 0 {
+		t.Fatalf("%d pages, %v", len(pages), err)
+	}
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		title := ""
+		for _, line := range strings.Split(string(text), "\n") {
+			if heading, ok := strings.CutPrefix(line, "# "); ok {
+				title = heading
+				break
+			}
+		}
+		line := fmt.Sprintf("* [%s](%s)", title, filepath.Base(page))
+		if !strings.Contains(string(index), line) {
+			t.Errorf("docs/decisions/README.md does not list this page under its subject: %s", line)
+		}
+	}
+}
 
 // documentRules say what must have a comment.
 func documentRules() []rule {
