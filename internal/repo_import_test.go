@@ -92,7 +92,7 @@ func importRules() []rule {
 func layers() [][]string {
 	return [][]string{
 		{"internal/problem", "internal/flag", "internal/untrusted"},
-		{"internal/config/strict"},
+		{"internal/strict"},
 		{"internal/release", "internal/pki"},
 		{"internal/node"},
 		{"internal/state"},
@@ -135,7 +135,7 @@ func TestImportRules(t *testing.T) {
 	}{
 		{"internal/config", "kubeadm/internal/health", true},
 		{"internal/config", "kubeadm/internal/preflight", true}, // of the same layer
-		{"internal/config/strict", "kubeadm/internal/phase/certs", true},
+		{"internal/strict", "kubeadm/internal/phase/certs", true},
 		{"internal/config/v1beta4", "kubeadm/internal/discovery", true},
 		{"internal/world/kube", "kubeadm/internal/engine", true},
 		{"internal/world/real", "kubeadm/internal/manifest", true}, // of the same layer

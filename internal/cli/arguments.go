@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"kubeadm/internal/config/strict"
 	"kubeadm/internal/flag"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/strict"
 	"kubeadm/internal/untrusted"
 )
 

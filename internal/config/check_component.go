@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	proxyconfig "k8s.io/kube-proxy/config/v1alpha1"
 
-	"kubeadm/internal/config/strict"
 	"kubeadm/internal/config/v1beta4"
+	"kubeadm/internal/strict"
 )
 
 // checkStaticPods checks the settings of the static Pods of a control plane. Only commands that

@@ -3,10 +3,10 @@ package config
 import (
 	"fmt"
 
-	"kubeadm/internal/config/strict"
 	v1 "kubeadm/internal/config/v1"
 	"kubeadm/internal/config/v1beta3"
 	"kubeadm/internal/config/v1beta4"
+	"kubeadm/internal/strict"
 )
 
 // decode stores the document, of any supported version, as v1beta4.

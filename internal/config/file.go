@@ -7,9 +7,9 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"kubeadm/internal/config/strict"
 	"kubeadm/internal/config/v1beta3"
 	"kubeadm/internal/config/v1beta4"
+	"kubeadm/internal/strict"
 )
 
 // File is a configuration file and its content.

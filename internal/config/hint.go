@@ -4,8 +4,8 @@ import (
 	proxyconfig "k8s.io/kube-proxy/config/v1alpha1"
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 
-	"kubeadm/internal/config/strict"
 	"kubeadm/internal/config/v1beta4"
+	"kubeadm/internal/strict"
 )
 
 // Lists of arguments, which v1beta3 had as mappings.

@@ -7,10 +7,10 @@ import (
 	proxyconfig "k8s.io/kube-proxy/config/v1alpha1"
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 
-	"kubeadm/internal/config/strict"
 	"kubeadm/internal/config/v1beta4"
 	"kubeadm/internal/node"
 	"kubeadm/internal/release"
+	"kubeadm/internal/strict"
 )
 
 // StoredConfig is the configuration that a cluster stores in ConfigMaps in kube-system.

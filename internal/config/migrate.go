@@ -7,9 +7,9 @@ import (
 	proxyconfig "k8s.io/kube-proxy/config/v1alpha1"
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 
-	"kubeadm/internal/config/strict"
 	"kubeadm/internal/config/v1beta4"
 	"kubeadm/internal/manifest"
+	"kubeadm/internal/strict"
 )
 
 // Migrate reads all documents of a file, of any supported API version, sets the defaults as the

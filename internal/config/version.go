@@ -6,10 +6,10 @@ import (
 	"slices"
 	"strings"
 
-	"kubeadm/internal/config/strict"
 	v1 "kubeadm/internal/config/v1"
 	"kubeadm/internal/config/v1beta3"
 	"kubeadm/internal/config/v1beta4"
+	"kubeadm/internal/strict"
 )
 
 // The component configurations that may be in the same file.

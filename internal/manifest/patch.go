@@ -13,7 +13,7 @@ import (
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 
-	"kubeadm/internal/config/strict"
+	"kubeadm/internal/strict"
 	"kubeadm/internal/untrusted"
 )
 

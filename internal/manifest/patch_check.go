@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"kubeadm/internal/config/strict"
+	"kubeadm/internal/strict"
 )
 
 // removeDirectives removes the directives of strategic merge patches from a decoded document: see

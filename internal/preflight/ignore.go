@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"kubeadm/internal/config/strict"
 	"kubeadm/internal/node"
+	"kubeadm/internal/strict"
 	"kubeadm/internal/untrusted"
 )
 

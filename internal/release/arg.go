@@ -10,7 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/version"
 
-	"kubeadm/internal/config/strict"
+	"kubeadm/internal/strict"
 )
 
 // flagList has a line "component flag type" for every flag of the newest supported release,

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"kubeadm/internal/config/strict"
 	"kubeadm/internal/config/v1beta4"
+	"kubeadm/internal/strict"
 )
 
 // The API version.
