@@ -13,9 +13,6 @@ import (
 // recordCompletion stores that all nodes have reached the last stage. From then on a killed command
 // is resumed without the annotations of the nodes, which complete removes.
 func (m machine) recordCompletion(ctx context.Context) error {
-	if err := m.checkLock(); err != nil {
-		return err
-	}
 	m.Completed = true
 	store, err := m.newStoreChange(m.as)
 	if err != nil {
@@ -26,9 +23,6 @@ func (m machine) recordCompletion(ctx context.Context) error {
 
 // complete removes the state of a rotation that all nodes have completed.
 func (m machine) complete(ctx context.Context, s Stage) error {
-	if err := m.checkLock(); err != nil {
-		return err
-	}
 	if m.Replaces(ClusterAuthority) {
 		if err := m.writeSigningArgs(ctx, false); err != nil {
 			return err

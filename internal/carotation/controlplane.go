@@ -10,7 +10,6 @@ import (
 
 	"kubeadm/internal/certstore"
 	"kubeadm/internal/change"
-	"kubeadm/internal/clusterlock"
 	"kubeadm/internal/engine"
 	"kubeadm/internal/kubeletcert"
 	"kubeadm/internal/node"
@@ -27,17 +26,9 @@ type machine struct {
 	*Rotation
 	node *node.Node
 	as   state.Identity
-	e    *engine.Env
-	held *clusterlock.HeldLock // nil on a worker, and before the lock is taken
-}
-
-// checkLock is an error if another node has taken over the lock of the cluster.
-func (m machine) checkLock() error {
-	if m.held == nil || m.held.Err() == nil {
-		return nil
-	}
-	return problem.New("", fmt.Errorf("this node has lost the lock of the cluster: %w",
-		m.held.Err()), "re-run the command")
+	// On a control plane node it carries out changes only while the node holds the lock of the
+	// cluster.
+	e *engine.Env
 }
 
 // bringControlPlane brings the files and components of this control plane node to a stage, from
@@ -52,9 +43,6 @@ func (m machine) bringControlPlane(ctx context.Context, s Stage) error {
 	steps = append(steps, m.writeKubeconfigs, m.writeClientCAs, m.renewLeaves, m.renewOwnKubelet,
 		m.restartStale, m.restartKubelet)
 	for _, step := range steps {
-		if err := m.checkLock(); err != nil {
-			return err
-		}
 		if err := step(ctx, s); err != nil {
 			return err
 		}
@@ -342,9 +330,6 @@ func (m machine) restartStale(ctx context.Context, s Stage) error {
 	}
 	if len(stale) > 0 && stale[0] == release.Etcd {
 		if err := m.e.Await(ctx, keepsQuorum(m.e, m.node)); err != nil {
-			return err
-		}
-		if err := m.checkLock(); err != nil {
 			return err
 		}
 		if err := m.replacement().RestartEtcd(ctx, m.e); err != nil {

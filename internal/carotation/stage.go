@@ -43,8 +43,8 @@ func Run(ctx context.Context, e *engine.Env, command Stage, o Options) error {
 	shared.Server = "" // that of the kubeconfig: often a load balancer
 	lock := clusterlock.Lock{Node: n.Name, Purpose: "replacing CAs: stage " + string(command),
 		As: []state.Identity{as, shared}}
-	return lock.Hold(ctx, e, func(ctx context.Context, held *clusterlock.HeldLock) error {
-		m := machine{node: n, as: as, e: e, held: held}
+	return lock.Hold(ctx, e, func(ctx context.Context, e *engine.Env) error {
+		m := machine{node: n, as: as, e: e}
 		r, err := Read(ctx, e.Reader(), as)
 		if err != nil {
 			return err
@@ -251,9 +251,6 @@ func (m machine) nextStage(ctx context.Context, command Stage) (Stage, error) {
 
 // begin brings the cluster to a stage, if no running Pod would be cut off by it.
 func (m machine) begin(ctx context.Context, s Stage, o Options) error {
-	if err := m.checkLock(); err != nil {
-		return err
-	}
 	found, err := m.checkBegin(ctx, s)
 	if err != nil {
 		return err
@@ -263,9 +260,6 @@ func (m machine) begin(ctx context.Context, s Stage, o Options) error {
 	}
 	for _, err := range found {
 		m.e.Warn("%v", err)
-	}
-	if err := m.checkLock(); err != nil { // restarts of addons may have taken long
-		return err
 	}
 	m.e.Say("beginning the stage %q", s)
 	m.Stage = s

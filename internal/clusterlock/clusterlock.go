@@ -1,6 +1,7 @@
 // Package clusterlock prevents two nodes from changing the cluster at the same time, for example
 // from replacing their control planes. The lock is a Lease in kube-system. The holder renews it and
-// deletes it at the end; an expired Lease is taken over by the next node.
+// deletes it at the end; a Lease that is not renewed any more is taken over by the next node.
+// docs/decisions/0043 has the reasons.
 package clusterlock
 
 import (
@@ -8,7 +9,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -35,9 +35,14 @@ const (
 	// renewed.
 	leaseDuration = 90 * time.Second
 	renewInterval = 15 * time.Second
-	// maxClockSkew is the tolerated difference between the clocks of two nodes.
-	maxClockSkew   = 5 * time.Minute
+	// confirmPause is the pause between attempts to renew a Lease that may have expired.
+	confirmPause   = time.Second
 	defaultTimeout = 30 * time.Minute
+)
+
+const (
+	leasePath     = metav1.NamespaceSystem + "/" + LeaseName
+	deleteCommand = "kubectl -n " + metav1.NamespaceSystem + " delete lease " + LeaseName
 )
 
 var errHeld = errors.New("another node holds the lock")
@@ -60,41 +65,13 @@ type Lock struct {
 	Timeout time.Duration // of the wait for other nodes; 30 minutes if zero
 }
 
-// HeldLock is a lock that this node holds.
-type HeldLock struct {
-	lock Lock
-	e    *engine.Env
-	stop func() // stops the renewals and waits for the last one
-
-	mu      sync.Mutex
-	renewed time.Time
-	lost    error
-}
-
-// Hold acquires the lock, runs work and releases the lock. It returns the error of work; an
-// error of the release is a warning.
-func (l Lock) Hold(ctx context.Context, e *engine.Env,
-	work func(ctx context.Context, held *HeldLock) error) error {
-	held, err := l.Acquire(ctx, e)
-	if err != nil {
-		return err
-	}
-	defer held.stop() // also if work panics
-	err = work(ctx, held)
-	if releaseErr := held.Release(ctx); releaseErr != nil {
-		e.Warn("deleting the Lease of this node: %v; it expires in %s", releaseErr, leaseDuration)
-	}
-	return err
-}
-
 // Acquire waits until no other node holds the lock, takes it and renews it until Release.
 func (l Lock) Acquire(ctx context.Context, e *engine.Env) (*HeldLock, error) {
 	deadline := e.World.Now().Add(cmp.Or(l.Timeout, defaultTimeout))
 	for {
 		found, err := l.read(ctx, e)
 		if err != nil {
-			return nil, fmt.Errorf("reading the Lease %s/%s: %w", metav1.NamespaceSystem, LeaseName,
-				err)
+			return nil, fmt.Errorf("reading the Lease %s: %w", leasePath, err)
 		}
 		if err := l.awaitFree(ctx, e, &found, deadline); err != nil {
 			return nil, err
@@ -110,10 +87,11 @@ func (l Lock) Acquire(ctx context.Context, e *engine.Env) (*HeldLock, error) {
 	}
 }
 
-// lease has the fields of the Lease that the lock uses; zero if there is no Lease.
+// lease has the fields of the Lease that the lock uses; zero if there is no Lease. Two values are
+// equal only if nobody has written the Lease in between.
 type lease struct {
-	holder, renewed, purpose string
-	duration                 time.Duration
+	holder, purpose, version string
+	acquired, renewed        string // times of the holder's clock, which are never compared with ours
 }
 
 func (l Lock) ref(as state.Identity) state.Ref {
@@ -137,10 +115,9 @@ func (l Lock) read(ctx context.Context, e *engine.Env) (lease, error) {
 func parseLease(u *unstructured.Unstructured) lease {
 	var found lease
 	found.holder, _, _ = unstructured.NestedString(u.Object, "spec", "holderIdentity")
+	found.acquired, _, _ = unstructured.NestedString(u.Object, "spec", "acquireTime")
 	found.renewed, _, _ = unstructured.NestedString(u.Object, "spec", "renewTime")
-	found.purpose = u.GetAnnotations()[purposeAnnotation]
-	seconds, _, _ := unstructured.NestedInt64(u.Object, "spec", "leaseDurationSeconds")
-	found.duration = min(max(time.Duration(seconds)*time.Second, time.Second), leaseDuration)
+	found.purpose, found.version = u.GetAnnotations()[purposeAnnotation], u.GetResourceVersion()
 	return found
 }
 
@@ -161,6 +138,10 @@ func (l Lock) awaitFree(ctx context.Context, e *engine.Env, found *lease,
 	if l.isFree(*found, changed, changed) {
 		return nil
 	}
+	e.Say("%s holds the lock of the cluster, the Lease %s. This node waits until the lock is "+
+		"released, or until the Lease has not been renewed for %s, as when kubeadm was killed "+
+		"there. If you know that kubeadm is not running there, delete the Lease to go on at once: %s",
+		found, leasePath, leaseDuration, deleteCommand)
 	// Not External, though it depends on another node: a dry run need not wait.
 	err := e.Await(ctx, world.Condition{
 		Name:    found.String(),
@@ -180,64 +161,57 @@ func (l Lock) awaitFree(ctx context.Context, e *engine.Env, found *lease,
 				*found, changed = next, at
 			}
 			if !l.isFree(next, changed, at) {
-				return fmt.Errorf("%s holds the Lease %s/%s", next, metav1.NamespaceSystem,
-					LeaseName)
+				return fmt.Errorf("%s holds the Lease %s; unless it is renewed, this node takes it "+
+					"over in %s", next, leasePath,
+					(leaseDuration - at.Sub(changed)).Round(time.Second))
 			}
 			return nil
 		},
 	})
 	if err != nil {
-		return problem.New("", err, fmt.Sprintf(
-			"if that node is not running kubeadm: kubectl -n %s delete lease %s",
-			metav1.NamespaceSystem, LeaseName))
+		return problem.New("", err, "if that node is not running kubeadm: "+deleteCommand)
 	}
 	switch {
 	case !l.isFree(*found, changed, e.World.Now()):
-		e.Say("%s holds the Lease %s/%s: this node has to wait for it", found,
-			metav1.NamespaceSystem, LeaseName)
+		e.Say("%s holds the Lease %s: this node has to wait for it", found, leasePath)
 	case found.holder != "" && found.holder != l.Node:
-		e.Say("taking over the expired Lease %s/%s of node %s", metav1.NamespaceSystem, LeaseName,
-			untrusted.Line(found.holder))
+		e.Say("taking over the expired Lease %s of node %s, which has not renewed it for %s",
+			leasePath, untrusted.Line(found.holder), leaseDuration)
 	}
 	return nil
 }
 
-// isFree reports whether this node may take the lock: no other node holds it, or the Lease has
-// expired. The expiry is measured with the clock of this node from the last change of the Lease
-// that it has seen. The renew time is of another clock and is used only if it is long past.
+// isFree reports whether this node may take the lock: no other node holds it, or this node has seen
+// for leaseDuration that the Lease does not change. What the Lease says of times is of another
+// clock, which may be minutes off, and proves nothing. changed and now are compared by the monotonic
+// clock, which a correction of the time does not move.
 func (l Lock) isFree(h lease, changed, now time.Time) bool {
-	if h.holder == "" || h.holder == l.Node || now.Sub(changed) >= h.duration {
-		return true
-	}
-	renewed, err := time.Parse(metav1.RFC3339Micro, h.renewed)
-	return err == nil && now.Sub(renewed) >= h.duration+maxClockSkew
+	return h.holder == "" || h.holder == l.Node || now.Sub(changed) >= leaseDuration
 }
 
 // newTakeChange returns the change that makes this node the holder, unless the Lease has changed
 // since it was found free.
 func (l Lock) newTakeChange(found lease, at time.Time) change.MutateObject {
-	return change.MutateObject{Object: l.newLease(at), As: l.As[0],
+	return change.MutateObject{Object: l.newLease(at, at), As: l.As[0],
 		Mutate: func(u *unstructured.Unstructured) error {
 			now := parseLease(u)
 			if now.holder != "" && now.holder != l.Node && now != found {
 				return world.Permanent(fmt.Errorf("%w: %s", errHeld, now))
 			}
-			return l.setHolder(u, at)
-		}}
-}
-
-// newRenewChange returns the change that renews the Lease, unless another node holds it.
-func (l Lock) newRenewChange(as state.Identity, at time.Time) change.MutateObject {
-	return change.MutateObject{Object: l.newLease(at), As: as,
-		Mutate: func(u *unstructured.Unstructured) error {
-			if now := parseLease(u); now.holder != "" && now.holder != l.Node {
-				return world.Permanent(fmt.Errorf("%w: %s", errHeld, now))
+			if now.holder != l.Node {
+				transitions, _, _ := unstructured.NestedInt64(u.Object, "spec", "leaseTransitions")
+				if err := unstructured.SetNestedField(u.Object, transitions+1, "spec",
+					"leaseTransitions"); err != nil {
+					return err
+				}
 			}
-			return l.setHolder(u, at)
+			return l.setHolder(u, at, at)
 		}}
 }
 
-func (l Lock) newLease(at time.Time) *coordinationv1.Lease {
+// newLease returns the Lease of this node. The time at which it was acquired identifies the holder:
+// a later run of the same node has another one.
+func (l Lock) newLease(acquired, at time.Time) *coordinationv1.Lease {
 	o := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
 		Namespace: metav1.NamespaceSystem, Name: LeaseName,
 		Annotations: map[string]string{purposeAnnotation: l.Purpose},
@@ -245,30 +219,23 @@ func (l Lock) newLease(at time.Time) *coordinationv1.Lease {
 	o.SetGroupVersionKind(LeaseKind())
 	seconds := int32(leaseDuration / time.Second)
 	o.Spec.HolderIdentity, o.Spec.LeaseDurationSeconds = &l.Node, &seconds
-	o.Spec.AcquireTime, o.Spec.RenewTime = &metav1.MicroTime{Time: at.UTC()},
-		&metav1.MicroTime{Time: at.UTC()}
+	o.Spec.AcquireTime = &metav1.MicroTime{Time: acquired.UTC()}
+	o.Spec.RenewTime = &metav1.MicroTime{Time: at.UTC()}
 	return o
 }
 
-// setHolder sets this node and the renew time on an existing Lease.
-func (l Lock) setHolder(u *unstructured.Unstructured, at time.Time) error {
+// setHolder sets this node and its times on an existing Lease.
+func (l Lock) setHolder(u *unstructured.Unstructured, acquired, at time.Time) error {
 	annotations := u.GetAnnotations()
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
 	annotations[purposeAnnotation] = l.Purpose
 	u.SetAnnotations(annotations)
-	renewTime := at.UTC().Format(metav1.RFC3339Micro)
-	fields := map[string]any{
-		"holderIdentity": l.Node, "renewTime": renewTime,
-		"leaseDurationSeconds": int64(leaseDuration / time.Second),
-	}
-	if parseLease(u).holder != l.Node {
-		transitions, _, _ := unstructured.NestedInt64(u.Object, "spec", "leaseTransitions")
-		fields["acquireTime"], fields["leaseTransitions"] = renewTime,
-			transitions+1
-	}
-	for name, value := range fields {
+	for name, value := range map[string]any{
+		"holderIdentity": l.Node, "leaseDurationSeconds": int64(leaseDuration / time.Second),
+		"acquireTime": leaseTime(acquired), "renewTime": leaseTime(at),
+	} {
 		if err := unstructured.SetNestedField(u.Object, value, "spec", name); err != nil {
 			return err
 		}
@@ -276,81 +243,5 @@ func (l Lock) setHolder(u *unstructured.Unstructured, at time.Time) error {
 	return nil
 }
 
-// startRenewals renews the lock in the background until it is released.
-func (l Lock) startRenewals(ctx context.Context, e *engine.Env, at time.Time) *HeldLock {
-	h := &HeldLock{lock: l, e: e, renewed: at}
-	// an interrupt does not stop the work at once
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	var done sync.WaitGroup
-	done.Go(func() {
-		// Poll returns when the context is canceled.
-		_ = world.Poll(ctx, e.World, world.Condition{
-			Name: "the release of the lock", Timeout: 24 * time.Hour,
-			Check: func(ctx context.Context, _ state.Reader) error {
-				h.renewIfDue(ctx)
-				return errors.New("the lock is held")
-			},
-		})
-	})
-	h.stop = func() { cancel(); done.Wait() }
-	return h
-}
-
-// renewIfDue renews the Lease if the last renewal was renewInterval ago.
-func (h *HeldLock) renewIfDue(ctx context.Context) {
-	h.mu.Lock()
-	due := h.lost == nil && h.e.World.Now().Sub(h.renewed) >= renewInterval
-	h.mu.Unlock()
-	if due {
-		h.renew(ctx)
-	}
-}
-
-// renew renews the Lease with the first identity whose API server answers.
-func (h *HeldLock) renew(ctx context.Context) {
-	at := h.e.World.Now()
-	for _, as := range h.lock.As {
-		limited, cancel := context.WithTimeout(ctx, renewInterval/3)
-		err := h.e.World.Do(limited, h.lock.newRenewChange(as, at))
-		cancel()
-		h.mu.Lock()
-		switch {
-		case err == nil:
-			h.renewed = at
-		case errors.Is(err, errHeld):
-			h.lost = err
-		}
-		h.mu.Unlock()
-		if errors.Is(err, errHeld) {
-			h.e.Warn("this node has lost the lock of the cluster: its Lease expired: %v", err)
-		}
-		if err == nil || errors.Is(err, errHeld) {
-			return
-		}
-	}
-}
-
-// Err returns why this node no longer holds the lock, nil while it does. Check it before a
-// change that must not happen on two nodes at once.
-func (h *HeldLock) Err() error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.lost
-}
-
-// Release stops the renewals and deletes the Lease.
-func (h *HeldLock) Release(ctx context.Context) error {
-	h.stop()
-	ctx = context.WithoutCancel(ctx) // after an interrupt too
-	if h.Err() == nil && h.e.World.Now().Sub(h.renewed) >= leaseDuration/2 {
-		h.renew(ctx) // so that the Lease does not expire between the next two requests
-	}
-	if h.Err() != nil {
-		return nil
-	}
-	current, err := h.lock.read(ctx, h.e)
-	if err != nil || current.holder != h.lock.Node {
-		return err
-	}
-	return h.e.Do(ctx, change.DeleteObject{Ref: h.lock.ref(h.lock.As[0])})
-}
+// leaseTime is a time as the API server stores it.
+func leaseTime(t time.Time) string { return t.UTC().Format(metav1.RFC3339Micro) }

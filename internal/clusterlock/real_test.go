@@ -33,7 +33,7 @@ func TestLockWithRealAPIServer(t *testing.T) {
 				Node: fmt.Sprint("cp", i), Purpose: "testing", As: []state.Identity{a.Admin},
 				Timeout: time.Minute,
 			}
-			err := lock.Hold(t.Context(), e, func(context.Context, *clusterlock.HeldLock) error {
+			err := lock.Hold(t.Context(), e, func(context.Context, *engine.Env) error {
 				maxHolders.Store(max(maxHolders.Load(), holders.Add(1)))
 				time.Sleep(100 * time.Millisecond)
 				holders.Add(-1)

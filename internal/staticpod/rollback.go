@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/clusterlock"
 	"kubeadm/internal/engine"
 	"kubeadm/internal/health"
 	"kubeadm/internal/manifest"
@@ -24,6 +25,13 @@ func (r Replacement) restoreAll(ctx context.Context, e *engine.Env, steps []*ste
 	cause error) error {
 	ctx = context.WithoutCancel(ctx) // an interrupt must leave a healthy control plane too
 	failed := steps[len(steps)-1]
+	if lost := clusterlock.Confirm(ctx, e); lost != nil {
+		if !errors.Is(cause, clusterlock.ErrLost) {
+			cause = fmt.Errorf("%w; %w", cause, lost)
+		}
+		return problem.New("replacing the static Pod of "+failed.component, fmt.Errorf(
+			"%w; no manifest is restored, as another node may be changing the cluster", cause))
+	}
 	var restored []string
 	var errs []error
 	var kept string

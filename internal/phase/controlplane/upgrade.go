@@ -56,12 +56,9 @@ func upgradeStaticPods(ctx context.Context, e *engine.Env) error {
 		Node: n.Name, Purpose: "upgrading its control plane to " + n.Cluster.Version,
 		As: []state.Identity{as, shared},
 	}
-	return lock.Hold(ctx, e, func(ctx context.Context, held *clusterlock.HeldLock) error {
+	return lock.Hold(ctx, e, func(ctx context.Context, e *engine.Env) error {
 		replacement := staticpod.Replacement{Node: n, As: as,
 			Prepare: func(ctx context.Context, component string) error {
-				if err := held.Err(); err != nil {
-					return err
-				}
 				return prepareComponent(ctx, e, n, component)
 			}}
 		if _, err := replacement.Replace(ctx, e, wanted...); err != nil {
