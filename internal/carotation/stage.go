@@ -148,6 +148,9 @@ func runControlPlane(ctx context.Context, m machine, command Stage, o Options) e
 			return err
 		}
 	}
+	if err := m.forgetSwitch(ctx, s); err != nil {
+		return err
+	}
 	target := s
 	if command == Trust && s == Sign { // of a node that has joined since
 		if target, err = m.trustStage(ctx); err != nil {
@@ -286,6 +289,9 @@ func joinErrors(all []error) error {
 // the stage Sign it restarts the addons.
 func (m machine) checkBegin(ctx context.Context, s Stage) (found []error, err error) {
 	if s.isLast() {
+		if err := m.checkKubeletIssuers(ctx, s); err != nil {
+			return nil, err
+		}
 		return m.checkTokens(ctx, s)
 	}
 	if s != Sign || !m.Replaces(ClusterAuthority) {
@@ -334,7 +340,8 @@ func (m machine) end(ctx context.Context, s Stage, uploads bool) error {
 		}
 	}
 	if len(planes)+len(keyless) == 0 && (s == Sign || s == UndoSign) && m.Switched == nil {
-		m.Switched = &metav1.Time{Time: m.e.World.Now()}
+		now := metav1.Time{Time: m.e.World.Now()}.Rfc3339Copy() // as it is stored
+		m.Switched = &now
 		store, err := m.newStoreChange(m.as)
 		if err != nil {
 			return err

@@ -61,8 +61,8 @@ type Rotation struct {
 	// Authorities are the names of what is replaced.
 	Authorities []string    `json:"authorities"`
 	Started     metav1.Time `json:"started"`
-	// Switched is when the last control plane node has reached the stage Sign or UndoSign; nil
-	// before.
+	// Switched is since when all control plane nodes sign with the CA of the stage Sign or UndoSign;
+	// nil while one signs with the other.
 	Switched *metav1.Time `json:"switched,omitempty"`
 	// Completed is set when all nodes have reached the last stage: only this state is to be removed.
 	Completed bool `json:"completed,omitempty"`
@@ -170,10 +170,14 @@ type NodeProgress struct {
 type progress struct {
 	ID    string `json:"id"`
 	Stage Stage  `json:"stage"`
+	// Switched is that of the rotation when the node reached the stage.
+	Switched *metav1.Time `json:"switched,omitempty"`
 }
 
 // ReadProgress returns the stage that each node has reached, in the order of their names. Workers
-// are left out if the rotation does not concern them.
+// are left out if the rotation does not concern them. A worker that reached the stage Sign or UndoSign
+// before all control plane nodes signed with its CA is still in the stage Trust: since then its
+// kubelet may have been given a certificate of the other one.
 func (r *Rotation) ReadProgress(ctx context.Context, reader state.Reader,
 	as state.Identity) ([]NodeProgress, error) {
 	list, err := reader.List(ctx, state.Query{GVK: state.NodeKind, As: as})
@@ -191,6 +195,10 @@ func (r *Rotation) ReadProgress(ctx context.Context, reader state.Reader,
 		text := u.GetAnnotations()[progressAnnotation]
 		if json.Unmarshal([]byte(text), &p) == nil && p.ID == r.ID {
 			n.Stage = p.Stage
+			if !n.ControlPlane && (p.Stage == Sign || p.Stage == UndoSign) &&
+				!p.Switched.Equal(r.Switched) {
+				n.Stage = Trust
+			}
 		}
 		all = append(all, n)
 	}
@@ -203,7 +211,7 @@ const controlPlaneLabel = "node-role.kubernetes.io/control-plane"
 // newReportChange returns the change that says in the Node which stage it has reached. A kubelet may
 // do that for its own Node.
 func (r *Rotation) newReportChange(name string, s Stage, as state.Identity) (change.Change, error) {
-	text, err := json.Marshal(progress{ID: r.ID, Stage: s})
+	text, err := json.Marshal(progress{ID: r.ID, Stage: s, Switched: r.Switched})
 	if err != nil {
 		return nil, err
 	}

@@ -34,11 +34,17 @@ and the new ones then, and nothing is signed by the new ones yet.`,
 		p.rotateCACommand(carotation.Sign, "Sign with the new CAs",
 			`Stage 2. Certificates and tokens are signed by the new CAs, node by node. kube-proxy and CoreDNS are restarted.
 The stage begins when all nodes trust the new CAs. Pods with a service account token that were started before are
-listed: they would not trust the new CA of the API server.`, flag.IgnoreRunningPods),
+listed: they would not trust the new CA of the API server. When a control plane node that joined with the old keys has
+followed, run the command on each worker once more.`, flag.IgnoreRunningPods),
 		p.rotateCACommand(carotation.Finish, "Remove the old CAs",
 			`Stage 3. The old CAs are not trusted any more, and the files are those of a cluster without a rotation. The stage
 begins when all nodes use certificates of the new CAs, and no Pod can have a token of the old key: by default an hour
-after the last control plane node, or when these Pods have been restarted. It cannot be undone.`,
+after the last control plane node, or when these Pods have been restarted. It cannot be undone.
+
+Which certificate a kubelet uses is not visible from outside. For a worker the command relies on "sign" having run on it
+since all control plane nodes sign with the new CA, and on the CertificateSigningRequests that the cluster still has,
+those of the last hour. A kubelet whose certificate was replaced by other means since then may be locked out: run
+"sign" on its node once more before.`,
 			flag.IgnoreRunningPods),
 		p.rotateCACommand(carotation.Undo, "Return to the old CAs",
 			`Return to the old CAs, before stage 3. After stage 1 the new CAs are removed. After stage 2 the old CAs sign again

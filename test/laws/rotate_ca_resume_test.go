@@ -100,8 +100,12 @@ func reportWorker(t *testing.T, w *fake.World, s carotation.Stage) {
 	t.Helper()
 	n := &corev1.Node{}
 	n.APIVersion, n.Kind, n.Name = "v1", "Node", "worker1"
-	n.Annotations = map[string]string{rotationAnnotation: fmt.Sprintf(`{"id":%q,"stage":%q}`,
-		readRotation(t, w).ID, s)}
+	r := readRotation(t, w)
+	text, err := json.Marshal(map[string]any{"id": r.ID, "stage": s, "switched": r.Switched})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.Annotations = map[string]string{rotationAnnotation: string(text)}
 	if err := w.PutObject(n); err != nil {
 		t.Fatal(err)
 	}

@@ -419,3 +419,67 @@ func TestRotationWritesClientCAFileOfUser(t *testing.T) {
 		t.Errorf("after finish the kubelet accepts\n%s\nand not\n%s", read(file), want)
 	}
 }
+
+// A control plane node that joined with the keys of the other side signs with them until it follows.
+// Only from then on all sign with the same CA, and a worker has to see to its certificate again.
+func TestSwitchIsForgottenWhenNodeChangesSides(t *testing.T) {
+	for name, test := range map[string]struct {
+		steps []carotation.Stage // before the node with other keys follows
+		again carotation.Stage
+		isNew bool // its keys are the new ones
+	}{
+		"sign": {[]carotation.Stage{carotation.Trust, carotation.Sign}, carotation.Sign, false},
+		"undo": {[]carotation.Stage{carotation.Trust, carotation.Sign, carotation.Undo},
+			carotation.Undo, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newRotatingMachine(t)
+			rotate(t, w, test.steps...)
+			before := readRotation(t, w)
+			worker := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "worker1", Annotations: map[string]string{
+				"kubeadm.kubernetes.io/ca-rotation": fmt.Sprintf(`{"id": %q, "stage": %q, "switched": %q}`,
+					before.ID, before.Stage, before.Switched.UTC().Format(time.RFC3339))}}}
+			worker.SetGroupVersionKind(state.NodeKind)
+			if err := w.PutObject(worker); err != nil {
+				t.Fatal(err)
+			}
+			if got := readStage(t, w, before, "worker1"); got != before.Stage {
+				t.Fatalf("the worker is in the stage %q", got)
+			}
+			side := "/etc/kubernetes/pki/ca-rotation/old/"
+			if test.isNew {
+				side = "/etc/kubernetes/pki/ca-rotation/new/"
+			}
+			overwriteFile(w, "/etc/kubernetes/pki/sa.key", w.Files[side+"sa.key"].Data)
+			rotate(t, w, carotation.Trust) // as in its documentation: it first gets all keys
+			if now := readRotation(t, w); name == "sign" && now.Switched != nil {
+				t.Errorf("all sign with the same CA since %s", now.Switched)
+			}
+			w.Clock = memory.NewTickingClock(w.Now().Add(2 * time.Hour))
+			rotation(test.again, carotation.Options{}).newRun(w).mustSucceed(t)
+			after := readRotation(t, w)
+			if after.Stage != before.Stage || !after.Switched.After(before.Switched.Time) {
+				t.Errorf("in the stage %q since %s, before in %q since %s", after.Stage, after.Switched,
+					before.Stage, before.Switched)
+			}
+			if got := readStage(t, w, after, "worker1"); got != carotation.Trust {
+				t.Errorf("the worker is in the stage %q", got)
+			}
+		})
+	}
+}
+
+func readStage(t *testing.T, w *fake.World, r *carotation.Rotation, name string) carotation.Stage {
+	t.Helper()
+	all, err := r.ReadProgress(t.Context(), w, state.Identity{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range all {
+		if n.Name == name {
+			return n.Stage
+		}
+	}
+	return ""
+}

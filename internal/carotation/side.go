@@ -1,0 +1,121 @@
+package carotation
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"kubeadm/internal/pki"
+	"kubeadm/internal/problem"
+	"kubeadm/internal/state"
+	"kubeadm/internal/untrusted"
+)
+
+// forgetSwitch stores that not all control plane nodes sign with the CA of a stage, if this one does
+// not: one that joined with the keys of the other side. Until it has changed sides, its components
+// may have signed tokens, and certificates of kubelets that had reached the stage.
+func (m machine) forgetSwitch(ctx context.Context, s Stage) error {
+	if m.Switched == nil || s != Sign && s != UndoSign {
+		return nil
+	}
+	signs, err := m.signsWithOther(ctx, s)
+	if err != nil || !signs {
+		return err
+	}
+	m.e.Say("this node signs with the %s keys so far: when it has followed, run on each worker once "+
+		"more: kubeadm certs rotate-ca %s", sideName(!s.usesNew()), s.Command())
+	m.Switched = nil
+	store, err := m.newStoreChange(m.as)
+	if err != nil {
+		return err
+	}
+	return m.e.Do(ctx, store)
+}
+
+// signsWithOther reports whether this node has a key in use that is not of the side that signs in a
+// stage.
+func (m machine) signsWithOther(ctx context.Context, s Stage) (bool, error) {
+	for _, a := range authorities() {
+		if !m.Replaces(a.name) {
+			continue
+		}
+		files := []string{m.node.Paths.Certificate(a.key)}
+		if a.name == ClusterAuthority {
+			_, key := m.node.Paths.RotationSigner()
+			files = append(files, key)
+		}
+		for _, file := range files {
+			exists, err := state.Exists(ctx, m.e.World, file)
+			if err != nil {
+				return false, err
+			}
+			if !exists {
+				continue
+			}
+			_, err = a.readKey(ctx, m.e.World, m.active(s)[a.name], file)
+			if errors.Is(err, errKeyMissing) {
+				return true, nil
+			}
+			if err != nil {
+				return false, err
+			}
+		}
+	}
+	return false, nil
+}
+
+// checkKubeletIssuers is an error if the CA that is to be removed has signed the client certificate
+// that a worker's kubelet was given last, as far as the cluster still has its request:
+// kube-controller-manager deletes one an hour after it was signed. Certificates that were signed
+// before Switched are the matter of ReadProgress. A control plane node signs the certificate of its
+// kubelet itself in each stage.
+func (m machine) checkKubeletIssuers(ctx context.Context, s Stage) error {
+	if !m.Replaces(ClusterAuthority) {
+		return nil
+	}
+	nodes, err := m.ReadProgress(ctx, m.e.Reader(), m.as)
+	if err != nil {
+		return err
+	}
+	list, err := m.e.List(ctx, state.Query{As: m.as, GVK: certificatesv1.SchemeGroupVersion.
+		WithKind("CertificateSigningRequest"), FieldSelector: "spec.signerName=" +
+		certificatesv1.KubeAPIServerClientKubeletSignerName})
+	if err != nil {
+		return err
+	}
+	newest := map[string]*x509.Certificate{}
+	for _, u := range list {
+		var csr certificatesv1.CertificateSigningRequest
+		if runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &csr) != nil {
+			continue // it has no certificate of a kubelet
+		}
+		certs, err := pki.ParseCertificates(csr.Status.Certificate)
+		if err != nil || csr.Spec.SignerName != certificatesv1.KubeAPIServerClientKubeletSignerName {
+			continue
+		}
+		name := certs[0].Subject.CommonName
+		if last := newest[name]; last == nil || certs[0].NotBefore.After(last.NotBefore) {
+			newest[name] = certs[0]
+		}
+	}
+	var old []string
+	for _, n := range nodes {
+		cert := newest["system:node:"+n.Name]
+		if !n.ControlPlane && cert != nil && m.needsRenewal(cert, s) {
+			old = append(old, untrusted.Line(n.Name))
+		}
+	}
+	if len(old) == 0 {
+		return nil
+	}
+	slices.Sort(old)
+	return problem.New("", fmt.Errorf("the kubelets of these nodes have client certificates of the CA "+
+		"that is to be removed: %s", strings.Join(old, ", ")), "run on each of them once more: "+
+		"kubeadm certs rotate-ca "+m.Stage.Command())
+}
