@@ -59,8 +59,6 @@ func (s *Snapshot) Copy(ctx context.Context, to io.Writer) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
 	c, err := clientv3.New(clientv3.Config{
 		Endpoints: s.via.Endpoints, TLS: config, DialTimeout: callTimeout, MaxUnaryRetries: 1,
 		Logger: clientv3.NewCtxClient(ctx).GetLogger(),
@@ -69,28 +67,42 @@ func (s *Snapshot) Copy(ctx context.Context, to io.Writer) error {
 		return fmt.Errorf("connecting: %w", err)
 	}
 	defer func() { _ = c.Close() }()
-	stall := fmt.Errorf("etcd sent nothing for %s", stallTimeout)
-	timer := time.AfterFunc(stallTimeout, func() { cancel(stall) })
-	defer timer.Stop()
-	stream, err := etcdserverpb.NewMaintenanceClient(c.ActiveConnection()).
-		Snapshot(ctx, &etcdserverpb.SnapshotRequest{})
-	if err != nil {
-		return s.addContext(ctx, err)
-	}
+	var stream etcdserverpb.Maintenance_SnapshotClient
+	return s.copyParts(ctx, to, func(ctx context.Context) ([]byte, error) {
+		if stream == nil {
+			if stream, err = etcdserverpb.NewMaintenanceClient(c.ActiveConnection()).
+				Snapshot(ctx, &etcdserverpb.SnapshotRequest{}); err != nil {
+				return nil, err
+			}
+		}
+		part, err := stream.Recv()
+		return part.GetBlob(), err
+	})
+}
+
+// copyParts writes the parts of a snapshot that receive returns until io.EOF. Only the time in which
+// etcd sends nothing counts, not that in which the disk of this machine writes.
+func (s *Snapshot) copyParts(ctx context.Context, to io.Writer,
+	receive func(context.Context) ([]byte, error)) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	verifier := &checksumVerifier{to: to, hash: sha256.New()}
 	lastReport := time.Now()
 	for {
-		part, err := stream.Recv()
+		timer := time.AfterFunc(stallTimeout, func() {
+			cancel(fmt.Errorf("etcd sent nothing for %s", stallTimeout))
+		})
+		part, err := receive(ctx)
+		timer.Stop()
 		if errors.Is(err, io.EOF) {
 			return verifier.check()
 		}
 		if err != nil {
 			return s.addContext(ctx, err)
 		}
-		if _, err := verifier.Write(part.GetBlob()); err != nil {
+		if _, err := verifier.Write(part); err != nil {
 			return err
 		}
-		timer.Reset(stallTimeout)
 		if time.Since(lastReport) >= progressInterval {
 			lastReport = time.Now()
 			world.ReportProgress(ctx, "%d of %d MiB", verifier.written>>20, s.Size>>20)
