@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -22,6 +23,8 @@ import (
 	"kubeadm/internal/renewal"
 	"kubeadm/internal/run"
 	"kubeadm/internal/state"
+	"kubeadm/internal/staticpod"
+	"kubeadm/internal/upgrade"
 	"kubeadm/internal/workflow"
 )
 
@@ -130,6 +133,11 @@ func (p *program) renewCertificates(c *cobra.Command, o *renewOptions, name stri
 	}
 	defer closeRun(r, &err)
 
+	if o.restart {
+		if err := finishReplacements(ctx, r); err != nil {
+			return err
+		}
+	}
 	n, warnings, err := p.readClusterOrConfig(c, &o.certsOptions, r)
 	r.Warn(warnings...)
 	if err != nil {
@@ -164,6 +172,31 @@ func (p *program) renewCertificates(c *cobra.Command, o *renewOptions, name stri
 		r.Emit(engine.Printed, restartText)
 	}
 	return nil
+}
+
+// replacementLimit is how long static Pods of an interrupted run may take to become healthy before
+// certificates are renewed, which may be what they need.
+const replacementLimit = time.Minute
+
+// finishReplacements finishes the replacements of static Pods that a killed run has left. If a
+// component does not become healthy, its certificates may have expired: they are renewed anyway.
+func finishReplacements(ctx context.Context, r *run.Run) error {
+	intent, _, err := config.UpgradeNode(config.File{}, config.NewUpgradeFlags())
+	if err != nil {
+		return err
+	}
+	local, err := upgrade.ReadControlPlane(ctx, r.World(), intent.Local)
+	if err != nil || local.Role != node.ControlPlane {
+		return err
+	}
+	local.Timeouts.Upgrade = min(local.Timeouts.Upgrade, replacementLimit)
+	e := r.NewEnv(engine.Env{Local: local}).Named("renew")
+	err = staticpod.Replacement{Node: &node.Node{Local: local}}.Recover(ctx, e)
+	if err != nil && ctx.Err() == nil {
+		e.Warn("%v; renewing the certificates anyway", err)
+		return nil
+	}
+	return err
 }
 
 // requestsText says what to do with the requests.

@@ -150,7 +150,7 @@ func (p *program) readRotatedNode(c *cobra.Command, r *run.Run,
 	p.warnOfForeignClient(ctx, c, r.World(), as.Kubeconfig)
 	u.admin = as
 	if a.mayRecover && intent.Role == node.ControlPlane {
-		if err := p.recoverControlPlane(ctx, r, u, "rotate-ca"); err != nil {
+		if err := p.recoverControlPlane(ctx, r, intent.Local, "rotate-ca"); err != nil {
 			return nil, as, err
 		}
 	}

@@ -218,9 +218,8 @@ type preparedUpgrade struct {
 type upgradeAccess struct {
 	intent     node.Upgrade
 	kubeconfig string // empty for the default one
-	// an API server that a killed run has left broken is made to answer again
-	mayRecover bool
-	isNamed    bool // the user has named the kubeconfig
+	mayRecover bool   // what a killed run has left unfinished is finished first
+	isNamed    bool   // the user has named the kubeconfig
 	// of a dry run, which simulates the cluster if the kubeconfig does not exist; nil if it is none
 	dryRun *config.RunOptions
 }
@@ -250,7 +249,7 @@ func (p *program) prepareUpgrade(c *cobra.Command, r *run.Run,
 	}
 	p.warnOfForeignClient(ctx, c, r.World(), u.admin.Kubeconfig)
 	if a.mayRecover && intent.Role == node.ControlPlane {
-		if err := p.recoverControlPlane(ctx, r, u, "upgrade"); err != nil {
+		if err := p.recoverControlPlane(ctx, r, intent.Local, "upgrade"); err != nil {
 			return u, err
 		}
 	}
@@ -258,17 +257,18 @@ func (p *program) prepareUpgrade(c *cobra.Command, r *run.Run,
 	return u, err
 }
 
-// recoverControlPlane makes the API server of this machine answer again if a killed run has left
-// key pairs or manifests of which only a part is written.
-func (p *program) recoverControlPlane(ctx context.Context, r *run.Run, u preparedUpgrade,
+// recoverControlPlane finishes what a killed run has left on this machine: key pairs of which only a
+// part is written, and replacements of static Pods. Commands that replace or restart static Pods
+// call it before they ask the API server, which may be down until then.
+func (p *program) recoverControlPlane(ctx context.Context, r *run.Run, local node.Local,
 	name string) error {
-	local := &node.Node{Local: u.intent.Local}
-	e := r.NewEnv(engine.Env{Local: local.Local, Node: engine.Resolved(local),
-		Keys: p.keysToUpgrade(local, node.Upgrade{})}).Named(name)
+	n := &node.Node{Local: local}
+	e := r.NewEnv(engine.Env{Local: local, Node: engine.Resolved(n),
+		Keys: p.keysToUpgrade(n, node.Upgrade{})}).Named(name)
 	if err := renewal.Repair(ctx, e); err != nil {
 		return err
 	}
-	return staticpod.Replacement{Node: local, As: u.admin}.Recover(ctx, e)
+	return staticpod.Replacement{Node: n}.Recover(ctx, e)
 }
 
 // env is what the phases of the upgrade need.

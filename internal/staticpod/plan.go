@@ -71,7 +71,7 @@ func (r Replacement) planOne(ctx context.Context, e *engine.Env, m Manifest) (*s
 		return nil, err
 	}
 	if unfinished != nil {
-		if err := r.resume(ctx, e, s, unfinished, same); err != nil {
+		if err := r.takeOver(ctx, e, s, unfinished, same); err != nil {
 			return nil, err
 		}
 	}
@@ -91,12 +91,13 @@ func (r Replacement) planOne(ctx context.Context, e *engine.Env, m Manifest) (*s
 	if d := digest(s.wanted); !slices.Contains(s.record.Written, d) {
 		s.record.Written = append(s.record.Written, d)
 	}
+	s.record.Wanted, s.record.Restored = string(s.wanted), false
 	return s, nil
 }
 
-// resume takes over the record of an unfinished run if that run wrote the manifest on disk. The
+// takeOver takes over the record of an unfinished run if that run wrote the manifest on disk. The
 // previous manifest is then the one before it, unless the component has become healthy since.
-func (r Replacement) resume(ctx context.Context, e *engine.Env, s *step, unfinished *record,
+func (r Replacement) takeOver(ctx context.Context, e *engine.Env, s *step, unfinished *record,
 	same bool) error {
 	if unfinished.Previous == digest(s.previous) {
 		// It was killed before it wrote a manifest, or after it restored the previous one.
@@ -144,7 +145,7 @@ func (r Replacement) isWantedHealthy(ctx context.Context, e *engine.Env, s *step
 func (r Replacement) isPodHealthy(ctx context.Context, e *engine.Env, component string,
 	pod *corev1.Pod, matches func(state.Container) bool) bool {
 	wait, err := health.StaticPod{
-		Component: component, Pod: pod, As: r.As, Matches: matches,
+		Component: component, Pod: pod, As: r.As, Anonymous: r.anonymous, Matches: matches,
 	}.Condition(r.Node, r.Node.Timeouts.Upgrade)
 	return err == nil && wait.Check(ctx, e.World) == nil
 }

@@ -23,6 +23,10 @@ type record struct {
 	// digests of the manifests that replaced it, oldest first
 	Written []string `json:"written"`
 	PodUIDs []string `json:"podUIDs"` // of the Pods of the previous manifest
+	// Wanted is the last manifest that replaced it, so that it can be written again.
+	Wanted string `json:"wanted,omitempty"`
+	// Restored is set before the previous version of etcd is restored.
+	Restored bool `json:"restored,omitempty"`
 }
 
 func recordPath(p node.Paths, component string) string {

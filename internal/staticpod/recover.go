@@ -2,73 +2,160 @@ package staticpod
 
 import (
 	"context"
+	"fmt"
+	"path"
 	"slices"
-	"time"
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/engine"
-	"kubeadm/internal/etcdcluster"
+	"kubeadm/internal/health"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/release"
 	"kubeadm/internal/state"
-	"kubeadm/internal/world"
 )
 
-// recoverTimeout is how long the API server of this node may take to answer after a run was killed.
-const recoverTimeout = time.Minute
-
-// Recover makes the API server of this node answer again where a killed run has left a manifest
-// with which a component does not start: without the API server the run cannot be repeated. It
-// restores the previous manifests that the run has recorded. Where no run was killed, or the API
-// server answers, it changes nothing. Of Node only Local is needed.
+// Recover finishes the replacements of static Pods that a killed run has left, in their order. It
+// asks only this machine: records, manifests, container runtime, kubelet and the components' own
+// health endpoints. Every command that replaces or restarts static Pods calls it before it waits
+// for the API server, which may be down because of them.
+//
+// A component that crashes with its new manifest gets the previous one again, and so do the ones
+// after it, as in a failed Replace. That a component takes long is no reason: Recover returns an
+// error then, and the next run resumes. Where no run was killed it changes nothing. Of Node only
+// Local is needed.
 func (r Replacement) Recover(ctx context.Context, e *engine.Env) error {
+	r.anonymous = true // the certificate of As may have expired
 	left, err := r.listUnfinished(ctx, e)
-	if err != nil || len(left) == 0 {
+	if err != nil {
 		return err
 	}
-	answers := world.Condition{
-		Name:    "the API server at " + r.As.Server,
-		Timeout: recoverTimeout,
-		Check: func(ctx context.Context, reader state.Reader) error {
-			return reader.Livez(ctx, r.As)
-		},
+	for i, s := range left {
+		if s.record.Restored {
+			err = r.recoverRestored(ctx, e, s)
+		} else {
+			err = r.finish(ctx, e, s)
+		}
+		if err == nil {
+			continue
+		}
+		if ctx.Err() != nil || s.record.Restored || !r.hasFailed(ctx, e, s, err) {
+			return r.explainUnfinished(s, err)
+		}
+		e.Warn("%s does not run with the manifest of an interrupted run: %v", s.component, err)
+		return r.restoreFrom(ctx, e, left[i:])
 	}
-	if err := e.Await(ctx, answers); err == nil || ctx.Err() != nil {
+	return nil
+}
+
+// finish waits until a component runs with the manifest that a killed run has written.
+func (r Replacement) finish(ctx context.Context, e *engine.Env, s *step) error {
+	isHealthy := r.isWantedHealthy(ctx, e, s)
+	if !isHealthy {
+		e.Say("resuming the replacement of the static Pod of %s", s.component)
+		if err := e.Await(ctx, health.Kubelet(ctx, e.World, r.Node)); err != nil {
+			return health.WithKubeletHints(err)
+		}
+	}
+	if err := r.replaceOne(ctx, e, s); err != nil {
 		return err
 	}
-	for _, s := range slices.Backward(left) { // the last one that was written first
-		if s.component == manifest.Etcd && r.etcdAnswers(ctx, e) {
-			continue // the previous one might refuse its data (docs/decisions/0042)
-		}
-		e.Warn("the API server does not answer since an interrupted run: restoring the previous "+
-			"manifest of %s", s.component)
-		if err := r.writeManifest(ctx, e, s, s.previous); err != nil {
-			return err
-		}
+	if s.changesEtcdVersion() { // other records are needed if a later component fails
 		if err := e.Do(ctx, change.Remove{Path: recordPath(r.Node.Paths,
 			s.component)}); err != nil {
 			return err
 		}
 	}
-	answers.Timeout = r.Node.Timeouts.Upgrade
-	if err := e.Await(ctx, answers); err != nil {
-		return problem.New("restoring the static Pods of an interrupted run", err,
-			"find the previous manifests in "+r.Node.Paths.Tmp(),
-			"read the log of the kubelet: journalctl -xeu kubelet")
+	if s.component == manifest.Etcd && !isHealthy {
+		return r.awaitAPIServer(ctx, e)
 	}
 	return nil
 }
 
-// etcdAnswers reports whether the etcd member of this node answers.
-func (r Replacement) etcdAnswers(ctx context.Context, e *engine.Env) bool {
-	via := etcdcluster.LocalClient(r.Node.Paths, r.Node.ClientURL())
-	via.Serializable = true
-	_, err := e.World.Members(ctx, via)
-	return err == nil
+// awaitAPIServer waits for the kube-apiserver that was down with its etcd. If it is not healthy in
+// time, what asks it next says why.
+func (r Replacement) awaitAPIServer(ctx context.Context, e *engine.Env) error {
+	pod, err := Read(ctx, e, r.Node, release.APIServer)
+	if err != nil {
+		return err
+	}
+	wait, err := health.StaticPod{
+		Component: release.APIServer, Pod: pod, Anonymous: true,
+		Matches: func(state.Container) bool { return true },
+	}.Condition(r.Node, r.Node.Timeouts.Upgrade)
+	if err == nil {
+		err = e.Await(ctx, wait)
+	}
+	if ctx.Err() != nil {
+		return err
+	}
+	return nil
+}
+
+// recoverRestored waits for an etcd whose previous version was restored. If that crashes, as with
+// data that the new version has changed, it writes the new manifest again.
+func (r Replacement) recoverRestored(ctx context.Context, e *engine.Env, s *step) error {
+	wait, err := health.StaticPod{
+		Component: s.component, Pod: s.previousPod, As: r.As, Anonymous: r.anonymous,
+		Matches: func(state.Container) bool { return true },
+	}.Condition(r.Node, r.Node.Timeouts.Upgrade)
+	if err != nil {
+		return err
+	}
+	failed := e.Await(ctx, wait)
+	if failed == nil {
+		return e.Do(ctx, change.Remove{Path: recordPath(r.Node.Paths, s.component)},
+			change.Remove{Path: s.record.Backup},
+			change.Remove{Path: path.Dir(s.record.Backup), OnlyEmpty: true})
+	}
+	if err := r.listContainers(ctx, e, s, true); err != nil {
+		return err
+	}
+	previous := func(c state.Container) bool { return slices.Contains(s.podUIDs, c.PodUID) }
+	if ctx.Err() != nil || !r.isCrashing(ctx, e, s, previous, failed) {
+		return failed
+	}
+	e.Warn("the previous version of etcd does not start: %v", failed)
+	e.Say("writing the new manifest of etcd again")
+	forward := *s
+	forward.record.Restored = false
+	if err := r.replaceOne(ctx, e, &forward); err != nil {
+		return fmt.Errorf("neither the previous version of etcd starts (%w) nor the new one: %w",
+			failed, err)
+	}
+	return e.Do(ctx, change.Remove{Path: recordPath(r.Node.Paths, s.component)})
+}
+
+// restoreFrom restores the previous manifests of components, the last one first.
+func (r Replacement) restoreFrom(ctx context.Context, e *engine.Env, steps []*step) error {
+	for _, s := range slices.Backward(steps) {
+		if s.component == manifest.Etcd && s != steps[0] {
+			continue // it runs with its new manifest
+		}
+		if _, err := r.restore(ctx, e, s); err != nil {
+			return r.explainUnfinished(s, fmt.Errorf("restoring the previous manifest: %w", err))
+		}
+	}
+	return nil
+}
+
+// explainUnfinished says how to go on where a replacement could not be finished.
+func (r Replacement) explainUnfinished(s *step, err error) error {
+	hints := []string{
+		"re-run the command to resume",
+		"find out what the component does in its log: crictl logs CONTAINERID",
+	}
+	if s.component == manifest.Etcd && s.changesEtcdVersion() {
+		hints = append(hints, "do not restore the previous manifest of etcd by hand while the new "+
+			"version runs: the previous one may refuse the data that it has changed")
+	} else {
+		hints = append(hints, "the previous manifest is in "+s.record.Backup)
+	}
+	return problem.New("resuming the replacement of the static Pod of "+s.component, err, hints...)
 }
 
 // listUnfinished returns the components whose manifest a killed run has replaced, in the order in
-// which it replaced them.
+// which it replaced them, and an etcd whose previous version was restored and did not start.
 func (r Replacement) listUnfinished(ctx context.Context, e *engine.Env) ([]*step, error) {
 	var left []*step
 	for _, component := range append([]string{manifest.Etcd}, manifest.Components()...) {
@@ -79,20 +166,47 @@ func (r Replacement) listUnfinished(ctx context.Context, e *engine.Env) ([]*step
 		if record == nil || record.Backup == "" {
 			continue
 		}
-		file := r.Node.Paths.Manifest(component)
-		current, err := state.ReadOptional(ctx, e.World, file)
+		s, err := r.readUnfinished(ctx, e, component, *record)
 		if err != nil {
 			return nil, err
 		}
-		backup, err := state.ReadOptional(ctx, e.World, record.Backup)
-		if err != nil {
-			return nil, err
-		}
-		isOurs := slices.Contains(record.Written, digest(current))
-		if isOurs && digest(backup) == record.Previous {
-			left = append(left, &step{component: component, file: file, previous: backup,
-				record: *record})
+		if s != nil {
+			left = append(left, s)
 		}
 	}
 	return left, nil
+}
+
+// readUnfinished returns the step that a record describes, or nil if the manifest on disk is not of
+// the record's run.
+func (r Replacement) readUnfinished(ctx context.Context, e *engine.Env, component string,
+	found record) (*step, error) {
+	s := &step{component: component, file: r.Node.Paths.Manifest(component), record: found,
+		wasHealthy: true}
+	current, err := state.ReadOptional(ctx, e.World, s.file)
+	if err != nil {
+		return nil, err
+	}
+	if s.previous, err = state.ReadOptional(ctx, e.World, found.Backup); err != nil {
+		return nil, err
+	}
+	s.wanted = current
+	if found.Restored && digest(current) == found.Previous {
+		s.previous, s.wanted = current, []byte(found.Wanted)
+	} else {
+		s.record.Restored = false // it was killed before it restored the manifest
+		s.written = true
+	}
+	isOurs := slices.Contains(found.Written, digest(s.wanted)) &&
+		digest(s.previous) == found.Previous
+	if !isOurs {
+		return nil, nil
+	}
+	if s.wantedPod, err = parsePod(s.wanted); err == nil {
+		s.previousPod, err = parsePod(s.previous)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the manifests of an interrupted run: %w", err)
+	}
+	return s, nil
 }

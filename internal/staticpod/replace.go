@@ -28,6 +28,8 @@ type Replacement struct {
 	// renew certificates that the new Pod reads. It is not called for a component whose manifest
 	// has not changed. Its changes are not undone.
 	Prepare func(ctx context.Context, component string) error
+
+	anonymous bool // kube-apiserver is asked without credentials
 }
 
 const (
@@ -43,8 +45,8 @@ const (
 // returns the components whose Pods it has replaced. It skips a manifest that describes the same
 // Pod as the one on disk. After each manifest it waits until the Pod is running and healthy. If
 // one is not, it restores all manifests, newest first, and waits until their Pods are healthy; the
-// error has the cause and says what was restored. An etcd that was healthy with another image is
-// not restored: the previous version cannot read its data.
+// error has the cause and says what was restored. An etcd with another image is restored only if it
+// crashes again and again before it was healthy: the previous version cannot read its data.
 //
 // After a kill the next Replace of the same components completes the work, with the same manifests
 // or others. All images are pulled before the first change. The previous manifests are kept in a
@@ -103,6 +105,7 @@ type step struct {
 	wasHealthy bool // the component was healthy with the previous manifest
 	recordOnly bool // only the record has to be removed
 	isFinal    bool // the previous manifest cannot be restored
+	waited     bool // the Pod of the wanted manifest was waited for, in vain
 }
 
 // changesEtcdVersion reports whether the image of etcd changes. Once a newer etcd serves requests,
@@ -142,7 +145,7 @@ func (r Replacement) replaceOne(ctx context.Context, e *engine.Env, s *step) err
 		return nil
 	}
 	wait, err := health.StaticPod{
-		Component: s.component, Pod: s.wantedPod, As: r.As,
+		Component: s.component, Pod: s.wantedPod, As: r.As, Anonymous: r.anonymous,
 		IgnoreExits: s.previousContainers(),
 		Matches: func(c state.Container) bool {
 			return !slices.Contains(s.previousPodUIDs(), c.PodUID)
@@ -159,11 +162,7 @@ func (r Replacement) replaceOne(ctx context.Context, e *engine.Env, s *step) err
 	} else {
 		e.Say("replacing the static Pod of %s; a backup of its manifest is in %q", s.component,
 			s.record.Backup)
-		// Marked as secret so that a dry run does not print them: they tell the user nothing.
-		record := change.WriteFile{
-			Path: recordPath(r.Node.Paths, s.component), Data: s.record.encode(), Mode: 0o600,
-			Secret: true,
-		}
+		record := r.newRecordFile(s)
 		backup := change.WriteFile{Path: s.record.Backup, Data: s.previous, Mode: 0o600,
 			Secret: true}
 		if err := e.Do(ctx,
@@ -181,7 +180,16 @@ func (r Replacement) replaceOne(ctx context.Context, e *engine.Env, s *step) err
 			return err
 		}
 	}
-	return e.Await(ctx, wait)
+	err = e.Await(ctx, wait)
+	s.waited = err != nil && ctx.Err() == nil
+	return err
+}
+
+// newRecordFile returns the record of a step as a file. Like the backup it is marked as secret so
+// that a dry run does not print it: it tells the user nothing.
+func (r Replacement) newRecordFile(s *step) change.WriteFile {
+	return change.WriteFile{Path: recordPath(r.Node.Paths, s.component), Data: s.record.encode(),
+		Mode: 0o600, Secret: true}
 }
 
 // writeManifest writes a manifest and makes the kubelet replace the Pod at once.
@@ -208,18 +216,22 @@ func (r Replacement) hurryKubelet(ctx context.Context, e *engine.Env, s *step,
 	if err != nil {
 		return err
 	}
+	isPrevious := func(c state.Container) bool {
+		return !isResumed || c.Component != s.component ||
+			slices.Contains(s.record.PodUIDs, c.PodUID)
+	}
 	var removals []change.Change
 	for _, component := range s.stops() {
-		isPrevious := func(c state.Container) bool {
-			return c.Component == component && c.Running && (!isResumed ||
-				component != s.component || slices.Contains(s.record.PodUIDs, c.PodUID))
-		}
-		if slices.ContainsFunc(all, isPrevious) {
+		if slices.ContainsFunc(all, func(c state.Container) bool {
+			return c.Component == component && c.Running && isPrevious(c)
+		}) {
 			removals = append(removals, change.RemoveContainers{Socket: r.Node.CRISocket,
 				Component: component, GracePeriod: exitPeriod})
 		}
 	}
-	if isResumed && len(removals) < len(s.stops()) {
+	if slices.ContainsFunc(all, func(c state.Container) bool {
+		return c.Component == s.component && c.Running && !isPrevious(c)
+	}) {
 		removals = nil // the Pod of the wanted manifest has begun
 	}
 	if err := e.DoAll(ctx, removals...); err != nil {

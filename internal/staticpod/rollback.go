@@ -35,7 +35,7 @@ func (r Replacement) restoreAll(ctx context.Context, e *engine.Env, steps []*ste
 	var restored []string
 	var errs []error
 	var kept string
-	var etcdFailed bool
+	var resumes, etcdFailed bool
 	for _, s := range slices.Backward(steps) {
 		// An etcd that has become healthy since, as when the user interrupts at that moment, has
 		// changed its data.
@@ -44,6 +44,12 @@ func (r Replacement) restoreAll(ctx context.Context, e *engine.Env, steps []*ste
 		}
 		if s.isFinal {
 			kept = "; etcd keeps its new version, which may have changed its data"
+			continue
+		}
+		if !r.mayRestore(ctx, e, s, cause) {
+			// The record stays, so that the next run resumes.
+			kept, resumes = "; etcd keeps its new version, which has not crashed repeatedly and may "+
+				"have changed its data", true
 			continue
 		}
 		changed, err := r.restore(ctx, e, s)
@@ -59,13 +65,19 @@ func (r Replacement) restoreAll(ctx context.Context, e *engine.Env, steps []*ste
 		}
 	}
 	hints := failed.failureHints(cause)
-	text := "no manifest was changed"
+	text := "no manifest was restored"
+	if !resumes && kept == "" {
+		text = "no manifest was changed"
+	}
 	if len(restored) > 0 {
 		text = "the previous static Pods are restored: " + strings.Join(restored, ", ")
 	}
 	if len(errs) > 0 {
 		hints = append(hints, "find the previous manifests in "+path.Dir(failed.record.Backup))
 		text = errors.Join(errs...).Error()
+	}
+	if resumes {
+		hints = append(hints, "re-run the command to resume; it waits for the new version of etcd")
 	}
 	if etcdFailed {
 		hints = append(hints, r.snapshotHints(ctx, e)...)
@@ -95,6 +107,12 @@ func (r Replacement) restore(ctx context.Context, e *engine.Env,
 	}
 	if changed = !bytes.Equal(current, s.previous); changed {
 		e.Say("restoring the previous manifest of %s", s.component)
+		if s.changesEtcdVersion() {
+			s.record.Restored = true // if it does not start, the next run writes the new manifest again
+			if err := e.Do(ctx, r.newRecordFile(s)); err != nil {
+				return true, err
+			}
+		}
 		if err := r.writeManifest(ctx, e, s, s.previous); err != nil {
 			return true, err
 		}
@@ -135,8 +153,9 @@ func (r Replacement) newPreviousCondition(ctx context.Context, e *engine.Env,
 		}
 	}
 	pod := health.StaticPod{
-		Component: s.component, Pod: s.previousPod, As: r.As, IgnoreExits: previous,
-		Matches: func(c state.Container) bool { return !slices.Contains(otherUIDs, c.PodUID) },
+		Component: s.component, Pod: s.previousPod, As: r.As, Anonymous: r.anonymous,
+		IgnoreExits: previous,
+		Matches:     func(c state.Container) bool { return !slices.Contains(otherUIDs, c.PodUID) },
 	}
 	if len(otherUIDs) == 0 {
 		pod.StableFor = stableTime

@@ -17,8 +17,14 @@ import (
 // a kubeadm made.
 func newOlderHACluster(t *testing.T, program string) *haCluster {
 	t.Helper()
+	return newOlderHAClusterOf(t, program, 3, 2)
+}
+
+// newOlderHAClusterOf is newOlderHACluster with other numbers of nodes.
+func newOlderHAClusterOf(t *testing.T, program string, planes, workers int) *haCluster {
+	t.Helper()
 	s := &haCluster{testCluster: testCluster{Cluster: newOlderCluster(t)}, initProgram: program}
-	if err := s.createNodes(t.Context(), 3, 2); err != nil {
+	if err := s.createNodes(t.Context(), planes, workers); err != nil {
 		t.Fatal(err)
 	}
 	useOlder(t, s.Nodes()...)
@@ -31,7 +37,7 @@ func newOlderHACluster(t *testing.T, program string) *haCluster {
 	for _, n := range s.workers {
 		runCommand(t, n, workerJoinCommand(program, &s.testCluster)...)
 	}
-	if err := awaitClusterReady(t.Context(), s.cp, 5); err != nil {
+	if err := awaitClusterReady(t.Context(), s.cp, planes+workers); err != nil {
 		t.Fatal(err)
 	}
 	return s
