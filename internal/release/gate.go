@@ -33,8 +33,7 @@ func ParseFeatureGates(text string) (map[string]bool, error) {
 		}
 		name, value, found := strings.Cut(pair, "=")
 		if !found {
-			return nil, fmt.Errorf("feature gate %q has no value: set %s=true or %s=false", pair,
-				pair, pair)
+			return nil, fmt.Errorf("feature gate %q has no value: %s", pair, suggestGateForm(pair))
 		}
 		name = strings.TrimSpace(name)
 		on, err := strconv.ParseBool(strings.TrimSpace(value))
@@ -83,4 +82,19 @@ func IsFeatureGateEnabled(gates map[string]bool, name string) bool {
 		return on
 	}
 	return slices.Contains(FeatureGates(), FeatureGate{Name: name, Default: true})
+}
+
+// suggestGateForm is the remedy for a gate without "=", such as X or X:true.
+func suggestGateForm(pair string) string {
+	for _, separator := range []string{":", " "} {
+		name, text, found := strings.Cut(pair, separator)
+		on, err := strconv.ParseBool(strings.TrimSpace(text))
+		if found && err == nil {
+			return fmt.Sprintf("set %s=%v", strings.TrimSpace(name), on)
+		}
+	}
+	if strings.ContainsAny(pair, ": \t") {
+		return "set it in the form NAME=true or NAME=false"
+	}
+	return fmt.Sprintf("set %s=true or %s=false", pair, pair)
 }
