@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"kubeadm/internal/pki"
 	"kubeadm/internal/state"
 )
 
@@ -46,6 +47,15 @@ func IsTemporaryName(base, name string) bool {
 func (c WriteFile) Target() string { return FileTarget(c.Path) }
 
 func (c WriteFile) String() string { return fmt.Sprintf("write file %q", c.Path) }
+
+// CheckSecret returns an error if the file contains a private key but is not written as a secret.
+// Every world refuses to write such a file.
+func (c WriteFile) CheckSecret() error {
+	if c.Secret || !pki.ContainsPrivateKey(c.Data) {
+		return nil
+	}
+	return fmt.Errorf("writing %s: it would contain a private key, and others may read it", c.Path)
+}
 
 // Content is the file's text, unless it is secret or PEM.
 func (c WriteFile) Content() string {

@@ -1,9 +1,12 @@
 package cli
 
 import (
+	"bytes"
 	"crypto/rand"
 	"crypto/x509"
+	"io/fs"
 	"path"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +15,7 @@ import (
 
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
+	"kubeadm/internal/problem"
 	"kubeadm/internal/world/memory"
 )
 
@@ -103,6 +107,74 @@ func TestRenewalByExternalCA(t *testing.T) {
 	}
 }
 
+// setOwner makes a user the owner of a file or directory, with this mode.
+func (s *testMachine) setOwner(name string, uid int, mode fs.FileMode) {
+	f := s.world.Files[name]
+	f.UID, f.Mode = uid, mode
+	s.world.Files[name] = f
+}
+
+// A directory that another user owns or can change may contain that user's key, or have it later:
+// whoever has the key of admin.conf has its rights.
+func TestRequestsNeedPrivateDirectory(t *testing.T) {
+	for name, prepare := range map[string]func(s *testMachine){
+		"the directory of another user": func(s *testMachine) {
+			s.setOwner(csrDir, 65534, fs.ModeDir|0o755)
+		},
+		"a directory that others can change": func(s *testMachine) {
+			s.setOwner(csrDir, 0, fs.ModeDir|0o775)
+		},
+		"a key that another user has put there": func(s *testMachine) {
+			s.setOwner(csrDir, 0, fs.ModeDir|0o700)
+			s.world.Files[csrDir+"/admin.conf.key"] = memory.File{UID: 65534, Mode: 0o600,
+				Data: s.world.Files["/etc/kubernetes/pki/apiserver.key"].Data}
+		},
+		"a link in the place of a key": func(s *testMachine) {
+			s.setOwner(csrDir, 0, fs.ModeDir|0o700)
+			s.world.Files[csrDir+"/admin.conf.key"] = memory.File{Mode: fs.ModeSymlink | 0o777,
+				Data: []byte("/etc/kubernetes/pki/apiserver.key")}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, _ := externalMachine(t)
+			prepare(s)
+			before := s.world.Snapshot()
+			err := s.run(t.Context(), "certs", "renew", "admin.conf", "--csr-only", "--csr-dir",
+				csrDir)
+			if err == nil || !strings.Contains(err.Error(), "cannot be trusted: "+csrDir) ||
+				!strings.Contains(strings.Join(problem.Hints(err), " "), "--csr-dir") {
+				t.Errorf("got %v, %q", err, problem.Hints(err))
+			}
+			if s.world.Snapshot() != before {
+				t.Error("something was changed")
+			}
+		})
+	}
+}
+
+// An external CA may put more into the file than the certificate; everybody can read what is
+// installed.
+func TestAnswerWithPrivateKey(t *testing.T) {
+	s, ca := externalMachine(t)
+	if err := s.run(t.Context(), "certs", "renew", "all", "--csr-only", "--csr-dir",
+		csrDir); err != nil {
+		t.Fatal(err)
+	}
+	s.answer(t, ca, func(string, *pki.Spec) {})
+	answered := s.world.Files[csrDir+"/apiserver.crt"]
+	answered.Data = slices.Concat([]byte("subject=/CN=kube-apiserver\n"),
+		s.world.Files[csrDir+"/apiserver.key"].Data, answered.Data)
+	s.world.Files[csrDir+"/apiserver.crt"] = answered
+	if err := s.run(t.Context(), "certs", "renew", "all", "--csr-dir", csrDir); err != nil {
+		t.Fatal(err)
+	}
+	installed := s.world.Files["/etc/kubernetes/pki/apiserver.crt"].Data
+	if !bytes.HasPrefix(installed, []byte("-----BEGIN CERTIFICATE-----")) ||
+		bytes.Contains(installed, []byte("KEY")) {
+		t.Errorf("installed: %s", installed)
+	}
+}
+
 // One wrong answer, and nothing is replaced.
 func TestWrongAnswersOfExternalCA(t *testing.T) {
 	_, foreign := externalMachine(t)
@@ -136,6 +208,18 @@ func TestWrongAnswersOfExternalCA(t *testing.T) {
 		"another CA": {edit: func(s *testMachine) {
 			s.answer(t, foreign, func(string, *pki.Spec) {})
 		}, want: "does not verify against CA"},
+		"a key of another user": {edit: func(s *testMachine) {
+			s.setOwner(csrDir+"/admin.conf.key", 65534, 0o600)
+		}, want: csrDir + "/admin.conf.key belongs to another user (uid 65534)"},
+		"a key that others can read": {edit: func(s *testMachine) {
+			s.setOwner(csrDir+"/admin.conf.key", 0, 0o644)
+		}, want: csrDir + "/admin.conf.key can be read by other users (mode 0644)"},
+		"a directory of another user": {edit: func(s *testMachine) {
+			s.setOwner(csrDir, 65534, fs.ModeDir|0o700)
+		}, want: csrDir + " belongs to another user (uid 65534)"},
+		"a directory that others can change": {edit: func(s *testMachine) {
+			s.setOwner(csrDir, 0, fs.ModeDir|fs.ModeSticky|0o777)
+		}, want: csrDir + " can be changed by other users (mode 0777)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, ca := externalMachine(t)

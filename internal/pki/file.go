@@ -99,10 +99,27 @@ func ContainsPublicKeyOf(data []byte, key crypto.Signer) (bool, error) {
 	return false, nil
 }
 
-// ContainsPrivateKey reports whether the text contains a private key of any type, at any position,
-// even a damaged one.
+// ContainsPrivateKey reports whether data contains a private key of any type in PEM form, at any
+// position, even a damaged one, or is one in DER form.
 func ContainsPrivateKey(data []byte) bool {
-	return bytes.Contains(data, []byte(pemPrivateKey+"-----"))
+	if bytes.Contains(data, []byte(pemPrivateKey+"-----")) {
+		return true
+	}
+	if _, err := x509.ParsePKCS8PrivateKey(data); err == nil {
+		return true
+	}
+	if _, err := x509.ParsePKCS1PrivateKey(data); err == nil {
+		return true
+	}
+	_, err := x509.ParseECPrivateKey(data)
+	return err == nil
+}
+
+// ReencodeCertificates returns the certificates of a PEM bundle and nothing else of it: no keys, no
+// other blocks and no text between them.
+func ReencodeCertificates(data []byte) ([]byte, error) {
+	certs, err := ParseCertificates(data)
+	return EncodeCertificates(certs...), err
 }
 
 // WithoutPrivateKeys returns data unchanged unless it contains a private key. If it does, it
@@ -112,6 +129,5 @@ func WithoutPrivateKeys(data []byte) ([]byte, error) {
 	if !ContainsPrivateKey(data) {
 		return data, nil
 	}
-	certs, err := ParseCertificates(data)
-	return EncodeCertificates(certs...), err
+	return ReencodeCertificates(data)
 }

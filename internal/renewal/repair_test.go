@@ -31,7 +31,7 @@ func newControlPlane(t *testing.T) *fake.World {
 	w := fake.New()
 	w.Services["kubelet"] = state.Service{Exists: true, Enabled: true, Active: true, Since: w.Now()}
 	write := func(path string, data []byte) {
-		if err := w.Do(t.Context(), change.WriteFile{Path: path, Data: data}); err != nil {
+		if err := w.Do(t.Context(), change.WriteFile{Path: path, Data: data, Secret: true}); err != nil {
 			t.Fatal(err)
 		}
 	}

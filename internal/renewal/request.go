@@ -1,11 +1,11 @@
 package renewal
 
 import (
-	"bytes"
 	"context"
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path"
 	"slices"
 	"strings"
@@ -30,6 +30,17 @@ func newRequestFiles(p node.Paths, c pki.Renewable) requestFiles {
 		base = path.Join(p.Requests, c.File)
 	}
 	return requestFiles{key: base + ".key", request: base + ".csr", answer: base + ".crt"}
+}
+
+// readKey reads the private key of a request. A key that another user put there, or can read, would
+// give that user the identity of the certificate.
+func (f requestFiles) readKey(ctx context.Context, e *engine.Env) ([]byte, error) {
+	key, err := e.World.ReadPrivate(ctx, f.key)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, problem.New("", fmt.Errorf("a private key from there cannot be trusted: %w", err),
+			"set --csr-dir to a directory that only root can change, such as /root/renewal, and write new requests there with --csr-only")
+	}
+	return key, err
 }
 
 // external is a certificate of this control plane whose CA's key is not on this machine; nil for all
@@ -67,8 +78,8 @@ func Request(ctx context.Context, e *engine.Env, c pki.Renewable) error {
 		return nil
 	}
 	files := newRequestFiles(n.Paths, c)
-	text, err := state.ReadOptional(ctx, e.World, files.key)
-	if err != nil {
+	text, err := files.readKey(ctx, e)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	if text == nil {
@@ -137,18 +148,23 @@ type answer struct{ cert, key []byte }
 func (r *renewal) readAnswer(ctx context.Context, e *engine.Env) (answer, error) {
 	files := newRequestFiles(r.paths, r.Renewable)
 	var a answer
-	var err error
-	if a.cert, err = state.ReadRequired(ctx, e.World, files.answer); err == nil {
-		a.key, err = state.ReadRequired(ctx, e.World, files.key)
+	text, err := state.ReadRequired(ctx, e.World, files.answer)
+	if err == nil {
+		if a.key, err = files.readKey(ctx, e); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return a, err
+		}
 	}
 	if err != nil {
 		return a, problem.New("", err, "write the requests, have them signed, and save each certificate as .crt beside them: "+
 			"kubeadm certs renew all --csr-only --csr-dir "+r.paths.Requests)
 	}
-	leaf, err := pki.StoredPair{Certificate: a.cert, Key: a.key}.VerifyPair(r.ca.Certificate,
+	leaf, err := pki.StoredPair{Certificate: text, Key: a.key}.VerifyPair(r.ca.Certificate,
 		e.World.Now())
 	if err == nil {
 		err = r.compare(leaf)
+	}
+	if err == nil { // what else the CA has put into the file is not for everybody to read
+		a.cert, err = pki.ReencodeCertificates(text)
 	}
 	if err != nil {
 		return a, problem.New("checking "+files.answer, err,
@@ -205,7 +221,7 @@ func (r *renewal) install(ctx context.Context, e *engine.Env) error {
 		return err
 	}
 	e.Say("installing %s, %s", r.Name, r.Purpose)
-	files, err := r.newFiles(ctx, e, a.key, append(bytes.TrimSpace(a.cert), '\n'))
+	files, err := r.newFiles(ctx, e, a.key, a.cert)
 	if err != nil {
 		return err
 	}

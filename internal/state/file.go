@@ -62,3 +62,22 @@ func ExplainBlockedDir(ctx context.Context, r Reader, dir string, err error) err
 	}
 	return err
 }
+
+// CheckPrivate returns an error if anyone but root and the given user owns the file or directory, may
+// change it, or may read the file.
+func CheckPrivate(info FileInfo, user int) error {
+	fault := ""
+	switch mode := info.Mode.Perm(); {
+	case !info.Mode.IsDir() && !info.Mode.IsRegular():
+		fault = "is not a regular file"
+	case info.UID != 0 && info.UID != user:
+		fault = fmt.Sprintf("belongs to another user (uid %d)", info.UID)
+	case mode&0o022 != 0:
+		fault = fmt.Sprintf("can be changed by other users (mode %#o)", mode)
+	case !info.Mode.IsDir() && mode&0o044 != 0:
+		fault = fmt.Sprintf("can be read by other users (mode %#o)", mode)
+	default:
+		return nil
+	}
+	return fmt.Errorf("%s %s", info.Path, fault)
+}

@@ -40,6 +40,10 @@ type Files interface {
 	Stat(ctx context.Context, path string) (FileInfo, error)  // follows symbolic links
 	Lstat(ctx context.Context, path string) (FileInfo, error) // of the link itself, if it is one
 	ReadDir(ctx context.Context, path string) ([]FileInfo, error)
+	// ReadPrivate reads a file that passes CheckPrivate, in a directory that passes it: only then is a
+	// private key in it known to be this program's own. A symbolic link is not followed at the end of
+	// the path.
+	ReadPrivate(ctx context.Context, path string) ([]byte, error)
 }
 
 // FileInfo describes one file or directory.

@@ -63,6 +63,11 @@ func (w *Reads) ReadFile(ctx context.Context, path string) ([]byte, error) {
 	return readUnlessFailing(w, func() ([]byte, error) { return w.World.ReadFile(ctx, path) })
 }
 
+// ReadPrivate is a read.
+func (w *Reads) ReadPrivate(ctx context.Context, path string) ([]byte, error) {
+	return readUnlessFailing(w, func() ([]byte, error) { return w.World.ReadPrivate(ctx, path) })
+}
+
 // Stat is a read.
 func (w *Reads) Stat(ctx context.Context, path string) (state.FileInfo, error) {
 	return readUnlessFailing(w, func() (state.FileInfo, error) { return w.World.Stat(ctx, path) })

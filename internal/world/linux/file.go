@@ -30,9 +30,53 @@ func (m Machine) ReadFile(ctx context.Context, path string) ([]byte, error) {
 	case info.Mode()&(fs.ModeNamedPipe|fs.ModeCharDevice) != 0:
 		return readStream(ctx, f, info.Mode()&fs.ModeNamedPipe != 0)
 	}
+	return readLimited(f)
+}
+
+// ReadPrivate reads a file that only root and this user can read or change, in such a directory. It is
+// opened relative to the directory that was checked, so that nobody can exchange either in between.
+func (m Machine) ReadPrivate(_ context.Context, path string) ([]byte, error) {
+	p, err := resolvePathNoFollow(path)
+	if err != nil {
+		return nil, err
+	}
+	defer p.close()
+	if err := checkPrivate(p.dir); err != nil {
+		return nil, err
+	}
+	fd, err := unix.Openat(int(p.dir.Fd()), p.name,
+		unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	if errors.Is(err, unix.ELOOP) {
+		return nil, fmt.Errorf("%s is a symbolic link", p.path)
+	}
+	if err != nil {
+		return nil, p.pathError("open", err)
+	}
+	f := os.NewFile(uintptr(fd), p.path)
+	defer f.Close()
+	if err := checkPrivate(f); err != nil {
+		return nil, err
+	}
+	return readLimited(f)
+}
+
+func checkPrivate(f *os.File) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	found, err := newFileInfo(f.Name(), info)
+	if err != nil {
+		return err
+	}
+	return state.CheckPrivate(found, os.Geteuid())
+}
+
+// readLimited reads a file of at most 16 MiB.
+func readLimited(f *os.File) ([]byte, error) {
 	all, err := io.ReadAll(io.LimitReader(f, streamLimit+1))
 	if err == nil && len(all) > streamLimit {
-		return nil, fmt.Errorf("reading %s: it is larger than %d MiB", path, streamLimit>>20)
+		return nil, fmt.Errorf("reading %s: it is larger than %d MiB", f.Name(), streamLimit>>20)
 	}
 	return all, err
 }

@@ -47,6 +47,9 @@ func writeKeyPair(ctx context.Context, c change.WriteKeyPair) error {
 // writeFileAfter is writeFile. It calls ready once, when the new contents are in a temporary file if
 // there can be one, and before the file is changed, which stays as it was if that fails.
 func writeFileAfter(ctx context.Context, c change.WriteFile, ready func() error) error {
+	if err := c.CheckSecret(); err != nil {
+		return err
+	}
 	dirMode := fs.FileMode(0o755)
 	if c.Output {
 		dirMode = 0

@@ -67,6 +67,20 @@ func (w *World) ReadFile(_ context.Context, name string) ([]byte, error) {
 	return slices.Clone(f.Data), nil
 }
 
+// ReadPrivate returns the content of a file that only root, who is the user here, can read or change.
+func (w *World) ReadPrivate(ctx context.Context, name string) ([]byte, error) {
+	for _, checked := range []string{path.Dir(name), name} {
+		info, err := w.stat(checked, checked != name)
+		if err == nil {
+			err = state.CheckPrivate(info, 0)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return w.ReadFile(ctx, name)
+}
+
 // Stat describes a file or directory. It follows symbolic links.
 func (w *World) Stat(_ context.Context, name string) (state.FileInfo, error) {
 	return w.stat(name, true)
@@ -121,6 +135,9 @@ func (w *World) PutFile(name string, f File) error {
 }
 
 func (w *World) writeFile(c change.WriteFile) error {
+	if err := c.CheckSecret(); err != nil {
+		return err
+	}
 	name := w.resolve(c.Path, true)
 	dir := path.Dir(name)
 	if _, ok := w.Files[dir]; c.Output && !ok && dir != "/" && dir != "." {

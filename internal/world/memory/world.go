@@ -131,6 +131,9 @@ func (w *World) Do(_ context.Context, c change.Change) error {
 	case change.WriteFile:
 		return w.writeFile(c)
 	case change.WriteKeyPair:
+		if err := c.Cert.CheckSecret(); err != nil {
+			return err
+		}
 		if err := w.writeFile(c.Key); err != nil {
 			return err
 		}

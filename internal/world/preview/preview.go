@@ -156,14 +156,25 @@ func (w *World) Await(ctx context.Context, c world.Condition) error {
 
 // ReadFile reads what this preview "wrote", or else the real file.
 func (w *World) ReadFile(ctx context.Context, name string) ([]byte, error) {
-	data, err := w.overlay.ReadFile(ctx, name)
+	return w.readWith(ctx, name, w.overlay.ReadFile, w.World.ReadFile)
+}
+
+// ReadPrivate is ReadFile of a private file.
+func (w *World) ReadPrivate(ctx context.Context, name string) ([]byte, error) {
+	return w.readWith(ctx, name, w.overlay.ReadPrivate, w.World.ReadPrivate)
+}
+
+type read = func(ctx context.Context, name string) ([]byte, error)
+
+func (w *World) readWith(ctx context.Context, name string, overlay, below read) ([]byte, error) {
+	data, err := overlay(ctx, name)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return data, err
 	}
 	if w.isRemoved(name) {
 		return nil, err
 	}
-	return w.World.ReadFile(ctx, name)
+	return below(ctx, name)
 }
 
 // Stat describes what this preview "wrote", or else the real file.

@@ -2,6 +2,11 @@ package worldtest
 
 import (
 	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"io/fs"
 	"path"
@@ -77,6 +82,7 @@ func Files(t *testing.T, w world.World, root string) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	})
+	t.Run("private keys", f.privateKeys)
 	t.Run("directories", f.directories)
 	t.Run("remove", f.remove)
 }
@@ -236,4 +242,30 @@ func (f fileSuite) remove(t *testing.T) {
 		doAndUndo(t, w, change.MakeDir{Path: f.at("back", "dir"), Mode: 0o700})
 		f.wantAbsent(t, f.at("back", "dir"))
 	})
+}
+
+// privateKeys are written as secrets or not at all, whatever the file is called.
+func (f fileSuite) privateKeys(t *testing.T) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
+	for name, data := range map[string][]byte{"alone": block, "DER": der,
+		"after a certificate": append([]byte("-----BEGIN CERTIFICATE-----\n"), block...)} {
+		cert := change.WriteFile{Path: f.at("keys", name+".crt"), Data: data, Mode: 0o644}
+		pair := change.WriteKeyPair{Cert: cert, Key: change.WriteFile{
+			Path: f.at("keys", name+".key"), Data: block, Mode: 0o600, Secret: true}}
+		for _, c := range []change.Change{cert, pair} {
+			if err := f.w.Do(newContext(t), c); err == nil {
+				t.Errorf("%s: %s was done", name, c)
+			}
+			f.wantAbsent(t, cert.Path)
+			f.wantAbsent(t, pair.Key.Path)
+		}
+	}
 }
