@@ -129,9 +129,6 @@ func (r Replacement) recoverRestored(ctx context.Context, e *engine.Env, s *step
 // restoreFrom restores the previous manifests of components, the last one first.
 func (r Replacement) restoreFrom(ctx context.Context, e *engine.Env, steps []*step) error {
 	for _, s := range slices.Backward(steps) {
-		if s.component == manifest.Etcd && s != steps[0] {
-			continue // it runs with its new manifest
-		}
 		if _, err := r.restore(ctx, e, s); err != nil {
 			return r.explainUnfinished(s, fmt.Errorf("restoring the previous manifest: %w", err))
 		}

@@ -185,7 +185,7 @@ func measureReruns(t *testing.T, n, like *nodes.Node, command []string) {
 func TestUpgradeRerunAtOnce(t *testing.T) {
 	inFullRun(t, "ten minutes")
 	parallel(t)
-	like, n := newOlderControlPlane(t), newOlderControlPlane(t)
+	like, n := newUpstreamOlderCluster(t).cp, newUpstreamOlderCluster(t).cp
 	createWitness(t, n)
 	measureReruns(t, n, like, upgradeCommand(upgradeTarget))
 	awaitWitness(t, n)
@@ -194,14 +194,14 @@ func TestUpgradeRerunAtOnce(t *testing.T) {
 }
 
 // TestUpgradeInterruptedAtEveryChange interrupts upgrades of a cluster with a single control plane
-// node.
+// node and an older etcd.
 func TestUpgradeInterruptedAtEveryChange(t *testing.T) {
 	t.Parallel()
 	inFullRun(t, "ten minutes")
 	for _, with := range interruptions {
 		t.Run(with.name, func(t *testing.T) {
 			parallel(t)
-			n := newOlderControlPlane(t)
+			n := newUpstreamOlderCluster(t).cp // with an older etcd
 			createWitness(t, n)
 			interruptAtEveryChange(t, with, n, n, upgradeCommand(upgradeTarget))
 			checkRunningVersion(t, n, upgradeTarget)
@@ -215,7 +215,7 @@ func TestUpgradeInterruptedAtEveryChange(t *testing.T) {
 // workers of a highly available cluster. After the kills the same command follows at once.
 func TestUpgradeNodeInterruptedAtEveryChange(t *testing.T) {
 	inFullRun(t, "ten minutes")
-	s := newOlderHAClusterOf(t, kubeadm, 4, 3)
+	s := newOlderHAClusterOf(t, olderUpstreamKubeadm(t), 4, 3)
 	createWitness(t, s.cp)
 	runCommand(t, s.cp, upgradeCommand(upgradeTarget)...)
 	measureReruns(t, s.controlPlanes[1], s.controlPlanes[2], upgradeNodeCommand())

@@ -28,7 +28,7 @@ exit 1
 // does not restore the previous etcd, however long the new one takes, and resumes once it runs.
 func TestUpgradeWithPausedEtcd(t *testing.T) {
 	parallel(t)
-	n := newOlderControlPlane(t)
+	n := newUpstreamOlderCluster(t).cp // with an older etcd
 	createWitness(t, n)
 	older := etcdImage(t, n)
 	writeFile(t, n, "/root/pause.sh", pauseNextEtcd)
