@@ -92,12 +92,14 @@ func importRules() []rule {
 func layers() [][]string {
 	return [][]string{
 		{"internal/problem", "internal/flag", "internal/untrusted"},
+		{"internal/crashlog"},
 		{"internal/strict"},
 		{"internal/release", "internal/pki"},
 		{"internal/node"},
 		{"internal/state"},
 		{"internal/change"},
 		{"internal/manifest", "internal/world"},
+		{"internal/kubeletwatch"},
 		{"internal/certstore", "internal/etcdcluster", "internal/phaseindex"},
 		{"internal/manifestinput"},
 		{"internal/preflight", "internal/config", "internal/engine"},

@@ -173,7 +173,7 @@ func (b *bundle) addHost(ctx context.Context, r state.Reader) {
 
 func (b *bundle) addLogs(ctx context.Context, r state.Reader) {
 	for _, unit := range []string{"kubelet", "containerd", "crio"} {
-		log, err := r.ServiceLog(ctx, unit, logLimit)
+		log, err := r.ServiceLog(ctx, unit, time.Time{}, logLimit)
 		if err != nil {
 			b.fail("log of "+unit, err)
 		} else if log != "" {

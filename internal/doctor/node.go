@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,14 +12,17 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 	"sigs.k8s.io/yaml"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/crashlog"
 	"kubeadm/internal/health"
 	"kubeadm/internal/kubeletcert"
+	"kubeadm/internal/kubeletwatch"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/manifestinput"
 	changes "kubeadm/internal/phase/preflight"
@@ -81,10 +85,13 @@ func addError(rep *preflight.Report, f preflight.Finding, err error) {
 	rep.Add(f)
 }
 
-// shownLog is how much of the kubelet's log is read for a finding, and how many lines it shows.
 const (
-	shownLog   = 4 << 10
+	// readLog is how much of the kubelet's log is read for a finding, as a stack trace is long, and
+	// shownLines how many lines are shown if none says why the kubelet exited.
+	readLog    = 256 << 10
 	shownLines = 3
+	// recentLog is how far back the kubelet's log is read for Pods that it cannot start.
+	recentLog = 2 * time.Minute
 )
 
 func (m *machine) checkKubelet(ctx context.Context, r state.Reader, rep *preflight.Report) {
@@ -94,9 +101,9 @@ func (m *machine) checkKubelet(ctx context.Context, r state.Reader, rep *preflig
 			Remedy:  "start it; if it stops again, read why: journalctl -xeu kubelet",
 			Command: "systemctl start kubelet",
 			Changes: []change.Change{change.SetService{Name: "kubelet", Active: true}}}
-		if log, err := r.ServiceLog(ctx, "kubelet", shownLog); err == nil {
-			lines := strings.Split(strings.TrimSpace(log), "\n")
-			f.Evidence = strings.Join(lines[max(0, len(lines)-shownLines):], "\n")
+		if log, err := r.ServiceLog(ctx, "kubelet", s.LastExit.Started, readLog); err == nil {
+			f.Evidence = cmp.Or(crashlog.Find(log),
+				strings.Join(crashlog.LastLines(log, shownLines), "\n"))
 		}
 		rep.Add(f)
 		return
@@ -319,10 +326,12 @@ func (m *machine) checkStaticPod(ctx context.Context, r state.Reader, component 
 	pod *corev1.Pod) error {
 	condition, err := health.StaticPod{Component: component, Pod: pod, Anonymous: true,
 		Matches: func(state.Container) bool { return true }}.Condition(m.asNode(ctx), checkLimit)
-	if err == nil {
-		err = condition.Check(ctx, r)
+	if err != nil {
+		return err
 	}
-	return err
+	var kubelet kubeletwatch.Watch
+	kubelet.Begin(r.Now().Add(-recentLog))
+	return kubelet.AddCause(ctx, r, m.asNode(ctx).CRISocket, condition.Check(ctx, r))
 }
 
 // shownDiff is how many lines of a difference are shown.

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/kubeletwatch"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/release"
@@ -61,6 +62,7 @@ type Env struct {
 	steps        *sync.Map     // a func() error for each step, which does it once
 	branchGroups *atomic.Int64 // number of groups of branches so far
 	progress     *progress
+	kubelet      *kubeletwatch.Watch // begins when this run starts the kubelet or writes a manifest
 }
 
 // Withhold says which secrets are not printed.
@@ -105,7 +107,7 @@ func Memoized(find func(context.Context) (*node.Node, error)) func(context.Conte
 func New(e Env) *Env {
 	e.locks, e.changed, e.warned, e.steps = &sync.Map{}, &sync.Map{}, &sync.Map{}, &sync.Map{}
 	e.Left, e.branchGroups = &node.Left{}, &atomic.Int64{}
-	e.progress = newProgress()
+	e.progress, e.kubelet = newProgress(), &kubeletwatch.Watch{}
 	return &e
 }
 
@@ -178,16 +180,21 @@ func (e *Env) withRetries(ctx context.Context) (context.Context, context.CancelF
 // remindEvery is how often a wait reports why it continues.
 const remindEvery = 10 * time.Second
 
-// Await waits for the conditions in order. It reports now and then why it still waits.
+// Await waits for the conditions in order. It reports now and then why it still waits. A wait for a
+// result of this run ends if the kubelet of this machine cannot start Pods, and names the cause.
 func (e *Env) Await(ctx context.Context, cs ...world.Condition) error {
 	for _, c := range cs {
 		e.emit(Event{Kind: Waiting, Subject: c.Name, Text: c.Name, Limit: c.Timeout})
 		start := e.World.Now()
-		check, last := c.Check, start
+		check, last, named := c.Check, start, false
 		c.Check = func(ctx context.Context, r state.Reader) error {
 			err := check(ctx, r)
-			if now := r.Now(); err != nil && now.Sub(last) >= remindEvery {
-				last = now
+			if !c.External && e.kubelet.HasBegun() {
+				err = e.kubelet.AddCause(ctx, r, e.Local.CRISocket, err)
+			}
+			isNews := !named && !world.IsPermanent(err) && kubeletwatch.IsFailure(err)
+			if now := r.Now(); err != nil && (now.Sub(last) >= remindEvery || isNews) {
+				last, named = now, named || isNews
 				e.Say("still waiting for %s: %v", c.Name, err)
 			}
 			return err

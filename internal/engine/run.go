@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -261,6 +262,7 @@ func (e *Env) do(ctx context.Context, c change.Change) error {
 	}
 	start := e.World.Now()
 	effect, err := e.carryOut(ctx, c)
+	e.watchKubelet(c, start, effect)
 	switch {
 	case err != nil:
 		e.emit(Event{Kind: ChangeFailed, Start: start, Text: err.Error(), Change: c})
@@ -271,6 +273,22 @@ func (e *Env) do(ctx context.Context, c change.Change) error {
 		e.emit(Event{Kind: Did, Start: start, Text: c.String(), Change: c, Effect: effect})
 	}
 	return err
+}
+
+// watchKubelet lets waits watch the kubelet from a change on that starts it or that gives it a Pod.
+// Before that a kubelet may be exiting because it lacks what this run will write.
+func (e *Env) watchKubelet(c change.Change, at time.Time, effect change.Effect) {
+	starts, restarts := false, false
+	switch c := c.(type) {
+	case change.SetService:
+		starts = c.Name == "kubelet" && c.Active
+		restarts = starts && effect != change.LeftUnchanged
+	case change.WriteFile:
+		starts = path.Dir(c.Path) == e.Local.Paths.Manifests()
+	}
+	if restarts || starts && !e.kubelet.HasBegun() {
+		e.kubelet.Begin(at)
+	}
 }
 
 // carryOut makes a change unless it is made already, and returns what it did.

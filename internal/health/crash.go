@@ -5,13 +5,12 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strings"
 	"time"
 
+	"kubeadm/internal/crashlog"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/state"
-	"kubeadm/internal/untrusted"
 	"kubeadm/internal/world"
 )
 
@@ -42,6 +41,8 @@ const (
 	maxSameCrashes = 3
 	// A component that has run for this long has recovered.
 	recoveredAfter = time.Minute
+	// shownLines is how many of the last lines are shown if none says why the component exited.
+	shownLines = 3
 )
 
 // findCause returns why the component's container exited last: the exit code and the most
@@ -74,7 +75,7 @@ func (w *crashWatch) findCause(ctx context.Context, r state.Reader) error {
 	if !found {
 		return nil
 	}
-	text := crashLines(crashed.Log)
+	text := crashlog.Cause(crashed.Log, shownLines)
 	w.cause = fmt.Errorf("container %s exited with code %d (start %d): %s", w.component,
 		crashed.ExitCode, crashed.Attempt+1, text)
 	if _, before := w.existed[crashed.ID]; before {
@@ -88,7 +89,7 @@ func (w *crashWatch) findCause(ctx context.Context, r state.Reader) error {
 	required := containersOf(all, w.requires)
 	requiredRuns := w.requires == "" || len(required) > 0 && required[len(required)-1].Running
 	switch {
-	case isArgumentError(text), crashes >= maxCrashes:
+	case crashlog.IsArgumentError(text), crashes >= maxCrashes:
 		return world.Permanent(w.cause)
 	case w.sameCrashes >= maxSameCrashes && requiredRuns:
 		return world.Permanent(fmt.Errorf("%w; it has exited %d times with the same log lines",
@@ -128,7 +129,7 @@ func (w *crashWatch) countSameCrashes(ended state.Container, text string) {
 	switch {
 	case ended.ID == w.lastCrashed.ID:
 		return
-	case text != "" && withoutNumbers(text) == withoutNumbers(crashLines(w.lastCrashed.Log)):
+	case text != "" && withoutNumbers(text) == withoutNumbers(crashlog.Cause(w.lastCrashed.Log, shownLines)):
 		w.sameCrashes++
 	default:
 		w.sameCrashes = 1
@@ -165,43 +166,4 @@ func FailedComponents(ctx context.Context, r state.Reader, n *node.Node) []strin
 		}
 	}
 	return failed
-}
-
-// isArgumentError reports whether a component refused its command line: it will exit at each
-// restart.
-func isArgumentError(text string) bool {
-	return slices.ContainsFunc([]string{"unknown flag", "unknown shorthand flag",
-		"invalid argument", "flag provided but not defined", "bad flag syntax", "for flag -"},
-		func(part string) bool { return strings.Contains(text, part) })
-}
-
-// klogFatal is the header of a line that klog writes before an exit.
-var klogFatal = regexp.MustCompile(`^F\d{4} \d\d:`)
-
-// crashLines returns the first line of a component's log that says why it exited, else the last
-// three lines, quoted and truncated. Later lines of a panic say where, not why.
-func crashLines(log string) string {
-	// what zap, a component's command and Go's runtime write before an exit
-	marks := []string{`"command failed"`, `"level":"fatal"`, `"level":"panic"`, "panic: "}
-	for line := range strings.Lines(log) {
-		if isArgumentError(line) || klogFatal.MatchString(line) ||
-			slices.ContainsFunc(marks, func(m string) bool { return strings.Contains(line, m) }) {
-			return untrusted.Quote(line)
-		}
-	}
-	return lastLines(log, 3)
-}
-
-// lastLines returns the last n lines of a log, each quoted and truncated.
-func lastLines(log string, n int) string {
-	log = strings.TrimSpace(log)
-	if log == "" {
-		return ""
-	}
-	lines := strings.Split(log, "\n")
-	lines = lines[max(0, len(lines)-n):]
-	for i := range lines {
-		lines[i] = untrusted.Quote(lines[i])
-	}
-	return strings.Join(lines, ", ")
 }

@@ -269,24 +269,3 @@ func TestCauseBetweenTwoLooks(t *testing.T) {
 		r.now = r.now.Add(lookInterval / 4)
 	}
 }
-
-func TestCrashLines(t *testing.T) {
-	for name, c := range map[string]struct{ log, want string }{
-		"klog": {"I1 version\nE1 run.go:72] \"command failed\" err=\"open /nope\"\n",
-			`"E1 run.go:72] \"command failed\" err=\"open /nope\""`},
-		"klog fatal": {"F0101 12:00:00.1 1 instance.go:225] no storage\ngoroutine 1 [running]:\nmain.go:1\n", `"F0101 12:00:00.1 1 instance.go:225] no storage"`},
-		"zap":        {"{\"level\":\"info\"}\n{\"level\":\"panic\",\"error\":\"no space left\"}\npanic: failed\nmain.go:1\n", `"{\"level\":\"panic\",\"error\":\"no space left\"}"`},
-		"usage": {"invalid value \"x\" for flag -quota: parse error\nUsage:\n  etcd [flags]\n",
-			`"invalid value \"x\" for flag -quota: parse error"`},
-		"no sign": {"a\nb\nc\nd\n", `"b", "c", "d"`},
-		"escapes": {"\x1b[2Jcleared\n", `"\x1b[2Jcleared"`},
-		"nothing": {"\n", ""},
-	} {
-		if got := crashLines(c.log); got != c.want {
-			t.Errorf("%s: got %s, want %s", name, got, c.want)
-		}
-	}
-	if got := crashLines("panic: " + strings.Repeat("long ", 1000)); len(got) > 500 {
-		t.Errorf("%d characters are shown", len(got))
-	}
-}

@@ -16,6 +16,7 @@ import (
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 	"sigs.k8s.io/yaml"
 
+	"kubeadm/internal/kubeletwatch"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/problem"
@@ -41,7 +42,7 @@ func Kubelet(ctx context.Context, r state.Reader, n *node.Node) world.Condition 
 		port = *config.HealthzPort
 	}
 	url := fmt.Sprintf("http://%s/healthz", net.JoinHostPort(host, fmt.Sprint(port)))
-	var w kubeletWatch
+	var w kubeletwatch.Watch
 	return world.Condition{
 		Name:    "the kubelet at " + url,
 		Timeout: n.Timeouts.Kubelet,
@@ -49,7 +50,7 @@ func Kubelet(ctx context.Context, r state.Reader, n *node.Node) world.Condition 
 			if port == 0 {
 				return nil // the user has disabled the endpoint
 			}
-			return w.addCause(ctx, r,
+			return w.AddCause(ctx, r, n.CRISocket,
 				checkHTTPHealth(ctx, r, state.Request{URL: url, Loopback: true}))
 		},
 	}

@@ -60,9 +60,9 @@ type Services interface {
 	// Service returns the state of a unit. An unknown unit is a zero Service; without a
 	// supported init system the error is ErrNoInitSystem.
 	Service(ctx context.Context, name string) (Service, error)
-	// ServiceLog returns the last log lines of a unit, at most that many bytes; empty where no log is
-	// kept.
-	ServiceLog(ctx context.Context, name string, limit int) (string, error)
+	// ServiceLog returns the last log lines of a unit since that time, or of all times if it is zero, at
+	// most that many bytes; empty where no log is kept.
+	ServiceLog(ctx context.Context, name string, since time.Time, limit int) (string, error)
 }
 
 // ErrNoInitSystem says that the machine has neither systemd nor OpenRC.
@@ -74,6 +74,18 @@ type Service struct {
 	Enabled bool      // starts at boot
 	Active  bool      // is running or starting
 	Since   time.Time // when it last entered the running state; zero if it does not run
+	// Restarts is how often the init system has restarted it since it was started; 0 if it is not
+	// active, or where that is not known.
+	Restarts uint32
+	// LastExit is how it ended; zero if it runs, was stopped, or where that is not known.
+	LastExit Exit
+}
+
+// Exit is how one run of a service ended by itself.
+type Exit struct {
+	Started, Time time.Time // of the begin and of the end of that run
+	Code          int32     // exit code
+	Signal        int32     // that killed it; 0 if it exited
 }
 
 // Mounts are the mount points of this machine.

@@ -13,6 +13,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/kubelet/pkg/types"
 
+	"kubeadm/internal/crashlog"
 	"kubeadm/internal/state"
 )
 
@@ -96,7 +97,7 @@ func (r Runtimes) Containers(ctx context.Context, socket string) ([]state.Contai
 			Running:   s.State == runtimeapi.ContainerState_CONTAINER_RUNNING,
 			ExitCode:  s.ExitCode,
 			Attempt:   s.GetMetadata().GetAttempt(),
-			Log:       r.readLog(s.LogPath),
+			Log:       r.readLog(s.LogPath, s.State == runtimeapi.ContainerState_CONTAINER_EXITED),
 		})
 	}
 	return all, nil
@@ -105,30 +106,29 @@ func (r Runtimes) Containers(ctx context.Context, socket string) ([]state.Contai
 // Limits of a log. The lines of the file have prefixes, and the cause of a crash may be followed
 // by a long list of flags or a stack trace.
 const (
-	logRead = 32 << 10 // bytes read from the file
-	logKept = 8 << 10  // bytes returned
+	logRead   = 32 << 10  // bytes read from the file
+	crashRead = 256 << 10 // the same for a container that has exited
+	logKept   = 8 << 10   // bytes returned
 )
 
-// readLog returns the end of a container's log; empty if it cannot be read, as logs are optional.
-func (r Runtimes) readLog(path string) string {
+// readLog returns the end of a container's log, if it has exited with the line that says why; empty if
+// the log cannot be read, as logs are optional.
+func (r Runtimes) readLog(path string, hasExited bool) string {
 	if path == "" || r.Tail == nil {
 		return ""
 	}
-	raw, err := r.Tail(path, logRead)
+	limit := logRead
+	if hasExited {
+		limit = crashRead
+	}
+	raw, err := r.Tail(path, int64(limit))
 	if err != nil {
 		return ""
 	}
-	if len(raw) == logRead {
+	if len(raw) == limit {
 		_, raw, _ = bytes.Cut(raw, []byte("\n")) // the first line was cut
 	}
-	text := stripLogPrefixes(raw)
-	if len(text) > logKept {
-		text = text[len(text)-logKept:]
-		if _, whole, ok := bytes.Cut(text, []byte("\n")); ok && len(whole) > 0 {
-			text = whole
-		}
-	}
-	return string(text)
+	return crashlog.Shorten(string(stripLogPrefixes(raw)), logKept)
 }
 
 // stripLogPrefixes removes the prefix that the runtime writes before each line: time, stream and a

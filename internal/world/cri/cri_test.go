@@ -403,11 +403,11 @@ func TestLogs(t *testing.T) {
 			strings.Repeat("z", logKept-1) + "\n"},
 	} {
 		r := Runtimes{Tail: func(string, int64) ([]byte, error) { return []byte(c.raw), nil }}
-		if got := r.readLog("/log"); got != c.want {
+		if got := r.readLog("/log", false); got != c.want {
 			t.Errorf("%s: got %q, want %q", name, got, c.want)
 		}
 	}
-	if got := (Runtimes{}).readLog("/log"); got != "" {
+	if got := (Runtimes{}).readLog("/log", false); got != "" {
 		t.Errorf("got %q without Tail", got)
 	}
 }

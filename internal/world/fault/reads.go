@@ -85,8 +85,9 @@ func (w *Reads) Service(ctx context.Context, name string) (state.Service, error)
 }
 
 // ServiceLog is a read.
-func (w *Reads) ServiceLog(ctx context.Context, name string, limit int) (string, error) {
-	return readUnlessFailing(w, func() (string, error) { return w.World.ServiceLog(ctx, name, limit) })
+func (w *Reads) ServiceLog(ctx context.Context, name string, since time.Time,
+	limit int) (string, error) {
+	return readUnlessFailing(w, func() (string, error) { return w.World.ServiceLog(ctx, name, since, limit) })
 }
 
 // Mounts is a read.

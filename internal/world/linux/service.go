@@ -59,9 +59,10 @@ func (m Machine) Service(ctx context.Context, name string) (state.Service, error
 	return s, nil
 }
 
-// ServiceLog returns the last log lines of a unit from the journal of systemd, at most that many
-// bytes; empty with OpenRC.
-func (m Machine) ServiceLog(ctx context.Context, name string, limit int) (string, error) {
+// ServiceLog returns the last log lines of a unit since that time from the journal of systemd, at most
+// that many bytes; empty with OpenRC.
+func (m Machine) ServiceLog(ctx context.Context, name string, since time.Time,
+	limit int) (string, error) {
 	in, err := detectInitSystem()
 	if err != nil {
 		return "", err
@@ -73,8 +74,12 @@ func (m Machine) ServiceLog(ctx context.Context, name string, limit int) (string
 	}
 	// Without systemd's own messages; see systemd.journal-fields(7).
 	const bytesPerLine = 100 // few lines of a log are shorter
-	text, err := exec.CommandContext(ctx, "journalctl", "--quiet", "--no-pager", "--output=cat",
-		fmt.Sprintf("--lines=%d", limit/bytesPerLine), "_SYSTEMD_UNIT="+unitName(name)).Output()
+	args := []string{"--quiet", "--no-pager", "--output=cat",
+		fmt.Sprintf("--lines=%d", limit/bytesPerLine), "_SYSTEMD_UNIT=" + unitName(name)}
+	if !since.IsZero() {
+		args = append(args, fmt.Sprintf("--since=@%d.%06d", since.Unix(), since.Nanosecond()/1000))
+	}
+	text, err := exec.CommandContext(ctx, "journalctl", args...).Output()
 	if err != nil {
 		return "", fmt.Errorf("reading the log of service %q: %w", name, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/dbus"
@@ -100,6 +101,10 @@ func connectSystemd(ctx context.Context) (*dbus.Conn, error) {
 type unit struct {
 	state, active, file string // LoadState, ActiveState, UnitFileState
 	since               uint64 // when it last became active, in µs since 1970
+	restarts            uint32
+	// of the last main process: when it began and ended, how (see waitid(2)), and its exit code or signal
+	begun, ended uint64
+	code, status int32
 }
 
 func loadUnit(ctx context.Context, conn *dbus.Conn, name string) (unit, error) {
@@ -115,6 +120,17 @@ func loadUnit(ctx context.Context, conn *dbus.Conn, name string) (unit, error) {
 	if u.state == "" || u.active == "" {
 		return unit{}, fmt.Errorf("systemd reports no state of unit %q", unitName(name))
 	}
+	if u.state == "not-found" || !strings.HasSuffix(unitName(name), ".service") {
+		return u, nil
+	}
+	if all, err = conn.GetUnitTypePropertiesContext(ctx, unitName(name), "Service"); err != nil {
+		return unit{}, err
+	}
+	u.restarts, _ = all["NRestarts"].(uint32)
+	u.begun, _ = all["ExecMainStartTimestamp"].(uint64)
+	u.ended, _ = all["ExecMainExitTimestamp"].(uint64)
+	u.code, _ = all["ExecMainCode"].(int32)
+	u.status, _ = all["ExecMainStatus"].(int32)
 	return u, nil
 }
 
@@ -129,6 +145,20 @@ func (u unit) service() state.Service {
 	// In a unit that is activating, ActiveEnterTimestamp is that of its previous run.
 	if s.Active && u.active != "activating" && u.since != 0 {
 		s.Since = time.UnixMicro(int64(u.since))
+	}
+	if s.Active {
+		s.Restarts = u.restarts
+	}
+	// A unit that is about to be restarted is activating. One that was stopped is inactive.
+	if (u.active == "activating" || u.active == "failed") && u.ended > u.begun && u.code != 0 {
+		s.LastExit = state.Exit{Started: time.UnixMicro(int64(u.begun)),
+			Time: time.UnixMicro(int64(u.ended))}
+		const exited = 1 // CLD_EXITED
+		if u.code == exited {
+			s.LastExit.Code = u.status
+		} else {
+			s.LastExit.Signal = u.status
+		}
 	}
 	return s
 }

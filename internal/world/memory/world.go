@@ -72,8 +72,8 @@ func (w *World) Service(_ context.Context, name string) (state.Service, error) {
 	return w.Services[name], nil
 }
 
-// ServiceLog is the end of the unit's log in ServiceLogs.
-func (w *World) ServiceLog(_ context.Context, name string, limit int) (string, error) {
+// ServiceLog is the end of the unit's log in ServiceLogs, whose lines have no times.
+func (w *World) ServiceLog(_ context.Context, name string, _ time.Time, limit int) (string, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	log := w.ServiceLogs[name]
