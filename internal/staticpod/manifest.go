@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -47,8 +48,7 @@ func Components(n *node.Node) []string {
 }
 
 // RenderPresent is Render for a component that runs. A member that has joined an etcd cluster keeps
-// the members that it began with: they have no effect on data that exist, and another list would
-// only restart it.
+// the members of JoinedMembers.
 func RenderPresent(ctx context.Context, e *engine.Env, n *node.Node,
 	component string) (Manifest, error) {
 	var members []state.Member
@@ -60,6 +60,19 @@ func RenderPresent(ctx context.Context, e *engine.Env, n *node.Node,
 		members = initialMembers(data)
 	}
 	return Render(ctx, e, n, component, members)
+}
+
+// JoinedMembers are the members that the manifest of this machine's etcd member lists, if it has joined
+// an etcd cluster and has its data: they have no effect on data that exist, and another list would only
+// restart it. It is nil for a new cluster. All commands that write that manifest keep them
+// (docs/decisions/0059).
+func JoinedMembers(ctx context.Context, e *engine.Env, n *node.Node) ([]state.Member, error) {
+	hasData, err := state.Exists(ctx, e.World, path.Join(n.Cluster.Etcd.DataDir, "member"))
+	if err != nil || !hasData {
+		return nil, err
+	}
+	data, err := state.ReadOptional(ctx, e.World, n.Paths.Manifest(manifest.Etcd))
+	return initialMembers(data), err
 }
 
 // initialMembers are those that the manifest of a joined etcd member lists; nil for the first one.

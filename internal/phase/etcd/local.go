@@ -41,8 +41,12 @@ func createEtcd(ctx context.Context, e *engine.Env) error {
 	if err := e.Do(ctx, change.MakeDir{Path: n.Cluster.Etcd.DataDir, Mode: 0o700}); err != nil {
 		return err
 	}
+	members, err := staticpod.JoinedMembers(ctx, e, n)
+	if err != nil {
+		return err
+	}
 	write := func(ctx context.Context, e *engine.Env) error {
-		return staticpod.Write(ctx, e, n, manifest.Etcd, nil)
+		return staticpod.Write(ctx, e, n, manifest.Etcd, members)
 	}
 	exists, err := state.Exists(ctx, e.World, n.Paths.Manifest(manifest.Etcd))
 	if err != nil {

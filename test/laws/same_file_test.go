@@ -1,0 +1,97 @@
+package laws
+
+import (
+	"io/fs"
+	"slices"
+	"strings"
+	"testing"
+
+	"kubeadm/internal/config"
+	"kubeadm/internal/engine"
+	"kubeadm/internal/workflow"
+	"kubeadm/internal/world/fake"
+	"kubeadm/internal/world/memory"
+)
+
+// Two commands that write one file write the same bytes, whichever runs last: kubespray runs phases of
+// init on all control planes, joined ones too, after it has upgraded them.
+func TestPhasesOfInitKeepFilesOfOtherCommands(t *testing.T) {
+	setUp := func(t testing.TB, e *engine.Env) error {
+		return setUpInitWith(t, e, config.NewInitFlags(), initConfig)
+	}
+	for _, command := range []string{"init", "join a control plane", "init with an external CA"} {
+		s := findSubject(command)
+		w := s.machine(t)
+		s.newRun(w).mustSucceed(t)
+		w.Files["/var/lib/etcd/member"] = memory.File{Mode: fs.ModeDir | 0o700}
+		for _, phase := range []string{"certs", "kubeconfig", "etcd", "control-plane"} {
+			t.Run(command+", then "+phase, func(t *testing.T) {
+				later := subject{name: "init phase " + phase, setUp: setUp, node: s.node,
+					phases: findPhases(t, phase)}
+				if command == "init with an external CA" {
+					later.setUp = s.setUp
+				}
+				out := later.newRun(w.Clone()).mustSucceed(t)
+				// As with upstream's kubeadm, only init writes that file.
+				did := slices.DeleteFunc(describeChanges(out.did),
+					func(d string) bool { return strings.HasSuffix(d, "/super-admin.conf") })
+				if len(did) > 0 {
+					t.Errorf("it changes %v", did)
+				}
+			})
+		}
+	}
+}
+
+// A member whose data are gone begins a new cluster: its manifest must not name members of the old one.
+func TestEtcdPhaseWithoutDataBeginsNewCluster(t *testing.T) {
+	const file = "/etc/kubernetes/manifests/etcd.yaml"
+	const data = "/var/lib/etcd/member"
+	s := findSubject("join a control plane")
+	w := s.machine(t)
+	s.newRun(w).mustSucceed(t)
+	for _, hasData := range []bool{true, false} {
+		if !hasData {
+			delete(w.Files, data)
+		} else {
+			w.Files[data] = memory.File{Mode: fs.ModeDir | 0o700}
+		}
+		later := subject{name: "init phase etcd local", node: s.node, phases: findPhases(t, "etcd"),
+			setUp: func(t testing.TB, e *engine.Env) error {
+				return setUpInitWith(t, e, config.NewInitFlags(), initConfig)
+			}}
+		m := w.Clone()
+		later.newRun(m).mustSucceed(t)
+		if got := isJoined(m, file); got != hasData {
+			t.Errorf("with data: %v; joins the other members: %v", hasData, got)
+		}
+	}
+}
+
+func isJoined(m *fake.World, file string) bool {
+	text := string(m.Files[file].Data)
+	return strings.Contains(text, "--initial-cluster-state=existing") &&
+		strings.Contains(text, "cp1=https://192.0.2.10:2380")
+}
+
+// findPhases returns the phase of init with that name.
+func findPhases(t testing.TB, name string) []engine.Phase {
+	for _, p := range allPhases(workflow.Init) {
+		if p.Name == name {
+			return []engine.Phase{p}
+		}
+	}
+	t.Fatalf("init has no phase %s", name)
+	return nil
+}
+
+// allPhases are phases with those of the groups that have no name.
+func allPhases(phases []engine.Phase) (all []engine.Phase) {
+	for _, p := range phases {
+		all = append(all, p)
+		if p.Name == "" {
+			all = append(all, allPhases(p.Phases)...)
+		}
+	}
+	return all
+}
