@@ -213,7 +213,8 @@ func isConfigurationError(line string) bool {
 func mayPass(line string) bool {
 	return containsAny(line, "dial tcp", "dial unix", "connection refused", "i/o timeout",
 		"TLS handshake timeout", "deadline exceeded", "DeadlineExceeded", "Unavailable", "EOF",
-		"no such host", "server misbehaving")
+		"no such host", "server misbehaving",
+		"is reserved for") // a sandbox that is still being created
 }
 
 func containsAny(text string, parts ...string) bool {
