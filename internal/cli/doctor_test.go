@@ -293,11 +293,6 @@ func nodeDefects() map[string]plantedDefect {
 			s.world.Services["kubelet"] = state.Service{Exists: true, Enabled: true}
 			s.world.ServiceLogs = map[string]string{"kubelet": "stopped by hand\n"}
 		}, check: "Kubelet", says: "stopped by hand", fixed: true, also: true},
-		"kubelet panics": {plant: func(_ *testing.T, s *testMachine) {
-			s.world.Services["kubelet"] = state.Service{Exists: true, Enabled: true}
-			s.world.ServiceLogs = map[string]string{"kubelet": "panic: unrecognized feature gate: X\n\n" +
-				"goroutine 1 [running]:\nmain.main()\n" + strings.Repeat("\t/go/main.go:49 +0x1ad\n", 900)}
-		}, check: "Kubelet", says: "panic: unrecognized feature gate: X", fixed: true, also: true},
 		"kubelet configuration": {plant: writeFile("/var/lib/kubelet/config.yaml", "kind: KubeletConfiguration\nmaxPodz: 3\n"),
 			check: "KubeletConfig", says: "maxPodz", warns: true, also: true},
 		"kubelet configuration damaged": {plant: writeFile("/var/lib/kubelet/config.yaml", "maxPods: [\n"),
