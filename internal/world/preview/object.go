@@ -6,12 +6,14 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/state"
+	"kubeadm/internal/world"
 	"kubeadm/internal/world/memory"
 )
 
@@ -124,7 +126,8 @@ func (w *World) copyFilesToOverlay(ctx context.Context, names ...string) error {
 
 // isNotCreatedYet reports whether the cluster would be created by this run: the kubeconfig was
 // only "written", or the API server does not answer although it was waited for. A simulated
-// cluster has no real objects either.
+// cluster has no real objects either. The API server is asked once: each of some seventy objects
+// would otherwise wait for it.
 func (w *World) isNotCreatedYet(ctx context.Context, as state.Identity) bool {
 	if w.simulatedInfo() != nil || as.Kubeconfig == "" {
 		return w.simulatedInfo() != nil
@@ -134,7 +137,26 @@ func (w *World) isNotCreatedYet(ctx context.Context, as state.Identity) bool {
 			return true
 		}
 	}
-	return w.has(waited) && w.World.Livez(ctx, as) != nil
+	return w.has(waited) && !w.isLive(ctx, as)
+}
+
+// livezTimeout is how long an API server may take to say that it is healthy.
+const livezTimeout = 10 * time.Second
+
+// isLive reports whether the real API server answered when it was asked first.
+func (w *World) isLive(ctx context.Context, as state.Identity) bool {
+	w.liveness.Lock()
+	defer w.liveness.Unlock()
+	if live, known := w.live[as.Key()]; known {
+		return live
+	}
+	limited, cancel := context.WithTimeout(world.WithRetry(ctx, 0), livezTimeout)
+	defer cancel()
+	err := w.World.Livez(limited, as)
+	if ctx.Err() == nil {
+		w.live[as.Key()] = err == nil
+	}
+	return err == nil
 }
 
 // isForbiddenUntilBound reports whether the API server denied a user to whom this run would give

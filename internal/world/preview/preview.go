@@ -34,6 +34,8 @@ type World struct {
 	marks        map[string]bool // targets "changed", and the marks below
 	removedPods  []change.RemoveContainers
 	servers      []change.RemoveVirtualServers // removed from IPVS
+	liveness     sync.Mutex                    // held while an API server is asked
+	live         map[string]bool               // by identity, whether the API server answered after it was waited for
 	// cluster-info of a simulated cluster; nil where a real one is read
 	clusterInfo map[string]string
 
@@ -66,7 +68,7 @@ func New(real world.World, dir string, p Paths) *World {
 	over := memory.New()
 	over.Clock = real.Now // times of real files and of those in the overlay are compared
 	return &World{World: real, dir: dir, paths: p, overlay: over, simulated: memory.New(),
-		marks: map[string]bool{}, kubelet: simkubelet.Kubelet{
+		marks: map[string]bool{}, live: map[string]bool{}, kubelet: simkubelet.Kubelet{
 			Node: p.Node, BootstrapConfig: p.BootstrapKubeconfig,
 			Kubeconfig: p.KubeletKubeconfig, RotatedCert: p.KubeletClientCert}}
 }

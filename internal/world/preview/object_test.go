@@ -1,0 +1,57 @@
+package preview_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/state"
+	"kubeadm/internal/world"
+	"kubeadm/internal/world/fake"
+	"kubeadm/internal/world/preview"
+)
+
+// deadServer is a machine with a kubeconfig whose API server does not answer.
+type deadServer struct {
+	*fake.World
+	asked  int
+	longer bool // a request was allowed to be retried
+}
+
+func (d *deadServer) Livez(ctx context.Context, _ state.Identity) error {
+	d.asked++
+	d.longer = d.longer || world.RetryLimit(ctx) > 0
+	return errors.New("no route to host")
+}
+
+// A dry run of init on a machine with kubeconfigs must not wait for their API server at each object.
+func TestDeadAPIServerIsAskedOnce(t *testing.T) {
+	below := &deadServer{World: fake.New()}
+	if err := below.World.Do(t.Context(), change.WriteFile{Path: as.Kubeconfig, Secret: true,
+		Data: []byte("x")}); err != nil {
+		t.Fatal(err)
+	}
+	w := preview.New(below, "", preview.Paths{})
+	if err := w.Await(t.Context(), world.Condition{Name: "the API server"}); err != nil {
+		t.Fatal(err)
+	}
+	ctx := world.WithRetry(t.Context(), time.Minute)
+	for range 3 {
+		_, err := w.Object(ctx, state.Ref{GVK: corev1.SchemeGroupVersion.WithKind("Pod"),
+			Namespace: "kube-system", Name: "a", As: as})
+		if !apierrors.IsNotFound(err) {
+			t.Errorf("got %v, want an object that does not exist", err)
+		}
+		if pods := listPods(t, w); len(pods) > 0 {
+			t.Errorf("got %v", pods)
+		}
+	}
+	if below.asked != 1 || below.longer {
+		t.Errorf("the API server was asked %d times, with retries: %t", below.asked, below.longer)
+	}
+}
