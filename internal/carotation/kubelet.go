@@ -149,8 +149,8 @@ func (m machine) requestKubeletClient(ctx context.Context, c *kubeletcert.Client
 		},
 	})
 	if err != nil {
-		return problem.New("", err, "look at the request: kubectl get csr "+csr.Name,
-			"approve it if need be: kubectl certificate approve "+csr.Name)
+		return problem.New("", err, untrusted.CommandHint("look at the request", "kubectl get csr", csr.Name),
+			untrusted.CommandHint("approve it if need be", "kubectl certificate approve", csr.Name))
 	}
 	if issued != nil { // but for a dry run, in which nothing is issued
 		certs, err := pki.ParseCertificates(issued)

@@ -18,6 +18,7 @@ import (
 	"kubeadm/internal/pki"
 	"kubeadm/internal/preflight"
 	"kubeadm/internal/state"
+	"kubeadm/internal/untrusted"
 )
 
 // How long before it expires a certificate is to be renewed, and a CA to be replaced. Of a short
@@ -279,8 +280,8 @@ func (m *machine) checkKubeconfigs(ctx context.Context, r state.Reader, rep *pre
 		for _, text := range warnings {
 			rep.Add(preflight.Finding{Severity: preflight.Error, Text: file + ": " +
 				strings.TrimSuffix(text, "; it is kept as it is"),
-				Remedy: "set the address of the API server in the file: kubectl --kubeconfig " + file +
-					" config set-cluster NAME --server " + checked.Server})
+				Remedy: untrusted.CommandHint("set the address of the API server in the file",
+					"kubectl config set-cluster NAME --kubeconfig", file, "--server="+checked.Server)})
 		}
 	}
 }
@@ -356,7 +357,7 @@ func (m *machine) checkPermissions(ctx context.Context, r state.Reader, rep *pre
 				rep.Add(preflight.Finding{Severity: preflight.Error,
 					Text:     f.Path + " can be read or written by every user of this machine",
 					Evidence: "its mode is " + f.Mode.String(),
-					Remedy:   "remove the rights of others", Command: "chmod o= " + f.Path})
+					Remedy:   "remove the rights of others", Command: untrusted.Command("chmod o=", f.Path)})
 			}
 		}
 	}

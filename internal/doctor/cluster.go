@@ -18,6 +18,7 @@ import (
 	"kubeadm/internal/preflight"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/state"
+	"kubeadm/internal/untrusted"
 	"kubeadm/internal/upgrade"
 )
 
@@ -166,7 +167,7 @@ func (m *machine) checkNodes(ctx context.Context, r state.Reader, rep *preflight
 				Text: fmt.Sprintf("node %s runs an API server and lacks the label %s", n.Name,
 					upgrade.ControlPlaneLabel),
 				Remedy:  "set the label",
-				Command: fmt.Sprintf("kubectl label node %s %s=", n.Name, upgrade.ControlPlaneLabel)})
+				Command: untrusted.Command("kubectl label node", n.Name, upgrade.ControlPlaneLabel+"=")})
 		}
 	}
 }
@@ -269,7 +270,8 @@ func (m *machine) checkCoreDNS(ctx context.Context, r state.Reader, rep *preflig
 		f.Text, f.Remedy, f.Command = "CoreDNS is not deployed", deployAddon, command
 	case found[0].Spec.Replicas != nil && *found[0].Spec.Replicas == 0:
 		f.Text, f.Remedy = "CoreDNS is scaled to 0 replicas", "scale it to 2"
-		f.Command = "kubectl -n kube-system scale deployment " + found[0].Name + " --replicas=2"
+		f.Command = untrusted.Command("kubectl -n kube-system scale --replicas=2 deployment",
+			found[0].Name)
 	case found[0].Status.AvailableReplicas == 0:
 		f.Text = "no replica of CoreDNS is available"
 		f.Evidence = m.describePods(ctx, r, selector)
@@ -348,10 +350,11 @@ func (m *machine) checkRequests(ctx context.Context, r state.Reader, rep *prefli
 			continue
 		}
 		f := preflight.Finding{Severity: preflight.Warning,
-			Text: fmt.Sprintf("certificate signing request %s waits for approval", c.Name),
-			Evidence: fmt.Sprintf("signer %s, user %s, since %s", c.Spec.SignerName, c.Spec.Username,
-				c.CreationTimestamp.UTC().Format(time.RFC3339)),
-			Remedy: "check who made it, and approve or deny it", Command: "kubectl certificate approve " + c.Name}
+			Text: fmt.Sprintf("certificate signing request %s waits for approval",
+				untrusted.Line(c.Name)),
+			Evidence: fmt.Sprintf("signer %s, user %s, since %s", untrusted.Line(c.Spec.SignerName),
+				untrusted.Line(c.Spec.Username), c.CreationTimestamp.UTC().Format(time.RFC3339)),
+			Remedy: "check who made it, and approve or deny it", Command: untrusted.Command("kubectl certificate approve", c.Name)}
 		if c.Spec.SignerName == certv1.KubeletServingSignerName {
 			f.Remedy, f.Command = "approve the requests that are honest", "kubeadm certs approve-kubelet-serving"
 		}

@@ -13,6 +13,7 @@ import (
 	"kubeadm/internal/etcdcluster"
 	"kubeadm/internal/preflight"
 	"kubeadm/internal/state"
+	"kubeadm/internal/untrusted"
 )
 
 const (
@@ -124,15 +125,17 @@ func newMemberFinding(member state.Member, err error) preflight.Finding {
 	name := etcdcluster.MemberName(member)
 	f := preflight.Finding{Severity: preflight.Error,
 		Text: fmt.Sprintf("etcd member %s is not healthy", name), Evidence: err.Error(),
-		Remedy: "check that its machine is up and reachable; if it is permanently lost, join a new one: " +
-			"kubeadm join --control-plane --replace-member=" + name}
+		Remedy: untrusted.CommandHint("check that its machine is up and reachable; if it is permanently lost, "+
+			"join a new one with the flags --control-plane and --replace-member, which names it",
+			"kubeadm join --control-plane --replace-member", name)}
 	_, answers := errors.AsType[etcdcluster.ReportedProblems](err)
 	switch {
 	case answers:
 		f.Remedy = "read the log of etcd on that node"
 	case member.Name == "":
 		f.Text = fmt.Sprintf("etcd member %s has been added and has not started", name)
-		f.Remedy = "re-run kubeadm join on its machine, or remove it: etcdctl member remove " + name
+		f.Remedy = untrusted.CommandHint("re-run kubeadm join on its machine, or remove it",
+			"etcdctl member remove", name)
 	}
 	return f
 }

@@ -18,6 +18,7 @@ import (
 	"kubeadm/internal/pki"
 	"kubeadm/internal/preflight"
 	"kubeadm/internal/state"
+	"kubeadm/internal/untrusted"
 )
 
 // repairInfo writes cluster-info again, by admin.conf. Of the configuration of the cluster it needs
@@ -159,7 +160,7 @@ func (m *machine) checkTokens(ctx context.Context, r state.Reader, rep *prefligh
 		return
 	}
 	for _, t := range tokens {
-		remove := "kubeadm token delete " + t.id
+		remove := untrusted.Command("kubeadm token delete", t.id)
 		switch {
 		case t.expires.IsZero():
 			rep.Add(preflight.Finding{Severity: preflight.Warning,

@@ -8,6 +8,7 @@ import (
 
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/state"
+	"kubeadm/internal/untrusted"
 )
 
 // configFile is the file to which a remedy exports the configuration of the cluster.
@@ -17,9 +18,12 @@ const configFile = "cluster.yaml"
 // configuration that the cluster stores. Without a file a phase of init uses the defaults. The files
 // that it would keep or refuse are moved away, once the configuration has been read.
 func (m *machine) runWithStored(phase string, inTheWay []string) string {
-	command := fmt.Sprintf("kubectl --kubeconfig %s -n kube-system get configmap %s "+
-		"-o 'jsonpath={.data.%s}' >%s", m.identity.Kubeconfig, manifest.KubeadmConfigMap,
-		manifest.KubeadmConfigKey, configFile)
+	kubectl := untrusted.Command("kubectl --kubeconfig", m.identity.Kubeconfig)
+	if kubectl == "" || untrusted.Command("", m.local.Name) == "" {
+		return ""
+	}
+	command := fmt.Sprintf("%s -n kube-system get configmap %s -o 'jsonpath={.data.%s}' >%s", kubectl,
+		manifest.KubeadmConfigMap, manifest.KubeadmConfigKey, configFile)
 	own := fmt.Sprintf(`\n---\napiVersion: kubeadm.k8s.io/v1beta4\nkind: InitConfiguration\n`+
 		`nodeRegistration: {name: %s}\n`, m.local.Name)
 	if m.local.Address != "" {
@@ -28,7 +32,7 @@ func (m *machine) runWithStored(phase string, inTheWay []string) string {
 	}
 	command = fmt.Sprintf("%s && printf '%s' >>%s", command, own, configFile)
 	for _, file := range inTheWay {
-		command += fmt.Sprintf(" && mv %s %s.old", file, file)
+		command += " && " + untrusted.Command("mv", file, file+".old")
 	}
 	return fmt.Sprintf("%s && kubeadm init phase %s --config %s", command, phase, configFile)
 }
@@ -82,7 +86,10 @@ func reconcileCommand(o state.Object, kubeconfig string) string {
 	for _, s := range subjects { // kubeadm's are users and groups
 		args = append(args, "--"+strings.ToLower(s.Kind)+"="+s.Name)
 	}
-	kubectl := "kubectl --kubeconfig " + kubeconfig
+	kubectl := untrusted.Command("kubectl --kubeconfig", kubeconfig)
+	if kubectl == "" {
+		return ""
+	}
 	return fmt.Sprintf("%s %s --dry-run=client -o yaml | %s auth reconcile %s -f -", kubectl,
 		strings.Join(args, " "), kubectl, extra)
 }

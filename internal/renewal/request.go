@@ -18,6 +18,7 @@ import (
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/state"
+	"kubeadm/internal/untrusted"
 )
 
 // requestFiles are the files of a certificate that an external CA renews, in the directory
@@ -155,8 +156,9 @@ func (r *renewal) readAnswer(ctx context.Context, e *engine.Env) (answer, error)
 		}
 	}
 	if err != nil {
-		return a, problem.New("", err, "write the requests, have them signed, and save each certificate as .crt beside them: "+
-			"kubeadm certs renew all --csr-only --csr-dir "+r.paths.Requests)
+		return a, problem.New("", err, untrusted.CommandHint(
+			"write the requests, have them signed, and save each certificate as .crt beside them",
+			"kubeadm certs renew all --csr-only --csr-dir", r.paths.Requests))
 	}
 	leaf, err := pki.StoredPair{Certificate: text, Key: a.key}.VerifyPair(r.ca.Certificate,
 		e.World.Now())

@@ -18,6 +18,7 @@ import (
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/state"
+	"kubeadm/internal/untrusted"
 	"kubeadm/internal/world"
 )
 
@@ -140,21 +141,23 @@ func (w *csrWatch) findState(ctx context.Context, r state.Reader) error {
 // explainPending says what the newest of the requests waits for.
 func explainPending(newestFirst []certv1.CertificateSigningRequest) error {
 	r := newestFirst[0]
+	name := untrusted.Line(r.Name) // anyone with a bootstrap token chooses it
 	for _, c := range r.Status.Conditions {
 		switch {
 		case c.Status == corev1.ConditionFalse:
 		case c.Type == certv1.CertificateDenied, c.Type == certv1.CertificateFailed:
-			return fmt.Errorf("its certificate signing request %s is %s: %s: %s", r.Name,
-				strings.ToLower(string(c.Type)), c.Reason, c.Message)
+			return fmt.Errorf("its certificate signing request %s is %s: %s: %s", name,
+				strings.ToLower(string(c.Type)), untrusted.Line(c.Reason), untrusted.Line(c.Message))
 		case c.Type == certv1.CertificateApproved:
-			return fmt.Errorf("its certificate signing request %s is approved, but not signed: check that kube-controller-manager runs and has the key of the CA", r.Name)
+			return fmt.Errorf("its certificate signing request %s is approved, but not signed: check that kube-controller-manager runs and has the key of the CA", name)
 		}
 	}
-	approve := "kubectl certificate approve " + r.Name
+	approve := cmp.Or(untrusted.Command("kubectl certificate approve", r.Name),
+		"its name is unusual, so find out who created it before you approve it")
 	var others []string // neither approved nor denied
 	for _, older := range newestFirst[1:] {
 		if len(older.Status.Conditions) == 0 {
-			others = append(others, older.Name)
+			others = append(others, untrusted.Line(older.Name))
 		}
 	}
 	if len(others) > 0 {
@@ -162,5 +165,5 @@ func explainPending(newestFirst []certv1.CertificateSigningRequest) error {
 			"check that they are all from this machine, then approve the newest: %s (older: %s)",
 			approve, strings.Join(others, ", "))
 	}
-	return errors.New("its certificate signing request " + r.Name + " is pending: " + approve)
+	return errors.New("its certificate signing request " + name + " is pending: " + approve)
 }
