@@ -7,6 +7,10 @@ var rows = []Row{
 		Help: "Do not warn about deprecated versions of the configuration API"},
 	{Name: AllowExperimentalAPI, Type: boolean,
 		Help: "Accept experimental versions of the configuration API"},
+	{Name: AllowedCIDR, Type: list,
+		Help: "Networks of the nodes' addresses, such as 192.0.2.0/24; by default those that this machine's API server is in"},
+	{Name: AllowedDNSSuffix, Type: list,
+		Help: "Domains in which nodes may have any free name besides their own, such as nodes.example.com"},
 	{Name: AllowExperimentalUpgrades, Type: boolean,
 		Help: "Also allow alpha, beta and release candidate versions",
 		Fields: []Field{

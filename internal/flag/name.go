@@ -7,6 +7,8 @@ type Name string
 
 // Every flag of every command.
 const (
+	AllowedCIDR               Name = "allowed-cidr"
+	AllowedDNSSuffix          Name = "allowed-dns-suffix"
 	AllowExperimentalUpgrades Name = "allow-experimental-upgrades"
 	AllowMissingTemplateKeys  Name = "allow-missing-template-keys"
 	AllowRCUpgrades           Name = "allow-release-candidate-upgrades"

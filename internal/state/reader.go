@@ -164,6 +164,7 @@ var ErrNoServer = errors.New("no server")
 // Address is an address of this machine.
 type Address struct {
 	IP           string
+	Bits         int // length of the prefix of its network; 0 if it is not known
 	Interface    string
 	DefaultRoute bool // its interface carries the default route
 	Loopback     bool // a global unicast address on the loopback interface

@@ -89,6 +89,12 @@ func ReadCluster(
 	return c, warnings, err
 }
 
+// ReadConfig reads the ClusterConfiguration that the cluster stores as the identity, and returns
+// warnings about it.
+func ReadConfig(ctx context.Context, r state.Reader, as state.Identity) (node.Cluster, []string, error) {
+	return reader{state: r, as: as}.storedCluster(ctx)
+}
+
 // ErrNoAPIServerPod is wrapped by the error of ReadCluster when no API server is known. It may pass:
 // a kubelet deletes the mirror Pod of a changed manifest before it creates the new one.
 var ErrNoAPIServerPod = errors.New("there is no kube-apiserver Pod with the labels " +

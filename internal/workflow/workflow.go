@@ -191,10 +191,14 @@ var RestartStale = []engine.Phase{renew.RestartStale}
 var RenewKubelet = []engine.Phase{kubelet.Rebootstrap}
 
 // ApproveKubeletServing approves the kubelets' requests for serving certificates.
-var ApproveKubeletServing = []engine.Phase{kubeletserving.Approve}
+func ApproveKubeletServing(allowed kubeletserving.Allowed) []engine.Phase {
+	return []engine.Phase{kubeletserving.Approve(allowed)}
+}
 
 // WatchKubeletServing also approves those that are made later.
-var WatchKubeletServing = []engine.Phase{kubeletserving.Watch}
+func WatchKubeletServing(allowed kubeletserving.Allowed) []engine.Phase {
+	return []engine.Phase{kubeletserving.Watch(allowed)}
+}
 
 // RotateCA brings this node to a stage of a CA rotation.
 func RotateCA(s carotation.Stage, o carotation.Options) []engine.Phase {

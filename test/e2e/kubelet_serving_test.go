@@ -103,6 +103,14 @@ func readMetrics(t *testing.T, n *nodes.Node) (string, error) {
 // requestServing requests a serving certificate as the kubelet of a Node.
 func requestServing(t *testing.T, n *nodes.Node, name, node string, asked *x509.CertificateRequest) {
 	t.Helper()
+	writeFile(t, n, "/root/"+name+".yaml", newServingRequest(t, name, asked))
+	kubectl(t, n, "create", "--filename=/root/"+name+".yaml", "--as=system:node:"+node,
+		"--as-group=system:nodes", "--as-group=system:authenticated")
+}
+
+// newServingRequest is a CertificateSigningRequest in YAML, with a key of its own.
+func newServingRequest(t *testing.T, name string, asked *x509.CertificateRequest) string {
+	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -112,13 +120,11 @@ func requestServing(t *testing.T, n *nodes.Node, name, node string, asked *x509.
 		t.Fatal(err)
 	}
 	request := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
-	writeFile(t, n, "/root/"+name+".yaml", `apiVersion: certificates.k8s.io/v1
+	return `apiVersion: certificates.k8s.io/v1
 kind: CertificateSigningRequest
-metadata: {name: `+name+`}
+metadata: {name: ` + name + `}
 spec:
   signerName: kubernetes.io/kubelet-serving
   usages: [digital signature, server auth]
-  request: `+base64.StdEncoding.EncodeToString(request)+"\n")
-	kubectl(t, n, "create", "--filename=/root/"+name+".yaml", "--as=system:node:"+node,
-		"--as-group=system:nodes", "--as-group=system:authenticated")
+  request: ` + base64.StdEncoding.EncodeToString(request) + "\n"
 }

@@ -7,9 +7,8 @@ import (
 	"strings"
 
 	certv1 "k8s.io/api/certificates/v1"
-	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
-	"kubeadm/internal/pki"
 	"kubeadm/internal/untrusted"
 )
 
@@ -26,20 +25,18 @@ func nodeOf(request certv1.CertificateSigningRequest) (name, reason string) {
 	switch {
 	case !ok || name == "":
 		return "", "the user is not a kubelet"
+	case len(validation.IsDNS1123Subdomain(name)) > 0:
+		return "", "the user is not a kubelet: " + untrusted.Quote(name) + " cannot be the name of a Node"
 	case !slices.Contains(request.Spec.Groups, nodesGroup):
 		return "", "the user is not in group " + nodesGroup
 	}
 	return name, ""
 }
 
-// compare says what of a kubelet's request neither the signer "kubernetes.io/kubelet-serving" nor
-// the Node allows; empty if all of it is allowed. The rules of the signer are those of
+// checkForm says what of a kubelet's request the signer "kubernetes.io/kubelet-serving" does not
+// allow; empty if all of it is allowed. The rules of the signer are those of
 // https://kubernetes.io/docs/reference/access-authn-authz/certificate-signing-requests/#kubernetes-signers.
-func compare(request certv1.CertificateSigningRequest, node *corev1.Node) string {
-	asked, err := pki.ParseRequest(request.Spec.Request)
-	if err != nil {
-		return err.Error()
-	}
+func checkForm(request certv1.CertificateSigningRequest, asked *x509.CertificateRequest) string {
 	if name := asked.Subject.CommonName; name != request.Spec.Username {
 		return fmt.Sprintf("its common name %s is not the user", untrusted.Quote(name))
 	}
@@ -50,8 +47,21 @@ func compare(request certv1.CertificateSigningRequest, node *corev1.Node) string
 	if reason := compareUsages(request.Spec.Usages); reason != "" {
 		return reason
 	}
-	return compareNames(asked, node)
+	switch count := len(asked.DNSNames) + len(asked.IPAddresses); {
+	case len(asked.EmailAddresses) > 0:
+		return "it asks for an email address"
+	case len(asked.URIs) > 0:
+		return "it asks for a URI"
+	case count == 0:
+		return "it asks for no name or address"
+	case count > maxNames:
+		return fmt.Sprintf("it asks for %d names and addresses, and a kubelet has at most %d", count, maxNames)
+	}
+	return ""
 }
+
+// maxNames is far more than a kubelet has, and few enough to be shown.
+const maxNames = 32
 
 func compareUsages(usages []certv1.KeyUsage) string {
 	allowed := []certv1.KeyUsage{certv1.UsageDigitalSignature, certv1.UsageKeyEncipherment,
@@ -66,42 +76,4 @@ func compareUsages(usages []certv1.KeyUsage) string {
 		return fmt.Sprintf("it is without usage %q", certv1.UsageServerAuth)
 	}
 	return ""
-}
-
-// compareNames compares the subject alternative names with the addresses in the Node's status.
-func compareNames(asked *x509.CertificateRequest, node *corev1.Node) string {
-	switch {
-	case len(asked.EmailAddresses) > 0:
-		return "it asks for an email address"
-	case len(asked.URIs) > 0:
-		return "it asks for a URI"
-	case len(asked.DNSNames)+len(asked.IPAddresses) == 0:
-		return "it asks for no name or address"
-	}
-	var names, addresses, all []string
-	for _, a := range node.Status.Addresses {
-		all = append(all, a.Address)
-		switch a.Type {
-		case corev1.NodeHostName, corev1.NodeInternalDNS, corev1.NodeExternalDNS:
-			names = append(names, a.Address)
-		case corev1.NodeInternalIP, corev1.NodeExternalIP:
-			addresses = append(addresses, a.Address)
-		}
-	}
-	var foreign []string
-	for _, name := range asked.DNSNames {
-		if !slices.Contains(names, name) {
-			foreign = append(foreign, name)
-		}
-	}
-	for _, ip := range asked.IPAddresses {
-		if !slices.Contains(addresses, ip.String()) {
-			foreign = append(foreign, ip.String())
-		}
-	}
-	if len(foreign) == 0 {
-		return ""
-	}
-	return fmt.Sprintf("it asks for %s, but the addresses of the Node are %s",
-		untrusted.Quote(strings.Join(foreign, ", ")), untrusted.Quote(strings.Join(all, ", ")))
 }

@@ -4,11 +4,14 @@
 package kubeletserving
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	certv1 "k8s.io/api/certificates/v1"
@@ -21,17 +24,18 @@ import (
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/engine"
+	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/state"
 	"kubeadm/internal/untrusted"
 	"kubeadm/internal/world"
 )
 
-// Approve approves all pending requests that match their Node, and fails if one does not.
-var Approve = engine.Phase{
-	Name: "approve-kubelet-serving",
-	Run: func(ctx context.Context, e *engine.Env) error {
-		a := approver{}
+// Approve approves all pending requests for which a kubelet needs no other evidence than what is
+// Allowed and what the cluster knows, and fails if there are others.
+func Approve(allowed Allowed) engine.Phase {
+	return engine.Phase{Name: "approve-kubelet-serving", Run: func(ctx context.Context, e *engine.Env) error {
+		a := approver{allowed: allowed}
 		pending, err := a.approvePending(ctx, e)
 		if err != nil {
 			return err
@@ -39,22 +43,22 @@ var Approve = engine.Phase{
 		if count := len(a.refused); count > 0 {
 			return problem.New("", fmt.Errorf("%d of %d pending requests are not approved", count, pending),
 				"if a Node's addresses are out of date, check its kubelet and the cloud controller manager; then re-run the command",
+				"approve a request that you have verified in another way: kubectl certificate approve NAME",
 				"deny a request that no kubelet made: kubectl certificate deny NAME")
 		}
 		if pending == 0 {
 			e.Say("no request for a serving certificate of a kubelet is pending")
 		}
 		return nil
-	},
+	}}
 }
 
 // Watch approves requests until ctx ends. Each request that is refused is reported once, and
 // looked at again, as its Node may still be without addresses. Failures after the first look are
 // warnings: the API server may be restarted.
-var Watch = engine.Phase{
-	Name: "approve-kubelet-serving",
-	Run: func(ctx context.Context, e *engine.Env) error {
-		a := approver{}
+func Watch(allowed Allowed) engine.Phase {
+	return engine.Phase{Name: "approve-kubelet-serving", Run: func(ctx context.Context, e *engine.Env) error {
+		a := approver{allowed: allowed}
 		if _, err := a.approvePending(ctx, e); err != nil {
 			return err
 		}
@@ -68,21 +72,27 @@ var Watch = engine.Phase{
 				e.Warn("%v", err)
 			}
 		}
-	},
+	}}
 }
 
-// Requests are listed every listInterval. A wait for another one that ends without is repeated.
+// Requests are listed every listInterval. Those that were refused are compared with the cluster
+// again every reviewInterval, as that reads all Nodes. A wait for another request that ends without
+// one is repeated.
 const (
-	listInterval = 5 * time.Second
-	watchLimit   = 24 * time.Hour
+	listInterval   = 5 * time.Second
+	reviewInterval = time.Minute
+	watchLimit     = 24 * time.Hour
 )
 
 // approver remembers why it refused requests.
 type approver struct {
-	refused map[types.UID]string
+	allowed  Allowed
+	refused  map[types.UID]string
+	reviewed time.Time // when all of them were compared with the cluster
 }
 
-// approvePending approves what it can and returns how many requests were pending.
+// approvePending approves what it can and returns how many requests were pending. What is wrong with one request is
+// the reason to refuse that one.
 func (a *approver) approvePending(ctx context.Context, e *engine.Env) (int, error) {
 	as, err := e.Admin(ctx)
 	if err != nil {
@@ -90,35 +100,65 @@ func (a *approver) approvePending(ctx context.Context, e *engine.Env) (int, erro
 	}
 	r := e.Reader()
 	requests, err := listPending(ctx, r, as)
+	if err != nil || len(requests) == 0 {
+		a.refused = nil
+		return 0, err
+	}
+	c, err := readCluster(ctx, r, as, a.allowed)
 	if err != nil {
 		return 0, err
 	}
 	before := a.refused
-	a.refused = map[types.UID]string{}
+	a.refused, a.reviewed = map[types.UID]string{}, e.World.Now()
 	for _, request := range requests {
-		reason, err := findMismatch(ctx, r, request, as)
+		reason, err := c.findMismatch(ctx, r, request, as)
 		if err != nil {
 			return 0, err
 		}
-		name := untrusted.Line(request.Name)
 		if reason == "" {
-			e.Say("approving %s of %s", name, untrusted.Line(request.Spec.Username))
-			if err := e.Do(ctx, approval(request, as)); err != nil && !apierrors.IsNotFound(err) {
+			if reason, err = approve(ctx, e, request, as); err != nil {
 				return 0, err
 			}
+		}
+		if reason == "" {
 			continue
 		}
 		a.refused[request.UID] = reason
 		if before[request.UID] != reason {
-			e.Warn("%s of user %s is not approved: %s", name,
+			e.Warn("%s of user %s is not approved: %s", untrusted.Line(request.Name),
 				untrusted.Quote(request.Spec.Username), reason)
 		}
 	}
 	return len(requests), nil
 }
 
-// newRequest holds once there is a request that was not refused, or once the Node of a refused one
-// matches it.
+// approve shows what a request asks for, and approves it. It returns why that request could not be.
+func approve(ctx context.Context, e *engine.Env, request certv1.CertificateSigningRequest,
+	as state.Identity) (reason string, err error) {
+	asked, err := pki.ParseRequest(request.Spec.Request)
+	if err != nil {
+		return "", err
+	}
+	e.Say("approving %s of %s for %s", untrusted.Line(request.Name), request.Spec.Username,
+		strings.Join(listNames(asked), ", ")) // they have been checked
+	err = e.Do(ctx, approval(request, as))
+	if errors.Is(err, errReplaced) || isAnswer(err) && !apierrors.IsNotFound(err) {
+		return untrusted.Line(err.Error()), nil
+	}
+	if apierrors.IsNotFound(err) {
+		return "", nil
+	}
+	return "", err
+}
+
+// isAnswer reports whether err is what the API server answered about one object.
+func isAnswer(err error) bool {
+	var answer apierrors.APIStatus
+	return errors.As(err, &answer) && answer.Status().Code < http.StatusInternalServerError
+}
+
+// newRequest holds once there is a request that was not refused, or once the cluster has become
+// such that a refused one may be approved.
 func (a *approver) newRequest(e *engine.Env) world.Condition {
 	next := e.World.Now().Add(listInterval)
 	return world.Condition{
@@ -138,15 +178,14 @@ func (a *approver) newRequest(e *engine.Env) world.Condition {
 				return err
 			}
 			for _, request := range requests {
-				reason, err := findMismatch(ctx, r, request, as)
-				if err != nil {
-					return err
-				}
-				if reason == "" || reason != a.refused[request.UID] {
+				if a.refused[request.UID] == "" {
 					return nil
 				}
 			}
-			return errNoRequest
+			if len(requests) == 0 || r.Now().Sub(a.reviewed) < reviewInterval {
+				return errNoRequest
+			}
+			return nil
 		},
 	}
 }
@@ -167,10 +206,10 @@ func listPending(ctx context.Context, r state.Reader,
 	var pending []certv1.CertificateSigningRequest
 	for _, u := range all {
 		var one certv1.CertificateSigningRequest
-		err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &one)
-		if err != nil {
-			return nil, fmt.Errorf("reading certificate signing request %s: %w",
-				untrusted.Quote(u.GetName()), err)
+		if runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &one) != nil {
+			// What is left of it has no request, which is the reason to refuse it.
+			one = certv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{Name: u.GetName(),
+				UID: u.GetUID()}}
 		}
 		if len(one.Status.Conditions) == 0 {
 			pending = append(pending, one)
@@ -183,24 +222,35 @@ func listPending(ctx context.Context, r state.Reader,
 }
 
 // findMismatch says why the request must not be approved; empty if it may.
-func findMismatch(ctx context.Context, r state.Reader, request certv1.CertificateSigningRequest,
+func (c *cluster) findMismatch(ctx context.Context, r state.Reader, request certv1.CertificateSigningRequest,
 	as state.Identity) (string, error) {
 	name, reason := nodeOf(request)
 	if reason != "" {
 		return reason, nil
 	}
-	u, err := r.Object(ctx, state.Ref{GVK: state.NodeKind, Name: name, As: as})
-	if apierrors.IsNotFound(err) {
-		return fmt.Sprintf("there is no Node %s", untrusted.Quote(name)), nil
+	if _, exists := c.nodes[name]; !exists {
+		return "there is no Node " + untrusted.Quote(name), nil
 	}
+	asked, err := pki.ParseRequest(request.Spec.Request)
 	if err != nil {
-		return "", err
+		return untrusted.Line(err.Error()), nil
 	}
-	var node corev1.Node
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &node); err != nil {
-		return "", fmt.Errorf("reading Node %s: %w", name, err)
+	if reason = cmp.Or(checkForm(request, asked), c.checkNames(asked, name)); reason != "" {
+		return reason, nil
 	}
-	return compare(request, &node), nil
+	for _, dns := range asked.DNSNames {
+		service, err := findService(ctx, r, dns, as)
+		if isAnswer(err) {
+			return untrusted.Line(err.Error()), nil
+		}
+		if err != nil {
+			return "", err
+		}
+		if service != "" {
+			return "it asks for " + untrusted.Quote(dns) + ", a name of " + service, nil
+		}
+	}
+	return "", nil
 }
 
 // approval sets the condition that "kubectl certificate approve" sets, unless the request has been
@@ -212,7 +262,7 @@ func approval(request certv1.CertificateSigningRequest, as state.Identity) chang
 		Mutate: func(u *unstructured.Unstructured) error {
 			asked, _, err := unstructured.NestedString(u.Object, "spec", "request")
 			if err != nil || asked != base64.StdEncoding.EncodeToString(request.Spec.Request) {
-				return errors.New("another request has its name now")
+				return errReplaced
 			}
 			conditions, _, err := unstructured.NestedSlice(u.Object, "status", "conditions")
 			if err != nil || len(conditions) > 0 {
@@ -222,7 +272,9 @@ func approval(request certv1.CertificateSigningRequest, as state.Identity) chang
 				"type":    string(certv1.CertificateApproved),
 				"status":  string(corev1.ConditionTrue),
 				"reason":  "KubeadmApprove",
-				"message": "The names and addresses are those of the Node.",
+				"message": "The names and addresses are those of the Node, and of nothing else that kubeadm knows.",
 			}}, "status", "conditions")
 		}}
 }
+
+var errReplaced = errors.New("another request has its name now")

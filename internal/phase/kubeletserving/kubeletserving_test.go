@@ -36,6 +36,21 @@ type scene struct {
 	lines   []string // the output
 	onAwait func()   // called when a wait begins
 	awaited []error  // the results of all waits
+	failing string   // kind of the objects that cannot be read
+}
+
+func (s *scene) Object(ctx context.Context, ref state.Ref) (*unstructured.Unstructured, error) {
+	if s.failing == ref.GVK.Kind {
+		return nil, errors.New("connection refused")
+	}
+	return s.World.Object(ctx, ref)
+}
+
+func (s *scene) List(ctx context.Context, q state.Query) ([]unstructured.Unstructured, error) {
+	if s.failing == q.GVK.Kind {
+		return nil, errors.New("connection refused")
+	}
+	return s.World.List(ctx, q)
 }
 
 func (s *scene) Await(ctx context.Context, c world.Condition) error {
@@ -56,9 +71,45 @@ func newScene(t *testing.T) *scene {
 		},
 		Emit: func(e engine.Event) { s.lines = append(s.lines, string(e.Kind)+": "+e.Text) },
 	})
+	s.Interfaces = []state.Address{{IP: "192.0.2.10", Bits: 24, Interface: "eth0", DefaultRoute: true},
+		{IP: "2001:db8::10", Bits: 64, Interface: "eth0"}, {IP: "10.244.0.1", Bits: 24, Interface: "cni0"}}
+	if err := s.AddObjects(clusterObjects); err != nil {
+		t.Fatal(err)
+	}
 	s.apply(t, newNode("192.0.2.21"))
 	return s
 }
+
+// clusterObjects are a control plane of two nodes, the second in another network, and a worker.
+const clusterObjects = `
+{apiVersion: v1, kind: ConfigMap, metadata: {name: kubeadm-config, namespace: kube-system}, data: {ClusterConfiguration: "{
+  apiVersion: kubeadm.k8s.io/v1beta4, kind: ClusterConfiguration, kubernetesVersion: v1.37.1,
+  controlPlaneEndpoint: 'api.example.com:6443', apiServer: {certSANs: [alias.example.com, 192.0.2.99, '*.wild.example.com', cp1, 192.0.2.10]},
+  networking: {serviceSubnet: '10.96.0.0/12,fd00:96::/112', podSubnet: '10.244.0.0/16', dnsDomain: cluster.local},
+  etcd: {external: {endpoints: ['https://192.0.2.51:2379'], caFile: /ca, certFile: /crt, keyFile: /key}}}"}}
+---
+{apiVersion: networking.k8s.io/v1, kind: ServiceCIDR, metadata: {name: more}, spec: {cidrs: [192.0.2.192/28]}}
+---
+{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, addressType: IPv4,
+  metadata: {name: kubernetes, namespace: default, labels: {kubernetes.io/service-name: kubernetes}},
+  endpoints: [{addresses: [192.0.2.10]}, {addresses: [198.51.100.11]}]}
+---
+{apiVersion: v1, kind: Service, metadata: {name: metrics, namespace: monitoring}, spec: {clusterIP: 10.96.0.7}}
+---
+{apiVersion: v1, kind: Service, metadata: {name: shop, namespace: default}, spec: {clusterIP: 10.96.0.8}}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: etcd-cp1, namespace: kube-system, labels: {component: etcd, tier: control-plane},
+  annotations: {kubeadm.kubernetes.io/etcd.advertise-client-urls: "https://192.0.2.12:2379"}}, spec: {nodeName: cp1}}
+---
+{apiVersion: v1, kind: Node, metadata: {name: cp1, labels: {node-role.kubernetes.io/control-plane: ""}},
+  status: {addresses: [{type: InternalIP, address: 192.0.2.10}, {type: Hostname, address: cp1}]}}
+---
+{apiVersion: v1, kind: Node, metadata: {name: cp2, labels: {node-role.kubernetes.io/control-plane: ""}},
+  status: {addresses: [{type: InternalIP, address: 198.51.100.11}, {type: Hostname, address: cp2}]}}
+---
+{apiVersion: v1, kind: Node, metadata: {name: worker2},
+  status: {addresses: [{type: InternalIP, address: 192.0.2.22}, {type: Hostname, address: worker2}, 7, {type: Hostname}]}}
+`
 
 // newNode is Node worker1 with an address.
 func newNode(address string) *corev1.Node {
@@ -69,7 +120,6 @@ func newNode(address string) *corev1.Node {
 			{Type: corev1.NodeInternalIP, Address: address},
 			{Type: corev1.NodeInternalIP, Address: "2001:db8::21"},
 			{Type: corev1.NodeHostName, Address: "worker1"},
-			{Type: corev1.NodeExternalDNS, Address: "worker1.example.com"},
 		}},
 	}
 }
@@ -92,7 +142,7 @@ func request(t *testing.T, name string, edit func(*certv1.CertificateSigningRequ
 	asked := &x509.CertificateRequest{
 		Subject: pkix.Name{CommonName: "system:node:worker1",
 			Organization: []string{"system:nodes"}},
-		DNSNames:    []string{"worker1", "worker1.example.com"},
+		DNSNames:    []string{"worker1"},
 		IPAddresses: []net.IP{net.ParseIP("192.0.2.21"), net.ParseIP("2001:db8::21")},
 	}
 	csr := &certv1.CertificateSigningRequest{
@@ -150,7 +200,7 @@ func TestHonestRequestIsApproved(t *testing.T) {
 	denied.Status.Conditions = []certv1.CertificateSigningRequestCondition{
 		{Type: certv1.CertificateDenied, Status: corev1.ConditionTrue}}
 	s.apply(t, denied)
-	phases := []engine.Phase{kubeletserving.Approve}
+	phases := []engine.Phase{kubeletserving.Approve(kubeletserving.Allowed{})}
 	for range 2 { // the second run finds nothing to do
 		if err := engine.Run(t.Context(), s.e, phases, engine.Selection{}); err != nil {
 			t.Fatal(err)
@@ -172,7 +222,7 @@ func TestForgedRequestStaysPending(t *testing.T) {
 	}{
 		"address of another machine": {func(_ *certv1.CertificateSigningRequest, asked *x509.CertificateRequest) {
 			asked.IPAddresses = append(asked.IPAddresses, net.ParseIP("192.0.2.10"))
-		}, `it asks for "192.0.2.10", but the addresses of the Node are`},
+		}, `it asks for "192.0.2.10", an address of Node cp1`},
 		"name of a Service": {func(_ *certv1.CertificateSigningRequest, asked *x509.CertificateRequest) {
 			asked.DNSNames = []string{"kubernetes.default.svc"}
 		}, `it asks for "kubernetes.default.svc"`},
@@ -188,6 +238,20 @@ func TestForgedRequestStaysPending(t *testing.T) {
 		"unknown Node": {func(csr *certv1.CertificateSigningRequest, asked *x509.CertificateRequest) {
 			csr.Spec.Username, asked.Subject.CommonName = "system:node:ghost", "system:node:ghost"
 		}, `there is no Node "ghost"`},
+		"user whose name has a slash": {func(csr *certv1.CertificateSigningRequest, asked *x509.CertificateRequest) {
+			csr.Spec.Username, asked.Subject.CommonName = "system:node:a/b", "system:node:a/b"
+		}, `"a/b" cannot be the name of a Node`},
+		"user whose name is a path": {func(csr *certv1.CertificateSigningRequest, asked *x509.CertificateRequest) {
+			csr.Spec.Username, asked.Subject.CommonName = "system:node:..", "system:node:.."
+		}, `".." cannot be the name of a Node`},
+		"address that its Node lacks": {func(_ *certv1.CertificateSigningRequest, asked *x509.CertificateRequest) {
+			asked.IPAddresses = append(asked.IPAddresses, net.ParseIP("192.0.2.33"))
+		}, `it asks for "192.0.2.33", but the addresses of the Node are`},
+		"many addresses": {func(_ *certv1.CertificateSigningRequest, asked *x509.CertificateRequest) {
+			for i := range byte(40) {
+				asked.IPAddresses = append(asked.IPAddresses, net.IPv4(192, 0, 2, 100+i))
+			}
+		}, "it asks for 43 names and addresses, and a kubelet has at most 32"},
 		"ordinary user": {func(csr *certv1.CertificateSigningRequest, _ *x509.CertificateRequest) {
 			csr.Spec.Username = "jane"
 		}, "the user is not a kubelet"},
@@ -220,7 +284,7 @@ func TestForgedRequestStaysPending(t *testing.T) {
 			s := newScene(t)
 			s.apply(t, request(t, "forged", c.edit))
 			s.apply(t, request(t, "honest", nil))
-			err := engine.Run(t.Context(), s.e, []engine.Phase{kubeletserving.Approve},
+			err := engine.Run(t.Context(), s.e, []engine.Phase{kubeletserving.Approve(kubeletserving.Allowed{})},
 				engine.Selection{})
 			if err == nil || !strings.Contains(err.Error(), "1 of 2 pending requests are not approved") {
 				t.Errorf("the error is %v", err)
@@ -243,6 +307,7 @@ func TestReplacedRequestIsNotApproved(t *testing.T) {
 	s := newScene(t)
 	s.apply(t, request(t, "csr-1", nil))
 	s.e.Emit = func(e engine.Event) {
+		s.lines = append(s.lines, e.Text)
 		if strings.HasPrefix(e.Text, "approving") {
 			other := request(t, "csr-1", func(_ *certv1.CertificateSigningRequest,
 				asked *x509.CertificateRequest) {
@@ -252,9 +317,9 @@ func TestReplacedRequestIsNotApproved(t *testing.T) {
 			s.apply(t, other)
 		}
 	}
-	err := engine.Run(t.Context(), s.e, []engine.Phase{kubeletserving.Approve}, engine.Selection{})
-	if err == nil || !strings.Contains(err.Error(), "another request has its name now") {
-		t.Errorf("the error is %v", err)
+	err := engine.Run(t.Context(), s.e, []engine.Phase{kubeletserving.Approve(kubeletserving.Allowed{})}, engine.Selection{})
+	if said := strings.Join(s.lines, "\n"); err == nil || !strings.Contains(said, "another request has its name now") {
+		t.Errorf("the error is %v\n%s", err, said)
 	}
 	if got := s.conditions(t, "csr-1"); got != "" {
 		t.Errorf("the other request is %s", got)
@@ -287,7 +352,7 @@ func TestWatchApprovesLaterRequests(t *testing.T) {
 			end()
 		}
 	}
-	err := engine.Run(ctx, s.e, []engine.Phase{kubeletserving.Watch}, engine.Selection{})
+	err := engine.Run(ctx, s.e, []engine.Phase{kubeletserving.Watch(kubeletserving.Allowed{})}, engine.Selection{})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("the watch ended with %v", err)
 	}

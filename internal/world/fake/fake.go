@@ -78,7 +78,7 @@ func New() *World {
 		World: memory.New(),
 		Info: state.HostInfo{Hostname: "cp1", CPUs: 4, MemoryMiB: 8192,
 			Env: []string{"PATH=/usr/bin"}},
-		Interfaces: []state.Address{{IP: "192.0.2.10", Interface: "eth0", DefaultRoute: true}},
+		Interfaces: []state.Address{{IP: "192.0.2.10", Bits: 24, Interface: "eth0", DefaultRoute: true}},
 		Names:      map[string][]string{"cp1": {"192.0.2.10"}},
 		Paths:      map[string]string{},
 		Kubelet:    "v1.37.1",

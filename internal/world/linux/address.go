@@ -39,8 +39,10 @@ func (m Machine) Addresses(context.Context) ([]state.Address, error) {
 		}
 		for _, a := range addresses {
 			if n, ok := a.(*net.IPNet); ok && n.IP.IsGlobalUnicast() {
+				bits, _ := n.Mask.Size()
 				found = append(found, state.Address{
 					IP:           n.IP.String(),
+					Bits:         bits,
 					Interface:    i.Name,
 					DefaultRoute: slices.Contains(routes, i.Name),
 					Loopback:     i.Flags&net.FlagLoopback != 0,
