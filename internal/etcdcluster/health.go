@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,7 +22,8 @@ import (
 )
 
 // FindEndpoints returns the client URLs of the etcd members that run on control planes. It reads
-// them from an annotation of their Pods.
+// them from an annotation of their Pods. As the kubelet of any node can create such a Pod, only URLs of
+// servers that must prove who they are, by TLS, are returned.
 func FindEndpoints(ctx context.Context, r state.Reader, as state.Identity) ([]string, error) {
 	pods, err := r.List(ctx, state.Query{
 		GVK: corev1.SchemeGroupVersion.WithKind("Pod"), Namespace: "kube-system",
@@ -32,10 +34,11 @@ func FindEndpoints(ctx context.Context, r state.Reader, as state.Identity) ([]st
 	}
 	var urls []string
 	for _, p := range pods {
-		url, _, _ := unstructured.NestedString(p.Object, "metadata", "annotations",
+		text, _, _ := unstructured.NestedString(p.Object, "metadata", "annotations",
 			manifest.EtcdURLAnnotation)
-		if url != "" {
-			urls = append(urls, url)
+		if u, err := url.Parse(text); err == nil && u.Scheme == "https" && u.Port() != "" && u.Hostname() != "" &&
+			u.User == nil && strings.Trim(u.Path, "/") == "" {
+			urls = append(urls, text)
 		}
 	}
 	return urls, nil

@@ -2,11 +2,13 @@ package etcdcluster
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	"kubeadm/internal/state"
+	"kubeadm/internal/world/fake"
 )
 
 // newHealth has three voting members, some of which are down, and a learner that has not started.
@@ -68,5 +70,25 @@ func TestFindMember(t *testing.T) {
 	if got, want := r.Endpoints(),
 		[]string{"https://a:2379", "https://c:2379", "https://b:2379"}; !slices.Equal(got, want) {
 		t.Errorf("endpoints %v, want %v", got, want)
+	}
+}
+
+// The kubelet of a worker can create a mirror Pod that claims to be of etcd. A client would talk to an "http" URL
+// without TLS.
+func TestForeignEndpointsAreLeftOut(t *testing.T) {
+	w := fake.New()
+	w.RemoteAPIServer = true
+	for i, url := range []string{"https://192.0.2.10:2379", "http://203.0.113.9:2379", "unix:///tmp/etcd", "https://%zz:1",
+		"https://192.0.2.11", "https://[2001:db8::1]:2379", "https://user@192.0.2.12:2379", ""} {
+		err := w.AddObjects(fmt.Sprintf(`{apiVersion: v1, kind: Pod, metadata: {name: etcd-%d, namespace: kube-system,
+  labels: {component: etcd, tier: control-plane},
+  annotations: {kubeadm.kubernetes.io/etcd.advertise-client-urls: %q}}}`, i, url))
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := FindEndpoints(t.Context(), w, state.Identity{})
+	if want := []string{"https://192.0.2.10:2379", "https://[2001:db8::1]:2379"}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q: %v", got, want, err)
 	}
 }

@@ -63,7 +63,13 @@ func ReadCluster(
 	if c.Config, warnings, err = read.storedCluster(ctx); err != nil {
 		return nil, warnings, err
 	}
-	if c.ControlPlane, err = read.controlPlane(ctx); err != nil {
+	nodes, err := read.list(ctx, state.Query{GVK: state.NodeKind})
+	if err != nil {
+		return nil, warnings, fmt.Errorf("reading the versions of the kubelets: %w", err)
+	}
+	ignored, err := c.readControlPlane(ctx, read, nodes)
+	warnings = append(warnings, ignored...)
+	if err != nil {
 		return nil, warnings, err
 	}
 	warning, err := c.findVersion()
@@ -79,7 +85,7 @@ func ReadCluster(
 				"%s: an upgrade was not finished, or a manifest was changed manually",
 			c.Config.Version, running))
 	}
-	if c.Kubelets, err = read.kubelets(ctx); err != nil {
+	if err := c.addKubelets(nodes); err != nil {
 		return nil, warnings, err
 	}
 	if c.CoreDNS, c.Corefile, err = read.coreDNS(ctx); err != nil {
@@ -211,35 +217,49 @@ func (r reader) clusterDocument(ctx context.Context) (string, error) {
 	return found.Data[manifest.KubeadmConfigKey], nil
 }
 
-// controlPlane finds the versions of the static Pods by their images.
-func (r reader) controlPlane(ctx context.Context) (map[string][]Instance, error) {
+// readControlPlane finds the versions of the static Pods by their images. The kubelet of any node can create such a
+// Pod, but not label its Node: where Nodes are labelled, the Pods of others are ignored with a warning.
+func (c *Cluster) readControlPlane(ctx context.Context, r reader,
+	nodes []unstructured.Unstructured) (warnings []string, err error) {
 	found, err := r.list(ctx, state.Query{
 		GVK: podKind, Namespace: metav1.NamespaceSystem, LabelSelector: "tier=control-plane",
 	})
 	if err != nil {
 		return nil, fmt.Errorf("reading the versions of the control plane: %w", err)
 	}
-	components := map[string][]Instance{}
+	others := map[string]bool{} // Nodes without the label
+	for _, u := range nodes {
+		if _, ok := u.GetLabels()[ControlPlaneLabel]; !ok {
+			others[u.GetName()] = true
+		}
+	}
+	c.ControlPlane = map[string][]Instance{}
 	for _, u := range found {
 		var pod corev1.Pod
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object,
 			&pod); err != nil {
-			return nil, fmt.Errorf("reading Pod %s: %w", u.GetName(), err)
+			return warnings, fmt.Errorf("reading Pod %s: %w", u.GetName(), err)
 		}
 		component := pod.Labels["component"]
 		if component != release.Etcd && !slices.Contains(controlPlaneComponents(), component) {
 			continue
 		}
+		if others[pod.Spec.NodeName] && len(others) < len(nodes) {
+			warnings = append(warnings, fmt.Sprintf("Pod kube-system/%s is ignored: its Node %s does not have the "+
+				"label %s; if it is a control plane node: kubectl label node %s %s=", pod.Name, pod.Spec.NodeName,
+				ControlPlaneLabel, pod.Spec.NodeName, ControlPlaneLabel))
+			continue
+		}
 		tag, err := imageTag(pod.Spec.Containers)
 		if err != nil {
-			return nil, fmt.Errorf("reading Pod kube-system/%s: %w", pod.Name, err)
+			return warnings, fmt.Errorf("reading Pod kube-system/%s: %w", pod.Name, err)
 		}
-		components[component] = append(components[component], Instance{pod.Spec.NodeName, tag})
+		c.ControlPlane[component] = append(c.ControlPlane[component], Instance{pod.Spec.NodeName, tag})
 	}
-	for _, instances := range components {
+	for _, instances := range c.ControlPlane {
 		sortByVersion(instances)
 	}
-	return components, nil
+	return warnings, nil
 }
 
 // imageTag is the version by which the image of the first container is tagged.
@@ -256,21 +276,16 @@ func sortByVersion(instances []Instance) {
 		func(a, b Instance) int { return strings.Compare(a.Version, b.Version) })
 }
 
-func (r reader) kubelets(ctx context.Context) ([]Instance, error) {
-	found, err := r.list(ctx, state.Query{GVK: state.NodeKind})
-	if err != nil {
-		return nil, fmt.Errorf("reading the versions of the kubelets: %w", err)
-	}
-	var kubelets []Instance
-	for _, u := range found {
+func (c *Cluster) addKubelets(nodes []unstructured.Unstructured) error {
+	for _, u := range nodes {
 		text, _, err := unstructured.NestedString(u.Object, "status", "nodeInfo", "kubeletVersion")
 		if err != nil {
-			return nil, fmt.Errorf("reading Node %s: %w", u.GetName(), err)
+			return fmt.Errorf("reading Node %s: %w", u.GetName(), err)
 		}
-		kubelets = append(kubelets, Instance{u.GetName(), text})
+		c.Kubelets = append(c.Kubelets, Instance{u.GetName(), text})
 	}
-	sortByVersion(kubelets)
-	return kubelets, nil
+	sortByVersion(c.Kubelets)
+	return nil
 }
 
 func (r reader) coreDNS(ctx context.Context) (tag string, corefile *string, err error) {

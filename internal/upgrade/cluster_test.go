@@ -1,6 +1,7 @@
 package upgrade
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -48,7 +49,11 @@ func apiServer(node, image string) string {
 }
 
 func kubeletNode(name, version string) string {
-	return "{apiVersion: v1, kind: Node, metadata: {name: " + name + "}, " +
+	labels := ""
+	if strings.HasPrefix(name, "cp") {
+		labels = ControlPlaneLabel + `: ""`
+	}
+	return "{apiVersion: v1, kind: Node, metadata: {name: " + name + ", labels: {" + labels + "}}, " +
 		"status: {nodeInfo: {kubeletVersion: " + version + "}}}"
 }
 
@@ -120,6 +125,27 @@ func TestComponentConfigs(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// The kubelet of a worker can create a mirror Pod that looks like an API server's.
+func TestPodsOfWorkersAreNoControlPlane(t *testing.T) {
+	for _, image := range []string{"registry.k8s.io/kube-apiserver:v1.99.0", "kube-apiserver"} {
+		c, warnings, err := ReadCluster(t.Context(), testWorld(t, apiServer("worker", image)), state.Identity{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := c.Version.String(); got != "1.36.3" || len(c.ControlPlaneNodes) != 2 {
+			t.Errorf("%s: the version is %s, the control plane nodes are %q", image, got, c.ControlPlaneNodes)
+		}
+		if said := strings.Join(warnings, "\n"); !strings.Contains(said, "Pod kube-system/kube-apiserver-worker is ignored") {
+			t.Errorf("%s: the warnings are %q", image, said)
+		}
+	}
+	bare := `{apiVersion: v1, kind: Node, metadata: {name: %s}}`
+	c, _, err := ReadCluster(t.Context(), testWorld(t, fmt.Sprintf(bare, "cp1"), fmt.Sprintf(bare, "cp2")), state.Identity{})
+	if err != nil || len(c.ControlPlaneNodes) != 2 {
+		t.Errorf("without labels: %v", err)
 	}
 }
 
