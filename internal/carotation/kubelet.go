@@ -7,13 +7,8 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"errors"
-	"fmt"
 	"path"
 
-	certificatesv1 "k8s.io/api/certificates/v1"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 	"sigs.k8s.io/yaml"
 
@@ -27,7 +22,6 @@ import (
 	"kubeadm/internal/problem"
 	"kubeadm/internal/state"
 	"kubeadm/internal/untrusted"
-	"kubeadm/internal/world"
 )
 
 // bringWorker brings a node without a control plane to a stage, as its kubelet.
@@ -124,90 +118,24 @@ func (m machine) needsRenewal(cert *x509.Certificate, s Stage) bool {
 // requestKubeletClient asks the cluster for a client certificate, as the kubelet does when it
 // rotates its own: the request is approved automatically.
 func (m machine) requestKubeletClient(ctx context.Context, c *kubeletcert.Client, s Stage) error {
-	key, err := kubeletcert.NewKey(m.e)
+	p, err := c.Request(ctx, m.e, kubeletcert.Requested{Name: "ca-rotation-" + m.node.Name, As: m.as,
+		Timeout: m.node.Timeouts.TLSBootstrap})
 	if err != nil {
 		return err
 	}
-	request, err := pki.RenewalSpec(c.Certificate, pki.Validity{}).Request(
-		m.e.Rand("ca-rotation/csr"), key)
-	if err != nil {
-		return err
-	}
-	csr := newKubeletRequest(m.node.Name, request)
-	m.e.Say("requesting a client certificate for the kubelet: CertificateSigningRequest %s",
-		csr.Name)
-	if err := m.e.Do(ctx, change.ApplyObject{Object: csr, As: m.as, Keep: true}); err != nil {
-		return err
-	}
-	var issued []byte
-	err = m.e.Await(ctx, world.Condition{
-		Name:    "the client certificate of the kubelet",
-		Timeout: m.node.Timeouts.TLSBootstrap,
-		Check: func(ctx context.Context, r state.Reader) error {
-			issued, err = readIssued(ctx, r, state.RefOf(csr, m.as))
+	if p.Certificate != nil { // but for a dry run, in which nothing is issued
+		certs, err := pki.ParseCertificates(p.Certificate)
+		if err != nil {
 			return err
-		},
-	})
-	if err != nil {
-		return problem.New("", err, untrusted.CommandHint("look at the request", "kubectl get csr", csr.Name),
-			untrusted.CommandHint("approve it if need be", "kubectl certificate approve", csr.Name))
-	}
-	if issued != nil { // but for a dry run, in which nothing is issued
-		certs, err := pki.ParseCertificates(issued)
-		switch {
-		case err != nil:
-			return err
-		case !pki.IsKeyOf(key, certs[0].PublicKey):
-			return errors.New("the issued certificate is not for the requested key")
-		case !isSignedBy(certs[0], []byte(m.active(s)[ClusterAuthority])):
+		}
+		if !isSignedBy(certs[0], []byte(m.active(s)[ClusterAuthority])) {
 			return problem.New("", errors.New("another CA than that of this stage has signed the "+
 				"client certificate of the kubelet"),
 				"check --cluster-signing-cert-file of kube-controller-manager on all control "+
 					"plane nodes", "then re-run the command")
 		}
 	}
-	return c.Install(ctx, m.e, kubeletcert.Pair{Key: key, Certificate: issued})
-}
-
-// newKubeletRequest is the request of a kubelet for its client certificate.
-func newKubeletRequest(name string, request []byte) *certificatesv1.CertificateSigningRequest {
-	digest := sha256.Sum256(request)
-	csr := &certificatesv1.CertificateSigningRequest{
-		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("ca-rotation-%s-%x", name, digest[:5])},
-		Spec: certificatesv1.CertificateSigningRequestSpec{
-			Request: request, SignerName: certificatesv1.KubeAPIServerClientKubeletSignerName,
-			Usages: []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature,
-				certificatesv1.UsageClientAuth},
-		},
-	}
-	csr.SetGroupVersionKind(
-		certificatesv1.SchemeGroupVersion.WithKind("CertificateSigningRequest"))
-	return csr
-}
-
-// readIssued returns the certificate of a request, or an error while there is none.
-func readIssued(ctx context.Context, r state.Reader, ref state.Ref) ([]byte, error) {
-	u, err := r.Object(ctx, ref)
-	if err != nil {
-		return nil, err
-	}
-	var csr certificatesv1.CertificateSigningRequest
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &csr); err != nil {
-		return nil, world.Permanent(err)
-	}
-	if len(csr.Status.Certificate) > 0 {
-		return csr.Status.Certificate, nil
-	}
-	for _, c := range csr.Status.Conditions {
-		if c.Status != corev1.ConditionFalse && c.Type != certificatesv1.CertificateApproved {
-			return nil, world.Permanent(fmt.Errorf("the request was not granted: %s: %s",
-				untrusted.Line(string(c.Type)), untrusted.Line(c.Message)))
-		}
-	}
-	if len(csr.Status.Conditions) > 0 {
-		return nil, errors.New("it is approved, but not signed yet")
-	}
-	return nil, errors.New("it is not approved yet")
+	return c.Install(ctx, m.e, p)
 }
 
 // restartKubelet restarts the kubelet if one of its files is newer, and waits until it is healthy.

@@ -26,7 +26,8 @@ func (p *program) renewKubelet() *cobra.Command {
 certificate by itself, but not once it has expired.
 
 On a control plane node the CA on this machine signs the certificate. Everywhere else set --token to a bootstrap
-token: the kubelet then requests a certificate from the API server that kubelet.conf names. Pods keep running.`,
+token: a certificate is then requested from the API server that kubelet.conf names. One that is still valid is kept
+until the new one is issued. Pods keep running.`,
 		Example: `  # on a control plane node
   kubeadm certs renew kubelet.conf
 

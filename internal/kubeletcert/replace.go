@@ -23,10 +23,7 @@ const (
 
 // Replace signs a new client certificate for the kubelet with the cluster CA of this machine, installs
 // it and restarts the kubelet. The name of the node is that of the certificate before, or n.Name if
-// none is left.
-//
-// The link or kubelet.conf is replaced while the kubelet is stopped, so that after a kill Repair can
-// see what is left to do.
+// none is left. After a kill Repair can see what is left to do, as the kubelet is stopped first.
 func Replace(ctx context.Context, e *engine.Env, n *node.Node) error {
 	c, err := ReadManagedClient(ctx, e.World, n.Paths)
 	if err != nil {
@@ -55,6 +52,11 @@ func Replace(ctx context.Context, e *engine.Env, n *node.Node) error {
 		return err
 	}
 	e.Say("signing a new client certificate for the kubelet, user %s%s", userPrefix, name)
+	return c.Use(ctx, e, p)
+}
+
+// Use installs the pair and restarts the kubelet. The link or kubelet.conf is replaced while the kubelet is stopped.
+func (c *Client) Use(ctx context.Context, e *engine.Env, p Pair) error {
 	use, err := c.prepare(ctx, e, p)
 	if err != nil {
 		return err

@@ -65,6 +65,7 @@ func TestExpiredEmbeddedCertificateIsReplacedByStoredOne(t *testing.T) {
 			t.Errorf("the kubelet uses %q: %v", stored.File, err)
 		}
 		whole := s.newRun(newMachine())
+		whole.observe = newIssuingCluster(t, whole.machine).around
 		out := whole.mustSucceed(t)
 		checkKubelet(t, whole.machine, s.node)
 		checkNamed(t, whole.machine)
@@ -73,6 +74,7 @@ func TestExpiredEmbeddedCertificateIsReplacedByStoredOne(t *testing.T) {
 				t.Parallel()
 				at.Crash = true
 				r := s.newRun(newMachine())
+				r.observe = newIssuingCluster(t, r.machine).around
 				r.fault = at
 				if first := r.execute(t); !first.crashed {
 					t.Fatalf("the run did not get that far: %v", first.err)

@@ -284,6 +284,7 @@ func TestKubeletRenewalResumesAtEveryCrashPoint(t *testing.T) {
 			t.Parallel()
 			at.Crash = true
 			r := renewKubeletSubject.newRun(renewKubeletSubject.machine(t))
+			r.observe = newIssuingCluster(t, r.machine).around // a run after the last change requests another one
 			r.fault = at
 			if first := r.execute(t); !first.crashed {
 				t.Fatalf("the run did not get that far: %v", first.err)

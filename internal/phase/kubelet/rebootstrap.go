@@ -1,6 +1,7 @@
 package kubelet
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -28,8 +29,8 @@ import (
 
 // Rebootstrap gets the kubelet of an existing node a new client certificate by TLS bootstrap, with
 // the token of Discovery and with the server and the CA of kubelet.conf, or of the bootstrap
-// kubeconfig of a run that was killed. Without a token it signs the certificate with the CA on this
-// machine.
+// kubeconfig of a run that was killed. A certificate that is still valid is kept until the new one is
+// issued. Without a token it signs the certificate with the CA on this machine.
 var Rebootstrap = engine.Phase{
 	Name:  "kubelet",
 	Short: "Replace the client certificate of the kubelet",
@@ -65,8 +66,40 @@ var Rebootstrap = engine.Phase{
 		if err := checkToken(ctx, e, &own); err != nil {
 			return err
 		}
-		return rebootstrap(ctx, e, &own, c)
+		if c == nil || c.CheckUsable() != nil || pki.CheckPeriod(c.Certificate, e.World.Now()) != nil {
+			return rebootstrap(ctx, e, &own, c)
+		}
+		return replaceValid(ctx, e, &own, c)
 	},
+}
+
+// replaceValid replaces a certificate that is valid once the cluster has issued another one: the request may have to
+// be approved, or be refused, and until then the kubelet needs what it has.
+func replaceValid(ctx context.Context, e *engine.Env, n *node.Node, c *kubeletcert.Client) error {
+	err := kubeletservice.Check(ctx, e.World)
+	if kubeletservice.IsUnmanaged(err) {
+		return problem.New("restarting the kubelet", err, "restart it yourself once it has rotated its certificate")
+	}
+	if err != nil {
+		return err
+	}
+	left, err := state.ReadOptional(ctx, e.World, n.Paths.BootstrapKubeconfig())
+	if err != nil {
+		return err
+	}
+	if bytes.Equal(left, n.BootstrapKubeconfig) {
+		return awaitClient(ctx, e, n) // of a run that was killed, and has got the certificate
+	}
+	p, err := c.Request(ctx, e, kubeletcert.Requested{Name: "kubelet-client-" + cmp.Or(c.NodeName(ctx, e.World), n.Name),
+		As: state.Identity{Config: n.BootstrapKubeconfig}, Timeout: n.Timeouts.TLSBootstrap})
+	if err != nil {
+		return err
+	}
+	e.Say("the certificate is issued; restarting the kubelet")
+	if err := c.Use(ctx, e, p); err != nil {
+		return err
+	}
+	return awaitClient(ctx, e, n)
 }
 
 // readBootstrapKubeconfig reads what a run that was killed after it had removed kubelet.conf has left.
@@ -183,6 +216,11 @@ func rebootstrap(ctx context.Context, e *engine.Env, n *node.Node, c *kubeletcer
 	if err = errors.Join(err, kubeletservice.Start(whole, e, n.Paths.BootstrapKubeconfig())); err != nil {
 		return err
 	}
+	return awaitClient(ctx, e, n)
+}
+
+// awaitClient waits until the kubelet runs and has a certificate, and removes the token.
+func awaitClient(ctx context.Context, e *engine.Env, n *node.Node) error {
 	if err := e.Await(ctx, health.Kubelet(ctx, e.World, n)); err != nil {
 		return health.WithKubeletHints(err)
 	}
