@@ -61,7 +61,7 @@ func TestMaliciousNodeGetsNoServingCertificate(t *testing.T) {
 	}
 	result := checkFails(t, cp, []string{"9 of ", " pending requests are not approved",
 		`"kubernetes.default.svc", a name of a Service`, `"cp1", the name of Node cp1`,
-		`"10.96.0.1", an address of the Services`, `"` + cp.Address() + `", an address of Node cp1`,
+		`"10.96.0.1", an address of the Services`, `"` + cp.Address() + `", an address of `,
 		`"*.example.com", a wildcard`, `"api.example.com", in apiServer.certSANs`, `"worker2", the name of Node worker2`,
 		`"vault.corp.example", which is not the name of the Node`, `"203.0.113.9", which is in none of `,
 	}, kubeadm, "certs", "approve-kubelet-serving")
