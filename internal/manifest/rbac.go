@@ -1,6 +1,8 @@
 package manifest
 
 import (
+	"slices"
+
 	"kubeadm/internal/state"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -105,6 +107,27 @@ func ClusterAdmins() state.Object {
 	return clusterBinding("kubeadm:cluster-admins", "cluster-admin", admins)
 }
 
+// KubeletClientAccess lets the API server connect to kubelets, as for kubectl logs and exec. Up to
+// Kubernetes 1.36 kubeadm gave its client certificate a group of administrators instead.
+func KubeletClientAccess() state.Object {
+	return clusterBinding("kubeadm:apiserver-kubelet-client", KubeletAPIAdmin().GetName(),
+		kubeletClient)
+}
+
+// KubeletAPIAdmin is the ClusterRole, by its name only, that every API server creates for clients
+// of kubelets.
+func KubeletAPIAdmin() state.Object { return clusterRole("system:kubelet-api-admin") }
+
+// JoinAccess is what nodes need to join and to renew their certificates. It leaves out what users
+// delete on purpose, to approve each node themselves or to hide cluster-info.
+func JoinAccess() []state.Object {
+	others := []string{"kubeadm:node-autoapprove-bootstrap", clusterInfoAccess.role,
+		KubeletClientAccess().GetName()}
+	return slices.Concat(slices.DeleteFunc(BootstrapRBAC(),
+		func(o state.Object) bool { return slices.Contains(others, o.GetName()) }),
+		KubeadmConfigAccess.Objects(), KubeletConfigAccess.Objects())
+}
+
 // BootstrapRBAC allows machines with a bootstrap token to join, kubelets to renew their
 // certificates, the API server to connect to kubelets, and anonymous users to read ClusterInfo.
 func BootstrapRBAC() []state.Object {
@@ -118,7 +141,6 @@ func BootstrapRBAC() []state.Object {
 		clusterBinding("kubeadm:node-autoapprove-bootstrap", signing+"nodeclient", tokenUsers),
 		clusterBinding("kubeadm:node-autoapprove-certificate-rotation", signing+"selfnodeclient",
 			nodes),
-		clusterBinding("kubeadm:apiserver-kubelet-client", "system:kubelet-api-admin",
-			kubeletClient),
+		KubeletClientAccess(),
 	}, clusterInfoAccess.Objects()...)
 }

@@ -103,6 +103,7 @@ var Join = []engine.Phase{
 		prepare,
 		after(etcd.Check, "control-plane-prepare/download-certs", engine.Milestone(phaseindex.EtcdClientCreated),
 			engine.Milestone(phaseindex.AdminCreated)),
+		after(joinedAccess, engine.Milestone(phaseindex.AdminCreated)),
 		after(kubelet.JoinStart, "control-plane-prepare/download-certs", "check-etcd"),
 		after(etcd.Join, "control-plane-prepare", "kubelet-start"),
 	}},
