@@ -65,6 +65,7 @@ type expirations struct {
 	Others          []expiration `json:"otherCertificates,omitempty"` // only with --served
 	Served          []served     `json:"served,omitempty"`            // only with --served
 	withServed      bool
+	unreadable      error // of all rows with an Error
 }
 
 // expirationLimits are the flags that say what is shown, and what is an error.
@@ -81,6 +82,7 @@ type expiration struct {
 	External bool         `json:"externallyManaged"`
 	CA       string       `json:"caName,omitempty"`
 	Missing  bool         `json:"missing"`
+	Error    string       `json:"error,omitempty"` // why the certificate cannot be read
 }
 
 func (p *program) checkExpiration(c *cobra.Command, o *certsOptions, out *output,
@@ -120,7 +122,7 @@ func (p *program) checkExpiration(c *cobra.Command, o *certsOptions, out *output
 	} else {
 		err = found.write(p.Out)
 	}
-	if err != nil || limits.within == nil {
+	if err = errors.Join(err, found.unreadable); err != nil || limits.within == nil {
 		return err
 	}
 	return found.checkWithin(*limits.within)
@@ -209,7 +211,11 @@ func expirationsOf(ctx context.Context, r state.Reader, n *node.Node) (expiratio
 			}
 		}
 		if err != nil {
-			return all, err
+			if ctx.Err() != nil {
+				return all, err
+			}
+			e = expiration{Name: c.Name, Error: err.Error()}
+			all.unreadable = errors.Join(all.unreadable, err)
 		}
 		all.Certificates = append(all.Certificates, e)
 	}
@@ -307,6 +313,10 @@ func (x expirations) write(out io.Writer) error {
 func (e expiration) writeRow(w io.Writer) {
 	if e.Missing {
 		fmt.Fprintf(w, "!MISSING! %s\t\t\t\t\n", e.Name)
+		return
+	}
+	if e.Error != "" {
+		fmt.Fprintf(w, "!UNREADABLE! %s\t\t\t\t\n", e.Name)
 		return
 	}
 	date, residual := e.cells()
