@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -39,7 +38,7 @@ func removePath(c change.Remove) error {
 	if err != nil {
 		return err
 	}
-	return mountTree{mount}.remove(p.dir, p.name, p.path)
+	return removeTree{mount: mount, path: p.path}.remove(p.dir, p.name)
 }
 
 func removeEmptyDir(path string) error {
@@ -83,7 +82,7 @@ func removeContents(path string) error {
 	if err != nil {
 		return err
 	}
-	return mountTree{mount}.empty(d, real)
+	return removeTree{mount: mount, path: real}.empty(d)
 }
 
 // checkNotSystemDir returns an error for a directory of the operating system, also if it was
@@ -103,6 +102,10 @@ func checkNotSystemDir(d *os.File, real, named string) error {
 		}
 	}
 	return nil
+}
+
+func newMountPointError(path string) error {
+	return fmt.Errorf("%s is a mount point and was not removed: unmount it and re-run the command", path)
 }
 
 func newSystemDirError(named, real string) error {
@@ -130,71 +133,4 @@ func mountID(d *os.File) (uint64, error) {
 		}
 	}
 	return 0, fmt.Errorf("looking for mounts: the kernel does not report the mount of %s", d.Name())
-}
-
-// mountTree removes files on one mount only.
-type mountTree struct{ mount uint64 }
-
-// remove deletes the name in the directory, with all that is below it. path is for errors.
-func (t mountTree) remove(dir *os.File, name, path string) error {
-	parent := int(dir.Fd())
-	err := unix.Unlinkat(parent, name, 0)
-	switch {
-	case err == nil, errors.Is(err, unix.ENOENT):
-		return nil
-	case errors.Is(err, unix.EBUSY):
-		return newMountPointError(path)
-	case !errors.Is(err, unix.EISDIR):
-		return &fs.PathError{Op: "remove", Path: path, Err: err}
-	}
-	fd, err := unix.Openat(parent, name,
-		unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return &fs.PathError{Op: "open", Path: path, Err: err}
-	}
-	d := os.NewFile(uintptr(fd), path)
-	defer d.Close()
-	mount, err := mountID(d)
-	if err != nil {
-		return err
-	}
-	if mount != t.mount {
-		return newMountPointError(path)
-	}
-	// Another process may still write here.
-	for range 3 {
-		if err := t.empty(d, path); err != nil {
-			return err
-		}
-		err = unix.Unlinkat(parent, name, unix.AT_REMOVEDIR)
-		if !errors.Is(err, unix.ENOTEMPTY) {
-			break
-		}
-	}
-	switch {
-	case err == nil, errors.Is(err, unix.ENOENT):
-		return nil
-	case errors.Is(err, unix.EBUSY):
-		return newMountPointError(path)
-	}
-	return &fs.PathError{Op: "rmdir", Path: path, Err: err}
-}
-
-func newMountPointError(path string) error {
-	return fmt.Errorf("%s is a mount point and was not removed: unmount it and re-run the command", path)
-}
-
-func (t mountTree) empty(d *os.File, path string) error {
-	if _, err := d.Seek(0, 0); err != nil {
-		return err
-	}
-	names, err := d.Readdirnames(-1)
-	if err != nil {
-		return err
-	}
-	var errs []error
-	for _, name := range names {
-		errs = append(errs, t.remove(d, name, filepath.Join(path, name)))
-	}
-	return errors.Join(errs...)
 }

@@ -1,9 +1,13 @@
 package linux
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"kubeadm/internal/change"
 )
@@ -83,4 +87,90 @@ func TestRemoveContentsNeedsDirectory(t *testing.T) {
 	wantDoError(t, change.Remove{Path: name, Contents: true}, name)
 	wantDoError(t, change.Remove{Path: name, OnlyEmpty: true}, name)
 	wantContent(t, name, "x")
+}
+
+// Whoever writes a Pod's volume decides how deep it is. A path of it would be too long for any system call.
+func TestDeepTreeIsRemovedWithinLimits(t *testing.T) {
+	const depth = 5_000
+	for name, contents := range map[string]bool{"path": false, "contents": true} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(newTempDir(t), "deep")
+			if err := os.Mkdir(dir, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+			for i := 0; err == nil && i < depth; i++ {
+				if err = unix.Mkdirat(fd, "directory", 0o700); err == nil {
+					err = unix.Mkdirat(fd, "sibling", 0o700)
+				}
+				below := -1
+				if err == nil {
+					below, err = unix.Openat(fd, "directory", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+				}
+				_ = unix.Close(fd)
+				fd = below
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = unix.Close(fd)
+			limitDescriptors(t, 16)
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			mustDo(t, change.Remove{Path: dir, Contents: contents})
+			runtime.ReadMemStats(&after)
+			if used := (after.TotalAlloc - before.TotalAlloc) >> 20; used > 64 {
+				t.Errorf("it allocated %d MiB", used)
+			}
+			if left, err := os.ReadDir(dir); len(left) > 0 || err == nil != contents {
+				t.Errorf("left: %v, %v", left, err)
+			}
+		})
+	}
+}
+
+// limitDescriptors lets the process open that many more files until the test ends.
+func limitDescriptors(t *testing.T, more int) {
+	t.Helper()
+	open, err := os.ReadDir("/proc/self/fd")
+	var limit unix.Rlimit
+	if err == nil {
+		err = unix.Getrlimit(unix.RLIMIT_NOFILE, &limit)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	lower := limit
+	lower.Cur = uint64(len(open) + more)
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &lower); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// What cannot be removed stays with what is above it, and all else goes.
+func TestRemoveGoesOnAfterAFailure(t *testing.T) {
+	dir := newTempDir(t)
+	for i := range 300 {
+		writeTestFile(t, "x", dir, "wide", fmt.Sprint(i), "file")
+	}
+	outside := newTempDir(t)
+	var mounts []string
+	for i := range 3 {
+		mounts = append(mounts, filepath.Join(dir, "wide", fmt.Sprint(i*100), "deep", "volume"))
+		if err := os.MkdirAll(mounts[i], 0o755); err != nil {
+			t.Fatal(err)
+		}
+		bindMount(t, outside, mounts[i])
+	}
+	wantDoError(t, change.Remove{Path: filepath.Join(dir, "wide")}, mounts[0]+" is a mount point",
+		mounts[1]+" is a mount point", mounts[2]+" is a mount point")
+	left, err := os.ReadDir(filepath.Join(dir, "wide"))
+	if err != nil || len(left) != 3 {
+		t.Errorf("%d entries are left: %v", len(left), err)
+	}
 }
