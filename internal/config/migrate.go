@@ -101,6 +101,7 @@ func migrateInit(file File, facts Facts) ([]any, RunOptions, error) {
 		} else {
 			problems = append(problems,
 				manifest.FindKubeletProblems(n.KubeletArgs, target.Version())...)
+			problems = append(problems, manifest.FindKubeletGateProblems(n, target.Version())...)
 		}
 		for _, p := range problems {
 			run.warn(p.String())

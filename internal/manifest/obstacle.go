@@ -63,7 +63,11 @@ func FindComponentProblems(n *node.Node, h Host) ([]ComponentProblem, error) {
 					fmt.Sprintf("%s.extraArgs[%d]", s.field, i), *fault})
 			}
 		}
+		list = append(list, findGateProblems(s.name, s.version, s.args, func(i int) string {
+			return fmt.Sprintf("%s.extraArgs[%d]", s.field, i)
+		})...)
 	}
+	list = append(list, findProxyGateProblems(n, v)...)
 	for _, s := range components[:3] { // etcd has no extraVolumes
 		pod, err := StaticPod(s.name, n, h)
 		if err != nil {
@@ -76,6 +80,9 @@ func FindComponentProblems(n *node.Node, h Host) ([]ComponentProblem, error) {
 
 // FindKubeletProblems lists the arguments that keep a kubelet of that version from running.
 func FindKubeletProblems(args []node.Arg, v *version.Version) (list []ComponentProblem) {
+	list = findGateProblems(release.Kubelet, v, args, func(i int) string {
+		return fmt.Sprintf("nodeRegistration.kubeletExtraArgs[%d]", i)
+	})
 	for i, a := range args {
 		field := fmt.Sprintf("nodeRegistration.kubeletExtraArgs[%d]", i)
 		if fault := release.CheckArg(release.Kubelet, v, a.Name, a.Value); fault != nil {

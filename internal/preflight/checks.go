@@ -28,9 +28,11 @@ func Root() []Check {
 // Init returns the checks of a machine that becomes the first control plane of a cluster. They
 // share cached queries: call it again for each Run.
 func Init(n *node.Node, tool release.Tool) []Check {
+	kubelet := KubeletVersion()
 	return slices.Concat(
 		newControlPlaneChecks(n, tool),
-		newNodeChecks(&n.Local, tool, KubeletVersion(), parseVersionOrNil(n.Cluster.Version)),
+		newNodeChecks(&n.Local, tool, kubelet, parseVersionOrNil(n.Cluster.Version)),
+		[]Check{newKubeletGateCheck(n, kubelet)},
 		Forwarding(append(ClusterCIDRs(n), n.Address)),
 		newExternalEtcdVersionChecks(n.Cluster.Etcd.External),
 		newLocalEtcdChecks(n),
@@ -84,7 +86,7 @@ func AfterDiscovery(n *node.Node, kubelet Query[*version.Version]) []Check {
 				rep.Warn("install a kubelet of that minor version or an older one",
 					"kubelet v%s is newer than the cluster's control plane, v%s, which Kubernetes does not support", v, controlPlane)
 			}
-		}}}
+		}}, newKubeletGateCheck(n, kubelet)}
 }
 
 // JoinControlPlane returns the checks, besides those of Join, of a machine that joins as a
@@ -110,6 +112,11 @@ func Upgrade(n *node.Node) []Check {
 			return v.WithMinor(v.Minor() + 1), nil // the kubelet is upgraded next
 		}).Cached()
 	list := append(newRuntimeChecks(n.CRISocket), newSystemVerificationCheck(kubelet))
+	wanted := parseVersionOrNil(n.Cluster.Version) // that of the kubelet, once it is upgraded
+	list = append(list, newKubeletFlagCheck(n.Paths.KubeletFlags(), wanted),
+		newKubeletGateCheck(n, func(context.Context, state.Reader) (*version.Version, error) {
+			return wanted, nil
+		}))
 	if n.Role != node.ControlPlane {
 		return list
 	}

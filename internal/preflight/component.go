@@ -162,7 +162,7 @@ func newObstacleChecks(n *node.Node) (list []Check) {
 	run := func(ctx context.Context, r state.Reader, rep *Report) {
 		// Errors in building the Pods have checks of their own.
 		if found, err := find(ctx, r); err == nil {
-			rep.addObstacles(found)
+			rep.AddComponentProblems(found)
 		}
 	}
 	for _, name := range []string{
@@ -173,8 +173,8 @@ func newObstacleChecks(n *node.Node) (list []Check) {
 	return list
 }
 
-// addObstacles adds the obstacles of the report's check.
-func (r *Report) addObstacles(list []manifest.ComponentProblem) {
+// AddComponentProblems adds those problems that the report's check reports.
+func (r *Report) AddComponentProblems(list []manifest.ComponentProblem) {
 	for _, o := range list {
 		switch {
 		case o.Check != r.check:

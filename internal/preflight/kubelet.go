@@ -50,9 +50,34 @@ func newKubeletChecks(l *node.Local, tool release.Tool, kubelet Query[*version.V
 		{Name: manifest.ComponentArgs,
 			Run: func(ctx context.Context, r state.Reader, rep *Report) {
 				if v, err := kubelet(ctx, r); err == nil { // KubeletVersion reports the error
-					rep.addObstacles(manifest.FindKubeletProblems(l.KubeletArgs, v))
+					rep.AddComponentProblems(manifest.FindKubeletProblems(l.KubeletArgs, v))
 				}
 			}},
 		service,
 	}
+}
+
+// newKubeletGateCheck returns the check of the feature gates of the cluster's KubeletConfiguration.
+func newKubeletGateCheck(n *node.Node, kubelet Query[*version.Version]) Check {
+	return Check{Name: manifest.ComponentArgs,
+		Run: func(ctx context.Context, r state.Reader, rep *Report) {
+			if v, err := kubelet(ctx, r); err == nil && v != nil {
+				rep.AddComponentProblems(manifest.FindKubeletGateProblems(n, v))
+			}
+		}}
+}
+
+// newKubeletFlagCheck returns the check of the feature gates in the kubelet's environment file.
+func newKubeletFlagCheck(path string, kubelet *version.Version) Check {
+	return Check{Name: manifest.ComponentArgs,
+		Run: func(ctx context.Context, r state.Reader, rep *Report) {
+			text, err := state.ReadOptional(ctx, r, path)
+			if err != nil {
+				rep.FailWith(err)
+				return
+			}
+			if kubelet != nil {
+				rep.AddComponentProblems(manifest.FindKubeletFlagProblems(path, string(text), kubelet))
+			}
+		}}
 }

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/version"
+
 	"kubeadm/internal/change"
 	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
@@ -153,7 +155,17 @@ func tryPatches(ctx context.Context, e *engine.Env, n *node.Node) error {
 	if err != nil {
 		return err
 	}
-	return patches.Check(n, host)
+	if err := patches.Check(n, host); err != nil {
+		return err
+	}
+	wanted, _ := version.ParseSemantic(n.Cluster.Version)
+	found, err := patches.FindGateProblems(n, host, wanted)
+	if err != nil {
+		return err
+	}
+	rep := checks.NewReport(manifest.ComponentArgs)
+	rep.AddComponentProblems(found)
+	return reportFindings(e, rep.Result(n.IgnoredChecks))
 }
 
 // pullImages pulls the images by the pull policy.
