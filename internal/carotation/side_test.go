@@ -3,6 +3,7 @@ package carotation
 import (
 	"crypto/rand"
 	"crypto/x509"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -69,7 +70,7 @@ func TestKubeletIssuersBeforeFinish(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		damaged := newKubeletRequest("damaged", []byte("x"))
+		damaged := newClientRequest("damaged", []byte("x"))
 		damaged.Status.Certificate = []byte("not PEM")
 		if err := w.PutObject(damaged); err != nil {
 			t.Fatal(err)
@@ -85,7 +86,7 @@ func TestKubeletIssuersBeforeFinish(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			csr := newKubeletRequest(test.node, []byte{byte(i)})
+			csr := newClientRequest(test.node, []byte{byte(i)})
 			csr.Status.Certificate = pki.EncodeCertificates(cert)
 			if test.signer != "" {
 				csr.Spec.SignerName = test.signer
@@ -103,4 +104,16 @@ func TestKubeletIssuersBeforeFinish(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+// newClientRequest is the request of a kubelet for another client certificate.
+func newClientRequest(name string, request []byte) *certificatesv1.CertificateSigningRequest {
+	csr := &certificatesv1.CertificateSigningRequest{
+		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("ca-rotation-%s-%x", name, request)},
+		Spec: certificatesv1.CertificateSigningRequestSpec{Request: request,
+			SignerName: certificatesv1.KubeAPIServerClientKubeletSignerName},
+	}
+	csr.SetGroupVersionKind(
+		certificatesv1.SchemeGroupVersion.WithKind("CertificateSigningRequest"))
+	return csr
 }

@@ -38,18 +38,18 @@ func TestOrderOfInitChecks(t *testing.T) {
 		want  string
 	}{
 		"default": {func(*node.Node) {},
-			beforeCommon + " HTTPProxyCIDR" + commonNames + ipv4 + localData + running},
+			beforeCommon + " HTTPProxyCIDR" + commonNames + " ComponentArgs" + ipv4 + localData + running},
 		"dual stack": {
 			func(n *node.Node) { n.Cluster.PodSubnet = "10.244.0.0/16,fd00:10::/56" },
 			beforeCommon + strings.Repeat(" HTTPProxyCIDR",
-				3) + commonNames + ipv4 + ipv6 + localData + running,
+				3) + commonNames + " ComponentArgs" + ipv4 + ipv6 + localData + running,
 		},
 		"IPv6 and another data directory": {
 			func(n *node.Node) {
 				n.Address, n.Cluster.ServiceSubnet, n.Cluster.Etcd.DataDir = "fd00::5",
 					"fd00:96::/112", "/data/etcd"
 			},
-			beforeCommon + " HTTPProxyCIDR" + commonNames + ipv6 +
+			beforeCommon + " HTTPProxyCIDR" + commonNames + " ComponentArgs" + ipv6 +
 				" Port-2379 Port-2380 DirAvailable--data-etcd" + running,
 		},
 		"external etcd": {
@@ -60,7 +60,7 @@ func TestOrderOfInitChecks(t *testing.T) {
 				}
 			},
 			beforeCommon + " HTTPProxyCIDR" +
-				commonNames + ipv4 + strings.Repeat(" ExternalEtcdVersion", 2) +
+				commonNames + " ComponentArgs" + ipv4 + strings.Repeat(" ExternalEtcdVersion", 2) +
 				strings.Repeat(" ExternalEtcdClientCertificates", 2) + running,
 		},
 	} {

@@ -25,7 +25,6 @@ func TestCheckComponentGates(t *testing.T) {
 		{APIServer, "1.37.0-beta.1", "Magic=true", false, ""},
 		{Kubelet, "1.33.9", "Magic=true", false, ""},
 		{ControllerManager, "1.37.1", "CloudControllerManagerWebhook=true", false, ""},
-		{Kubelet, "1.37.1", "CloudControllerManagerWebhook=true", true, "has no feature gate"},
 		{APIServer, "1.37.1", "Magic=true", true,
 			`kube-apiserver 1.37.1 has no feature gate "Magic" and does not start with it; remove it`},
 		{Kubelet, "1.37.1", "APIServerIdentiti=true", true, "did you mean APIServerIdentity?"},

@@ -205,7 +205,8 @@ func newUserMachine(t testing.TB, s subject) *fake.World {
 func addFile(t testing.TB, m *fake.World, name, text string) {
 	t.Helper()
 	if err := m.World.Do(t.Context(),
-		change.WriteFile{Path: name, Data: []byte(text), Mode: 0o640}); err != nil {
+		change.WriteFile{Path: name, Data: []byte(text), Mode: 0o640,
+			Secret: strings.HasSuffix(name, ".key")}); err != nil {
 		t.Fatal(err)
 	}
 }

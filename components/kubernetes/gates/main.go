@@ -111,7 +111,8 @@ func metricsGates(g featuregate.MutableVersionedFeatureGate) error {
 // stateAt is the state of a gate in a version.
 func stateAt(specs featuregate.VersionedSpecs, v *version.Version) (state string, found bool) {
 	for _, s := range specs { // sorted by version
-		if s.Version != nil && s.Version.GreaterThan(v) {
+		if s.Version != nil && s.Version.GreaterThan(v) ||
+			s.MinCompatibilityVersion != nil && s.MinCompatibilityVersion.GreaterThan(v.SubtractMinor(1)) {
 			continue
 		}
 		stage := "a"
