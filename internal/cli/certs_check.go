@@ -8,7 +8,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,6 +19,7 @@ import (
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/report"
 	"kubeadm/internal/run"
 	"kubeadm/internal/state"
 )
@@ -288,20 +288,19 @@ func newExpiration(name string, cert *x509.Certificate, now time.Time) expiratio
 
 // write prints two tables.
 func (x expirations) write(out io.Writer) error {
-	w := tabwriter.NewWriter(out, 10, 4, 3, ' ', 0)
-	fmt.Fprintln(w, "CERTIFICATE\tEXPIRES\tRESIDUAL TIME\tCERTIFICATE AUTHORITY\tEXTERNALLY MANAGED")
+	w := report.NewTable(out, 10, "CERTIFICATE", "EXPIRES", "RESIDUAL TIME", "CERTIFICATE AUTHORITY",
+		"EXTERNALLY MANAGED")
 	for _, e := range x.Certificates {
 		e.writeRow(w)
 	}
-	fmt.Fprintln(w, "\nCERTIFICATE AUTHORITY\tEXPIRES\tRESIDUAL TIME\tEXTERNALLY MANAGED")
+	w.Section("CERTIFICATE AUTHORITY", "EXPIRES", "RESIDUAL TIME", "EXTERNALLY MANAGED")
 	for _, e := range x.Authorities {
 		if e.Missing {
-			fmt.Fprintf(w, "!MISSING! %s\t\t\t\n", e.Name)
+			w.Row("!MISSING! "+e.Name, "", "", "")
 			continue
 		}
 		date, residual := e.cells()
-		fmt.Fprintf(w, "%s\t%s\t%s\t%-8s\n", e.Name, date, residual,
-			yesOrNo(e.External))
+		w.Row(e.Name, date, residual, fmt.Sprintf("%-8s", yesOrNo(e.External)))
 	}
 	if err := w.Flush(); err != nil || !x.withServed {
 		return err
@@ -310,17 +309,17 @@ func (x expirations) write(out io.Writer) error {
 }
 
 // writeRow prints a row of five columns.
-func (e expiration) writeRow(w io.Writer) {
+func (e expiration) writeRow(w *report.Table) {
 	if e.Missing {
-		fmt.Fprintf(w, "!MISSING! %s\t\t\t\t\n", e.Name)
+		w.Row("!MISSING! "+e.Name, "", "", "", "")
 		return
 	}
 	if e.Error != "" {
-		fmt.Fprintf(w, "!UNREADABLE! %s\t\t\t\t\n", e.Name)
+		w.Row("!UNREADABLE! "+e.Name, "", "", "", "")
 		return
 	}
 	date, residual := e.cells()
-	fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%-8s\n", e.Name, date, residual, e.CA, yesOrNo(e.External))
+	w.Row(e.Name, date, residual, e.CA, fmt.Sprintf("%-8s", yesOrNo(e.External)))
 }
 
 // cells returns the texts of two columns of a table.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,9 +17,9 @@ import (
 	"kubeadm/internal/pki"
 	"kubeadm/internal/preflight"
 	"kubeadm/internal/release"
+	"kubeadm/internal/report"
 	"kubeadm/internal/run"
 	"kubeadm/internal/state"
-	"kubeadm/internal/untrusted"
 	"kubeadm/internal/upgrade"
 	"kubeadm/internal/workflow"
 )
@@ -224,8 +223,7 @@ func (p *program) showRotation(c *cobra.Command, kubeconfig string, out *output)
 	}
 	fmt.Fprintf(p.Out, "Stage: %s (of %s), started %s\n\n", status.Stage,
 		strings.Join(status.Authorities, ", "), status.Started.UTC().Format(time.RFC3339))
-	w := tabwriter.NewWriter(p.Out, 10, 4, 3, ' ', 0)
-	fmt.Fprintln(w, "NODE\tROLE\tSTAGE")
+	w := report.NewTable(p.Out, 10, "NODE", "ROLE", "STAGE")
 	for _, n := range status.Nodes {
 		role, stage := "worker", string(n.Stage)
 		if n.ControlPlane {
@@ -234,7 +232,7 @@ func (p *program) showRotation(c *cobra.Command, kubeconfig string, out *output)
 		if stage == "" {
 			stage = "none"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\n", untrusted.Line(n.Name), role, untrusted.Line(stage))
+		w.Row(n.Name, role, stage)
 	}
 	return w.Flush()
 }

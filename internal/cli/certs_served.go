@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"net"
 	"path"
-	"text/tabwriter"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
@@ -21,6 +20,7 @@ import (
 	"kubeadm/internal/phase/renew"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/report"
 	"kubeadm/internal/run"
 	"kubeadm/internal/state"
 )
@@ -161,12 +161,15 @@ func readFirstCertificate(ctx context.Context, r state.Reader, file string) (*x5
 
 // writeServed prints two more tables.
 func (x expirations) writeServed(out io.Writer) error {
-	w := tabwriter.NewWriter(out, 10, 4, 3, ' ', 0)
-	fmt.Fprintln(w, "\nOTHER CERTIFICATE\tEXPIRES\tRESIDUAL TIME\tISSUER\tEXTERNALLY MANAGED")
+	if _, err := fmt.Fprintln(out); err != nil {
+		return err
+	}
+	w := report.NewTable(out, 10, "OTHER CERTIFICATE", "EXPIRES", "RESIDUAL TIME", "ISSUER",
+		"EXTERNALLY MANAGED")
 	for _, e := range x.Others {
 		e.writeRow(w)
 	}
-	fmt.Fprintln(w, "\nCOMPONENT\tADDRESS\tSERIAL NUMBER\tEXPIRES\tRESIDUAL TIME\tAS ON DISK")
+	w.Section("COMPONENT", "ADDRESS", "SERIAL NUMBER", "EXPIRES", "RESIDUAL TIME", "AS ON DISK")
 	for _, s := range x.Served {
 		date, residual, current := "", "", yesOrNo(s.IsCurrent)
 		if s.Date != nil {
@@ -175,8 +178,7 @@ func (x expirations) writeServed(out io.Writer) error {
 		if !s.IsCurrent {
 			current += ": " + s.Problem
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", s.Component, s.Address, s.Serial, date, residual,
-			current)
+		w.Row(s.Component, s.Address, s.Serial, date, residual, current)
 	}
 	return w.Flush()
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,6 +19,7 @@ import (
 	"kubeadm/internal/engine"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
+	"kubeadm/internal/report"
 	"kubeadm/internal/run"
 	"kubeadm/internal/state"
 )
@@ -144,8 +144,7 @@ func writeTokens(out io.Writer, tokens []node.BootstrapToken, now time.Time) err
 	if len(tokens) == 0 {
 		return nil
 	}
-	w := tabwriter.NewWriter(out, 0, 4, 3, ' ', 0)
-	fmt.Fprintln(w, "TOKEN\tTTL\tEXPIRES\tUSAGES\tDESCRIPTION\tEXTRA GROUPS")
+	w := report.NewTable(out, 0, "TOKEN", "TTL", "EXPIRES", "USAGES", "DESCRIPTION", "EXTRA GROUPS")
 	for _, t := range tokens {
 		ttl, expires := "<forever>", "<never>"
 		if !t.Expires.IsZero() {
@@ -153,9 +152,8 @@ func writeTokens(out io.Writer, tokens []node.BootstrapToken, now time.Time) err
 				t.Expires.UTC().Format(time.RFC3339)
 		}
 		const none = "<none>"
-		cells := []string{t.String(), ttl, expires, cmp.Or(strings.Join(t.Usages, ","), none),
-			cmp.Or(t.Description, none), cmp.Or(strings.Join(t.Groups, ","), none)}
-		fmt.Fprintln(w, strings.Join(cells, "\t"))
+		w.Row(t.String(), ttl, expires, cmp.Or(strings.Join(t.Usages, ","), none),
+			cmp.Or(t.Description, none), cmp.Or(strings.Join(t.Groups, ","), none))
 	}
 	return w.Flush()
 }

@@ -25,6 +25,7 @@ import (
 	"kubeadm/internal/run"
 	"kubeadm/internal/state"
 	"kubeadm/internal/staticpod"
+	"kubeadm/internal/untrusted"
 	"kubeadm/internal/upgrade"
 	"kubeadm/internal/workflow"
 	"kubeadm/internal/world"
@@ -237,7 +238,7 @@ func (d *differ) write(out io.Writer) error {
 		return d.err
 	}
 	for _, target := range slices.Sorted(maps.Keys(d.diffs)) {
-		if _, err := io.WriteString(out, d.diffs[target]); err != nil {
+		if _, err := io.WriteString(out, untrusted.Screen(d.diffs[target])); err != nil {
 			return err
 		}
 	}

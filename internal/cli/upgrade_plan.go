@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,6 +18,7 @@ import (
 	"kubeadm/internal/preflight"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/release"
+	"kubeadm/internal/report"
 	"kubeadm/internal/run"
 	"kubeadm/internal/upgrade"
 )
@@ -279,10 +279,9 @@ func writeAvailableUpgrade(
 }
 
 func writeComponents(out io.Writer, components []upgrade.Component) error {
-	w := tabwriter.NewWriter(out, 10, 4, 3, ' ', 0)
-	fmt.Fprintln(w, "COMPONENT\tNODE\tCURRENT\tTARGET")
+	w := report.NewTable(out, 10, "COMPONENT", "NODE", "CURRENT", "TARGET")
 	for _, c := range components {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", c.Name, c.NodeName, c.CurrentVersion, c.NewVersion)
+		w.Row(c.Name, c.NodeName, c.CurrentVersion, c.NewVersion)
 	}
 	return w.Flush()
 }
@@ -308,15 +307,14 @@ func writeSteps(out io.Writer, steps []upgrade.Step) {
 func writeConfigVersions(out io.Writer, configs []upgrade.ComponentConfig) error {
 	fmt.Fprint(out, "Versions of the component configurations that the cluster stores. One "+
 		"that is marked \"yes\"\nmust be converted manually to the preferred version before an upgrade:\n\n")
-	w := tabwriter.NewWriter(out, 10, 4, 3, ' ', 0)
-	fmt.Fprintln(w, "API GROUP\tCURRENT VERSION\tPREFERRED VERSION\tMANUAL UPGRADE REQUIRED")
+	w := report.NewTable(out, 10, "API GROUP", "CURRENT VERSION", "PREFERRED VERSION",
+		"MANUAL UPGRADE REQUIRED")
 	for _, c := range configs {
 		current := c.CurrentVersion
 		if current == "" {
 			current = "-"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", c.Group, current, c.PreferredVersion,
-			yesOrNo(c.ManualUpgradeRequired))
+		w.Row(c.Group, current, c.PreferredVersion, yesOrNo(c.ManualUpgradeRequired))
 	}
 	if err := w.Flush(); err != nil {
 		return err

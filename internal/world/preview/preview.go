@@ -76,6 +76,9 @@ func New(real world.World, dir string, p Paths) *World {
 // Do makes the change in the overlay.
 func (w *World) Do(ctx context.Context, c change.Change) error {
 	if pair, ok := c.(change.WriteKeyPair); ok {
+		if err := pair.Cert.CheckSecret(); err != nil {
+			return err
+		}
 		if err := w.Do(ctx, pair.Key); err != nil {
 			return err
 		}
