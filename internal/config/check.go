@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -165,8 +166,11 @@ func checkTimeouts(t *v1beta4.Timeouts) (errs field.ErrorList) {
 // splitEndpoint splits "host[:port]"; the port is empty if there is none.
 func splitEndpoint(text string) (host, number string, err error) {
 	host, number, err = net.SplitHostPort(text)
-	if err != nil {
+	switch {
+	case err != nil:
 		host, number, err = strings.TrimSuffix(strings.TrimPrefix(text, "["), "]"), "", nil
+	case number == "":
+		return "", "", errors.New("no port follows the colon: add it, or remove the colon")
 	}
 	ip, badIP := netip.ParseAddr(host)
 	if (badIP != nil || ip.Zone() != "") && len(validation.IsDNS1123Subdomain(host)) > 0 {

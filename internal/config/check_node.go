@@ -2,6 +2,7 @@ package config
 
 import (
 	"net"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -20,6 +21,7 @@ func checkNodeRegistration(at *field.Path, r *v1beta4.NodeRegistrationOptions) f
 		checkSubdomain(at.Child("name"), r.Name, "; the default is the host name of the machine"),
 		checkSocket(at.Child("criSocket"), r.CRISocket),
 		checkArgNames(at.Child("kubeletExtraArgs"), r.KubeletExtraArgs),
+		checkNodeIP(at.Child("kubeletExtraArgs"), r.KubeletExtraArgs),
 	)
 	for i, t := range r.Taints {
 		at := at.Child("taints").Index(i)
@@ -40,6 +42,28 @@ func checkNodeRegistration(at *field.Path, r *v1beta4.NodeRegistrationOptions) f
 		checkOneOf(at.Child("imagePullPolicy"), string(r.ImagePullPolicy),
 			string(corev1.PullAlways), string(corev1.PullIfNotPresent), string(corev1.PullNever)),
 	)
+}
+
+// checkNodeIP checks the addresses of the node. The kubelet ignores one that it cannot parse, and
+// takes that of the default route instead.
+func checkNodeIP(at *field.Path, args []v1beta4.Arg) (errs field.ErrorList) {
+	for i, arg := range args {
+		if arg.Name != "node-ip" || arg.Value == "" {
+			continue
+		}
+		var is6 []bool
+		isValid := true
+		for _, text := range strings.Split(arg.Value, ",") {
+			ip, err := netip.ParseAddr(strings.TrimSpace(text))
+			isValid = isValid && err == nil
+			is6 = append(is6, ip.Is6())
+		}
+		if !isValid || len(is6) > 2 || len(is6) == 2 && is6[0] == is6[1] {
+			errs = append(errs, field.Invalid(at.Index(i).Child("value"), arg.Value,
+				"node-ip must be an IP address, or an IPv4 and an IPv6 address separated by a comma"))
+		}
+	}
+	return errs
 }
 
 func checkCertificateKey(at *field.Path, value string) field.ErrorList {
@@ -93,7 +117,10 @@ func checkDiscoveryToken(at *field.Path,
 	_, _, err := node.ParseToken(t.Token)
 	errs = append(errs, invalidSecret(at.Child("token"), err)...)
 	host, port, err := net.SplitHostPort(t.APIServerEndpoint)
-	const wanted = "must be host:port of an API server"
+	wanted := "must be host:port of an API server"
+	if strings.Count(t.APIServerEndpoint, ":") > 1 && !strings.Contains(t.APIServerEndpoint, "[") {
+		wanted += ", with an IPv6 address in brackets, such as [2001:db8::1]:6443"
+	}
 	if err != nil || host == "" || port == "" {
 		errs = append(errs, field.Invalid(at.Child("apiServerEndpoint"), t.APIServerEndpoint,
 			wanted))
