@@ -65,7 +65,6 @@ type expirations struct {
 	Others          []expiration `json:"otherCertificates,omitempty"` // only with --served
 	Served          []served     `json:"served,omitempty"`            // only with --served
 	withServed      bool
-	unreadable      error // of all rows with an Error
 }
 
 // expirationLimits are the flags that say what is shown, and what is an error.
@@ -82,7 +81,6 @@ type expiration struct {
 	External bool         `json:"externallyManaged"`
 	CA       string       `json:"caName,omitempty"`
 	Missing  bool         `json:"missing"`
-	Error    string       `json:"error,omitempty"` // why the certificate cannot be read
 }
 
 func (p *program) checkExpiration(c *cobra.Command, o *certsOptions, out *output,
@@ -122,7 +120,7 @@ func (p *program) checkExpiration(c *cobra.Command, o *certsOptions, out *output
 	} else {
 		err = found.write(p.Out)
 	}
-	if err = errors.Join(err, found.unreadable); err != nil || limits.within == nil {
+	if err != nil || limits.within == nil {
 		return err
 	}
 	return found.checkWithin(*limits.within)
@@ -211,11 +209,7 @@ func expirationsOf(ctx context.Context, r state.Reader, n *node.Node) (expiratio
 			}
 		}
 		if err != nil {
-			if ctx.Err() != nil {
-				return all, err
-			}
-			e = expiration{Name: c.Name, Error: err.Error()}
-			all.unreadable = errors.Join(all.unreadable, err)
+			return all, err
 		}
 		all.Certificates = append(all.Certificates, e)
 	}
@@ -312,10 +306,6 @@ func (x expirations) write(out io.Writer) error {
 func (e expiration) writeRow(w *report.Table) {
 	if e.Missing {
 		w.Row("!MISSING! "+e.Name, "", "", "", "")
-		return
-	}
-	if e.Error != "" {
-		w.Row("!UNREADABLE! "+e.Name, "", "", "", "")
 		return
 	}
 	date, residual := e.cells()

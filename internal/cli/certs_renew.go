@@ -167,7 +167,7 @@ func (p *program) renewCertificates(c *cobra.Command, o *renewOptions, name stri
 	case o.restart:
 		return p.restartStale(ctx, r, n, &o.certsOptions)
 	case o.csrOnly:
-		return printRequestsText(ctx, r, e, name)
+		r.Emit(engine.Printed, fmt.Sprintf(requestsText, name, o.csrDir))
 	case r.IsWhole():
 		r.Emit(engine.Printed, restartText)
 	}
@@ -206,29 +206,6 @@ certificate as .crt beside its request. Then run:
 
   kubeadm certs renew %s --csr-dir %s --restart
 `
-
-// printRequestsText says what to do with the requests, or that there is none.
-func printRequestsText(ctx context.Context, r *run.Run, e *engine.Env, name string) error {
-	for _, c := range pki.Renewables() {
-		if name != allCertificates && name != c.Name {
-			continue
-		}
-		needed, err := renewal.NeedsRequest(ctx, e, c)
-		if err != nil {
-			return err
-		}
-		if needed {
-			n, err := e.Node(ctx)
-			if err != nil {
-				return err
-			}
-			r.Emit(engine.Printed, fmt.Sprintf(requestsText, name, n.Paths.Requests))
-			return nil
-		}
-	}
-	r.Emit(engine.Printed, "\nNo request was written: no certificate needs the signature of an external CA.\n")
-	return nil
-}
 
 // checkAnswers checks all certificates of external CAs before one is replaced.
 func checkAnswers(ctx context.Context, e *engine.Env, name string) error {

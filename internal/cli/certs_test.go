@@ -276,23 +276,3 @@ func TestExpiredCertificateHasRenewHint(t *testing.T) {
 		t.Errorf("after a renewal: %v", err)
 	}
 }
-
-// A certificate that cannot be read spoils its own row only; the command still fails.
-func TestUnreadableCertificateKeepsOtherRows(t *testing.T) {
-	s := newTestMachine(t)
-	s.initCluster(t)
-	path := node.DefaultPaths().Cert("apiserver")
-	file := s.world.Files[path]
-	file.Data = []byte("no certificate")
-	s.world.Files[path] = file
-	s.out.Reset()
-	err := s.run(t.Context(), "certs", "check-expiration")
-	if err == nil || !strings.Contains(err.Error(), path) {
-		t.Errorf("the error is %v", err)
-	}
-	for _, want := range []string{"!UNREADABLE! apiserver ", "\nadmin.conf ", "\nscheduler.conf "} {
-		if !strings.Contains(s.out.String(), want) {
-			t.Errorf("%q is not in %s", want, s.out.String())
-		}
-	}
-}
