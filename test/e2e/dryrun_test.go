@@ -24,7 +24,8 @@ var (
 
 	// optionalWait matches waits that a run announces only if the first attempt fails.
 	optionalWait = regexp.MustCompile(
-		`^wait for (the cluster to answer|etcd to list its members|kube-apiserver at https://endpoint)$`)
+		`^wait for (the cluster to answer|etcd to list its members|kube-apiserver at https://endpoint|` +
+			`the container runtime at .*)$`)
 )
 
 // normalizeChange removes from a line what differs from run to run: token IDs and addresses.
