@@ -246,3 +246,23 @@ func TestWrongAnswersOfExternalCA(t *testing.T) {
 		})
 	}
 }
+
+// Where no certificate needs a request, the command says why and asks for no signature.
+func TestNoRequestIsNeeded(t *testing.T) {
+	s := newTestMachine(t)
+	s.initCluster(t)
+	delete(s.world.Files, "/etc/kubernetes/scheduler.conf")
+	for name, want := range map[string]string{
+		"admin.conf":     "admin.conf needs no request: the key of its CA is on this machine: /etc/kubernetes/pki/ca.key",
+		"scheduler.conf": "scheduler.conf needs no request: /etc/kubernetes/scheduler.conf does not exist",
+	} {
+		s.out.Reset()
+		err := s.run(t.Context(), "certs", "renew", name, "--csr-only", "--csr-dir", csrDir)
+		text := s.out.String() + s.err.String()
+		if err != nil || !strings.Contains(text, want) ||
+			!strings.Contains(text, "No request was written") ||
+			strings.Contains(text, "Have the requests") {
+			t.Errorf("%s: %v, %s", name, err, text)
+		}
+	}
+}

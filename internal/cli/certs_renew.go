@@ -108,9 +108,9 @@ one after the other, and on each worker node the command that it prints.`
 
 // restartText says what the user must do.
 const restartText = `
-The certificates are renewed. etcd and kube-apiserver read them by themselves, kube-controller-manager and
-kube-scheduler when they start. Restart those two, or re-run the command with --restart, which renews once more
-and restarts the components that need it.
+etcd and kube-apiserver read renewed certificates by themselves, kube-controller-manager and kube-scheduler when
+they start. Restart those two, or re-run the command with --restart, which renews once more and restarts the
+components that need it.
 `
 
 // renewCertificates renews one certificate or all of them, and may restart what uses an old one.
@@ -167,7 +167,7 @@ func (p *program) renewCertificates(c *cobra.Command, o *renewOptions, name stri
 	case o.restart:
 		return p.restartStale(ctx, r, n, &o.certsOptions)
 	case o.csrOnly:
-		r.Emit(engine.Printed, fmt.Sprintf(requestsText, name, o.csrDir))
+		return explainRequests(ctx, r, e, name)
 	case r.IsWhole():
 		r.Emit(engine.Printed, restartText)
 	}
@@ -206,6 +206,29 @@ certificate as .crt beside its request. Then run:
 
   kubeadm certs renew %s --csr-dir %s --restart
 `
+
+// explainRequests says what to do with the requests, or that there is none.
+func explainRequests(ctx context.Context, r *run.Run, e *engine.Env, name string) error {
+	n, err := e.Node(ctx)
+	if err != nil {
+		return err
+	}
+	text := "\nNo request was written: no certificate needs the signature of an external CA.\n"
+	for _, c := range pki.Renewables() {
+		if name != allCertificates && name != c.Name {
+			continue
+		}
+		needed, err := renewal.NeedsRequest(ctx, e, c)
+		if err != nil {
+			return err
+		}
+		if needed {
+			text = fmt.Sprintf(requestsText, name, n.Paths.Requests)
+		}
+	}
+	r.Emit(engine.Printed, text)
+	return nil
+}
 
 // checkAnswers checks all certificates of external CAs before one is replaced.
 func checkAnswers(ctx context.Context, e *engine.Env, name string) error {

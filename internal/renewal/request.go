@@ -44,22 +44,38 @@ func (f requestFiles) readKey(ctx context.Context, e *engine.Env) ([]byte, error
 	return key, err
 }
 
-// external is a certificate of this control plane whose CA's key is not on this machine; nil for all
-// others.
+// findExternal returns a certificate of this control plane whose CA's key is not on this machine. For
+// all others it returns nil, and why they need no request.
 func findExternal(ctx context.Context, e *engine.Env, n *node.Node,
-	c pki.Renewable) (*renewal, error) {
+	c pki.Renewable) (found *renewal, reason string, err error) {
 	if local, _ := node.HasLocalEtcd(n); c.LocalEtcdOnly() && !local {
-		return nil, nil
+		return nil, "this cluster uses an external etcd", nil
 	}
 	old, err := certstore.ReadRenewable(ctx, e.World, n.Paths, c)
-	if old == nil || err != nil {
-		return nil, err
+	if err != nil {
+		return nil, "", err
+	}
+	if old == nil {
+		return nil, certstore.RenewablePath(n.Paths, c) + " does not exist", nil
 	}
 	ca, err := readIssuer(ctx, e, n, c)
-	if err != nil || ca.CanIssue() {
-		return nil, err
+	if err != nil {
+		return nil, "", err
 	}
-	return &renewal{c, n.Paths, old, ca}, nil
+	if ca.CanIssue() {
+		return nil, "the key of its CA is on this machine: " + n.Paths.Key(issuerBase(c)), nil
+	}
+	return &renewal{c, n.Paths, old, ca}, "", nil
+}
+
+// NeedsRequest reports whether an external CA must sign this certificate.
+func NeedsRequest(ctx context.Context, e *engine.Env, c pki.Renewable) (bool, error) {
+	n, err := e.Node(ctx)
+	if err != nil {
+		return false, err
+	}
+	r, _, err := findExternal(ctx, e, n, c)
+	return r != nil, err
 }
 
 // Request writes a new key and a certificate signing request with the subject and SANs of a
@@ -70,12 +86,12 @@ func Request(ctx context.Context, e *engine.Env, c pki.Renewable) error {
 	if err != nil {
 		return err
 	}
-	r, err := findExternal(ctx, e, n, c)
+	r, reason, err := findExternal(ctx, e, n, c)
 	if err != nil {
 		return err
 	}
 	if r == nil {
-		e.Say("%s needs no request: it does not exist, or its CA is on this machine", c.Name)
+		e.Say("%s needs no request: %s", c.Name, reason)
 		return nil
 	}
 	files := newRequestFiles(n.Paths, c)
@@ -135,7 +151,7 @@ func CheckAnswer(ctx context.Context, e *engine.Env, c pki.Renewable) error {
 	if err != nil {
 		return err
 	}
-	r, err := findExternal(ctx, e, n, c)
+	r, _, err := findExternal(ctx, e, n, c)
 	if r == nil || err != nil {
 		return err
 	}
