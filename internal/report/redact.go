@@ -18,8 +18,18 @@ var (
 	// A bootstrap token, its dot possibly URL-encoded; one character of each half may be missing.
 	tokenForm = regexp.MustCompile(
 		`([a-z0-9]{5,})(?:\.|%2[eE])([a-z0-9]{15,})|([A-Z0-9]{5,})(?:\.|%2[eE])([A-Z0-9]{15,})`)
-	// A certificate key has 64 hex digits; most of one is secret too. Container IDs look the same.
+	// A certificate key has 64 hex digits; most of one is secret too. Names of nodes and IDs of
+	// containers can look the same: see isName.
 	keyForm = regexp.MustCompile(`[0-9a-fA-F]{48,}`)
+	// Words that say what follows them. After the first group it is a name or an ID; after the second
+	// a certificate key; after the third what was typed somewhere, which can be a key.
+	wordForm = regexp.MustCompile(`(?i)(node|name|host|container|sandbox|pod|\bid\b|crictl|hash|digest|fingerprint|valid for)` +
+		`|(key)|(token|argument|flag|command|phase|format|file|=\S+\s|--[a-z])`)
+	// The field whose value begins at the end of the text.
+	fieldForm = regexp.MustCompile(`(\w[\w.-]*)\\*["']?\s*[:=]\s*[\\"'\[{/]*$`)
+	// The end of a text before the rest of a name, and the beginning of one after it.
+	nameBefore = regexp.MustCompile(`[A-Za-z0-9][-._]$|/$`)
+	nameAfter  = regexp.MustCompile(`^(?:[-._/][A-Za-z0-9]|=https?:)`)
 	// The prefix of a public checksum: the pin of a CA, the digest of an image.
 	checksumForm = regexp.MustCompile(`(?i)sha(?:256|384|512)[:%\s]$`)
 	// A URL in quotes, or one up to the first character that cannot be part of one.
@@ -86,7 +96,7 @@ func redactKeys(text string) string {
 	var safe strings.Builder
 	end := 0
 	for _, at := range keyForm.FindAllStringIndex(text, -1) {
-		if checksumForm.MatchString(text[max(0, at[0]-12):at[0]]) {
+		if checksumForm.MatchString(text[max(0, at[0]-12):at[0]]) || isName(text, at[0], at[1]) {
 			continue
 		}
 		safe.WriteString(text[end:at[0]])
@@ -94,6 +104,28 @@ func redactKeys(text string) string {
 		end = at[1]
 	}
 	return safe.String() + text[end:]
+}
+
+// isName reports whether the hex digits between begin and end are the name of something, or a part of
+// one: the text before them says so, or they are nothing that a random key could be. In doubt they are
+// a key.
+func isName(text string, begin, end int) bool {
+	line := text[strings.LastIndexByte(text[:begin], '\n')+1 : begin]
+	if field := fieldForm.FindStringSubmatch(line); field != nil && field[1] != "value" {
+		line = field[1]
+	}
+	var is []int
+	if words := wordForm.FindAllStringSubmatchIndex(line, -1); len(words) > 0 {
+		is = words[len(words)-1]
+	}
+	switch digits := text[begin:end]; {
+	case is != nil && is[4] >= 0:
+		return false
+	case nameBefore.MatchString(line) || nameAfter.MatchString(text[end:]),
+		!strings.ContainsAny(digits, "0123456789"), strings.Trim(digits, "0123456789") == "":
+		return true
+	}
+	return is != nil && is[2] >= 0
 }
 
 // redactUser hides what stands before the "@" of a URL's authority. A password may hold characters

@@ -91,6 +91,41 @@ func TestPublicValuesAreNotHidden(t *testing.T) {
 	}
 }
 
+// Names and IDs of hexadecimal letters have the form of a certificate key.
+func TestNamesAreNotHidden(t *testing.T) {
+	letters := strings.Repeat("a", 70)
+	for _, text := range []string{
+		`--node-name: Invalid value: "` + letters + `": must be shorter`,
+		`--node-name: Invalid value: "` + key + `": must be shorter`,
+		`node "` + key + `" is not ready`, "Node " + key + " was created",
+		"nodes cp1, " + key + " and cp2", "the host name is " + key,
+		"signed for the names [kubernetes " + key + " localhost]",
+		"system:node:" + key, "etcd-" + key, key + ".example.internal",
+		"/etc/kubernetes/" + key + "/x", letters, `argument 1 "` + letters + `"`,
+		`"StopContainer" containerID="containerd://` + key + `"`,
+		`PodSandboxStatus of sandbox "` + key + `" failed`,
+		"public key hash " + key, "crictl logs " + key, "crictl inspect " + key,
+	} {
+		if got := redactSecrets(text); got != text {
+			t.Errorf("%s is shown as %s", text, got)
+		}
+	}
+	for _, text := range []string{
+		"node cp1: the certificate key " + key + " is wrong",
+		`certificateKey: Invalid value: "` + letters + `": must have 64 digits`,
+		"--node-name cp1 --certificate-key " + letters, "CERTIFICATE_KEY=" + key,
+		`kubeadm config node: argument 2 "` + key + `"`, `unknown command "` + key + `"`,
+		"10.0.0.1:6443--certificate-key" + key + "--control-plane",
+		`--token: Invalid value: "` + key + `"`, "file " + key + " does not exist",
+		"--node-name=cp1 " + key, `pod="kube-system/a" seed="` + key + `"`, `{"node":"a","x":"` + key + `"}`,
+	} {
+		got := redactSecrets(text)
+		if strings.Contains(got, key) || strings.Contains(got, letters) {
+			t.Errorf("%s is shown as %s", text, got)
+		}
+	}
+}
+
 func TestErrorsCannotForgeHints(t *testing.T) {
 	var b bytes.Buffer
 	remote := errors.New(
