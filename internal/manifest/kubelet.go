@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"kubeadm/internal/node"
+	"kubeadm/internal/problem"
 )
 
 // KubeletFlagsVariable is the environment variable with the kubelet's flags, which its systemd
@@ -65,6 +66,9 @@ func KubeletConfigFile(n *node.Node, h Host,
 	if data, err = p.apply(KubeletConfiguration, data, *config); err != nil {
 		return nil, nil, err
 	}
+	if err := checkStaticPodPath(n, config, data, p); err != nil {
+		return nil, nil, err
+	}
 	instance := h.KubeletInstance
 	if instance == nil {
 		instance = KubeletInstanceConfig(n)
@@ -81,6 +85,24 @@ func KubeletConfigFile(n *node.Node, h Host,
 		return nil, nil, fmt.Errorf("encoding the kubelet's configuration: %w", err)
 	}
 	return data, warnings, nil
+}
+
+// checkStaticPodPath returns an error if patches moved the directory from which the kubelet of a control
+// plane node starts its components. A worker has no static Pods of kubeadm.
+func checkStaticPodPath(n *node.Node, config *kubeletconfig.KubeletConfiguration, patched []byte,
+	p Patches) error {
+	var after kubeletconfig.KubeletConfiguration
+	if err := json.Unmarshal(patched, &after); err != nil {
+		return err
+	}
+	if ok, _ := node.IsControlPlane(n); !ok || after.StaticPodPath == config.StaticPodPath {
+		return nil
+	}
+	return problem.New("", fmt.Errorf(
+		"%s cannot be applied to %s: it changes staticPodPath from %q to %q, and a kubelet of a control plane must start the static Pods of %s",
+		strings.Join(p.Origins(KubeletConfiguration), "; "), KubeletConfiguration,
+		config.StaticPodPath, after.StaticPodPath, n.Paths.Manifests()),
+		"fix the patches, or set --patches to another directory")
 }
 
 // kubeletConfig is a copy of the cluster-wide configuration with apiVersion and kind.

@@ -74,14 +74,15 @@ func checkPatched(before, after []byte, schema any) error {
 				field.was, field.is)
 		}
 	}
-	err := checkWorkload(after, schema)
-	if err == nil {
-		return nil
+	if err := checkWorkload(after, schema); err != nil {
+		if old := checkWorkload(before, schema); old == nil || old.Error() != err.Error() {
+			return err
+		}
 	}
-	if old := checkWorkload(before, schema); old != nil && old.Error() == err.Error() {
-		return nil
+	if _, ok := schema.(corev1.Pod); ok {
+		return checkRequired(before, after)
 	}
-	return err
+	return nil
 }
 
 // checkWorkload checks a static Pod, or the Pod template of a Deployment or DaemonSet. Documents of

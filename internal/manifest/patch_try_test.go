@@ -125,3 +125,49 @@ func TestTryPatchesIgnoresTestOfUnknownMembers(t *testing.T) {
 		t.Error("a failing test is not refused although no etcd is joined and everything is known")
 	}
 }
+
+// A patch may change how a component is started, but not take away what the component, its data, or the
+// rest of the control plane needs.
+func TestPatchesKeepWhatComponentsNeed(t *testing.T) {
+	for _, c := range []struct{ target, operations, missing string }{
+		{"etcd", "- {op: replace, path: /spec/containers/0/command, value: [etcd, --max-txn-ops=9]}\n",
+			"the argument --advertise-client-urls, the argument --cert-file"},
+		{"etcd", "- {op: replace, path: /spec/containers/0/command, value: [sh, -c, exec etcd]}\n",
+			"the argument --data-dir"},
+		{"etcd", "- {op: add, path: /spec/containers/0/command/-, value: --data-dir=/data}\n",
+			"a volume of the host for --data-dir=/data"},
+		{"etcd", "- {op: replace, path: /spec/volumes, value: [{name: etcd-data, emptyDir: {}}, {name: etcd-certs, hostPath: {path: /etc/kubernetes/pki/etcd}}]}\n",
+			"a volume of the host for --data-dir=/var/lib/etcd"},
+		{"etcd", "- {op: replace, path: /spec/containers/0/volumeMounts, value: []}\n",
+			"a volume of the host for --cert-file=/etc/kubernetes/pki/etcd/server.crt"},
+		{"etcd", "- {op: remove, path: /spec/containers/0/livenessProbe}\n", "the livenessProbe"},
+		{"etcd", "- {op: remove, path: /spec/containers/0/ports}\n",
+			`the port "probe-port" of its livenessProbe`},
+		{"kube-apiserver", "- {op: replace, path: /spec/containers/0/command, value: [kube-apiserver]}\n",
+			"the argument --authorization-mode or --authorization-config"},
+		{"kube-apiserver", "- {op: replace, path: /spec/containers/0/command, value: [kube-apiserver]}\n",
+			"the argument --tls-private-key-file"},
+		{"kube-controller-manager", "- {op: remove, path: /spec/containers/0/command}\n",
+			"the argument --kubeconfig, the argument --root-ca-file"},
+		{"kube-controller-manager", "- {op: remove, path: /spec/containers/0/startupProbe}\n",
+			"the startupProbe"},
+		{"kube-scheduler", "- {op: replace, path: /spec/containers/0/command, value: [kube-scheduler]}\n",
+			"the argument --kubeconfig or --config"},
+		{"kube-scheduler", "- {op: remove, path: /spec/hostNetwork}\n", "spec.hostNetwork: true"},
+		// What still works is accepted.
+		{"etcd", "- {op: add, path: /spec/containers/0/command/-, value: --max-txn-ops=9}\n", ""},
+		{"kube-scheduler", "- {op: replace, path: /spec/containers/0/command, value: [sh, -c, exec kube-scheduler '--config=/c']}\n", ""},
+		{"kube-scheduler", "- {op: move, from: /spec/containers/0/command, path: /spec/containers/0/args}\n", ""},
+		{"kube-controller-manager", "- {op: replace, path: /spec/containers/0/livenessProbe/httpGet/port, value: 10257}\n", ""},
+	} {
+		err := tryPatch(t, ordinary(), c.target, c.operations)
+		switch {
+		case c.missing == "" && err != nil:
+			t.Errorf("%s is refused: %v", c.operations, err)
+		case c.missing != "" && (err == nil || !strings.Contains(err.Error(), c.missing) ||
+			!strings.Contains(err.Error(), "/patches/"+c.target+"+json.yaml") ||
+			!strings.Contains(err.Error(), "it removes what "+c.target+" needs: ")):
+			t.Errorf("%s gets the error %v, want %q", c.operations, err, c.missing)
+		}
+	}
+}

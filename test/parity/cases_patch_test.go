@@ -4,13 +4,13 @@ package parity
 func patchCases() []testCase {
 	var list []testCase
 	label := "metadata: {labels: {patched: \"yes\"}}\n"
-	operation := `[{"op": "add", "path": "/metadata/labels/patched", "value": "yes"}, {"op": "remove", "path": "/spec/containers/0/livenessProbe"}]`
+	operation := `[{"op": "add", "path": "/metadata/labels/patched", "value": "yes"}, {"op": "remove", "path": "/spec/containers/0/resources"}]`
 	priority := "spec: {priority: 5, containers: [{name: kube-scheduler, resources: {requests: {cpu: 7m}}}]}\n"
 	for name, files := range map[string]map[string]string{
 		"strategic":         {"kube-scheduler.yaml": priority},
 		"strategic by name": {"kube-scheduler+strategic.yaml": priority},
 		"merge": {"kube-apiserver+merge.yaml": label,
-			"kube-scheduler+merge.yaml": "spec: {hostNetwork: null}\n"},
+			"kube-scheduler+merge.yaml": "spec: {priority: null}\n"},
 		"json": {"kube-controller-manager+json.yaml": operation,
 			"etcd+json.json": operation},
 		"in order": {"kube-scheduler2+merge.yaml": "spec: {priority: 2}\n",
@@ -35,7 +35,10 @@ func patchCases() []testCase {
 		"an operation that fails":  {"kube-scheduler+json.yaml": `[{"op": "remove", "path": "/spec/nothing"}]`},
 		"a field of another type":  {"kube-scheduler.yaml": "spec: {containers: 7}\n"},
 		"a field that is unknown":  {"kube-scheduler.yaml": "spec: {unknown: 7}\n"},
-		"a deletion in a list":     {"kube-apiserver.yaml": "spec: {volumes: [{name: k8s-certs, $patch: delete}], containers: [{name: kube-apiserver, volumeMounts: [{mountPath: /etc/kubernetes/pki, $patch: delete}]}]}\n"},
+		"a deletion in a list":     {"kube-apiserver.yaml": "spec: {volumes: [{name: ca-certs, $patch: delete}], containers: [{name: kube-apiserver, volumeMounts: [{mountPath: /etc/ssl/certs, $patch: delete}]}]}\n"},
+		"without certificates":     {"kube-apiserver.yaml": "spec: {volumes: [{name: k8s-certs, $patch: delete}], containers: [{name: kube-apiserver, volumeMounts: [{mountPath: /etc/kubernetes/pki, $patch: delete}]}]}\n"},
+		"without a probe":          {"etcd+json.json": `[{"op": "remove", "path": "/spec/containers/0/livenessProbe"}]`},
+		"without the host network": {"kube-scheduler+merge.yaml": "spec: {hostNetwork: null}\n"},
 		"a replacement":            {"kube-scheduler.yaml": "metadata: {labels: {$patch: replace, a: b}}\n"},
 		"another kind and name":    {"kube-scheduler.yaml": "kind: Job\nmetadata: {name: other}\n"},
 		"two of one name and type": {"etcd.yaml": label, "etcd.json": `{"spec": {"priority": 4}}`},
