@@ -5,28 +5,77 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"path"
+	"strings"
 
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/state"
+	"kubeadm/internal/untrusted"
 )
 
 // ReadRenewable reads a certificate that can be renewed. It returns nil without an error if the
 // file does not exist.
 func ReadRenewable(ctx context.Context, r state.Reader, p node.Paths,
 	c pki.Renewable) (*x509.Certificate, error) {
-	path := RenewablePath(p, c)
-	data, err := state.ReadOptional(ctx, r, path)
+	file := RenewablePath(p, c)
+	data, err := state.ReadOptional(ctx, r, file)
 	if err != nil || data == nil {
 		return nil, err
 	}
 	cert, err := c.Certificate(data)
 	if err != nil {
-		return nil, problem.New("reading "+path, err,
-			"restore a good copy of the file, or move it away and run the phase of kubeadm init that generates it")
+		return nil, problem.New("reading "+file, err, restoreHints(p, c, data, err)...)
 	}
 	return cert, nil
+}
+
+// restoreHints say how to get a file that kubeadm can renew.
+func restoreHints(p node.Paths, c pki.Renewable, data []byte, err error) []string {
+	if c.File != "" {
+		replace := "move it away and generate a new one: kubeadm init phase kubeconfig " +
+			strings.TrimSuffix(c.File, ".conf")
+		if errors.As(err, new(pki.NotEmbeddedError)) {
+			return []string{"renew this credential as it was created; or, for a certificate that kubeadm renews, " + replace}
+		}
+		return []string{"restore a good copy of the file, or " + replace}
+	}
+	replace := []string{"restore a good copy of the file, or move it and " + p.Key(c.Base) +
+		" away and generate new ones: kubeadm init phase certs " + c.Name}
+	if _, err := x509.ParseCertificate(data); err == nil {
+		return append([]string{"it is in DER form, which components do not read; convert it: openssl x509 -inform der -in " +
+			p.Cert(c.Base) + " -out " + p.Cert(c.Base)}, replace...)
+	}
+	return replace
+}
+
+// ReadCertificate is ReadRenewable, and also reads the certificate file that a kubeconfig names. Such
+// a certificate is not kubeadm's to renew.
+func ReadCertificate(ctx context.Context, r state.Reader, p node.Paths,
+	c pki.Renewable) (*x509.Certificate, error) {
+	cert, err := ReadRenewable(ctx, r, p, c)
+	var named pki.NotEmbeddedError
+	if !errors.As(err, &named) || named.File == "" {
+		return cert, err
+	}
+	file := named.File
+	if !path.IsAbs(file) {
+		file = path.Join(path.Dir(RenewablePath(p, c)), file)
+	}
+	data, err := state.ReadRequired(ctx, r, file)
+	err = untrusted.Error(err)
+	var certs []*x509.Certificate
+	if err == nil {
+		if certs, err = pki.ParseCertificates(data); err != nil {
+			err = fmt.Errorf("%s: %w", untrusted.Line(file), err)
+		}
+	}
+	if err != nil {
+		return nil, problem.New("reading the client certificate of "+RenewablePath(p, c), err,
+			"fix client-certificate of the kubeconfig, or the file")
+	}
+	return certs[0], nil
 }
 
 // Errors of key files. CheckRenewableKey, and IsExternalCA for the key of the CA, wrap them.

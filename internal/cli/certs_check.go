@@ -65,6 +65,7 @@ type expirations struct {
 	Others          []expiration `json:"otherCertificates,omitempty"` // only with --served
 	Served          []served     `json:"served,omitempty"`            // only with --served
 	withServed      bool
+	unreadable      []error // why rows are incomplete
 }
 
 // expirationLimits are the flags that say what is shown, and what is an error.
@@ -81,6 +82,7 @@ type expiration struct {
 	External bool         `json:"externallyManaged"`
 	CA       string       `json:"caName,omitempty"`
 	Missing  bool         `json:"missing"`
+	Error    string       `json:"error,omitempty"` // why the file cannot be read
 }
 
 func (p *program) checkExpiration(c *cobra.Command, o *certsOptions, out *output,
@@ -120,10 +122,13 @@ func (p *program) checkExpiration(c *cobra.Command, o *certsOptions, out *output
 	} else {
 		err = found.write(p.Out)
 	}
-	if err != nil || limits.within == nil {
+	if err != nil {
 		return err
 	}
-	return found.checkWithin(*limits.within)
+	if limits.within != nil {
+		err = found.checkWithin(*limits.within)
+	}
+	return errors.Join(append([]error{err}, found.unreadable...)...)
 }
 
 // expiresSoonCode is the exit code if a certificate expires within the time that the user gave.
@@ -144,7 +149,7 @@ func (x expirations) checkWithin(limit time.Duration) error {
 		switch {
 		case e.Missing && e.Name != "super-admin.conf": // only the first control plane has that
 			missing = append(missing, e.Name)
-		case e.Missing, time.Duration(e.Residual)*time.Second > limit:
+		case e.Missing, e.Error != "", time.Duration(e.Residual)*time.Second > limit:
 		default:
 			date, _ := e.cells()
 			soon = append(soon, fmt.Sprintf("%s (%s)", e.Name, date))
@@ -190,26 +195,32 @@ func (x expirations) checkWithin(limit time.Duration) error {
 	return err
 }
 
-// expirationsOf reads all certificates and CAs that a control plane of this kind has.
+// expirationsOf reads all certificates and CAs that a control plane of this kind has. One that cannot
+// be read spoils its own row only.
 func expirationsOf(ctx context.Context, r state.Reader, n *node.Node) (expirations, error) {
 	all := expirations{TypeMeta: outputMeta("CertificateExpirationInfo")}
 	local, _ := node.HasLocalEtcd(n)
+	reported := map[string]bool{} // the CAs about which there is an error
 	for _, c := range pki.Renewables() {
 		if c.LocalEtcdOnly() && !local {
 			continue
 		}
-		cert, err := certstore.ReadRenewable(ctx, r, n.Paths, c)
-		e := newExpiration(c.Name, cert, r.Now())
-		if err == nil && cert != nil {
+		cert, err := certstore.ReadCertificate(ctx, r, n.Paths, c)
+		if err != nil {
+			all.unreadable = append(all.unreadable, err)
+		}
+		if errors.As(err, new(pki.NotEmbeddedError)) {
+			continue // it has no certificate that could expire
+		}
+		e := newExpiration(c.Name, cert, err, r.Now())
+		if cert != nil {
 			ca, _ := pki.ProfileOf(c.Issuer)
 			e.CA = ca.Name
 			e.External, err = certstore.IsExternalCA(ctx, r, n.Paths, ca)
-			if isBadKey(err) {
-				err = nil // keyPairWarnings reports it
+			if err != nil && !isBadKey(err) && !reported[ca.Name] { // keyPairWarnings reports a bad key
+				reported[ca.Name] = true
+				all.unreadable = append(all.unreadable, err)
 			}
-		}
-		if err != nil {
-			return all, err
 		}
 		all.Certificates = append(all.Certificates, e)
 	}
@@ -217,26 +228,31 @@ func expirationsOf(ctx context.Context, r state.Reader, n *node.Node) (expiratio
 		if !p.IsCA() || p.LocalEtcdOnly() && !local {
 			continue
 		}
-		found, err := certstore.ReadPair(ctx, r, n.Paths, p.Base)
-		if err != nil {
-			return all, err
-		}
-		e := newExpiration(p.Name, nil, r.Now())
-		if found.Certificate != nil {
-			// its expiration does not depend on its key
-			ca, err := pki.StoredPair{Certificate: found.Certificate}.ParseCA()
-			if err != nil {
-				return all, problem.New("reading "+n.Paths.Cert(p.Base), err,
-					"restore the file from a backup")
-			}
-			e = newExpiration(p.Name, ca.Certificate, r.Now())
-			e.External = found.Key == nil
+		e, err := authorityExpiration(ctx, r, n, p)
+		if err != nil && !reported[p.Name] {
+			all.unreadable = append(all.unreadable, err)
 		}
 		all.Authorities = append(all.Authorities, e)
 	}
 	slices.SortFunc(all.Authorities,
 		func(a, b expiration) int { return strings.Compare(a.Name, b.Name) })
-	return all, nil
+	return all, context.Cause(ctx)
+}
+
+// authorityExpiration is when a CA expires, which does not depend on its key.
+func authorityExpiration(ctx context.Context, r state.Reader, n *node.Node,
+	p pki.Profile) (expiration, error) {
+	found, err := certstore.ReadPair(ctx, r, n.Paths, p.Base)
+	var ca pki.CA
+	if err == nil && found.Certificate != nil {
+		ca, err = pki.StoredPair{Certificate: found.Certificate}.ParseCA()
+		if err != nil {
+			err = problem.New("reading "+n.Paths.Cert(p.Base), err, "restore the file from a backup")
+		}
+	}
+	e := newExpiration(p.Name, ca.Certificate, err, r.Now())
+	e.External = found.Certificate != nil && found.Key == nil
+	return e, err
 }
 
 // isBadKey reports whether an error is that of a key file, with a good certificate.
@@ -263,6 +279,9 @@ func keyPairWarnings(ctx context.Context, r state.Reader, n *node.Node) (warning
 			err != nil || c.LocalEtcdOnly() && !local {
 			continue
 		}
+		if _, err := certstore.ReadRenewable(ctx, r, n.Paths, c); err != nil {
+			continue // an error of the command
+		}
 		if err := certstore.CheckRenewableKey(ctx, r, n.Paths, c); err != nil {
 			warnings = append(warnings,
 				fmt.Sprintf("%v: components that use them cannot start; to renew both: kubeadm certs renew %s", err, c.Name))
@@ -271,9 +290,12 @@ func keyPairWarnings(ctx context.Context, r state.Reader, n *node.Node) (warning
 	return warnings
 }
 
-// newExpiration is when the certificate expires; nil stands for one that is missing.
-func newExpiration(name string, cert *x509.Certificate, now time.Time) expiration {
-	if cert == nil {
+// newExpiration is when the certificate expires. Without a certificate and an error it is missing.
+func newExpiration(name string, cert *x509.Certificate, err error, now time.Time) expiration {
+	switch {
+	case err != nil:
+		return expiration{Name: name, Error: err.Error()}
+	case cert == nil:
 		return expiration{Name: name, Missing: true}
 	}
 	return expiration{Name: name, Date: &metav1.Time{Time: cert.NotAfter},
@@ -289,12 +311,8 @@ func (x expirations) write(out io.Writer) error {
 	}
 	w.Section("CERTIFICATE AUTHORITY", "EXPIRES", "RESIDUAL TIME", "EXTERNALLY MANAGED")
 	for _, e := range x.Authorities {
-		if e.Missing {
-			w.Row("!MISSING! "+e.Name, "", "", "")
-			continue
-		}
 		date, residual := e.cells()
-		w.Row(e.Name, date, residual, fmt.Sprintf("%-8s", yesOrNo(e.External)))
+		w.Row(e.label(), date, residual, e.managed())
 	}
 	if err := w.Flush(); err != nil || !x.withServed {
 		return err
@@ -304,16 +322,34 @@ func (x expirations) write(out io.Writer) error {
 
 // writeRow prints a row of five columns.
 func (e expiration) writeRow(w *report.Table) {
-	if e.Missing {
-		w.Row("!MISSING! "+e.Name, "", "", "", "")
-		return
-	}
 	date, residual := e.cells()
-	w.Row(e.Name, date, residual, e.CA, fmt.Sprintf("%-8s", yesOrNo(e.External)))
+	w.Row(e.label(), date, residual, e.CA, e.managed())
+}
+
+// label is the name, marked if there is no certificate.
+func (e expiration) label() string {
+	switch {
+	case e.Error != "":
+		return "!UNREADABLE! " + e.Name
+	case e.Missing:
+		return "!MISSING! " + e.Name
+	}
+	return e.Name
+}
+
+// managed is the last cell of a row.
+func (e expiration) managed() string {
+	if e.Date == nil {
+		return ""
+	}
+	return fmt.Sprintf("%-8s", yesOrNo(e.External))
 }
 
 // cells returns the texts of two columns of a table.
 func (e expiration) cells() (date, residual string) {
+	if e.Date == nil {
+		return "", ""
+	}
 	return e.Date.UTC().Format("Jan 02, 2006 15:04 MST"),
 		duration.HumanDuration(time.Duration(e.Residual) * time.Second)
 }

@@ -152,26 +152,48 @@ func (p *program) renewCertificates(c *cobra.Command, o *renewOptions, name stri
 	}
 	e := r.NewEnv(engine.Env{Local: n.Local, Node: engine.Resolved(n),
 		Keys: p.keysToRenew(ctx, r, n)})
+	var unreadable error
+	if name == allCertificates {
+		command.Selection.Skip, unreadable = findUnreadable(ctx, r, n, address)
+	}
 	if o.csrDir != "" && !o.csrOnly {
-		if err := checkAnswers(ctx, e, name); err != nil {
+		if err := checkAnswers(ctx, e, command.Selection); err != nil {
 			return err
 		}
 	}
-	if err := r.Execute(ctx, e); err != nil {
-		return err
+	if err := r.ExecutePhases(ctx, e, command.Phases, command.Selection); err != nil {
+		return errors.Join(err, unreadable)
 	}
 	for _, warning := range keyPairWarnings(ctx, r.World(), n) {
 		r.Emit(engine.Warned, warning)
 	}
 	switch {
 	case o.restart:
-		return p.restartStale(ctx, r, n, &o.certsOptions)
+		err = p.restartStale(ctx, r, n, &o.certsOptions)
 	case o.csrOnly:
-		return explainRequests(ctx, r, e, name)
+		err = explainRequests(ctx, r, e, command.Selection, name)
 	case r.IsWhole():
 		r.Emit(engine.Printed, restartText)
 	}
-	return nil
+	return errors.Join(err, unreadable)
+}
+
+// findUnreadable returns the phases of the certificates that cannot be read, and why: one odd file does
+// not keep the others from being renewed.
+func findUnreadable(ctx context.Context, r *run.Run, n *node.Node,
+	address func(string) string) (phases []string, unreadable error) {
+	var errs []error
+	local, _ := node.HasLocalEtcd(n)
+	for _, c := range pki.Renewables() {
+		if c.LocalEtcdOnly() && !local {
+			continue
+		}
+		if _, err := certstore.ReadRenewable(ctx, r.World(), n.Paths, c); err != nil {
+			phases = append(phases, address(c.Name))
+			errs = append(errs, fmt.Errorf("%s was skipped: %w", c.Name, err))
+		}
+	}
+	return phases, errors.Join(errs...)
 }
 
 // replacementLimit is how long static Pods of an interrupted run may take to become healthy before
@@ -208,14 +230,15 @@ certificate as .crt beside its request. Then run:
 `
 
 // explainRequests says what to do with the requests, or that there is none.
-func explainRequests(ctx context.Context, r *run.Run, e *engine.Env, name string) error {
+func explainRequests(ctx context.Context, r *run.Run, e *engine.Env, sel engine.Selection,
+	name string) error {
 	n, err := e.Node(ctx)
 	if err != nil {
 		return err
 	}
 	text := "\nNo request was written: no certificate needs the signature of an external CA.\n"
 	for _, c := range pki.Renewables() {
-		if name != allCertificates && name != c.Name {
+		if !sel.Runs(renew.RequestAddress(c.Name)) {
 			continue
 		}
 		needed, err := renewal.NeedsRequest(ctx, e, c)
@@ -231,10 +254,10 @@ func explainRequests(ctx context.Context, r *run.Run, e *engine.Env, name string
 }
 
 // checkAnswers checks all certificates of external CAs before one is replaced.
-func checkAnswers(ctx context.Context, e *engine.Env, name string) error {
+func checkAnswers(ctx context.Context, e *engine.Env, sel engine.Selection) error {
 	var errs []error
 	for _, c := range pki.Renewables() {
-		if name == allCertificates || name == c.Name {
+		if sel.Runs(renew.Address(c.Name)) {
 			errs = append(errs, renewal.CheckAnswer(ctx, e, c))
 		}
 	}

@@ -43,14 +43,12 @@ func (x *expirations) addServed(ctx context.Context, r *run.Run, n *node.Node) e
 	e := r.NewEnv(engine.Env{Local: n.Local, Node: engine.Resolved(n)})
 	uses, err := renew.ListInUse(ctx, e, n)
 	if err != nil {
-		return err
+		x.unreadable = append(x.unreadable, err)
 	}
 	for _, u := range uses {
 		x.Served = append(x.Served, newServed(u, e.World))
 	}
-	if err := x.addKubelet(ctx, e.World, n); err != nil {
-		return err
-	}
+	x.addKubelet(ctx, e.World, n)
 	if external := n.Cluster.Etcd.External; external != nil {
 		for _, of := range []struct{ name, file string }{
 			{"external-etcd-client", external.CertFile}, {"external-etcd-ca", external.CAFile},
@@ -59,15 +57,12 @@ func (x *expirations) addServed(ctx context.Context, r *run.Run, n *node.Node) e
 				continue
 			}
 			cert, err := readFirstCertificate(ctx, e.World, of.file)
-			if err != nil {
-				return err
-			}
-			found := newExpiration(of.name, cert, e.World.Now())
+			found := newExpiration(of.name, cert, err, e.World.Now())
 			found.External = true
-			x.Others = append(x.Others, found)
+			x.addOther(found, err)
 		}
 	}
-	return nil
+	return context.Cause(ctx)
 }
 
 func newServed(u renew.InUse, r state.Reader) served {
@@ -77,7 +72,7 @@ func newServed(u renew.InUse, r state.Reader) served {
 		s.Problem = u.Stale.Error()
 	}
 	if c := u.Certificate; c != nil {
-		found := newExpiration("", c, r.Now())
+		found := newExpiration("", c, nil, r.Now())
 		s.Serial, s.Date, s.Residual = fmt.Sprintf("%x", c.SerialNumber), found.Date, found.Residual
 	}
 	return s
@@ -86,32 +81,42 @@ func newServed(u renew.InUse, r state.Reader) served {
 // kubeletServer is the name of the kubelet's serving certificate.
 const kubeletServer = "kubelet-server"
 
+// addOther adds a certificate beside those of the control plane. The error says why it cannot be read.
+func (x *expirations) addOther(e expiration, err error) {
+	x.Others = append(x.Others, e)
+	if err != nil {
+		x.unreadable = append(x.unreadable, err)
+	}
+}
+
 // addKubelet adds the certificates of the kubelet. Its serving certificate is self-signed, or issued
 // on a certificate signing request (serverTLSBootstrap), or the user's.
-func (x *expirations) addKubelet(ctx context.Context, r state.Reader, n *node.Node) error {
+func (x *expirations) addKubelet(ctx context.Context, r state.Reader, n *node.Node) {
 	client, err := kubeletcert.ReadClient(ctx, r, n.Paths)
-	if err != nil || client == nil {
-		return err
+	if err == nil && client == nil {
+		return
 	}
-	x.Others = append(x.Others, newExpiration("kubelet-client", client.Certificate, r.Now()))
-	if client.Certificate != nil {
-		x.Others[len(x.Others)-1].CA = client.Certificate.Issuer.CommonName
+	found := newExpiration("kubelet-client", nil, err, r.Now())
+	if err == nil && client.Certificate != nil {
+		found = newExpiration("kubelet-client", client.Certificate, nil, r.Now())
+		found.CA = client.Certificate.Issuer.CommonName
 	}
+	x.addOther(found, err)
 	file, err := findKubeletServer(ctx, r, n)
-	if err != nil || file == "" {
-		return err
+	if err == nil && file == "" {
+		return
 	}
-	cert, err := readFirstCertificate(ctx, r, file)
-	if err != nil {
-		return err
+	var cert *x509.Certificate
+	if err == nil {
+		cert, err = readFirstCertificate(ctx, r, file)
 	}
-	server := newExpiration(kubeletServer, cert, r.Now())
+	server := newExpiration(kubeletServer, cert, err, r.Now())
 	if cert != nil {
 		server.CA = cert.Issuer.CommonName
 	}
-	x.Others = append(x.Others, server)
-	if n.Address == "" {
-		return nil
+	x.addOther(server, err)
+	if err != nil || n.Address == "" {
+		return
 	}
 	use := renew.InUse{Component: "kubelet", File: file,
 		Address: net.JoinHostPort(n.Address, "10250")}
@@ -120,7 +125,6 @@ func (x *expirations) addKubelet(ctx context.Context, r state.Reader, n *node.No
 		use.Stale = errors.New("it serves another one")
 	}
 	x.Served = append(x.Served, newServed(use, r))
-	return nil
 }
 
 // findKubeletServer returns the file with the kubelet's serving certificate; empty if there is none.

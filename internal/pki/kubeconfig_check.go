@@ -183,3 +183,20 @@ func (k *Kubeconfig) HasCredentials() bool {
 	return certificate && key || u.Token != "" || u.TokenFile != "" ||
 		u.Username != "" && u.Password != "" || u.Exec != nil || u.AuthProvider != nil
 }
+
+// credentialOf says what the user authenticates with, in the order in which client-go chooses.
+func credentialOf(u *api.AuthInfo) string {
+	switch {
+	case u.ClientCertificate != "":
+		return "the certificate file " + u.ClientCertificate
+	case u.Exec != nil:
+		return "the program " + u.Exec.Command
+	case u.AuthProvider != nil:
+		return "the provider " + u.AuthProvider.Name
+	case u.Token != "" || u.TokenFile != "":
+		return "a token"
+	case u.Username != "":
+		return "a password"
+	}
+	return "nothing"
+}

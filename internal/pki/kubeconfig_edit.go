@@ -80,13 +80,24 @@ func (k *Kubeconfig) ClientCertificate() (*x509.Certificate, error) {
 		return nil, err
 	}
 	if len(user.ClientCertificateData) == 0 {
-		return nil, errors.New("kubeconfig embeds no client certificate for its current user")
+		return nil, NotEmbeddedError{File: user.ClientCertificate, Instead: credentialOf(user)}
 	}
 	certs, err := ParseCertificates(user.ClientCertificateData)
 	if err != nil {
 		return nil, fmt.Errorf("reading client-certificate-data of a kubeconfig: %w", err)
 	}
 	return certs[0], nil
+}
+
+// NotEmbeddedError is the error of a kubeconfig without a client certificate in itself.
+type NotEmbeddedError struct {
+	File    string // that contains the certificate, as the kubeconfig names it; empty if there is none
+	Instead string // what the current user authenticates with
+}
+
+func (e NotEmbeddedError) Error() string {
+	return "kubeconfig embeds no client certificate for its current user, which authenticates with " +
+		untrusted.Line(e.Instead)
 }
 
 // Renew replaces the CA of the current cluster and the certificate and key of the current
