@@ -24,7 +24,7 @@ func (p *program) configMigrate() *cobra.Command {
 kubeadm.k8s.io/v1beta3 are accepted. The output has all defaults filled in, including the name, the address and
 the container runtime of this machine.
 
-Component configurations are checked and not converted.`,
+Component configurations are checked and copied to the output as they are.`,
 		Example: `  kubeadm config migrate --old-config old.yaml --new-config kubeadm.yaml`,
 		Args:    refuseArguments,
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -14,11 +14,11 @@ import (
 
 // Migrate reads all documents of a file, of any supported API version, sets the defaults as the
 // commands do, and checks them. The results are pointers to documents of v1beta4 in the order in
-// which they are written; component configurations are checked but not returned. Unsupported kinds
-// are errors, and so are unknown and duplicate fields.
+// which they are written, and after them the component configurations as they are in the file.
+// Unsupported kinds are errors, and so are unknown and duplicate fields.
 func Migrate(file File, facts Facts) (documents []any, run RunOptions, err error) {
 	file.readsAllKinds, file.Strict = true, true
-	kinds, err := file.kinds()
+	kinds, components, err := file.kinds()
 	if err != nil {
 		return nil, run, err
 	}
@@ -50,14 +50,15 @@ func Migrate(file File, facts Facts) (documents []any, run RunOptions, err error
 		proxy := &documentTarget{kind: kindProxy, into: &proxyconfig.KubeProxyConfiguration{}}
 		errs = append(errs, file.read(&run, kubelet, proxy))
 	}
-	return documents, run, errors.Join(errs...)
+	return append(documents, components...), run, errors.Join(errs...)
 }
 
-// kinds lists the kinds in the file. It returns an error if one is not supported.
-func (f File) kinds() (kinds []string, err error) {
+// kinds lists the kinds in the file, and the documents that configure components. It returns an error
+// if a kind is not supported.
+func (f File) kinds() (kinds []string, components []any, err error) {
 	documents, err := strict.Split(f.Data)
 	if err != nil {
-		return nil, errors.New(f.source() + ": " + err.Error())
+		return nil, nil, errors.New(f.source() + ": " + err.Error())
 	}
 	var wrong faults
 	for _, d := range documents {
@@ -68,8 +69,11 @@ func (f File) kinds() (kinds []string, err error) {
 			wrong.add("%s of %s is not supported%s", d, d.APIVersion, suggestKind(d))
 		}
 		kinds = append(kinds, d.Kind)
+		if d.Kind == kindKubelet || d.Kind == kindProxy {
+			components = append(components, d.Fields())
+		}
 	}
-	return kinds, wrong.err(f.source())
+	return kinds, components, wrong.err(f.source())
 }
 
 func migrateInit(file File, facts Facts) ([]any, RunOptions, error) {

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
 	"kubeadm/internal/untrusted"
@@ -31,6 +32,9 @@ type Document struct {
 	// numbers in the text with a leading zero, by the names of their fields
 	octals map[string][]string
 }
+
+// Fields are all fields of the document, as they are in the file. Numbers are of type json.Number.
+func (d Document) Fields() map[string]any { return runtime.DeepCopyJSON(d.tree) }
 
 // String names the document for messages.
 func (d Document) String() string { return fmt.Sprintf("document %d (%s)", d.Number, d.Kind) }
