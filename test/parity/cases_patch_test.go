@@ -47,9 +47,11 @@ func patchCases() []testCase {
 		for file, content := range files {
 			m.files["/patches/"+file] = content
 		}
-		const phases = "--skip-phases=preflight,certs,kubeconfig,upload-config,bootstrap-token,mark-control-plane --token=abcdef.0123456789abcdef --kubernetes-version=v1.37.1"
-		list = append(list, testCase{"patches: " + name, m,
-			[]step{compareOutput("init --dry-run --patches=/patches "+phases, asDryRun)}})
+		list = append(list, testCase{"patches: " + name, m, []step{
+			ignoreOutput("init phase etcd local --patches=/patches"),
+			ignoreOutput("init phase control-plane all --patches=/patches"),
+			ignoreOutput("init phase kubelet-start --patches=/patches"),
+		}})
 	}
 	for name, dir := range map[string]string{"no such directory": "/nowhere",
 		"a file for a directory": "/base.yaml", "relative": "patches"} {
