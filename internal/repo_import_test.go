@@ -95,7 +95,7 @@ func importRules() []rule {
 func layers() [][]string {
 	return [][]string{
 		{"internal/problem", "internal/flag", "internal/untrusted"},
-		{"internal/crashlog"},
+		{"internal/crashlog", "internal/redact"},
 		{"internal/strict"},
 		{"internal/release", "internal/pki"},
 		{"internal/node"},

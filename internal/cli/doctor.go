@@ -43,7 +43,8 @@ next boot. It shows what it is going to do and asks. Swap is turned off, and for
 after a question of its own, also with --yes. What cannot be completed is undone. While another kubeadm command changes this machine, nothing is fixed.
 
 --bundle writes a support bundle: the findings, logs, manifests, configuration and objects of the cluster, without
-private keys, tokens, passwords and Secrets.
+private keys, tokens, passwords and Secrets. It cannot recognize every secret: read it through before you give it to
+anyone.
 
 Exit codes: 0 if there is no error, only warnings or nothing; 2 if an error was found; 1 if the command failed.`,
 		Example: `  kubeadm doctor
@@ -152,7 +153,8 @@ func (p *program) runDoctor(c *cobra.Command, o *doctorOptions) (err error) {
 			return problem.New("writing the support bundle", err,
 				fmt.Sprintf("set --%s to a file in a directory that exists", flag.Bundle))
 		}
-		r.Emit(engine.Info, "the support bundle is "+o.bundle)
+		r.Emit(engine.Info, "the support bundle is "+o.bundle+
+			"; what looks like a secret is hidden, but read it through before you give it to anyone")
 	}
 	if encode != nil {
 		err = encode(p.Out, []any{d})

@@ -57,7 +57,9 @@ func plantSecrets(t *testing.T, s *testMachine) map[string]string {
 		`config="password: |\n  planted-escaped-block\n"` + "\n" +
 		"run --password planted-flag-pw [--db-token planted-go-flag] [\"--auth\",\"planted-json-flag\"]\n" +
 		"Env:[]EnvVar{EnvVar{Name:DB_PASSWORD,Value:planted-go-env,ValueFrom:nil,},}\n" +
-		"DB_PWD=planted-pwd\nDB_PASS='planted''planted-pass'\nDATA_ENCRYPTION_KEY=planted,planted-encryption-key\nJWT_SIGNING_KEY: planted-signing-key\n"
+		"DB_PWD=planted-pwd\nDB_PASS='planted''planted-pass'\nDATA_ENCRYPTION_KEY=planted,planted-encryption-key\nJWT_SIGNING_KEY: planted-signing-key\n" +
+		"Authorization: Token planted-header\nGET /x?sig=planted-query glpat-planted-prefix\nauth_pass planted-blank\ncurl -u me:planted-user\n" +
+		`{"kind":"SecretList","items":[{"data":{"a":"planted-listed"}}]}` + "\npassword:\n  value: planted-child\n"
 	put := func(name, text string) {
 		files[name] = memory.File{Data: []byte(text), Mode: 0o600, ModTime: s.world.Now()}
 	}
@@ -101,7 +103,7 @@ func plantSecrets(t *testing.T, s *testMachine) map[string]string {
 		"escaped-pw", "quoted-pw", "escaped-env", "twice-escaped", "escaped-block", "flag-pw", "go-flag",
 		"json-flag", "go-env", "pwd", "pass", "encryption-key", "signing-key", "broken-pw", "broken-line",
 		"broken-cni", "block-pw", "block-env", "damaged-block", "damaged-end", "damaged-env", "json-env",
-		"item-pw", "shell-pw", "pod-pass"} {
+		"item-pw", "shell-pw", "pod-pass", "header", "query", "prefix", "blank", "user", "listed", "child"} {
 		secrets[name] = "planted-" + name
 	}
 	for name, f := range files { // the machine's own
@@ -119,6 +121,9 @@ func TestBundleHasNoSecrets(t *testing.T) {
 	f := s.world.Files["/bundle.tar.gz"]
 	if f.Mode != 0o600 {
 		t.Fatalf("its mode is %v:\n%s", f.Mode, &s.err)
+	}
+	if said := s.err.String(); !strings.Contains(said, "read it through before you give it to anyone") {
+		t.Errorf("it does not ask for a review:\n%s", said)
 	}
 	files := unpackBundle(t, f.Data)
 	for _, want := range []string{"doctor.json", "versions.yaml", "logs/kubelet.log", "logs/containerd.log",

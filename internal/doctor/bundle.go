@@ -25,7 +25,9 @@ import (
 
 	"kubeadm/internal/engine"
 	"kubeadm/internal/pki"
+	"kubeadm/internal/redact"
 	"kubeadm/internal/state"
+	"kubeadm/internal/untrusted"
 )
 
 // Limits of a bundle.
@@ -69,7 +71,7 @@ func Bundle(ctx context.Context, e *engine.Env, as state.Identity, d Diagnosis) 
 	}
 	if len(b.failed) > 0 {
 		slices.Sort(b.failed)
-		b.add("errors.txt", []byte(withoutSecrets(strings.Join(b.failed, "\n")+"\n")))
+		b.add("errors.txt", []byte(redact.Text(strings.Join(b.failed, "\n")+"\n")))
 	}
 	return b.pack(e.World.Now())
 }
@@ -77,6 +79,7 @@ func Bundle(ctx context.Context, e *engine.Env, as state.Identity, d Diagnosis) 
 func (b *bundle) add(name string, data []byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	data = []byte(untrusted.Screen(string(data)))
 	if len(data) > fileLimit { // of a log the end says most
 		data = data[len(data)-fileLimit:]
 	}
@@ -93,7 +96,7 @@ func (b *bundle) fail(name string, err error) {
 func (b *bundle) addValue(name string, value any, err error) {
 	var text []byte
 	if err == nil {
-		text, err = encodeWithoutSecrets(value)
+		text, err = redact.Object(value)
 	}
 	if err != nil {
 		b.fail(name, err)
@@ -157,7 +160,7 @@ func (b *bundle) addHost(ctx context.Context, r state.Reader) {
 		"/proc/cgroups", "/proc/modules", "/proc/net/route", "/etc/resolv.conf",
 		"/proc/sys/net/ipv4/ip_forward", "/proc/sys/net/bridge/bridge-nf-call-iptables"} {
 		if data, err := r.ReadFile(ctx, file); err == nil {
-			b.add(path.Join("host", file), []byte(withoutSecrets(string(data))))
+			b.add(path.Join("host", file), []byte(redact.Text(string(data))))
 		}
 	}
 	addresses, err := r.Addresses(ctx)
@@ -177,7 +180,7 @@ func (b *bundle) addLogs(ctx context.Context, r state.Reader) {
 		if err != nil {
 			b.fail("log of "+unit, err)
 		} else if log != "" {
-			b.add("logs/"+unit+".log", []byte(withoutSecrets(log)))
+			b.add("logs/"+unit+".log", []byte(redact.Text(log)))
 		}
 	}
 	all, err := r.Containers(ctx, b.local.CRISocket)
@@ -188,7 +191,7 @@ func (b *bundle) addLogs(ctx context.Context, r state.Reader) {
 	for i, c := range all {
 		if c.Namespace == metav1.NamespaceSystem {
 			b.add(fmt.Sprintf("logs/%s-%s-%d.log", path.Base(c.Pod), path.Base(c.Name), c.Attempt),
-				[]byte(withoutSecrets(c.Log)))
+				[]byte(redact.Text(c.Log)))
 		}
 		all[i].Log = ""
 	}
@@ -223,8 +226,8 @@ func (b *bundle) addFiles(ctx context.Context, r state.Reader) {
 		}
 		if err == nil {
 			if slices.Contains(texts, file) {
-				data = []byte(withoutSecrets(string(data)))
-			} else if data, err = fileWithoutSecrets(data); err != nil {
+				data = []byte(redact.Text(string(data)))
+			} else if data, err = redact.Document(data); err != nil {
 				err = fmt.Errorf("it is left out, as secrets cannot be removed from it: %w", err)
 			}
 		}

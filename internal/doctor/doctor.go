@@ -16,8 +16,10 @@ import (
 	"kubeadm/internal/change"
 	"kubeadm/internal/engine"
 	"kubeadm/internal/preflight"
+	"kubeadm/internal/redact"
 	"kubeadm/internal/report"
 	"kubeadm/internal/state"
+	"kubeadm/internal/untrusted"
 )
 
 // Group is what a check is about.
@@ -160,6 +162,10 @@ func (c check) run(ctx context.Context, r state.Reader) outcome {
 	}
 }
 
+// showable returns text of any origin without what looks like a secret, and with control characters
+// escaped.
+func showable(text string) string { return untrusted.Screen(redact.Text(text)) }
+
 // add adds the outcome of a check. All texts lose what looks like a secret.
 func (d *Diagnosis) add(c check, o outcome) {
 	found := 0
@@ -174,13 +180,13 @@ func (d *Diagnosis) add(c check, o outcome) {
 			severity = Warning
 		}
 		d.Findings = append(d.Findings, Finding{Group: c.group, Check: c.Name, Severity: severity,
-			Text: withoutSecrets(f.Text), Evidence: strings.TrimSpace(withoutSecrets(f.Evidence)),
+			Text: showable(f.Text), Evidence: strings.TrimSpace(showable(f.Evidence)),
 			Why: c.Why, Remedy: report.Redact(f.Remedy), Command: report.Redact(f.Command),
 			Fixable: len(f.Changes) > 0, changes: f.Changes})
 	}
 	switch {
 	case o.skipped != "":
-		d.NotChecked = append(d.NotChecked, NotChecked{c.group, c.Name, withoutSecrets(o.skipped)})
+		d.NotChecked = append(d.NotChecked, NotChecked{c.group, c.Name, showable(o.skipped)})
 	case found == 0 && !slices.Contains(d.Passed[c.group], c.Name):
 		d.Passed[c.group] = append(d.Passed[c.group], c.Name)
 	}

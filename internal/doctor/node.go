@@ -28,6 +28,7 @@ import (
 	changes "kubeadm/internal/phase/preflight"
 	"kubeadm/internal/preflight"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/redact"
 	"kubeadm/internal/state"
 	"kubeadm/internal/staticpod"
 	"kubeadm/internal/upgrade"
@@ -354,12 +355,12 @@ func (m *machine) checkManifestDrift(ctx context.Context, r state.Reader, rep *p
 			continue
 		}
 		file := n.Paths.Manifest(component)
-		clean, err := fileWithoutSecrets(found)
+		clean, err := redact.Document(found)
 		if err != nil {
 			rep.Skip("%s: %v", file, err)
 			continue
 		}
-		if made, err = fileWithoutSecrets(made); err != nil {
+		if made, err = redact.Document(made); err != nil {
 			rep.Skip("%s: %v", file, err)
 			continue
 		}

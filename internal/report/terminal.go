@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"kubeadm/internal/engine"
+	"kubeadm/internal/redact"
 	"kubeadm/internal/untrusted"
 )
 
@@ -206,7 +207,7 @@ func livingLine(steps []step, now time.Time) string {
 		line += fmt.Sprintf(", %d of %d done", s.done, s.begun)
 	}
 	if s.does != "" {
-		line += ": " + untrusted.Line(redactSecrets(s.does))
+		line += ": " + untrusted.Line(redact.Message(s.does))
 	}
 	return line
 }

@@ -1,4 +1,4 @@
-package doctor
+package redact
 
 import (
 	"strings"
@@ -6,7 +6,7 @@ import (
 )
 
 // Each text contains "planted" where a secret is, and loses nothing that has to stay.
-func TestWithoutSecrets(t *testing.T) {
+func TestText(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"setting":             {"password: planted\nuser: me", "password: [hidden]\nuser: me"},
 		"JSON":                {`{"password": "planted", "user": "me"}`, `{"password": [hidden], "user": "me"}`},
@@ -18,7 +18,7 @@ func TestWithoutSecrets(t *testing.T) {
 		"string of TOML":      {"password = \"\"\"\nplanted\n\"\"\"\nuser = 1", "password = [hidden]\nuser = 1"},
 		"list":                {`"passwords": ["planted", "planted"], "a": 1`, `"passwords": [hidden], "a": 1`},
 		"block":               {"a:\n- password: |-\n    planted\n\n    planted\n  user: me", "a:\n- password: [hidden]\n  user: me"},
-		"block without YAML":  {`"password: >\n  planted\n"`, `"password: [hidden]"`},
+		"block without YAML":  {`"password: >\n  planted\n"`, `"password: [hidden]\n"`},
 		"variable":            {"- name: DB_PASSWORD\n  value: planted\n- name: A", "- name: DB_PASSWORD\n  value: [hidden]\n- name: A"},
 		"flag":                {"app --db-password planted --user me", "app --db-password [hidden] --user me"},
 		"items":               {"- --password\n- planted\n- --user", "- --password\n- [hidden]\n- --user"},
@@ -29,14 +29,14 @@ func TestWithoutSecrets(t *testing.T) {
 		"no value":            {"password:", "password:"},
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
-			if got := withoutSecrets(c.text); got != c.want {
+			if got := Text(c.text); got != c.want {
 				t.Errorf("got\n%s\nwant\n%s", got, c.want)
 			}
 		})
 	}
 }
 
-func TestFileWithoutSecrets(t *testing.T) {
+func TestDocument(t *testing.T) {
 	for name, c := range map[string]struct{ text, want, err string }{
 		"numbers":   {text: "password: 1234\nport: 1234\n", want: "password: [hidden]\nport: 1234\n"},
 		"documents": {text: "# token: planted\n---\na: 1\n---  \nkind: Secret\ndata: {a: planted}\n", want: "a: 1\n---\ndata: '[hidden]'\nkind: Secret\n"},
@@ -46,7 +46,7 @@ func TestFileWithoutSecrets(t *testing.T) {
 			want: "data:\n  a: |\n    password: [hidden]\n    user: me\n"},
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
-			got, err := fileWithoutSecrets([]byte(c.text))
+			got, err := Document([]byte(c.text))
 			if c.err != "" {
 				if err == nil || !strings.HasSuffix(err.Error(), c.err) || strings.Contains(err.Error(), "planted") {
 					t.Errorf("got %v", err)

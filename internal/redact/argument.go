@@ -1,0 +1,85 @@
+package redact
+
+import (
+	"encoding/json"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// Secrets of programs whose names do not say that they are secret: arguments, and lines of files.
+var (
+	// A user and a password of curl, crictl, etcdctl and others.
+	userFlagForm = regexp.MustCompile(`((?:^|[\s"'\[(,])` + userFlags + `(?:\\*["'])?(?:=|,?[ \t]+|,|` + nextItem + `))(\\*["'][^"'\n]*|[^\s"']+)`)
+	userFlag     = regexp.MustCompile(`^` + userFlags + `$`)
+	numericUser  = regexp.MustCompile(`^[0-9]+:[0-9]+$`) // IDs of a user and a group
+	programForm  = regexp.MustCompile(`(?i)(\bsshpass\s+-p\s*|\b(?:docker|podman|nerdctl|buildah|skopeo|helm|oras|crane|az|oc)\b[^\n"|;]*?\slogin\b[^\n|;]*?\s-p\s*` +
+		`|\bmysql[a-z]*\s[^\n|;]*?-p|\b(?:redis|keydb|valkey)-cli\b[^\n|;]*?\s-a\s+|\bldap[a-z]+\s[^\n|;]*?-w\s+` +
+		`|\bcurl\b[^\n|;]*?\s-u[^\s:]+:|--from-literal(?:=|\s+)\\*["']?[A-Za-z0-9_.-]+=)(\\*["'][^"'\n]*|[^\s"'\\]+)`)
+	// A line of a static token or password file: the secret, the user, a numeric ID, and groups.
+	staticTokenForm = regexp.MustCompile(`(?m)(^|[\s"'])[^\s,"'=]{6,}=*(,[^\s,"'=]*[A-Za-z][^\s,"'=]*,(?:[0-9]+|[^\s,"'=]+,\\*"[^"\n]+")(?:[\s,"'\\]|$))`)
+	// An environment variable whose value stands before its name.
+	valueFirst = regexp.MustCompile(`(?i)(\bvalue\\*["']?\s*[:=]\s*)(\\*"[^"\n]*"|[^\s",}]+)([\s,]+\\*["']?name\\*["']?\s*[:=]\s*\\*["']?[A-Za-z0-9_.-]*(?:` + secretWords + `|` + headerNames + `)\\*(?:["'\s,}]|$))`)
+	// A string in quotes.
+	quoted = regexp.MustCompile(`"(?:[^"\\\n]|\\.)*"`)
+	keyEnd = regexp.MustCompile(`-----END [A-Z0-9 ]*PRIVATE KEY[A-Z0-9 ]*-----`)
+)
+
+const userFlags = `(?:-u|-U|--user|--proxy-user|--userpwd|--(?:src-|dest-)?creds|--basic-auth)`
+
+func hideArguments(text string) string {
+	text = userFlagForm.ReplaceAllStringFunc(text, func(found string) string {
+		parts := userFlagForm.FindStringSubmatch(found)
+		value := strings.TrimLeft(parts[2], `\"'`)
+		user, password, _ := strings.Cut(value, ":")
+		if user == "" || password == "" || numericUser.MatchString(value) || strings.HasPrefix(password, "//") {
+			return found
+		}
+		return strings.TrimSuffix(found, password) + hidden
+	})
+	text = programForm.ReplaceAllString(text, "${1}"+hidden)
+	text = staticTokenForm.ReplaceAllString(text, "${1}"+hidden+"${2}")
+	return valueFirst.ReplaceAllString(text, "${1}"+hidden+"${3}")
+}
+
+// keyLimit is more than a private key has in PEM, with what a journal puts before each line.
+const keyLimit = 8 << 10
+
+// hideCutKey hides the end of a private key with which a text begins, as a log does that is cut.
+func hideCutKey(text string) string {
+	if end := keyEnd.FindStringIndex(text); end != nil && end[1] < keyLimit {
+		return hidden + text[end[1]:]
+	}
+	return text
+}
+
+// hideInStrings hides the secrets in strings of several lines, whose form can be seen only there.
+func hideInStrings(text string) string {
+	return quoted.ReplaceAllStringFunc(text, func(found string) string {
+		if !strings.Contains(found, `\n`) {
+			return found
+		}
+		var inner string
+		isJSON := json.Unmarshal([]byte(found), &inner) == nil
+		if !isJSON {
+			var err error
+			if inner, err = strconv.Unquote(found); err != nil {
+				return found
+			}
+		}
+		clean := Text(inner)
+		if clean == inner {
+			return found
+		}
+		if !isJSON {
+			return strconv.Quote(clean)
+		}
+		var again strings.Builder
+		encoder := json.NewEncoder(&again)
+		encoder.SetEscapeHTML(false)
+		if encoder.Encode(clean) != nil {
+			return hidden
+		}
+		return strings.TrimSuffix(again.String(), "\n")
+	})
+}
