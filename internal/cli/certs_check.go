@@ -97,11 +97,15 @@ func (p *program) checkExpiration(c *cobra.Command, o *certsOptions, out *output
 		return err
 	}
 	defer closeRun(r, &err)
-	n, warnings, err := p.readClusterOrConfig(c, o, r)
-	p.warn("config", warnings...)
+	settings, err := p.readClusterOrConfig(c, o, r)
+	p.warn("config", settings.warnings...)
+	if err == nil && encode == nil {
+		_, err = io.WriteString(p.Out, settings.readingText())
+	}
 	if err != nil {
 		return err
 	}
+	n := settings.Node
 	found, err := expirationsOf(ctx, real, n)
 	if err != nil {
 		return err
@@ -129,6 +133,21 @@ func (p *program) checkExpiration(c *cobra.Command, o *certsOptions, out *output
 		err = found.checkWithin(*limits.within)
 	}
 	return errors.Join(append([]error{err}, found.unreadable...)...)
+}
+
+// readingText says where the settings come from. Upstream prints these lines, too: scripts skip them by
+// their number.
+func (c certsConfig) readingText() string {
+	if !c.asked {
+		return ""
+	}
+	text := `[check-expiration] Reading configuration from the "kubeadm-config" ConfigMap in namespace "kube-system"...
+[check-expiration] Use 'kubeadm init phase upload-config kubeadm --config your-config-file' to re-upload it.
+`
+	if !c.answered {
+		text += "[check-expiration] Error reading configuration from the Cluster. Falling back to default configuration\n"
+	}
+	return text + "\n"
 }
 
 // expiresSoonCode is the exit code if a certificate expires within the time that the user gave.

@@ -15,6 +15,7 @@ import (
 	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
 	"kubeadm/internal/node"
+	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/run"
 	"kubeadm/internal/world"
@@ -31,35 +32,42 @@ func (o *certsOptions) bind(c *cobra.Command) {
 		flag.Kubeconfig: &o.kubeconfig}.bind(c.Flags())
 }
 
-// readClusterOrConfig returns where the certificates of this control plane are and how they are
-// generated: from the configuration file, or else from the cluster. If the cluster does not
-// answer, the default paths are used, and the key algorithm is unknown.
+// certsConfig is where the certificates of this control plane are and how they are generated.
+type certsConfig struct {
+	*node.Node
+	warnings []string
+	asked    bool // there was a kubeconfig with which to read the configuration of the cluster
+	answered bool // and the cluster has answered
+}
+
+// readClusterOrConfig reads the configuration file, or else the configuration of the cluster. If the
+// cluster does not answer, the default paths are used, and the key algorithm is unknown.
 func (p *program) readClusterOrConfig(c *cobra.Command, o *certsOptions,
-	r *run.Run) (*node.Node, []string, error) {
+	r *run.Run) (found certsConfig, err error) {
 	ctx := c.Context()
 	file, err := p.readConfig(ctx, r.World(), o.file)
 	if err != nil {
-		return nil, nil, err
+		return found, err
 	}
 	tool, err := p.tool()
 	if err != nil {
-		return nil, nil, err
+		return found, err
 	}
 	planned, how, err := config.Certificates(file, config.Facts{Tool: tool})
 	if err != nil || file.Given() {
-		return planned, how.Warnings, err
+		return certsConfig{Node: planned, warnings: how.Warnings}, err
 	}
 	if !path.IsAbs(o.certDir) {
-		return nil, nil, problem.New("",
+		return found, problem.New("",
 			fmt.Errorf("--%s %q is not an absolute path", flag.CertDir, o.certDir),
 			"set the absolute path of the directory")
 	}
 	p.warnOfForeignClient(ctx, c, r.World(), o.kubeconfig)
-	n, warnings := p.readClusterConfig(ctx, o, r, planned)
+	found = p.readClusterConfig(ctx, o, r, planned)
 	if c.Flags().Changed(string(flag.CertDir)) {
-		n.Paths.Certificates = o.certDir
+		found.Paths.Certificates = o.certDir
 	}
-	return n, warnings, nil
+	return found, nil
 }
 
 // Limits of reading the configuration of certificates from the cluster: a load balancer with a
@@ -73,20 +81,24 @@ const (
 // readClusterConfig reads the configuration from the cluster of this control plane, or returns the
 // default one with a warning.
 func (p *program) readClusterConfig(ctx context.Context, o *certsOptions, r *run.Run,
-	defaults *node.Node) (*node.Node, []string) {
+	defaults *node.Node) certsConfig {
 	defaults.Cluster.Algorithm = ""
-	if _, err := r.World().Stat(ctx, o.kubeconfig); errors.Is(err, fs.ErrNotExist) {
-		return defaults, nil
+	data, err := r.World().ReadFile(ctx, o.kubeconfig)
+	if errors.Is(err, fs.ErrNotExist) {
+		return certsConfig{Node: defaults}
 	}
-	var warnings []string
+	kubeconfig, err := pki.ParseKubeconfig(data)
+	found := certsConfig{asked: err == nil && kubeconfig.CheckComplete() == nil}
 	e := r.NewEnv(engine.Env{Local: defaults.Local,
-		Emit: func(e engine.Event) { warnings = append(warnings, e.Text) }})
+		Emit: func(e engine.Event) { found.warnings = append(found.warnings, e.Text) }})
 	ctx, cancel := context.WithTimeout(ctx, memberLimit)
 	defer cancel()
-	n, err := discovery.ExistingNode(world.WithRetry(ctx, memberRetries), e,
+	found.Node, err = discovery.ExistingNode(world.WithRetry(ctx, memberRetries), e,
 		p.readIdentity(ctx, e.World, o.kubeconfig))
 	if err != nil {
-		return defaults, []string{"could not read the configuration of certificates from the cluster, using the default: " + err.Error()}
+		found.Node, found.warnings = defaults, []string{"could not read the configuration of certificates from the cluster, using the default: " + err.Error()}
+		return found
 	}
-	return n, warnings
+	found.answered = true
+	return found
 }

@@ -138,11 +138,12 @@ func (p *program) renewCertificates(c *cobra.Command, o *renewOptions, name stri
 			return err
 		}
 	}
-	n, warnings, err := p.readClusterOrConfig(c, &o.certsOptions, r)
-	r.Warn(warnings...)
+	settings, err := p.readClusterOrConfig(c, &o.certsOptions, r)
+	r.Warn(settings.warnings...)
 	if err != nil {
 		return err
 	}
+	n := settings.Node
 	if err := p.checkClock(ctx, r, &o.certsOptions); err != nil {
 		return err
 	}

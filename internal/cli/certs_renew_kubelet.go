@@ -56,11 +56,12 @@ func (p *program) renewKubeletClient(c *cobra.Command, o *certsOptions, token st
 		return err
 	}
 	defer closeRun(r, &err)
-	n, warnings, err := p.readClusterOrConfig(c, o, r)
-	r.Warn(warnings...)
+	settings, err := p.readClusterOrConfig(c, o, r)
+	r.Warn(settings.warnings...)
 	if err != nil {
 		return err
 	}
+	n := settings.Node
 	if err := p.completeMachine(ctx, r, n); err != nil {
 		return err
 	}

@@ -139,12 +139,13 @@ func tokenOf(object map[string]any) (t node.BootstrapToken, err error) {
 	return t, nil
 }
 
-// writeTokens writes a table, or nothing if there is no token.
+// writeTokens writes a table, or nothing if there is no token. The columns are as wide as upstream's,
+// where each row after the first is aligned alone: scripts cut them.
 func writeTokens(out io.Writer, tokens []node.BootstrapToken, now time.Time) error {
 	if len(tokens) == 0 {
 		return nil
 	}
-	w := report.NewTable(out, 0, "TOKEN", "TTL", "EXPIRES", "USAGES", "DESCRIPTION", "EXTRA GROUPS")
+	w := report.NewTable(out, 10, "TOKEN", "TTL", "EXPIRES", "USAGES", "DESCRIPTION", "EXTRA GROUPS")
 	for _, t := range tokens {
 		ttl, expires := "<forever>", "<never>"
 		if !t.Expires.IsZero() {
@@ -152,8 +153,13 @@ func writeTokens(out io.Writer, tokens []node.BootstrapToken, now time.Time) err
 				t.Expires.UTC().Format(time.RFC3339)
 		}
 		const none = "<none>"
-		w.Row(t.String(), ttl, expires, cmp.Or(strings.Join(t.Usages, ","), none),
-			cmp.Or(t.Description, none), cmp.Or(strings.Join(t.Groups, ","), none))
+		w.Row(t.String(), fmt.Sprintf("%-9s", ttl), expires,
+			fmt.Sprintf("%-22s", cmp.Or(strings.Join(t.Usages, ","), none)),
+			fmt.Sprintf("%-56s", cmp.Or(t.Description, none)),
+			cmp.Or(strings.Join(t.Groups, ","), none))
+		if err := w.Flush(); err != nil {
+			return err
+		}
 	}
-	return w.Flush()
+	return nil
 }

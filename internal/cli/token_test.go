@@ -109,10 +109,10 @@ func TestTokensAreListedInATable(t *testing.T) {
 		{ID: "cccccc", Secret: "0123456789abcdef", Expires: now.Add(-time.Hour)},
 	}, now)
 	want := `
-TOKEN                     TTL         EXPIRES                USAGES                   DESCRIPTION   EXTRA GROUPS
-aaaaaa.0123456789abcdef   <forever>   <never>                <none>                   <none>        <none>
-bbbbbb.0123456789abcdef   1h          2026-09-01T13:30:00Z   authentication,signing   two words     g,h
-cccccc.0123456789abcdef   <invalid>   2026-09-01T11:00:00Z   <none>                   <none>        <none>
+TOKEN                     TTL         EXPIRES   USAGES                   DESCRIPTION                                                EXTRA GROUPS
+aaaaaa.0123456789abcdef   <forever>   <never>   <none>                   <none>                                                     <none>
+bbbbbb.0123456789abcdef   1h          2026-09-01T13:30:00Z   authentication,signing   two words                                                  g,h
+cccccc.0123456789abcdef   <invalid>   2026-09-01T11:00:00Z   <none>                   <none>                                                     <none>
 `
 	if diff := cmp.Diff(want, "\n"+out.String()); err != nil || diff != "" {
 		t.Error(err, diff)

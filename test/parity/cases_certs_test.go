@@ -22,7 +22,7 @@ func certsCases() []testCase {
 	pki := machine{stage: "pki"}
 	lacking := func(files ...string) machine { return machine{stage: "pki", lacks: files} }
 
-	add("expiration table", pki, compareOutput("certs check-expiration"+config, asLines))
+	add("expiration table", pki, compareOutput("certs check-expiration"+config, asText))
 	add("expiration json", pki, compareOutput("certs check-expiration -o json"+config, asObjects))
 	add("expiration yaml", pki, compareOutput("certs check-expiration -o yaml"+config, asObjects))
 	add("expiration without a file", pki,
@@ -32,7 +32,7 @@ func certsCases() []testCase {
 	add("expiration of nothing", machine{},
 		compareOutput("certs check-expiration -o json", asObjects))
 	add("expiration of nothing as a table", machine{},
-		compareOutput("certs check-expiration", asLines))
+		compareOutput("certs check-expiration", asText))
 	some := lacking("/etc/kubernetes/pki/apiserver.crt", "/etc/kubernetes/admin.conf",
 		"/etc/kubernetes/pki/front-proxy-ca.crt")
 	add("expiration where some are missing", some,

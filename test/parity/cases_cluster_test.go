@@ -10,7 +10,7 @@ func clusterCases() []testCase {
 		list = append(list, testCase{"cluster: " + name, here, steps})
 	}
 	const token = "ghijkl.0123456789abcdef"
-	add("tokens listed", compareOutput("token list", asLines),
+	add("tokens listed", compareOutput("token list", asText),
 		compareOutput("token list -o json", asObjects),
 		compareOutput("token list -o yaml", asObjects))
 	add("token made", compareOutput("token create "+token, asLines),
@@ -19,7 +19,11 @@ func clusterCases() []testCase {
 	add("token with everything",
 		compareOutput("token create "+token+
 			" --ttl=0 --description=mine --usages=authentication --groups=system:bootstrappers:a,system:bootstrappers:b", asLines),
-		compareOutput("token list", asLines))
+		compareOutput("token list", asText))
+	add("tokens of several widths", ignoreOutput("token create "+token+" --ttl=0"),
+		ignoreOutput("token create mnopqr.0123456789abcdef --ttl=0 --usages=authentication --description="+
+			"a-description-that-is-longer-than-the-column-of-fifty-six-characters"),
+		compareOutput("token list", asText))
 	add("token with a join command",
 		compareOutput("token create "+token+" --print-join-command", asLines))
 	add("token that is there", ignoreOutput("token create abcdef.0123456789abcdef"))
@@ -28,7 +32,7 @@ func clusterCases() []testCase {
 	add("token for bad usages", ignoreOutput("token create "+token+" --usages=cooking"))
 	add("token dry", ignoreOutput("token create "+token+" --dry-run"))
 	add("token removed", compareOutput("token delete abcdef", asLines),
-		compareOutput("token list", asLines))
+		compareOutput("token list", asText))
 	add("token removed by its whole text",
 		compareOutput("token delete abcdef.0123456789abcdef", asLines))
 	add("token removed that is not there", ignoreOutput("token delete ghijkl"))

@@ -13,7 +13,7 @@ import (
 
 // expirationSteps show when all certificates of a control plane expire.
 func expirationSteps(flags string) []step {
-	return []step{compareOutput("certs check-expiration"+flags, asTables),
+	return []step{compareOutput("certs check-expiration"+flags, asText),
 		compareOutput("certs check-expiration -o json"+flags, asObjects)}
 }
 
@@ -197,7 +197,7 @@ func expirationOutputCases() []testCase {
 	var list []testCase
 	pki := machine{stage: "pki"}
 	for format, how := range map[string]outputReader{
-		"text": asLines, "yaml": asObjects, "kyaml": asObjects, "xml": asLines,
+		"text": asText, "yaml": asObjects, "kyaml": asObjects, "xml": asLines,
 		"jsonpath={.certificates[*].name}":                           asLines,
 		"jsonpath={.certificateAuthorities[0].missing}":              asLines,
 		"go-template={{range .certificates}}{{.caName}};{{end}}":     asLines,
