@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -56,13 +57,23 @@ var podNetworkTables = []string{
 	"table ip flannel-ipv4", "table ip6 flannel-ipv6",
 }
 
-// isPodNetworkChain reports whether a chain is one of kube-proxy, the kubelet, a CNI plugin,
-// flannel or Calico. CNI-ADMIN is made by the plugin firewall for rules of the user.
-func isPodNetworkChain(name string) bool {
-	return name != "CNI-ADMIN" && (strings.HasPrefix(name, "KUBE-") ||
-		strings.HasPrefix(name, "CNI-") || strings.HasPrefix(name, "FLANNEL-") ||
-		strings.HasPrefix(name, "cali-"))
-}
+// podNetworkChain matches the chains of kube-proxy, the kubelet, kube-router, the CNI plugins bridge,
+// portmap and firewall, flannel and Calico. CNI-ADMIN is for rules of the user. Names end in a hash
+// where there is one for each Service, Pod or policy: 16 characters of base32 (Kubernetes), or
+// hexadecimal digits that fill a name up to 28 characters (CNI).
+var podNetworkChain = regexp.MustCompile(`^(KUBE-(` +
+	`SERVICES|NODEPORTS|NODE-PORT|EXTERNAL-SERVICES|POSTROUTING|FORWARD|MARK-MASQ|MARK-DROP|FIREWALL|HOSTPORTS|` +
+	`PROXY-FIREWALL|PROXY-CANARY|KUBELET-CANARY|IPTABLES-HINT|LOAD-BALANCER|SOURCE-RANGES-FIREWALL|` +
+	`IPVS-FILTER|IPVS-OUT-FILTER|ROUTER-(INPUT|FORWARD|OUTPUT|SERVICES)|NWPLCY-(DEFAULT|COMMON)|` +
+	`(SVC|SVL|SEP|EXT|FW|XLB|HP|NWPLCY|POD-FW)-[A-Z2-7]{16})|` +
+	`CNI-(FORWARD|HOSTPORT-(DNAT|SETMARK|MASQ)|ISOLATION-STAGE-[12]|[0-9a-f]{24}|(DN|SN)-[0-9a-f]{21})|` +
+	`FLANNEL-(POSTRTG|FWD)|cali-.+)$`)
+
+// podNetworkSet matches the IP sets of kube-proxy's mode ipvs and of Calico.
+var podNetworkSet = regexp.MustCompile(`^(KUBE-(6-)?(` +
+	`CLUSTER-IP|LOOP-BACK|EXTERNAL-IP(-LOCAL)?|LOAD-BALANCER(-LOCAL|-FW|-SOURCE-IP|-SOURCE-CIDR)?|` +
+	`LOAD-BALANCER-SOURCE|NODE-PORT(-LOCAL)?-(TCP|UDP|SCTP)(-HASH)?|HEALTH-CHECK-NODE-PORT|IPVS-IPS)|` +
+	`cali[46]0.+)$`)
 
 // Without returns the listed rules of the program that stay.
 func (c RemovePacketRules) Without(rules string) string {
@@ -113,10 +124,19 @@ func (c RemovePacketRules) Restore(rules string) string {
 	return b.String()
 }
 
-// Cleanup returns statements of nft, to carry out after Restore, that delete the tables and built-in
-// chains that were created for the removed rules and have no effect any more: now they accept by
-// default and have no rule. Another program may have added one since the rules were listed before.
-func (c RemovePacketRules) Cleanup(before, now string) (statements []string) {
+// IdleTable is what a removal of rules leaves of a table of nftables that a program of iptables has
+// created: chains without an effect, perhaps the whole table.
+type IdleTable struct {
+	Family string // "ip" or "ip6"
+	Name   string
+	Chains []string
+	Whole  bool // the table has no other chain
+}
+
+// Idle lists, after Restore, the tables and built-in chains that were created for the removed rules
+// and have no effect any more: now they accept by default and have no rule. Another program may have
+// added one since the rules were listed before.
+func (c RemovePacketRules) Idle(before, now string) (idle []IdleTable) {
 	if !c.createsTables() {
 		return nil
 	}
@@ -127,22 +147,20 @@ func (c RemovePacketRules) Cleanup(before, now string) (statements []string) {
 		if i < 0 || !t.isChanged() {
 			continue
 		}
-		name := family + " " + strings.TrimPrefix(t.header, "*")
-		if t.isEmptyAfterRemoval() && !current[i].isChanged() && current[i].isEmptyAfterRemoval() {
-			statements = append(statements, "delete table "+name)
-			continue
-		}
-		for _, chain := range t.idleChains() {
-			if slices.ContainsFunc(current[i].lines, func(line string) bool {
-				return strings.HasPrefix(line, ":"+chain+" ACCEPT ")
-			}) && !slices.ContainsFunc(current[i].lines, func(line string) bool {
-				return strings.HasPrefix(line, "-A "+chain+" ")
-			}) {
-				statements = append(statements, "delete chain "+name+" "+chain)
+		table := IdleTable{Family: family, Name: strings.TrimPrefix(t.header, "*")}
+		table.Whole = t.isEmptyAfterRemoval() && !current[i].isChanged() && current[i].isEmptyAfterRemoval()
+		for _, line := range current[i].lines {
+			chain := chainOf(line)
+			if strings.HasPrefix(line, ":"+chain+" ACCEPT ") && !current[i].hasRule(chain) &&
+				(table.Whole || slices.Contains(t.idleChains(), chain)) {
+				table.Chains = append(table.Chains, chain)
 			}
 		}
+		if table.Whole || len(table.Chains) > 0 {
+			idle = append(idle, table)
+		}
 	}
-	return statements
+	return idle
 }
 
 // Removed lists the nftables tables or sets that the change removes, as the program lists them.
@@ -150,8 +168,7 @@ func (c RemovePacketRules) Removed(rules string) (lines []string) {
 	for line := range strings.Lines(rules) {
 		line = strings.TrimSpace(line)
 		if c.Program == "nft" && slices.Contains(podNetworkTables, line) ||
-			c.Program == "ipset" && (strings.HasPrefix(line, "KUBE-") ||
-				strings.HasPrefix(line, "cali40") || strings.HasPrefix(line, "cali60")) {
+			c.Program == "ipset" && podNetworkSet.MatchString(line) {
 			lines = append(lines, line)
 		}
 	}
@@ -184,12 +201,12 @@ func (c RemovePacketRules) parse(rules string) (tables []ruleTable) {
 		t := &tables[len(tables)-1]
 		t.lines = append(t.lines, line)
 		if name, ok := strings.CutPrefix(line, ":"); ok {
-			if name, _, _ = strings.Cut(name, " "); isPodNetworkChain(name) {
+			if name, _, _ = strings.Cut(name, " "); podNetworkChain.MatchString(name) {
 				t.chains = append(t.chains, name)
 			}
 		} else if chain, ok := strings.CutPrefix(line, "-A "); ok {
 			chain, _, _ = strings.Cut(chain, " ")
-			if !isPodNetworkChain(chain) && isPodNetworkChain(jumpTarget(line)) {
+			if !podNetworkChain.MatchString(chain) && podNetworkChain.MatchString(jumpTarget(line)) {
 				t.jumps = append(t.jumps, line)
 			}
 		}
@@ -222,7 +239,13 @@ func (t ruleTable) keptLines() []string {
 		if t.header == "" {
 			return slices.Contains(t.chains, line)
 		}
-		return slices.Contains(t.jumps, line) || isPodNetworkChain(chainOf(line))
+		return slices.Contains(t.jumps, line) || podNetworkChain.MatchString(chainOf(line))
+	})
+}
+
+func (t ruleTable) hasRule(chain string) bool {
+	return slices.ContainsFunc(t.lines, func(line string) bool {
+		return strings.HasPrefix(line, "-A "+chain+" ")
 	})
 }
 

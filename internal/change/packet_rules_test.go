@@ -1,6 +1,7 @@
 package change_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -78,18 +79,22 @@ COMMIT
 	}
 	const emptied = "*mangle\n:PREROUTING ACCEPT [0:0]\nCOMMIT\n*nat\n:OUTPUT ACCEPT [0:0]\n:MINE - [0:0]\nCOMMIT\n"
 	for now, want := range map[string]string{
-		emptied: "delete table ip mangle;delete chain ip nat OUTPUT",
+		emptied: "ip mangle true [PREROUTING]; ip nat false [OUTPUT]",
 		left:    "", // they are gone
 		// rules that another program has added meanwhile
-		strings.Replace(emptied, "COMMIT", "-A PREROUTING -j ACCEPT\nCOMMIT", 1): "delete chain ip nat OUTPUT",
-		strings.Replace(emptied, "COMMIT", ":KUBE-X - [0:0]\nCOMMIT", 1):         "delete chain ip nat OUTPUT",
-		strings.Replace(emptied, ":MINE", "-A OUTPUT -j MINE\n:MINE", 1):         "delete table ip mangle",
+		strings.Replace(emptied, "COMMIT", "-A PREROUTING -j ACCEPT\nCOMMIT", 1): "ip nat false [OUTPUT]",
+		strings.Replace(emptied, "COMMIT", ":KUBE-FORWARD - [0:0]\nCOMMIT", 1):   "ip nat false [OUTPUT]",
+		strings.Replace(emptied, ":MINE", "-A OUTPUT -j MINE\n:MINE", 1):         "ip mangle true [PREROUTING]",
 	} {
-		if got := strings.Join(c.Cleanup(savedRules, now), ";"); got != want {
-			t.Errorf("cleanup: got %q, want %q; rules are now\n%s", got, want, now)
+		var got []string
+		for _, idle := range c.Idle(savedRules, now) {
+			got = append(got, fmt.Sprint(idle.Family, " ", idle.Name, " ", idle.Whole, " ", idle.Chains))
+		}
+		if got := strings.Join(got, "; "); got != want {
+			t.Errorf("idle are %q, want %q; rules are now\n%s", got, want, now)
 		}
 	}
-	if c.Matches(left) || c.Restore(left) != "" || c.Cleanup(left, left) != nil {
+	if c.Matches(left) || c.Restore(left) != "" || c.Idle(left, left) != nil {
 		t.Error("there is something left to remove")
 	}
 }
@@ -108,6 +113,29 @@ func TestForeignTablesAndSetsAreKept(t *testing.T) {
 		}
 		if change.Matches(change.Without(c.listed)) {
 			t.Errorf("%s: left is %q", program, change.Without(c.listed))
+		}
+	}
+}
+
+// A user may name chains and sets as Kubernetes does.
+func TestForeignChainsAreKept(t *testing.T) {
+	ours := []string{"KUBE-SERVICES", "KUBE-SVC-NPX46M4PTMTKRN6Y", "KUBE-KUBELET-CANARY", "KUBE-POD-FW-AAAABBBBCCCC2345",
+		"CNI-0123456789abcdef01234567", "CNI-DN-0123456789abcdef01234", "CNI-HOSTPORT-DNAT", "FLANNEL-FWD",
+		"cali-FORWARD"}
+	foreign := []string{"KUBE-APISERVER-ALLOW", "KUBE-SVC-MINE", "KUBE-SERVICES-EXTRA", "CNI-ADMIN", "CNI-MINE",
+		"FLANNEL-MINE", "MY-KUBE-SERVICES", "california"}
+	remove := change.RemovePacketRules{Program: "iptables-legacy"}
+	for i, chain := range append(ours, foreign...) {
+		rules := "*filter\n:" + chain + " - [0:0]\n-A INPUT -j " + chain + "\nCOMMIT\n"
+		if got, want := remove.Matches(rules), i < len(ours); got != want {
+			t.Errorf("%s is removed: %v, want %v", chain, got, want)
+		}
+	}
+	sets := change.RemovePacketRules{Program: "ipset"}
+	for set, want := range map[string]bool{"KUBE-NODE-PORT-LOCAL-SCTP-HASH": true, "KUBE-6-LOOP-BACK": true,
+		"KUBE-BLOCKED": false, "KUBE-CLUSTER-IP-MINE": false} {
+		if got := sets.Matches(set + "\n"); got != want {
+			t.Errorf("set %s is removed: %v, want %v", set, got, want)
 		}
 	}
 }

@@ -225,6 +225,9 @@ type Images interface {
 	// ImageRefs lists the references of all images, such as "registry.k8s.io/pause:3.10".
 	ImageRefs(ctx context.Context, socket string) ([]string, error)
 	Sandboxes(ctx context.Context, socket string) ([]Sandbox, error)
+	// SandboxNetworks returns the files of the network namespaces of Pod sandboxes, by sandbox ID,
+	// without those that use the network of the machine.
+	SandboxNetworks(ctx context.Context, socket string) (map[string]string, error)
 	// Containers lists all containers, exited ones too and oldest first, with their last log
 	// lines.
 	Containers(ctx context.Context, socket string) ([]Container, error)

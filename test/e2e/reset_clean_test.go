@@ -20,9 +20,6 @@ var cleanRemains = []struct{ line, reason string }{
 	{`^\+ files: /etc/kubernetes(/manifests|/pki)? d`,
 		"directories stay, their contents are removed"},
 	{`^\+ files: /var/lib/(kubelet|etcd) d`, "the same"},
-	{`^\+ files: /usr/libexec/kubernetes(/.*)? d`, "created by the kubelet for volume plugins"},
-	{`^\+ files: /usr/lib/modules d`,
-		"created by the container runtime, since kube-proxy mounts it"},
 	{`^\+ routes: 10\.244\.\S+ via 10\.77\.`, "the test's own, to the Pods of other nodes"},
 	{`^[+-] (units|processes): kubelet`, "stopped; whether it starts at boot is unchanged"},
 }

@@ -49,7 +49,7 @@ func connect(t testing.TB, w *fake.World) *fake.World {
 	w.Info.Env = append(w.Info.Env, "HOME=/root")
 	w.LinkList = []state.Link{
 		{Name: "lo"}, {Name: "eth0"}, {Name: "docker0"}, {Name: "veth9", Namespace: "mine"},
-		{Name: "veth1", Namespace: "cni-1"}, {Name: "cni0"}, {Name: "flannel.1"},
+		{Name: "veth1", Namespace: "cni-1"}, {Name: "veth2", Namespace: "cni-2"}, {Name: "cni0"}, {Name: "flannel.1"},
 		{Name: "kube-ipvs0", Addresses: []string{"10.96.0.1"}},
 	}
 	w.VirtualServerList = []state.VirtualServer{{Protocol: "TCP", IP: "10.96.0.1", Port: 443},
@@ -75,7 +75,9 @@ COMMIT
 		"nft":   "table inet filter\ntable ip kube-proxy\ntable ip6 kube-proxy\n",
 		"ipset": "blocked\nKUBE-CLUSTER-IP\n",
 	}
-	w.MountList = append(w.MountList, "/run/netns/cni-1", "/run/netns/mine")
+	w.MountList = append(w.MountList, "/run/netns/cni-1", "/run/netns/cni-2", "/run/netns/mine")
+	w.Pods = append(w.Pods, state.Sandbox{ID: "1", Name: "web-1", Namespace: "default"})
+	w.PodNetworks = map[string]string{"1": "/run/netns/cni-1"} // cni-2 is of another container engine
 	for _, ref := range []string{"registry.k8s.io/kube-proxy:v1.37.1",
 		"registry.k8s.io/coredns/coredns:v1.14.0", "mirror.example/pause:3.10",
 		"registry.example/etcd:3"} {
@@ -84,6 +86,7 @@ COMMIT
 	config := initializedMachine(t).Files[adminConf]
 	for name, text := range map[string]string{
 		"/run/netns/cni-1":                          "",
+		"/run/netns/cni-2":                          "",
 		"/run/netns/mine":                           "",
 		"/sys/fs/cgroup/cpu/kubepods/cpu.shares":    "2",
 		"/sys/fs/cgroup/cpu/mine/cpu.shares":        "2",
@@ -209,7 +212,7 @@ func TestCleanResetKeepsWhatIsOfOthers(t *testing.T) {
 			for _, l := range m.LinkList {
 				links = append(links, l.Name)
 			}
-			if got := strings.Join(links, " "); got != "lo eth0 docker0 veth9" {
+			if got := strings.Join(links, " "); got != "lo eth0 docker0 veth9 veth2" {
 				t.Errorf("interfaces: %s", got)
 			}
 			if len(m.VirtualServerList) != 1 || m.VirtualServerList[0].Port != 80 {
@@ -220,7 +223,7 @@ func TestCleanResetKeepsWhatIsOfOthers(t *testing.T) {
 				t.Errorf("images: %q", refs)
 			}
 			for name, want := range map[string]bool{
-				"/run/netns/cni-1": false, "/run/netns/mine": true,
+				"/run/netns/cni-1": false, "/run/netns/cni-2": true, "/run/netns/mine": true,
 				"/sys/fs/cgroup/cpu/kubepods": false, "/sys/fs/cgroup/cpu/mine": true,
 				"/etc/cni/net.d/10-bridge.conflist":         false,
 				"/etc/cni/net.d/87-podman-bridge.conflist":  true,
@@ -237,7 +240,7 @@ func TestCleanResetKeepsWhatIsOfOthers(t *testing.T) {
 					t.Errorf("%s exists: %v, want %v", name, err == nil, want)
 				}
 			}
-			if len(m.MountList) != 2 {
+			if len(m.MountList) != 3 {
 				t.Errorf("mounts: %v", m.MountList)
 			}
 		})

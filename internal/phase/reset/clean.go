@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -19,14 +20,17 @@ import (
 
 // clean removes what the user named with --clean. It runs after the containers are removed, so
 // that nothing writes it again. Addresses of kube-ipvs0 tell which virtual servers are
-// kube-proxy's, so rules come before interfaces.
-func clean(ctx context.Context, e *engine.Env) {
+// kube-proxy's, so rules come before interfaces. podNetworks are the network namespaces of the Pods
+// that ran.
+func clean(ctx context.Context, e *engine.Env, podNetworks []string) {
 	for _, part := range []struct {
 		target node.CleanTarget
 		remove func(context.Context, *engine.Env)
 	}{
 		{node.CleanRules, removeRules},
-		{node.CleanInterfaces, removeInterfaces},
+		{node.CleanInterfaces, func(ctx context.Context, e *engine.Env) {
+			removeInterfaces(ctx, e, podNetworks)
+		}},
 		{node.CleanCNI, removeCNI},
 		{node.CleanCgroups, removeControlGroups},
 		{node.CleanLogs, removeLogs},
@@ -35,6 +39,23 @@ func clean(ctx context.Context, e *engine.Env) {
 		if e.Reset.Cleans(part.target) {
 			part.remove(ctx, e)
 		}
+	}
+	if len(e.Reset.Clean) == len(node.CleanTargets()) {
+		removeEmptyDirs(ctx, e)
+	}
+}
+
+// removeEmptyDirs removes directories that the kubelet and the container runtime create to mount them
+// into containers, as long as nobody has put anything there.
+func removeEmptyDirs(ctx context.Context, e *engine.Env) {
+	const plugins = "/usr/libexec/kubernetes"
+	for _, dir := range []string{plugins + "/kubelet-plugins/volume/exec",
+		plugins + "/kubelet-plugins/volume", plugins + "/kubelet-plugins", plugins,
+		"/usr/lib/modules", namespaceDir} {
+		if mounts, err := e.World.Mounts(ctx, dir); err != nil || len(mounts) > 0 {
+			continue // as ip-netns(8) does with its directory
+		}
+		warnOnError(e, e.Do(ctx, change.Remove{Path: dir, OnlyEmpty: true}), "remove it manually")
 	}
 }
 
@@ -106,32 +127,43 @@ var podNetworkLink = regexp.MustCompile(`^(cni0|cbr0|nodelocaldns|kube-bridge|` 
 // namespaceDir is where container runtimes mount the network namespaces of Pods.
 const namespaceDir = "/run/netns"
 
-// podNamespace is how the names of network namespaces begin that containerd creates for CNI.
-const podNamespace = "cni-"
+// findPodNetworks returns the files of the network namespaces of the Pods that the container runtime
+// lists. Other engines create some with names of the same form.
+func findPodNetworks(ctx context.Context, e *engine.Env) []string {
+	if !e.Reset.Cleans(node.CleanInterfaces) {
+		return nil
+	}
+	all, err := e.World.SandboxNetworks(ctx, e.Local.CRISocket)
+	if err != nil {
+		e.Warn("%v: network namespaces that the container runtime leaves behind are not removed", err)
+	}
+	return slices.Sorted(maps.Values(all))
+}
 
-// removeInterfaces removes the interfaces and network namespaces of Pods, then the interfaces that
-// connect them.
-func removeInterfaces(ctx context.Context, e *engine.Env) {
+// removeInterfaces removes the network namespaces of Pods that the container runtime has left behind,
+// with their interfaces, and the interfaces that connect Pods.
+func removeInterfaces(ctx context.Context, e *engine.Env, podNetworks []string) {
 	e.Say("removing the network interfaces and network namespaces of the Pod network")
 	if links, err := e.World.Links(ctx); err != nil {
 		warnOfLinks(e, err)
 	} else {
 		for _, l := range links {
-			if podNetworkLink.MatchString(l.Name) || strings.HasPrefix(l.Namespace, podNamespace) {
+			if podNetworkLink.MatchString(l.Name) || l.Namespace != "" &&
+				slices.Contains(podNetworks, path.Join(namespaceDir, l.Namespace)) {
 				warnOnError(e, e.Do(ctx, change.RemoveInterface{Name: l.Name}),
 					"remove it manually: ip link delete "+l.Name)
 			}
 		}
 	}
-	for _, f := range listDir(ctx, e, namespaceDir) {
-		if !strings.HasPrefix(path.Base(f.Path), podNamespace) {
+	for _, file := range podNetworks {
+		if _, err := e.World.Lstat(ctx, file); errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		err := e.Do(ctx, change.Unmount{Dir: f.Path, Itself: true})
+		err := e.Do(ctx, change.Unmount{Dir: file, Itself: true})
 		if err == nil {
-			err = e.Do(ctx, change.Remove{Path: f.Path})
+			err = e.Do(ctx, change.Remove{Path: file})
 		}
-		warnOnError(e, err, "remove it manually: ip netns delete "+path.Base(f.Path))
+		warnOnError(e, err, "remove it manually: ip netns delete "+path.Base(file))
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -110,6 +111,66 @@ func TestForeignKubeconfigStays(t *testing.T) {
 		}
 		if _, there := s.Files[file]; !there || !s.said(c.says) {
 			t.Errorf("%s: it is there: %v; said was %q", name, there, s.lines)
+		}
+	}
+}
+
+// leaky is a machine whose container runtime removes Pods and leaves their network namespaces behind.
+type leaky struct{ world.World }
+
+func (leaky) SandboxNetworks(context.Context, string) (map[string]string, error) {
+	return map[string]string{"1": "/run/netns/cni-1", "2": "/run/netns/cni-gone"}, nil
+}
+
+// A namespace with a similar name may be of another container engine.
+func TestOnlyNetworkNamespacesOfPodsAreRemoved(t *testing.T) {
+	s := newScene(alone, member(1))
+	s.e.World = leaky{s}
+	s.e.Reset.Clean = []node.CleanTarget{node.CleanInterfaces}
+	s.MountList = []string{"/run/netns/cni-1", "/run/netns/cni-2"}
+	s.LinkList = []state.Link{{Name: "veth1", Namespace: "cni-1"}, {Name: "veth2", Namespace: "cni-2"}}
+	for _, file := range s.MountList {
+		s.Files[file] = memory.File{Mode: 0o444}
+	}
+	if err := reset.Cleanup.Run(t.Context(), s.e); err != nil {
+		t.Fatal(err)
+	}
+	if _, there := s.Files["/run/netns/cni-1"]; there || !slices.Equal(s.MountList, []string{"/run/netns/cni-2"}) {
+		t.Errorf("cni-1 is there: %v; mounts: %q", there, s.MountList)
+	}
+	if len(s.LinkList) != 1 || s.LinkList[0].Name != "veth2" {
+		t.Errorf("interfaces: %v", s.LinkList)
+	}
+}
+
+// Directories that were created to be mounted are removed, unless they are used or not all is cleaned.
+func TestEmptyDirectoriesAreRemoved(t *testing.T) {
+	for name, c := range map[string]struct {
+		targets []node.CleanTarget
+		file    string // of the user
+		left    string
+	}{
+		"all":         {node.CleanTargets(), "", ""},
+		"with plugin": {node.CleanTargets(), "/usr/libexec/kubernetes/kubelet-plugins/volume/exec/mine", "/usr/libexec/kubernetes"},
+		"some":        {node.CleanTargets()[1:], "", "/usr/lib/modules"},
+	} {
+		s := newScene(alone, member(1))
+		s.e.Reset.Clean = c.targets
+		for _, dir := range []string{"/usr/lib/modules", "/run/netns", "/usr/libexec/kubernetes/kubelet-plugins/volume/exec"} {
+			for ; dir != "/"; dir = path.Dir(dir) {
+				s.Files[dir] = memory.File{Mode: fs.ModeDir | 0o755}
+			}
+		}
+		if c.file != "" {
+			s.Files[c.file] = memory.File{Mode: 0o755}
+		}
+		if err := reset.Cleanup.Run(t.Context(), s.e); err != nil {
+			t.Fatal(err)
+		}
+		for _, dir := range []string{"/usr/lib/modules", "/usr/libexec/kubernetes"} {
+			if _, there := s.Files[dir]; there != (dir == c.left || name == "some") {
+				t.Errorf("%s: %s is there: %v", name, dir, there)
+			}
 		}
 	}
 }

@@ -26,6 +26,7 @@ var Cleanup = engine.Phase{
 		e.Say("stopping the kubelet")
 		warnOnError(e, e.Do(ctx, change.SetService{Name: "kubelet"}),
 			"stop the kubelet manually: systemctl stop kubelet")
+		podNetworks := findPodNetworks(ctx, e)
 		e.Say("removing Kubernetes containers")
 		warnOnError(e, e.Do(ctx, change.RemoveContainers{Socket: e.Local.CRISocket}),
 			"remove them manually: crictl rmp -fa")
@@ -43,7 +44,7 @@ var Cleanup = engine.Phase{
 		if err := removeFiles(ctx, e); err != nil {
 			return err
 		}
-		clean(ctx, e)
+		clean(ctx, e, podNetworks)
 		return context.Cause(ctx) // an interrupted reset has not finished
 	},
 }

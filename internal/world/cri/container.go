@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
+	"path"
 	"slices"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -48,6 +51,50 @@ func (c *client) sandboxes(ctx context.Context) ([]state.Sandbox, error) {
 		all = append(all, sandbox)
 	}
 	return all, nil
+}
+
+// SandboxNetworks reads the OCI specification of each sandbox, which containerd and CRI-O report.
+func (r Runtimes) SandboxNetworks(ctx context.Context, socket string) (map[string]string, error) {
+	c, err := connect(ctx, socket, connectLimit)
+	if err != nil {
+		return nil, err
+	}
+	defer c.close()
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	all, err := c.sandboxes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	files := map[string]string{}
+	for _, s := range all {
+		answer, err := c.PodSandboxStatus(ctx,
+			&runtimeapi.PodSandboxStatusRequest{PodSandboxId: s.ID, Verbose: true})
+		if status.Code(err) == codes.NotFound {
+			continue // it was removed meanwhile
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading the status of Pod %s/%s: %w", s.Namespace, s.Name,
+				unwrapGRPCError(err))
+		}
+		var info struct {
+			RuntimeSpec struct {
+				Linux struct {
+					Namespaces []struct{ Type, Path string }
+				}
+			}
+		}
+		if err := json.Unmarshal([]byte(answer.Info["info"]), &info); err != nil {
+			continue // of another runtime
+		}
+		for _, n := range info.RuntimeSpec.Linux.Namespaces {
+			if n.Type == "network" && n.Path != "" {
+				// both runtimes name /var/run, which is a link
+				files[s.ID] = strings.TrimPrefix(path.Clean(n.Path), "/var")
+			}
+		}
+	}
+	return files, nil
 }
 
 // Containers lists all containers, exited ones too and oldest first, with their last log lines.

@@ -186,6 +186,12 @@ func (w *Reads) Sandboxes(ctx context.Context, socket string) ([]state.Sandbox, 
 		func() ([]state.Sandbox, error) { return w.World.Sandboxes(ctx, socket) })
 }
 
+// SandboxNetworks is a read.
+func (w *Reads) SandboxNetworks(ctx context.Context, socket string) (map[string]string, error) {
+	return readUnlessFailing(w,
+		func() (map[string]string, error) { return w.World.SandboxNetworks(ctx, socket) })
+}
+
 // ImageRefs is a read.
 func (w *Reads) ImageRefs(ctx context.Context, socket string) ([]string, error) {
 	return readUnlessFailing(w, func() ([]string, error) { return w.World.ImageRefs(ctx, socket) })

@@ -139,42 +139,15 @@ func (m Machine) removePacketRules(ctx context.Context, c change.RemovePacketRul
 		"10"); err != nil {
 		return err
 	}
-	if _, err := m.Program(ctx, "nft"); err != nil {
-		return nil
-	}
 	now, err := m.PacketRules(ctx, c.Program)
 	if err != nil {
 		return err
 	}
-	var script strings.Builder
-	for _, statement := range c.Cleanup(rules, now) {
-		if table, ok := strings.CutPrefix(statement, "delete table "); ok {
-			family, name, _ := strings.Cut(table, " ")
-			listing, err := runProgram(ctx, "nft", "list", "table", family, name)
-			if err != nil || !hasOnlyChains(listing) {
-				continue // an empty table does no harm
-			}
-		}
-		script.WriteString(statement + "\n")
+	var errs []error
+	for _, t := range c.Idle(rules, now) {
+		errs = append(errs, removeIdleTable(t))
 	}
-	if script.Len() == 0 {
-		return nil
-	}
-	_, err = runProgramWithInput(ctx, script.String(), "nft", "-f", "-")
-	return err
-}
-
-// hasOnlyChains reports whether a table that nft lists has neither sets, maps, flowtables nor
-// other objects, which iptables-save does not list.
-func hasOnlyChains(table string) bool {
-	for line := range strings.Lines(table) {
-		inTable, ok := strings.CutPrefix(line, "\t")
-		if ok && strings.TrimSpace(inTable) != "" && !strings.HasPrefix(inTable, "\t") &&
-			!strings.HasPrefix(inTable, "chain ") && !strings.HasPrefix(inTable, "}") {
-			return false
-		}
-	}
-	return true
+	return errors.Join(errs...)
 }
 
 // virtualServerFile lists the virtual servers of IPVS. It exists if the kernel module is loaded.

@@ -58,25 +58,12 @@ func TestFindIPTables(t *testing.T) {
 	}
 }
 
-func TestTableWithSetsIsNoEmptyTable(t *testing.T) {
-	const chains = "# Warning: table ip nat is managed by iptables-nft, do not touch!\ntable ip nat {\n\tchain OUTPUT {\n\t\ttype nat hook output priority dstnat; policy accept;\n\t}\n"
-	for text, want := range map[string]bool{
-		chains + "}\n": true,
-		chains + "\n\tset mine {\n\t\ttype ipv4_addr\n\t}\n}\n": false,
-		chains + "\n\tflowtable f {\n\t}\n}\n":                  false,
-	} {
-		if hasOnlyChains(text) != want {
-			t.Errorf("want %v of\n%s", want, text)
-		}
-	}
-}
-
 // A failed iptables-restore is an error with its message.
 func TestFailedRemovalOfRules(t *testing.T) {
 	bin := t.TempDir()
 	t.Setenv("PATH", bin+":/usr/bin:/bin")
 	for program, script := range map[string]string{
-		"iptables-nft-save":    `printf '*nat\n:KUBE-X - [0:0]\nCOMMIT\n'`,
+		"iptables-nft-save":    `printf '*nat\n:KUBE-FORWARD - [0:0]\nCOMMIT\n'`,
 		"iptables-nft-restore": "cat > $0.input; echo line 3 failed >&2; exit 1",
 	} {
 		if err := os.WriteFile(filepath.Join(bin, program), []byte("#!/bin/sh\n"+script+"\n"),
@@ -86,7 +73,7 @@ func TestFailedRemovalOfRules(t *testing.T) {
 	}
 	err := Machine{}.Do(t.Context(), change.RemovePacketRules{Program: "iptables-nft"})
 	if err == nil || !cmp.Equal(readTestFile(t, filepath.Join(bin, "iptables-nft-restore.input")),
-		"*nat\n:KUBE-X - [0:0]\n-X KUBE-X\nCOMMIT\n") {
+		"*nat\n:KUBE-FORWARD - [0:0]\n-X KUBE-FORWARD\nCOMMIT\n") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -34,6 +35,7 @@ type World struct {
 	MountList          []string
 	ImageList          map[string]bool // references of images in the container runtime
 	Pods               []state.Sandbox
+	PodNetworks        map[string]string // files of network namespaces by sandbox ID
 	MemberList         []state.Member
 	UnreachableMembers []uint64 // IDs of members that do not answer
 	MemberProblems     []string // that each member reports: alarms, no leader
@@ -123,6 +125,33 @@ func (w *World) Sandboxes(context.Context, string) ([]state.Sandbox, error) {
 	return slices.Clone(w.Pods), nil
 }
 
+// SandboxNetworks returns the network namespaces of the Pod sandboxes that are left.
+func (w *World) SandboxNetworks(context.Context, string) (map[string]string, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	left := map[string]string{}
+	for _, s := range w.Pods {
+		if file, ok := w.PodNetworks[s.ID]; ok {
+			left[s.ID] = file
+		}
+	}
+	return left, nil
+}
+
+// removePods removes Pods with their network namespaces and the interfaces in them.
+func (w *World) removePods(c change.RemoveContainers) {
+	w.Pods = slices.DeleteFunc(w.Pods, func(s state.Sandbox) bool {
+		if file, ok := w.PodNetworks[s.ID]; ok && c.Matches(s) {
+			delete(w.Files, file)
+			w.MountList = slices.DeleteFunc(w.MountList, func(m string) bool { return m == file })
+			w.LinkList = slices.DeleteFunc(w.LinkList, func(l state.Link) bool {
+				return l.Namespace == path.Base(file)
+			})
+		}
+		return c.Matches(s)
+	})
+}
+
 // Do carries out one change.
 func (w *World) Do(_ context.Context, c change.Change) error {
 	w.mu.Lock()
@@ -173,7 +202,7 @@ func (w *World) Do(_ context.Context, c change.Change) error {
 		delete(w.Objects, keyOf(c.Ref()))
 	case change.RemoveContainers:
 		if !c.KeepPod {
-			w.Pods = slices.DeleteFunc(w.Pods, c.Matches)
+			w.removePods(c)
 		}
 	case change.SetMember:
 		return w.setMember(c)

@@ -127,9 +127,7 @@ func (w *World) Do(ctx context.Context, c change.Change) error {
 		if c.KeepPod {
 			return nil
 		}
-		w.mu.Lock()
-		w.removedPods = append(w.removedPods, c)
-		w.mu.Unlock()
+		return w.removePods(ctx, c)
 	case change.RemoveVirtualServers:
 		w.mu.Lock()
 		w.servers = append(w.servers, c)
@@ -285,6 +283,27 @@ func (w *World) Containers(ctx context.Context, socket string) ([]state.Containe
 		return nil, nil
 	}
 	return all, err
+}
+
+// removePods records that Pods would be gone, and their network namespaces with them.
+func (w *World) removePods(ctx context.Context, c change.RemoveContainers) error {
+	all, err := w.World.Sandboxes(ctx, c.Socket)
+	if err != nil {
+		return err
+	}
+	networks, err := w.World.SandboxNetworks(ctx, c.Socket)
+	if err != nil {
+		return err
+	}
+	for _, s := range all {
+		if file, ok := networks[s.ID]; ok && c.Matches(s) {
+			w.recordRemoval(file)
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.removedPods = append(w.removedPods, c)
+	return nil
 }
 
 // Sandboxes lists the Pod sandboxes that would be left.

@@ -193,9 +193,9 @@ func TestPodNetworkOnNode(t *testing.T) {
 	requireTestNode(t)
 	runCommand(t, "sh", "-ec", `ip link add contract0 type bridge; ip link add contract1 type bridge
 for p in iptables-nft iptables-legacy ip6tables-nft ip6tables-legacy; do
-  $p -t nat -N CONTRACT; $p -t nat -N KUBE-CONTRACT; $p -t nat -A OUTPUT -j CONTRACT
-  $p -t nat -A OUTPUT -m comment --comment "a \"quoted\" -j word" -j KUBE-CONTRACT
-  $p -t nat -A KUBE-CONTRACT -j RETURN; $p -t mangle -N KUBE-CONTRACT
+  $p -t nat -N CONTRACT; $p -t nat -N KUBE-FORWARD; $p -t nat -A OUTPUT -j CONTRACT
+  $p -t nat -A OUTPUT -m comment --comment "a \"quoted\" -j word" -j KUBE-FORWARD
+  $p -t nat -A KUBE-FORWARD -j RETURN; $p -t mangle -N KUBE-FORWARD
 done
 nft add table ip6 kube-proxy; nft add table inet CONTRACT`)
 	t.Cleanup(func() {
@@ -212,6 +212,45 @@ done`)
 	if tables := runCommand(t, "nft", "list", "tables"); strings.Contains(tables, "mangle") ||
 		!strings.Contains(tables, "table ip nat") {
 		t.Errorf("tables: %q", tables)
+	}
+}
+
+// Another program adds a rule after the last listing and before the removal of the empty table.
+func TestRuleAddedDuringRemovalOnNode(t *testing.T) {
+	requireTestNode(t)
+	bin := t.TempDir()
+	wrapper := `#!/bin/sh -e
+/usr/sbin/iptables-nft-save
+echo >>"$0.calls"
+if test "$(wc -l <"$0.calls")" = 2; then
+  /usr/sbin/iptables-nft -t mangle -A PREROUTING -p tcp --dport 9 -j ACCEPT
+  /usr/sbin/nft add set ip raw CONTRACT "{ type ipv4_addr; }"
+fi
+`
+	if err := os.WriteFile(filepath.Join(bin, "iptables-nft-save"), []byte(wrapper), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, program := range []string{"iptables-nft-restore", "ip"} { // nft is not needed
+		if err := os.Symlink("/usr/sbin/"+program, filepath.Join(bin, program)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const fill = `for t in mangle raw security; do
+  iptables-nft -t $t -N KUBE-FORWARD; iptables-nft -t $t -A OUTPUT -j KUBE-FORWARD; done`
+	runCommand(t, "sh", "-ec", fill)
+	t.Cleanup(func() { runCommand(t, "sh", "-ec", "nft delete table ip mangle; nft delete table ip raw") })
+	path := os.Getenv("PATH")
+	t.Setenv("PATH", bin+":/usr/bin:/bin")
+	err := real.New().Do(t.Context(), change.RemovePacketRules{Program: "iptables-nft"})
+	t.Setenv("PATH", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules := runCommand(t, "iptables-nft-save")
+	tables := runCommand(t, "nft", "list", "tables")
+	if !strings.Contains(rules, "--dport 9") || !strings.Contains(tables, "table ip raw") ||
+		strings.Contains(tables, "table ip security") || strings.Contains(rules, "KUBE-") {
+		t.Errorf("tables:\n%s\nrules:\n%s", tables, rules)
 	}
 }
 

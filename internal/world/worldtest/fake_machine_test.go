@@ -115,10 +115,10 @@ func newPodNetwork() *fake.World {
 	const rules = `*nat
 :OUTPUT ACCEPT [0:0]
 :CONTRACT - [0:0]
-:KUBE-CONTRACT - [0:0]
--A OUTPUT -j KUBE-CONTRACT
+:KUBE-FORWARD - [0:0]
+-A OUTPUT -j KUBE-FORWARD
 -A OUTPUT -j CONTRACT
--A KUBE-CONTRACT -j RETURN
+-A KUBE-FORWARD -j RETURN
 COMMIT
 `
 	w.Rules = map[string]string{"iptables-nft": rules, "iptables-legacy": rules,

@@ -14,7 +14,7 @@ import (
 )
 
 // PodNetworkConfig is the input of the suite: interfaces of which only the first is to be removed,
-// and a program whose rules have a chain KUBE-CONTRACT and a chain CONTRACT of others. A world with
+// and a program whose rules have a chain KUBE-FORWARD and a chain CONTRACT of others. A world with
 // Missing does not have that program.
 type PodNetworkConfig struct {
 	Links    []string
@@ -48,7 +48,7 @@ func PodNetwork(t *testing.T, w world.World, given PodNetworkConfig) {
 			if want := remove.Without(before); withoutComments(after) != withoutComments(want) {
 				t.Errorf("left:\n%s\nwant:\n%s", after, want)
 			}
-			if strings.Contains(after, "-A KUBE-CONTRACT") || !strings.Contains(after, "CONTRACT") {
+			if strings.Contains(after, "-A KUBE-FORWARD") || !strings.Contains(after, "CONTRACT") {
 				t.Errorf("left:\n%s", after)
 			}
 			mustDo(t, w, remove)
