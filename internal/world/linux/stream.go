@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"io/fs"
 	"os"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Limits of reading a FIFO or a terminal. The writer may be a program that asks for a password
@@ -28,9 +30,7 @@ func readStream(ctx context.Context, f *os.File, fifo bool) ([]byte, error) {
 		if err := context.Cause(ctx); err != nil {
 			return nil, fmt.Errorf("reading %s: %w", f.Name(), err)
 		}
-		// files without deadlines, such as /dev/null, do not block
-		_ = f.SetReadDeadline(time.Now().Add(streamPause))
-		n, err := f.Read(buffer)
+		n, err := readAvailable(f, buffer)
 		all = append(all, buffer[:n]...)
 		switch {
 		case len(all) > streamLimit:
@@ -38,23 +38,40 @@ func readStream(ctx context.Context, f *os.File, fifo bool) ([]byte, error) {
 				streamLimit>>20)
 		case n > 0:
 			last, hadWriter = time.Now(), true
-		case errors.Is(err, os.ErrDeadlineExceeded):
-			hadWriter = true // a FIFO without a writer returns io.EOF
+		case errors.Is(err, unix.EINTR):
+		case errors.Is(err, unix.EAGAIN):
+			hadWriter = true // a FIFO without a writer is at its end
 			if time.Since(last) > quietLimit {
 				return nil, fmt.Errorf("reading %s: nothing was written to it within %s", f.Name(),
 					quietLimit)
 			}
-		case errors.Is(err, io.EOF) && hadWriter:
+			time.Sleep(streamPause)
+		case err != nil:
+			return nil, &fs.PathError{Op: "read", Path: f.Name(), Err: err}
+		case hadWriter:
 			return all, nil
-		case errors.Is(err, io.EOF):
+		default:
 			if time.Since(started) > writerLimit {
 				return nil, fmt.Errorf(
 					"reading %s: it is a FIFO, and no program has opened it for writing within %s",
 					f.Name(), writerLimit)
 			}
 			time.Sleep(streamPause)
-		case err != nil:
-			return nil, err
 		}
 	}
+}
+
+// readAvailable is one read(2): 0 bytes are the end, EAGAIN says that there is nothing yet. A read of
+// os.File with a deadline would not tell whether it has asked the kernel before the time was up.
+func readAvailable(f *os.File, buffer []byte) (n int, err error) {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	var readErr error
+	err = raw.Read(func(fd uintptr) bool {
+		n, readErr = unix.Read(int(fd), buffer)
+		return true
+	})
+	return max(n, 0), errors.Join(err, readErr)
 }
