@@ -120,6 +120,9 @@ func fileCases() map[string]initCase {
 			`[ERROR FileAvailable--etc-kubernetes-manifests-etcd.yaml]: /etc/kubernetes/manifests/etcd.yaml already exists; if it is left over from another cluster, clean up with "kubeadm reset"; else move it away`},
 		"data of etcd": {func(m *machine, _ *node.Node) { m.files["/var/lib/etcd/member"] = "" },
 			`[ERROR DirAvailable--var-lib-etcd]: /var/lib/etcd is not empty; if it is left over from another cluster, clean up with "kubeadm reset"; else move it away`},
+		"a mounted file system": {func(m *machine, _ *node.Node) { m.files["/var/lib/etcd/lost+found/"] = "" }, ""},
+		"a file of that name": {func(m *machine, _ *node.Node) { m.files["/var/lib/etcd/lost+found"] = "" },
+			`[ERROR DirAvailable--var-lib-etcd]: /var/lib/etcd is not empty; if it is left over from another cluster, clean up with "kubeadm reset"; else move it away`},
 		"data of etcd among the system's": {func(m *machine, n *node.Node) {
 			n.Cluster.Etcd.DataDir, m.files["/var/lib/dpkg"] = "/var/lib", ""
 		},

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net/http"
 	"net/url"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -44,6 +45,10 @@ func newLocalEtcdChecks(n *node.Node) []Check {
 		{Name: "DirAvailable-" + strings.ReplaceAll(dir, "/", "-"),
 			Run: func(ctx context.Context, r state.Reader, rep *Report) {
 				inside, err := r.ReadDir(ctx, dir)
+				// of the file system that is mounted there; etcd makes a directory beside it
+				inside = slices.DeleteFunc(inside, func(f state.FileInfo) bool {
+					return f.Mode.IsDir() && path.Base(f.Path) == "lost+found"
+				})
 				switch {
 				case errors.Is(err, fs.ErrNotExist):
 				case err != nil:

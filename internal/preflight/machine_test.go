@@ -21,7 +21,7 @@ type machine struct {
 	state.Reader
 	host             state.HostInfo
 	hostErr          error
-	files            map[string]string // by path; a directory exists when a file below it does
+	files            map[string]string // by path; a directory exists when a file below it does, and with the path "DIR/"
 	broken           map[string]error  // by path
 	programs         []string
 	kubelet          string
@@ -74,7 +74,11 @@ func (m *machine) ReadDir(_ context.Context, path string) ([]state.FileInfo, err
 	var list []state.FileInfo
 	for p := range maps.Keys(m.files) {
 		if strings.HasPrefix(p, path+"/") {
-			list = append(list, state.FileInfo{Path: p})
+			info := state.FileInfo{Path: strings.TrimSuffix(p, "/")}
+			if info.Path != p {
+				info.Mode = fs.ModeDir
+			}
+			list = append(list, info)
 		}
 	}
 	if list == nil {
