@@ -51,6 +51,13 @@ func CleanTargets() []CleanTarget {
 // Cleans reports whether a target is to be removed.
 func (r Reset) Cleans(t CleanTarget) bool { return slices.Contains(r.Clean, t) }
 
+// CleansAll reports whether everything but images is to be removed, as with --clean=all.
+func (r Reset) CleansAll() bool {
+	return !slices.ContainsFunc(CleanTargets(), func(t CleanTarget) bool {
+		return t != CleanImages && !r.Cleans(t)
+	})
+}
+
 // UnmountFlags lists the flags of umount2(2) that a reset can use.
 func UnmountFlags() []string {
 	return []string{"MNT_FORCE", "MNT_DETACH", "MNT_EXPIRE", "UMOUNT_NOFOLLOW"}

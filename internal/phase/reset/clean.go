@@ -40,7 +40,7 @@ func clean(ctx context.Context, e *engine.Env, podNetworks []string) {
 			part.remove(ctx, e)
 		}
 	}
-	if len(e.Reset.Clean) == len(node.CleanTargets()) {
+	if e.Reset.CleansAll() {
 		removeEmptyDirs(ctx, e)
 	}
 }
