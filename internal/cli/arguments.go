@@ -155,6 +155,9 @@ func suggestFlag(c *cobra.Command, unknown *pflag.NotExistError) []string {
 	if group := unknown.GetSpecifiedShortnames(); group != "" {
 		name, _, _ = strings.Cut(group, "=")
 	}
+	if hint := hintOfRemovedFlag(c, name); hint != "" {
+		return []string{hint}
+	}
 	var there []string
 	c.Flags().VisitAll(func(f *pflag.Flag) {
 		if !f.Hidden {
@@ -173,6 +176,39 @@ func suggestFlag(c *cobra.Command, unknown *pflag.NotExistError) []string {
 		return []string{"did you mean --" + near + "?"}
 	}
 	return nil
+}
+
+// hintOfRemovedFlag is a hint for a flag that earlier releases of kubeadm had: since when it is gone, and
+// the flag that replaces it. Without one it is empty.
+func hintOfRemovedFlag(c *cobra.Command, name string) string {
+	command := strings.TrimPrefix(c.CommandPath(), "kubeadm ")
+	for _, removed := range []struct {
+		command, flag string // the beginning of the command's path
+		minor         int
+		now           flag.Name
+	}{
+		// https://github.com/kubernetes/kubernetes/pull/79327, 104065, 126914 and 127123
+		{"join", "experimental-control-plane", 16, flag.ControlPlane},
+		{"init", "experimental-upload-certs", 16, flag.UploadCerts},
+		{"", "experimental-patches", 23, flag.Patches},
+		{"", "experimental-output", 32, flag.Output},
+		{"upgrade apply", "feature-gates", 32, ""},
+		{"upgrade diff", "api-server-manifest", 32, ""},
+		{"upgrade diff", "controller-manager-manifest", 32, ""},
+		{"upgrade diff", "scheduler-manifest", 32, ""},
+	} {
+		if removed.flag != name || !strings.HasPrefix(command, removed.command) {
+			continue
+		}
+		since := fmt.Sprintf("--%s was removed in Kubernetes 1.%d: ", name, removed.minor)
+		switch {
+		case removed.now == "":
+			return since + "leave it out"
+		case c.Flags().Lookup(string(removed.now)) != nil:
+			return since + "set --" + string(removed.now) + " instead"
+		}
+	}
+	return ""
 }
 
 // describeValues says which values a flag accepts.

@@ -21,8 +21,8 @@ type flagRange struct {
 	since, gone uint
 }
 
-// flagRanges lists the flags that were added or removed since the oldest supported release.
-// flags.txt lists all flags of the newest one.
+// flagRanges lists the flags that were added or removed since the oldest supported release, and those
+// removed before it that configurations still have. flags.txt lists all flags of the newest one.
 func flagRanges() []flagRange {
 	var all []flagRange
 	add := func(since, gone uint, component string, flags ...string) {
@@ -46,6 +46,21 @@ func flagRanges() []flagRange {
 		"enable-load-reader", "event-storage-age-limit", "event-storage-event-limit",
 		"global-housekeeping-interval",
 		"log-cadvisor-usage", "machine-id-file", "storage-driver-*")
+	// https://github.com/kubernetes/kubernetes/tree/master/CHANGELOG
+	for _, component := range []string{APIServer, ControllerManager, Scheduler, Kubelet} {
+		add(0, 26, component, "add-dir-header", "alsologtostderr", "log-backtrace-at", "log-dir",
+			"log-file", "log-file-max-size", "logtostderr", "one-output", "skip-headers",
+			"skip-log-headers", "stderrthreshold")
+	}
+	add(0, 19, APIServer, "basic-auth-file")
+	add(0, 22, APIServer, "kubelet-https")
+	add(0, 24, APIServer, "address", "insecure-bind-address", "insecure-port", "port")
+	add(0, 24, ControllerManager, "address", "port")
+	add(0, 27, ControllerManager, "enable-taint-manager", "pod-eviction-timeout")
+	add(0, 23, Scheduler, "policy-config-file", "policy-configmap", "policy-configmap-namespace",
+		"use-legacy-policy-config")
+	add(0, 24, Kubelet, "cni-bin-dir", "cni-conf-dir", "network-plugin")
+	add(0, 27, Kubelet, "container-runtime")
 	add(6, 0, Etcd, "feature-gates", "watch-progress-notify-interval")
 	add(0, 7, Etcd, "discovery", "discovery-proxy", "experimental-*")
 	return all
