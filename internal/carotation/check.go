@@ -10,6 +10,7 @@ import (
 	"kubeadm/internal/engine"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
+	"kubeadm/internal/pki"
 	"kubeadm/internal/preflight"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/release"
@@ -101,6 +102,44 @@ func checkArguments(ctx context.Context, e *engine.Env, n *node.Node, names []st
 			return problem.New("", fmt.Errorf("--%s of %s is %s and not %s: its file would not "+
 				"be replaced", s.arg, s.component, untrusted.Quote(value), s.want),
 				"replace it manually, and leave it out of --ca")
+		}
+	}
+	if slices.Contains(names, ClusterAuthority) {
+		return checkKubeletAuthority(ctx, e, n)
+	}
+	return nil
+}
+
+// checkKubeletAuthority is an error if kube-apiserver verifies kubelets by a copy of the cluster CA,
+// which would become stale. It may be another CA.
+func checkKubeletAuthority(ctx context.Context, e *engine.Env, n *node.Node) error {
+	file, err := kubeletAuthority(ctx, e, n)
+	own := n.Paths.Cert("ca")
+	if err != nil || file == "" || file == own {
+		return err
+	}
+	copied, err := state.ReadRequired(ctx, e.World, file)
+	if err != nil {
+		return err
+	}
+	present, err := state.ReadRequired(ctx, e.World, own)
+	if err != nil {
+		return err
+	}
+	cas, err := pki.ParseCertificates(present)
+	if err != nil {
+		return err
+	}
+	others, err := pki.ParseCertificates(copied)
+	if err != nil {
+		return problem.New("reading "+file, err, "restore the file, or set "+
+			"--kubelet-certificate-authority of kube-apiserver to "+own)
+	}
+	for _, ca := range cas {
+		if slices.ContainsFunc(others, ca.Equal) {
+			return problem.New("", fmt.Errorf("--kubelet-certificate-authority of kube-apiserver is %s, "+
+				"a copy of the cluster CA: it would not be replaced", untrusted.Quote(file)),
+				"set it to "+own)
 		}
 	}
 	return nil

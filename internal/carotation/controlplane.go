@@ -12,6 +12,7 @@ import (
 	"kubeadm/internal/change"
 	"kubeadm/internal/engine"
 	"kubeadm/internal/kubeletcert"
+	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
@@ -284,7 +285,7 @@ func (m machine) renewOwnKubelet(ctx context.Context, s Stage) error {
 }
 
 // componentFiles are the files that components read only when they start.
-func (m machine) componentFiles() map[string][]string {
+func (m machine) componentFiles(ctx context.Context) (map[string][]string, error) {
 	paths := m.node.Paths
 	files := map[string][]string{}
 	add := func(component string, all ...string) {
@@ -305,18 +306,38 @@ func (m machine) componentFiles() map[string][]string {
 		case ClusterAuthority:
 			// client-go reads a new client certificate only after minutes
 			add(release.APIServer, paths.Cert("apiserver-kubelet-client"))
+			file, err := kubeletAuthority(ctx, m.e, m.node)
+			if err != nil {
+				return nil, err
+			}
+			if file == paths.Certificate(a.publicKey) {
+				add(release.APIServer, file)
+			}
 			add(release.ControllerManager, paths.Certificate(a.publicKey),
 				paths.Kubeconfig("controller-manager.conf"))
 			add(release.Scheduler, paths.Kubeconfig("scheduler.conf"))
 		}
 	}
-	return files
+	return files, nil
+}
+
+// kubeletAuthority returns the file with the CA by which kube-apiserver verifies kubelets; empty if it
+// does not verify them.
+func kubeletAuthority(ctx context.Context, e *engine.Env, n *node.Node) (string, error) {
+	pod, err := staticpod.Read(ctx, e, n, release.APIServer)
+	if err != nil {
+		return "", err
+	}
+	return manifest.ArgumentValue(pod, "kubelet-certificate-authority"), nil
 }
 
 // restartStale restarts the components that were started before a file was written that they read
 // only then: one after the other, each until it is healthy.
 func (m machine) restartStale(ctx context.Context, s Stage) error {
-	files := m.componentFiles()
+	files, err := m.componentFiles(ctx)
+	if err != nil {
+		return err
+	}
 	var stale []string
 	for _, component := range []string{release.Etcd, release.APIServer, release.ControllerManager,
 		release.Scheduler} {

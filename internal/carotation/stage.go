@@ -172,6 +172,9 @@ func runControlPlane(ctx context.Context, m machine, command Stage, o Options) e
 	if err := m.bringControlPlane(ctx, target); err != nil {
 		return err
 	}
+	if err := m.warnOfHostUse(ctx, target); err != nil {
+		return err
+	}
 	report, err := m.newReportChange(m.node.Name, target, m.as)
 	if err != nil {
 		return err
