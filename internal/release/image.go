@@ -100,11 +100,19 @@ func (i Images) EtcdTag() string {
 // EtcdVersion is the version of the local etcd according to its image tag. For a tag that is not a
 // version it is the default version.
 func (i Images) EtcdVersion() *version.Version {
-	v, err := version.ParseSemantic(i.EtcdTag())
-	if err != nil {
-		v = version.MustParseSemantic(findMinorRelease(i.Target.Minor()).etcd)
+	if v := EtcdVersion(i.EtcdTag()); v != nil {
+		return v
 	}
-	// without the number of the image's build
+	return EtcdVersion(findMinorRelease(i.Target.Minor()).etcd)
+}
+
+// EtcdVersion is the version in the tag of an etcd image, without the number of the image's build; nil
+// if the tag is not a version.
+func EtcdVersion(tag string) *version.Version {
+	v, err := version.ParseSemantic(tag)
+	if err != nil {
+		return nil
+	}
 	return version.MustParseGeneric(fmt.Sprintf("%d.%d.%d", v.Major(), v.Minor(), v.Patch()))
 }
 

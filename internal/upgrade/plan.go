@@ -3,6 +3,8 @@ package upgrade
 import (
 	"slices"
 
+	"k8s.io/apimachinery/pkg/util/version"
+
 	"kubeadm/internal/release"
 )
 
@@ -64,9 +66,21 @@ func (c *Cluster) Components(to Candidate, tool release.Tool, withEtcd bool) ([]
 	}
 	add(kubeadm, kubeadmFor(to, tool), Instance{Version: tool.String()})
 	if withEtcd {
-		add(release.Etcd, images.EtcdTag(), c.ControlPlane[release.Etcd]...)
+		for _, i := range c.ControlPlane[release.Etcd] {
+			tag := images.EtcdTag()
+			if stays(i, images.EtcdVersion()) {
+				tag = i.Version
+			}
+			add(release.Etcd, tag, i)
+		}
 	}
 	return rows, nil
+}
+
+// stays reports whether an etcd member is newer than that of the upgrade: etcd cannot be downgraded.
+func stays(member Instance, wanted *version.Version) bool {
+	running := release.EtcdVersion(member.Version)
+	return running != nil && wanted.LessThan(running)
 }
 
 // controlPlaneComponents are those that have the version of the cluster.

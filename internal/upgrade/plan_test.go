@@ -12,7 +12,7 @@ import (
 func candidate(text string) Candidate { return Candidate{Version: version.MustParseSemantic(text)} }
 
 // The order, the names and the versions are those that upstream's kubeadm v1.37.1 prints for such a
-// cluster.
+// cluster, except that an etcd member that is newer stays.
 func TestComponents(t *testing.T) {
 	const others = `
 kube-controller-manager cp1 v1.36.3 v1.37.1
@@ -61,8 +61,16 @@ kube-apiserver cp1 v1.36.3 v1.37.1
 kube-apiserver cp2 v1.36.3 v1.37.1`+others+"kube-proxy  1.36.3 v1.37.1", "v1.37.1", "v1.35.4") + `
 CoreDNS  v1.14.2 v1.2.3
 kubeadm  v1.37.1 v1.37.1
-etcd cp1 3.6.8-0 3.6.6-0
-etcd cp2 3.6.8-0 3.6.6-0`},
+etcd cp1 3.6.8-0 3.6.8-0
+etcd cp2 3.6.8-0 3.6.8-0`},
+		"an own etcd tag that is older than what runs": {[]string{
+			kubeletNode("cp1", "v1.37.1"), kubeletNode("cp2", "v1.37.1"),
+			kubeletNode("worker", "v1.37.1"),
+			stored("proxy: {disabled: true}\n    dns: {disabled: true}\n    etcd: {local: {imageTag: 3.5.9-0}}")},
+			"v1.37.1", true, `kube-apiserver cp1 v1.36.3 v1.37.1
+kube-apiserver cp2 v1.36.3 v1.37.1` + others + `kubeadm  v1.37.1 v1.37.1
+etcd cp1 3.6.8-0 3.6.8-0
+etcd cp2 3.6.8-0 3.6.8-0`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tool := testReleases(t, "v1.37.1", nil).Tool

@@ -5,9 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/version"
-
 	"kubeadm/internal/certstore"
 	"kubeadm/internal/clusterlock"
 	"kubeadm/internal/engine"
@@ -76,11 +73,16 @@ func renderWanted(ctx context.Context, e *engine.Env, n *node.Node) ([]staticpod
 	var wanted []staticpod.Manifest
 	for _, component := range staticpod.Components(n) {
 		if component == manifest.Etcd {
-			keep, err := keepsEtcd(ctx, e, n)
+			why, err := staticpod.WhyEtcdStays(ctx, e, n)
 			if err != nil {
 				return nil, err
 			}
-			if keep {
+			if why != "" {
+				say := e.Warn
+				if !e.Upgrade.EtcdUpgrade { // as the user wants
+					say = e.Say
+				}
+				say("etcd is not upgraded: %s", why)
 				continue
 			}
 		}
@@ -91,48 +93,6 @@ func renderWanted(ctx context.Context, e *engine.Env, n *node.Node) ([]staticpod
 		wanted = append(wanted, m)
 	}
 	return wanted, nil
-}
-
-// keepsEtcd reports whether the etcd member of this machine is not upgraded: the user wants that,
-// or it is newer than the one of the version.
-func keepsEtcd(ctx context.Context, e *engine.Env, n *node.Node) (bool, error) {
-	if !e.Upgrade.EtcdUpgrade {
-		e.Say("etcd is not upgraded, as --etcd-upgrade=false is set")
-		return true, nil
-	}
-	images, err := manifest.Images(n)
-	if err != nil {
-		return false, err
-	}
-	pod, err := staticpod.Read(ctx, e, n, manifest.Etcd)
-	if err != nil {
-		return false, err
-	}
-	running, wanted := imageVersion(pod), images.EtcdVersion()
-	if running == nil || wanted == nil || !wanted.LessThan(running) {
-		return false, nil
-	}
-	e.Warn("etcd is not upgraded: v%s runs, which is newer than v%s of Kubernetes %s",
-		running, wanted, n.Cluster.Version)
-	return true, nil
-}
-
-// imageVersion is the version by which the image of a component's container is tagged, without the
-// number of the image's build; nil if the tag is none.
-func imageVersion(pod *corev1.Pod) *version.Version {
-	c, err := manifest.ComponentContainer(pod, pod.Name)
-	if err != nil {
-		return nil
-	}
-	tag, err := release.ImageTag(c.Image)
-	if err != nil {
-		return nil
-	}
-	v, err := version.ParseSemantic(tag)
-	if err != nil {
-		return nil
-	}
-	return version.MustParseGeneric(fmt.Sprintf("%d.%d.%d", v.Major(), v.Minor(), v.Patch()))
 }
 
 // prepareComponent is done before the manifest of a component is replaced: a snapshot of etcd, and

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/version"
@@ -168,13 +169,15 @@ func tryPatches(ctx context.Context, e *engine.Env, n *node.Node) error {
 	return reportFindings(e, rep.Result(n.IgnoredChecks))
 }
 
-// pullImages pulls the images by the pull policy.
-func pullImages(ctx context.Context, e *engine.Env, n *node.Node) error {
+// pullImages pulls the images by the pull policy, except those named.
+func pullImages(ctx context.Context, e *engine.Env, n *node.Node, without ...string) error {
 	images, err := manifest.Images(n)
 	if err != nil {
 		return err
 	}
-	pulls, err := checks.Pulls(&n.Local, images.All())
+	wanted := slices.DeleteFunc(images.All(),
+		func(image string) bool { return slices.Contains(without, image) })
+	pulls, err := checks.Pulls(&n.Local, wanted)
 	if err != nil {
 		return err
 	}

@@ -77,7 +77,7 @@ var UpgradeApply = engine.Phase{
 				return err
 			}
 		}
-		return pullImages(ctx, e, n)
+		return pullUpgradeImages(ctx, e, n)
 	},
 }
 
@@ -112,8 +112,27 @@ var UpgradeNode = engine.Phase{
 		if err := checkRenewals(ctx, e); err != nil {
 			return err
 		}
-		return pullImages(ctx, e, n)
+		return pullUpgradeImages(ctx, e, n)
 	},
+}
+
+// pullUpgradeImages pulls the images of an upgrade, without that of an etcd which is not replaced.
+func pullUpgradeImages(ctx context.Context, e *engine.Env, n *node.Node) error {
+	if local, _ := node.HasLocalEtcd(n); !local {
+		return pullImages(ctx, e, n)
+	}
+	why, err := staticpod.WhyEtcdStays(ctx, e, n)
+	if err != nil {
+		return err
+	}
+	if why == "" {
+		return pullImages(ctx, e, n)
+	}
+	images, err := manifest.Images(n)
+	if err != nil {
+		return err
+	}
+	return pullImages(ctx, e, n, images.EtcdImage())
 }
 
 // replacedComponents are the components whose manifests the upgrade replaces; etcd is the first.
