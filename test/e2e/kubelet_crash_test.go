@@ -37,8 +37,8 @@ systemctl daemon-reload`
 const restoreKubelet = `rm -f /etc/systemd/system/kubelet.service.d/99-other.conf /run/kubelet-ran
 systemctl daemon-reload`
 
-// inotifyLimit is what the kubelet of Kubernetes 1.37 logs before it exits where root has too many
-// inotify instances. The limit itself is shared with all nodes and the host.
+// inotifyLimit has the form in which a kubelet names that root has too many inotify instances, before
+// it exits. It is written here by hand: the limit is shared with all nodes and the host.
 const inotifyLimit = `E1125 07:00:00.000000     812 kubelet.go:1688] "Failed to start cAdvisor" err="inotify_init: too many open files"`
 
 func kubeletFailures() []kubeletFailure {
