@@ -3,6 +3,9 @@ package cli
 import (
 	"context"
 	"fmt"
+	"net"
+	"net/url"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -36,7 +39,8 @@ func (p *program) kubeconfigUser() *cobra.Command {
 		Short: "Print a kubeconfig for an additional user",
 		Long: `Print a kubeconfig for an additional user of the cluster, with a client certificate signed by the cluster
 CA of this machine, or with a token. The user has no permissions until RBAC grants them to the user name or to one
-of the groups. The certificate cannot be revoked before it expires.`,
+of the groups. The certificate cannot be revoked before it expires. Without --config the kubeconfig has the server
+of admin.conf.`,
 		Example: `  # for user foo
   kubeadm kubeconfig user --client-name foo
 
@@ -76,7 +80,12 @@ func (p *program) printKubeconfig(ctx context.Context, o *userOptions) error {
 	if err != nil {
 		return err
 	}
-	config, err := p.userConfig(n, ca, o)
+	access := pki.KubeconfigSpec{Server: n.ServerURL(), Cluster: n.Cluster.Name, User: o.name,
+		CA: pki.EncodeCertificates(ca.Certificate)}
+	if o.file == "" {
+		p.useAdminCluster(ctx, n, ca, &access)
+	}
+	config, err := p.userConfig(n, ca, access, o)
 	if err != nil {
 		return err
 	}
@@ -107,9 +116,33 @@ func (p *program) userAuthority(ctx context.Context, n *node.Node) (pki.CA, erro
 	return certstore.ReadCA(ctx, real, n, profile)
 }
 
-func (p *program) userConfig(n *node.Node, ca pki.CA, o *userOptions) (*pki.Kubeconfig, error) {
-	access := pki.KubeconfigSpec{Server: n.ServerURL(), Cluster: n.Cluster.Name, User: o.name,
-		CA: pki.EncodeCertificates(ca.Certificate)}
+// useAdminCluster takes the name and the endpoint of the cluster from admin.conf: without a file the
+// endpoint is not known otherwise. An admin.conf that trusts another CA, or names a server on this
+// machine alone, is not used.
+func (p *program) useAdminCluster(ctx context.Context, n *node.Node, ca pki.CA,
+	access *pki.KubeconfigSpec) {
+	admin, err := certstore.ReadAdmin(ctx, p.World(), n.Paths.Kubeconfig("admin.conf"))
+	if err != nil {
+		return
+	}
+	trusted, err := admin.EmbeddedCAs()
+	if err != nil || !slices.ContainsFunc(trusted, ca.Certificate.Equal) {
+		return
+	}
+	cluster, err := admin.CurrentCluster()
+	if err != nil {
+		return
+	}
+	server, err := url.Parse(cluster.Server)
+	if err != nil || server.Scheme != "https" || server.Hostname() == "localhost" ||
+		net.ParseIP(server.Hostname()).IsLoopback() {
+		return
+	}
+	access.Server, access.Cluster = cluster.Server, admin.Contexts[admin.CurrentContext].Cluster
+}
+
+func (p *program) userConfig(n *node.Node, ca pki.CA, access pki.KubeconfigSpec,
+	o *userOptions) (*pki.Kubeconfig, error) {
 	if o.token != "" {
 		return access.WithToken(o.token), nil
 	}

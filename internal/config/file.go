@@ -55,7 +55,7 @@ type documentTarget struct {
 func (f File) read(run *RunOptions, targets ...*documentTarget) error {
 	documents, err := strict.Split(f.Data)
 	if err != nil {
-		return fmt.Errorf("%s: %w", f.source(), err)
+		return explainConfigMap(f.Data, fmt.Errorf("%s: %w", f.source(), err))
 	}
 	var wrong faults
 	wrong.list = findRepeatedKinds(documents)

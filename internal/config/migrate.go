@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 
 	proxyconfig "k8s.io/kube-proxy/config/v1alpha1"
@@ -58,7 +59,7 @@ func Migrate(file File, facts Facts) (documents []any, run RunOptions, err error
 func (f File) kinds() (kinds []string, components []any, err error) {
 	documents, err := strict.Split(f.Data)
 	if err != nil {
-		return nil, nil, errors.New(f.source() + ": " + err.Error())
+		return nil, nil, explainConfigMap(f.Data, fmt.Errorf("%s: %w", f.source(), err))
 	}
 	var wrong faults
 	for _, d := range documents {

@@ -48,7 +48,7 @@ var Phase = engine.Phase{
 			return err
 		}
 		if err := Upload(ctx, e, n, as); err != nil {
-			return err
+			return explainUpload(ctx, e, n, err)
 		}
 		shown := n.CertificateKey
 		if e.Withhold.CertificateKey {
@@ -57,6 +57,18 @@ var Phase = engine.Phase{
 		e.Result("Using certificate key:\n%s", shown) // what programs look for: test/parity/phrases
 		return nil
 	},
+}
+
+// explainUpload adds a hint if there is no CA of etcd: its certificates are elsewhere if etcd is
+// external, which without a file the phase does not know.
+func explainUpload(ctx context.Context, e *engine.Env, n *node.Node, err error) error {
+	local, _ := node.HasLocalEtcd(n)
+	exists, statErr := state.Exists(ctx, e.World, n.Paths.Cert("etcd/ca"))
+	if !local || exists || statErr != nil {
+		return err
+	}
+	return problem.New("", err, "with an external etcd, set --config to a file with the configuration of the cluster: "+
+		"kubectl -n kube-system get configmap kubeadm-config -o 'jsonpath={.data.ClusterConfiguration}' >config.yaml")
 }
 
 // Upload uploads the certificates, encrypted with the node's certificate key. It replaces those
