@@ -2,7 +2,6 @@ package redact
 
 import (
 	"encoding/json"
-	"regexp"
 	"strconv"
 	"strings"
 )
@@ -10,36 +9,36 @@ import (
 // Secrets of programs whose names do not say that they are secret: arguments, and lines of files.
 var (
 	// A user and a password of curl, crictl, etcdctl and others.
-	userFlagForm = regexp.MustCompile(`((?:^|[\s"'\[(,])` + userFlags + `(?:\\*["'])?(?:=|,?[ \t]+|,|` + nextItem + `))(\\*["'][^"'\n]*|[^\s"']+)`)
-	userFlag     = regexp.MustCompile(`^` + userFlags + `$`)
-	numericUser  = regexp.MustCompile(`^[0-9]+:[0-9]+$`) // IDs of a user and a group
-	programForm  = regexp.MustCompile(`(?i)(\bsshpass\s+-p\s*|\b(?:docker|podman|nerdctl|buildah|skopeo|helm|oras|crane|az|oc)\b[^\n"|;]*?\slogin\b[^\n|;]*?\s-p\s*` +
+	userFlagForm = lazily(`((?:^|[\s"'\[(,])` + userFlags + `(?:\\*["'])?(?:=|,?[ \t]+|,|` + nextItem + `))(\\*["'][^"'\n]*|[^\s"']+)`)
+	userFlag     = lazily(`^` + userFlags + `$`)
+	numericUser  = lazily(`^[0-9]+:[0-9]+$`) // IDs of a user and a group
+	programForm  = lazily(`(?i)(\bsshpass\s+-p\s*|\b(?:docker|podman|nerdctl|buildah|skopeo|helm|oras|crane|az|oc)\b[^\n"|;]*?\slogin\b[^\n|;]*?\s-p\s*` +
 		`|\bmysql[a-z]*\s[^\n|;]*?-p|\b(?:redis|keydb|valkey)-cli\b[^\n|;]*?\s-a\s+|\bldap[a-z]+\s[^\n|;]*?-w\s+` +
 		`|\bcurl\b[^\n|;]*?\s-u[^\s:]+:|--from-literal(?:=|\s+)\\*["']?[A-Za-z0-9_.-]+=)(\\*["'][^"'\n]*|[^\s"'\\]+)`)
 	// A line of a static token or password file: the secret, the user, a numeric ID, and groups.
-	staticTokenForm = regexp.MustCompile(`(?m)(^|[\s"'])[^\s,"'=]{6,}=*(,[^\s,"'=]*[A-Za-z][^\s,"'=]*,(?:[0-9]+|[^\s,"'=]+,\\*"[^"\n]+")(?:[\s,"'\\]|$))`)
+	staticTokenForm = lazily(`(?m)(^|[\s"'])[^\s,"'=]{6,}=*(,[^\s,"'=]*[A-Za-z][^\s,"'=]*,(?:[0-9]+|[^\s,"'=]+,\\*"[^"\n]+")(?:[\s,"'\\]|$))`)
 	// An environment variable whose value stands before its name.
-	valueFirst = regexp.MustCompile(`(?i)(\bvalue\\*["']?\s*[:=]\s*)(\\*"[^"\n]*"|[^\s",}]+)([\s,]+\\*["']?name\\*["']?\s*[:=]\s*\\*["']?[A-Za-z0-9_.-]*(?:` + secretWords + `|` + headerNames + `)\\*(?:["'\s,}]|$))`)
+	valueFirst = lazily(`(?i)(\bvalue\\*["']?\s*[:=]\s*)(\\*"[^"\n]*"|[^\s",}]+)([\s,]+\\*["']?name\\*["']?\s*[:=]\s*\\*["']?[A-Za-z0-9_.-]*(?:` + secretWords + `|` + headerNames + `)\\*(?:["'\s,}]|$))`)
 	// A string in quotes.
-	quoted = regexp.MustCompile(`"(?:[^"\\\n]|\\.)*"`)
-	keyEnd = regexp.MustCompile(`-----END [A-Z0-9 ]*PRIVATE KEY[A-Z0-9 ]*-----`)
+	quoted = lazily(`"(?:[^"\\\n]|\\.)*"`)
+	keyEnd = lazily(`-----END [A-Z0-9 ]*PRIVATE KEY[A-Z0-9 ]*-----`)
 )
 
 const userFlags = `(?:-u|-U|--user|--proxy-user|--userpwd|--(?:src-|dest-)?creds|--basic-auth)`
 
 func hideArguments(text string) string {
-	text = userFlagForm.ReplaceAllStringFunc(text, func(found string) string {
-		parts := userFlagForm.FindStringSubmatch(found)
+	text = userFlagForm().ReplaceAllStringFunc(text, func(found string) string {
+		parts := userFlagForm().FindStringSubmatch(found)
 		value := strings.TrimLeft(parts[2], `\"'`)
 		user, password, _ := strings.Cut(value, ":")
-		if user == "" || password == "" || numericUser.MatchString(value) || strings.HasPrefix(password, "//") {
+		if user == "" || password == "" || numericUser().MatchString(value) || strings.HasPrefix(password, "//") {
 			return found
 		}
 		return strings.TrimSuffix(found, password) + hidden
 	})
-	text = programForm.ReplaceAllString(text, "${1}"+hidden)
-	text = staticTokenForm.ReplaceAllString(text, "${1}"+hidden+"${2}")
-	return valueFirst.ReplaceAllString(text, "${1}"+hidden+"${3}")
+	text = programForm().ReplaceAllString(text, "${1}"+hidden)
+	text = staticTokenForm().ReplaceAllString(text, "${1}"+hidden+"${2}")
+	return valueFirst().ReplaceAllString(text, "${1}"+hidden+"${3}")
 }
 
 // keyLimit is more than a private key has in PEM, with what a journal puts before each line.
@@ -47,7 +46,7 @@ const keyLimit = 8 << 10
 
 // hideCutKey hides the end of a private key with which a text begins, as a log does that is cut.
 func hideCutKey(text string) string {
-	if end := keyEnd.FindStringIndex(text); end != nil && end[1] < keyLimit {
+	if end := keyEnd().FindStringIndex(text); end != nil && end[1] < keyLimit {
 		return hidden + text[end[1]:]
 	}
 	return text
@@ -55,7 +54,7 @@ func hideCutKey(text string) string {
 
 // hideInStrings hides the secrets in strings of several lines, whose form can be seen only there.
 func hideInStrings(text string) string {
-	return quoted.ReplaceAllStringFunc(text, func(found string) string {
+	return quoted().ReplaceAllStringFunc(text, func(found string) string {
 		if !strings.Contains(found, `\n`) {
 			return found
 		}

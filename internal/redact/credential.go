@@ -2,20 +2,19 @@ package redact
 
 import (
 	"encoding/base64"
-	"regexp"
 	"strings"
 )
 
 // Forms of credentials that say by themselves what they are.
 var (
 	// A private key as PEM, also in one line with "\n". One that is cut off ends with the text.
-	privateKeyForm = regexp.MustCompile(`(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY[A-Z0-9 ]*-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY[A-Z0-9 ]*-----|$)`)
+	privateKeyForm = lazily(`(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY[A-Z0-9 ]*-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY[A-Z0-9 ]*-----|$)`)
 	// PEM in base64.
-	encodedPEMForm = regexp.MustCompile(`LS0tLS1CRUdJTi[A-Za-z0-9+/=]*`)
+	encodedPEMForm = lazily(`LS0tLS1CRUdJTi[A-Za-z0-9+/=]*`)
 	// A JSON web token (RFC 7519), such as that of a ServiceAccount.
-	jwtForm = regexp.MustCompile(`eyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]*\.[A-Za-z0-9_-]*(?:\.[A-Za-z0-9_-]+)*`)
+	jwtForm = lazily(`eyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]*\.[A-Za-z0-9_-]*(?:\.[A-Za-z0-9_-]+)*`)
 	// Credentials whose issuers give them a prefix, and the addresses of webhooks.
-	issuedForm = regexp.MustCompile(strings.Join([]string{
+	issuedForm = lazily(strings.Join([]string{
 		`(?:gh[pousr]_|github_pat_)[A-Za-z0-9_-]{6,}`,
 		`gl(?:pat|dt|rt|rtr|cbt|ptt|ft|imt|oas|soat|agent|ffct)-[A-Za-z0-9_.=-]{6,}`,
 		`xox[a-z]-[A-Za-z0-9-]{6,}|xapp-[A-Za-z0-9-]{6,}`, // Slack
@@ -33,19 +32,19 @@ var (
 		`\b[0-9]{8,10}:AA[A-Za-z0-9_-]{30,}`,                                // Telegram
 	}, "|"))
 	// Hashes of passwords, as htpasswd and shadow files have them.
-	passwordHashForm = regexp.MustCompile(`\$(?:2[abxy]?|apr1|[1567yPH]|gy|md5|sha1|argon2[a-z]*|scrypt|pbkdf2[a-z0-9-]*)\$[./A-Za-z0-9$=,+-]{8,}` +
+	passwordHashForm = lazily(`\$(?:2[abxy]?|apr1|[1567yPH]|gy|md5|sha1|argon2[a-z]*|scrypt|pbkdf2[a-z0-9-]*)\$[./A-Za-z0-9$=,+-]{8,}` +
 		`|\{(?:S?SHA(?:256|512)?|S?MD5|CRYPT)\}[A-Za-z0-9+/=$.]{8,}`)
 	// What a header of HTTP begins with, in a request, in JSON or as Go prints it.
-	headerForm = regexp.MustCompile(`(?i)(?:` + headerNames + `|\bx-[a-z-]*(?:token|key|secret|signature|password))` +
+	headerForm = lazily(`(?i)(?:` + headerNames + `|\bx-[a-z-]*(?:token|key|secret|signature|password))` +
 		`(?:\\*["'])?[ \t]*[:=](?:` + nextItem + `|[ \t]*)`)
-	headerValue = regexp.MustCompile(`^(?:\[\]string\{[^}\n]*\}?|\[[^\]\n]*\]?|(?:=\\*"[^"\n]*"|[^\n"'\\{])+)`)
+	headerValue = lazily(`^(?:\[\]string\{[^}\n]*\}?|\[[^\]\n]*\]?|(?:=\\*"[^"\n]*"|[^\n"'\\{])+)`)
 	// What follows "authorization" where it is no header: a mode, or a result.
-	authorizationMode = regexp.MustCompile(`^(?:AlwaysAllow|AlwaysDeny|Webhook|RBAC|Node|ABAC|true|false|null|nil|enabled|disabled|denied|failed|error)\b`)
+	authorizationMode = lazily(`^(?:AlwaysAllow|AlwaysDeny|Webhook|RBAC|Node|ABAC|true|false|null|nil|enabled|disabled|denied|failed|error)\b`)
 	// Credentials of a scheme of HTTP, without their header.
-	schemeForm = regexp.MustCompile(`(?i)\b(bearer|basic|negotiate)[ \t]+([A-Za-z0-9._~+/=-]{6,})`)
-	plainWord  = regexp.MustCompile(`^[A-Za-z]?[a-z]+[.]?$`)
+	schemeForm = lazily(`(?i)\b(bearer|basic|negotiate)[ \t]+([A-Za-z0-9._~+/=-]{6,})`)
+	plainWord  = lazily(`^[A-Za-z]?[a-z]+[.]?$`)
 	// A parameter of a URL. JSON may write "&" as an escape.
-	parameterForm = regexp.MustCompile(`(?i)((?:[?&;#]|\\u0026|%26|%3F)[a-z0-9_.~-]*(?:sig|signature|key|key-?id|token|secret|password|passwd|passphrase|pwd|pass|auth|credentials?|jwt|assertion|code|session|sid)(?:=|%3D))[^&\s"'<>#\\]+`)
+	parameterForm = lazily(`(?i)((?:[?&;#]|\\u0026|%26|%3F)[a-z0-9_.~-]*(?:sig|signature|key|key-?id|token|secret|password|passwd|passphrase|pwd|pass|auth|credentials?|jwt|assertion|code|session|sid)(?:=|%3D))[^&\s"'<>#\\]+`)
 )
 
 // headerNames are the headers that authenticate whoever sends them.
@@ -53,8 +52,8 @@ const headerNames = `(?:proxy-)?authorization|(?:set-)?cookie2?`
 
 // hideCredentials hides what is a credential wherever it stands.
 func hideCredentials(text string) string {
-	text = privateKeyForm.ReplaceAllString(text, hidden)
-	text = encodedPEMForm.ReplaceAllStringFunc(text, func(found string) string {
+	text = privateKeyForm().ReplaceAllString(text, hidden)
+	text = encodedPEMForm().ReplaceAllStringFunc(text, func(found string) string {
 		// one that is cut off is decoded up to its end
 		data, _ := base64.RawStdEncoding.DecodeString(strings.TrimRight(found, "="))
 		if strings.Contains(string(data), "PRIVATE KEY") {
@@ -62,15 +61,15 @@ func hideCredentials(text string) string {
 		}
 		return found
 	})
-	text = jwtForm.ReplaceAllString(text, hidden)
-	text = issuedForm.ReplaceAllString(text, hidden)
-	text = passwordHashForm.ReplaceAllString(text, hidden)
-	text = parameterForm.ReplaceAllString(text, "$1"+hidden)
+	text = jwtForm().ReplaceAllString(text, hidden)
+	text = issuedForm().ReplaceAllString(text, hidden)
+	text = passwordHashForm().ReplaceAllString(text, hidden)
+	text = parameterForm().ReplaceAllString(text, "$1"+hidden)
 	text = hideHeaders(text)
-	return schemeForm.ReplaceAllStringFunc(text, func(found string) string {
+	return schemeForm().ReplaceAllStringFunc(text, func(found string) string {
 		scheme, value, _ := strings.Cut(strings.ReplaceAll(found, "\t", " "), " ")
 		value = strings.TrimSpace(value)
-		isWord := plainWord.MatchString(value)
+		isWord := plainWord().MatchString(value)
 		if strings.EqualFold(scheme, "bearer") { // a token may consist of letters
 			lower := strings.ToLower(value)
 			isWord = isWord && (strings.HasPrefix(lower, "token") || strings.HasPrefix(lower, "auth"))
@@ -86,16 +85,16 @@ func hideCredentials(text string) string {
 func hideHeaders(text string) string {
 	var clean strings.Builder
 	done := 0
-	for _, at := range headerForm.FindAllStringIndex(text, -1) {
+	for _, at := range headerForm().FindAllStringIndex(text, -1) {
 		begin := at[1]
 		if begin < done {
 			continue
 		}
-		value := headerValue.FindString(text[begin:])
-		if quote := quoteForm.FindString(text[begin:]); quote != "" {
+		value := headerValue().FindString(text[begin:])
+		if quote := quoteForm().FindString(text[begin:]); quote != "" {
 			value = text[begin : begin+lengthOfString(text[begin:], quote)]
 		}
-		if strings.TrimSpace(value) == "" || authorizationMode.MatchString(value) {
+		if strings.TrimSpace(value) == "" || authorizationMode().MatchString(value) {
 			continue
 		}
 		clean.WriteString(text[done:begin] + hidden)

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -12,10 +11,10 @@ import (
 )
 
 // documentEnd is the line between two documents of YAML.
-var documentEnd = regexp.MustCompile(`(?m)^---[ \t]*\r?\n`)
+var documentEnd = lazily(`(?m)^---[ \t]*\r?\n`)
 
 // errorLine is the line in a parse error. The rest of it may quote the text.
-var errorLine = regexp.MustCompile(`\bline ([0-9]+)`)
+var errorLine = lazily(`\bline ([0-9]+)`)
 
 // Document is Text for the contents of a file of YAML or JSON. It also finds secrets by their place:
 // the values of fields and of environment variables whose names say so, what Secrets hold, the
@@ -59,10 +58,10 @@ func parseDocuments(text string) ([]any, error) {
 		return []any{value}, nil
 	}
 	first := 0 // lines before the document
-	for _, document := range documentEnd.Split(text, -1) {
+	for _, document := range documentEnd().Split(text, -1) {
 		var value any
 		if err := yaml.Unmarshal([]byte(document), &value); err != nil {
-			found := errorLine.FindStringSubmatch(err.Error())
+			found := errorLine().FindStringSubmatch(err.Error())
 			if found == nil {
 				return nil, errors.New("it cannot be parsed as YAML or JSON")
 			}
@@ -86,7 +85,7 @@ type field struct {
 
 // of returns the field of this name within f.
 func (f field) of(name string) field {
-	isSecret := f.isSecret && !harmlessName.MatchString(name) || secretName.MatchString(name)
+	isSecret := f.isSecret && !harmlessName().MatchString(name) || secretName().MatchString(name)
 	return field{name: name, isSecret: isSecret}
 }
 
@@ -98,7 +97,7 @@ func cleanValue(f field, value any) any {
 	case []any:
 		return cleanList(f, v)
 	case string:
-		if f.isSecret || headerName.MatchString(f.name) {
+		if f.isSecret || headerName().MatchString(f.name) {
 			return hidden
 		}
 		return cleanText(v)
@@ -113,7 +112,7 @@ func cleanValue(f field, value any) any {
 func cleanMap(f field, v map[string]any) any {
 	for _, key := range []string{"name", "key"} { // an environment variable, a header, or an argument
 		n, isText := v[key].(string)
-		if isText && v["value"] != nil && (secretName.MatchString(n) || headerName.MatchString(n)) {
+		if isText && v["value"] != nil && (secretName().MatchString(n) || headerName().MatchString(n)) {
 			v["value"] = hidden
 		}
 	}
@@ -135,8 +134,8 @@ func cleanList(f field, v []any) any {
 	before := ""
 	for i := range v {
 		text, isText := v[i].(string)
-		isArgument := isText && (secretFlag.MatchString(before) && !strings.HasPrefix(text, "--") ||
-			userFlag.MatchString(before) && strings.Contains(text, ":") && !numericUser.MatchString(text))
+		isArgument := isText && (secretFlag().MatchString(before) && !strings.HasPrefix(text, "--") ||
+			userFlag().MatchString(before) && strings.Contains(text, ":") && !numericUser().MatchString(text))
 		if isArgument {
 			v[i] = hidden
 		} else {

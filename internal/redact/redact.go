@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // hidden stands for a secret.
@@ -16,33 +17,39 @@ const hidden = "[hidden]"
 // token to the word before it.
 var (
 	// A bootstrap token, its dot possibly URL-encoded; one character of each half may be missing.
-	tokenForm = regexp.MustCompile(
+	tokenForm = lazily(
 		`([a-z0-9]{5,})(?:\.|%2[eE])([a-z0-9]{15,})|([A-Z0-9]{5,})(?:\.|%2[eE])([A-Z0-9]{15,})`)
 	// A certificate key has 64 hex digits; most of one is secret too. Names of nodes and IDs of
 	// containers can look the same: see isName.
-	keyForm = regexp.MustCompile(`[0-9a-fA-F]{48,}`)
+	keyForm = lazily(`[0-9a-fA-F]{48,}`)
 	// Words that say what follows them. After the first group it is a name or an ID; after the second
 	// a certificate key; after the third what was typed somewhere, which can be a key.
-	wordForm = regexp.MustCompile(`(?i)(node|name|host|container|sandbox|pod|\bid\b|crictl|hash|digest|fingerprint|valid for)` +
+	wordForm = lazily(`(?i)(node|name|host|container|sandbox|pod|\bid\b|crictl|hash|digest|fingerprint|valid for)` +
 		`|(key)|(token|argument|flag|command|phase|format|file|=\S+\s|--[a-z])`)
 	// The field whose value begins at the end of the text.
-	fieldForm = regexp.MustCompile(`(\w[\w.-]*)\\*["']?\s*[:=]\s*[\\"'\[{/]*$`)
+	fieldForm = lazily(`(\w[\w.-]*)\\*["']?\s*[:=]\s*[\\"'\[{/]*$`)
 	// The end of a text before the rest of a name, and the beginning of one after it.
-	nameBefore = regexp.MustCompile(`[A-Za-z0-9][-._]$|/$`)
-	nameAfter  = regexp.MustCompile(`^(?:[-._/][A-Za-z0-9]|=https?:)`)
+	nameBefore = lazily(`[A-Za-z0-9][-._]$|/$`)
+	nameAfter  = lazily(`^(?:[-._/][A-Za-z0-9]|=https?:)`)
 	// The prefix of a public checksum: the pin of a CA, the digest of an image.
-	checksumForm = regexp.MustCompile(`(?i)sha(?:256|384|512)[:%\s]$`)
+	checksumForm = lazily(`(?i)sha(?:256|384|512)[:%\s]$`)
 	// A URL in quotes, or one up to the first character that cannot be part of one.
-	urlForm = regexp.MustCompile(
+	urlForm = lazily(
 		"\"[a-zA-Z][a-zA-Z0-9+.-]*://(?:\\\\.|[^\"\\\\])*\"|[a-zA-Z][a-zA-Z0-9+.-]*://[^\\s\"'`<>]+")
 	// A user and a password without a scheme before them, as in "me:secret@proxy:3128".
-	userForm = regexp.MustCompile(`([^\s"'/@:=,;]+):[^\s"'/@]+@([A-Za-z0-9\[]+)`)
+	userForm = lazily(`([^\s"'/@:=,;]+):[^\s"'/@]+@([A-Za-z0-9\[]+)`)
 	// Go's error for a proxy in the environment that is no URL: it repeats all of it, and then a
 	// part of it.
-	proxyForm = regexp.MustCompile(`invalid proxy address "(?:\\.|[^"\\])*"(?:: .*)?`)
+	proxyForm = lazily(`invalid proxy address "(?:\\.|[^"\\])*"(?:: .*)?`)
 	// What Go parses as the port of a URL may be a password.
-	portForm = regexp.MustCompile(`invalid port "(?:\\.|[^"\\])*" after host`)
+	portForm = lazily(`invalid port "(?:\\.|[^"\\])*" after host`)
 )
+
+// lazily returns a function that compiles a regular expression when it is first called. Dozens of them
+// would delay each start of the program by several milliseconds.
+func lazily(text string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
+}
 
 const (
 	tokenIDLength     = 6
@@ -56,10 +63,10 @@ const (
 func Message(text string) string {
 	text = hideCredentials(text)
 	// users and passwords in URLs, well formed or not
-	text = proxyForm.ReplaceAllString(text, "invalid proxy address [hidden]")
-	text = portForm.ReplaceAllString(text, "invalid port after host")
-	text = urlForm.ReplaceAllStringFunc(text, redactUser)
-	text = userForm.ReplaceAllStringFunc(text, func(found string) string {
+	text = proxyForm().ReplaceAllString(text, "invalid proxy address [hidden]")
+	text = portForm().ReplaceAllString(text, "invalid port after host")
+	text = urlForm().ReplaceAllStringFunc(text, redactUser)
+	text = userForm().ReplaceAllStringFunc(text, func(found string) string {
 		user, _, _ := strings.Cut(found, ":")
 		at := strings.LastIndex(found, "@")
 		// a name of Kubernetes, a digest
@@ -74,7 +81,7 @@ func Message(text string) string {
 func redactTokens(text string) string {
 	var safe strings.Builder
 	end := 0
-	for _, at := range tokenForm.FindAllStringSubmatchIndex(text, -1) {
+	for _, at := range tokenForm().FindAllStringSubmatchIndex(text, -1) {
 		id, secret := at[2:4], at[4:6]
 		if id[0] < 0 {
 			id, secret = at[6:8], at[8:10]
@@ -96,8 +103,8 @@ func redactTokens(text string) string {
 func redactKeys(text string) string {
 	var safe strings.Builder
 	end := 0
-	for _, at := range keyForm.FindAllStringIndex(text, -1) {
-		if checksumForm.MatchString(text[max(0, at[0]-12):at[0]]) || isName(text, at[0], at[1]) {
+	for _, at := range keyForm().FindAllStringIndex(text, -1) {
+		if checksumForm().MatchString(text[max(0, at[0]-12):at[0]]) || isName(text, at[0], at[1]) {
 			continue
 		}
 		safe.WriteString(text[end:at[0]])
@@ -113,17 +120,17 @@ func redactKeys(text string) string {
 func isName(text string, begin, end int) bool {
 	recent := text[max(0, begin-longLine/8):begin]
 	line := recent[strings.LastIndexByte(recent, '\n')+1:]
-	if field := fieldForm.FindStringSubmatch(line); field != nil && field[1] != "value" {
+	if field := fieldForm().FindStringSubmatch(line); field != nil && field[1] != "value" {
 		line = field[1]
 	}
 	var is []int
-	if words := wordForm.FindAllStringSubmatchIndex(line, -1); len(words) > 0 {
+	if words := wordForm().FindAllStringSubmatchIndex(line, -1); len(words) > 0 {
 		is = words[len(words)-1]
 	}
 	switch digits := text[begin:end]; {
 	case is != nil && is[4] >= 0:
 		return false
-	case nameBefore.MatchString(line) || nameAfter.MatchString(text[end:]),
+	case nameBefore().MatchString(line) || nameAfter().MatchString(text[end:]),
 		!strings.ContainsAny(digits, "0123456789"), strings.Trim(digits, "0123456789") == "":
 		return true
 	}
@@ -140,11 +147,11 @@ func redactUser(address string) string {
 		at = strings.LastIndex(rest[:at], "@") // before it is the digest of an image
 	}
 	authority := rest[:strings.IndexAny(rest+"/", "/?#")]
-	if at < 0 || !strings.Contains(authority, "@") && hostForm.MatchString(authority) {
+	if at < 0 || !strings.Contains(authority, "@") && hostForm().MatchString(authority) {
 		return address
 	}
 	return scheme + "://[hidden]" + rest[at:]
 }
 
 // hostForm is a host with or without a port.
-var hostForm = regexp.MustCompile(`^(?:[^:\[\]]+|\[[^\]]*\])(?::[0-9]+)?$`)
+var hostForm = lazily(`^(?:[^:\[\]]+|\[[^\]]*\])(?::[0-9]+)?$`)

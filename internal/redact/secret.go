@@ -7,27 +7,27 @@ import (
 
 // Secrets of Kubernetes in logs.
 var (
-	secretInJSON = regexp.MustCompile(`\\*["']?\bkind\\*["']?\s*:\s*\\*["']Secret(?:List)?\\*["']`)
-	secretInYAML = regexp.MustCompile(`(?m)\bkind: Secret(?:List)?[ \t\r]*$`)
-	secretOfGo   = regexp.MustCompile(`\bkind:Secret(?:List)?\b`)
+	secretInJSON = lazily(`\\*["']?\bkind\\*["']?\s*:\s*\\*["']Secret(?:List)?\\*["']`)
+	secretInYAML = lazily(`(?m)\bkind: Secret(?:List)?[ \t\r]*$`)
+	secretOfGo   = lazily(`\bkind:Secret(?:List)?\b`)
 	// What holds the data: in JSON and YAML, in Go's format of an untyped object, and of a typed one.
-	dataName    = regexp.MustCompile(`\b(?:data|stringData|kubectl\.kubernetes\.io/last-applied-configuration)\\*["']?[ \t]*:[ \t]*`)
-	dataOfGo    = regexp.MustCompile(`(\b(?:data|stringData):)map\[[^\]\n]*\]?`)
-	dataOfTyped = regexp.MustCompile(`(\bStringData:\s*\(?map\[string\]string\)?|\bData:\s*\(?map\[string\]\[\](?:byte|uint8)\)?)[^{\n]*\{[^}\n]*\}?`)
+	dataName    = lazily(`\b(?:data|stringData|kubectl\.kubernetes\.io/last-applied-configuration)\\*["']?[ \t]*:[ \t]*`)
+	dataOfGo    = lazily(`(\b(?:data|stringData):)map\[[^\]\n]*\]?`)
+	dataOfTyped = lazily(`(\bStringData:\s*\(?map\[string\]string\)?|\bData:\s*\(?map\[string\]\[\](?:byte|uint8)\)?)[^{\n]*\{[^}\n]*\}?`)
 )
 
 // hideSecretObjects hides the data of Secrets.
 func hideSecretObjects(text string) string {
-	text = dataOfTyped.ReplaceAllString(text, "${1}"+hidden)
+	text = dataOfTyped().ReplaceAllString(text, "${1}"+hidden)
 	text = hideData(text, secretInJSON, enclosingObject)
 	text = hideData(text, secretInYAML, enclosingLines)
-	if !secretOfGo.MatchString(text) {
+	if !secretOfGo().MatchString(text) {
 		return text
 	}
 	var clean strings.Builder
 	for line := range strings.Lines(text) {
-		if secretOfGo.MatchString(line) {
-			line = dataOfGo.ReplaceAllString(line, "${1}"+hidden)
+		if secretOfGo().MatchString(line) {
+			line = dataOfGo().ReplaceAllString(line, "${1}"+hidden)
 		}
 		clean.WriteString(line)
 	}
@@ -36,10 +36,10 @@ func hideSecretObjects(text string) string {
 
 // hideData hides the data of each Secret. The object around the place where it is called one is what
 // around returns.
-func hideData(text string, kind *regexp.Regexp, around func(string, int) (int, int)) string {
+func hideData(text string, kind func() *regexp.Regexp, around func(string, int) (int, int)) string {
 	var clean strings.Builder
 	done := 0
-	for _, at := range kind.FindAllStringIndex(text, -1) {
+	for _, at := range kind().FindAllStringIndex(text, -1) {
 		if at[0] < done {
 			continue
 		}
@@ -48,7 +48,7 @@ func hideData(text string, kind *regexp.Regexp, around func(string, int) (int, i
 		clean.WriteString(text[done:begin])
 		object := text[begin:end]
 		last := 0
-		for _, name := range dataName.FindAllStringIndex(object, -1) {
+		for _, name := range dataName().FindAllStringIndex(object, -1) {
 			if name[1] < last {
 				continue
 			}

@@ -1,7 +1,6 @@
 package redact
 
 import (
-	"regexp"
 	"strings"
 )
 
@@ -11,36 +10,36 @@ var (
 	// an environment variable or a header as in a Pod or in Go's format of one; a flag whose value is
 	// the next word or item, which is the first group; or a password that follows a blank, the second
 	// group. Quotes may be escaped, as in JSON within JSON.
-	settingForm = regexp.MustCompile(`(?i)(?:` + secretWords + `)(?:\\*["'])?\]?\s*[:=]+>?[ \t]*` +
+	settingForm = lazily(`(?i)(?:` + secretWords + `)(?:\\*["'])?\]?\s*[:=]+>?[ \t]*` +
 		`|(?:<|\\+u003c)[a-z0-9:_-]*(?:` + secretWords + `)(?:>|\\+u003e)` +
 		`|\bname\\*["']?\s*[:=]\s*\\*["']?[A-Za-z0-9_.-]*(?:` + secretWords + `|` + headerNames + `)\\*["']?[\s,;]+\\*["']?value\\*["']?\s*[:=]\s*` +
 		`|(?:^|[\s"'\[(,=])(--?[A-Za-z0-9_.-]*(?:` + secretWords + `)(?:\\*["'])?(?:[ \t]*,\s*|[ \t]+|` + nextItem + `))` +
 		`|((?:password|passwd|passphrase|pwd|_pass|requirepass|masterauth|(?:bind|root)pw)[ \t]+)`)
-	secretName = regexp.MustCompile(`(?i)(?:` + secretWords + `)$`)
-	secretFlag = regexp.MustCompile(`(?i)^--?[A-Za-z0-9_.-]*(?:` + secretWords + `)$`)
-	headerName = regexp.MustCompile(`(?i)^(?:` + headerNames + `)$`)
+	secretName = lazily(`(?i)(?:` + secretWords + `)$`)
+	secretFlag = lazily(`(?i)^--?[A-Za-z0-9_.-]*(?:` + secretWords + `)$`)
+	headerName = lazily(`(?i)^(?:` + headerNames + `)$`)
 	// Names of fields within a secret that do not hold it.
-	harmlessName = regexp.MustCompile(`(?i)^(?:name|namespace|kind|apiVersion|users?|username|login|email|id|type|path|file|mode|optional|enabled|` +
+	harmlessName = lazily(`(?i)^(?:name|namespace|kind|apiVersion|users?|username|login|email|id|type|path|file|mode|optional|enabled|` +
 		`audience|.*(?:Ref|From|Name|Namespace|Path|File|Mode|Seconds|Policy|Type))$`)
 	// The name of a field within a secret, with the separator.
-	fieldName = regexp.MustCompile(`([A-Za-z0-9_.-]+)(?:\\*["'])?[ \t]*[:=]+[ \t]*`)
-	yamlField = regexp.MustCompile(`^\\*["']?[A-Za-z0-9_./-]+\\*["']?[ \t]*:(?:\s|$)`)
+	fieldName = lazily(`([A-Za-z0-9_.-]+)(?:\\*["'])?[ \t]*[:=]+[ \t]*`)
+	yamlField = lazily(`^\\*["']?[A-Za-z0-9_./-]+\\*["']?[ \t]*:(?:\s|$)`)
 	// The part of a name that stands before its last word.
-	nameStart = regexp.MustCompile(`\\*["']?[A-Za-z0-9_.-]*$`)
+	nameStart = lazily(`\\*["']?[A-Za-z0-9_.-]*$`)
 	// A setting with blanks around its value: all words belong to it.
-	openForm = regexp.MustCompile(`(?::[ \t]+|[ \t]=[ \t]+)$`)
-	nextWord = regexp.MustCompile(`^[ \t]+([^\s"]+)`)
-	nextName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*(?:[:=][^=]|:$)`)
+	openForm = lazily(`(?::[ \t]+|[ \t]=[ \t]+)$`)
+	nextWord = lazily(`^[ \t]+([^\s"]+)`)
+	nextName = lazily(`^[A-Za-z_][A-Za-z0-9_.-]*(?:[:=][^=]|:$)`)
 	// A scheme of HTTP before its credentials.
-	schemeName = regexp.MustCompile(`(?i)^(?:bearer|basic|token|digest|apikey|negotiate)$`)
-	switchForm = regexp.MustCompile(`^(?:true|false|null)[,;\]})]*$`)
+	schemeName = lazily(`(?i)^(?:bearer|basic|token|digest|apikey|negotiate)$`)
+	switchForm = lazily(`^(?:true|false|null)[,;\]})]*$`)
 	// A block of YAML, whose lines follow, and one within a string of JSON.
-	blockForm        = regexp.MustCompile(`^[|>][0-9+-]*[ \t]*(?:#[^\n]*)?\r?\n`)
-	escapedBlockForm = regexp.MustCompile(`^[|>][0-9+-]*[ \t]*\\+[rn][^"\n]*`)
-	quoteForm        = regexp.MustCompile(`^\\*["']`)
-	settingValue     = regexp.MustCompile(`^(?:\[[^\]\n]*\]?|[^\s"]+)`)
+	blockForm        = lazily(`^[|>][0-9+-]*[ \t]*(?:#[^\n]*)?\r?\n`)
+	escapedBlockForm = lazily(`^[|>][0-9+-]*[ \t]*\\+[rn][^"\n]*`)
+	quoteForm        = lazily(`^\\*["']`)
+	settingValue     = lazily(`^(?:\[[^\]\n]*\]?|[^\s"]+)`)
 	// Words that go on with a sentence: "password is wrong", "failed to list *v1.Secret: unauthorized".
-	proseForm = regexp.MustCompile(`(?i)^(?:a|an|the|this|that|it|its|is|was|are|has|had|have|been|be|and|or|of|for|from|in|into|to|by|with|without|on|at|as|if|` +
+	proseForm = lazily(`(?i)^(?:a|an|the|this|that|it|its|is|was|are|has|had|have|been|be|and|or|of|for|from|in|into|to|by|with|without|on|at|as|if|` +
 		`not|no|none|null|nil|true|false|must|should|would|will|may|can|cannot|could|couldn't|can't|do|does|did|doesn't|didn't|only|` +
 		`fail(?:ed|ure|ing|s)?|unable|errors?|err|invalid|incorrect|wrong|bad|missing|required|expire[sd]?|expiring|expiration|changed?|` +
 		`rotat(?:e[sd]?|ion)|revoked|unauthorized|forbidden|denied|rejected|accepted|found|unknown|unexpected|empty|mismatch|timed|timeout|` +
@@ -67,9 +66,9 @@ const secretWords = `passwords?|passwd|passphrase|passcode|pwd|(?:bind|root)pw|r
 
 // Text returns a text of any kind without secrets.
 func Text(text string) string {
-	text = privateKeyForm.ReplaceAllString(text, hidden)
+	text = privateKeyForm().ReplaceAllString(text, hidden)
 	text = hideCutKey(text)
-	text = encodedPEMForm.ReplaceAllString(text, hidden) // what it holds besides cannot be seen
+	text = encodedPEMForm().ReplaceAllString(text, hidden) // what it holds besides cannot be seen
 	text = hideInStrings(text)
 	text = hideSecretObjects(text)
 	text = hideArguments(text)
@@ -80,7 +79,7 @@ func Text(text string) string {
 func hideSettings(text string) string {
 	var clean strings.Builder
 	done := 0
-	for _, at := range settingForm.FindAllStringSubmatchIndex(text, -1) {
+	for _, at := range settingForm().FindAllStringSubmatchIndex(text, -1) {
 		begin := at[1]
 		if begin < done {
 			continue // a name within a value that is hidden
@@ -95,8 +94,8 @@ func hideSettings(text string) string {
 		isFlag, isBlank := at[2] >= 0, at[4] >= 0
 		isNextFlag := (isFlag || isBlank) && strings.HasPrefix(strings.TrimLeft(value, `\"'`), "-")
 		isOperator := isBlank && strings.ContainsAny(value[:min(1, len(value))], "[({<>|&:=")
-		isSentence := (isBlank || strings.Trim(before, " -\t") != "") && proseForm.MatchString(value)
-		if value == "" || isNextFlag || isOperator || isSentence || switchForm.MatchString(value) {
+		isSentence := (isBlank || strings.Trim(before, " -\t") != "") && proseForm().MatchString(value)
+		if value == "" || isNextFlag || isOperator || isSentence || switchForm().MatchString(value) {
 			continue // it is no value
 		}
 		clean.WriteString(text[done:begin] + hidden)
@@ -111,7 +110,7 @@ func hideSettings(text string) string {
 func linePrefix(text string, at int) string {
 	recent := text[max(0, at-longLine):at]
 	line := recent[strings.LastIndexByte(recent, '\n')+1:]
-	if name := nameStart.FindString(line[max(0, len(line)-longName):]); len(name) < longName {
+	if name := nameStart().FindString(line[max(0, len(line)-longName):]); len(name) < longName {
 		return line[:len(line)-len(name)]
 	}
 	return line
@@ -137,7 +136,7 @@ func lengthOfNested(text, before string) int {
 // hideNested hides the values of fields, save of those that hold no secret, and what has no name.
 func hideNested(text, before string) string {
 	if strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[") {
-		if !fieldName.MatchString(text) {
+		if !fieldName().MatchString(text) {
 			return hidden
 		}
 		return hideFields(text)
@@ -149,7 +148,7 @@ func hideNested(text, before string) string {
 		switch end := strings.TrimRight(value, "\r\n"); {
 		case end == "":
 			clean.WriteString(value)
-		case yamlField.MatchString(value):
+		case yamlField().MatchString(value):
 			clean.WriteString(hideFields(value))
 		default:
 			clean.WriteString(hidden + value[len(end):])
@@ -161,9 +160,9 @@ func hideNested(text, before string) string {
 func hideFields(text string) string {
 	var clean strings.Builder
 	done := 0
-	for _, at := range fieldName.FindAllStringSubmatchIndex(text, -1) {
+	for _, at := range fieldName().FindAllStringSubmatchIndex(text, -1) {
 		begin := at[1]
-		isHarmless := harmlessName.MatchString(text[at[2]:at[3]])
+		isHarmless := harmlessName().MatchString(text[at[2]:at[3]])
 		if begin < done || begin == len(text) {
 			continue
 		}
@@ -175,7 +174,7 @@ func hideFields(text string) string {
 				done = begin + length
 				continue
 			}
-			if fieldName.MatchString(inner) {
+			if fieldName().MatchString(inner) {
 				continue // the names of the fields in it decide
 			}
 		}
@@ -191,20 +190,20 @@ func hideFields(text string) string {
 // quotes, a list, or words.
 func lengthOfValue(text string, begin int, before string) int {
 	rest := text[begin:]
-	if block := blockForm.FindString(rest); block != "" {
+	if block := blockForm().FindString(rest); block != "" {
 		return len(block) + lengthOfLines(rest[len(block):], before)
 	}
-	if block := escapedBlockForm.FindString(rest); block != "" {
+	if block := escapedBlockForm().FindString(rest); block != "" {
 		return len(block)
 	}
-	if quote := quoteForm.FindString(rest); quote != "" {
+	if quote := quoteForm().FindString(rest); quote != "" {
 		return lengthOfString(rest, quote)
 	}
-	length := len(settingValue.FindString(rest))
-	isOpen := openForm.MatchString(text[max(0, begin-8):begin]) || schemeName.MatchString(rest[:length])
+	length := len(settingValue().FindString(rest))
+	isOpen := openForm().MatchString(text[max(0, begin-8):begin]) || schemeName().MatchString(rest[:length])
 	for isOpen && length > 0 && !strings.ContainsAny(rest[length-1:length], ",;]})") {
-		next := nextWord.FindStringSubmatch(rest[length:])
-		if next == nil || nextName.MatchString(next[1]) || strings.ContainsAny(next[1][:1], "-[({") {
+		next := nextWord().FindStringSubmatch(rest[length:])
+		if next == nil || nextName().MatchString(next[1]) || strings.ContainsAny(next[1][:1], "-[({") {
 			break
 		}
 		length += len(next[0])
@@ -237,7 +236,7 @@ func lengthOfBraces(text string) (length int, isWhole bool) {
 	for i := 0; i < limit; i++ {
 		switch text[i] {
 		case '\\', '"', '\'':
-			if quote := quoteForm.FindString(text[i:min(limit, i+longName)]); quote != "" {
+			if quote := quoteForm().FindString(text[i:min(limit, i+longName)]); quote != "" {
 				i += lengthOfString(text[i:], quote) - 1
 			}
 		case '{', '[':
