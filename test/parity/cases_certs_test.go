@@ -126,7 +126,8 @@ func kubeconfigCases(pki, external machine) []testCase {
 		list = append(list, testCase{"kubeconfig user" + name, c.m,
 			[]step{compareOutput(line, asDocuments)}})
 	}
-	return list
+	return append(list, testCase{"kubeconfig user without a file", pki,
+		[]step{compareOutput("kubeconfig user --client-name=jane", asDocuments)}})
 }
 
 // leafFiles are the files of a control plane that control planes do not share.
