@@ -5,6 +5,7 @@ import (
 	"io"
 	"path"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -78,8 +79,9 @@ func apiLimits() node.Local {
 }
 
 // withRetries is the context in which the API server is asked: transient failures are retried
-// until the limit, with a warning on standard error.
+// until the limit, with one warning on standard error.
 func withRetries(ctx context.Context, e *engine.Env, limit time.Duration) context.Context {
-	ctx = world.WithProgress(ctx, func(text string) { e.Warn("%s", text) })
+	var once sync.Once // the next ones would differ in the port of this machine at most
+	ctx = world.WithProgress(ctx, func(text string) { once.Do(func() { e.Warn("%s", text) }) })
 	return world.WithRetry(ctx, limit)
 }

@@ -114,6 +114,10 @@ func (d *discoveryFile) load(ctx context.Context, e *engine.Env, name string) ([
 			return nil, problem.New("", fmt.Errorf("discovery file %s does not exist", name),
 				"check the path given with --discovery-file")
 		}
+		if err != nil {
+			err = problem.New("reading the discovery file", err,
+				"set --discovery-file to a kubeconfig file, or to an https URL of one")
+		}
 		return data, err
 	}
 	d.source = (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
@@ -142,6 +146,10 @@ func (d *discoveryFile) load(ctx context.Context, e *engine.Env, name string) ([
 	if certificateError(err) != nil {
 		return nil, problem.New("", err,
 			"add that server's CA to the trust store of this machine: copy it to /usr/local/share/ca-certificates and run update-ca-certificates",
+			"or copy the file to this machine by other means and give its path")
+	}
+	if err != nil && ctx.Err() == nil {
+		err = problem.New("", err, "check that "+d.source+" delivers a kubeconfig to this machine",
 			"or copy the file to this machine by other means and give its path")
 	}
 	return text, err

@@ -54,6 +54,9 @@ func NewKey(random io.Reader, a Algorithm) (crypto.Signer, error) {
 	return key, nil
 }
 
+// minRSABits is the size of the smallest RSA key with which Go signs.
+const minRSABits = 1024
+
 // EncodeKey returns the key as PEM: PKCS#1 for RSA, SEC 1 for ECDSA.
 func EncodeKey(key crypto.Signer) ([]byte, error) {
 	switch k := key.(type) {
@@ -103,9 +106,16 @@ func ParseClientKey(data []byte) (crypto.Signer, error) {
 			return nil, errors.New(
 				"parsing a private key: it is damaged, or of another form than its first line says")
 		}
-		switch key.(type) {
-		case *rsa.PrivateKey, *ecdsa.PrivateKey, ed25519.PrivateKey:
-			return key.(crypto.Signer), nil
+		switch k := key.(type) {
+		case *rsa.PrivateKey:
+			if bits := k.N.BitLen(); bits < minRSABits {
+				return nil, fmt.Errorf("the RSA key has %d bits, and TLS needs at least %d", bits, minRSABits)
+			}
+			return k, nil
+		case *ecdsa.PrivateKey:
+			return k, nil
+		case ed25519.PrivateKey:
+			return k, nil
 		}
 		return nil, fmt.Errorf("private key is of type %T: only RSA and ECDSA are known", key)
 	}

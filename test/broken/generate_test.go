@@ -139,8 +139,21 @@ func generateTexts() (map[string]string, error) {
 	der, err := x509.MarshalPKCS8PrivateKey(ed)
 	m.keepError(err)
 	m.texts["ed25519"] = string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
+	m.texts["short.key"] = shortKey
 	return m.texts, m.err
 }
+
+// shortKey is an RSA key of 512 bits, which Go does not generate.
+const shortKey = `-----BEGIN RSA PRIVATE KEY-----
+MIIBOgIBAAJBAMnZZ1jMapaamIt842qeixeDQ034oY8aipQEn5YuXJH9VD07ZyRV
+p6NbNWMeIKn0i2ydet4xsn4kMsV71w4AY4MCAwEAAQJAZ6FdhOKWSrIeZWb+Hyw8
+vxqeQHbJA36d7TaedG1jC3P5w08nOUajy5yhZ2zt2/9i0wZgQdzTiyrkRTsknQJw
+4QIhAO96rEF/eQulVkF5fQx/JzW2HGpHo8nsFHMB8nCVpxJTAiEA18Yqi27+yxoB
+5tVVxrbVOeDUBF/yu2JgV3GsvCHJpBECIFFEb/BKMemh0gOmFqmG/OddRYdLiGmd
+k9LzdjJ+lpPBAiBU5dmzhvalfxQkeOgJCcMXxMhm+EGPTQPPJCDs3PZzoQIhANjZ
+qcMpnPjdjZfEr+S7FOeiXtmm6yZOSglekMj/Dlao
+-----END RSA PRIVATE KEY-----
+`
 
 // clusterHead is the beginning of a ClusterConfiguration.
 const clusterHead = "apiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\n"

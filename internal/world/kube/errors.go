@@ -14,6 +14,7 @@ import (
 	"kubeadm/internal/problem"
 	"kubeadm/internal/state"
 	"kubeadm/internal/untrusted"
+	"kubeadm/internal/world"
 )
 
 // wrapRequestError adds the operation, the server and hints to an error.
@@ -26,8 +27,11 @@ func wrapRequestError(a request, server string, err error) error {
 		op += " at " + server
 	}
 	var refused *tls.CertificateVerificationError
+	var unreached *url.Error
 	var hint string
 	switch {
+	case world.ProxyHint(err) != "":
+		hint = world.ProxyHint(err)
 	case errors.As(err, &refused):
 		hint = certificateHint(a.as, server, refused.Err)
 	case apierrors.IsUnauthorized(err) && a.as.Kubeconfig == "":
@@ -39,6 +43,8 @@ func wrapRequestError(a request, server string, err error) error {
 		hint = fmt.Sprintf(
 			"the user of %s is not authorized; set --kubeconfig to that of an administrator",
 			describeIdentity(a.as))
+	case errors.As(err, &unreached) && server != "":
+		hint = fmt.Sprintf("check that an API server runs at %s, and that this machine reaches it; on its machine: kubeadm doctor", server)
 	default:
 		return fmt.Errorf("%s: %w", op, shortenError(err))
 	}

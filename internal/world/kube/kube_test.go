@@ -143,7 +143,8 @@ func TestReadsRetryBusyServerOnly(t *testing.T) {
 	s.Close()
 	start := time.Now()
 	_, err := k.Object(t.Context(), ref)
-	wantError(t, err, "reading ConfigMap kube-system/c at "+s.URL+": connection refused", "")
+	wantError(t, err, "reading ConfigMap kube-system/c at "+s.URL+": connection refused",
+		"check that an API server runs at "+s.URL+", and that this machine reaches it; on its machine: kubeadm doctor")
 	if took := time.Since(start); took >= bound {
 		t.Errorf("it took %s", took)
 	}

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"kubeadm/internal/pki"
+	"kubeadm/internal/problem"
 	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 	"kubeadm/internal/world/kube"
@@ -101,7 +102,8 @@ func TestReadsWaitForStartingAPIServer(t *testing.T) {
 	})
 	k := newCluster(&data)
 	if _, err := k.Object(t.Context(), state.RefOf(object, newApply().As)); err == nil ||
-		!strings.Contains(err.Error(), "connection refused") {
+		!strings.Contains(err.Error(), "connection refused") ||
+		!strings.Contains(strings.Join(problem.Hints(err), ""), "check that an API server runs at https://"+address) {
 		t.Errorf("a read without a retry limit: %v", err)
 	}
 	if _, err := k.Object(world.WithRetry(t.Context(), bound),

@@ -14,8 +14,10 @@ import (
 	"syscall"
 	"time"
 
+	"kubeadm/internal/problem"
 	"kubeadm/internal/state"
 	"kubeadm/internal/untrusted"
+	"kubeadm/internal/world"
 )
 
 // Bounds of one request.
@@ -67,6 +69,9 @@ func httpGet(ctx context.Context, client *http.Client, address string) (state.Re
 	var failed *url.Error
 	if errors.As(err, &failed) {
 		failed.URL = redactURL(failed.URL)
+	}
+	if hint := world.ProxyHint(err); hint != "" {
+		return state.Response{}, problem.New("", untrusted.Error(err), hint)
 	}
 	if err != nil {
 		return state.Response{}, untrusted.Error(err)

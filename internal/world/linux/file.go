@@ -19,6 +19,9 @@ import (
 // end; the wait for its writer is limited.
 func (m Machine) ReadFile(ctx context.Context, path string) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	if errors.Is(err, unix.ELOOP) {
+		return nil, linkLoop(path)
+	}
 	if err != nil {
 		return nil, err
 	}

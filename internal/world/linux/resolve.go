@@ -218,10 +218,16 @@ func (w *pathWalk) createDir(p *resolvedPath) error {
 	return syncDir(w.dir)
 }
 
+// linkLoop is the error for a symbolic link that leads back to itself.
+func linkLoop(path string) error {
+	return problem.New("", &fs.PathError{Op: "open", Path: path, Err: unix.ELOOP},
+		path+" is a symbolic link that leads back to itself: remove it, or point it to the file")
+}
+
 // followLink puts the target of a symbolic link in front of the names to resolve.
 func (w *pathWalk) followLink(e *entry, path string) error {
 	if w.links++; w.links > maxLinks {
-		return &fs.PathError{Op: "open", Path: path, Err: unix.ELOOP}
+		return linkLoop(path)
 	}
 	dir, err := fstat(w.dir)
 	if err != nil {

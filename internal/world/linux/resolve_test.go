@@ -5,12 +5,14 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/problem"
 )
 
 const otherUID = 4242 // a user id that is not ours
@@ -175,6 +177,10 @@ func TestPathsResolveAsInKernel(t *testing.T) {
 		wantContent(t, filepath.Join(dir, want), path)
 	}
 	wantDoError(t, change.WriteFile{Path: "loop", Mode: 0o600}, "too many levels of symbolic links")
+	_, err := Machine{}.ReadFile(t.Context(), "loop")
+	if !errors.Is(err, unix.ELOOP) || !strings.Contains(strings.Join(problem.Hints(err), ""), "loop is a symbolic link that leads back to itself") {
+		t.Errorf("reading a link to itself: %v", err)
+	}
 	wantDoError(t, change.WriteFile{Path: "a/b/file/x", Mode: 0o600}, "not a directory")
 	wantDoError(t, change.WriteFile{Path: "/", Mode: 0o600}, "not a regular file")
 	wantDoError(t, change.WriteFile{Path: "a/..", Mode: 0o600}, "not a regular file")
