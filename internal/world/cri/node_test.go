@@ -2,9 +2,11 @@ package cri
 
 import (
 	"context"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -27,17 +29,30 @@ func TestContainersOnNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.close()
-	for _, name := range []string{"one", "two", "three"} {
-		runPod(t, c, name)
+	for _, name := range []string{"one", "two"} {
+		runPod(t, c, name, runtimeapi.NamespaceMode_NODE)
 	}
+	addNetwork(t, c)
+	runPod(t, c, "three", runtimeapi.NamespaceMode_POD)
 	r := Runtimes{Tail: func(path string, _ int64) ([]byte, error) { return os.ReadFile(path) }}
 	one := waitForExit(t, r)
 	if one.Pod != "one" || one.Namespace != "contract" || one.Name != "pause" ||
 		one.ExitCode != 0 || one.Log == "" {
 		t.Errorf("got %+v, want an exited container that printed its version", one)
 	}
+	networks, err := r.SandboxNetworks(t.Context(), containerd)
+	files := slices.Collect(maps.Values(networks))
+	if err != nil || len(files) != 1 || !strings.HasPrefix(files[0], "/run/netns/cni-") {
+		t.Fatalf("network namespaces: %v, %v; want that of Pod three", networks, err)
+	}
+	if _, err := os.Stat(files[0]); err != nil {
+		t.Error(err)
+	}
 	if err := r.Do(t.Context(), change.RemoveContainers{Socket: containerd}); err != nil {
 		t.Error(err)
+	}
+	if _, err := os.Stat(files[0]); err == nil {
+		t.Errorf("%s is left", files[0])
 	}
 	if left, err := r.Sandboxes(t.Context(), containerd); err != nil || len(left) != 0 {
 		t.Errorf("left: %v, %v", left, err)
@@ -49,9 +64,32 @@ func TestContainersOnNode(t *testing.T) {
 	}
 }
 
-// runPod starts a Pod in the host's network with a container that prints the version of pause and
-// exits.
-func runPod(t *testing.T, c *client, name string) {
+// addNetwork configures a network for Pods until the end of the test.
+func addNetwork(t *testing.T, c *client) {
+	t.Helper()
+	const file = "/etc/cni/net.d/10-contract.conflist"
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.Remove(file) })
+	if err := os.WriteFile(file, []byte(`{"cniVersion": "1.0.0", "name": "contract", "plugins": [
+  {"type": "ptp", "ipam": {"type": "host-local", "subnet": "198.51.100.0/24"}}]}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for range 200 { // containerd watches the directory
+		status, err := c.Status(t.Context(), &runtimeapi.StatusRequest{})
+		if err == nil && slices.ContainsFunc(status.Status.Conditions, func(c *runtimeapi.RuntimeCondition) bool {
+			return c.Type == runtimeapi.NetworkReady && c.Status
+		}) {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	t.Fatal("the container runtime does not use " + file)
+}
+
+// runPod starts a Pod with a container that prints the version of pause and exits.
+func runPod(t *testing.T, c *client, name string, network runtimeapi.NamespaceMode) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -73,7 +111,7 @@ func runPod(t *testing.T, c *client, name string) {
 		LogDirectory: logs, Labels: labels,
 		Linux: &runtimeapi.LinuxPodSandboxConfig{CgroupParent: "/contract",
 			SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{
-				NamespaceOptions: &runtimeapi.NamespaceOption{Network: runtimeapi.NamespaceMode_NODE}}},
+				NamespaceOptions: &runtimeapi.NamespaceOption{Network: network}}},
 	}
 	sandbox, err := c.RunPodSandbox(ctx, &runtimeapi.RunPodSandboxRequest{Config: pod})
 	if err != nil {
