@@ -52,8 +52,12 @@ func (t *podTable) removeContainers(c change.RemoveContainers, at time.Time) {
 }
 
 // Containers lists the containers of the control plane's static Pods. The kubelet acts on a changed
-// manifest after PodLag calls. A container with a CrashLog restarts and exits at each call.
-func (w *World) Containers(ctx context.Context, _ string) ([]state.Container, error) {
+// manifest after PodLag calls. A container with a CrashLog restarts and exits at each call. Without
+// Sockets no container runtime answers.
+func (w *World) Containers(ctx context.Context, socket string) ([]state.Container, error) {
+	if len(w.Sockets) == 0 {
+		return nil, fmt.Errorf("container runtime at %s does not answer", socket)
+	}
 	w.staticPods.mu.Lock()
 	defer w.staticPods.mu.Unlock()
 	var all []state.Container

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -119,21 +120,27 @@ func TestSimulatedMachineKeepsRealFiles(t *testing.T) {
 }
 
 // noRuntime is a machine without a container runtime.
-type noRuntime struct{ *fake.World }
+type noRuntime struct {
+	*fake.World
+	asked *int
+}
 
-func (noRuntime) Containers(context.Context, string) ([]state.Container, error) {
+func (w noRuntime) Containers(context.Context, string) ([]state.Container, error) {
+	*w.asked++
 	return nil, errors.New("does not answer")
 }
 
-func TestSimulatedClusterNeedsNoContainerRuntime(t *testing.T) {
-	w := preview.New(noRuntime{fake.New()}, "", preview.Paths{})
-	if _, err := w.Containers(t.Context(), ""); err == nil {
-		t.Error("the error of the container runtime is lost")
+func TestPreviewNeedsNoContainerRuntime(t *testing.T) {
+	asked := 0
+	w := preview.New(noRuntime{fake.New(), &asked}, "", preview.Paths{})
+	var told []string
+	ctx := world.WithProgress(t.Context(), func(text string) { told = append(told, text) })
+	for range 3 {
+		if all, err := w.Containers(ctx, ""); err != nil || len(all) != 0 {
+			t.Errorf("got %v, %v", all, err)
+		}
 	}
-	if err := w.SimulateCluster(map[string]string{}); err != nil {
-		t.Fatal(err)
-	}
-	if all, err := w.Containers(t.Context(), ""); err != nil || len(all) != 0 {
-		t.Errorf("got %v, %v", all, err)
+	if asked != 1 || len(told) != 1 || !strings.Contains(told[0], "does not answer") {
+		t.Errorf("the container runtime was asked %d times, and this was told: %q", asked, told)
 	}
 }

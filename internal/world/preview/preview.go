@@ -34,6 +34,7 @@ type World struct {
 	marks        map[string]bool // targets "changed", and the marks below
 	removedPods  []change.RemoveContainers
 	servers      []change.RemoveVirtualServers // removed from IPVS
+	deadRuntime  bool                          // the container runtime does not answer
 	liveness     sync.Mutex                    // held while an API server is asked
 	live         map[string]bool               // by identity, whether the API server answered after it was waited for
 	// cluster-info of a simulated cluster; nil where a real one is read
@@ -276,13 +277,25 @@ func (w *World) ImageRefs(ctx context.Context, socket string) ([]string, error) 
 	}), err
 }
 
-// Containers lists the real containers. Without a container runtime a simulated cluster has none.
+// Containers lists the real containers. A container runtime that does not answer has none: the checks
+// before a change report it, and a preview that goes on despite them changes nothing. It is asked once,
+// as each question may take until its timeout.
 func (w *World) Containers(ctx context.Context, socket string) ([]state.Container, error) {
-	all, err := w.World.Containers(ctx, socket)
-	if err != nil && w.simulatedInfo() != nil {
+	w.mu.Lock()
+	isDead := w.deadRuntime
+	w.mu.Unlock()
+	if isDead {
 		return nil, nil
 	}
-	return all, err
+	all, err := w.World.Containers(ctx, socket)
+	if err == nil || ctx.Err() != nil {
+		return all, err
+	}
+	w.mu.Lock()
+	w.deadRuntime = true
+	w.mu.Unlock()
+	world.ReportProgress(ctx, "containers are not shown, as they cannot be listed: %v", err)
+	return nil, nil
 }
 
 // removePods records that Pods would be gone, and their network namespaces with them.
