@@ -217,8 +217,13 @@ func (m *machine) checkServed(ctx context.Context, r state.Reader, rep *prefligh
 		rep.Skip("%v", err)
 		return
 	}
+	_, noRuntime := m.runtime(ctx, r)
 	for _, u := range uses {
 		if u.Stale == nil || u.NotRunning { // check StaticPods reports one that does not run
+			continue
+		}
+		if u.Address == "" && noRuntime != nil { // only its container says since when it runs
+			rep.Skip("%s: the container runtime does not answer: check CRI reports the cause", u.Component)
 			continue
 		}
 		if u.Certificate == nil && u.Address != "" {
