@@ -144,6 +144,10 @@ func findPodNetworks(ctx context.Context, e *engine.Env) []string {
 // with their interfaces, and the interfaces that connect Pods.
 func removeInterfaces(ctx context.Context, e *engine.Env, podNetworks []string) {
 	e.Say("removing the network interfaces and network namespaces of the Pod network")
+	podNetworks = slices.DeleteFunc(podNetworks, func(file string) bool {
+		_, err := e.World.Lstat(ctx, file)
+		return errors.Is(err, fs.ErrNotExist)
+	})
 	if links, err := e.World.Links(ctx); err != nil {
 		warnOfLinks(e, err)
 	} else {
@@ -156,9 +160,6 @@ func removeInterfaces(ctx context.Context, e *engine.Env, podNetworks []string) 
 		}
 	}
 	for _, file := range podNetworks {
-		if _, err := e.World.Lstat(ctx, file); errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
 		err := e.Do(ctx, change.Unmount{Dir: file, Itself: true})
 		if err == nil {
 			err = e.Do(ctx, change.Remove{Path: file})

@@ -165,7 +165,8 @@ func TestLivez(t *testing.T) {
 		t.Errorf("asked %q", s.asked)
 	}
 	s.Close()
-	wantError(t, k.Livez(t.Context(), newApply().As), "at "+s.URL+": connection refused", "")
+	wantError(t, k.Livez(t.Context(), newApply().As), "at "+s.URL+": connection refused",
+		"check that an API server runs at "+s.URL+", and that this machine reaches it; on its machine: kubeadm doctor")
 }
 
 func TestLivezOfRefusedUser(t *testing.T) {
