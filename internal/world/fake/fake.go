@@ -398,6 +398,7 @@ func (w *World) Clone() *World {
 		maps.Clone(w.ImageList)
 	c.MountList, c.Pods, c.MemberList = slices.Clone(w.MountList), slices.Clone(w.Pods),
 		slices.Clone(w.MemberList)
+	c.PodNetworks = maps.Clone(w.PodNetworks)
 	c.UnreachableMembers = slices.Clone(w.UnreachableMembers)
 	c.LinkList, c.Rules, c.VirtualServerList = slices.Clone(w.LinkList), maps.Clone(w.Rules),
 		slices.Clone(w.VirtualServerList)
