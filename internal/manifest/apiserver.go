@@ -12,6 +12,9 @@ import (
 // EndpointAnnotation is the annotation of a kube-apiserver Pod with its "host:port".
 const EndpointAnnotation = "kubeadm.kubernetes.io/kube-apiserver.advertise-address.endpoint"
 
+// defaultAdmissionPlugins are those that are enabled unless enable-admission-plugins is given.
+const defaultAdmissionPlugins = "NodeRestriction"
+
 func apiServerPod(n *node.Node, h Host) componentPod {
 	c := &n.Cluster.APIServer
 	volumes := certificateVolumes(n, h)
@@ -34,7 +37,7 @@ func apiServerArgs(n *node.Node) []node.Arg {
 		{Name: "advertise-address", Value: n.Address},
 		{Name: "allow-privileged", Value: "true"},
 		{Name: "client-ca-file", Value: p.Cert("ca")},
-		{Name: "enable-admission-plugins", Value: "NodeRestriction"},
+		{Name: "enable-admission-plugins", Value: defaultAdmissionPlugins},
 		{Name: "enable-bootstrap-token-auth", Value: "true"},
 		{Name: "kubelet-client-certificate", Value: p.Cert("apiserver-kubelet-client")},
 		{Name: "kubelet-client-key", Value: p.Key("apiserver-kubelet-client")},

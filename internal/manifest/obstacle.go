@@ -67,6 +67,7 @@ func FindComponentProblems(n *node.Node, h Host) ([]ComponentProblem, error) {
 			return fmt.Sprintf("%s.extraArgs[%d]", s.field, i)
 		})...)
 	}
+	list = append(list, findConflicts(c.APIServer.Args)...)
 	list = append(list, findProxyGateProblems(n, v)...)
 	for _, s := range components[:3] { // etcd has no extraVolumes
 		pod, err := StaticPod(s.name, n, h)
@@ -76,6 +77,39 @@ func FindComponentProblems(n *node.Node, h Host) ([]ComponentProblem, error) {
 		list = append(list, checkComponentVolumes(s.field, pod, s.volumes)...)
 	}
 	return append(list, checkIPFamily(n)...), nil
+}
+
+// findConflicts lists arguments of the API server that exclude each other: it does not start with both.
+func findConflicts(args []node.Arg) (list []ComponentProblem) {
+	add := func(i int, remedy, format string, a ...any) {
+		list = append(list, ComponentProblem{ComponentArgs, fmt.Sprintf("apiServer.extraArgs[%d]", i),
+			release.ArgProblem{Text: fmt.Sprintf(format, a...), Hint: remedy, Fatal: true}})
+	}
+	_, isFile := node.LastArg(args, "authorization-config")
+	enabled, given := node.LastArg(args, "enable-admission-plugins")
+	if !given {
+		enabled = defaultAdmissionPlugins
+	}
+	for i, a := range args {
+		switch {
+		case isFile && (a.Name == "authorization-mode" || strings.HasPrefix(a.Name, "authorization-webhook-")):
+			add(i, "remove it: the file says what it says, or remove authorization-config",
+				"the API server does not start with %s beside authorization-config", a.Name)
+		case a.Name == "disable-admission-plugins":
+			for name := range strings.SplitSeq(a.Value, ",") {
+				if name == "" || !slices.Contains(strings.Split(enabled, ","), name) {
+					continue
+				}
+				remedy := "remove it from one of both"
+				if !given {
+					remedy = "to disable it, set enable-admission-plugins, too, without it"
+				}
+				add(i, remedy, "the API server does not start with the admission plugin %s both disabled and "+
+					"enabled", name)
+			}
+		}
+	}
+	return list
 }
 
 // FindKubeletProblems lists the arguments that keep a kubelet of that version from running.

@@ -67,6 +67,27 @@ func TestObstacles(t *testing.T) {
 			n.Cluster.Etcd = node.Etcd{Args: []node.Arg{{Name: "nonsense"}},
 				External: &node.ExternalEtcd{Endpoints: []string{"https://a:2379"}}}
 		}, ""},
+		"authorization from a file": {func(n *node.Node) {
+			n.Cluster.APIServer.Args = []node.Arg{{Name: "authorization-config", Value: "/a"}}
+		}, ""},
+		"authorization from a file and a mode": {func(n *node.Node) {
+			n.Cluster.APIServer.Args = []node.Arg{{Name: "authorization-mode", Value: "RBAC"},
+				{Name: "authorization-config", Value: "/a"}}
+		}, "ComponentArgs apiServer.extraArgs[0]"},
+		"another plugin is disabled": {func(n *node.Node) {
+			n.Cluster.APIServer.Args = []node.Arg{{Name: "disable-admission-plugins", Value: "Priority"}}
+		}, ""},
+		"a plugin that is enabled by default": {func(n *node.Node) {
+			n.Cluster.APIServer.Args = []node.Arg{{Name: "disable-admission-plugins", Value: "Priority,NodeRestriction"}}
+		}, "ComponentArgs apiServer.extraArgs[0]"},
+		"a plugin that is enabled, too": {func(n *node.Node) {
+			n.Cluster.APIServer.Args = []node.Arg{{Name: "enable-admission-plugins", Value: "Priority"},
+				{Name: "disable-admission-plugins", Value: "Priority"}}
+		}, "ComponentArgs apiServer.extraArgs[1]"},
+		"a default plugin that is enabled no more": {func(n *node.Node) {
+			n.Cluster.APIServer.Args = []node.Arg{{Name: "enable-admission-plugins", Value: "Priority"},
+				{Name: "disable-admission-plugins", Value: "NodeRestriction"}}
+		}, ""},
 		"an argument of etcd": {func(n *node.Node) { n.Cluster.Etcd.Args = []node.Arg{{Name: "nonsense"}} }, "ComponentArgs etcd.local.extraArgs[0]"},
 	} {
 		n := &node.Node{Local: node.Local{Name: "cp1", Address: "10.0.0.10", BindPort: 6443,

@@ -61,7 +61,21 @@ func CheckArg(component string, v *version.Version, name, value string) *ArgProb
 	if fault := checkArgName(component, v, name); fault != nil {
 		return fault
 	}
-	return checkArgValue(component, name, value)
+	if fault := checkArgValue(component, name, value); fault != nil {
+		return fault
+	}
+	if component == APIServer && isSupported(v) && slices.Contains([]string{"enable-admission-plugins",
+		"disable-admission-plugins", "admission-control"}, name) {
+		return checkAdmissionPlugins(v, value)
+	}
+	return nil
+}
+
+// isSupported reports whether the lists of this package are complete for components of Kubernetes of
+// that version.
+func isSupported(v *version.Version) bool {
+	return v.Major() == major && v.Minor() >= minorReleases[0].minor &&
+		v.Minor() <= minorReleases[len(minorReleases)-1].minor
 }
 
 func checkArgName(component string, v *version.Version, name string) *ArgProblem {
@@ -71,8 +85,7 @@ func checkArgName(component string, v *version.Version, name string) *ArgProblem
 	removed := slices.ContainsFunc(flagRanges(), func(r flagRange) bool {
 		return r.component == component && r.gone > 0 && r.matches(name)
 	})
-	allListed := v.Major() == major && v.Minor() >= minorReleases[0].minor &&
-		v.Minor() <= minorReleases[len(minorReleases)-1].minor
+	allListed := isSupported(v)
 	if component == Etcd {
 		allListed = v.Major() == 3 && (v.Minor() == 6 || v.Minor() == 7)
 	}

@@ -60,6 +60,17 @@ func TestCheckArg(t *testing.T) {
 		{Kubelet, "1.37.1", "node-labels", "a=b, c=d", true, "systemd"},
 		{APIServer, "1.37.1", "audit-log-path", "/x\n", false, "begins or ends with white space"},
 		{Etcd, "3.7.0", "auto-tls", "yes", true, "is not true or false"},
+		{APIServer, "1.37.1", "enable-admission-plugins", "NodeRestriction,PodSecurity,", false, ""},
+		{APIServer, "1.99.0", "enable-admission-plugins", "Shiny", false, ""},
+		{APIServer, "1.36.3", "disable-admission-plugins", "JobValidation", false, ""},
+		{APIServer, "1.37.1", "disable-admission-plugins", "JobValidation", true, "removed in 1.37"},
+		{APIServer, "1.34.4", "enable-admission-plugins", "PodGroupProtection", true, "added in 1.36"},
+		{APIServer, "1.37.1", "enable-admission-plugins", "NodeRestriction,PodSecurityPolicy", true,
+			"has no admission plugin PodSecurityPolicy (removed in 1.25)"},
+		{APIServer, "1.37.1", "enable-admission-plugins", "NodeRestrictions", true,
+			"did you mean NodeRestriction?"},
+		{APIServer, "1.37.1", "enable-admission-plugins", "NodeRestriction, Priority", true,
+			`has no admission plugin " Priority"`},
 	} {
 		fault := CheckArg(c.component, version.MustParseSemantic(c.version), c.name, c.value)
 		if fault == nil {

@@ -74,9 +74,7 @@ func (b Binary) CheckGates(value string) (list []*ArgProblem) {
 // CheckGate returns what is wrong with a gate that is set, nil if nothing is, or if the gates of
 // that version are not known.
 func (b Binary) CheckGate(name string, on bool) *ArgProblem {
-	known := b.Version.Major() == major && b.Version.Minor() >= minorReleases[0].minor &&
-		b.Version.Minor() <= minorReleases[len(minorReleases)-1].minor &&
-		b.Version.PreRelease() == ""
+	known := isSupported(b.Version) && b.Version.PreRelease() == ""
 	if !known || name == "AllAlpha" || name == "AllBeta" {
 		return nil
 	}
