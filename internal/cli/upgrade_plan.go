@@ -221,6 +221,9 @@ func newUpgradePlan(
 		if err != nil {
 			return plan, err
 		}
+		if err := warnOfProblems(e, cluster, candidate); err != nil {
+			return plan, err
+		}
 		plan.AvailableUpgrades = append(plan.AvailableUpgrades,
 			availableUpgrade{candidate.Description, components, candidate})
 	}
@@ -230,6 +233,19 @@ func newUpgradePlan(
 		e.Say("there is nothing to upgrade: no newer version is known")
 	}
 	return plan, nil
+}
+
+// warnOfProblems names the settings that must be corrected before an upgrade.
+func warnOfProblems(e *engine.Env, cluster *upgrade.Cluster, to upgrade.Candidate) error {
+	problems, err := cluster.FindProblems(to)
+	for _, found := range problems {
+		before := ""
+		if found.Fatal {
+			before = fmt.Sprintf("the upgrade to %s will be refused: ", to)
+		}
+		e.WarnCheck(found.Check, fmt.Sprintf("%s%s: %s; %s", before, found.Field, found.Text, found.Hint))
+	}
+	return err
 }
 
 // separator ends a section of the plan.

@@ -102,6 +102,47 @@ func TestUpgradePlanAsText(t *testing.T) {
 	}
 }
 
+// A setting that keeps a component of the new version from starting is named before the upgrade begins.
+func TestUpgradePlanNamesSettingsToCorrect(t *testing.T) {
+	s := newClusterMachine(t)
+	for name, text := range map[string][2]string{
+		"kubeadm-config": {"ClusterConfiguration",
+			"apiServer: {extraArgs: [{name: feature-gates, value: APIServerTracing=true}]}\n" +
+				"controllerManager: {extraArgs: [{name: nonsense, value: \"1\"}]}\n"},
+		"kubelet-config": {"kubelet", "featureGates: {SidecarContainers: true}\n"},
+		"kube-proxy":     {"config.conf", "featureGates: {PreventStaticPodAPIReferences: true}\n"},
+	} {
+		s.editObject(t, "ConfigMap", name, func(o map[string]any) {
+			data := o["data"].(map[string]any)
+			data[text[0]] = data[text[0]].(string) + text[1]
+		})
+	}
+	if err := s.run(t.Context(), "upgrade", "plan", "v1.36.9"); err != nil {
+		t.Fatal(err)
+	}
+	said := s.out.String() + s.err.String()
+	if strings.Count(said, "will be refused") != 1 || !strings.Contains(said, "no flag --nonsense") ||
+		!strings.Contains(said, "feature gate SidecarContainers has no effect: kubelet 1.36.9") {
+		t.Errorf("for v1.36.9 it says:\n%s", said)
+	}
+	for _, format := range []string{"text", "json"} {
+		s.out.Reset()
+		s.err.Reset()
+		if err := s.run(t.Context(), "upgrade", "plan", "v1.37.1", "--output", format); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{"the upgrade to v1.37.1 will be refused: apiServer.extraArgs[0]: kube-apiserver 1.37.1 has no feature gate APIServerTracing (removed in 1.37)",
+			"controllerManager.extraArgs[0]: kube-controller-manager 1.37.1 has no flag --nonsense",
+			"KubeletConfiguration featureGates: kubelet 1.37.1 has no feature gate SidecarContainers",
+			"KubeProxyConfiguration featureGates: kube-proxy 1.37.1 has no feature gate PreventStaticPodAPIReferences",
+			"kubectl edit configmap kube-proxy"} {
+			if !strings.Contains(s.err.String(), want) {
+				t.Errorf("%s lacks %q:\n%s", format, want, s.err.String())
+			}
+		}
+	}
+}
+
 func TestUpgradePlanFromFile(t *testing.T) {
 	s := newClusterMachine(t)
 	s.world.Files["u.yaml"] = s.world.Files["/etc/kubernetes/admin.conf"]

@@ -35,6 +35,31 @@ func (o ComponentProblem) String() string { return o.Field + ": " + o.Text + "; 
 // FindComponentProblems lists the settings that keep the static Pods of this control plane from
 // running.
 func FindComponentProblems(n *node.Node, h Host) ([]ComponentProblem, error) {
+	list, err := FindArgProblems(n)
+	if err != nil {
+		return nil, err
+	}
+	c := &n.Cluster
+	for _, s := range []struct {
+		name, field string
+		volumes     []node.Volume // etcd has no extraVolumes
+	}{
+		{release.APIServer, "apiServer", c.APIServer.Volumes},
+		{release.ControllerManager, "controllerManager", c.ControllerManager.Volumes},
+		{release.Scheduler, "scheduler", c.Scheduler.Volumes},
+	} {
+		pod, err := StaticPod(s.name, n, h)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, checkComponentVolumes(s.field, pod, s.volumes)...)
+	}
+	return append(list, checkIPFamily(n)...), nil
+}
+
+// FindArgProblems lists what is wrong with the arguments of the control plane's components in the
+// versions of n, and with the feature gates of kube-proxy.
+func FindArgProblems(n *node.Node) (list []ComponentProblem, err error) {
 	images, err := Images(n)
 	if err != nil {
 		return nil, err
@@ -44,39 +69,26 @@ func FindComponentProblems(n *node.Node, h Host) ([]ComponentProblem, error) {
 		name, field string
 		version     *version.Version
 		args        []node.Arg
-		volumes     []node.Volume
 	}{
-		{release.APIServer, "apiServer", v, c.APIServer.Args, c.APIServer.Volumes},
-		{release.ControllerManager, "controllerManager", v, c.ControllerManager.Args,
-			c.ControllerManager.Volumes},
-		{release.Scheduler, "scheduler", v, c.Scheduler.Args, c.Scheduler.Volumes},
-		{Etcd, "etcd.local", images.EtcdVersion(), c.Etcd.Args, nil},
+		{release.APIServer, "apiServer", v, c.APIServer.Args},
+		{release.ControllerManager, "controllerManager", v, c.ControllerManager.Args},
+		{release.Scheduler, "scheduler", v, c.Scheduler.Args},
+		{Etcd, "etcd.local", images.EtcdVersion(), c.Etcd.Args},
 	}
 	if c.Etcd.External != nil {
 		components = components[:3]
 	}
-	var list []ComponentProblem
 	for _, s := range components {
+		field := func(i int) string { return fmt.Sprintf("%s.extraArgs[%d]", s.field, i) }
 		for i, a := range s.args {
 			if fault := release.CheckArg(s.name, s.version, a.Name, a.Value); fault != nil {
-				list = append(list, ComponentProblem{ComponentArgs,
-					fmt.Sprintf("%s.extraArgs[%d]", s.field, i), *fault})
+				list = append(list, ComponentProblem{ComponentArgs, field(i), *fault})
 			}
 		}
-		list = append(list, findGateProblems(s.name, s.version, s.args, func(i int) string {
-			return fmt.Sprintf("%s.extraArgs[%d]", s.field, i)
-		})...)
+		list = append(list, findGateProblems(s.name, s.version, s.args, field)...)
 	}
 	list = append(list, findConflicts(c.APIServer.Args)...)
-	list = append(list, findProxyGateProblems(n, v)...)
-	for _, s := range components[:3] { // etcd has no extraVolumes
-		pod, err := StaticPod(s.name, n, h)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, checkComponentVolumes(s.field, pod, s.volumes)...)
-	}
-	return append(list, checkIPFamily(n)...), nil
+	return append(list, findProxyGateProblems(n, v)...), nil
 }
 
 // findConflicts lists arguments of the API server that exclude each other: it does not start with both.

@@ -91,7 +91,7 @@ func ReadCluster(
 	if c.CoreDNS, c.Corefile, err = read.coreDNS(ctx); err != nil {
 		return nil, warnings, err
 	}
-	c.ComponentConfigs, err = read.componentConfigs(ctx)
+	c.ComponentConfigs, err = read.componentConfigs(ctx, &c.Config)
 	return c, warnings, err
 }
 

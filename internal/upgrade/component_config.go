@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"kubeadm/internal/manifest"
+	"kubeadm/internal/node"
 	"kubeadm/internal/problem"
 )
 
@@ -24,14 +25,15 @@ type ComponentConfig struct {
 	ManualUpgradeRequired bool `json:"manualUpgradeRequired"`
 }
 
-// componentConfigs are those of kube-proxy, which a cluster may lack, and of the kubelet.
-func (r reader) componentConfigs(ctx context.Context) ([]ComponentConfig, error) {
-	proxy, err := r.componentConfig(ctx, manifest.KubeProxyConfigMap, manifest.KubeProxyConfigKey,
+// componentConfigs are those of kube-proxy, which a cluster may lack, and of the kubelet. Their feature
+// gates are added to the cluster's configuration.
+func (r reader) componentConfigs(ctx context.Context, c *node.Cluster) ([]ComponentConfig, error) {
+	proxy, proxyGates, err := r.componentConfig(ctx, manifest.KubeProxyConfigMap, manifest.KubeProxyConfigKey,
 		proxyconfig.SchemeGroupVersion)
 	if err != nil {
 		return nil, err
 	}
-	kubelet, err := r.componentConfig(ctx, manifest.KubeletConfigMap, manifest.KubeletConfigKey,
+	kubelet, kubeletGates, err := r.componentConfig(ctx, manifest.KubeletConfigMap, manifest.KubeletConfigKey,
 		kubeletconfig.SchemeGroupVersion)
 	if err != nil {
 		return nil, err
@@ -42,29 +44,32 @@ func (r reader) componentConfigs(ctx context.Context) ([]ComponentConfig, error)
 				manifest.KubeletConfigMap),
 			"re-create it: kubeadm init phase upload-config kubelet --config FILE")
 	}
+	c.KubeProxy.Config = &proxyconfig.KubeProxyConfiguration{FeatureGates: proxyGates}
+	c.Kubelet.Config = &kubeletconfig.KubeletConfiguration{FeatureGates: kubeletGates}
 	return []ComponentConfig{proxy, kubelet}, nil
 }
 
 func (r reader) componentConfig(
 	ctx context.Context, name, key string, preferred schema.GroupVersion,
-) (ComponentConfig, error) {
-	c := ComponentConfig{Group: preferred.Group, PreferredVersion: preferred.Version}
+) (c ComponentConfig, gates map[string]bool, err error) {
+	c = ComponentConfig{Group: preferred.Group, PreferredVersion: preferred.Version}
 	found, err := r.configMap(ctx, name)
 	if found == nil || err != nil {
-		return c, err
+		return c, nil, err
 	}
 	for document := range strings.SplitSeq("\n"+found.Data[key], "\n---") {
 		var head struct {
-			APIVersion string `json:"apiVersion"`
+			APIVersion   string          `json:"apiVersion"`
+			FeatureGates map[string]bool `json:"featureGates"`
 		}
 		if err := yaml.Unmarshal([]byte(document), &head); err != nil {
-			return c, fmt.Errorf("ConfigMap kube-system/%s: %s is not YAML: %w", name, key, err)
+			return c, nil, fmt.Errorf("ConfigMap kube-system/%s: %s is not YAML: %w", name, key, err)
 		}
 		if group, v, _ := strings.Cut(head.APIVersion, "/"); group == preferred.Group {
-			c.CurrentVersion = v
+			c.CurrentVersion, gates = v, head.FeatureGates
 		}
 	}
 	isCurrent := c.CurrentVersion == "" || c.CurrentVersion == c.PreferredVersion
 	c.ManualUpgradeRequired = !isCurrent && !manifest.IsGenerated(found)
-	return c, nil
+	return c, gates, nil
 }

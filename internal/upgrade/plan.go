@@ -5,6 +5,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/version"
 
+	"kubeadm/internal/manifest"
+	"kubeadm/internal/node"
 	"kubeadm/internal/release"
 )
 
@@ -75,6 +77,15 @@ func (c *Cluster) Components(to Candidate, tool release.Tool, withEtcd bool) ([]
 		}
 	}
 	return rows, nil
+}
+
+// FindProblems lists the stored settings with which a component of the candidate does not start, or that
+// have no effect then: arguments, and feature gates.
+func (c *Cluster) FindProblems(to Candidate) ([]manifest.ComponentProblem, error) {
+	n := &node.Node{Cluster: c.Config}
+	n.Cluster.Version = to.String()
+	list, err := manifest.FindArgProblems(n)
+	return append(list, manifest.FindKubeletGateProblems(n, to.Version)...), err
 }
 
 // stays reports whether an etcd member is newer than that of the upgrade: etcd cannot be downgraded.
