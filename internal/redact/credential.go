@@ -11,8 +11,9 @@ var (
 	privateKeyForm = lazily(`(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY[A-Z0-9 ]*-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY[A-Z0-9 ]*-----|$)`)
 	// PEM in base64.
 	encodedPEMForm = lazily(`LS0tLS1CRUdJTi[A-Za-z0-9+/=]*`)
-	// A JSON web token (RFC 7519), such as that of a ServiceAccount.
-	jwtForm = lazily(`eyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]*\.[A-Za-z0-9_-]*(?:\.[A-Za-z0-9_-]+)*`)
+	// A JSON web token (RFC 7519), such as that of a ServiceAccount. A signature without its payload, as
+	// in ConfigMap cluster-info, is public.
+	jwtForm = lazily(`eyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*(?:\.[A-Za-z0-9_-]+)*`)
 	// Credentials whose issuers give them a prefix, and the addresses of webhooks.
 	issuedForm = lazily(strings.Join([]string{
 		`(?:gh[pousr]_|github_pat_)[A-Za-z0-9_-]{6,}`,

@@ -79,6 +79,7 @@ func TestPublicValuesAreNotHidden(t *testing.T) {
 		"kube-apiserver-cp1.example.internal", "10.244.0.0/16",
 		"/etc/kubernetes/manifests/kube-controller-manager.yaml",
 		"d41d8cd98f00b204e9800998ecf8427e", "k3h9wd", "token ID k3h9wd.",
+		"jws-kubeconfig-k3h9wd: eyJhbGciOiJIUzI1NiIsImtpZCI6ImszaDl3ZCJ9..x4tq8zr2m6wn1p0vx4tq8zr2m6wn1p0v",
 	} {
 		if got := Message(text); got != text {
 			t.Errorf("%s is shown as %s", text, got)

@@ -141,7 +141,7 @@ func (s describer) text(of string) string {
 var tokenPattern = regexp.MustCompile(`bootstrap-token-[a-z0-9]{6}\b`)
 
 // signaturePattern matches the signatures of cluster-info.
-var signaturePattern = regexp.MustCompile(`jws-kubeconfig-[a-z0-9]{6}"?: "?(?:[\w-]+\.\.[\w-]+|\[hidden\])`)
+var signaturePattern = regexp.MustCompile(`jws-kubeconfig-[a-z0-9]{6}"?: "?[\w-]+\.\.[\w-]+`)
 
 // backupTimePattern matches the time in the name of a backup directory.
 var backupTimePattern = regexp.MustCompile(`(kubeadm-(?:backup|kubelet)-[a-z]+-)\d{4}(-\d\d){5}`)

@@ -19,16 +19,18 @@ func TestPhasesOfInitKeepFilesOfOtherCommands(t *testing.T) {
 	setUp := func(t testing.TB, e *engine.Env) error {
 		return setUpInitWith(t, e, config.NewInitFlags(), initConfig)
 	}
-	for _, command := range []string{"init", "join a control plane", "init with an external CA"} {
-		s := findSubject(command)
+	upgradeNode := upgradeSubjects()[1]
+	upgradeNode.setUp = setUpUpgradeNode // with etcd
+	for _, s := range []subject{findSubject("init"), findSubject("join a control plane"),
+		findSubject("init with an external CA"), upgradeSubjects()[0], upgradeNode, renewSubject} {
 		w := s.machine(t)
 		s.newRun(w).mustSucceed(t)
 		w.Files["/var/lib/etcd/member"] = memory.File{Mode: fs.ModeDir | 0o700}
 		for _, phase := range []string{"certs", "kubeconfig", "etcd", "control-plane"} {
-			t.Run(command+", then "+phase, func(t *testing.T) {
+			t.Run(s.name+", then "+phase, func(t *testing.T) {
 				later := subject{name: "init phase " + phase, setUp: setUp, node: s.node,
 					phases: findPhases(t, phase)}
-				if command == "init with an external CA" {
+				if s.name == "init with an external CA" {
 					later.setUp = s.setUp
 				}
 				out := later.newRun(w.Clone()).mustSucceed(t)
