@@ -88,8 +88,13 @@ func (r Releases) FindCandidates(
 		if patch.version.Minor() == current.Minor() {
 			offer(patch.version, fmt.Sprintf(descriptionPatch, current.Major(), current.Minor()))
 		} else {
-			if stable.answered {
+			switch {
+			case !stable.answered: // that is said already
+			case len(patch.notes) > 0:
 				notes = append(notes, patch.notes[0])
+			default:
+				notes = append(notes, fmt.Sprintf("the newest release of v%s is said to be v%s", series,
+					patch.version))
 			}
 			notes = append(notes,
 				fmt.Sprintf("whether v%s has a newer patch release is not known; "+
