@@ -81,8 +81,12 @@ func initialMembers(data []byte) (members []state.Member) {
 	if err != nil {
 		return nil
 	}
+	container, err := manifest.ComponentContainer(pod, manifest.Etcd)
+	if err != nil {
+		container = &pod.Spec.Containers[0]
+	}
 	joined := false
-	for _, arg := range slices.Concat(pod.Spec.Containers[0].Command, pod.Spec.Containers[0].Args) {
+	for _, arg := range slices.Concat(container.Command, container.Args) {
 		joined = joined || arg == "--initial-cluster-state=existing"
 		list, ok := strings.CutPrefix(arg, "--initial-cluster=")
 		if !ok {

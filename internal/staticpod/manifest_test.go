@@ -40,8 +40,11 @@ func TestRenderPresent(t *testing.T) {
 				t.Fatal(err)
 			}
 			// The arguments may be part of the command too.
+			// A patch may put a sidecar first.
 			for _, text := range [][]byte{written.Data,
-				bytes.ReplaceAll(written.Data, []byte("command:"), []byte("args:"))} {
+				bytes.ReplaceAll(written.Data, []byte("command:"), []byte("args:")),
+				bytes.Replace(written.Data, []byte("containers:\n"),
+					[]byte("containers:\n  - name: sidecar\n    image: x\n"), 1)} {
 				w.Files[file] = memory.File{Data: text, Mode: 0o600}
 				got, err := staticpod.RenderPresent(t.Context(), e, n, etcdComponent)
 				if err != nil || got.Component != etcdComponent ||

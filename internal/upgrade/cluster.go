@@ -250,7 +250,7 @@ func (c *Cluster) readControlPlane(ctx context.Context, r reader,
 				ControlPlaneLabel, pod.Spec.NodeName, ControlPlaneLabel))
 			continue
 		}
-		tag, err := imageTag(pod.Spec.Containers)
+		tag, err := imageTag(component, pod.Spec.Containers)
 		if err != nil {
 			return warnings, fmt.Errorf("reading Pod kube-system/%s: %w", pod.Name, err)
 		}
@@ -262,12 +262,14 @@ func (c *Cluster) readControlPlane(ctx context.Context, r reader,
 	return warnings, nil
 }
 
-// imageTag is the version by which the image of the first container is tagged.
-func imageTag(containers []corev1.Container) (string, error) {
+// imageTag is the version by which the image of a component is tagged: that of the container with its
+// name, before which a patch may have put a sidecar, else of the first one.
+func imageTag(component string, containers []corev1.Container) (string, error) {
 	if len(containers) == 0 {
 		return "", errors.New("it has no container")
 	}
-	return release.ImageTag(containers[0].Image)
+	i := slices.IndexFunc(containers, func(c corev1.Container) bool { return c.Name == component })
+	return release.ImageTag(containers[max(i, 0)].Image)
 }
 
 // sortByVersion sorts by the text of the version; instances of one version keep their order.
@@ -301,7 +303,7 @@ func (r reader) coreDNS(ctx context.Context) (tag string, corefile *string, err 
 		var d appsv1.Deployment
 		err = runtime.DefaultUnstructuredConverter.FromUnstructured(found[0].Object, &d)
 		if err == nil {
-			tag, err = imageTag(d.Spec.Template.Spec.Containers)
+			tag, err = imageTag("coredns", d.Spec.Template.Spec.Containers)
 		}
 	}
 	if err != nil {

@@ -7,9 +7,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"kubeadm/internal/node"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/state"
 	"kubeadm/internal/world/fake"
+	"kubeadm/internal/world/memory"
 )
 
 // testWorld is a control plane of a cluster with two of them and a worker, all of v1.36.3.
@@ -146,6 +148,29 @@ func TestPodsOfWorkersAreNoControlPlane(t *testing.T) {
 	c, _, err := ReadCluster(t.Context(), testWorld(t, fmt.Sprintf(bare, "cp1"), fmt.Sprintf(bare, "cp2")), state.Identity{})
 	if err != nil || len(c.ControlPlaneNodes) != 2 {
 		t.Errorf("without labels: %v", err)
+	}
+}
+
+// A patch may put a sidecar before the container of a component: its image says nothing of the
+// component's version.
+func TestSidecarsBeforeComponents(t *testing.T) {
+	sidecar := func(object, name string) string {
+		return strings.Replace(object, "containers: [{", "containers: [{name: sidecar, image: \"x:v9.0.0\"}, {name: "+name+", ", 1)
+	}
+	etcd := strings.NewReplacer("kube-apiserver", "etcd").Replace(apiServer("cp1", "etcd:3.6.8-0"))
+	c := testCluster(t, sidecar(apiServer("cp1", "kube-apiserver:v1.36.3"), "kube-apiserver"), sidecar(etcd, "etcd"))
+	if got := c.Version.String(); got != "1.36.3" {
+		t.Errorf("the cluster has version %s", got)
+	}
+	if got := c.ControlPlane["etcd"][0].Version; got != "3.6.8-0" {
+		t.Errorf("etcd has version %s", got)
+	}
+	w, paths := testWorld(t), node.DefaultPaths()
+	w.Files[paths.Manifest("kube-apiserver")] = memory.File{Mode: 0o600,
+		Data: []byte(sidecar(apiServer("cp1", "kube-apiserver:v1.36.3"), "kube-apiserver"))}
+	v, err := PresentVersion(t.Context(), w, paths)
+	if err != nil || v == nil || v.String() != "1.36.3" {
+		t.Errorf("the manifest has version %s: %v", v, err)
 	}
 }
 

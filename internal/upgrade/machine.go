@@ -179,7 +179,7 @@ func PresentVersion(ctx context.Context, r state.Reader, paths node.Paths) (*ver
 	if yaml.Unmarshal(data, &pod) != nil {
 		return nil, nil // ReadMachine reports it
 	}
-	tag, err := imageTag(pod.Spec.Containers)
+	tag, err := imageTag(release.APIServer, pod.Spec.Containers)
 	if err != nil {
 		return nil, nil
 	}
