@@ -42,9 +42,22 @@ const backupTimeLayout = "2006-01-02-15-04-05"
 var backupTimePattern = regexp.MustCompile(`^\d{4}(-\d\d){5}$`)
 
 // BackupDir returns the path of a new backup directory in tmp, named after the current time. It
-// does not create the directory.
+// does not create the directory. Where the clock was set back, as at the end of summer time, the
+// name is that of a second after the newest backup: the newest one must sort last.
 func BackupDir(ctx context.Context, e *engine.Env, tmp string, kind BackupKind) (string, error) {
-	for at := e.World.Now(); ; at = at.Add(time.Second) {
+	earlier, err := listBackups(ctx, e, tmp, kind)
+	if err != nil {
+		return "", err
+	}
+	at := e.World.Now()
+	if len(earlier) > 0 {
+		last := strings.TrimPrefix(path.Base(earlier[len(earlier)-1]), string(kind))
+		newest, err := time.Parse(backupTimeLayout, last)
+		if err == nil && at.Format(backupTimeLayout) < last {
+			at = newest.Add(time.Second)
+		}
+	}
+	for ; ; at = at.Add(time.Second) {
 		dir := path.Join(tmp, string(kind)+at.Format(backupTimeLayout))
 		if exists, err := state.Exists(ctx, e.World, dir); err != nil || !exists {
 			return dir, err

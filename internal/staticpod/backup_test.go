@@ -45,3 +45,25 @@ func TestBackupDirIsNew(t *testing.T) {
 		t.Errorf("%s, then %s: %v", first, second, err)
 	}
 }
+
+// A clock that was set back does not make the newest backup the oldest one.
+func TestClockSetBackKeepsNewestSnapshot(t *testing.T) {
+	w := newMachine(t)
+	e := engine.New(engine.Env{World: w, Emit: func(engine.Event) {}})
+	now := w.Now()
+	w.Clock = newSecondsClock(now.AddDate(10, 0, 0))
+	var saved []string
+	for range 4 {
+		if len(saved) == 3 {
+			w.Clock = newSecondsClock(now)
+		}
+		file, err := staticpod.SaveEtcdSnapshot(t.Context(), e, newReplacement().Node, state.Etcd{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		saved = append(saved, strings.TrimPrefix(file, "/etc/kubernetes/tmp/"))
+	}
+	if got := listTemporaryFiles(w); !slices.Equal(got, saved[1:]) {
+		t.Errorf("left are %v of %v", got, saved)
+	}
+}
