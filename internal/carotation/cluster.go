@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/config/v1beta3"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
@@ -120,13 +121,33 @@ func (m machine) editSigningArgs(text string, isRotating bool) (string, error) {
 	if err := yaml.Unmarshal([]byte(text), &document); err != nil {
 		return "", err
 	}
+	if document == nil {
+		return "", errors.New("it is empty")
+	}
 	manager, _, err := unstructured.NestedMap(document, "controllerManager")
 	if err != nil {
 		return "", err
 	}
-	args, _, err := unstructured.NestedSlice(document, "controllerManager", "extraArgs")
-	if err != nil {
+	if manager == nil {
+		manager = map[string]any{}
+	}
+	edit := m.editArgList
+	if document["apiVersion"] == v1beta3.APIVersion {
+		edit = m.editArgMap
+	}
+	if err := edit(manager, isRotating); err != nil {
 		return "", err
+	}
+	document["controllerManager"] = manager
+	edited, err := yaml.Marshal(document)
+	return string(edited), err
+}
+
+// editArgList edits extraArgs as the current version of the configuration has them.
+func (m machine) editArgList(manager map[string]any, isRotating bool) error {
+	args, _, err := unstructured.NestedSlice(manager, "extraArgs")
+	if err != nil {
+		return err
 	}
 	var wanted []any
 	for _, arg := range args {
@@ -141,19 +162,34 @@ func (m machine) editSigningArgs(text string, isRotating bool) (string, error) {
 			wanted = append(wanted, map[string]any{"name": s.name, "value": s.rotating})
 		}
 	}
-	if manager == nil {
-		manager = map[string]any{}
-	}
 	manager["extraArgs"] = wanted
 	if len(wanted) == 0 {
 		delete(manager, "extraArgs")
 	}
-	if document == nil {
-		return "", errors.New("it is empty")
+	return nil
+}
+
+// editArgMap edits extraArgs as v1beta3 has them.
+func (m machine) editArgMap(manager map[string]any, isRotating bool) error {
+	args, _, err := unstructured.NestedStringMap(manager, "extraArgs")
+	if err != nil {
+		return err
 	}
-	document["controllerManager"] = manager
-	edited, err := yaml.Marshal(document)
-	return string(edited), err
+	if args == nil {
+		args = map[string]string{}
+	}
+	for _, s := range signingArgs(m.node.Paths) {
+		if isRotating {
+			args[s.name] = s.rotating
+		} else if args[s.name] == s.rotating {
+			delete(args, s.name)
+		}
+	}
+	manager["extraArgs"] = args
+	if len(args) == 0 {
+		delete(manager, "extraArgs")
+	}
+	return nil
 }
 
 // awaitRootCAs waits until every namespace offers both CAs to its Pods, and returns since when, by
