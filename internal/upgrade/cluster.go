@@ -143,6 +143,16 @@ func (c *Cluster) APIServerOf(node string) (v *version.Version, found bool) {
 	return nil, false
 }
 
+// HasOlderComponent reports whether a component of the control plane of a node is older than a version.
+func (c *Cluster) HasOlderComponent(node string, than *version.Version) bool {
+	return slices.ContainsFunc(controlPlaneComponents(), func(component string) bool {
+		return slices.ContainsFunc(c.ControlPlane[component], func(i Instance) bool {
+			v, err := version.ParseSemantic(i.Version)
+			return i.Node == node && err == nil && v.LessThan(than)
+		})
+	})
+}
+
 // listVersions is "v1.36.3 (cp1), v1.37.1 (cp2)".
 func listVersions(instances []Instance) string {
 	var list []string

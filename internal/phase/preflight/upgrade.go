@@ -272,7 +272,8 @@ func checkUpgradeOrder(ctx context.Context, e *engine.Env, n *node.Node,
 			"version older than the cluster, %s: a control plane node is upgraded by one minor "+
 			"version at a time", own, target),
 			"remove this node and join it again: kubeadm reset, then kubeadm join --control-plane")
-	case own.EqualTo(target.Version()) && e.Tool.Version().Minor() > target.Minor():
+	case own.EqualTo(target.Version()) && e.Tool.Version().Minor() > target.Minor() &&
+		!cluster.HasOlderComponent(n.Name, target.Version()): // not one that was interrupted
 		return problem.New("", fmt.Errorf("there is nothing to upgrade to: the cluster stores "+
 			"Kubernetes %s, which this node runs", target),
 			fmt.Sprintf("on one control plane node first: kubeadm upgrade apply %s", e.Tool),

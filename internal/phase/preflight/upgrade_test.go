@@ -97,6 +97,7 @@ func newUpgradedNode(version string) *node.Node {
 func TestUpgradeOrder(t *testing.T) {
 	for name, c := range map[string]struct {
 		stored, own, other string // versions; no own for one that is not known
+		manager            string // version of this node's kube-controller-manager; stored if empty
 		tool               string // newVersion if empty
 		want               string // part of the error, or of a warning
 		isWarning          bool
@@ -110,6 +111,8 @@ func TestUpgradeOrder(t *testing.T) {
 			want:      "the API servers have different versions"},
 		"before upgrade apply": {stored: oldVersion, own: oldVersion, other: oldVersion,
 			want: "there is nothing to upgrade to: the cluster stores Kubernetes v1.36.3"},
+		"interrupted after the API server": {stored: oldVersion, own: oldVersion, other: oldVersion,
+			manager: "v1.35.4"},
 		"with the kubeadm of before": {stored: oldVersion, own: oldVersion, other: oldVersion,
 			tool: oldVersion},
 		"upgrade apply was killed": {stored: newVersion, own: oldVersion, other: oldVersion,
@@ -130,6 +133,9 @@ func TestUpgradeOrder(t *testing.T) {
 			}
 			setAPIServer(t, w, "cp1", c.own)
 			setAPIServer(t, w, "cp2", c.other)
+			if c.manager != "" {
+				setComponent(t, w, release.ControllerManager, "cp1", c.manager)
+			}
 			text := c.tool
 			if text == "" {
 				text = newVersion
@@ -163,13 +169,19 @@ func TestUpgradeOrder(t *testing.T) {
 // setAPIServer sets the version of a node's API server; without a version it has none.
 func setAPIServer(t *testing.T, w *fake.World, node, version string) {
 	t.Helper()
+	setComponent(t, w, release.APIServer, node, version)
+}
+
+// setComponent replaces the Pod of a component on a node, or deletes it if there is no version.
+func setComponent(t *testing.T, w *fake.World, component, node, version string) {
+	t.Helper()
 	more := "deleted: true"
 	if version != "" {
-		more = "spec: {nodeName: " + node + ", containers: [{name: kube-apiserver, " +
-			`image: "registry.k8s.io/kube-apiserver:` + version + `"}]}`
+		more = "spec: {nodeName: " + node + ", containers: [{name: " + component + ", " +
+			`image: "registry.k8s.io/` + component + ":" + version + `"}]}`
 	}
-	if err := w.AddObjects("{apiVersion: v1, kind: Pod, metadata: {name: kube-apiserver-" + node +
-		", namespace: kube-system, labels: {component: kube-apiserver, tier: control-plane}}, " +
+	if err := w.AddObjects("{apiVersion: v1, kind: Pod, metadata: {name: " + component + "-" + node +
+		", namespace: kube-system, labels: {component: " + component + ", tier: control-plane}}, " +
 		more + "}"); err != nil {
 		t.Fatal(err)
 	}
