@@ -81,6 +81,9 @@ func TestChecks(t *testing.T) {
 		"control plane not ready": {objects: []string{`{apiVersion: v1, kind: Node, metadata: {name: cp2, labels:
   {node-role.kubernetes.io/control-plane: ""}}, status: {conditions: [{type: Ready, status: Unknown}]}}`}, want: []string{
 			"[ERROR ControlPlaneNodesReady]: control plane nodes are not ready: cp2;"}},
+		"control plane with a label of another value": {objects: []string{`{apiVersion: v1, kind: Node, metadata: {name: cp2, labels:
+  {node-role.kubernetes.io/control-plane: "true"}}, status: {conditions: [{type: Ready, status: Unknown}]}}`}, want: []string{
+			"[ERROR ControlPlaneNodesReady]: control plane nodes are not ready: cp2;"}},
 		"worker not ready": {objects: []string{
 			`{apiVersion: v1, kind: Node, metadata: {name: worker}, status: {conditions: [{type: Ready, status: "False"}]}}`}},
 		"no manifests": {alter: func(w *fake.World) {
