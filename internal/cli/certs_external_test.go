@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/rand"
 	"crypto/x509"
+	"errors"
 	"io/fs"
 	"path"
 	"slices"
@@ -104,6 +105,34 @@ func TestRenewalByExternalCA(t *testing.T) {
 	if got := keyPairWarnings(t.Context(), s.world, &node.Node{Local: node.Local{
 		Paths: node.DefaultPaths()}}); len(got) > 0 {
 		t.Errorf("%v", got)
+	}
+}
+
+// A run that was killed between a key and its certificate is resumed, and what is left of it does not
+// keep the others from being requested.
+func TestInterruptedRenewalByExternalCA(t *testing.T) {
+	for _, left := range []string{"apiserver.key", "apiserver.crt"} {
+		s, ca := externalMachine(t)
+		request := []string{"certs", "renew", "all", "--csr-only", "--csr-dir", csrDir}
+		if err := s.run(t.Context(), request...); err != nil {
+			t.Fatal(err)
+		}
+		s.answer(t, ca, func(string, *pki.Spec) {})
+		half := s.world.Files["/etc/kubernetes/pki/"+left]
+		half.Data = s.world.Files[csrDir+"/"+left].Data
+		s.world.Files["/etc/kubernetes/pki/"+left] = half
+		if err := s.run(t.Context(), "certs", "renew", "scheduler.conf", "--csr-only", "--csr-dir",
+			csrDir); err != nil {
+			t.Errorf("%s: a request: %v", left, err)
+		}
+		if err := s.run(t.Context(), "certs", "renew", "all", "--csr-dir", csrDir); err != nil {
+			t.Errorf("%s: %v", left, err)
+		}
+		n := &node.Node{Local: node.Local{Paths: node.DefaultPaths()}}
+		found, err := expirationsOf(t.Context(), s.world, n)
+		if err = errors.Join(append(found.unreadable, err)...); err != nil {
+			t.Errorf("%s: afterwards: %v", left, err)
+		}
 	}
 }
 

@@ -108,10 +108,13 @@ func Repair(ctx context.Context, e *engine.Env) error {
 	return e.Do(ctx, change.SetService{Name: "kubelet", Active: true, Reads: repaired})
 }
 
-// readIssuer returns the CA that signs the certificate.
+// readIssuer returns the CA that signs the certificate. What an external CA has signed may be
+// incomplete while it is replaced from Paths.Requests, as a run that was killed between a key and its
+// certificate leaves it: readAnswer checks what is installed instead.
 func readIssuer(ctx context.Context, e *engine.Env, n *node.Node, c pki.Renewable) (pki.CA, error) {
 	profile, _ := pki.ProfileOf(c.Issuer)
-	if _, err := certstore.IsExternalCA(ctx, e.World, n.Paths, profile); err != nil {
+	external, err := certstore.IsExternalCA(ctx, e.World, n.Paths, profile)
+	if err != nil && (!external || n.Paths.Requests == "") {
 		return pki.CA{}, err
 	}
 	return certstore.ReadCA(ctx, e.World, n, profile)
