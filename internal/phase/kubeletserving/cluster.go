@@ -244,6 +244,11 @@ func (c *cluster) otherOwner(key, name string) string {
 	return ""
 }
 
+// hasControlPlaneOwner reports whether a control plane node has a name.
+func (c *cluster) hasControlPlaneOwner(key string) bool {
+	return slices.ContainsFunc(c.owners[key], func(o owner) bool { return c.nodes[o.node].isControlPlane })
+}
+
 // normalize is the form in which names and addresses are compared.
 func normalize(name string) string {
 	if address, err := netip.ParseAddr(name); err == nil {

@@ -105,7 +105,14 @@ const clusterObjects = `
   status: {addresses: [{type: InternalIP, address: 192.0.2.10}, {type: Hostname, address: cp1}]}}
 ---
 {apiVersion: v1, kind: Node, metadata: {name: cp2, labels: {node-role.kubernetes.io/control-plane: ""}},
-  status: {addresses: [{type: InternalIP, address: 198.51.100.11}, {type: Hostname, address: cp2}]}}
+  status: {addresses: [{type: InternalIP, address: 198.51.100.11}, {type: Hostname, address: cp2},
+    {type: InternalDNS, address: cp2.example.com}]}}
+---
+{apiVersion: v1, kind: Node, metadata: {name: cp3.wild.example.com, labels: {node-role.kubernetes.io/control-plane: ""}},
+  status: {addresses: [{type: Hostname, address: cp3.wild.example.com}]}}
+---
+{apiVersion: v1, kind: Node, metadata: {name: n1.wild.example.com},
+  status: {addresses: [{type: Hostname, address: n1.wild.example.com}]}}
 ---
 {apiVersion: v1, kind: Node, metadata: {name: worker2},
   status: {addresses: [{type: InternalIP, address: 192.0.2.22}, {type: Hostname, address: worker2}, 7, {type: Hostname}]}}

@@ -56,7 +56,10 @@ func TestMaliciousNodeIsRefused(t *testing.T) {
 		"Node named as a Service":       {"metrics.monitoring", "metrics.monitoring", "a name of Service monitoring/metrics"},
 		"Node named as a short Service": {"shop", "shop", "a name of Service default/shop"},
 		"Node named in the domain":      {"evil.cluster.local", "evil.cluster.local", "a name in the domain of the Services"},
-		"worker that is an API server":  {"cp9", "192.0.2.99", "is not known to be a control plane node by label node-role.kubernetes.io/control-plane"},
+		"Node named as a control plane": {"cp2.example.com", "cp2.example.com", "the name of Node cp2"},
+		"Node that a wildcard matches": {"api.wild.example.com", "api.wild.example.com",
+			"which is matched by *.wild.example.com, in apiServer.certSANs; if only nodes have names in that domain, set --allowed-dns-suffix"},
+		"worker that is an API server": {"cp9", "192.0.2.99", "is not known to be a control plane node by label node-role.kubernetes.io/control-plane"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t)
@@ -113,16 +116,20 @@ func TestHonestNodesAreApproved(t *testing.T) {
 		"control plane whose address is a SAN":  {kubeletserving.Allowed{}, "cp1", "192.0.2.10"},
 		"control plane in another network":      {kubeletserving.Allowed{}, "cp2", "198.51.100.11"},
 		"worker":                                {kubeletserving.Allowed{}, "worker2", "192.0.2.22"},
+		"worker whose name another claims":      {kubeletserving.Allowed{}, "worker2", "worker2"},
 		"allowed domain":                        {aws, "worker1", "ec2-1.nodes.example.com"},
 		"allowed network":                       {aws, "worker1", "203.0.113.9"},
+		"control plane that a wildcard matches": {kubeletserving.Allowed{}, "cp3.wild.example.com", "cp3.wild.example.com"},
+		"allowed domain that a wildcard matches": {kubeletserving.Allowed{DNSSuffixes: []string{"wild.example.com"}},
+			"n1.wild.example.com", "n1.wild.example.com"},
 		"control plane outside allowed network": {aws, "cp2", "198.51.100.11"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t)
 			if c.node == "worker1" {
 				s.claim(t, c.node, c.asks)
-			} else if c.node != "worker2" {
-				s.claim(t, "worker1", c.asks) // which does not keep a control plane node from its certificate
+			} else if c.asks != "192.0.2.22" {
+				s.claim(t, "worker1", c.asks) // which keeps no node from its name, and no control plane node from its address
 			}
 			s.apply(t, s.claimed(t, "honest", c.node, c.asks))
 			if err := engine.Run(t.Context(), s.e, []engine.Phase{kubeletserving.Approve(c.allowed)},

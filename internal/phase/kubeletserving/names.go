@@ -70,20 +70,34 @@ func (c *cluster) checkDNSName(dns, name string) string {
 	if what := c.controlPlane[dns]; what != "" && !c.nodes[name].isControlPlane {
 		return what + notLabelled(name)
 	}
-	if dns == name {
+	if dns == name && c.nodes[name].isControlPlane {
 		return ""
 	}
-	if what := c.otherOwner(dns, name); what != "" {
+	// What the status of another worker claims does not keep a node from its own name.
+	if what := c.otherOwner(dns, name); what != "" && (dns != name || c.hasControlPlaneOwner(dns)) {
 		return "the name of " + what
 	}
+	if reason := c.checkWildcards(dns); reason != "" {
+		switch {
+		case dns != name:
+			return reason
+		case !c.holdsName(dns):
+			return reason + "; if only nodes have names in that domain, set --allowed-dns-suffix to it"
+		}
+	}
+	if dns != name && !c.holdsName(dns) {
+		return fmt.Sprintf("which is not the name of the Node, %s; if only nodes have names in that domain, "+
+			"set --allowed-dns-suffix to it", name)
+	}
+	return ""
+}
+
+// checkWildcards says which wildcard among the names of the API server matches a name; empty if none does.
+func (c *cluster) checkWildcards(dns string) string {
 	for san, what := range c.controlPlane {
 		if domain, isWildcard := strings.CutPrefix(san, "*"); isWildcard && strings.HasSuffix(dns, domain) {
 			return "which is matched by " + san + ", " + what
 		}
-	}
-	if !c.holdsName(dns) {
-		return fmt.Sprintf("which is not the name of the Node, %s; if only nodes have names in that domain, "+
-			"set --allowed-dns-suffix to it", name)
 	}
 	return ""
 }
