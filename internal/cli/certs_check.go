@@ -150,13 +150,16 @@ func (c certsConfig) readingText() string {
 	return text + "\n"
 }
 
+const restartHint = "restart the components that use an old certificate: kubeadm certs renew all --restart"
+
 // expiresSoonCode is the exit code if a certificate expires within the time that the user gave.
 const expiresSoonCode = 2
 
 // checkWithin is an error with expiresSoonCode if a certificate expires within that time. It is
-// another error if one is missing: then it is not known when what is in use expires.
+// another error if one is missing, or if a component uses one from before a renewal that it does not
+// show: then it is not known when what is in use expires.
 func (x expirations) checkWithin(limit time.Duration) error {
-	var missing, soon, hints []string
+	var missing, soon, unknown, hints []string
 	hint := func(text string) {
 		if !slices.Contains(hints, text) {
 			hints = append(hints, text)
@@ -191,7 +194,10 @@ func (x expirations) checkWithin(limit time.Duration) error {
 		if s.Date != nil && !s.IsCurrent && time.Duration(s.Residual)*time.Second <= limit {
 			date, _ := expiration{Date: s.Date}.cells()
 			soon = append(soon, fmt.Sprintf("%s at %s (%s)", s.Component, s.Address, date))
-			hint("restart the components that use an old certificate: kubeadm certs renew all --restart")
+			hint(restartHint)
+		}
+		if s.isUnknown {
+			unknown = append(unknown, fmt.Sprintf("%s (%s)", s.Component, s.Problem))
 		}
 	}
 	var errs []error
@@ -202,14 +208,20 @@ func (x expirations) checkWithin(limit time.Duration) error {
 	if len(missing) > 0 {
 		errs = append(errs, fmt.Errorf("not found: %s", strings.Join(missing, ", ")))
 	}
+	if len(missing) > 0 && len(soon) == 0 {
+		hint("run the command on a control plane node, or set --cert-dir to its certificates")
+	}
+	if len(unknown) > 0 {
+		errs = append(errs, fmt.Errorf("it is not known when the certificate in use expires: %s",
+			strings.Join(unknown, ", ")))
+		hint(restartHint)
+	}
 	if len(errs) == 0 {
 		return nil
 	}
 	err := problem.New("", errors.Join(errs...), hints...)
 	if len(soon) > 0 {
 		err.Code = expiresSoonCode
-	} else {
-		err.Hints = []string{"run the command on a control plane node, or set --cert-dir to its certificates"}
 	}
 	return err
 }

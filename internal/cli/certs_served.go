@@ -36,6 +36,8 @@ type served struct {
 	// IsCurrent reports whether it is the certificate in File.
 	IsCurrent bool   `json:"isCurrent"`
 	Problem   string `json:"problem,omitempty"` // why not
+	// isUnknown is set if the component uses a client certificate that is not known.
+	isUnknown bool
 }
 
 // addServed adds what components use, the kubelet's certificates and those for an external etcd.
@@ -67,7 +69,8 @@ func (x *expirations) addServed(ctx context.Context, r *run.Run, n *node.Node) e
 
 func newServed(u renew.InUse, r state.Reader) served {
 	s := served{Component: u.Component, Address: u.Address, File: u.File,
-		IsCurrent: u.Stale == nil && u.File != ""}
+		IsCurrent: u.Stale == nil && u.File != "",
+		isUnknown: u.Stale != nil && u.Address == "" && !u.NotRunning}
 	if u.Stale != nil {
 		s.Problem = u.Stale.Error()
 	}
