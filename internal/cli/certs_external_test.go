@@ -136,6 +136,34 @@ func TestInterruptedRenewalByExternalCA(t *testing.T) {
 	}
 }
 
+// A request from before the certificate got other names would be signed, and then be refused.
+func TestRequestOfOtherNamesIsNotKept(t *testing.T) {
+	s, ca := externalMachine(t)
+	request := []string{"certs", "renew", "apiserver", "--csr-only", "--csr-dir", csrDir}
+	if err := s.run(t.Context(), request...); err != nil {
+		t.Fatal(err)
+	}
+	spec := pki.RenewalSpec(s.certificate(t, "apiserver"), pki.NewValidity(s.world.Now(), time.Hour))
+	spec.SANs.DNSNames = append(spec.SANs.DNSNames, "api.example.com")
+	key, err := pki.ParseKey(s.world.Files["/etc/kubernetes/pki/apiserver.key"].Data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, err := ca.Issue(rand.Reader, spec, key.Public())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.world.Files["/etc/kubernetes/pki/apiserver.crt"] = memory.File{Data: pki.EncodeCertificates(cert), Mode: 0o644}
+	err = s.run(t.Context(), request...)
+	if err == nil || !strings.Contains(err.Error(), csrDir+"/apiserver.csr asks for another subject or other names") {
+		t.Errorf("got %v", err)
+	}
+	delete(s.world.Files, csrDir+"/apiserver.csr")
+	if err := s.run(t.Context(), request...); err != nil {
+		t.Error(err)
+	}
+}
+
 // setOwner makes a user the owner of a file or directory, with this mode.
 func (s *testMachine) setOwner(name string, uid int, mode fs.FileMode) {
 	f := s.world.Files[name]

@@ -11,6 +11,7 @@ import (
 	"io"
 	"math"
 	"math/big"
+	"slices"
 	"time"
 )
 
@@ -191,6 +192,14 @@ func (s Spec) Request(random io.Reader, key crypto.Signer) ([]byte, error) {
 		return nil, fmt.Errorf("signing the certificate request %q: %w", s.CommonName, err)
 	}
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}), nil
+}
+
+// IsRequestedBy reports whether a request has the same subject and SANs.
+func (s Spec) IsRequestedBy(r *x509.CertificateRequest) bool {
+	return r.Subject.CommonName == s.CommonName &&
+		slices.Equal(slices.Sorted(slices.Values(r.Subject.Organization)),
+			slices.Sorted(slices.Values(s.Organization))) &&
+		newSANs(r.DNSNames, r.IPAddresses).String() == s.SANs.String()
 }
 
 // ParseRequest parses a certificate signing request in PEM form and checks its signature.

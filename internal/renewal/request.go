@@ -131,6 +131,10 @@ func Request(ctx context.Context, e *engine.Env, c pki.Renewable) error {
 			return problem.New("", fmt.Errorf("%s is not a request for the key in %s", files.request,
 				files.key), "use another directory with --csr-dir")
 		}
+		if !pki.RenewalSpec(r.old, pki.Validity{}).IsRequestedBy(asked) {
+			return problem.New("", fmt.Errorf("%s asks for another subject or other names than the present certificate of %s has",
+				files.request, c.Name), "remove it, and re-run the command to write it again")
+		}
 		e.Say("keeping the request %q", files.request)
 		return nil
 	}
