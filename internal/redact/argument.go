@@ -2,6 +2,7 @@ package redact
 
 import (
 	"encoding/json"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -12,9 +13,16 @@ var (
 	userFlagForm = lazily(`((?:^|[\s"'\[(,])` + userFlags + `(?:\\*["'])?(?:=|,?[ \t]+|,|` + nextItem + `))(\\*["'][^"'\n]*|[^\s"']+)`)
 	userFlag     = lazily(`^` + userFlags + `$`)
 	numericUser  = lazily(`^[0-9]+:[0-9]+$`) // IDs of a user and a group
-	programForm  = lazily(`(?i)(\bsshpass\s+-p\s*|\b(?:docker|podman|nerdctl|buildah|skopeo|helm|oras|crane|az|oc)\b[^\n"|;]*?\slogin\b[^\n|;]*?\s-p\s*` +
-		`|\bmysql[a-z]*\s[^\n|;]*?-p|\b(?:redis|keydb|valkey)-cli\b[^\n|;]*?\s-a\s+|\bldap[a-z]+\s[^\n|;]*?-w\s+` +
-		`|\bcurl\b[^\n|;]*?\s-u[^\s:]+:|--from-literal(?:=|\s+)\\*["']?[A-Za-z0-9_.-]+=)(\\*["'][^"'\n]*|[^\s"'\\]+)`)
+	// Arguments of programs. In one form, the arguments of one program would be looked for up to the end
+	// of the line again at each argument of another one.
+	programForms = []func() *regexp.Regexp{
+		programForm(`\bsshpass\s+-p\s*|--from-literal(?:=|\s+)\\*["']?[A-Za-z0-9_.-]+=`),
+		programForm(`\b(?:docker|podman|nerdctl|buildah|skopeo|helm|oras|crane|az|oc)\b[^\n"|;]*?\slogin\b[^\n|;]*?\s-p\s*`),
+		programForm(`\bmysql[a-z]*\s[^\n|;]*?-p`),
+		programForm(`\b(?:redis|keydb|valkey)-cli\b[^\n|;]*?\s-a\s+`),
+		programForm(`\bldap[a-z]+\s[^\n|;]*?-w\s+`),
+		programForm(`\bcurl\b[^\n|;]*?\s-u[^\s:]+:`),
+	}
 	// A line of a static token or password file: the secret, the user, a numeric ID, and groups.
 	staticTokenForm = lazily(`(?m)(^|[\s"'])[^\s,"'=]{6,}=*(,[^\s,"'=]*[A-Za-z][^\s,"'=]*,(?:[0-9]+|[^\s,"'=]+,\\*"[^"\n]+")(?:[\s,"'\\]|$))`)
 	// An environment variable whose value stands before its name.
@@ -26,6 +34,11 @@ var (
 
 const userFlags = `(?:-u|-U|--user|--proxy-user|--userpwd|--(?:src-|dest-)?creds|--basic-auth)`
 
+// programForm is what stands before a secret, and the secret.
+func programForm(before string) func() *regexp.Regexp {
+	return lazily(`(?i)(` + before + `)(\\*["'][^"'\n]*|[^\s"'\\]+)`)
+}
+
 func hideArguments(text string) string {
 	text = userFlagForm().ReplaceAllStringFunc(text, func(found string) string {
 		parts := userFlagForm().FindStringSubmatch(found)
@@ -36,7 +49,9 @@ func hideArguments(text string) string {
 		}
 		return strings.TrimSuffix(found, password) + hidden
 	})
-	text = programForm().ReplaceAllString(text, "${1}"+hidden)
+	for _, form := range programForms {
+		text = form().ReplaceAllString(text, "${1}"+hidden)
+	}
 	text = staticTokenForm().ReplaceAllString(text, "${1}"+hidden+"${2}")
 	return valueFirst().ReplaceAllString(text, "${1}"+hidden+"${3}")
 }

@@ -88,14 +88,15 @@ func hideHeaders(text string) string {
 	done := 0
 	for _, at := range headerForm().FindAllStringIndex(text, -1) {
 		begin := at[1]
-		if begin < done {
+		// What is no credential is seen by its first word: a line may have thousands of them.
+		if begin < done || authorizationMode().MatchString(text[begin:min(len(text), begin+longName)]) {
 			continue
 		}
 		value := headerValue().FindString(text[begin:])
 		if quote := quoteForm().FindString(text[begin:]); quote != "" {
 			value = text[begin : begin+lengthOfString(text[begin:], quote)]
 		}
-		if strings.TrimSpace(value) == "" || authorizationMode().MatchString(value) {
+		if strings.TrimSpace(value) == "" {
 			continue
 		}
 		clean.WriteString(text[done:begin] + hidden)

@@ -33,9 +33,10 @@ var (
 	nameAfter  = lazily(`^(?:[-._/][A-Za-z0-9]|=https?:)`)
 	// The prefix of a public checksum: the pin of a CA, the digest of an image.
 	checksumForm = lazily(`(?i)sha(?:256|384|512)[:%\s]$`)
-	// A URL in quotes, or one up to the first character that cannot be part of one.
-	urlForm = lazily(
-		"\"[a-zA-Z][a-zA-Z0-9+.-]*://(?:\\\\.|[^\"\\\\])*\"|[a-zA-Z][a-zA-Z0-9+.-]*://[^\\s\"'`<>]+")
+	// A URL in quotes, and one up to the first character that cannot be part of one. In one form, quotes
+	// without an end would be looked for again at each URL after them.
+	quotedURLForm = lazily(`"[a-zA-Z][a-zA-Z0-9+.-]*://(?:\\.|[^"\\])*"`)
+	urlForm       = lazily("[a-zA-Z][a-zA-Z0-9+.-]*://[^\\s\"'`<>]+")
 	// A user and a password without a scheme before them, as in "me:secret@proxy:3128".
 	userForm = lazily(`([^\s"'/@:=,;]+):[^\s"'/@]+@([A-Za-z0-9\[]+)`)
 	// Go's error for a proxy in the environment that is no URL: it repeats all of it, and then a
@@ -65,6 +66,7 @@ func Message(text string) string {
 	// users and passwords in URLs, well formed or not
 	text = proxyForm().ReplaceAllString(text, "invalid proxy address [hidden]")
 	text = portForm().ReplaceAllString(text, "invalid port after host")
+	text = quotedURLForm().ReplaceAllStringFunc(text, redactUser)
 	text = urlForm().ReplaceAllStringFunc(text, redactUser)
 	text = userForm().ReplaceAllStringFunc(text, func(found string) string {
 		user, _, _ := strings.Cut(found, ":")
@@ -143,7 +145,7 @@ func isName(text string, begin, end int) bool {
 func redactUser(address string) string {
 	scheme, rest, _ := strings.Cut(address, "://")
 	at := strings.LastIndex(rest, "@")
-	for at >= 0 && strings.HasPrefix(strings.ToLower(rest[at+1:]), "sha") {
+	for at >= 0 && strings.EqualFold(rest[at+1:min(len(rest), at+4)], "sha") {
 		at = strings.LastIndex(rest[:at], "@") // before it is the digest of an image
 	}
 	authority := rest[:strings.IndexAny(rest+"/", "/?#")]

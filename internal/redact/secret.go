@@ -19,7 +19,17 @@ var (
 // hideSecretObjects hides the data of Secrets.
 func hideSecretObjects(text string) string {
 	text = dataOfTyped().ReplaceAllString(text, "${1}"+hidden)
-	text = hideData(text, secretInJSON, enclosingObject)
+	unclosed := 0
+	text = hideData(text, secretInJSON, func(text string, at, from int) (begin, end int) {
+		if unclosed > maxUnclosed { // hide all data that follow
+			return from, len(text)
+		}
+		begin, end, isWhole := enclosingObject(text, at)
+		if !isWhole {
+			unclosed++
+		}
+		return begin, end
+	})
 	text = hideData(text, secretInYAML, enclosingLines)
 	if !secretOfGo().MatchString(text) {
 		return text
@@ -35,15 +45,16 @@ func hideSecretObjects(text string) string {
 }
 
 // hideData hides the data of each Secret. The object around the place where it is called one is what
-// around returns.
-func hideData(text string, kind func() *regexp.Regexp, around func(string, int) (int, int)) string {
+// around returns. What is before from is done.
+func hideData(text string, kind func() *regexp.Regexp,
+	around func(text string, at, from int) (begin, end int)) string {
 	var clean strings.Builder
 	done := 0
 	for _, at := range kind().FindAllStringIndex(text, -1) {
 		if at[0] < done {
 			continue
 		}
-		begin, end := around(text, at[0])
+		begin, end := around(text, at[0], done)
 		begin = max(begin, done)
 		clean.WriteString(text[done:begin])
 		object := text[begin:end]
@@ -71,13 +82,13 @@ func hideData(text string, kind func() *regexp.Regexp, around func(string, int) 
 // off, has all that follows.
 func lengthOfData(object string, name []int) int {
 	begin, before := name[1], linePrefix(object, name[0])
-	if strings.HasPrefix(object[begin:], "{") {
+	if strings.HasPrefix(object[begin:], "{") || strings.HasPrefix(object[begin:], "[{") {
 		if length, isWhole := lengthOfBraces(object[begin:]); isWhole {
 			return length
 		}
 		return len(object) - begin
 	}
-	if length := lengthOfNested(object[begin:], before); length > 0 {
+	if length, _ := lengthOfNested(object[begin:], before); length > 0 {
 		return length
 	}
 	return lengthOfValue(object, begin, before)
@@ -91,9 +102,9 @@ func blankBefore(value string) string {
 	return ""
 }
 
-// enclosingObject returns where the object in braces around a place begins and ends. Without a
-// beginning it is the line.
-func enclosingObject(text string, at int) (begin, end int) {
+// enclosingObject returns where the object in braces around a place begins and ends, and whether both
+// were found. Without a beginning it is the line.
+func enclosingObject(text string, at int) (begin, end int, isWhole bool) {
 	depth := 0
 	for begin = at; begin > max(0, at-longObject); begin-- {
 		if c := text[begin-1]; c == '}' {
@@ -102,19 +113,19 @@ func enclosingObject(text string, at int) (begin, end int) {
 			if depth--; depth < 0 {
 				begin--
 				if length, isWhole := lengthOfBraces(text[begin:]); isWhole {
-					return begin, begin + length
+					return begin, begin + length, true
 				}
-				return begin, len(text) // it is larger than what is looked at, or cut off
+				return begin, len(text), false // it is larger than what is looked at, or cut off
 			}
 		}
 	}
 	line, _, _ := strings.Cut(text[at:], "\n")
-	return strings.LastIndexByte(text[:at], '\n') + 1, at + len(line)
+	return strings.LastIndexByte(text[:at], '\n') + 1, at + len(line), false
 }
 
 // enclosingLines returns where the lines of the object around a place begin and end: those that are
-// indented as much or more, up to the items before and after it.
-func enclosingLines(text string, at int) (begin, end int) {
+// indented as much or more, up to the items before and after it. It does not look before from.
+func enclosingLines(text string, at, from int) (begin, end int) {
 	before := linePrefix(text, at)
 	column, isIndented := len(before), strings.Trim(before, " -") == ""
 	isInside := func(line string) bool {
@@ -125,7 +136,7 @@ func enclosingLines(text string, at int) (begin, end int) {
 	}
 	isFirst := func(line string) bool { return isIndented && strings.Contains(line[:min(column, len(line))], "-") }
 	begin = strings.LastIndexByte(text[:at], '\n') + 1
-	for begin > 0 && !isFirst(text[begin:]) {
+	for begin > from && !isFirst(text[begin:]) {
 		previous := strings.LastIndexByte(text[:begin-1], '\n') + 1
 		if !isInside(text[previous : begin-1]) {
 			break

@@ -53,6 +53,10 @@ const (
 	longName   = 200
 	longLine   = 4 << 10
 	longObject = 64 << 10
+	// maxUnclosed is how many objects without an end are looked at, each as far as longObject, and
+	// maxDepth how many objects may be within each other. What follows is hidden.
+	maxUnclosed = 1000
+	maxDepth    = 64
 )
 
 // nextItem is what stands between an item of a list and the next one: a journal may have put something
@@ -78,25 +82,37 @@ func Text(text string) string {
 // hideSettings hides the values of settings whose names say that they are secret.
 func hideSettings(text string) string {
 	var clean strings.Builder
-	done := 0
+	done, unclosed := 0, 0
 	for _, at := range settingForm().FindAllStringSubmatchIndex(text, -1) {
 		begin := at[1]
 		if begin < done {
 			continue // a name within a value that is hidden
 		}
 		before := linePrefix(text, at[0])
-		if nested := lengthOfNested(text[begin:], before); nested > 0 {
+		if nested, isWhole := lengthOfNested(text[begin:], before); nested > 0 {
+			if !isWhole {
+				unclosed++
+			}
+			if unclosed > maxUnclosed {
+				return clean.String() + text[done:begin] + hidden
+			}
 			clean.WriteString(text[done:begin] + hideNested(text[begin:begin+nested], before))
 			done = begin + nested
 			continue
 		}
-		value := text[begin : begin+lengthOfValue(text, begin, before)]
+		// What is no value is seen by how it begins: a line may have thousands of them.
+		first := text[begin:min(len(text), begin+longName)]
 		isFlag, isBlank := at[2] >= 0, at[4] >= 0
-		isNextFlag := (isFlag || isBlank) && strings.HasPrefix(strings.TrimLeft(value, `\"'`), "-")
-		isOperator := isBlank && strings.ContainsAny(value[:min(1, len(value))], "[({<>|&:=")
-		isSentence := (isBlank || strings.Trim(before, " -\t") != "") && proseForm().MatchString(value)
-		if value == "" || isNextFlag || isOperator || isSentence || switchForm().MatchString(value) {
-			continue // it is no value
+		isNextFlag := (isFlag || isBlank) && strings.HasPrefix(strings.TrimLeft(first, `\"'`), "-")
+		isOperator := isBlank && strings.ContainsAny(first[:min(1, len(first))], "[({<>|&:=")
+		isSentence := (isBlank || strings.Trim(before, " -\t") != "") &&
+			proseForm().MatchString(settingValue().FindString(first))
+		if isNextFlag || isOperator || isSentence {
+			continue
+		}
+		value := text[begin : begin+lengthOfValue(text, begin, before)]
+		if value == "" || switchForm().MatchString(value) {
+			continue
 		}
 		clean.WriteString(text[done:begin] + hidden)
 		if done = begin + len(value); strings.HasSuffix(value, "\n") {
@@ -117,20 +133,19 @@ func linePrefix(text string, at int) string {
 }
 
 // lengthOfNested returns the length of the fields that are the value of a name, in braces or in the
-// lines below it, or 0.
-func lengthOfNested(text, before string) int {
+// lines below it, or 0, and whether their end was found.
+func lengthOfNested(text, before string) (length int, isWhole bool) {
 	if strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[") && strings.HasPrefix(strings.TrimLeft(text[1:], " \t\r\n"), "{") {
-		length, _ := lengthOfBraces(text)
-		return length
+		return lengthOfBraces(text)
 	}
 	rest, isEnd := strings.CutPrefix(strings.TrimLeft(text, " \t\r"), "\n")
 	if !isEnd {
-		return 0
+		return 0, true
 	}
 	if lines := lengthOfLines(rest, before); strings.TrimSpace(rest[:lines]) != "" {
-		return len(text) - len(rest) + lines
+		return len(text) - len(rest) + lines, true
 	}
-	return 0
+	return 0, true
 }
 
 // hideNested hides the values of fields, save of those that hold no secret, and what has no name.
@@ -157,28 +172,50 @@ func hideNested(text, before string) string {
 	return clean.String()
 }
 
+// scope is an object around a field.
+type scope struct {
+	end      int
+	isSecret bool // its fields are secret, save of those that hold no secret
+}
+
+// hideFields hides the values of the fields of an object, as cleanValue does.
 func hideFields(text string) string {
 	var clean strings.Builder
-	done := 0
+	done, unclosed := 0, 0
+	around := []scope{{len(text), true}}
 	for _, at := range fieldName().FindAllStringSubmatchIndex(text, -1) {
 		begin := at[1]
-		isHarmless := harmlessName().MatchString(text[at[2]:at[3]])
 		if begin < done || begin == len(text) {
 			continue
 		}
+		for len(around) > 1 && around[len(around)-1].end <= at[0] {
+			around = around[:len(around)-1]
+		}
+		name := text[at[2]:at[3]]
+		isSecret := around[len(around)-1].isSecret && !harmlessName().MatchString(name) ||
+			secretName().MatchString(name)
 		if text[begin] == '{' || text[begin] == '[' {
-			length, _ := lengthOfBraces(text[begin:])
-			inner := text[begin : begin+length]
-			if isHarmless {
-				clean.WriteString(text[done:begin] + inner)
+			length, isWhole := lengthOfBraces(text[begin:])
+			if !isWhole {
+				unclosed++
+			}
+			if unclosed > maxUnclosed {
+				return clean.String() + text[done:begin] + hidden
+			}
+			if len(around) > maxDepth {
+				clean.WriteString(text[done:begin] + hidden)
 				done = begin + length
 				continue
 			}
-			if fieldName().MatchString(inner) {
+			if !isSecret || fieldName().MatchString(text[begin:begin+length]) {
+				around = append(around, scope{begin + length, isSecret})
 				continue // the names of the fields in it decide
 			}
 		}
-		if length := lengthOfValue(text, begin, ""); length > 0 && !isHarmless {
+		if !isSecret {
+			continue
+		}
+		if length := lengthOfValue(text, begin, ""); length > 0 {
 			clean.WriteString(text[done:begin] + hidden)
 			done = begin + length
 		}
@@ -236,8 +273,14 @@ func lengthOfBraces(text string) (length int, isWhole bool) {
 	for i := 0; i < limit; i++ {
 		switch text[i] {
 		case '\\', '"', '\'':
-			if quote := quoteForm().FindString(text[i:min(limit, i+longName)]); quote != "" {
-				i += lengthOfString(text[i:], quote) - 1
+			mark := i
+			for mark < limit && text[mark] == '\\' {
+				mark++
+			}
+			if mark < limit && (text[mark] == '"' || text[mark] == '\'') {
+				i += lengthOfString(text[i:], text[i:mark+1]) - 1
+			} else {
+				i = mark - 1
 			}
 		case '{', '[':
 			depth++
