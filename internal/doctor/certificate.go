@@ -226,16 +226,16 @@ func (m *machine) checkServed(ctx context.Context, r state.Reader, rep *prefligh
 			rep.Skip("%s: the container runtime does not answer: check CRI reports the cause", u.Component)
 			continue
 		}
-		if u.Certificate == nil && u.Address != "" {
-			rep.Skip("%s at %s: %v", u.Component, u.Address, u.Stale)
+		where := ""
+		if u.Address != "" {
+			where = " at " + u.Address
+		}
+		if u.Unknown {
+			rep.Skip("%s%s: %v", u.Component, where, u.Stale)
 			continue
 		}
-		where := u.File
-		if u.Address != "" {
-			where += " at " + u.Address
-		}
 		rep.Add(preflight.Finding{Severity: preflight.Warning,
-			Text:     fmt.Sprintf("%s uses another certificate than that in %s", u.Component, where),
+			Text:     fmt.Sprintf("%s uses another certificate than that in %s%s", u.Component, u.File, where),
 			Evidence: u.Stale.Error(),
 			Remedy:   "restart the components that use an old certificate",
 			Command:  "kubeadm certs renew all --restart"})

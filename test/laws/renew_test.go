@@ -14,6 +14,7 @@ import (
 	"kubeadm/internal/pki"
 	"kubeadm/internal/state"
 	"kubeadm/internal/workflow"
+	"kubeadm/internal/world"
 	"kubeadm/internal/world/fake"
 	"kubeadm/internal/world/fault"
 )
@@ -204,4 +205,40 @@ func TestRestartResumesAtEveryCrashPoint(t *testing.T) {
 			}
 		})
 	})
+}
+
+// A container runtime that does not answer for a moment is no evidence that components use new
+// certificates, while etcd has no quorum too.
+func TestRestartWithoutQuorumOutlastsTheRuntime(t *testing.T) {
+	m := restartSubject.machine(t)
+	m.MemberList = append(m.MemberList, newMember(2, "cp2", "192.0.2.12"), newMember(3, "cp3", "192.0.2.13"))
+	m.UnreachableMembers = []uint64{2, 3}
+	r := restartSubject.newRun(m)
+	r.observe = func(w world.World) world.World { return &briefStop{World: w} }
+	if got := restarted(r.mustSucceed(t)); !slices.Equal(got, []string{"kube-controller-manager", "kube-scheduler"}) {
+		t.Errorf("restarted %v", got)
+	}
+}
+
+// briefStop is a world whose container runtime refuses the first list of containers after a quorum of
+// etcd was waited for.
+type briefStop struct {
+	world.World
+	refuses bool
+}
+
+func (w *briefStop) Containers(ctx context.Context, socket string) ([]state.Container, error) {
+	if w.refuses {
+		w.refuses = false
+		return nil, errors.New("the container runtime does not answer")
+	}
+	return w.World.Containers(ctx, socket)
+}
+
+func (w *briefStop) Await(ctx context.Context, c world.Condition) error {
+	check := c.Check
+	c.Check = func(ctx context.Context, _ state.Reader) error { return check(ctx, w) }
+	err := w.World.Await(ctx, c)
+	w.refuses = w.refuses || c.Name == "a quorum of etcd"
+	return err
 }

@@ -18,6 +18,8 @@ type InUse struct {
 	Certificate *x509.Certificate // nil if it cannot be found out
 	// Stale says why it is not that of the file, or why that is not known; nil if it is.
 	Stale error
+	// Unknown is set if nothing is known, as a read failed: Stale says which.
+	Unknown bool
 	// NotRunning is set if the component does not run: then nothing is known but the file.
 	NotRunning bool
 }
@@ -42,6 +44,8 @@ func ListInUse(ctx context.Context, e *engine.Env, n *node.Node) ([]InUse, error
 		}
 		found.NotRunning = errors.Is(found.Stale, notRunning) ||
 			errors.Is(found.Stale, state.ErrNoServer)
+		found.Unknown = found.Stale != nil && found.Certificate == nil && !found.NotRunning &&
+			!errors.As(found.Stale, new(staleError))
 		all = append(all, found)
 	}
 	return all, nil

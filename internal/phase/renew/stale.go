@@ -141,16 +141,16 @@ func (s *staleRestart) restartEtcd(ctx context.Context, e *engine.Env, peer use)
 // error.
 func (s *staleRestart) withoutQuorum(ctx context.Context, e *engine.Env, uses []use,
 	cause error) error {
-	for _, u := range uses {
-		if u.server != "" {
-			continue // kube-apiserver reads its certificates again, or the kubelet restarts it
-		}
-		if err := u.checkStarted(ctx, e.World, s.node); !errors.As(err, new(staleError)) {
-			continue
-		}
-		e.Say("restarting the static Pod of %s", u.component)
+	// kube-apiserver reads its certificates again, or the kubelet restarts it
+	clients := slices.DeleteFunc(slices.Clone(uses), func(u use) bool { return u.server != "" })
+	stale, err := s.findStale(ctx, e, clients)
+	if err != nil {
+		return err
+	}
+	for _, component := range stale {
+		e.Say("restarting the static Pod of %s", component)
 		if err := e.Do(ctx, change.RemoveContainers{Socket: s.node.CRISocket,
-			Component: u.component}); err != nil {
+			Component: component}); err != nil {
 			return err
 		}
 	}

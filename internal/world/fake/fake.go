@@ -58,6 +58,7 @@ type World struct {
 	PodLag int
 	// what a component serves, if not the certificate on disk, until its containers are removed
 	OldCertificates map[string]*x509.Certificate
+	ContainersError error // of listing containers
 	// IssueKubelet returns a new client certificate and key of the kubelet; if nil, a text stands for
 	// them.
 	IssueKubelet func() []byte

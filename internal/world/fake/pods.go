@@ -58,6 +58,9 @@ func (w *World) Containers(ctx context.Context, socket string) ([]state.Containe
 	if len(w.Sockets) == 0 {
 		return nil, fmt.Errorf("container runtime at %s does not answer", socket)
 	}
+	if w.ContainersError != nil {
+		return nil, w.ContainersError
+	}
 	w.staticPods.mu.Lock()
 	defer w.staticPods.mu.Unlock()
 	var all []state.Container

@@ -1,0 +1,25 @@
+package cli
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"kubeadm/internal/doctor"
+)
+
+// A list of containers that cannot be read is no evidence of an old certificate.
+func TestDoctorDoesNotJudgeUnreadableContainers(t *testing.T) {
+	s := newHealthyNode(t)
+	s.world.ContainersError = errors.New("i/o timeout")
+	d, _ := s.diagnose(t)
+	if i := slices.IndexFunc(d.Findings, func(f doctor.Finding) bool { return f.Check == "ServedCertificates" }); i >= 0 {
+		t.Errorf("it found %v", d.Findings[i])
+	}
+	if !slices.ContainsFunc(d.NotChecked, func(n doctor.NotChecked) bool {
+		return n.Check == "ServedCertificates" && strings.Contains(n.Reason, "i/o timeout")
+	}) {
+		t.Errorf("not checked: %v", d.NotChecked)
+	}
+}
