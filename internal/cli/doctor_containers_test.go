@@ -23,3 +23,18 @@ func TestDoctorDoesNotJudgeUnreadableContainers(t *testing.T) {
 		t.Errorf("not checked: %v", d.NotChecked)
 	}
 }
+
+// Manifests that are no Pods are reported beside what the checks of other components find.
+func TestDoctorReportsEachDamagedManifest(t *testing.T) {
+	s := newHealthyNode(t)
+	s.world.CrashLog = func(string, []byte) string { return "panic: boom" }
+	for _, component := range []string{"kube-controller-manager", "kube-scheduler"} {
+		writeFile("/etc/kubernetes/manifests/"+component+".yaml", "kind: Pod\n")(t, s)
+	}
+	d, _ := s.diagnose(t)
+	for _, says := range []string{"kube-controller-manager.yaml is not a Pod", "kube-scheduler.yaml is not a Pod"} {
+		if !strings.Contains(describeFindings(d), says) {
+			t.Errorf("nothing says that %s:\n%s", says, describeFindings(d))
+		}
+	}
+}

@@ -298,8 +298,10 @@ func (m *machine) checkStaticPods(ctx context.Context, r state.Reader, rep *pref
 		file := n.Paths.Manifest(component)
 		if pod == nil {
 			if m.exists(ctx, file) {
+				mu.Lock()
 				rep.Add(preflight.Finding{Severity: preflight.Error, Text: file + " is not a Pod",
 					Remedy: "correct the file, or restore it from a backup in " + n.Paths.Tmp()})
+				mu.Unlock()
 			}
 			continue
 		}
