@@ -12,14 +12,12 @@ import (
 
 // removedGates configures feature gates that 1.36 accepts and that 1.37 has no more, one of the API
 // server, of the kubelet and of kube-proxy.
-func removedGates(config nodes.Config) nodes.Config {
+func removedGates(config nodes.Config) string {
 	config.Cluster = "apiServer:\n  extraArgs:\n  - {name: feature-gates, value: APIServerTracing=true}"
-	config.Kubelet = `featureGates: {SidecarContainers: true}
----
-apiVersion: kubeproxy.config.k8s.io/v1alpha1
-kind: KubeProxyConfiguration
-featureGates: {PreventStaticPodAPIReferences: true}`
-	return config
+	config.Kubelet = "featureGates: {SidecarContainers: true}"
+	const proxy = "kind: KubeProxyConfiguration\n"
+	return strings.Replace(nodes.InitConfig(config), proxy,
+		proxy+"featureGates: {PreventStaticPodAPIReferences: true}\n", 1)
 }
 
 // TestUpgradeRefusesRemovedGates has components that would not start after the upgrade.
@@ -29,8 +27,8 @@ func TestUpgradeRefusesRemovedGates(t *testing.T) {
 	s := &testCluster{Cluster: newOlderCluster(t)}
 	must(t, s.addNodes(t.Context()))
 	useOlder(t, s.cp, s.worker)
-	initial, err := s.cp.Init(t.Context(), nodes.InitConfig(removedGates(
-		nodes.Config{Address: s.cp.Address(), Version: olderVersion(t)})), io.Discard)
+	initial, err := s.cp.Init(t.Context(), removedGates(
+		nodes.Config{Address: s.cp.Address(), Version: olderVersion(t)}), io.Discard)
 	must(t, err)
 	s.workerJoin, _, err = nodes.JoinCommands(initial.Stdout)
 	must(t, err)
