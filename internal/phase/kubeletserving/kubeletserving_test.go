@@ -333,25 +333,6 @@ func TestReplacedRequestIsNotApproved(t *testing.T) {
 	}
 }
 
-// Nor is one with the same text and another signer and usage.
-func TestReplacedSpecIsNotApproved(t *testing.T) {
-	s := newScene(t)
-	first := request(t, "csr-1", nil)
-	s.apply(t, first)
-	s.e.Emit = func(e engine.Event) {
-		if strings.HasPrefix(e.Text, "approving") {
-			other := first.DeepCopy()
-			other.UID, other.Spec.SignerName = "other", certv1.KubeAPIServerClientKubeletSignerName
-			other.Spec.Usages = []certv1.KeyUsage{certv1.UsageClientAuth}
-			s.apply(t, other)
-		}
-	}
-	err := engine.Run(t.Context(), s.e, []engine.Phase{kubeletserving.Approve(kubeletserving.Allowed{})}, engine.Selection{})
-	if got := s.conditions(t, "csr-1"); err == nil || got != "" {
-		t.Errorf("%v, and the other request is %q", err, got)
-	}
-}
-
 // A watch approves what is requested later, and what matches its Node only later.
 func TestWatchApprovesLaterRequests(t *testing.T) {
 	s := newScene(t)
