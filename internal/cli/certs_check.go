@@ -135,6 +135,9 @@ func (p *program) checkExpiration(c *cobra.Command, o *certsOptions, out *output
 	return errors.Join(append([]error{err}, found.unreadable...)...)
 }
 
+// uploadConfigCommand stores the configuration in the cluster again.
+const uploadConfigCommand = "kubeadm init phase upload-config kubeadm --config your-config-file"
+
 // readingText says where the settings come from. Upstream prints these lines, too: scripts skip them by
 // their number.
 func (c certsConfig) readingText() string {
@@ -142,8 +145,7 @@ func (c certsConfig) readingText() string {
 		return ""
 	}
 	text := `[check-expiration] Reading configuration from the "kubeadm-config" ConfigMap in namespace "kube-system"...
-[check-expiration] Use 'kubeadm init phase upload-config kubeadm --config your-config-file' to re-upload it.
-`
+` + "[check-expiration] Use '" + uploadConfigCommand + "' to re-upload it.\n"
 	if !c.answered {
 		text += "[check-expiration] Error reading configuration from the Cluster. Falling back to default configuration\n"
 	}

@@ -46,7 +46,7 @@ func clean(ctx context.Context, e *engine.Env, podNetworks []string) {
 }
 
 // removeEmptyDirs removes directories that the kubelet and the container runtime create to mount them
-// into containers, as long as nobody has put anything there.
+// into containers, as long as they are empty.
 func removeEmptyDirs(ctx context.Context, e *engine.Env) {
 	const plugins = "/usr/libexec/kubernetes"
 	for _, dir := range []string{plugins + "/kubelet-plugins/volume/exec",

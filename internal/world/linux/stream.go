@@ -62,7 +62,7 @@ func readStream(ctx context.Context, f *os.File, fifo bool) ([]byte, error) {
 }
 
 // readAvailable is one read(2): 0 bytes are the end, EAGAIN says that there is nothing yet. A read of
-// os.File with a deadline would not tell whether it has asked the kernel before the time was up.
+// os.File with a deadline fails without asking the kernel if the time is up already.
 func readAvailable(f *os.File, buffer []byte) (n int, err error) {
 	raw, err := f.SyscallConn()
 	if err != nil {
