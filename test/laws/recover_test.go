@@ -233,6 +233,13 @@ func (w *blockedKubelet) ServedCertificate(ctx context.Context,
 	return w.World.ServedCertificate(ctx, server)
 }
 
+func (w *blockedKubelet) Containers(ctx context.Context, socket string) ([]state.Container, error) {
+	all, err := w.World.Containers(ctx, socket)
+	return slices.DeleteFunc(all, func(c state.Container) bool {
+		return !w.ended && c.Component == "etcd"
+	}), err
+}
+
 // etcd starts soon although kube-apiserver, which runs without it, answers no request of the kubelet.
 func TestRecoveryEndsServerWithoutEtcd(t *testing.T) {
 	r := recoverSubject.newRun(expiredControlPlane(t))
@@ -242,6 +249,61 @@ func TestRecoveryEndsServerWithoutEtcd(t *testing.T) {
 		t.Errorf("restarted: %q", got)
 	}
 	checkRecovered(t, r.machine)
+}
+
+// refusingEtcd is a machine whose etcd refuses connections for a while.
+type refusingEtcd struct {
+	world.World
+	refusals int  // left
+	exited   bool // its container has exited, until it is removed
+}
+
+func (w *refusingEtcd) Do(ctx context.Context, c change.Change) error {
+	if remove, ok := c.(change.RemoveContainers); ok && remove.Component == "etcd" {
+		w.refusals, w.exited = 0, false
+	}
+	return w.World.Do(ctx, c)
+}
+
+func (w *refusingEtcd) ServedCertificate(ctx context.Context,
+	server string) (*x509.Certificate, error) {
+	if w.refusals > 0 {
+		w.refusals--
+		return nil, state.ErrNoServer
+	}
+	return w.World.ServedCertificate(ctx, server)
+}
+
+func (w *refusingEtcd) Containers(ctx context.Context, socket string) ([]state.Container, error) {
+	all, err := w.World.Containers(ctx, socket)
+	for i, c := range all {
+		if w.exited && c.Component == "etcd" {
+			all[i].Running, all[i].ExitCode = false, 1
+		}
+	}
+	return all, err
+}
+
+func (w *refusingEtcd) Await(ctx context.Context, c world.Condition) error {
+	check := c.Check
+	c.Check = func(ctx context.Context, _ state.Reader) error { return check(ctx, w) }
+	return w.World.Await(ctx, c)
+}
+
+// An etcd that refuses connections is restarted only if its container has exited, as it takes minutes
+// to start on a slow disk.
+func TestOnlyExitedEtcdIsRestarted(t *testing.T) {
+	for _, exited := range []bool{false, true} {
+		r := recoverSubject.newRun(expiredControlPlane(t))
+		r.observe = func(below world.World) world.World {
+			return &refusingEtcd{World: below, refusals: 150, exited: exited} // more than one wait
+		}
+		got := restarted(r.mustSucceed(t))
+		if slices.Contains(got, "etcd") != exited || slices.Contains(got, "kube-apiserver") != exited {
+			t.Errorf("its container has exited: %v; restarted: %q", exited, got)
+		}
+		checkRecovered(t, r.machine)
+	}
 }
 
 func printed(out outcome) (text string) {

@@ -29,7 +29,8 @@ import (
 //
 // etcd reads its certificates for each connection, and kube-apiserver reads them again when the
 // files change, those of its clients too. They are restarted only if they do not serve what is on
-// disk. kube-controller-manager and kube-scheduler read their kubeconfigs when they start.
+// disk, or have exited. One that refuses connections while it starts is waited for.
+// kube-controller-manager and kube-scheduler read their kubeconfigs when they start.
 //
 // While etcd has no quorum because the certificates of other members have expired, kube-apiserver
 // cannot become healthy: then it says on which nodes to go on, and does not wait for it. An etcd
@@ -85,7 +86,7 @@ type staleRestart struct {
 	kubeletHadExpired bool
 }
 
-// findStale returns the components that use an old certificate or do not run, and adds to known.
+// findStale returns the components that use an old certificate or have exited, and adds to known.
 func (s *staleRestart) findStale(ctx context.Context, e *engine.Env, uses []use) ([]string, error) {
 	var stale []string
 	for _, u := range uses {
@@ -93,7 +94,12 @@ func (s *staleRestart) findStale(ctx context.Context, e *engine.Env, uses []use)
 		if err != nil && ctx.Err() != nil {
 			return nil, err
 		}
-		if err != nil && !errors.As(err, new(staleError)) && !errors.Is(err, state.ErrNoServer) {
+		if errors.Is(err, errStarting) {
+			e.Say("%s is not restarted: %v", u.component, err)
+			s.known = append(s.known, u)
+			continue
+		}
+		if err != nil && !errors.As(err, new(staleError)) {
 			e.Warn("%s was not restarted, as it is unknown which certificate it uses: %v",
 				u.component, err)
 			continue
@@ -107,10 +113,11 @@ func (s *staleRestart) findStale(ctx context.Context, e *engine.Env, uses []use)
 	return stale, nil
 }
 
-// restartEtcd restarts the local etcd if it serves an old certificate to other members or does not
-// run. It does not wait until etcd is healthy: without a quorum it never is.
+// restartEtcd restarts the local etcd if it serves an old certificate to other members or has exited,
+// and waits until it serves the new one. It does not wait until etcd is healthy: without a quorum it
+// never is.
 func (s *staleRestart) restartEtcd(ctx context.Context, e *engine.Env, peer use) error {
-	if _, err := e.World.ServedCertificate(ctx, peer.server); errors.Is(err, state.ErrNoServer) {
+	if c, err := peer.newestContainer(ctx, e.World, s.node); err == nil && !c.Running {
 		// A kubelet that has just started asks kube-apiserver before it starts etcd, and
 		// kube-apiserver without etcd answers none of its requests: two minutes instead of six seconds.
 		e.Say("ending kube-apiserver, as it cannot answer without etcd")
@@ -120,18 +127,20 @@ func (s *staleRestart) restartEtcd(ctx context.Context, e *engine.Env, peer use)
 		}
 	}
 	stale, err := s.findStale(ctx, e, []use{peer})
-	if err != nil || len(stale) == 0 {
+	if err != nil || len(s.known) == 0 {
 		return err
 	}
-	e.Say("restarting the static Pod of %s", manifest.Etcd)
-	if err := e.Do(ctx, change.RemoveContainers{Socket: s.node.CRISocket,
-		Component: manifest.Etcd, GracePeriod: etcdGracePeriod}); err != nil {
-		return err
+	if len(stale) > 0 {
+		e.Say("restarting the static Pod of %s", manifest.Etcd)
+		if err := e.Do(ctx, change.RemoveContainers{Socket: s.node.CRISocket,
+			Component: manifest.Etcd, GracePeriod: etcdGracePeriod}); err != nil {
+			return err
+		}
 	}
 	c := peer.condition(s.node)
 	c.Timeout = s.node.Timeouts.Upgrade
 	if err := e.Await(ctx, c); err != nil {
-		return health.WithComponentHints(s.node, fmt.Errorf("restarting etcd: %w", err))
+		return health.WithComponentHints(s.node, fmt.Errorf("waiting for etcd to start: %w", err))
 	}
 	return nil
 }
@@ -200,8 +209,11 @@ type use struct {
 	server      string // "host:port" at which the component serves it; empty if it is a client's
 }
 
-// staleError is the error of a component that uses an old certificate, or is not running.
+// staleError is the error of a component that uses an old certificate, has exited or does not run.
 type staleError string
+
+// errStarting is the error of a server whose container runs, or is yet to be created.
+var errStarting = errors.New("it is starting and reads the new certificate then")
 
 // notRunning is the error of a component without a running container.
 const notRunning staleError = "it is not running"
@@ -269,6 +281,9 @@ func (u use) condition(n *node.Node) world.Condition {
 				return u.checkStarted(ctx, r, n)
 			}
 			served, err := r.ServedCertificate(ctx, u.server)
+			if errors.Is(err, state.ErrNoServer) {
+				return u.explainRefusal(ctx, r, n, err)
+			}
 			if err == nil && !served.Equal(u.certificate) {
 				err = staleError("it serves another one: " + describe(served))
 			}
@@ -277,27 +292,46 @@ func (u use) condition(n *node.Node) world.Condition {
 	}
 }
 
+// explainRefusal returns a staleError if a server that refuses connections has exited. Otherwise it
+// is starting, which may take minutes on a slow disk: a restart would only begin that again.
+func (u use) explainRefusal(ctx context.Context, r state.Reader, n *node.Node, refusal error) error {
+	c, err := u.newestContainer(ctx, r, n)
+	switch {
+	case err != nil:
+		return err
+	case c.ID != "" && !c.Running:
+		return staleError(fmt.Sprintf("it has exited with code %d", c.ExitCode))
+	}
+	return fmt.Errorf("%w: %w", errStarting, refusal)
+}
+
 // checkStarted is a permanent error unless the component was started after the file was written.
 func (u use) checkStarted(ctx context.Context, r state.Reader, n *node.Node) error {
 	file, err := r.Stat(ctx, u.path)
 	if err != nil {
 		return err
 	}
-	all, err := r.Containers(ctx, n.CRISocket)
-	if err != nil {
+	c, err := u.newestContainer(ctx, r, n)
+	switch {
+	case err != nil:
 		return err
+	case !c.Running:
+		return world.Permanent(notRunning)
+	case !c.Created.After(file.ModTime):
+		return world.Permanent(staleError("it was started before the file was written"))
 	}
-	found := notRunning
-	for _, c := range all {
-		if c.Component != u.component || !c.Running {
-			continue
+	return nil
+}
+
+// newestContainer returns the component's container that was created last, zero if there is none.
+func (u use) newestContainer(ctx context.Context, r state.Reader, n *node.Node) (newest state.Container, err error) {
+	all, err := r.Containers(ctx, n.CRISocket)
+	for _, c := range all { // oldest first
+		if c.Component == u.component && c.Name == u.component { // not a sidecar
+			newest = c
 		}
-		if c.Created.After(file.ModTime) {
-			return nil
-		}
-		found = "it was started before the file was written"
 	}
-	return world.Permanent(found)
+	return newest, err
 }
 
 func describe(c *x509.Certificate) string {
