@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"kubeadm/internal/carotation"
 	"kubeadm/internal/config"
 	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
@@ -18,6 +17,7 @@ import (
 	"kubeadm/internal/preflight"
 	"kubeadm/internal/release"
 	"kubeadm/internal/report"
+	"kubeadm/internal/rotation"
 	"kubeadm/internal/run"
 	"kubeadm/internal/state"
 	"kubeadm/internal/upgrade"
@@ -26,16 +26,16 @@ import (
 
 func (p *program) certsRotateCA() *cobra.Command {
 	c := newGroup("rotate-ca", "Replace the CAs and the service account key in stages",
-		p.rotateCACommand(carotation.Trust, "Generate new CAs, and trust them beside the old ones",
+		p.rotateCACommand(rotation.Trust, "Generate new CAs, and trust them beside the old ones",
 			`Stage 1. The first control plane node generates new CAs and a new service account key. Each node trusts the old
 and the new ones then, and nothing is signed by the new ones yet.`,
 			flag.CA, flag.CertificateKey),
-		p.rotateCACommand(carotation.Sign, "Sign with the new CAs",
+		p.rotateCACommand(rotation.Sign, "Sign with the new CAs",
 			`Stage 2. Certificates and tokens are signed by the new CAs, node by node. kube-proxy and CoreDNS are restarted.
 The stage begins when all nodes trust the new CAs. Pods with a service account token that were started before are
 listed: they would not trust the new CA of the API server. When a control plane node that joined with the old keys has
 followed, run the command on each worker once more.`, flag.IgnoreRunningPods),
-		p.rotateCACommand(carotation.Finish, "Remove the old CAs",
+		p.rotateCACommand(rotation.Finish, "Remove the old CAs",
 			`Stage 3. The old CAs are not trusted any more, and the files are those of a cluster without a rotation. The stage
 begins when all nodes use certificates of the new CAs, and no Pod can have a token of the old key: by default an hour
 after the last control plane node, or when these Pods have been restarted. It cannot be undone.
@@ -45,7 +45,7 @@ since all control plane nodes sign with the new CA, and on the CertificateSignin
 those of the last hour. A kubelet whose certificate was replaced by other means since then may be locked out: run
 "sign" on its node once more before.`,
 			flag.IgnoreRunningPods),
-		p.rotateCACommand(carotation.Undo, "Return to the old CAs",
+		p.rotateCACommand(rotation.Undo, "Return to the old CAs",
 			`Return to the old CAs, before stage 3. After stage 1 the new CAs are removed. After stage 2 the old CAs sign again
 first, on each node; run the command on each node once more to remove the new ones.`,
 			flag.IgnoreRunningPods),
@@ -64,12 +64,12 @@ refused while a node has not reached the one before.`
 
 // rotationFlags are the flags of a stage.
 type rotationFlags struct {
-	carotation.Options
+	rotation.Options
 	certificateKey, kubeconfig string
 	dryRun                     bool
 }
 
-func (p *program) rotateCACommand(s carotation.Stage, short, long string,
+func (p *program) rotateCACommand(s rotation.Stage, short, long string,
 	more ...flag.Name) *cobra.Command {
 	o := &rotationFlags{}
 	c := &cobra.Command{
@@ -89,9 +89,9 @@ func (p *program) rotateCACommand(s carotation.Stage, short, long string,
 }
 
 // rotateCA brings this node to a stage of a CA rotation.
-func (p *program) rotateCA(c *cobra.Command, o *rotationFlags, s carotation.Stage) (err error) {
+func (p *program) rotateCA(c *cobra.Command, o *rotationFlags, s rotation.Stage) (err error) {
 	ctx := c.Context()
-	if err := carotation.CheckNames(o.Authorities); err != nil {
+	if err := rotation.CheckNames(o.Authorities); err != nil {
 		return err
 	}
 	if o.certificateKey != "" {
@@ -178,12 +178,12 @@ plane node.`,
 // rotationStatus is the result as an object.
 type rotationStatus struct {
 	metav1.TypeMeta `json:",inline"`
-	InProgress      bool                      `json:"inProgress"`
-	Stage           carotation.Stage          `json:"stage,omitempty"`
-	Authorities     []string                  `json:"authorities,omitempty"`
-	Started         *metav1.Time              `json:"started,omitempty"`
-	Switched        *metav1.Time              `json:"switched,omitempty"`
-	Nodes           []carotation.NodeProgress `json:"nodes,omitempty"`
+	InProgress      bool                    `json:"inProgress"`
+	Stage           rotation.Stage          `json:"stage,omitempty"`
+	Authorities     []string                `json:"authorities,omitempty"`
+	Started         *metav1.Time            `json:"started,omitempty"`
+	Switched        *metav1.Time            `json:"switched,omitempty"`
+	Nodes           []rotation.NodeProgress `json:"nodes,omitempty"`
 }
 
 func (p *program) showRotation(c *cobra.Command, kubeconfig string, out *output) (err error) {
@@ -202,7 +202,7 @@ func (p *program) showRotation(c *cobra.Command, kubeconfig string, out *output)
 		return err
 	}
 	reader := r.NewEnv(engine.Env{Local: n.Local}).Reader()
-	found, err := carotation.Read(ctx, reader, as)
+	found, err := rotation.Read(ctx, reader, as)
 	if err != nil {
 		return err
 	}

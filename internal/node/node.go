@@ -23,6 +23,9 @@ const (
 	Worker       Role = "worker"
 )
 
+// ControlPlaneLabel is the label of the Nodes of a control plane, and the key of their taint.
+const ControlPlaneLabel = "node-role.kubernetes.io/control-plane"
+
 // Node is the whole desired state of this machine: the part that is known offline and the part
 // that all nodes of the cluster share.
 type Node struct {

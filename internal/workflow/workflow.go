@@ -5,7 +5,6 @@ import (
 	"context"
 	"slices"
 
-	"kubeadm/internal/carotation"
 	"kubeadm/internal/change"
 	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
@@ -31,6 +30,7 @@ import (
 	"kubeadm/internal/phase/uploadconfig"
 	"kubeadm/internal/phase/waitcontrolplane"
 	"kubeadm/internal/phaseindex"
+	"kubeadm/internal/rotation"
 )
 
 // Init makes this machine the first control plane of a cluster. The kubelet starts as soon as it has
@@ -202,7 +202,7 @@ func WatchKubeletServing(allowed kubeletserving.Allowed) []engine.Phase {
 }
 
 // RotateCA brings this node to a stage of a CA rotation.
-func RotateCA(s carotation.Stage, o carotation.Options) []engine.Phase {
+func RotateCA(s rotation.Stage, o rotation.Options) []engine.Phase {
 	return []engine.Phase{rotateca.New(s, o)}
 }
 

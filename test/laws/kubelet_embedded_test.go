@@ -5,11 +5,11 @@ import (
 	"testing"
 	"time"
 
-	"kubeadm/internal/carotation"
 	"kubeadm/internal/certstore"
 	"kubeadm/internal/kubeletcert"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
+	"kubeadm/internal/rotation"
 	"kubeadm/internal/world/fake"
 	"kubeadm/internal/world/fault"
 	"kubeadm/internal/world/memory"
@@ -92,9 +92,9 @@ func TestExpiredEmbeddedCertificateIsReplacedByStoredOne(t *testing.T) {
 func TestRotationReplacesStoredCertificateOfKubelet(t *testing.T) {
 	w := newRotatingMachine(t)
 	embedKubelet(t, w, w.Files[rotatedCertificate].Data)
-	rotate(t, w, carotation.Trust, carotation.Sign)
+	rotate(t, w, rotation.Trust, rotation.Sign)
 	checkNamed(t, w)
-	rotate(t, w, carotation.Finish)
+	rotate(t, w, rotation.Finish)
 	profile, _ := pki.ProfileOf(pki.ClusterCA)
 	ca, err := certstore.ReadCA(t.Context(), w, &node.Node{Local: node.Local{
 		Paths: node.DefaultPaths()}}, profile)

@@ -10,13 +10,13 @@ import (
 	"testing"
 	"time"
 
-	"kubeadm/internal/carotation"
 	"kubeadm/internal/certstore"
 	"kubeadm/internal/change"
 	"kubeadm/internal/engine"
 	"kubeadm/internal/kubeletcert"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
+	"kubeadm/internal/rotation"
 	"kubeadm/internal/state"
 	"kubeadm/internal/workflow"
 	"kubeadm/internal/world"
@@ -444,9 +444,9 @@ func TestKubeletCertificateInTwoFilesIsRefused(t *testing.T) {
 	signed := recoverSubject.newRun(recoverSubject.machine(t))
 	signed.phases = workflow.RenewKubelet
 	rotating := newRotatingMachine(t)
-	started := rotation(carotation.Trust, carotation.Options{}).newRun(rotating.Clone())
-	rotate(t, rotating, carotation.Trust)
-	goingOn := rotation(carotation.Sign, carotation.Options{}).newRun(rotating)
+	started := rotateCA(rotation.Trust, rotation.Options{}).newRun(rotating.Clone())
+	rotate(t, rotating, rotation.Trust)
+	goingOn := rotateCA(rotation.Sign, rotation.Options{}).newRun(rotating)
 	for _, r := range []run{withToken, signed, started, goingOn} {
 		split(r.machine)
 		if out := r.execute(t); out.err == nil || !strings.Contains(out.err.Error(), want) ||

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"kubeadm/internal/carotation"
 	"kubeadm/internal/engine"
+	"kubeadm/internal/rotation"
 	"kubeadm/internal/world/fake"
 	"kubeadm/internal/world/memory"
 )
@@ -32,10 +32,10 @@ func TestRotationNamesUsersOfAdminKubeconfig(t *testing.T) {
 	w.Files[dir+"proxy.yaml"] = staticPodWith("proxy", "/etc/haproxy")
 	w.Files[dir+"odd.yaml"] = memory.File{Mode: 0o600, Data: []byte("a: [")}
 	w.Files["/root/.kube/config"] = w.Files["/etc/kubernetes/admin.conf"]
-	for _, s := range []carotation.Stage{carotation.Trust, carotation.Sign, carotation.Finish} {
+	for _, s := range []rotation.Stage{rotation.Trust, rotation.Sign, rotation.Finish} {
 		w.Clock = memory.NewTickingClock(w.Now().Add(2 * time.Hour))
 		var warned []string
-		for _, e := range rotation(s, carotation.Options{}).newRun(w).mustSucceed(t).events {
+		for _, e := range rotateCA(s, rotation.Options{}).newRun(w).mustSucceed(t).events {
 			if e.Kind == engine.Warned {
 				warned = append(warned, e.Text)
 			}
@@ -45,7 +45,7 @@ func TestRotationNamesUsersOfAdminKubeconfig(t *testing.T) {
 		for _, want := range []string{`"` + dir + `kube-vip.yaml" uses /etc/kubernetes/admin.conf`,
 			`"` + dir + `agent.yaml" uses /etc/kubernetes/admin.conf`,
 			"cp /etc/kubernetes/admin.conf /root/.kube/config"} {
-			if strings.Contains(text, want) == (s == carotation.Finish) {
+			if strings.Contains(text, want) == (s == rotation.Finish) {
 				t.Errorf("%s: %q: %s", s, want, text)
 			}
 		}
@@ -64,13 +64,13 @@ func TestRotationRenewsKubeletCAOfAPIServer(t *testing.T) {
 		if verifies {
 			setKubeletCA(t, w, ca)
 		}
-		for _, s := range []carotation.Stage{carotation.Trust, carotation.Sign, carotation.Finish} {
+		for _, s := range []rotation.Stage{rotation.Trust, rotation.Sign, rotation.Finish} {
 			w.Clock = memory.NewTickingClock(w.Now().Add(2 * time.Hour))
-			rotation(s, carotation.Options{Authorities: []string{carotation.ClusterAuthority}}).
+			rotateCA(s, rotation.Options{Authorities: []string{rotation.ClusterAuthority}}).
 				newRun(w).mustSucceed(t)
 			publishRootCA(t, w)
 			restarted := startOf(t, w, "kube-apiserver").After(w.Files[ca].ModTime)
-			if want := verifies || s == carotation.Sign; restarted != want {
+			if want := verifies || s == rotation.Sign; restarted != want {
 				t.Errorf("verifies kubelets: %v, %s: restarted: %v", verifies, s, restarted)
 			}
 		}
@@ -82,7 +82,7 @@ func TestRotationRenewsKubeletCAOfAPIServer(t *testing.T) {
 	w.Files["/srv/kubelet-ca.crt"] = w.Files[ca]
 	setKubeletCA(t, w, "/srv/kubelet-ca.crt")
 	before := w.Snapshot()
-	out := rotation(carotation.Trust, carotation.Options{}).newRun(w).execute(t)
+	out := rotateCA(rotation.Trust, rotation.Options{}).newRun(w).execute(t)
 	if out.err == nil || !strings.Contains(out.err.Error(), "a copy of the cluster CA") || w.Snapshot() != before {
 		t.Errorf("a copy: %v", out.err)
 	}

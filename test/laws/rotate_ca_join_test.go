@@ -8,16 +8,16 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"kubeadm/internal/carotation"
 	"kubeadm/internal/engine"
+	"kubeadm/internal/rotation"
 	"kubeadm/internal/upgrade"
 	"kubeadm/internal/world/fake"
 	"kubeadm/internal/world/memory"
 )
 
 // withCertificateKey is the command of a stage with --certificate-key.
-func withCertificateKey(s carotation.Stage) subject {
-	command := rotation(s, carotation.Options{})
+func withCertificateKey(s rotation.Stage) subject {
+	command := rotateCA(s, rotation.Options{})
 	setUp := command.setUp
 	command.setUp = func(t testing.TB, e *engine.Env) error {
 		if err := setUp(t, e); err != nil {
@@ -35,10 +35,10 @@ func withCertificateKey(s carotation.Stage) subject {
 // A control plane node that joins in the middle of a stage has the keys that sign in it. "trust" on
 // it brings the others, so that the rotation can be finished and undone there.
 func TestNodeThatJoinsDuringRotationGetsAllKeys(t *testing.T) {
-	for name, before := range map[string][]carotation.Stage{
-		"trust":     {carotation.Trust},
-		"sign":      {carotation.Trust, carotation.Sign},
-		"undo-sign": {carotation.Trust, carotation.Sign, carotation.Undo},
+	for name, before := range map[string][]rotation.Stage{
+		"trust":     {rotation.Trust},
+		"sign":      {rotation.Trust, rotation.Sign},
+		"undo-sign": {rotation.Trust, rotation.Sign, rotation.Undo},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newRotatingMachine(t)
@@ -46,14 +46,14 @@ func TestNodeThatJoinsDuringRotationGetsAllKeys(t *testing.T) {
 			if err := w.PutObject(newPlaneNode("cp2")); err != nil {
 				t.Fatal(err)
 			}
-			command := withCertificateKey(carotation.Trust)
+			command := withCertificateKey(rotation.Trust)
 			command.newRun(w).mustSucceed(t) // uploads the keys
 			want := sideFiles(w)
 			for file := range want {
 				delete(w.Files, file)
 			}
 			w.Clock = memory.NewTickingClock(w.Now().Add(time.Minute))
-			mustFail(t, rotation(carotation.Trust, carotation.Options{}).newRun(w),
+			mustFail(t, rotateCA(rotation.Trust, rotation.Options{}).newRun(w),
 				"the keys of the rotation are not on this machine")
 			command.newRun(w).mustSucceed(t)
 			if got := sideFiles(w); !maps.Equal(got, want) || len(got) != 16 {

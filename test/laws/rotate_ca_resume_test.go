@@ -19,13 +19,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"kubeadm/internal/carotation"
 	"kubeadm/internal/change"
 	"kubeadm/internal/engine"
 	"kubeadm/internal/kubeletcert"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
+	"kubeadm/internal/rotation"
 	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 	"kubeadm/internal/world/fake"
@@ -36,9 +36,9 @@ import (
 const rotationAnnotation = "kubeadm.kubernetes.io/ca-rotation"
 
 // readRotation returns the rotation that the cluster stores.
-func readRotation(t *testing.T, w *fake.World) *carotation.Rotation {
+func readRotation(t *testing.T, w *fake.World) *rotation.State {
 	t.Helper()
-	r, err := carotation.Read(t.Context(), w, state.Identity{})
+	r, err := rotation.Read(t.Context(), w, state.Identity{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,29 +74,29 @@ func mustFail(t *testing.T, r run, wanted ...string) outcome {
 // The last stage begins only after it is known when the other CA has stopped to sign.
 func TestRotationStoresSwitchFirst(t *testing.T) {
 	w := newRotatingMachine(t)
-	rotate(t, w, carotation.Trust, carotation.Sign)
+	rotate(t, w, rotation.Trust, rotation.Sign)
 	undone := w.Clone()
 	forgetSwitch(t, w)
-	finish := rotation(carotation.Finish, carotation.Options{})
+	finish := rotateCA(rotation.Finish, rotation.Options{})
 	mustFail(t, finish.newRun(w), `the rotation is in the stage "sign"`)
-	rotate(t, w, carotation.Sign, carotation.Finish)
+	rotate(t, w, rotation.Sign, rotation.Finish)
 	checkRotated(t, w)
 
-	rotate(t, undone, carotation.Undo)
+	rotate(t, undone, rotation.Undo)
 	forgetSwitch(t, undone)
-	rotate(t, undone, carotation.Undo)
-	if r := readRotation(t, undone); r == nil || r.Stage != carotation.UndoSign ||
+	rotate(t, undone, rotation.Undo)
+	if r := readRotation(t, undone); r == nil || r.Stage != rotation.UndoSign ||
 		r.Switched == nil {
 		t.Fatalf("the rotation is %+v", r)
 	}
-	rotate(t, undone, carotation.Undo)
+	rotate(t, undone, rotation.Undo)
 	if r := readRotation(t, undone); r != nil {
 		t.Errorf("the rotation is %+v", r)
 	}
 }
 
 // reportWorker does what the command on a worker does at last.
-func reportWorker(t *testing.T, w *fake.World, s carotation.Stage) {
+func reportWorker(t *testing.T, w *fake.World, s rotation.Stage) {
 	t.Helper()
 	n := &corev1.Node{}
 	n.APIVersion, n.Kind, n.Name = "v1", "Node", "worker1"
@@ -114,16 +114,16 @@ func reportWorker(t *testing.T, w *fake.World, s carotation.Stage) {
 // However little of the state of a completed rotation is removed, the command removes the rest.
 func TestRotationCompletesWithSeveralNodes(t *testing.T) {
 	before := newRotatingMachine(t)
-	rotate(t, before, carotation.Trust)
-	reportWorker(t, before, carotation.Trust)
-	rotate(t, before, carotation.Sign)
-	reportWorker(t, before, carotation.Sign)
-	rotate(t, before, carotation.Finish)
+	rotate(t, before, rotation.Trust)
+	reportWorker(t, before, rotation.Trust)
+	rotate(t, before, rotation.Sign)
+	reportWorker(t, before, rotation.Sign)
+	rotate(t, before, rotation.Finish)
 	if readRotation(t, before) == nil {
 		t.Fatal("the rotation is complete without the worker")
 	}
-	reportWorker(t, before, carotation.Finish)
-	command := rotation(carotation.Finish, carotation.Options{})
+	reportWorker(t, before, rotation.Finish)
+	command := rotateCA(rotation.Finish, rotation.Options{})
 	out := command.newRun(before.Clone()).mustSucceed(t)
 	forEachFault(len(out.did), func(at *fault.World) {
 		t.Run(faultName(at), func(t *testing.T) {
@@ -164,14 +164,14 @@ func (w *lockWaiter) Do(ctx context.Context, c change.Change) error {
 func TestRotationOfAnotherNode(t *testing.T) {
 	key := memory.Key{Kind: corev1.SchemeGroupVersion.WithKind("ConfigMap").GroupKind(),
 		Namespace: "kube-system", Name: "kubeadm-ca-rotation"}
-	for _, s := range []carotation.Stage{carotation.Sign, carotation.Finish, carotation.Undo} {
+	for _, s := range []rotation.Stage{rotation.Sign, rotation.Finish, rotation.Undo} {
 		w := newRotatingMachine(t)
-		rotate(t, w, carotation.Trust)
-		if s == carotation.Finish {
-			rotate(t, w, carotation.Sign)
+		rotate(t, w, rotation.Trust)
+		if s == rotation.Finish {
+			rotate(t, w, rotation.Sign)
 			w.Clock = memory.NewTickingClock(w.Now().Add(2 * time.Hour))
 		}
-		r := rotation(s, carotation.Options{}).newRun(w)
+		r := rotateCA(s, rotation.Options{}).newRun(w)
 		r.observe = func(below world.World) world.World {
 			return &lockWaiter{below, func() { delete(w.Objects, key) }}
 		}
@@ -182,9 +182,9 @@ func TestRotationOfAnotherNode(t *testing.T) {
 	}
 	other := newRotatingMachine(t)
 	w := other.Clone()
-	rotation(carotation.Trust, carotation.Options{Authorities: []string{"front-proxy"}}).
+	rotateCA(rotation.Trust, rotation.Options{Authorities: []string{"front-proxy"}}).
 		newRun(other).mustSucceed(t)
-	r := rotation(carotation.Trust, carotation.Options{Authorities: []string{"etcd"}}).newRun(w)
+	r := rotateCA(rotation.Trust, rotation.Options{Authorities: []string{"etcd"}}).newRun(w)
 	r.observe = func(below world.World) world.World {
 		return &lockWaiter{below, func() { w.Objects[key] = other.Objects[key] }}
 	}
@@ -222,20 +222,20 @@ func (w podsRefused) List(ctx context.Context,
 // A stage that would cut off Pods lists them, also in a dry run. Only that can be ignored.
 func TestRotationListsPods(t *testing.T) {
 	w := newRotatingMachine(t)
-	rotate(t, w, carotation.Trust)
+	rotate(t, w, rotation.Trust)
 	putPod(t, w, w.Now().Add(-time.Hour), nil)
 	const listed = "1 Pods were started before they could trust the new CA: default/app"
-	sign := rotation(carotation.Sign, carotation.Options{}).newRun(w)
+	sign := rotateCA(rotation.Sign, rotation.Options{}).newRun(w)
 	mustFail(t, sign.asPreview(t), listed)
 	mustFail(t, sign, listed)
 	later := w.Clone()
 	putPod(t, later, later.Now().Add(time.Minute), nil)
-	rotation(carotation.Sign, carotation.Options{}).newRun(later).asPreview(t).mustSucceed(t)
+	rotateCA(rotation.Sign, rotation.Options{}).newRun(later).asPreview(t).mustSucceed(t)
 	root := later.Objects[memory.Key{Kind: corev1.SchemeGroupVersion.WithKind("ConfigMap").
 		GroupKind(), Namespace: "default", Name: "kube-root-ca.crt"}]
 	root.SetManagedFields(nil) // when it was written is not known
-	mustFail(t, rotation(carotation.Sign, carotation.Options{}).newRun(later), listed)
-	ignoring := rotation(carotation.Sign, carotation.Options{IgnoreRunningPods: true}).newRun(w)
+	mustFail(t, rotateCA(rotation.Sign, rotation.Options{}).newRun(later), listed)
+	ignoring := rotateCA(rotation.Sign, rotation.Options{IgnoreRunningPods: true}).newRun(w)
 	ignoring.observe = func(below world.World) world.World { return podsRefused{below} }
 	mustFail(t, ignoring, errPodsRefused.Error())
 	ignoring.observe = nil
@@ -266,7 +266,7 @@ func oldTokenSecret(t *testing.T, publicKey []byte) *corev1.Secret {
 func TestRotationListsTokens(t *testing.T) {
 	w := newRotatingMachine(t)
 	oldKey := w.Files["/etc/kubernetes/pki/sa.pub"].Data
-	rotate(t, w, carotation.Trust, carotation.Sign)
+	rotate(t, w, rotation.Trust, rotation.Sign)
 	switched := readRotation(t, w).Switched.Time
 	two, week := int64(2*60*60), int64(7*24*60*60)
 	for _, test := range []struct {
@@ -284,7 +284,7 @@ func TestRotationListsTokens(t *testing.T) {
 		m := w.Clone()
 		putPod(t, m, switched.Add(-time.Hour), test.expiration)
 		m.Clock = memory.NewTickingClock(switched.Add(test.after))
-		finish := rotation(carotation.Finish, carotation.Options{}).newRun(m)
+		finish := rotateCA(rotation.Finish, rotation.Options{}).newRun(m)
 		if !test.listed {
 			finish.mustSucceed(t)
 			continue
@@ -293,7 +293,7 @@ func TestRotationListsTokens(t *testing.T) {
 			t.Fatal(err)
 		}
 		mustFail(t, finish, "1 Pods may use a token", "default/app", "default/forever")
-		rotation(carotation.Finish, carotation.Options{IgnoreRunningPods: true}).newRun(m).
+		rotateCA(rotation.Finish, rotation.Options{IgnoreRunningPods: true}).newRun(m).
 			mustSucceed(t)
 	}
 }
@@ -309,7 +309,7 @@ func TestRotationRefusesOtherFiles(t *testing.T) {
 		"--requestheader-client-ca-file=" + pki + "front-proxy-ca.crt": "kube-apiserver",
 	} {
 		w := newRotatingMachine(t)
-		rotate(t, w, carotation.Trust)
+		rotate(t, w, rotation.Trust)
 		file := "/etc/kubernetes/manifests/" + component + ".yaml"
 		name, _, _ := strings.Cut(argument, "=")
 		text := string(w.Files[file].Data)
@@ -317,7 +317,7 @@ func TestRotationRefusesOtherFiles(t *testing.T) {
 			t.Fatalf("%s has no %s:\n%s", file, argument, text)
 		}
 		overwriteFile(w, file, []byte(strings.Replace(text, "- "+argument, "- "+name+"=/srv/own", 1)))
-		out := mustFail(t, rotation(carotation.Sign, carotation.Options{}).newRun(w), name+" of ")
+		out := mustFail(t, rotateCA(rotation.Sign, rotation.Options{}).newRun(w), name+" of ")
 		if len(out.did) > 0 {
 			t.Errorf("%s: the run has changed %v", name, describeChanges(out.did))
 		}
@@ -350,10 +350,10 @@ func embedKubeletPair(t *testing.T, w *fake.World) {
 // trusts both CAs.
 func TestRotationKeepsBothCAsOfKubelet(t *testing.T) {
 	before := newRotatingMachine(t)
-	rotate(t, before, carotation.Trust)
+	rotate(t, before, rotation.Trust)
 	embedKubeletPair(t, before)
 	replaced, signed := before.Clone(), before.Clone()
-	r := rotation(carotation.Trust, carotation.Options{}).newRun(replaced)
+	r := rotateCA(rotation.Trust, rotation.Options{}).newRun(replaced)
 	r.phases = []engine.Phase{{Name: "replace", Run: func(ctx context.Context, e *engine.Env) error {
 		n, err := e.Node(ctx)
 		if err != nil {
@@ -362,7 +362,7 @@ func TestRotationKeepsBothCAsOfKubelet(t *testing.T) {
 		return kubeletcert.Replace(ctx, e, n)
 	}}}
 	r.mustSucceed(t)
-	rotate(t, signed, carotation.Sign)
+	rotate(t, signed, rotation.Sign)
 	for name, w := range map[string]*fake.World{"replaced": replaced, "signed": signed} {
 		want, err := pki.ParseCertificates(w.Files["/etc/kubernetes/pki/ca.crt"].Data)
 		if err != nil || len(want) != 2 {
@@ -389,11 +389,11 @@ func TestRotationKeepsBothCAsOfKubelet(t *testing.T) {
 // The new client certificate is in a file of its own, as the kubelet's own are.
 func TestRotationLinksKubeletPair(t *testing.T) {
 	w := newRotatingMachine(t)
-	rotate(t, w, carotation.Trust)
+	rotate(t, w, rotation.Trust)
 	if link := w.Files[rotatedCertificate]; link.Mode.Type() == fs.ModeSymlink {
-		t.Errorf("%s is replaced before the stage %q", rotatedCertificate, carotation.Sign)
+		t.Errorf("%s is replaced before the stage %q", rotatedCertificate, rotation.Sign)
 	}
-	rotate(t, w, carotation.Sign)
+	rotate(t, w, rotation.Sign)
 	link := w.Files[rotatedCertificate]
 	if link.Mode.Type() != fs.ModeSymlink || !kubeletTimePattern.Match(link.Data) {
 		t.Errorf("%s is %v, %q", rotatedCertificate, link.Mode, link.Data)
@@ -401,7 +401,7 @@ func TestRotationLinksKubeletPair(t *testing.T) {
 	if file := w.Files[string(link.Data)]; file.Mode != 0o600 {
 		t.Errorf("%s has mode %v", link.Data, file.Mode)
 	}
-	rotate(t, w, carotation.Sign)
+	rotate(t, w, rotation.Sign)
 	if again := w.Files[rotatedCertificate]; string(again.Data) != string(link.Data) {
 		t.Errorf("a second run has replaced %s by %s", link.Data, again.Data)
 	}
@@ -416,7 +416,7 @@ func (w stoppedKubelet) Service(context.Context, string) (state.Service, error) 
 
 // A kubelet that was stopped is started.
 func TestRotationStartsStoppedKubelet(t *testing.T) {
-	r := rotation(carotation.Trust, carotation.Options{}).newRun(newRotatingMachine(t))
+	r := rotateCA(rotation.Trust, rotation.Options{}).newRun(newRotatingMachine(t))
 	r.observe = func(below world.World) world.World { return stoppedKubelet{below} }
 	if !slices.ContainsFunc(r.mustSucceed(t).did, func(c change.Change) bool {
 		s, ok := c.(change.SetService)
@@ -431,23 +431,23 @@ func TestRotationReportsServingCertificate(t *testing.T) {
 	const file = "/var/lib/kubelet/pki/kubelet-server-current.pem"
 	w := newRotatingMachine(t)
 	serving := readKubeletPair(t, w) // that of a client has the same issuer
-	rotate(t, w, carotation.Trust)
+	rotate(t, w, rotation.Trust)
 	undone := w.Clone()
-	rotate(t, undone, carotation.Sign)
+	rotate(t, undone, rotation.Sign)
 	servingOfNew := readKubeletPair(t, undone)
 	for _, test := range []struct {
 		machine  *fake.World
-		stage    carotation.Stage
+		stage    rotation.Stage
 		serving  []byte
 		reported bool
 	}{
-		{w.Clone(), carotation.Sign, serving, true},
-		{w.Clone(), carotation.Undo, serving, false},
-		{undone.Clone(), carotation.Undo, serving, false},
-		{undone.Clone(), carotation.Undo, servingOfNew, true},
+		{w.Clone(), rotation.Sign, serving, true},
+		{w.Clone(), rotation.Undo, serving, false},
+		{undone.Clone(), rotation.Undo, serving, false},
+		{undone.Clone(), rotation.Undo, servingOfNew, true},
 	} {
 		test.machine.Files[file] = memory.File{Data: test.serving, Mode: 0o600}
-		out := rotation(test.stage, carotation.Options{}).newRun(test.machine).mustSucceed(t)
+		out := rotateCA(test.stage, rotation.Options{}).newRun(test.machine).mustSucceed(t)
 		if got := slices.ContainsFunc(out.events, func(e engine.Event) bool {
 			return strings.HasPrefix(e.Text, file+" is signed by the CA that is being removed")
 		}); got != test.reported {

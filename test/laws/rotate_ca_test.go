@@ -17,13 +17,13 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
 
-	"kubeadm/internal/carotation"
 	"kubeadm/internal/certstore"
 	"kubeadm/internal/change"
 	"kubeadm/internal/config"
 	"kubeadm/internal/engine"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
+	"kubeadm/internal/rotation"
 	"kubeadm/internal/state"
 	"kubeadm/internal/workflow"
 	"kubeadm/internal/world/fake"
@@ -63,8 +63,8 @@ func newRotatingMachine(t testing.TB) *fake.World {
 	return w
 }
 
-// rotation returns the command of a stage.
-func rotation(s carotation.Stage, o carotation.Options) subject {
+// rotateCA returns the command of a stage.
+func rotateCA(s rotation.Stage, o rotation.Options) subject {
 	return subject{name: "rotate-ca " + string(s), phases: workflow.RotateCA(s, o), node: "cp1",
 		repeats: true, setUp: func(t testing.TB, e *engine.Env) error {
 			return setUpUpgradeNodeWith(t, e, config.UpgradeFlags{})
@@ -72,11 +72,11 @@ func rotation(s carotation.Stage, o carotation.Options) subject {
 }
 
 // rotate runs commands of a rotation, and what the controllers of the cluster do after each.
-func rotate(t testing.TB, w *fake.World, commands ...carotation.Stage) {
+func rotate(t testing.TB, w *fake.World, commands ...rotation.Stage) {
 	t.Helper()
 	for _, s := range commands {
 		w.Clock = memory.NewTickingClock(w.Now().Add(2 * time.Hour))
-		rotation(s, carotation.Options{}).newRun(w).mustSucceed(t)
+		rotateCA(s, rotation.Options{}).newRun(w).mustSucceed(t)
 		publishRootCA(t, w)
 	}
 }
@@ -95,10 +95,10 @@ func publishRootCA(t testing.TB, w *fake.World) {
 }
 
 // rotationSteps are commands, and those that come before them.
-func rotationSteps() map[string][]carotation.Stage {
-	const trust, sign, finish, undo = carotation.Trust, carotation.Sign, carotation.Finish,
-		carotation.Undo
-	return map[string][]carotation.Stage{
+func rotationSteps() map[string][]rotation.Stage {
+	const trust, sign, finish, undo = rotation.Trust, rotation.Sign, rotation.Finish,
+		rotation.Undo
+	return map[string][]rotation.Stage{
 		"trust":                    {trust},
 		"sign":                     {trust, sign},
 		"finish":                   {trust, sign, finish},
@@ -117,7 +117,7 @@ func TestRotationResumesAtEveryCrashPoint(t *testing.T) {
 			before := newRotatingMachine(t)
 			last := steps[len(steps)-1]
 			rotate(t, before, steps[:len(steps)-1]...)
-			command := rotation(last, carotation.Options{})
+			command := rotateCA(last, rotation.Options{})
 			before.Clock = memory.NewTickingClock(before.Now().Add(2 * time.Hour))
 			whole := command.newRun(before.Clone())
 			out := whole.mustSucceed(t)
@@ -133,7 +133,7 @@ func TestRotationResumesAtEveryCrashPoint(t *testing.T) {
 					}
 					checkRotated(t, r.machine)
 					r = r.rerun()
-					if last == carotation.Undo || last == carotation.Finish {
+					if last == rotation.Undo || last == rotation.Finish {
 						// The killed run may have ended but for its last message, or begun the next step.
 						if out := r.execute(t); out.err != nil &&
 							!strings.Contains(out.err.Error(), "no rotation is in progress") {
@@ -159,17 +159,17 @@ func TestRotationResumesAtEveryCrashPoint(t *testing.T) {
 // A finished rotation, done or undone, leaves the same files and objects as were there before, but
 // for the keys.
 func TestFinishedRotationLeavesNoTrace(t *testing.T) {
-	for _, steps := range [][]carotation.Stage{
-		{carotation.Trust, carotation.Sign, carotation.Finish},
-		{carotation.Trust, carotation.Undo},
-		{carotation.Trust, carotation.Sign, carotation.Undo, carotation.Undo},
+	for _, steps := range [][]rotation.Stage{
+		{rotation.Trust, rotation.Sign, rotation.Finish},
+		{rotation.Trust, rotation.Undo},
+		{rotation.Trust, rotation.Sign, rotation.Undo, rotation.Undo},
 	} {
 		t.Run(fmt.Sprint(steps), func(t *testing.T) {
 			w := newRotatingMachine(t)
 			before := w.Clone()
 			rotate(t, w, steps...)
 			checkRotated(t, w)
-			isNew := steps[len(steps)-1] == carotation.Finish
+			isNew := steps[len(steps)-1] == rotation.Finish
 			for _, name := range []string{"ca.crt", "ca.key", "front-proxy-ca.crt", "etcd/ca.crt",
 				"etcd/ca.key", "sa.pub", "sa.key"} {
 				file := "/etc/kubernetes/pki/" + name
@@ -226,7 +226,7 @@ func TestRotationPreview(t *testing.T) {
 			w := newRotatingMachine(t)
 			rotate(t, w, steps[:len(steps)-1]...)
 			w.Clock = memory.NewTickingClock(w.Now().Add(2 * time.Hour))
-			r := rotation(steps[len(steps)-1], carotation.Options{}).newRun(w)
+			r := rotateCA(steps[len(steps)-1], rotation.Options{}).newRun(w)
 			stopClock(w)
 			snapshot := w.Snapshot()
 			w.Clock = memory.NewTickingClock(w.Now())
@@ -410,11 +410,11 @@ func TestRotationWritesClientCAFileOfUser(t *testing.T) {
 	overwriteFile(w, config, []byte(strings.Replace(read(config), "/etc/kubernetes/pki/ca.crt", file, 1)))
 	before, user := read("/etc/kubernetes/pki/ca.crt"), read(own)
 	w.Files[file] = memory.File{Data: []byte(before + user), Mode: 0o644}
-	rotate(t, w, carotation.Trust)
+	rotate(t, w, rotation.Trust)
 	if want := read("/etc/kubernetes/pki/ca.crt") + user; !strings.Contains(want, before) || read(file) != want {
 		t.Errorf("after trust the kubelet accepts\n%s\nand not\n%s", read(file), want)
 	}
-	rotate(t, w, carotation.Sign, carotation.Finish)
+	rotate(t, w, rotation.Sign, rotation.Finish)
 	if want := read("/etc/kubernetes/pki/ca.crt") + user; strings.Contains(want, before) || read(file) != want {
 		t.Errorf("after finish the kubelet accepts\n%s\nand not\n%s", read(file), want)
 	}
@@ -424,13 +424,13 @@ func TestRotationWritesClientCAFileOfUser(t *testing.T) {
 // Only from then on all sign with the same CA, and a worker has to see to its certificate again.
 func TestSwitchIsForgottenWhenNodeChangesSides(t *testing.T) {
 	for name, test := range map[string]struct {
-		steps []carotation.Stage // before the node with other keys follows
-		again carotation.Stage
+		steps []rotation.Stage // before the node with other keys follows
+		again rotation.Stage
 		isNew bool // its keys are the new ones
 	}{
-		"sign": {[]carotation.Stage{carotation.Trust, carotation.Sign}, carotation.Sign, false},
-		"undo": {[]carotation.Stage{carotation.Trust, carotation.Sign, carotation.Undo},
-			carotation.Undo, true},
+		"sign": {[]rotation.Stage{rotation.Trust, rotation.Sign}, rotation.Sign, false},
+		"undo": {[]rotation.Stage{rotation.Trust, rotation.Sign, rotation.Undo},
+			rotation.Undo, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -452,25 +452,25 @@ func TestSwitchIsForgottenWhenNodeChangesSides(t *testing.T) {
 				side = "/etc/kubernetes/pki/ca-rotation/new/"
 			}
 			overwriteFile(w, "/etc/kubernetes/pki/sa.key", w.Files[side+"sa.key"].Data)
-			rotate(t, w, carotation.Trust) // as in its documentation: it first gets all keys
+			rotate(t, w, rotation.Trust) // as in its documentation: it first gets all keys
 			if now := readRotation(t, w); name == "sign" && now.Switched != nil {
 				t.Errorf("all sign with the same CA since %s", now.Switched)
 			}
 			w.Clock = memory.NewTickingClock(w.Now().Add(2 * time.Hour))
-			rotation(test.again, carotation.Options{}).newRun(w).mustSucceed(t)
+			rotateCA(test.again, rotation.Options{}).newRun(w).mustSucceed(t)
 			after := readRotation(t, w)
 			if after.Stage != before.Stage || !after.Switched.After(before.Switched.Time) {
 				t.Errorf("in the stage %q since %s, before in %q since %s", after.Stage, after.Switched,
 					before.Stage, before.Switched)
 			}
-			if got := readStage(t, w, after, "worker1"); got != carotation.Trust {
+			if got := readStage(t, w, after, "worker1"); got != rotation.Trust {
 				t.Errorf("the worker is in the stage %q", got)
 			}
 		})
 	}
 }
 
-func readStage(t *testing.T, w *fake.World, r *carotation.Rotation, name string) carotation.Stage {
+func readStage(t *testing.T, w *fake.World, r *rotation.State, name string) rotation.Stage {
 	t.Helper()
 	all, err := r.ReadProgress(t.Context(), w, state.Identity{})
 	if err != nil {

@@ -4,7 +4,7 @@ package controlplane
 import (
 	"context"
 
-	"kubeadm/internal/carotation"
+	"kubeadm/internal/certstore"
 	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
 	"kubeadm/internal/manifest"
@@ -50,7 +50,7 @@ var Join = engine.Phase{
 			return err
 		}
 		e.Say("using the manifest directory %q", n.Paths.Manifests())
-		if err := carotation.PrepareJoin(ctx, e, n); err != nil {
+		if err := writeSigningPair(ctx, e, n); err != nil {
 			return err
 		}
 		write := writeManifest // a kubelet that is started later finds it
@@ -64,6 +64,18 @@ var Join = engine.Phase{
 		}
 		return nil
 	},
+}
+
+// writeSigningPair writes the pair with which kube-controller-manager signs if this node joins during
+// a CA rotation.
+func writeSigningPair(ctx context.Context, e *engine.Env, n *node.Node) error {
+	pair, err := certstore.ReadSigningPair(ctx, e.World, n)
+	if err != nil || pair == nil {
+		return err
+	}
+	e.Say("the CAs of the cluster are being replaced: run kubeadm certs rotate-ca trust on this " +
+		"node when it has joined")
+	return e.Do(ctx, pair)
 }
 
 // deferToEtcd defers the manifest until this machine's etcd member is a voter.

@@ -1,4 +1,4 @@
-package carotation
+package rotateca
 
 import (
 	"bytes"
@@ -7,6 +7,7 @@ import (
 
 	"kubeadm/internal/node"
 	"kubeadm/internal/release"
+	"kubeadm/internal/rotation"
 	"kubeadm/internal/state"
 	"kubeadm/internal/staticpod"
 )
@@ -26,8 +27,8 @@ func signingArgs(p node.Paths) []signingArg {
 
 // replaceSigner makes kube-controller-manager sign with the pair of the rotation, or with ca.crt
 // again.
-func (m machine) replaceSigner(ctx context.Context, s Stage) error {
-	if !m.Replaces(ClusterAuthority) {
+func (m machine) replaceSigner(ctx context.Context, s rotation.Stage) error {
+	if !m.Replaces(rotation.ClusterAuthority) {
 		return nil
 	}
 	file := m.node.Paths.Manifest(release.ControllerManager)
@@ -35,7 +36,7 @@ func (m machine) replaceSigner(ctx context.Context, s Stage) error {
 	if err != nil {
 		return err
 	}
-	data = setSigningArgs(data, signingArgs(m.node.Paths), !s.isLast())
+	data = setSigningArgs(data, signingArgs(m.node.Paths), !s.IsLast())
 	_, err = m.replacement().Replace(ctx, m.e,
 		staticpod.Manifest{Component: release.ControllerManager, Data: data})
 	return err

@@ -1,4 +1,4 @@
-package carotation
+package rotateca
 
 import (
 	"context"
@@ -16,19 +16,14 @@ import (
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/rotation"
 	"kubeadm/internal/state"
 	"kubeadm/internal/untrusted"
 )
 
-// Options are the choices of the user.
-type Options struct {
-	Authorities       []string // of a new rotation; none for all that this cluster has
-	IgnoreRunningPods bool     // Pods and tokens that a stage would break are warnings only
-}
-
-// Run brings this node to the stage that a subcommand names. The first control plane node that
+// run brings this node to the stage that a subcommand names. The first control plane node that
 // begins a stage checks that all nodes have reached the one before.
-func Run(ctx context.Context, e *engine.Env, command Stage, o Options) error {
+func run(ctx context.Context, e *engine.Env, command rotation.Stage, o rotation.Options) error {
 	n, as, err := e.Cluster(ctx)
 	if err != nil {
 		return err
@@ -45,28 +40,28 @@ func Run(ctx context.Context, e *engine.Env, command Stage, o Options) error {
 		As: []state.Identity{as, shared}}
 	return lock.Hold(ctx, e, func(ctx context.Context, e *engine.Env) error {
 		m := machine{node: n, as: as, e: e}
-		r, err := Read(ctx, e.Reader(), as)
+		r, err := rotation.Read(ctx, e.Reader(), as)
 		if err != nil {
 			return err
 		}
 		switch {
-		case r == nil && command != Trust: // another node has completed it meanwhile
+		case r == nil && command != rotation.Trust: // another node has completed it meanwhile
 			return errNoRotation(command)
 		case r == nil:
 			if r, err = start(ctx, e, m, o); err != nil {
 				return err
 			}
 		}
-		if err := r.checkAuthorities(o); err != nil {
+		if err := checkAuthorities(r, o); err != nil {
 			return err
 		}
-		m.Rotation = r
+		m.State = r
 		return runControlPlane(ctx, m, command, o)
 	})
 }
 
 // checkAuthorities is an error if the user wants to replace more than this rotation does.
-func (r *Rotation) checkAuthorities(o Options) error {
+func checkAuthorities(r *rotation.State, o rotation.Options) error {
 	if slices.ContainsFunc(o.Authorities,
 		func(name string) bool { return !r.Replaces(name) }) {
 		return problem.New("", fmt.Errorf("a rotation of %s is in progress: --ca cannot add to it",
@@ -76,26 +71,26 @@ func (r *Rotation) checkAuthorities(o Options) error {
 }
 
 // checkBefore refuses what would be refused later, before anything is changed.
-func checkBefore(ctx context.Context, m machine, command Stage, o Options) error {
-	r, err := Read(ctx, m.e.Reader(), m.as)
+func checkBefore(ctx context.Context, m machine, command rotation.Stage, o rotation.Options) error {
+	r, err := rotation.Read(ctx, m.e.Reader(), m.as)
 	switch {
 	case err != nil:
 		return err
-	case r == nil && command != Trust:
+	case r == nil && command != rotation.Trust:
 		return errNoRotation(command)
 	case r == nil:
 		_, err := checkStart(ctx, m.e, m.node, o.Authorities)
 		return err
 	}
-	m.Rotation = r
-	if err := r.checkAuthorities(o); err != nil {
+	m.State = r
+	if err := checkAuthorities(r, o); err != nil {
 		return err
 	}
 	s, err := m.nextStage(ctx, command)
 	if err != nil {
 		return err
 	}
-	if s.isLast() {
+	if s.IsLast() {
 		return nil
 	}
 	if err := checkArguments(ctx, m.e, m.node, r.Authorities); err != nil {
@@ -112,13 +107,13 @@ func checkBefore(ctx context.Context, m machine, command Stage, o Options) error
 	return checkKubelet(ctx, m.e, m.node, r.Authorities)
 }
 
-func errNoRotation(command Stage) error {
+func errNoRotation(command rotation.Stage) error {
 	return problem.New("", fmt.Errorf("no rotation is in progress, so there is nothing to %s",
 		command), "start one on a control plane node: kubeadm certs rotate-ca trust")
 }
 
 // start begins a rotation.
-func start(ctx context.Context, e *engine.Env, m machine, o Options) (*Rotation, error) {
+func start(ctx context.Context, e *engine.Env, m machine, o rotation.Options) (*rotation.State, error) {
 	names, err := checkStart(ctx, e, m.node, o.Authorities)
 	if err != nil {
 		return nil, err
@@ -127,7 +122,7 @@ func start(ctx context.Context, e *engine.Env, m machine, o Options) (*Rotation,
 	if err != nil {
 		return nil, err
 	}
-	store, err := r.newStoreChange(m.as)
+	store, err := r.NewStoreChange(m.as)
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +130,7 @@ func start(ctx context.Context, e *engine.Env, m machine, o Options) (*Rotation,
 		store)...)
 }
 
-func runControlPlane(ctx context.Context, m machine, command Stage, o Options) error {
+func runControlPlane(ctx context.Context, m machine, command rotation.Stage, o rotation.Options) error {
 	s, err := m.nextStage(ctx, command)
 	if err != nil {
 		return err
@@ -152,7 +147,7 @@ func runControlPlane(ctx context.Context, m machine, command Stage, o Options) e
 		return err
 	}
 	target := s
-	if command == Trust && s == Sign { // of a node that has joined since
+	if command == rotation.Trust && s == rotation.Sign { // of a node that has joined since
 		if target, err = m.trustStage(ctx); err != nil {
 			return err
 		}
@@ -161,7 +156,7 @@ func runControlPlane(ctx context.Context, m machine, command Stage, o Options) e
 	if err != nil {
 		return err
 	}
-	if !hasKeys && !target.isLast() {
+	if !hasKeys && !target.IsLast() {
 		if err := m.downloadKeys(ctx); err != nil {
 			return err
 		}
@@ -175,88 +170,88 @@ func runControlPlane(ctx context.Context, m machine, command Stage, o Options) e
 	if err := m.warnOfHostUse(ctx, target); err != nil {
 		return err
 	}
-	report, err := m.newReportChange(m.node.Name, target, m.as)
+	report, err := m.NewReportChange(m.node.Name, target, m.as)
 	if err != nil {
 		return err
 	}
 	if err := m.e.Do(ctx, report); err != nil {
 		return err
 	}
-	return m.end(ctx, s, command == Trust && hasKeys)
+	return m.end(ctx, s, command == rotation.Trust && hasKeys)
 }
 
 // trustStage is the stage of this node after "trust", if the cluster has gone on: what signs on it
 // stays as it is.
-func (m machine) trustStage(ctx context.Context) (Stage, error) {
-	for _, a := range authorities() {
-		if !m.Replaces(a.name) {
+func (m machine) trustStage(ctx context.Context) (rotation.Stage, error) {
+	for _, a := range rotation.Authorities() {
+		if !m.Replaces(a.Name) {
 			continue
 		}
-		_, err := a.readKey(ctx, m.e.World, m.New[a.name], m.node.Paths.Certificate(a.key))
+		_, err := readKey(ctx, m.e.World, a, m.New[a.Name], m.node.Paths.Certificate(a.Key))
 		if errors.Is(err, errKeyMissing) {
-			return Trust, nil
+			return rotation.Trust, nil
 		}
 		if err != nil {
 			return "", err
 		}
 	}
-	return Sign, nil
+	return rotation.Sign, nil
 }
 
 // nextStage returns the stage that a subcommand stands for now.
-func (m machine) nextStage(ctx context.Context, command Stage) (Stage, error) {
+func (m machine) nextStage(ctx context.Context, command rotation.Stage) (rotation.Stage, error) {
 	all, err := m.ReadProgress(ctx, m.e.Reader(), m.as)
 	if err != nil {
 		return "", err
 	}
-	follows := func(next, before Stage) (Stage, error) {
-		if behind := listBehind(all, before, false); len(behind) > 0 {
+	follows := func(next, before rotation.Stage) (rotation.Stage, error) {
+		if behind := rotation.ListBehind(all, before, false); len(behind) > 0 {
 			return "", behindError(behind, before)
 		}
 		return next, nil
 	}
-	refuse := func(hint string) (Stage, error) {
+	refuse := func(hint string) (rotation.Stage, error) {
 		return "", problem.New("", fmt.Errorf("the rotation is in the stage %q, which %q does not "+
 			"follow", m.Stage, command), hint)
 	}
 	switch {
 	case command == m.Stage:
 		return m.Stage, nil
-	case command == Undo && m.Stage == Trust:
-		return Undo, nil
-	case command == Undo && m.Stage == Sign:
-		return UndoSign, nil
-	case command == Undo && m.Stage == UndoSign:
+	case command == rotation.Undo && m.Stage == rotation.Trust:
+		return rotation.Undo, nil
+	case command == rotation.Undo && m.Stage == rotation.Sign:
+		return rotation.UndoSign, nil
+	case command == rotation.Undo && m.Stage == rotation.UndoSign:
 		// Without the time a run was killed before it has stored it, and begin could not check tokens.
-		if m.Switched == nil || len(listBehind(all, UndoSign, false)) > 0 {
-			return UndoSign, nil // also on a node that has reached it, which then says who has not
+		if m.Switched == nil || len(rotation.ListBehind(all, rotation.UndoSign, false)) > 0 {
+			return rotation.UndoSign, nil // also on a node that has reached it, which then says who has not
 		}
-		return Undo, nil
-	case command == Undo:
+		return rotation.Undo, nil
+	case command == rotation.Undo:
 		return refuse("old keys are removed already: finish this rotation and start another one")
-	case command == Trust && m.Stage == UndoSign:
-		return UndoSign, nil
-	case m.Stage == Undo || m.Stage == UndoSign:
+	case command == rotation.Trust && m.Stage == rotation.UndoSign:
+		return rotation.UndoSign, nil
+	case m.Stage == rotation.Undo || m.Stage == rotation.UndoSign:
 		return refuse("run on each node until the rotation is undone: kubeadm certs rotate-ca undo")
-	case command == Trust && m.Stage == Sign:
-		return Sign, nil
-	case command == Trust:
+	case command == rotation.Trust && m.Stage == rotation.Sign:
+		return rotation.Sign, nil
+	case command == rotation.Trust:
 		return refuse("run on each node: kubeadm certs rotate-ca finish")
-	case command == Sign && m.Stage == Trust:
-		return follows(Sign, Trust)
-	case command == Finish && m.Stage == Sign:
-		if s, err := follows(Finish, Sign); err != nil || m.Switched != nil {
+	case command == rotation.Sign && m.Stage == rotation.Trust:
+		return follows(rotation.Sign, rotation.Trust)
+	case command == rotation.Finish && m.Stage == rotation.Sign:
+		if s, err := follows(rotation.Finish, rotation.Sign); err != nil || m.Switched != nil {
 			return s, err
 		}
 		return refuse("run once more on a control plane node: kubeadm certs rotate-ca sign")
-	case command == Finish:
+	case command == rotation.Finish:
 		return refuse("the new CA has to sign first: kubeadm certs rotate-ca sign, on each node")
 	}
 	return refuse("run on each node: kubeadm certs rotate-ca finish")
 }
 
 // begin brings the cluster to a stage, if no running Pod would be cut off by it.
-func (m machine) begin(ctx context.Context, s Stage, o Options) error {
+func (m machine) begin(ctx context.Context, s rotation.Stage, o rotation.Options) error {
 	found, err := m.checkBegin(ctx, s)
 	if err != nil {
 		return err
@@ -269,10 +264,10 @@ func (m machine) begin(ctx context.Context, s Stage, o Options) error {
 	}
 	m.e.Say("beginning the stage %q", s)
 	m.Stage = s
-	if !s.isLast() {
+	if !s.IsLast() {
 		m.Switched = nil
 	}
-	store, err := m.newStoreChange(m.as)
+	store, err := m.NewStoreChange(m.as)
 	if err != nil {
 		return err
 	}
@@ -290,14 +285,14 @@ func joinErrors(all []error) error {
 
 // checkBegin returns the errors of running Pods and of tokens that a stage would cut off. Before
 // the stage Sign it restarts the addons.
-func (m machine) checkBegin(ctx context.Context, s Stage) (found []error, err error) {
-	if s.isLast() {
+func (m machine) checkBegin(ctx context.Context, s rotation.Stage) (found []error, err error) {
+	if s.IsLast() {
 		if err := m.checkKubeletIssuers(ctx, s); err != nil {
 			return nil, err
 		}
 		return m.checkTokens(ctx, s)
 	}
-	if s != Sign || !m.Replaces(ClusterAuthority) {
+	if s != rotation.Sign || !m.Replaces(rotation.ClusterAuthority) {
 		return nil, nil
 	}
 	since, err := m.awaitRootCAs(ctx, true)
@@ -315,12 +310,12 @@ func (m machine) checkBegin(ctx context.Context, s Stage) (found []error, err er
 }
 
 // end completes a stage on the last control plane node, and says what to do next.
-func (m machine) end(ctx context.Context, s Stage, uploads bool) error {
+func (m machine) end(ctx context.Context, s rotation.Stage, uploads bool) error {
 	all, err := m.ReadProgress(ctx, m.e.Reader(), m.as)
 	if err != nil {
 		return err
 	}
-	planes, others := listBehind(all, s, true), listBehind(all, s, false)
+	planes, others := rotation.ListBehind(all, s, true), rotation.ListBehind(all, s, false)
 	var keyless []string
 	for _, n := range all {
 		if n.ControlPlane && n.Stage == "" {
@@ -336,16 +331,16 @@ func (m machine) end(ctx context.Context, s Stage, uploads bool) error {
 		planes = slices.DeleteFunc(planes,
 			func(name string) bool { return slices.Contains(keyless, name) })
 	}
-	if len(planes)+len(keyless) == 0 && s == Trust && m.Replaces(ClusterAuthority) {
+	if len(planes)+len(keyless) == 0 && s == rotation.Trust && m.Replaces(rotation.ClusterAuthority) {
 		// Pods that the user restarts now are to find both CAs.
 		if _, err := m.awaitRootCAs(ctx, false); err != nil {
 			return err
 		}
 	}
-	if len(planes)+len(keyless) == 0 && (s == Sign || s == UndoSign) && m.Switched == nil {
+	if len(planes)+len(keyless) == 0 && (s == rotation.Sign || s == rotation.UndoSign) && m.Switched == nil {
 		now := metav1.Time{Time: m.e.World.Now()}.Rfc3339Copy() // as it is stored
 		m.Switched = &now
-		store, err := m.newStoreChange(m.as)
+		store, err := m.NewStoreChange(m.as)
 		if err != nil {
 			return err
 		}
@@ -353,7 +348,7 @@ func (m machine) end(ctx context.Context, s Stage, uploads bool) error {
 			return err
 		}
 	}
-	if len(others)+len(keyless) == 0 && s.isLast() {
+	if len(others)+len(keyless) == 0 && s.IsLast() {
 		if err := m.recordCompletion(ctx); err != nil {
 			return err
 		}
@@ -384,7 +379,7 @@ func (m machine) offerKeys(ctx context.Context, planes []string) error {
 }
 
 // sayNext says which nodes have to follow, and what comes then.
-func (m machine) sayNext(s Stage, planes, others []string) {
+func (m machine) sayNext(s rotation.Stage, planes, others []string) {
 	workers := slices.DeleteFunc(slices.Clone(others),
 		func(name string) bool { return slices.Contains(planes, name) })
 	command := "kubeadm certs rotate-ca " + s.Command()
@@ -396,19 +391,19 @@ func (m machine) sayNext(s Stage, planes, others []string) {
 		m.e.Print("Then run on each of these nodes (" + strings.Join(workers, ", ") + "):\n\n\t" +
 			command + "\n")
 	}
-	if s.isLast() {
+	if s.IsLast() {
 		m.e.Print("Run it on a control plane node once more at the end.\n")
 		return
 	}
-	m.e.Print(map[Stage]string{
-		Trust: "When all nodes have followed: copy admin.conf again to wherever it is used, restart " +
+	m.e.Print(map[rotation.Stage]string{
+		rotation.Trust: "When all nodes have followed: copy admin.conf again to wherever it is used, restart " +
 			"your Pods that connect to the API server, and run on a control plane node:\n\n" +
 			"\tkubeadm certs rotate-ca sign\n",
-		Sign: "When all nodes have followed: copy admin.conf again to wherever it is used, replace " +
+		rotation.Sign: "When all nodes have followed: copy admin.conf again to wherever it is used, replace " +
 			"client certificates and tokens of your own, and when the Pods have new tokens, by " +
 			"default after an hour, run on a control plane node:\n\n" +
 			"\tkubeadm certs rotate-ca finish\n",
-		UndoSign: "When all nodes have followed: copy admin.conf again to wherever it is used, and " +
+		rotation.UndoSign: "When all nodes have followed: copy admin.conf again to wherever it is used, and " +
 			"when the Pods have new tokens, by default after an hour, run on each node once " +
 			"more:\n\n" +
 			"\tkubeadm certs rotate-ca undo\n",

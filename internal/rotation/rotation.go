@@ -1,10 +1,9 @@
-// Package carotation replaces the CAs and the service account key of a running cluster in stages,
-// without downtime. First every node trusts the old and the new CA, then the new one signs, and at
-// last the old one is not trusted any more. Until then the rotation can be undone in the same steps.
+// Package rotation has the state of a CA rotation as the cluster stores it: what is replaced, the
+// stages, and the one that each node has reached. Phase rotate-ca brings a node to a stage.
 //
 // ConfigMap kube-system/kubeadm-ca-rotation has the stage of the cluster, an annotation of each Node
 // the stage that the node has reached. docs/decisions/0047 has the reasons.
-package carotation
+package rotation
 
 import (
 	"context"
@@ -13,7 +12,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -23,6 +21,7 @@ import (
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/manifest"
+	"kubeadm/internal/node"
 	"kubeadm/internal/state"
 	"kubeadm/internal/untrusted"
 )
@@ -40,11 +39,11 @@ const (
 	Undo     Stage = "undo"      // only the old one is left
 )
 
-// usesNew reports whether the new CA signs in this stage.
-func (s Stage) usesNew() bool { return s == Sign || s == Finish }
+// UsesNew reports whether the new CA signs in this stage.
+func (s Stage) UsesNew() bool { return s == Sign || s == Finish }
 
-// isLast reports whether only one CA is trusted in this stage.
-func (s Stage) isLast() bool { return s == Finish || s == Undo }
+// IsLast reports whether only one CA is trusted in this stage.
+func (s Stage) IsLast() bool { return s == Finish || s == Undo }
 
 // Command is the subcommand of "kubeadm certs rotate-ca" that brings a node to this stage.
 func (s Stage) Command() string {
@@ -54,8 +53,14 @@ func (s Stage) Command() string {
 	return string(s)
 }
 
-// Rotation is the state of a rotation, as the cluster stores it. It has no secrets.
-type Rotation struct {
+// Options are the choices of the user.
+type Options struct {
+	Authorities       []string // of a new rotation; none for all that this cluster has
+	IgnoreRunningPods bool     // Pods and tokens that a stage would break are warnings only
+}
+
+// State is a rotation, as the cluster stores it. It has no secrets.
+type State struct {
 	ID    string `json:"id"`
 	Stage Stage  `json:"stage"` // the latest that a node has begun
 	// Authorities are the names of what is replaced.
@@ -73,42 +78,15 @@ type Rotation struct {
 
 const (
 	configMapKey = "rotation"
-	// progressAnnotation is the annotation of a Node with the stage that it has reached.
-	progressAnnotation = "kubeadm.kubernetes.io/ca-rotation"
-	// RequestTimeout is how long a stage waits for the controllers of the cluster.
-	controllerTimeout = 2 * time.Minute
+	// NodeAnnotation is the annotation of a Node with the stage that it has reached.
+	NodeAnnotation = "kubeadm.kubernetes.io/ca-rotation"
 )
 
-// active are the certificates and public keys of what signs in a stage.
-func (r *Rotation) active(s Stage) map[string]string {
-	if s.usesNew() {
-		return r.New
-	}
-	return r.Old
-}
-
-// other are those that active are not.
-func (r *Rotation) other(s Stage) map[string]string {
-	if s.usesNew() {
-		return r.Old
-	}
-	return r.New
-}
-
-// trusted is what is trusted in a stage, in PEM form: first what signs.
-func (r *Rotation) trusted(s Stage, name string) []byte {
-	text := r.active(s)[name]
-	if !s.isLast() {
-		text += r.other(s)[name]
-	}
-	return []byte(text)
-}
-
 // Replaces reports whether the rotation replaces the authority of that name.
-func (r *Rotation) Replaces(name string) bool { return slices.Contains(r.Authorities, name) }
+func (r *State) Replaces(name string) bool { return slices.Contains(r.Authorities, name) }
 
 // Read returns the rotation in progress; nil if there is none.
-func Read(ctx context.Context, r state.Reader, as state.Identity) (*Rotation, error) {
+func Read(ctx context.Context, r state.Reader, as state.Identity) (*State, error) {
 	u, err := r.Object(ctx, state.RefOf(manifest.NewCARotation(""), as))
 	if apierrors.IsNotFound(err) {
 		return nil, nil
@@ -117,7 +95,7 @@ func Read(ctx context.Context, r state.Reader, as state.Identity) (*Rotation, er
 		return nil, fmt.Errorf("reading the state of the rotation: %w", err)
 	}
 	text, _, _ := unstructured.NestedString(u.Object, "data", configMapKey)
-	var found Rotation
+	var found State
 	if err = yaml.UnmarshalStrict([]byte(text), &found); err == nil {
 		err = found.check()
 	}
@@ -129,7 +107,7 @@ func Read(ctx context.Context, r state.Reader, as state.Identity) (*Rotation, er
 }
 
 // check is an error if a field does not make sense.
-func (r *Rotation) check() error {
+func (r *State) check() error {
 	if !slices.Contains([]Stage{Trust, Sign, Finish, UndoSign, Undo}, r.Stage) {
 		return fmt.Errorf("unknown stage %q", r.Stage)
 	}
@@ -137,12 +115,12 @@ func (r *Rotation) check() error {
 		return errors.New("it has no id or no authorities")
 	}
 	for _, name := range r.Authorities {
-		a, ok := authorityOf(name)
+		a, ok := FindAuthority(name)
 		if !ok {
 			return fmt.Errorf("unknown authority %q", name)
 		}
 		for _, text := range []string{r.Old[name], r.New[name]} {
-			if err := a.checkPublic([]byte(text)); err != nil {
+			if err := a.CheckPublic([]byte(text)); err != nil {
 				return fmt.Errorf("authority %s: %w", name, err)
 			}
 		}
@@ -150,8 +128,8 @@ func (r *Rotation) check() error {
 	return nil
 }
 
-// newStoreChange returns the change that stores the rotation in the cluster.
-func (r *Rotation) newStoreChange(as state.Identity) (change.Change, error) {
+// NewStoreChange returns the change that stores the rotation in the cluster.
+func (r *State) NewStoreChange(as state.Identity) (change.Change, error) {
 	text, err := yaml.Marshal(r)
 	if err != nil {
 		return nil, err
@@ -178,7 +156,7 @@ type progress struct {
 // are left out if the rotation does not concern them. A worker that reached the stage Sign or UndoSign
 // before all control plane nodes signed with its CA is still in the stage Trust: since then its
 // kubelet may have been given a certificate of the other one.
-func (r *Rotation) ReadProgress(ctx context.Context, reader state.Reader,
+func (r *State) ReadProgress(ctx context.Context, reader state.Reader,
 	as state.Identity) ([]NodeProgress, error) {
 	list, err := reader.List(ctx, state.Query{GVK: state.NodeKind, As: as})
 	if err != nil {
@@ -187,12 +165,12 @@ func (r *Rotation) ReadProgress(ctx context.Context, reader state.Reader,
 	var all []NodeProgress
 	for _, u := range list {
 		n := NodeProgress{Name: u.GetName()}
-		_, n.ControlPlane = u.GetLabels()[controlPlaneLabel]
+		_, n.ControlPlane = u.GetLabels()[node.ControlPlaneLabel]
 		if !n.ControlPlane && !r.Replaces(ClusterAuthority) {
 			continue
 		}
 		var p progress
-		text := u.GetAnnotations()[progressAnnotation]
+		text := u.GetAnnotations()[NodeAnnotation]
 		if json.Unmarshal([]byte(text), &p) == nil && p.ID == r.ID {
 			n.Stage = p.Stage
 			if !n.ControlPlane && (p.Stage == Sign || p.Stage == UndoSign) &&
@@ -206,16 +184,19 @@ func (r *Rotation) ReadProgress(ctx context.Context, reader state.Reader,
 	return all, nil
 }
 
-const controlPlaneLabel = "node-role.kubernetes.io/control-plane"
-
-// newReportChange returns the change that says in the Node which stage it has reached. A kubelet may
+// NewReportChange returns the change that says in the Node which stage it has reached. A kubelet may
 // do that for its own Node.
-func (r *Rotation) newReportChange(name string, s Stage, as state.Identity) (change.Change, error) {
+func (r *State) NewReportChange(name string, s Stage, as state.Identity) (change.Change, error) {
 	text, err := json.Marshal(progress{ID: r.ID, Stage: s, Switched: r.Switched})
 	if err != nil {
 		return nil, err
 	}
 	return newAnnotateChange(name, string(text), as), nil
+}
+
+// NewForgetChange returns the change that removes from the Node what NewReportChange has written.
+func NewForgetChange(name string, as state.Identity) change.Change {
+	return newAnnotateChange(name, "", as)
 }
 
 // newAnnotateChange returns the change that sets the annotation of a Node; an empty text removes it.
@@ -225,20 +206,20 @@ func newAnnotateChange(name, text string, as state.Identity) change.Change {
 	return change.MutateObject{Object: n, As: as, Mutate: func(u *unstructured.Unstructured) error {
 		annotations := u.GetAnnotations()
 		if text == "" {
-			delete(annotations, progressAnnotation)
+			delete(annotations, NodeAnnotation)
 		} else {
 			if annotations == nil {
 				annotations = map[string]string{}
 			}
-			annotations[progressAnnotation] = text
+			annotations[NodeAnnotation] = text
 		}
 		u.SetAnnotations(annotations)
 		return nil
 	}}
 }
 
-// listBehind returns the names of the nodes that have not reached a stage.
-func listBehind(all []NodeProgress, s Stage, onlyControlPlanes bool) (names []string) {
+// ListBehind returns the names of the nodes that have not reached a stage.
+func ListBehind(all []NodeProgress, s Stage, onlyControlPlanes bool) (names []string) {
 	for _, n := range all {
 		if n.Stage != s && (n.ControlPlane || !onlyControlPlanes) {
 			names = append(names, untrusted.Line(n.Name))

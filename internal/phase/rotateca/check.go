@@ -1,4 +1,4 @@
-package carotation
+package rotateca
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"kubeadm/internal/preflight"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/release"
+	"kubeadm/internal/rotation"
 	"kubeadm/internal/state"
 	"kubeadm/internal/staticpod"
 	"kubeadm/internal/untrusted"
@@ -29,17 +30,17 @@ func checkStart(ctx context.Context, e *engine.Env, n *node.Node,
 			"disable the feature gate RootlessControlPlane first")
 	}
 	local, why := node.HasLocalEtcd(n)
-	if slices.Contains(names, EtcdAuthority) && !local {
+	if slices.Contains(names, rotation.EtcdAuthority) && !local {
 		return nil, problem.New("", fmt.Errorf("--ca: etcd cannot be chosen: %s", why),
 			"replace the CA of etcd where it runs, and leave it out: "+
 				"--ca cluster,front-proxy,service-account")
 	}
 	if len(names) == 0 {
-		names = slices.DeleteFunc(AuthorityNames(),
-			func(name string) bool { return name == EtcdAuthority && !local })
+		names = slices.DeleteFunc(rotation.AuthorityNames(),
+			func(name string) bool { return name == rotation.EtcdAuthority && !local })
 	}
-	for _, a := range authorities() {
-		if slices.Contains(names, a.name) {
+	for _, a := range rotation.Authorities() {
+		if slices.Contains(names, a.Name) {
 			if _, err := readPresent(ctx, e, n, a); err != nil {
 				return nil, err
 			}
@@ -53,7 +54,7 @@ func checkStart(ctx context.Context, e *engine.Env, n *node.Node,
 
 // checkKubelet is an error if the client certificate of the kubelet has to be replaced and cannot be.
 func checkKubelet(ctx context.Context, e *engine.Env, n *node.Node, names []string) error {
-	if !slices.Contains(names, ClusterAuthority) {
+	if !slices.Contains(names, rotation.ClusterAuthority) {
 		return nil
 	}
 	_, err := readKubeletClient(ctx, e, n)
@@ -65,7 +66,7 @@ func checkArguments(ctx context.Context, e *engine.Env, n *node.Node, names []st
 	type setting struct{ component, arg, want string }
 	var wanted []setting
 	paths := n.Paths
-	if slices.Contains(names, ClusterAuthority) {
+	if slices.Contains(names, rotation.ClusterAuthority) {
 		for _, s := range signingArgs(paths) {
 			wanted = append(wanted, setting{release.ControllerManager, s.name, s.usual})
 		}
@@ -73,17 +74,17 @@ func checkArguments(ctx context.Context, e *engine.Env, n *node.Node, names []st
 			setting{release.ControllerManager, "root-ca-file", paths.Cert("ca")},
 			setting{release.APIServer, "client-ca-file", paths.Cert("ca")})
 	}
-	if slices.Contains(names, FrontProxyAuthority) {
+	if slices.Contains(names, rotation.FrontProxyAuthority) {
 		wanted = append(wanted, setting{release.APIServer, "requestheader-client-ca-file",
 			paths.Cert("front-proxy-ca")})
 	}
-	if slices.Contains(names, EtcdAuthority) {
+	if slices.Contains(names, rotation.EtcdAuthority) {
 		wanted = append(wanted,
 			setting{release.APIServer, "etcd-cafile", paths.Cert("etcd/ca")},
 			setting{release.Etcd, "trusted-ca-file", paths.Cert("etcd/ca")},
 			setting{release.Etcd, "peer-trusted-ca-file", paths.Cert("etcd/ca")})
 	}
-	if slices.Contains(names, ServiceAccountAuthority) {
+	if slices.Contains(names, rotation.ServiceAccountAuthority) {
 		wanted = append(wanted,
 			setting{release.APIServer, "service-account-key-file", paths.Certificate("sa.pub")},
 			setting{release.APIServer, "service-account-signing-key-file",
@@ -104,7 +105,7 @@ func checkArguments(ctx context.Context, e *engine.Env, n *node.Node, names []st
 				"replace it manually, and leave it out of --ca")
 		}
 	}
-	if slices.Contains(names, ClusterAuthority) {
+	if slices.Contains(names, rotation.ClusterAuthority) {
 		return checkKubeletAuthority(ctx, e, n)
 	}
 	return nil
@@ -157,7 +158,7 @@ func keepsQuorum(e *engine.Env, n *node.Node) world.Condition {
 }
 
 // behindError is the error of a stage that nodes have to reach first.
-func behindError(names []string, before Stage) error {
+func behindError(names []string, before rotation.Stage) error {
 	return problem.New("", fmt.Errorf("these nodes have not reached the stage %q: %s", before,
 		strings.Join(names, ", ")),
 		"run on each of them: kubeadm certs rotate-ca "+before.Command(),

@@ -1,4 +1,4 @@
-package carotation
+package rotateca
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"kubeadm/internal/pki"
+	"kubeadm/internal/rotation"
 	"kubeadm/internal/state"
 	"kubeadm/internal/staticpod"
 	"kubeadm/internal/untrusted"
@@ -23,8 +24,8 @@ const rootKubeconfig = "/root/.kube/config"
 // warnOfHostUse names what uses an administrator's kubeconfig on this machine besides kubeadm: static
 // Pods with the file, as of kube-vip, which go on with the old content until they are restarted, and
 // the copy of root.
-func (m machine) warnOfHostUse(ctx context.Context, s Stage) error {
-	if !m.Replaces(ClusterAuthority) || s.isLast() {
+func (m machine) warnOfHostUse(ctx context.Context, s rotation.Stage) error {
+	if !m.Replaces(rotation.ClusterAuthority) || s.IsLast() {
 		return nil
 	}
 	dir := m.node.Paths.Manifests()
@@ -72,7 +73,7 @@ func (m machine) adminFileOf(data []byte) string {
 }
 
 // warnOfCopy warns if the kubeconfig of root is one of this cluster from before the stage.
-func (m machine) warnOfCopy(ctx context.Context, s Stage) error {
+func (m machine) warnOfCopy(ctx context.Context, s rotation.Stage) error {
 	data, err := state.ReadOptional(ctx, m.e.World, rootKubeconfig)
 	if err != nil || data == nil {
 		return nil // not a file of kubeadm
@@ -81,12 +82,12 @@ func (m machine) warnOfCopy(ctx context.Context, s Stage) error {
 	if err != nil {
 		return nil
 	}
-	isOld, err := config.ReplaceCA(m.bothCAs(), m.trusted(s, ClusterAuthority))
+	isOld, err := config.ReplaceCA(m.bothCAs(), m.trusted(s, rotation.ClusterAuthority))
 	if err != nil {
 		return nil
 	}
 	if cert, err := config.ClientCertificate(); err == nil {
-		isOld = isOld || isSignedBy(cert, []byte(m.other(s)[ClusterAuthority]))
+		isOld = isOld || isSignedBy(cert, []byte(m.other(s)[rotation.ClusterAuthority]))
 	}
 	if isOld {
 		m.e.Warn("%s is from before this stage: copy admin.conf again: cp %s %s", rootKubeconfig,

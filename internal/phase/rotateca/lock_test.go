@@ -1,4 +1,4 @@
-package carotation
+package rotateca
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"kubeadm/internal/engine"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
+	"kubeadm/internal/rotation"
 	"kubeadm/internal/state"
 	"kubeadm/internal/world/fake"
 	"kubeadm/internal/world/memory"
@@ -37,7 +38,7 @@ func TestLostLock(t *testing.T) {
 			t.Fatal(err)
 		}
 		passed.Store(int64(10 * time.Minute)) // as if the process had been suspended
-		m := machine{Rotation: &Rotation{ID: "a", Stage: Trust}, e: e,
+		m := machine{State: &rotation.State{ID: "a", Stage: rotation.Trust}, e: e,
 			node: &node.Node{Local: node.Local{Paths: node.DefaultPaths()}}}
 		w.Files[rotationDir(m.node.Paths)] = memory.File{Mode: fs.ModeDir | 0o700}
 		if err := w.PutObject(manifest.NewCARotation("x")); err != nil {
@@ -45,10 +46,10 @@ func TestLostLock(t *testing.T) {
 		}
 		objects, files := len(w.Objects), len(w.Files)
 		for name, step := range map[string]func() error{
-			"begin":             func() error { return m.begin(ctx, Undo, Options{}) },
-			"bringControlPlane": func() error { return m.bringControlPlane(ctx, Undo) },
+			"begin":             func() error { return m.begin(ctx, rotation.Undo, rotation.Options{}) },
+			"bringControlPlane": func() error { return m.bringControlPlane(ctx, rotation.Undo) },
 			"recordCompletion":  func() error { return m.recordCompletion(ctx) },
-			"complete":          func() error { return m.complete(ctx, Undo) },
+			"complete":          func() error { return m.complete(ctx, rotation.Undo) },
 		} {
 			if err := step(); !errors.Is(err, clusterlock.ErrLost) {
 				t.Errorf("%s: %v", name, err)

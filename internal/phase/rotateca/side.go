@@ -1,4 +1,4 @@
-package carotation
+package rotateca
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/rotation"
 	"kubeadm/internal/state"
 	"kubeadm/internal/untrusted"
 )
@@ -20,8 +21,8 @@ import (
 // forgetSwitch stores that not all control plane nodes sign with the CA of a stage, if this one does
 // not: one that joined with the keys of the other side. Until it has changed sides, its components
 // may have signed tokens, and certificates of kubelets that had reached the stage.
-func (m machine) forgetSwitch(ctx context.Context, s Stage) error {
-	if m.Switched == nil || s != Sign && s != UndoSign {
+func (m machine) forgetSwitch(ctx context.Context, s rotation.Stage) error {
+	if m.Switched == nil || s != rotation.Sign && s != rotation.UndoSign {
 		return nil
 	}
 	signs, err := m.signsWithOther(ctx, s)
@@ -29,9 +30,9 @@ func (m machine) forgetSwitch(ctx context.Context, s Stage) error {
 		return err
 	}
 	m.e.Say("this node signs with the %s keys so far: when it has followed, run on each worker once "+
-		"more: kubeadm certs rotate-ca %s", sideName(!s.usesNew()), s.Command())
+		"more: kubeadm certs rotate-ca %s", sideName(!s.UsesNew()), s.Command())
 	m.Switched = nil
-	store, err := m.newStoreChange(m.as)
+	store, err := m.NewStoreChange(m.as)
 	if err != nil {
 		return err
 	}
@@ -40,13 +41,13 @@ func (m machine) forgetSwitch(ctx context.Context, s Stage) error {
 
 // signsWithOther reports whether this node has a key in use that is not of the side that signs in a
 // stage.
-func (m machine) signsWithOther(ctx context.Context, s Stage) (bool, error) {
-	for _, a := range authorities() {
-		if !m.Replaces(a.name) {
+func (m machine) signsWithOther(ctx context.Context, s rotation.Stage) (bool, error) {
+	for _, a := range rotation.Authorities() {
+		if !m.Replaces(a.Name) {
 			continue
 		}
-		files := []string{m.node.Paths.Certificate(a.key)}
-		if a.name == ClusterAuthority {
+		files := []string{m.node.Paths.Certificate(a.Key)}
+		if a.Name == rotation.ClusterAuthority {
 			_, key := m.node.Paths.RotationSigner()
 			files = append(files, key)
 		}
@@ -58,7 +59,7 @@ func (m machine) signsWithOther(ctx context.Context, s Stage) (bool, error) {
 			if !exists {
 				continue
 			}
-			_, err = a.readKey(ctx, m.e.World, m.active(s)[a.name], file)
+			_, err = readKey(ctx, m.e.World, a, m.active(s)[a.Name], file)
 			if errors.Is(err, errKeyMissing) {
 				return true, nil
 			}
@@ -75,8 +76,8 @@ func (m machine) signsWithOther(ctx context.Context, s Stage) (bool, error) {
 // kube-controller-manager deletes one an hour after it was signed. Certificates that were signed
 // before Switched are the matter of ReadProgress. A control plane node signs the certificate of its
 // kubelet itself in each stage.
-func (m machine) checkKubeletIssuers(ctx context.Context, s Stage) error {
-	if !m.Replaces(ClusterAuthority) {
+func (m machine) checkKubeletIssuers(ctx context.Context, s rotation.Stage) error {
+	if !m.Replaces(rotation.ClusterAuthority) {
 		return nil
 	}
 	nodes, err := m.ReadProgress(ctx, m.e.Reader(), m.as)

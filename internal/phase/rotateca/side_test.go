@@ -1,4 +1,4 @@
-package carotation
+package rotateca
 
 import (
 	"crypto/rand"
@@ -15,6 +15,7 @@ import (
 	"kubeadm/internal/engine"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
+	"kubeadm/internal/rotation"
 	"kubeadm/internal/state"
 	"kubeadm/internal/world/fake"
 )
@@ -54,7 +55,7 @@ func TestKubeletIssuersBeforeFinish(t *testing.T) {
 		"new, then old":             {"worker1", "", []issue{{before, 0}, {after, time.Minute}}, "", true},
 		"of another CA":             {"worker1", "", []issue{{other, 0}}, "", false},
 		"of a deleted node":         {"worker9", "", []issue{{before, 0}}, "", false},
-		"of a control plane node":   {"cp1", controlPlaneLabel, []issue{{before, 0}}, "", false},
+		"of a control plane node":   {"cp1", node.ControlPlaneLabel, []issue{{before, 0}}, "", false},
 		"a serving certificate":     {"worker1", "", []issue{{before, 0}}, certificatesv1.KubeletServingSignerName, false},
 		"none, or an hour has past": {"worker1", "", nil, "", false},
 	} {
@@ -95,11 +96,11 @@ func TestKubeletIssuersBeforeFinish(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		m := machine{node: &node.Node{}, e: engine.New(engine.Env{World: w}), Rotation: &Rotation{
-			ID: "a", Stage: Sign, Authorities: []string{ClusterAuthority},
-			Old: map[string]string{ClusterAuthority: string(pki.EncodeCertificates(before.Certificate))},
-			New: map[string]string{ClusterAuthority: string(pki.EncodeCertificates(after.Certificate))}}}
-		err := m.checkKubeletIssuers(t.Context(), Finish)
+		m := machine{node: &node.Node{}, e: engine.New(engine.Env{World: w}), State: &rotation.State{
+			ID: "a", Stage: rotation.Sign, Authorities: []string{rotation.ClusterAuthority},
+			Old: map[string]string{rotation.ClusterAuthority: string(pki.EncodeCertificates(before.Certificate))},
+			New: map[string]string{rotation.ClusterAuthority: string(pki.EncodeCertificates(after.Certificate))}}}
+		err := m.checkKubeletIssuers(t.Context(), rotation.Finish)
 		if (err != nil) != test.want || err != nil && !strings.Contains(err.Error(), test.node) {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -1,4 +1,4 @@
-package carotation
+package rotateca
 
 import (
 	"bytes"
@@ -18,28 +18,19 @@ import (
 	"kubeadm/internal/problem"
 	"kubeadm/internal/release"
 	"kubeadm/internal/renewal"
+	"kubeadm/internal/rotation"
 	"kubeadm/internal/state"
 	"kubeadm/internal/staticpod"
 )
 
-// machine is a node of the cluster on which a stage runs.
-type machine struct {
-	*Rotation
-	node *node.Node
-	as   state.Identity
-	// On a control plane node it carries out changes only while the node holds the lock of the
-	// cluster.
-	e *engine.Env
-}
-
 // bringControlPlane brings the files and components of this control plane node to a stage, from
 // any other and after a kill at any change. The order keeps every component able to restart at any
 // time: kube-controller-manager reads one pair with one certificate all along.
-func (m machine) bringControlPlane(ctx context.Context, s Stage) error {
-	steps := []func(context.Context, Stage) error{m.writeSides, m.writeSigningPair,
+func (m machine) bringControlPlane(ctx context.Context, s rotation.Stage) error {
+	steps := []func(context.Context, rotation.Stage) error{m.writeSides, m.writeSigningPair,
 		m.replaceSigner, m.writeAuthorities}
-	if s.isLast() {
-		steps = []func(context.Context, Stage) error{m.writeAuthorities, m.replaceSigner}
+	if s.IsLast() {
+		steps = []func(context.Context, rotation.Stage) error{m.writeAuthorities, m.replaceSigner}
 	}
 	steps = append(steps, m.writeKubeconfigs, m.writeClientCAs, m.renewLeaves, m.renewOwnKubelet,
 		m.restartStale, m.restartKubelet)
@@ -48,7 +39,7 @@ func (m machine) bringControlPlane(ctx context.Context, s Stage) error {
 			return err
 		}
 	}
-	if s.isLast() {
+	if s.IsLast() {
 		return m.e.Do(ctx, change.Remove{Path: rotationDir(m.node.Paths)})
 	}
 	return nil
@@ -56,10 +47,10 @@ func (m machine) bringControlPlane(ctx context.Context, s Stage) error {
 
 // findKey returns the private key of a pair.
 func (m machine) findKey(ctx context.Context, p pair) ([]byte, error) {
-	key, err := p.readKey(ctx, m.e.World, p.public,
-		sidePath(m.node.Paths, p.isNew).Certificate(p.key), m.node.Paths.Certificate(p.key))
+	key, err := readKey(ctx, m.e.World, p.Authority, p.public,
+		sidePath(m.node.Paths, p.isNew).Certificate(p.Key), m.node.Paths.Certificate(p.Key))
 	if errors.Is(err, errKeyMissing) {
-		return nil, problem.New("", fmt.Errorf("%s key of %s: %w", sideName(p.isNew), p.name, err),
+		return nil, problem.New("", fmt.Errorf("%s key of %s: %w", sideName(p.isNew), p.Name, err),
 			"run on a control plane node that has it: kubeadm certs rotate-ca trust",
 			"then run here the command that it prints")
 	}
@@ -67,12 +58,12 @@ func (m machine) findKey(ctx context.Context, p pair) ([]byte, error) {
 }
 
 // activeKey returns the private key with which an authority signs in a stage.
-func (m machine) activeKey(ctx context.Context, s Stage, a authority) ([]byte, error) {
-	return m.findKey(ctx, pair{a, s.usesNew(), m.active(s)[a.name]})
+func (m machine) activeKey(ctx context.Context, s rotation.Stage, a rotation.Authority) ([]byte, error) {
+	return m.findKey(ctx, pair{a, s.UsesNew(), m.active(s)[a.Name]})
 }
 
 // writeSides keeps the old and new pairs beside the files that components read.
-func (m machine) writeSides(ctx context.Context, _ Stage) error {
+func (m machine) writeSides(ctx context.Context, _ rotation.Stage) error {
 	for _, p := range m.pairs() {
 		key, err := m.findKey(ctx, p)
 		if err != nil {
@@ -87,7 +78,7 @@ func (m machine) writeSides(ctx context.Context, _ Stage) error {
 
 func (m machine) writeSide(ctx context.Context, p pair, key []byte) error {
 	return writePair(ctx, m.e,
-		newPairChange(sidePath(m.node.Paths, p.isNew), p.authority, []byte(p.public), key))
+		newPairChange(sidePath(m.node.Paths, p.isNew), p.Authority, []byte(p.public), key))
 }
 
 // writePair writes a pair below a directory that only root may read.
@@ -96,32 +87,24 @@ func writePair(ctx context.Context, e *engine.Env, pair change.WriteKeyPair) err
 }
 
 // newPairChange returns the change that writes the files of an authority.
-func newPairChange(p node.Paths, a authority, public, key []byte) change.WriteKeyPair {
+func newPairChange(p node.Paths, a rotation.Authority, public, key []byte) change.WriteKeyPair {
 	return change.WriteKeyPair{
-		Key:  change.WriteFile{Path: p.Certificate(a.key), Data: key, Mode: 0o600, Secret: true},
-		Cert: change.WriteFile{Path: p.Certificate(a.publicKey), Data: public, Mode: 0o644},
+		Key:  change.WriteFile{Path: p.Certificate(a.Key), Data: key, Mode: 0o600, Secret: true},
+		Cert: change.WriteFile{Path: p.Certificate(a.PublicKey), Data: public, Mode: 0o644},
 	}
 }
 
 // writeSigningPair writes the pair with which kube-controller-manager signs.
-func (m machine) writeSigningPair(ctx context.Context, s Stage) error {
-	if !m.Replaces(ClusterAuthority) {
+func (m machine) writeSigningPair(ctx context.Context, s rotation.Stage) error {
+	if !m.Replaces(rotation.ClusterAuthority) {
 		return nil
 	}
-	a, _ := authorityOf(ClusterAuthority)
+	a, _ := rotation.FindAuthority(rotation.ClusterAuthority)
 	key, err := m.activeKey(ctx, s, a)
 	if err != nil {
 		return err
 	}
-	return m.e.Do(ctx, newSigningPair(m.node.Paths, []byte(m.active(s)[a.name]), key))
-}
-
-func newSigningPair(p node.Paths, cert, key []byte) change.Change {
-	certFile, keyFile := p.RotationSigner()
-	return change.WriteKeyPair{
-		Key:  change.WriteFile{Path: keyFile, Data: key, Mode: 0o600, Secret: true},
-		Cert: change.WriteFile{Path: certFile, Data: cert, Mode: 0o644},
-	}
+	return m.e.Do(ctx, certstore.NewSigningPair(m.node.Paths, []byte(m.active(s)[a.Name]), key))
 }
 
 func (m machine) replacement() staticpod.Replacement {
@@ -131,36 +114,36 @@ func (m machine) replacement() staticpod.Replacement {
 // writeAuthorities writes the files from which components read what to trust, and the keys with
 // which they sign. A certificate or public key that signs comes first: whoever reads only one, such
 // as "kubeadm certs renew", finds the one that belongs to the key.
-func (m machine) writeAuthorities(ctx context.Context, s Stage) error {
+func (m machine) writeAuthorities(ctx context.Context, s rotation.Stage) error {
 	paths := m.node.Paths
-	for _, a := range authorities() {
-		if !m.Replaces(a.name) {
+	for _, a := range rotation.Authorities() {
+		if !m.Replaces(a.Name) {
 			continue
 		}
 		key, err := m.activeKey(ctx, s, a)
 		if err != nil {
 			return err
 		}
-		public := m.trusted(s, a.name)
+		public := m.trusted(s, a.Name)
 		changes := []change.Change{newPairChange(paths, a, public, key)}
-		if !a.isCA() {
+		if !a.IsCA() {
 			// No component reads both, and public keys of both sides are in the file.
 			changes = []change.Change{
-				change.WriteFile{Path: paths.Certificate(a.publicKey), Data: public, Mode: 0o600},
-				change.WriteFile{Path: paths.Certificate(a.key), Data: key, Mode: 0o600,
+				change.WriteFile{Path: paths.Certificate(a.PublicKey), Data: public, Mode: 0o600},
+				change.WriteFile{Path: paths.Certificate(a.Key), Data: key, Mode: 0o600,
 					Secret: true},
 			}
 		}
-		if s.isLast() { // the key has been replaced in the stage before
-			changes = []change.Change{change.WriteFile{Path: paths.Certificate(a.publicKey),
+		if s.IsLast() { // the key has been replaced in the stage before
+			changes = []change.Change{change.WriteFile{Path: paths.Certificate(a.PublicKey),
 				Data: public, Mode: 0o644}}
-			now, err := state.ReadOptional(ctx, m.e.World, paths.Certificate(a.key))
+			now, err := state.ReadOptional(ctx, m.e.World, paths.Certificate(a.Key))
 			if err != nil {
 				return err
 			}
 			if !bytes.Equal(now, key) {
 				return problem.New("", fmt.Errorf("%s is not the key of the %s CA that is left",
-					paths.Certificate(a.key), a.name),
+					paths.Certificate(a.Key), a.Name),
 					"this node has not reached the stage before: see kubeadm certs rotate-ca status")
 			}
 		}
@@ -172,8 +155,8 @@ func (m machine) writeAuthorities(ctx context.Context, s Stage) error {
 }
 
 // writeKubeconfigs writes the CAs to trust to the kubeconfigs of this node that embed one of them.
-func (m machine) writeKubeconfigs(ctx context.Context, s Stage) error {
-	if !m.Replaces(ClusterAuthority) {
+func (m machine) writeKubeconfigs(ctx context.Context, s rotation.Stage) error {
+	if !m.Replaces(rotation.ClusterAuthority) {
 		return nil
 	}
 	for _, p := range pki.KubeconfigProfiles() {
@@ -184,7 +167,7 @@ func (m machine) writeKubeconfigs(ctx context.Context, s Stage) error {
 	return nil
 }
 
-func (m machine) writeKubeconfigCA(ctx context.Context, file string, s Stage) error {
+func (m machine) writeKubeconfigCA(ctx context.Context, file string, s rotation.Stage) error {
 	data, err := state.ReadOptional(ctx, m.e.World, file)
 	if err != nil || data == nil {
 		return err
@@ -192,7 +175,7 @@ func (m machine) writeKubeconfigCA(ctx context.Context, file string, s Stage) er
 	config, err := pki.ParseKubeconfig(data)
 	if err == nil {
 		var changed bool
-		if changed, err = config.ReplaceCA(m.bothCAs(), m.trusted(s, ClusterAuthority)); err == nil &&
+		if changed, err = config.ReplaceCA(m.bothCAs(), m.trusted(s, rotation.ClusterAuthority)); err == nil &&
 			!changed {
 			return nil
 		}
@@ -207,13 +190,8 @@ func (m machine) writeKubeconfigCA(ctx context.Context, file string, s Stage) er
 	return m.e.Do(ctx, change.WriteFile{Path: file, Data: data, Mode: 0o600, Secret: true})
 }
 
-// bothCAs are both cluster CAs in PEM form.
-func (m machine) bothCAs() []byte {
-	return []byte(m.Old[ClusterAuthority] + m.New[ClusterAuthority])
-}
-
 // renewLeaves renews the certificates of this control plane that the other side has signed.
-func (m machine) renewLeaves(ctx context.Context, s Stage) error {
+func (m machine) renewLeaves(ctx context.Context, s rotation.Stage) error {
 	local, _ := node.HasLocalEtcd(m.node)
 	for _, c := range pki.Renewables() {
 		name := authorityOfIssuer(c.Issuer)
@@ -247,9 +225,9 @@ func (m machine) renewLeaves(ctx context.Context, s Stage) error {
 
 // authorityOfIssuer is the name of the authority with a CA's profile.
 func authorityOfIssuer(profile string) string {
-	for _, a := range authorities() {
-		if a.profile == profile {
-			return a.name
+	for _, a := range rotation.Authorities() {
+		if a.Profile == profile {
+			return a.Name
 		}
 	}
 	return ""
@@ -257,20 +235,20 @@ func authorityOfIssuer(profile string) string {
 
 // renewOwnKubelet signs the client certificate of this node's kubelet. It does not wait for
 // kube-controller-manager: the leader may be on a node that has not reached the stage.
-func (m machine) renewOwnKubelet(ctx context.Context, s Stage) error {
-	if !m.Replaces(ClusterAuthority) {
+func (m machine) renewOwnKubelet(ctx context.Context, s rotation.Stage) error {
+	if !m.Replaces(rotation.ClusterAuthority) {
 		return nil
 	}
 	client, err := readKubeletClient(ctx, m.e, m.node)
 	if err != nil || !m.needsRenewal(client.Certificate, s) {
 		return err
 	}
-	a, _ := authorityOf(ClusterAuthority)
+	a, _ := rotation.FindAuthority(rotation.ClusterAuthority)
 	key, err := m.activeKey(ctx, s, a)
 	if err != nil {
 		return err
 	}
-	ca, err := parseCA([]byte(m.active(s)[a.name]), key)
+	ca, err := parseCA([]byte(m.active(s)[a.Name]), key)
 	if err != nil {
 		return err
 	}
@@ -291,29 +269,29 @@ func (m machine) componentFiles(ctx context.Context) (map[string][]string, error
 	add := func(component string, all ...string) {
 		files[component] = append(files[component], all...)
 	}
-	for _, a := range authorities() {
-		if !m.Replaces(a.name) {
+	for _, a := range rotation.Authorities() {
+		if !m.Replaces(a.Name) {
 			continue
 		}
-		switch a.name {
-		case EtcdAuthority:
-			add(release.Etcd, paths.Certificate(a.publicKey))
-			add(release.APIServer, paths.Certificate(a.publicKey),
+		switch a.Name {
+		case rotation.EtcdAuthority:
+			add(release.Etcd, paths.Certificate(a.PublicKey))
+			add(release.APIServer, paths.Certificate(a.PublicKey),
 				paths.Cert("apiserver-etcd-client"))
-		case ServiceAccountAuthority:
-			add(release.APIServer, paths.Certificate(a.publicKey), paths.Certificate(a.key))
-			add(release.ControllerManager, paths.Certificate(a.key))
-		case ClusterAuthority:
+		case rotation.ServiceAccountAuthority:
+			add(release.APIServer, paths.Certificate(a.PublicKey), paths.Certificate(a.Key))
+			add(release.ControllerManager, paths.Certificate(a.Key))
+		case rotation.ClusterAuthority:
 			// client-go reads a new client certificate only after minutes
 			add(release.APIServer, paths.Cert("apiserver-kubelet-client"))
 			file, err := kubeletAuthority(ctx, m.e, m.node)
 			if err != nil {
 				return nil, err
 			}
-			if file == paths.Certificate(a.publicKey) {
+			if file == paths.Certificate(a.PublicKey) {
 				add(release.APIServer, file)
 			}
-			add(release.ControllerManager, paths.Certificate(a.publicKey),
+			add(release.ControllerManager, paths.Certificate(a.PublicKey),
 				paths.Kubeconfig("controller-manager.conf"))
 			add(release.Scheduler, paths.Kubeconfig("scheduler.conf"))
 		}
@@ -333,7 +311,7 @@ func kubeletAuthority(ctx context.Context, e *engine.Env, n *node.Node) (string,
 
 // restartStale restarts the components that were started before a file was written that they read
 // only then: one after the other, each until it is healthy.
-func (m machine) restartStale(ctx context.Context, s Stage) error {
+func (m machine) restartStale(ctx context.Context, s rotation.Stage) error {
 	files, err := m.componentFiles(ctx)
 	if err != nil {
 		return err

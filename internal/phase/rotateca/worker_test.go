@@ -1,4 +1,4 @@
-package carotation
+package rotateca
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"kubeadm/internal/engine"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
+	"kubeadm/internal/rotation"
 	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 	"kubeadm/internal/world/fake"
@@ -41,19 +42,19 @@ func TestClientCAsOfUserAreKept(t *testing.T) {
 	before, after, own := newTestCA(t, "kubernetes"), newTestCA(t, "kubernetes"),
 		newTestCA(t, "users")
 	w := fake.New()
-	m := machine{Rotation: &Rotation{Old: map[string]string{ClusterAuthority: before},
-		New: map[string]string{ClusterAuthority: after}}, e: engine.New(engine.Env{World: w})}
+	m := machine{State: &rotation.State{Old: map[string]string{rotation.ClusterAuthority: before},
+		New: map[string]string{rotation.ClusterAuthority: after}}, e: engine.New(engine.Env{World: w})}
 	for _, test := range []struct {
-		stage    Stage
+		stage    rotation.Stage
 		was, now string
 	}{
-		{Trust, "", before + after},
-		{Trust, before, before + after},
-		{Trust, before + own, before + after + own},
-		{Trust, before + after + own, before + after + own},
-		{Sign, before + after + own, after + before + own},
-		{Finish, after + before + own, after + own},
-		{Undo, own + before + after, before + own},
+		{rotation.Trust, "", before + after},
+		{rotation.Trust, before, before + after},
+		{rotation.Trust, before + own, before + after + own},
+		{rotation.Trust, before + after + own, before + after + own},
+		{rotation.Sign, before + after + own, after + before + own},
+		{rotation.Finish, after + before + own, after + own},
+		{rotation.Undo, own + before + after, before + own},
 	} {
 		delete(w.Files, file)
 		if test.was != "" {
@@ -65,7 +66,7 @@ func TestClientCAsOfUserAreKept(t *testing.T) {
 		}
 	}
 	w.Files[file] = memory.File{Data: []byte("no PEM"), Mode: 0o644}
-	if _, err := m.newClientCAs(t.Context(), file, Trust); err == nil ||
+	if _, err := m.newClientCAs(t.Context(), file, rotation.Trust); err == nil ||
 		!strings.Contains(err.Error(), file) {
 		t.Errorf("a file without certificates: %v", err)
 	}
@@ -81,7 +82,7 @@ func (forbidden) Object(_ context.Context, ref state.Ref) (*unstructured.Unstruc
 // Once the rotation is complete, kubelets may not read its state any more.
 func TestWorkerAfterRotation(t *testing.T) {
 	m := machine{node: &node.Node{}, e: engine.New(engine.Env{World: forbidden{fake.New()}})}
-	err := runWorker(t.Context(), m, Finish)
+	err := runWorker(t.Context(), m, rotation.Finish)
 	if err == nil || !strings.Contains(err.Error(), "no rotation is in progress") {
 		t.Errorf("%v", err)
 	}

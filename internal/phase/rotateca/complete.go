@@ -1,4 +1,4 @@
-package carotation
+package rotateca
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/manifest"
+	"kubeadm/internal/rotation"
 	"kubeadm/internal/state"
 )
 
@@ -14,7 +15,7 @@ import (
 // is resumed without the annotations of the nodes, which complete removes.
 func (m machine) recordCompletion(ctx context.Context) error {
 	m.Completed = true
-	store, err := m.newStoreChange(m.as)
+	store, err := m.NewStoreChange(m.as)
 	if err != nil {
 		return err
 	}
@@ -22,8 +23,8 @@ func (m machine) recordCompletion(ctx context.Context) error {
 }
 
 // complete removes the state of a rotation that all nodes have completed.
-func (m machine) complete(ctx context.Context, s Stage) error {
-	if m.Replaces(ClusterAuthority) {
+func (m machine) complete(ctx context.Context, s rotation.Stage) error {
+	if m.Replaces(rotation.ClusterAuthority) {
 		if err := m.writeSigningArgs(ctx, false); err != nil {
 			return err
 		}
@@ -37,8 +38,8 @@ func (m machine) complete(ctx context.Context, s Stage) error {
 		return err
 	}
 	for _, u := range list {
-		if _, ok := u.GetAnnotations()[progressAnnotation]; ok {
-			changes = append(changes, newAnnotateChange(u.GetName(), "", m.as))
+		if _, ok := u.GetAnnotations()[rotation.NodeAnnotation]; ok {
+			changes = append(changes, rotation.NewForgetChange(u.GetName(), m.as))
 		}
 	}
 	secret := state.Ref{GVK: secretKind, Namespace: metav1.NamespaceSystem,
@@ -53,7 +54,7 @@ func (m machine) complete(ctx context.Context, s Stage) error {
 	if err := m.e.Do(ctx, changes...); err != nil {
 		return err
 	}
-	if s == Undo {
+	if s == rotation.Undo {
 		m.e.Print("The rotation is undone: only the old keys are left.\n")
 	} else {
 		m.e.Print("The rotation is complete: only the new keys are left. Copy admin.conf again to " +

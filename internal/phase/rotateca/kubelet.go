@@ -1,4 +1,4 @@
-package carotation
+package rotateca
 
 import (
 	"context"
@@ -20,13 +20,14 @@ import (
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/rotation"
 	"kubeadm/internal/state"
 	"kubeadm/internal/untrusted"
 )
 
 // bringWorker brings a node without a control plane to a stage, as its kubelet.
-func (m machine) bringWorker(ctx context.Context, s Stage) error {
-	if !m.Replaces(ClusterAuthority) {
+func (m machine) bringWorker(ctx context.Context, s rotation.Stage) error {
+	if !m.Replaces(rotation.ClusterAuthority) {
 		return nil
 	}
 	if err := m.writeClientCAs(ctx, s); err != nil {
@@ -49,8 +50,8 @@ func (m machine) bringWorker(ctx context.Context, s Stage) error {
 
 // writeClientCAs writes the CAs of a stage to the file of the kubelet, unless that is the CA of the
 // control plane on this node, which is written with its authorities.
-func (m machine) writeClientCAs(ctx context.Context, s Stage) error {
-	if !m.Replaces(ClusterAuthority) {
+func (m machine) writeClientCAs(ctx context.Context, s rotation.Stage) error {
+	if !m.Replaces(rotation.ClusterAuthority) {
 		return nil
 	}
 	file, err := m.clientCAFile(ctx)
@@ -85,8 +86,8 @@ func (m machine) clientCAFile(ctx context.Context) (string, error) {
 }
 
 // newClientCAs returns the CAs of a stage, and those of the file that are not of the rotation.
-func (m machine) newClientCAs(ctx context.Context, file string, s Stage) ([]byte, error) {
-	trusted := m.trusted(s, ClusterAuthority)
+func (m machine) newClientCAs(ctx context.Context, file string, s rotation.Stage) ([]byte, error) {
+	trusted := m.trusted(s, rotation.ClusterAuthority)
 	data, err := state.ReadOptional(ctx, m.e.World, file)
 	if err != nil || data == nil {
 		return trusted, err
@@ -110,14 +111,14 @@ func readKubeletClient(ctx context.Context, e *engine.Env,
 }
 
 // needsRenewal reports whether the side that does not sign in a stage has signed the certificate.
-func (m machine) needsRenewal(cert *x509.Certificate, s Stage) bool {
-	return !isSignedBy(cert, []byte(m.active(s)[ClusterAuthority])) &&
-		isSignedBy(cert, []byte(m.other(s)[ClusterAuthority]))
+func (m machine) needsRenewal(cert *x509.Certificate, s rotation.Stage) bool {
+	return !isSignedBy(cert, []byte(m.active(s)[rotation.ClusterAuthority])) &&
+		isSignedBy(cert, []byte(m.other(s)[rotation.ClusterAuthority]))
 }
 
 // requestKubeletClient asks the cluster for a client certificate, as the kubelet does when it
 // rotates its own: the request is approved automatically.
-func (m machine) requestKubeletClient(ctx context.Context, c *kubeletcert.Client, s Stage) error {
+func (m machine) requestKubeletClient(ctx context.Context, c *kubeletcert.Client, s rotation.Stage) error {
 	p, err := c.Request(ctx, m.e, kubeletcert.Requested{Name: "ca-rotation-" + m.node.Name, As: m.as,
 		Timeout: m.node.Timeouts.TLSBootstrap})
 	if err != nil {
@@ -128,7 +129,7 @@ func (m machine) requestKubeletClient(ctx context.Context, c *kubeletcert.Client
 		if err != nil {
 			return err
 		}
-		if !isSignedBy(certs[0], []byte(m.active(s)[ClusterAuthority])) {
+		if !isSignedBy(certs[0], []byte(m.active(s)[rotation.ClusterAuthority])) {
 			return problem.New("", errors.New("another CA than that of this stage has signed the "+
 				"client certificate of the kubelet"),
 				"check --cluster-signing-cert-file of kube-controller-manager on all control "+
@@ -139,8 +140,8 @@ func (m machine) requestKubeletClient(ctx context.Context, c *kubeletcert.Client
 }
 
 // restartKubelet restarts the kubelet if one of its files is newer, and waits until it is healthy.
-func (m machine) restartKubelet(ctx context.Context, s Stage) error {
-	if !m.Replaces(ClusterAuthority) {
+func (m machine) restartKubelet(ctx context.Context, s rotation.Stage) error {
+	if !m.Replaces(rotation.ClusterAuthority) {
 		return nil
 	}
 	err := kubeletservice.Check(ctx, m.e.World)
@@ -174,14 +175,14 @@ func (m machine) restartKubelet(ctx context.Context, s Stage) error {
 
 // warnOfServingCertificate warns if the kubelet serves a certificate that the cluster has signed with
 // the CA that does not sign in this stage.
-func (m machine) warnOfServingCertificate(ctx context.Context, s Stage) error {
+func (m machine) warnOfServingCertificate(ctx context.Context, s rotation.Stage) error {
 	file := path.Join(m.node.Paths.Kubelet, "pki", "kubelet-server-current.pem")
 	data, err := state.ReadOptional(ctx, m.e.World, file)
 	if err != nil || data == nil {
 		return err
 	}
 	certs, err := pki.ParseCertificates(data)
-	if err == nil && isSignedBy(certs[0], []byte(m.other(s)[ClusterAuthority])) {
+	if err == nil && isSignedBy(certs[0], []byte(m.other(s)[rotation.ClusterAuthority])) {
 		m.e.Warn("%s is signed by the CA that is being removed: to get a new one, remove the "+
 			"file, restart the kubelet and approve its CertificateSigningRequest", file)
 	}

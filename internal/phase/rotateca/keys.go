@@ -1,4 +1,4 @@
-package carotation
+package rotateca
 
 import (
 	"context"
@@ -19,46 +19,47 @@ import (
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/rotation"
 	"kubeadm/internal/state"
 )
 
 // newRotation checks what this machine has, generates the new keys beside it and returns the
 // rotation. Keys that a killed run has generated are reused.
 func newRotation(ctx context.Context, e *engine.Env, n *node.Node,
-	names []string) (*Rotation, error) {
-	r := &Rotation{Stage: Trust, Authorities: names, Old: map[string]string{},
+	names []string) (*rotation.State, error) {
+	r := &rotation.State{Stage: rotation.Trust, Authorities: names, Old: map[string]string{},
 		New: map[string]string{}, Started: metav1.Time{Time: e.World.Now()}}
-	for _, a := range authorities() {
-		if !slices.Contains(names, a.name) {
+	for _, a := range rotation.Authorities() {
+		if !slices.Contains(names, a.Name) {
 			continue
 		}
 		old, err := readPresent(ctx, e, n, a)
 		if err != nil {
 			return nil, err
 		}
-		r.Old[a.name] = string(old)
+		r.Old[a.Name] = string(old)
 	}
-	for _, a := range authorities() {
-		if !slices.Contains(names, a.name) {
+	for _, a := range rotation.Authorities() {
+		if !slices.Contains(names, a.Name) {
 			continue
 		}
 		text, err := createNew(ctx, e, n, a)
 		if err != nil {
 			return nil, err
 		}
-		r.New[a.name] = string(text)
+		r.New[a.Name] = string(text)
 	}
-	id, err := r.newID()
+	id, err := newID(r.New)
 	r.ID = id
 	return r, err
 }
 
-// newID names the rotation after its new keys, so that a run that was killed before it has stored
-// the rotation gets the same ID again.
-func (r *Rotation) newID() (string, error) {
-	for _, name := range AuthorityNames() {
-		if a, _ := authorityOf(name); r.New[name] != "" {
-			key, err := a.publicKeyOf([]byte(r.New[name]))
+// newID names a rotation after its new keys, so that a run that was killed before it has stored the
+// rotation gets the same ID again.
+func newID(public map[string]string) (string, error) {
+	for _, name := range rotation.AuthorityNames() {
+		if a, _ := rotation.FindAuthority(name); public[name] != "" {
+			key, err := a.ParsePublicKey([]byte(public[name]))
 			if err != nil {
 				return "", err
 			}
@@ -71,46 +72,46 @@ func (r *Rotation) newID() (string, error) {
 
 // readPresent returns the certificate or public key that is replaced. There must be exactly one, and
 // its key must be on this machine.
-func readPresent(ctx context.Context, e *engine.Env, n *node.Node, a authority) ([]byte, error) {
-	file := n.Paths.Certificate(a.publicKey)
+func readPresent(ctx context.Context, e *engine.Env, n *node.Node, a rotation.Authority) ([]byte, error) {
+	file := n.Paths.Certificate(a.PublicKey)
 	data, err := state.ReadRequired(ctx, e.World, file)
 	if err != nil {
 		return nil, err
 	}
-	if err := a.checkPublic(data); err != nil {
+	if err := a.CheckPublic(data); err != nil {
 		return nil, problem.New("", fmt.Errorf("%s cannot be replaced: %w", file, err),
 			"a CA bundle or chain of your own has to be replaced manually",
 			"leave it out: set --ca to the others of cluster,front-proxy,etcd,service-account")
 	}
-	if a.isCA() {
-		profile, _ := pki.ProfileOf(a.profile)
+	if a.IsCA() {
+		profile, _ := pki.ProfileOf(a.Profile)
 		ca, err := certstore.ReadCA(ctx, e.World, n, profile)
 		if err != nil {
 			return nil, err
 		}
 		if !ca.CanIssue() {
 			return nil, problem.New("", fmt.Errorf("%s does not exist: the %s CA is external",
-				n.Paths.Certificate(a.key), a.name),
+				n.Paths.Certificate(a.Key), a.Name),
 				"replace it where its key is kept",
 				"leave it out: set --ca to the others of cluster,front-proxy,etcd,service-account")
 		}
 	} else if err := certstore.CheckServiceAccountKeys(ctx, e.World, n); err != nil {
 		return nil, err
 	}
-	if _, err := a.readKey(ctx, e.World, string(data), n.Paths.Certificate(a.key)); err != nil {
-		return nil, fmt.Errorf("%s: %w", n.Paths.Certificate(a.key), err)
+	if _, err := readKey(ctx, e.World, a, string(data), n.Paths.Certificate(a.Key)); err != nil {
+		return nil, fmt.Errorf("%s: %w", n.Paths.Certificate(a.Key), err)
 	}
-	return a.first(data)
+	return firstPublic(a, data)
 }
 
 // createNew generates the new pair of an authority, or returns the one that a killed run has
 // generated.
-func createNew(ctx context.Context, e *engine.Env, n *node.Node, a authority) ([]byte, error) {
+func createNew(ctx context.Context, e *engine.Env, n *node.Node, a rotation.Authority) ([]byte, error) {
 	paths := sidePath(n.Paths, true)
-	data, err := state.ReadOptional(ctx, e.World, paths.Certificate(a.publicKey))
+	data, err := state.ReadOptional(ctx, e.World, paths.Certificate(a.PublicKey))
 	if err == nil && data != nil {
-		if _, err = a.readKey(ctx, e.World, string(data), paths.Certificate(a.key)); err == nil {
-			return data, a.checkPublic(data)
+		if _, err = readKey(ctx, e.World, a, string(data), paths.Certificate(a.Key)); err == nil {
+			return data, a.CheckPublic(data)
 		}
 		err = nil
 	}
@@ -128,35 +129,35 @@ func createNew(ctx context.Context, e *engine.Env, n *node.Node, a authority) ([
 	if data, err = pki.EncodePublicKey(key.Public()); err != nil {
 		return nil, err
 	}
-	if a.isCA() {
-		profile, _ := pki.ProfileOf(a.profile)
+	if a.IsCA() {
+		profile, _ := pki.ProfileOf(a.Profile)
 		spec, _, err := profile.Spec(n.Site(), pki.NewValidity(e.World.Now(), n.Cluster.CAValidity))
 		if err != nil {
 			return nil, err
 		}
-		ca, err := pki.NewCA(e.Rand("ca-rotation/"+a.name), key, spec)
+		ca, err := pki.NewCA(e.Rand("ca-rotation/"+a.Name), key, spec)
 		if err != nil {
 			return nil, err
 		}
 		data = pki.EncodeCertificates(ca.Certificate)
 	}
-	e.Say("generating a new key for %s", a.name)
+	e.Say("generating a new key for %s", a.Name)
 	return data, writePair(ctx, e, newPairChange(paths, a, data, text))
 }
 
 // pair is the old or the new pair of an authority in a rotation.
 type pair struct {
-	authority
+	rotation.Authority
 	isNew  bool
 	public string
 }
 
 // pairs are all pairs of the rotation.
-func (r *Rotation) pairs() []pair {
+func (m machine) pairs() []pair {
 	var all []pair
-	for _, a := range authorities() {
-		if r.Replaces(a.name) {
-			all = append(all, pair{a, false, r.Old[a.name]}, pair{a, true, r.New[a.name]})
+	for _, a := range rotation.Authorities() {
+		if m.Replaces(a.Name) {
+			all = append(all, pair{a, false, m.Old[a.Name]}, pair{a, true, m.New[a.Name]})
 		}
 	}
 	return all
@@ -164,7 +165,7 @@ func (r *Rotation) pairs() []pair {
 
 // uploadedName is the name of the private key in the Secret.
 func (p pair) uploadedName() string {
-	return pki.UploadedName(path.Join(sideName(p.isNew), p.key))
+	return pki.UploadedName(path.Join(sideName(p.isNew), p.Key))
 }
 
 // hasKeys reports whether this machine has all private keys of the rotation. One that joined in
@@ -269,7 +270,7 @@ func (m machine) readUploadedKeys(ctx context.Context) ([][]byte, error) {
 		if err != nil {
 			return nil, problem.New("reading "+name+" of "+ref.String(), err, uploadHint)
 		}
-		public, err := p.publicKeyOf([]byte(p.public))
+		public, err := p.ParsePublicKey([]byte(p.public))
 		if err != nil {
 			return nil, err
 		}

@@ -1,4 +1,4 @@
-package carotation
+package rotateca
 
 import (
 	"context"
@@ -22,6 +22,7 @@ import (
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/rotation"
 	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 )
@@ -34,7 +35,11 @@ var (
 	daemonSetKind  = appsv1.SchemeGroupVersion.WithKind("DaemonSet")
 )
 
-const rootCAConfigMap = "kube-root-ca.crt"
+const (
+	rootCAConfigMap = "kube-root-ca.crt"
+	// controllerTimeout is how long a stage waits for the controllers of the cluster.
+	controllerTimeout = 2 * time.Minute
+)
 
 // mutate changes an object that exists. It does nothing if there is none.
 func (m machine) mutate(ctx context.Context, kind schema.GroupVersionKind, namespace, name string,
@@ -56,7 +61,7 @@ func (m machine) mutate(ctx context.Context, kind schema.GroupVersionKind, names
 
 // updateCluster updates what the cluster tells to joining nodes: the CAs to trust, and the arguments
 // of kube-controller-manager. Certificates that were uploaded before have only one CA.
-func (m machine) updateCluster(ctx context.Context, s Stage) error {
+func (m machine) updateCluster(ctx context.Context, s rotation.Stage) error {
 	uploaded := state.Ref{GVK: secretKind, Namespace: metav1.NamespaceSystem,
 		Name: manifest.CertsSecret, As: m.as}
 	switch _, err := m.e.Object(ctx, uploaded); {
@@ -69,7 +74,7 @@ func (m machine) updateCluster(ctx context.Context, s Stage) error {
 	if err := m.e.Do(ctx, change.DeleteObject{Ref: uploaded}); err != nil {
 		return err
 	}
-	if !m.Replaces(ClusterAuthority) {
+	if !m.Replaces(rotation.ClusterAuthority) {
 		return nil
 	}
 	if err := m.mutate(ctx, configMapKind, metav1.NamespacePublic,
@@ -78,19 +83,19 @@ func (m machine) updateCluster(ctx context.Context, s Stage) error {
 		}); err != nil {
 		return err
 	}
-	if s.isLast() {
+	if s.IsLast() {
 		return nil // other control plane nodes may still need the arguments
 	}
 	return m.writeSigningArgs(ctx, true)
 }
 
-func (m machine) editClusterInfo(u *unstructured.Unstructured, s Stage) error {
+func (m machine) editClusterInfo(u *unstructured.Unstructured, s rotation.Stage) error {
 	text, _, _ := unstructured.NestedString(u.Object, "data", bootstrapapi.KubeConfigKey)
 	config, err := pki.ParseKubeconfig([]byte(text))
 	if err != nil {
 		return fmt.Errorf("reading ConfigMap cluster-info: %w", err)
 	}
-	changed, err := config.ReplaceCA(m.bothCAs(), m.trusted(s, ClusterAuthority))
+	changed, err := config.ReplaceCA(m.bothCAs(), m.trusted(s, rotation.ClusterAuthority))
 	if err != nil || !changed {
 		return err
 	}
@@ -268,7 +273,7 @@ func (m machine) restartAddons(ctx context.Context) error {
 		err := m.mutate(ctx, ref.GVK, ref.Namespace, ref.Name,
 			func(u *unstructured.Unstructured) error {
 				return unstructured.SetNestedField(u.Object, m.ID, "spec", "template", "metadata",
-					"annotations", progressAnnotation)
+					"annotations", rotation.NodeAnnotation)
 			})
 		if err != nil {
 			return err
@@ -320,11 +325,11 @@ func checkRollout(u *unstructured.Unstructured) error {
 
 // forgetOldCAs removes the CAs that are not trusted any more from the ConfigMap by which extension
 // API servers authenticate clients: kube-apiserver only adds to it.
-func (m machine) forgetOldCAs(ctx context.Context, s Stage) error {
+func (m machine) forgetOldCAs(ctx context.Context, s rotation.Stage) error {
 	return m.mutate(ctx, configMapKind, metav1.NamespaceSystem,
 		"extension-apiserver-authentication", func(u *unstructured.Unstructured) error {
-			for key, name := range map[string]string{"client-ca-file": ClusterAuthority,
-				"requestheader-client-ca-file": FrontProxyAuthority} {
+			for key, name := range map[string]string{"client-ca-file": rotation.ClusterAuthority,
+				"requestheader-client-ca-file": rotation.FrontProxyAuthority} {
 				text, _, _ := unstructured.NestedString(u.Object, "data", key)
 				if !m.Replaces(name) || !hasAll([]byte(text), []byte(m.other(s)[name])) {
 					continue

@@ -1,4 +1,4 @@
-package carotation
+package rotateca
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"kubeadm/internal/problem"
+	"kubeadm/internal/rotation"
 	"kubeadm/internal/state"
 	"kubeadm/internal/untrusted"
 )
@@ -114,8 +115,8 @@ func refreshTime(pod *corev1.Pod) time.Duration {
 
 // checkTokens returns the errors of tokens that may be in use, and are of the key that is to be
 // removed.
-func (m machine) checkTokens(ctx context.Context, s Stage) (found []error, err error) {
-	if !m.Replaces(ServiceAccountAuthority) || m.Switched == nil {
+func (m machine) checkTokens(ctx context.Context, s rotation.Stage) (found []error, err error) {
+	if !m.Replaces(rotation.ServiceAccountAuthority) || m.Switched == nil {
 		return nil, nil
 	}
 	switched, now := m.Switched.Time, m.e.World.Now()
@@ -153,9 +154,9 @@ func (m machine) checkTokens(ctx context.Context, s Stage) (found []error, err e
 
 // listTokenSecrets returns the names of the Secrets with tokens of the key that is to be removed.
 // Such tokens do not expire.
-func (m machine) listTokenSecrets(ctx context.Context, s Stage) (old []string, err error) {
-	a, _ := authorityOf(ServiceAccountAuthority)
-	key, err := a.publicKeyOf([]byte(m.other(s)[a.name]))
+func (m machine) listTokenSecrets(ctx context.Context, s rotation.Stage) (old []string, err error) {
+	a, _ := rotation.FindAuthority(rotation.ServiceAccountAuthority)
+	key, err := a.ParsePublicKey([]byte(m.other(s)[a.Name]))
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package carotation
+package rotateca
 
 import (
 	"context"
@@ -9,12 +9,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"kubeadm/internal/problem"
+	"kubeadm/internal/rotation"
 )
 
 // runWorker brings a node without a control plane to the stage of the cluster.
-func runWorker(ctx context.Context, m machine, command Stage) error {
+func runWorker(ctx context.Context, m machine, command rotation.Stage) error {
 	e := m.e
-	r, err := Read(ctx, e.Reader(), m.as)
+	r, err := rotation.Read(ctx, e.Reader(), m.as)
 	// The Role that lets kubelets read the state exists only during a rotation.
 	if apierrors.IsForbidden(err) || err == nil && (r == nil || r.Completed) {
 		return errNoRotation(command)
@@ -22,9 +23,9 @@ func runWorker(ctx context.Context, m machine, command Stage) error {
 	if err != nil {
 		return err
 	}
-	m.Rotation = r
+	m.State = r
 	s := r.Stage
-	if !r.Replaces(ClusterAuthority) {
+	if !r.Replaces(rotation.ClusterAuthority) {
 		e.Say("this node has no part in a rotation of %s", strings.Join(r.Authorities, ","))
 		return nil
 	}
@@ -33,22 +34,22 @@ func runWorker(ctx context.Context, m machine, command Stage) error {
 		return err
 	}
 	switch {
-	case command == Trust && s == Sign:
-		if m.needsRenewal(client.Certificate, Sign) { // which "sign" does
-			s = Trust
+	case command == rotation.Trust && s == rotation.Sign:
+		if m.needsRenewal(client.Certificate, rotation.Sign) { // which "sign" does
+			s = rotation.Trust
 		}
 	case command.Command() != s.Command():
 		return problem.New("", fmt.Errorf("the control plane nodes are in the stage %q of the "+
 			"rotation", s), "run the command on them first: kubeadm certs rotate-ca "+
 			command.Command())
-	case (s == Sign || s == UndoSign) && r.Switched == nil:
+	case (s == rotation.Sign || s == rotation.UndoSign) && r.Switched == nil:
 		return problem.New("", errors.New("some control plane nodes still sign with the other CA"),
 			"run on them first: kubeadm certs rotate-ca "+command.Command())
 	}
 	if err := m.bringWorker(ctx, s); err != nil {
 		return err
 	}
-	report, err := r.newReportChange(m.node.Name, s, m.as)
+	report, err := r.NewReportChange(m.node.Name, s, m.as)
 	if err != nil {
 		return err
 	}
