@@ -111,7 +111,7 @@ func (p *program) checkExpiration(c *cobra.Command, o *certsOptions, out *output
 		return err
 	}
 	if found.withServed = limits.withServed; found.withServed {
-		if err := p.completeMachine(ctx, r, n); err != nil {
+		if err := completeMachine(ctx, r, n); err != nil {
 			return err
 		}
 		if err := found.addServed(ctx, r, n); err != nil {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"kubeadm/internal/config"
-	"kubeadm/internal/discovery"
 	"kubeadm/internal/engine"
+	"kubeadm/internal/existing"
 	"kubeadm/internal/flag"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
@@ -93,7 +94,7 @@ func (p *program) readClusterConfig(ctx context.Context, o *certsOptions, r *run
 		Emit: func(e engine.Event) { found.warnings = append(found.warnings, e.Text) }})
 	ctx, cancel := context.WithTimeout(ctx, memberLimit)
 	defer cancel()
-	found.Node, err = discovery.ExistingNode(world.WithRetry(ctx, memberRetries), e,
+	found.Node, err = existing.ReadCluster(world.WithRetry(ctx, memberRetries), e,
 		p.readIdentity(ctx, e.World, o.kubeconfig))
 	if err != nil {
 		found.Node, found.warnings = defaults, []string{"could not read the configuration of certificates from the cluster, using the default: " + err.Error()}
@@ -101,4 +102,12 @@ func (p *program) readClusterConfig(ctx context.Context, o *certsOptions, r *run
 	}
 	found.answered = true
 	return found
+}
+
+// completeMachine adds to the Node what the files of this machine say, and as its name the host name:
+// the kubelet's certificate has the name that counts.
+func completeMachine(ctx context.Context, r *run.Run, n *node.Node) (err error) {
+	n.Local, err = existing.ReadControlPlane(ctx, r.World(), n.Local)
+	n.Name = cmp.Or(n.Name, n.Hostname)
+	return err
 }

@@ -14,6 +14,7 @@ import (
 	"kubeadm/internal/certstore"
 	"kubeadm/internal/config"
 	"kubeadm/internal/engine"
+	"kubeadm/internal/existing"
 	"kubeadm/internal/flag"
 	"kubeadm/internal/node"
 	"kubeadm/internal/phase/renew"
@@ -24,7 +25,6 @@ import (
 	"kubeadm/internal/run"
 	"kubeadm/internal/state"
 	"kubeadm/internal/staticpod"
-	"kubeadm/internal/upgrade"
 	"kubeadm/internal/workflow"
 )
 
@@ -204,11 +204,7 @@ const replacementLimit = time.Minute
 // finishReplacements finishes the replacements of static Pods that a killed run has left. If a
 // component does not become healthy, its certificates may have expired: they are renewed anyway.
 func finishReplacements(ctx context.Context, r *run.Run) error {
-	intent, _, err := config.UpgradeNode(config.File{}, config.NewUpgradeFlags())
-	if err != nil {
-		return err
-	}
-	local, err := upgrade.ReadControlPlane(ctx, r.World(), intent.Local)
+	local, err := existing.ReadControlPlane(ctx, r.World(), config.NewLocal())
 	if err != nil || local.Role != node.ControlPlane {
 		return err
 	}
@@ -268,7 +264,7 @@ func checkAnswers(ctx context.Context, e *engine.Env, sel engine.Selection) erro
 // restartStale restarts the components that use a certificate from before its renewal.
 func (p *program) restartStale(ctx context.Context, r *run.Run, n *node.Node,
 	o *certsOptions) (err error) {
-	if err := p.completeMachine(ctx, r, n); err != nil {
+	if err := completeMachine(ctx, r, n); err != nil {
 		return err
 	}
 	as := p.readIdentity(ctx, r.World(), o.kubeconfig)
@@ -282,7 +278,7 @@ func (p *program) restartStale(ctx context.Context, r *run.Run, n *node.Node,
 		return err
 	}
 	e := r.NewEnv(engine.Env{Local: n.Local, Node: engine.Resolved(n),
-		Admin: func(context.Context) (state.Identity, error) { return as, nil }})
+		Admin: engine.As(as)})
 	return r.ExecutePhases(ctx, e, workflow.RestartStale, engine.Selection{})
 }
 

@@ -1,9 +1,7 @@
 package cli
 
 import (
-	"context"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -13,7 +11,6 @@ import (
 	"kubeadm/internal/node"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/run"
-	"kubeadm/internal/upgrade"
 	"kubeadm/internal/workflow"
 )
 
@@ -62,7 +59,7 @@ func (p *program) renewKubeletClient(c *cobra.Command, o *certsOptions, token st
 		return err
 	}
 	n := settings.Node
-	if err := p.completeMachine(ctx, r, n); err != nil {
+	if err := completeMachine(ctx, r, n); err != nil {
 		return err
 	}
 	n.Discovery.TLSBootstrapToken = token
@@ -70,17 +67,4 @@ func (p *program) renewKubeletClient(c *cobra.Command, o *certsOptions, token st
 		return err
 	}
 	return r.Execute(ctx, r.NewEnv(engine.Env{Local: n.Local, Node: engine.Resolved(n)}))
-}
-
-// completeMachine adds to the Node what the files of this machine say, and as its name the host name:
-// the kubelet's certificate has the name that counts.
-func (p *program) completeMachine(ctx context.Context, r *run.Run, n *node.Node) (err error) {
-	if n.Local, err = upgrade.ReadControlPlane(ctx, r.World(), n.Local); err != nil {
-		return err
-	}
-	host, err := r.World().Host(ctx)
-	if err == nil && n.Name == "" {
-		n.Name = strings.ToLower(strings.TrimSpace(host.Hostname))
-	}
-	return err
 }

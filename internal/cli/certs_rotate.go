@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -11,6 +10,7 @@ import (
 
 	"kubeadm/internal/config"
 	"kubeadm/internal/engine"
+	"kubeadm/internal/existing"
 	"kubeadm/internal/flag"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
@@ -20,7 +20,6 @@ import (
 	"kubeadm/internal/rotation"
 	"kubeadm/internal/run"
 	"kubeadm/internal/state"
-	"kubeadm/internal/upgrade"
 	"kubeadm/internal/workflow"
 )
 
@@ -107,8 +106,8 @@ func (p *program) rotateCA(c *cobra.Command, o *rotationFlags, s rotation.Stage)
 		return err
 	}
 	defer closeRun(r, &err)
-	n, as, err := p.readRotatedNode(c, r, upgradeAccess{kubeconfig: o.kubeconfig,
-		mayRecover: !o.dryRun})
+	n, as, err := p.readRotatedNode(c, r, existing.Options{
+		Kubeconfig: named(c, o.kubeconfig), Recover: !o.dryRun})
 	if err != nil {
 		return err
 	}
@@ -117,8 +116,7 @@ func (p *program) rotateCA(c *cobra.Command, o *rotationFlags, s rotation.Stage)
 		return err
 	}
 	err = r.Execute(ctx, r.NewEnv(engine.Env{Local: n.Local, Node: engine.Resolved(n),
-		Keys:  p.keysToUpgrade(n, node.Upgrade{}),
-		Admin: func(context.Context) (state.Identity, error) { return as, nil }}))
+		Keys: p.keys(n.Cluster.Algorithm, 0), Admin: engine.As(as)}))
 	if err == nil && r.IsDryRun() {
 		r.Emit(engine.Info, "the dry run is complete: nothing was changed")
 	}
@@ -128,33 +126,18 @@ func (p *program) rotateCA(c *cobra.Command, o *rotationFlags, s rotation.Stage)
 // readRotatedNode reads what this machine is as a node, and as whom it accesses the cluster: as the
 // administrator on a control plane node, as its kubelet on others.
 func (p *program) readRotatedNode(c *cobra.Command, r *run.Run,
-	a upgradeAccess) (*node.Node, state.Identity, error) {
+	o existing.Options) (*node.Node, state.Identity, error) {
 	ctx := c.Context()
-	intent, _, err := config.UpgradeNode(config.File{}, config.NewUpgradeFlags())
+	e := p.envOfNode(r, config.NewLocal(), "rotate-ca")
+	if err := runChecks(ctx, e, preflight.Root()); err != nil {
+		return nil, state.Identity{}, err
+	}
+	here, err := existing.Open(ctx, e, o)
 	if err != nil {
 		return nil, state.Identity{}, err
 	}
-	e := r.NewEnv(engine.Env{Local: intent.Local}).Named("rotate-ca")
-	if err := checkBeforeUpgrade(ctx, e, preflight.Root()); err != nil {
-		return nil, state.Identity{}, err
-	}
-	if intent.Local, err = upgrade.ReadMachine(ctx, r.World(), intent.Local); err != nil {
-		return nil, state.Identity{}, err
-	}
-	u := preparedUpgrade{intent: intent, releases: upgrade.Releases{Tool: release.Tool{}}}
-	as, err := p.upgradeUser(ctx, r, u, a.kubeconfig)
-	if err != nil {
-		return nil, as, err
-	}
-	p.warnOfForeignClient(ctx, c, r.World(), as.Kubeconfig)
-	u.admin = as
-	if a.mayRecover && intent.Role == node.ControlPlane {
-		if err := p.recoverControlPlane(ctx, r, intent.Local, "rotate-ca"); err != nil {
-			return nil, as, err
-		}
-	}
-	n, err := p.readUpgradedNode(withRetries(ctx, e, intent.Timeouts.KubernetesAPI), e, u)
-	return n, as, err
+	n, err := here.Node(ctx, e, release.Target{})
+	return n, here.As, err
 }
 
 func (p *program) rotateCAStatus() *cobra.Command {
@@ -197,7 +180,7 @@ func (p *program) showRotation(c *cobra.Command, kubeconfig string, out *output)
 		return err
 	}
 	defer closeRun(r, &err)
-	n, as, err := p.readRotatedNode(c, r, upgradeAccess{kubeconfig: kubeconfig})
+	n, as, err := p.readRotatedNode(c, r, existing.Options{Kubeconfig: named(c, kubeconfig)})
 	if err != nil {
 		return err
 	}

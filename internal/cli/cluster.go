@@ -5,7 +5,6 @@ import (
 	"io"
 	"path"
 	"path/filepath"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,7 +15,6 @@ import (
 	"kubeadm/internal/node"
 	"kubeadm/internal/run"
 	"kubeadm/internal/state"
-	"kubeadm/internal/world"
 )
 
 // clusterOptions are the flags of commands that change the cluster and not this machine.
@@ -76,12 +74,4 @@ const apiLimit = time.Minute
 // apiLimits are the settings of this machine that a command needs which reads no configuration.
 func apiLimits() node.Local {
 	return node.Local{Paths: node.DefaultPaths(), Timeouts: node.Timeouts{KubernetesAPI: apiLimit}}
-}
-
-// withRetries is the context in which the API server is asked: transient failures are retried
-// until the limit, with one warning on standard error.
-func withRetries(ctx context.Context, e *engine.Env, limit time.Duration) context.Context {
-	var once sync.Once // the next ones would differ in the port of this machine at most
-	ctx = world.WithProgress(ctx, func(text string) { once.Do(func() { e.Warn("%s", text) }) })
-	return world.WithRetry(ctx, limit)
 }

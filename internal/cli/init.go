@@ -7,6 +7,7 @@ import (
 
 	"kubeadm/internal/config"
 	"kubeadm/internal/engine"
+	"kubeadm/internal/existing"
 	"kubeadm/internal/flag"
 	"kubeadm/internal/node"
 	"kubeadm/internal/phaseindex"
@@ -135,7 +136,7 @@ func (p *program) runInit(c *cobra.Command, o *initOptions, sel engine.Selection
 		return initAgain(ctx, r, n, o.withhold)
 	}
 	e := r.NewEnv(engine.Env{Local: n.Local, Node: engine.Resolved(n), Keys: r.Keys(ctx, n),
-		Admin: workflow.Admin(n.Local, o.kubeconfig), Withhold: o.withhold})
+		Admin: engine.As(existing.Admin(n.Local, o.kubeconfig)), Withhold: o.withhold})
 	if r.IsWhole() {
 		e.Admin = workflow.InitAdmin(r.World(), n.Local)
 		r.Emit(engine.Info, "using Kubernetes version "+n.Cluster.Version)
@@ -151,7 +152,7 @@ func (p *program) runInit(c *cobra.Command, o *initOptions, sel engine.Selection
 // before. It changes nothing.
 func initAgain(ctx context.Context, r *run.Run, n *node.Node, withhold engine.Withhold) error {
 	e := r.NewEnv(engine.Env{Local: n.Local, Node: engine.Resolved(n),
-		Admin: workflow.Admin(n.Local, ""), Withhold: withhold})
+		Admin: engine.As(existing.Admin(n.Local, "")), Withhold: withhold})
 	sel := engine.Selection{}
 	if !r.Runs(phaseindex.ShowJoinCommand) { // which shows secrets
 		sel.Skip = []string{string(phaseindex.ShowJoinCommand)}

@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"cmp"
 	"context"
+	"crypto"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,6 +15,9 @@ import (
 	"kubeadm/internal/config"
 	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
+	"kubeadm/internal/node"
+	"kubeadm/internal/pki"
+	"kubeadm/internal/preflight"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/run"
 	"kubeadm/internal/state"
@@ -91,4 +96,32 @@ func (p *program) warn(phase string, warnings ...string) {
 	for _, w := range warnings {
 		p.report.Emit(engine.Event{Time: p.World().Now(), Kind: engine.Warned, Phase: phase, Text: w})
 	}
+}
+
+// named is the value of --kubeconfig, or empty if the user did not set it.
+func named(c *cobra.Command, kubeconfig string) string {
+	if !c.Flags().Changed(string(flag.Kubeconfig)) {
+		return ""
+	}
+	return kubeconfig
+}
+
+// envOfNode is the Env in which a command reads which node it runs on, before its run begins.
+func (p *program) envOfNode(r *run.Run, local node.Local, phase string) *engine.Env {
+	return r.NewEnv(engine.Env{Local: local, Keys: p.keys("", 0)}).Named(phase)
+}
+
+// keys returns private keys of the cluster's algorithm, or of the default one if that is not known.
+// The first ones are generated ahead of need.
+func (p *program) keys(algorithm pki.Algorithm, ahead int) func(pki.Need) (crypto.Signer, error) {
+	return pki.NewKeyPool(p.Random("keys"), cmp.Or(algorithm, pki.DefaultAlgorithm), ahead, ahead).Key
+}
+
+// runChecks runs preflight checks, shows their warnings and returns their errors.
+func runChecks(ctx context.Context, e *engine.Env, checks []preflight.Check) error {
+	result := preflight.Run(ctx, e.World, checks, e.Local.IgnoredChecks)
+	for _, f := range result.Warnings() {
+		e.Named("preflight").WarnCheck(f.Check, f.Message())
+	}
+	return result.Err()
 }

@@ -12,7 +12,7 @@ import (
 	"kubeadm/internal/certstore"
 	"kubeadm/internal/change"
 	"kubeadm/internal/config"
-	"kubeadm/internal/discovery"
+	"kubeadm/internal/existing"
 	"kubeadm/internal/flag"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
@@ -91,7 +91,7 @@ func (p *program) createTokens(c *cobra.Command, o *tokenCreateOptions) (err err
 
 	ctx, cancel := context.WithTimeout(ctx, local.Timeouts.KubernetesAPI)
 	defer cancel()
-	ctx = withRetries(ctx, e, local.Timeouts.KubernetesAPI)
+	ctx = e.WithRetries(ctx, local.Timeouts.KubernetesAPI)
 	as := p.clusterIdentity(ctx, c, o.clusterOptions, e.World)
 	changes, err := newTokenChanges(ctx, e.World, as, local.Tokens)
 	if err != nil {
@@ -105,7 +105,7 @@ func (p *program) createTokens(c *cobra.Command, o *tokenCreateOptions) (err err
 	}
 	if o.UploadCerts { // as the phase of init does
 		upload := e.Named(uploadcerts.Phase.Name)
-		n, err := discovery.ExistingNode(ctx, upload, as)
+		n, err := existing.ReadCluster(ctx, upload, as)
 		if err != nil {
 			return err
 		}

@@ -60,7 +60,7 @@ func (p *program) deleteTokens(c *cobra.Command, o *clusterOptions, args []strin
 	}
 	e = e.Named("token")
 	as := p.clusterIdentity(ctx, c, o, e.World)
-	ctx = withRetries(ctx, e, apiLimit)
+	ctx = e.WithRetries(ctx, apiLimit)
 	for _, id := range ids {
 		_, err := e.World.Object(ctx, tokenRef(id, as))
 		if apierrors.IsNotFound(err) {

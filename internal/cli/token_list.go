@@ -63,7 +63,7 @@ func (p *program) listTokens(c *cobra.Command, o *clusterOptions, out *output) (
 	}
 	defer closeRun(r, &err)
 	e := r.NewEnv(engine.Env{Local: apiLimits()}).Named("token")
-	tokens, warnings, err := knownTokens(withRetries(ctx, e, apiLimit), real,
+	tokens, warnings, err := knownTokens(e.WithRetries(ctx, apiLimit), real,
 		p.clusterIdentity(ctx, c, o, real))
 	if err != nil {
 		return err

@@ -16,11 +16,12 @@ import (
 	"kubeadm/internal/change"
 	"kubeadm/internal/config"
 	"kubeadm/internal/engine"
+	"kubeadm/internal/existing"
 	"kubeadm/internal/flag"
 	"kubeadm/internal/node"
-	"kubeadm/internal/phase/preflight"
+	changes "kubeadm/internal/phase/preflight"
 	"kubeadm/internal/phaseindex"
-	"kubeadm/internal/problem"
+	"kubeadm/internal/preflight"
 	"kubeadm/internal/release"
 	"kubeadm/internal/run"
 	"kubeadm/internal/state"
@@ -88,21 +89,28 @@ func (p *program) diffUpgrade(c *cobra.Command, o *upgradeDiffOptions) (err erro
 		return err
 	}
 	defer closeRun(r, &err)
-	u, err := p.prepareUpgrade(c, r, upgradeAccess{intent: intent, kubeconfig: o.kubeconfig})
+	e := p.envOfNode(r, intent.Local, "upgrade")
+	if err := runChecks(ctx, e, preflight.Root()); err != nil {
+		return err
+	}
+	here, err := existing.Open(ctx, e, existing.Options{Kubeconfig: named(c, o.kubeconfig),
+		OnlyControlPlane: "a worker has no manifests"})
 	if err != nil {
 		return err
 	}
-	if u.node.Role != node.ControlPlane {
-		return problem.New("", fmt.Errorf("this machine is not a control plane node: %s does not exist",
-			u.node.Paths.Manifest(release.APIServer)), "run the command on a control plane node")
-	}
-	how.DryRun, how.SkipPhases = true, []string{string(phaseindex.Preflight)}
-	if err := r.Begin(ctx, u.node, how); err != nil {
+	intent.Local = here.Local
+	releases := upgrade.Releases{Tool: e.Tool, Fetch: run.FetchVersion(ctx, r.World())}
+	n, err := readUpgradedNode(ctx, e, here, intent, releases)
+	if err != nil {
 		return err
 	}
-	d := &differ{real: p.World(), admin: u.admin, context: context, diffs: map[string]string{}}
-	env := u.env(p)
-	if err := d.markManualChanges(ctx, r.NewEnv(env).Named("upgrade"), u.node); err != nil {
+	how.DryRun, how.SkipPhases = true, []string{string(phaseindex.Preflight)}
+	if err := r.Begin(ctx, n, how); err != nil {
+		return err
+	}
+	d := &differ{real: p.World(), admin: here.As, context: context, diffs: map[string]string{}}
+	env := p.upgradeEnv(n, here.As, intent)
+	if err := d.markManualChanges(ctx, r.NewEnv(env).Named("upgrade"), n); err != nil {
 		return err
 	}
 	env.Emit = d.collect(ctx)
@@ -207,13 +215,13 @@ func (d *differ) diffObject(ctx context.Context, ref state.Ref, wanted state.Obj
 
 // markManualChanges shows how manifests differ from what kubeadm writes for the present version.
 func (d *differ) markManualChanges(ctx context.Context, e *engine.Env, wanted *node.Node) error {
-	present, _, err := upgrade.ReadNode(withRetries(ctx, e, wanted.Timeouts.KubernetesAPI), d.real,
+	present, _, err := existing.ReadNode(e.WithRetries(ctx, wanted.Timeouts.KubernetesAPI), d.real,
 		d.admin, wanted.Local, release.Target{})
 	if err != nil {
 		return err
 	}
 	for _, component := range staticpod.Components(wanted) {
-		made, found, err := preflight.FindManualChange(ctx, e, present, wanted, component)
+		made, found, err := changes.FindManualChange(ctx, e, present, wanted, component)
 		if err != nil {
 			return err
 		}

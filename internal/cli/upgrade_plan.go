@@ -123,7 +123,7 @@ func (p *program) planUpgrade(c *cobra.Command, o *upgradePlanOptions) (err erro
 	local := node.Local{Paths: node.DefaultPaths(), Timeouts: settings.Timeouts,
 		IgnoredChecks: settings.Ignore}
 	e := r.NewEnv(engine.Env{Local: local}).Named("upgrade")
-	ctx = withRetries(ctx, e, settings.Timeouts.KubernetesAPI)
+	ctx = e.WithRetries(ctx, settings.Timeouts.KubernetesAPI)
 	p.warnOfForeignClient(ctx, c, real, o.kubeconfig)
 	cluster, err := p.readHealthyCluster(ctx, e, o.kubeconfig)
 	if err != nil {
@@ -163,7 +163,7 @@ func (p *program) readHealthyCluster(
 	for _, text := range preflight.UnknownNames(e.Local.IgnoredChecks) {
 		e.Warn("%s", text)
 	}
-	if err := checkBeforeUpgrade(ctx, e, preflight.Root()); err != nil {
+	if err := runChecks(ctx, e, preflight.Root()); err != nil {
 		return nil, err
 	}
 	if _, err := e.World.Stat(ctx, kubeconfig); errors.Is(err, fs.ErrNotExist) {
@@ -185,16 +185,7 @@ func (p *program) readHealthyCluster(
 		return nil, err
 	}
 	checks := cluster.Checks(admin, e.Local.Paths, cluster.CoreDNSTag(own))
-	return cluster, checkBeforeUpgrade(ctx, e, checks)
-}
-
-// checkBeforeUpgrade runs preflight checks, shows their warnings and returns their errors.
-func checkBeforeUpgrade(ctx context.Context, e *engine.Env, checks []preflight.Check) error {
-	result := preflight.Run(ctx, e.World, checks, e.Local.IgnoredChecks)
-	for _, f := range result.Warnings() {
-		e.Named("preflight").WarnCheck(f.Check, f.Message())
-	}
-	return result.Err()
+	return cluster, runChecks(ctx, e, checks)
 }
 
 // newUpgradePlan finds the versions to upgrade to and what each changes.

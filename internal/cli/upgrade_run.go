@@ -1,12 +1,9 @@
 package cli
 
 import (
-	"cmp"
 	"context"
-	"crypto"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,16 +11,15 @@ import (
 
 	"kubeadm/internal/config"
 	"kubeadm/internal/engine"
+	"kubeadm/internal/existing"
 	"kubeadm/internal/flag"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/preflight"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/release"
-	"kubeadm/internal/renewal"
 	"kubeadm/internal/run"
 	"kubeadm/internal/state"
-	"kubeadm/internal/staticpod"
 	"kubeadm/internal/upgrade"
 	"kubeadm/internal/workflow"
 )
@@ -166,22 +162,36 @@ func (p *program) runUpgrade(c *cobra.Command, o *upgradeOptions, sel engine.Sel
 	if err != nil {
 		return err
 	}
-	access := upgradeAccess{intent: intent, kubeconfig: o.kubeconfig, mayRecover: !how.DryRun,
-		isNamed: slices.Contains(o.Given, string(flag.Kubeconfig))}
-	if how.DryRun {
-		access.dryRun = &how
+	access := existing.Options{Kubeconfig: named(c, o.kubeconfig), Recover: !how.DryRun}
+	if o.command == flag.UpgradeApply {
+		access.OnlyControlPlane = "on a worker: kubeadm upgrade node"
 	}
-	u, err := p.prepareUpgrade(c, r, access)
+	e := p.envOfNode(r, intent.Local, "upgrade")
+	if err := runChecks(ctx, e, preflight.Root()); err != nil {
+		return err
+	}
+	if how.DryRun {
+		if access.Simulated, err = beginSimulation(ctx, r, &intent, how, access); err != nil {
+			return err
+		}
+		e = p.envOfNode(r, intent.Local, "upgrade") // which may be simulated now
+	}
+	here, err := existing.Open(ctx, e, access)
 	if err != nil {
 		return err
 	}
-	n := u.node
-	if !u.isOffline {
+	intent.Local = here.Local
+	releases := upgrade.Releases{Tool: e.Tool, Fetch: run.FetchVersion(ctx, r.World())}
+	n, err := readUpgradedNode(ctx, e, here, intent, releases)
+	if err != nil {
+		return err
+	}
+	if !access.Simulated {
 		if err := r.Begin(ctx, n, how); err != nil {
 			return err
 		}
 	}
-	env := u.env(p)
+	env := p.upgradeEnv(n, here.As, intent)
 	if intent.Confirm {
 		env.Confirm = func(ctx context.Context) error {
 			return p.confirm(ctx, r, fmt.Sprintf(
@@ -190,7 +200,7 @@ func (p *program) runUpgrade(c *cobra.Command, o *upgradeOptions, sel engine.Sel
 		}
 	}
 	if err := r.Execute(ctx, r.NewEnv(env)); err != nil {
-		return addUpgradeSteps(err, u.releases)
+		return addUpgradeSteps(err, releases)
 	}
 	switch {
 	case r.IsDryRun():
@@ -204,78 +214,14 @@ func (p *program) runUpgrade(c *cobra.Command, o *upgradeOptions, sel engine.Sel
 	return nil
 }
 
-// preparedUpgrade is what an upgrade needs to know before it begins.
-type preparedUpgrade struct {
-	intent   node.Upgrade
-	node     *node.Node // as it is to be
-	admin    state.Identity
-	releases upgrade.Releases
-	// the run has begun, as the dry run of an upgrade of a simulated cluster
-	isOffline bool
-}
-
-// upgradeAccess is what an upgrade wants, and how it may find the cluster.
-type upgradeAccess struct {
-	intent     node.Upgrade
-	kubeconfig string // empty for the default one
-	mayRecover bool   // what a killed run has left unfinished is finished first
-	isNamed    bool   // the user has named the kubeconfig
-	// of a dry run, which simulates the cluster if the kubeconfig does not exist; nil if it is none
-	dryRun *config.RunOptions
-}
-
-// prepareUpgrade reads what this machine is, and what its cluster stores for the upgraded node.
-func (p *program) prepareUpgrade(c *cobra.Command, r *run.Run,
-	a upgradeAccess) (u preparedUpgrade, err error) {
-	ctx, intent := c.Context(), a.intent
-	e := r.NewEnv(engine.Env{Local: intent.Local}).Named("upgrade")
-	if err := checkBeforeUpgrade(ctx, e, preflight.Root()); err != nil {
-		return u, err
+// upgradeEnv is what the phases of an upgrade need.
+func (p *program) upgradeEnv(n *node.Node, as state.Identity, intent node.Upgrade) engine.Env {
+	ahead := 0
+	if intent.CertificateRenewal && n.Role == node.ControlPlane {
+		ahead = len(pki.Renewables())
 	}
-	if a.dryRun != nil {
-		if u.isOffline, err = beginOffline(ctx, r, &a); err != nil {
-			return u, err
-		}
-		intent = a.intent
-		e = r.NewEnv(engine.Env{Local: intent.Local}).Named("upgrade")
-	}
-	if intent.Local, err = upgrade.ReadMachine(ctx, r.World(), intent.Local); err != nil {
-		return u, err
-	}
-	u.intent = intent
-	u.releases = upgrade.Releases{Tool: e.Tool, Fetch: run.FetchVersion(ctx, r.World())}
-	if u.admin, err = p.upgradeUser(ctx, r, u, a.kubeconfig); err != nil {
-		return u, err
-	}
-	p.warnOfForeignClient(ctx, c, r.World(), u.admin.Kubeconfig)
-	if a.mayRecover && intent.Role == node.ControlPlane {
-		if err := p.recoverControlPlane(ctx, r, intent.Local, "upgrade"); err != nil {
-			return u, err
-		}
-	}
-	u.node, err = p.readUpgradedNode(withRetries(ctx, e, intent.Timeouts.KubernetesAPI), e, u)
-	return u, err
-}
-
-// recoverControlPlane finishes what a killed run has left on this machine: key pairs of which only a
-// part is written, and replacements of static Pods. Commands that replace or restart static Pods
-// call it before they ask the API server, which may be down until then.
-func (p *program) recoverControlPlane(ctx context.Context, r *run.Run, local node.Local,
-	name string) error {
-	n := &node.Node{Local: local}
-	e := r.NewEnv(engine.Env{Local: local, Node: engine.Resolved(n),
-		Keys: p.keysToUpgrade(n, node.Upgrade{})}).Named(name)
-	if err := renewal.Repair(ctx, e); err != nil {
-		return err
-	}
-	return staticpod.Replacement{Node: n}.Recover(ctx, e)
-}
-
-// env is what the phases of the upgrade need.
-func (u preparedUpgrade) env(p *program) engine.Env {
-	return engine.Env{Local: u.node.Local, Node: engine.Resolved(u.node), Upgrade: u.intent,
-		Admin: func(context.Context) (state.Identity, error) { return u.admin, nil },
-		Keys:  p.keysToUpgrade(u.node, u.intent)}
+	return engine.Env{Local: n.Local, Node: engine.Resolved(n), Upgrade: intent,
+		Admin: engine.As(as), Keys: p.keys(n.Cluster.Algorithm, ahead)}
 }
 
 // readUpgrade resolves the settings from the file and the flags.
@@ -286,9 +232,6 @@ func (p *program) readUpgrade(c *cobra.Command, o *upgradeOptions,
 		return node.Upgrade{}, config.RunOptions{}, err
 	}
 	o.Given = givenFlags(c)
-	if o.command == flag.UpgradeNode && !slices.Contains(o.Given, string(flag.Kubeconfig)) {
-		o.kubeconfig = "" // a worker has another default
-	}
 	if file.Given() && sel.Only == "" {
 		if err := o.RefuseMixed(o.Given, o.command); err != nil {
 			return node.Upgrade{}, config.RunOptions{}, err
@@ -300,80 +243,46 @@ func (p *program) readUpgrade(c *cobra.Command, o *upgradeOptions,
 	return config.UpgradeApply(file, o.UpgradeFlags)
 }
 
-// beginOffline begins a dry run on a machine without the kubeconfig, and reports whether it has. The
+// beginSimulation begins a dry run on a machine without the kubeconfig, and reports whether it has. The
 // intent then has the name of the machine.
-func beginOffline(ctx context.Context, r *run.Run, a *upgradeAccess) (begun bool, err error) {
-	paths := a.intent.Paths
-	file := a.kubeconfig
-	if file == "" { // of "upgrade node"
-		isControlPlane, err := state.Exists(ctx, r.World(), paths.Manifest(release.APIServer))
-		if err != nil {
-			return false, err
-		}
-		file = paths.KubeletKubeconfig()
-		if isControlPlane {
-			file = paths.Kubeconfig("admin.conf")
-		}
+func beginSimulation(ctx context.Context, r *run.Run, intent *node.Upgrade, how config.RunOptions,
+	access existing.Options) (begun bool, err error) {
+	isControlPlane, err := state.Exists(ctx, r.World(), intent.Paths.Manifest(release.APIServer))
+	if err != nil {
+		return false, err
+	}
+	file := access.Kubeconfig
+	switch {
+	case file != "":
+	case isControlPlane || access.OnlyControlPlane != "":
+		file = intent.Paths.Kubeconfig("admin.conf")
+	default:
+		file = intent.Paths.KubeletKubeconfig()
 	}
 	if exists, err := state.Exists(ctx, r.World(), file); err != nil || exists {
 		return false, err
 	}
-	worker, err := isWorker(ctx, r.World(), paths)
-	if err != nil || worker && a.intent.Version != "" {
-		return false, err // refused, as without --dry-run
+	isNode, err := state.Exists(ctx, r.World(), intent.Paths.KubeletKubeconfig())
+	switch {
+	case err != nil:
+		return false, err
+	case isNode && !isControlPlane && access.OnlyControlPlane != "":
+		return false, nil // refused, as without --dry-run
+	case access.Kubeconfig != "":
+		return false, existing.NewNoKubeconfig(file)
 	}
-	if a.isNamed {
-		return false, problem.New("", fmt.Errorf("kubeconfig %s does not exist", file),
-			"set --kubeconfig to that of an administrator")
-	}
-	a.intent.Local, err = r.BeginOfflineUpgrade(ctx, a.intent, *a.dryRun, file)
+	intent.Local, err = r.BeginOfflineUpgrade(ctx, *intent, how, file)
 	return err == nil, err
 }
 
-// isWorker reports whether this machine is a node without a control plane.
-func isWorker(ctx context.Context, r state.Reader, paths node.Paths) (bool, error) {
-	isNode, err := state.Exists(ctx, r, paths.KubeletKubeconfig())
-	if err != nil || !isNode {
-		return false, err
-	}
-	isControlPlane, err := state.Exists(ctx, r, paths.Manifest(release.APIServer))
-	return !isControlPlane, err
-}
-
-// upgradeUser is the user that phases are towards the API server: on a control plane node that of
-// admin.conf, at the API server of this node; on a worker the kubelet.
-func (p *program) upgradeUser(ctx context.Context, r *run.Run, u preparedUpgrade,
-	kubeconfig string) (state.Identity, error) {
-	local := u.intent.Local
-	if local.Role != node.ControlPlane && u.intent.Version != "" {
-		return state.Identity{}, problem.New("",
-			fmt.Errorf("this machine is not a control plane node: %s does not exist",
-				local.Paths.Manifest(release.APIServer)),
-			"run the command on a control plane node; on a worker: kubeadm upgrade node")
-	}
-	if kubeconfig == "" && local.Role != node.ControlPlane {
-		kubeconfig = local.Paths.KubeletKubeconfig()
-	}
-	as, err := workflow.Admin(local, kubeconfig)(ctx)
-	if err != nil || u.isOffline {
-		return as, err
-	}
-	if exists, err := state.Exists(ctx, r.World(), as.Kubeconfig); err != nil || exists {
-		return as, err
-	}
-	return as, problem.New("", fmt.Errorf("kubeconfig %s does not exist", as.Kubeconfig),
-		"set --kubeconfig to that of an administrator")
-}
-
 // readUpgradedNode returns the desired state of this node after the upgrade.
-func (p *program) readUpgradedNode(ctx context.Context, e *engine.Env,
-	u preparedUpgrade) (*node.Node, error) {
-	intent := u.intent
+func readUpgradedNode(ctx context.Context, e *engine.Env, here existing.Machine, intent node.Upgrade,
+	releases upgrade.Releases) (*node.Node, error) {
 	var target release.Target
 	if intent.Version != "" {
 		var notes []string
 		var err error
-		target, notes, err = u.releases.Target(intent.Version)
+		target, notes, err = releases.Target(intent.Version)
 		for _, text := range notes {
 			e.Warn("%s", text)
 		}
@@ -381,28 +290,13 @@ func (p *program) readUpgradedNode(ctx context.Context, e *engine.Env,
 			return nil, err
 		}
 	}
-	e.Say("reading the configuration of the cluster")
-	n, warnings, err := upgrade.ReadNode(ctx, e.World, u.admin, intent.Local, target)
-	for _, text := range warnings {
-		e.Warn("%s", text)
-	}
+	n, err := here.Node(ctx, e, target)
 	if err == nil && intent.PrintConfig {
 		e.Say("ClusterConfiguration of the upgraded cluster:")
 		e.Print("\t" + strings.ReplaceAll(strings.TrimSpace(n.Cluster.Document), "\n", "\n\t") +
 			"\n")
 	}
 	return n, err
-}
-
-// keysToUpgrade returns private keys of the cluster's algorithm, for the certificates that an
-// upgrade renews. They are generated ahead of need.
-func (p *program) keysToUpgrade(n *node.Node, intent node.Upgrade) func(pki.Need) (crypto.Signer, error) {
-	ahead := 0
-	if intent.CertificateRenewal && n.Role == node.ControlPlane {
-		ahead = len(pki.Renewables())
-	}
-	return pki.NewKeyPool(p.Random("keys"), cmp.Or(n.Cluster.Algorithm, pki.DefaultAlgorithm),
-		ahead, ahead).Key
 }
 
 // addUpgradeSteps adds the commands that lead to the version, if it cannot be reached in one step.

@@ -144,6 +144,15 @@ func (in upgradeInputs) resolve(run *RunOptions) (node.Upgrade, error) {
 	return u, wrong.err(in.file.source())
 }
 
+// NewLocal is what commands without a configuration file take for an existing node: the default paths
+// and time limits.
+func NewLocal() node.Local {
+	c := &v1beta4.UpgradeConfiguration{}
+	c.Default()
+	return node.Local{Paths: node.DefaultPaths(), Timeouts: newTimeouts(c.Timeouts),
+		PullSerially: true}
+}
+
 // CompleteUpgrade completes the desired state of a machine that is a node already, with what its
 // cluster stores and with the version to upgrade to. A zero target keeps the version that the
 // cluster stores. Unknown fields and feature gates are only warnings: what an older kubeadm has

@@ -6,15 +6,9 @@ import (
 	"context"
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
-
-	"kubeadm/internal/config"
 	"kubeadm/internal/engine"
-	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
-	"kubeadm/internal/state"
-	"kubeadm/internal/untrusted"
 )
 
 // Node discovers the cluster, reads its configuration and returns the configuration of this
@@ -46,22 +40,6 @@ func Node(ctx context.Context, e *engine.Env) (*node.Node, error) {
 		return nil, fmt.Errorf("reading the discovered CA: %w", err)
 	}
 	n.BootstrapKubeconfig, err = verified.bootstrap.Encode()
-	return n, err
-}
-
-// ExistingNode returns the configuration of a machine that is a node of the cluster already,
-// without the kubelet's and kube-proxy's.
-func ExistingNode(ctx context.Context, e *engine.Env, as state.Identity) (*node.Node, error) {
-	var stored corev1.ConfigMap
-	if err := readConfigMap(ctx, e.World, configMapRef(manifest.KubeadmConfigMap, as),
-		&stored); err != nil {
-		return nil, fmt.Errorf("reading the cluster's configuration: %w", err)
-	}
-	n, warnings, err := config.CompleteMember(e.Local, stored.Data[manifest.KubeadmConfigKey],
-		e.Tool)
-	for _, w := range warnings {
-		e.Warn("%s", untrusted.Line(w))
-	}
 	return n, err
 }
 

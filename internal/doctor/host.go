@@ -14,13 +14,13 @@ import (
 	"time"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/existing"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/preflight"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/release"
 	"kubeadm/internal/state"
-	"kubeadm/internal/upgrade"
 )
 
 // hostChecks are the checks of the machine, whether it is a node or not. One that is no node may
@@ -101,7 +101,7 @@ func (m *machine) clusterForwarding(known []preflight.Check) []preflight.Check {
 // reportNoSocket says why no container runtime is checked. Several of them are a choice of the user,
 // which only init and join need to know.
 func (m *machine) reportNoSocket(_ context.Context, _ state.Reader, rep *preflight.Report) {
-	if !errors.Is(m.noSocket, upgrade.ErrSeveralRuntimes) {
+	if !errors.Is(m.noSocket, existing.ErrSeveralRuntimes) {
 		addError(rep, preflight.Finding{}, m.noSocket)
 		return
 	}

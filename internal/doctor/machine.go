@@ -1,14 +1,11 @@
 package doctor
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,7 +15,7 @@ import (
 
 	"kubeadm/internal/engine"
 	"kubeadm/internal/etcdcluster"
-	"kubeadm/internal/kubeletcert"
+	"kubeadm/internal/existing"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
@@ -60,30 +57,9 @@ type versions struct {
 // examine reads the files of this machine. A file that is missing or damaged is left to the checks.
 func examine(ctx context.Context, e *engine.Env, as state.Identity) *machine {
 	r := e.World
-	m := &machine{env: e, local: e.Local, identity: as, pods: map[string]*corev1.Pod{}}
-	m.local.BindPort = cmp.Or(m.local.BindPort, 6443)
-	found, err := upgrade.ReadControlPlane(ctx, r, m.local)
-	if m.broken = err; err == nil {
-		m.local = found
-		m.local.BindPort = cmp.Or(m.local.BindPort, 6443)
-	}
-	m.local.Role = node.Worker
-	m.readManifests(ctx)
-	if host, err := r.Host(ctx); err == nil {
-		m.local.Hostname = strings.ToLower(strings.TrimSpace(host.Hostname))
-	}
-	m.local.Name = m.local.Hostname
-	if client, err := kubeletcert.ReadClient(ctx, r, m.local.Paths); err == nil && client != nil {
-		m.local.Name = cmp.Or(client.NodeName(ctx, r), m.local.Name)
-	}
-	if m.local.CRISocket == "" {
-		m.local.CRISocket, m.noSocket = upgrade.RuntimeSocket(ctx, r, m.local.Paths)
-	}
-	for _, file := range []string{m.local.Paths.KubeletKubeconfig(),
-		m.local.Paths.BootstrapKubeconfig()} {
-		m.isNode = m.isNode || m.exists(ctx, file)
-	}
-	m.isNode = m.isNode || m.local.Role == node.ControlPlane
+	found := existing.ReadRemains(ctx, r, e.Local)
+	m := &machine{env: e, local: found.Local, identity: as, isNode: found.IsNode, pods: found.Pods,
+		broken: found.Broken, noSocket: found.NoSocket}
 	if data, err := r.ReadFile(ctx, m.local.Paths.KubeletConfig()); err == nil {
 		_ = yaml.Unmarshal(data, &m.kubelet) // check KubeletConfig reports the error
 	}
@@ -95,49 +71,6 @@ func examine(ctx context.Context, e *engine.Env, as state.Identity) *machine {
 	}
 	m.prepareQueries()
 	return m
-}
-
-// readManifests reads the static Pods. A machine with the manifest, the certificate or the data of a
-// control plane is one, so that it is known as one if others of its files are lost.
-func (m *machine) readManifests(ctx context.Context) {
-	paths := &m.local.Paths
-	for _, component := range append(manifest.Components(), manifest.Etcd) {
-		data, err := m.env.World.ReadFile(ctx, paths.Manifest(component))
-		if err != nil {
-			continue
-		}
-		m.local.Role = node.ControlPlane
-		pod := &corev1.Pod{}
-		if yaml.Unmarshal(data, pod) == nil && len(pod.Spec.Containers) > 0 {
-			m.pods[component] = pod
-		}
-	}
-	if m.exists(ctx, paths.Cert("apiserver")) {
-		m.local.Role = node.ControlPlane
-	}
-	if pod := m.pods[release.APIServer]; pod != nil {
-		if file := manifest.ArgumentValue(pod, "client-ca-file"); path.IsAbs(file) {
-			paths.Certificates = path.Dir(file)
-		}
-	}
-	if m.local.Role != node.ControlPlane || m.local.Address != "" {
-		return
-	}
-	// The kubeconfig of the controller manager has the address of the API server beside it.
-	data, err := m.env.World.ReadFile(ctx, paths.Kubeconfig("controller-manager.conf"))
-	if err != nil {
-		return
-	}
-	config, err := pki.ParseKubeconfig(data)
-	if err != nil {
-		return
-	}
-	endpoint, _ := config.Endpoint()
-	host, port, err := net.SplitHostPort(endpoint)
-	number, portErr := strconv.ParseUint(port, 10, 16)
-	if err == nil && portErr == nil && net.ParseIP(host) != nil {
-		m.local.Address, m.local.BindPort = host, int32(number)
-	}
 }
 
 func (m *machine) exists(ctx context.Context, file string) bool {
@@ -152,7 +85,7 @@ func (m *machine) prepareQueries() {
 	}).Cached()
 	m.stored = preflight.Query[*node.Node](
 		func(ctx context.Context, r state.Reader) (*node.Node, error) {
-			n, _, err := upgrade.ReadNode(ctx, r, m.identity, m.local, release.Target{})
+			n, _, err := existing.ReadNode(ctx, r, m.identity, m.local, release.Target{})
 			return n, err
 		}).Cached()
 	m.cluster = preflight.Query[versions](

@@ -177,6 +177,19 @@ func (e *Env) withRetries(ctx context.Context) (context.Context, context.CancelF
 	return world.WithRetry(ctx, limit), cancel
 }
 
+// WithRetries is the context in which the API server is asked: failures that may pass are retried until
+// the limit, with one warning.
+func (e *Env) WithRetries(ctx context.Context, limit time.Duration) context.Context {
+	var once sync.Once // the next ones would differ in the port of this machine at most
+	ctx = world.WithProgress(ctx, func(text string) { once.Do(func() { e.Warn("%s", text) }) })
+	return world.WithRetry(ctx, limit)
+}
+
+// As is the Admin of a command that knows from the start as whom it accesses the cluster.
+func As(as state.Identity) func(context.Context) (state.Identity, error) {
+	return func(context.Context) (state.Identity, error) { return as, nil }
+}
+
 // remindEvery is how often a wait reports why it continues.
 const remindEvery = 10 * time.Second
 

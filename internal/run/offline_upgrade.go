@@ -17,6 +17,7 @@ import (
 
 	"kubeadm/internal/config"
 	"kubeadm/internal/engine"
+	"kubeadm/internal/existing"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/release"
@@ -60,7 +61,7 @@ func (r *Run) newOfflineNode(ctx context.Context, intent node.Upgrade) (*node.No
 	}
 	local := intent.Local
 	local.Name = strings.ToLower(strings.TrimSpace(facts.Hostname))
-	if local, err = upgrade.ReadMachine(ctx, r.world, local); err != nil {
+	if local, err = existing.ReadMachine(ctx, r.world, local); err != nil {
 		return nil, err
 	}
 	if intent.Version != "" {

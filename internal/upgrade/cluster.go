@@ -12,13 +12,13 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/version"
 
 	"kubeadm/internal/config"
+	"kubeadm/internal/existing"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/problem"
@@ -31,7 +31,6 @@ import (
 const ControlPlaneLabel = "node-role.kubernetes.io/control-plane"
 
 var (
-	configMapKind  = corev1.SchemeGroupVersion.WithKind("ConfigMap")
 	podKind        = corev1.SchemeGroupVersion.WithKind("Pod")
 	deploymentKind = appsv1.SchemeGroupVersion.WithKind("Deployment")
 )
@@ -170,16 +169,7 @@ type reader struct {
 
 // configMap reads a ConfigMap of kube-system; it is nil if there is none.
 func (r reader) configMap(ctx context.Context, name string) (*corev1.ConfigMap, error) {
-	ref := state.Ref{GVK: configMapKind, Namespace: metav1.NamespaceSystem, Name: name, As: r.as}
-	u, err := r.state.Object(ctx, ref)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	c := &corev1.ConfigMap{}
-	return c, runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, c)
+	return existing.ReadConfigMap(ctx, r.state, r.as, name)
 }
 
 // list reads objects of kube-system, or all objects of a kind that has no namespace.
@@ -189,42 +179,17 @@ func (r reader) list(ctx context.Context, q state.Query) ([]unstructured.Unstruc
 }
 
 func (r reader) storedCluster(ctx context.Context) (node.Cluster, []string, error) {
-	document, err := r.clusterDocument(ctx)
+	document, err := existing.ReadClusterConfiguration(ctx, r.state, r.as)
 	if err != nil {
 		return node.Cluster{}, nil, err
 	}
 	cluster, warnings, err := config.StoredCluster(document)
 	if err != nil {
-		return cluster, warnings, problem.New(readingConfig, err,
+		return cluster, warnings, problem.New(existing.ReadingConfig, err,
 			"correct it: kubectl edit configmap kubeadm-config --namespace kube-system",
-			recreateConfig)
+			existing.RecreateConfig)
 	}
 	return cluster, warnings, nil
-}
-
-const (
-	readingConfig  = "reading the cluster's configuration"
-	recreateConfig = "re-create it from the cluster's ClusterConfiguration: " +
-		"kubeadm init phase upload-config kubeadm --config FILE"
-)
-
-// clusterDocument reads the ClusterConfiguration that the cluster stores.
-func (r reader) clusterDocument(ctx context.Context) (string, error) {
-	found, err := r.configMap(ctx, manifest.KubeadmConfigMap)
-	if status := apierrors.APIStatus(nil); err != nil && !errors.As(err, &status) {
-		return "", problem.New(readingConfig, err, "check the API server: crictl ps "+
-			"--name kube-apiserver on its node; or set --kubeconfig to that of another one")
-	}
-	if err != nil {
-		return "", problem.New(readingConfig, err)
-	}
-	if found == nil {
-		return "", problem.New(readingConfig,
-			errors.New("there is no ConfigMap kube-system/kubeadm-config: "+
-				"this cluster was not created by kubeadm, or the ConfigMap was deleted"),
-			recreateConfig)
-	}
-	return found.Data[manifest.KubeadmConfigKey], nil
 }
 
 // readControlPlane finds the versions of the static Pods by their images. The kubelet of any node can create such a

@@ -1,7 +1,6 @@
 package workflow
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -13,6 +12,7 @@ import (
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/engine"
+	"kubeadm/internal/existing"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/phaseindex"
@@ -20,18 +20,6 @@ import (
 	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 )
-
-// Admin is the user that phases are towards this machine's own API server: that of admin.conf.
-// Another kubeconfig, where the user names one, is taken as it is; so is admin.conf by a command
-// that knows no API server of this machine, such as reset.
-func Admin(l node.Local, kubeconfig string) func(context.Context) (state.Identity, error) {
-	own := l.Paths.Kubeconfig("admin.conf")
-	as := state.Identity{Kubeconfig: cmp.Or(kubeconfig, own)}
-	if as.Kubeconfig == own && l.Address != "" {
-		as.Server = l.LocalServerURL()
-	}
-	return func(context.Context) (state.Identity, error) { return as, nil }
-}
 
 // InitAdmin is the user that the phases of a whole init are: that of super-admin.conf where it exists,
 // whom a new API server authorizes at once, else that of admin.conf.
@@ -42,7 +30,7 @@ func InitAdmin(r state.Reader, l node.Local) func(context.Context) (state.Identi
 		if exists, err := state.Exists(ctx, r, as.Kubeconfig); err != nil || exists {
 			return as, err
 		}
-		return Admin(l, "")(ctx)
+		return existing.Admin(l, ""), nil
 	}
 }
 
@@ -102,10 +90,7 @@ var clusterAdmin = engine.Phase{
 		if err := e.AwaitMilestones(ctx, phaseindex.RBACComplete); err != nil {
 			return err
 		}
-		as, err := Admin(e.Local, "")(ctx)
-		if err != nil {
-			return err
-		}
+		as := existing.Admin(e.Local, "")
 		if exists, err := state.Exists(ctx, e.World, as.Kubeconfig); err != nil || !exists {
 			return err
 		}

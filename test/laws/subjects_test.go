@@ -21,6 +21,7 @@ import (
 	"kubeadm/internal/config"
 	"kubeadm/internal/discovery"
 	"kubeadm/internal/engine"
+	"kubeadm/internal/existing"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
@@ -389,7 +390,7 @@ func setUpReset(t testing.TB, e *engine.Env) (err error) {
 	}
 	e.Local = e.Reset.Local
 	e.Node = func(context.Context) (*node.Node, error) { return &node.Node{Local: e.Local}, nil }
-	e.Admin = workflow.Admin(e.Local, "")
+	e.Admin = engine.As(existing.Admin(e.Local, ""))
 	return nil
 }
 

@@ -16,12 +16,12 @@ import (
 	"kubeadm/internal/change"
 	"kubeadm/internal/config"
 	"kubeadm/internal/engine"
+	"kubeadm/internal/existing"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/release"
 	"kubeadm/internal/state"
-	"kubeadm/internal/upgrade"
 	"kubeadm/internal/workflow"
 	"kubeadm/internal/world/fake"
 	"kubeadm/internal/world/memory"
@@ -280,26 +280,19 @@ func setUpUpgradeNodeWith(t testing.TB, e *engine.Env, flags config.UpgradeFlags
 
 func setUpUpgrade(t testing.TB, e *engine.Env, intent node.Upgrade) (err error) {
 	ctx := t.Context()
-	if intent.Local, err = upgrade.ReadMachine(ctx, e.World, intent.Local); err != nil {
-		return err
-	}
-	kubeconfig := ""
-	if intent.Role != node.ControlPlane {
-		kubeconfig = intent.Paths.KubeletKubeconfig()
-	}
-	e.Admin = workflow.Admin(intent.Local, kubeconfig)
-	as, err := e.Admin(ctx)
+	e.Local = intent.Local
+	here, err := existing.Open(ctx, e, existing.Options{})
 	if err != nil {
 		return err
 	}
+	intent.Local, e.Local, e.Admin = here.Local, here.Local, engine.As(here.As)
 	var target release.Target
 	if intent.Version != "" {
 		if target, err = release.ParseTarget(intent.Version); err != nil {
 			return err
 		}
 	}
-	e.Local = intent.Local
-	n, _, err := upgrade.ReadNode(ctx, e.Reader(), as, intent.Local, target)
+	n, _, err := existing.ReadNode(ctx, e.Reader(), here.As, here.Local, target)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"kubeadm/internal/engine"
+	"kubeadm/internal/existing"
 	"kubeadm/internal/flag"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
@@ -290,7 +291,7 @@ const upgradeOrder = "UpgradeOrder"
 // error.
 func reportManualChanges(ctx context.Context, e *engine.Env, n *node.Node,
 	as state.Identity) error {
-	present, _, err := upgrade.ReadNode(ctx, e.Reader(), as, n.Local, release.Target{})
+	present, _, err := existing.ReadNode(ctx, e.Reader(), as, n.Local, release.Target{})
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,8 @@
-package upgrade
+// Package existing is what a command of day two asks first about the node that it runs on: what this
+// machine is (ReadMachine), what an earlier run left unfinished, as whom it accesses its cluster, and
+// what the cluster stores for it. Open answers the first three in the order that makes each possible,
+// and Machine.Node the last.
+package existing
 
 import (
 	"context"
@@ -11,7 +15,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/version"
 	"sigs.k8s.io/yaml"
 
 	"kubeadm/internal/manifest"
@@ -30,21 +33,23 @@ const defaultSocket = "unix:///var/run/containerd/containerd.sock"
 // local has a name already. Nothing is read from the API server, so that it works while that is
 // down.
 func ReadMachine(ctx context.Context, r state.Reader, local node.Local) (node.Local, error) {
-	host, err := r.Host(ctx)
+	local, err := ReadControlPlane(ctx, r, local)
 	if err != nil {
-		return local, err
-	}
-	local.Hostname = strings.ToLower(strings.TrimSpace(host.Hostname))
-	if local, err = ReadControlPlane(ctx, r, local); err != nil {
 		return local, err
 	}
 	local.Name, err = nodeName(ctx, r, local)
 	return local, err
 }
 
-// ReadControlPlane is ReadMachine without the name, which needs the files of the kubelet.
+// ReadControlPlane is ReadMachine without the name, which needs the files of the kubelet. With an error
+// it returns what it has read until then.
 func ReadControlPlane(ctx context.Context, r state.Reader, local node.Local) (node.Local, error) {
 	local.Role = node.Worker
+	host, err := r.Host(ctx)
+	if err != nil {
+		return local, err
+	}
+	local.Hostname = strings.ToLower(strings.TrimSpace(host.Hostname))
 	apiServer, err := state.ReadOptional(ctx, r, local.Paths.Manifest(release.APIServer))
 	if err != nil {
 		return local, err
@@ -165,27 +170,4 @@ func RuntimeSocket(ctx context.Context, r state.Reader, paths node.Paths) (strin
 		return sockets[0], nil
 	}
 	return defaultSocket, nil
-}
-
-// PresentVersion is the version of this machine's API server, by the image of its manifest; nil if
-// there is no manifest or its tag is not a version.
-func PresentVersion(ctx context.Context, r state.Reader, paths node.Paths) (*version.Version,
-	error) {
-	data, err := state.ReadOptional(ctx, r, paths.Manifest(release.APIServer))
-	if err != nil {
-		return nil, err
-	}
-	var pod corev1.Pod
-	if yaml.Unmarshal(data, &pod) != nil {
-		return nil, nil // ReadMachine reports it
-	}
-	tag, err := imageTag(release.APIServer, pod.Spec.Containers)
-	if err != nil {
-		return nil, nil
-	}
-	v, err := version.ParseSemantic(tag)
-	if err != nil {
-		return nil, nil
-	}
-	return v, nil
 }
