@@ -65,7 +65,7 @@ func newServingRequests(t testing.TB) *fake.World {
 		addObjects(t, w, fmt.Sprintf(`{apiVersion: v1, kind: Node, metadata: {name: %[1]s},
   status: {addresses: [{type: Hostname, address: %[1]s}]}}`, name))
 		addObjects(t, w, fmt.Sprintf(`{apiVersion: certificates.k8s.io/v1, kind: CertificateSigningRequest,
-  metadata: {name: csr-of-%[1]s},
+  metadata: {name: csr-of-%[1]s, uid: of-%[1]s},
   spec: {signerName: kubernetes.io/kubelet-serving, username: "system:node:%[1]s",
     groups: ["system:nodes"], usages: [digital signature, server auth], request: %[2]s}}`,
 			name, servingRequests()[name]))

@@ -6,7 +6,6 @@ package kubeletserving
 import (
 	"cmp"
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/http"
@@ -260,8 +259,7 @@ func approval(request certv1.CertificateSigningRequest, as state.Identity) chang
 		Kind: "CertificateSigningRequest"}
 	return change.MutateObject{Object: &request, As: as, Subresource: "approval",
 		Mutate: func(u *unstructured.Unstructured) error {
-			asked, _, err := unstructured.NestedString(u.Object, "spec", "request")
-			if err != nil || asked != base64.StdEncoding.EncodeToString(request.Spec.Request) {
+			if u.GetUID() != request.UID { // the spec of an object with this UID is immutable
 				return errReplaced
 			}
 			conditions, _, err := unstructured.NestedSlice(u.Object, "status", "conditions")

@@ -17,7 +17,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	"kubeadm/internal/engine"
@@ -26,7 +25,6 @@ import (
 	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 	"kubeadm/internal/world/fake"
-	"kubeadm/internal/world/memory"
 )
 
 // scene is a cluster with Node worker1.
@@ -134,12 +132,9 @@ func newNode(address string) *corev1.Node {
 // apply stores an object with its status.
 func (s *scene) apply(t *testing.T, o state.Object) {
 	t.Helper()
-	data, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
-	if err != nil {
+	if err := s.PutObject(o); err != nil {
 		t.Fatal(err)
 	}
-	kind := o.GetObjectKind().GroupVersionKind().GroupKind()
-	s.Objects[memory.Key{Kind: kind, Name: o.GetName()}] = &unstructured.Unstructured{Object: data}
 }
 
 // request is a request of the kubelet of worker1, with the edits.
@@ -330,6 +325,25 @@ func TestReplacedRequestIsNotApproved(t *testing.T) {
 	}
 	if got := s.conditions(t, "csr-1"); got != "" {
 		t.Errorf("the other request is %s", got)
+	}
+}
+
+// Nor is one with the same text and another signer and usage.
+func TestReplacedSpecIsNotApproved(t *testing.T) {
+	s := newScene(t)
+	first := request(t, "csr-1", nil)
+	s.apply(t, first)
+	s.e.Emit = func(e engine.Event) {
+		if strings.HasPrefix(e.Text, "approving") {
+			other := first.DeepCopy()
+			other.UID, other.Spec.SignerName = "other", certv1.KubeAPIServerClientKubeletSignerName
+			other.Spec.Usages = []certv1.KeyUsage{certv1.UsageClientAuth}
+			s.apply(t, other)
+		}
+	}
+	err := engine.Run(t.Context(), s.e, []engine.Phase{kubeletserving.Approve(kubeletserving.Allowed{})}, engine.Selection{})
+	if got := s.conditions(t, "csr-1"); err == nil || got != "" {
+		t.Errorf("%v, and the other request is %q", err, got)
 	}
 }
 

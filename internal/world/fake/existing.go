@@ -153,7 +153,9 @@ func (w *World) AddObjects(documents string) error {
 			delete(w.Objects, key)
 			continue
 		}
-		w.Objects[key] = o
+		if err := w.PutObject(o); err != nil {
+			return err
+		}
 	}
 	return nil
 }

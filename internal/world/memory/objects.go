@@ -77,7 +77,8 @@ func (w *World) List(_ context.Context, q state.Query) ([]unstructured.Unstructu
 	return found, nil
 }
 
-// PutObject stores an object as it is, with the status that changes cannot set.
+// PutObject stores an object as it is, with the status and the identity that changes cannot set. An
+// object without a UID gets one.
 func (w *World) PutObject(o state.Object) error {
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
 	if err != nil {
@@ -85,10 +86,9 @@ func (w *World) PutObject(o state.Object) error {
 	}
 	ref := state.RefOf(o, state.Identity{})
 	u := &unstructured.Unstructured{Object: fields}
-	u.SetUID(types.UID("uid-of-" + ref.String()))
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.Objects[keyOf(ref)] = u
+	w.store(ref, u)
 	return nil
 }
 
@@ -105,10 +105,14 @@ func (w *World) createOrUpdate(ref state.Ref, fresh state.Object,
 	if err != nil {
 		return err
 	}
-	after = after.DeepCopy()
-	if after.GetUID() == "" {
-		after.SetUID(types.UID("uid-of-" + ref.String()))
-	}
-	w.Objects[keyOf(ref)] = after
+	w.store(ref, after.DeepCopy())
 	return nil
+}
+
+// store keeps the object, with a UID derived from its name if it has none.
+func (w *World) store(ref state.Ref, u *unstructured.Unstructured) {
+	if u.GetUID() == "" {
+		u.SetUID(types.UID("uid-of-" + ref.String()))
+	}
+	w.Objects[keyOf(ref)] = u
 }

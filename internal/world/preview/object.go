@@ -97,7 +97,7 @@ func (w *World) copyToOverlay(ctx context.Context, c change.Change) error {
 	if err != nil {
 		return err
 	}
-	return w.overlay.Do(ctx, change.ApplyObject{Object: now, As: ref.As})
+	return w.overlay.PutObject(now) // an object keeps its UID and its status
 }
 
 // copyFilesToOverlay copies files, or directories without their contents, with their modes and

@@ -55,3 +55,26 @@ func TestDeadAPIServerIsAskedOnce(t *testing.T) {
 		t.Errorf("the API server was asked %d times, with retries: %t", below.asked, below.longer)
 	}
 }
+
+// What a phase compares before and after a change, the change does not touch.
+func TestChangedObjectKeepsIdentityAndStatus(t *testing.T) {
+	below := fake.New()
+	below.RemoteAPIServer = true
+	if err := below.AddObjects(`{apiVersion: v1, kind: Node, metadata: {name: worker1, uid: first},
+  status: {addresses: [{type: Hostname, address: worker1}]}}`); err != nil {
+		t.Fatal(err)
+	}
+	w := preview.New(below, "", preview.Paths{})
+	label := change.LabelNode{Name: "worker1", Labels: map[string]string{"a": "b"}, As: as}
+	if err := w.Do(t.Context(), label); err != nil {
+		t.Fatal(err)
+	}
+	after, err := w.Object(t.Context(), label.Ref())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, hasStatus := after.Object["status"]; after.GetUID() != "first" || !hasStatus ||
+		after.GetLabels()["a"] != "b" {
+		t.Errorf("got %v", after.Object)
+	}
+}
