@@ -23,8 +23,10 @@ type crashWatch struct {
 	lookedAt time.Time
 	absent   bool // the container runtime has no container of it
 	// of the newest exit, as found at lookedAt; nil if there is none
-	cause   error
-	attempt uint32 // of the newest container when the wait began
+	cause error
+	// starts of each Pod before the wait, or before the Pod was first seen, by its UID. The kubelet goes
+	// on counting when a static Pod gets a manifest that it had before.
+	earlier map[string]uint32
 	// IDs of the containers that had exited when the wait began; nil before the first look
 	existed     map[string]struct{}
 	lastCrashed state.Container // the last container that exited during the wait
@@ -60,16 +62,7 @@ func (w *crashWatch) findCause(ctx context.Context, r state.Reader) error {
 	}
 	containers := containersOf(all, w.component)
 	w.absent = len(containers) == 0
-	if w.existed == nil { // the wait begins
-		w.existed = map[string]struct{}{}
-		for _, c := range containers {
-			w.attempt = c.Attempt
-			if !c.Running {
-				w.existed[c.ID] = struct{}{}
-				w.attempt++
-			}
-		}
-	}
+	w.countEarlierStarts(containers)
 	w.cause = nil
 	crashed, found := w.findLastCrashed(containers, now)
 	if !found {
@@ -82,10 +75,7 @@ func (w *crashWatch) findCause(ctx context.Context, r state.Reader) error {
 		return w.cause // the user may have fixed that by now
 	}
 	w.countSameCrashes(crashed, text)
-	crashes := crashed.Attempt + 1
-	if crashed.Attempt >= w.attempt { // otherwise it is of a new Pod, which counts from zero
-		crashes -= w.attempt
-	}
+	crashes := crashed.Attempt + 1 - w.earlier[crashed.PodUID]
 	required := containersOf(all, w.requires)
 	requiredRuns := w.requires == "" || len(required) > 0 && required[len(required)-1].Running
 	switch {
@@ -96,6 +86,29 @@ func (w *crashWatch) findCause(ctx context.Context, r state.Reader) error {
 			w.cause, w.sameCrashes))
 	}
 	return w.cause
+}
+
+// countEarlierStarts notes which starts are no matter of this wait. Containers are ordered, oldest first.
+func (w *crashWatch) countEarlierStarts(containers []state.Container) {
+	begins := w.existed == nil
+	if begins {
+		w.existed = map[string]struct{}{}
+	}
+	if w.earlier == nil {
+		w.earlier = map[string]uint32{}
+	}
+	for _, c := range containers {
+		if begins && !c.Running {
+			w.existed[c.ID] = struct{}{}
+		}
+		before, seen := w.earlier[c.PodUID]
+		switch _, existed := w.existed[c.ID]; {
+		case existed:
+			w.earlier[c.PodUID] = max(before, c.Attempt+1)
+		case !seen, c.Attempt < before: // in the second case the kubelet counts from zero again
+			w.earlier[c.PodUID] = c.Attempt
+		}
+	}
 }
 
 // findLastCrashed returns the container that failed last. If a newer one was started, it counts

@@ -67,8 +67,14 @@ func TestWaitGivesUpForCrashesDuringWait(t *testing.T) {
 		givesUp bool
 	}{
 		"ends once": {[][]state.Container{{}, {ended("a", 0, "")}}, false},
-		"ends for the fifth time": {[][]state.Container{{},
-			{ended("a", 3, ""), ended("b", 4, "")}}, true},
+		"ends for the fifth time": {[][]state.Container{{}, {ended("a", 0, "")},
+			{ended("b", 3, ""), ended("c", 4, "")}}, true},
+		"the Pod had been started before": {[][]state.Container{{}, {ended("a", 5, "")}}, false},
+		"an earlier Pod had been started before": {[][]state.Container{
+			{withUID("old", ended("a", 1, ""))}, {withUID("new", ended("b", 25, ""))}}, false},
+		"an earlier Pod ends for the fifth time": {[][]state.Container{
+			{withUID("old", ended("a", 1, ""))}, {withUID("new", ended("b", 25, ""))},
+			{withUID("new", ended("c", 29, ""))}}, true},
 		"refuses its arguments": {[][]state.Container{{},
 			{ended("a", 0, "unknown flag: --x")}}, true},
 		"ended often before the wait": {[][]state.Container{{ended("a", 7, "")},

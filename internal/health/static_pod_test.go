@@ -96,6 +96,9 @@ func TestStaticPodCondition(t *testing.T) {
 			ignored: []string{rejects.ID}, want: "unknown flag: --x"},
 		"one exit": {containers: []state.Container{exitsOnce},
 			want: "no space left"},
+		"one exit of a Pod with a manifest that it had before": {
+			containers: []state.Container{withUID("new", ended("c", 25, "no space left\n"))},
+			want:       "no space left"},
 		"old Pod rejected an argument": {containers: []state.Container{withUID("old",
 			ended("a", 0, "unknown flag"))}, want: "there is no container of"},
 	} {

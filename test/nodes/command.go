@@ -137,6 +137,9 @@ func (p *Process) Signal(signal unix.Signal) error {
 		}
 		return err
 	}
+	if signal == unix.SIGCONT { // nsenter(1) stops itself when its child is stopped
+		return p.cmd.Process.Signal(signal)
+	}
 	return nil
 }
 
