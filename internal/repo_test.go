@@ -25,7 +25,7 @@ type rule struct {
 
 func TestRepositoryRules(t *testing.T) {
 	files := loadSource(t)
-	rules := slices.Concat(importRules(), wordRules(), sizeRules(), documentRules(), stateRules())
+	rules := slices.Concat(importRules(), wordRules(), sizeRules(), documentRules(), stateRules(), commandRules())
 	for _, r := range rules {
 		t.Run(strings.NewReplacer(" ", "-", "/", "-").Replace(r.name), func(t *testing.T) {
 			t.Parallel()

@@ -15,6 +15,7 @@ import (
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/state"
+	"kubeadm/internal/untrusted"
 )
 
 // ReadCA reads a CA of this machine, whose key may be missing. The CA must exist and be
@@ -25,7 +26,8 @@ func ReadCA(ctx context.Context, r state.Reader, n *node.Node, p pki.Profile) (p
 		return pki.CA{}, err
 	}
 	if found.Certificate == nil {
-		hints := []string{"run this phase first: kubeadm init phase certs " + p.Name}
+		hints := []string{"in a new cluster, run this phase first: kubeadm init phase certs " + p.Name,
+			"in an existing one, restore the file from a backup, or copy it from another control plane node"}
 		if n.IsJoining() {
 			hints = []string{
 				"run this phase first: kubeadm join phase control-plane-prepare download-certs",
@@ -54,16 +56,12 @@ func CheckCA(paths node.Paths, p pki.Profile, found pki.StoredPair, at time.Time
 	if at.After(ca.Certificate.NotAfter) {
 		hints = append(hints, "if the clock is right, the cluster needs a new CA: "+
 			"replace everything that the old one signed, and every file that contains it",
-			"or issue a certificate for the same key and subject, with which all that it signed stays valid, and install it "+
-				"on all nodes and in all kubeconfigs: "+reissueCommand(paths, p))
+			untrusted.CommandHint("or issue a certificate for the same key and subject, with which all that it signed stays valid, "+
+				"and install it on all nodes and in all kubeconfigs",
+				"openssl x509 -in %s -signkey %s -days 3650 -out %s", paths.Cert(p.Base), paths.Key(p.Base),
+				paths.Cert(p.Base)+".new"))
 	}
 	return ca, problem.New("checking the certificate authority "+paths.Cert(p.Base), err, hints...)
-}
-
-// reissueCommand is the command that gives a CA a certificate that expires later.
-func reissueCommand(paths node.Paths, p pki.Profile) string {
-	return fmt.Sprintf("openssl x509 -in %s -signkey %s -days 3650 -out %s.new", paths.Cert(p.Base),
-		paths.Key(p.Base), paths.Cert(p.Base))
 }
 
 // parseCA parses a CA and checks that its key, if there is one, belongs to it. It does not

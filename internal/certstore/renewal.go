@@ -44,8 +44,8 @@ func restoreHints(p node.Paths, c pki.Renewable, data []byte, err error) []strin
 	replace := []string{"restore a good copy of the file, or move it and " + p.Key(c.Base) +
 		" away and generate new ones: kubeadm init phase certs " + c.Name}
 	if _, err := x509.ParseCertificate(data); err == nil {
-		return append([]string{"it is in DER form, which components do not read; convert it: openssl x509 -inform der -in " +
-			p.Cert(c.Base) + " -out " + p.Cert(c.Base)}, replace...)
+		return append([]string{untrusted.CommandHint("it is in DER form, which components do not read; convert it",
+			"openssl x509 -inform der -in %s -out", p.Cert(c.Base), p.Cert(c.Base))}, replace...)
 	}
 	return replace
 }

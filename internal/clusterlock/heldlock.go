@@ -33,18 +33,18 @@ type HeldLock struct {
 	lock     Lock
 	e        *engine.Env
 	acquired time.Time
-	servers  []state.Identity // those of lock.As, and the API servers of other nodes
-	// isOnlyServer is set if no other node has an API server: while the one of this node is down,
-	// nobody can take the lock.
-	isOnlyServer bool
-	stop         func() // stops the renewals and waits for the last one
+	stop     func() // stops the renewals and waits for the last one
 
-	renewing sync.Mutex // held during a renewal
+	renewing sync.Mutex       // held during a renewal
+	servers  []state.Identity // those of lock.As, and the API servers of other nodes
 	mu       sync.Mutex
-	renewed  time.Time // when the last successful renewal was begun
-	tried    time.Time // when the last renewal was begun
-	lost     error     // set once another node may have held the lock; it stays
-	failed   error     // of the last renewal that no API server has answered
+	// isOnlyServer is set if no other node has an API server: while the one of this node is down,
+	// no other node can take the lock. A join, which does not take the lock, may add one.
+	isOnlyServer bool
+	renewed      time.Time // when the last successful renewal was begun
+	tried        time.Time // when the last renewal was begun
+	lost         error     // set once another node may have held the lock; it stays
+	failed       error     // of the last renewal that no API server has answered
 }
 
 // Hold acquires the lock, runs work and releases the lock. It returns the error of work; an
@@ -92,7 +92,8 @@ func Confirm(ctx context.Context, e *engine.Env) error {
 // startRenewals renews the lock in the background until it is released.
 func (l Lock) startRenewals(ctx context.Context, e *engine.Env, at time.Time) *HeldLock {
 	h := &HeldLock{lock: l, e: e, acquired: at, renewed: at, tried: at}
-	h.servers, h.isOnlyServer = l.findServers(ctx, e)
+	h.servers = l.As
+	h.findOtherServers(ctx)
 	// an interrupt does not stop the work at once
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var done sync.WaitGroup
@@ -110,16 +111,31 @@ func (l Lock) startRenewals(ctx context.Context, e *engine.Env, at time.Time) *H
 	return h
 }
 
+// findOtherServers finds the API servers by which the Lease is renewed. What was known is kept if they
+// cannot be read.
+func (h *HeldLock) findOtherServers(ctx context.Context) {
+	servers, isOnly, err := h.lock.findServers(ctx, h.e)
+	if len(servers) > 0 {
+		h.servers = servers
+	}
+	if err != nil {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.isOnlyServer = isOnly
+}
+
 // findServers returns the identities by which the Lease is renewed, and whether the API server of
 // this node is the only one. kube-apiserver lists those that serve in the EndpointSlices of the
 // Service kubernetes.
-func (l Lock) findServers(ctx context.Context, e *engine.Env) ([]state.Identity, bool) {
+func (l Lock) findServers(ctx context.Context, e *engine.Env) ([]state.Identity, bool, error) {
 	servers := slices.Clone(l.As)
 	slicesKind := discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice")
 	list, err := e.World.List(ctx, state.Query{GVK: slicesKind, As: l.As[0],
 		Namespace: metav1.NamespaceDefault, LabelSelector: discoveryv1.LabelServiceName + "=kubernetes"})
 	if err != nil {
-		return servers, false
+		return nil, false, err
 	}
 	for _, u := range list {
 		var slice discoveryv1.EndpointSlice
@@ -142,9 +158,8 @@ func (l Lock) findServers(ctx context.Context, e *engine.Env) ([]state.Identity,
 	}
 	planes, err := e.World.List(ctx, state.Query{GVK: state.NodeKind, As: l.As[0],
 		LabelSelector: "node-role.kubernetes.io/control-plane"})
-	isOnly := err == nil && len(planes) == 1 && planes[0].GetName() == l.Node &&
-		len(servers) <= len(l.As)
-	return servers, isOnly
+	isOnly := len(planes) == 1 && planes[0].GetName() == l.Node && len(servers) <= len(l.As)
+	return servers, isOnly, err
 }
 
 // renewAfter renews the Lease if the last attempt was begun that long ago. Only one attempt is made
@@ -169,6 +184,9 @@ func (h *HeldLock) renew(ctx context.Context) {
 	for _, as := range h.servers {
 		limited, cancel := context.WithTimeout(ctx, renewInterval/3)
 		err := h.renewAt(limited, as, at)
+		if err == nil && h.hasOnlyServer() {
+			h.findOtherServers(limited)
+		}
 		cancel()
 		isLost := errors.Is(err, errHeld)
 		h.mu.Lock()
@@ -258,7 +276,7 @@ func (h *HeldLock) Confirm(ctx context.Context) error {
 	if err := h.Err(); err == nil || h.isLost() {
 		return err
 	}
-	if h.isOnlyServer {
+	if h.hasOnlyServer() {
 		if h.renewAfter(ctx, renewInterval); !h.isLost() {
 			return nil
 		}
@@ -276,6 +294,12 @@ func (h *HeldLock) Confirm(ctx context.Context) error {
 		},
 	})
 	return cmp.Or(h.Err(), err)
+}
+
+func (h *HeldLock) hasOnlyServer() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.isOnlyServer
 }
 
 func (h *HeldLock) isLost() bool {

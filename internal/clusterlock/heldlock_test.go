@@ -138,21 +138,49 @@ func addNode(t *testing.T, a *api, name string) {
 	}
 }
 
-// The Lease is renewed by the API servers of other nodes too.
-func TestOtherAPIServersRenew(t *testing.T) {
-	a := newAPI()
+// addServers lists the addresses of API servers as kube-apiserver does.
+func addServers(t *testing.T, a *api, addresses ...string) {
+	t.Helper()
 	port := int32(6443)
 	slice := &discoveryv1.EndpointSlice{
 		ObjectMeta: metav1.ObjectMeta{Name: "kubernetes", Namespace: "default",
 			Labels: map[string]string{discoveryv1.LabelServiceName: "kubernetes"}},
-		Ports: []discoveryv1.EndpointPort{{Port: &port}},
-		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"192.0.2.99", "192.0.2.97"}},
-			{Addresses: []string{"not an address"}}, {Addresses: []string{"2001:db8::1"}}},
+		Ports: []discoveryv1.EndpointPort{{Port: &port}}}
+	for _, address := range addresses {
+		slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{Addresses: []string{address}})
 	}
 	slice.SetGroupVersionKind(discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"))
 	if err := a.World.Do(t.Context(), change.ApplyObject{Object: slice}); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// An API server that joins while the lock is held may give the lock to another node.
+func TestJoinedAPIServerIsNoticed(t *testing.T) {
+	a := newAPI()
+	addNode(t, a, "cp1")
+	e, _ := newEnv(a)
+	held, err := newLock("cp1").Acquire(t.Context(), e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !held.hasOnlyServer() {
+		t.Error("the API server is not taken for the only one")
+	}
+	addServers(t, a, "192.0.2.99", "192.0.2.97")
+	held.renewAfter(t.Context(), 0)
+	if held.hasOnlyServer() {
+		t.Error("the API server that joined is not noticed")
+	}
+	if err := held.Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// The Lease is renewed by the API servers of other nodes too.
+func TestOtherAPIServersRenew(t *testing.T) {
+	a := newAPI()
+	addServers(t, a, "192.0.2.99", "192.0.2.97", "not an address", "2001:db8::1")
 	e, _ := newEnv(a)
 	held, err := newLock("cp1").Acquire(t.Context(), e)
 	if err != nil {
@@ -163,8 +191,8 @@ func TestOtherAPIServersRenew(t *testing.T) {
 		servers = append(servers, as.Server)
 	}
 	if got, want := strings.Join(servers, " "), "https://192.0.2.99:6443 https://192.0.2.98:6443 "+
-		"https://192.0.2.97:6443 https://[2001:db8::1]:6443"; got != want || held.isOnlyServer {
-		t.Errorf("%s\nwant %s, only %t", got, want, held.isOnlyServer)
+		"https://192.0.2.97:6443 https://[2001:db8::1]:6443"; got != want || held.hasOnlyServer() {
+		t.Errorf("%s\nwant %s, only %t", got, want, held.hasOnlyServer())
 	}
 	if err := held.Release(t.Context()); err != nil {
 		t.Error(err)

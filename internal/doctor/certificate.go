@@ -215,7 +215,6 @@ func (m *machine) checkServed(ctx context.Context, r state.Reader, rep *prefligh
 	uses, err := renew.ListInUse(ctx, m.env, m.asNode(ctx))
 	if err != nil {
 		rep.Skip("%v", err)
-		return
 	}
 	_, noRuntime := m.runtime(ctx, r)
 	for _, u := range uses {

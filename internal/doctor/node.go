@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -31,6 +30,7 @@ import (
 	"kubeadm/internal/redact"
 	"kubeadm/internal/state"
 	"kubeadm/internal/staticpod"
+	"kubeadm/internal/untrusted"
 	"kubeadm/internal/upgrade"
 )
 
@@ -103,8 +103,7 @@ func (m *machine) checkKubelet(ctx context.Context, r state.Reader, rep *preflig
 			Command: "systemctl start kubelet",
 			Changes: []change.Change{change.SetService{Name: "kubelet", Active: true}}}
 		if log, err := r.ServiceLog(ctx, "kubelet", s.LastExit.Started, readLog); err == nil {
-			f.Evidence = cmp.Or(crashlog.Find(log),
-				strings.Join(crashlog.LastLines(log, shownLines), "\n"))
+			f.Evidence = crashlog.Cause(log, shownLines)
 		}
 		rep.Add(f)
 		return
@@ -314,8 +313,8 @@ func (m *machine) checkStaticPods(ctx context.Context, r state.Reader, rep *pref
 			}
 			f := preflight.Finding{Severity: preflight.Error,
 				Text: component + " does not run or is not healthy", Evidence: err.Error(),
-				Remedy: fmt.Sprintf("read its log: crictl --runtime-endpoint %s logs $(crictl --runtime-endpoint %s ps -aq --name %s | head -1)",
-					n.CRISocket, n.CRISocket, component)}
+				Remedy: untrusted.CommandHint("read its log", "crictl --runtime-endpoint %s logs "+
+					"$(crictl --runtime-endpoint %s ps -aq --name %s | head -1)", n.CRISocket, n.CRISocket, component)}
 			if argument := health.RejectedArgument(err); argument != "" {
 				f.Remedy = fmt.Sprintf("correct or remove %s in %s", argument, file)
 			}

@@ -175,8 +175,8 @@ func WithComponentHints(n *node.Node, err error) error {
 			fmt.Sprintf("apiServer.extraArgs sets etcd-servers to %s: check that etcd answers there", untrusted.Quote(servers)))
 	}
 	return problem.New("", err, append(hints,
-		fmt.Sprintf("list the containers: crictl --runtime-endpoint %s ps -a", n.CRISocket),
-		fmt.Sprintf("read the log of one: crictl --runtime-endpoint %s logs CONTAINERID",
+		untrusted.CommandHint("list the containers", "crictl --runtime-endpoint %s ps -a", n.CRISocket),
+		untrusted.CommandHint("read the log of one", "crictl --runtime-endpoint %s logs CONTAINERID",
 			n.CRISocket),
 		"if a container is missing, find out why in the kubelet's log: journalctl -xeu kubelet",
 		"to change the settings given to this command: kubeadm reset, then run it with the new ones")...)

@@ -12,6 +12,7 @@ import (
 
 	"kubeadm/internal/node"
 	"kubeadm/internal/release"
+	"kubeadm/internal/untrusted"
 )
 
 // Names of the preflight checks that report obstacles.
@@ -151,8 +152,8 @@ func FindKubeletProblems(args []node.Arg, v *version.Version) (list []ComponentP
 			list = append(list, ComponentProblem{ComponentArgs, field, release.ArgProblem{
 				Text: fmt.Sprintf("label %q is reserved by Kubernetes, and a kubelet cannot set it on its node: "+
 					"the kubelet does not start", key),
-				Hint: fmt.Sprintf("remove it, and once the node has joined run: kubectl label node NAME %s=%s",
-					key, value),
+				Hint: untrusted.CommandHint("remove it, and once the node has joined run",
+					"kubectl label node NAME", key+"="+value),
 				Fatal: true,
 			}})
 		}

@@ -5,21 +5,26 @@ import (
 	"unicode"
 )
 
-// Command returns a command line to copy into a shell: text of this program, followed by values of
-// other origin, such as a path or the name of an object. A value with blanks or punctuation is quoted.
+// Command returns a command line to copy into a shell: text of this program with values of other
+// origin, such as a path or the name of an object. Values take the places of %s in text, and those
+// that are left follow it. A value with blanks or punctuation is quoted.
 // The result is empty if a value is not an ordinary one: if it begins like a flag, or has characters
 // that cannot be seen or that mean something to a shell. Whoever copies the line must not run what the
 // author of a name has put there.
 func Command(text string, values ...string) string {
-	words := []string{text}
+	before, rest := "", text
 	for _, value := range values {
 		word, ok := shellWord(value)
 		if !ok {
 			return ""
 		}
-		words = append(words, word)
+		part, after, hasPlace := strings.Cut(rest, "%s")
+		if !hasPlace {
+			part += " "
+		}
+		before, rest = before+part+word, after
 	}
-	return strings.Join(words, " ")
+	return before + rest
 }
 
 // CommandHint is the hint "do: command", or what alone if there is no command that can be copied

@@ -37,6 +37,12 @@ func TestCommand(t *testing.T) {
 	if got := Command("cp", "a b", "c"); got != "cp 'a b' c" {
 		t.Errorf("two values: %q", got)
 	}
+	if got := Command("cp %s b &&", "%s"); got != "cp %s b &&" {
+		t.Errorf("a value in the middle: %q", got)
+	}
+	if got := Command("cp %s", "a b", "c"); got != "cp 'a b' c" {
+		t.Errorf("a value in the middle and one at the end: %q", got)
+	}
 	if got := Command("cp", "a", "$c"); got != "" {
 		t.Errorf("one of two values is unusual: %q", got)
 	}

@@ -18,6 +18,7 @@ import (
 	"kubeadm/internal/preflight"
 	"kubeadm/internal/release"
 	"kubeadm/internal/state"
+	"kubeadm/internal/untrusted"
 	"kubeadm/internal/world"
 )
 
@@ -193,7 +194,7 @@ func controlPlaneNodesReady(as state.Identity) preflight.Check {
 			var n corev1.Node
 			err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &n)
 			if err != nil {
-				rep.Fail("check what the object holds: kubectl get node --output yaml "+u.GetName(),
+				rep.Fail(untrusted.CommandHint("check what the object holds", "kubectl get node --output yaml", u.GetName()),
 					"reading Node %s: %v", u.GetName(), err)
 				return
 			}
@@ -204,7 +205,7 @@ func controlPlaneNodesReady(as state.Identity) preflight.Check {
 			}
 		}
 		if len(notReady) > 0 {
-			rep.Fail("check why: kubectl describe node "+notReady[0],
+			rep.Fail(untrusted.CommandHint("check why", "kubectl describe node", notReady[0]),
 				"control plane nodes are not ready: %s", strings.Join(notReady, ", "))
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/state"
+	"kubeadm/internal/untrusted"
 )
 
 // JoinStart writes the bootstrap kubeconfig of a joining machine's kubelet and starts the kubelet.
@@ -118,7 +119,7 @@ func checkNodeName(ctx context.Context, e *engine.Env, n *node.Node) error {
 			return problem.New("",
 				fmt.Errorf("the cluster has a node %s already, and it is Ready", n.Name),
 				"choose another name with --node-name",
-				"or remove that node first: kubectl delete node "+n.Name)
+				untrusted.CommandHint("or remove that node first", "kubectl delete node", n.Name))
 		}
 	}
 	e.Say("the cluster has a node %s already, which is not Ready: this machine replaces it", n.Name)

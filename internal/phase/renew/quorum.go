@@ -11,6 +11,7 @@ import (
 	"kubeadm/internal/node"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/state"
+	"kubeadm/internal/untrusted"
 	"kubeadm/internal/world"
 )
 
@@ -83,5 +84,5 @@ func explainNoQuorum(n *node.Node, err error) error {
 		"start etcd on the other control plane nodes; where the kubelet does not run as its certificate has expired: "+
 			"kubeadm certs renew all --restart",
 		"then re-run the command here",
-		"list the containers: crictl --runtime-endpoint "+n.CRISocket+" ps -a")
+		untrusted.CommandHint("list the containers", "crictl --runtime-endpoint %s ps -a", n.CRISocket))
 }

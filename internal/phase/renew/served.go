@@ -25,12 +25,9 @@ type InUse struct {
 }
 
 // ListInUse finds out which certificates the components of this machine use. It changes nothing and
-// does not wait.
+// does not wait. Beside an error it returns what is known of the other components.
 func ListInUse(ctx context.Context, e *engine.Env, n *node.Node) ([]InUse, error) {
 	uses, err := listUses(ctx, e, n)
-	if err != nil {
-		return nil, err
-	}
 	var all []InUse
 	for _, u := range uses {
 		found := InUse{Component: u.component, Address: u.server, File: u.path}
@@ -48,5 +45,5 @@ func ListInUse(ctx context.Context, e *engine.Env, n *node.Node) ([]InUse, error
 			!errors.As(found.Stale, new(staleError))
 		all = append(all, found)
 	}
-	return all, nil
+	return all, err
 }

@@ -221,8 +221,10 @@ const notRunning staleError = "it is not running"
 func (s staleError) Error() string { return string(s) }
 
 // listUses lists the certificates that the manifests of this machine name, in the order in which the
-// components are restarted. The first of a local etcd is that for other members.
+// components are restarted. The first of a local etcd is that for other members. Beside an error it
+// returns those of the other components.
 func listUses(ctx context.Context, e *engine.Env, n *node.Node) (all []use, err error) {
+	var errs []error
 	for _, of := range []struct{ component, file, server string }{ // names of arguments
 		{manifest.Etcd, "peer-cert-file", "initial-advertise-peer-urls"},
 		{manifest.Etcd, "cert-file", "advertise-client-urls"},
@@ -239,7 +241,8 @@ func listUses(ctx context.Context, e *engine.Env, n *node.Node) (all []use, err 
 			pod, err = staticpod.Read(ctx, e, n, of.component)
 		}
 		if err != nil {
-			return nil, err
+			errs = append(errs, err)
+			continue
 		}
 		u := use{component: of.component, path: manifest.ArgumentValue(pod, of.file)}
 		switch {
@@ -249,7 +252,8 @@ func listUses(ctx context.Context, e *engine.Env, n *node.Node) (all []use, err 
 			first, _, _ := strings.Cut(manifest.ArgumentValue(pod, of.server), ",")
 			address, err := url.Parse(first)
 			if err != nil {
-				return nil, fmt.Errorf("--%s of %s: %w", of.server, of.component, err)
+				errs = append(errs, fmt.Errorf("--%s of %s: %w", of.server, of.component, err))
+				continue
 			}
 			u.server = address.Host
 		}
@@ -268,7 +272,7 @@ func listUses(ctx context.Context, e *engine.Env, n *node.Node) (all []use, err 
 		}
 		all = append(all, u)
 	}
-	return all, nil
+	return all, errors.Join(errs...)
 }
 
 // condition is met when the component uses the certificate.

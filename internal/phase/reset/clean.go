@@ -16,6 +16,7 @@ import (
 	"kubeadm/internal/engine"
 	"kubeadm/internal/node"
 	"kubeadm/internal/state"
+	"kubeadm/internal/untrusted"
 )
 
 // clean removes what the user named with --clean. It runs after the containers are removed, so
@@ -106,7 +107,7 @@ func removeVirtualServers(ctx context.Context, e *engine.Env) (usedIPVS bool) {
 			return true
 		}
 		warnOnError(e, e.Do(ctx, change.RemoveInterface{Name: l.Name}),
-			"remove it manually: ip link delete "+l.Name)
+			untrusted.CommandHint("remove it manually", "ip link delete", l.Name))
 	}
 	return usedIPVS
 }
@@ -155,7 +156,7 @@ func removeInterfaces(ctx context.Context, e *engine.Env, podNetworks []string) 
 			if podNetworkLink.MatchString(l.Name) || l.Namespace != "" &&
 				slices.Contains(podNetworks, path.Join(namespaceDir, l.Namespace)) {
 				warnOnError(e, e.Do(ctx, change.RemoveInterface{Name: l.Name}),
-					"remove it manually: ip link delete "+l.Name)
+					untrusted.CommandHint("remove it manually", "ip link delete", l.Name))
 			}
 		}
 	}
@@ -164,7 +165,7 @@ func removeInterfaces(ctx context.Context, e *engine.Env, podNetworks []string) 
 		if err == nil {
 			err = e.Do(ctx, change.Remove{Path: file})
 		}
-		warnOnError(e, err, "remove it manually: ip netns delete "+path.Base(file))
+		warnOnError(e, err, untrusted.CommandHint("remove it manually", "ip netns delete", path.Base(file)))
 	}
 }
 

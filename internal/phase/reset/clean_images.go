@@ -8,6 +8,7 @@ import (
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/engine"
+	"kubeadm/internal/untrusted"
 )
 
 // removeImages removes the images of the control plane and its add-ons: kube-apiserver,
@@ -27,7 +28,7 @@ func removeImages(ctx context.Context, e *engine.Env) {
 	e.Say("removing the images %v", images)
 	for _, ref := range images {
 		warnOnError(e, e.Do(ctx, change.RemoveImage{Socket: e.Local.CRISocket, Ref: ref}),
-			"remove it manually: crictl rmi "+ref)
+			untrusted.CommandHint("remove it manually", "crictl rmi", ref))
 	}
 }
 

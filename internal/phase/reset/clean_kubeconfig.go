@@ -11,6 +11,7 @@ import (
 	"kubeadm/internal/engine"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/state"
+	"kubeadm/internal/untrusted"
 )
 
 // removeUserKubeconfigs removes .kube/config from the home directory of the user, and of the one
@@ -45,8 +46,8 @@ func removeUserKubeconfigs(ctx context.Context, e *engine.Env) {
 			e.Warn("%s is not removed: cluster %s has the CA of this cluster, but the server is %q; remove it manually if it is of this cluster",
 				file, elsewhere[0], config.Clusters[elsewhere[0]].Server)
 		case len(others) > 0:
-			e.Warn("%s is not removed, as it has other clusters too: %v; remove the entries of this cluster manually: kubectl config delete-cluster %s",
-				file, others, own[0])
+			e.Warn("%s is not removed, as it has other clusters too: %v; %s", file, others, untrusted.CommandHint(
+				"remove the entries of this cluster manually", "kubectl config delete-cluster", own[0]))
 		default:
 			e.Say("removing %s, which is of this cluster", file)
 			warnOnError(e, e.Do(ctx, change.Remove{Path: file}), "remove it manually")

@@ -21,6 +21,7 @@ import (
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/state"
+	"kubeadm/internal/untrusted"
 	"kubeadm/internal/world"
 )
 
@@ -39,8 +40,8 @@ Pods of DaemonSets and static Pods are not evicted. PodDisruptionBudgets are res
 		p := e.Local.Paths
 		if _, err := e.World.Stat(ctx, p.KubeletConfig()); errors.Is(err, fs.ErrNotExist) {
 			e.Left.Node = true
-			e.Warn("this machine is not a node of a cluster any more, so the name of its Node is not known; if the Node still exists: kubectl delete node %s",
-				e.Local.Name)
+			e.Warn("this machine is not a node of a cluster any more, so the name of its Node is not known; %s",
+				untrusted.CommandHint("delete the Node if it still exists", "kubectl delete node", e.Local.Name))
 			return nil
 		}
 		as, err := readLeavingAdmin(ctx, e)
@@ -63,7 +64,7 @@ Pods of DaemonSets and static Pods are not evicted. PodDisruptionBudgets are res
 		if err := e.Do(ctx, change.DeleteObject{Ref: ref}); err != nil {
 			err = explainLeaveFailure(e, as, fmt.Sprintf("node %s may be cordoned and drained; of this machine only the journal of init or join was removed",
 				name), err)
-			return problem.New("", err, "or keep the node: kubectl uncordon "+name)
+			return problem.New("", err, untrusted.CommandHint("or keep the node", "kubectl uncordon", name))
 		}
 		// A kubelet that is restarted would register the Node again.
 		warnOnError(e, e.Do(ctx, change.SetService{Name: "kubelet"}),
@@ -274,7 +275,7 @@ func newDrainError(e *engine.Env, name, left string, refused []string) error {
 		left)
 	hints := []string{
 		fmt.Sprintf("set --%s to a longer time and re-run the command", flag.DrainTimeout),
-		"or keep the node: kubectl uncordon " + name,
+		untrusted.CommandHint("or keep the node", "kubectl uncordon", name),
 	}
 	if len(refused) > 0 {
 		err = fmt.Errorf("%w; their PodDisruptionBudgets do not allow the eviction of %s", err,

@@ -24,6 +24,7 @@ import (
 	"kubeadm/internal/problem"
 	"kubeadm/internal/rotation"
 	"kubeadm/internal/state"
+	"kubeadm/internal/untrusted"
 	"kubeadm/internal/world"
 )
 
@@ -293,8 +294,8 @@ func (m machine) restartAddons(ctx context.Context) error {
 			},
 		})
 		if err != nil {
-			return problem.New("", err, fmt.Sprintf("look at its Pods: kubectl -n %s get pods",
-				ref.Namespace))
+			return problem.New("", err, untrusted.CommandHint("look at its Pods",
+				"kubectl get pods --namespace", ref.Namespace))
 		}
 	}
 	return nil

@@ -90,8 +90,8 @@ func (m machine) warnOfCopy(ctx context.Context, s rotation.Stage) error {
 		isOld = isOld || isSignedBy(cert, []byte(m.other(s)[rotation.ClusterAuthority]))
 	}
 	if isOld {
-		m.e.Warn("%s is from before this stage: copy admin.conf again: cp %s %s", rootKubeconfig,
-			m.node.Paths.Kubeconfig("admin.conf"), rootKubeconfig)
+		m.e.Warn("%s is from before this stage: %s", rootKubeconfig, untrusted.CommandHint(
+			"copy admin.conf again", "cp", m.node.Paths.Kubeconfig("admin.conf"), rootKubeconfig))
 	}
 	return nil
 }

@@ -55,13 +55,11 @@ func (c *client) sandboxes(ctx context.Context) ([]state.Sandbox, error) {
 
 // SandboxNetworks reads the OCI specification of each sandbox, which containerd and CRI-O report.
 func (r Runtimes) SandboxNetworks(ctx context.Context, socket string) (map[string]string, error) {
-	c, err := connect(ctx, socket, connectLimit)
+	c, ctx, end, err := connectFor(ctx, socket, callLimit)
 	if err != nil {
 		return nil, err
 	}
-	defer c.close()
-	ctx, cancel := context.WithTimeout(ctx, callLimit)
-	defer cancel()
+	defer end()
 	all, err := c.sandboxes(ctx)
 	if err != nil {
 		return nil, err
@@ -99,13 +97,11 @@ func (r Runtimes) SandboxNetworks(ctx context.Context, socket string) (map[strin
 
 // Containers lists all containers, exited ones too and oldest first, with their last log lines.
 func (r Runtimes) Containers(ctx context.Context, socket string) ([]state.Container, error) {
-	c, err := connect(ctx, socket, connectLimit)
+	c, ctx, end, err := connectFor(ctx, socket, callLimit)
 	if err != nil {
 		return nil, err
 	}
-	defer c.close()
-	ctx, cancel := context.WithTimeout(ctx, callLimit)
-	defer cancel()
+	defer end()
 	list, err := c.ListContainers(ctx, &runtimeapi.ListContainersRequest{})
 	if err != nil {
 		return nil, fmt.Errorf("listing containers: %w", unwrapGRPCError(err))

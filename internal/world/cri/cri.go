@@ -67,6 +67,16 @@ type client struct {
 
 func (c *client) close() { _ = c.conn.Close() } // an error does not matter
 
+// connectFor opens a connection for calls that may take until the limit. end closes it.
+func connectFor(ctx context.Context, socket string, limit time.Duration) (c *client,
+	limited context.Context, end func(), err error) {
+	if c, err = connect(ctx, socket, connectLimit); err != nil {
+		return nil, nil, nil, err
+	}
+	limited, cancel := context.WithTimeout(ctx, limit)
+	return c, limited, func() { cancel(); c.close() }, nil
+}
+
 // connect opens a connection and checks that the runtime answers.
 func connect(ctx context.Context, socket string, limit time.Duration) (*client, error) {
 	if !strings.HasPrefix(socket, "unix:///") {

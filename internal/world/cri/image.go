@@ -19,13 +19,11 @@ import (
 
 // Image reports whether an image is present in the runtime.
 func (r Runtimes) Image(ctx context.Context, socket, ref string) (bool, error) {
-	c, err := connect(ctx, socket, connectLimit)
+	c, ctx, end, err := connectFor(ctx, socket, callLimit)
 	if err != nil {
 		return false, err
 	}
-	defer c.close()
-	ctx, cancel := context.WithTimeout(ctx, callLimit)
-	defer cancel()
+	defer end()
 	found, err := c.ImageStatus(ctx,
 		&runtimeapi.ImageStatusRequest{Image: &runtimeapi.ImageSpec{Image: ref}})
 	if err != nil {
@@ -37,13 +35,11 @@ func (r Runtimes) Image(ctx context.Context, socket, ref string) (bool, error) {
 
 // ImageRefs lists the references of all images: their tags, or digests of images without tags.
 func (r Runtimes) ImageRefs(ctx context.Context, socket string) ([]string, error) {
-	c, err := connect(ctx, socket, connectLimit)
+	c, ctx, end, err := connectFor(ctx, socket, callLimit)
 	if err != nil {
 		return nil, err
 	}
-	defer c.close()
-	ctx, cancel := context.WithTimeout(ctx, callLimit)
-	defer cancel()
+	defer end()
 	found, err := c.ListImages(ctx, &runtimeapi.ListImagesRequest{})
 	if err != nil {
 		return nil, fmt.Errorf("listing the images of the container runtime: %w",
@@ -61,13 +57,11 @@ func (r Runtimes) ImageRefs(ctx context.Context, socket string) ([]string, error
 
 // removeImage succeeds if the runtime does not have the image.
 func removeImage(ctx context.Context, want change.RemoveImage) error {
-	c, err := connect(ctx, want.Socket, connectLimit)
+	c, ctx, end, err := connectFor(ctx, want.Socket, stopLimit)
 	if err != nil {
 		return err
 	}
-	defer c.close()
-	ctx, cancel := context.WithTimeout(ctx, stopLimit)
-	defer cancel()
+	defer end()
 	_, err = c.RemoveImage(ctx,
 		&runtimeapi.RemoveImageRequest{Image: &runtimeapi.ImageSpec{Image: want.Ref}})
 	if err != nil && status.Code(err) != codes.NotFound {
