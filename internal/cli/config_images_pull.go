@@ -44,7 +44,7 @@ func (p *program) pullImages(c *cobra.Command, o *initOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	facts, err := h.Facts(ctx, neededFacts(c))
+	facts, err := h.Facts(ctx, neededFacts(c, true))
 	if err != nil {
 		return err
 	}

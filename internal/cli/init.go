@@ -111,7 +111,7 @@ func (p *program) runInit(c *cobra.Command, o *initOptions, sel engine.Selection
 	if err != nil {
 		return err
 	}
-	facts, err := r.Facts(ctx, neededFacts(c))
+	facts, err := r.Facts(ctx, neededFacts(c, usesAddress(workflow.Init, sel)))
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -48,19 +47,18 @@ func (p *program) readConfigBesideFlags(c *cobra.Command, name string,
 }
 
 // neededFacts says which facts the configuration of a command is resolved from.
-func neededFacts(c *cobra.Command) run.Needs {
-	return run.Needs{Runtimes: c.Flag(string(flag.CRISocket)) != nil, Address: needsAddress(c)}
+func neededFacts(c *cobra.Command, usesAddress bool) run.Needs {
+	return run.Needs{Runtimes: c.Flag(string(flag.CRISocket)) != nil, Address: usesAddress}
 }
 
-// needsAddress reports whether the command needs the address of this machine. Most that do have
-// the flag for it.
-func needsAddress(c *cobra.Command) bool {
-	phase, isInit := strings.CutPrefix(c.CommandPath(), c.Root().Name()+" init phase ")
-	if !isInit || c.Flag(string(flag.APIServerAdvertise)) != nil {
-		return true
-	}
-	return slices.Contains([]string{"preflight", "certs etcd-server", "certs etcd-peer", "etcd all",
-		"etcd local", "wait-control-plane"}, phase)
+// usesAddress reports whether one of the selected phases uses the address of this machine.
+func usesAddress(phases []engine.Phase, sel engine.Selection) bool {
+	uses := sel.Only == ""
+	engine.Walk(phases, func(address string, p engine.Phase) {
+		uses = uses || sel.Runs(address) &&
+			(p.UsesAddress || slices.Contains(p.Flags, flag.APIServerAdvertise))
+	})
+	return uses
 }
 
 // readConfig reads the configuration file, if the user names one.

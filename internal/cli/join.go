@@ -106,7 +106,7 @@ func (p *program) runJoin(c *cobra.Command, o *joinOptions, sel engine.Selection
 	if err != nil {
 		return err
 	}
-	facts, err := r.Facts(ctx, neededFacts(c))
+	facts, err := r.Facts(ctx, neededFacts(c, true))
 	if err != nil {
 		return err
 	}

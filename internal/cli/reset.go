@@ -17,7 +17,6 @@ import (
 	"kubeadm/internal/phaseindex"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/run"
-	"kubeadm/internal/state"
 	"kubeadm/internal/workflow"
 )
 
@@ -94,7 +93,7 @@ func (p *program) runReset(c *cobra.Command, o *resetOptions, sel engine.Selecti
 	if err != nil {
 		return err
 	}
-	facts, err := r.Facts(ctx, neededFacts(c))
+	facts, err := r.Facts(ctx, neededFacts(c, true))
 	if err != nil {
 		return err
 	}
@@ -114,8 +113,8 @@ func (p *program) runReset(c *cobra.Command, o *resetOptions, sel engine.Selecti
 	p.warnOfForeignClient(ctx, c, p.World(), o.kubeconfig)
 	admin := p.readIdentity(ctx, p.World(), o.kubeconfig)
 	e := r.NewEnv(engine.Env{
-		Local: n.Local, Reset: resolved, Node: engine.Resolved(n),
-		Admin: func(context.Context) (state.Identity, error) { return admin, nil },
+		Local: n.Local, Intent: &resolved, Node: engine.Resolved(n),
+		Admin: engine.As(admin),
 	})
 	// The question belongs to the preflight phase.
 	if r.Runs(phaseindex.Preflight) && !r.IsDryRun() && !resolved.Force {

@@ -109,7 +109,7 @@ func (p *program) diffUpgrade(c *cobra.Command, o *upgradeDiffOptions) (err erro
 		return err
 	}
 	d := &differ{real: p.World(), admin: here.As, context: context, diffs: map[string]string{}}
-	env := p.upgradeEnv(n, here.As, intent)
+	env := p.upgradeEnv(n, here.As, upgrade.Intent{Upgrade: intent})
 	if err := d.markManualChanges(ctx, r.NewEnv(env).Named("upgrade"), n); err != nil {
 		return err
 	}

@@ -191,15 +191,15 @@ func (p *program) runUpgrade(c *cobra.Command, o *upgradeOptions, sel engine.Sel
 			return err
 		}
 	}
-	env := p.upgradeEnv(n, here.As, intent)
+	wanted := upgrade.Intent{Upgrade: intent}
 	if intent.Confirm {
-		env.Confirm = func(ctx context.Context) error {
+		wanted.Ask = func(ctx context.Context) error {
 			return p.confirm(ctx, r, fmt.Sprintf(
 				"the control plane of this node is about to be upgraded to %s", n.Cluster.Version),
 				flag.Yes)
 		}
 	}
-	if err := r.Execute(ctx, r.NewEnv(env)); err != nil {
+	if err := r.Execute(ctx, r.NewEnv(p.upgradeEnv(n, here.As, wanted))); err != nil {
 		return addUpgradeSteps(err, releases)
 	}
 	switch {
@@ -215,12 +215,12 @@ func (p *program) runUpgrade(c *cobra.Command, o *upgradeOptions, sel engine.Sel
 }
 
 // upgradeEnv is what the phases of an upgrade need.
-func (p *program) upgradeEnv(n *node.Node, as state.Identity, intent node.Upgrade) engine.Env {
+func (p *program) upgradeEnv(n *node.Node, as state.Identity, intent upgrade.Intent) engine.Env {
 	ahead := 0
 	if intent.CertificateRenewal && n.Role == node.ControlPlane {
 		ahead = len(pki.Renewables())
 	}
-	return engine.Env{Local: n.Local, Node: engine.Resolved(n), Upgrade: intent,
+	return engine.Env{Local: n.Local, Node: engine.Resolved(n), Intent: intent,
 		Admin: engine.As(as), Keys: p.keys(n.Cluster.Algorithm, ahead)}
 }
 

@@ -34,19 +34,13 @@ type Env struct {
 	// the cluster admin as whom phases access the API server
 	Admin func(context.Context) (state.Identity, error)
 
-	Reset    node.Reset   // the intent of a reset; zero for other commands
-	Upgrade  node.Upgrade // the intent of an upgrade; zero for other commands
-	Withhold Withhold     // secrets that are not printed
-
-	// Confirm asks the user whether to go on, and is an error if not; nil if there is no question.
-	Confirm func(ctx context.Context) error
+	// what the user wants of a command beside a Node, for its phases: see IntentOf
+	Intent   any
+	Withhold Withhold // secrets that are not printed
 
 	// Once returns the value that an interrupted run of this command generated
 	// under that name, or generates and keeps it. Values may be secret.
 	Once func(ctx context.Context, name string, make func() (string, error)) (string, error)
-
-	// Left is what a reset could not remove. New sets it, and all copies share it.
-	Left *node.Left
 
 	// Undoer undoes the changes of phases that ask for it; nil without a journal.
 	Undoer Undoer
@@ -59,6 +53,7 @@ type Env struct {
 	locks        *sync.Map     // a *sync.Mutex for each target of a change
 	changed      *sync.Map     // targets that this run has changed
 	warned       *sync.Map     // texts of warnings of WarnOnce
+	notes        *sync.Map     // what phases have noted for others
 	steps        *sync.Map     // a func() error for each step, which does it once
 	branchGroups *atomic.Int64 // number of groups of branches so far
 	progress     *progress
@@ -106,7 +101,7 @@ func Memoized(find func(context.Context) (*node.Node, error)) func(context.Conte
 // New completes an Env whose exported fields are set. Run accepts no other.
 func New(e Env) *Env {
 	e.locks, e.changed, e.warned, e.steps = &sync.Map{}, &sync.Map{}, &sync.Map{}, &sync.Map{}
-	e.Left, e.branchGroups = &node.Left{}, &atomic.Int64{}
+	e.notes, e.branchGroups = &sync.Map{}, &atomic.Int64{}
 	e.progress, e.kubelet = newProgress(), &kubeletwatch.Watch{}
 	return &e
 }
@@ -123,6 +118,18 @@ func (e *Env) Changed(target string) bool {
 	_, ok := e.changed.Load(target)
 	return ok
 }
+
+// Note keeps a fact for later phases of this run, and for its closing text.
+func (e *Env) Note(fact string) { e.notes.Store(fact, true) }
+
+// IsNoted reports whether a phase of this run has noted the fact.
+func (e *Env) IsNoted(fact string) bool {
+	_, ok := e.notes.Load(fact)
+	return ok
+}
+
+// IntentOf is the intent of a command, of the type that its phases expect. Other commands have none.
+func IntentOf[T any](e *Env) T { return e.Intent.(T) }
 
 // Cluster returns what a phase needs to access the cluster: the intent and the admin.
 func (e *Env) Cluster(ctx context.Context) (*node.Node, state.Identity, error) {

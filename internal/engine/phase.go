@@ -1,6 +1,6 @@
 // Package engine is the engine: it runs trees of phases in order, skips phases, runs siblings
-// concurrently, and reports everything that happens as events. It knows nothing of
-// command lines, files or clusters.
+// concurrently, and reports everything that happens as events. It knows nothing of particular commands,
+// files or objects: phases do.
 package engine
 
 import (
@@ -24,6 +24,8 @@ type Phase struct {
 	Flags   []flag.Name // a group without any has those of its children
 	Hidden  bool        // has no command of its own
 	NoArgs  bool        // its command takes no argument even where the workflow's does
+	// UsesAddress is set if it uses the address of this machine but has no flag for it.
+	UsesAddress bool
 
 	When func(*node.Node) (ok bool, why string) // nil: always
 	// phases that must not be skipped before this one

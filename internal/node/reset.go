@@ -22,12 +22,6 @@ type Reset struct {
 	DrainTimeout time.Duration // how long the Pods may take to leave
 }
 
-// Left is what a reset was to remove and could not, as its closing text says.
-type Left struct {
-	Rules bool // packet filter rules, of programs that are not installed
-	Node  bool // the Node object, whose name is not known
-}
-
 // CleanTarget is a part of what CNI plugins, kube-proxy and users have left on a machine.
 type CleanTarget string
 

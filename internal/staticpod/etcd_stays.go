@@ -14,8 +14,8 @@ import (
 
 // WhyEtcdStays says why an upgrade does not replace the etcd member of this machine: the user does not
 // want it, or the member is newer than the one of the upgrade. It is empty if the member is replaced.
-func WhyEtcdStays(ctx context.Context, e *engine.Env, n *node.Node) (string, error) {
-	if !e.Upgrade.EtcdUpgrade {
+func WhyEtcdStays(ctx context.Context, e *engine.Env, n *node.Node, isWanted bool) (string, error) {
+	if !isWanted {
 		return "--etcd-upgrade=false is set", nil
 	}
 	images, err := manifest.Images(n)

@@ -164,13 +164,14 @@ func writeKubeletConfig(t testing.TB, w *fake.World, name string) {
 
 func setUpCleanReset(t testing.TB, e *engine.Env) error {
 	err := setUpReset(t, e)
-	e.Reset.Clean = node.CleanTargets()
+	engine.IntentOf[*node.Reset](e).Clean = node.CleanTargets()
 	return err
 }
 
 func setUpLeavingReset(t testing.TB, e *engine.Env) error {
 	err := setUpCleanReset(t, e)
-	e.Reset.LeaveCluster, e.Reset.DrainTimeout = true, 50*time.Millisecond
+	intent := engine.IntentOf[*node.Reset](e)
+	intent.LeaveCluster, intent.DrainTimeout = true, 50*time.Millisecond
 	e.Admin = func(context.Context) (state.Identity, error) {
 		return state.Identity{Kubeconfig: copiedAdmin}, nil
 	}

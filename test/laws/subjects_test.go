@@ -384,11 +384,11 @@ func setUpJoinByFile(t testing.TB, e *engine.Env) (err error) {
 }
 
 func setUpReset(t testing.TB, e *engine.Env) (err error) {
-	if e.Reset, _, err = config.Reset(config.File{}, config.NewResetFlags(),
-		gatherFacts(t.Context(), e)); err != nil {
+	intent, _, err := config.Reset(config.File{}, config.NewResetFlags(), gatherFacts(t.Context(), e))
+	if err != nil {
 		return err
 	}
-	e.Local = e.Reset.Local
+	e.Intent, e.Local = &intent, intent.Local
 	e.Node = func(context.Context) (*node.Node, error) { return &node.Node{Local: e.Local}, nil }
 	e.Admin = engine.As(existing.Admin(e.Local, ""))
 	return nil

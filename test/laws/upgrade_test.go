@@ -22,6 +22,7 @@ import (
 	"kubeadm/internal/pki"
 	"kubeadm/internal/release"
 	"kubeadm/internal/state"
+	"kubeadm/internal/upgrade"
 	"kubeadm/internal/workflow"
 	"kubeadm/internal/world/fake"
 	"kubeadm/internal/world/memory"
@@ -296,6 +297,6 @@ func setUpUpgrade(t testing.TB, e *engine.Env, intent node.Upgrade) (err error) 
 	if err != nil {
 		return err
 	}
-	e.Local, e.Node, e.Upgrade = n.Local, engine.Resolved(n), intent
+	e.Local, e.Node, e.Intent = n.Local, engine.Resolved(n), upgrade.Intent{Upgrade: intent}
 	return nil
 }

@@ -121,6 +121,8 @@ func newPhase(p pki.Profile,
 		Short: "Generate " + p.Purpose,
 		Flags: certFlags,
 		Run:   func(ctx context.Context, e *engine.Env) error { return run(ctx, e, p) },
+
+		UsesAddress: p.SANs != pki.NoSANs,
 	}
 	if p.SANs == pki.APIServerSANs {
 		phase.Flags = apiServerCertFlags

@@ -18,6 +18,7 @@ import (
 	"kubeadm/internal/renewal"
 	"kubeadm/internal/state"
 	"kubeadm/internal/staticpod"
+	"kubeadm/internal/upgrade"
 	"kubeadm/internal/world"
 )
 
@@ -73,13 +74,13 @@ func renderWanted(ctx context.Context, e *engine.Env, n *node.Node) ([]staticpod
 	var wanted []staticpod.Manifest
 	for _, component := range staticpod.Components(n) {
 		if component == manifest.Etcd {
-			why, err := staticpod.WhyEtcdStays(ctx, e, n)
+			why, err := staticpod.WhyEtcdStays(ctx, e, n, upgrade.IntentOf(e).EtcdUpgrade)
 			if err != nil {
 				return nil, err
 			}
 			if why != "" {
 				say := e.Warn
-				if !e.Upgrade.EtcdUpgrade { // as the user wants
+				if !upgrade.IntentOf(e).EtcdUpgrade { // as the user wants
 					say = e.Say
 				}
 				say("etcd is not upgraded: %s", why)
@@ -140,7 +141,7 @@ func certificatesOf(component string) []string {
 // renewCertificates renews the certificates of those names that this node has, if the user wants
 // that.
 func renewCertificates(ctx context.Context, e *engine.Env, n *node.Node, names ...string) error {
-	if !e.Upgrade.CertificateRenewal {
+	if !upgrade.IntentOf(e).CertificateRenewal {
 		return nil
 	}
 	localEtcd, _ := node.HasLocalEtcd(n)

@@ -24,8 +24,9 @@ var Phase = engine.Phase{
 		Short: "Write the static Pod manifest of a local, single etcd member",
 		Flags: []flag.Name{flag.CertDir, flag.Config, flag.DryRun, flag.ImageRepository,
 			flag.Patches},
-		When: node.HasLocalEtcd,
-		Run:  createEtcd,
+		UsesAddress: true,
+		When:        node.HasLocalEtcd,
+		Run:         createEtcd,
 	}},
 }
 

@@ -28,6 +28,7 @@ var Init = engine.Phase{
 	Long:  "Check whether this machine can become a control plane node, and pull the images that it needs.",
 	Flags: []flag.Name{flag.Config, flag.CRISocket, flag.DryRun, flag.IgnorePreflightErrors,
 		flag.ImageRepository},
+	UsesAddress: true,
 	Run: func(ctx context.Context, e *engine.Env) error {
 		e.Say("checking this machine")
 		warnOfUnknownNames(e)

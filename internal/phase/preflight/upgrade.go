@@ -73,8 +73,8 @@ var UpgradeApply = engine.Phase{
 		if err := checkRenewals(ctx, e); err != nil {
 			return err
 		}
-		if e.Confirm != nil {
-			if err := e.Confirm(ctx); err != nil {
+		if ask := upgrade.IntentOf(e).Ask; ask != nil {
+			if err := ask(ctx); err != nil {
 				return err
 			}
 		}
@@ -122,7 +122,7 @@ func pullUpgradeImages(ctx context.Context, e *engine.Env, n *node.Node) error {
 	if local, _ := node.HasLocalEtcd(n); !local {
 		return pullImages(ctx, e, n)
 	}
-	why, err := staticpod.WhyEtcdStays(ctx, e, n)
+	why, err := staticpod.WhyEtcdStays(ctx, e, n, upgrade.IntentOf(e).EtcdUpgrade)
 	if err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func pullUpgradeImages(ctx context.Context, e *engine.Env, n *node.Node) error {
 // replacedComponents are the components whose manifests the upgrade replaces; etcd is the first.
 func replacedComponents(e *engine.Env, n *node.Node) []string {
 	components := staticpod.Components(n)
-	if components[0] == manifest.Etcd && !e.Upgrade.EtcdUpgrade {
+	if components[0] == manifest.Etcd && !upgrade.IntentOf(e).EtcdUpgrade {
 		return components[1:]
 	}
 	return components
@@ -148,12 +148,12 @@ func replacedComponents(e *engine.Env, n *node.Node) []string {
 // checkRenewals is an error if a certificate cannot be renewed. The upgrade renews the last ones
 // after the components are replaced, and would stop halfway.
 func checkRenewals(ctx context.Context, e *engine.Env) error {
-	if !e.Upgrade.CertificateRenewal {
+	if !upgrade.IntentOf(e).CertificateRenewal {
 		return nil
 	}
 	for _, c := range pki.Renewables() {
 		// The API server's client certificate for etcd is renewed with the API server.
-		if c.LocalEtcdOnly() && !e.Upgrade.EtcdUpgrade && c.Name != "apiserver-etcd-client" {
+		if c.LocalEtcdOnly() && !upgrade.IntentOf(e).EtcdUpgrade && c.Name != "apiserver-etcd-client" {
 			continue
 		}
 		if err := renewal.Check(ctx, e, c); err != nil {
@@ -214,13 +214,13 @@ func checkSkew(e *engine.Env, cluster *upgrade.Cluster, target release.Target) e
 	violations := upgrade.Skew{
 		Target: target, Cluster: cluster.Version, Tool: e.Tool, Kubelets: cluster.Kubelets,
 		APIServers: cluster.ControlPlane[release.APIServer],
-		Choice: upgrade.Choice{AllowExperimental: e.Upgrade.AllowExperimental,
-			AllowRC: e.Upgrade.AllowRC},
+		Choice: upgrade.Choice{AllowExperimental: upgrade.IntentOf(e).AllowExperimental,
+			AllowRC: upgrade.IntentOf(e).AllowRC},
 	}.Violations()
 	var failed []string
 	isMandatory := false
 	for _, v := range violations {
-		if !v.Mandatory && e.Upgrade.Force {
+		if !v.Mandatory && upgrade.IntentOf(e).Force {
 			e.Warn("%s; continuing, as --force is set", v.Text)
 			continue
 		}
@@ -317,7 +317,7 @@ func reportManualChanges(ctx context.Context, e *engine.Env, n *node.Node,
 	}
 	const keep = "to keep such a change, put it into extraArgs, extraVolumes or extraEnvs of the " +
 		"component in ConfigMap kube-system/kubeadm-config, or into a patch file for --patches"
-	if e.Upgrade.FailOnEdits {
+	if upgrade.IntentOf(e).FailOnEdits {
 		return problem.New("", fmt.Errorf("manifests were changed manually: %s",
 			strings.Join(edited, ", ")), keep, "to replace them: leave out --fail-on-manual-changes")
 	}

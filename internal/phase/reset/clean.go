@@ -19,6 +19,15 @@ import (
 	"kubeadm/internal/untrusted"
 )
 
+// intentOf is what the user wants of the reset.
+func intentOf(e *engine.Env) *node.Reset { return engine.IntentOf[*node.Reset](e) }
+
+// What the phases of a reset note for its closing text.
+const (
+	rulesLeft = "packet filter rules of programs that are not installed are left"
+	nodeLeft  = "the Node object is left: its name is not known"
+)
+
 // clean removes what the user named with --clean. It runs after the containers are removed, so
 // that nothing writes it again. Addresses of kube-ipvs0 tell which virtual servers are
 // kube-proxy's, so rules come before interfaces. podNetworks are the network namespaces of the Pods
@@ -37,11 +46,11 @@ func clean(ctx context.Context, e *engine.Env, podNetworks []string) {
 		{node.CleanLogs, removeLogs},
 		{node.CleanImages, removeImages},
 	} {
-		if e.Reset.Cleans(part.target) {
+		if intentOf(e).Cleans(part.target) {
 			part.remove(ctx, e)
 		}
 	}
-	if e.Reset.CleansAll() {
+	if intentOf(e).CleansAll() {
 		removeEmptyDirs(ctx, e)
 	}
 }
@@ -77,7 +86,7 @@ func removeRules(ctx context.Context, e *engine.Env) {
 	}
 	for _, program := range []string{"iptables", "ip6tables", "nft", "ipset"} {
 		if !installed[program] && (program != "ipset" || usedIPVS) {
-			e.Left.Rules = true
+			e.Note(rulesLeft)
 			e.Warn("%s is not installed: rules that it manages stay until the machine is restarted; install it and re-run the command",
 				program)
 		}
@@ -131,7 +140,7 @@ const namespaceDir = "/run/netns"
 // findPodNetworks returns the files of the network namespaces of the Pods that the container runtime
 // lists. Other engines create some with names of the same form.
 func findPodNetworks(ctx context.Context, e *engine.Env) []string {
-	if !e.Reset.Cleans(node.CleanInterfaces) {
+	if !intentOf(e).Cleans(node.CleanInterfaces) {
 		return nil
 	}
 	all, err := e.World.SandboxNetworks(ctx, e.Local.CRISocket)

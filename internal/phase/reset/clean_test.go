@@ -24,7 +24,7 @@ func TestCleanWithoutIPSet(t *testing.T) {
 	s := newScene(alone, member(1))
 	s.LinkList = []state.Link{{Name: "kube-ipvs0"}}
 	s.Rules = map[string]string{"iptables-nft": "", "ip6tables-legacy": "", "nft": ""}
-	s.e.Reset.Clean = []node.CleanTarget{node.CleanRules}
+	s.intent.Clean = []node.CleanTarget{node.CleanRules}
 	if err := reset.Cleanup.Run(t.Context(), s.e); err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +48,7 @@ func memoryNotFound() error {
 func TestCleanWithoutPrograms(t *testing.T) {
 	s := newScene(alone, member(1))
 	s.e.World = noPrograms{s}
-	s.e.Reset.Clean = node.CleanTargets()
+	s.intent.Clean = node.CleanTargets()
 	s.Files["/etc/cni/net.d"] = memory.File{Mode: fs.ModeDir | 0o755}
 	s.Files["/etc/cni/net.d/10-a.conf"] = memory.File{Mode: 0o644}
 	if err := reset.Cleanup.Run(t.Context(), s.e); err != nil {
@@ -75,7 +75,7 @@ func TestCleanWithoutPrograms(t *testing.T) {
 // The state of a network of others whose name is not known must not be removed.
 func TestCNIStateStaysWithUnreadableConfig(t *testing.T) {
 	s := newScene(alone, member(1))
-	s.e.Reset.Clean = []node.CleanTarget{node.CleanCNI}
+	s.intent.Clean = []node.CleanTarget{node.CleanCNI}
 	const network = "/var/lib/cni/networks/web/10.4.0.2"
 	for name, text := range map[string]string{"/etc/cni/net.d/x/nerdctl-web.conflist": "{",
 		network: "id"} {
@@ -104,7 +104,7 @@ func TestForeignKubeconfigStays(t *testing.T) {
 	} {
 		s := newScene(alone, member(1))
 		s.Info.Env = []string{"HOME=/root"}
-		s.e.Reset.Clean = []node.CleanTarget{node.CleanKubeconfig}
+		s.intent.Clean = []node.CleanTarget{node.CleanKubeconfig}
 		s.Files[file] = memory.File{Data: []byte(c.text), Mode: 0o600}
 		if err := reset.Cleanup.Run(t.Context(), s.e); err != nil {
 			t.Fatal(err)
@@ -126,7 +126,7 @@ func (leaky) SandboxNetworks(context.Context, string) (map[string]string, error)
 func TestOnlyNetworkNamespacesOfPodsAreRemoved(t *testing.T) {
 	s := newScene(alone, member(1))
 	s.e.World = leaky{s}
-	s.e.Reset.Clean = []node.CleanTarget{node.CleanInterfaces}
+	s.intent.Clean = []node.CleanTarget{node.CleanInterfaces}
 	s.MountList = []string{"/run/netns/cni-1", "/run/netns/cni-2"}
 	s.LinkList = []state.Link{{Name: "veth1", Namespace: "cni-1"}, {Name: "veth2", Namespace: "cni-2"}}
 	for _, file := range s.MountList {
@@ -155,7 +155,7 @@ func TestEmptyDirectoriesAreRemoved(t *testing.T) {
 		"some":        {node.CleanTargets()[1:], "", "/usr/lib/modules"},
 	} {
 		s := newScene(alone, member(1))
-		s.e.Reset.Clean = c.targets
+		s.intent.Clean = c.targets
 		for _, dir := range []string{"/usr/lib/modules", "/run/netns", "/usr/libexec/kubernetes/kubelet-plugins/volume/exec"} {
 			for ; dir != "/"; dir = path.Dir(dir) {
 				s.Files[dir] = memory.File{Mode: fs.ModeDir | 0o755}
@@ -180,7 +180,7 @@ func leaving(t *testing.T, nodes string) *scene {
 	t.Helper()
 	s := newScene(alone, member(1))
 	s.RemoteAPIServer = true
-	s.e.Local.Name, s.e.Reset.LeaveCluster, s.e.Reset.DrainTimeout = "cp1", true, 300*time.Millisecond
+	s.e.Local.Name, s.intent.LeaveCluster, s.intent.DrainTimeout = "cp1", true, 300*time.Millisecond
 	s.e.Admin = func(context.Context) (state.Identity, error) {
 		return state.Identity{Kubeconfig: "/root/admin.conf"}, nil
 	}
@@ -219,7 +219,7 @@ func TestLeavingCluster(t *testing.T) {
 		"no Node":       {strings.ReplaceAll(ownNode, "cp1", "x") + otherNode, func(*scene) {}, "no Node cp1", false},
 		"reset before": {ownNode + otherNode, func(s *scene) { delete(s.Files, "/var/lib/kubelet/config.yaml") },
 			"if the Node still exists: kubectl delete node cp1", false},
-		"not asked for": {ownNode + otherNode, func(s *scene) { s.e.Reset.LeaveCluster = false }, "", false},
+		"not asked for": {ownNode + otherNode, func(s *scene) { s.intent.LeaveCluster = false }, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := leaving(t, c.objects)

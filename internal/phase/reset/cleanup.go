@@ -34,11 +34,11 @@ var Cleanup = engine.Phase{
 		if _, err := e.World.Stat(ctx, dir); !errors.Is(err, fs.ErrNotExist) {
 			e.Say("unmounting all mounts below %q", dir)
 			if err := e.Do(ctx,
-				change.Unmount{Dir: dir, Flags: e.Reset.UnmountFlags}); err != nil {
+				change.Unmount{Dir: dir, Flags: intentOf(e).UnmountFlags}); err != nil {
 				return err // removing files below a mount would destroy the files of others
 			}
 		}
-		if e.Reset.Cleans(node.CleanKubeconfig) {
+		if intentOf(e).Cleans(node.CleanKubeconfig) {
 			removeUserKubeconfigs(ctx, e) // while the cluster's CA is here to compare with
 		}
 		if err := removeFiles(ctx, e); err != nil {
@@ -56,7 +56,7 @@ func removeFiles(ctx context.Context, e *engine.Env) error {
 			p.Certificates, d)
 	}
 	dirs := []string{p.Manifests(), p.Kubelet, p.Certificates}
-	if e.Reset.CleanupTmpDir {
+	if intentOf(e).CleanupTmpDir {
 		dirs = append(dirs, p.Tmp())
 	}
 	e.Say("removing the contents of %v", dirs)
@@ -112,11 +112,11 @@ func ClosingText(e *engine.Env) string {
 		removed bool
 		text    string
 	}{
-		{e.Reset.Cleans(node.CleanCNI), "the CNI configuration in /etc/cni/net.d"},
-		{e.Reset.Cleans(node.CleanInterfaces), "network interfaces of the Pod network"},
-		{e.Reset.Cleans(node.CleanRules) && !e.Left.Rules, "packet filter rules (iptables, nftables, IPVS) of kube-proxy and the Pod network"},
-		{e.Reset.Cleans(node.CleanKubeconfig), "kubeconfig files of users, such as $HOME/.kube/config"},
-		{e.Reset.LeaveCluster && !e.Left.Node, "this machine's Node object, if the cluster still exists: kubectl delete node <name>"},
+		{intentOf(e).Cleans(node.CleanCNI), "the CNI configuration in /etc/cni/net.d"},
+		{intentOf(e).Cleans(node.CleanInterfaces), "network interfaces of the Pod network"},
+		{intentOf(e).Cleans(node.CleanRules) && !e.IsNoted(rulesLeft), "packet filter rules (iptables, nftables, IPVS) of kube-proxy and the Pod network"},
+		{intentOf(e).Cleans(node.CleanKubeconfig), "kubeconfig files of users, such as $HOME/.kube/config"},
+		{intentOf(e).LeaveCluster && !e.IsNoted(nodeLeft), "this machine's Node object, if the cluster still exists: kubectl delete node <name>"},
 	}
 	var lines []string
 	for _, s := range stays {

@@ -34,12 +34,12 @@ var LeaveCluster = engine.Phase{
 Pods of DaemonSets and static Pods are not evicted. PodDisruptionBudgets are respected.`,
 	Flags: []flag.Name{flag.DrainTimeout, flag.DryRun, flag.Kubeconfig},
 	Run: func(ctx context.Context, e *engine.Env) error {
-		if !e.Reset.LeaveCluster {
+		if !intentOf(e).LeaveCluster {
 			return nil
 		}
 		p := e.Local.Paths
 		if _, err := e.World.Stat(ctx, p.KubeletConfig()); errors.Is(err, fs.ErrNotExist) {
-			e.Left.Node = true
+			e.Note(nodeLeft)
 			e.Warn("this machine is not a node of a cluster any more, so the name of its Node is not known; %s",
 				untrusted.CommandHint("delete the Node if it still exists", "kubectl delete node", e.Local.Name))
 			return nil
@@ -213,7 +213,7 @@ func drain(ctx context.Context, e *engine.Env, as state.Identity, name string) e
 	if err := e.Do(ctx, cordon(as, name)); err != nil {
 		return err
 	}
-	deadline := e.World.Now().Add(e.Reset.DrainTimeout)
+	deadline := e.World.Now().Add(intentOf(e).DrainTimeout)
 	announced, blocked := "", ""
 	wait := e.Await // the first wait is announced
 	for {
@@ -233,7 +233,7 @@ func drain(ctx context.Context, e *engine.Env, as state.Identity, name string) e
 		if left != announced {
 			announced = left
 			e.Say("evicting Pods and waiting for them to leave, at most %s: %s",
-				e.Reset.DrainTimeout, left)
+				intentOf(e).DrainTimeout, left)
 		}
 		refused, err := evict(ctx, e, as, pods)
 		if err != nil {
@@ -271,7 +271,7 @@ func cordon(as state.Identity, name string) change.Change {
 }
 
 func newDrainError(e *engine.Env, name, left string, refused []string) error {
-	err := fmt.Errorf("after %s these Pods are still on node %s: %s", e.Reset.DrainTimeout, name,
+	err := fmt.Errorf("after %s these Pods are still on node %s: %s", intentOf(e).DrainTimeout, name,
 		left)
 	hints := []string{
 		fmt.Sprintf("set --%s to a longer time and re-run the command", flag.DrainTimeout),

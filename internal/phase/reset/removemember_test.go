@@ -46,6 +46,7 @@ spec:
 type scene struct {
 	*fake.World
 	e        *engine.Env
+	intent   *node.Reset
 	lines    []string
 	leaves   []change.SetMember // that were carried out, or refused
 	removals []change.Remove
@@ -110,7 +111,8 @@ func newScene(initial string, members ...state.Member) *scene {
 	}
 	s.MemberList = members
 	s.Interfaces = []state.Address{{IP: "192.0.2.1", Interface: "eth0", DefaultRoute: true}}
-	s.e = engine.New(engine.Env{World: s, Local: node.Local{Paths: node.DefaultPaths()},
+	s.intent = &node.Reset{}
+	s.e = engine.New(engine.Env{World: s, Intent: s.intent, Local: node.Local{Paths: node.DefaultPaths()},
 		Emit: func(e engine.Event) {
 			s.lines = append(s.lines, fmt.Sprintf("%s: %s", e.Kind, e.Text))
 		}})

@@ -26,6 +26,8 @@ var Init = engine.Phase{
 	Name:  "wait-control-plane",
 	Short: "Wait until the control plane is healthy",
 	Long:  "Wait until the kubelet has started the control plane's components and they are healthy.",
+
+	UsesAddress: true,
 	Phases: []engine.Phase{
 		{Run: waitForKubelet},
 		{After: []engine.Milestone{"etcd"}, Run: func(ctx context.Context, e *engine.Env) error {
