@@ -55,8 +55,8 @@ func CheckCA(paths node.Paths, p pki.Profile, found pki.StoredPair, at time.Time
 	hints := []string{"compare this machine's clock with that of the machine that generated the certificate: timedatectl"}
 	if at.After(ca.Certificate.NotAfter) {
 		hints = append(hints, "if the clock is right, the cluster needs a new CA: "+
-			"replace everything that the old one signed, and every file that contains it",
-			untrusted.CommandHint("or issue a certificate for the same key and subject, with which all that it signed stays valid, "+
+			"replace everything that the old CA signed and every file that contains it",
+			untrusted.CommandHint("or issue a new certificate for the same key and subject, so that everything signed with the key stays valid, "+
 				"and install it on all nodes and in all kubeconfigs",
 				"openssl x509 -in %s -signkey %s -days 3650 -out %s", paths.Cert(p.Base), paths.Key(p.Base),
 				paths.Cert(p.Base)+".new"))
@@ -72,13 +72,13 @@ func parseCA(paths node.Paths, p pki.Profile, found pki.StoredPair) (pki.CA, err
 	switch {
 	case err != nil:
 	case !ca.Certificate.IsCA:
-		err = errors.New("it is not a certificate authority: its basic constraints lack CA:TRUE")
+		err = errors.New("it is not a certificate authority: its basic constraints do not include CA:TRUE")
 	case ca.Certificate.KeyUsage != 0 && ca.Certificate.KeyUsage&x509.KeyUsageCertSign == 0:
-		err = errors.New("it may not sign certificates: its key usage lacks keyCertSign (Certificate Sign)")
+		err = errors.New("it may not sign certificates: its key usage does not include keyCertSign (Certificate Sign)")
 	}
 	if err != nil {
 		return ca, problem.New("using the existing "+cert, err,
-			"fix the file, or move it away so that kubeadm generates a new one")
+			"fix the file, or move it out of the way so that kubeadm generates a new one")
 	}
 	switch {
 	case found.Key != nil && ca.Key == nil:
@@ -116,13 +116,13 @@ func CheckServiceAccountKeys(ctx context.Context, r state.Reader, n *node.Node) 
 		}
 		return problem.New("", fmt.Errorf("%s exists without %s", pubFile, keyFile),
 			"restore the private key; to generate a new pair, move "+
-				pubFile+" away",
+				pubFile+" out of the way",
 			"if another program signs service account tokens: name it in apiServer.extraArgs, service-account-signing-endpoint")
 	}
 	key, err := pki.ParseKey(private)
 	if err != nil {
 		return problem.New("using the existing "+keyFile, err,
-			"fix the file, or move it and "+pubFile+" away so that kubeadm generates a new pair")
+			"fix the file, or move it and "+pubFile+" out of the way so that kubeadm generates a new pair")
 	}
 	if public == nil {
 		return nil
@@ -131,12 +131,12 @@ func CheckServiceAccountKeys(ctx context.Context, r state.Reader, n *node.Node) 
 	switch {
 	case err != nil:
 		return problem.New("using the existing "+pubFile, err,
-			"move it away so that kubeadm generates it from "+keyFile)
+			"move it out of the way so that kubeadm generates it from "+keyFile)
 	case !matches:
 		return problem.New("",
 			fmt.Errorf("%s does not contain the public key of %s: service account tokens would be rejected", pubFile, keyFile),
 			"restore the matching key pair, or move "+pubFile+
-				" away so that kubeadm generates it from "+keyFile)
+				" out of the way so that kubeadm generates it from "+keyFile)
 	}
 	return nil
 }

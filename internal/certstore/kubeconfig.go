@@ -31,7 +31,7 @@ func (f KubeconfigFile) Check(ctx context.Context,
 		data, err := r.ReadFile(ctx, name)
 		return data, state.ExplainMisplaced(ctx, r, name, err)
 	}
-	hints := []string{"fix the file, or move it away so that kubeadm generates a new one"}
+	hints := []string{"fix the file, or move it out of the way so that kubeadm generates a new one"}
 	if config, err = pki.ParseKubeconfig(f.Data); err != nil {
 		return nil, nil, problem.New("using the existing "+f.Path, err, hints...)
 	}
@@ -58,7 +58,7 @@ func (f KubeconfigFile) Check(ctx context.Context,
 		name := path.Base(f.Path)
 		if slices.ContainsFunc(pki.Renewables(),
 			func(c pki.Renewable) bool { return c.File == name }) {
-			hints = append([]string{"if it worked until now: kubeadm certs renew " + name},
+			hints = append([]string{"if it has worked until now: kubeadm certs renew " + name},
 				hints...)
 		}
 		hints = append(hints,
@@ -84,8 +84,8 @@ func ReadAdmin(ctx context.Context, r state.Reader, file string) (*pki.Kubeconfi
 	}
 	if err != nil {
 		return nil, problem.New("reading the kubeconfig "+file, err,
-			"correct the file, or name another kubeconfig of an administrator",
-			"to generate it again: move it away, kubeadm init phase kubeconfig admin")
+			"correct the file, or use another administrator's kubeconfig",
+			"to generate it again, move it out of the way and run: kubeadm init phase kubeconfig admin")
 	}
 	return config, nil
 }

@@ -34,7 +34,7 @@ func ReadRenewable(ctx context.Context, r state.Reader, p node.Paths,
 // restoreHints say how to get a file that kubeadm can renew.
 func restoreHints(p node.Paths, c pki.Renewable, data []byte, err error) []string {
 	if c.File != "" {
-		replace := "move it away and generate a new one: kubeadm init phase kubeconfig " +
+		replace := "move it out of the way and generate a new one: kubeadm init phase kubeconfig " +
 			strings.TrimSuffix(c.File, ".conf")
 		if errors.As(err, new(pki.NotEmbeddedError)) {
 			return []string{"renew this credential as it was created; or, for a certificate that kubeadm renews, " + replace}
@@ -44,7 +44,7 @@ func restoreHints(p node.Paths, c pki.Renewable, data []byte, err error) []strin
 	replace := []string{"restore a good copy of the file, or move it and " + p.Key(c.Base) +
 		" away and generate new ones: kubeadm init phase certs " + c.Name}
 	if _, err := x509.ParseCertificate(data); err == nil {
-		return append([]string{untrusted.CommandHint("it is in DER form, which components do not read; convert it",
+		return append([]string{untrusted.CommandHint("it is in DER format, which components cannot read; convert it",
 			"openssl x509 -inform der -in %s -out", p.Cert(c.Base), p.Cert(c.Base))}, replace...)
 	}
 	return replace

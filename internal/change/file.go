@@ -54,7 +54,7 @@ func (c WriteFile) CheckSecret() error {
 	if c.Secret || !pki.ContainsPrivateKey(c.Data) {
 		return nil
 	}
-	return fmt.Errorf("writing %s: it would contain a private key, and others may read it", c.Path)
+	return fmt.Errorf("writing %s: it would contain a private key that other users can read", c.Path)
 }
 
 // Content is the file's text, unless it is secret or PEM.

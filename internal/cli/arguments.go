@@ -90,7 +90,7 @@ func checkArgument(arg string, flags []string) *problem.Problem {
 	}
 	if i := strings.IndexAny(arg, "\u201c\u201d\u201e\u2018\u2019"); i >= 0 {
 		return problem.New("",
-			errors.New("has a typographic quotation mark, which shells do not recognize"),
+			errors.New("has a typographic quotation mark, which shells do not treat as a quote"),
 			`use ' or "`)
 	}
 	name, _, _ := strings.Cut(strings.TrimPrefix(arg, "-"), "=")
@@ -229,5 +229,5 @@ func describeValues(f *pflag.Flag, invalid error) string {
 	case "mapStringString":
 		return "must be name=value,..."
 	}
-	return "must be a comma-separated list; an element with a double quote must be quoted itself"
+	return "must be a comma-separated list; an element that contains a double quote must itself be quoted"
 }

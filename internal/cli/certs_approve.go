@@ -23,44 +23,45 @@ func (p *program) certsApproveServing() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "approve-kubelet-serving",
 		Short: "Approve the kubelets' requests for serving certificates",
-		Long: `Approve the certificate signing requests by which kubelets with "serverTLSBootstrap: true" ask for a
-serving certificate of the cluster's CA. Kubernetes signs such requests, but does not approve them.
+		Long: `Approve the certificate signing requests of kubelets that have "serverTLSBootstrap: true" and want a serving
+certificate from the cluster's CA. Kubernetes signs these requests, but does not approve them.
 
-A request is approved only if the user who made it is the kubelet of an existing Node, and it asks for nothing but:
+The command approves a request only if it comes from the kubelet of an existing Node and asks for nothing but:
 
   * the name of that Node, or a name in a domain of --allowed-dns-suffix
-  * addresses in the networks of --allowed-cidr. Without that flag: addresses in the networks of this machine's API
-    server, so run the command on a control plane node
+  * addresses in the networks of --allowed-cidr; without that flag, in the networks of this machine's API server, so
+    run the command on a control plane node
   * for control plane nodes, the addresses that API servers publish in the cluster
 
-The status of the Node must list them too, but is no evidence by itself: the kubelet's own credential writes it.
-Always refused are wildcards, names and addresses of Services, addresses of Pods, and names and addresses of other
-Nodes. The addresses of API servers and etcd members, controlPlaneEndpoint and apiServer.certSANs are refused unless
-the Node has the label of a control plane node. If two workers have the same address, neither is approved.
+The Node's status must list the names and addresses too, but it does not prove anything by itself, because the kubelet
+writes it. The command always refuses wildcards, the names and addresses of Services and of other Nodes, and the
+addresses of Pods. It refuses the addresses of API servers and etcd members, controlPlaneEndpoint and
+apiServer.certSANs unless the Node is labeled as a control plane node. If two workers claim the same address, it
+approves neither.
 
-The names and addresses are shown before a request is approved. Other requests stay pending: each is shown with the
-reason, and the command ends with exit code 1.
+The command shows the names and addresses before it approves a request. All other requests stay pending: the command
+shows why, and exits with code 1.
 
-What the command cannot verify:
+The command cannot verify:
 
-  * that an address in an allowed network, which nothing else in the cluster has, belongs to the node
-  * that a name in a domain of --allowed-dns-suffix does
-  * which machine joined as the Node: whoever has a bootstrap token chooses the name
+  * that an address in an allowed network belongs to the node, if nothing else in the cluster uses that address
+  * that a name in a domain of --allowed-dns-suffix belongs to the node
+  * which machine joined as the Node: anyone with a bootstrap token can choose the name
   * addresses that load balancers serve
 
-Labels count only while the API server has the admission plugin NodeRestriction, as it has by default.`,
+Labels are trusted only while the API server runs the admission plugin NodeRestriction, which it does by default.`,
 		Example: `  kubeadm certs approve-kubelet-serving
 
-  # nodes in two networks, with names that a cloud provider gives them
+  # nodes in two networks, with names assigned by a cloud provider
   kubeadm certs approve-kubelet-serving --allowed-cidr 10.0.0.0/16,10.1.0.0/16 \
     --allowed-dns-suffix eu-west-1.compute.internal
 
-  # also those of nodes that join later, and of kubelets that rotate their certificate
+  # keep running: also approve nodes that join later and kubelets that rotate their certificates
   kubeadm certs approve-kubelet-serving --watch`,
 		Args: refuseArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if watch && o.dryRun {
-				return problem.New("", errors.New("--watch and --dry-run exclude each other"),
+				return problem.New("", errors.New("--watch and --dry-run cannot be used together"),
 					"leave out --watch: the dry run shows the requests that are pending now")
 			}
 			allowed, err := kubeletserving.ParseAllowed(cidrs, suffixes)

@@ -34,14 +34,14 @@ func (p *program) certsCheck() *cobra.Command {
 		Long: `Show when the certificates and certificate authorities of this control plane node expire. A
 certificate is externally managed if the key of its CA is not on this machine.
 
-Kubelets rotate their certificates, so these are only shown with --served. It also shows which certificate each
-component uses, which after a renewal may be another one than that on disk.`,
+Kubelets rotate their own certificates, so these are shown only with --served. That flag also shows which certificate
+each component uses: after a renewal, it may differ from the one on disk.`,
 		Example: `  kubeadm certs check-expiration
 
   # for monitoring: exit code 2 if a certificate expires in the next 30 days
   kubeadm certs check-expiration --within 30d
 
-  # also what is in use, and the kubelet's own certificates
+  # include the certificates in use and the kubelet's own
   kubeadm certs check-expiration --served
 
   # machine-readable
@@ -179,7 +179,7 @@ func (x expirations) checkWithin(limit time.Duration) error {
 			soon = append(soon, fmt.Sprintf("%s (%s)", e.Name, date))
 			switch {
 			case isCA:
-				hint("certificates of a CA are valid no longer than the CA: replace the CA before it expires")
+				hint("a certificate is not valid after its CA has expired: replace the CA before then")
 			case e.Name == kubeletServer:
 				hint("renew a self-signed kubelet-server: remove kubelet.crt and kubelet.key from /var/lib/kubelet/pki, and restart the kubelet")
 				hint("renew a kubelet-server of serverTLSBootstrap: kubeadm certs approve-kubelet-serving")
@@ -214,7 +214,7 @@ func (x expirations) checkWithin(limit time.Duration) error {
 		hint("run the command on a control plane node, or set --cert-dir to its certificates")
 	}
 	if len(unknown) > 0 {
-		errs = append(errs, fmt.Errorf("it is not known when the certificate in use expires: %s",
+		errs = append(errs, fmt.Errorf("cannot tell when the certificate in use expires: %s",
 			strings.Join(unknown, ", ")))
 		hint(restartHint)
 	}

@@ -97,7 +97,7 @@ func (p *program) readClusterConfig(ctx context.Context, o *certsOptions, r *run
 	found.Node, err = existing.ReadCluster(world.WithRetry(ctx, memberRetries), e,
 		p.readIdentity(ctx, e.World, o.kubeconfig))
 	if err != nil {
-		found.Node, found.warnings = defaults, []string{"could not read the configuration of certificates from the cluster, using the default: " + err.Error()}
+		found.Node, found.warnings = defaults, []string{"could not read the certificate settings from the cluster, so the defaults are used: " + err.Error()}
 		return found
 	}
 	found.answered = true

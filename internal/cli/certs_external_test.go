@@ -155,7 +155,7 @@ func TestRequestOfOtherNamesIsNotKept(t *testing.T) {
 	}
 	s.world.Files["/etc/kubernetes/pki/apiserver.crt"] = memory.File{Data: pki.EncodeCertificates(cert), Mode: 0o644}
 	err = s.run(t.Context(), request...)
-	if err == nil || !strings.Contains(err.Error(), csrDir+"/apiserver.csr asks for another subject or other names") {
+	if err == nil || !strings.Contains(err.Error(), "the subject or names in "+csrDir+"/apiserver.csr differ from") {
 		t.Errorf("got %v", err)
 	}
 	delete(s.world.Files, csrDir+"/apiserver.csr")
@@ -241,7 +241,7 @@ func TestWrongAnswersOfExternalCA(t *testing.T) {
 		want string
 	}{
 		"another subject": {spec: func(p *pki.Spec) { p.CommonName = "kube-proxy" },
-			want: `its common name are "kube-proxy", and those of the present certificate "kube-apiserver"`},
+			want: `its common name are "kube-proxy", but those of the current certificate are "kube-apiserver"`},
 		"another group": {spec: func(p *pki.Spec) { p.Organization = []string{"system:masters"} },
 			want: `its organizations are "system:masters"`},
 		"a SAN is missing": {spec: func(p *pki.Spec) { p.SANs.DNSNames = p.SANs.DNSNames[1:] },
@@ -256,7 +256,7 @@ func TestWrongAnswersOfExternalCA(t *testing.T) {
 		}, want: "certificate has expired or is not yet valid"},
 		"expires earlier": {spec: func(p *pki.Spec) {
 			p.Validity.NotAfter = p.Validity.NotBefore.Add(200 * 24 * time.Hour)
-		}, want: "before the present certificate"},
+		}, want: "before the current certificate"},
 		"missing": {edit: func(s *testMachine) { delete(s.world.Files, csrDir+"/apiserver.crt") },
 			want: csrDir + "/apiserver.crt does not exist"},
 		"another key": {edit: func(s *testMachine) {
@@ -318,7 +318,7 @@ func TestNoRequestIsNeeded(t *testing.T) {
 		text := s.out.String() + s.err.String()
 		if err != nil || !strings.Contains(text, want) ||
 			!strings.Contains(text, "No request was written") ||
-			strings.Contains(text, "Have the requests") {
+			strings.Contains(text, "Have the external CA sign") {
 			t.Errorf("%s: %v, %s", name, err, text)
 		}
 	}

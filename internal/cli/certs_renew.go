@@ -34,8 +34,9 @@ const allCertificates = "all"
 func (p *program) certsRenew() *cobra.Command {
 	c := newGroup("renew", "Renew certificates",
 		p.renewCommand(allCertificates, "Renew all certificates of this control plane node"))
-	c.Long = `Renew certificates of a control plane node. CAs are not renewed. Kubelets rotate their own certificates; that of a
-kubelet whose rotation has ended is renewed by "kubelet.conf", also on a worker, and by --restart.`
+	c.Long = `Renew the certificates of a control plane node, but not its CAs. Kubelets rotate their own certificates. If a
+kubelet no longer does, "kubelet.conf" renews its certificate, on a worker too; on a control plane node, --restart
+does so if the certificate has expired.`
 	c.AddCommand(p.renewKubelet())
 	for _, r := range pki.Renewables() {
 		c.AddCommand(p.renewCommand(r.Name, "Renew "+r.Purpose))
@@ -53,18 +54,18 @@ func (p *program) renewCommand(name, short string) *cobra.Command {
 		Short: short,
 		Long: short + ", even if " + subject + ` not about to expire.
 
-New certificates keep the names, groups, addresses and usages of the old ones and get a new key. The algorithm of
-the key is that of the cluster configuration, or that of the old key if the configuration cannot be read. The CA
-on this machine signs them; certificates of an external CA are not renewed.
+New certificates keep the names, groups, addresses and usages of the old ones, and have new keys. The cluster
+configuration sets the algorithm of the keys; if it cannot be read, the algorithm of the old key is used. The CA on
+this machine signs the certificates; those of an external CA are not renewed.
 
-kube-controller-manager and kube-scheduler use the old certificate until they are restarted; etcd and
-kube-apiserver read a renewed one by themselves. --restart restarts the components that use an old certificate, and
-prints which ones they use then. It also replaces the client certificate of the kubelet if that has expired. To
-resume an interrupted command, re-run it.
+kube-controller-manager and kube-scheduler use the old certificate until they are restarted, while etcd and
+kube-apiserver pick up a renewed one by themselves. With --restart, the command restarts the components that use an
+old certificate, then prints which certificates they use. It also replaces the kubelet's client certificate if that
+has expired. To resume an interrupted command, re-run it.
 
 With an external CA, --csr-only --csr-dir DIR writes a key and a certificate signing request for each certificate.
-Without --csr-only the command takes the signed certificates from that directory. It compares all with what they
-replace before it replaces the first one. Certificates of CAs on this machine are renewed as usual.` + long,
+Without --csr-only, the command reads the signed certificates from that directory. It compares each one with the
+certificate that it is to replace before it replaces any. Certificates of CAs on this machine are renewed as usual.` + long,
 		Example: "  kubeadm certs renew " + name + " --restart",
 		Args:    refuseArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -103,14 +104,14 @@ func (o *renewOptions) check() error {
 // recoveryText is in the help of the command for all certificates.
 const recoveryText = `
 
-To recover a cluster whose certificates have expired, run the command with --restart on each control plane node,
-one after the other, and on each worker node the command that it prints.`
+To recover a cluster whose certificates have expired, run the command with --restart on the control plane nodes, one
+at a time. Then run the command that it prints on each worker.`
 
 // restartText says what the user must do.
 const restartText = `
-etcd and kube-apiserver read renewed certificates by themselves, kube-controller-manager and kube-scheduler when
-they start. Restart those two, or re-run the command with --restart, which renews once more and restarts the
-components that need it.
+etcd and kube-apiserver pick up renewed certificates by themselves; kube-controller-manager and kube-scheduler need
+a restart. Restart these two, or re-run the command with --restart, which renews the certificates once more and
+restarts the components that need it.
 `
 
 // renewCertificates renews one certificate or all of them, and may restart what uses an old one.
@@ -220,8 +221,8 @@ func finishReplacements(ctx context.Context, r *run.Run) error {
 
 // requestsText says what to do with the requests.
 const requestsText = `
-Have the requests (.csr) signed by the external CA, with the usages of the present certificates, and save each
-certificate as .crt beside its request. Then run:
+Have the external CA sign the requests (.csr) with the usages of the current certificates, and save each certificate
+as .crt next to its request. Then run:
 
   kubeadm certs renew %s --csr-dir %s --restart
 `
@@ -233,7 +234,7 @@ func explainRequests(ctx context.Context, r *run.Run, e *engine.Env, sel engine.
 	if err != nil {
 		return err
 	}
-	text := "\nNo request was written: no certificate needs the signature of an external CA.\n"
+	text := "\nNo request was written: no certificate is signed by an external CA.\n"
 	for _, c := range pki.Renewables() {
 		if !sel.Runs(renew.RequestAddress(c.Name)) {
 			continue
@@ -272,7 +273,7 @@ func (p *program) restartStale(ctx context.Context, r *run.Run, n *node.Node,
 	exists, err := state.Exists(ctx, r.World(), as.Kubeconfig)
 	if err == nil && !exists && n.Role == node.ControlPlane {
 		err = problem.New("", fmt.Errorf("no component was restarted: kubeconfig %s does not exist",
-			as.Kubeconfig), "set --kubeconfig to that of an administrator")
+			as.Kubeconfig), "set --kubeconfig to an administrator's kubeconfig")
 	}
 	if err != nil {
 		return err

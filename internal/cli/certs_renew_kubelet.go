@@ -18,13 +18,13 @@ func (p *program) renewKubelet() *cobra.Command {
 	o, token := &certsOptions{}, ""
 	c := &cobra.Command{
 		Use:   "kubelet.conf",
-		Short: "Replace the client certificate of the kubelet of this node",
-		Long: `Replace the client certificate of the kubelet of this node, and restart the kubelet. A kubelet rotates its
-certificate by itself, but not once it has expired.
+		Short: "Replace the client certificate of this node's kubelet",
+		Long: `Replace the client certificate of this node's kubelet, and restart the kubelet. A kubelet rotates its own
+certificate, but cannot do so once it has expired.
 
-On a control plane node the CA on this machine signs the certificate. Everywhere else set --token to a bootstrap
-token: a certificate is then requested from the API server that kubelet.conf names. One that is still valid is kept
-until the new one is issued. Pods keep running.`,
+On a control plane node, the CA on this machine signs the certificate. Elsewhere, set --token to a bootstrap token:
+the command then requests a certificate from the API server that kubelet.conf names. A certificate that is still valid
+is kept until the new one is issued. Pods keep running.`,
 		Example: `  # on a control plane node
   kubeadm certs renew kubelet.conf
 

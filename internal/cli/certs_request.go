@@ -21,13 +21,13 @@ func (p *program) certsRequest() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "generate-csr",
 		Short: "Generate keys and certificate signing requests for an external CA",
-		Long: `Generate the keys of a control plane node, and for each a certificate signing request (".csr") for an
-external CA. Nothing is written if one of the files already exists.
+		Long: `Generate the keys of a control plane node, each with a certificate signing request (".csr") for an
+external CA. If any of the files already exists, nothing is written.
 
-Save each signed certificate beside its key, with the extension ".crt". For a kubeconfig, set
-"client-certificate-data" of its user to the certificate and "certificate-authority-data" of its cluster
-to the CA certificate, both in base64. Then run "kubeadm init".`,
-		Example: `  # for this machine, with the names and addresses that init would use
+Save each signed certificate next to its key, with the extension ".crt". In each kubeconfig, set the user's
+"client-certificate-data" to the certificate and the cluster's "certificate-authority-data" to the CA certificate,
+both base64-encoded. Then run "kubeadm init".`,
+		Example: `  # for this machine, with the names and addresses that init would put into the certificates
   kubeadm certs generate-csr --kubeconfig-dir /tmp/k8s --cert-dir /tmp/k8s/pki`,
 		Args: refuseArguments,
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -25,39 +25,39 @@ import (
 
 func (p *program) certsRotateCA() *cobra.Command {
 	c := newGroup("rotate-ca", "Replace the CAs and the service account key in stages",
-		p.rotateCACommand(rotation.Trust, "Generate new CAs, and trust them beside the old ones",
-			`Stage 1. The first control plane node generates new CAs and a new service account key. Each node trusts the old
-and the new ones then, and nothing is signed by the new ones yet.`,
+		p.rotateCACommand(rotation.Trust, "Generate new CAs, and trust them alongside the old ones",
+			`Stage 1. The first control plane node generates new CAs and a new service account key. Each node then trusts both
+the old and the new ones; the new ones do not sign anything yet.`,
 			flag.CA, flag.CertificateKey),
 		p.rotateCACommand(rotation.Sign, "Sign with the new CAs",
-			`Stage 2. Certificates and tokens are signed by the new CAs, node by node. kube-proxy and CoreDNS are restarted.
-The stage begins when all nodes trust the new CAs. Pods with a service account token that were started before are
-listed: they would not trust the new CA of the API server. When a control plane node that joined with the old keys has
-followed, run the command on each worker once more.`, flag.IgnoreRunningPods),
+			`Stage 2. Node by node, the new CAs and the new key start to sign certificates and tokens. kube-proxy and CoreDNS are
+restarted. The stage can begin once all nodes trust the new CAs. The command lists Pods with a service account token
+that have been running since before then: they would not trust the API server's new CA. After a control plane node
+that joined with the old keys has caught up, run the command on each worker once more.`, flag.IgnoreRunningPods),
 		p.rotateCACommand(rotation.Finish, "Remove the old CAs",
-			`Stage 3. The old CAs are not trusted any more, and the files are those of a cluster without a rotation. The stage
-begins when all nodes use certificates of the new CAs, and no Pod can have a token of the old key: by default an hour
-after the last control plane node, or when these Pods have been restarted. It cannot be undone.
+			`Stage 3. The old CAs are no longer trusted, and the files look as they do without a rotation. The stage can begin once
+all nodes use certificates of the new CAs and no Pod can hold a token signed with the old key: by default, an hour after
+stage 2 on the last control plane node, or once those Pods have been restarted. It cannot be undone.
 
-Which certificate a kubelet uses is not visible from outside. For a worker the command relies on "sign" having run on it
-since all control plane nodes sign with the new CA, and on the CertificateSigningRequests that the cluster still has,
-those of the last hour. A kubelet whose certificate was replaced by other means since then may be locked out: run
-"sign" on its node once more before.`,
+The cluster cannot see which certificate a kubelet uses. For a worker, the command relies on two things: that "sign" ran
+on it after all control plane nodes had begun to sign with the new CA, and the CertificateSigningRequests of the last
+hour, which are all that the cluster keeps. A kubelet whose certificate has been replaced in some other way since then
+may be locked out: run "sign" on its node once more first.`,
 			flag.IgnoreRunningPods),
 		p.rotateCACommand(rotation.Undo, "Return to the old CAs",
-			`Return to the old CAs, before stage 3. After stage 1 the new CAs are removed. After stage 2 the old CAs sign again
-first, on each node; run the command on each node once more to remove the new ones.`,
+			`Return to the old CAs. This is possible until stage 3. After stage 1, the command removes the new CAs. After stage 2, it
+first makes the old CAs sign again on each node; run it on each node once more to remove the new ones.`,
 			flag.IgnoreRunningPods),
 		p.rotateCAStatus())
-	c.Long = `Replace the CAs of the cluster, of the front proxy and of etcd, and the key of the service account tokens, without
-downtime. Run each stage on every node: on the control plane nodes first, one after the other, then on the workers.
+	c.Long = `Replace the CAs of the cluster, the front proxy and etcd, and the key that signs service account tokens, without
+downtime. Run each stage on every node: first on the control plane nodes, one at a time, then on the workers.
 
-  1. kubeadm certs rotate-ca trust    the new CAs are trusted beside the old ones
-  2. kubeadm certs rotate-ca sign     the new CAs sign
-  3. kubeadm certs rotate-ca finish   the old CAs are removed
+  1. kubeadm certs rotate-ca trust    trust the new CAs alongside the old ones
+  2. kubeadm certs rotate-ca sign     sign with the new CAs
+  3. kubeadm certs rotate-ca finish   remove the old CAs
 
-An interrupted stage is resumed by running it again. Before stage 3, "undo" returns to the old CAs. A stage is
-refused while a node has not reached the one before.`
+To resume an interrupted stage, run it again. Before stage 3, "undo" returns to the old CAs. A stage is refused until
+every node has completed the one before.`
 	return c
 }
 
@@ -75,7 +75,7 @@ func (p *program) rotateCACommand(s rotation.Stage, short, long string,
 		Use:   string(s),
 		Short: short,
 		Long:  long,
-		Example: "  # print what would be changed\n  kubeadm certs rotate-ca " + string(s) +
+		Example: "  # print what would change\n  kubeadm certs rotate-ca " + string(s) +
 			" --dry-run\n\n  kubeadm certs rotate-ca " + string(s),
 		Args: refuseArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return p.rotateCA(c, o, s) },
@@ -145,7 +145,7 @@ func (p *program) rotateCAStatus() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "status",
 		Short: "Show which stage each node has reached",
-		Long: `Show the stage of the CA rotation that is in progress, and which stage each node has reached. Run it on a control
+		Long: `Show the stage of the CA rotation in progress, and the stage that each node has reached. Run the command on a control
 plane node.`,
 		Example: "  kubeadm certs rotate-ca status",
 		Args:    refuseArguments,

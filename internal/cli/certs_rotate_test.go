@@ -22,7 +22,7 @@ func TestRotationRepairsCertificates(t *testing.T) {
 	if err := s.run(t.Context(), "certs", "rotate-ca", "sign"); err == nil {
 		t.Error("sign succeeds without a rotation")
 	}
-	if !strings.Contains(s.err.String(), "as after an interrupted renewal") ||
+	if !strings.Contains(s.err.String(), "as happens after an interrupted renewal") ||
 		string(s.world.Files[pki+"apiserver.crt"].Data) == before {
 		t.Errorf("the pair is not repaired:\n%s", s.err.String())
 	}

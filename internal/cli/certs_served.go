@@ -125,7 +125,7 @@ func (x *expirations) addKubelet(ctx context.Context, r state.Reader, n *node.No
 		Address: net.JoinHostPort(n.Address, "10250")}
 	use.Certificate, use.Stale = r.ServedCertificate(ctx, use.Address)
 	if use.Stale == nil && (cert == nil || !use.Certificate.Equal(cert)) {
-		use.Stale = errors.New("it serves another one")
+		use.Stale = errors.New("it serves a different one")
 	}
 	x.Served = append(x.Served, newServed(use, r))
 }

@@ -66,13 +66,13 @@ func TestServedCertificates(t *testing.T) {
 		t.Errorf("others: %v", names)
 	}
 	if err := s.run(t.Context(), "certs", "check-expiration", "--served"); err != nil ||
-		!strings.Contains(s.out.String(), "no: it serves another one") {
+		!strings.Contains(s.out.String(), "no: it serves a different one") {
 		t.Errorf("%v\n%s", err, &s.out)
 	}
 
 	// kube-scheduler logs in with a certificate that is no longer on disk
 	unknown := s.run(t.Context(), "certs", "check-expiration", "--served", "--within", "1d")
-	if problem.ExitCode(unknown) != 1 || !strings.Contains(unknown.Error(), "not known when the certificate in use expires: kube-controller-manager (it was started before the file was written), kube-scheduler (") ||
+	if problem.ExitCode(unknown) != 1 || !strings.Contains(unknown.Error(), "cannot tell when the certificate in use expires: kube-controller-manager (it was started before the file was written), kube-scheduler (") ||
 		!strings.Contains(strings.Join(problem.Hints(unknown), " "), "renew all --restart") {
 		t.Errorf("got %v, %q", unknown, problem.Hints(unknown))
 	}

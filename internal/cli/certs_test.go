@@ -195,7 +195,7 @@ func TestUnrenewableCertificateIsNamed(t *testing.T) {
 		"no kubeconfig": {"/etc/kubernetes/scheduler.conf", "{", "scheduler.conf",
 			"reading /etc/kubernetes/scheduler.conf: parsing a kubeconfig"},
 		"a token inside": {"/etc/kubernetes/scheduler.conf", withToken, "scheduler.conf",
-			"embeds no client certificate"},
+			"does not embed a client certificate"},
 		"a damaged CA": {"/etc/kubernetes/pki/ca.crt", "x", "apiserver",
 			"/etc/kubernetes/pki/ca.crt: no certificate in PEM form"},
 		"a damaged CA's key": {"/etc/kubernetes/pki/ca.key", "x", "apiserver",

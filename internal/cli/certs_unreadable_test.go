@@ -35,7 +35,7 @@ func TestUnreadableCertificateSpoilsItsOwnRow(t *testing.T) {
 			"reading " + admin, "kubeadm init phase kubeconfig admin"},
 		"a program": {admin, kubeconfigOf(
 			"exec: {command: aws, apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never}"), "",
-			"reading " + admin + ": kubeconfig embeds no client certificate for its current user, which authenticates with the program aws",
+			"reading " + admin + ": kubeconfig does not embed a client certificate for its current user, which authenticates with the program aws",
 			"renew this credential as it was created"},
 		"a token": {admin, kubeconfigOf("token: s3cret"), "",
 			"which authenticates with a token", "renew this credential as it was created"},

@@ -91,13 +91,13 @@ func (p *program) command() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "kubeadm",
 		Short: "Create and manage a Kubernetes cluster",
-		Long: `kubeadm creates a Kubernetes cluster from machines that have a kubelet and a container runtime.
+		Long: `kubeadm turns machines that have a kubelet and a container runtime into a Kubernetes cluster.
 
   On the first machine:        kubeadm init
   On each additional machine:  kubeadm join, with the arguments that init prints
 
-To resume an interrupted command, re-run it. "kubeadm reset" reverts what init or join did to
-a machine, and --dry-run prints what a command would change.`,
+To resume an interrupted command, re-run it. To revert what init or join did to a machine, run
+"kubeadm reset". To see what a command would change, add --dry-run.`,
 		Args:              refuseArguments,
 		SilenceErrors:     true,
 		SilenceUsage:      true,

@@ -22,13 +22,13 @@ func (p *program) configImagesPull() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "pull",
 		Short: "Pull the control plane images",
-		Long: `Pull the images that init would pull. The registry is contacted for each image, even if the container
-runtime has it already. With --config, the flags --cri-socket, --feature-gates, --image-repository and
+		Long: `Pull the images that init would pull. The registry is contacted for every image, even those that the
+container runtime already has. With --config, the flags --cri-socket, --feature-gates, --image-repository and
 --kubernetes-version are ignored.`,
 		Example: `  # the images of the latest release
   kubeadm config images pull
 
-  # the images and the container runtime of a configuration file
+  # the images of a configuration file, with the container runtime that it names
   kubeadm config images pull --config kubeadm.yaml`,
 		Args: refuseArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return p.pullImages(c, o) },

@@ -20,9 +20,9 @@ func (p *program) configMigrate() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "migrate",
 		Short: "Convert a configuration file to the current API version",
-		Long: `Convert a configuration file to the current API version, kubeadm.k8s.io/v1beta4. Files of
-kubeadm.k8s.io/v1beta3 are accepted. The output has all defaults filled in, including the name, the address and
-the container runtime of this machine.
+		Long: `Convert a configuration file from kubeadm.k8s.io/v1beta3 to the current API version,
+kubeadm.k8s.io/v1beta4. The output has all defaults filled in, including the name, the address and the container
+runtime of this machine.
 
 Component configurations are checked and copied to the output as they are.`,
 		Example: `  kubeadm config migrate --old-config old.yaml --new-config kubeadm.yaml`,

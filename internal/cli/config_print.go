@@ -40,10 +40,10 @@ func (p *program) printExample(use, command string,
 	documents func(*cobra.Command) ([]any, error)) *cobra.Command {
 	return &cobra.Command{
 		Use:   use,
-		Short: "Print the default configuration file for " + command,
+		Short: "Print a default configuration file for " + command,
 		Long: "Print a configuration file for \"kubeadm " + command + `" with all defaults.
-Values without a default, such as a token or an address, are examples: replace them. Fields that keep
-their default can be removed.`,
+Values that have no default, such as a token or an address, are examples: replace them. You can remove
+the fields that you leave at their default.`,
 		Example: "  kubeadm config print " + use + " >kubeadm.yaml",
 		Args:    refuseArguments,
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -16,8 +16,8 @@ func (p *program) configValidate() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "validate",
 		Short: "Check a configuration file",
-		Long: `Check a configuration file as the commands that read it do. Print "ok" if it is valid, or else every
-error with its field.`,
+		Long: `Check a configuration file in the same way as the commands that read it. Print "ok" if it is valid, or every
+error and its field if it is not.`,
 		Example: `  kubeadm config validate --config kubeadm.yaml`,
 		Args:    refuseArguments,
 		RunE: func(c *cobra.Command, _ []string) error {

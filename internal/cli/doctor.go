@@ -30,29 +30,29 @@ func (p *program) doctorCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "Find out what is wrong with this machine, node and cluster",
-		Long: `Find out what is wrong with this machine, the node that it is and the cluster that it belongs to, and how to
-fix it. Nothing is changed without --fix. The command works on every machine, before and after init or join, and
-while the API server is down. It takes at most five seconds.
+		Long: `Find out what is wrong with this machine, its node and its cluster, and how to fix it. Without --fix, nothing is
+changed. The command works on any machine, before and after init or join, and while the API server is down. It takes
+at most five seconds.
 
-Each finding has its evidence, what follows from it and, where there is one, the command that fixes it. A check that
-cannot be made on this machine is listed with the reason. The cluster is read with admin.conf or, on a worker, with
-kubelet.conf, which may not read everything.
+Each finding comes with its evidence, its consequences and, if there is one, the command that fixes it. Checks that
+cannot run on this machine are listed with the reason. The command reads the cluster with admin.conf or, on a worker,
+with kubelet.conf, which does not have access to everything.
 
---fix does what is safe: it sets sysctls, loads kernel modules, and starts and enables services, each now and at the
-next boot. It shows what it is going to do and asks. Swap is turned off, and forwarding of IPv6 turned on, only
-after a question of its own, also with --yes. What cannot be completed is undone. While another kubeadm command changes this machine, nothing is fixed.
+--fix makes only safe changes: it sets sysctls, loads kernel modules, and starts and enables services, for the running
+system and for the next boot. It shows the changes and asks for confirmation. It asks separately before it turns off
+swap or turns on IPv6 forwarding; --yes does not answer these questions. A fix that cannot be completed is undone.
+Nothing is fixed while another kubeadm command is changing this machine.
 
---bundle writes a support bundle: the findings, logs, manifests, configuration and objects of the cluster, without
-private keys, tokens, passwords and Secrets. It cannot recognize every secret: read it through before you give it to
-anyone.
+--bundle writes a support bundle: the findings, logs, manifests, configuration and cluster objects, without private
+keys, tokens, passwords and Secrets. It cannot recognize every secret, so review the bundle before you share it.
 
-Exit codes: 0 if there is no error, only warnings or nothing; 2 if an error was found; 1 if the command failed.`,
+Exit codes: 0 if no error was found (there may be warnings), 2 if an error was found, 1 if the command failed.`,
 		Example: `  kubeadm doctor
 
   # prepare a machine for kubeadm init or kubeadm join
   kubeadm doctor --fix
 
-  # print what would be changed
+  # print what would change
   kubeadm doctor --fix --dry-run
 
   # for monitoring
@@ -78,12 +78,12 @@ func (o *doctorOptions) check(asObject bool) error {
 		set  bool
 	}{{flag.DryRun, o.dryRun}, {flag.Yes, o.yes}} {
 		if needsFix.set && !o.fix {
-			return problem.New("", fmt.Errorf("--%s is set, and without --%s nothing is changed",
+			return problem.New("", fmt.Errorf("--%s has no effect without --%s",
 				needsFix.name, flag.Fix), fmt.Sprintf("set --%s, or leave out --%s", flag.Fix, needsFix.name))
 		}
 	}
 	if o.fix && asObject && !o.yes && !o.dryRun {
-		return problem.New("", fmt.Errorf("--%s asks, and the answer cannot be expected from a program that reads --%s",
+		return problem.New("", fmt.Errorf("--%s asks for confirmation, which a program that reads --%s cannot give",
 			flag.Fix, flag.Output), fmt.Sprintf("set --%s", flag.Yes))
 	}
 	return nil
@@ -154,7 +154,7 @@ func (p *program) runDoctor(c *cobra.Command, o *doctorOptions) (err error) {
 				fmt.Sprintf("set --%s to a file in a directory that exists", flag.Bundle))
 		}
 		r.Emit(engine.Info, "the support bundle is "+o.bundle+
-			"; what looks like a secret is hidden, but read it through before you give it to anyone")
+			"; anything that looks like a secret is hidden, but review it before you share it")
 	}
 	if encode != nil {
 		err = encode(p.Out, []any{d})
@@ -175,9 +175,9 @@ func foundErrors(d doctor.Diagnosis) error {
 			count++
 		}
 	}
-	err := problem.New("", fmt.Errorf("something is wrong: %s", counted(count, "error")))
+	err := problem.New("", fmt.Errorf("found %s", counted(count, "error")))
 	if len(d.Fixes()) > 0 {
-		err.Hints = []string{"to fix what can be fixed safely, after seeing it: kubeadm doctor --fix"}
+		err.Hints = []string{"review and apply the safe fixes: kubeadm doctor --fix"}
 	}
 	err.Code = foundErrorsCode
 	return err
@@ -212,7 +212,7 @@ func (p *program) fixFindings(ctx context.Context, r *run.Run, o *doctorOptions,
 		r.Emit(engine.Info, text)
 		switch {
 		case f.Risk != "" && o.yes:
-			r.Emit(engine.Warned, fmt.Sprintf("this is left as it is, as --%s does not answer this question: %s",
+			r.Emit(engine.Warned, fmt.Sprintf("not done, because --%s does not answer this question: %s",
 				flag.Yes, f.Text))
 		case f.Risk != "" && !o.dryRun:
 			if err := p.confirm(ctx, r, f.Risk+": "+f.Text, flag.Fix); err != nil {
@@ -227,7 +227,7 @@ func (p *program) fixFindings(ctx context.Context, r *run.Run, o *doctorOptions,
 		}
 	}
 	if len(fixes) == 0 {
-		r.Emit(engine.Info, "nothing was changed: there is nothing that can be fixed safely")
+		r.Emit(engine.Info, "nothing was changed: nothing can be fixed safely")
 		return before.Diagnosis, nil
 	}
 	if !o.yes && !o.dryRun {

@@ -122,7 +122,7 @@ func TestBundleHasNoSecrets(t *testing.T) {
 	if f.Mode != 0o600 {
 		t.Fatalf("its mode is %v:\n%s", f.Mode, &s.err)
 	}
-	if said := s.err.String(); !strings.Contains(said, "read it through before you give it to anyone") {
+	if said := s.err.String(); !strings.Contains(said, "review it before you share it") {
 		t.Errorf("it does not ask for a review:\n%s", said)
 	}
 	files := unpackBundle(t, f.Data)
@@ -156,8 +156,8 @@ func TestBundleHasNoSecrets(t *testing.T) {
 		!strings.Contains(files["cluster/configmaps.yaml"], `"kept": "a name"`) {
 		t.Error("it hides what is no secret")
 	}
-	for _, want := range []string{"/etc/kubernetes/manifests/broken.yaml: it is left out", "near line 5\n",
-		"/etc/cni/net.d/20-broken.conflist: it is left out"} {
+	for _, want := range []string{"/etc/kubernetes/manifests/broken.yaml: left out", "near line 5\n",
+		"/etc/cni/net.d/20-broken.conflist: left out"} {
 		if !strings.Contains(files["errors.txt"], want) {
 			t.Errorf("errors.txt has no %q:\n%s", want, files["errors.txt"])
 		}

@@ -226,7 +226,7 @@ func hostDefects() map[string]plantedDefect {
 	const bridge = `{"plugins": [{"type": "bridge"}]}`
 	return map[string]plantedDefect{
 		"no forwarding": {plant: writeFile("/proc/sys/net/ipv4/ip_forward", "0\n"),
-			check: "FileContent--proc-sys-net-ipv4-ip_forward", says: `is "0" and must be 1`, fixed: true},
+			check: "FileContent--proc-sys-net-ipv4-ip_forward", says: `is "0" but must be 1`, fixed: true},
 		"swap": {plant: writeFile("/proc/swaps", "Filename Type Size Used Priority\n/swap file 1 0 -2\n"),
 			check: "Swap", says: "swap is on (/swap)", warns: true},
 		"bridge without netfilter": {plant: writeFile("/etc/cni/net.d/10-pods.conflist", bridge),
@@ -238,7 +238,7 @@ func hostDefects() map[string]plantedDefect {
 		"slow disk": {plant: func(_ *testing.T, s *testMachine) { s.world.SyncTime = 30 * time.Millisecond },
 			check: "DiskLatency", says: "a write takes 30ms", warns: true},
 		"cgroup drivers differ": {plant: func(_ *testing.T, s *testMachine) { s.world.CRI.CgroupDriver = "cgroupfs" },
-			check: "CgroupDriver", says: "uses cgroupfs as containerd reports it", warns: true},
+			check: "CgroupDriver", says: "uses cgroupfs, which containerd reports", warns: true},
 		"sandbox image": {plant: func(_ *testing.T, s *testMachine) { s.world.CRI.SandboxImage = "pause:1" },
 			check: "SandboxImage", says: "pause:1", warns: true},
 		"sandbox image in the configuration": {plant: func(t *testing.T, s *testMachine) {
@@ -340,7 +340,7 @@ func nodeDefects() map[string]plantedDefect {
 			f := s.world.Files["/etc/kubernetes/scheduler.conf"]
 			f.ModTime = s.world.Now().Add(time.Hour)
 			s.world.Files["/etc/kubernetes/scheduler.conf"] = f
-		}, check: "ServedCertificates", says: "kube-scheduler uses another certificate", warns: true},
+		}, check: "ServedCertificates", says: "kube-scheduler does not use the certificate", warns: true},
 		"service account keys": {plant: func(_ *testing.T, s *testMachine) {
 			s.world.Files["/etc/kubernetes/pki/sa.key"] = s.world.Files["/etc/kubernetes/pki/apiserver.key"]
 		}, check: "ServiceAccountKeys", says: "does not contain the public key"},
@@ -375,7 +375,7 @@ func clusterDefects() map[string]plantedDefect {
 		"member without a node": {plant: func(_ *testing.T, s *testMachine) {
 			s.world.MemberList = append(s.world.MemberList, state.Member{ID: 9, Name: "lost",
 				PeerURLs: []string{"https://192.0.2.10:2380"}, ClientURLs: []string{"https://192.0.2.10:2379"}})
-		}, check: "EtcdMembers", says: "etcd member lost has no Node", warns: true},
+		}, check: "EtcdMembers", says: "no Node with the name of etcd member lost", warns: true},
 		"no quorum": {plant: func(_ *testing.T, s *testMachine) {
 			s.world.MemberList = append(s.world.MemberList, state.Member{ID: 9, Name: "cp1",
 				PeerURLs: []string{"https://192.0.2.98:2380"}, ClientURLs: []string{"https://192.0.2.98:2379"}})
@@ -429,7 +429,7 @@ func clusterDefects() map[string]plantedDefect {
 		"waiting request": {plant: add(`{apiVersion: certificates.k8s.io/v1, kind: CertificateSigningRequest,
   metadata: {name: csr-1, creationTimestamp: "2026-01-01T00:00:00Z"},
   spec: {signerName: kubernetes.io/kubelet-serving, username: "system:node:cp1"}}`),
-			check: "CertificateRequests", says: "csr-1 waits for approval", warns: true},
+			check: "CertificateRequests", says: "csr-1 is waiting for approval", warns: true},
 		"no configuration": {plant: deleted("ConfigMap", "kubeadm-config"), check: "ClusterConfig",
 			says: "there is no ConfigMap kube-system/kubeadm-config", also: true},
 	}

@@ -13,7 +13,7 @@ func writeDiagnosis(out io.Writer, d doctor.Diagnosis) error {
 	var b strings.Builder
 	role := map[string]string{"control-plane": "a control plane node", "worker": "a worker node"}[d.Machine.Role]
 	if role == "" {
-		role = "no node of a cluster"
+		role = "not a node of a cluster"
 	}
 	fmt.Fprintf(&b, "%s is %s", d.Machine.Name, role)
 	if d.Machine.Kubeconfig != "" {
@@ -48,7 +48,7 @@ func writeDiagnosis(out io.Writer, d doctor.Diagnosis) error {
 	if errs+warnings > 0 {
 		summary = counted(errs, "error") + ", " + counted(warnings, "warning")
 	}
-	fmt.Fprintf(&b, "\nResult: %s; %s passed, %d not made.\n", summary, counted(passed, "check"),
+	fmt.Fprintf(&b, "\nResult: %s; %s passed, %d not run.\n", summary, counted(passed, "check"),
 		len(d.NotChecked))
 	_, err := io.WriteString(out, b.String())
 	return err
@@ -61,7 +61,7 @@ func groupHeadings() map[doctor.Group]string {
 func writeFinding(b *strings.Builder, f doctor.Finding) {
 	fmt.Fprintf(b, "  %s: %s: %s\n", f.Severity, f.Check, indentRest(f.Text))
 	if f.Fixable {
-		f.Command += " (kubeadm doctor --fix does it)"
+		f.Command += " (or kubeadm doctor --fix)"
 	}
 	for _, line := range []struct{ name, text string }{
 		{"evidence", f.Evidence}, {"why", f.Why}, {"remedy", f.Remedy}, {"command", f.Command},

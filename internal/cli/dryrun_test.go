@@ -168,7 +168,7 @@ func TestOnlyUpgradesRepairCertificates(t *testing.T) {
 		"--ignore-preflight-errors=all"); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(s.err.String(), "as after an interrupted renewal") {
+	if !strings.Contains(s.err.String(), "as happens after an interrupted renewal") {
 		t.Errorf("the pair is not repaired:\n%s", s.err.String())
 	}
 }

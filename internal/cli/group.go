@@ -41,7 +41,7 @@ func refuseArguments(c *cobra.Command, args []string) error {
 		return problem.New("", fmt.Errorf("%s takes no version, but got %s", c.CommandPath(),
 			untrusted.Quote(args[0])),
 			"leave it out: a node is upgraded to the version of its cluster, which "+
-				"\"kubeadm upgrade apply\" raises")
+				"\"kubeadm upgrade apply\" sets")
 	}
 	for _, file := range []flag.Name{flag.Config, flag.OldConfig} {
 		if f := c.Flag(string(file)); f != nil && !f.Changed && strings.ContainsAny(args[0], "./") {

@@ -16,7 +16,7 @@ func helpCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [COMMAND...]",
 		Short: "Show the help of a command",
-		Long:  "Show the help of a command, as its flag --help does.",
+		Long:  "Show the help of a command, just as its --help flag does.",
 		Example: `  kubeadm help
   kubeadm help token create`,
 		ValidArgsFunction: func(c *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {

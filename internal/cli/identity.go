@@ -26,7 +26,7 @@ func (p *program) readIdentity(ctx context.Context, r state.Reader, file string)
 	if cluster, err := config.CurrentCluster(); err == nil && cluster.InsecureSkipTLSVerify {
 		as.AllowInsecure = true
 		p.warn("kubeconfig", file+
-			" has insecure-skip-tls-verify: any server at that address can read and forge everything; set certificate-authority-data to the CA instead")
+			" has insecure-skip-tls-verify: any server at that address can read and forge all traffic; set certificate-authority-data to the CA instead")
 	}
 	return as
 }

@@ -24,15 +24,15 @@ func (p *program) initCommand() *cobra.Command {
 	return p.withRunOutput(t.command(&cobra.Command{
 		Use:   "init",
 		Short: "Initialize the first control plane node of a new cluster",
-		Long: `Initialize this machine as the first control plane node of a new cluster. At the end the command
+		Long: `Initialize this machine as the first control plane node of a new cluster. When it is done, the command
 prints how to use the cluster and how to join other machines.`,
-		Example: `  # with a Pod network of this CIDR
+		Example: `  # with this CIDR for the Pod network
   kubeadm init --pod-network-cidr=10.244.0.0/16
 
-  # highly available: more control plane nodes can join, behind a load balancer
+  # highly available: more control plane nodes can join behind a load balancer
   kubeadm init --control-plane-endpoint=cluster.example:6443 --upload-certs
 
-  # with a configuration file; print what would be changed
+  # with a configuration file; print what would change
   kubeadm init --config kubeadm.yaml --dry-run`,
 	}, flag.APIServerAdvertise, flag.APIServerBindPort, flag.APIServerCertSANs, flag.CertDir,
 		flag.CertificateKey,

@@ -37,7 +37,7 @@ func closeRun(r *run.Run, err *error) { *err = errors.Join(*err, r.Close()) }
 func (p *program) readConfigBesideFlags(c *cobra.Command, name string,
 	refuse func(flags []string) error) (config.File, error) {
 	if name == "" && slices.Contains(givenFlags(c), string(flag.Config)) {
-		p.warn("config", "--config is empty and ignored: set it to a file, or remove it")
+		p.warn("config", "--config is empty, so it is ignored: set it to a file, or leave it out")
 	}
 	file, err := p.readConfig(c.Context(), p.World(), name)
 	if err == nil && file.Given() {

@@ -42,8 +42,8 @@ func (p *program) joinCommand() *cobra.Command {
 	return p.withRunOutput(t.command(&cobra.Command{
 		Use:   "join [api-server-endpoint]",
 		Short: "Join this machine to a cluster",
-		Long: `Join this machine to an existing cluster, as a worker or a control plane node.
-"kubeadm init" prints the join command with endpoint, token and CA hash; to print it again, run
+		Long: `Join this machine to an existing cluster as a worker or as a control plane node.
+"kubeadm init" prints the join command with the endpoint, the token and the CA hash. To print a new one, run
 "kubeadm token create --print-join-command" on a control plane node.`,
 		Example: `  # as a worker
   kubeadm join 192.0.2.10:6443 --token abcdef.0123456789abcdef \
@@ -174,7 +174,7 @@ func joinedAs(l node.Local, etcd bool) string {
 	}
 	member := ""
 	if etcd {
-		member = "\n  * etcd has one more voting member."
+		member = "\n  * etcd has gained a voting member."
 	}
 	return fmt.Sprintf(joinedControlPlane, member, l.Paths.Kubeconfig("admin.conf"),
 		"$(id -u):$(id -g)")
@@ -184,9 +184,9 @@ func joinedAs(l node.Local, etcd bool) string {
 // (test/parity/phrases).
 const joined = `
 This node has joined the cluster:
-  * The API server has signed the kubelet's certificate, and the kubelet uses it.
+  * The kubelet has received its client certificate and uses it.
 
-To list the nodes, run on a control plane node:
+To list the nodes, run this on a control plane node:
 
   kubectl get nodes
 `
@@ -195,10 +195,10 @@ To list the nodes, run on a control plane node:
 // owner of its copy.
 const joinedControlPlane = `
 This node has joined the cluster as a control plane node:
-  * The API server has signed the kubelet's certificate, and the kubelet uses it.
+  * The kubelet has received its client certificate and uses it.
   * The node has the labels and taints of a control plane node, and its components are healthy.%s
 
-To administer the cluster from here as an ordinary user:
+To administer the cluster from this machine as a regular user:
   mkdir -p $HOME/.kube
   sudo cp -i %s $HOME/.kube/config
   sudo chown %s $HOME/.kube/config

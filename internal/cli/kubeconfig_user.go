@@ -37,14 +37,14 @@ func (p *program) kubeconfigUser() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "user",
 		Short: "Print a kubeconfig for an additional user",
-		Long: `Print a kubeconfig for an additional user of the cluster, with a client certificate signed by the cluster
-CA of this machine, or with a token. The user has no permissions until RBAC grants them to the user name or to one
-of the groups. The certificate cannot be revoked before it expires. Without --config the kubeconfig has the server
-of admin.conf.`,
+		Long: `Print a kubeconfig for an additional user of the cluster, with a token or with a client certificate that
+the cluster CA on this machine signs. The user has no permissions until RBAC grants some to the user name or to one of
+the groups. The certificate cannot be revoked before it expires. Without --config, the kubeconfig points to the server
+in admin.conf.`,
 		Example: `  # for user foo
   kubeadm kubeconfig user --client-name foo
 
-  # with the cluster's configuration, for a user in a group, valid for a day
+  # for a user in a group, valid for a day, with the cluster's configuration
   kubeadm kubeconfig user --client-name foo --org viewers --validity-period 24h --config cluster.yaml`,
 		Args: refuseArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return p.printKubeconfig(c.Context(), o) },
@@ -52,7 +52,7 @@ of admin.conf.`,
 	flagTargets{flag.ClientName: &o.name, flag.Config: &o.file, flag.Org: &o.groups,
 		flag.Token: &o.token, flag.ValidityPeriod: &o.validity}.bind(c.Flags())
 	c.Flags().Lookup(string(
-		flag.Token)).Usage = "Token for the kubeconfig, in place of a client certificate"
+		flag.Token)).Usage = "Token to put into the kubeconfig instead of a client certificate"
 	return c
 }
 
@@ -69,7 +69,7 @@ func (p *program) printKubeconfig(ctx context.Context, o *userOptions) error {
 	warnings := how.Warnings
 	if o.token == "" && o.validity > v1beta4.DefaultCertValidity {
 		warnings = append(warnings,
-			fmt.Sprintf("--%s %s is longer than %s: a stolen key can be used all that time",
+			fmt.Sprintf("--%s %s is longer than %s: a stolen key could be used for all that time",
 				flag.ValidityPeriod, o.validity, v1beta4.DefaultCertValidity))
 	}
 	p.warn("config", warnings...)

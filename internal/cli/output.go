@@ -86,7 +86,7 @@ func (o *output) encoder(ctx context.Context, r state.Reader) (encoder, error) {
 	}
 	if argument == "" {
 		return nil, problem.New("", fmt.Errorf("output format %s needs a template", name),
-			"give it after an equals sign: --output "+name+"=...")
+			"append it after an equals sign: --output "+name+"=...")
 	}
 	if strings.HasSuffix(name, "file") {
 		data, err := r.ReadFile(ctx, argument)

@@ -85,7 +85,7 @@ func (t tree) phaseCommand(address string, p engine.Phase) *cobra.Command {
 // example shows how to skip a phase, and how to run it alone unless it needs others before it.
 func (t tree) example(address string, p engine.Phase) string {
 	command := "kubeadm " + t.name
-	text := "  # all phases but this one\n  " + command + " --skip-phases=" + address
+	text := "  # all phases except this one\n  " + command + " --skip-phases=" + address
 	if len(p.Needs) > 0 {
 		return text
 	}

@@ -38,14 +38,14 @@ func (p *program) resetCommand() *cobra.Command {
 		Use:   "reset",
 		Short: "Revert what init or join did to this machine",
 		Long: `Revert, as far as possible, what "kubeadm init" or "kubeadm join" did to this machine.
-The command asks for confirmation unless --force is set.`,
+The command asks for confirmation unless --force is set. At the end it lists what remains.`,
 		Example: `  # print what would be removed
   kubeadm reset --dry-run
 
   # without confirmation
   kubeadm reset --force
 
-  # also remove what CNI plugins and kube-proxy have set up, and the kubeconfig of the user
+  # also remove what CNI plugins and kube-proxy set up, and the user's kubeconfig
   kubeadm reset --clean=all
 
   # drain this worker, delete its Node object and reset it
@@ -144,7 +144,7 @@ func checkResetPhases(r *run.Run, o *resetOptions) error {
 	} {
 		if need.set && !r.Runs(need.phase) {
 			return problem.New("", fmt.Errorf("--%s needs phase %s, which is skipped", need.flag,
-				need.phase), fmt.Sprintf("leave out --%s, or run the phase", need.flag))
+				need.phase), fmt.Sprintf("leave out --%s, or do not skip the phase", need.flag))
 		}
 	}
 	return nil
@@ -176,9 +176,9 @@ func (p *program) confirm(ctx context.Context, r *run.Run, warning string, skip 
 	case "y", "yes":
 		return nil
 	}
-	stopped := "nothing was changed: the answer was not yes"
+	stopped := "nothing was changed: you did not confirm"
 	if p.report.Changed() { // by an earlier step of an upgrade through several versions
-		stopped = "stopped: the answer was not yes"
+		stopped = "stopped: you did not confirm"
 	}
 	return problem.New("", errors.New(stopped),
 		fmt.Sprintf("answer y, or set --%s to skip the confirmation", skip))

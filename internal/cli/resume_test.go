@@ -256,8 +256,8 @@ func TestVersionLabelIsKept(t *testing.T) {
 		t.Fatal("the interruption was not heeded")
 	}
 	for _, c := range []struct{ now, want string }{
-		{"v1.37.2", "stable-1 is v1.37.2 by now; continuing with v1.37.1"},
-		{"v1.37.3", "nothing is changed"},
+		{"v1.37.2", "stable-1 is now v1.37.2; continuing with v1.37.1"},
+		{"v1.37.3", "nothing was changed"},
 	} {
 		net.answer.Body = []byte(c.now)
 		if err := s.run(t.Context(), "init", "--config", "/init.yaml"); err != nil {
@@ -287,7 +287,7 @@ func TestFinishedInitHonorsSkippedClosingText(t *testing.T) {
 	err := s.run(t.Context(), "init", "--config", "/init.yaml", "--skip-phases",
 		"show-join-command,mark-control-plane")
 	if out := s.out.String(); err != nil || tokenInText.MatchString(out) ||
-		!strings.Contains(out, "nothing is changed") {
+		!strings.Contains(out, "nothing was changed") {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

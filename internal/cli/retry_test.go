@@ -73,7 +73,7 @@ func TestCommandsRetryDuringAPIServerRestart(t *testing.T) {
 		}
 	}
 	if err := s.run(t.Context(), "certs", "check-expiration"); err != nil ||
-		strings.Contains(s.err.String(), "could not read the configuration of certificates") {
+		strings.Contains(s.err.String(), "could not read the certificate settings") {
 		t.Errorf("certs check-expiration: %v\n%s", err, &s.err)
 	}
 }

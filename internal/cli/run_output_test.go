@@ -40,7 +40,7 @@ func TestInterruptedRunHasResultAndTrace(t *testing.T) {
 	})
 	if r.Outcome != report.Interrupted || r.ExitCode != 1 || !wasAtWork || r.Error.Cause != "interrupted" ||
 		!slices.Contains(r.Error.Hints,
-			"what was done so far is kept: re-run the command to resume") {
+			"everything done so far is kept: re-run the command to resume") {
 		t.Errorf("%+v: %+v", r, r.Error)
 	}
 	if text := string(s.world.Files["/trace.json"].Data); !json.Valid([]byte(text)) ||

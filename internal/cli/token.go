@@ -14,9 +14,9 @@ func (p *program) tokenCommand() *cobra.Command {
 	o := &clusterOptions{kubeconfig: node.DefaultPaths().Kubeconfig("admin.conf")}
 	c := newGroup("token", "Manage bootstrap tokens", p.tokenCreate(o), p.tokenDelete(o),
 		p.tokenGenerate(), p.tokenList(o))
-	c.Long = `Manage bootstrap tokens. A joining machine verifies the cluster with one, and its kubelet
-requests a client certificate with it. A token has the form "abcdef.0123456789abcdef": an ID, which is
-public, a dot and a secret. It is stored in Secret bootstrap-token-<ID> in namespace kube-system.`
+	c.Long = `Manage bootstrap tokens. A joining machine uses a bootstrap token to verify the cluster, and its
+kubelet uses it to request a client certificate. A token has the form "abcdef.0123456789abcdef": a public ID, a
+dot and a secret. It is stored in the Secret bootstrap-token-<ID> in the namespace kube-system.`
 	o.bindTo(c)
 	return c
 }

@@ -36,13 +36,13 @@ func (p *program) tokenCreate(shared *clusterOptions) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "create [TOKEN]",
 		Short: "Create a bootstrap token",
-		Long: `Create a bootstrap token in the cluster and print it. Without TOKEN a random one is generated. With
---config all bootstrapTokens of the file are created.
+		Long: `Create a bootstrap token in the cluster and print it. Without TOKEN, a random one is generated. With
+--config, all bootstrapTokens in the file are created.
 
-With --print-join-command the output is the join command, on one line: for a worker, or for a control plane
-node if there is a certificate key. With --upload-certs, which must run on a control plane node, the control
-plane certificates are uploaded again, encrypted with --certificate-key or a new key, and deleted after two
-hours. Keys of earlier uploads become invalid.`,
+With --print-join-command, the output is a join command on one line: for a worker, or for a control plane node if
+there is a certificate key. With --upload-certs, which works only on a control plane node, the control plane
+certificates are uploaded again, encrypted with --certificate-key or a new key. They are deleted after two hours.
+The keys of earlier uploads become invalid.`,
 		Example: `  # print the join command for a worker
   kubeadm token create --print-join-command
 
@@ -54,7 +54,7 @@ hours. Keys of earlier uploads become invalid.`,
 			case 1:
 				o.Token = args[0]
 			default: // which may be secret
-				return fmt.Errorf("%s takes one token, but got %d: run the command once for each, or use a file with --config", c.CommandPath(), len(args))
+				return fmt.Errorf("%s takes one token, but got %d: run the command once for each, or list them in a file for --config", c.CommandPath(), len(args))
 			}
 			return p.createTokens(c, o)
 		},
@@ -110,7 +110,7 @@ func (p *program) createTokens(c *cobra.Command, o *tokenCreateOptions) (err err
 			return err
 		}
 		if n.Cluster.Endpoint == "" {
-			upload.Warn("the cluster has no controlPlaneEndpoint: no further control plane node can join it until ConfigMap kubeadm-config has one")
+			upload.Warn("the cluster has no controlPlaneEndpoint: no other control plane node can join until the ConfigMap kubeadm-config has one")
 		}
 		if err := uploadcerts.Upload(ctx, upload, n, as); err != nil {
 			return err

@@ -18,7 +18,7 @@ func (p *program) tokenDelete(o *clusterOptions) *cobra.Command {
 	return &cobra.Command{
 		Use:   "delete TOKEN-OR-ID...",
 		Short: "Delete bootstrap tokens",
-		Long:  "Delete bootstrap tokens from the cluster. Each is named by its ID of six characters or by the full token.",
+		Long:  "Delete bootstrap tokens from the cluster. Name each one by its six-character ID or by the full token.",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return problem.New("", errors.New("a token or its ID is required"),

@@ -29,7 +29,7 @@ func (p *program) tokenList(o *clusterOptions) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List bootstrap tokens",
-		Long:  "List the bootstrap tokens of the cluster, with their secrets, expiration and usages.",
+		Long:  "List the cluster's bootstrap tokens, with their secrets, expiration times and usages.",
 		Example: `  kubeadm token list
 
   # only the IDs
@@ -123,7 +123,7 @@ func tokenOf(object map[string]any) (t node.BootstrapToken, err error) {
 	t.Description = text(bootstrapapi.BootstrapTokenDescriptionKey)
 	if end := text(bootstrapapi.BootstrapTokenExpirationKey); end != "" {
 		if t.Expires, err = time.Parse(time.RFC3339, end); err != nil {
-			return t, fmt.Errorf("its expiration is no valid time: %w", err)
+			return t, fmt.Errorf("its expiration is not a valid time: %w", err)
 		}
 	}
 	for key, value := range s.Data {

@@ -15,8 +15,8 @@ func (p *program) upgradeCommand() *cobra.Command {
 	c := newGroup("upgrade", "Upgrade a cluster to another Kubernetes version",
 		p.upgradePlanCommand(), p.upgradeApplyCommand(), p.upgradeDiffCommand(),
 		p.upgradeNodeCommand())
-	c.Long = `Upgrade a cluster to another Kubernetes version: "plan" lists the versions, "diff" shows what would be changed,
-"apply" upgrades the first control plane node and the cluster, "node" upgrades the other nodes.`
+	c.Long = `Upgrade a cluster to another Kubernetes version: "plan" lists the versions, "diff" shows what would change, "apply"
+upgrades the first control plane node and the cluster, and "node" upgrades each of the other nodes.`
 	return c
 }
 

@@ -46,12 +46,11 @@ func (p *program) upgradeDiffCommand() *cobra.Command {
 		Use:   "diff [version]",
 		Short: "Show what an upgrade would change",
 		Long: `Show what "kubeadm upgrade apply" would change on this control plane node and in the cluster, as unified diffs of
-files and objects. Nothing is changed. Manifests that were changed manually are shown as such.
-
-Renewed certificates are not shown.`,
+files and objects. Nothing is changed. Manual changes to manifests are marked as such. The certificates that the
+upgrade would renew are not shown.`,
 		Example: `  kubeadm upgrade diff v1.37.1
 
-  # manual changes of the manifests
+  # manual changes to the manifests
   kubeadm upgrade diff`,
 		Args:              checkOptionalVersion,
 		ValidArgsFunction: someOf(p.completeVersions()),
@@ -213,7 +212,7 @@ func (d *differ) diffObject(ctx context.Context, ref state.Ref, wanted state.Obj
 		upgrade.Text{Name: "new object", Content: change.RenderYAML(after)}, d.context), nil
 }
 
-// markManualChanges shows how manifests differ from what kubeadm writes for the present version.
+// markManualChanges shows how manifests differ from what kubeadm writes for the current version.
 func (d *differ) markManualChanges(ctx context.Context, e *engine.Env, wanted *node.Node) error {
 	present, _, err := existing.ReadNode(e.WithRetries(ctx, wanted.Timeouts.KubernetesAPI), d.real,
 		d.admin, wanted.Local, release.Target{})
@@ -230,7 +229,7 @@ func (d *differ) markManualChanges(ctx context.Context, e *engine.Env, wanted *n
 		}
 		file := wanted.Paths.Manifest(component)
 		d.diffs[change.FileTarget(file)] = "# changed manually: differs from what this kubeadm writes " +
-			"for the present version\n" +
+			"for the current version\n" +
 			upgrade.Diff(upgrade.Text{Name: "as kubeadm writes it", Content: string(made)},
 				upgrade.Text{Name: file, Content: string(found)}, d.context) +
 			"# what the upgrade changes:\n"

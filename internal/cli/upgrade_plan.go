@@ -51,15 +51,15 @@ func (p *program) upgradePlanCommand() *cobra.Command {
 	}
 	c := &cobra.Command{
 		Use:   "plan [version]",
-		Short: "Show the versions that a cluster can be upgraded to",
-		Long: `Show the versions that the cluster can be upgraded to, and what each upgrade changes.
-Check whether the cluster is in a state to be upgraded. Nothing is changed.
+		Short: "Show the versions that the cluster can be upgraded to",
+		Long: `Check whether the cluster can be upgraded, and show the versions that it can be upgraded to and what each
+upgrade changes. Nothing is changed.
 
-The newest releases are read from https://dl.k8s.io. If a version or a label such as stable-1.37 is given,
-only that one is considered. A version needs no internet.`,
+The newest releases are looked up at https://dl.k8s.io. With a version or a label such as stable-1.37, only that
+one is considered. With a version, no internet access is needed.`,
 		Example: `  kubeadm upgrade plan
 
-  # one version, without internet
+  # one version, without internet access
   kubeadm upgrade plan v1.37.1
 
   # machine-readable
@@ -130,7 +130,7 @@ func (p *program) planUpgrade(c *cobra.Command, o *upgradePlanOptions) (err erro
 		return err
 	}
 	if settings.PrintConfig {
-		e.Say("ClusterConfiguration that the cluster stores:")
+		e.Say("ClusterConfiguration stored in the cluster:")
 		e.Print("\t" + strings.ReplaceAll(strings.TrimSpace(cluster.Config.Document), "\n",
 			"\n\t") + "\n")
 	}
@@ -142,7 +142,7 @@ func (p *program) planUpgrade(c *cobra.Command, o *upgradePlanOptions) (err erro
 	if encode != nil {
 		for _, a := range plan.AvailableUpgrades {
 			if cluster.IsJump(a.candidate.Version) {
-				e.Warn("%s takes several steps: --output text lists them", a.candidate)
+				e.Warn("%s takes several steps; --output text lists them", a.candidate)
 			}
 		}
 		return encode(p.Out, []any{plan})
@@ -168,7 +168,7 @@ func (p *program) readHealthyCluster(
 	}
 	if _, err := e.World.Stat(ctx, kubeconfig); errors.Is(err, fs.ErrNotExist) {
 		return nil, problem.New("", fmt.Errorf("kubeconfig %s does not exist", kubeconfig),
-			"run the command on a control plane node, or set --kubeconfig to that of an administrator")
+			"run the command on a control plane node, or set --kubeconfig to an administrator's kubeconfig")
 	}
 	admin := p.readIdentity(ctx, e.World, kubeconfig)
 	e.Say("reading the versions and the configuration of the cluster")
@@ -259,7 +259,7 @@ func writeAvailableUpgrade(
 	}
 	fmt.Fprintf(out, "\nUpgrade to %s (%s)\n\n", a.candidate, a.Description)
 	if len(kubelets) > 0 {
-		fmt.Fprintln(out, "To be upgraded manually on each node, after the control plane:")
+		fmt.Fprintln(out, "Upgrade these manually on each node, after the control plane:")
 		if err := writeComponents(out, kubelets); err != nil {
 			return err
 		}
@@ -270,15 +270,15 @@ func writeAvailableUpgrade(
 		return err
 	}
 	if cluster.IsJump(a.candidate.Version) {
-		fmt.Fprintf(out, "\nA control plane is upgraded by one minor version at a time. "+
-			"From v%s to %s it takes these steps:\n\n", cluster.Version, a.candidate)
+		fmt.Fprintf(out, "\nA control plane is upgraded one minor version at a time. "+
+			"The steps from v%s to %s:\n\n", cluster.Version, a.candidate)
 		writeSteps(out, cluster.Steps(a.candidate, releases.Tool, releases.NewestPatch))
 	} else {
 		command := strings.TrimSpace("kubeadm upgrade apply " + a.candidate.String() + " " +
 			a.candidate.Flag())
 		fmt.Fprintf(out, "\nTo upgrade, run on a control plane node:\n\n\t%s\n\n", command)
 		if newKubeadm != "" {
-			fmt.Fprintf(out, "Before that, install kubeadm %s: this one is older.\n\n", newKubeadm)
+			fmt.Fprintf(out, "First install kubeadm %s: this one is older.\n\n", newKubeadm)
 		}
 	}
 	_, err := fmt.Fprint(out, separator)
@@ -293,7 +293,7 @@ func writeComponents(out io.Writer, components []upgrade.Component) error {
 	return w.Flush()
 }
 
-const patchPlaceholder = "Put the newest patch release that is available to you in place of X"
+const patchPlaceholder = "Replace X with the newest patch release that you can get"
 
 func writeSteps(out io.Writer, steps []upgrade.Step) {
 	placeholder := false
@@ -312,8 +312,8 @@ func writeSteps(out io.Writer, steps []upgrade.Step) {
 
 // writeConfigVersions shows which component configurations must be migrated by hand.
 func writeConfigVersions(out io.Writer, configs []upgrade.ComponentConfig) error {
-	fmt.Fprint(out, "Versions of the component configurations that the cluster stores. One "+
-		"that is marked \"yes\"\nmust be converted manually to the preferred version before an upgrade:\n\n")
+	fmt.Fprint(out, "Versions of the component configurations stored in the cluster. Convert those marked \"yes\"\n"+
+		"to the preferred version manually before you upgrade:\n\n")
 	w := report.NewTable(out, 10, "API GROUP", "CURRENT VERSION", "PREFERRED VERSION",
 		"MANUAL UPGRADE REQUIRED")
 	for _, c := range configs {

@@ -39,18 +39,18 @@ func (p *program) upgradeApplyCommand() *cobra.Command {
 	c := t.command(&cobra.Command{
 		Use:   "apply [version]",
 		Short: "Upgrade the cluster and its first control plane node to a version",
-		Long: `Upgrade the cluster and this control plane node to a Kubernetes version. Upgrade the other nodes with
-"kubeadm upgrade node" afterwards, and then the kubelet of each node.
+		Long: `Upgrade the cluster and this control plane node to a Kubernetes version. Afterwards, run "kubeadm upgrade node" on
+each of the other nodes, and then upgrade the kubelet on every node.
 
-The components are replaced one after the other. If one of them is not healthy with its new manifest, all previous
-manifests are restored. An interrupted command is resumed by running it again.`,
-		Example: `  # print what would be changed
+The components are replaced one at a time. If one of them does not become healthy with its new manifest, all previous
+manifests are restored. To resume an interrupted command, re-run it.`,
+		Example: `  # print what would change
   kubeadm upgrade apply v1.37.1 --dry-run
 
   # without confirmation
   kubeadm upgrade apply v1.37.1 --yes
 
-  # from v1.35 over v1.36, with a single control plane node
+  # from v1.35 through v1.36, with a single control plane node
   kubeadm upgrade apply v1.37.1 --via v1.36.3`,
 	}, flag.AllowExperimentalUpgrades, flag.AllowRCUpgrades, flag.CertificateRenewal, flag.Config,
 		flag.DryRun, flag.EtcdUpgrade, flag.FailOnManualChanges, flag.Force,
@@ -68,11 +68,11 @@ func (p *program) upgradeNodeCommand() *cobra.Command {
 	}
 	return p.withRunOutput(t.command(&cobra.Command{
 		Use:   "node",
-		Short: "Upgrade a further control plane node or a worker",
-		Long: `Upgrade a further control plane node or a worker to the version of the cluster, after "kubeadm upgrade apply" on
-the first control plane node. On a worker only the configuration of the kubelet is
-upgraded, and the default of --kubeconfig is /etc/kubernetes/kubelet.conf.`,
-		Example: `  # print what would be changed
+		Short: "Upgrade another control plane node or a worker",
+		Long: `Upgrade another control plane node or a worker to the version of the cluster, after "kubeadm upgrade apply" on the
+first control plane node. On a worker, only the kubelet's configuration is upgraded, and --kubeconfig defaults to
+/etc/kubernetes/kubelet.conf.`,
+		Example: `  # print what would change
   kubeadm upgrade node --dry-run
 
   kubeadm upgrade node`,
@@ -119,8 +119,8 @@ func (o *upgradeOptions) values() flagTargets {
 // already, as after an interrupt.
 func (p *program) runUpgradeVia(c *cobra.Command, o *upgradeOptions, sel engine.Selection) error {
 	if len(o.via) > 0 && o.DryRun != nil && *o.DryRun {
-		return problem.New("", errors.New("--dry-run shows one upgrade, but --via asks for several"),
-			"leave out --via, and give its first version as the argument: "+o.via[0])
+		return problem.New("", errors.New("--dry-run shows a single upgrade, but --via asks for several"),
+			"leave out --via, and pass its first version as the argument: "+o.via[0])
 	}
 	present, err := upgrade.PresentVersion(c.Context(), p.World(), node.DefaultPaths())
 	if err != nil {
@@ -306,7 +306,7 @@ func addUpgradeSteps(err error, releases upgrade.Releases) error {
 		return err
 	}
 	to := upgrade.Candidate{Version: version.MustParseSemantic(skew.Target.Version().String())}
-	hints := []string{"these steps lead to " + skew.Target.String() + ":"}
+	hints := []string{"to reach " + skew.Target.String() + ", take these steps:"}
 	for i, step := range skew.Cluster.Steps(to, releases.Tool, releases.NewestPatch) {
 		text := fmt.Sprintf("%d. %s", i+1, step.Text)
 		if step.Command != "" {
@@ -320,7 +320,7 @@ func addUpgradeSteps(err error, releases upgrade.Releases) error {
 		for minor := current.Minor() + 1; minor < skew.Target.Minor(); minor++ {
 			via = append(via, releases.NewestPatch(minor))
 		}
-		hints = append(hints, fmt.Sprintf("or all in one run, as there is a single control plane node: "+
+		hints = append(hints, fmt.Sprintf("or take all steps in one run, because there is a single control plane node: "+
 			"kubeadm upgrade apply %s --via %s", skew.Target, strings.Join(via, ",")))
 	}
 	if strings.Contains(strings.Join(hints, "\n"), ".X") {
@@ -344,9 +344,9 @@ const appliedText = `
 SUCCESS! The control plane of this node was upgraded to %[1]s.
 
 Next:
-  1. On each other control plane node, one after the other: kubeadm upgrade node
+  1. On each of the other control plane nodes, one at a time: kubeadm upgrade node
   2. On each worker: kubeadm upgrade node
-  3. On each node, one after the other: drain it, install kubelet %[1]s, restart the kubelet and uncordon the node.
+  3. On every node, one at a time: drain it, install kubelet %[1]s, restart the kubelet and uncordon the node.
 `
 
 const upgradedControlPlaneText = `

@@ -18,8 +18,8 @@ func (p *program) versionCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version of kubeadm",
-		Long:  "Print the version of kubeadm and its build information.",
-		Example: `  # the version alone
+		Long:  "Print the version and the build information of kubeadm.",
+		Example: `  # only the version
   kubeadm version --output short`,
 		Args: refuseArguments,
 		RunE: func(*cobra.Command, []string) error {

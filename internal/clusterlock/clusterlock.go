@@ -138,9 +138,8 @@ func (l Lock) awaitFree(ctx context.Context, e *engine.Env, found *lease,
 	if l.isFree(*found, changed, changed) {
 		return nil
 	}
-	e.Say("%s holds the lock of the cluster, the Lease %s. This node waits until the lock is "+
-		"released, or until the Lease has not been renewed for %s, as when kubeadm was killed "+
-		"there. If you know that kubeadm is not running there, delete the Lease to go on at once: %s",
+	e.Say("%s holds the cluster's lock, the Lease %s. This node waits until the lock is released, or "+
+		"until the Lease has not been renewed for %s, for example because kubeadm was killed there. If you know that kubeadm is not running there, delete the Lease to continue at once: %s",
 		found, leasePath, leaseDuration, deleteCommand)
 	// Not External, though it depends on another node: a dry run need not wait.
 	err := e.Await(ctx, world.Condition{
@@ -173,7 +172,7 @@ func (l Lock) awaitFree(ctx context.Context, e *engine.Env, found *lease,
 	}
 	switch {
 	case !l.isFree(*found, changed, e.World.Now()):
-		e.Say("%s holds the Lease %s: this node has to wait for it", found, leasePath)
+		e.Say("%s holds the Lease %s: this node must wait for it", found, leasePath)
 	case found.holder != "" && found.holder != l.Node:
 		e.Say("taking over the expired Lease %s of node %s, which has not renewed it for %s",
 			leasePath, untrusted.Line(found.holder), leaseDuration)

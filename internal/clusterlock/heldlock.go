@@ -26,7 +26,7 @@ import (
 )
 
 // ErrLost is in the chain of the errors of a lock that this node does not hold any more.
-var ErrLost = errors.New("this node has lost the lock of the cluster")
+var ErrLost = errors.New("this node has lost the cluster's lock")
 
 // HeldLock is a lock that this node holds.
 type HeldLock struct {
@@ -266,7 +266,7 @@ func (h *HeldLock) Err() error {
 		return nil
 	}
 	return problem.New("", fmt.Errorf("%w: %w", ErrLost, why),
-		"re-run the command: it continues where this run has stopped")
+		"re-run the command: it continues where this run stopped")
 }
 
 // Confirm is an error if this node does not hold the lock any more. If the Lease has not been renewed
@@ -283,7 +283,7 @@ func (h *HeldLock) Confirm(ctx context.Context) error {
 		return h.Err()
 	}
 	err := h.e.Await(ctx, world.Condition{
-		Name:    "an API server to confirm that this node still holds the lock of the cluster",
+		Name:    "an API server to confirm that this node still holds the cluster's lock",
 		Timeout: cmp.Or(h.e.Local.Timeouts.KubernetesAPI, time.Minute),
 		Check: func(ctx context.Context, _ state.Reader) error {
 			h.renewAfter(ctx, confirmPause)

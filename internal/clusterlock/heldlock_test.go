@@ -30,7 +30,7 @@ func TestLostLockIsNotDeleted(t *testing.T) {
 	if err := held.Release(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if h := parseLease(readLease(t, a)); h.holder != "cp2" || !recorded.has("has lost the lock") {
+	if h := parseLease(readLease(t, a)); h.holder != "cp2" || !recorded.has("has lost the cluster's lock") {
 		t.Errorf("the Lease says %+v; events are %q", h, recorded.text)
 	}
 }
@@ -67,7 +67,7 @@ func TestSuspendedHolderChangesNothing(t *testing.T) {
 			return e.Do(ctx, change.WriteFile{Path: file, Data: []byte("x"), Mode: 0o600})
 		})
 		if _, written := a.Files[file]; written || !errors.Is(err, ErrLost) ||
-			len(problem.Hints(err)) == 0 || !recorded.has("has lost the lock") {
+			len(problem.Hints(err)) == 0 || !recorded.has("has lost the cluster's lock") {
 			t.Errorf("%s: written is %t, %v; %q", name, written, err, recorded.text)
 		}
 	}

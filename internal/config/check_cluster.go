@@ -64,12 +64,12 @@ func warnAboutCluster(c *v1beta4.ClusterConfiguration) (warnings []string) {
 	}
 	leaf, ca := durationOf(c.CertificateValidityPeriod), durationOf(c.CACertificateValidityPeriod)
 	if leaf > v1beta4.DefaultCertValidity {
-		warn("certificateValidityPeriod %s is longer than %s: a stolen key can be used all that time",
+		warn("certificateValidityPeriod %s is longer than %s: a stolen key could be used for all that time",
 			leaf, v1beta4.DefaultCertValidity)
 	}
 	if leaf > ca {
 		warn("certificateValidityPeriod %s is longer than caCertificateValidityPeriod %s: "+
-			"certificates expire with their CA", leaf, ca)
+			"certificates expire along with their CA", leaf, ca)
 	}
 	if ca > v1beta4.DefaultCAValidity {
 		warn("caCertificateValidityPeriod %s is longer than %s", ca, v1beta4.DefaultCAValidity)

@@ -119,7 +119,7 @@ func checkDiscoveryToken(at *field.Path,
 	host, port, err := net.SplitHostPort(t.APIServerEndpoint)
 	wanted := "must be host:port of an API server"
 	if strings.Count(t.APIServerEndpoint, ":") > 1 && !strings.Contains(t.APIServerEndpoint, "[") {
-		wanted += ", with an IPv6 address in brackets, such as [2001:db8::1]:6443"
+		wanted += "; put an IPv6 address in brackets, as in [2001:db8::1]:6443"
 	}
 	if err != nil || host == "" || port == "" {
 		errs = append(errs, field.Invalid(at.Child("apiServerEndpoint"), t.APIServerEndpoint,

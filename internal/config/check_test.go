@@ -59,9 +59,9 @@ func TestClusterRules(t *testing.T) {
 		"encryptionAlgorithm: DSA":                                                  "choose one of RSA-2048, RSA-3072, RSA-4096, ECDSA-P256, ECDSA-P384",
 		"certificateValidityPeriod: 0s":                                             "certificateValidityPeriod: Invalid value: \"0s\": must be at least 1m0s",
 		"kubernetesVersion: v1.34.0":                                                "",
-		"kubernetesVersion: v1.33.9":                                                "kubernetesVersion: kubeadm v1.37.1 does not support Kubernetes v1.33.9: supported are 1.34 to 1.37; choose one of those",
+		"kubernetesVersion: v1.33.9":                                                "kubernetesVersion: kubeadm v1.37.1 does not support Kubernetes v1.33.9, only 1.34 to 1.37; choose one of those",
 		"kubernetesVersion: one":                                                    "\"one\" is not a Kubernetes version",
-		"kubernetesVersion: v1.38.0":                                                "does not support Kubernetes v1.38.0: supported are 1.34 to 1.37",
+		"kubernetesVersion: v1.38.0":                                                "does not support Kubernetes v1.38.0, only 1.34 to 1.37",
 	} {
 		_, _, err := Cluster(fileOf(clusterHead+text+"\n"), NewInitFlags(), testFacts(t))
 		switch {

@@ -59,7 +59,7 @@ func TestInitDocumentErrors(t *testing.T) {
 			[]string{
 				"document 2 (KubeletConfiguration) has apiVersion kubelet.config.k8s.io/v1alpha1, but only kubelet.config.k8s.io/v1beta1 is supported: convert it manually"}},
 		"a kind twice": {initHead + "---\n" + clusterHead + "---\n" + initHead, []string{
-			"document 3 (InitConfiguration) has the same kind as document 1: a file can have one document of each kind"}},
+			"document 3 (InitConfiguration) has the same kind as document 1: a file can have only one document of each kind"}},
 		"unknown fields": {initHead + "nodeRegistration: {nmae: x}\n---\n" + clusterHead +
 			"localAPIEndpoint: {}\npodSubnet: 10.0.0.0/16\n", []string{
 			"document 1 (InitConfiguration): unknown field nodeRegistration.nmae: did you mean name?",

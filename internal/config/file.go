@@ -118,7 +118,7 @@ func findRepeatedKinds(documents []strict.Document) []string {
 	for _, d := range documents {
 		if n, again := first[d.Kind]; again {
 			faults = append(faults,
-				fmt.Sprintf("%s has the same kind as document %d: a file can have one document of each kind", d, n))
+				fmt.Sprintf("%s has the same kind as document %d: a file can have only one document of each kind", d, n))
 			continue
 		}
 		first[d.Kind] = d.Number

@@ -37,8 +37,8 @@ func fillNode(r *v1beta4.NodeRegistrationOptions, facts Facts, common Common,
 		r.Name = cmp.Or(normalizeName(override), hostname)
 		if wanted != "" && wanted != r.Name {
 			run.warn(fmt.Sprintf(
-				"the node name %q has no effect: kubeletExtraArgs has hostname-override %q, "+
-					"and the kubelet registers as %q; set only one of them", wanted, override,
+				"the node name %q has no effect: kubeletExtraArgs sets hostname-override to %q, so the "+
+					"kubelet registers as %q; set only one of them", wanted, override,
 				r.Name))
 		}
 	}

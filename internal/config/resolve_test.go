@@ -162,7 +162,7 @@ func TestHostnameOverride(t *testing.T) {
 	}
 	n, run, err := Init(fileOf(initHead+
 		"nodeRegistration: {name: one, kubeletExtraArgs: [{name: hostname-override, value: two}]}\n"), NewInitFlags(), testFacts(t))
-	want := []string{`the node name "one" has no effect: kubeletExtraArgs has hostname-override "two", and the kubelet registers as "two"; set only one of them`}
+	want := []string{`the node name "one" has no effect: kubeletExtraArgs sets hostname-override to "two", so the kubelet registers as "two"; set only one of them`}
 	if err != nil || n.Name != "two" {
 		t.Errorf("beside another name: %v, %+v", err, n)
 	}
@@ -228,8 +228,8 @@ func TestWarnings(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		"certificateValidityPeriod 9000h0m0s is longer than 8760h0m0s: a stolen key can be used all that time",
-		"certificateValidityPeriod 9000h0m0s is longer than caCertificateValidityPeriod 8999h0m0s: certificates expire with their CA",
+		"certificateValidityPeriod 9000h0m0s is longer than 8760h0m0s: a stolen key could be used for all that time",
+		"certificateValidityPeriod 9000h0m0s is longer than caCertificateValidityPeriod 8999h0m0s: certificates expire along with their CA",
 		"subnet fec0:1::/112 overlaps the site-local addresses fec0::/10, which RFC 3879 deprecates",
 		"KubeletConfiguration clusterDNS is [1.2.3.4], but [fec0:1::a] is recommended",
 		"KubeletConfiguration authentication.anonymous.enabled is true, but false is recommended",

@@ -40,10 +40,10 @@ func TestTokenDiscoveryRefusesAttackers(t *testing.T) {
 		"the true CA beside the attacker's, by an attacker with the token": {
 			func(t *testing.T) map[string]string {
 				return signed(t, leadingTo(t, c.URL, append(pem(c.ca), pem(mallory)...)), token)
-			}, []string{"certificate is not signed by the cluster's CA", "another server answers"}},
+			}, []string{"certificate is not signed by the cluster's CA", "different server answers"}},
 		"the true cluster-info, relayed": {
 			func(*testing.T) map[string]string { return c.info },
-			[]string{"certificate is not signed by the cluster's CA", "another server answers"}},
+			[]string{"certificate is not signed by the cluster's CA", "different server answers"}},
 		"a kubeconfig that was altered": {
 			func(*testing.T) map[string]string {
 				return altered(c.info, bootstrapapi.KubeConfigKey,
@@ -109,7 +109,7 @@ func TestClusterInfoMustNotChange(t *testing.T) {
 		}
 		reply(w, 200, map[string]any{"kind": "ConfigMap", "apiVersion": "v1", "data": data})
 	}}
-	newMachine().refused(t, c.flags(c.server), "cluster-info over the verified connection differs")
+	newMachine().refused(t, c.flags(c.server), "cluster-info read over the verified connection differs")
 	c.toldNothing(t)
 }
 

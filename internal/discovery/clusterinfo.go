@@ -33,8 +33,8 @@ func findClusterByToken(ctx context.Context, e *engine.Env,
 			errors.New("the discovery token has no dot between its two halves")
 	case len(j.CACertHashes) == 0 && !j.UnsafeSkipCAVerification:
 		return verifiedCluster{}, problem.New("",
-			errors.New("no hash of the cluster's CA certificate is given"),
-			fmt.Sprintf("set --%s, or --%s in a network where nothing can intercept connections",
+			errors.New("no hash of the cluster's CA certificate was given"),
+			fmt.Sprintf("set --%s, or, in a network where nobody can intercept connections, --%s",
 				flag.DiscoveryTokenHash, flag.DiscoveryTokenUnsafe))
 	}
 	c := &clusterInfo{
@@ -95,7 +95,7 @@ func (c *clusterInfo) verify(ctx context.Context, r state.Reader) error {
 	}
 	again, err := r.ClusterInfo(ctx, c.server, pki.EncodeCertificates(c.pinned...))
 	if isWrongServer(err) {
-		return fmt.Errorf("the server at %s has no certificate of the cluster: %w", c.server,
+		return fmt.Errorf("the server at %s does not have a certificate from the cluster: %w", c.server,
 			explainCertificateError(err))
 	}
 	if err != nil {
@@ -104,7 +104,7 @@ func (c *clusterInfo) verify(ctx context.Context, r state.Reader) error {
 	if again[bootstrapapi.KubeConfigKey] != c.text {
 		c.cluster = nil
 		return wrongServer{errors.New(
-			"its cluster-info over the verified connection differs from the one before")}
+			"the cluster-info read over the verified connection differs from the one read before")}
 	}
 	return nil
 }
@@ -112,7 +112,7 @@ func (c *clusterInfo) verify(ctx context.Context, r state.Reader) error {
 func (c *clusterInfo) read(ctx context.Context, r state.Reader) error {
 	info, err := r.ClusterInfo(ctx, c.server, nil)
 	if isWrongServer(err) {
-		return problem.New("", err, "check what listens at "+c.server+": it is no API server")
+		return problem.New("", err, "check what listens at "+c.server+": it is not an API server")
 	}
 	if errors.Is(err, world.ErrEtcdUnavailable) && !c.saidNoEtcd {
 		c.saidNoEtcd = true
@@ -153,7 +153,7 @@ func (c *clusterInfo) parse(text string) error {
 	if err != nil {
 		return problem.New("the cluster at "+c.server+" is not the expected one", err,
 			comparePinsHint,
-			"if they are the same there, another server answers at "+c.server)
+			"if they are the same there, a different server answers at "+c.server)
 	}
 	c.text, c.cluster, c.pinned = text, cluster, pinned
 	return nil
@@ -184,8 +184,8 @@ func (c *clusterInfo) unsignedError(now time.Time, info map[string]string) error
 	if c.unsignedSince.IsZero() {
 		c.unsignedSince = now
 		if otherSignatures {
-			c.say("cluster-info is not signed with token %s yet; waiting up to %s for kube-controller-manager to sign it, "+
-				"as it does for a new token", c.id, signatureTimeout)
+			c.say("cluster-info is not signed with token %s yet; waiting up to %s for "+
+				"kube-controller-manager to sign it, which it does for new tokens", c.id, signatureTimeout)
 		} else {
 			c.say("cluster-info is not signed with any token yet; waiting for kube-controller-manager to sign it")
 		}

@@ -71,7 +71,7 @@ func (c configReader) read(ctx context.Context, e *engine.Env) (*node.Node, erro
 	found = corev1.ConfigMap{}
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
-		e.Warn("ConfigMap %s cannot be read, defaults are assumed: %v", manifest.KubeProxyConfigMap,
+		e.Warn("ConfigMap %s cannot be read, so the defaults are assumed: %v", manifest.KubeProxyConfigMap,
 			err)
 	case err != nil:
 		return nil, err
@@ -114,7 +114,7 @@ func (c configReader) awaitConfigMap(ctx context.Context, e *engine.Env, name st
 				err = fmt.Errorf("the API server does not accept %s%s: %w", c.credentials,
 					c.reasons, err)
 			case apierrors.IsForbidden(err) && since >= forbiddenGrace:
-				err = fmt.Errorf("%s may not read ConfigMap %s, which members of group %s can: %w",
+				err = fmt.Errorf("%s may not read ConfigMap %s, although members of group %s may: %w",
 					c.credentials, name, bootstrapTokenGroup, err)
 			default:
 				return err

@@ -80,8 +80,8 @@ func readDiscoveryFile(ctx context.Context, e *engine.Env, name string) (*discov
 	}
 	if d.config, err = pki.ParseKubeconfig(data); err != nil {
 		return nil, problem.New("",
-			fmt.Errorf("%s is no kubeconfig: %w", d.source, untrusted.Error(err)),
-			"on a control plane node this prints one, without credentials: kubectl get configmap cluster-info "+
+			fmt.Errorf("%s is not a kubeconfig: %w", d.source, untrusted.Error(err)),
+			"to print one without credentials, run this on a control plane node: kubectl get configmap cluster-info "+
 				"--namespace kube-public --output jsonpath={.data.kubeconfig}")
 	}
 	if strings.Contains(d.source, "://") {
@@ -146,11 +146,11 @@ func (d *discoveryFile) load(ctx context.Context, e *engine.Env, name string) ([
 	if certificateError(err) != nil {
 		return nil, problem.New("", err,
 			"add that server's CA to the trust store of this machine: copy it to /usr/local/share/ca-certificates and run update-ca-certificates",
-			"or copy the file to this machine by other means and give its path")
+			"or copy the file to this machine in some other way, and set its path")
 	}
 	if err != nil && ctx.Err() == nil {
-		err = problem.New("", err, "check that "+d.source+" delivers a kubeconfig to this machine",
-			"or copy the file to this machine by other means and give its path")
+		err = problem.New("", err, "check that "+d.source+" serves a kubeconfig to this machine",
+			"or copy the file to this machine in some other way, and set its path")
 	}
 	return text, err
 }
@@ -178,11 +178,11 @@ func (d *discoveryFile) checkNoLocalReferences() error {
 		case value == "":
 		case field == "exec" || field == "auth-provider":
 			errs = append(errs, fmt.Errorf(
-				"its %s %s would run code on this machine, which a file fetched from a URL may not do",
+				"its %s %s would run code on this machine, which is not allowed in a file fetched from a URL",
 				field, untrusted.Quote(value)))
 		default:
 			errs = append(errs, fmt.Errorf(
-				"its %s %s names a file of this machine, which a file fetched from a URL may not do",
+				"its %s %s names a file of this machine, which is not allowed in a file fetched from a URL",
 				field, untrusted.Quote(value)))
 		}
 	}
@@ -215,7 +215,7 @@ func (d *discoveryFile) reduceAndValidate() error {
 	case err != nil || u.Scheme != "https" || u.Host == "":
 		return fmt.Errorf("its server %q is not an https URL", d.cluster.Server)
 	case discovered.InsecureSkipTLSVerify:
-		return errors.New("its insecure-skip-tls-verify turns off the verification of the server; replace it with the CA in certificate-authority-data")
+		return errors.New("its insecure-skip-tls-verify disables verification of the server; put the CA into certificate-authority-data instead")
 	}
 	if d.hasCA() {
 		if _, err := pki.ParseCertificates(d.cluster.CertificateAuthorityData); err != nil {
@@ -247,7 +247,7 @@ func (d *discoveryFile) warnIfClientCertificateIsForeign(e *engine.Env) {
 	}
 	var foreign x509.UnknownAuthorityError
 	if err := d.config.CheckClient(cas, e.World.Now(), nil); errors.As(err, &foreign) {
-		e.Warn("the client certificate in %s is not signed by a CA that this file trusts, so the API server may not accept it: %v",
+		e.Warn("the client certificate in %s is not signed by a CA that this file trusts, so the API server may reject it: %v",
 			d.source, untrusted.Error(err))
 	}
 }
@@ -262,7 +262,7 @@ func (d *discoveryFile) verifyUnpinned(ctx context.Context, e *engine.Env) error
 	case refused != nil && !d.hasCA():
 		return d.missingCAError(refused)
 	case refused != nil:
-		e.Warn("the cluster publishes no cluster-info to compare %s with: %v", d.source, refused)
+		e.Warn("the cluster does not publish a cluster-info to compare %s with: %v", d.source, refused)
 		return nil
 	}
 	d.warnIfServerDiffers(e, published)
@@ -299,7 +299,7 @@ func (d *discoveryFile) verifyPinned(ctx context.Context, e *engine.Env, hashes 
 		return err
 	}
 	if refused != nil {
-		e.Warn("the cluster publishes no cluster-info, so only the CA certificates of %s with a given hash are trusted: %v",
+		e.Warn("the cluster does not publish a cluster-info, so only those CA certificates of %s whose hash was given are trusted: %v",
 			d.source, refused)
 		return nil
 	}
@@ -326,7 +326,7 @@ func (d *discoveryFile) matchPins(l node.Local, cluster *api.Cluster,
 		certs, err = matchPins(certs, hashes)
 	}
 	if err != nil {
-		hint := "use the discovery file of the cluster to join, or correct --discovery-token-ca-cert-hash"
+		hint := "use the discovery file of the cluster that this machine is to join, or correct --discovery-token-ca-cert-hash"
 		if d.isAdminConf(l) {
 			hint = "if " + d.source + " is left over from another cluster: kubeadm reset"
 		}

@@ -99,7 +99,7 @@ func TestDiscoveryFileCredentials(t *testing.T) {
 				user.TokenFile+user.ClientCertificate+user.ClientKey != "" {
 				t.Errorf("the kubelet is given %+v", user)
 			}
-			if strings.Contains(a.said, "publishes no cluster-info") ||
+			if strings.Contains(a.said, "does not publish a cluster-info") ||
 				strings.Contains(a.said, tokenSecret) {
 				t.Errorf("it says:\n%s", a.said)
 			}
@@ -206,11 +206,11 @@ func TestDiscoveryFileAndClusterInfo(t *testing.T) {
 		}, "the cluster's server is " + strconv.Quote(lb) + " in its cluster-info"},
 		"nothing": {func(_ *testing.T, c cluster) {
 			c.answers = map[string]http.HandlerFunc{infoPath: func(w http.ResponseWriter, _ *http.Request) { fail(w, 403, metav1.StatusReasonForbidden) }}
-		}, "publishes no cluster-info to compare " + discoveryFile + " with: "},
+		}, "does not publish a cluster-info to compare " + discoveryFile + " with: "},
 		"nothing at all": {func(_ *testing.T, c cluster) {
 			c.answers = map[string]http.HandlerFunc{infoPath: func(w http.ResponseWriter, _ *http.Request) { fail(w, 404, metav1.StatusReasonNotFound) }}
-		}, "publishes no cluster-info to compare " + discoveryFile + " with: "},
-		"nonsense": {func(_ *testing.T, c cluster) { c.info = map[string]string{"kubeconfig": ":\n-"} }, "publishes no cluster-info to compare " + discoveryFile + " with: "},
+		}, "does not publish a cluster-info to compare " + discoveryFile + " with: "},
+		"nonsense": {func(_ *testing.T, c cluster) { c.info = map[string]string{"kubeconfig": ":\n-"} }, "does not publish a cluster-info to compare " + discoveryFile + " with: "},
 		"no key": {func(_ *testing.T, c cluster) { c.info = map[string]string{} },
 			`has no key "kubeconfig"`},
 	} {
@@ -221,7 +221,7 @@ func TestDiscoveryFileAndClusterInfo(t *testing.T) {
 			a := m.joined(t, fileFlags())
 			if !strings.Contains(a.said, s.want) || s.want == "" &&
 				(strings.Contains(a.said, "the cluster's server is") ||
-					strings.Contains(a.said, "publishes no cluster-info")) {
+					strings.Contains(a.said, "does not publish a cluster-info")) {
 				t.Errorf("it does not say %q but\n%s", s.want, a.said)
 			}
 			boot, err := pki.ParseKubeconfig(a.node.BootstrapKubeconfig)
@@ -249,7 +249,7 @@ func TestDiscoveryFileErrors(t *testing.T) {
 	}{
 		"another server behind the address": {file: func(k *pki.Kubeconfig) { k.Clusters["c"].Server = attacker.URL },
 			words: []string{attacker.URL,
-				"is not signed by the cluster's CA: another server answers",
+				"is not signed by the cluster's CA, so a different server answers",
 				"if the CA of the cluster was replaced"}},
 		"a self-signed server, without a CA in the file": {file: func(k *pki.Kubeconfig) {
 			k.Clusters["c"].Server, k.Clusters["c"].CertificateAuthorityData = attacker.URL, nil
@@ -289,7 +289,7 @@ func TestDiscoveryFileErrors(t *testing.T) {
 		"a missing token": {file: func(k *pki.Kubeconfig) { k.AuthInfos["u"].TokenFile = "/srv/gone" }, words: []string{discoveryFile, "/srv/gone"}},
 		"a broken CA":     {file: func(k *pki.Kubeconfig) { k.Clusters["c"].CertificateAuthorityData = []byte("none") }, words: []string{discoveryFile, "reading its CA"}},
 		"no kubeconfig": {text: "<html>" + encoded,
-			words: []string{discoveryFile + " is no kubeconfig",
+			words: []string{discoveryFile + " is not a kubeconfig",
 				"kubectl get configmap cluster-info"}},
 		"no file": {edit: func(f *config.JoinFlags) { f.DiscoveryFile = "/srv/gone" },
 			words: []string{"discovery file /srv/gone does not exist"}},

@@ -45,7 +45,7 @@ func TestDiscoveryFileWithPin(t *testing.T) {
 			if s.flags != nil {
 				s.flags(&flags)
 			}
-			m.refused(t, flags, "not signed by the cluster's CA: another server answers there")
+			m.refused(t, flags, "not signed by the cluster's CA, so a different server answers there")
 			attacker.toldNothing(t)
 		})
 	}

@@ -133,7 +133,7 @@ func testPinWithoutCA(t *testing.T, trusted pki.CA) {
 	m, flags := newMachine(), fileFlags()
 	m.has(t, discoveryFile, access.WithToken(token))
 	flags.CACertHashes = []string{pki.PinOf(c.ca.Certificate).String()}
-	m.refused(t, flags, "not signed by the cluster's CA: another server answers there")
+	m.refused(t, flags, "not signed by the cluster's CA, so a different server answers there")
 	impostor.toldNothing(t)
 }
 
@@ -169,7 +169,7 @@ func testRemoteFileNamesNothingLocal(t *testing.T, trusted pki.CA) {
 				}
 				flags.DiscoveryFile, flags.TLSBootstrapToken = web.URL+"/file", besides
 				m.refused(t, flags, "using "+web.URL+"/file to find the cluster", "its "+field,
-					"which a file fetched from a URL may not do")
+					"which is not allowed in a file fetched from a URL")
 			}
 		})
 	}

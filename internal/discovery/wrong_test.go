@@ -195,5 +195,5 @@ func TestCertificateNamesAreEscaped(t *testing.T) {
 	access.Server = "https://localhost:" + port
 	m := newMachine()
 	m.has(t, discoveryFile, access.WithToken(token))
-	m.refused(t, fileFlags(), "for another name", `a\n  - run: b\x1b[2J`)
+	m.refused(t, fileFlags(), "for a different name", `a\n  - run: b\x1b[2J`)
 }

@@ -79,9 +79,9 @@ func explainCertificateError(err error) error {
 	var name x509.HostnameError
 	switch reason := certificateError(err); {
 	case errors.As(reason, &unknown):
-		return fmt.Errorf("its certificate is not signed by the cluster's CA: another server answers there: %w", untrusted.Error(err))
+		return fmt.Errorf("its certificate is not signed by the cluster's CA, so a different server answers there: %w", untrusted.Error(err))
 	case errors.As(reason, &name):
-		return fmt.Errorf("its certificate is for another name: %w", untrusted.Error(err))
+		return fmt.Errorf("its certificate is for a different name: %w", untrusted.Error(err))
 	}
 	return untrusted.Error(err)
 }

@@ -228,7 +228,7 @@ func (b *bundle) addFiles(ctx context.Context, r state.Reader) {
 			if slices.Contains(texts, file) {
 				data = []byte(redact.Text(string(data)))
 			} else if data, err = redact.Document(data); err != nil {
-				err = fmt.Errorf("it is left out, as secrets cannot be removed from it: %w", err)
+				err = fmt.Errorf("left out, because secrets cannot be removed from it: %w", err)
 			}
 		}
 		if err != nil {

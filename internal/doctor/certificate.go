@@ -102,11 +102,11 @@ func (m *machine) regenerate(ctx context.Context, c pki.Renewable) (remedy, comm
 func (m *machine) replaceUnreadable(ctx context.Context, r state.Reader,
 	c pki.Renewable) (f preflight.Finding) {
 	if _, err := r.ReadFile(ctx, certstore.RenewablePath(m.local.Paths, c)); err != nil {
-		f.Remedy = "make the file readable: check its file system and its type"
+		f.Remedy = "make the file readable: check its type and the file system"
 		return f
 	}
 	f.Remedy, f.Command = m.regenerate(ctx, c)
-	f.Remedy = "restore a good copy of the file; or " + f.Remedy
+	f.Remedy = "restore a good copy of the file, or " + f.Remedy
 	return f
 }
 
@@ -200,7 +200,7 @@ func (m *machine) checkCertificate(ctx context.Context, r state.Reader, c pki.Re
 	}
 	for _, name := range names {
 		if name != "" && cert.VerifyHostname(name) != nil {
-			return fmt.Errorf("%s %w %s, by which clients reach its server", file, errOtherName, name)
+			return fmt.Errorf("%s %w %s, under which clients reach its server", file, errOtherName, name)
 		}
 	}
 	return nil
@@ -209,7 +209,7 @@ func (m *machine) checkCertificate(ctx context.Context, r state.Reader, c pki.Re
 // checkServed finds components that use another certificate than that on disk.
 func (m *machine) checkServed(ctx context.Context, r state.Reader, rep *preflight.Report) {
 	if m.noSocket != nil {
-		rep.Skip("the container runtime is not known: check CRI reports the cause")
+		rep.Skip("the container runtime is unknown: see check CRI")
 		return
 	}
 	uses, err := renew.ListInUse(ctx, m.env, m.asNode(ctx))
@@ -222,7 +222,7 @@ func (m *machine) checkServed(ctx context.Context, r state.Reader, rep *prefligh
 			continue
 		}
 		if u.Address == "" && noRuntime != nil { // only its container says since when it runs
-			rep.Skip("%s: the container runtime does not answer: check CRI reports the cause", u.Component)
+			rep.Skip("%s: the container runtime does not answer: see check CRI", u.Component)
 			continue
 		}
 		where := ""
@@ -234,7 +234,7 @@ func (m *machine) checkServed(ctx context.Context, r state.Reader, rep *prefligh
 			continue
 		}
 		rep.Add(preflight.Finding{Severity: preflight.Warning,
-			Text:     fmt.Sprintf("%s uses another certificate than that in %s%s", u.Component, u.File, where),
+			Text:     fmt.Sprintf("%s does not use the certificate in %s%s", u.Component, u.File, where),
 			Evidence: u.Stale.Error(),
 			Remedy:   "restart the components that use an old certificate",
 			Command:  "kubeadm certs renew all --restart"})
@@ -284,7 +284,7 @@ func (m *machine) checkKubeconfigs(ctx context.Context, r state.Reader, rep *pre
 		for _, text := range warnings {
 			rep.Add(preflight.Finding{Severity: preflight.Error, Text: file + ": " +
 				strings.TrimSuffix(text, "; it is kept as it is"),
-				Remedy: untrusted.CommandHint("set the address of the API server in the file",
+				Remedy: untrusted.CommandHint("set the API server's address in the file",
 					"kubectl config set-cluster NAME --kubeconfig", file, "--server="+checked.Server)})
 		}
 	}
@@ -301,7 +301,7 @@ func (m *machine) reportMissing(ctx context.Context, rep *preflight.Report,
 		f.Severity = preflight.Warning
 	case p.PerNode && m.exists(ctx, m.local.Paths.BootstrapKubeconfig()):
 		f.Text = "the kubelet has not received its client certificate: " + f.Text
-		f.Remedy = "check its log, journalctl -xeu kubelet, and whether its request waits: kubectl get csr; " +
+		f.Remedy = "check its log, journalctl -xeu kubelet, and whether its request is pending: kubectl get csr; " +
 			"if the token has expired, re-run kubeadm join with a new one"
 		f.Command = ""
 	case p.PerNode && !m.isControlPlane():
@@ -361,7 +361,7 @@ func (m *machine) checkPermissions(ctx context.Context, r state.Reader, rep *pre
 				rep.Add(preflight.Finding{Severity: preflight.Error,
 					Text:     f.Path + " can be read or written by every user of this machine",
 					Evidence: "its mode is " + f.Mode.String(),
-					Remedy:   "remove the rights of others", Command: untrusted.Command("chmod o=", f.Path)})
+					Remedy:   "remove access for other users", Command: untrusted.Command("chmod o=", f.Path)})
 			}
 		}
 	}

@@ -30,30 +30,30 @@ func (m *machine) clusterChecks() []preflight.Check {
 	if m.identity.Kubeconfig == "" {
 		return []preflight.Check{{Name: "Cluster",
 			Run: func(_ context.Context, _ state.Reader, rep *preflight.Report) {
-				rep.Skip("this machine has no kubeconfig of a cluster: set --kubeconfig to check one")
+				rep.Skip("this machine has no kubeconfig for a cluster; set --kubeconfig to check one")
 			}}}
 	}
 	list := []preflight.Check{{Name: apiServerCheck, Run: m.checkAPIServer,
 		Why: "everything in the cluster goes through the API server"}}
 	if m.isControlPlane() {
 		list = append(list, preflight.Check{Name: "EtcdMembers", Run: m.checkMembers,
-			Why: "etcd stores the cluster; without most of its members nothing can be changed"})
+			Why: "etcd stores the cluster's state; without a majority of its members nothing can be changed"})
 	}
 	return append(list,
-		m.needsAPI("ClusterConfig", "joins and upgrades read the configuration of the cluster",
+		m.needsAPI("ClusterConfig", "joins and upgrades read the cluster's configuration",
 			m.checkClusterConfig),
 		m.needsAPI("Nodes", "Pods run only on nodes that are ready", m.checkNodes),
-		m.needsAPI("Versions", "Kubernetes supports few combinations of versions "+
+		m.needsAPI("Versions", "Kubernetes supports only certain combinations of versions "+
 			"(https://kubernetes.io/releases/version-skew-policy/)", m.checkVersions),
-		m.needsAPI("Leaders", "without a leader nothing creates Pods, or assigns them to nodes",
+		m.needsAPI("Leaders", "without a leader, Pods are neither created nor assigned to nodes",
 			m.checkLeaders),
-		m.needsAPI("CoreDNS", "Pods find Services by their names", m.checkCoreDNS),
-		m.needsAPI("KubeProxy", "Services have addresses on each node by its kube-proxy", m.checkKubeProxy),
-		m.needsAPI("ClusterInfo", "joining machines find and verify the cluster by it", m.checkClusterInfo),
-		m.needsAPI("BootstrapTokens", "whoever has a token can join a machine to the cluster", m.checkTokens),
+		m.needsAPI("CoreDNS", "Pods look up Services by name", m.checkCoreDNS),
+		m.needsAPI("KubeProxy", "kube-proxy makes the addresses of Services work on each node", m.checkKubeProxy),
+		m.needsAPI("ClusterInfo", "joining machines use it to find and verify the cluster", m.checkClusterInfo),
+		m.needsAPI("BootstrapTokens", "anyone with a token can join a machine to the cluster", m.checkTokens),
 		m.needsAPI("ClusterAccess", "joins, renewals and administrators need these roles and bindings",
 			m.checkAccess),
-		m.needsAPI("CertificateRequests", "a kubelet that waits for a certificate does not work fully",
+		m.needsAPI("CertificateRequests", "a kubelet that is waiting for a certificate does not fully work",
 			m.checkRequests))
 }
 
@@ -80,17 +80,17 @@ func (m *machine) checkAPIServer(ctx context.Context, r state.Reader, rep *prefl
 	endpoint, endpointErr := m.endpoint(ctx)
 	f := preflight.Finding{Severity: preflight.Error,
 		Text: fmt.Sprintf("the API server at %s does not answer", endpoint), Evidence: err.Error(),
-		Remedy: "run this command on a control plane node, and check the network between here and there"}
+		Remedy: "run this command on a control plane node, and check the network between it and this machine"}
 	_, isUnusable := errors.AsType[state.KubeconfigError](err)
 	switch {
 	case endpointErr != nil:
-		f.Text = fmt.Sprintf("the API server cannot be asked: %v", endpointErr)
+		f.Text = fmt.Sprintf("the API server cannot be queried: %v", endpointErr)
 		f.Evidence, f.Remedy = "", "correct the kubeconfig "+m.identity.Kubeconfig
 	case isUnusable:
 		f.Text = fmt.Sprintf("the kubeconfig %s cannot be used", m.identity.Kubeconfig)
 		f.Remedy = strings.Join(problem.Hints(err), "; ")
 	case apierrors.IsUnauthorized(err):
-		f.Text = fmt.Sprintf("the API server at %s refuses the user of %s", endpoint,
+		f.Text = fmt.Sprintf("the API server at %s rejects the user of %s", endpoint,
 			m.identity.Kubeconfig)
 		f.Remedy = "check the client certificate or token in that file"
 	case m.isControlPlane():
@@ -139,7 +139,7 @@ func (m *machine) checkNodes(ctx context.Context, r state.Reader, rep *preflight
 	if m.isNode && !slices.ContainsFunc(all, isOwn) {
 		rep.Add(preflight.Finding{Severity: preflight.Error,
 			Text:     fmt.Sprintf("there is no Node %s in the cluster", m.local.Name),
-			Evidence: "by the client certificate of the kubelet that is the name of this node",
+			Evidence: "the kubelet's client certificate gives this node that name",
 			Remedy:   "restart the kubelet, which creates it", Command: "systemctl restart kubelet"})
 	}
 	for _, n := range all {
@@ -152,7 +152,7 @@ func (m *machine) checkNodes(ctx context.Context, r state.Reader, rep *preflight
 				strings.HasSuffix(string(c.Type), "Pressure") {
 				rep.Add(preflight.Finding{Severity: preflight.Warning,
 					Text:     fmt.Sprintf("node %s reports %s", n.Name, c.Type),
-					Evidence: c.Message, Remedy: "free resources of that node"})
+					Evidence: c.Message, Remedy: "free up resources on that node"})
 			}
 		}
 	}
@@ -164,7 +164,7 @@ func (m *machine) checkNodes(ctx context.Context, r state.Reader, rep *preflight
 		_, ok := n.Labels[upgrade.ControlPlaneLabel]
 		if !ok && slices.Contains(cluster.ControlPlaneNodes, n.Name) {
 			rep.Add(preflight.Finding{Severity: preflight.Warning,
-				Text: fmt.Sprintf("node %s runs an API server and lacks the label %s", n.Name,
+				Text: fmt.Sprintf("node %s runs an API server, but does not have the label %s", n.Name,
 					upgrade.ControlPlaneLabel),
 				Remedy:  "set the label",
 				Command: untrusted.Command("kubectl label node", n.Name, upgrade.ControlPlaneLabel+"=")})
@@ -269,15 +269,15 @@ func (m *machine) checkCoreDNS(ctx context.Context, r state.Reader, rep *preflig
 	case len(found) == 0:
 		f.Text, f.Remedy, f.Command = "CoreDNS is not deployed", deployAddon, command
 	case found[0].Spec.Replicas != nil && *found[0].Spec.Replicas == 0:
-		f.Text, f.Remedy = "CoreDNS is scaled to 0 replicas", "scale it to 2"
+		f.Text, f.Remedy = "CoreDNS is scaled to 0 replicas", "scale it to 2 replicas"
 		f.Command = untrusted.Command("kubectl -n kube-system scale --replicas=2 deployment",
 			found[0].Name)
 	case found[0].Status.AvailableReplicas == 0:
 		f.Text = "no replica of CoreDNS is available"
 		f.Evidence = m.describePods(ctx, r, selector)
-		f.Remedy = "read why: kubectl -n kube-system describe pods --selector " + selector
+		f.Remedy = "find out why: kubectl -n kube-system describe pods --selector " + selector
 		if !m.isAnyReady(ctx, r) {
-			f.NotMade = "check Nodes reports the cause"
+			f.NotMade = "see check Nodes"
 		}
 	default:
 		f.Text = ""
@@ -289,14 +289,14 @@ func (m *machine) checkCoreDNS(ctx context.Context, r state.Reader, rep *preflig
 		Namespace: metav1.NamespaceSystem, Name: "kube-dns", As: m.identity})
 	if apierrors.IsNotFound(err) {
 		rep.Add(preflight.Finding{Severity: preflight.Error,
-			Text:   "there is no Service kube-system/kube-dns, by which Pods reach CoreDNS",
+			Text:   "there is no Service kube-system/kube-dns, through which Pods reach CoreDNS",
 			Remedy: deployAddon, Command: command})
 	}
 }
 
 // deployAddon is the remedy for an addon that is missing. The phases of an upgrade use what the cluster
 // stores, and those of init the defaults.
-const deployAddon = "deploy it by the configuration that the cluster stores, on a control plane node"
+const deployAddon = "deploy it from the configuration stored in the cluster, on a control plane node"
 
 func (m *machine) checkKubeProxy(ctx context.Context, r state.Reader, rep *preflight.Report) {
 	cluster, err := m.cluster(ctx, r)
@@ -308,8 +308,8 @@ func (m *machine) checkKubeProxy(ctx context.Context, r state.Reader, rep *prefl
 		Namespace: metav1.NamespaceSystem, Name: name, As: m.identity})
 	if apierrors.IsNotFound(err) {
 		rep.Add(preflight.Finding{Severity: preflight.Warning, Text: "kube-proxy is not deployed",
-			Remedy: "if that is intended, as the Pod network replaces it, nothing is wrong, and proxy.disabled: true in " +
-				"ConfigMap kube-system/kubeadm-config says so; else " + deployAddon,
+			Remedy: "if the Pod network replaces it, set proxy.disabled: true in ConfigMap " +
+				"kube-system/kubeadm-config; otherwise " + deployAddon,
 			Command: "kubeadm upgrade node phase addon kube-proxy"})
 		return
 	}
@@ -325,11 +325,11 @@ func (m *machine) checkKubeProxy(ctx context.Context, r state.Reader, rep *prefl
 			Text: fmt.Sprintf("kube-proxy runs on %d of %d nodes", set.Status.NumberReady,
 				set.Status.DesiredNumberScheduled),
 			Evidence: m.describePods(ctx, r, "k8s-app="+name),
-			Remedy:   "read why: kubectl -n kube-system describe pods --selector k8s-app=" + name}
+			Remedy:   "find out why: kubectl -n kube-system describe pods --selector k8s-app=" + name}
 		all, err := m.readNodes(ctx, r)
 		isNotReady := func(n corev1.Node) bool { ready, _ := isReady(n); return !ready }
 		if err == nil && slices.ContainsFunc(all, isNotReady) {
-			f.NotMade = "check Nodes reports the cause"
+			f.NotMade = "see check Nodes"
 		}
 		rep.Add(f)
 	}
@@ -350,13 +350,13 @@ func (m *machine) checkRequests(ctx context.Context, r state.Reader, rep *prefli
 			continue
 		}
 		f := preflight.Finding{Severity: preflight.Warning,
-			Text: fmt.Sprintf("certificate signing request %s waits for approval",
+			Text: fmt.Sprintf("certificate signing request %s is waiting for approval",
 				untrusted.Line(c.Name)),
 			Evidence: fmt.Sprintf("signer %s, user %s, since %s", untrusted.Line(c.Spec.SignerName),
 				untrusted.Line(c.Spec.Username), c.CreationTimestamp.UTC().Format(time.RFC3339)),
-			Remedy: "check who made it, and approve or deny it", Command: untrusted.Command("kubectl certificate approve", c.Name)}
+			Remedy: "check who created it, then approve or deny it", Command: untrusted.Command("kubectl certificate approve", c.Name)}
 		if c.Spec.SignerName == certv1.KubeletServingSignerName {
-			f.Remedy, f.Command = "approve the requests that are honest", "kubeadm certs approve-kubelet-serving"
+			f.Remedy, f.Command = "approve the legitimate requests", "kubeadm certs approve-kubelet-serving"
 		}
 		rep.Add(f)
 	}

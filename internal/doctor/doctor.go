@@ -56,7 +56,7 @@ type Diagnosis struct {
 // Machine is what was examined.
 type Machine struct {
 	Name string `json:"name"` // of the Node, or the host name
-	// Role is "control-plane", "worker", or "none" for a machine that is no node.
+	// Role is "control-plane", "worker", or "none" for a machine that is not a node.
 	Role       string `json:"role"`
 	Kubeconfig string `json:"kubeconfig,omitempty"` // with which the cluster was read
 }

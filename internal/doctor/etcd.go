@@ -25,21 +25,21 @@ const (
 
 func (m *machine) checkMembers(ctx context.Context, r state.Reader, rep *preflight.Report) {
 	if !m.hasLocalEtcd(ctx) {
-		rep.Skip("no member of etcd runs on this machine")
+		rep.Skip("no etcd member runs on this machine")
 		return
 	}
 	health, err := m.members(ctx, r)
 	if err != nil {
 		const remedy = "read the log of etcd on this node: crictl logs, or journalctl -xeu kubelet"
 		addError(rep, preflight.Finding{Remedy: remedy},
-			fmt.Errorf("the members of etcd cannot be listed: %w", err))
+			fmt.Errorf("etcd's members cannot be listed: %w", err))
 		return
 	}
 	alarms := takeAlarms(&health)
 	if err := health.CheckQuorum(); err != nil {
 		rep.Add(preflight.Finding{Severity: preflight.Error,
-			Text:     "etcd has no quorum, so that the cluster cannot be changed",
-			Evidence: err.Error(), Remedy: "bring back the members that are not healthy"})
+			Text:     "etcd has no quorum, so the cluster cannot be changed",
+			Evidence: err.Error(), Remedy: "bring the unhealthy members back"})
 	}
 	for _, member := range health.Members {
 		name := etcdcluster.MemberName(member)
@@ -50,7 +50,7 @@ func (m *machine) checkMembers(ctx context.Context, r state.Reader, rep *preflig
 			rep.Add(preflight.Finding{Severity: preflight.Warning,
 				Text: fmt.Sprintf("etcd member %s is a learner, which does not vote", name),
 				Remedy: "wait until that node has joined; if its join was interrupted, re-run it there, or " +
-					"kubeadm reset"})
+					"run kubeadm reset there"})
 		}
 		checkDatabase(rep, name, health.Healthy[member.ID])
 	}
@@ -106,16 +106,16 @@ func newAlarmFinding(health etcdcluster.Health, a alarm) preflight.Finding {
 	}
 	f := preflight.Finding{Severity: preflight.Error,
 		Text:     fmt.Sprintf("etcd member %s has raised the alarm %s", name, a.kind),
-		Evidence: "the members of etcd report it", Remedy: "read the log of etcd on that node"}
+		Evidence: "etcd's members report it", Remedy: "read the log of etcd on that node"}
 	switch a.kind {
 	case "NOSPACE":
 		f.Text += ": its database is full, and the cluster is read-only"
-		f.Remedy = "delete what fills it, compact and defragment the database, and disarm the alarm: " +
+		f.Remedy = "delete what fills it, compact and defragment the database, then disarm the alarm: " +
 			"etcdctl defrag --cluster, etcdctl alarm disarm"
 	case "CORRUPT":
-		f.Text += ": its data differ from those of the other members"
-		f.Remedy = "replace its data as https://etcd.io/docs/latest/op-guide/data_corruption/ says: from the " +
-			"healthy members or, if there is none, a backup"
+		f.Text += ": its data differs from that of the other members"
+		f.Remedy = "follow https://etcd.io/docs/latest/op-guide/data_corruption/ to replace its data from the " +
+			"healthy members or, if there are none, from a backup"
 	}
 	return f
 }
@@ -133,7 +133,7 @@ func newMemberFinding(member state.Member, err error) preflight.Finding {
 	case answers:
 		f.Remedy = "read the log of etcd on that node"
 	case member.Name == "":
-		f.Text = fmt.Sprintf("etcd member %s has been added and has not started", name)
+		f.Text = fmt.Sprintf("etcd member %s has been added but has not started", name)
 		f.Remedy = untrusted.CommandHint("re-run kubeadm join on its machine, or remove it",
 			"etcdctl member remove", name)
 	}
@@ -151,13 +151,13 @@ func checkDatabase(rep *preflight.Report, name string, s state.MemberStatus) {
 	}
 	const mib = 1 << 20
 	f := preflight.Finding{Severity: preflight.Warning,
-		Text: fmt.Sprintf("the database of etcd member %s has %d%% of the size at which etcd refuses writes",
+		Text: fmt.Sprintf("the database of etcd member %s has reached %d%% of the size at which etcd rejects writes",
 			name, s.DBSize*100/quota),
-		Evidence: fmt.Sprintf("%d MiB, of which %d MiB are in use; the quota is %d MiB", s.DBSize/mib,
+		Evidence: fmt.Sprintf("%d MiB, of which %d MiB is in use; the quota is %d MiB", s.DBSize/mib,
 			s.DBInUse/mib, quota/mib),
 		Remedy: "find what fills it, or raise etcd.local.extraArgs, quota-backend-bytes"}
 	if s.DBInUse*2 < s.DBSize {
-		f.Remedy = "defragment it, one member after the other: etcdctl defrag"
+		f.Remedy = "defragment the members, one at a time: etcdctl defrag"
 	}
 	rep.Add(f)
 }
@@ -179,7 +179,7 @@ func (m *machine) checkMembersOfNodes(ctx context.Context, r state.Reader, rep *
 	for _, member := range health.Members {
 		if member.Name != "" && !names[member.Name] {
 			rep.Add(preflight.Finding{Severity: preflight.Warning,
-				Text:   fmt.Sprintf("etcd member %s has no Node of that name", member.Name),
+				Text:   fmt.Sprintf("there is no Node with the name of etcd member %s", member.Name),
 				Remedy: fmt.Sprintf("if its node is gone, remove the member: etcdctl member remove %x", member.ID)})
 		}
 	}

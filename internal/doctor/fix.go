@@ -25,10 +25,10 @@ type Fix struct {
 func riskOf(c change.Change) string {
 	switch c := c.(type) {
 	case change.SetSwap:
-		return "programs that run may need the memory"
+		return "running programs may need the memory"
 	case change.SetSysctl:
 		if c.Name == "net.ipv6.conf.all.forwarding" {
-			return "interfaces with accept_ra=1 lose what router advertisements gave them, such as a default route"
+			return "interfaces with accept_ra=1 lose what they got from router advertisements, such as a default route"
 		}
 	}
 	return ""

@@ -55,13 +55,13 @@ func (m *machine) hostChecks(ctx context.Context) []preflight.Check {
 	}
 	list = append(list,
 		preflight.Check{Name: "KernelModules", Run: m.checkModules,
-			Why: "container runtimes store images, and kube-proxy may balance Services, by these modules"},
+			Why: "container runtimes need these modules to store images, and kube-proxy may need them to balance Services"},
 		preflight.Check{Name: "BridgeNetfilter", Run: m.checkBridge,
-			Why: "else the rules of Services do not apply to connections between Pods of one bridge"},
+			Why: "otherwise the rules of Services do not apply to connections between Pods on the same bridge"},
 		preflight.Check{Name: "CgroupDriver", Run: m.checkCgroupDriver,
-			Why: "with two managers of control groups a node becomes unstable when its resources are short"},
+			Why: "with two cgroup managers a node becomes unstable when resources run short"},
 		preflight.Check{Name: "SandboxImage", Run: m.checkSandboxImage,
-			Why: "the runtime pulls another image than kubeadm, which fails where registries cannot be reached"},
+			Why: "the runtime pulls a different image from kubeadm, which fails where registries cannot be reached"},
 		preflight.Check{Name: "DiskLatency", Run: m.checkDisk,
 			Why: "etcd writes every change to its disk before it answers; a slow disk costs it the leader"},
 	)
@@ -105,7 +105,7 @@ func (m *machine) reportNoSocket(_ context.Context, _ state.Reader, rep *preflig
 		addError(rep, preflight.Finding{}, m.noSocket)
 		return
 	}
-	next := "set --cri-socket of kubeadm init or kubeadm join to one of them"
+	next := "set --cri-socket to one of them when you run kubeadm init or kubeadm join"
 	if m.isNode {
 		next = strings.Join(problem.Hints(m.noSocket), "; ")
 	}
@@ -168,7 +168,7 @@ func (m *machine) vacantChecks() []preflight.Check {
 		if strings.HasPrefix(c.Name, "Port-") && c.Name != "Port-10250" {
 			c = m.unlessControlPlane(c)
 		}
-		c.Why = "init and join refuse to replace what may belong to another cluster"
+		c.Why = "init and join do not replace files that may belong to another cluster"
 		list = append(list, c)
 	}
 	return list
@@ -192,7 +192,7 @@ func moduleCommand(name string) string {
 func (m *machine) checkModules(ctx context.Context, r state.Reader, rep *preflight.Report) {
 	need := map[string]string{}
 	if rt, err := m.runtime(ctx, r); m.noSocket == nil && (err != nil || !rt.Ready) {
-		need["overlay"] = "the runtime may need it for the file systems of containers"
+		need["overlay"] = "the runtime may need it for container file systems"
 	}
 	if m.identity.Kubeconfig != "" {
 		n, err := m.stored(ctx, r)
@@ -214,7 +214,7 @@ func (m *machine) checkModules(ctx context.Context, r state.Reader, rep *preflig
 		if !loaded {
 			rep.Add(preflight.Finding{Severity: preflight.Warning,
 				Text:     fmt.Sprintf("kernel module %s is not loaded", name),
-				Evidence: reason, Remedy: "load it now and at each boot",
+				Evidence: reason, Remedy: "load it now and at every boot",
 				Command: moduleCommand(name), Changes: moduleChanges(name)})
 		}
 	}
@@ -262,13 +262,13 @@ func (m *machine) checkBridge(ctx context.Context, r state.Reader, rep *prefligh
 		return
 	}
 	set := change.SetSysctl{Name: "net.bridge.bridge-nf-call-iptables", Value: "1"}
-	f := preflight.Finding{Severity: preflight.Error, Remedy: "pass bridged packets to the packet filter",
+	f := preflight.Finding{Severity: preflight.Error, Remedy: "make bridged packets pass through the packet filter",
 		Command: preflight.SysctlCommand(set), Changes: preflight.SysctlChanges(set)}
 	value, err := r.ReadFile(ctx, set.Path())
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		const module = "br_netfilter"
-		f.Text = "kernel module br_netfilter is not loaded, and the Pod network uses a bridge"
+		f.Text = "kernel module br_netfilter is not loaded, but the Pod network uses a bridge"
 		f.Evidence = fmt.Sprintf("%s does not exist; %s has a plugin of type bridge or flannel",
 			set.Path(), file)
 		f.Command = moduleCommand(module) + " && " + f.Command
@@ -279,7 +279,7 @@ func (m *machine) checkBridge(ctx context.Context, r state.Reader, rep *prefligh
 	case strings.TrimSpace(string(value)) == "1":
 		return
 	default:
-		f.Text = "the packet filter does not see bridged packets, and the Pod network uses a bridge"
+		f.Text = "the packet filter does not see bridged packets, but the Pod network uses a bridge"
 		f.Evidence = fmt.Sprintf("%s is %q; %s has a plugin of type bridge or flannel", set.Path(),
 			strings.TrimSpace(string(value)), file)
 	}
@@ -300,7 +300,7 @@ var (
 func (m *machine) checkCgroupDriver(ctx context.Context, r state.Reader, rep *preflight.Report) {
 	rt, err := m.runtime(ctx, r)
 	if err != nil {
-		rep.Skip("the container runtime does not answer: check CRI reports the cause")
+		rep.Skip("the container runtime does not answer: see check CRI")
 		return
 	}
 	wanted := m.kubelet.CgroupDriver
@@ -329,13 +329,13 @@ func (m *machine) checkCgroupDriver(ctx context.Context, r state.Reader, rep *pr
 		return
 	}
 	f := preflight.Finding{Severity: preflight.Error,
-		Text: fmt.Sprintf("the kubelet uses cgroup driver %s, and %s uses %s", wanted, rt.Name, found),
+		Text: fmt.Sprintf("the kubelet uses cgroup driver %s, but %s uses %s", wanted, rt.Name, found),
 		Evidence: fmt.Sprintf("%s; %s: cgroupDriver %s", evidence, m.local.Paths.KubeletConfig(),
 			wanted),
-		Remedy: "set the same driver for both, and restart them"}
+		Remedy: "set both to the same driver, and restart them"}
 	if rt.ReportsDriver {
 		f.Severity = preflight.Warning
-		f.Text = fmt.Sprintf("the kubelet is configured for cgroup driver %s, and uses %s as %s reports it",
+		f.Text = fmt.Sprintf("the kubelet is configured for cgroup driver %s, but uses %s, which %s reports",
 			wanted, found, rt.Name)
 	}
 	rep.Add(f)
@@ -346,7 +346,7 @@ func (m *machine) checkCgroupDriver(ctx context.Context, r state.Reader, rep *pr
 func (m *machine) checkSandboxImage(ctx context.Context, r state.Reader, rep *preflight.Report) {
 	rt, err := m.runtime(ctx, r)
 	if err != nil {
-		rep.Skip("the container runtime does not answer: check CRI reports the cause")
+		rep.Skip("the container runtime does not answer: see check CRI")
 		return
 	}
 	var images release.Images
@@ -367,7 +367,7 @@ func (m *machine) checkSandboxImage(ctx context.Context, r state.Reader, rep *pr
 		data, _ := r.ReadFile(ctx, containerdConfig)
 		setting := sandboxSetting.FindSubmatch(data)
 		if setting == nil {
-			rep.Skip("%s does not report its sandbox image, and %s does not set it", rt.Name, containerdConfig)
+			rep.Skip("%s does not report its sandbox image, and %s does not set one", rt.Name, containerdConfig)
 			return
 		}
 		rt.SandboxImage = string(setting[1])
@@ -395,7 +395,7 @@ func (m *machine) checkDisk(ctx context.Context, r state.Reader, rep *preflight.
 	}
 	times, err := r.SyncTimes(ctx, dir)
 	if err != nil || len(times) == 0 {
-		rep.Skip("writes in %s cannot be measured: %v", dir, err)
+		rep.Skip("writes to %s cannot be measured: %v", dir, err)
 		return
 	}
 	slices.Sort(times)
@@ -404,9 +404,9 @@ func (m *machine) checkDisk(ctx context.Context, r state.Reader, rep *preflight.
 		return
 	}
 	rep.Add(preflight.Finding{Severity: preflight.Warning,
-		Text: fmt.Sprintf("the disk of etcd's data is slow: a write takes %s", median.Round(time.Millisecond/10)),
+		Text: fmt.Sprintf("the disk that holds etcd's data is slow: a write takes %s", median.Round(time.Millisecond/10)),
 		Evidence: fmt.Sprintf("%d synced writes in %s: median %s, slowest %s; etcd recommends less than %s",
 			len(times), dir, median.Round(time.Millisecond/10),
 			times[len(times)-1].Round(time.Millisecond/10), slowSync),
-		Remedy: "use a local SSD for etcd's data, and no disk that other programs keep busy"})
+		Remedy: "put etcd's data on a local SSD that other programs do not keep busy"})
 }

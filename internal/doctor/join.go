@@ -42,14 +42,14 @@ func (m *machine) checkClusterInfo(ctx context.Context, r state.Reader, rep *pre
 	switch {
 	case apierrors.IsNotFound(err):
 		rep.Add(preflight.Finding{Severity: preflight.Error,
-			Text:   "ConfigMap kube-public/cluster-info does not exist, so that no machine can join by token",
-			Remedy: "create it, and a token that expires after a day", Command: repairInfo})
+			Text:   "ConfigMap kube-public/cluster-info does not exist, so no machine can join with a token",
+			Remedy: "create it, along with a token that expires after a day", Command: repairInfo})
 		return
 	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
 		rep.Add(preflight.Finding{Severity: preflight.Warning,
-			Text:     "ConfigMap kube-public/cluster-info cannot be read without credentials, so that no machine can join by token",
+			Text:     "ConfigMap kube-public/cluster-info cannot be read without credentials, so no machine can join with a token",
 			Evidence: err.Error(),
-			Remedy:   "if that is intended, use discovery files; else allow it again, as check ClusterAccess says"})
+			Remedy:   "if that is intended, use discovery files; otherwise allow it again as described by check ClusterAccess"})
 		return
 	case err != nil:
 		rep.Skip("%v", err)
@@ -64,7 +64,7 @@ func (m *machine) checkClusterInfo(ctx context.Context, r state.Reader, rep *pre
 func (m *machine) compareClusterInfo(ctx context.Context, r state.Reader, rep *preflight.Report,
 	text string) {
 	found := preflight.Finding{Severity: preflight.Error, Command: repairInfo,
-		Remedy: "write it again, and a token that expires after a day"}
+		Remedy: "write it again, along with a token that expires after a day"}
 	config, err := pki.ParseKubeconfig([]byte(text))
 	if err == nil && len(config.Clusters) != 1 {
 		err = fmt.Errorf("it has %d clusters instead of 1", len(config.Clusters))
@@ -85,15 +85,15 @@ func (m *machine) compareClusterInfo(ctx context.Context, r state.Reader, rep *p
 		}
 		isCA := func(c *x509.Certificate) bool { return slices.ContainsFunc(cas, c.Equal) }
 		if !slices.ContainsFunc(trusted, isCA) {
-			found.Text = "ConfigMap kube-public/cluster-info has another CA than this cluster"
-			found.Evidence = fmt.Sprintf("it has %s; %s has %s", pki.PinOf(trusted[0]),
+			found.Text = "ConfigMap kube-public/cluster-info does not have the CA of this cluster"
+			found.Evidence = fmt.Sprintf("it has %s, but %s has %s", pki.PinOf(trusted[0]),
 				m.local.Paths.Cert("ca"), pki.PinOf(cas[0]))
 			rep.Add(found)
 		}
 		n, err := m.stored(ctx, r)
 		if err == nil && n.Cluster.Endpoint != "" && cluster.Server != n.ServerURL() {
-			found.Text = "ConfigMap kube-public/cluster-info sends joining machines to another address"
-			found.Evidence = fmt.Sprintf("it has %s, and the control plane endpoint is %s",
+			found.Text = "ConfigMap kube-public/cluster-info sends joining machines to the wrong address"
+			found.Evidence = fmt.Sprintf("it has %s, but the control plane endpoint is %s",
 				cluster.Server, n.ServerURL())
 			rep.Add(found)
 		}
@@ -145,8 +145,8 @@ func (m *machine) checkSignatures(ctx context.Context, r state.Reader, rep *pref
 		if t.signs && isValid &&
 			!jws.DetachedTokenIsValid(signature, info[bootstrapapi.KubeConfigKey], t.id, t.secret) {
 			rep.Add(preflight.Finding{Severity: preflight.Error,
-				Text:   fmt.Sprintf("ConfigMap kube-public/cluster-info is not signed with token %s, so that no machine can join with it", t.id),
-				Remedy: "check kube-controller-manager, whose bootstrap signer signs it"})
+				Text:   fmt.Sprintf("ConfigMap kube-public/cluster-info is not signed with token %s, so no machine can join with that token", t.id),
+				Remedy: "check kube-controller-manager: its bootstrap signer signs the ConfigMap"})
 		}
 	}
 }
@@ -165,12 +165,12 @@ func (m *machine) checkTokens(ctx context.Context, r state.Reader, rep *prefligh
 		case t.expires.IsZero():
 			rep.Add(preflight.Finding{Severity: preflight.Warning,
 				Text:   fmt.Sprintf("bootstrap token %s never expires", t.id),
-				Remedy: "delete it, and create one that expires when it is needed", Command: remove})
+				Remedy: "delete it, and create one that expires whenever you need one", Command: remove})
 		case r.Now().Sub(t.expires) > lateCleanup:
 			rep.Add(preflight.Finding{Severity: preflight.Warning,
-				Text:     fmt.Sprintf("bootstrap token %s has expired and still exists", t.id),
-				Evidence: "it has expired at " + t.expires.UTC().Format(time.RFC3339),
-				Remedy:   "check kube-controller-manager, whose token cleaner deletes it; or delete it", Command: remove})
+				Text:     fmt.Sprintf("bootstrap token %s has expired, but still exists", t.id),
+				Evidence: "it expired at " + t.expires.UTC().Format(time.RFC3339),
+				Remedy:   "check kube-controller-manager, whose token cleaner should have deleted it, or delete it yourself", Command: remove})
 		}
 	}
 }
@@ -202,11 +202,11 @@ func (m *machine) checkAccess(ctx context.Context, r state.Reader, rep *prefligh
 			}
 			ref := state.RefOf(o, m.identity)
 			f := preflight.Finding{Severity: preflight.Error,
-				Text:   fmt.Sprintf("%s is missing, or differs from that which kubeadm creates", ref),
+				Text:   fmt.Sprintf("%s is missing, or differs from the one that kubeadm creates", ref),
 				Remedy: "create it again", Command: reconcileCommand(o, group.kubeconfig)}
 			if slices.Contains(removable, ref.String()) {
 				f.Severity = preflight.Warning
-				f.Remedy = "if that is intended, nothing is wrong; else create it again"
+				f.Remedy = "unless that is intended, create it again"
 			}
 			rep.Add(f)
 		}

@@ -150,7 +150,7 @@ func (m *machine) skipOnError(rep *preflight.Report, err error) bool {
 	case err == nil:
 		return false
 	case apierrors.IsForbidden(err):
-		rep.Skip("the user of %s may not read this: set --kubeconfig to that of an administrator",
+		rep.Skip("the user of %s may not read this: set --kubeconfig to an administrator's kubeconfig",
 			m.identity.Kubeconfig)
 	default:
 		rep.Skip("%v", err)
@@ -165,11 +165,11 @@ func (m *machine) needsAPI(name, why string,
 	return preflight.Check{Name: name, Why: why,
 		Run: func(ctx context.Context, r state.Reader, rep *preflight.Report) {
 			if m.identity.Kubeconfig == "" {
-				rep.Skip("this machine has no kubeconfig of a cluster")
+				rep.Skip("this machine has no kubeconfig for a cluster")
 				return
 			}
 			if _, err := m.api(ctx, r); err != nil && !apierrors.IsForbidden(err) {
-				rep.Skip("the cluster cannot be read: check %s reports the cause", apiServerCheck)
+				rep.Skip("the cluster cannot be read: see check %s", apiServerCheck)
 				return
 			}
 			run(ctx, r, rep)
@@ -226,7 +226,7 @@ func (m *machine) dataDir() string {
 // endpoint is the "host:port" of the API server in the kubeconfig with which the cluster is read.
 func (m *machine) endpoint(ctx context.Context) (string, error) {
 	if m.identity.Kubeconfig == "" {
-		return "", errors.New("this machine has no kubeconfig of a cluster")
+		return "", errors.New("this machine has no kubeconfig for a cluster")
 	}
 	return m.endpointOf(ctx, m.identity.Kubeconfig)
 }

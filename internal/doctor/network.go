@@ -29,7 +29,7 @@ import (
 func (m *machine) networkChecks() []preflight.Check {
 	list := []preflight.Check{
 		{Name: "MTU", Run: m.checkMTU,
-			Why: "large packets of Pods are dropped on the way to other nodes, so that connections hang"},
+			Why: "large packets from Pods are dropped on the way to other nodes, so connections hang"},
 		{Name: "HTTPProxy", Run: m.checkProxy,
 			Why: "kubeadm and the components would send requests within the cluster to the proxy"},
 	}
@@ -42,8 +42,8 @@ func (m *machine) networkChecks() []preflight.Check {
 		preflight.Check{Name: "ManifestProxy", Run: m.checkManifestProxy,
 			Why: "the component sends requests within the cluster to the proxy"},
 		preflight.Check{Name: "Clock", Run: m.checkClock,
-			Why: "certificates, tokens and leases are valid by the clock of each machine"},
-		m.needsAPI("PeerPorts", "components of the control plane connect to those of other nodes",
+			Why: "each machine judges the validity of certificates, tokens and leases by its own clock"},
+		m.needsAPI("PeerPorts", "control plane components connect to those on other nodes",
 			m.checkPorts))
 }
 
@@ -67,7 +67,7 @@ func (m *machine) checkMTU(ctx context.Context, r state.Reader, rep *preflight.R
 		return a.IP == m.local.Address || m.local.Address == "" && a.DefaultRoute
 	})
 	if err != nil || i < 0 {
-		rep.Skip("the interface to other nodes is not known")
+		rep.Skip("the interface to other nodes is unknown")
 		return
 	}
 	uplink := all[i].Interface
@@ -78,7 +78,7 @@ func (m *machine) checkMTU(ctx context.Context, r state.Reader, rep *preflight.R
 	}
 	i = slices.IndexFunc(links, func(l state.Link) bool { return l.Name == uplink })
 	if i < 0 || links[i].MTU == 0 {
-		rep.Skip("the MTU of %s is not known", uplink)
+		rep.Skip("the MTU of %s is unknown", uplink)
 		return
 	}
 	limit := links[i].MTU
@@ -97,7 +97,7 @@ func (m *machine) checkMTU(ctx context.Context, r state.Reader, rep *preflight.R
 	}
 	if len(tooLarge) > 0 {
 		rep.Add(preflight.Finding{Severity: preflight.Warning,
-			Text: fmt.Sprintf("packets of Pods may be larger than %s, the interface to other nodes, can send",
+			Text: fmt.Sprintf("Pods may send larger packets than %s, the interface to other nodes, can transmit",
 				uplink),
 			Evidence: fmt.Sprintf("MTU of %s: %d; of interfaces of Pods: %s", uplink, limit,
 				strings.Join(tooLarge, ", ")),
@@ -180,8 +180,8 @@ func (m *machine) checkManifestProxy(ctx context.Context, _ state.Reader, rep *p
 		if len(proxied) > 0 {
 			file := m.local.Paths.Manifest(component)
 			rep.Add(preflight.Finding{Severity: preflight.Error,
-				Text:     fmt.Sprintf("%s uses a proxy for addresses of the cluster", component),
-				Evidence: fmt.Sprintf("%s: by its HTTPS_PROXY and NO_PROXY, a proxy is used for %s", file, strings.Join(proxied, ", ")),
+				Text:     fmt.Sprintf("%s uses a proxy for addresses inside the cluster", component),
+				Evidence: fmt.Sprintf("%s: with its HTTPS_PROXY and NO_PROXY, a proxy is used for %s", file, strings.Join(proxied, ", ")),
 				Remedy:   "add them, or the subnets, to NO_PROXY in " + file})
 		}
 	}
@@ -230,9 +230,9 @@ func (m *machine) checkEndpointName(ctx context.Context, r state.Reader, rep *pr
 		return
 	}
 	rep.Add(preflight.Finding{Severity: preflight.Error,
-		Text:     fmt.Sprintf("the name of the API server, %q, cannot be resolved", host),
+		Text:     fmt.Sprintf("the API server's name, %q, cannot be resolved", host),
 		Evidence: fmt.Sprintf("%s: %v", m.identity.Kubeconfig, err),
-		Remedy:   "add the name to DNS or to /etc/hosts, or correct the name servers in /etc/resolv.conf"})
+		Remedy:   "add the name to DNS or to /etc/hosts, or fix the name servers in /etc/resolv.conf"})
 }
 
 // Differences between the clocks of two machines. Certificates are valid five minutes before they are
@@ -285,13 +285,13 @@ func (m *machine) checkClock(ctx context.Context, r state.Reader, rep *preflight
 					difference.Round(time.Second)),
 				Evidence: fmt.Sprintf("this machine: %s; %s: %s", here.UTC().Format(time.RFC3339), name,
 					there.UTC().Format(time.RFC3339)),
-				Remedy:  "synchronize the clocks by NTP",
+				Remedy:  "synchronize the clocks with NTP",
 				Command: "timedatectl set-ntp true"})
 		})
 	}
 	wg.Wait()
 	if answered == 0 {
-		rep.Skip("no other machine shows its time")
+		rep.Skip("no other machine reports its time")
 	}
 }
 
@@ -333,7 +333,7 @@ func (m *machine) checkPorts(ctx context.Context, r state.Reader, rep *preflight
 					rep.Add(preflight.Finding{Severity: preflight.Error,
 						Text:     fmt.Sprintf("%s at %s cannot be reached", name, address),
 						Evidence: err.Error(),
-						Remedy:   "check that it runs, and that no firewall on the way drops TCP to that port"})
+						Remedy:   "check that it is running, and that no firewall on the way drops TCP to that port"})
 				}
 			})
 		}
@@ -345,7 +345,7 @@ func (m *machine) checkPorts(ctx context.Context, r state.Reader, rep *preflight
 			connectAll(members)
 		} else {
 			mu.Lock()
-			rep.Skip("the members of etcd: %v", context.Cause(ctx))
+			rep.Skip("etcd's members: %v", context.Cause(ctx))
 			mu.Unlock()
 		}
 	}

@@ -45,19 +45,19 @@ func (m *machine) nodeChecks() []preflight.Check {
 	}
 	list := []preflight.Check{
 		{Name: "Kubelet", Run: m.checkKubelet,
-			Why: "the kubelet starts all containers of this node, and reports to the API server"},
+			Why: "the kubelet starts all containers on this node and reports to the API server"},
 		{Name: "KubeletConfig", Run: m.checkKubeletConfig,
-			Why: "the kubelet does not start without its configuration, and ignores fields that it does not know"},
+			Why: "the kubelet does not start without its configuration, and it ignores unknown fields"},
 		{Name: "KubeletCertificate", Run: m.checkKubeletCertificate,
-			Why: "the API server refuses a kubelet without a valid client certificate, and the node becomes NotReady"},
+			Why: "the API server rejects a kubelet without a valid client certificate, and the node becomes NotReady"},
 		{Name: "Kubeconfigs", Run: m.checkKubeconfigs,
-			Why: "a component or user cannot log in at the API server with the file"},
+			Why: "a component or user cannot authenticate to the API server with the file"},
 		{Name: "FilePermissions", Run: m.checkPermissions,
-			Why: "whoever can read a private key or kubeconfig has the rights of its owner in the cluster"},
+			Why: "anyone who can read a private key or kubeconfig has its owner's rights in the cluster"},
 		{Name: "PodNetwork", Run: m.checkPodNetwork,
-			Why: "without a Pod network the node stays NotReady, and Pods get no addresses"},
+			Why: "without a Pod network the node stays NotReady, and Pods do not get addresses"},
 		m.needsAPI("KubeletConfigDrift",
-			"the next upgrade replaces the file by what the cluster stores", m.checkKubeletDrift),
+			"the next upgrade replaces the file with what is stored in the cluster", m.checkKubeletDrift),
 	}
 	if !m.isControlPlane() {
 		return list
@@ -68,12 +68,12 @@ func (m *machine) nodeChecks() []preflight.Check {
 		preflight.Check{Name: "StaticPods", Run: m.checkStaticPods,
 			Why: "without this component the control plane of this node does not work"},
 		preflight.Check{Name: "Certificates", Run: m.checkCertificates,
-			Why: "components refuse connections with a certificate that is not valid"},
+			Why: "components reject connections that use an invalid certificate"},
 		preflight.Check{Name: "ServedCertificates", Run: m.checkServed,
-			Why: "a component that uses an old certificate fails when that expires, although the file is valid"},
+			Why: "a component that uses an old certificate fails when it expires, even though the file is valid"},
 		preflight.Check{Name: "ServiceAccountKeys", Run: m.checkServiceAccountKeys,
-			Why: "the API server rejects the tokens of Pods that another key has signed"},
-		m.needsAPI("ManifestDrift", "the next upgrade replaces what was changed manually",
+			Why: "the API server rejects Pods' tokens that were signed with another key"},
+		m.needsAPI("ManifestDrift", "the next upgrade overwrites manual changes",
 			m.checkManifestDrift))
 }
 
@@ -99,7 +99,7 @@ func (m *machine) checkKubelet(ctx context.Context, r state.Reader, rep *preflig
 	s, err := r.Service(ctx, "kubelet")
 	if err == nil && s.Exists && !s.Active {
 		f := preflight.Finding{Severity: preflight.Error, Text: "the kubelet is not running",
-			Remedy:  "start it; if it stops again, read why: journalctl -xeu kubelet",
+			Remedy:  "start it; if it stops again, find out why: journalctl -xeu kubelet",
 			Command: "systemctl start kubelet",
 			Changes: []change.Change{change.SetService{Name: "kubelet", Active: true}}}
 		if log, err := r.ServiceLog(ctx, "kubelet", s.LastExit.Started, readLog); err == nil {
@@ -130,14 +130,14 @@ func (m *machine) checkKubeletConfig(ctx context.Context, r state.Reader, rep *p
 	if err != nil {
 		command := "kubeadm upgrade node phase kubelet-config"
 		addError(rep, preflight.Finding{Command: command,
-			Remedy: "correct the file, or write it again from what the cluster stores: " + command}, err)
+			Remedy: "fix the file, or write it again from what is stored in the cluster: " + command}, err)
 		return
 	}
 	// The kubelet logs an unknown field and ignores it.
 	if err := yaml.UnmarshalStrict(data, &kubeletconfig.KubeletConfiguration{}); err != nil {
 		rep.Add(preflight.Finding{Severity: preflight.Warning,
 			Text: file + " has a field that kubeadm does not know", Evidence: err.Error(),
-			Remedy: "correct its name, unless it is of a newer kubelet"})
+			Remedy: "correct its name, unless a newer kubelet has that field"})
 	}
 }
 
@@ -179,7 +179,7 @@ func (m *machine) checkPodNetwork(ctx context.Context, r state.Reader, rep *pref
 	if file == "" {
 		rep.Add(preflight.Finding{Severity: preflight.Warning, Text: "no Pod network is configured",
 			Evidence: "there is no configuration file in " + cniDir,
-			Remedy:   "install a Pod network add-on; one that is installed writes the file when its Pod runs on this node"})
+			Remedy:   "install a Pod network add-on; if one is installed, it writes the file as soon as its Pod runs on this node"})
 	}
 }
 
@@ -212,9 +212,9 @@ func (m *machine) checkKubeletDrift(ctx context.Context, r state.Reader, rep *pr
 	if fields := differentFields(found, made); len(fields) > 0 {
 		const command = "kubeadm upgrade node phase kubelet-config"
 		rep.Add(preflight.Finding{Severity: preflight.Warning,
-			Text:     file + " differs from what the cluster stores: it was changed manually or by patches",
+			Text:     file + " differs from what is stored in the cluster: it was changed manually or by patches",
 			Evidence: "fields that differ: " + strings.Join(fields, ", "),
-			Remedy: "put a change that is wanted into ConfigMap kube-system/kubelet-config or a patch file; " +
+			Remedy: "move changes that you want to keep to ConfigMap kube-system/kubelet-config or a patch file; " +
 				"to write the file again: " + command + ", with --patches if patches are used"})
 	}
 }
@@ -273,20 +273,20 @@ func (m *machine) restoreManifests(ctx context.Context) (remedy, command string)
 		}
 	}
 	if slices.Contains(missing, manifest.Etcd) {
-		return remedy + "; that of etcd can also be adapted from another control plane node: names and addresses", ""
+		return remedy + "; etcd's manifest can also be copied from another control plane node and adapted (names and addresses)", ""
 	}
 	if len(missing) != 1 || m.identity.Kubeconfig == "" {
-		return remedy + ", or write each again by the configuration of the cluster: " +
+		return remedy + ", or write each one again from the cluster's configuration: " +
 			"kubeadm init phase control-plane COMPONENT --config FILE", ""
 	}
 	_, command = m.generateFile("control-plane " + strings.TrimPrefix(missing[0], "kube-"))
-	return remedy + ", or write it again by the configuration of the cluster, with --patches if patches are used", command
+	return remedy + ", or write it again from the cluster's configuration, with --patches if patches are used", command
 }
 
 // checkStaticPods asks each component and, if it does not answer, its containers.
 func (m *machine) checkStaticPods(ctx context.Context, r state.Reader, rep *preflight.Report) {
 	if _, err := m.runtime(ctx, r); err != nil {
-		rep.Skip("the container runtime does not answer: check CRI reports the cause")
+		rep.Skip("the container runtime does not answer: see check CRI")
 		return
 	}
 	n := m.asNode(ctx)
@@ -312,7 +312,7 @@ func (m *machine) checkStaticPods(ctx context.Context, r state.Reader, rep *pref
 				return
 			}
 			f := preflight.Finding{Severity: preflight.Error,
-				Text: component + " does not run or is not healthy", Evidence: err.Error(),
+				Text: component + " is not running or not healthy", Evidence: err.Error(),
 				Remedy: untrusted.CommandHint("read its log", "crictl --runtime-endpoint %s logs "+
 					"$(crictl --runtime-endpoint %s ps -aq --name %s | head -1)", n.CRISocket, n.CRISocket, component)}
 			if argument := health.RejectedArgument(err); argument != "" {
@@ -374,8 +374,8 @@ func (m *machine) checkManifestDrift(ctx context.Context, r state.Reader, rep *p
 		rep.Add(preflight.Finding{Severity: preflight.Warning,
 			Text:     file + " was changed manually or by patches",
 			Evidence: strings.Join(lines, "\n"),
-			Remedy: "put a change that is wanted into extraArgs, extraVolumes or extraEnvs of the component " +
-				"in ConfigMap kube-system/kubeadm-config, or into a patch file for --patches",
+			Remedy: "move changes that you want to keep to the component's extraArgs, extraVolumes or extraEnvs " +
+				"in ConfigMap kube-system/kubeadm-config, or to a patch file for --patches",
 			Command: "kubeadm upgrade diff"})
 	}
 }

@@ -40,15 +40,15 @@ func (m *machine) runWithStored(phase string, inTheWay []string) string {
 // generateFile says how to generate a file of this node, and the command for it if the stored
 // configuration can be read.
 func (m *machine) generateFile(phase string, inTheWay ...string) (remedy, command string) {
-	remedy = "generate it by the configuration of the cluster"
+	remedy = "generate it from the cluster's configuration"
 	if len(inTheWay) > 0 {
-		remedy = fmt.Sprintf("move %s away, and %s", strings.Join(inTheWay, " and "), remedy)
+		remedy = fmt.Sprintf("move %s out of the way, and %s", strings.Join(inTheWay, " and "), remedy)
 	}
 	if m.identity.Kubeconfig == "" {
-		return remedy + ", with the file that kubeadm init had: kubeadm init phase " + phase +
+		return remedy + ", with the file that was given to kubeadm init: kubeadm init phase " + phase +
 			" --config FILE", ""
 	}
-	return remedy + "; if the API server does not answer, use the file that kubeadm init had instead",
+	return remedy + "; if the API server does not answer, use the file that was given to kubeadm init instead",
 		m.runWithStored(phase, inTheWay)
 }
 

@@ -164,7 +164,7 @@ func RuntimeSocket(ctx context.Context, r state.Reader, paths node.Paths) (strin
 	case len(sockets) > 1:
 		return "", problem.New("", fmt.Errorf("%w: %s", ErrSeveralRuntimes,
 			strings.Join(sockets, ", ")),
-			fmt.Sprintf("write the one that the kubelet uses to %s: containerRuntimeEndpoint: %q",
+			fmt.Sprintf("add the one that the kubelet uses to %s: containerRuntimeEndpoint: %q",
 				file, sockets[0]))
 	case len(sockets) == 1:
 		return sockets[0], nil

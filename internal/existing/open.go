@@ -103,7 +103,7 @@ func Recover(ctx context.Context, e *engine.Env, local node.Local) error {
 // NewNoKubeconfig is the error of a command whose kubeconfig does not exist.
 func NewNoKubeconfig(file string) error {
 	return problem.New("", fmt.Errorf("kubeconfig %s does not exist", file),
-		"set --kubeconfig to that of an administrator")
+		"set --kubeconfig to an administrator's kubeconfig")
 }
 
 // Admin is the user that a command is towards this machine's own API server: that of admin.conf.
@@ -145,6 +145,6 @@ func CheckClient(ctx context.Context, r state.Reader, file string) (warning stri
 		return ""
 	}
 	return fmt.Sprintf(
-		"%s: its client certificate %q is not signed by the CA that the file trusts, so the API server may refuse it",
+		"%s: its client certificate %q is not signed by the CA that the file trusts, so the API server may reject it",
 		untrusted.Line(file), untrusted.Line(certs[0].Subject.CommonName))
 }

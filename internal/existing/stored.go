@@ -105,7 +105,7 @@ func ReadClusterConfiguration(ctx context.Context, r state.Reader, as state.Iden
 	found, err := ReadConfigMap(ctx, r, as, manifest.KubeadmConfigMap)
 	if status := apierrors.APIStatus(nil); err != nil && !errors.As(err, &status) {
 		return "", problem.New(ReadingConfig, err, "check the API server: crictl ps "+
-			"--name kube-apiserver on its node; or set --kubeconfig to that of another one")
+			"--name kube-apiserver on its node; or set --kubeconfig to one that uses another API server")
 	}
 	if err != nil {
 		return "", problem.New(ReadingConfig, err)

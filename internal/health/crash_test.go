@@ -161,7 +161,7 @@ func (deadline) Timeout() bool { return true }
 func TestMostInformativeCauseIsKept(t *testing.T) {
 	refused, silent := fmt.Errorf("dial: %w", syscall.ECONNREFUSED),
 		deadline{errors.New("no answer in time")}
-	sick := errors.New("it answered 500; these of its checks fail: etcd")
+	sick := errors.New("it answered 500; these checks fail: etcd")
 	crashed := of(release.APIServer,
 		ended("a", 0, "E0101 12:00:00.0 1 run.go:72] \"command failed\" err=\"etcd grpc connection not ready\"\n"))
 	next := running(of(release.APIServer, ended("b", 1, "")))

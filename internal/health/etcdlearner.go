@@ -20,7 +20,7 @@ import (
 // it, and proposes it again after seven seconds. A restarted member proposes it at once
 // (docs/decisions/0023).
 var ErrLearnerNotPublished = errors.New(
-	"it has caught up with the other members, but does not serve clients")
+	"it has caught up with the other members, but does not serve clients yet")
 
 // How long a learner whose name the other members know may take to answer clients. etcd keeps a
 // connection open until it serves, so one that does not answer in that time has hardly begun to serve.
@@ -65,7 +65,7 @@ func (m *learnerWait) check(ctx context.Context, r state.Reader) error {
 	switch {
 	case member == nil:
 		return world.Permanent(
-			errors.New("it was removed from etcd meanwhile: run kubeadm reset, then join this machine again"))
+			errors.New("it has been removed from etcd in the meantime: run kubeadm reset, then join this machine again"))
 	case !member.Learner:
 		return nil
 	case member.Name == "":

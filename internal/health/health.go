@@ -178,6 +178,6 @@ func WithComponentHints(n *node.Node, err error) error {
 		untrusted.CommandHint("list the containers", "crictl --runtime-endpoint %s ps -a", n.CRISocket),
 		untrusted.CommandHint("read the log of one", "crictl --runtime-endpoint %s logs CONTAINERID",
 			n.CRISocket),
-		"if a container is missing, find out why in the kubelet's log: journalctl -xeu kubelet",
-		"to change the settings given to this command: kubeadm reset, then run it with the new ones")...)
+		"if a container is missing, look for the reason in the kubelet's log: journalctl -xeu kubelet",
+		"to use other settings: kubeadm reset, then run this command with them")...)
 }

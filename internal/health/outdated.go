@@ -38,7 +38,7 @@ func (o *outdatedWatch) check(ctx context.Context, r state.Reader) error {
 	if o.done {
 		return nil
 	}
-	return fmt.Errorf("%s still runs with its previous manifest", names[0])
+	return fmt.Errorf("%s is still running with its previous manifest", names[0])
 }
 
 // OutdatedComponents returns those of the components that have a running container older than their

@@ -89,7 +89,7 @@ func ReadClient(ctx context.Context, r state.Reader, paths node.Paths) (*Client,
 	found, err := c.Config.ClientPair(read)
 	switch {
 	case err == nil && len(found) == 0:
-		c.unusable = fmt.Errorf("%s names no client certificate", c.Path)
+		c.unusable = fmt.Errorf("%s does not name a client certificate", c.Path)
 	case err == nil:
 		c.Certificate = found[0]
 	case errors.Is(err, fs.ErrNotExist):
@@ -145,7 +145,7 @@ func checkOneFile(kubeconfig string, user *api.AuthInfo, managed string) error {
 		return nil
 	}
 	return problem.New("",
-		fmt.Errorf("%s names a certificate and a key in two files, which kubeadm does not manage", kubeconfig),
+		fmt.Errorf("%s names a certificate and a key in two separate files, which kubeadm does not manage", kubeconfig),
 		"replace both files, or set client-certificate and client-key to "+managed)
 }
 
@@ -153,7 +153,7 @@ func checkOneFile(kubeconfig string, user *api.AuthInfo, managed string) error {
 func (c *Client) Source() string {
 	switch {
 	case c.embedded != nil:
-		return c.Path + " embeds another certificate than the kubelet uses, " + c.File
+		return c.Path + " does not embed the certificate that the kubelet uses, " + c.File
 	case c.File == "":
 		return c.Path + " embeds the certificate"
 	}
@@ -201,7 +201,7 @@ func (c *Client) Check(ca *x509.Certificate, now time.Time) error {
 			err = pki.CheckPeriod(certs[0], now)
 		}
 		if err != nil {
-			return fmt.Errorf("%s, with which the kubelet does not start: %w", c.Source(), err)
+			return fmt.Errorf("%s, which keeps the kubelet from starting: %w", c.Source(), err)
 		}
 	}
 	if err := pki.CheckPeriod(c.Certificate, now); err != nil {
@@ -215,7 +215,7 @@ func (c *Client) Check(ca *x509.Certificate, now time.Time) error {
 	}
 	left, whole := c.Certificate.NotAfter.Sub(now), c.Certificate.NotAfter.Sub(c.Certificate.NotBefore)
 	if left < whole/10 {
-		return fmt.Errorf("certificate %q expires in %s, and the kubelet has not rotated it",
+		return fmt.Errorf("certificate %q expires in %s, but the kubelet has not rotated it",
 			c.Certificate.Subject.CommonName, left.Round(time.Second))
 	}
 	return nil

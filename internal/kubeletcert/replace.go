@@ -39,8 +39,8 @@ func Replace(ctx context.Context, e *engine.Env, n *node.Node) error {
 	}
 	name := cmp.Or(c.NodeName(ctx, e.World), n.Name)
 	if name == "" {
-		return problem.New("", errors.New("the name of this node is not known: no client certificate of its kubelet is left"),
-			"create a token, kubeadm token create, and run: kubeadm certs renew kubelet.conf --token TOKEN")
+		return problem.New("", errors.New("the name of this node is unknown: its kubelet has no client certificate left"),
+			"create a token with kubeadm token create, and run: kubeadm certs renew kubelet.conf --token TOKEN")
 	}
 	valid := pki.NewValidity(e.World.Now(), cmp.Or(n.Cluster.CertValidity, defaultValidity))
 	p, err := Sign(e, ca, pki.ClientSpec(userPrefix+name, []string{"system:nodes"}, valid))
@@ -77,8 +77,8 @@ func (c *Client) Use(ctx context.Context, e *engine.Env, p Pair) error {
 // newNoKeyError is the error of a machine that cannot sign.
 func newNoKeyError(file string) error {
 	return problem.New("", fmt.Errorf("%s is not on this machine, so it cannot sign a certificate", file),
-		"create a token on a control plane node, kubeadm token create, and run here: "+
-			"kubeadm certs renew kubelet.conf --token TOKEN")
+		"create a token on a control plane node with kubeadm token create, and run here: kubeadm certs "+
+			"renew kubelet.conf --token TOKEN")
 }
 
 // Repair replaces the kubelet's client certificate if the kubelet cannot log in with it, and starts a
@@ -105,7 +105,7 @@ func Repair(ctx context.Context, e *engine.Env, n *node.Node) (hadExpired bool, 
 		return false, startStopped(ctx, e, c)
 	}
 	if c.Certificate != nil && e.World.Now().Before(c.Certificate.NotBefore) {
-		e.Warn("the kubelet's client certificate is not replaced: %v; compare this machine's clock with that of others: timedatectl",
+		e.Warn("the kubelet's client certificate was not replaced: %v; compare this machine's clock with that of others: timedatectl",
 			reason)
 		return false, nil
 	}

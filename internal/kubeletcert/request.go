@@ -65,7 +65,7 @@ func (c *Client) Request(ctx context.Context, e *engine.Env, q Requested) (Pair,
 	if err != nil {
 		return Pair{}, problem.New("", err,
 			untrusted.CommandHint("look at the request", "kubectl get csr", csr.Name),
-			untrusted.CommandHint("approve it if need be", "kubectl certificate approve", csr.Name))
+			untrusted.CommandHint("approve it if it is pending", "kubectl certificate approve", csr.Name))
 	}
 	if p.Certificate == nil {
 		return p, nil // in a dry run, nothing is issued

@@ -101,7 +101,7 @@ func (p *CorefilePlan) migrate(text, from, to string) {
 	}
 	if !slices.Contains(migration.ValidVersions(), to) {
 		p.Warning = fmt.Sprintf(
-			"cannot migrate the Corefile to CoreDNS %q, which is not a known version: the Corefile is not changed", to)
+			"cannot migrate the Corefile to CoreDNS %q, which is not a known version; the Corefile stays unchanged", to)
 		return
 	}
 	notices, err := migration.Deprecated(from, to, text)
@@ -144,5 +144,5 @@ func UseBackupCorefile(deployment *unstructured.Unstructured) error {
 			}
 		}
 	}
-	return errors.New("the Deployment coredns mounts no Corefile")
+	return errors.New("the Deployment coredns does not mount a Corefile")
 }

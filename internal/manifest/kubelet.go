@@ -56,7 +56,7 @@ func KubeletConfigFile(n *node.Node, h Host,
 		config.ResolverConfig = new(resolvedConf)
 	} else if h.SystemdResolved && *set != resolvedConf {
 		warnings = []string{fmt.Sprintf(
-			"the kubelet's resolvConf is %q, but systemd-resolved is active and its file is %q",
+			"the kubelet's resolvConf is %q, but systemd-resolved is active, and its file is %q",
 			*set, resolvedConf)}
 	}
 	data, err = json.Marshal(config)
@@ -99,7 +99,7 @@ func checkStaticPodPath(n *node.Node, config *kubeletconfig.KubeletConfiguration
 		return nil
 	}
 	return problem.New("", fmt.Errorf(
-		"%s cannot be applied to %s: it changes staticPodPath from %q to %q, and a kubelet of a control plane must start the static Pods of %s",
+		"%s cannot be applied to %s: it changes staticPodPath from %q to %q, but the kubelet of a control plane node must start the static Pods in %s",
 		strings.Join(p.Origins(KubeletConfiguration), "; "), KubeletConfiguration,
 		config.StaticPodPath, after.StaticPodPath, n.Paths.Manifests()),
 		"fix the patches, or set --patches to another directory")

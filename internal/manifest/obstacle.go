@@ -106,16 +106,16 @@ func findConflicts(args []node.Arg) (list []ComponentProblem) {
 	for i, a := range args {
 		switch {
 		case isFile && (a.Name == "authorization-mode" || strings.HasPrefix(a.Name, "authorization-webhook-")):
-			add(i, "remove it: the file says what it says, or remove authorization-config",
-				"the API server does not start with %s beside authorization-config", a.Name)
+			add(i, "remove it and configure it in that file, or remove authorization-config",
+				"the API server does not start with both %s and authorization-config", a.Name)
 		case a.Name == "disable-admission-plugins":
 			for name := range strings.SplitSeq(a.Value, ",") {
 				if name == "" || !slices.Contains(strings.Split(enabled, ","), name) {
 					continue
 				}
-				remedy := "remove it from one of both"
+				remedy := "remove it from one of the two"
 				if !given {
-					remedy = "to disable it, set enable-admission-plugins, too, without it"
+					remedy = "to disable it, also set enable-admission-plugins, without it"
 				}
 				add(i, remedy, "the API server does not start with the admission plugin %s both disabled and "+
 					"enabled", name)
@@ -150,9 +150,9 @@ func FindKubeletProblems(args []node.Arg, v *version.Version) (list []ComponentP
 				continue
 			}
 			list = append(list, ComponentProblem{ComponentArgs, field, release.ArgProblem{
-				Text: fmt.Sprintf("label %q is reserved by Kubernetes, and a kubelet cannot set it on its node: "+
-					"the kubelet does not start", key),
-				Hint: untrusted.CommandHint("remove it, and once the node has joined run",
+				Text: fmt.Sprintf("label %q is reserved by Kubernetes: a kubelet that tries to set it on its "+
+					"node does not start", key),
+				Hint: untrusted.CommandHint("remove it; once the node has joined, run",
 					"kubectl label node NAME", key+"="+value),
 				Fatal: true,
 			}})

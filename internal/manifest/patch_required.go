@@ -65,7 +65,7 @@ func checkRequired(before, after []byte) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	return fmt.Errorf("it removes what %s needs: %s", is.Name, strings.Join(missing, ", "))
+	return fmt.Errorf("it removes something that %s needs: %s", is.Name, strings.Join(missing, ", "))
 }
 
 // findMissingParts lists what the component of a static Pod needs and its manifest lacks.

@@ -166,7 +166,7 @@ func TestPatchesKeepWhatComponentsNeed(t *testing.T) {
 			t.Errorf("%s is refused: %v", c.operations, err)
 		case c.missing != "" && (err == nil || !strings.Contains(err.Error(), c.missing) ||
 			!strings.Contains(err.Error(), "/patches/"+c.target+"+json.yaml") ||
-			!strings.Contains(err.Error(), "it removes what "+c.target+" needs: ")):
+			!strings.Contains(err.Error(), "it removes something that "+c.target+" needs: ")):
 			t.Errorf("%s gets the error %v, want %q", c.operations, err, c.missing)
 		}
 	}

@@ -22,7 +22,7 @@ func (k *Kubeconfig) ClusterInfo() (*Kubeconfig, error) {
 		return nil, err
 	}
 	if len(cluster.CertificateAuthorityData) == 0 {
-		return nil, errors.New("kubeconfig embeds no CA certificate for cluster-info")
+		return nil, errors.New("kubeconfig does not embed a CA certificate for cluster-info")
 	}
 	ca, err := WithoutPrivateKeys(cluster.CertificateAuthorityData) // cluster-info is public
 	if err != nil {

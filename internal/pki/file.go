@@ -35,7 +35,7 @@ func ParseFile(data []byte) (File, error) {
 		return File{}, errors.New("neither a key nor a certificate in PEM form found")
 	case count < headers:
 		return File{}, fmt.Errorf(
-			"only %d of its %d PEM blocks can be read: the others are damaged or cut off", count,
+			"only %d of its %d PEM blocks can be read: the others are damaged or truncated", count,
 			headers)
 	}
 	return f, nil

@@ -88,7 +88,7 @@ func ParseClientKey(data []byte) (crypto.Signer, error) {
 	for block := range pemBlocks(data) {
 		if block.Type == pemEncryptedKey || block.Headers["DEK-Info"] != "" {
 			return nil, errors.New(
-				"the private key is encrypted: no component could read it; decrypt it")
+				"the private key is encrypted, so no component could read it; decrypt it")
 		}
 		var key any
 		var err error
@@ -104,12 +104,12 @@ func ParseClientKey(data []byte) (crypto.Signer, error) {
 		}
 		if err != nil { // too technical to show
 			return nil, errors.New(
-				"parsing a private key: it is damaged, or of another form than its first line says")
+				"parsing a private key: it is damaged, or its first line names the wrong format")
 		}
 		switch k := key.(type) {
 		case *rsa.PrivateKey:
 			if bits := k.N.BitLen(); bits < minRSABits {
-				return nil, fmt.Errorf("the RSA key has %d bits, and TLS needs at least %d", bits, minRSABits)
+				return nil, fmt.Errorf("the RSA key has %d bits, but TLS needs at least %d", bits, minRSABits)
 			}
 			return k, nil
 		case *ecdsa.PrivateKey:

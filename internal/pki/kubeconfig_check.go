@@ -167,7 +167,7 @@ func (k *Kubeconfig) CheckReuse(expected []*x509.Certificate, server string,
 	}
 	if cluster.Server != server {
 		warnings = append(warnings,
-			fmt.Sprintf("kubeconfig points to %s, where %s was expected; it is kept as it is",
+			fmt.Sprintf("kubeconfig points to %s instead of %s; it is kept as it is",
 				cluster.Server, server))
 	}
 	return warnings, nil

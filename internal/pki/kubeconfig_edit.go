@@ -96,7 +96,7 @@ type NotEmbeddedError struct {
 }
 
 func (e NotEmbeddedError) Error() string {
-	return "kubeconfig embeds no client certificate for its current user, which authenticates with " +
+	return "kubeconfig does not embed a client certificate for its current user, which authenticates with " +
 		untrusted.Line(e.Instead)
 }
 
@@ -108,7 +108,7 @@ func (k *Kubeconfig) Renew(ca, cert, key []byte) error {
 		return err
 	}
 	if len(cluster.CertificateAuthorityData) == 0 {
-		return errors.New("kubeconfig embeds no CA certificate for its current cluster")
+		return errors.New("kubeconfig does not embed a CA certificate for its current cluster")
 	}
 	if _, err := k.ClientCertificate(); err != nil {
 		return err

@@ -149,7 +149,7 @@ func apiServerServiceIP(subnets string) (netip.Addr, error) {
 	first := subnet.Masked().Addr().Next()
 	if !subnet.Contains(first) {
 		return netip.Addr{},
-			fmt.Errorf("service subnet %s is too small: it has no address for the kubernetes Service", subnet)
+			fmt.Errorf("service subnet %s is too small to contain an address for the kubernetes Service", subnet)
 	}
 	return first, nil
 }

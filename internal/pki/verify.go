@@ -112,8 +112,8 @@ func (s StoredPair) VerifyPair(ca *x509.Certificate, at time.Time) (*x509.Certif
 
 func (s StoredPair) certificates() ([]*x509.Certificate, error) {
 	if s.Certificate == nil {
-		return nil, errors.New("the certificate file does not exist, only its key: " +
-			"restore the certificate or move the key away")
+		return nil, errors.New("the certificate file does not exist, only its key: restore the " +
+			"certificate, or move the key out of the way")
 	}
 	return ParseCertificates(s.Certificate)
 }

@@ -52,16 +52,16 @@ func hostCases() map[string]initCase {
 		"one CPU": {func(m *machine, _ *node.Node) { m.host.CPUs = 1 },
 			`[ERROR NumCPU]: the number of available CPUs 1 is less than the required 2; give the machine more CPUs`},
 		"little memory": {func(m *machine, _ *node.Node) { m.host.MemoryMiB = 1699 },
-			`[ERROR Mem]: this machine has 1699 MiB of memory, a control plane node needs at least 1700 MiB; give the machine more memory`},
+			`[ERROR Mem]: this machine has 1699 MiB of memory, but a control plane node needs at least 1700 MiB; give the machine more memory`},
 		"facts not to be had": {func(m *machine, _ *node.Node) { m.hostErr = errOops }, `
 [ERROR IsPrivilegedUser]: reading the resources of this machine: oops; check that /proc and /sys are mounted
 [ERROR NumCPU]: reading the resources of this machine: oops; check that /proc and /sys are mounted
 [ERROR Mem]: reading the resources of this machine: oops; check that /proc and /sys are mounted`},
 		"firewall": {func(m *machine, _ *node.Node) { m.services["firewalld"] = state.Service{Exists: true, Active: true} },
-			`[WARNING Firewalld]: firewalld is active and may keep other machines from ports 6443 and 10250; open them: firewall-cmd --permanent --add-port=6443/tcp --add-port=10250/tcp && firewall-cmd --reload`},
+			`[WARNING Firewalld]: firewalld is active and may block other machines from ports 6443 and 10250; open them: firewall-cmd --permanent --add-port=6443/tcp --add-port=10250/tcp && firewall-cmd --reload`},
 		"firewall at rest": {func(m *machine, _ *node.Node) { m.services["firewalld"] = state.Service{Exists: true} }, ""},
 		"no kubelet service": {func(m *machine, _ *node.Node) { delete(m.services, "kubelet") },
-			`[WARNING Service-kubelet]: the init system has no service "kubelet"; install the kubelet package, or run the kubelet by other means`},
+			`[WARNING Service-kubelet]: the init system has no service "kubelet"; install the kubelet package, or run the kubelet in some other way`},
 		"kubelet not at boot": {func(m *machine, _ *node.Node) { m.services["kubelet"] = state.Service{Exists: true, Active: true} },
 			`[WARNING Service-kubelet]: the kubelet will not start when this machine boots; run "systemctl enable kubelet"`},
 		"no init system": {func(m *machine, _ *node.Node) { m.serviceErr = state.ErrNoInitSystem },
@@ -73,7 +73,7 @@ func hostCases() map[string]initCase {
 		},
 			`[WARNING Hostname]: node name "cp1" cannot be resolved: no such host; add it to DNS or to /etc/hosts`},
 		"name of any machine": {func(_ *machine, n *node.Node) { n.Name = "localhost" },
-			`[WARNING Hostname]: node name "localhost" is not unique: no second node can join with it; choose another name with --node-name, or name the machine with hostnamectl`},
+			`[WARNING Hostname]: node name "localhost" is not unique: a second machine with this name could not join; choose another name with --node-name, or name the machine with hostnamectl`},
 		"name without address": {func(m *machine, _ *node.Node) { m.resolves = nil },
 			`[WARNING Hostname]: node name "cp1" has no address; add it to DNS or to /etc/hosts`},
 	}
@@ -83,7 +83,7 @@ func kernelCases() map[string]initCase {
 	return map[string]initCase{
 		"swap on": {func(m *machine, _ *node.Node) {
 			m.files["/proc/swaps"] += "/dev/sda2                               partition\t1\t0\t-2\n/swapfile                               file\t1\t0\t-3\n"
-		}, `[WARNING Swap]: swap is on (/dev/sda2, /swapfile), with which a kubelet does not start unless its configuration allows it; turn it off with "swapoff -a" and in /etc/fstab, or set failSwapOn: false for the kubelet`},
+		}, `[WARNING Swap]: swap is on (/dev/sda2, /swapfile), but the kubelet does not start with swap unless its configuration allows it; turn it off with "swapoff -a" and in /etc/fstab, or set failSwapOn: false for the kubelet`},
 		"no word about swap": {func(m *machine, _ *node.Node) { delete(m.files, "/proc/swaps") },
 			""},
 		"swap hidden":         {func(m *machine, _ *node.Node) { m.broken["/proc/swaps"] = fs.ErrPermission }, ""},
@@ -97,38 +97,38 @@ func kernelCases() map[string]initCase {
 		"bad kernel": {func(m *machine, _ *node.Node) {
 			m.kernelBad = []error{errors.New("no memory cgroup")}
 		},
-			`[ERROR SystemVerification]: no memory cgroup; boot a kernel, or with cgroups, that kubelet v1.37.1 supports`},
+			`[ERROR SystemVerification]: no memory cgroup; boot a kernel and cgroup version that kubelet v1.37.1 supports`},
 		"old cgroups": {func(m *machine, _ *node.Node) {
 			m.kernelBad = []error{errors.New("cgroups v1 support is over")}
 		},
 			`[ERROR SystemVerification]: cgroups v1 support is over; boot with cgroups v2 (kernel argument systemd.unified_cgroup_hierarchy=1)`},
 		"no forwarding": {func(m *machine, _ *node.Node) { m.files["/proc/sys/net/ipv4/ip_forward"] = "0\n" },
-			`[ERROR FileContent--proc-sys-net-ipv4-ip_forward]: /proc/sys/net/ipv4/ip_forward is "0" and must be 1, else this machine forwards no packets of Pods; run "sysctl -w net.ipv4.ip_forward=1" and write net.ipv4.ip_forward=1 to a file in /etc/sysctl.d`},
+			`[ERROR FileContent--proc-sys-net-ipv4-ip_forward]: /proc/sys/net/ipv4/ip_forward is "0" but must be 1 for this machine to forward packets of Pods; run "sysctl -w net.ipv4.ip_forward=1" and write net.ipv4.ip_forward=1 to a file in /etc/sysctl.d`},
 		"no forwarding of IPv6": {func(_ *machine, n *node.Node) { n.Cluster.PodSubnet = "fd00:10::/56" },
 			`[ERROR FileContent--proc-sys-net-ipv6-conf-default-forwarding]: reading /proc/sys/net/ipv6/conf/default/forwarding: file does not exist; load the kernel module of this setting, if there is one`},
 		"forwarding of IPv6 off": {func(m *machine, n *node.Node) {
 			n.Cluster.PodSubnet = "fd00:10::/56"
 			m.files["/proc/sys/net/ipv6/conf/default/forwarding"] = "0\n"
 		},
-			`[ERROR FileContent--proc-sys-net-ipv6-conf-default-forwarding]: /proc/sys/net/ipv6/conf/default/forwarding is "0" and must be 1, else this machine forwards no packets of Pods; run "sysctl -w net.ipv6.conf.default.forwarding=1 net.ipv6.conf.all.forwarding=1" and write net.ipv6.conf.default.forwarding=1 and net.ipv6.conf.all.forwarding=1 to a file in /etc/sysctl.d; interfaces with accept_ra=1 then ignore router advertisements, which may give them their address and default route: set accept_ra=2 on those before`},
+			`[ERROR FileContent--proc-sys-net-ipv6-conf-default-forwarding]: /proc/sys/net/ipv6/conf/default/forwarding is "0" but must be 1 for this machine to forward packets of Pods; run "sysctl -w net.ipv6.conf.default.forwarding=1 net.ipv6.conf.all.forwarding=1" and write net.ipv6.conf.default.forwarding=1 and net.ipv6.conf.all.forwarding=1 to a file in /etc/sysctl.d; interfaces with accept_ra=1 will then ignore router advertisements, from which they may get their address and default route: set accept_ra=2 on them first`},
 	}
 }
 
 func fileCases() map[string]initCase {
 	return map[string]initCase{
 		"a manifest": {func(m *machine, _ *node.Node) { m.files["/etc/kubernetes/manifests/etcd.yaml"] = "" },
-			`[ERROR FileAvailable--etc-kubernetes-manifests-etcd.yaml]: /etc/kubernetes/manifests/etcd.yaml already exists; if it is left over from another cluster, clean up with "kubeadm reset"; else move it away`},
+			`[ERROR FileAvailable--etc-kubernetes-manifests-etcd.yaml]: /etc/kubernetes/manifests/etcd.yaml already exists; if it is left over from another cluster, clean up with "kubeadm reset"; otherwise move it out of the way`},
 		"data of etcd": {func(m *machine, _ *node.Node) { m.files["/var/lib/etcd/member"] = "" },
-			`[ERROR DirAvailable--var-lib-etcd]: /var/lib/etcd is not empty; if it is left over from another cluster, clean up with "kubeadm reset"; else move it away`},
+			`[ERROR DirAvailable--var-lib-etcd]: /var/lib/etcd is not empty; if it is left over from another cluster, clean up with "kubeadm reset"; otherwise move it out of the way`},
 		"a mounted file system": {func(m *machine, _ *node.Node) { m.files["/var/lib/etcd/lost+found/"] = "" }, ""},
 		"a file of that name": {func(m *machine, _ *node.Node) { m.files["/var/lib/etcd/lost+found"] = "" },
-			`[ERROR DirAvailable--var-lib-etcd]: /var/lib/etcd is not empty; if it is left over from another cluster, clean up with "kubeadm reset"; else move it away`},
+			`[ERROR DirAvailable--var-lib-etcd]: /var/lib/etcd is not empty; if it is left over from another cluster, clean up with "kubeadm reset"; otherwise move it out of the way`},
 		"data of etcd among the system's": {func(m *machine, n *node.Node) {
 			n.Cluster.Etcd.DataDir, m.files["/var/lib/dpkg"] = "/var/lib", ""
 		},
-			`[ERROR DirAvailable--var-lib]: /var/lib is not empty, and belongs to the operating system; use a separate directory, such as /var/lib/etcd`},
+			`[ERROR DirAvailable--var-lib]: /var/lib is not empty and belongs to the operating system; use a separate directory, such as /var/lib/etcd`},
 		"a file in place of etcd's directory": {func(m *machine, _ *node.Node) { m.broken["/var/lib/etcd"] = errors.New("not a directory") },
-			`[ERROR DirAvailable--var-lib-etcd]: reading directory /var/lib/etcd: not a directory; make it an empty directory or remove it`},
+			`[ERROR DirAvailable--var-lib-etcd]: reading directory /var/lib/etcd: not a directory; make it an empty directory, or remove it`},
 		"no losetup": {func(m *machine, _ *node.Node) {
 			m.programs = []string{"kubelet", "mount", "cp"}
 		},
@@ -156,7 +156,7 @@ func portCases() map[string]initCase {
 		}, `
 [ERROR Port-8443]: kube-apiserver needs port 8443: oops; set the extra argument "bind-address" to an address of this machine (10.0.0.5, 192.168.7.5)
 [ERROR Port-10259]: kube-scheduler needs port 10259: oops; set the extra argument "bind-address" to an address of this machine (10.0.0.5, 192.168.7.5)
-[ERROR Port-10257]: kube-controller-manager needs port 10257: oops; check what keeps this program from opening ports`},
+[ERROR Port-10257]: kube-controller-manager needs port 10257: oops; find out what keeps this program from opening ports`},
 		"etcd at the advertised address": {func(m *machine, n *node.Node) {
 			n.Cluster.APIServer.Args = []node.Arg{{Name: "advertise-address", Value: "10.0.0.6"}}
 			m.busy["10.0.0.6:2380"] = &state.PortError{Owner: "etcd (pid 9)"}
@@ -171,12 +171,12 @@ func runtimeCases() map[string]initCase {
 		"no runtime": {func(m *machine, _ *node.Node) { m.runtimeErr = errors.New("no such file") },
 			`
 [ERROR CRI]: no container runtime can be used: no such file; start it (for example "systemctl enable --now containerd"), with its CRI plugin enabled, or set --cri-socket to another one
-[ERROR ContainerRuntimeVersion]: the cgroup driver of the container runtime is not known, as the runtime does not answer; fix what check CRI reports`},
+[ERROR ContainerRuntimeVersion]: the container runtime's cgroup driver is unknown because the runtime does not answer; first fix what check CRI reports`},
 		"another runtime": {func(m *machine, _ *node.Node) {
 			m.runtimeErr, m.sockets = errOops, []string{"unix:///var/run/crio/crio.sock"}
 		}, `
 [ERROR CRI]: no container runtime can be used: oops; start it (for example "systemctl enable --now containerd"), with its CRI plugin enabled, or set --cri-socket to one that is open here: unix:///var/run/crio/crio.sock
-[ERROR ContainerRuntimeVersion]: the cgroup driver of the container runtime is not known, as the runtime does not answer; fix what check CRI reports`},
+[ERROR ContainerRuntimeVersion]: the container runtime's cgroup driver is unknown because the runtime does not answer; first fix what check CRI reports`},
 		"runtime not ready": {func(m *machine, _ *node.Node) {
 			m.runtime.Ready, m.runtime.Reason = false, "shim missing"
 		},
@@ -186,11 +186,11 @@ func runtimeCases() map[string]initCase {
 		},
 			`[ERROR ContainerRuntimeVersion]: containerd v2.4.2 failed to report its cgroup driver: no such cgroup; check the log of containerd, fix its configuration and restart it`},
 		"old runtime": {func(m *machine, _ *node.Node) { m.runtime.ReportsDriver = false },
-			`[WARNING ContainerRuntimeVersion]: containerd v2.4.2 cannot report its cgroup driver (RuntimeConfig), without which kubelets from 1.38 on do not run; upgrade the container runtime`},
+			`[WARNING ContainerRuntimeVersion]: containerd v2.4.2 cannot report its cgroup driver (RuntimeConfig), which kubelets from 1.38 on require; upgrade the container runtime`},
 	}
 }
 
-const kernelUnknown = `[ERROR SystemVerification]: the kernel cannot be verified, as the kubelet's version is not known; fix what check KubeletVersion reports
+const kernelUnknown = `[ERROR SystemVerification]: the kernel cannot be verified because the kubelet's version is unknown; first fix what check KubeletVersion reports
 `
 
 func versionCases() map[string]initCase {
@@ -201,7 +201,7 @@ func versionCases() map[string]initCase {
 		"kubelet of another machine": {func(m *machine, _ *node.Node) {
 			m.kubeletErr = errors.New("exec format error")
 		}, kernelUnknown +
-			`[ERROR KubeletVersion]: reading the version of /usr/bin/kubelet: exec format error; check what "/usr/bin/kubelet --version" prints and install a kubelet that runs on this machine`},
+			`[ERROR KubeletVersion]: reading the version of /usr/bin/kubelet: exec format error; check what "/usr/bin/kubelet --version" prints, and install a kubelet that runs on this machine`},
 		"kubelet without version": {func(m *machine, _ *node.Node) { m.kubelet = "dev" },
 			kernelUnknown +
 				`[ERROR KubeletVersion]: reading the version of /usr/bin/kubelet: could not parse "dev" as version; install a released kubelet`},
@@ -211,7 +211,7 @@ func versionCases() map[string]initCase {
 		"kubelet newer than the cluster": {func(m *machine, n *node.Node) {
 			m.kubelet, n.Cluster.Version = "v1.37.0", "v1.36.3"
 		},
-			`[ERROR KubeletVersion]: kubelet v1.37.0 is newer than the control plane, v1.36.3: install a kubelet of that minor or an older one`},
+			`[ERROR KubeletVersion]: kubelet v1.37.0 is newer than the control plane, v1.36.3: install a kubelet of the same or an older minor version`},
 		"a flag that kubelets lost": {func(m *machine, n *node.Node) {
 			m.kubelet = "v1.35.4"
 			n.KubeletArgs = []node.Arg{{Name: "v", Value: "2"},
@@ -219,7 +219,7 @@ func versionCases() map[string]initCase {
 				{Name: "containerd", Value: "/x"}}
 		}, `[ERROR ComponentArgs]: nodeRegistration.kubeletExtraArgs[1]: kubelet 1.35.4 has no flag --pod-infra-container-image (removed in 1.35); remove it`},
 		"cluster newer than the tool": {func(_ *machine, n *node.Node) { n.Cluster.Version = "v1.38.0-alpha.0" },
-			`[WARNING KubernetesVersion]: Kubernetes v1.38.0-alpha.0 is newer than kubeadm v1.37.1, which does not support it; use kubeadm of the cluster's release`},
+			`[WARNING KubernetesVersion]: Kubernetes v1.38.0-alpha.0 is newer than kubeadm v1.37.1, which does not support it; use a kubeadm of the cluster's release`},
 		"no version": {func(_ *machine, n *node.Node) { n.Cluster.Version = "new" },
 			`[ERROR KubernetesVersion]: "new" is not a Kubernetes version: use the form v1.37.1; correct --kubernetes-version (kubernetesVersion)`},
 	}
@@ -287,10 +287,10 @@ func proxyCases() map[string]initCase {
 [WARNING HTTPProxyCIDR]: connections to 10.96.0.0/12 would go through the proxy http://proxy:3128, which rarely works inside a cluster; add 10.96.0.0/12 to NO_PROXY
 [WARNING HTTPProxyCIDR]: connections to fd00:10::5/56 would go through the proxy http://proxy:3128, which rarely works inside a cluster; add fd00:10::5/56 to NO_PROXY`},
 		"a proxy without sense": {func(m *machine, _ *node.Node) { m.proxyErr = errOops }, `
-[ERROR HTTPProxy]: finding the proxy for 10.0.0.5: oops; correct HTTPS_PROXY and NO_PROXY
-[ERROR HTTPProxyCIDR]: finding the proxy for 10.96.0.0/12: oops; correct HTTPS_PROXY and NO_PROXY`},
+[ERROR HTTPProxy]: finding the proxy for 10.0.0.5: oops; fix HTTPS_PROXY and NO_PROXY
+[ERROR HTTPProxyCIDR]: finding the proxy for 10.96.0.0/12: oops; fix HTTPS_PROXY and NO_PROXY`},
 		"subnets without sense": {func(_ *machine, n *node.Node) { n.Cluster.ServiceSubnet = "10.96.0.0/12,10.1.1.1/32,ten" }, `
-[ERROR HTTPProxyCIDR]: subnet "10.1.1.1/32" has no room for an address; write it like 10.96.0.0/12
+[ERROR HTTPProxyCIDR]: subnet "10.1.1.1/32" is too small to contain an address; write it like 10.96.0.0/12
 [ERROR HTTPProxyCIDR]: "ten" is not a subnet; write it like 10.96.0.0/12`},
 	}
 }
@@ -298,7 +298,7 @@ func proxyCases() map[string]initCase {
 func TestKubeletNewerThanClusterIsWarnedAbout(t *testing.T) {
 	for version, want := range map[string]string{
 		"v1.37.9": "", "v1.38.0": "",
-		"v1.36.3": "[WARNING KubeletVersion]: kubelet v1.37.1 is newer than the cluster's control plane, v1.36.3, which Kubernetes does not support; install a kubelet of that minor version or an older one",
+		"v1.36.3": "[WARNING KubeletVersion]: kubelet v1.37.1 is newer than the cluster's control plane, v1.36.3, which Kubernetes does not support; install a kubelet of the same or an older minor version",
 	} {
 		n := controlPlane()
 		n.Cluster.Version = version

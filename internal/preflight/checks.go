@@ -83,7 +83,7 @@ func AfterDiscovery(n *node.Node, kubelet Query[*version.Version]) []Check {
 		Run: func(ctx context.Context, r state.Reader, rep *Report) {
 			v, err := kubelet(ctx, r)
 			if err == nil && controlPlane != nil && release.IsKubeletNewer(v, controlPlane) {
-				rep.Warn("install a kubelet of that minor version or an older one",
+				rep.Warn("install a kubelet of the same or an older minor version",
 					"kubelet v%s is newer than the cluster's control plane, v%s, which Kubernetes does not support", v, controlPlane)
 			}
 		}}, newKubeletGateCheck(n, kubelet)}
@@ -138,7 +138,7 @@ func Machine(l *node.Local, tool release.Tool, networks []string) []Check {
 // through a proxy.
 func Proxies(host string, cidrs []string) []Check { return newProxyChecks(host, cidrs) }
 
-// Vacant returns the checks that nothing of another cluster is on a machine that is no node: no files
+// Vacant returns the checks that a machine is clean, with nothing left from another cluster: no files
 // that a command would have to replace, and no program at the ports that n needs.
 func Vacant(n *node.Node) []Check {
 	list := []Check{newFileAvailableCheck(n.Paths.KubeletKubeconfig())}

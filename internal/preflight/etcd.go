@@ -52,11 +52,11 @@ func newLocalEtcdChecks(n *node.Node) []Check {
 				switch {
 				case errors.Is(err, fs.ErrNotExist):
 				case err != nil:
-					rep.Fail("make it an empty directory or remove it", "reading directory %s: %v",
+					rep.Fail("make it an empty directory, or remove it", "reading directory %s: %v",
 						dir, err)
 				case len(inside) > 0 && node.IsSystemDir(dir):
 					rep.Fail("use a separate directory, such as /var/lib/etcd",
-						"%s is not empty, and belongs to the operating system", dir)
+						"%s is not empty and belongs to the operating system", dir)
 				case len(inside) > 0 && !r.WasCreated(started):
 					rep.Fail(leftoverHint, "%s is not empty", dir)
 				}
@@ -78,7 +78,7 @@ func newExternalEtcdFileChecks(e *node.ExternalEtcd) []Check {
 		list = append(list, Check{Name: "ExternalEtcdClientCertificates",
 			Run: func(ctx context.Context, r state.Reader, rep *Report) {
 				if _, err := r.Stat(ctx, path); err != nil {
-					rep.Fail("copy it from an etcd machine, or correct etcd.external in the configuration",
+					rep.Fail("copy it from an etcd machine, or fix etcd.external in the configuration",
 						"the API server cannot connect to etcd without %s: %v", path, err)
 				}
 			}})
@@ -178,7 +178,7 @@ func EtcdRestart(n *node.Node) []Check {
 			health, err := etcdcluster.CheckHealth(ctx, r, via)
 			if err != nil {
 				rep.Fail("check the log of etcd on this node: crictl logs, or journalctl -xeu kubelet",
-					"the members of etcd cannot be listed: %v", err)
+					"etcd's members cannot be listed: %v", err)
 				return
 			}
 			if err := health.CheckQuorum(); err != nil {

@@ -23,10 +23,10 @@ func TestEtcdRestart(t *testing.T) {
 	}{
 		"a single member": {1, nil, false, ""},
 		"a single member down": {1, []uint64{1}, false,
-			"[ERROR EtcdQuorum]: the members of etcd cannot be listed: "},
+			"[ERROR EtcdQuorum]: etcd's members cannot be listed: "},
 		"two members": {2, nil, false, ""},
 		"the other of two is down": {2, []uint64{2}, false,
-			"[ERROR EtcdQuorum]: the members of etcd cannot be listed: "},
+			"[ERROR EtcdQuorum]: etcd's members cannot be listed: "},
 		"three members": {3, nil, false, ""},
 		"another of three is down": {3, []uint64{2}, false,
 			loss + "1 of 3 members"},

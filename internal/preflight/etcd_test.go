@@ -84,7 +84,7 @@ func TestExternalEtcdFilesMustExist(t *testing.T) {
 	got := lines(Run(t.Context(), m,
 		append(newExternalEtcdVersionChecks(e), newExternalEtcdFileChecks(e)...), nil).Findings)
 	want := `[ERROR ExternalEtcdVersion]: connecting to etcd at https://db:2379/: file does not exist; correct etcd.external in the configuration
-[ERROR ExternalEtcdClientCertificates]: the API server cannot connect to etcd without /key: file does not exist; copy it from an etcd machine, or correct etcd.external in the configuration`
+[ERROR ExternalEtcdClientCertificates]: the API server cannot connect to etcd without /key: file does not exist; copy it from an etcd machine, or fix etcd.external in the configuration`
 	if got != want {
 		t.Errorf("found:\n%s\nwant:\n%s", got, want)
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // leftoverHint says what to do about files that may be of another cluster.
-const leftoverHint = `if it is left over from another cluster, clean up with "kubeadm reset"; else move it away`
+const leftoverHint = `if it is left over from another cluster, clean up with "kubeadm reset"; otherwise move it out of the way`
 
 // newFileAvailableCheck checks that there is no file at path, unless an unfinished run of the same
 // command made it or one of the targets that cause it.

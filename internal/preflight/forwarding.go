@@ -53,8 +53,8 @@ func Forwarding(networks []string) []Check {
 		// The parameter that upstream checks, and that names the check, is for interfaces that are created
 		// later; that of all interfaces is for those that exist
 		// (https://docs.kernel.org/networking/ip-sysctl.html).
-		list = append(list, newForwardingCheck("interfaces with accept_ra=1 then ignore router "+
-			"advertisements, which may give them their address and default route: set accept_ra=2 on those before",
+		list = append(list, newForwardingCheck("interfaces with accept_ra=1 will then ignore router "+
+			"advertisements, from which they may get their address and default route: set accept_ra=2 on them first",
 			"net.ipv6.conf.default.forwarding", "net.ipv6.conf.all.forwarding"))
 	}
 	return list
@@ -81,7 +81,7 @@ func newForwardingCheck(effect, name string, others ...string) Check {
 				return
 			}
 			f := Finding{Severity: Error,
-				Text: fmt.Sprintf("%s is %q and must be 1, else this machine forwards no packets of Pods",
+				Text: fmt.Sprintf("%s is %q but must be 1 for this machine to forward packets of Pods",
 					path, strings.TrimSpace(string(text))),
 				Remedy: fmt.Sprintf(`run "sysctl -w %s" and write %s to a file in /etc/sysctl.d`, words,
 					strings.ReplaceAll(words, " ", " and ")),
@@ -90,5 +90,5 @@ func newForwardingCheck(effect, name string, others ...string) Check {
 				f.Remedy += "; " + effect
 			}
 			rep.Add(f)
-		}, Why: "packets between the Pods of different nodes are routed by the kernels of the nodes"}
+		}, Why: "the nodes' kernels route packets between Pods on different nodes"}
 }

@@ -39,13 +39,13 @@ func newResourceChecks() []Check {
 		newHostCheck("Mem", func(h state.HostInfo, rep *Report) {
 			if h.MemoryMiB < minMemoryMiB {
 				rep.Fail("give the machine more memory",
-					"this machine has %d MiB of memory, a control plane node needs at least %d MiB",
+					"this machine has %d MiB of memory, but a control plane node needs at least %d MiB",
 					h.MemoryMiB, minMemoryMiB)
 			}
 		}),
 	}
 	for i := range list {
-		list[i].Why = "the components of a control plane become slow and miss their deadlines"
+		list[i].Why = "control plane components become slow and miss their deadlines"
 	}
 	return list
 }
@@ -77,7 +77,7 @@ func newSwapCheck() Check {
 			return
 		}
 		f := Finding{Severity: Warning,
-			Text: fmt.Sprintf("swap is on (%s), with which a kubelet does not start unless its configuration allows it",
+			Text: fmt.Sprintf("swap is on (%s), but the kubelet does not start with swap unless its configuration allows it",
 				strings.Join(areas, ", ")),
 			Remedy:  `turn it off with "swapoff -a" and in /etc/fstab, or set failSwapOn: false for the kubelet`,
 			Command: "swapoff -a"}
@@ -85,8 +85,8 @@ func newSwapCheck() Check {
 			f.Changes = append(f.Changes, change.SetSwap{Area: area})
 		}
 		rep.Add(f)
-	}, Why: "without failSwapOn: false the kubelet refuses to start while the kernel swaps, " +
-		"and with it Pods may become slow instead of being evicted"}
+	}, Why: "without failSwapOn: false the kubelet does not start while swap is on; " +
+		"with it, Pods may become slow instead of being evicted"}
 }
 
 func newSystemVerificationCheck(kubelet Query[*version.Version]) Check {
@@ -94,9 +94,9 @@ func newSystemVerificationCheck(kubelet Query[*version.Version]) Check {
 		Run: func(ctx context.Context, r state.Reader, rep *Report) {
 			v, err := kubelet(ctx, r)
 			if err != nil {
-				rep.Add(Finding{Severity: Error, NotMade: "check KubeletVersion reports the cause",
-					Text:   "the kernel cannot be verified, as the kubelet's version is not known",
-					Remedy: "fix what check KubeletVersion reports"})
+				rep.Add(Finding{Severity: Error, NotMade: "see check KubeletVersion",
+					Text:   "the kernel cannot be verified because the kubelet's version is unknown",
+					Remedy: "first fix what check KubeletVersion reports"})
 				return
 			}
 			warnings, errs := r.Verify(ctx, "v"+v.String())
@@ -104,14 +104,14 @@ func newSystemVerificationCheck(kubelet Query[*version.Version]) Check {
 				rep.Warn("", "%v", w)
 			}
 			for _, e := range errs {
-				remedy := "boot a kernel, or with cgroups, that kubelet v" + v.String() +
+				remedy := "boot a kernel and cgroup version that kubelet v" + v.String() +
 					" supports"
 				if strings.Contains(e.Error(), "cgroups v1") {
 					remedy = "boot with cgroups v2 (kernel argument systemd.unified_cgroup_hierarchy=1)"
 				}
 				rep.Fail(remedy, "%v", e)
 			}
-		}, Why: "the kubelet and the containers need these features of the kernel and these control groups"}
+		}, Why: "the kubelet and the containers need these kernel features and control groups"}
 }
 
 func newHostnameCheck(name string) Check {
@@ -121,7 +121,7 @@ func newHostnameCheck(name string) Check {
 		}
 		if name == "localhost" || strings.HasPrefix(name, "localhost.") {
 			rep.Warn("choose another name with --node-name, or name the machine with hostnamectl",
-				"node name %q is not unique: no second node can join with it", name)
+				"node name %q is not unique: a second machine with this name could not join", name)
 		}
 		ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 		defer cancel()
@@ -132,5 +132,5 @@ func newHostnameCheck(name string) Check {
 		} else if len(found) == 0 {
 			rep.Warn(remedy, "node name %q has no address", name)
 		}
-	}, Why: "the API server and other nodes may reach this node by its name"}
+	}, Why: "the API server and other nodes may use this node's name to reach it"}
 }

@@ -28,7 +28,7 @@ func UnknownNames(ignore node.IgnoredChecks) (warnings []string) {
 			slices.ContainsFunc(names, isName) {
 			continue
 		}
-		text := fmt.Sprintf("unknown preflight check %s, so that ignoring it has no effect",
+		text := fmt.Sprintf("unknown preflight check %s, so ignoring it has no effect",
 			untrusted.Quote(name))
 		if near := strict.Nearest(name, names); near != "" {
 			text += ": did you mean " + near + "?"

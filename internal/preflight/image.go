@@ -39,6 +39,6 @@ func SandboxImageWarning(rt state.Runtime, pause string) string {
 	if rt.SandboxImage == "" || rt.SandboxImage == pause {
 		return ""
 	}
-	return fmt.Sprintf("%s starts Pods with the sandbox image %s, and this release has %s: set it in the runtime's configuration",
+	return fmt.Sprintf("%s starts Pods with the sandbox image %s, but this release uses %s: set it in the runtime's configuration",
 		rt.Name, rt.SandboxImage, pause)
 }

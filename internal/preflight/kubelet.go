@@ -26,7 +26,7 @@ func newKubeletChecks(l *node.Local, tool release.Tool, kubelet Query[*version.V
 	service := newServiceCheck("Service-kubelet", "kubelet", func(s state.Service, rep *Report) {
 		switch {
 		case !s.Exists:
-			rep.Warn("install the kubelet package, or run the kubelet by other means",
+			rep.Warn("install the kubelet package, or run the kubelet in some other way",
 				"the init system has no service \"kubelet\"")
 		case !s.Enabled:
 			rep.Add(Finding{Severity: Warning,
@@ -36,7 +36,7 @@ func newKubeletChecks(l *node.Local, tool release.Tool, kubelet Query[*version.V
 				Changes: []change.Change{change.EnableService{Name: "kubelet", Enabled: true}}})
 		}
 	})
-	service.Why = "after a reboot the node does not come back"
+	service.Why = "after a reboot the node would not come back"
 	return []Check{
 		{Name: "KubeletVersion", Run: func(ctx context.Context, r state.Reader, rep *Report) {
 			v, err := kubelet(ctx, r)
@@ -46,7 +46,7 @@ func newKubeletChecks(l *node.Local, tool release.Tool, kubelet Query[*version.V
 			if err != nil {
 				rep.FailWith(err)
 			}
-		}, Why: "a node runs by its kubelet, whose version must fit kubeadm and the cluster"},
+		}, Why: "the kubelet runs the node, and its version must match kubeadm and the cluster"},
 		{Name: manifest.ComponentArgs,
 			Run: func(ctx context.Context, r state.Reader, rep *Report) {
 				if v, err := kubelet(ctx, r); err == nil { // KubeletVersion reports the error

@@ -108,7 +108,7 @@ func (p port) check() Check {
 					"port %d, which %s needs, is in use by %s",
 					p.number, p.user, cmp.Or(taken.Owner, "an unknown program"))
 			default: // the port is free, and cannot be opened
-				remedy := "check what keeps this program from opening ports"
+				remedy := "find out what keeps this program from opening ports"
 				if p.host != "" {
 					remedy = fmt.Sprintf("set %s to an address of this machine (%s)", p.origin,
 						listAddresses(ctx, r))

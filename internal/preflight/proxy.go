@@ -28,7 +28,7 @@ func newProxyChecks(host string, cidrs []string) []Check {
 				}
 				first := subnet.Masked().Addr().Next()
 				if !subnet.Contains(first) {
-					rep.Fail(remedy, "subnet %q has no room for an address", cidr)
+					rep.Fail(remedy, "subnet %q is too small to contain an address", cidr)
 					return
 				}
 				warnOfProxy(ctx, r, rep, cidr, first.String())
@@ -44,7 +44,7 @@ func warnOfProxy(ctx context.Context, r state.Reader, rep *Report, what, host st
 	}
 	found, err := r.Proxy(ctx, host)
 	if err != nil {
-		rep.Fail("correct HTTPS_PROXY and NO_PROXY", "finding the proxy for %s: %v", what, err)
+		rep.Fail("fix HTTPS_PROXY and NO_PROXY", "finding the proxy for %s: %v", what, err)
 		return
 	}
 	if found != "" {

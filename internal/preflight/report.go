@@ -126,11 +126,11 @@ func (r Result) Err() error {
 	}
 	hints := []string{"fix these errors, then re-run the command"}
 	if fixable := failed.fixable(); len(fixable) > 0 {
-		hints = append(hints, "to fix "+strings.Join(fixable.checkNames(), ", ")+
-			" after seeing what is changed: kubeadm doctor --fix")
+		hints = append(hints, "to review and apply the fix of "+strings.Join(fixable.checkNames(), ", ")+
+			": kubeadm doctor --fix")
 	}
 	return problem.New("", failed, append(hints,
-		"to continue despite them, add --ignore-preflight-errors="+
+		"to continue anyway, add --ignore-preflight-errors="+
 			strings.Join(failed.checkNames(), ","))...)
 }
 

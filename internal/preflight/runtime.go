@@ -70,24 +70,24 @@ func newRuntimeChecks(socket string) []Check {
 			if !rt.Ready {
 				rep.Fail("check the log of "+cmp.Or(rt.Name, "the runtime")+" and restart it",
 					"container runtime %s %s at %s is not ready: %s", rt.Name, rt.Version, socket,
-					cmp.Or(rt.Reason, "it gives no reason"))
+					cmp.Or(rt.Reason, "it does not give a reason"))
 			}
-		}, Why: "the kubelet runs every container, those of the control plane too, by the container runtime"},
+		}, Why: "the kubelet runs every container through the container runtime, including those of the control plane"},
 		{Name: "ContainerRuntimeVersion",
 			Run: func(ctx context.Context, r state.Reader, rep *Report) {
 				rt, err := runtime(ctx, r)
 				switch {
 				case err != nil:
-					rep.Add(Finding{Severity: Error, NotMade: "check CRI reports the cause",
-						Text:   "the cgroup driver of the container runtime is not known, as the runtime does not answer",
-						Remedy: "fix what check CRI reports"})
+					rep.Add(Finding{Severity: Error, NotMade: "see check CRI",
+						Text:   "the container runtime's cgroup driver is unknown because the runtime does not answer",
+						Remedy: "first fix what check CRI reports"})
 				case rt.DriverError != "":
 					rep.Fail("check the log of "+rt.Name+", fix its configuration and restart it",
 						"%s %s failed to report its cgroup driver: %s", rt.Name, rt.Version,
 						rt.DriverError)
 				case !rt.ReportsDriver:
 					rep.Warn("upgrade the container runtime",
-						"%s %s cannot report its cgroup driver (RuntimeConfig), without which kubelets from 1.38 on do not run", rt.Name, rt.Version)
+						"%s %s cannot report its cgroup driver (RuntimeConfig), which kubelets from 1.38 on require", rt.Name, rt.Version)
 				}
 			}},
 	}

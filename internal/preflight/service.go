@@ -12,11 +12,11 @@ func newFirewalldCheck(bindPort int32) Check {
 		if s.Exists && s.Active {
 			rep.Warn(fmt.Sprintf(
 				"open them: firewall-cmd --permanent --add-port=%d/tcp --add-port=%d/tcp && firewall-cmd --reload", bindPort, kubeletServer),
-				"firewalld is active and may keep other machines from ports %d and %d", bindPort,
+				"firewalld is active and may block other machines from ports %d and %d", bindPort,
 				kubeletServer)
 		}
 	})
-	c.Why = "other machines cannot join, and the API server cannot reach the kubelet, through closed ports"
+	c.Why = "if these ports are closed, other machines cannot join and the API server cannot reach the kubelet"
 	return c
 }
 

@@ -20,7 +20,7 @@ func newKubernetesVersionCheck(text string, tool release.Tool) Check {
 				return
 			}
 			if tool.IsOlderThan(target) {
-				rep.Warn("use kubeadm of the cluster's release",
+				rep.Warn("use a kubeadm of the cluster's release",
 					"Kubernetes %s is newer than kubeadm %s, which does not support it", target,
 					tool)
 			}
@@ -51,7 +51,7 @@ func readKubeletVersion(ctx context.Context, r state.Reader) (*version.Version, 
 	text, err := r.KubeletVersion(ctx)
 	if err != nil {
 		return nil, problem.New("reading the version of "+path, err,
-			fmt.Sprintf("check what %q prints and install a kubelet that runs on this machine",
+			fmt.Sprintf("check what %q prints, and install a kubelet that runs on this machine",
 				path+" --version"))
 	}
 	v, err := version.ParseSemantic(text)

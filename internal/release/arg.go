@@ -169,7 +169,7 @@ func checkArgValue(component, name, value string) *ArgProblem {
 	switch {
 	case component == Kubelet && spaced && !strings.ContainsAny(value, `"'\`):
 		return newArgError("remove the white space, or put the value in quotes",
-			"the value of argument %s contains white space, where systemd splits it", name)
+			"the value of argument %s contains white space, at which systemd splits it", name)
 	case strings.TrimSpace(value) != value:
 		return &ArgProblem{
 			Text: fmt.Sprintf("the value of argument %s begins or ends with white space, "+

@@ -97,14 +97,14 @@ func (b Binary) CheckGate(name string, on bool) *ArgProblem {
 	case b.Emulates:
 		return nil
 	case g.locked && g.on != on:
-		return newArgError("remove it", "%s does not start with feature gate %s=%v: it is "+
-			"locked to %v", title, name, on, g.on)
+		return newArgError("remove it", "%s does not start with feature gate %s=%v: it is locked to "+
+			"%v", title, name, on, g.on)
 	case g.locked:
-		return &ArgProblem{Text: fmt.Sprintf("feature gate %s has no effect: %s has locked it to "+
-			"%v, and a later release removes it", name, title, on), Hint: "remove it"}
+		return &ArgProblem{Text: fmt.Sprintf("feature gate %s has no effect: %s has locked it to %v, "+
+			"and a later release will remove it", name, title, on), Hint: "remove it"}
 	case g.stage == 'd':
-		return &ArgProblem{Text: fmt.Sprintf("feature gate %s of %s is deprecated, and a later "+
-			"release removes it", name, title), Hint: "remove it before that release"}
+		return &ArgProblem{Text: fmt.Sprintf("feature gate %s of %s is deprecated, and a later release "+
+			"will remove it", name, title), Hint: "remove it before that release"}
 	}
 	return nil
 }

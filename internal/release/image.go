@@ -128,7 +128,7 @@ func ImageTag(image string) (string, error) {
 	name := withoutDigest(image)
 	_, tag, found := strings.Cut(name[strings.LastIndex(name, "/")+1:], ":")
 	if !found || tag == "" {
-		return "", fmt.Errorf("its image %s has no tag, so that its version is unknown",
+		return "", fmt.Errorf("its image %s has no tag, so its version is unknown",
 			untrusted.Quote(image))
 	}
 	// tags cannot hold the plus sign of build metadata

@@ -18,7 +18,7 @@ func (t Tool) CheckTarget(target Target) error {
 		v.Minor() <= newest.minor {
 		return nil
 	}
-	return fmt.Errorf("kubeadm %s does not support Kubernetes %s: supported are %s to %s; choose one of those, or use the kubeadm of that release",
+	return fmt.Errorf("kubeadm %s does not support Kubernetes %s, only %s to %s; choose one of those, or use the kubeadm of that release",
 		t, target, oldest, newest)
 }
 
@@ -43,7 +43,7 @@ func (t Tool) CheckKubelet(kubelet, controlPlane *version.Version) error {
 			oldest)
 	}
 	if controlPlane != nil && IsKubeletNewer(kubelet, controlPlane) {
-		return fmt.Errorf("kubelet v%s is newer than the control plane, v%s: install a kubelet of that minor or an older one",
+		return fmt.Errorf("kubelet v%s is newer than the control plane, v%s: install a kubelet of the same or an older minor version",
 			kubelet, controlPlane)
 	}
 	return nil

@@ -19,7 +19,7 @@ func TestTargetVersionSkew(t *testing.T) {
 		{tool: "v1.37.1", target: "ci/v1.37.2-rc.0.4+abc"},
 		{tool: "v1.37.1", target: "v1.34.0-rc.1",
 			errs: []string{"v1.34.0-rc.1",
-				"kubeadm v1.37.1 does not support Kubernetes v1.34.0-rc.1: supported are 1.34 to 1.37"}},
+				"kubeadm v1.37.1 does not support Kubernetes v1.34.0-rc.1, only 1.34 to 1.37"}},
 		{tool: "v1.37.1", target: "v1.33.13", errs: []string{"v1.33.13", "1.34 to 1.37"}},
 		{tool: "v1.37.1", target: "v0.37.0", errs: []string{"v0.37.0"}},
 		{tool: "v1.37.1", target: "v1.38.0-alpha.1", ahead: true,

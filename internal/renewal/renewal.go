@@ -48,7 +48,7 @@ func Renew(ctx context.Context, e *engine.Env, c pki.Renewable) error {
 		return r.install(ctx, e)
 	}
 	if !ca.CanIssue() {
-		e.Say("%s was not renewed: the key of its CA is not on this machine (external CA)", c.Name)
+		e.Say("%s was not renewed: its CA's key is not on this machine (external CA)", c.Name)
 		return nil
 	}
 	e.Say("renewing %s, %s", c.Name, c.Purpose)
@@ -88,12 +88,12 @@ func Repair(ctx context.Context, e *engine.Env) error {
 		if !errors.Is(err, certstore.ErrKeyMismatch) {
 			continue // others report what cannot be read
 		}
-		e.Warn("%v, as after an interrupted renewal", err)
+		e.Warn("%v, as happens after an interrupted renewal", err)
 		if err = Renew(ctx, e, c); err == nil {
 			err = certstore.CheckRenewableKey(ctx, e.World, n.Paths, c)
 		}
 		if err != nil { // no component may read the file, as etcd's where etcd is external
-			e.Warn("it was not renewed: %v; to do so: kubeadm certs renew %s", err, c.Name)
+			e.Warn("it was not renewed: %v; to renew it: kubeadm certs renew %s", err, c.Name)
 			continue
 		}
 		repaired = append(repaired, n.Paths.Key(c.Base))
@@ -189,7 +189,7 @@ func (r renewal) newFiles(ctx context.Context, e *engine.Env, key []byte,
 	}
 	if err != nil {
 		return nil, problem.New("renewing the certificate in "+path, err,
-			"move the file away and generate a new one: kubeadm init phase kubeconfig "+
+			"move the file out of the way and generate a new one: kubeadm init phase kubeconfig "+
 				strings.TrimSuffix(r.File, ".conf"))
 	}
 	renewed, err := config.Encode()

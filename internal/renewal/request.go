@@ -118,7 +118,7 @@ func Request(ctx context.Context, e *engine.Env, c pki.Renewable) error {
 			"use another directory with --csr-dir")
 	}
 	if pki.IsKeyOf(key, r.old.PublicKey) {
-		return problem.New("", fmt.Errorf("the present certificate of %s already has the key in %s",
+		return problem.New("", fmt.Errorf("the current certificate of %s already has the key in %s",
 			c.Name, files.key), "use another directory with --csr-dir, or remove the files of the earlier renewal from it")
 	}
 	existing, err := state.ReadOptional(ctx, e.World, files.request)
@@ -132,7 +132,7 @@ func Request(ctx context.Context, e *engine.Env, c pki.Renewable) error {
 				files.key), "use another directory with --csr-dir")
 		}
 		if !pki.RenewalSpec(r.old, pki.Validity{}).IsRequestedBy(asked) {
-			return problem.New("", fmt.Errorf("%s asks for another subject or other names than the present certificate of %s has",
+			return problem.New("", fmt.Errorf("the subject or names in %s differ from those of the current certificate of %s",
 				files.request, c.Name), "remove it, and re-run the command to write it again")
 		}
 		e.Say("keeping the request %q", files.request)
@@ -177,7 +177,7 @@ func (r *renewal) readAnswer(ctx context.Context, e *engine.Env) (answer, error)
 	}
 	if err != nil {
 		return a, problem.New("", err, untrusted.CommandHint(
-			"write the requests, have them signed, and save each certificate as .crt beside them",
+			"write the requests, have them signed, and save each certificate as .crt next to its request",
 			"kubeadm certs renew all --csr-only --csr-dir", r.paths.Requests))
 	}
 	leaf, err := pki.StoredPair{Certificate: text, Key: a.key}.VerifyPair(r.ca.Certificate,
@@ -222,12 +222,12 @@ func (r *renewal) compare(got *x509.Certificate) error {
 	wanted := list(r.old)
 	for i, field := range list(got) {
 		if field != wanted[i] {
-			errs = append(errs, fmt.Errorf("its %s are %q, and those of the present certificate %q",
+			errs = append(errs, fmt.Errorf("its %s are %q, but those of the current certificate are %q",
 				field[0], field[1], wanted[i][1]))
 		}
 	}
 	if got.NotAfter.Before(r.old.NotAfter) {
-		errs = append(errs, fmt.Errorf("it expires %s, before the present certificate (%s)",
+		errs = append(errs, fmt.Errorf("it expires %s, before the current certificate (%s)",
 			got.NotAfter.UTC().Format(time.RFC3339), r.old.NotAfter.UTC().Format(time.RFC3339)))
 	}
 	if got.IsCA {

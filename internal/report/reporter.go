@@ -44,7 +44,7 @@ func (r *Reporter) Emit(e engine.Event) {
 	}
 }
 
-// Close shows the text that was held back, and removes the living line.
+// Close shows the text that was held back, and removes the status line.
 func (r *Reporter) Close() {
 	r.Text.Close()
 	if r.Live != nil {

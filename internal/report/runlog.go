@@ -112,7 +112,7 @@ func (l *RunLog) write(text []byte) error {
 		return nil
 	}
 	if l.written += len(text); l.written > runLogLimit {
-		text = fmt.Appendf(nil, "what follows is left out: this log would be larger than %d bytes\n",
+		text = fmt.Appendf(nil, "the rest is left out: this log would exceed %d bytes\n",
 			runLogLimit)
 	}
 	if l.file == nil {

@@ -34,7 +34,7 @@ func Summary(r Result) string {
 	others := slices.DeleteFunc(slices.Clone(r.OtherChanges), func(o OtherChange) bool { return !isMade(o.Effect) })
 	count(len(files), "file")
 	count(len(objects), "object")
-	count(len(others), "other thing")
+	count(len(others), "other change")
 	if len(made) == 0 || r.Preview {
 		return ""
 	}
@@ -50,7 +50,7 @@ func Summary(r Result) string {
 	}
 	text := fmt.Sprintf("\n[%s] %.1f s", r.Command, r.DurationSeconds)
 	if len(longest) > 1 {
-		text += ", of it " + strings.Join(longest, ", ")
+		text += ", including " + strings.Join(longest, ", ")
 	}
 	return text + "; changed: " + strings.Join(made, ", ") + "\n"
 }

@@ -15,11 +15,11 @@ import (
 	"kubeadm/internal/untrusted"
 )
 
-// refresh is the time between two drawings of the living line.
+// refresh is the time between two drawings of the status line.
 const refresh = 200 * time.Millisecond
 
 // Terminal is a terminal on which people watch a command. Below what is written to it, it keeps one
-// living line: the step in hand, what that waits for, for how long, and of how much. Each write goes
+// status line: the current step, what it waits for, elapsed time and limit. Each write goes
 // above the line, and Close removes it. No mode of the terminal is changed, so that it can be used
 // as before even if the command is killed.
 type Terminal struct {
@@ -29,7 +29,7 @@ type Terminal struct {
 
 	mu      sync.Mutex
 	steps   []step        // under way, in the order in which they began
-	drawn   string        // the living line, as it is on the screen
+	drawn   string        // the status line, as it is on the screen
 	midLine bool          // the cursor is behind text, such as a question
 	tick    time.Time     // the last one
 	stop    chan struct{} // ends the drawing; nil if nothing draws
@@ -51,12 +51,12 @@ type step struct {
 // Ticks sends the time again and again, at that interval, until stop is called.
 type Ticks func(every time.Duration) (ticks <-chan time.Time, stop func())
 
-// NewTerminal is a terminal of that many columns. The ticks make the living line go on.
+// NewTerminal is a terminal of that many columns. The ticks make the status line go on.
 func NewTerminal(to io.Writer, columns func() int, ticks Ticks) *Terminal {
 	return &Terminal{to: to, columns: columns, ticks: ticks}
 }
 
-// Write shows text above the living line.
+// Write shows text above the status line.
 func (t *Terminal) Write(text []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -72,7 +72,7 @@ func (t *Terminal) Write(text []byte) (int, error) {
 	return n, err
 }
 
-// Close removes the living line. A step that begins later brings it back.
+// Close removes the status line. A step that begins later brings it back.
 func (t *Terminal) Close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -152,7 +152,7 @@ func (t *Terminal) start() {
 	}()
 }
 
-// redraw draws the living line again, unless Close has ended this drawing.
+// redraw draws the status line again, unless Close has ended this drawing.
 func (t *Terminal) redraw(drawing chan struct{}, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -163,7 +163,7 @@ func (t *Terminal) redraw(drawing chan struct{}, now time.Time) {
 	}
 }
 
-// erase removes the living line. In a window that became narrower since, it takes several rows.
+// erase removes the status line. In a window that became narrower since, it takes several rows.
 func (t *Terminal) erase() {
 	if t.drawn == "" {
 		return
@@ -178,7 +178,7 @@ func (t *Terminal) erase() {
 	t.drawn = ""
 }
 
-// draw shows the living line. It leaves the last column free, so that the cursor stays in the row.
+// draw shows the status line. It leaves the last column free, so that the cursor stays in the row.
 func (t *Terminal) draw(now time.Time) {
 	if t.midLine || len(t.steps) == 0 {
 		return

@@ -118,7 +118,7 @@ func TestSummary(t *testing.T) {
 	}
 	r.Files = []FileChange{{"/a", change.Created}, {"/b", change.LeftUnchanged}}
 	r.Objects = []ObjectChange{{Name: "a", Effect: change.Created}, {Name: "b", Effect: change.Created}}
-	want := "\n[init] 5.2 s, of it wait-control-plane 4.1 s, certs 0.6 s; changed: 1 file, 2 objects\n"
+	want := "\n[init] 5.2 s, including wait-control-plane 4.1 s, certs 0.6 s; changed: 1 file, 2 objects\n"
 	if got := Summary(r); got != want {
 		t.Errorf("the summary is %q, want %q", got, want)
 	}

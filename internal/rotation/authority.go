@@ -73,11 +73,11 @@ func (a Authority) CheckPublic(text []byte) error {
 	case err != nil:
 		return err
 	case a.IsCA() && (len(f.Certificates) != 1 || !f.Certificates[0].IsCA):
-		return errors.New("it is not one CA certificate")
+		return errors.New("it is not a single CA certificate")
 	case !a.IsCA() && len(f.PublicKeys) != 1:
-		return errors.New("it is not one public key")
+		return errors.New("it is not a single public key")
 	case len(f.Keys) > 0:
-		return errors.New("it has a private key")
+		return errors.New("it contains a private key")
 	}
 	return nil
 }
@@ -93,5 +93,5 @@ func (a Authority) ParsePublicKey(text []byte) (crypto.PublicKey, error) {
 	case !a.IsCA() && len(f.PublicKeys) > 0:
 		return f.PublicKeys[0], nil
 	}
-	return nil, errors.New("it has no public key")
+	return nil, errors.New("it does not contain a public key")
 }

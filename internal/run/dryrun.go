@@ -32,7 +32,7 @@ func (r *Run) enterPreview(ctx context.Context, n *node.Node) error {
 		}
 		if r.command.Name == "join" && n.CertificateKey != "" {
 			r.Emit(engine.Warned,
-				fmt.Sprintf("with --certificate-key the copies include the private keys of the cluster's CAs: remove %s when you have seen it", dir))
+				fmt.Sprintf("with --certificate-key the copies include the private keys of the cluster's CAs: remove %s once you have looked at it", dir))
 		}
 	}
 	if r.past != nil {

@@ -39,7 +39,7 @@ func (r *Run) keptVersion(label, current string) (string, error) {
 		return current, err
 	}
 	r.notes = append(r.notes,
-		fmt.Sprintf("%s is %s by now; continuing with %s", label, current, kept))
+		fmt.Sprintf("%s is now %s; continuing with %s", label, current, kept))
 	return kept, nil
 }
 

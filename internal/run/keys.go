@@ -35,7 +35,7 @@ func (k *LateKeys) Key(need pki.Need) (crypto.Signer, error) {
 	generate := k.generate
 	k.mu.Unlock()
 	if generate == nil {
-		return nil, errors.New("no key can be generated before the cluster is known")
+		return nil, errors.New("no key can be generated before the cluster has been discovered")
 	}
 	return generate(need)
 }

@@ -219,7 +219,7 @@ func (r *Run) ExecutePhases(ctx context.Context, e *engine.Env, phases []engine.
 	p := problem.New("", err)
 	// an interrupted user needs no help with what the run was waiting for
 	p.Alone = ctx.Err() != nil
-	const resume = "what was done so far is kept: re-run the command to resume"
+	const resume = "everything done so far is kept: re-run the command to resume"
 	if r.journal == nil {
 		if r.command.Repeatable && r.changed {
 			p.Hints = []string{resume}

@@ -189,7 +189,7 @@ func (e KubeconfigError) Error() string { return e.Err.Error() }
 func (e KubeconfigError) Unwrap() error { return e.Err }
 
 // ErrRedirected is the error of a redirect to an address whose answer could not be verified.
-var ErrRedirected = errors.New("this redirect is not followed, as its answer could not be verified")
+var ErrRedirected = errors.New("this redirect is not followed, because its answer could not be verified")
 
 // Response is the answer to a Request; Body is at most 1 MiB.
 type Response struct {
@@ -331,7 +331,7 @@ type NotLiveError struct {
 func (e *NotLiveError) Error() string {
 	text := fmt.Sprintf("it answered %d %s", e.Status, http.StatusText(e.Status))
 	if len(e.Failed) > 0 {
-		text += "; these of its checks fail: " + strings.Join(e.Failed, ", ")
+		text += "; these checks fail: " + strings.Join(e.Failed, ", ")
 	}
 	return text
 }

@@ -48,7 +48,7 @@ func TestLostLockIsNotRolledBack(t *testing.T) {
 		return err
 	})
 	if !errors.Is(err, clusterlock.ErrLost) || imageVersions(w) != "v2 v2 v2 v2" ||
-		!strings.Contains(err.Error(), "no manifest is restored") {
+		!strings.Contains(err.Error(), "no manifest was restored") {
 		t.Errorf("%s: %v", imageVersions(w), err)
 	}
 	broken = false

@@ -115,7 +115,7 @@ func (r Replacement) takeOver(ctx context.Context, e *engine.Env, s *step, unfin
 	}
 	pod, err := parsePod(backup)
 	if err != nil || digest(backup) != unfinished.Previous {
-		e.Warn("ignoring the backup %s of an unfinished run: its contents have changed",
+		e.Warn("ignoring the backup %s from an unfinished run: its contents have changed",
 			unfinished.Backup)
 		return nil
 	}

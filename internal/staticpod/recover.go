@@ -42,7 +42,7 @@ func (r Replacement) Recover(ctx context.Context, e *engine.Env) error {
 		if ctx.Err() != nil || s.record.Restored || !r.hasFailed(ctx, e, s, err) {
 			return r.explainUnfinished(s, err)
 		}
-		e.Warn("%s does not run with the manifest of an interrupted run: %v", s.component, err)
+		e.Warn("%s does not run with the manifest from an interrupted run: %v", s.component, err)
 		return r.restoreFrom(ctx, e, left[i:])
 	}
 	return nil
@@ -120,7 +120,7 @@ func (r Replacement) recoverRestored(ctx context.Context, e *engine.Env, s *step
 	forward := *s
 	forward.record.Restored = false
 	if err := r.replaceOne(ctx, e, &forward); err != nil {
-		return fmt.Errorf("neither the previous version of etcd starts (%w) nor the new one: %w",
+		return fmt.Errorf("neither the previous version of etcd (%w) nor the new one starts: %w",
 			failed, err)
 	}
 	return e.Do(ctx, change.Remove{Path: recordPath(r.Node.Paths, s.component)})
@@ -140,11 +140,11 @@ func (r Replacement) restoreFrom(ctx context.Context, e *engine.Env, steps []*st
 func (r Replacement) explainUnfinished(s *step, err error) error {
 	hints := []string{
 		"re-run the command to resume",
-		"find out what the component does in its log: crictl logs CONTAINERID",
+		"see what the component is doing in its log: crictl logs CONTAINERID",
 	}
 	if s.component == manifest.Etcd && s.changesEtcdVersion() {
-		hints = append(hints, "do not restore the previous manifest of etcd by hand while the new "+
-			"version runs: the previous one may refuse the data that it has changed")
+		hints = append(hints, "do not restore etcd's previous manifest by hand while the new version is "+
+			"running: the previous version may reject data that the new one has changed")
 	} else {
 		hints = append(hints, "the previous manifest is in "+s.record.Backup)
 	}
@@ -203,7 +203,7 @@ func (r Replacement) readUnfinished(ctx context.Context, e *engine.Env, componen
 		s.previousPod, err = parsePod(s.previous)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading the manifests of an interrupted run: %w", err)
+		return nil, fmt.Errorf("reading the manifests from an interrupted run: %w", err)
 	}
 	return s, nil
 }

@@ -265,7 +265,7 @@ func TestRestoredEtcdThatRefusesItsData(t *testing.T) {
 		t.Fatalf("%s: %v", imageVersions(m.World), out.err)
 	}
 	_, err := runRecover(t, m)
-	if err == nil || !strings.Contains(err.Error(), "neither the previous version of etcd starts") ||
+	if err == nil || !strings.Contains(err.Error(), "neither the previous version of etcd (") ||
 		imageVersions(m.World) != "v2 v1 v1 v1" {
 		t.Fatalf("%s: %v", imageVersions(m.World), err)
 	}

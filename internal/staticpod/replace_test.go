@@ -108,7 +108,7 @@ func TestFailedComponentIsRolledBack(t *testing.T) {
 			text := out.err.Error()
 			for _, want := range []string{
 				"replacing the static Pod of " + c.name, "unknown flag: --bad",
-				"the previous static Pods are restored: " + c.name,
+				"the previous static Pods were restored: " + c.name,
 			} {
 				if !strings.Contains(text, want) {
 					t.Errorf("%q is not in %q", want, text)
@@ -171,7 +171,7 @@ func TestEtcdOfSameVersionIsRolledBack(t *testing.T) {
 	out := runReplace(t.Context(), w, withArgument(wanted, scheduler, "v1", "--bad")...)
 	text := string(w.Files["/etc/kubernetes/manifests/etcd.yaml"].Data)
 	if out.err == nil || strings.Contains(text, "--v=2") ||
-		!strings.HasSuffix(out.err.Error(), "are restored: kube-scheduler, etcd") {
+		!strings.HasSuffix(out.err.Error(), "were restored: kube-scheduler, etcd") {
 		t.Errorf("%v; etcd runs with\n%s", out.err, text)
 	}
 }
@@ -205,7 +205,7 @@ func TestInterruptIsRolledBack(t *testing.T) {
 	out := runReplace(ctx, in,
 		staticpod.Manifest{Component: scheduler, Data: newManifest(scheduler, "v2")})
 	if !errors.Is(out.err, stop) || imageVersions(w) != "v1 v1 v1 v1" ||
-		!strings.Contains(out.err.Error(), "are restored: kube-scheduler") {
+		!strings.Contains(out.err.Error(), "were restored: kube-scheduler") {
 		t.Errorf("%s: %v", imageVersions(w), out.err)
 	}
 }

@@ -30,7 +30,7 @@ func (r Replacement) restoreAll(ctx context.Context, e *engine.Env, steps []*ste
 			cause = fmt.Errorf("%w; %w", cause, lost)
 		}
 		return problem.New("replacing the static Pod of "+failed.component, fmt.Errorf(
-			"%w; no manifest is restored, as another node may be changing the cluster", cause))
+			"%w; no manifest was restored, because another node may be changing the cluster", cause))
 	}
 	var restored []string
 	var errs []error
@@ -70,14 +70,14 @@ func (r Replacement) restoreAll(ctx context.Context, e *engine.Env, steps []*ste
 		text = "no manifest was changed"
 	}
 	if len(restored) > 0 {
-		text = "the previous static Pods are restored: " + strings.Join(restored, ", ")
+		text = "the previous static Pods were restored: " + strings.Join(restored, ", ")
 	}
 	if len(errs) > 0 {
 		hints = append(hints, "find the previous manifests in "+path.Dir(failed.record.Backup))
 		text = errors.Join(errs...).Error()
 	}
 	if resumes {
-		hints = append(hints, "re-run the command to resume; it waits for the new version of etcd")
+		hints = append(hints, "re-run the command to resume; it will wait for the new version of etcd")
 	}
 	if etcdFailed {
 		hints = append(hints, r.snapshotHints(ctx, e)...)
@@ -92,8 +92,8 @@ func (r Replacement) snapshotHints(ctx context.Context, e *engine.Env) []string 
 	if err != nil || len(snapshots) == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("if etcd refuses its data, restore the last snapshot as etcd's "+
-		"documentation says: etcdutl snapshot restore %s/%s", snapshots[len(snapshots)-1],
+	return []string{fmt.Sprintf("if etcd rejects its data, restore the last snapshot as described in "+
+		"etcd's documentation: etcdutl snapshot restore %s/%s", snapshots[len(snapshots)-1],
 		snapshotFile)}
 }
 
@@ -176,5 +176,5 @@ func (s *step) failureHints(cause error) []string {
 			arg, field, s.component)}
 	}
 	return []string{
-		"if a container is missing, find out why in the kubelet's log: journalctl -xeu kubelet"}
+		"if a container is missing, look for the reason in the kubelet's log: journalctl -xeu kubelet"}
 }

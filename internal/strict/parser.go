@@ -45,8 +45,8 @@ func describeParserError(err error, first int) string {
 		{"UTF", "the file must be UTF-8 text"},
 		{"control characters", "the file must be UTF-8 text"},
 		{"max depth", "reduce the nesting"},
-		{"excessive aliasing", "replace the aliases with what they stand for"},
-		{"contains itself", "replace the alias with what it stands for"},
+		{"excessive aliasing", "write out what the aliases stand for"},
+		{"contains itself", "write out what the alias stands for"},
 	} {
 		if strings.Contains(err.Error(), h.words) {
 			return text + h.hint

@@ -93,12 +93,12 @@ func (r Releases) FindCandidates(
 			case len(patch.notes) > 0:
 				notes = append(notes, patch.notes[0])
 			default:
-				notes = append(notes, fmt.Sprintf("the newest release of v%s is said to be v%s", series,
+				notes = append(notes, fmt.Sprintf("the newest release of v%s is reported to be v%s", series,
 					patch.version))
 			}
 			notes = append(notes,
-				fmt.Sprintf("whether v%s has a newer patch release is not known; "+
-					"if you know of one, name it: kubeadm upgrade plan v%s.X", series, series))
+				fmt.Sprintf("cannot tell whether v%s has a newer patch release; if you know of one, name it: "+
+					"kubeadm upgrade plan v%s.X", series, series))
 		}
 	}
 	offer(stable.version, descriptionStable)
@@ -155,7 +155,7 @@ func (r Releases) Target(text string) (target release.Target, notes []string, er
 	})
 	if err == nil && failed != nil {
 		return release.Target{}, nil, problem.New(fmt.Sprintf("looking up version %q", text),
-			failed, fmt.Sprintf("without internet name a version, such as %s", r.Tool))
+			failed, fmt.Sprintf("without internet access, name a version such as %s", r.Tool))
 	}
 	return target, notes, err
 }

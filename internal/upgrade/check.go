@@ -40,8 +40,8 @@ func (c *Cluster) coreDNSVersions(tag string) (from, to string, ok bool) {
 }
 
 // notMigrated are the hints for a Corefile that cannot be migrated.
-const notMigrated = "correct ConfigMap kube-system/coredns; or ignore this check and " +
-	"see to CoreDNS yourself; or set dns.disabled: true in ConfigMap kube-system/kubeadm-config"
+const notMigrated = "fix ConfigMap kube-system/coredns; or ignore this check and update CoreDNS " +
+	"yourself; or set dns.disabled: true in ConfigMap kube-system/kubeadm-config"
 
 func (c *Cluster) unsupportedPlugins(tag string) preflight.Check {
 	run := func(_ context.Context, _ state.Reader, rep *preflight.Report) {
@@ -63,8 +63,7 @@ func (c *Cluster) unsupportedPlugins(tag string) preflight.Check {
 		}
 		if len(plugins) > 0 {
 			rep.Fail(notMigrated,
-				"the Corefile has plugins or options for which there is no migration "+
-					"from CoreDNS %s to %s: %s", from, to, strings.Join(plugins, ", "))
+				"the Corefile has plugins or options that cannot be migrated from CoreDNS %s to %s: %s", from, to, strings.Join(plugins, ", "))
 		}
 	}
 	return preflight.Check{Name: "CoreDNSUnsupportedPlugins", Run: run}
@@ -73,7 +72,7 @@ func (c *Cluster) unsupportedPlugins(tag string) preflight.Check {
 func (c *Cluster) corefileMigration(tag string) preflight.Check {
 	run := func(_ context.Context, _ state.Reader, rep *preflight.Report) {
 		if c.CoreDNS == "" && !c.Config.DNS.Disabled {
-			rep.Warn("if that is not wanted, set dns.disabled: true in ConfigMap kubeadm-config",
+			rep.Warn("to prevent that, set dns.disabled: true in ConfigMap kubeadm-config",
 				"CoreDNS is not deployed, and the upgrade will deploy it")
 		}
 		from, to, ok := c.coreDNSVersions(tag)
@@ -90,8 +89,7 @@ func (c *Cluster) corefileMigration(tag string) preflight.Check {
 // migrationFault says why a Corefile cannot be migrated.
 func migrationFault(from, to string, err error) string {
 	if from == "" {
-		return "the version of CoreDNS that the Corefile was written for is unknown, " +
-			"as CoreDNS is not deployed"
+		return "the Corefile's CoreDNS version is unknown because CoreDNS is not deployed"
 	}
 	return fmt.Sprintf("the Corefile cannot be migrated from CoreDNS %s to %s: %v", from, to, err)
 }

@@ -45,7 +45,7 @@ func TestChecks(t *testing.T) {
 		"same CoreDNS, Corefile that no migration knows": {objects: []string{
 			coreDNSDeployment("coredns:v1.14.6"), corefile(".:53 {\n    mystery\n}")}},
 		"unknown plugin": {objects: []string{corefile(".:53 {\n    mystery\n}")}, want: []string{
-			"[ERROR CoreDNSUnsupportedPlugins]: the Corefile has plugins or options for which there is no migration " +
+			"[ERROR CoreDNSUnsupportedPlugins]: the Corefile has plugins or options that cannot be migrated " +
 				"from CoreDNS 1.14.2 to 1.14.6: mystery;"}},
 		"unknown plugin, DNS disabled": {objects: []string{
 			corefile(".:53 {\n    mystery\n}"), stored("dns: {disabled: true}")}},
@@ -54,7 +54,7 @@ func TestChecks(t *testing.T) {
 			"[ERROR CoreDNSUnsupportedPlugins]: the Corefile cannot be migrated from CoreDNS 9.9.9 to 1.14.6",
 			"[ERROR CoreDNSMigration]: the Corefile cannot be migrated from CoreDNS 9.9.9 to 1.14.6"}},
 		"CoreDNS is not deployed": {objects: []string{noDeployment}, want: []string{
-			"[ERROR CoreDNSUnsupportedPlugins]: the version of CoreDNS that the Corefile was written for is unknown",
+			"[ERROR CoreDNSUnsupportedPlugins]: the Corefile's CoreDNS version is unknown",
 			"[WARNING CoreDNSMigration]: CoreDNS is not deployed, and the upgrade will deploy it"}},
 		"no Corefile either": {objects: []string{noDeployment, deleted("ConfigMap", "coredns")},
 			want: []string{
@@ -65,7 +65,7 @@ func TestChecks(t *testing.T) {
 		"webhook without dry runs": {alter: func(w *fake.World) {
 			w.Refused = map[string]error{"Job": apierrors.NewBadRequest(
 				"admission webhook \"a\" does not support dry run")}
-		}, want: []string{"[WARNING CreateJob]: whether a Job could be created is unknown"}},
+		}, want: []string{"[WARNING CreateJob]: cannot tell whether a Job could be created"}},
 		"controller manager without a leader": {objects: []string{controllerManagerLease("")},
 			want: []string{
 				"[ERROR CreateJob]: kube-controller-manager has no leader"}},
@@ -77,7 +77,7 @@ func TestChecks(t *testing.T) {
 		"no Lease": {objects: []string{"{apiVersion: coordination.k8s.io/v1, kind: Lease, " +
 			"metadata: {name: kube-scheduler, namespace: kube-system}, deleted: true}"},
 			want: []string{
-				"[WARNING CreateJob]: whether kube-scheduler is running is unknown"}},
+				"[WARNING CreateJob]: cannot tell whether kube-scheduler is running"}},
 		"control plane not ready": {objects: []string{`{apiVersion: v1, kind: Node, metadata: {name: cp2, labels:
   {node-role.kubernetes.io/control-plane: ""}}, status: {conditions: [{type: Ready, status: Unknown}]}}`}, want: []string{
 			"[ERROR ControlPlaneNodesReady]: control plane nodes are not ready: cp2;"}},
@@ -88,7 +88,7 @@ func TestChecks(t *testing.T) {
 			`{apiVersion: v1, kind: Node, metadata: {name: worker}, status: {conditions: [{type: Ready, status: "False"}]}}`}},
 		"no manifests": {alter: func(w *fake.World) {
 			delete(w.Files, "/etc/kubernetes/manifests/kube-scheduler.yaml")
-		}, want: []string{"[ERROR StaticPodManifest]: manifests of the control plane do not exist on this machine: " +
+		}, want: []string{"[ERROR StaticPodManifest]: control plane manifests are missing on this machine: " +
 			"/etc/kubernetes/manifests/kube-scheduler.yaml;"}},
 	} {
 		t.Run(name, func(t *testing.T) {

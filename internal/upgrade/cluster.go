@@ -81,7 +81,7 @@ func ReadCluster(
 	if running := "v" + c.Version.String(); running != c.Config.Version {
 		warnings = append(warnings, fmt.Sprintf(
 			"ConfigMap kube-system/kubeadm-config says Kubernetes %s, but the newest API server is "+
-				"%s: an upgrade was not finished, or a manifest was changed manually",
+				"%s: an upgrade is unfinished, or a manifest was changed manually",
 			c.Config.Version, running))
 	}
 	if err := c.addKubelets(nodes); err != nil {
@@ -110,7 +110,7 @@ func (c *Cluster) findVersion() (warning string, err error) {
 	instances := c.ControlPlane[release.APIServer]
 	if len(instances) == 0 {
 		return "", problem.New("", ErrNoAPIServerPod,
-			"kubeadm upgrades a control plane that runs as static Pods, as kubeadm creates it")
+			"kubeadm upgrades only control planes that run as static Pods, which is how it creates them")
 	}
 	for _, i := range instances {
 		v, err := version.ParseSemantic(i.Version)
@@ -127,8 +127,8 @@ func (c *Cluster) findVersion() (warning string, err error) {
 	if instances[0].Version == instances[len(instances)-1].Version { // they are sorted
 		return "", nil
 	}
-	return "the API servers have different versions, " + listVersions(instances) + ": an upgrade " +
-		"was not finished; run \"kubeadm upgrade node\" on the nodes of the older ones", nil
+	return "the API servers have different versions, " + listVersions(instances) + ": an upgrade is " +
+		"unfinished; run \"kubeadm upgrade node\" on the nodes with the older ones", nil
 }
 
 // APIServerOf is the version of the API server of a node.
@@ -273,7 +273,7 @@ func (r reader) coreDNS(ctx context.Context) (tag string, corefile *string, err 
 	if err == nil && len(found) > 1 {
 		err = problem.New("",
 			fmt.Errorf("%d Deployments of kube-system have the label k8s-app=kube-dns",
-				len(found)), "keep the one of CoreDNS, and delete or relabel the others")
+				len(found)), "keep the one for CoreDNS, and delete or relabel the others")
 	}
 	if err == nil && len(found) == 1 {
 		var d appsv1.Deployment

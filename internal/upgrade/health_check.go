@@ -34,8 +34,8 @@ func (c *Cluster) createJob(as state.Identity) preflight.Check {
 			strings.Contains(err.Error(), "does not support dry run"):
 			rep.Warn("find that webhook: "+
 				"kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations",
-				"whether a Job could be created is unknown, as an admission webhook "+
-					"does not support a server-side dry run: %v", err)
+				"cannot tell whether a Job could be created, because an admission webhook does not support a "+
+					"server-side dry run: %v", err)
 		default:
 			rep.Fail("check why the API server or an admission webhook rejects it",
 				"no Job can be created in namespace kube-system: %v", err)
@@ -126,14 +126,14 @@ func (l leaderCheck) run(ctx context.Context, r state.Reader, rep *preflight.Rep
 	}
 	if err != nil {
 		rep.Warn("check that Leases can be read: kubectl get leases --namespace kube-system",
-			"whether %s is running is unknown: %v", l.component, err)
+			"cannot tell whether %s is running: %v", l.component, err)
 		return
 	}
 	remedy := "check its log: kubectl logs --namespace kube-system --selector component=" +
 		l.component
 	if found.Spec.HolderIdentity == nil || *found.Spec.HolderIdentity == "" ||
 		found.Spec.RenewTime == nil {
-		rep.Fail(remedy, "%s has no leader, so that no Pods would be created", l.component)
+		rep.Fail(remedy, "%s has no leader, so no Pods would be created", l.component)
 		return
 	}
 	now, renewed := r.Now(), found.Spec.RenewTime.Time
@@ -194,7 +194,7 @@ func controlPlaneNodesReady(as state.Identity) preflight.Check {
 			var n corev1.Node
 			err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &n)
 			if err != nil {
-				rep.Fail(untrusted.CommandHint("check what the object holds", "kubectl get node --output yaml", u.GetName()),
+				rep.Fail(untrusted.CommandHint("look at the object", "kubectl get node --output yaml", u.GetName()),
 					"reading Node %s: %v", u.GetName(), err)
 				return
 			}
@@ -229,7 +229,7 @@ func StaticPodManifests(paths node.Paths, components []string) preflight.Check {
 			if slices.Contains(missing, paths.Manifest(release.APIServer)) {
 				remedy = "run the command on a control plane node"
 			}
-			rep.Fail(remedy, "manifests of the control plane do not exist on this machine: %s",
+			rep.Fail(remedy, "control plane manifests are missing on this machine: %s",
 				strings.Join(missing, ", "))
 		}
 	}

@@ -42,8 +42,8 @@ func (s Skew) Violations() (all []Violation) {
 		add(true, "%v", err)
 	}
 	if target.Minor() > s.Cluster.Minor()+1 {
-		add(isRelease, "%s is %d minor versions ahead of the cluster, v%s: a control plane is "+
-			"upgraded by one minor version at a time",
+		add(isRelease, "%s is %d minor versions ahead of the cluster, v%s: a control plane is upgraded "+
+			"one minor version at a time",
 			s.Target, target.Minor()-s.Cluster.Minor(), s.Cluster)
 	}
 	var behind []Instance
@@ -54,17 +54,15 @@ func (s Skew) Violations() (all []Violation) {
 		}
 	}
 	if len(behind) > 0 {
-		add(isRelease, "API servers may be at most one minor version apart: first run \"kubeadm "+
-			"upgrade node\" on the nodes of the older ones: %s", listVersions(behind))
+		add(isRelease, "API servers may be at most one minor version apart: first run \"kubeadm upgrade node\" on the nodes with the older ones: %s", listVersions(behind))
 	}
 	if target.Minor()+1 < s.Cluster.Minor() {
-		add(isRelease, "%s is %d minor versions older than the cluster, v%s: a control plane can "+
-			"be downgraded by one minor version at most",
+		add(isRelease, "%s is %d minor versions older than the cluster, v%s: a control plane can be "+
+			"downgraded by at most one minor version",
 			s.Target, s.Cluster.Minor()-target.Minor(), s.Cluster)
 	}
 	if ahead {
-		add(isRelease, "%s is of a newer minor version than this kubeadm, %s: upgrade kubeadm "+
-			"first", s.Target, s.Tool)
+		add(isRelease, "%s has a newer minor version than this kubeadm, %s: upgrade kubeadm first", s.Target, s.Tool)
 	} else if s.Tool.Version().LessThan(target) {
 		add(false, "%s is newer than this kubeadm, %s: upgrade kubeadm first", s.Target, s.Tool)
 	}

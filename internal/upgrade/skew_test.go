@@ -27,7 +27,7 @@ func TestVersionSkewPolicy(t *testing.T) {
 		"two minors back": {target: "v1.35.4", cluster: "v1.37.1",
 			want: map[string]bool{"2 minor versions older": mandatory}},
 		"too old for the tool": {target: "v1.33.9", cluster: "v1.33.1",
-			want: map[string]bool{"supported are 1.34 to 1.37": mandatory}},
+			want: map[string]bool{"only 1.34 to 1.37": mandatory}},
 		"newer minor than tool": {target: "v1.38.0", cluster: "v1.37.1",
 			want: map[string]bool{"newer minor version than this kubeadm": mandatory}},
 		"newer patch than tool": {target: "v1.37.2", cluster: "v1.37.1",

@@ -52,22 +52,22 @@ func (c *Cluster) Steps(
 			}
 		}
 		if len(tooOld) > 0 {
-			add("", "Upgrade the kubelets of these nodes to %s, for a kubelet may be at most %d "+
-				"minor versions older than the API servers: %s",
+			add("", "Upgrade the kubelets of these nodes to %s, because a kubelet may be at most %d minor "+
+				"versions older than the API servers: %s",
 				reached, kubeletSkew, strings.Join(tooOld, ", "))
 		}
 		if !canDeploy(tool, minor) {
-			add("", "Install kubeadm %s on every control plane node: this kubeadm, %s, does not "+
-				"deploy v1.%d", next, tool, minor)
+			add("", "Install kubeadm %s on every control plane node: this kubeadm, %s, cannot deploy "+
+				"v1.%d", next, tool, minor)
 		}
 		add(strings.TrimSpace("kubeadm upgrade apply "+next+" "+flag), "On node %s", first)
 		if len(others) > 0 {
-			add("kubeadm upgrade node", "On the other control plane nodes, one after the other: %s",
+			add("kubeadm upgrade node", "On the other control plane nodes, one at a time: %s",
 				strings.Join(others, ", "))
 		}
 		reached = next
 	}
-	add("", "On each node, one after the other: drain it, run \"kubeadm upgrade node\" if it is a "+
+	add("", "On every node, one at a time: drain it, run \"kubeadm upgrade node\" if it is a "+
 		"worker, install kubelet %s, restart the kubelet and uncordon the node", reached)
 	return steps
 }

@@ -40,7 +40,7 @@ func JoinAdmin(r state.Reader, l node.Local) func(context.Context) (state.Identi
 	return func(ctx context.Context) (state.Identity, error) {
 		as := state.Identity{Kubeconfig: l.Paths.Kubeconfig("admin.conf")}
 		if _, err := r.Stat(ctx, as.Kubeconfig); err != nil {
-			return as, problem.New("accessing the cluster as an admin", err,
+			return as, problem.New("accessing the cluster as an administrator", err,
 				"run this phase first: kubeadm join phase control-plane-prepare kubeconfig")
 		}
 		return as, nil
@@ -120,7 +120,7 @@ func createBinding(ctx context.Context, e *engine.Env, admin state.Identity) err
 		})
 		if noAnswer != nil {
 			return problem.New("", noAnswer,
-				"check whether the control plane runs: kubeadm init phase wait-control-plane")
+				"check whether the control plane is running: kubeadm init phase wait-control-plane")
 		}
 	}
 	if err != nil && !lacksRights(err) { // which says nothing about the rights

@@ -50,19 +50,19 @@ func checkJoinedAccess(ctx context.Context, e *engine.Env) error {
 	switch {
 	case apierrors.IsForbidden(err):
 		return problem.New("", fmt.Errorf("the user of %s may not read the access rules of the "+
-			"cluster: %w", as.Kubeconfig, err), fmt.Sprintf("it is in the group %s, to which a "+
-			"cluster-admin has to give its rights: kubectl create clusterrolebinding %s "+
+			"cluster: %w", as.Kubeconfig, err), fmt.Sprintf("it is in the group %s, which a cluster-admin "+
+			"must bind: kubectl create clusterrolebinding %s "+
 			"--clusterrole=cluster-admin --group=%s", manifest.AdminGroup,
 			manifest.ClusterAdmins().GetName(), manifest.AdminGroup))
 	case err != nil:
 		return err
 	case missing:
-		e.Say("creating the %s, without which kubectl logs and exec fail through the API server of "+
-			"this node", state.RefOf(client, as))
+		e.Say("creating the %s, without which kubectl logs and exec fail through this node's API "+
+			"server", state.RefOf(client, as))
 		err := e.Do(ctx, change.ApplyObject{Object: client, As: as, Keep: true})
 		if apierrors.IsForbidden(err) {
-			e.Warn("kubectl logs and exec fail through the API server of this node until a "+
-				"cluster-admin creates a binding: kubectl create clusterrolebinding %s "+
+			e.Warn("kubectl logs and exec fail through this node's API server until a cluster-admin "+
+				"creates a binding: kubectl create clusterrolebinding %s "+
 				"--clusterrole=system:kubelet-api-admin --user=kube-apiserver-kubelet-client: %v",
 				client.GetName(), err)
 		} else if err != nil {
@@ -80,8 +80,8 @@ func checkJoinedAccess(ctx context.Context, e *engine.Env) error {
 		}
 	}
 	if len(names) > 0 {
-		e.Warn("the cluster lacks access rules with which nodes join and renew their certificates: %s; "+
-			"kubeadm doctor on a control plane node shows how to create them",
+		e.Warn("the cluster does not have these access rules, which nodes need to join and to renew "+
+			"their certificates: %s; kubeadm doctor on a control plane node shows how to create them",
 			strings.Join(names, ", "))
 	}
 	return nil

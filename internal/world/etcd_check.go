@@ -13,7 +13,7 @@ import (
 // ErrEtcdUnavailable means that an API server does not answer requests because etcd does not answer
 // it.
 var ErrEtcdUnavailable = errors.New(
-	"the API server runs, but etcd does not answer it; etcd may have lost its quorum")
+	"the API server is running, but etcd does not answer it; etcd may have lost its quorum")
 
 // etcdCheckDelay is how long an API server may take for an answer before its health is read.
 const etcdCheckDelay = 3 * time.Second
@@ -35,8 +35,8 @@ func CallWithEtcdCheck(ctx context.Context, readHealth func(context.Context) str
 	err := request(ctx)
 	if err != nil && errors.Is(context.Cause(ctx), ErrEtcdUnavailable) {
 		return problem.New("", ErrEtcdUnavailable,
-			"check on the control plane nodes whether etcd runs: crictl ps -a --name etcd",
-			"start the machines of the etcd members that do not answer: a quorum needs more than half of all")
+			"check on the control plane nodes whether etcd is running: crictl ps -a --name etcd",
+			"start the machines of the etcd members that do not answer: a quorum is more than half of all members")
 	}
 	return err
 }

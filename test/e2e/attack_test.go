@@ -98,7 +98,7 @@ func TestJoinRefusesImpostor(t *testing.T) {
 		t.Fatal(err)
 	}
 	notSigned, posed := "not signed with token "+d.tokenID,
-		"not signed by the cluster's CA: another server answers"
+		"not signed by the cluster's CA, so a different server answers"
 	for _, a := range []struct {
 		name  string
 		shows map[string]string
@@ -183,7 +183,7 @@ func TestDiscoveryFileRefusesImpostor(t *testing.T) {
 		want       []string
 	}{
 		{"another CA", discoveryFile, func() { leads(server, d.clusterCA) },
-			[]string{server, "another server answers"}},
+			[]string{server, "different server answers"}},
 		{"no CA", discoveryFile, func() { leads(server, nil) }, []string{server, "trust store"}},
 		{"plain http", discoveryFile, func() { leads("http://"+plan.Listen, d.clusterCA) },
 			[]string{discoveryFile, "not an https URL"}},
@@ -242,7 +242,7 @@ func TestDiscoveryFileWithCACertHash(t *testing.T) {
 					pki.KubeconfigSpec{Server: server, Cluster: "c", User: "u",
 						CA: both}.WithToken(d.token))
 				d.checkRefused(t, []string{server,
-					"not signed by the cluster's CA: another server answers"},
+					"not signed by the cluster's CA, so a different server answers"},
 					joinByFileCommand(discoveryFile,
 						append(token, "--discovery-token-ca-cert-hash", d.pin)...)...)
 				impostor.checkNoCredentials(t, d.tokenSecret)

@@ -85,7 +85,7 @@ spec: {holderIdentity: cp1, leaseDurationSeconds: 90, acquireTime: "2026-01-01T0
 	if waited := time.Since(last); waited < 85*time.Second {
 		t.Errorf("it took over the lock %s after the last renewal", waited)
 	}
-	for _, word := range []string{"node cp1 holds the lock of the cluster",
+	for _, word := range []string{"node cp1 holds the cluster's lock",
 		"kubectl -n kube-system delete lease " + clusterLease, "this node takes it over in",
 		"taking over the expired Lease"} {
 		if !strings.Contains(result.Stdout, word) {
@@ -140,7 +140,7 @@ func TestSuspendedHolderOfClusterLock(t *testing.T) {
 	if result.Code != 1 {
 		t.Errorf("exit code %d:\n%s", result.Code, result.Stdout)
 	}
-	checkError(t, result, []string{"this node has lost the lock of the cluster",
+	checkError(t, result, []string{"this node has lost the cluster's lock",
 		"re-run the command"})
 	if after := runShell(t, s.cp, digest); after != before {
 		t.Errorf("it has changed files:\n%s\n%s", before, after)

@@ -81,7 +81,7 @@ func hostDefects() []doctorDefect {
 	return []doctorDefect{
 		{name: "no forwarding", plant: "echo 0 >" + sysctl + "ipv4/ip_forward",
 			undo:  "test $(cat " + sysctl + "ipv4/ip_forward) = 1; rm /etc/sysctl.d/kubeadm-net.ipv4.ip_forward.conf",
-			check: "FileContent--proc-sys-net-ipv4-ip_forward", says: `is "0" and must be 1`, fixed: true},
+			check: "FileContent--proc-sys-net-ipv4-ip_forward", says: `is "0" but must be 1`, fixed: true},
 		{name: "kubelet not enabled", worker: true, plant: "systemctl disable kubelet",
 			undo: "systemctl is-enabled kubelet", check: "Service-kubelet", says: "will not start when this machine boots", fixed: true},
 		{name: "kubelet stopped", worker: true, plant: "systemctl stop kubelet", undo: "systemctl is-active kubelet",
@@ -118,7 +118,7 @@ echo 0 >` + sysctl + "bridge/bridge-nf-call-iptables",
 		{name: "losetup missing", worker: true, plant: "where=$(command -v losetup); echo $where >/root/where; mv $where /root/losetup",
 			undo: "mv /root/losetup $(cat /root/where)", check: "FileExisting-losetup", says: `"losetup" is not in PATH`},
 		edited(doctorDefect{name: "cgroup drivers differ", worker: true, check: "CgroupDriver",
-			says: "uses cgroupfs as containerd reports it"}, kubeletFile, "s/cgroupDriver: cgroupfs/cgroupDriver: systemd/"),
+			says: "uses cgroupfs, which containerd reports"}, kubeletFile, "s/cgroupDriver: cgroupfs/cgroupDriver: systemd/"),
 		{name: "endpoint unknown", plant: "sed 's,server: https://.*,server: https://no-such-name.test:6443,' /etc/kubernetes/admin.conf >/root/other.conf",
 			undo: "rm /root/other.conf", args: []string{"--kubeconfig=/root/other.conf"},
 			check: "EndpointDNS", says: `"no-such-name.test", cannot be resolved`},
@@ -171,7 +171,7 @@ func nodeDefects() []doctorDefect {
 			undo:  "cp /root/cni/* /etc/cni/net.d; rm -r /root/cni", // containerd does not see files that are moved in
 			check: "PodNetwork", says: "no configuration file"},
 		edited(doctorDefect{name: "old certificate in use", check: "ServedCertificates",
-			says: "kube-scheduler uses another certificate"}, "/etc/kubernetes/scheduler.conf", ""),
+			says: "kube-scheduler does not use the certificate"}, "/etc/kubernetes/scheduler.conf", ""),
 		moved(doctorDefect{name: "kubelet certificate lost", worker: true, check: "KubeletCertificate",
 			says: "does not exist"}, "/var/lib/kubelet/pki/kubelet-client-current.pem"),
 		moved(doctorDefect{name: "kubeconfig lost", check: "Kubeconfigs", mended: true,
@@ -205,7 +205,7 @@ END
 kubectl create -f - <<END
 {apiVersion: certificates.k8s.io/v1, kind: CertificateSigningRequest, metadata: {name: planted},
  spec: {signerName: kubernetes.io/kube-apiserver-client, usages: [client auth], request: $(base64 -w0 /root/planted.csr)}}
-END`, undo: "kubectl delete csr planted", check: "CertificateRequests", says: "planted waits for approval"},
+END`, undo: "kubectl delete csr planted", check: "CertificateRequests", says: "planted is waiting for approval"},
 		{name: "binding deleted", check: "ClusterAccess", says: "kubeadm:kubelet-bootstrap", mended: true,
 			plant: "kubectl delete clusterrolebinding kubeadm:kubelet-bootstrap"},
 		{name: "no kube-proxy", check: "KubeProxy", says: "kube-proxy is not deployed", mended: true,
@@ -218,7 +218,7 @@ kubectl -n kube-system patch lease kube-scheduler --type=merge --patch '{"spec":
 		{name: "learner that never starts", slow: true,
 			plant: members + "add ghost --learner --peer-urls=https://192.0.2.77:2380",
 			undo:  members + "remove $(" + members + "list | grep 192.0.2.77 | cut -d, -f1)",
-			check: "EtcdMembers", says: "has been added and has not started"},
+			check: "EtcdMembers", says: "has been added but has not started"},
 		moved(doctorDefect{name: "API server down", slow: true, check: "APIServer", says: "does not answer"},
 			"/etc/kubernetes/manifests/kube-apiserver.yaml"),
 	}

@@ -47,7 +47,7 @@ func TestRecoverExpiredCluster(t *testing.T) {
 	for i, n := range s.controlPlanes[:planes-1] {
 		want := `etcd has no quorum yet(?s:.*)Run it on each of the other control plane nodes`
 		if i > 0 { // the kubelet of cp1 may not have reported yet
-			want = `control plane nodes do not report to the API server: (cp1, )?` + last.Name() + `\.`
+			want = `control plane nodes are not reporting to the API server: (cp1, )?` + last.Name() + `\.`
 		}
 		if !regexp.MustCompile(want).MatchString(run(n, "all", "--restart")) {
 			t.Errorf("%s does not say %q", n.Name(), want)

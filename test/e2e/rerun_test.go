@@ -95,7 +95,7 @@ func runFinishedCommand(t *testing.T, n *nodes.Node, command ...string) {
 	if err != nil {
 		t.Error(err)
 	}
-	if !strings.Contains(result.Stdout, "nothing is changed") ||
+	if !strings.Contains(result.Stdout, "nothing was changed") ||
 		strings.Contains(result.Stdout, "] done: ") {
 		t.Errorf("the command, run again after it finished, prints:\n%s", result.Stdout)
 	}

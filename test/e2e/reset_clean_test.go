@@ -162,7 +162,7 @@ func usePodNetwork(t *testing.T, s *haCluster) {
 func checkLeaves(t *testing.T, s *haCluster) {
 	checkFails(t, s.worker, []string{"/etc/kubernetes/admin.conf does not exist", "--kubeconfig"},
 		kubeadm, "reset", "--force", "--leave-cluster")
-	checkFails(t, s.worker, []string{"kubeconfig of the kubelet of node worker1"},
+	checkFails(t, s.worker, []string{"belongs to the kubelet of node worker1"},
 		kubeadm, "reset", "--force", "--leave-cluster", "--kubeconfig=/etc/kubernetes/kubelet.conf")
 	const budget = `{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: web},
   spec: {minAvailable: 2, selector: {matchLabels: {app: web}}}}`

@@ -147,9 +147,9 @@ func TestRotateCA(t *testing.T) {
 	r := newRotatedCluster(t, 1, 1)
 	before := r.readCAs(t, r.cp)
 	r.killAndRun(t, "trust", r.cp)
-	checkFails(t, r.cp, []string{"have not reached the stage \"trust\"", r.worker.Name()},
+	checkFails(t, r.cp, []string{"have not reached stage \"trust\"", r.worker.Name()},
 		r.command(r.cp, "sign")...)
-	checkFails(t, r.worker, []string{"in the stage \"trust\""}, r.command(r.worker, "sign")...)
+	checkFails(t, r.worker, []string{"in stage \"trust\""}, r.command(r.worker, "sign")...)
 	r.run(t, "trust", r.worker)
 	r.refreshClient(t)
 	checkFails(t, r.cp, []string{"started before they could trust the new CA", "default/web"},
@@ -157,7 +157,7 @@ func TestRotateCA(t *testing.T) {
 	r.restartPods(t)
 	r.killAndRun(t, "sign", r.everyone()...)
 	r.refreshClient(t)
-	checkFails(t, r.cp, []string{"may use a token of the key that is to be removed"},
+	checkFails(t, r.cp, []string{"may be using a token signed with the key that is about to be removed"},
 		r.command(r.cp, "finish")...)
 	r.restartPods(t)
 	r.restartAddons(t)

@@ -74,7 +74,7 @@ func TestFailedUpgradeIsUndone(t *testing.T) {
 				"- {op: add, path: /spec/containers/0/command/-, value: --no-such-flag=1}\n")
 			started := time.Now()
 			checkFails(t, n, []string{"replacing the static Pod of " + component, "no-such-flag",
-				"the previous static Pods are restored"},
+				"the previous static Pods were restored"},
 				upgradeCommand(upgradeTarget, "--patches=/root/patches")...)
 			t.Logf("%s: failed and undone in %s", component, time.Since(started).Round(time.Second))
 			checkRunningVersion(t, n, older)

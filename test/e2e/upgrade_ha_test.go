@@ -108,7 +108,7 @@ func TestUpgradeHA(t *testing.T) {
 		upgradeNodeCommand()...)
 	results := upgradeUnderLoad(t, s, kubeadm)
 	for i, n := range s.controlPlanes {
-		skipped := strings.Contains(results[n.Name()].Stdout, "skipped until the API servers")
+		skipped := strings.Contains(results[n.Name()].Stdout, "skipped until all API servers have")
 		if isLast := i == len(s.controlPlanes)-1; skipped == isLast {
 			t.Errorf("%s: the addons were skipped: %t, want %t", n.Name(), skipped, !isLast)
 		}

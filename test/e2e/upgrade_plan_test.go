@@ -61,7 +61,7 @@ func TestUpgradePlan(t *testing.T) {
 
 	// Without internet it says what it could not look up.
 	result, err = s.cp.Run(t.Context(), kubeadm, "upgrade", "plan")
-	if err != nil || !strings.Contains(result.Stderr, "has a newer patch release is not known") {
+	if err != nil || !strings.Contains(result.Stderr, "has a newer patch release; if you know of one") {
 		t.Errorf("%v\n%s", err, result.Stderr)
 	}
 

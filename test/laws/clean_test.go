@@ -183,7 +183,7 @@ func TestCleanResetKeepsKubeconfigOfOtherServer(t *testing.T) {
 	const file = "/root/.kube/config"
 	for text, says := range map[string]string{
 		string(bytes.ReplaceAll(initializedMachine(t).Files[adminConf].Data, []byte("https://"),
-			[]byte("https://other."))): "has the CA of this cluster, but the server is",
+			[]byte("https://other."))): "has the CA of this cluster, but its server is",
 		"{apiVersion: v1, kind: Config}": "which has no cluster",
 	} {
 		s := cleanSubjects()[0]

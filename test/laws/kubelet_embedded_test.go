@@ -61,7 +61,7 @@ func TestExpiredEmbeddedCertificateIsReplacedByStoredOne(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := stored.Check(nil, newMachine().Now()); stored.File != rotatedCertificate ||
-			err == nil || !strings.Contains(err.Error(), "embeds another certificate") {
+			err == nil || !strings.Contains(err.Error(), "does not embed the certificate") {
 			t.Errorf("the kubelet uses %q: %v", stored.File, err)
 		}
 		whole := s.newRun(newMachine())

@@ -405,7 +405,7 @@ func TestEmbeddedKubeletRenewalResumes(t *testing.T) {
 	m.Files["/etc/kubernetes/bootstrap-kubelet.conf"] = memory.File{Data: data, Mode: 0o600}
 	// The simulated kubelet writes no certificate into kubelet.conf, for which the run waits last.
 	if out := renewKubeletSubject.newRun(m).execute(t); out.err == nil ||
-		!strings.Contains(out.err.Error(), "kubelet.conf names no client certificate") {
+		!strings.Contains(out.err.Error(), "kubelet.conf does not name a client certificate") {
 		t.Errorf("got %v", out.err)
 	}
 	written := string(m.Files["/etc/kubernetes/bootstrap-kubelet.conf"].Data)
@@ -439,7 +439,7 @@ func TestKubeletCertificateInTwoFilesIsRefused(t *testing.T) {
 			m.Files[user.ClientKey] = memory.File{Data: pair, Mode: 0o600}
 		}
 	}
-	const want = "names a certificate and a key in two files"
+	const want = "names a certificate and a key in two separate files"
 	withToken := renewKubeletSubject.newRun(renewKubeletSubject.machine(t))
 	signed := recoverSubject.newRun(recoverSubject.machine(t))
 	signed.phases = workflow.RenewKubelet
@@ -475,7 +475,7 @@ func TestUnknownCertificateIsWarnedOf(t *testing.T) {
 	r := restartSubject.newRun(restartSubject.machine(t))
 	r.machine.UnknownServers = []string{"192.0.2.10:6443"}
 	out := r.mustSucceed(t)
-	const want = "kube-apiserver was not restarted, as it is unknown which certificate it uses: "
+	const want = "kube-apiserver was not restarted, because it is unknown which certificate it uses: "
 	if !slices.ContainsFunc(out.events, func(e engine.Event) bool {
 		return e.Kind == engine.Warned && strings.HasPrefix(e.Text, want)
 	}) {

@@ -239,7 +239,7 @@ func TestRerunOfFinishedCommandChangesNothing(t *testing.T) {
 		if r.config != "" {
 			closing = "Your Kubernetes control-plane has initialized successfully!"
 		}
-		if err != nil || !strings.Contains(out, "nothing is changed") ||
+		if err != nil || !strings.Contains(out, "nothing was changed") ||
 			!strings.Contains(out, closing) {
 			t.Errorf("%v; the output is:\n%s", err, out)
 		}

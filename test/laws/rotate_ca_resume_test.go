@@ -78,7 +78,7 @@ func TestRotationStoresSwitchFirst(t *testing.T) {
 	undone := w.Clone()
 	forgetSwitch(t, w)
 	finish := rotateCA(rotation.Finish, rotation.Options{})
-	mustFail(t, finish.newRun(w), `the rotation is in the stage "sign"`)
+	mustFail(t, finish.newRun(w), `the rotation is in stage "sign"`)
 	rotate(t, w, rotation.Sign, rotation.Finish)
 	checkRotated(t, w)
 
@@ -292,7 +292,7 @@ func TestRotationListsTokens(t *testing.T) {
 		if err := m.PutObject(oldTokenSecret(t, oldKey)); err != nil {
 			t.Fatal(err)
 		}
-		mustFail(t, finish, "1 Pods may use a token", "default/app", "default/forever")
+		mustFail(t, finish, "1 Pods may be using a token", "default/app", "default/forever")
 		rotateCA(rotation.Finish, rotation.Options{IgnoreRunningPods: true}).newRun(m).
 			mustSucceed(t)
 	}

@@ -29,7 +29,7 @@ type UpgradeApplyConfiguration struct {
 	UpgradeChecks `json:",inline"`
 	UpgradeSteps  `json:",inline"`
 
-	// ForceUpgrade continues although a requirement is not met, and skips the confirmation.
+	// ForceUpgrade continues even if a requirement is not met, and skips the confirmation.
 	ForceUpgrade *bool `json:"forceUpgrade,omitempty"`
 }
 

@@ -16,7 +16,7 @@ import (
 var Phase = engine.Phase{
 	Name:  "addon",
 	Short: "Deploy CoreDNS and kube-proxy",
-	Long:  "Deploy the addons that a conformant cluster needs: CoreDNS and kube-proxy.",
+	Long:  "Deploy the addons that every conformant cluster needs: CoreDNS and kube-proxy.",
 	Flags: []flag.Name{flag.APIServerAdvertise, flag.APIServerBindPort, flag.Config,
 		flag.ControlPlaneEndpoint, flag.DryRun,
 		flag.FeatureGates, flag.ImageRepository, flag.Kubeconfig, flag.KubernetesVersion,

@@ -23,7 +23,7 @@ import (
 var Upgrade = engine.Phase{
 	Name:  Phase.Name,
 	Short: "Upgrade CoreDNS and kube-proxy",
-	Long:  "Upgrade CoreDNS and kube-proxy, if all API servers of the cluster have been upgraded.",
+	Long:  "Upgrade CoreDNS and kube-proxy, once all API servers of the cluster have been upgraded.",
 	When: func(n *node.Node) (bool, string) {
 		return n.Role == node.ControlPlane, "this machine is not a control plane node"
 	},
@@ -47,8 +47,8 @@ func newUpgradePhase(p engine.Phase, short string) engine.Phase {
 			return err
 		}
 		if len(behind) > 0 {
-			e.Say("skipped until the API servers of all nodes have the image of this node's; "+
-				"those of these nodes have another one: %s", strings.Join(behind, ", "))
+			e.Say("skipped until all API servers have the same image as this node's; the API servers of "+
+				"these nodes do not have it yet: %s", strings.Join(behind, ", "))
 			return nil
 		}
 		return deploy(ctx, e)

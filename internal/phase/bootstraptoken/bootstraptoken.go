@@ -17,8 +17,8 @@ var Phase = engine.Phase{
 	Name:    "bootstrap-token",
 	Aliases: []string{"bootstraptoken"},
 	Short:   "Create bootstrap tokens and the RBAC rules for joining nodes",
-	Long: "Create the bootstrap tokens, the RBAC rules that let a node with a token request its client certificate, " +
-		"and the public ConfigMap cluster-info.",
+	Long: "Create the bootstrap tokens, the RBAC rules that allow a node with a token to request its " +
+		"client certificate, and the public ConfigMap cluster-info.",
 	Flags: []flag.Name{flag.Config, flag.DryRun, flag.Kubeconfig, flag.SkipTokenPrint},
 	Run: func(ctx context.Context, e *engine.Env) error {
 		n, as, err := e.Cluster(ctx)
@@ -51,7 +51,7 @@ var Phase = engine.Phase{
 var Upgrade = engine.Phase{
 	Name:  Phase.Name,
 	Short: "Create the RBAC rules for joining nodes",
-	Long:  "Create or update the RBAC rules that let a node with a token request its client certificate.",
+	Long:  "Create or update the RBAC rules that allow a node with a token to request its client certificate.",
 	Flags: []flag.Name{flag.Config, flag.DryRun, flag.Kubeconfig},
 	Run: func(ctx context.Context, e *engine.Env) error {
 		as, err := e.Admin(ctx)

@@ -23,7 +23,7 @@ import (
 var Phase = engine.Phase{
 	Name:  "certs",
 	Short: "Generate the certificates",
-	Long:  "Generate the certificates and keys of the control plane's components, and keep the existing ones.",
+	Long:  "Generate the certificates and keys of the control plane components. Existing ones are kept.",
 	Run: func(ctx context.Context, e *engine.Env) error {
 		e.Say("using the certificate directory %q", e.Local.Paths.Certificates)
 		return checkExisting(ctx, e)
@@ -192,7 +192,7 @@ func createCertificate(ctx context.Context, e *engine.Env, p pki.Profile) error 
 	}
 	if !ca.CanIssue() {
 		return problem.New("",
-			fmt.Errorf("%s does not exist and the key of its CA is not on this machine",
+			fmt.Errorf("%s does not exist, and the key of its CA is not on this machine",
 				n.Paths.Cert(p.Base)),
 			"sign it with the external CA, then copy "+p.CertificateFile()+" and "+p.KeyFile()+
 				" to "+n.Paths.Certificates)
@@ -239,7 +239,7 @@ func newKey(e *engine.Env, n *node.Node, p pki.Profile,
 	if !e.World.WasCreated(change.FileTarget(n.Paths.Key(p.Base))) {
 		return nil, problem.New("",
 			fmt.Errorf("%s exists without its certificate", n.Paths.Key(p.Base)),
-			"restore the certificate or move the key away")
+			"restore the certificate, or move the key out of the way")
 	}
 	return pki.ParseKey(found.Key)
 }

@@ -57,5 +57,5 @@ func renewalHints(e *engine.Env, p pki.Profile, found pki.StoredPair, ca pki.CA)
 
 func unusableError(path string, err error, more ...string) error {
 	return problem.New("using the existing "+path, err,
-		append(more, "fix the file, or move it away so that kubeadm generates a new one")...)
+		append(more, "fix the file, or move it out of the way so that kubeadm generates a new one")...)
 }

@@ -19,7 +19,7 @@ import (
 var Phase = engine.Phase{
 	Name:  "control-plane",
 	Short: "Write the static Pod manifests of the control plane",
-	Long:  "Write the static Pod manifests from which the kubelet runs the control plane's components.",
+	Long:  "Write the static Pod manifests from which the kubelet runs the control plane components.",
 	Run: func(_ context.Context, e *engine.Env) error {
 		e.Say("using the manifest directory %q", e.Local.Paths.Manifests())
 		return nil
@@ -73,8 +73,8 @@ func writeSigningPair(ctx context.Context, e *engine.Env, n *node.Node) error {
 	if err != nil || pair == nil {
 		return err
 	}
-	e.Say("the CAs of the cluster are being replaced: run kubeadm certs rotate-ca trust on this " +
-		"node when it has joined")
+	e.Say("the cluster's CAs are being replaced: run kubeadm certs rotate-ca trust on this node once " +
+		"it has joined")
 	return e.Do(ctx, pair)
 }
 

@@ -27,8 +27,8 @@ import (
 var Upgrade = engine.Phase{
 	Name:  "control-plane",
 	Short: "Upgrade the static Pods of this control plane node",
-	Long: "Replace the static Pods of etcd and of the control plane's components, one after the other. " +
-		"If one is not healthy, the previous manifests are restored.",
+	Long: "Replace the static Pods of etcd and the control plane components, one at a time. If one " +
+		"of them does not become healthy, the previous manifests are restored.",
 	Flags: []flag.Name{flag.CertificateRenewal, flag.Config, flag.DryRun, flag.EtcdUpgrade,
 		flag.Kubeconfig, flag.Patches},
 	When: isUpgradedControlPlane,

@@ -39,7 +39,7 @@ var Phase = engine.Phase{
 			return false, why
 		}
 		return n.CertificateKey != "",
-			"no certificate key is given: the shared certificates must be on this machine"
+			"no certificate key was given, so the shared certificates must already be on this machine"
 	},
 	Run: downloadCerts,
 }
@@ -57,7 +57,7 @@ func downloadCerts(ctx context.Context, e *engine.Env) error {
 		return err
 	}
 	if isDownloaded(ctx, e, n) {
-		e.Say("using the shared certificates that an earlier run has downloaded")
+		e.Say("using the shared certificates that an earlier run downloaded")
 		return nil
 	}
 	e.Say("downloading the shared certificates from Secret %q in namespace %q",
@@ -110,11 +110,11 @@ func readSecret(ctx context.Context, e *engine.Env, n *node.Node) (map[string][]
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
 		return nil, problem.New("",
-			fmt.Errorf("the certificates are not uploaded (an upload expires after two hours): %w",
+			fmt.Errorf("no certificates are uploaded (an upload expires after two hours): %w",
 				err), uploadAgainHint)
 	case apierrors.IsUnauthorized(err):
 		return nil, problem.New("",
-			fmt.Errorf("the API server does not accept the bootstrap token any more: %w", err),
+			fmt.Errorf("the API server no longer accepts the bootstrap token: %w", err),
 			uploadAgainHint)
 	case err != nil:
 		return nil, fmt.Errorf("reading the uploaded certificates: %w", err)
@@ -145,7 +145,7 @@ func decryptFiles(key pki.CertificateKey, encrypted map[string][]byte,
 			all[name] = data
 		case !ok || !strings.HasSuffix(name, "ca.key"):
 			return nil, problem.New("",
-				fmt.Errorf("the Secret %s lacks %q", manifest.CertsSecret, name), uploadAgainHint)
+				fmt.Errorf("the Secret %s does not contain %q", manifest.CertsSecret, name), uploadAgainHint)
 		}
 	}
 	return all, nil
@@ -192,7 +192,7 @@ func checkNoForeignFiles(ctx context.Context, e *engine.Env, files []change.Chan
 			continue
 		}
 		if err == nil {
-			err = fmt.Errorf("%s exists and differs from that of the cluster", f.Path)
+			err = fmt.Errorf("%s exists, but differs from that of the cluster", f.Path)
 		}
 		errs = append(errs, err)
 	}
@@ -200,5 +200,5 @@ func checkNoForeignFiles(ctx context.Context, e *engine.Env, files []change.Chan
 		return nil
 	}
 	return problem.New("", errors.Join(errs...),
-		"move these files away, or run kubeadm reset if they are of another cluster, then re-run the command")
+		"move these files out of the way, or run kubeadm reset if they belong to another cluster, then re-run the command")
 }

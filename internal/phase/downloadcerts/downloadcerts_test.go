@@ -176,7 +176,7 @@ func TestBadUploadIsRefusedBeforeAnythingIsWritten(t *testing.T) {
 		"no PEM": {func(l *upload) {
 			l.encrypted["sa.pub"], _ = l.key.Encrypt(rand.Reader, []byte("x"))
 		}, "", "sa.pub: neither a key nor a certificate in PEM form found"},
-		"nothing": {func(l *upload) { l.encrypted = nil }, "", "the certificates are not uploaded"},
+		"nothing": {func(l *upload) { l.encrypted = nil }, "", "no certificates are uploaded"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l, w := newUpload(t), fake.New()
@@ -365,7 +365,7 @@ func TestFilesOfAnotherClusterAreNotOverwritten(t *testing.T) {
 	const file = "/etc/kubernetes/pki/ca.crt"
 	must(t, w.Do(t.Context(), change.WriteFile{Path: file, Data: []byte("mine"), Mode: 0o644}))
 	err := l.download(t, w, l.key.Hex())
-	if err == nil || !strings.Contains(err.Error(), file+" exists and differs") ||
+	if err == nil || !strings.Contains(err.Error(), file+" exists, but differs") ||
 		string(w.Files[file].Data) != "mine" {
 		t.Error(err)
 	}

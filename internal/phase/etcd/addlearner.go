@@ -39,7 +39,7 @@ func addLearner(ctx context.Context, e *engine.Env, n *node.Node, via state.Etcd
 		slot.rejected = true
 		e.Say("not yet: %v", err)
 	}
-	return fmt.Errorf("adding etcd member %s: gave up after %d attempts, because other members were added at the same time",
+	return fmt.Errorf("adding etcd member %s: gave up after %d attempts because other members were being added at the same time",
 		n.Name, maxAttempts)
 }
 
@@ -118,13 +118,13 @@ func (s *learnerSlot) occupiedError(other state.Member, members etcdcluster.Heal
 	}
 	name := etcdcluster.MemberName(other)
 	if now.Sub(s.otherSince) < s.n.Timeouts.EtcdAPI {
-		return fmt.Errorf("etcd has one learner at a time, and member %s at %s is being added",
+		return fmt.Errorf("etcd can have only one learner at a time, and member %s at %s is being added",
 			name, other.PeerURLs)
 	}
 	return world.Permanent(problem.New("",
-		fmt.Errorf("etcd has one learner at a time, and member %s at %s has made no progress for %s",
+		fmt.Errorf("etcd can have only one learner at a time, and member %s at %s has made no progress for %s",
 			name, other.PeerURLs, now.Sub(s.otherSince).Round(time.Second)),
-		"re-run kubeadm join on that machine to complete it",
+		"re-run kubeadm join on that machine to complete its join",
 		replaceMemberHint(other)))
 }
 
@@ -142,7 +142,7 @@ func (s *learnerSlot) checkVoters(ctx context.Context, r state.Reader) error {
 			since = now
 		}
 		unreachableSince[m.ID] = since
-		err := fmt.Errorf("etcd accepts no learner while %s at %s is unreachable: %w",
+		err := fmt.Errorf("etcd does not accept a learner while %s at %s is unreachable: %w",
 			etcdcluster.MemberName(m), m.PeerURLs, members.Unhealthy[m.ID])
 		if now.Sub(since) >= unreachableTimeout {
 			err = world.Permanent(problem.New("", err,

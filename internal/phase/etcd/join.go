@@ -52,7 +52,7 @@ var Check = engine.Phase{
 var Join = engine.Phase{
 	Name:  "etcd-join",
 	Short: "Add this machine's member to etcd",
-	Long:  "Add this machine's etcd member as a learner, start it, and promote it to a voter once it has caught up with the others.",
+	Long:  "Add this machine's etcd member as a learner, start it, and promote it to a voting member once it has caught up with the others.",
 	Flags: []flag.Name{flag.APIServerAdvertise, flag.Config, flag.ControlPlane, flag.DryRun,
 		flag.NodeName, flag.Patches, flag.ReplaceMember},
 	NoArgs: true,
@@ -115,7 +115,7 @@ func findEtcd(ctx context.Context, e *engine.Env) (*node.Node, state.Etcd, error
 			}
 			if endpoints, err = etcdcluster.FindEndpoints(ctx, r, as); err == nil &&
 				len(endpoints) == 0 {
-				err = fmt.Errorf("no Pod labelled component=etcd in kube-system has the annotation %s", manifest.EtcdURLAnnotation)
+				err = fmt.Errorf("no Pod in kube-system with the label component=etcd has the annotation %s", manifest.EtcdURLAnnotation)
 			}
 			return err
 		},
@@ -190,7 +190,7 @@ func writeManifest(ctx context.Context, e *engine.Env, n *node.Node, via state.E
 	}
 	member := members.FindByPeerURL(n.PeerURL())
 	if member == nil {
-		return fmt.Errorf("etcd has no member at %s any more: it was removed right after this command added it", n.PeerURL())
+		return fmt.Errorf("etcd no longer has a member at %s: it was removed right after this command added it", n.PeerURL())
 	}
 	file := n.Paths.Manifest(manifest.Etcd)
 	if _, err := e.World.Stat(ctx, file); err == nil && member.Name != "" {

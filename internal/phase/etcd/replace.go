@@ -29,7 +29,7 @@ func replaceMembers(ctx context.Context, e *engine.Env, n *node.Node, via state.
 		if err := confirmUnreachable(ctx, e, via, m); err != nil {
 			return err
 		}
-		e.Say("removing etcd member %s at %s, which this machine replaces",
+		e.Say("removing etcd member %s at %s, which this machine will replace",
 			etcdcluster.MemberName(m), m.PeerURLs)
 		if err := e.Do(ctx, change.SetMember{PeerURL: m.PeerURLs[0], State: change.Absent,
 			Via: via}); err != nil {
@@ -49,7 +49,7 @@ func confirmUnreachable(ctx context.Context, e *engine.Env, via state.Etcd, m st
 		return nil
 	}
 	unreachable := e.Await(ctx, world.Condition{
-		Name: fmt.Sprintf("etcd member %s to answer, if it is alive",
+		Name: fmt.Sprintf("etcd member %s to answer, in case it is alive",
 			etcdcluster.MemberName(m)),
 		Timeout:  confirmationTime,
 		External: true,
@@ -67,10 +67,10 @@ func confirmUnreachable(ctx context.Context, e *engine.Env, via state.Etcd, m st
 // memberAnswersError is the error of a member to replace that is alive.
 func memberAnswersError(name string, m state.Member) error {
 	return problem.New("",
-		fmt.Errorf("etcd member %s at %s is reachable and cannot be replaced",
+		fmt.Errorf("etcd member %s at %s is reachable, so it cannot be replaced",
 			name, m.PeerURLs),
 		"leave out --replace-member="+name,
-		"or remove that machine first: run kubeadm reset on it")
+		"or first remove that machine by running kubeadm reset on it")
 }
 
 // findMembersToReplace returns the members to remove before this machine's is added: one that an
@@ -134,7 +134,7 @@ func findStaleMember(ctx context.Context, e *engine.Env, n *node.Node,
 		return nil, problem.New("",
 			fmt.Errorf("%s contains the data of a member that was removed from etcd",
 				n.Cluster.Etcd.DataDir),
-			"run kubeadm reset, which removes the data and what else the earlier join left, then join this machine again")
+			"run kubeadm reset to remove the data and everything else that the earlier join left, then join this machine again")
 	case m == nil:
 		if m, of, choose = members.FindByNameOrID(n.Name), "name", flag.NodeName; m == nil {
 			return nil, nil
@@ -143,14 +143,14 @@ func findStaleMember(ctx context.Context, e *engine.Env, n *node.Node,
 	switch {
 	case members.Unhealthy[m.ID] == nil:
 		return nil, problem.New("",
-			fmt.Errorf("etcd has a member %s at %s already, and it is reachable: another machine has this %s", etcdcluster.MemberName(*m), m.PeerURLs, of),
+			fmt.Errorf("etcd already has a member %s at %s, and it is reachable: another machine has this %s", etcdcluster.MemberName(*m), m.PeerURLs, of),
 			fmt.Sprintf("choose another %s with --%s", of, choose))
 	case isReplaceRequested(n, *m), m.Learner && of == "address":
 		return []state.Member{*m}, nil
 	}
 	return nil, problem.New("",
 		fmt.Errorf("etcd has a member %s at %s that does not answer: an earlier machine had this %s", etcdcluster.MemberName(*m), m.PeerURLs, of),
-		replaceMemberHint(*m), "if its data are still needed, start that machine instead")
+		replaceMemberHint(*m), "if its data is still needed, start that machine instead")
 }
 
 // isReplaceRequested reports whether --replace-member names the member.

@@ -115,9 +115,9 @@ func missingFiles(ctx context.Context, e *engine.Env, command string, files []re
 		gone = append(gone[:most], fmt.Sprintf("and %d more", n))
 	}
 	return problem.New("",
-		fmt.Errorf("this command has finished before, but files that it created are missing: %s",
+		fmt.Errorf("this command finished earlier, but files that it created are missing: %s",
 			strings.Join(gone, ", ")),
-		append(hints, "or start over: kubeadm reset, then re-run the command")...)
+		append(hints, "or start over: run kubeadm reset, then re-run the command")...)
 }
 
 // pinsOfDiscoveryFile are the pins of the CAs in a discovery file. A file that is missing or not

@@ -71,7 +71,7 @@ func Join(run Record) engine.Phase {
 }
 
 func reportFinished(e *engine.Env, command string, run Record) {
-	e.Say("this command has already finished on this machine: nothing is changed")
+	e.Say("this command has already finished on this machine: nothing was changed")
 	for _, phase := range run.Skipped {
 		e.Warn("the finished run skipped phase %q; to run it: kubeadm %s phase %s", phase, command,
 			strings.ReplaceAll(phase, "/", " "))
@@ -157,9 +157,9 @@ func sameCluster(ctx context.Context, e *engine.Env) error {
 	}
 	j := e.Local.Discovery
 	other := problem.New("",
-		fmt.Errorf("this machine is a node of another cluster than the one to join: %s trusts the CA %s",
+		fmt.Errorf("this machine is a node of a different cluster: %s trusts the CA %s",
 			path, strings.Join(pins, ", ")),
-		"to leave its cluster: kubeadm reset, then re-run the command")
+		"to leave that cluster: run kubeadm reset, then re-run the command")
 	shares := func(cas []string) bool {
 		return slices.ContainsFunc(cas,
 			func(ca string) bool { return slices.Contains(pins, strings.ToLower(ca)) })

@@ -140,7 +140,7 @@ func checkAbsent(ctx context.Context, e *engine.Env, files []change.WriteFile) e
 		exists, err := state.Exists(ctx, e.World, f.Path)
 		switch {
 		case exists:
-			errs = append(errs, fmt.Errorf("%s exists already", f.Path))
+			errs = append(errs, fmt.Errorf("%s already exists", f.Path))
 		case err != nil:
 			return err
 		}
@@ -149,5 +149,5 @@ func checkAbsent(ctx context.Context, e *engine.Env, files []change.WriteFile) e
 		return nil
 	}
 	return problem.New("", errors.Join(errs...),
-		"move these files away, or set --cert-dir and --kubeconfig-dir to other directories")
+		"move these files out of the way, or set --cert-dir and --kubeconfig-dir to other directories")
 }

@@ -78,7 +78,7 @@ var ShowAgain = engine.Phase{
 			}
 		}
 		if len(shown.Tokens) == 0 {
-			e.Say("the cluster has no such token any more; this creates a new one: kubeadm token create --print-join-command")
+			e.Say("the cluster no longer has this token; to create a new one: kubeadm token create --print-join-command")
 		}
 		if shown.UploadCerts, err = isUploaded(ctx, e, n, as); err != nil {
 			return err
@@ -113,8 +113,8 @@ func isUploaded(ctx context.Context, e *engine.Env, n *node.Node, as state.Ident
 		return false
 	}
 	if s == nil || !decrypts() {
-		e.Say("the certificates are not uploaded with that key any more; this uploads them again and prints a new join command: " +
-			"kubeadm token create --print-join-command --upload-certs")
+		e.Say("the certificates are no longer uploaded with that key; to upload them again and print a " +
+			"new join command: kubeadm token create --print-join-command --upload-certs")
 		return false, nil
 	}
 	text := n.CertificateKey
@@ -185,13 +185,13 @@ func printNextSteps(e *engine.Env, n *node.Node, c engine.JoinCommands) error {
 var nextSteps = template.Must(template.New("next steps").Parse(`
 Your Kubernetes control-plane has initialized successfully!
 
-To use the cluster as an ordinary user, copy the administrator's kubeconfig:
+To use the cluster as a regular user, copy the administrator's kubeconfig:
 
   mkdir -p $HOME/.kube
   sudo cp -i {{.AdminConf}} $HOME/.kube/config
   sudo chown {{.Self}} $HOME/.kube/config
 
-As root, setting this variable is enough:
+As root, you can set this variable instead:
 
   export KUBECONFIG={{.AdminConf}}
 
@@ -200,7 +200,7 @@ https://kubernetes.io/docs/concepts/cluster-administration/addons/ and install i
 
   kubectl apply -f [podnetwork].yaml
 {{if .ControlPlane}}{{if not .Uploaded}}
-Before another machine joins as a control plane, copy the certificate authorities and service account keys
+Before another machine joins as a control plane node, copy the certificate authorities and service account keys
 to it.{{end}}
 To add a control-plane node, run this command on it as root:
 
@@ -215,7 +215,7 @@ To add a worker node, run this command on it as root:
 
 {{.Worker}}
 {{else}}
-To print a command that joins another machine, run:
+To print a join command for another machine, run:
 
   kubeadm token create --print-join-command
 {{end}}`))

@@ -22,7 +22,7 @@ import (
 var Phase = engine.Phase{
 	Name:  "kubeconfig",
 	Short: "Generate the kubeconfig files of the administrator and the components",
-	Long:  "Generate the kubeconfig files with which the administrator, the kubelet and the control plane's components connect to the API server.",
+	Long:  "Generate the kubeconfig files with which the administrator, the kubelet and the control plane components connect to the API server.",
 	Run: func(_ context.Context, e *engine.Env) error {
 		e.Say("using the kubeconfig directory %q", e.Local.Paths.Kubeconfigs)
 		return nil
@@ -79,8 +79,8 @@ func newPhases() []engine.Phase {
 		}
 		if p.PerNode {
 			phase.Flags = slices.Concat(commonFlags, []flag.Name{flag.NodeName})
-			phase.Long = "Generate the kubeconfig file for the first start of this node's kubelet. Use it only while the cluster " +
-				"is created: later the kubelet requests its client certificate with a CSR."
+			phase.Long = "Generate the kubeconfig file with which this node's kubelet starts for the first " +
+				"time. Use it only while the cluster is being created: later, kubelets request their client certificates with CSRs."
 		}
 		all = append(all, phase)
 	}
@@ -190,7 +190,7 @@ func keepKubeconfig(ctx context.Context, e *engine.Env, f certstore.KubeconfigFi
 	// A file that refers to its certificate, or has none, is the user's choice.
 	if cert, unseen := config.ClientCertificate(); unseen == nil && owner != "" &&
 		cert.Subject.CommonName != owner {
-		e.Warn("%s is for %s and not for %s; to generate a new one, move it away", f.Path,
+		e.Warn("%s is for %s, not for %s; to generate a new one, move it out of the way", f.Path,
 			cert.Subject.CommonName, owner)
 	}
 	e.Say("using the existing kubeconfig file %q", f.Path)

@@ -149,11 +149,11 @@ func explainPending(newestFirst []certv1.CertificateSigningRequest) error {
 			return fmt.Errorf("its certificate signing request %s is %s: %s: %s", name,
 				strings.ToLower(string(c.Type)), untrusted.Line(c.Reason), untrusted.Line(c.Message))
 		case c.Type == certv1.CertificateApproved:
-			return fmt.Errorf("its certificate signing request %s is approved, but not signed: check that kube-controller-manager runs and has the key of the CA", name)
+			return fmt.Errorf("its certificate signing request %s is approved, but not signed: check that kube-controller-manager is running and has the CA's key", name)
 		}
 	}
 	approve := cmp.Or(untrusted.Command("kubectl certificate approve", r.Name),
-		"its name is unusual, so find out who created it before you approve it")
+		"its name is unusual: find out who created it before you approve it")
 	var others []string // neither approved nor denied
 	for _, older := range newestFirst[1:] {
 		if len(older.Status.Conditions) == 0 {

@@ -117,11 +117,11 @@ func checkNodeName(ctx context.Context, e *engine.Env, n *node.Node) error {
 	for _, c := range other.Status.Conditions {
 		if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
 			return problem.New("",
-				fmt.Errorf("the cluster has a node %s already, and it is Ready", n.Name),
+				fmt.Errorf("the cluster already has a node %s, and it is Ready", n.Name),
 				"choose another name with --node-name",
 				untrusted.CommandHint("or remove that node first", "kubectl delete node", n.Name))
 		}
 	}
-	e.Say("the cluster has a node %s already, which is not Ready: this machine replaces it", n.Name)
+	e.Say("the cluster already has a node %s, but it is not Ready: this machine replaces it", n.Name)
 	return nil
 }

@@ -105,7 +105,7 @@ func replaceValid(ctx context.Context, e *engine.Env, n *node.Node, c *kubeletce
 // readBootstrapKubeconfig reads what a run that was killed after it had removed kubelet.conf has left.
 func readBootstrapKubeconfig(ctx context.Context, e *engine.Env,
 	n *node.Node) (*pki.Kubeconfig, error) {
-	const remedy = "join the machine again: kubeadm reset, then kubeadm join"
+	const remedy = "join this machine again: kubeadm reset, then kubeadm join"
 	file := n.Paths.BootstrapKubeconfig()
 	data, err := state.ReadOptional(ctx, e.World, file)
 	if err != nil {
@@ -134,7 +134,7 @@ func newTokenKubeconfig(file string, from *pki.Kubeconfig, token string) ([]byte
 	config, err := pki.NewBootstrapKubeconfig(cluster, token)
 	if err != nil {
 		return nil, problem.New("", fmt.Errorf("%s: %w", file, err),
-			"set certificate-authority-data of its cluster to the CA of the cluster, in base64")
+			"set its cluster's certificate-authority-data to the cluster's CA, base64-encoded")
 	}
 	return config.Encode()
 }
@@ -189,7 +189,7 @@ func rebootstrap(ctx context.Context, e *engine.Env, n *node.Node, c *kubeletcer
 	err := kubeletservice.Check(ctx, e.World)
 	if kubeletservice.IsUnmanaged(err) {
 		return problem.New("stopping the kubelet", err,
-			"join the machine again: kubeadm reset, then kubeadm join")
+			"join this machine again: kubeadm reset, then kubeadm join")
 	}
 	if err != nil {
 		return err

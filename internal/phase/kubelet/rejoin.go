@@ -27,7 +27,7 @@ func hasJoined(ctx context.Context, e *engine.Env, n *node.Node) (bool, error) {
 	}
 	if err := checkSameCluster(ctx, e, n, kubeconfig); err != nil {
 		return false, problem.New("using the kubelet's kubeconfig "+path, err,
-			"to remove this machine from its current cluster: kubeadm reset, then re-run the command")
+			"to remove this machine from its current cluster: run kubeadm reset, then re-run the command")
 	}
 	// The kubelet writes kubelet.conf before the cluster has issued the certificate that it refers
 	// to.
@@ -90,7 +90,7 @@ func rejoin(ctx context.Context, e *engine.Env, n *node.Node) error {
 		}
 	case err != nil:
 		return problem.New("reading Node "+n.Name, err,
-			"if the kubelet's client certificate is not valid any more: kubeadm reset, then re-run the command")
+			"if the kubelet's client certificate is no longer valid: run kubeadm reset, then re-run the command")
 	}
 	return startKubelet(ctx, e, n)
 }

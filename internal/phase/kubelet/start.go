@@ -99,7 +99,7 @@ func stopForFailedComponents(ctx context.Context, e *engine.Env, n *node.Node) e
 	if len(failed) == 0 {
 		return nil
 	}
-	e.Say("restarting the kubelet, so that it restarts %s at once", strings.Join(failed, " and "))
+	e.Say("restarting the kubelet so that it restarts %s at once", strings.Join(failed, " and "))
 	return kubeletservice.Stop(ctx, e)
 }
 

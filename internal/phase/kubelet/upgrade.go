@@ -82,7 +82,7 @@ func restartKubelet(ctx context.Context, e *engine.Env, file string) error {
 		err = kubeletservice.Start(ctx, e, file)
 	}
 	if err != nil && ctx.Err() == nil {
-		e.Warn("restart the kubelet, which has to read %s: %v", file, err)
+		e.Warn("restart the kubelet so that it reads %s: %v", file, err)
 		return nil
 	}
 	return err
@@ -97,8 +97,8 @@ func isControlPlaneNode(n *node.Node) (bool, string) {
 var UpgradeConfig = engine.Phase{
 	Name:  "kubelet-config",
 	Short: "Upgrade the kubelet's configuration on this node",
-	Long: "Write the kubelet's configuration file from the configuration that the cluster stores, the patches and " +
-		"the instance configuration of this node.",
+	Long: "Write the kubelet's configuration file from the configuration stored in the cluster, the " +
+		"patches and this node's instance configuration.",
 	Flags: []flag.Name{flag.Config, flag.DryRun, flag.Kubeconfig, flag.Patches},
 	Run: func(ctx context.Context, e *engine.Env) error {
 		n, err := e.Node(ctx)
@@ -110,7 +110,7 @@ var UpgradeConfig = engine.Phase{
 			return err
 		}
 		if instance == nil {
-			e.Warn("%s does not exist: it is written, with the container runtime %s",
+			e.Warn("%s does not exist; writing it with the container runtime %s",
 				n.Paths.KubeletInstanceConfig(), n.CRISocket)
 			if err := e.Do(ctx, change.WriteFile{Path: n.Paths.KubeletInstanceConfig(),
 				Data: manifest.KubeletInstanceConfig(n), Mode: 0o644}); err != nil {
@@ -168,9 +168,9 @@ const mostBackups = 10
 // version does not start.
 var RemoveFlags = engine.Phase{
 	Name:  "post-upgrade",
-	Short: "Remove kubelet flags that the new version does not have",
-	Long: "Remove the flags that kubeadm has set in the kubelet's environment file and that the kubelet of the new " +
-		"version does not have.",
+	Short: "Remove kubelet flags that the new version no longer has",
+	Long: "Remove flags from the kubelet's environment file that kubeadm set and that the new " +
+		"version of the kubelet no longer has.",
 	Flags: []flag.Name{flag.Config, flag.DryRun, flag.Kubeconfig},
 	Run: func(ctx context.Context, e *engine.Env) error {
 		n, err := e.Node(ctx)

@@ -23,7 +23,7 @@ import (
 var WaitBootstrap = engine.Phase{
 	Name:  "kubelet-wait-bootstrap",
 	Short: "Wait until the kubelet has its own certificate",
-	Long:  "Wait until the kubelet runs and the cluster has issued its client certificate, then remove the bootstrap kubeconfig.",
+	Long:  "Wait until the kubelet is running and the cluster has issued its client certificate, then remove the bootstrap kubeconfig.",
 	Flags: []flag.Name{flag.Config, flag.CRISocket, flag.DryRun},
 	Run: func(ctx context.Context, e *engine.Env) error {
 		n, err := e.Node(ctx)
@@ -72,7 +72,7 @@ func waitForLocalAPIServer(ctx context.Context, e *engine.Env, n *node.Node) err
 	// If the API server did not answer or did not authorize the kubelet's first requests, the
 	// kubelet backs off: up to 16 seconds until it requests its certificate, up to seven until it
 	// registers.
-	e.Say("restarting the kubelet, so that it requests its certificate and registers at once")
+	e.Say("restarting the kubelet so that it requests its certificate and registers at once")
 	if err := kubeletservice.Stop(ctx, e); err != nil {
 		return err
 	}

@@ -29,15 +29,15 @@ func ParseAllowed(cidrs, suffixes []string) (Allowed, error) {
 		switch {
 		case err != nil:
 			return a, problem.New("", fmt.Errorf("--allowed-cidr: %s is not a network", untrusted.Quote(text)),
-				"write an address and the length of its prefix, such as 192.0.2.0/24 or 2001:db8::/64")
+				"write an address and a prefix length, such as 192.0.2.0/24 or 2001:db8::/64")
 		case network.Addr().Is4In6():
 			return a, problem.New("", fmt.Errorf("--allowed-cidr: %s is an IPv4 network in IPv6 form", text),
 				"write it in IPv4 form")
 		case network.Bits() == 0:
-			return a, problem.New("", fmt.Errorf("--allowed-cidr: %s holds every address", text),
-				"name the networks of the nodes")
+			return a, problem.New("", fmt.Errorf("--allowed-cidr: %s contains every address", text),
+				"set it to the networks of the nodes")
 		case network != network.Masked():
-			return a, problem.New("", fmt.Errorf("--allowed-cidr: %s is an address within %s", text,
+			return a, problem.New("", fmt.Errorf("--allowed-cidr: %s is a single address in %s", text,
 				network.Masked()), fmt.Sprintf("set --allowed-cidr to the network, %s, or to the address, %s/%d",
 				network.Masked(), network.Addr(), network.Addr().BitLen()))
 		}

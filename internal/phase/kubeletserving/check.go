@@ -53,9 +53,9 @@ func checkForm(request certv1.CertificateSigningRequest, asked *x509.Certificate
 	case len(asked.URIs) > 0:
 		return "it asks for a URI"
 	case count == 0:
-		return "it asks for no name or address"
+		return "it asks for neither a name nor an address"
 	case count > maxNames:
-		return fmt.Sprintf("it asks for %d names and addresses, and a kubelet has at most %d", count, maxNames)
+		return fmt.Sprintf("it asks for %d names and addresses, but a kubelet has at most %d", count, maxNames)
 	}
 	return ""
 }
@@ -68,12 +68,12 @@ func compareUsages(usages []certv1.KeyUsage) string {
 		certv1.UsageServerAuth}
 	for _, usage := range usages {
 		if !slices.Contains(allowed, usage) {
-			return fmt.Sprintf("usage %s is not one of a serving certificate",
+			return fmt.Sprintf("usage %s does not belong in a serving certificate",
 				untrusted.Quote(string(usage)))
 		}
 	}
 	if !slices.Contains(usages, certv1.UsageServerAuth) {
-		return fmt.Sprintf("it is without usage %q", certv1.UsageServerAuth)
+		return fmt.Sprintf("it does not have usage %q", certv1.UsageServerAuth)
 	}
 	return ""
 }

@@ -42,11 +42,11 @@ func Approve(allowed Allowed) engine.Phase {
 		if count := len(a.refused); count > 0 {
 			return problem.New("", fmt.Errorf("%d of %d pending requests are not approved", count, pending),
 				"if a Node's addresses are out of date, check its kubelet and the cloud controller manager; then re-run the command",
-				"approve a request that you have verified in another way: kubectl certificate approve NAME",
-				"deny a request that no kubelet made: kubectl certificate deny NAME")
+				"to approve a request that you have verified yourself: kubectl certificate approve NAME",
+				"to deny a request that did not come from a kubelet: kubectl certificate deny NAME")
 		}
 		if pending == 0 {
-			e.Say("no request for a serving certificate of a kubelet is pending")
+			e.Say("no kubelet's request for a serving certificate is pending")
 		}
 		return nil
 	}}
@@ -61,7 +61,7 @@ func Watch(allowed Allowed) engine.Phase {
 		if _, err := a.approvePending(ctx, e); err != nil {
 			return err
 		}
-		e.Say("watching for requests; Ctrl-C ends this")
+		e.Say("watching for requests; press Ctrl-C to stop")
 		for {
 			err := e.World.Await(ctx, a.newRequest(e))
 			if context.Cause(ctx) != nil || world.IsPermanent(err) {
@@ -270,7 +270,7 @@ func approval(request certv1.CertificateSigningRequest, as state.Identity) chang
 				"type":    string(certv1.CertificateApproved),
 				"status":  string(corev1.ConditionTrue),
 				"reason":  "KubeadmApprove",
-				"message": "The names and addresses are those of the Node, and of nothing else that kubeadm knows.",
+				"message": "The names and addresses belong to the Node and, as far as kubeadm knows, to nothing else.",
 			}}, "status", "conditions")
 		}}
 }

@@ -253,7 +253,7 @@ func TestForgedRequestStaysPending(t *testing.T) {
 			for i := range byte(40) {
 				asked.IPAddresses = append(asked.IPAddresses, net.IPv4(192, 0, 2, 100+i))
 			}
-		}, "it asks for 43 names and addresses, and a kubelet has at most 32"},
+		}, "it asks for 43 names and addresses, but a kubelet has at most 32"},
 		"ordinary user": {func(csr *certv1.CertificateSigningRequest, _ *x509.CertificateRequest) {
 			csr.Spec.Username = "jane"
 		}, "the user is not a kubelet"},
@@ -265,13 +265,13 @@ func TestForgedRequestStaysPending(t *testing.T) {
 		}, `its organization is "system:nodes, system:masters"`},
 		"client usage": {func(csr *certv1.CertificateSigningRequest, _ *x509.CertificateRequest) {
 			csr.Spec.Usages = append(csr.Spec.Usages, certv1.UsageClientAuth)
-		}, `usage "client auth" is not one of a serving certificate`},
+		}, `usage "client auth" does not belong in a serving certificate`},
 		"no server usage": {func(csr *certv1.CertificateSigningRequest, _ *x509.CertificateRequest) {
 			csr.Spec.Usages = []certv1.KeyUsage{certv1.UsageDigitalSignature}
-		}, `it is without usage "server auth"`},
+		}, `it does not have usage "server auth"`},
 		"no names": {func(_ *certv1.CertificateSigningRequest, asked *x509.CertificateRequest) {
 			asked.DNSNames, asked.IPAddresses = nil, nil
-		}, "it asks for no name or address"},
+		}, "it asks for neither a name nor an address"},
 		"email address": {func(_ *certv1.CertificateSigningRequest, asked *x509.CertificateRequest) {
 			asked.EmailAddresses = []string{"a@example.com"}
 		}, "it asks for an email address"},

@@ -35,7 +35,7 @@ func TestMaliciousNodeIsRefused(t *testing.T) {
 		"any other name":                {"worker1", "vault.corp.example", "which is not the name of the Node, worker1"},
 		"upper case":                    {"worker1", "KUBERNETES.default.svc", "which is not a DNS name in lower case"},
 		"final dot":                     {"worker1", "kubernetes.default.svc.", "which is not a DNS name in lower case"},
-		"localhost":                     {"worker1", "localhost", "the name of every machine for itself"},
+		"localhost":                     {"worker1", "localhost", "the name that every machine has for itself"},
 		"API server's cluster IP":       {"worker1", "10.96.0.1", "an address of the Services"},
 		"IPv6 cluster IP":               {"worker1", "fd00:96::1", "an address of the Services"},
 		"cluster IP of a further range": {"worker1", "192.0.2.193", "an address of the Services"},
@@ -47,9 +47,9 @@ func TestMaliciousNodeIsRefused(t *testing.T) {
 		"address among the SANs":        {"worker1", "192.0.2.99", "in apiServer.certSANs"},
 		"external etcd":                 {"worker1", "192.0.2.51", "an etcd member"},
 		"etcd of a control plane":       {"worker1", "192.0.2.12", "an address of an etcd member on Node cp1"},
-		"loopback":                      {"worker1", "127.0.0.1", "not an address of one machine"},
-		"metadata service":              {"worker1", "169.254.169.254", "not an address of one machine"},
-		"multicast":                     {"worker1", "ff02::1", "not an address of one machine"},
+		"loopback":                      {"worker1", "127.0.0.1", "not the address of a single machine"},
+		"metadata service":              {"worker1", "169.254.169.254", "not the address of a single machine"},
+		"multicast":                     {"worker1", "ff02::1", "not the address of a single machine"},
 		"any other address":             {"worker1", "203.0.113.9", "which is in none of 192.0.2.0/24, 2001:db8::/64 ("},
 		"Node named as the API server":  {"kubernetes.default.svc", "kubernetes.default.svc", "a name of a Service"},
 		"Node named as the endpoint":    {"api.example.com", "api.example.com", "the controlPlaneEndpoint"},
@@ -59,7 +59,7 @@ func TestMaliciousNodeIsRefused(t *testing.T) {
 		"Node named as a control plane": {"cp2.example.com", "cp2.example.com", "the name of Node cp2"},
 		"Node that a wildcard matches": {"api.wild.example.com", "api.wild.example.com",
 			"which is matched by *.wild.example.com, in apiServer.certSANs; if only nodes have names in that domain, set --allowed-dns-suffix"},
-		"worker that is an API server": {"cp9", "192.0.2.99", "is not known to be a control plane node by label node-role.kubernetes.io/control-plane"},
+		"worker that is an API server": {"cp9", "192.0.2.99", "is not labeled as a control plane node with node-role.kubernetes.io/control-plane"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t)
@@ -171,7 +171,7 @@ func TestLabelCountsOnlyWithNodeRestriction(t *testing.T) {
 		s.apply(t, s.claimed(t, "csr-1", "cp1", "192.0.2.10"))
 		err := engine.Run(t.Context(), s.e, []engine.Phase{kubeletserving.Approve(kubeletserving.Allowed{})},
 			engine.Selection{})
-		if said := strings.Join(s.lines, "\n"); err == nil || !strings.Contains(said, "is not known to be a control plane node") {
+		if said := strings.Join(s.lines, "\n"); err == nil || !strings.Contains(said, "is not labeled as a control plane node") {
 			t.Errorf("%s: %v\n%s", args, err, said)
 		}
 	}

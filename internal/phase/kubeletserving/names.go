@@ -61,7 +61,7 @@ func (c *cluster) checkDNSName(dns, name string) string {
 	case len(validation.IsDNS1123Subdomain(dns)) > 0 || notAddress == nil:
 		return "which is not a DNS name in lower case"
 	case dns == "localhost" || strings.HasSuffix(dns, ".localhost"):
-		return "the name of every machine for itself"
+		return "the name that every machine has for itself"
 	case dns == "kubernetes" || dns == "kubernetes.default" || dns == "svc" || strings.HasSuffix(dns, ".svc"):
 		return "a name of a Service"
 	case c.domain != "" && (dns == c.domain || strings.HasSuffix(dns, "."+c.domain)):
@@ -109,7 +109,7 @@ func (c *cluster) checkAddress(ip net.IP, name string) string {
 	holds := func(p netip.Prefix) bool { return p.Contains(address) }
 	switch {
 	case !ok || !address.IsGlobalUnicast():
-		return "which is not an address of one machine"
+		return "which is not the address of a single machine"
 	case slices.ContainsFunc(c.services, holds):
 		return "an address of the Services"
 	case slices.ContainsFunc(c.pods, holds):
@@ -133,8 +133,8 @@ func (c *cluster) checkAddress(ip net.IP, name string) string {
 	case slices.ContainsFunc(allowed, holds):
 		return ""
 	case len(allowed) == 0:
-		return "and this machine runs no API server whose networks would show which addresses nodes have; " +
-			"set --allowed-cidr to the networks of the nodes"
+		return "and this machine does not run an API server whose networks would show which addresses " +
+			"nodes have; set --allowed-cidr to the networks of the nodes"
 	}
 	return fmt.Sprintf("which is in none of %s (%s); if nodes have addresses there, set --allowed-cidr to "+
 		"all networks of the nodes", joinNetworks(allowed), source)
@@ -142,7 +142,7 @@ func (c *cluster) checkAddress(ip net.IP, name string) string {
 
 // notLabelled says why a node of the control plane may be refused.
 func notLabelled(name string) string {
-	return fmt.Sprintf(", and Node %s is not known to be a control plane node by label %s", name, controlPlaneLabel)
+	return fmt.Sprintf(", and Node %s is not labeled as a control plane node with %s", name, controlPlaneLabel)
 }
 
 func joinNetworks(all []netip.Prefix) string {

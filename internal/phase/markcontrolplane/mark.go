@@ -23,7 +23,7 @@ import (
 var Join = engine.Phase{
 	Name:  "control-plane-join",
 	Short: "Finish joining as a control plane node",
-	Long:  "Complete the join of a control plane node: label and taint it.",
+	Long:  "Complete the join of a control plane node by labeling and tainting it.",
 	Flags: []flag.Name{flag.APIServerAdvertise, flag.Config, flag.ControlPlane, flag.DryRun,
 		flag.NodeName, flag.Patches},
 	When: node.IsControlPlane,

@@ -60,7 +60,7 @@ var Init = engine.Phase{
 var Join = engine.Phase{
 	Name:  "preflight",
 	Short: "Check this machine and find the cluster",
-	Long:  "Check whether this machine can become a node, find the cluster to join and read its configuration. For a control plane node also pull the images.",
+	Long:  "Check whether this machine can become a node, find the cluster to join and read its configuration. For a control plane node, also pull the images.",
 	Flags: flag.WithDiscovery(flag.APIServerAdvertise, flag.APIServerBindPort, flag.CertificateKey,
 		flag.Config, flag.ControlPlane, flag.CRISocket, flag.DryRun, flag.IgnorePreflightErrors,
 		flag.NodeName),
@@ -185,7 +185,7 @@ func pullImages(ctx context.Context, e *engine.Env, n *node.Node, without ...str
 	rep := checks.NewReport(checks.ImagePull)
 	rt, err := e.World.Runtime(ctx, n.CRISocket)
 	if err != nil { // pulling would report the same error for each image
-		rep.Fail("fix what check CRI reports", "no image can be pulled: %v", err)
+		rep.Fail("first fix what check CRI reports", "images cannot be pulled: %v", err)
 		return reportFindings(e, rep.Result(n.IgnoredChecks))
 	}
 	sayIfPulling(ctx, e, pulls)
@@ -206,7 +206,7 @@ func pullImages(ctx context.Context, e *engine.Env, n *node.Node, without ...str
 func sayIfPulling(ctx context.Context, e *engine.Env, pulls []change.Change) {
 	for _, p := range pulls {
 		if done, err := p.Done(ctx, e.World); err == nil && !done {
-			e.Say("pulling images; this takes a minute or two on an ordinary connection (to do it ahead of time: kubeadm config images pull)")
+			e.Say("pulling images; this takes a minute or two on a typical connection (to do it in advance: kubeadm config images pull)")
 			return
 		}
 	}

@@ -136,7 +136,7 @@ func TestUnreachableRuntimeIsReportedOnce(t *testing.T) {
 	a.node.IgnoredChecks = node.IgnoredChecks{"cri", "containerruntimeversion"}
 	err := a.run(t, preflight.Init)
 	if err == nil || strings.Count(err.Error(), "does not answer") != 1 ||
-		!strings.Contains(err.Error(), "[ERROR ImagePull]: no image can be pulled") {
+		!strings.Contains(err.Error(), "[ERROR ImagePull]: images cannot be pulled") {
 		t.Errorf("got %v", err)
 	}
 }

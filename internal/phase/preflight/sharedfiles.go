@@ -21,7 +21,7 @@ func checkControlPlaneEndpoint(n *node.Node) error {
 	return problem.New("",
 		errors.New("no control plane node can be added to this cluster: its configuration has no controlPlaneEndpoint, an address that all control plane nodes share"),
 		"set controlPlaneEndpoint in ClusterConfiguration to the DNS name or load balancer address of the API servers: kubectl edit configmap kubeadm-config --namespace kube-system",
-		"then create the API server certificate of the existing control plane nodes again with that name: move apiserver.crt and apiserver.key away, run kubeadm init phase certs apiserver, restart kube-apiserver",
+		"then generate the API server certificates of the existing control plane nodes again, with that name: move apiserver.crt and apiserver.key out of the way, run kubeadm init phase certs apiserver, and restart kube-apiserver",
 		"then set the server to that name in ConfigMap cluster-info and in the kubeconfig files",
 		"or join this machine as a worker, without --control-plane")
 }
@@ -68,7 +68,7 @@ func checkSharedCA(ctx context.Context, e *engine.Env, n *node.Node, p pki.Profi
 		}
 	}
 	if !ca.CanIssue() {
-		e.Warn("%s is not on this machine: the certificates that it signs must exist already",
+		e.Warn("%s is not on this machine, so the certificates that it signs must already exist",
 			n.Paths.Key(p.Base))
 	}
 	return nil

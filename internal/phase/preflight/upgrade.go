@@ -232,7 +232,7 @@ func checkSkew(e *engine.Env, cluster *upgrade.Cluster, target release.Target) e
 	}
 	var hints []string
 	if !isMandatory {
-		hints = append(hints, "to upgrade despite it: --force")
+		hints = append(hints, "to upgrade anyway, add --force")
 	}
 	err := errors.New(strings.Join(failed, "; "))
 	return problem.New("", &upgrade.SkewError{Cluster: cluster, Target: target, Err: err}, hints...)
@@ -255,7 +255,7 @@ func checkUpgradeOrder(ctx context.Context, e *engine.Env, n *node.Node,
 	}
 	if cluster.Version.LessThan(target.Version()) {
 		return problem.New("", fmt.Errorf("the cluster stores Kubernetes %s, but no API server has "+
-			"that version: \"kubeadm upgrade apply\" was not finished", target),
+			"that version: \"kubeadm upgrade apply\" did not finish", target),
 			fmt.Sprintf("on one control plane node: kubeadm upgrade apply %s; then run "+
 				"\"kubeadm upgrade node\" on the others", target))
 	}
@@ -264,21 +264,21 @@ func checkUpgradeOrder(ctx context.Context, e *engine.Env, n *node.Node,
 	}
 	own, found := cluster.APIServerOf(n.Name)
 	if !found {
-		e.Warn("no Pod of the API server of this node is known, so its version is not checked")
+		e.Warn("the Pod of this node's API server was not found, so its version is not checked")
 		return nil
 	}
 	switch {
 	case own.Minor()+1 < target.Minor():
 		return problem.New("", fmt.Errorf("the API server of this node, v%s, is more than one minor "+
-			"version older than the cluster, %s: a control plane node is upgraded by one minor "+
-			"version at a time", own, target),
+			"version older than the cluster, %s: a control plane node is upgraded one minor version at a "+
+			"time", own, target),
 			"remove this node and join it again: kubeadm reset, then kubeadm join --control-plane")
 	case own.EqualTo(target.Version()) && e.Tool.Version().Minor() > target.Minor() &&
 		!cluster.HasOlderComponent(n.Name, target.Version()): // not one that was interrupted
 		return problem.New("", fmt.Errorf("there is nothing to upgrade to: the cluster stores "+
-			"Kubernetes %s, which this node runs", target),
+			"Kubernetes %s, which this node already runs", target),
 			fmt.Sprintf("on one control plane node first: kubeadm upgrade apply %s", e.Tool),
-			"if this version is wanted: --ignore-preflight-errors="+upgradeOrder)
+			"to upgrade to this version anyway, add --ignore-preflight-errors="+upgradeOrder)
 	}
 	return nil
 }
@@ -315,11 +315,11 @@ func reportManualChanges(ctx context.Context, e *engine.Env, n *node.Node,
 	if len(edited) == 0 {
 		return nil
 	}
-	const keep = "to keep such a change, put it into extraArgs, extraVolumes or extraEnvs of the " +
-		"component in ConfigMap kube-system/kubeadm-config, or into a patch file for --patches"
+	const keep = "to keep a change, move it to the component's extraArgs, extraVolumes or extraEnvs " +
+		"in ConfigMap kube-system/kubeadm-config, or to a patch file for --patches"
 	if upgrade.IntentOf(e).FailOnEdits {
 		return problem.New("", fmt.Errorf("manifests were changed manually: %s",
-			strings.Join(edited, ", ")), keep, "to replace them: leave out --fail-on-manual-changes")
+			strings.Join(edited, ", ")), keep, "to replace them, leave out --fail-on-manual-changes")
 	}
 	e.Say("%s", keep)
 	return nil

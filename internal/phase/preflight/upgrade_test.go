@@ -116,13 +116,13 @@ func TestUpgradeOrder(t *testing.T) {
 		"with the kubeadm of before": {stored: oldVersion, own: oldVersion, other: oldVersion,
 			tool: oldVersion},
 		"upgrade apply was killed": {stored: newVersion, own: oldVersion, other: oldVersion,
-			want: "\"kubeadm upgrade apply\" was not finished"},
+			want: "\"kubeadm upgrade apply\" did not finish"},
 		"a node that missed a release": {stored: newVersion, own: "v1.35.4", other: newVersion,
 			want: "more than one minor version older"},
 		"an old kubeadm": {stored: "v1.38.0", own: newVersion, other: "v1.38.0",
 			want: "kubeadm v1.37.1 does not support Kubernetes v1.38.0"},
 		"no API server of this node": {stored: newVersion, other: newVersion, isWarning: true,
-			want: "no Pod of the API server of this node is known"},
+			want: "the Pod of this node's API server was not found"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := fake.New()

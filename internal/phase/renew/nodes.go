@@ -84,19 +84,19 @@ const (
 
 const (
 	silentPlanesText = `
-These control plane nodes do not report to the API server: %s. If their certificates have expired, run on each:
+These control plane nodes are not reporting to the API server: %s. If their certificates have expired, run this on each:
 
   kubeadm certs renew all --restart
 `
 	silentWorkersText = `
-These worker nodes do not report to the API server: %s. If the client certificate of a kubelet has expired,
-create a token here with "kubeadm token create", and run on the node:
+These worker nodes are not reporting to the API server: %s. If a kubelet's client certificate has expired, create a
+token here with "kubeadm token create", and run this on the node:
 
   kubeadm certs renew kubelet.conf --token TOKEN
 `
 	deadWorkersText = `
-These worker nodes do not report to the API server: %s. Their kubelets get new client certificates with a
-token that is valid for %s. Run on each of them:
+These worker nodes are not reporting to the API server: %s. Their kubelets can get new client certificates with a
+token that is valid for %s. Run this on each of them:
 
   kubeadm certs renew kubelet.conf --token %s
 `

@@ -37,7 +37,7 @@ func ListInUse(ctx context.Context, e *engine.Env, n *node.Node) ([]InUse, error
 			}
 		} else if found.Certificate, found.Stale = e.World.ServedCertificate(ctx,
 			u.server); found.Stale == nil && !found.Certificate.Equal(u.certificate) {
-			found.Stale = errors.New("it serves another one")
+			found.Stale = errors.New("it serves a different one")
 		}
 		found.NotRunning = errors.Is(found.Stale, notRunning) ||
 			errors.Is(found.Stale, state.ErrNoServer)

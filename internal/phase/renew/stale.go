@@ -43,7 +43,7 @@ func (s *staleRestart) restartStale(ctx context.Context, e *engine.Env) (live bo
 		return false, err
 	}
 	if len(uses) == 0 {
-		e.Warn("no component was restarted: this machine has no static Pod of a control plane")
+		e.Warn("no component was restarted: this machine has no control plane static Pods")
 		return false, nil
 	}
 	if peer := uses[0]; peer.component == manifest.Etcd {
@@ -100,13 +100,13 @@ func (s *staleRestart) findStale(ctx context.Context, e *engine.Env, uses []use)
 			continue
 		}
 		if err != nil && !errors.As(err, new(staleError)) {
-			e.Warn("%s was not restarted, as it is unknown which certificate it uses: %v",
+			e.Warn("%s was not restarted, because it is unknown which certificate it uses: %v",
 				u.component, err)
 			continue
 		}
 		s.known = append(s.known, u)
 		if err != nil && !slices.Contains(stale, u.component) {
-			e.Say("%s has to be restarted: %v", u.component, err)
+			e.Say("%s must be restarted: %v", u.component, err)
 			stale = append(stale, u.component)
 		}
 	}
@@ -120,7 +120,7 @@ func (s *staleRestart) restartEtcd(ctx context.Context, e *engine.Env, peer use)
 	if c, err := peer.newestContainer(ctx, e.World, s.node); err == nil && !c.Running {
 		// A kubelet that has just started asks kube-apiserver before it starts etcd, and
 		// kube-apiserver without etcd answers none of its requests: two minutes instead of six seconds.
-		e.Say("ending kube-apiserver, as it cannot answer without etcd")
+		e.Say("stopping kube-apiserver, because it cannot answer without etcd")
 		if err := e.Do(ctx, change.RemoveContainers{Socket: s.node.CRISocket,
 			Component: release.APIServer}); err != nil {
 			return err
@@ -178,8 +178,8 @@ func (s *staleRestart) withoutQuorum(ctx context.Context, e *engine.Env, uses []
 const noQuorumText = `
 This node is done, but etcd has no quorum yet:
   %v
-As soon as it has one, the kubelet starts kube-apiserver of this node. It is not necessary to re-run the
-command here. Run it on %s:
+Once it has one, the kubelet starts kube-apiserver on this node. There is no need to re-run the command here.
+Run it on %s:
 
   kubeadm certs renew all --restart
 `
@@ -266,7 +266,7 @@ func listUses(ctx context.Context, e *engine.Env, n *node.Node) (all []use, err 
 			u.certificate, err = renewable.Certificate(data)
 		}
 		if err != nil {
-			e.Warn("%s was not looked at, as the certificate in %q cannot be read: %v", u.component,
+			e.Warn("%s was not checked, because the certificate in %q cannot be read: %v", u.component,
 				u.path, err)
 			continue
 		}
@@ -289,7 +289,7 @@ func (u use) condition(n *node.Node) world.Condition {
 				return u.explainRefusal(ctx, r, n, err)
 			}
 			if err == nil && !served.Equal(u.certificate) {
-				err = staleError("it serves another one: " + describe(served))
+				err = staleError("it serves a different one: " + describe(served))
 			}
 			return err
 		},

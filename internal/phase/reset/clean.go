@@ -87,7 +87,7 @@ func removeRules(ctx context.Context, e *engine.Env) {
 	for _, program := range []string{"iptables", "ip6tables", "nft", "ipset"} {
 		if !installed[program] && (program != "ipset" || usedIPVS) {
 			e.Note(rulesLeft)
-			e.Warn("%s is not installed: rules that it manages stay until the machine is restarted; install it and re-run the command",
+			e.Warn("%s is not installed, so rules that it manages stay until this machine is restarted; install it and re-run the command",
 				program)
 		}
 	}
@@ -195,7 +195,7 @@ func removeCNI(ctx context.Context, e *engine.Env) {
 		cniConfigDir, cniStateDir)
 	kept, err := removeCNIConfig(ctx, e)
 	if err != nil {
-		e.Warn("%v: the state of CNI plugins in %s may be of its network and is kept; remove it manually",
+		e.Warn("%v: the state of CNI plugins in %s is kept, because it may belong to that network; remove it manually",
 			err, cniStateDir)
 	} else {
 		removeCNIState(ctx, e, kept)
@@ -226,7 +226,7 @@ func removeCNIConfig(ctx context.Context, e *engine.Env) (networks []string, err
 			warnOnError(e, e.Do(ctx, change.Remove{Path: f.Path}), "remove it manually")
 			continue
 		}
-		e.Say("keeping %s, which is not of Kubernetes", f.Path)
+		e.Say("keeping %s, which does not belong to Kubernetes", f.Path)
 		for _, f := range files {
 			if f.Mode.IsDir() || !strings.Contains(path.Base(f.Path), ".conf") {
 				continue

@@ -25,7 +25,7 @@ func removeUserKubeconfigs(ctx context.Context, e *engine.Env) {
 			continue
 		}
 		if len(left.cas) == 0 && err == nil {
-			e.Warn("%s is not removed: the CA of the cluster to compare it with is not on this machine any more; remove it manually if it is of this cluster", file)
+			e.Warn("%s is not removed: the cluster's CA is no longer on this machine to compare it with; if the file belongs to this cluster, remove it manually", file)
 			continue
 		}
 		var config *pki.Kubeconfig
@@ -41,15 +41,15 @@ func removeUserKubeconfigs(ctx context.Context, e *engine.Env) {
 		case len(config.Clusters) == 0:
 			e.Say("keeping %s, which has no cluster", file)
 		case len(own)+len(elsewhere) == 0:
-			e.Say("keeping %s, which is of another cluster", file)
+			e.Say("keeping %s, which belongs to another cluster", file)
 		case len(elsewhere) > 0:
-			e.Warn("%s is not removed: cluster %s has the CA of this cluster, but the server is %q; remove it manually if it is of this cluster",
+			e.Warn("%s is not removed: cluster %s has the CA of this cluster, but its server is %q; if the file belongs to this cluster, remove it manually",
 				file, elsewhere[0], config.Clusters[elsewhere[0]].Server)
 		case len(others) > 0:
-			e.Warn("%s is not removed, as it has other clusters too: %v; %s", file, others, untrusted.CommandHint(
-				"remove the entries of this cluster manually", "kubectl config delete-cluster", own[0]))
+			e.Warn("%s is not removed, because it also has other clusters: %v; %s", file, others, untrusted.CommandHint(
+				"remove this cluster's entries manually", "kubectl config delete-cluster", own[0]))
 		default:
-			e.Say("removing %s, which is of this cluster", file)
+			e.Say("removing %s, which belongs to this cluster", file)
 			warnOnError(e, e.Do(ctx, change.Remove{Path: file}), "remove it manually")
 		}
 	}

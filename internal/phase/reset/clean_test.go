@@ -28,7 +28,7 @@ func TestCleanWithoutIPSet(t *testing.T) {
 	if err := reset.Cleanup.Run(t.Context(), s.e); err != nil {
 		t.Fatal(err)
 	}
-	if !s.said("ipset is not installed: rules") || s.said("tables is not installed") ||
+	if !s.said("ipset is not installed, so rules") || s.said("tables is not installed") ||
 		s.said("nft is not installed") {
 		t.Errorf("said was %q", s.lines)
 	}
@@ -54,8 +54,8 @@ func TestCleanWithoutPrograms(t *testing.T) {
 	if err := reset.Cleanup.Run(t.Context(), s.e); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"install iproute2", "iptables is not installed: rules",
-		"ip6tables is not installed: rules", "nft is not installed: rules"} {
+	for _, want := range []string{"install iproute2", "iptables is not installed, so rules",
+		"ip6tables is not installed, so rules", "nft is not installed, so rules"} {
 		if !s.said(want) {
 			t.Errorf("it does not say %q: %q", want, s.lines)
 		}
@@ -99,7 +99,7 @@ func TestForeignKubeconfigStays(t *testing.T) {
 	const file = "/root/.kube/config"
 	for name, c := range map[string]struct{ text, says string }{
 		"of no known cluster": {"{apiVersion: v1, kind: Config}",
-			"the CA of the cluster to compare it with is not on this machine any more"},
+			"the cluster's CA is no longer on this machine to compare it with"},
 		"broken": {"{", "is not removed"},
 	} {
 		s := newScene(alone, member(1))

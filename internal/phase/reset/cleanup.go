@@ -20,7 +20,7 @@ var Cleanup = engine.Phase{
 	Name:    "cleanup-node",
 	Aliases: []string{"cleanupnode"},
 	Short:   "Stop the kubelet and remove containers, mounts and files",
-	Long:    "Stop the kubelet, remove all Kubernetes containers, unmount Pod volumes and remove what init and join wrote. With --clean also remove what CNI plugins, kube-proxy and users left.",
+	Long:    "Stop the kubelet, remove all Kubernetes containers, unmount Pod volumes and remove what init and join wrote. With --clean, also remove what CNI plugins, kube-proxy and users left behind.",
 	Flags:   []flag.Name{flag.CertDir, flag.Clean, flag.CleanupTmpDir, flag.CRISocket, flag.DryRun},
 	Run: func(ctx context.Context, e *engine.Env) error {
 		e.Say("stopping the kubelet")
@@ -52,7 +52,7 @@ var Cleanup = engine.Phase{
 func removeFiles(ctx context.Context, e *engine.Env) error {
 	p := e.Local.Paths
 	if d := node.DefaultPaths().Certificates; p.Certificates != d {
-		e.Warn("certificates are removed from %s, not from %s: check that all of them are there",
+		e.Warn("certificates are removed from %s, not from %s: check that this is where all of them are",
 			p.Certificates, d)
 	}
 	dirs := []string{p.Manifests(), p.Kubelet, p.Certificates}
@@ -124,9 +124,9 @@ func ClosingText(e *engine.Env) string {
 			lines = append(lines, "  - "+s.text)
 		}
 	}
-	text := "\nWhat init or join created on this machine is removed."
+	text := "\nEverything that init or join created on this machine was removed."
 	if len(lines) > 0 {
-		text += " Not removed are:\n" + strings.Join(lines, "\n")
+		text += " These were not removed:\n" + strings.Join(lines, "\n")
 	}
-	return text + "\nSee https://kubernetes.io/docs/reference/setup-tools/kubeadm/kubeadm-reset/ for more.\n"
+	return text + "\nFor more, see https://kubernetes.io/docs/reference/setup-tools/kubeadm/kubeadm-reset/.\n"
 }

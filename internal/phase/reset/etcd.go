@@ -28,7 +28,7 @@ import (
 var Etcd = engine.Phase{
 	Name:  "remove-etcd-member",
 	Short: "Remove this machine's etcd member and its data",
-	Long:  "Remove this machine's member from the etcd cluster, if there are others, and remove its data.",
+	Long:  "Remove this machine's member from the etcd cluster, if there are other members, and remove its data.",
 	Flags: []flag.Name{flag.DryRun, flag.Kubeconfig},
 	Run: func(ctx context.Context, e *engine.Env) error {
 		pod, err := readStaticPod(ctx, e, manifest.Etcd)
@@ -36,7 +36,7 @@ var Etcd = engine.Phase{
 			return removeMemberWithoutManifest(ctx, e)
 		}
 		if err != nil {
-			e.Warn("the etcd manifest cannot be read, so its member and data are not removed: %v",
+			e.Warn("the etcd manifest cannot be read, so the member and its data are not removed: %v",
 				err)
 			return nil
 		}
@@ -49,7 +49,7 @@ var Etcd = engine.Phase{
 		}
 		// a relative path would be below the working directory
 		if !path.IsAbs(dir) || node.IsSystemDir(dir) {
-			e.Warn("the data directory %q in the etcd manifest is not dedicated to etcd and is not removed; remove the data of etcd manually", dir)
+			e.Warn("the data directory %q in the etcd manifest is not dedicated to etcd and is not removed; remove etcd's data manually", dir)
 			return nil
 		}
 		if err := removeMember(ctx, e, newLocalMember(e, pod)); err != nil {

@@ -30,8 +30,8 @@ import (
 var LeaveCluster = engine.Phase{
 	Name:  "leave-cluster",
 	Short: "Drain this node and delete its Node object, with --leave-cluster",
-	Long: `Drain this node and delete its Node object. In "kubeadm reset" the phase does this if --leave-cluster is set.
-Pods of DaemonSets and static Pods are not evicted. PodDisruptionBudgets are respected.`,
+	Long: `Drain this node and delete its Node object. As part of "kubeadm reset", the phase does this only if --leave-cluster is set.
+Static Pods and the Pods of DaemonSets are not evicted. PodDisruptionBudgets are respected.`,
 	Flags: []flag.Name{flag.DrainTimeout, flag.DryRun, flag.Kubeconfig},
 	Run: func(ctx context.Context, e *engine.Env) error {
 		if !intentOf(e).LeaveCluster {
@@ -40,7 +40,7 @@ Pods of DaemonSets and static Pods are not evicted. PodDisruptionBudgets are res
 		p := e.Local.Paths
 		if _, err := e.World.Stat(ctx, p.KubeletConfig()); errors.Is(err, fs.ErrNotExist) {
 			e.Note(nodeLeft)
-			e.Warn("this machine is not a node of a cluster any more, so the name of its Node is not known; %s",
+			e.Warn("this machine is no longer a node of a cluster, so the name of its Node is unknown; %s",
 				untrusted.CommandHint("delete the Node if it still exists", "kubectl delete node", e.Local.Name))
 			return nil
 		}
@@ -62,7 +62,7 @@ Pods of DaemonSets and static Pods are not evicted. PodDisruptionBudgets are res
 		e.Say("deleting Node %s", name)
 		ref := state.Ref{GVK: state.NodeKind, Name: name, As: as}
 		if err := e.Do(ctx, change.DeleteObject{Ref: ref}); err != nil {
-			err = explainLeaveFailure(e, as, fmt.Sprintf("node %s may be cordoned and drained; of this machine only the journal of init or join was removed",
+			err = explainLeaveFailure(e, as, fmt.Sprintf("node %s may be cordoned and drained; on this machine only the journal of init or join was removed",
 				name), err)
 			return problem.New("", err, untrusted.CommandHint("or keep the node", "kubectl uncordon", name))
 		}
@@ -95,7 +95,7 @@ func readLeavingAdmin(ctx context.Context, e *engine.Env) (state.Identity, error
 		return as, problem.New("reading "+as.Kubeconfig, err, leaveHints(e)...)
 	}
 	if kubelet := readNodeUser(ctx, e, as.Kubeconfig, config); kubelet != "" {
-		return as, problem.New("", fmt.Errorf("%s is the kubeconfig of the kubelet of node %s, which may not delete its Node",
+		return as, problem.New("", fmt.Errorf("%s belongs to the kubelet of node %s, which may not delete its own Node",
 			as.Kubeconfig, kubelet), leaveHints(e)...)
 	}
 	return as, nil
@@ -103,7 +103,7 @@ func readLeavingAdmin(ctx context.Context, e *engine.Env) (state.Identity, error
 
 func leaveHints(e *engine.Env) []string {
 	return []string{
-		fmt.Sprintf("copy %s of a control plane node to this machine and set --%s to the copy",
+		fmt.Sprintf("copy %s from a control plane node to this machine, and set --%s to the copy",
 			e.Local.Paths.Kubeconfig("admin.conf"), flag.Kubeconfig),
 		fmt.Sprintf("or leave out --%s and delete the Node on a control plane node: kubectl drain NODE --ignore-daemonsets, then kubectl delete node NODE",
 			flag.LeaveCluster),
@@ -167,7 +167,7 @@ func findLeavingNode(ctx context.Context, e *engine.Env, as state.Identity) (str
 		return "", nil
 	}
 	if len(all) == 1 {
-		e.Say("%s is the only node of the cluster, which ends with it: it is neither drained nor deleted", name)
+		e.Say("%s is the only node, so the cluster ends with it: it is neither drained nor deleted", name)
 		return "", nil
 	}
 	own, known, err := isOwnNode(ctx, e, all[i])
@@ -206,7 +206,7 @@ const evictionPause = 5 * time.Second
 func drain(ctx context.Context, e *engine.Env, as state.Identity, name string) error {
 	kubelet, err := e.World.Service(ctx, "kubelet")
 	if err == nil && !kubelet.Active {
-		e.Say("the kubelet does not run, so node %s is not drained: no Pod could exit in order", name)
+		e.Say("the kubelet is not running, so node %s is not drained: no Pod could exit cleanly", name)
 		return nil
 	}
 	e.Say("cordoning node %s", name)
@@ -225,7 +225,7 @@ func drain(ctx context.Context, e *engine.Env, as state.Identity, name string) e
 		for _, pod := range pods {
 			names = append(names, pod.Namespace+"/"+pod.Name)
 			if announced == "" && findController(pod) == "" {
-				e.Warn("Pod %s/%s has no controller: it is not created again on another node",
+				e.Warn("Pod %s/%s has no controller, so it will not be re-created on another node",
 					pod.Namespace, pod.Name)
 			}
 		}
@@ -271,10 +271,10 @@ func cordon(as state.Identity, name string) change.Change {
 }
 
 func newDrainError(e *engine.Env, name, left string, refused []string) error {
-	err := fmt.Errorf("after %s these Pods are still on node %s: %s", intentOf(e).DrainTimeout, name,
+	err := fmt.Errorf("after %s, these Pods are still on node %s: %s", intentOf(e).DrainTimeout, name,
 		left)
 	hints := []string{
-		fmt.Sprintf("set --%s to a longer time and re-run the command", flag.DrainTimeout),
+		fmt.Sprintf("set --%s to a longer time, and re-run the command", flag.DrainTimeout),
 		untrusted.CommandHint("or keep the node", "kubectl uncordon", name),
 	}
 	if len(refused) > 0 {

@@ -58,7 +58,7 @@ func removeMember(ctx context.Context, e *engine.Env, local localMember) error {
 			e.Say("this is the last voting etcd member: removing its data deletes the etcd cluster")
 			return nil
 		case self < 0:
-			e.Say("this machine's member is not in the etcd cluster any more")
+			e.Say("this machine's member is no longer in the etcd cluster")
 			return nil
 		}
 		out.record(members, e.World.Now())
@@ -76,7 +76,7 @@ func removeMember(ctx context.Context, e *engine.Env, local localMember) error {
 			e.Say("removing this machine's member from etcd through %s", strings.Join(names, ", "))
 		}
 		attempt, cancel := context.WithTimeoutCause(ctx, attemptTimeout,
-			fmt.Errorf("no success within %s", attemptTimeout))
+			fmt.Errorf("did not succeed within %s", attemptTimeout))
 		err = e.Do(attempt, change.SetMember{PeerURL: m.PeerURLs[0], State: change.Absent,
 			Via: local.viaOthers(members, others)})
 		cancel()
@@ -192,7 +192,7 @@ func checkMemberAddress(ctx context.Context, e *engine.Env, m state.Member) erro
 		}
 	}
 	return errors.Join(append(unknown,
-		fmt.Errorf("etcd member %s has the address %q, and this machine has no such address: it may be a clone of the member's machine",
+		fmt.Errorf("etcd member %s has the address %q, but this machine does not: it may be a clone of the member's machine",
 			etcdcluster.MemberName(m), m.PeerURLs))...)
 }
 
@@ -226,6 +226,6 @@ func reportQuorum(e *engine.Env, members etcdcluster.Health, m state.Member) {
 		e.Say("etcd keeps its quorum without this machine's member")
 		return
 	}
-	e.Warn("without this member etcd has no quorum, and the API server accepts no changes, until other members are back: %v", err)
+	e.Warn("until other members are back, etcd has no quorum without this member, and the API server accepts no changes: %v", err)
 	e.Warn("if they are lost, a remaining member can start a new cluster with its data: etcd --force-new-cluster")
 }

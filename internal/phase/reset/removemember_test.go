@@ -186,7 +186,7 @@ func TestMemberIsRemovedThroughOthers(t *testing.T) {
 		"it alone has a vote": {alone, []state.Member{member(1), learner(2)}, nil, "",
 			"this is the last voting etcd member", 0},
 		"it was removed before": {both, []state.Member{member(2), member(3)}, nil, "",
-			"is not in the etcd cluster any more", 0},
+			"is no longer in the etcd cluster", 0},
 		"the first, and it's down": {alone, []state.Member{member(1), member(2)}, []uint64{1}, "",
 			"connection refused", 2},
 	} {
@@ -251,7 +251,7 @@ func TestRemovalIsRetried(t *testing.T) {
 		}, 1, []uint64{1}, "this is the last voting etcd member"},
 		"the answer was lost": {[]error{noLeader}, func(s *scene) {
 			s.MemberList = []state.Member{member(2), member(3)}
-		}, 1, []uint64{2, 3}, "is not in the etcd cluster any more"},
+		}, 1, []uint64{2, 3}, "is no longer in the etcd cluster"},
 		"etcd refuses for good": {[]error{change.ErrWouldLoseQuorum}, func(*scene) {}, 1,
 			[]uint64{1, 2, 3}, "etcdctl member remove 1"},
 		"it never succeeds": {slices.Repeat([]error{noLeader}, 99), func(*scene) {}, 10,
@@ -358,7 +358,7 @@ func TestMemberOfAnotherMachineIsNotRemoved(t *testing.T) {
 				t.Errorf("asked: %v, members: %v\n%s", asked, s.MemberList,
 					strings.Join(s.lines, "\n"))
 			}
-			if !c.asks && (!s.said("this machine has no such address") ||
+			if !c.asks && (!s.said("but this machine does not: it may be a clone") ||
 				!s.said("etcdctl member remove 1")) {
 				t.Errorf("the user is not told why and what to do:\n%s",
 					strings.Join(s.lines, "\n"))

@@ -31,7 +31,7 @@ func checkStart(ctx context.Context, e *engine.Env, n *node.Node,
 	}
 	local, why := node.HasLocalEtcd(n)
 	if slices.Contains(names, rotation.EtcdAuthority) && !local {
-		return nil, problem.New("", fmt.Errorf("--ca: etcd cannot be chosen: %s", why),
+		return nil, problem.New("", fmt.Errorf("--ca: etcd cannot be selected: %s", why),
 			"replace the CA of etcd where it runs, and leave it out: "+
 				"--ca cluster,front-proxy,service-account")
 	}
@@ -159,8 +159,8 @@ func keepsQuorum(e *engine.Env, n *node.Node) world.Condition {
 
 // behindError is the error of a stage that nodes have to reach first.
 func behindError(names []string, before rotation.Stage) error {
-	return problem.New("", fmt.Errorf("these nodes have not reached the stage %q: %s", before,
+	return problem.New("", fmt.Errorf("these nodes have not reached stage %q: %s", before,
 		strings.Join(names, ", ")),
-		"run on each of them: kubeadm certs rotate-ca "+before.Command(),
-		"delete the Node of a machine that does not exist any more: kubectl delete node NAME")
+		"run this on each of them: kubeadm certs rotate-ca "+before.Command(),
+		"delete the Nodes of machines that no longer exist: kubectl delete node NAME")
 }

@@ -67,8 +67,8 @@ func (m machine) updateCluster(ctx context.Context, s rotation.Stage) error {
 		Name: manifest.CertsSecret, As: m.as}
 	switch _, err := m.e.Object(ctx, uploaded); {
 	case err == nil:
-		m.e.Say("deleting the uploaded certificates, which lack a CA: before a control plane node " +
-			"joins, upload them again: kubeadm token create --print-join-command --upload-certs")
+		m.e.Say("deleting the uploaded certificates, because they do not include a CA; before a control " +
+			"plane node joins, upload them again: kubeadm token create --print-join-command --upload-certs")
 	case !apierrors.IsNotFound(err):
 		return err
 	}

@@ -55,7 +55,7 @@ func (m machine) complete(ctx context.Context, s rotation.Stage) error {
 		return err
 	}
 	if s == rotation.Undo {
-		m.e.Print("The rotation is undone: only the old keys are left.\n")
+		m.e.Print("The rotation has been undone: only the old keys are left.\n")
 	} else {
 		m.e.Print("The rotation is complete: only the new keys are left. Copy admin.conf again to " +
 			"wherever it is used. New join commands: kubeadm token create --print-join-command\n")

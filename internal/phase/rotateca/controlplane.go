@@ -51,8 +51,8 @@ func (m machine) findKey(ctx context.Context, p pair) ([]byte, error) {
 		sidePath(m.node.Paths, p.isNew).Certificate(p.Key), m.node.Paths.Certificate(p.Key))
 	if errors.Is(err, errKeyMissing) {
 		return nil, problem.New("", fmt.Errorf("%s key of %s: %w", sideName(p.isNew), p.Name, err),
-			"run on a control plane node that has it: kubeadm certs rotate-ca trust",
-			"then run here the command that it prints")
+			"run this on a control plane node that has it: kubeadm certs rotate-ca trust",
+			"then run the command that it prints here")
 	}
 	return key, err
 }
@@ -142,9 +142,9 @@ func (m machine) writeAuthorities(ctx context.Context, s rotation.Stage) error {
 				return err
 			}
 			if !bytes.Equal(now, key) {
-				return problem.New("", fmt.Errorf("%s is not the key of the %s CA that is left",
+				return problem.New("", fmt.Errorf("%s is not the key of the %s CA that remains",
 					paths.Certificate(a.Key), a.Name),
-					"this node has not reached the stage before: see kubeadm certs rotate-ca status")
+					"this node has not reached the previous stage: see kubeadm certs rotate-ca status")
 			}
 		}
 		if err := m.e.Do(ctx, changes...); err != nil {
@@ -185,7 +185,7 @@ func (m machine) writeKubeconfigCA(ctx context.Context, file string, s rotation.
 	}
 	if err != nil {
 		return problem.New("writing the CA to trust to "+file, err,
-			"fix the file, or move it away and generate a new one: kubeadm init phase kubeconfig")
+			"fix the file, or move it out of the way and generate a new one: kubeadm init phase kubeconfig")
 	}
 	return m.e.Do(ctx, change.WriteFile{Path: file, Data: data, Mode: 0o600, Secret: true})
 }
@@ -212,7 +212,7 @@ func (m machine) renewLeaves(ctx context.Context, s rotation.Stage) error {
 				continue
 			}
 		} else if !isSignedBy(cert, []byte(m.other(s)[name])) {
-			m.e.Warn("%s is kept: another CA has signed it",
+			m.e.Warn("%s is kept, because another CA signed it",
 				certstore.RenewablePath(m.node.Paths, c))
 			continue
 		}

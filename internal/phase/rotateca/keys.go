@@ -67,7 +67,7 @@ func newID(public map[string]string) (string, error) {
 			return id[:min(12, len(id))], err
 		}
 	}
-	return "", errors.New("nothing is to be replaced")
+	return "", errors.New("there is nothing to replace")
 }
 
 // readPresent returns the certificate or public key that is replaced. There must be exactly one, and
@@ -80,7 +80,7 @@ func readPresent(ctx context.Context, e *engine.Env, n *node.Node, a rotation.Au
 	}
 	if err := a.CheckPublic(data); err != nil {
 		return nil, problem.New("", fmt.Errorf("%s cannot be replaced: %w", file, err),
-			"a CA bundle or chain of your own has to be replaced manually",
+			"a CA bundle or chain of your own must be replaced manually",
 			"leave it out: set --ca to the others of cluster,front-proxy,etcd,service-account")
 	}
 	if a.IsCA() {
@@ -215,8 +215,8 @@ func (m machine) uploadKeys(ctx context.Context, key pki.CertificateKey) error {
 }
 
 // uploadHint says how to upload the keys again.
-const uploadHint = "upload them again on a control plane node that has them, which prints the key: " +
-	"kubeadm certs rotate-ca trust"
+const uploadHint = "to upload them again and print the key, run this on a control plane node that " +
+	"has them: kubeadm certs rotate-ca trust"
 
 // downloadKeys writes the pairs whose keys another control plane node has uploaded.
 func (m machine) downloadKeys(ctx context.Context) error {
@@ -237,8 +237,8 @@ func (m machine) downloadKeys(ctx context.Context) error {
 func (m machine) readUploadedKeys(ctx context.Context) ([][]byte, error) {
 	if m.node.CertificateKey == "" {
 		return nil, problem.New("", errors.New("the keys of the rotation are not on this machine"),
-			"run kubeadm certs rotate-ca trust here, and set --certificate-key to the key that the "+
-				"same command has printed on the first control plane node", uploadHint)
+			"run kubeadm certs rotate-ca trust here, and set --certificate-key to the key that the same "+
+				"command printed on the first control plane node", uploadHint)
 	}
 	key, err := pki.ParseCertificateKey(m.node.CertificateKey)
 	if err != nil {
@@ -247,8 +247,8 @@ func (m machine) readUploadedKeys(ctx context.Context) ([][]byte, error) {
 	ref := state.RefOf(manifest.NewCARotationSecret(nil, &corev1.Secret{}), m.as)
 	u, err := m.e.Object(ctx, ref)
 	if apierrors.IsNotFound(err) {
-		return nil, problem.New("", errors.New("the keys are not uploaded, or the upload has "+
-			"expired (after two hours)"), uploadHint)
+		return nil, problem.New("", errors.New("no keys are uploaded, or the upload has expired (after "+
+			"two hours)"), uploadHint)
 	}
 	if err != nil {
 		return nil, err
@@ -275,7 +275,7 @@ func (m machine) readUploadedKeys(ctx context.Context) ([][]byte, error) {
 			return nil, err
 		}
 		if !pki.IsKeyOf(private, public) {
-			return nil, problem.New("", fmt.Errorf("%s of %s is not of this rotation", name, ref),
+			return nil, problem.New("", fmt.Errorf("%s of %s does not belong to this rotation", name, ref),
 				uploadHint)
 		}
 		all = append(all, plain)

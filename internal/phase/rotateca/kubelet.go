@@ -130,8 +130,8 @@ func (m machine) requestKubeletClient(ctx context.Context, c *kubeletcert.Client
 			return err
 		}
 		if !isSignedBy(certs[0], []byte(m.active(s)[rotation.ClusterAuthority])) {
-			return problem.New("", errors.New("another CA than that of this stage has signed the "+
-				"client certificate of the kubelet"),
+			return problem.New("", errors.New("the kubelet's client certificate is not signed by the CA of "+
+				"this stage"),
 				"check --cluster-signing-cert-file of kube-controller-manager on all control "+
 					"plane nodes", "then re-run the command")
 		}

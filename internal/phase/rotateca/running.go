@@ -60,8 +60,8 @@ func newPodsError(names []string, why string, hints ...string) error {
 		shown += fmt.Sprintf(" and %d more", more)
 	}
 	return problem.New("", fmt.Errorf("%d Pods %s: %s", len(names), why, untrusted.Line(shown)),
-		append([]string{"restart them: kubectl rollout restart, or kubectl delete pod"}, append(hints,
-			"to go on without that, set --ignore-running-pods")...)...)
+		append([]string{"restart them with kubectl rollout restart or kubectl delete pod"}, append(hints,
+			"to continue anyway, set --ignore-running-pods")...)...)
 }
 
 // checkPods returns the error of Pods that do not trust the new CA, as kube-root-ca.crt of their
@@ -132,8 +132,8 @@ func (m machine) checkTokens(ctx context.Context, s rotation.Stage) (found []err
 	if err != nil {
 		return nil, err
 	}
-	if err := newPodsError(old, "may use a token of the key that is to be removed",
-		fmt.Sprintf("or wait %s: until then the kubelets have replaced these tokens",
+	if err := newPodsError(old, "may be using a token signed with the key that is about to be removed",
+		fmt.Sprintf("or wait %s: by then the kubelets will have replaced these tokens",
 			left.Round(time.Second))); err != nil {
 		found = append(found, err)
 	}
@@ -143,11 +143,11 @@ func (m machine) checkTokens(ctx context.Context, s rotation.Stage) (found []err
 	}
 	if len(old) > 0 {
 		found = append(found, problem.New("",
-			fmt.Errorf("these Secrets have tokens of the key that is to be removed: %s",
+			fmt.Errorf("these Secrets contain tokens signed with the key that is about to be removed: %s",
 				untrusted.Line(strings.Join(old, ", "))),
 			"get a new token for each: kubectl -n NAMESPACE patch secret NAME --type=json "+
 				`-p '[{"op": "remove", "path": "/data/token"}]'`,
-			"to go on without that, set --ignore-running-pods"))
+			"to continue anyway, set --ignore-running-pods"))
 	}
 	return found, nil
 }

@@ -29,8 +29,8 @@ func (m machine) forgetSwitch(ctx context.Context, s rotation.Stage) error {
 	if err != nil || !signs {
 		return err
 	}
-	m.e.Say("this node signs with the %s keys so far: when it has followed, run on each worker once "+
-		"more: kubeadm certs rotate-ca %s", sideName(!s.UsesNew()), s.Command())
+	m.e.Say("this node still signs with the %s keys: once it has caught up, run this on each worker "+
+		"once more: kubeadm certs rotate-ca %s", sideName(!s.UsesNew()), s.Command())
 	m.Switched = nil
 	store, err := m.NewStoreChange(m.as)
 	if err != nil {
@@ -116,7 +116,7 @@ func (m machine) checkKubeletIssuers(ctx context.Context, s rotation.Stage) erro
 		return nil
 	}
 	slices.Sort(old)
-	return problem.New("", fmt.Errorf("the kubelets of these nodes have client certificates of the CA "+
-		"that is to be removed: %s", strings.Join(old, ", ")), "run on each of them once more: "+
-		"kubeadm certs rotate-ca "+m.Stage.Command())
+	return problem.New("", fmt.Errorf("the kubelets of these nodes have client certificates from the "+
+		"CA that is about to be removed: %s", strings.Join(old, ", ")), "run this on each of them once "+
+		"more: kubeadm certs rotate-ca "+m.Stage.Command())
 }

@@ -64,7 +64,7 @@ func run(ctx context.Context, e *engine.Env, command rotation.Stage, o rotation.
 func checkAuthorities(r *rotation.State, o rotation.Options) error {
 	if slices.ContainsFunc(o.Authorities,
 		func(name string) bool { return !r.Replaces(name) }) {
-		return problem.New("", fmt.Errorf("a rotation of %s is in progress: --ca cannot add to it",
+		return problem.New("", fmt.Errorf("a rotation of %s is already in progress: --ca cannot add to it",
 			strings.Join(r.Authorities, ",")), "finish or undo it first, or leave out --ca")
 	}
 	return nil
@@ -94,8 +94,8 @@ func checkBefore(ctx context.Context, m machine, command rotation.Stage, o rotat
 		return nil
 	}
 	if err := checkArguments(ctx, m.e, m.node, r.Authorities); err != nil {
-		return problem.New("", err, "if other nodes have begun the rotation: set the argument as on "+
-			"them, or run on them: kubeadm certs rotate-ca undo")
+		return problem.New("", err, "if other nodes have begun the rotation, set the argument as on "+
+			"those nodes, or run this on them: kubeadm certs rotate-ca undo")
 	}
 	has, err := m.hasKeys(ctx)
 	if err == nil && !has {
@@ -180,8 +180,8 @@ func runControlPlane(ctx context.Context, m machine, command rotation.Stage, o r
 	return m.end(ctx, s, command == rotation.Trust && hasKeys)
 }
 
-// trustStage is the stage of this node after "trust", if the cluster has gone on: what signs on it
-// stays as it is.
+// trustStage is the stage of this node after "trust", if the cluster has already reached Sign:
+// this node keeps its signing key.
 func (m machine) trustStage(ctx context.Context) (rotation.Stage, error) {
 	for _, a := range rotation.Authorities() {
 		if !m.Replaces(a.Name) {
@@ -211,8 +211,7 @@ func (m machine) nextStage(ctx context.Context, command rotation.Stage) (rotatio
 		return next, nil
 	}
 	refuse := func(hint string) (rotation.Stage, error) {
-		return "", problem.New("", fmt.Errorf("the rotation is in the stage %q, which %q does not "+
-			"follow", m.Stage, command), hint)
+		return "", problem.New("", fmt.Errorf("the rotation is in stage %q, which %q cannot follow", m.Stage, command), hint)
 	}
 	switch {
 	case command == m.Stage:
@@ -228,26 +227,26 @@ func (m machine) nextStage(ctx context.Context, command rotation.Stage) (rotatio
 		}
 		return rotation.Undo, nil
 	case command == rotation.Undo:
-		return refuse("old keys are removed already: finish this rotation and start another one")
+		return refuse("old keys have already been removed: finish this rotation, then start another one")
 	case command == rotation.Trust && m.Stage == rotation.UndoSign:
 		return rotation.UndoSign, nil
 	case m.Stage == rotation.Undo || m.Stage == rotation.UndoSign:
-		return refuse("run on each node until the rotation is undone: kubeadm certs rotate-ca undo")
+		return refuse("run this on each node until the rotation is undone: kubeadm certs rotate-ca undo")
 	case command == rotation.Trust && m.Stage == rotation.Sign:
 		return rotation.Sign, nil
 	case command == rotation.Trust:
-		return refuse("run on each node: kubeadm certs rotate-ca finish")
+		return refuse("run this on each node: kubeadm certs rotate-ca finish")
 	case command == rotation.Sign && m.Stage == rotation.Trust:
 		return follows(rotation.Sign, rotation.Trust)
 	case command == rotation.Finish && m.Stage == rotation.Sign:
 		if s, err := follows(rotation.Finish, rotation.Sign); err != nil || m.Switched != nil {
 			return s, err
 		}
-		return refuse("run once more on a control plane node: kubeadm certs rotate-ca sign")
+		return refuse("run this once more on a control plane node: kubeadm certs rotate-ca sign")
 	case command == rotation.Finish:
-		return refuse("the new CA has to sign first: kubeadm certs rotate-ca sign, on each node")
+		return refuse("the new CA must sign first: run kubeadm certs rotate-ca sign on each node")
 	}
-	return refuse("run on each node: kubeadm certs rotate-ca finish")
+	return refuse("run this on each node: kubeadm certs rotate-ca finish")
 }
 
 // begin brings the cluster to a stage, if no running Pod would be cut off by it.
@@ -262,7 +261,7 @@ func (m machine) begin(ctx context.Context, s rotation.Stage, o rotation.Options
 	for _, err := range found {
 		m.e.Warn("%v", err)
 	}
-	m.e.Say("beginning the stage %q", s)
+	m.e.Say("beginning stage %q", s)
 	m.Stage = s
 	if !s.IsLast() {
 		m.Switched = nil
@@ -372,8 +371,8 @@ func (m machine) offerKeys(ctx context.Context, planes []string) error {
 	if err := m.uploadKeys(ctx, key); err != nil {
 		return err
 	}
-	m.e.Result("The keys are uploaded for two hours. Run on each other control plane node, one "+
-		"after the other (%s):\n\n\tkubeadm certs rotate-ca trust --certificate-key %s\n",
+	m.e.Result("The keys stay uploaded for two hours. Run this on each of the other control plane "+
+		"nodes, one at a time (%s):\n\n\tkubeadm certs rotate-ca trust --certificate-key %s\n",
 		strings.Join(planes, ", "), text)
 	return nil
 }
@@ -384,28 +383,26 @@ func (m machine) sayNext(s rotation.Stage, planes, others []string) {
 		func(name string) bool { return slices.Contains(planes, name) })
 	command := "kubeadm certs rotate-ca " + s.Command()
 	if len(planes) > 0 {
-		m.e.Print("Next, run on each other control plane node, one after the other (" +
+		m.e.Print("Next, run this on each of the other control plane nodes, one at a time (" +
 			strings.Join(planes, ", ") + "):\n\n\t" + command + "\n")
 	}
 	if len(workers) > 0 {
-		m.e.Print("Then run on each of these nodes (" + strings.Join(workers, ", ") + "):\n\n\t" +
+		m.e.Print("Then run this on each of these nodes (" + strings.Join(workers, ", ") + "):\n\n\t" +
 			command + "\n")
 	}
 	if s.IsLast() {
-		m.e.Print("Run it on a control plane node once more at the end.\n")
+		m.e.Print("At the end, run it once more on a control plane node.\n")
 		return
 	}
 	m.e.Print(map[rotation.Stage]string{
-		rotation.Trust: "When all nodes have followed: copy admin.conf again to wherever it is used, restart " +
-			"your Pods that connect to the API server, and run on a control plane node:\n\n" +
+		rotation.Trust: "When all nodes are done, copy admin.conf again to wherever it is used, restart " +
+			"your Pods that connect to the API server, and run this on a control plane node:\n\n" +
 			"\tkubeadm certs rotate-ca sign\n",
-		rotation.Sign: "When all nodes have followed: copy admin.conf again to wherever it is used, replace " +
-			"client certificates and tokens of your own, and when the Pods have new tokens, by " +
-			"default after an hour, run on a control plane node:\n\n" +
+		rotation.Sign: "When all nodes are done, copy admin.conf again to wherever it is used, and " +
+			"replace client certificates and tokens of your own. Once the Pods have new tokens, by default after an hour, run this on a control plane node:\n\n" +
 			"\tkubeadm certs rotate-ca finish\n",
-		rotation.UndoSign: "When all nodes have followed: copy admin.conf again to wherever it is used, and " +
-			"when the Pods have new tokens, by default after an hour, run on each node once " +
-			"more:\n\n" +
+		rotation.UndoSign: "When all nodes are done, copy admin.conf again to wherever it is used. Once " +
+			"the Pods have new tokens, by default after an hour, run this on each node once more:\n\n" +
 			"\tkubeadm certs rotate-ca undo\n",
 	}[s])
 }

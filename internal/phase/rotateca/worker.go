@@ -39,12 +39,11 @@ func runWorker(ctx context.Context, m machine, command rotation.Stage) error {
 			s = rotation.Trust
 		}
 	case command.Command() != s.Command():
-		return problem.New("", fmt.Errorf("the control plane nodes are in the stage %q of the "+
-			"rotation", s), "run the command on them first: kubeadm certs rotate-ca "+
+		return problem.New("", fmt.Errorf("the control plane nodes are in stage %q of the rotation", s), "run this on them first: kubeadm certs rotate-ca "+
 			command.Command())
 	case (s == rotation.Sign || s == rotation.UndoSign) && r.Switched == nil:
 		return problem.New("", errors.New("some control plane nodes still sign with the other CA"),
-			"run on them first: kubeadm certs rotate-ca "+command.Command())
+			"run this on them first: kubeadm certs rotate-ca "+command.Command())
 	}
 	if err := m.bringWorker(ctx, s); err != nil {
 		return err
@@ -63,7 +62,7 @@ func runWorker(ctx context.Context, m machine, command rotation.Stage) error {
 	if err != nil {
 		return err
 	}
-	e.Say("this node has reached the stage %q", s)
+	e.Say("this node has reached stage %q", s)
 	return nil
 }
 

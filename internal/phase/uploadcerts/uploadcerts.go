@@ -192,7 +192,7 @@ func encryptFiles(ctx context.Context, e *engine.Env, as state.Identity, key pki
 		before = old.Data
 		decrypts := func(data []byte) bool { _, err := key.Decrypt(data); return err == nil }
 		if len(before) > 0 && !slices.ContainsFunc(slices.Collect(maps.Values(before)), decrypts) {
-			e.Say("replacing the certificates that were uploaded before: their certificate key becomes invalid")
+			e.Say("replacing the certificates that were uploaded earlier: their certificate key becomes invalid")
 		}
 	case !apierrors.IsNotFound(err):
 		return nil, err

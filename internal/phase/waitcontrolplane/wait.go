@@ -25,7 +25,7 @@ import (
 var Init = engine.Phase{
 	Name:  "wait-control-plane",
 	Short: "Wait until the control plane is healthy",
-	Long:  "Wait until the kubelet has started the control plane's components and they are healthy.",
+	Long:  "Wait until the kubelet has started the control plane components and they are healthy.",
 
 	UsesAddress: true,
 	Phases: []engine.Phase{

@@ -131,8 +131,8 @@ func (k *Cluster) newRESTConfig(data []byte, as state.Identity) (*rest.Config, e
 	}
 	if cluster.InsecureSkipTLSVerify && !as.AllowInsecure {
 		return nil, errors.New(
-			"its insecure-skip-tls-verify turns off the verification of the server; " +
-				"replace it with the CA in certificate-authority-data")
+			"its insecure-skip-tls-verify disables verification of the server; put the CA into " +
+				"certificate-authority-data instead")
 	}
 	if err := k.checkCertificates(config, cluster); err != nil {
 		return nil, err

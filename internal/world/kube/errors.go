@@ -41,10 +41,10 @@ func wrapRequestError(a request, server string, err error) error {
 			"the client certificate or token in %s may have expired or belong to another cluster; to check the dates of a certificate: openssl x509 -noout -dates -in FILE", a.as.Kubeconfig)
 	case apierrors.IsForbidden(err):
 		hint = fmt.Sprintf(
-			"the user of %s is not authorized; set --kubeconfig to that of an administrator",
+			"the user of %s is not authorized; set --kubeconfig to an administrator's kubeconfig",
 			describeIdentity(a.as))
 	case errors.As(err, &unreached) && server != "":
-		hint = fmt.Sprintf("check that an API server runs at %s, and that this machine reaches it; on its machine: kubeadm doctor", server)
+		hint = fmt.Sprintf("check that an API server is running at %s and that this machine can reach it; on that machine, run: kubeadm doctor", server)
 	default:
 		return fmt.Errorf("%s: %w", op, shortenError(err))
 	}
@@ -62,7 +62,7 @@ func certificateHint(as state.Identity, server string, err error) string {
 	case errors.As(err, &name):
 		return fmt.Sprintf("the certificate of %s is not valid for that name; apiServer.certSANs in the configuration adds names", server)
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		return "by this machine's clock the certificate is not valid now: compare the clocks, or check its dates: openssl x509 -noout -dates -in FILE"
+		return "by this machine's clock, the certificate is not valid now: compare the clocks, or check its dates: openssl x509 -noout -dates -in FILE"
 	}
 	return fmt.Sprintf("the certificate of %s cannot be verified with the CA in %s", server,
 		describeIdentity(as))

@@ -58,7 +58,7 @@ func TestWritesDoNotRetryRejections(t *testing.T) {
 		hint    string
 	}{
 		"forbidden": {newRejection(403, metav1.StatusReasonForbidden),
-			"--kubeconfig to that of an administrator"},
+			"--kubeconfig to an administrator's kubeconfig"},
 		"unauthorized": {newRejection(401, metav1.StatusReasonUnauthorized), "may have expired"},
 		"bad request":  {newRejection(400, metav1.StatusReasonBadRequest), ""},
 	} {
@@ -144,7 +144,7 @@ func TestReadsRetryBusyServerOnly(t *testing.T) {
 	start := time.Now()
 	_, err := k.Object(t.Context(), ref)
 	wantError(t, err, "reading ConfigMap kube-system/c at "+s.URL+": connection refused",
-		"check that an API server runs at "+s.URL+", and that this machine reaches it; on its machine: kubeadm doctor")
+		"check that an API server is running at "+s.URL+" and that this machine can reach it; on that machine, run: kubeadm doctor")
 	if took := time.Since(start); took >= bound {
 		t.Errorf("it took %s", took)
 	}
@@ -159,14 +159,14 @@ func TestLivez(t *testing.T) {
 		t.Error(err)
 	}
 	err := k.Livez(t.Context(), newApply().As)
-	wantError(t, err, "500 Internal Server Error; these of its checks fail: etcd, poststarthook/x",
+	wantError(t, err, "500 Internal Server Error; these checks fail: etcd, poststarthook/x",
 		"")
 	if len(s.asked) != 2 || s.asked[0] != "GET /livez" {
 		t.Errorf("asked %q", s.asked)
 	}
 	s.Close()
 	wantError(t, k.Livez(t.Context(), newApply().As), "at "+s.URL+": connection refused",
-		"check that an API server runs at "+s.URL+", and that this machine reaches it; on its machine: kubeadm doctor")
+		"check that an API server is running at "+s.URL+" and that this machine can reach it; on that machine, run: kubeadm doctor")
 }
 
 func TestLivezOfRefusedUser(t *testing.T) {

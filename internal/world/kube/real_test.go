@@ -37,7 +37,7 @@ func TestRealObjects(t *testing.T) {
 	t.Run("an unauthorized user is rejected", func(t *testing.T) {
 		as := a.Identity(t, "unauthorized-user")
 		_, err := k.Object(t.Context(), state.Ref{GVK: state.NodeKind, Name: "n", As: as})
-		wantError(t, err, `nodes "n" is forbidden`, "--kubeconfig to that of an administrator")
+		wantError(t, err, `nodes "n" is forbidden`, "--kubeconfig to an administrator's kubeconfig")
 	})
 	t.Run("a deleted token is rejected", func(t *testing.T) {
 		access := pki.KubeconfigSpec{Server: a.Server, Cluster: "c", User: "u", CA: a.CA}

@@ -103,7 +103,7 @@ func TestReadsWaitForStartingAPIServer(t *testing.T) {
 	k := newCluster(&data)
 	if _, err := k.Object(t.Context(), state.RefOf(object, newApply().As)); err == nil ||
 		!strings.Contains(err.Error(), "connection refused") ||
-		!strings.Contains(strings.Join(problem.Hints(err), ""), "check that an API server runs at https://"+address) {
+		!strings.Contains(strings.Join(problem.Hints(err), ""), "check that an API server is running at https://"+address) {
 		t.Errorf("a read without a retry limit: %v", err)
 	}
 	if _, err := k.Object(world.WithRetry(t.Context(), bound),

@@ -24,5 +24,5 @@ func TestTryCreateStoresNothing(t *testing.T) {
 		t.Errorf("asked %q with dryRun=%q", s.asked, query)
 	}
 	wantError(t, k.TryCreate(t.Context(), c.Object, c.As),
-		"checking whether ConfigMap kube-system/c can be created", "--kubeconfig to that of an administrator")
+		"checking whether ConfigMap kube-system/c can be created", "--kubeconfig to an administrator's kubeconfig")
 }

@@ -147,7 +147,7 @@ func (m Machine) ServedCertificate(ctx context.Context, address string) (*x509.C
 	}}
 	conn, err := dialer.DialContext(ctx, "tcp", address)
 	if err == nil { // a server must present a certificate, so the handshake has failed
-		return nil, errors.Join(errors.New("the server presents no certificate"), conn.Close())
+		return nil, errors.Join(errors.New("the server does not present a certificate"), conn.Close())
 	}
 	switch {
 	case errors.Is(err, seen):

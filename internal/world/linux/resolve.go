@@ -235,7 +235,7 @@ func (w *pathWalk) followLink(e *entry, path string) error {
 	}
 	if !isTrustedOwner(dir, e.st) {
 		return problem.New("",
-			fmt.Errorf("%s is a symbolic link of another user (uid %d) in a directory that others may write to", path, e.st.Uid),
+			fmt.Errorf("%s is a symbolic link that belongs to another user (uid %d), in a directory that others may write to", path, e.st.Uid),
 			"remove the link, or use a file in another directory")
 	}
 	to := make([]byte, unix.PathMax)

@@ -69,16 +69,16 @@ func TestForeignLinksInStickyDirectory(t *testing.T) {
 		for _, path := range []string{file, chain, below + "/file", below + "/new",
 			below + "/../x"} {
 			wantDoError(t, change.WriteFile{Path: path, Data: []byte("x"), Mode: 0o600},
-				"symbolic link of another user", "4242")
+				"symbolic link that belongs to another user", "4242")
 		}
 		wantDoError(t, change.MakeDir{Path: below + "/new", Mode: 0o755},
-			"symbolic link of another user")
-		wantDoError(t, change.Remove{Path: below, Contents: true}, "symbolic link of another user")
-		wantDoError(t, change.Remove{Path: below + "/file"}, "symbolic link of another user")
+			"symbolic link that belongs to another user")
+		wantDoError(t, change.Remove{Path: below, Contents: true}, "symbolic link that belongs to another user")
+		wantDoError(t, change.Remove{Path: below + "/file"}, "symbolic link that belongs to another user")
 		wantDoError(t, change.SetOwner{Path: below, UID: otherUID, GID: otherUID, Recursive: true},
-			"symbolic link of another user")
+			"symbolic link that belongs to another user")
 		wantDoError(t, change.SetOwner{Path: file, UID: otherUID, GID: otherUID},
-			"symbolic link of another user")
+			"symbolic link that belongs to another user")
 		mustDo(t, change.Remove{Path: file}) // the link itself
 		wantAbsent(t, file)
 		own := makeSymlink(t, precious, filepath.Join(dir, "own"))

@@ -30,7 +30,7 @@ func CreateRunLog(dir, command string, began time.Time) (*os.File, error) {
 	name := fmt.Sprintf("%s-%s.log", strings.ReplaceAll(command, " ", "-"),
 		began.UTC().Format("20060102T150405.000Z"))
 	if !runLogForm.MatchString(name) {
-		return nil, fmt.Errorf("%q is no name of a log file", name)
+		return nil, fmt.Errorf("%q is not a name of a log file", name)
 	}
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
@@ -45,7 +45,7 @@ func CreateRunLog(dir, command string, began time.Time) (*os.File, error) {
 		return nil, err
 	}
 	if int(st.Uid) != os.Geteuid() || st.Mode&0o022 != 0 {
-		return nil, fmt.Errorf("%s is a directory of another user, or others may write to it", dir)
+		return nil, fmt.Errorf("%s belongs to another user, or others may write to it", dir)
 	}
 	if err := removeOldRunLogs(d, runLogsKept-1); err != nil {
 		return nil, err

@@ -34,7 +34,7 @@ func readStream(ctx context.Context, f *os.File, fifo bool) ([]byte, error) {
 		all = append(all, buffer[:n]...)
 		switch {
 		case len(all) > streamLimit:
-			return nil, fmt.Errorf("reading %s: it does not end after %d MiB", f.Name(),
+			return nil, fmt.Errorf("reading %s: it is longer than %d MiB", f.Name(),
 				streamLimit>>20)
 		case n > 0:
 			last, hadWriter = time.Now(), true

@@ -118,7 +118,7 @@ func loadUnit(ctx context.Context, conn *dbus.Conn, name string) (unit, error) {
 	u.file, _ = all["UnitFileState"].(string)
 	u.since, _ = all["ActiveEnterTimestamp"].(uint64)
 	if u.state == "" || u.active == "" {
-		return unit{}, fmt.Errorf("systemd reports no state of unit %q", unitName(name))
+		return unit{}, fmt.Errorf("systemd does not report a state for unit %q", unitName(name))
 	}
 	if u.state == "not-found" || !strings.HasSuffix(unitName(name), ".service") {
 		return u, nil

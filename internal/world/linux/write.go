@@ -100,7 +100,7 @@ func (p *resolvedPath) write(ctx context.Context, c change.WriteFile, ready func
 		// As the kernel does with fs.protected_regular and fs.protected_fifos; see proc_sys_fs(5).
 		if !isTrustedOwner(dir, old.st) {
 			return problem.New("",
-				fmt.Errorf("%s is a file of another user (uid %d) in a directory that others may write to", p.path, old.st.Uid),
+				fmt.Errorf("%s is a file that belongs to another user (uid %d), in a directory that others may write to", p.path, old.st.Uid),
 				"remove the file, or use one in another directory")
 		}
 	case unix.S_IFCHR:

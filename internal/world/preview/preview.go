@@ -294,7 +294,7 @@ func (w *World) Containers(ctx context.Context, socket string) ([]state.Containe
 	w.mu.Lock()
 	w.deadRuntime = true
 	w.mu.Unlock()
-	world.ReportProgress(ctx, "containers are not shown, as they cannot be listed: %v", err)
+	world.ReportProgress(ctx, "containers are not shown, because they cannot be listed: %v", err)
 	return nil, nil
 }
 

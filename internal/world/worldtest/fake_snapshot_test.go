@@ -35,7 +35,7 @@ func TestSnapshotWithoutDiskSpace(t *testing.T) {
 	w.EtcdSize, w.DiskFree = 2<<30, 2<<30
 	err := w.Do(t.Context(), save)
 	const want = "not enough free disk space for a snapshot of etcd: " +
-		"/backup/snapshot.db needs 2048 MiB and a reserve of 64 MiB, and 2048 MiB are free"
+		"/backup/snapshot.db needs 2048 MiB plus a reserve of 64 MiB, but only 2048 MiB is free"
 	if !errors.Is(err, change.ErrNoSpace) || err.Error() != want || len(problem.Hints(err)) == 0 {
 		t.Errorf("got %v", err)
 	}
