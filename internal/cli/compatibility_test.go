@@ -19,12 +19,12 @@ func TestCompatibilityPageListsEveryCommand(t *testing.T) {
 	commands, _, _ = strings.Cut(commands, "\n## ")
 	same, rest, _ := strings.Cut(commands, "\n### ")
 	listed := map[string]bool{} // a command, or what it begins with and an ellipsis
-	for _, name := range commandName.FindAllStringSubmatch(same, -1) {
+	for _, name := range quotedCommand.FindAllStringSubmatch(same, -1) {
 		listed[name[1]] = true
 	}
 	for section := range strings.SplitSeq(rest, "\n### ") {
 		heading, _, _ := strings.Cut(section, "\n")
-		for _, name := range commandName.FindAllStringSubmatch(heading, -1) {
+		for _, name := range quotedCommand.FindAllStringSubmatch(heading, -1) {
 			listed[name[1]] = true
 		}
 	}
@@ -45,7 +45,7 @@ func TestCompatibilityPageListsEveryCommand(t *testing.T) {
 	}
 }
 
-var commandName = regexp.MustCompile("`(kubeadm[^`]*)`")
+var quotedCommand = regexp.MustCompile("`(kubeadm[^`]*)`")
 
 // isListed reports whether the page lists a command, by its name or by that of a group around
 // it.

@@ -100,24 +100,24 @@ func TestSteps(t *testing.T) {
 		wantJump bool
 	}{
 		"one minor": {nil, "v1.36.3", "v1.37.1",
-			[]string{"kubeadm upgrade apply v1.37.1", "kubeadm upgrade node", "On each node"},
+			[]string{"kubeadm upgrade apply v1.37.1", "kubeadm upgrade node", "On every node"},
 			false},
 		"three minors": {nil, "v1.34.4", "v1.37.1", []string{
 			"kubeadm upgrade apply v1.35.4", "kubeadm upgrade node",
 			"kubeadm upgrade apply v1.36.X", "kubeadm upgrade node",
-			"kubeadm upgrade apply v1.37.1", "kubeadm upgrade node", "On each node"}, true},
+			"kubeadm upgrade apply v1.37.1", "kubeadm upgrade node", "On every node"}, true},
 		"old kubelet": {[]string{kubeletNode("worker", "v1.33.1")}, "v1.35.4", "v1.37.1", []string{
 			"kubeadm upgrade apply v1.36.X", "kubeadm upgrade node",
 			"Upgrade the kubelets of these nodes to v1.36.X",
-			"kubeadm upgrade apply v1.37.1", "kubeadm upgrade node", "On each node"}, true},
+			"kubeadm upgrade apply v1.37.1", "kubeadm upgrade node", "On every node"}, true},
 		"other kubeadm": {nil, "v1.32.1", "v1.34.0", []string{
 			"Install kubeadm v1.33.X", "kubeadm upgrade apply v1.33.X", "kubeadm upgrade node",
-			"kubeadm upgrade apply v1.34.0", "kubeadm upgrade node", "On each node"}, true},
+			"kubeadm upgrade apply v1.34.0", "kubeadm upgrade node", "On every node"}, true},
 		"newer kubeadm, pre-release": {nil, "v1.36.3", "v1.38.0-rc.1", []string{
 			"kubeadm upgrade apply v1.37.X", "kubeadm upgrade node", "Install kubeadm v1.38.0-rc.1",
 			"kubeadm upgrade apply v1.38.0-rc.1 " + "--allow-release-candidate-upgrades",
 			"kubeadm upgrade node",
-			"On each node"}, true},
+			"On every node"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			releases := testReleases(t, "v1.37.1", map[string]string{"stable-1.35": "v1.35.4"})

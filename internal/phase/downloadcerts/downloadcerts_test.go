@@ -168,7 +168,7 @@ func TestBadUploadIsRefusedBeforeAnythingIsWritten(t *testing.T) {
 		"another key": {func(*upload) {}, other.Hex(), "--certificate-key"},
 		"a tampered file": {func(l *upload) { l.encrypted["etcd-ca.key"][20] ^= 1 }, "",
 			"decrypting etcd-ca.key"},
-		"a file less": {func(l *upload) { delete(l.encrypted, "sa.key") }, "", `lacks "sa.key"`},
+		"a file less": {func(l *upload) { delete(l.encrypted, "sa.key") }, "", `does not contain "sa.key"`},
 		"swapped files": {func(l *upload) {
 			l.encrypted["ca.key"], l.encrypted["etcd-ca.key"] = l.encrypted["etcd-ca.key"],
 				l.encrypted["ca.key"]
@@ -326,11 +326,11 @@ func TestDownloadedFilesMustMatch(t *testing.T) {
 					"-----BEGIN CERTIFICATE-----\naGk=\n-----END CERTIFICATE-----\n"
 			}), "ca.crt: reading PEM block 2"},
 		"an empty certificate": {func(_ *testing.T, l *upload) { l.encrypted["ca.crt"] = []byte{} },
-			`lacks "ca.crt"`},
+			`does not contain "ca.crt"`},
 		"a encrypted empty certificate": {damage("ca.crt", func(string) string { return "" }),
-			`lacks "ca.crt"`},
+			`does not contain "ca.crt"`},
 		"a encrypted empty sa.pub": {damage("sa.pub", func(string) string { return "" }),
-			`lacks "sa.pub"`},
+			`does not contain "sa.pub"`},
 		"a leaf as CA": {func(t *testing.T, l *upload) {
 			key, err := pki.ParseKey(l.plain["etcd-ca.key"])
 			must(t, err)
