@@ -68,6 +68,40 @@ func (l Lock) Hold(ctx context.Context, e *engine.Env,
 	return err
 }
 
+// reachLimit is how long the API servers may take to answer before work goes on without the lock.
+const reachLimit = 10 * time.Second
+
+// HoldIfReachable is Hold if an API server answers to one of the identities, which is used first
+// then. If none does, it runs work without the lock: what repairs a control plane cannot wait for it.
+func (l Lock) HoldIfReachable(ctx context.Context, e *engine.Env,
+	work func(context.Context, *engine.Env) error) error {
+	err := e.Await(ctx, world.Condition{
+		Name:    "an API server to answer, for the lock of the cluster",
+		Timeout: reachLimit,
+		Check: func(ctx context.Context, r state.Reader) error {
+			var errs []error
+			for i, as := range l.As {
+				_, err := r.Object(ctx, l.ref(as))
+				if err == nil || apierrors.IsNotFound(err) {
+					l.As = slices.Concat([]state.Identity{as}, l.As[:i], l.As[i+1:])
+					return nil
+				}
+				errs = append(errs, err)
+			}
+			return errors.Join(errs...)
+		},
+	})
+	switch {
+	case err == nil:
+		return l.Hold(ctx, e, work)
+	case ctx.Err() != nil:
+		return err
+	}
+	e.Warn("the lock of the cluster is not held: %v; do not change another control plane node "+
+		"until this command has ended", err)
+	return work(ctx, e)
+}
+
 // guardedWorld refuses changes once the lock is lost.
 type guardedWorld struct {
 	world.World

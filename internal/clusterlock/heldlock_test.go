@@ -15,6 +15,8 @@ import (
 	"kubeadm/internal/engine"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/state"
+	"kubeadm/internal/world"
+	"kubeadm/internal/world/fake"
 )
 
 func TestLostLockIsNotDeleted(t *testing.T) {
@@ -196,5 +198,33 @@ func TestOtherAPIServersRenew(t *testing.T) {
 	}
 	if err := held.Release(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// The lock is taken by any API server that answers. If none does, the work is done without it.
+func TestHoldIfReachable(t *testing.T) {
+	a := newAPI()
+	a.refuses = newLock("cp1").As[0].Server
+	unreachable := fake.New() // its API server does not run
+	for w, want := range map[world.World]string{a: "cp1", unreachable: ""} {
+		e, recorded := newEnv(w)
+		holder := "work was not run"
+		err := newLock("cp1").HoldIfReachable(t.Context(), e,
+			func(context.Context, *engine.Env) error {
+				holder = ""
+				if want != "" {
+					holder = parseLease(readLease(t, a)).holder
+				}
+				return nil
+			})
+		if err != nil || holder != want {
+			t.Errorf("%v; the lock is held by %q, want %q", err, holder, want)
+		}
+		if warned := recorded.has("the lock of the cluster is not held"); warned != (want == "") {
+			t.Errorf("held by %q, warned: %v", holder, warned)
+		}
+	}
+	if left := readLease(t, a); left != nil {
+		t.Errorf("left: %v", left)
 	}
 }

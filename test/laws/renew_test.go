@@ -10,6 +10,7 @@ import (
 
 	"kubeadm/internal/certstore"
 	"kubeadm/internal/change"
+	"kubeadm/internal/clusterlock"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/state"
@@ -17,6 +18,7 @@ import (
 	"kubeadm/internal/world"
 	"kubeadm/internal/world/fake"
 	"kubeadm/internal/world/fault"
+	"kubeadm/internal/world/memory"
 )
 
 // renewSubject renews all certificates in each run, so not every law applies to it.
@@ -241,4 +243,38 @@ func (w *briefStop) Await(ctx context.Context, c world.Condition) error {
 	err := w.World.Await(ctx, c)
 	w.refuses = w.refuses || c.Name == "a quorum of etcd"
 	return err
+}
+
+// lockedRestarts is a machine that notes the restarts while the cluster's lock is not held.
+type lockedRestarts struct {
+	world.World
+	machine  *fake.World
+	unlocked *[]string
+}
+
+func (w lockedRestarts) Do(ctx context.Context, c change.Change) error {
+	if remove, ok := c.(change.RemoveContainers); ok && w.machine.Objects[memory.Key{
+		Kind: clusterlock.LeaseKind().GroupKind(), Namespace: "kube-system",
+		Name: clusterlock.LeaseName}] == nil {
+		*w.unlocked = append(*w.unlocked, remove.Component)
+	}
+	return w.World.Do(ctx, c)
+}
+
+// While this node restarts components, no other one replaces its control plane.
+func TestRestartHoldsClusterLock(t *testing.T) {
+	r := restartSubject.newRun(restartSubject.machine(t))
+	cert, err := renewedMachine(t).ServedCertificate(t.Context(), "192.0.2.10:2380")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.machine.OldCertificates = map[string]*x509.Certificate{"etcd": cert}
+	var unlocked []string
+	r.observe = func(below world.World) world.World {
+		return lockedRestarts{below, r.machine, &unlocked}
+	}
+	want := []string{"etcd", "kube-controller-manager", "kube-scheduler"}
+	if got := restarted(r.mustSucceed(t)); !slices.Equal(got, want) || len(unlocked) > 0 {
+		t.Errorf("restarted %v, without the lock %v", got, unlocked)
+	}
 }

@@ -214,8 +214,8 @@ func (t *recorder) Await(ctx context.Context, c world.Condition) error {
 	return t.World.Await(ctx, c)
 }
 
-// lockHolder carries out only the first of the requests by which a run takes and renews the lock of
-// the cluster: renewals depend on the time, and no run under test is so long that it needs one.
+// lockHolder carries out the request by which a run takes the lock of the cluster, but not those that
+// renew it: renewals depend on the time, and no run under test is so long that it needs one.
 type lockHolder struct {
 	world.World
 
@@ -235,6 +235,11 @@ func (l *lockHolder) Do(ctx context.Context, c change.Change) error {
 		if renews {
 			return nil
 		}
+	}
+	if _, ok := c.(change.DeleteObject); ok && c.Target() == clusterLock {
+		l.mu.Lock()
+		l.held = false
+		l.mu.Unlock()
 	}
 	return l.World.Do(ctx, c)
 }

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/clusterlock"
 	"kubeadm/internal/engine"
 	"kubeadm/internal/health"
 	"kubeadm/internal/manifest"
@@ -63,9 +64,13 @@ func (s *staleRestart) restartStale(ctx context.Context, e *engine.Env) (live bo
 	if err != nil {
 		return false, err
 	}
-	replacement := staticpod.Replacement{Node: s.node, As: s.as}
-	if err := replacement.Restart(ctx, e, stale...); err != nil {
-		return false, err
+	if len(stale) > 0 {
+		err := s.lock().HoldIfReachable(ctx, e, func(ctx context.Context, e *engine.Env) error {
+			return staticpod.Replacement{Node: s.node, As: s.as}.Restart(ctx, e, stale...)
+		})
+		if err != nil {
+			return false, err
+		}
 	}
 	if live = slices.ContainsFunc(uses,
 		func(u use) bool { return u.component == release.APIServer }); live {
@@ -130,19 +135,35 @@ func (s *staleRestart) restartEtcd(ctx context.Context, e *engine.Env, peer use)
 	if err != nil || len(s.known) == 0 {
 		return err
 	}
-	if len(stale) > 0 {
+	awaitStart := func(ctx context.Context, e *engine.Env) error {
+		c := peer.condition(s.node)
+		c.Timeout = s.node.Timeouts.Upgrade
+		if err := e.Await(ctx, c); err != nil {
+			return health.WithComponentHints(s.node, fmt.Errorf("waiting for etcd to start: %w", err))
+		}
+		return nil
+	}
+	if len(stale) == 0 {
+		return awaitStart(ctx, e)
+	}
+	return s.lock().HoldIfReachable(ctx, e, func(ctx context.Context, e *engine.Env) error {
 		e.Say("restarting the static Pod of %s", manifest.Etcd)
 		if err := e.Do(ctx, change.RemoveContainers{Socket: s.node.CRISocket,
 			Component: manifest.Etcd, GracePeriod: etcdGracePeriod}); err != nil {
 			return err
 		}
-	}
-	c := peer.condition(s.node)
-	c.Timeout = s.node.Timeouts.Upgrade
-	if err := e.Await(ctx, c); err != nil {
-		return health.WithComponentHints(s.node, fmt.Errorf("waiting for etcd to start: %w", err))
-	}
-	return nil
+		return awaitStart(ctx, e)
+	})
+}
+
+// lock is the lock of the cluster, which a restart holds so that no other control plane node is
+// changed meanwhile.
+func (s *staleRestart) lock() clusterlock.Lock {
+	shared := s.as
+	shared.Server = "" // that of the kubeconfig: often a load balancer
+	return clusterlock.Lock{Node: s.node.Name,
+		Purpose: "restarting components that use old certificates",
+		As:      []state.Identity{s.as, shared}}
 }
 
 // withoutQuorum ends the containers that use old certificates, so that the kubelet restarts them,
