@@ -41,11 +41,13 @@ func checkJoinedAccess(ctx context.Context, e *engine.Env) error {
 	}
 	// The API server creates this role itself. A dry run does not find it, since the kubeconfig of
 	// the administrator does not exist yet: then nothing is known of the others either.
-	builtIn := manifest.KubeletAPIAdmin()
+	builtIn, client := manifest.KubeletAPIAdmin(), manifest.KubeletClientAccess()
 	if unknown, err := isMissing(builtIn); err == nil && unknown {
+		e.Say("the access rules of the cluster can be read only with %s; join creates the %s if the "+
+			"cluster lacks it, and warns of others that are missing", as.Kubeconfig,
+			state.RefOf(client, as))
 		return nil
 	}
-	client := manifest.KubeletClientAccess()
 	missing, err := isMissing(client)
 	switch {
 	case apierrors.IsForbidden(err):

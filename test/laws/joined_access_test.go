@@ -2,6 +2,7 @@ package laws
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -98,6 +99,16 @@ func TestControlPlaneJoinsClusterWithoutAccessRules(t *testing.T) {
 		_, out := join(t, plain)
 		if said := strings.Join(listWarnings(out), "\n"); out.err != nil || strings.Contains(said, "access rules") {
 			t.Errorf("%v: %s", out.err, said)
+		}
+	})
+	t.Run("a dry run says what a join creates", func(t *testing.T) {
+		w := subject.machine(t)
+		delete(w.Objects, keyOf(client))
+		out := subject.newRun(w).asPreview(t).execute(t)
+		if out.err != nil || !slices.ContainsFunc(out.events, func(e engine.Event) bool {
+			return e.Kind == engine.Info && strings.Contains(e.Text, "creates the ClusterRoleBinding "+client.GetName())
+		}) {
+			t.Errorf("%v: it does not name %s", out.err, client.GetName())
 		}
 	})
 	t.Run("may not create", func(t *testing.T) {
