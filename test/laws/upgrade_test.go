@@ -25,6 +25,7 @@ import (
 	"kubeadm/internal/upgrade"
 	"kubeadm/internal/workflow"
 	"kubeadm/internal/world/fake"
+	"kubeadm/internal/world/fault"
 	"kubeadm/internal/world/memory"
 )
 
@@ -299,4 +300,30 @@ func setUpUpgrade(t testing.TB, e *engine.Env, intent node.Upgrade) (err error) 
 	}
 	e.Local, e.Node, e.Intent = n.Local, engine.Resolved(n), upgrade.Intent{Upgrade: intent}
 	return nil
+}
+
+// The same command resumes, also if a newer kubeadm was installed in between: it must not take a node
+// whose static Pods have the version of the cluster for one that "upgrade apply" has yet to precede.
+func TestUpgradeNodeResumesWithNewerKubeadm(t *testing.T) {
+	s := upgradeSubjects()[1]
+	changes := len(s.newRun(s.machine(t)).mustSucceed(t).did)
+	forEachFault(changes, func(at *fault.World) {
+		t.Run(faultName(at), func(t *testing.T) {
+			t.Parallel()
+			at.Crash = true
+			r := s.newRun(s.machine(t))
+			r.fault = at
+			if first := r.execute(t); !first.crashed {
+				t.Fatalf("the run did not get that far: %v", first.err)
+			}
+			again := r.rerun()
+			again.setUp = func(t testing.TB, e *engine.Env) (err error) {
+				if e.Tool, err = release.ParseTool("v1.38.0"); err != nil {
+					return err
+				}
+				return s.setUp(t, e)
+			}
+			again.mustSucceed(t)
+		})
+	})
 }

@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -60,6 +61,9 @@ func upgradeStaticPods(ctx context.Context, e *engine.Env) error {
 				return prepareComponent(ctx, e, n, component)
 			}}
 		if _, err := replacement.Replace(ctx, e, wanted...); err != nil {
+			if ctx.Err() == nil { // the previous manifests were restored
+				err = errors.Join(err, e.Do(ctx, staticpod.EndUpgrade(n.Paths)))
+			}
 			return err
 		}
 		return renewCertificates(ctx, e, n, "admin.conf", "super-admin.conf")
@@ -99,6 +103,9 @@ func renderWanted(ctx context.Context, e *engine.Env, n *node.Node) ([]staticpod
 // prepareComponent is done before the manifest of a component is replaced: a snapshot of etcd, and
 // new certificates.
 func prepareComponent(ctx context.Context, e *engine.Env, n *node.Node, component string) error {
+	if err := e.Do(ctx, staticpod.BeginUpgrade(n.Paths, n.Cluster.Version)); err != nil {
+		return err
+	}
 	if component == manifest.Etcd {
 		if err := e.Await(ctx, keepsQuorum(e, n)); err != nil {
 			return err

@@ -177,27 +177,34 @@ var RemoveFlags = engine.Phase{
 		if err != nil {
 			return err
 		}
-		file := n.Paths.KubeletFlags()
-		old, err := state.ReadOptional(ctx, e.World, file)
-		if err != nil || old == nil {
+		if err := replaceFlags(ctx, e, n); err != nil {
 			return err
 		}
-		target, err := version.ParseSemantic(n.Cluster.Version)
-		if err != nil {
-			return err
-		}
-		text, removed, unknown := removeFlags(string(old), target)
-		for _, name := range unknown {
-			e.Warn("the kubelet %s has no flag --%s: remove it from %s before you restart the kubelet",
-				n.Cluster.Version, name, file)
-		}
-		if len(removed) == 0 {
-			return nil
-		}
-		e.Say("removing flags that the kubelet %s does not have: --%s", n.Cluster.Version,
-			strings.Join(removed, ", --"))
-		return replaceKubeletFile(ctx, e, file, []byte(text), staticpod.KubeletFlagsBackup)
+		return e.Do(ctx, staticpod.EndUpgrade(n.Paths)) // this phase is the last one
 	},
+}
+
+func replaceFlags(ctx context.Context, e *engine.Env, n *node.Node) error {
+	file := n.Paths.KubeletFlags()
+	old, err := state.ReadOptional(ctx, e.World, file)
+	if err != nil || old == nil {
+		return err
+	}
+	target, err := version.ParseSemantic(n.Cluster.Version)
+	if err != nil {
+		return err
+	}
+	text, removed, unknown := removeFlags(string(old), target)
+	for _, name := range unknown {
+		e.Warn("the kubelet %s has no flag --%s: remove it from %s before you restart the kubelet",
+			n.Cluster.Version, name, file)
+	}
+	if len(removed) == 0 {
+		return nil
+	}
+	e.Say("removing flags that the kubelet %s does not have: --%s", n.Cluster.Version,
+		strings.Join(removed, ", --"))
+	return replaceKubeletFile(ctx, e, file, []byte(text), staticpod.KubeletFlagsBackup)
 }
 
 // flagsOfKubeadm are flags that kubeadm of an earlier release has written.

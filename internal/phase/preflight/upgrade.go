@@ -273,14 +273,18 @@ func checkUpgradeOrder(ctx context.Context, e *engine.Env, n *node.Node,
 			"version older than the cluster, %s: a control plane node is upgraded one minor version at a "+
 			"time", own, target),
 			"remove this node and join it again: kubeadm reset, then kubeadm join --control-plane")
-	case own.EqualTo(target.Version()) && e.Tool.Version().Minor() > target.Minor() &&
-		!cluster.HasOlderComponent(n.Name, target.Version()): // not one that was interrupted
-		return problem.New("", fmt.Errorf("there is nothing to upgrade to: the cluster stores "+
-			"Kubernetes %s, which this node already runs", target),
-			fmt.Sprintf("on one control plane node first: kubeadm upgrade apply %s", e.Tool),
-			"to upgrade to this version anyway, add --ignore-preflight-errors="+upgradeOrder)
+	case !own.EqualTo(target.Version()) || e.Tool.Version().Minor() <= target.Minor() ||
+		cluster.HasOlderComponent(n.Name, target.Version()):
+		return nil
 	}
-	return nil
+	resumes, err := staticpod.IsUpgradeUnfinished(ctx, e.World, n.Paths, n.Cluster.Version)
+	if err != nil || resumes {
+		return err
+	}
+	return problem.New("", fmt.Errorf("there is nothing to upgrade to: the cluster stores "+
+		"Kubernetes %s, which this node already runs", target),
+		fmt.Sprintf("on one control plane node first: kubeadm upgrade apply %s", e.Tool),
+		"to upgrade to this version anyway, add --ignore-preflight-errors="+upgradeOrder)
 }
 
 // upgradeOrder is the name of the check whether "upgrade apply" came first.

@@ -99,6 +99,7 @@ func TestUpgradeOrder(t *testing.T) {
 		stored, own, other string // versions; no own for one that is not known
 		manager            string // version of this node's kube-controller-manager; stored if empty
 		tool               string // newVersion if empty
+		record             string // version of an upgrade of this node that has not ended
 		want               string // part of the error, or of a warning
 		isWarning          bool
 	}{
@@ -113,6 +114,10 @@ func TestUpgradeOrder(t *testing.T) {
 			want: "there is nothing to upgrade to: the cluster stores Kubernetes v1.36.3"},
 		"interrupted after the API server": {stored: oldVersion, own: oldVersion, other: oldVersion,
 			manager: "v1.35.4"},
+		"interrupted after all static Pods": {stored: oldVersion, own: oldVersion, other: oldVersion,
+			record: oldVersion},
+		"an earlier upgrade was interrupted": {stored: oldVersion, own: oldVersion, other: oldVersion,
+			record: "v1.35.4", want: "there is nothing to upgrade to"},
 		"with the kubeadm of before": {stored: oldVersion, own: oldVersion, other: oldVersion,
 			tool: oldVersion},
 		"upgrade apply was killed": {stored: newVersion, own: oldVersion, other: oldVersion,
@@ -135,6 +140,11 @@ func TestUpgradeOrder(t *testing.T) {
 			setAPIServer(t, w, "cp2", c.other)
 			if c.manager != "" {
 				setComponent(t, w, release.ControllerManager, "cp1", c.manager)
+			}
+			if c.record != "" {
+				if err := w.Do(t.Context(), staticpod.BeginUpgrade(node.DefaultPaths(), c.record)); err != nil {
+					t.Fatal(err)
+				}
 			}
 			text := c.tool
 			if text == "" {

@@ -1,0 +1,31 @@
+package staticpod
+
+import (
+	"context"
+	"path"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/node"
+	"kubeadm/internal/state"
+)
+
+// An upgrade writes the version of the cluster to a file before it replaces the first static Pod of
+// this node, and removes the file at its end. Otherwise a node whose static Pods are all replaced,
+// but not the configuration of its kubelet, would look like one that was never upgraded.
+func upgradeRecord(p node.Paths) string { return path.Join(p.Journal(), "upgrading") }
+
+// BeginUpgrade records that this node is being upgraded to a version.
+func BeginUpgrade(p node.Paths, version string) change.Change {
+	return change.WriteFile{Path: upgradeRecord(p), Data: []byte(version + "\n"), Mode: 0o600,
+		Secret: true} // not printed by a dry run: it tells the user nothing
+}
+
+// EndUpgrade records that the upgrade of this node has finished.
+func EndUpgrade(p node.Paths) change.Change { return change.Remove{Path: upgradeRecord(p)} }
+
+// IsUpgradeUnfinished reports whether an upgrade of this node to a version was interrupted.
+func IsUpgradeUnfinished(ctx context.Context, r state.Reader, p node.Paths,
+	version string) (bool, error) {
+	data, err := state.ReadOptional(ctx, r, upgradeRecord(p))
+	return string(data) == version+"\n", err
+}
