@@ -5,15 +5,11 @@ import (
 	"context"
 	"crypto/rand"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/engine"
@@ -267,17 +263,7 @@ func TestJoinChecksExistingFilesBeforeKubelet(t *testing.T) {
 // starts: it may miss one then, and nothing else waits for it.
 func TestManifestsOfJoinWithExternalEtcdComeBeforeKubelet(t *testing.T) {
 	m := newControlPlaneMachine(t)
-	key := memory.Key{Kind: schema.GroupKind{Kind: "ConfigMap"}, Namespace: "kube-system", Name: "kubeadm-config"}
-	data, _, err := unstructured.NestedStringMap(m.Objects[key].Object, "data")
-	if err != nil || !strings.Contains(data["ClusterConfiguration"], "local:") {
-		t.Fatalf("%v: %v", err, data)
-	}
-	local := regexp.MustCompile("(?m)^etcd:\n(  .*\n)*")
-	data["ClusterConfiguration"] = local.ReplaceAllString(data["ClusterConfiguration"],
-		"etcd:\n  external:\n    endpoints: [\"http://192.0.2.50:2379\"]\n")
-	if err := unstructured.SetNestedStringMap(m.Objects[key].Object, data, "data"); err != nil {
-		t.Fatal(err)
-	}
+	useExternalEtcd(t, m)
 	out := findSubject("join a control plane").newRun(m).mustSucceed(t)
 	position := func(target string) int {
 		return slices.IndexFunc(out.did, func(c change.Change) bool { return c.Target() == target })
