@@ -222,7 +222,7 @@ func (c *Cluster) readControlPlane(ctx context.Context, r reader,
 		if others[pod.Spec.NodeName] && len(others) < len(nodes) {
 			warnings = append(warnings, fmt.Sprintf("Pod kube-system/%s is ignored: its Node %s does not have the "+
 				"label %s; %s", pod.Name, pod.Spec.NodeName, ControlPlaneLabel,
-				untrusted.CommandHint("set it if it is a control plane node", "kubectl label node", pod.Spec.NodeName,
+				untrusted.CommandHint("if it is a control plane node", "kubectl label node", pod.Spec.NodeName,
 					ControlPlaneLabel+"=")))
 			continue
 		}

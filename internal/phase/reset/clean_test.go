@@ -218,7 +218,7 @@ func TestLeavingCluster(t *testing.T) {
 		"the only node": {ownNode, func(*scene) {}, "the only node", false},
 		"no Node":       {strings.ReplaceAll(ownNode, "cp1", "x") + otherNode, func(*scene) {}, "no Node cp1", false},
 		"reset before": {ownNode + otherNode, func(s *scene) { delete(s.Files, "/var/lib/kubelet/config.yaml") },
-			"if the Node still exists: kubectl delete node cp1", false},
+			"delete the Node if it still exists: kubectl delete node cp1", false},
 		"not asked for": {ownNode + otherNode, func(s *scene) { s.intent.LeaveCluster = false }, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
