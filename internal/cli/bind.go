@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +18,32 @@ import (
 
 // flagTargets has a pointer to the value of each flag. The value at first is the default.
 type flagTargets map[flag.Name]any
+
+// targetsOf has the fields of a struct, and of those embedded in it, whose tag names a flag.
+func targetsOf(options any) flagTargets {
+	v := flagTargets{}
+	var add func(reflect.Value)
+	add = func(s reflect.Value) {
+		for i := range s.NumField() {
+			field := s.Type().Field(i)
+			switch name := field.Tag.Get("flag"); {
+			case name != "":
+				v[flag.Name(name)] = s.Field(i).Addr().Interface()
+			case field.Anonymous && field.Type.Kind() == reflect.Struct:
+				add(s.Field(i))
+			}
+		}
+	}
+	add(reflect.ValueOf(options).Elem())
+	return v
+}
+
+// without has the other flags.
+func (v flagTargets) without(names ...flag.Name) flagTargets {
+	others := maps.Clone(v)
+	maps.DeleteFunc(others, func(n flag.Name, _ any) bool { return slices.Contains(names, n) })
+	return others
+}
 
 // bind defines the named flags, or all of them.
 func (v flagTargets) bind(set *pflag.FlagSet, names ...flag.Name) {

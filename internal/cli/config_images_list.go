@@ -29,7 +29,7 @@ func (p *program) configImagesList() *cobra.Command {
 		Args: refuseArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return p.listImages(c, o, &out) },
 	}
-	o.values().bind(c.Flags(), flag.Config, flag.FeatureGates, flag.ImageRepository,
+	targetsOf(o).bind(c.Flags(), flag.Config, flag.FeatureGates, flag.ImageRepository,
 		flag.KubernetesVersion)
 	out.bind(c.Flags())
 	return c
@@ -47,7 +47,7 @@ func (p *program) listImages(c *cobra.Command, o *initOptions, out *output) erro
 	if err != nil {
 		return err
 	}
-	file, err := p.readConfig(ctx, real, o.file)
+	file, err := p.readConfig(ctx, real, o.File)
 	if err == nil && file.Given() {
 		err = p.warnIgnoredFlags(givenFlags(c))
 	}

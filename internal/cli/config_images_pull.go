@@ -33,14 +33,14 @@ container runtime already has. With --config, the flags --cri-socket, --feature-
 		Args: refuseArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return p.pullImages(c, o) },
 	}
-	o.values().bind(c.Flags(), flag.Config, flag.CRISocket, flag.FeatureGates, flag.ImageRepository,
+	targetsOf(o).bind(c.Flags(), flag.Config, flag.CRISocket, flag.FeatureGates, flag.ImageRepository,
 		flag.KubernetesVersion)
 	return c
 }
 
 func (p *program) pullImages(c *cobra.Command, o *initOptions) (err error) {
 	ctx, real, h := c.Context(), p.World(), p.runHost()
-	file, err := p.readConfigBesideFlags(c, o.file, p.warnIgnoredFlags)
+	file, err := p.readConfigBesideFlags(c, o.File, p.warnIgnoredFlags)
 	if err != nil {
 		return err
 	}

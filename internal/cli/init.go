@@ -19,7 +19,7 @@ func (p *program) initCommand() *cobra.Command {
 	t := tree{name: "init", phases: workflow.Init, args: refuseArguments}
 	t.newRun = func(sel engine.Selection) (flagTargets, runFunc) {
 		o := newInitOptions()
-		return o.values(), func(c *cobra.Command, _ []string) error { return p.runInit(c, o, sel) }
+		return targetsOf(o), func(c *cobra.Command, _ []string) error { return p.runInit(c, o, sel) }
 	}
 	return p.withRunOutput(t.command(&cobra.Command{
 		Use:   "init",
@@ -34,65 +34,29 @@ prints how to use the cluster and how to join other machines.`,
 
   # with a configuration file; print what would change
   kubeadm init --config kubeadm.yaml --dry-run`,
-	}, flag.APIServerAdvertise, flag.APIServerBindPort, flag.APIServerCertSANs, flag.CertDir,
-		flag.CertificateKey,
-		flag.Config, flag.ControlPlaneEndpoint, flag.CRISocket, flag.DryRun, flag.FeatureGates,
-		flag.IgnorePreflightErrors,
-		flag.ImageRepository, flag.KubernetesVersion, flag.NodeName, flag.Patches,
-		flag.PodNetworkCIDR, flag.ServiceCIDR,
-		flag.ServiceDNSDomain, flag.SkipCertificateKeyPrint, flag.SkipPhases, flag.SkipTokenPrint,
-		flag.Token, flag.TokenTTL, flag.UploadCerts))
+	}, flag.APIServerExtraArgs, flag.ControllerManagerArgs, flag.Kubeconfig, flag.KubeconfigDir,
+		flag.PrintManifest, flag.SchedulerExtraArgs))
 }
 
 // initOptions are the flags of init and its phases.
 type initOptions struct {
 	config.InitFlags
-	file          string
-	kubeconfig    string
-	printManifest bool
-	withhold      engine.Withhold
+	File                   string `flag:"config"`
+	Kubeconfig             string `flag:"kubeconfig"`
+	PrintManifest          bool   `flag:"print-manifest"`
+	WithholdToken          bool   `flag:"skip-token-print"`
+	WithholdCertificateKey bool   `flag:"skip-certificate-key-print"`
 }
 
 func newInitOptions() *initOptions {
 	o := &initOptions{InitFlags: config.NewInitFlags()}
 	o.KubeconfigDir = node.DefaultPaths().Kubeconfigs
-	o.kubeconfig = node.DefaultPaths().Kubeconfig("admin.conf")
+	o.Kubeconfig = node.DefaultPaths().Kubeconfig("admin.conf")
 	return o
 }
 
-func (o *initOptions) values() flagTargets {
-	return flagTargets{
-		flag.APIServerAdvertise:      &o.AdvertiseAddress,
-		flag.APIServerBindPort:       &o.BindPort,
-		flag.APIServerCertSANs:       &o.CertSANs,
-		flag.APIServerExtraArgs:      &o.APIServerArgs,
-		flag.CertDir:                 &o.CertificatesDir,
-		flag.CertificateKey:          &o.CertificateKey,
-		flag.Config:                  &o.file,
-		flag.ControllerManagerArgs:   &o.ControllerManagerArgs,
-		flag.ControlPlaneEndpoint:    &o.ControlPlaneEndpoint,
-		flag.CRISocket:               &o.CRISocket,
-		flag.DryRun:                  &o.DryRun,
-		flag.FeatureGates:            &o.FeatureGates,
-		flag.IgnorePreflightErrors:   &o.IgnorePreflightErrors,
-		flag.ImageRepository:         &o.ImageRepository,
-		flag.Kubeconfig:              &o.kubeconfig,
-		flag.KubeconfigDir:           &o.KubeconfigDir,
-		flag.KubernetesVersion:       &o.KubernetesVersion,
-		flag.NodeName:                &o.NodeName,
-		flag.Patches:                 &o.Patches,
-		flag.PodNetworkCIDR:          &o.PodSubnet,
-		flag.PrintManifest:           &o.printManifest,
-		flag.SchedulerExtraArgs:      &o.SchedulerArgs,
-		flag.ServiceCIDR:             &o.ServiceSubnet,
-		flag.ServiceDNSDomain:        &o.DNSDomain,
-		flag.SkipCertificateKeyPrint: &o.withhold.CertificateKey,
-		flag.SkipPhases:              &o.SkipPhases,
-		flag.SkipTokenPrint:          &o.withhold.Token,
-		flag.Token:                   &o.Token,
-		flag.TokenTTL:                &o.TokenTTL,
-		flag.UploadCerts:             &o.UploadCerts,
-	}
+func (o *initOptions) withhold() engine.Withhold {
+	return engine.Withhold{Token: o.WithholdToken, CertificateKey: o.WithholdCertificateKey}
 }
 
 // runInit is "kubeadm init", or one of its phases.
@@ -100,14 +64,14 @@ func (p *program) runInit(c *cobra.Command, o *initOptions, sel engine.Selection
 	ctx := c.Context()
 	r, err := run.Open(ctx, p.runHost(), run.Command{
 		Name: "init", Phases: workflow.Init, Selection: sel, Journaled: true,
-		Unlocked: o.printManifest,
+		Unlocked: o.PrintManifest,
 	})
 	if err != nil {
 		return err
 	}
 	defer closeRun(r, &err)
 
-	file, err := p.readConfigBesideFlags(c, o.file, o.RefuseMixed)
+	file, err := p.readConfigBesideFlags(c, o.File, o.RefuseMixed)
 	if err != nil {
 		return err
 	}
@@ -120,7 +84,7 @@ func (p *program) runInit(c *cobra.Command, o *initOptions, sel engine.Selection
 	if err != nil {
 		return err
 	}
-	if o.printManifest {
+	if o.PrintManifest {
 		return p.printManifest(ctx, r.World(), resolved, sel.Only)
 	}
 
@@ -131,12 +95,12 @@ func (p *program) runInit(c *cobra.Command, o *initOptions, sel engine.Selection
 	if err != nil {
 		return err
 	}
-	p.warnOfForeignClient(ctx, c, r.World(), o.kubeconfig)
+	p.warnOfForeignClient(ctx, c, r.World(), o.Kubeconfig)
 	if r.Finished() {
-		return initAgain(ctx, r, n, o.withhold)
+		return initAgain(ctx, r, n, o.withhold())
 	}
 	e := r.NewEnv(engine.Env{Local: n.Local, Node: engine.Resolved(n), Keys: r.Keys(ctx, n),
-		Admin: engine.As(existing.Admin(n.Local, o.kubeconfig)), Withhold: o.withhold})
+		Admin: engine.As(existing.Admin(n.Local, o.Kubeconfig)), Withhold: o.withhold()})
 	if r.IsWhole() {
 		e.Admin = workflow.InitAdmin(r.World(), n.Local)
 		r.Emit(engine.Info, "using Kubernetes version "+n.Cluster.Version)

@@ -32,7 +32,7 @@ func (p *program) joinCommand() *cobra.Command {
 		}}
 	t.newRun = func(sel engine.Selection) (flagTargets, runFunc) {
 		o := &joinOptions{JoinFlags: config.NewJoinFlags()}
-		return o.values(), func(c *cobra.Command, args []string) error {
+		return targetsOf(o), func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				o.Endpoint = args[0]
 			}
@@ -55,41 +55,13 @@ func (p *program) joinCommand() *cobra.Command {
 
   # with a discovery file
   kubeadm join --discovery-file cluster-info.yaml --tls-bootstrap-token abcdef.0123456789abcdef`,
-	}, flag.APIServerAdvertise, flag.APIServerBindPort, flag.CertificateKey, flag.Config,
-		flag.ControlPlane,
-		flag.CRISocket, flag.DiscoveryFile, flag.DiscoveryToken, flag.DiscoveryTokenHash,
-		flag.DiscoveryTokenUnsafe, flag.DryRun,
-		flag.IgnorePreflightErrors, flag.NodeName, flag.Patches, flag.ReplaceMember,
-		flag.SkipPhases, flag.TLSBootstrapToken, flag.Token))
+	}, flag.KubeconfigDir))
 }
 
 // joinOptions are the flags of join and its phases.
 type joinOptions struct {
 	config.JoinFlags
-	file string
-}
-
-func (o *joinOptions) values() flagTargets {
-	return flagTargets{
-		flag.APIServerAdvertise:    &o.AdvertiseAddress,
-		flag.APIServerBindPort:     &o.BindPort,
-		flag.CertificateKey:        &o.CertificateKey,
-		flag.Config:                &o.file,
-		flag.ControlPlane:          &o.ControlPlane,
-		flag.CRISocket:             &o.CRISocket,
-		flag.DiscoveryFile:         &o.DiscoveryFile,
-		flag.DiscoveryToken:        &o.DiscoveryToken,
-		flag.DiscoveryTokenHash:    &o.CACertHashes,
-		flag.DiscoveryTokenUnsafe:  &o.UnsafeSkipCAVerification,
-		flag.DryRun:                &o.DryRun,
-		flag.IgnorePreflightErrors: &o.IgnorePreflightErrors,
-		flag.NodeName:              &o.NodeName,
-		flag.Patches:               &o.Patches,
-		flag.ReplaceMember:         &o.ReplaceMembers,
-		flag.SkipPhases:            &o.SkipPhases,
-		flag.TLSBootstrapToken:     &o.TLSBootstrapToken,
-		flag.Token:                 &o.Token,
-	}
+	File string `flag:"config"`
 }
 
 // runJoin is "kubeadm join", or one of its phases.
@@ -102,7 +74,7 @@ func (p *program) runJoin(c *cobra.Command, o *joinOptions, sel engine.Selection
 	}
 	defer closeRun(r, &err)
 
-	file, err := p.readConfigBesideFlags(c, o.file, o.RefuseMixed)
+	file, err := p.readConfigBesideFlags(c, o.File, o.RefuseMixed)
 	if err != nil {
 		return err
 	}

@@ -1,19 +1,23 @@
 package cli
 
 import (
+	"cmp"
 	"io"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
 
 	"kubeadm/internal/config"
 	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
 	"kubeadm/internal/release"
+	"kubeadm/internal/state"
+	"kubeadm/internal/workflow"
 )
 
 // parseFlags reads a command line for values.
@@ -25,57 +29,25 @@ func parseFlags(t *testing.T, v flagTargets, args string) error {
 	return set.Parse(strings.Fields(args))
 }
 
-func TestFlagsOfInitReachTheConfiguration(t *testing.T) {
-	for args, want := range map[string]func(o *initOptions){
-		"":                                      func(*initOptions) {},
-		"--apiserver-advertise-address 1.2.3.4": func(o *initOptions) { o.AdvertiseAddress = "1.2.3.4" },
-		"--apiserver-bind-port 7443":            func(o *initOptions) { o.BindPort = 7443 },
-		"--apiserver-cert-extra-sans a,b --apiserver-cert-extra-sans c": func(o *initOptions) { o.CertSANs = []string{"a", "b", "c"} },
-		"--cert-dir /pki":                       func(o *initOptions) { o.CertificatesDir = "/pki" },
-		"--certificate-key 00":                  func(o *initOptions) { o.CertificateKey = "00" },
-		"--config f":                            func(o *initOptions) { o.file = "f" },
-		"--control-plane-endpoint cp:6443":      func(o *initOptions) { o.ControlPlaneEndpoint = "cp:6443" },
-		"--cri-socket unix:///s":                func(o *initOptions) { o.CRISocket = "unix:///s" },
-		"--dry-run":                             func(o *initOptions) { o.DryRun = new(true) },
-		"--dry-run=false":                       func(o *initOptions) { o.DryRun = new(false) },
-		"--feature-gates A=true":                func(o *initOptions) { o.FeatureGates = "A=true" },
-		"--ignore-preflight-errors Swap,NumCPU": func(o *initOptions) { o.IgnorePreflightErrors = []string{"Swap", "NumCPU"} },
-		"--image-repository r":                  func(o *initOptions) { o.ImageRepository = "r" },
-		"--kubeconfig k":                        func(o *initOptions) { o.kubeconfig = "k" },
-		"--kubeconfig-dir /k":                   func(o *initOptions) { o.KubeconfigDir = "/k" },
-		"--kubernetes-version v1.36.0":          func(o *initOptions) { o.KubernetesVersion = "v1.36.0" },
-		"--node-name n":                         func(o *initOptions) { o.NodeName = "n" },
-		"--patches /p":                          func(o *initOptions) { o.Patches = "/p" },
-		"--pod-network-cidr 10.0.0.0/8":         func(o *initOptions) { o.PodSubnet = "10.0.0.0/8" },
-		"--print-manifest":                      func(o *initOptions) { o.printManifest = true },
-		"--service-cidr 10.0.0.0/8":             func(o *initOptions) { o.ServiceSubnet = "10.0.0.0/8" },
-		"--service-dns-domain d":                func(o *initOptions) { o.DNSDomain = "d" },
-		"--skip-certificate-key-print":          func(o *initOptions) { o.withhold.CertificateKey = true },
-		"--skip-phases addon,preflight":         func(o *initOptions) { o.SkipPhases = []string{"addon", "preflight"} },
-		"--skip-token-print":                    func(o *initOptions) { o.withhold.Token = true },
-		"--token t":                             func(o *initOptions) { o.Token = "t" },
-		"--token-ttl 2h":                        func(o *initOptions) { o.TokenTTL = 2 * time.Hour },
-		"--upload-certs":                        func(o *initOptions) { o.UploadCerts = true },
-		"--apiserver-extra-args v=4":            func(o *initOptions) { o.APIServerArgs = map[string]string{"v": "4"} },
-		"--controller-manager-extra-args v=4":   func(o *initOptions) { o.ControllerManagerArgs = map[string]string{"v": "4"} },
-		"--scheduler-extra-args v=4,a=b":        func(o *initOptions) { o.SchedulerArgs = map[string]string{"v": "4", "a": "b"} },
-	} {
-		t.Run(args, func(t *testing.T) {
-			got, expected := newInitOptions(), newInitOptions()
-			want(expected)
-			if err := parseFlags(t, got.values(), args); err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(expected, got, cmp.AllowUnexported(initOptions{}),
-				emptyIsNil()); diff != "" {
-				t.Error(diff)
-			}
-		})
+// A value of each type reaches the field whose tag names the flag.
+func TestFlagsReachTheirFields(t *testing.T) {
+	got, want := newInitOptions(), newInitOptions()
+	if err := parseFlags(t, targetsOf(got), "--apiserver-bind-port 7443 --token-ttl 2h --dry-run=false "+
+		"--apiserver-cert-extra-sans a,b --apiserver-cert-extra-sans c --upload-certs --config f "+
+		"--scheduler-extra-args v=4,a=b --skip-phases addon,preflight"); err != nil {
+		t.Fatal(err)
+	}
+	want.BindPort, want.TokenTTL, want.DryRun = 7443, 2*time.Hour, new(false)
+	want.CertSANs, want.UploadCerts, want.File = []string{"a", "b", "c"}, true, "f"
+	want.SchedulerArgs = map[string]string{"v": "4", "a": "b"}
+	want.SkipPhases = []string{"addon", "preflight"}
+	if diff := gocmp.Diff(want, got, emptyIsNil()); diff != "" {
+		t.Error(diff)
 	}
 }
 
 // emptyIsNil makes no difference between an empty list or map and none.
-func emptyIsNil() cmp.Option {
+func emptyIsNil() gocmp.Option {
 	empty := func(v any) bool {
 		switch v := v.(type) {
 		case []string:
@@ -85,61 +57,118 @@ func emptyIsNil() cmp.Option {
 		}
 		return false
 	}
-	return cmp.FilterValues(func(a, b any) bool { return empty(a) && empty(b) }, cmp.Ignore())
+	return gocmp.FilterValues(func(a, b any) bool { return empty(a) && empty(b) }, gocmp.Ignore())
 }
 
-func TestFlagsOfJoinReachTheConfiguration(t *testing.T) {
-	for args, want := range map[string]func(o *joinOptions){
-		"--apiserver-advertise-address 1.2.3.4 --apiserver-bind-port 7443": func(o *joinOptions) { o.AdvertiseAddress, o.BindPort = "1.2.3.4", 7443 },
-		"--certificate-key 00 --control-plane":                             func(o *joinOptions) { o.CertificateKey, o.ControlPlane = "00", true },
-		"--config f --cri-socket s":                                        func(o *joinOptions) { o.file, o.CRISocket = "f", "s" },
-		"--discovery-file d":                                               func(o *joinOptions) { o.DiscoveryFile = "d" },
-		"--discovery-token a --tls-bootstrap-token b --token c": func(o *joinOptions) {
-			o.DiscoveryToken, o.TLSBootstrapToken, o.Token = "a", "b", "c"
-		},
-		"--discovery-token-ca-cert-hash x --discovery-token-ca-cert-hash y": func(o *joinOptions) { o.CACertHashes = []string{"x", "y"} },
-		"--discovery-token-unsafe-skip-ca-verification":                     func(o *joinOptions) { o.UnsafeSkipCAVerification = true },
-		"--dry-run --node-name n --patches p":                               func(o *joinOptions) { o.DryRun, o.NodeName, o.Patches = new(true), "n", "p" },
-		"--ignore-preflight-errors all --skip-phases preflight": func(o *joinOptions) {
-			o.IgnorePreflightErrors, o.SkipPhases = []string{"all"}, []string{"preflight"}
-		},
+// Each flag changes what init or join resolves its settings to, so that none is accepted and
+// forgotten. A new flag needs a value here.
+func TestEveryFlagHasAnEffect(t *testing.T) {
+	facts := config.Facts{Tool: mustParseTool(t), Hostname: "cp1", Runtimes: []string{"unix:///s"},
+		Addresses: []state.Address{{IP: "192.0.2.1", Interface: "eth0", DefaultRoute: true}}}
+	resolveInit := func(args string) (any, error) {
+		o := newInitOptions()
+		if err := parseFlags(t, targetsOf(o), args); err != nil {
+			return nil, err
+		}
+		n, how, err := config.Init(config.File{}, o.InitFlags, facts)
+		return []any{n, how}, err
+	}
+	resolveJoin := func(args string) (any, error) {
+		o := &joinOptions{JoinFlags: config.NewJoinFlags()}
+		o.Endpoint = "192.0.2.9:6443"
+		if err := parseFlags(t, targetsOf(o), args); err != nil {
+			return nil, err
+		}
+		local, how, err := config.Join(config.File{}, o.JoinFlags, facts)
+		return []any{local, how}, err
+	}
+	const joins = "--token abcdef.0123456789abcdef --discovery-token-unsafe-skip-ca-verification " +
+		"--control-plane "
+	key := strings.Repeat("ab", 32)
+	common := map[string]string{
+		"": "", "apiserver-advertise-address": "192.0.2.7", "apiserver-bind-port": "7443",
+		"certificate-key": key, "cri-socket": "unix:///other.sock", "dry-run": "true",
+		"ignore-preflight-errors": "Swap", "kubeconfig-dir": "/k", "node-name": "other",
+		"patches": "/p", "skip-phases": "preflight",
+	}
+	for name, c := range map[string]struct {
+		resolve func(args string) (any, error)
+		base    string // without which the command has no settings
+		flags   any
+		values  map[string]string
+	}{
+		"init": {resolveInit, "--token abcdef.0123456789abcdef --certificate-key " +
+			strings.Repeat("cd", 32) + " ", &config.InitFlags{}, map[string]string{
+			"apiserver-cert-extra-sans": "a.example", "apiserver-extra-args": "v=4", "cert-dir": "/pki",
+			"control-plane-endpoint": "lb.example:6443", "controller-manager-extra-args": "v=4",
+			"feature-gates": "NodeLocalCRISocket=false", "image-repository": "r.example/k8s",
+			"kubernetes-version": "v1.36.0", "pod-network-cidr": "10.8.0.0/16",
+			"scheduler-extra-args": "v=4", "service-cidr": "10.9.0.0/16",
+			"service-dns-domain": "other.local", "token": "fedcba.0123456789abcdef",
+			"token-ttl": "1h", "upload-certs": "true"}},
+		"join": {resolveJoin, joins, &config.JoinFlags{}, map[string]string{
+			"control-plane": "false", "discovery-file": "/d", "discovery-token": "fedcba.0123456789abcdef",
+			"discovery-token-ca-cert-hash":                "sha256:" + strings.Repeat("0a", 32),
+			"discovery-token-unsafe-skip-ca-verification": "false",
+			"replace-member":                              "cp9", "tls-bootstrap-token": "fedcba.0123456789abcdef",
+			"token": "fedcba.0123456789abcdef"}},
 	} {
-		t.Run(args, func(t *testing.T) {
-			got := &joinOptions{JoinFlags: config.NewJoinFlags()}
-			expected := &joinOptions{JoinFlags: config.NewJoinFlags()}
-			want(expected)
-			if err := parseFlags(t, got.values(), args); err != nil {
-				t.Fatal(err)
+		before, err := c.resolve(c.base)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		for flagName := range targetsOf(c.flags) {
+			value := cmp.Or(c.values[string(flagName)], common[string(flagName)])
+			if value == "" {
+				t.Errorf("%s: this test has no value for --%s", name, flagName)
+				continue
 			}
-			if diff := cmp.Diff(expected, got, cmp.AllowUnexported(joinOptions{}),
-				emptyIsNil()); diff != "" {
-				t.Error(diff)
+			args := c.base + "--" + string(flagName) + "=" + value
+			after, err := c.resolve(args)
+			if err == nil && reflect.DeepEqual(before, after) {
+				t.Errorf("%s %s: the flag has no effect", name, args)
 			}
-		})
+		}
 	}
 }
 
-func TestFlagsOfResetReachTheConfiguration(t *testing.T) {
-	got := &resetOptions{ResetFlags: config.NewResetFlags()}
-	args := "-f --cert-dir /pki --cleanup-tmp-dir --config c --cri-socket s --dry-run --ignore-preflight-errors all --kubeconfig k --skip-phases preflight --clean cni,images --leave-cluster --drain-timeout 1m"
-	if err := parseFlags(t, got.values(), args); err != nil {
+// Each flag of a workflow belongs to a phase that can be run alone, but for those of a whole run.
+func TestEveryFlagIsOfAPhase(t *testing.T) {
+	for name, c := range map[string]struct {
+		options any
+		phases  []engine.Phase
+		others  []flag.Name // of the whole run, or of other commands that share the options
+	}{
+		"init": {newInitOptions(), workflow.Init, []flag.Name{flag.Token, flag.TokenTTL}},
+		"join": {&joinOptions{}, workflow.Join, []flag.Name{flag.KubeconfigDir}},
+		"reset": {&resetOptions{}, workflow.Reset, []flag.Name{flag.Config, flag.KubeconfigDir,
+			flag.LeaveCluster, flag.NodeName}},
+		"upgrade apply": {newUpgradeOptions(flag.UpgradeApply), workflow.UpgradeApply,
+			[]flag.Name{flag.KubeconfigDir, flag.NodeName, flag.PrintConfig, flag.Via, flag.Yes}},
+	} {
+		listed := append(c.others, flag.SkipPhases)
+		engine.Walk(c.phases, func(_ string, p engine.Phase) { listed = append(listed, p.Flags...) })
+		for n := range targetsOf(c.options) {
+			if !slices.Contains(listed, n) {
+				t.Errorf("%s: no phase has --%s", name, n)
+			}
+		}
+	}
+}
+
+func mustParseTool(t *testing.T) release.Tool {
+	t.Helper()
+	tool, err := release.ParseTool("v1.37.1")
+	if err != nil {
 		t.Fatal(err)
 	}
-	want := &resetOptions{file: "c", kubeconfig: "k", ResetFlags: config.ResetFlags{
-		Common: config.Common{DryRun: new(true), IgnorePreflightErrors: []string{"all"},
-			SkipPhases: []string{"preflight"}},
-		CertificatesDir: "/pki", CleanupTmpDir: true, CRISocket: "s", Force: true,
-		Clean: []string{"cni", "images"}, LeaveCluster: true, DrainTimeout: time.Minute,
-	}}
-	if diff := cmp.Diff(want, got, cmp.AllowUnexported(resetOptions{})); diff != "" {
-		t.Error(diff)
-	}
+	return tool
 }
 
 func TestBadFlagValuesAreRefused(t *testing.T) {
 	for _, args := range []string{"--dry-run=perhaps", "--token-ttl soon",
 		"--apiserver-bind-port high", "--scheduler-extra-args v"} {
-		if err := parseFlags(t, newInitOptions().values(), args); err == nil {
+		if err := parseFlags(t, targetsOf(newInitOptions()), args); err == nil {
 			t.Errorf("%s is taken", args)
 		}
 	}

@@ -26,14 +26,15 @@ type tree struct {
 	newRun func(sel engine.Selection) (flagTargets, runFunc)
 }
 
-// command is the command of the whole workflow: c with its phases, subcommands and flags.
-func (t tree) command(c *cobra.Command, names ...flag.Name) *cobra.Command {
+// command is the command of the whole workflow: c with its phases, subcommands and flags, but for those
+// that only phases have.
+func (t tree) command(c *cobra.Command, onlyOfPhases ...flag.Name) *cobra.Command {
 	c.Args = t.args
 	c.Long += fmt.Sprintf("\n\nThe \"%s\" command runs these phases:\n```\n%s```",
 		strings.TrimSpace(t.name+" "+t.argument), phaseOutline(t.phases))
 	var v flagTargets
 	v, c.RunE = t.newRun(engine.Selection{})
-	v.bind(c.Flags(), names...)
+	v.without(onlyOfPhases...).bind(c.Flags())
 	// every workflow has the flag
 	_ = c.RegisterFlagCompletionFunc(string(flag.SkipPhases), someOf(childAddresses(t.phases)))
 	phase := newGroup("phase", fmt.Sprintf("Run a single phase of %q", t.name))

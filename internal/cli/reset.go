@@ -24,9 +24,9 @@ func (p *program) resetCommand() *cobra.Command {
 	t := tree{name: "reset", phases: workflow.Reset, args: cobra.ArbitraryArgs}
 	t.newRun = func(sel engine.Selection) (flagTargets, runFunc) {
 		o := &resetOptions{ResetFlags: config.NewResetFlags(),
-			kubeconfig: node.DefaultPaths().Kubeconfig("admin.conf")}
+			Kubeconfig: node.DefaultPaths().Kubeconfig("admin.conf")}
 		o.LeaveCluster = sel.Only == string(phaseindex.LeaveCluster)
-		return o.values(), func(c *cobra.Command, args []string) error {
+		return targetsOf(o), func(c *cobra.Command, args []string) error {
 			for _, arg := range args { // which upstream's kubeadm accepts as well
 				p.warn("config",
 					fmt.Sprintf("%s takes no argument: %q is ignored", c.CommandPath(), arg))
@@ -50,33 +50,14 @@ The command asks for confirmation unless --force is set. At the end it lists wha
 
   # drain this worker, delete its Node object and reset it
   kubeadm reset --leave-cluster --kubeconfig=admin.conf`,
-	}, flag.CertDir, flag.Clean, flag.CleanupTmpDir, flag.Config, flag.CRISocket, flag.DrainTimeout,
-		flag.DryRun, flag.Force, flag.IgnorePreflightErrors, flag.Kubeconfig, flag.LeaveCluster,
-		flag.SkipPhases))
+	}, flag.KubeconfigDir, flag.NodeName))
 }
 
 // resetOptions are the flags of reset and its phases.
 type resetOptions struct {
 	config.ResetFlags
-	file       string
-	kubeconfig string
-}
-
-func (o *resetOptions) values() flagTargets {
-	return flagTargets{
-		flag.CertDir:               &o.CertificatesDir,
-		flag.Clean:                 &o.Clean,
-		flag.CleanupTmpDir:         &o.CleanupTmpDir,
-		flag.Config:                &o.file,
-		flag.CRISocket:             &o.CRISocket,
-		flag.DrainTimeout:          &o.DrainTimeout,
-		flag.DryRun:                &o.DryRun,
-		flag.Force:                 &o.Force,
-		flag.IgnorePreflightErrors: &o.IgnorePreflightErrors,
-		flag.Kubeconfig:            &o.kubeconfig,
-		flag.LeaveCluster:          &o.LeaveCluster,
-		flag.SkipPhases:            &o.SkipPhases,
-	}
+	File       string `flag:"config"`
+	Kubeconfig string `flag:"kubeconfig"`
 }
 
 // runReset is "kubeadm reset", or one of its phases.
@@ -89,7 +70,7 @@ func (p *program) runReset(c *cobra.Command, o *resetOptions, sel engine.Selecti
 	}
 	defer closeRun(r, &err)
 
-	file, err := p.readConfigBesideFlags(c, o.file, o.RefuseMixed)
+	file, err := p.readConfigBesideFlags(c, o.File, o.RefuseMixed)
 	if err != nil {
 		return err
 	}
@@ -110,8 +91,8 @@ func (p *program) runReset(c *cobra.Command, o *resetOptions, sel engine.Selecti
 	if err := checkResetPhases(r, o); err != nil {
 		return err
 	}
-	p.warnOfForeignClient(ctx, c, p.World(), o.kubeconfig)
-	admin := p.readIdentity(ctx, p.World(), o.kubeconfig)
+	p.warnOfForeignClient(ctx, c, p.World(), o.Kubeconfig)
+	admin := p.readIdentity(ctx, p.World(), o.Kubeconfig)
 	e := r.NewEnv(engine.Env{
 		Local: n.Local, Intent: &resolved, Node: engine.Resolved(n),
 		Admin: engine.As(admin),

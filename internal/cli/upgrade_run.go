@@ -29,7 +29,7 @@ func (p *program) upgradeApplyCommand() *cobra.Command {
 		args: checkOptionalVersion, takesArgument: func(engine.Phase) bool { return true }}
 	t.newRun = func(sel engine.Selection) (flagTargets, runFunc) {
 		o := newUpgradeOptions(flag.UpgradeApply)
-		return o.values(), func(c *cobra.Command, args []string) error {
+		return targetsOf(o), func(c *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				o.Version = args[0]
 			}
@@ -52,10 +52,7 @@ manifests are restored. To resume an interrupted command, re-run it.`,
 
   # from v1.35 through v1.36, with a single control plane node
   kubeadm upgrade apply v1.37.1 --via v1.36.3`,
-	}, flag.AllowExperimentalUpgrades, flag.AllowRCUpgrades, flag.CertificateRenewal, flag.Config,
-		flag.DryRun, flag.EtcdUpgrade, flag.FailOnManualChanges, flag.Force,
-		flag.IgnorePreflightErrors, flag.Kubeconfig, flag.Patches, flag.PrintConfig,
-		flag.SkipPhases, flag.Via, flag.Yes)
+	}, flag.KubeconfigDir, flag.NodeName)
 	c.ValidArgsFunction = someOf(p.completeVersions())
 	return p.withRunOutput(c)
 }
@@ -64,7 +61,7 @@ func (p *program) upgradeNodeCommand() *cobra.Command {
 	t := tree{name: "upgrade node", phases: workflow.UpgradeNode, args: refuseArguments}
 	t.newRun = func(sel engine.Selection) (flagTargets, runFunc) {
 		o := newUpgradeOptions(flag.UpgradeNode)
-		return o.values(), func(c *cobra.Command, _ []string) error { return p.runUpgrade(c, o, sel) }
+		return targetsOf(o), func(c *cobra.Command, _ []string) error { return p.runUpgrade(c, o, sel) }
 	}
 	return p.withRunOutput(t.command(&cobra.Command{
 		Use:   "node",
@@ -76,57 +73,36 @@ first control plane node. On a worker, only the kubelet's configuration is upgra
   kubeadm upgrade node --dry-run
 
   kubeadm upgrade node`,
-	}, flag.CertificateRenewal, flag.Config, flag.DryRun, flag.EtcdUpgrade,
-		flag.FailOnManualChanges, flag.IgnorePreflightErrors, flag.Kubeconfig, flag.Patches,
-		flag.SkipPhases))
+	}, flag.AllowExperimentalUpgrades, flag.AllowRCUpgrades, flag.Force, flag.KubeconfigDir, flag.NodeName,
+		flag.PrintConfig, flag.Via, flag.Yes))
 }
 
 // upgradeOptions are the flags of "upgrade apply" or "upgrade node" and its phases.
 type upgradeOptions struct {
 	config.UpgradeFlags
 	command    flag.Command
-	file       string
-	kubeconfig string
-	via        []string // versions on the way to the one to upgrade to
+	File       string   `flag:"config"`
+	Kubeconfig string   `flag:"kubeconfig"`
+	Via        []string `flag:"via"` // versions on the way to the one to upgrade to
 }
 
 func newUpgradeOptions(command flag.Command) *upgradeOptions {
 	return &upgradeOptions{UpgradeFlags: config.NewUpgradeFlags(), command: command,
-		kubeconfig: node.DefaultPaths().Kubeconfig("admin.conf")}
-}
-
-func (o *upgradeOptions) values() flagTargets {
-	return flagTargets{
-		flag.AllowExperimentalUpgrades: &o.AllowExperimental,
-		flag.AllowRCUpgrades:           &o.AllowRC,
-		flag.CertificateRenewal:        &o.CertificateRenewal,
-		flag.Config:                    &o.file,
-		flag.DryRun:                    &o.DryRun,
-		flag.EtcdUpgrade:               &o.EtcdUpgrade,
-		flag.FailOnManualChanges:       &o.FailOnEdits,
-		flag.Force:                     &o.Force,
-		flag.IgnorePreflightErrors:     &o.IgnorePreflightErrors,
-		flag.Kubeconfig:                &o.kubeconfig,
-		flag.Patches:                   &o.Patches,
-		flag.PrintConfig:               &o.PrintConfig,
-		flag.SkipPhases:                &o.SkipPhases,
-		flag.Via:                       &o.via,
-		flag.Yes:                       &o.Yes,
-	}
+		Kubeconfig: node.DefaultPaths().Kubeconfig("admin.conf")}
 }
 
 // runUpgradeVia upgrades to the versions on the way first, but for those that this node has reached
 // already, as after an interrupt.
 func (p *program) runUpgradeVia(c *cobra.Command, o *upgradeOptions, sel engine.Selection) error {
-	if len(o.via) > 0 && o.DryRun != nil && *o.DryRun {
+	if len(o.Via) > 0 && o.DryRun != nil && *o.DryRun {
 		return problem.New("", errors.New("--dry-run shows a single upgrade, but --via asks for several"),
-			"leave out --via, and pass its first version as the argument: "+o.via[0])
+			"leave out --via, and pass its first version as the argument: "+o.Via[0])
 	}
 	present, err := upgrade.PresentVersion(c.Context(), p.World(), node.DefaultPaths())
 	if err != nil {
 		return err
 	}
-	for _, text := range o.via {
+	for _, text := range o.Via {
 		target, err := release.ParseTarget(text)
 		if err != nil {
 			return fmt.Errorf("--via: %w", err)
@@ -162,7 +138,7 @@ func (p *program) runUpgrade(c *cobra.Command, o *upgradeOptions, sel engine.Sel
 	if err != nil {
 		return err
 	}
-	access := existing.Options{Kubeconfig: named(c, o.kubeconfig), Recover: !how.DryRun}
+	access := existing.Options{Kubeconfig: named(c, o.Kubeconfig), Recover: !how.DryRun}
 	if o.command == flag.UpgradeApply {
 		access.OnlyControlPlane = "on a worker: kubeadm upgrade node"
 	}
@@ -227,7 +203,7 @@ func (p *program) upgradeEnv(n *node.Node, as state.Identity, intent upgrade.Int
 // readUpgrade resolves the settings from the file and the flags.
 func (p *program) readUpgrade(c *cobra.Command, o *upgradeOptions,
 	sel engine.Selection) (node.Upgrade, config.RunOptions, error) {
-	file, err := p.readConfig(c.Context(), p.World(), o.file)
+	file, err := p.readConfig(c.Context(), p.World(), o.File)
 	if err != nil {
 		return node.Upgrade{}, config.RunOptions{}, err
 	}

@@ -14,38 +14,39 @@ import (
 
 // Common are the flags that are allowed with --config.
 type Common struct {
-	NodeName              string   // --node-name: overrides the file
-	DryRun                *bool    // --dry-run: nil if not set, else it overrides the file
-	IgnorePreflightErrors []string // --ignore-preflight-errors: added to those of the file
-	SkipPhases            []string // --skip-phases: overrides the file if not empty
-	KubeconfigDir         string   // --kubeconfig-dir: empty for the default
+	NodeName              string   `flag:"node-name"`               // overrides the file
+	DryRun                *bool    `flag:"dry-run"`                 // nil if not set, else it overrides the file
+	IgnorePreflightErrors []string `flag:"ignore-preflight-errors"` // added to those of the file
+	SkipPhases            []string `flag:"skip-phases"`             // overrides the file if not empty
+	KubeconfigDir         string   `flag:"kubeconfig-dir"`          // empty for the default
 }
 
-// InitFlags are the flags of init. The comments name them.
+// InitFlags are the flags of init. The tags name them.
 type InitFlags struct {
 	Common
-	UploadCerts bool // --upload-certs: allowed with --config
+	UploadCerts bool `flag:"upload-certs"` // allowed with --config
 
-	AdvertiseAddress     string        // --apiserver-advertise-address
-	BindPort             int32         // --apiserver-bind-port
-	CertSANs             []string      // --apiserver-cert-extra-sans
-	CertificatesDir      string        // --cert-dir
-	CertificateKey       string        // --certificate-key
-	ControlPlaneEndpoint string        // --control-plane-endpoint
-	CRISocket            string        // --cri-socket
-	FeatureGates         string        // --feature-gates
-	ImageRepository      string        // --image-repository
-	KubernetesVersion    string        // --kubernetes-version
-	Patches              string        // --patches
-	PodSubnet            string        // --pod-network-cidr
-	ServiceSubnet        string        // --service-cidr
-	DNSDomain            string        // --service-dns-domain
-	Token                string        // --token
-	TokenTTL             time.Duration // --token-ttl
+	AdvertiseAddress     string        `flag:"apiserver-advertise-address"`
+	BindPort             int32         `flag:"apiserver-bind-port"`
+	CertSANs             []string      `flag:"apiserver-cert-extra-sans"`
+	CertificatesDir      string        `flag:"cert-dir"`
+	CertificateKey       string        `flag:"certificate-key"`
+	ControlPlaneEndpoint string        `flag:"control-plane-endpoint"`
+	CRISocket            string        `flag:"cri-socket"`
+	FeatureGates         string        `flag:"feature-gates"`
+	ImageRepository      string        `flag:"image-repository"`
+	KubernetesVersion    string        `flag:"kubernetes-version"`
+	Patches              string        `flag:"patches"`
+	PodSubnet            string        `flag:"pod-network-cidr"`
+	ServiceSubnet        string        `flag:"service-cidr"`
+	DNSDomain            string        `flag:"service-dns-domain"`
+	Token                string        `flag:"token"`
+	TokenTTL             time.Duration `flag:"token-ttl"`
 
-	// the deprecated flags --apiserver-extra-args, --controller-manager-extra-args and
-	// --scheduler-extra-args
-	APIServerArgs, ControllerManagerArgs, SchedulerArgs map[string]string
+	// deprecated
+	APIServerArgs         map[string]string `flag:"apiserver-extra-args"`
+	ControllerManagerArgs map[string]string `flag:"controller-manager-extra-args"`
+	SchedulerArgs         map[string]string `flag:"scheduler-extra-args"`
 }
 
 // NewInitFlags are the defaults of the flags of init.
@@ -106,14 +107,14 @@ func (f InitFlags) documents() (init v1beta4.InitConfiguration, cluster v1beta4.
 
 // TokenFlags are the flags of "token create".
 type TokenFlags struct {
-	UploadCerts bool // --upload-certs: allowed with --config
+	UploadCerts bool `flag:"upload-certs"` // allowed with --config
 
 	Token          string        // the argument; empty for a random token
-	CertificateKey string        // --certificate-key
-	Description    string        // --description
-	TTL            time.Duration // --ttl
-	Usages         []string      // --usages
-	Groups         []string      // --groups
+	CertificateKey string        `flag:"certificate-key"`
+	Description    string        `flag:"description"`
+	TTL            time.Duration `flag:"ttl"`
+	Usages         []string      `flag:"usages"`
+	Groups         []string      `flag:"groups"`
 }
 
 // NewTokenFlags are the defaults of the flags of "token create".
@@ -139,15 +140,15 @@ func (f TokenFlags) document() v1beta4.InitConfiguration {
 // ResetFlags are the flags of reset.
 type ResetFlags struct {
 	Common
-	CertificatesDir string // --cert-dir
-	CleanupTmpDir   bool   // --cleanup-tmp-dir
-	CRISocket       string // --cri-socket
-	Force           bool   // --force
+	CertificatesDir string `flag:"cert-dir"`
+	CleanupTmpDir   bool   `flag:"cleanup-tmp-dir"`
+	CRISocket       string `flag:"cri-socket"`
+	Force           bool   `flag:"force"`
 
 	// Allowed with --config, as ResetConfiguration has no such fields.
-	Clean        []string      // --clean
-	LeaveCluster bool          // --leave-cluster
-	DrainTimeout time.Duration // --drain-timeout
+	Clean        []string      `flag:"clean"`
+	LeaveCluster bool          `flag:"leave-cluster"`
+	DrainTimeout time.Duration `flag:"drain-timeout"`
 }
 
 // DefaultDrainTimeout is how long the Pods of a node may take to leave it.

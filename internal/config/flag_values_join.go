@@ -18,19 +18,19 @@ type JoinFlags struct {
 	// discovery flags.
 	HasJoined bool
 
-	AdvertiseAddress         string   // --apiserver-advertise-address
-	BindPort                 int32    // --apiserver-bind-port
-	CertificateKey           string   // --certificate-key
-	ControlPlane             bool     // --control-plane
-	CRISocket                string   // --cri-socket
-	DiscoveryFile            string   // --discovery-file
-	DiscoveryToken           string   // --discovery-token
-	CACertHashes             []string // --discovery-token-ca-cert-hash
-	UnsafeSkipCAVerification bool     // --discovery-token-unsafe-skip-ca-verification
-	Patches                  string   // --patches
-	TLSBootstrapToken        string   // --tls-bootstrap-token
-	Token                    string   // --token: default of both tokens
-	ReplaceMembers           []string // --replace-member: allowed with a file too
+	AdvertiseAddress         string   `flag:"apiserver-advertise-address"`
+	BindPort                 int32    `flag:"apiserver-bind-port"`
+	CertificateKey           string   `flag:"certificate-key"`
+	ControlPlane             bool     `flag:"control-plane"`
+	CRISocket                string   `flag:"cri-socket"`
+	DiscoveryFile            string   `flag:"discovery-file"`
+	DiscoveryToken           string   `flag:"discovery-token"`
+	CACertHashes             []string `flag:"discovery-token-ca-cert-hash"`
+	UnsafeSkipCAVerification bool     `flag:"discovery-token-unsafe-skip-ca-verification"`
+	Patches                  string   `flag:"patches"`
+	TLSBootstrapToken        string   `flag:"tls-bootstrap-token"`
+	Token                    string   `flag:"token"`          // default of both tokens
+	ReplaceMembers           []string `flag:"replace-member"` // allowed with a file too
 }
 
 // NewJoinFlags are the default values of the flags of join.

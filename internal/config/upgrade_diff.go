@@ -8,11 +8,11 @@ import (
 	"kubeadm/internal/node"
 )
 
-// UpgradeDiffFlags are the argument and the flags of "upgrade diff". The comments name them.
+// UpgradeDiffFlags are the argument and the flags of "upgrade diff". The tags name them.
 type UpgradeDiffFlags struct {
 	Common
 	Version      string // the argument: replaces the version in the file
-	ContextLines int    // --context-lines
+	ContextLines int    `flag:"context-lines"`
 }
 
 // NewUpgradeDiffFlags are the defaults of the flags of "upgrade diff".

@@ -13,14 +13,14 @@ import (
 	"kubeadm/internal/untrusted"
 )
 
-// UpgradePlanFlags are the argument and the flags of "upgrade plan". The comments name them.
+// UpgradePlanFlags are the argument and the flags of "upgrade plan". The tags name them.
 type UpgradePlanFlags struct {
 	Common
 	Version           string // the argument: replaces the version in the file
-	AllowExperimental bool   // --allow-experimental-upgrades
-	AllowRC           bool   // --allow-release-candidate-upgrades
-	EtcdUpgrade       bool   // --etcd-upgrade
-	PrintConfig       bool   // --print-config
+	AllowExperimental bool   `flag:"allow-experimental-upgrades"`
+	AllowRC           bool   `flag:"allow-release-candidate-upgrades"`
+	EtcdUpgrade       bool   `flag:"etcd-upgrade"`
+	PrintConfig       bool   `flag:"print-config"`
 }
 
 // NewUpgradePlanFlags are the defaults of the flags of "upgrade plan".

@@ -16,20 +16,20 @@ import (
 	"kubeadm/internal/release"
 )
 
-// UpgradeFlags are the argument and the flags of "upgrade apply" and "upgrade node". The comments
+// UpgradeFlags are the argument and the flags of "upgrade apply" and "upgrade node". The tags
 // name them.
 type UpgradeFlags struct {
 	Common
 	Version            string // the argument of "upgrade apply": replaces the version in the file
-	AllowExperimental  bool   // --allow-experimental-upgrades
-	AllowRC            bool   // --allow-release-candidate-upgrades
-	CertificateRenewal bool   // --certificate-renewal
-	EtcdUpgrade        bool   // --etcd-upgrade
-	Force              bool   // --force
-	FailOnEdits        bool   // --fail-on-manual-changes
-	Patches            string // --patches
-	PrintConfig        bool   // --print-config
-	Yes                bool   // --yes: allowed with --config
+	AllowExperimental  bool   `flag:"allow-experimental-upgrades"`
+	AllowRC            bool   `flag:"allow-release-candidate-upgrades"`
+	CertificateRenewal bool   `flag:"certificate-renewal"`
+	EtcdUpgrade        bool   `flag:"etcd-upgrade"`
+	Force              bool   `flag:"force"`
+	FailOnEdits        bool   `flag:"fail-on-manual-changes"`
+	Patches            string `flag:"patches"`
+	PrintConfig        bool   `flag:"print-config"`
+	Yes                bool   `flag:"yes"` // allowed with --config
 
 	// Given are the names of the flags that the user set. Those that a phase accepts beside
 	// --config replace the fields of the file.
