@@ -346,6 +346,30 @@ func embedKubeletPair(t *testing.T, w *fake.World) {
 	overwriteFile(w, file, data)
 }
 
+// Keys of a rotation that was given up before the cluster knew of it are never those of another one.
+func TestKeysOfAbortedRotationAreNotUsed(t *testing.T) {
+	w := newRotatingMachine(t)
+	out := rotateCA(rotation.Trust, rotation.Options{}).newRun(w.Clone()).mustSucceed(t)
+	stored := slices.IndexFunc(out.did, func(c change.Change) bool {
+		return strings.HasSuffix(c.Target(), "/"+manifest.CARotation)
+	})
+	r := rotateCA(rotation.Trust, rotation.Options{}).newRun(w)
+	r.fault = &fault.World{At: stored, Crash: true}
+	if first := r.execute(t); !first.crashed || readRotation(t, w) != nil {
+		t.Fatalf("the rotation has begun: %v", first.err)
+	}
+	left := map[string]string{}
+	for _, a := range rotation.Authorities() {
+		left[a.Name] = string(w.Files["/etc/kubernetes/pki/ca-rotation/new/"+a.PublicKey].Data)
+	}
+	rotate(t, w, rotation.Trust)
+	for name, text := range readRotation(t, w).New {
+		if text == "" || left[name] == "" || text == left[name] {
+			t.Errorf("%s: after\n%q the new one is\n%q", name, left[name], text)
+		}
+	}
+}
+
 // A kubeconfig of the kubelet that is renewed in the middle of a rotation, or by its next stage,
 // trusts both CAs.
 func TestRotationKeepsBothCAsOfKubelet(t *testing.T) {

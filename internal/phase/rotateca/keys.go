@@ -24,7 +24,7 @@ import (
 )
 
 // newRotation checks what this machine has, generates the new keys beside it and returns the
-// rotation. Keys that a killed run has generated are reused.
+// rotation.
 func newRotation(ctx context.Context, e *engine.Env, n *node.Node,
 	names []string) (*rotation.State, error) {
 	r := &rotation.State{Stage: rotation.Trust, Authorities: names, Old: map[string]string{},
@@ -54,8 +54,7 @@ func newRotation(ctx context.Context, e *engine.Env, n *node.Node,
 	return r, err
 }
 
-// newID names a rotation after its new keys, so that a run that was killed before it has stored the
-// rotation gets the same ID again.
+// newID names a rotation after its new keys.
 func newID(public map[string]string) (string, error) {
 	for _, name := range rotation.AuthorityNames() {
 		if a, _ := rotation.FindAuthority(name); public[name] != "" {
@@ -104,20 +103,9 @@ func readPresent(ctx context.Context, e *engine.Env, n *node.Node, a rotation.Au
 	return firstPublic(a, data)
 }
 
-// createNew generates the new pair of an authority, or returns the one that a killed run has
-// generated.
+// createNew generates the new pair of an authority. A pair that an earlier run has left is replaced:
+// it may be of a rotation that was given up, long ago or because its key was no longer a secret.
 func createNew(ctx context.Context, e *engine.Env, n *node.Node, a rotation.Authority) ([]byte, error) {
-	paths := sidePath(n.Paths, true)
-	data, err := state.ReadOptional(ctx, e.World, paths.Certificate(a.PublicKey))
-	if err == nil && data != nil {
-		if _, err = readKey(ctx, e.World, a, string(data), paths.Certificate(a.Key)); err == nil {
-			return data, a.CheckPublic(data)
-		}
-		err = nil
-	}
-	if err != nil {
-		return nil, err
-	}
 	key, err := e.Keys(pki.Later)
 	if err != nil {
 		return nil, err
@@ -126,7 +114,8 @@ func createNew(ctx context.Context, e *engine.Env, n *node.Node, a rotation.Auth
 	if err != nil {
 		return nil, err
 	}
-	if data, err = pki.EncodePublicKey(key.Public()); err != nil {
+	data, err := pki.EncodePublicKey(key.Public())
+	if err != nil {
 		return nil, err
 	}
 	if a.IsCA() {
@@ -142,7 +131,7 @@ func createNew(ctx context.Context, e *engine.Env, n *node.Node, a rotation.Auth
 		data = pki.EncodeCertificates(ca.Certificate)
 	}
 	e.Say("generating a new key for %s", a.Name)
-	return data, writePair(ctx, e, newPairChange(paths, a, data, text))
+	return data, writePair(ctx, e, newPairChange(sidePath(n.Paths, true), a, data, text))
 }
 
 // pair is the old or the new pair of an authority in a rotation.
