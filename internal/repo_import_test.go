@@ -60,6 +60,9 @@ func importRules() []rule {
 				})
 			},
 		},
+		onlyImportedBy("only workflow imports phases",
+			"what a command runs is a workflow; code that others need too moves to a lower layer",
+			[]string{"kubeadm/internal/phase"}, "internal/workflow"),
 		{
 			name:   "packages import only lower layers",
 			reason: "so a change affects only higher layers, and each layer can be tested alone",
@@ -107,11 +110,11 @@ func layers() [][]string {
 			"internal/rotation"},
 		{"internal/manifestinput"},
 		{"internal/preflight", "internal/config", "internal/engine"},
-		{"internal/clusterlock", "internal/discovery", "internal/health", "internal/kubeletservice",
-			"internal/report"},
+		{"internal/clusterlock", "internal/discovery", "internal/health", "internal/imagepull",
+			"internal/kubeletservice", "internal/report", "internal/sharedcerts"},
 		{"internal/kubeletcert", "internal/staticpod", "internal/renewal"},
 		{"internal/existing"},
-		{"internal/upgrade"},
+		{"internal/certuse", "internal/upgrade"},
 		{"internal/phase"},
 		{"internal/doctor", "internal/workflow"},
 		{"internal/run"},
@@ -150,6 +153,8 @@ func TestImportRules(t *testing.T) {
 		{"internal/node", "kubeadm/internal/change", true},
 		{"internal/phase/certs", "kubeadm/internal/workflow", true},
 		{"internal/phase/certs", "kubeadm/internal/phase/kubelet", true},
+		{"internal/cli", "kubeadm/internal/phase/certs", true},
+		{"internal/workflow", "kubeadm/internal/phase/certs", false},
 		{"internal/cli", "kubeadm/test/nodes", true},
 		{"internal/configuration", "kubeadm/internal/config", true}, // in no layer itself
 		{"internal/config", "kubeadm/internal/config/v1beta4", false},
@@ -170,7 +175,8 @@ func TestImportRules(t *testing.T) {
 		found := false
 		for _, r := range importRules() {
 			if r.name == "packages import only lower layers" ||
-				r.name == "a phase does not import another phase" {
+				r.name == "a phase does not import another phase" ||
+				r.name == "only workflow imports phases" {
 				r.check(planted, func(token.Pos, string, ...any) { found = true })
 			}
 		}

@@ -6,10 +6,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kubeadm/internal/config"
 	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
 	"kubeadm/internal/node"
-	"kubeadm/internal/phase/kubeletserving"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/run"
 	"kubeadm/internal/state"
@@ -64,7 +64,7 @@ Labels are trusted only while the API server runs the admission plugin NodeRestr
 				return problem.New("", errors.New("--watch and --dry-run cannot be used together"),
 					"leave out --watch: the dry run shows the requests that are pending now")
 			}
-			allowed, err := kubeletserving.ParseAllowed(cidrs, suffixes)
+			allowed, err := config.AllowedNames(cidrs, suffixes)
 			if err != nil {
 				return err
 			}

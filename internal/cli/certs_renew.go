@@ -17,7 +17,6 @@ import (
 	"kubeadm/internal/existing"
 	"kubeadm/internal/flag"
 	"kubeadm/internal/node"
-	"kubeadm/internal/phase/renew"
 	"kubeadm/internal/phaseindex"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
@@ -121,12 +120,12 @@ func (p *program) renewCertificates(c *cobra.Command, o *renewOptions, name stri
 		return err
 	}
 	command := run.Command{Name: "certs", Phases: workflow.Renew}
-	address := renew.Address
+	phase := phaseindex.Renew
 	if o.csrOnly {
-		command.Phases, address = workflow.RequestRenewal, renew.RequestAddress
+		command.Phases, phase = workflow.RequestRenewal, phaseindex.Request
 	}
 	if name != allCertificates {
-		command.Selection.Only = address(name)
+		command.Selection.Only = string(phase.Of(name))
 	}
 	r, err := run.Open(ctx, p.runHost(), command)
 	if err != nil {
@@ -156,7 +155,7 @@ func (p *program) renewCertificates(c *cobra.Command, o *renewOptions, name stri
 		Keys: p.keysToRenew(ctx, r, n)})
 	var unreadable error
 	if name == allCertificates {
-		command.Selection.Skip, unreadable = findUnreadable(ctx, r, n, address)
+		command.Selection.Skip, unreadable = findUnreadable(ctx, r, n, phase)
 	}
 	if o.csrDir != "" && !o.csrOnly {
 		if err := checkAnswers(ctx, e, command.Selection); err != nil {
@@ -183,7 +182,7 @@ func (p *program) renewCertificates(c *cobra.Command, o *renewOptions, name stri
 // findUnreadable returns the phases of the certificates that cannot be read, and why: one odd file does
 // not keep the others from being renewed.
 func findUnreadable(ctx context.Context, r *run.Run, n *node.Node,
-	address func(string) string) (phases []string, unreadable error) {
+	phase phaseindex.Address) (phases []string, unreadable error) {
 	var errs []error
 	local, _ := node.HasLocalEtcd(n)
 	for _, c := range pki.Renewables() {
@@ -191,7 +190,7 @@ func findUnreadable(ctx context.Context, r *run.Run, n *node.Node,
 			continue
 		}
 		if _, err := certstore.ReadRenewable(ctx, r.World(), n.Paths, c); err != nil {
-			phases = append(phases, address(c.Name))
+			phases = append(phases, string(phase.Of(c.Name)))
 			errs = append(errs, fmt.Errorf("%s was skipped: %w", c.Name, err))
 		}
 	}
@@ -236,7 +235,7 @@ func explainRequests(ctx context.Context, r *run.Run, e *engine.Env, sel engine.
 	}
 	text := "\nNo request was written: no certificate is signed by an external CA.\n"
 	for _, c := range pki.Renewables() {
-		if !sel.Runs(renew.RequestAddress(c.Name)) {
+		if !sel.Runs(string(phaseindex.Request.Of(c.Name))) {
 			continue
 		}
 		needed, err := renewal.NeedsRequest(ctx, e, c)
@@ -255,7 +254,7 @@ func explainRequests(ctx context.Context, r *run.Run, e *engine.Env, sel engine.
 func checkAnswers(ctx context.Context, e *engine.Env, sel engine.Selection) error {
 	var errs []error
 	for _, c := range pki.Renewables() {
-		if sel.Runs(renew.Address(c.Name)) {
+		if sel.Runs(string(phaseindex.Renew.Of(c.Name))) {
 			errs = append(errs, renewal.CheckAnswer(ctx, e, c))
 		}
 	}
@@ -308,7 +307,7 @@ func (p *program) keysToRenew(ctx context.Context, r *run.Run,
 	for _, c := range pki.Renewables() {
 		_, err := r.World().Stat(ctx, certstore.RenewablePath(n.Paths, c))
 		if err == nil && n.Cluster.Algorithm != "" &&
-			r.Runs(phaseindex.Address(renew.Address(c.Name))) {
+			r.Runs(phaseindex.Renew.Of(c.Name)) {
 			ahead++
 		}
 	}

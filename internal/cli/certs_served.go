@@ -14,10 +14,10 @@ import (
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 	"sigs.k8s.io/yaml"
 
+	"kubeadm/internal/certuse"
 	"kubeadm/internal/engine"
 	"kubeadm/internal/kubeletcert"
 	"kubeadm/internal/node"
-	"kubeadm/internal/phase/renew"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/report"
@@ -43,7 +43,7 @@ type served struct {
 // addServed adds what components use, the kubelet's certificates and those for an external etcd.
 func (x *expirations) addServed(ctx context.Context, r *run.Run, n *node.Node) error {
 	e := r.NewEnv(engine.Env{Local: n.Local, Node: engine.Resolved(n)})
-	uses, err := renew.ListInUse(ctx, e, n)
+	uses, err := certuse.ListInUse(ctx, e, n)
 	if err != nil {
 		x.unreadable = append(x.unreadable, err)
 	}
@@ -67,7 +67,7 @@ func (x *expirations) addServed(ctx context.Context, r *run.Run, n *node.Node) e
 	return context.Cause(ctx)
 }
 
-func newServed(u renew.InUse, r state.Reader) served {
+func newServed(u certuse.InUse, r state.Reader) served {
 	s := served{Component: u.Component, Address: u.Address, File: u.File,
 		IsCurrent: u.Stale == nil && u.File != "",
 		isUnknown: u.Stale != nil && u.Address == "" && !u.NotRunning}
@@ -121,7 +121,7 @@ func (x *expirations) addKubelet(ctx context.Context, r state.Reader, n *node.No
 	if err != nil || n.Address == "" {
 		return
 	}
-	use := renew.InUse{Component: "kubelet", File: file,
+	use := certuse.InUse{Component: "kubelet", File: file,
 		Address: net.JoinHostPort(n.Address, "10250")}
 	use.Certificate, use.Stale = r.ServedCertificate(ctx, use.Address)
 	if use.Stale == nil && (cert == nil || !use.Certificate.Equal(cert)) {

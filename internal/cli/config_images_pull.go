@@ -10,8 +10,8 @@ import (
 	"kubeadm/internal/config"
 	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
+	"kubeadm/internal/imagepull"
 	"kubeadm/internal/manifest"
-	"kubeadm/internal/phase/preflight"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/run"
 	"kubeadm/internal/world"
@@ -82,7 +82,7 @@ func (p *program) pullImages(c *cobra.Command, o *initOptions) (err error) {
 	for _, ref := range images.All() {
 		pulls = append(pulls, change.PullImage{Socket: n.CRISocket, Ref: ref, Always: true})
 	}
-	err = preflight.Pull(ctx, e, pulls, n.PullSerially)
+	err = imagepull.Pull(ctx, e, pulls, n.PullSerially)
 	if stopped := context.Cause(ctx); stopped != nil {
 		return fmt.Errorf("stopped while pulling images: %w", stopped)
 	}

@@ -128,13 +128,14 @@ func (p *program) runJoin(c *cobra.Command, o *joinOptions, sel engine.Selection
 // joinAgain checks the node and shows the closing text of a join that has finished before. It
 // changes nothing.
 func joinAgain(ctx context.Context, r *run.Run, local node.Local) error {
-	done := r.FinishedRun()
+	recorded, skipped := r.FinishedRun()
 	e := r.NewEnv(engine.Env{Local: local, Node: engine.Resolved(&node.Node{Local: local})})
-	if err := r.ExecutePhases(ctx, e, workflow.FinishedJoin(done), engine.Selection{}); err != nil {
+	if err := r.ExecutePhases(ctx, e, workflow.FinishedJoin(recorded, skipped),
+		engine.Selection{}); err != nil {
 		return err
 	}
 	r.Emit(engine.Printed,
-		joinedAs(local, done.Recorded(change.FileTarget(local.Paths.Manifest(manifest.Etcd)))))
+		joinedAs(local, recorded(change.FileTarget(local.Paths.Manifest(manifest.Etcd)))))
 	r.RepeatWarnings()
 	return nil
 }

@@ -13,7 +13,6 @@ import (
 	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
 	"kubeadm/internal/node"
-	"kubeadm/internal/phase/reset"
 	"kubeadm/internal/phaseindex"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/run"
@@ -99,7 +98,9 @@ func (p *program) runReset(c *cobra.Command, o *resetOptions, sel engine.Selecti
 	})
 	// The question belongs to the preflight phase.
 	if r.Runs(phaseindex.Preflight) && !r.IsDryRun() && !resolved.Force {
-		reset.ReportQuorumAfterRemoval(ctx, e.Named("reset"))
+		if err := engine.Run(ctx, e, workflow.BeforeReset, engine.Selection{}); err != nil {
+			return err
+		}
 		if err := p.confirm(ctx, r,
 			"the changes that init or join made to this machine are about to be reverted",
 			flag.Force); err != nil {
@@ -109,8 +110,7 @@ func (p *program) runReset(c *cobra.Command, o *resetOptions, sel engine.Selecti
 	if err := r.Execute(ctx, e); err != nil || r.IsDryRun() || !r.IsWhole() {
 		return err
 	}
-	r.Emit(engine.Printed, reset.ClosingText(e))
-	return nil
+	return engine.Run(ctx, e, workflow.AfterReset, engine.Selection{})
 }
 
 // checkResetPhases returns an error if a phase is skipped that a flag needs.

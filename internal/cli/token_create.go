@@ -16,9 +16,10 @@ import (
 	"kubeadm/internal/flag"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
-	"kubeadm/internal/phase/uploadcerts"
+	"kubeadm/internal/phaseindex"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/run"
+	"kubeadm/internal/sharedcerts"
 	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 )
@@ -104,7 +105,7 @@ func (p *program) createTokens(c *cobra.Command, o *tokenCreateOptions) (err err
 		}
 	}
 	if o.UploadCerts { // as the phase of init does
-		upload := e.Named(uploadcerts.Phase.Name)
+		upload := e.Named(string(phaseindex.UploadCerts))
 		n, err := existing.ReadCluster(ctx, upload, as)
 		if err != nil {
 			return err
@@ -112,7 +113,7 @@ func (p *program) createTokens(c *cobra.Command, o *tokenCreateOptions) (err err
 		if n.Cluster.Endpoint == "" {
 			upload.Warn("the cluster has no controlPlaneEndpoint: no other control plane node can join until the ConfigMap kubeadm-config has one")
 		}
-		if err := uploadcerts.Upload(ctx, upload, n, as); err != nil {
+		if err := sharedcerts.Upload(ctx, upload, n, as); err != nil {
 			return err
 		}
 	}

@@ -19,7 +19,6 @@ import (
 	"kubeadm/internal/existing"
 	"kubeadm/internal/flag"
 	"kubeadm/internal/node"
-	changes "kubeadm/internal/phase/preflight"
 	"kubeadm/internal/phaseindex"
 	"kubeadm/internal/preflight"
 	"kubeadm/internal/release"
@@ -220,7 +219,7 @@ func (d *differ) markManualChanges(ctx context.Context, e *engine.Env, wanted *n
 		return err
 	}
 	for _, component := range staticpod.Components(wanted) {
-		made, found, err := changes.FindManualChange(ctx, e, present, wanted, component)
+		made, found, err := staticpod.FindManualChange(ctx, e, present, wanted, component)
 		if err != nil {
 			return err
 		}

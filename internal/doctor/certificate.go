@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"kubeadm/internal/certstore"
-	"kubeadm/internal/phase/renew"
+	"kubeadm/internal/certuse"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/preflight"
 	"kubeadm/internal/state"
@@ -212,7 +212,7 @@ func (m *machine) checkServed(ctx context.Context, r state.Reader, rep *prefligh
 		rep.Skip("the container runtime is unknown: see check CRI")
 		return
 	}
-	uses, err := renew.ListInUse(ctx, m.env, m.asNode(ctx))
+	uses, err := certuse.ListInUse(ctx, m.env, m.asNode(ctx))
 	if err != nil {
 		rep.Skip("%v", err)
 	}

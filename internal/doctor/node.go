@@ -24,7 +24,6 @@ import (
 	"kubeadm/internal/kubeletwatch"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/manifestinput"
-	changes "kubeadm/internal/phase/preflight"
 	"kubeadm/internal/preflight"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/redact"
@@ -347,7 +346,7 @@ func (m *machine) checkManifestDrift(ctx context.Context, r state.Reader, rep *p
 		return
 	}
 	for _, component := range staticpod.Components(n) {
-		made, found, err := changes.FindManualChange(ctx, m.env, n, n, component)
+		made, found, err := staticpod.FindManualChange(ctx, m.env, n, n, component)
 		if errors.Is(err, fs.ErrNotExist) || err == nil && found == nil {
 			continue
 		}

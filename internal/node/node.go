@@ -4,6 +4,7 @@ package node
 
 import (
 	"net"
+	"path"
 	"strconv"
 	"time"
 
@@ -241,4 +242,14 @@ func (l *Local) LoopbackAddress() string {
 		return "::1"
 	}
 	return "127.0.0.1"
+}
+
+// KubeletClientCertificate is the file in which the kubelet keeps its current client certificate and
+// key.
+func (l Local) KubeletClientCertificate() string {
+	dir := path.Join(l.Paths.Kubelet, "pki")
+	if set, ok := LastArg(l.KubeletArgs, "cert-dir"); ok {
+		dir = set
+	}
+	return path.Join(dir, "kubelet-client-current.pem")
 }

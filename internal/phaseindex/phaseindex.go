@@ -26,7 +26,13 @@ const (
 	EtcdJoin            Address = "etcd-join"
 	LeaveCluster        Address = "leave-cluster"
 	CleanupNode         Address = "cleanup-node"
+	UploadCerts         Address = "upload-certs"
+	Renew               Address = "renew"
+	Request             Address = "request"
 )
+
+// Of is the child of a phase that is named after one certificate.
+func (a Address) Of(certificate string) Address { return a + "/" + Address(certificate) }
 
 // Points that the phase wait-control-plane of init reaches (engine.Milestone). At those that begin
 // with Start, the manifest of that component is written.

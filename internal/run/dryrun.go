@@ -12,7 +12,6 @@ import (
 	"kubeadm/internal/engine"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
-	"kubeadm/internal/phase/kubelet"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/release"
 	"kubeadm/internal/world/preview"
@@ -46,7 +45,7 @@ func (r *Run) enterPreview(ctx context.Context, n *node.Node) error {
 		KubeletConfig:       n.Paths.KubeletConfig(),
 		BootstrapKubeconfig: n.Paths.BootstrapKubeconfig(),
 		KubeletKubeconfig:   n.Paths.KubeletKubeconfig(),
-		KubeletClientCert:   kubelet.RotatedCertificate(n),
+		KubeletClientCert:   n.KubeletClientCertificate(),
 	}
 	if n.Role == node.ControlPlane {
 		paths.APIServerManifest, paths.EtcdManifest = n.Paths.Manifest(release.APIServer),

@@ -17,7 +17,6 @@ import (
 	"kubeadm/internal/discovery"
 	"kubeadm/internal/engine"
 	"kubeadm/internal/node"
-	"kubeadm/internal/phase/finished"
 	"kubeadm/internal/phaseindex"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/release"
@@ -132,7 +131,7 @@ func (r *Run) readPast(ctx context.Context) (err error) {
 	if err != nil || !ok {
 		return err
 	}
-	r.isReset, err = finished.IsReset(ctx, r.host.World, node.DefaultPaths(), recorded)
+	r.isReset, err = isMachineReset(ctx, r.host.World, node.DefaultPaths(), recorded)
 	if err != nil || !r.isReset {
 		return err
 	}
@@ -285,17 +284,17 @@ func (r *Run) Runs(a phaseindex.Address) bool { return r.command.Selection.Runs(
 // journal. Then no phase runs again: users may have changed since what the command created.
 func (r *Run) Finished() bool { return r.IsWhole() && r.journal != nil && r.journal.Finished }
 
-// FinishedRun is what the journal records of the run that has finished.
-func (r *Run) FinishedRun() finished.Record {
-	run := finished.Record{Recorded: r.journal.Recorded}
+// FinishedRun is what the journal records of the run that has finished: recorded reports whether it
+// created a target, and skipped are the phases that it skipped and that are selected now.
+func (r *Run) FinishedRun() (recorded func(target string) bool, skipped []string) {
 	for _, phase := range r.journal.Skipped {
 		createsNothing := phase == string(phaseindex.Preflight) ||
 			phase == string(phaseindex.ShowJoinCommand)
 		if !createsNothing && !slices.Contains(r.command.Selection.Skip, phase) {
-			run.Skipped = append(run.Skipped, phase)
+			skipped = append(skipped, phase)
 		}
 	}
-	return run
+	return r.journal.Recorded, skipped
 }
 
 // Name is the first word of the command.

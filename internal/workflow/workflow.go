@@ -85,13 +85,17 @@ func withStep(s engine.Step, p engine.Phase) engine.Phase {
 	return p
 }
 
-// FinishedInit is what a re-run of a finished init does: it changes nothing.
-func FinishedInit(run finished.Record) []engine.Phase {
+// FinishedInit is what a re-run of a finished init does: it changes nothing. The arguments are those
+// of run.FinishedRun.
+func FinishedInit(recorded func(target string) bool, skipped []string) []engine.Phase {
+	run := finished.Record{Recorded: recorded, Skipped: skipped}
 	return []engine.Phase{finished.Init(run), joincommand.ShowAgain}
 }
 
 // FinishedJoin is what a re-run of a finished join does: it changes nothing.
-func FinishedJoin(run finished.Record) []engine.Phase { return []engine.Phase{finished.Join(run)} }
+func FinishedJoin(recorded func(target string) bool, skipped []string) []engine.Phase {
+	return []engine.Phase{finished.Join(finished.Record{Recorded: recorded, Skipped: skipped})}
+}
 
 // Join makes this machine a node of a cluster: a worker, or one more control plane. A control plane's
 // kubelet is started as soon as a member can be added to etcd, while the files of the components
@@ -166,6 +170,18 @@ var Reset = []engine.Phase{
 	withStep(removeJournal, reset.Cleanup),
 }
 
+// BeforeReset says what a reset means for the cluster, before it asks for confirmation.
+var BeforeReset = []engine.Phase{{Run: func(ctx context.Context, e *engine.Env) error {
+	reset.ReportQuorumAfterRemoval(ctx, e.Named("reset"))
+	return nil
+}}}
+
+// AfterReset says what a whole reset has left.
+var AfterReset = []engine.Phase{{Run: func(_ context.Context, e *engine.Env) error {
+	e.Named("reset").Print(reset.ClosingText(e))
+	return nil
+}}}
+
 // removeJournal prevents that an init or join resumes after an interrupted reset.
 var removeJournal = engine.Step{
 	Name: "reset",
@@ -192,12 +208,12 @@ var RestartStale = []engine.Phase{renew.RestartStale}
 var RenewKubelet = []engine.Phase{kubelet.Rebootstrap}
 
 // ApproveKubeletServing approves the kubelets' requests for serving certificates.
-func ApproveKubeletServing(allowed kubeletserving.Allowed) []engine.Phase {
+func ApproveKubeletServing(allowed node.AllowedNames) []engine.Phase {
 	return []engine.Phase{kubeletserving.Approve(allowed)}
 }
 
 // WatchKubeletServing also approves those that are made later.
-func WatchKubeletServing(allowed kubeletserving.Allowed) []engine.Phase {
+func WatchKubeletServing(allowed node.AllowedNames) []engine.Phase {
 	return []engine.Phase{kubeletserving.Watch(allowed)}
 }
 

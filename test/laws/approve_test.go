@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"kubeadm/internal/phase/kubeletserving"
+	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/workflow"
 	"kubeadm/internal/world/fake"
@@ -20,7 +20,7 @@ import (
 // approveSubject approves the requests of two kubelets for serving certificates. It changes the
 // cluster alone and keeps no journal, so not every law applies to it.
 func approveSubject() subject {
-	return subject{name: "approve serving certificates", phases: workflow.ApproveKubeletServing(kubeletserving.Allowed{}),
+	return subject{name: "approve serving certificates", phases: workflow.ApproveKubeletServing(node.AllowedNames{}),
 		machine: newServingRequests, setUp: setUpReset, node: "cp1"}
 }
 

@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path"
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
 	"kubeadm/internal/kubeletservice"
-	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 )
 
@@ -36,7 +34,7 @@ func useRotatedCertificate(ctx context.Context, e *engine.Env) error {
 	if err != nil {
 		return err
 	}
-	pem := RotatedCertificate(n)
+	pem := n.KubeletClientCertificate()
 	if _, err := e.World.Stat(ctx, pem); errors.Is(err, fs.ErrNotExist) {
 		return nil // the user has disabled rotation
 	} else if err != nil {
@@ -64,14 +62,4 @@ func useRotatedCertificate(ctx context.Context, e *engine.Env) error {
 		return err
 	}
 	return kubeletservice.Start(ctx, e, file)
-}
-
-// RotatedCertificate is the file in which the kubelet keeps its current client certificate and
-// key.
-func RotatedCertificate(n *node.Node) string {
-	dir := path.Join(n.Paths.Kubelet, "pki")
-	if set, ok := node.LastArg(n.KubeletArgs, "cert-dir"); ok {
-		dir = set
-	}
-	return path.Join(dir, "kubelet-client-current.pem")
 }

@@ -25,7 +25,7 @@ import (
 // cluster is what requests are compared with. All of it must be known: what could not be read is
 // not "nothing to refuse".
 type cluster struct {
-	Allowed
+	node.AllowedNames
 	local    []netip.Prefix // networks of this machine's API server
 	services []netip.Prefix
 	pods     []netip.Prefix
@@ -60,8 +60,8 @@ type clusterReader struct {
 	c  *cluster
 }
 
-func readCluster(ctx context.Context, r state.Reader, as state.Identity, allowed Allowed) (*cluster, error) {
-	c := &cluster{Allowed: allowed, controlPlane: map[string]string{}, nodes: map[string]knownNode{},
+func readCluster(ctx context.Context, r state.Reader, as state.Identity, allowed node.AllowedNames) (*cluster, error) {
+	c := &cluster{AllowedNames: allowed, controlPlane: map[string]string{}, nodes: map[string]knownNode{},
 		owners: map[string][]owner{}}
 	read := clusterReader{r, as, c}
 	config, _, err := upgrade.ReadConfig(ctx, r, as)

@@ -23,6 +23,7 @@ import (
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/engine"
+	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/state"
@@ -31,8 +32,8 @@ import (
 )
 
 // Approve approves all pending requests for which a kubelet needs no other evidence than what is
-// Allowed and what the cluster knows, and fails if there are others.
-func Approve(allowed Allowed) engine.Phase {
+// node.AllowedNames and what the cluster knows, and fails if there are others.
+func Approve(allowed node.AllowedNames) engine.Phase {
 	return engine.Phase{Name: "approve-kubelet-serving", Run: func(ctx context.Context, e *engine.Env) error {
 		a := approver{allowed: allowed}
 		pending, err := a.approvePending(ctx, e)
@@ -55,7 +56,7 @@ func Approve(allowed Allowed) engine.Phase {
 // Watch approves requests until ctx ends. Each request that is refused is reported once, and
 // looked at again, as its Node may still be without addresses. Failures after the first look are
 // warnings: the API server may be restarted.
-func Watch(allowed Allowed) engine.Phase {
+func Watch(allowed node.AllowedNames) engine.Phase {
 	return engine.Phase{Name: "approve-kubelet-serving", Run: func(ctx context.Context, e *engine.Env) error {
 		a := approver{allowed: allowed}
 		if _, err := a.approvePending(ctx, e); err != nil {
@@ -85,7 +86,7 @@ const (
 
 // approver remembers why it refused requests.
 type approver struct {
-	allowed  Allowed
+	allowed  node.AllowedNames
 	refused  map[types.UID]string
 	reviewed time.Time // when all of them were compared with the cluster
 }

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"kubeadm/internal/engine"
+	"kubeadm/internal/node"
 	"kubeadm/internal/phase/kubeletserving"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/state"
@@ -202,7 +203,7 @@ func TestHonestRequestIsApproved(t *testing.T) {
 	denied.Status.Conditions = []certv1.CertificateSigningRequestCondition{
 		{Type: certv1.CertificateDenied, Status: corev1.ConditionTrue}}
 	s.apply(t, denied)
-	phases := []engine.Phase{kubeletserving.Approve(kubeletserving.Allowed{})}
+	phases := []engine.Phase{kubeletserving.Approve(node.AllowedNames{})}
 	for range 2 { // the second run finds nothing to do
 		if err := engine.Run(t.Context(), s.e, phases, engine.Selection{}); err != nil {
 			t.Fatal(err)
@@ -286,7 +287,7 @@ func TestForgedRequestStaysPending(t *testing.T) {
 			s := newScene(t)
 			s.apply(t, request(t, "forged", c.edit))
 			s.apply(t, request(t, "honest", nil))
-			err := engine.Run(t.Context(), s.e, []engine.Phase{kubeletserving.Approve(kubeletserving.Allowed{})},
+			err := engine.Run(t.Context(), s.e, []engine.Phase{kubeletserving.Approve(node.AllowedNames{})},
 				engine.Selection{})
 			if err == nil || !strings.Contains(err.Error(), "1 of 2 pending requests are not approved") {
 				t.Errorf("the error is %v", err)
@@ -319,7 +320,7 @@ func TestReplacedRequestIsNotApproved(t *testing.T) {
 			s.apply(t, other)
 		}
 	}
-	err := engine.Run(t.Context(), s.e, []engine.Phase{kubeletserving.Approve(kubeletserving.Allowed{})}, engine.Selection{})
+	err := engine.Run(t.Context(), s.e, []engine.Phase{kubeletserving.Approve(node.AllowedNames{})}, engine.Selection{})
 	if said := strings.Join(s.lines, "\n"); err == nil || !strings.Contains(said, "another request has its name now") {
 		t.Errorf("the error is %v\n%s", err, said)
 	}
@@ -341,7 +342,7 @@ func TestReplacedSpecIsNotApproved(t *testing.T) {
 			s.apply(t, other)
 		}
 	}
-	err := engine.Run(t.Context(), s.e, []engine.Phase{kubeletserving.Approve(kubeletserving.Allowed{})}, engine.Selection{})
+	err := engine.Run(t.Context(), s.e, []engine.Phase{kubeletserving.Approve(node.AllowedNames{})}, engine.Selection{})
 	if got := s.conditions(t, "csr-1"); err == nil || got != "" {
 		t.Errorf("%v, and the other request is %q", err, got)
 	}
@@ -373,7 +374,7 @@ func TestWatchApprovesLaterRequests(t *testing.T) {
 			end()
 		}
 	}
-	err := engine.Run(ctx, s.e, []engine.Phase{kubeletserving.Watch(kubeletserving.Allowed{})}, engine.Selection{})
+	err := engine.Run(ctx, s.e, []engine.Phase{kubeletserving.Watch(node.AllowedNames{})}, engine.Selection{})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("the watch ended with %v", err)
 	}

@@ -10,7 +10,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"kubeadm/internal/config"
 	"kubeadm/internal/engine"
+	"kubeadm/internal/node"
 	"kubeadm/internal/phase/kubeletserving"
 	"kubeadm/internal/state"
 	"kubeadm/internal/world/memory"
@@ -65,7 +67,7 @@ func TestMaliciousNodeIsRefused(t *testing.T) {
 			s := newScene(t)
 			s.claim(t, c.node, c.asks)
 			s.apply(t, s.claimed(t, "forged", c.node, c.asks))
-			err := engine.Run(t.Context(), s.e, []engine.Phase{kubeletserving.Approve(kubeletserving.Allowed{})},
+			err := engine.Run(t.Context(), s.e, []engine.Phase{kubeletserving.Approve(node.AllowedNames{})},
 				engine.Selection{})
 			if err == nil {
 				t.Error("the command succeeds")
@@ -104,23 +106,23 @@ func (s *scene) claimed(t *testing.T, csr, name, claimed string) *certv1.Certifi
 
 // Control plane nodes have names and addresses of the API server, and operators say which others nodes have.
 func TestHonestNodesAreApproved(t *testing.T) {
-	aws, err := kubeletserving.ParseAllowed([]string{"192.0.2.0/24", "203.0.113.0/28"}, []string{".nodes.example.com"})
+	aws, err := config.AllowedNames([]string{"192.0.2.0/24", "203.0.113.0/28"}, []string{".nodes.example.com"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {
-		allowed    kubeletserving.Allowed
+		allowed    node.AllowedNames
 		node, asks string
 	}{
-		"control plane whose name is a SAN":     {kubeletserving.Allowed{}, "cp1", "cp1"},
-		"control plane whose address is a SAN":  {kubeletserving.Allowed{}, "cp1", "192.0.2.10"},
-		"control plane in another network":      {kubeletserving.Allowed{}, "cp2", "198.51.100.11"},
-		"worker":                                {kubeletserving.Allowed{}, "worker2", "192.0.2.22"},
-		"worker whose name another claims":      {kubeletserving.Allowed{}, "worker2", "worker2"},
+		"control plane whose name is a SAN":     {node.AllowedNames{}, "cp1", "cp1"},
+		"control plane whose address is a SAN":  {node.AllowedNames{}, "cp1", "192.0.2.10"},
+		"control plane in another network":      {node.AllowedNames{}, "cp2", "198.51.100.11"},
+		"worker":                                {node.AllowedNames{}, "worker2", "192.0.2.22"},
+		"worker whose name another claims":      {node.AllowedNames{}, "worker2", "worker2"},
 		"allowed domain":                        {aws, "worker1", "ec2-1.nodes.example.com"},
 		"allowed network":                       {aws, "worker1", "203.0.113.9"},
-		"control plane that a wildcard matches": {kubeletserving.Allowed{}, "cp3.wild.example.com", "cp3.wild.example.com"},
-		"allowed domain that a wildcard matches": {kubeletserving.Allowed{DNSSuffixes: []string{"wild.example.com"}},
+		"control plane that a wildcard matches": {node.AllowedNames{}, "cp3.wild.example.com", "cp3.wild.example.com"},
+		"allowed domain that a wildcard matches": {node.AllowedNames{DNSSuffixes: []string{"wild.example.com"}},
 			"n1.wild.example.com", "n1.wild.example.com"},
 		"control plane outside allowed network": {aws, "cp2", "198.51.100.11"},
 	} {
@@ -169,7 +171,7 @@ func TestLabelCountsOnlyWithNodeRestriction(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.apply(t, s.claimed(t, "csr-1", "cp1", "192.0.2.10"))
-		err := engine.Run(t.Context(), s.e, []engine.Phase{kubeletserving.Approve(kubeletserving.Allowed{})},
+		err := engine.Run(t.Context(), s.e, []engine.Phase{kubeletserving.Approve(node.AllowedNames{})},
 			engine.Selection{})
 		if said := strings.Join(s.lines, "\n"); err == nil || !strings.Contains(said, "is not labeled as a control plane node") {
 			t.Errorf("%s: %v\n%s", args, err, said)
@@ -191,7 +193,7 @@ func TestNothingIsApprovedOnAGuess(t *testing.T) {
 		if failing != nil {
 			failing(s)
 		}
-		err := engine.Run(t.Context(), s.e, []engine.Phase{kubeletserving.Approve(kubeletserving.Allowed{})},
+		err := engine.Run(t.Context(), s.e, []engine.Phase{kubeletserving.Approve(node.AllowedNames{})},
 			engine.Selection{})
 		if err == nil {
 			t.Errorf("the command succeeds without %s", kind)
@@ -204,7 +206,7 @@ func TestNothingIsApprovedOnAGuess(t *testing.T) {
 	s := newScene(t)
 	s.Interfaces = []state.Address{{IP: "192.0.2.200", Bits: 24, Interface: "eth0", DefaultRoute: true}}
 	s.apply(t, request(t, "csr-1", nil))
-	err := engine.Run(t.Context(), s.e, []engine.Phase{kubeletserving.Approve(kubeletserving.Allowed{})}, engine.Selection{})
+	err := engine.Run(t.Context(), s.e, []engine.Phase{kubeletserving.Approve(node.AllowedNames{})}, engine.Selection{})
 	if said := strings.Join(s.lines, "\n"); err == nil || !strings.Contains(said, "set --allowed-cidr to the networks of the nodes") {
 		t.Errorf("%v\n%s", err, said)
 	}

@@ -81,11 +81,11 @@ func (c *cluster) checkDNSName(dns, name string) string {
 		switch {
 		case dns != name:
 			return reason
-		case !c.holdsName(dns):
+		case !c.HasDomainOf(dns):
 			return reason + "; if only nodes have names in that domain, set --allowed-dns-suffix to it"
 		}
 	}
-	if dns != name && !c.holdsName(dns) {
+	if dns != name && !c.HasDomainOf(dns) {
 		return fmt.Sprintf("which is not the name of the Node, %s; if only nodes have names in that domain, "+
 			"set --allowed-dns-suffix to it", name)
 	}

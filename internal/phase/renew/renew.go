@@ -5,24 +5,22 @@ import (
 	"context"
 
 	"kubeadm/internal/engine"
+	"kubeadm/internal/phaseindex"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/renewal"
 )
 
-// Name is the name of the phase.
-const Name = "renew"
-
 // Phase renews them serially, in the order of their names, whether they are about to expire or
 // not.
 var Phase = engine.Phase{
-	Name:   Name,
+	Name:   string(phaseindex.Renew),
 	Short:  "Renew the certificates",
 	Phases: newPhases("Renew ", renewal.Renew),
 }
 
 // Request writes requests for the certificates of external CAs.
 var Request = engine.Phase{
-	Name:   "request",
+	Name:   string(phaseindex.Request),
 	Short:  "Write keys and certificate signing requests for an external CA",
 	Phases: newPhases("Request ", renewal.Request),
 }
@@ -41,9 +39,3 @@ func newPhases(verb string,
 	}
 	return phases
 }
-
-// RequestAddress is the phase that requests the certificate of that name.
-func RequestAddress(name string) string { return Request.Name + "/" + name }
-
-// Address is the phase that renews the certificate of that name.
-func Address(name string) string { return Name + "/" + name }

@@ -1,4 +1,4 @@
-package kubeletserving
+package config
 
 import (
 	"errors"
@@ -8,22 +8,14 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"kubeadm/internal/node"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/untrusted"
 )
 
-// Allowed is what the operator says of names and addresses of nodes. A Node's status is no evidence:
-// the credential of the kubelet writes it.
-type Allowed struct {
-	// Networks have the addresses of nodes; nil for the networks of this machine's API server.
-	Networks []netip.Prefix
-	// DNSSuffixes are domains in which a node may have any free name, beside its own.
-	DNSSuffixes []string
-}
-
-// ParseAllowed parses the values of --allowed-cidr and --allowed-dns-suffix.
-func ParseAllowed(cidrs, suffixes []string) (Allowed, error) {
-	var a Allowed
+// AllowedNames parses the values of --allowed-cidr and --allowed-dns-suffix.
+func AllowedNames(cidrs, suffixes []string) (node.AllowedNames, error) {
+	var a node.AllowedNames
 	for _, text := range cidrs {
 		network, err := netip.ParsePrefix(text)
 		switch {
@@ -56,14 +48,4 @@ func ParseAllowed(cidrs, suffixes []string) (Allowed, error) {
 		a.DNSSuffixes = append(a.DNSSuffixes, suffix)
 	}
 	return a, nil
-}
-
-// holdsName reports whether the name is below one of the domains.
-func (a Allowed) holdsName(name string) bool {
-	for _, suffix := range a.DNSSuffixes {
-		if strings.HasSuffix(name, "."+suffix) {
-			return true
-		}
-	}
-	return false
 }

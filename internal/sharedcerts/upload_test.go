@@ -1,4 +1,4 @@
-package uploadcerts_test
+package sharedcerts_test
 
 import (
 	"context"
@@ -16,8 +16,8 @@ import (
 	"kubeadm/internal/engine"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
-	"kubeadm/internal/phase/uploadcerts"
 	"kubeadm/internal/pki"
+	"kubeadm/internal/sharedcerts"
 	"kubeadm/internal/state"
 	"kubeadm/internal/world/fake"
 	"kubeadm/internal/world/memory"
@@ -30,7 +30,7 @@ const parameters = "-----BEGIN EC PARAMETERS-----\nBggqhkjOPQMBBw==\n-----END EC
 func upload(t *testing.T, edit func(files map[string]string)) (*fake.World, error) {
 	t.Helper()
 	w, e, n := newUpload(t, edit)
-	return w, uploadcerts.Upload(t.Context(), e, n, state.Identity{})
+	return w, sharedcerts.Upload(t.Context(), e, n, state.Identity{})
 }
 
 // newUpload is what upload runs with.
@@ -149,7 +149,7 @@ func TestResumedUploadIsRenewed(t *testing.T) {
 		var ends []string
 		for _, now := range []time.Time{begun, begun.Add(later)} {
 			w.Clock = func() time.Time { return now }
-			must(t, uploadcerts.Upload(t.Context(), e, n, state.Identity{}))
+			must(t, sharedcerts.Upload(t.Context(), e, n, state.Identity{}))
 			u, err := w.Object(t.Context(), state.Ref{
 				GVK:       corev1.SchemeGroupVersion.WithKind("Secret"),
 				Namespace: "kube-system", Name: "bootstrap-token-abcdef"})

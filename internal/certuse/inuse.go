@@ -1,4 +1,6 @@
-package renew
+// Package certuse finds out which certificates the components of this machine use: those of the files, or
+// older ones.
+package certuse
 
 import (
 	"context"
@@ -27,22 +29,22 @@ type InUse struct {
 // ListInUse finds out which certificates the components of this machine use. It changes nothing and
 // does not wait. Beside an error it returns what is known of the other components.
 func ListInUse(ctx context.Context, e *engine.Env, n *node.Node) ([]InUse, error) {
-	uses, err := listUses(ctx, e, n)
+	uses, err := ListUses(ctx, e, n)
 	var all []InUse
 	for _, u := range uses {
-		found := InUse{Component: u.component, Address: u.server, File: u.path}
-		if u.server == "" {
+		found := InUse{Component: u.Component, Address: u.Server, File: u.Path}
+		if u.Server == "" {
 			if found.Stale = u.checkStarted(ctx, e.World, n); found.Stale == nil {
-				found.Certificate = u.certificate
+				found.Certificate = u.Certificate
 			}
 		} else if found.Certificate, found.Stale = e.World.ServedCertificate(ctx,
-			u.server); found.Stale == nil && !found.Certificate.Equal(u.certificate) {
+			u.Server); found.Stale == nil && !found.Certificate.Equal(u.Certificate) {
 			found.Stale = errors.New("it serves a different one")
 		}
 		found.NotRunning = errors.Is(found.Stale, notRunning) ||
 			errors.Is(found.Stale, state.ErrNoServer)
 		found.Unknown = found.Stale != nil && found.Certificate == nil && !found.NotRunning &&
-			!errors.As(found.Stale, new(staleError))
+			!errors.As(found.Stale, new(StaleError))
 		all = append(all, found)
 	}
 	return all, err
