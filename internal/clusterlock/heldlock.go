@@ -20,6 +20,7 @@ import (
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/engine"
+	"kubeadm/internal/node"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/state"
 	"kubeadm/internal/world"
@@ -191,7 +192,7 @@ func (l Lock) findServers(ctx context.Context, e *engine.Env) ([]state.Identity,
 		}
 	}
 	planes, err := e.World.List(ctx, state.Query{GVK: state.NodeKind, As: l.As[0],
-		LabelSelector: "node-role.kubernetes.io/control-plane"})
+		LabelSelector: node.ControlPlaneLabel})
 	isOnly := len(planes) == 1 && planes[0].GetName() == l.Node && len(servers) <= len(l.As)
 	return servers, isOnly, err
 }

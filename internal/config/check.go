@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"kubeadm/internal/config/v1beta4"
+	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 )
 
@@ -118,7 +119,7 @@ func checkSocket(at *field.Path, value string) field.ErrorList {
 	if err == nil && u.Scheme == "unix" && u.Host == "" && path.IsAbs(u.Path) {
 		return nil
 	}
-	return invalid(at, value, "must be the URL of a Unix socket, such as "+defaultSocket)
+	return invalid(at, value, "must be the URL of a Unix socket, such as "+node.DefaultCRISocket)
 }
 
 // checkAPIEndpoint checks that other machines can reach the address, which may be empty, and that

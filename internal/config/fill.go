@@ -20,12 +20,6 @@ import (
 	"kubeadm/internal/state"
 )
 
-// defaultSocket is used if no running container runtime is found.
-const defaultSocket = "unix:///var/run/containerd/containerd.sock"
-
-// controlPlaneTaint keeps ordinary Pods away from control planes.
-const controlPlaneTaint = "node-role.kubernetes.io/control-plane"
-
 func fillNode(r *v1beta4.NodeRegistrationOptions, facts Facts, common Common,
 	run *RunOptions) field.ErrorList {
 	wanted, hostname := normalizeName(cmp.Or(common.NodeName, r.Name)),
@@ -67,7 +61,7 @@ func fillSocket(socket *string, runtimes []string, at *field.Path, run *RunOptio
 		return field.ErrorList{field.Required(at,
 			"found several container runtimes, set one of "+strings.Join(runtimes, ", "))}
 	case *socket == "":
-		*socket = cmp.Or(append(slices.Clone(runtimes), defaultSocket)...)
+		*socket = cmp.Or(append(slices.Clone(runtimes), node.DefaultCRISocket)...)
 	case path.IsAbs(*socket):
 		run.warn(fmt.Sprintf("container runtime socket %q is a path: use the URL unix://%s",
 			*socket, *socket))
@@ -155,7 +149,7 @@ func controlPlaneTaints(wanted []corev1.Taint) []corev1.Taint {
 	if wanted != nil {
 		return wanted
 	}
-	return []corev1.Taint{{Key: controlPlaneTaint, Effect: corev1.TaintEffectNoSchedule}}
+	return []corev1.Taint{{Key: node.ControlPlaneLabel, Effect: corev1.TaintEffectNoSchedule}}
 }
 
 // resolveVersion resolves a version or a label to a supported release.

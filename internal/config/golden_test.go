@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"kubeadm/internal/config/v1beta4"
+	"kubeadm/internal/node"
 	"kubeadm/internal/release"
 	"kubeadm/internal/state"
 )
@@ -29,7 +30,7 @@ func testFacts(t *testing.T) Facts {
 			{IP: "fd00:77::11", Interface: "eth0", DefaultRoute: true},
 			{IP: "192.168.9.1", Interface: "eth1"},
 		},
-		Runtimes: []string{defaultSocket},
+		Runtimes: []string{node.DefaultCRISocket},
 		Random:   bytes.NewReader(bytes.Repeat([]byte{7}, 1024)),
 	}
 }

@@ -8,6 +8,7 @@ import (
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 
 	"kubeadm/internal/config/v1beta4"
+	"kubeadm/internal/node"
 	"kubeadm/internal/release"
 )
 
@@ -26,7 +27,7 @@ func ExampleInit(tool release.Tool, components []string) ([]any, error) {
 		BootstrapTokens:  []v1beta4.BootstrapToken{{Token: exampleToken}},
 		LocalAPIEndpoint: v1beta4.APIEndpoint{AdvertiseAddress: exampleAddress},
 		NodeRegistration: v1beta4.NodeRegistrationOptions{Name: exampleName,
-			CRISocket: defaultSocket},
+			CRISocket: node.DefaultCRISocket},
 	}
 	cluster := &v1beta4.ClusterConfiguration{KubernetesVersion: tool.MinorVersion() + ".0"}
 	init.Default()
@@ -56,7 +57,7 @@ func ExampleJoin(hostname string) []any {
 			APIServerEndpoint: exampleEndpoint, Token: exampleToken, UnsafeSkipCAVerification: true,
 		}},
 		NodeRegistration: v1beta4.NodeRegistrationOptions{Name: normalizeName(hostname),
-			CRISocket: defaultSocket},
+			CRISocket: node.DefaultCRISocket},
 	}
 	c.Default()
 	return []any{c}
@@ -64,7 +65,7 @@ func ExampleJoin(hostname string) []any {
 
 // ExampleReset is an example ResetConfiguration.
 func ExampleReset() []any {
-	c := &v1beta4.ResetConfiguration{CRISocket: defaultSocket}
+	c := &v1beta4.ResetConfiguration{CRISocket: node.DefaultCRISocket}
 	c.Default()
 	return []any{c}
 }

@@ -22,7 +22,7 @@ func TestInitDefaults(t *testing.T) {
 	want := node.Local{
 		Name: "vm1", Hostname: "vm1", Role: node.ControlPlane,
 		Address: "10.77.0.11", BindPort: 6443,
-		CRISocket: defaultSocket,
+		CRISocket: node.DefaultCRISocket,
 		Taints: []corev1.Taint{{Key: "node-role.kubernetes.io/control-plane",
 			Effect: corev1.TaintEffectNoSchedule}},
 		PullPolicy: corev1.PullIfNotPresent, PullSerially: true,
@@ -148,7 +148,7 @@ func TestRuntimeSocket(t *testing.T) {
 		t.Errorf("%v, warnings %q", err, run.Warnings)
 	}
 	facts.Runtimes = nil
-	if n, _, err = Init(File{}, NewInitFlags(), facts); err != nil || n.CRISocket != defaultSocket {
+	if n, _, err = Init(File{}, NewInitFlags(), facts); err != nil || n.CRISocket != node.DefaultCRISocket {
 		t.Errorf("%v", err)
 	}
 }
@@ -302,7 +302,7 @@ func TestReset(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !run.DryRun || r.Force || !r.CleanupTmpDir || r.Paths.Certificates != "/pki" || r.CRISocket != defaultSocket || r.Name != "vm1" || r.Timeouts.EtcdAPI != 2*time.Minute {
+	if !run.DryRun || r.Force || !r.CleanupTmpDir || r.Paths.Certificates != "/pki" || r.CRISocket != node.DefaultCRISocket || r.Name != "vm1" || r.Timeouts.EtcdAPI != 2*time.Minute {
 		t.Errorf("%+v %+v", r, run)
 	}
 	r, run, err = Reset(fileOf(resetHead+"force: true\nunmountFlags: [MNT_DETACH]\nskipPhases: [preflight]\nignorePreflightErrors: [Root]\n"), NewResetFlags(), testFacts(t))

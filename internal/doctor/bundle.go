@@ -24,6 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kubeadm/internal/engine"
+	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/redact"
 	"kubeadm/internal/state"
@@ -207,7 +208,7 @@ func (b *bundle) addFiles(ctx context.Context, r state.Reader) {
 		"/etc/systemd/system/kubelet.service.d/10-kubeadm.conf",
 		"/usr/lib/systemd/system/kubelet.service.d/10-kubeadm.conf"}
 	documents := []string{paths.KubeletConfig(), paths.KubeletInstanceConfig()}
-	for _, dir := range []string{paths.Manifests(), cniDir} {
+	for _, dir := range []string{paths.Manifests(), node.CNIConfigDir} {
 		found, err := r.ReadDir(ctx, dir)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			b.fail(dir, err)

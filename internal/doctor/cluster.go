@@ -15,11 +15,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"kubeadm/internal/node"
 	"kubeadm/internal/preflight"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/state"
 	"kubeadm/internal/untrusted"
-	"kubeadm/internal/upgrade"
 )
 
 // apiServerCheck is the check that reports why nothing of the cluster can be read.
@@ -161,13 +161,13 @@ func (m *machine) checkNodes(ctx context.Context, r state.Reader, rep *preflight
 		return // check Versions reports it
 	}
 	for _, n := range all {
-		_, ok := n.Labels[upgrade.ControlPlaneLabel]
+		_, ok := n.Labels[node.ControlPlaneLabel]
 		if !ok && slices.Contains(cluster.ControlPlaneNodes, n.Name) {
 			rep.Add(preflight.Finding{Severity: preflight.Warning,
 				Text: fmt.Sprintf("node %s runs an API server, but does not have the label %s", n.Name,
-					upgrade.ControlPlaneLabel),
+					node.ControlPlaneLabel),
 				Remedy:  "set the label",
-				Command: untrusted.Command("kubectl label node", n.Name, upgrade.ControlPlaneLabel+"=")})
+				Command: untrusted.Command("kubectl label node", n.Name, node.ControlPlaneLabel+"=")})
 		}
 	}
 }

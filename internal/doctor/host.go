@@ -220,12 +220,9 @@ func (m *machine) checkModules(ctx context.Context, r state.Reader, rep *preflig
 	}
 }
 
-// cniDir is where container runtimes look for the configuration of the Pod network.
-const cniDir = "/etc/cni/net.d"
-
 // cniConfig returns the configuration file that a runtime uses, the first by name, and its content.
 func cniConfig(ctx context.Context, r state.Reader) (name string, data []byte, err error) {
-	files, err := r.ReadDir(ctx, cniDir)
+	files, err := r.ReadDir(ctx, node.CNIConfigDir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil, nil
 	}

@@ -19,10 +19,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubeadm/internal/manifest"
+	"kubeadm/internal/node"
 	"kubeadm/internal/preflight"
 	"kubeadm/internal/release"
 	"kubeadm/internal/state"
-	"kubeadm/internal/upgrade"
 )
 
 // networkChecks are the checks of this machine's clock and network.
@@ -386,7 +386,7 @@ func (m *machine) nodePorts(ctx context.Context, r state.Reader, all []corev1.No
 			continue
 		}
 		ports[address] = "the kubelet of node " + name
-		if _, ok := n.Labels[upgrade.ControlPlaneLabel]; ok {
+		if _, ok := n.Labels[node.ControlPlaneLabel]; ok {
 			endpoint := cmp.Or(advertised[name],
 				net.JoinHostPort(internalAddress(n), strconv.Itoa(int(m.local.BindPort))))
 			ports[endpoint] = "the API server of node " + name

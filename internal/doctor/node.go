@@ -24,6 +24,7 @@ import (
 	"kubeadm/internal/kubeletwatch"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/manifestinput"
+	"kubeadm/internal/node"
 	"kubeadm/internal/preflight"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/redact"
@@ -177,7 +178,7 @@ func (m *machine) checkPodNetwork(ctx context.Context, r state.Reader, rep *pref
 	}
 	if file == "" {
 		rep.Add(preflight.Finding{Severity: preflight.Warning, Text: "no Pod network is configured",
-			Evidence: "there is no configuration file in " + cniDir,
+			Evidence: "there is no configuration file in " + node.CNIConfigDir,
 			Remedy:   "install a Pod network add-on; if one is installed, it writes the file as soon as its Pod runs on this node"})
 	}
 }

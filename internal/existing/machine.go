@@ -25,9 +25,6 @@ import (
 	"kubeadm/internal/state"
 )
 
-// defaultSocket is that of the container runtime of a machine whose files name none.
-const defaultSocket = "unix:///var/run/containerd/containerd.sock"
-
 // ReadMachine completes local with what the files of this machine say about it as a node: its
 // role, name, address and container runtime. Without a kubelet.conf the machine is no node, unless
 // local has a name already. Nothing is read from the API server, so that it works while that is
@@ -169,5 +166,5 @@ func RuntimeSocket(ctx context.Context, r state.Reader, paths node.Paths) (strin
 	case len(sockets) == 1:
 		return sockets[0], nil
 	}
-	return defaultSocket, nil
+	return node.DefaultCRISocket, nil
 }

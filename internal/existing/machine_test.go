@@ -45,7 +45,7 @@ func TestReadMachine(t *testing.T) {
 			files: map[string]string{instanceConf: "containerRuntimeEndpoint: unix:///run/crio.sock"},
 			want:  node.Local{Role: node.Worker, Name: "node-7", CRISocket: "unix:///run/crio.sock"}},
 		"no runtime": {alter: func(w *fake.World) { w.Sockets = nil },
-			want: node.Local{Role: node.Worker, Name: "node-7", CRISocket: defaultSocket}},
+			want: node.Local{Role: node.Worker, Name: "node-7", CRISocket: node.DefaultCRISocket}},
 		"several runtimes": {alter: func(w *fake.World) { w.Sockets = []string{"a", "b"} },
 			err: "several container runtimes run on this machine: a, b"},
 		"a broken instance configuration": {files: map[string]string{instanceConf: "["},

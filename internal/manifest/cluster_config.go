@@ -59,7 +59,7 @@ func ClusterInfo(admin *pki.Kubeconfig) (*corev1.ConfigMap, error) {
 // ControlPlaneLabels are the labels of a control-plane Node. Its taints are in node.Local.
 func ControlPlaneLabels() map[string]string {
 	return map[string]string{
-		"node-role.kubernetes.io/control-plane":                   "",
+		node.ControlPlaneLabel: "",
 		"node.kubernetes.io/exclude-from-external-load-balancers": "",
 	}
 }

@@ -128,7 +128,7 @@ func dnsDeployment(image string, replicas int32) *appsv1.Deployment {
 					}},
 					Tolerations: []corev1.Toleration{
 						{Key: "CriticalAddonsOnly", Operator: corev1.TolerationOpExists},
-						{Key: "node-role.kubernetes.io/control-plane",
+						{Key: node.ControlPlaneLabel,
 							Effect: corev1.TaintEffectNoSchedule},
 					},
 					Containers: []corev1.Container{dnsContainer(image)},

@@ -24,8 +24,15 @@ const (
 	Worker       Role = "worker"
 )
 
-// ControlPlaneLabel is the label of the Nodes of a control plane, and the key of their taint.
+// ControlPlaneLabel is the label of the Nodes of a control plane, and the key of their taint. The
+// admission plugin NodeRestriction keeps kubelets from setting it.
 const ControlPlaneLabel = "node-role.kubernetes.io/control-plane"
+
+// DefaultCRISocket is the socket of the container runtime where none is configured or found.
+const DefaultCRISocket = "unix:///var/run/containerd/containerd.sock"
+
+// CNIConfigDir is where container runtimes look for the configuration of the Pod network.
+const CNIConfigDir = "/etc/cni/net.d"
 
 // Node is the whole desired state of this machine: the part that is known offline and the part
 // that all nodes of the cluster share.

@@ -201,3 +201,15 @@ func EtcdRestart(n *node.Node) []Check {
 			}
 		}}}
 }
+
+// QuorumWithout holds once etcd keeps its quorum while the member of this node restarts. The member of
+// a node that was restarted a moment ago may still be starting.
+func QuorumWithout(n *node.Node, ignored []string) world.Condition {
+	return world.Condition{
+		Name:    "etcd to have a quorum without the member of this node",
+		Timeout: n.Timeouts.EtcdAPI,
+		Check: func(ctx context.Context, r state.Reader) error {
+			return Run(ctx, r, EtcdRestart(n), ignored).Err()
+		},
+	}
+}

@@ -27,9 +27,6 @@ import (
 	"kubeadm/internal/untrusted"
 )
 
-// ControlPlaneLabel is the label of Nodes that are control planes.
-const ControlPlaneLabel = "node-role.kubernetes.io/control-plane"
-
 var (
 	podKind        = corev1.SchemeGroupVersion.WithKind("Pod")
 	deploymentKind = appsv1.SchemeGroupVersion.WithKind("Deployment")
@@ -204,7 +201,7 @@ func (c *Cluster) readControlPlane(ctx context.Context, r reader,
 	}
 	others := map[string]bool{} // Nodes without the label
 	for _, u := range nodes {
-		if _, ok := u.GetLabels()[ControlPlaneLabel]; !ok {
+		if _, ok := u.GetLabels()[node.ControlPlaneLabel]; !ok {
 			others[u.GetName()] = true
 		}
 	}
@@ -221,9 +218,9 @@ func (c *Cluster) readControlPlane(ctx context.Context, r reader,
 		}
 		if others[pod.Spec.NodeName] && len(others) < len(nodes) {
 			warnings = append(warnings, fmt.Sprintf("Pod kube-system/%s is ignored: its Node %s does not have the "+
-				"label %s; %s", pod.Name, pod.Spec.NodeName, ControlPlaneLabel,
+				"label %s; %s", pod.Name, pod.Spec.NodeName, node.ControlPlaneLabel,
 				untrusted.CommandHint("if it is a control plane node", "kubectl label node", pod.Spec.NodeName,
-					ControlPlaneLabel+"=")))
+					node.ControlPlaneLabel+"=")))
 			continue
 		}
 		tag, err := imageTag(component, pod.Spec.Containers)

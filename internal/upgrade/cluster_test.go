@@ -53,7 +53,7 @@ func apiServer(node, image string) string {
 func kubeletNode(name, version string) string {
 	labels := ""
 	if strings.HasPrefix(name, "cp") {
-		labels = ControlPlaneLabel + `: ""`
+		labels = node.ControlPlaneLabel + `: ""`
 	}
 	return "{apiVersion: v1, kind: Node, metadata: {name: " + name + ", labels: {" + labels + "}}, " +
 		"status: {nodeInfo: {kubeletVersion: " + version + "}}}"

@@ -168,7 +168,7 @@ func (c *Cluster) healthCheckJob(now time.Time) *batchv1.Job {
 					RunAsNonRoot: new(true),
 				},
 				Tolerations: []corev1.Toleration{
-					{Key: ControlPlaneLabel, Effect: corev1.TaintEffectNoSchedule},
+					{Key: node.ControlPlaneLabel, Effect: corev1.TaintEffectNoSchedule},
 				},
 				Containers: []corev1.Container{
 					{Name: name, Image: images.Pause(), Args: []string{"-v"}},
@@ -182,7 +182,7 @@ func (c *Cluster) healthCheckJob(now time.Time) *batchv1.Job {
 func controlPlaneNodesReady(as state.Identity) preflight.Check {
 	run := func(ctx context.Context, r state.Reader, rep *preflight.Report) {
 		found, err := r.List(ctx, state.Query{
-			GVK: state.NodeKind, LabelSelector: ControlPlaneLabel, As: as,
+			GVK: state.NodeKind, LabelSelector: node.ControlPlaneLabel, As: as,
 		})
 		if err != nil {
 			rep.Fail("check that Nodes can be read: kubectl get nodes",

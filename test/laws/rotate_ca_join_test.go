@@ -9,8 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"kubeadm/internal/engine"
+	"kubeadm/internal/node"
 	"kubeadm/internal/rotation"
-	"kubeadm/internal/upgrade"
 	"kubeadm/internal/world/fake"
 	"kubeadm/internal/world/memory"
 )
@@ -67,7 +67,7 @@ func TestNodeThatJoinsDuringRotationGetsAllKeys(t *testing.T) {
 func newPlaneNode(name string) *corev1.Node {
 	n := &corev1.Node{}
 	n.APIVersion, n.Kind, n.Name = "v1", "Node", name
-	n.Labels = map[string]string{upgrade.ControlPlaneLabel: ""}
+	n.Labels = map[string]string{node.ControlPlaneLabel: ""}
 	return n
 }
 

@@ -20,7 +20,6 @@ import (
 	"kubeadm/internal/state"
 	"kubeadm/internal/staticpod"
 	"kubeadm/internal/upgrade"
-	"kubeadm/internal/world"
 )
 
 // Upgrade replaces the static Pods of this control plane node by those of another version, as one
@@ -107,7 +106,7 @@ func prepareComponent(ctx context.Context, e *engine.Env, n *node.Node, componen
 		return err
 	}
 	if component == manifest.Etcd {
-		if err := e.Await(ctx, keepsQuorum(e, n)); err != nil {
+		if err := e.Await(ctx, preflight.QuorumWithout(n, e.Local.IgnoredChecks)); err != nil {
 			return err
 		}
 		via := etcdcluster.LocalClient(n.Paths, n.ClientURL())
@@ -119,18 +118,6 @@ func prepareComponent(ctx context.Context, e *engine.Env, n *node.Node, componen
 		return err
 	}
 	return staticpod.SetOwners(ctx, e, n, component)
-}
-
-// keepsQuorum holds once etcd keeps its quorum while the member of this node restarts. The member
-// of a node that was upgraded a moment ago may still be starting.
-func keepsQuorum(e *engine.Env, n *node.Node) world.Condition {
-	return world.Condition{
-		Name:    "etcd to have a quorum without the member of this node",
-		Timeout: e.Local.Timeouts.EtcdAPI,
-		Check: func(ctx context.Context, r state.Reader) error {
-			return preflight.Run(ctx, r, preflight.EtcdRestart(n), e.Local.IgnoredChecks).Err()
-		},
-	}
 }
 
 // certificatesOf names the certificates that a component reads when it starts, as upstream's

@@ -49,10 +49,6 @@ type owner struct{ node, what string }
 // apiServerAddress is what an address is that an API server has published itself.
 const apiServerAddress = "the address of an API server"
 
-// controlPlaneLabel is set by the cluster's administrator. The admission plugin NodeRestriction keeps kubelets from
-// setting it.
-const controlPlaneLabel = "node-role.kubernetes.io/control-plane"
-
 // clusterReader reads the facts of a cluster into c.
 type clusterReader struct {
 	state.Reader
@@ -212,7 +208,7 @@ func (r clusterReader) nodeList(ctx context.Context, trustLabels bool) error {
 	}
 	for _, u := range found {
 		name := u.GetName()
-		_, labelled := u.GetLabels()[controlPlaneLabel]
+		_, labelled := u.GetLabels()[node.ControlPlaneLabel]
 		n := knownNode{isControlPlane: labelled && trustLabels}
 		r.c.addOwner(name, owner{name, "Node " + name})
 		all, _, _ := unstructured.NestedSlice(u.Object, "status", "addresses")

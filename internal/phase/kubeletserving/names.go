@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"kubeadm/internal/node"
 	"kubeadm/internal/state"
 	"kubeadm/internal/untrusted"
 )
@@ -142,7 +143,7 @@ func (c *cluster) checkAddress(ip net.IP, name string) string {
 
 // notLabelled says why a node of the control plane may be refused.
 func notLabelled(name string) string {
-	return fmt.Sprintf(", and Node %s is not labeled as a control plane node with %s", name, controlPlaneLabel)
+	return fmt.Sprintf(", and Node %s is not labeled as a control plane node with %s", name, node.ControlPlaneLabel)
 }
 
 func joinNetworks(all []netip.Prefix) string {

@@ -18,7 +18,6 @@ import (
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/state"
-	"kubeadm/internal/upgrade"
 	"kubeadm/internal/world"
 )
 
@@ -49,7 +48,7 @@ func reportNodes(ctx context.Context, e *engine.Env, as state.Identity, kubeletH
 		return nil
 	}
 	isControlPlane := func(n corev1.Node) bool {
-		_, is := n.Labels[upgrade.ControlPlaneLabel]
+		_, is := n.Labels[node.ControlPlaneLabel]
 		return is
 	}
 	workers := slices.DeleteFunc(slices.Clone(silent), isControlPlane)

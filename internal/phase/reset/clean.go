@@ -179,8 +179,7 @@ func removeInterfaces(ctx context.Context, e *engine.Env, podNetworks []string) 
 }
 
 const (
-	cniConfigDir = "/etc/cni/net.d"
-	cniStateDir  = "/var/lib/cni"
+	cniStateDir = "/var/lib/cni"
 )
 
 // foreignCNIConfig matches the CNI configurations of packages and other container engines, which
@@ -192,7 +191,7 @@ var foreignCNIConfig = regexp.MustCompile(
 // flannel and Calico keep on disk.
 func removeCNI(ctx context.Context, e *engine.Env) {
 	e.Say("removing the CNI configuration in %s and the state in %s, /run/flannel, /run/calico and /var/lib/calico",
-		cniConfigDir, cniStateDir)
+		node.CNIConfigDir, cniStateDir)
 	kept, err := removeCNIConfig(ctx, e)
 	if err != nil {
 		e.Warn("%v: the state of CNI plugins in %s is kept, because it may belong to that network; remove it manually",
@@ -215,7 +214,7 @@ func removeCNI(ctx context.Context, e *engine.Env) {
 // removeCNIConfig removes the CNI configuration except for that of others, and returns the names of
 // their networks. The error names a file whose network is not known.
 func removeCNIConfig(ctx context.Context, e *engine.Env) (networks []string, err error) {
-	for _, f := range listDir(ctx, e, cniConfigDir) {
+	for _, f := range listDir(ctx, e, node.CNIConfigDir) {
 		files := []state.FileInfo{f}
 		if f.Mode.IsDir() { // nerdctl has one for each namespace of containerd
 			files = append(files, listDir(ctx, e, f.Path)...)

@@ -11,14 +11,12 @@ import (
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
-	"kubeadm/internal/preflight"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/release"
 	"kubeadm/internal/rotation"
 	"kubeadm/internal/state"
 	"kubeadm/internal/staticpod"
 	"kubeadm/internal/untrusted"
-	"kubeadm/internal/world"
 )
 
 // checkStart returns the authorities to replace, which are all of this cluster by default. It is an
@@ -144,17 +142,6 @@ func checkKubeletAuthority(ctx context.Context, e *engine.Env, n *node.Node) err
 		}
 	}
 	return nil
-}
-
-// keepsQuorum holds once etcd keeps its quorum while the member of this node restarts.
-func keepsQuorum(e *engine.Env, n *node.Node) world.Condition {
-	return world.Condition{
-		Name:    "etcd to have a quorum without the member of this node",
-		Timeout: n.Timeouts.Upgrade,
-		Check: func(ctx context.Context, r state.Reader) error {
-			return preflight.Run(ctx, r, preflight.EtcdRestart(n), e.Local.IgnoredChecks).Err()
-		},
-	}
 }
 
 // behindError is the error of a stage that nodes have to reach first.

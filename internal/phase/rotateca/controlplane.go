@@ -15,6 +15,7 @@ import (
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
+	"kubeadm/internal/preflight"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/release"
 	"kubeadm/internal/renewal"
@@ -328,7 +329,7 @@ func (m machine) restartStale(ctx context.Context, s rotation.Stage) error {
 		}
 	}
 	if len(stale) > 0 && stale[0] == release.Etcd {
-		if err := m.e.Await(ctx, keepsQuorum(m.e, m.node)); err != nil {
+		if err := m.e.Await(ctx, preflight.QuorumWithout(m.node, m.e.Local.IgnoredChecks)); err != nil {
 			return err
 		}
 		if err := m.replacement().RestartEtcd(ctx, m.e); err != nil {

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"kubeadm/internal/node"
 	"kubeadm/internal/state"
 )
 
@@ -19,7 +20,7 @@ import (
 // order of preference.
 func (r Runtimes) Runtimes(ctx context.Context) ([]string, error) {
 	return filterAccepting(ctx, []string{
-		"unix:///var/run/containerd/containerd.sock",
+		node.DefaultCRISocket,
 		"unix:///var/run/crio/crio.sock",
 		"unix:///var/run/cri-dockerd.sock",
 	}), nil
