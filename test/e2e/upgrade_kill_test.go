@@ -218,6 +218,9 @@ func TestUpgradeNodeInterruptedAtEveryChange(t *testing.T) {
 	s := newOlderHAClusterOf(t, olderUpstreamKubeadm(t), 4, 3)
 	createWitness(t, s.cp)
 	runCommand(t, s.cp, upgradeCommand(upgradeTarget)...)
+	for _, n := range s.workers { // whose configuration is that of the cluster, so that nothing would change
+		runShell(t, n, "echo 'maxPods: 99' >> /var/lib/kubelet/config.yaml")
+	}
 	measureReruns(t, s.controlPlanes[1], s.controlPlanes[2], upgradeNodeCommand())
 	measureReruns(t, s.workers[0], s.workers[1], upgradeNodeCommand())
 	powerCut := interruptions[1]
