@@ -66,7 +66,7 @@ func ownWords() map[string]bool {
 		rotateca command.Command(); rotateca text`,
 		// versions, and IDs of tokens
 		`cli t.ID; cli a.candidate.String(); cli a.candidate.Flag(); cli skew.Target; cli strings.Join(via, ",");
-		preflight target; preflight e.Tool; upgrade series; upgrade next; upgrade flag`,
+		check target; check e.Tool; upgrade series; upgrade next; upgrade flag`,
 		// objects, components, services and kernel settings that this program creates or looks for
 		`clusterlock metav1.NamespaceSystem; clusterlock LeaseName; config stored.name; config stored.jsonpath;
 		config name; doctor selector; doctor name; doctor moduleFile(name); doctor configFile; manifest configMap;

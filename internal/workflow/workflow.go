@@ -12,6 +12,7 @@ import (
 	"kubeadm/internal/phase/addon"
 	"kubeadm/internal/phase/bootstraptoken"
 	"kubeadm/internal/phase/certs"
+	"kubeadm/internal/phase/check"
 	"kubeadm/internal/phase/controlplane"
 	"kubeadm/internal/phase/downloadcerts"
 	"kubeadm/internal/phase/etcd"
@@ -22,7 +23,6 @@ import (
 	"kubeadm/internal/phase/kubelet"
 	"kubeadm/internal/phase/kubeletserving"
 	"kubeadm/internal/phase/markcontrolplane"
-	"kubeadm/internal/phase/preflight"
 	"kubeadm/internal/phase/renew"
 	"kubeadm/internal/phase/reset"
 	"kubeadm/internal/phase/rotateca"
@@ -40,7 +40,7 @@ import (
 // kubelet is restarted before kube-controller-manager and kube-scheduler start: a restart later would
 // delay them.
 var Init = []engine.Phase{
-	preflight.Init,
+	check.Init,
 	{Parallel: true, Phases: []engine.Phase{
 		certs.Phase,
 		after(kubeconfig.Phase, "certs/ca"),
@@ -102,7 +102,7 @@ func FinishedJoin(recorded func(target string) bool, skipped []string) []engine.
 // are generated. It talks to the API server beside it, which needs etcd: so etcd comes before the wait
 // for the kubelet.
 var Join = []engine.Phase{
-	preflight.Join,
+	check.Join,
 	{Parallel: true, Phases: []engine.Phase{
 		prepare,
 		after(etcd.Check, "control-plane-prepare/download-certs", engine.Milestone(phaseindex.EtcdClientCreated),
@@ -135,7 +135,7 @@ var prepare = engine.Phase{
 // that only work together, such as the Deployment of CoreDNS and its Corefile, are all upgraded or
 // all left as they were.
 var UpgradeApply = []engine.Phase{
-	preflight.UpgradeApply,
+	check.UpgradeApply,
 	controlplane.Upgrade,
 	undoneOnError(uploadconfig.Upgrade),
 	kubelet.UseLocalAPIServer,
@@ -153,7 +153,7 @@ func undoneOnError(p engine.Phase) engine.Phase {
 
 // UpgradeNode upgrades another node to the version of its cluster.
 var UpgradeNode = []engine.Phase{
-	preflight.UpgradeNode,
+	check.UpgradeNode,
 	controlplane.Upgrade,
 	kubelet.UseLocalAPIServer,
 	kubelet.UpgradeConfig,
@@ -164,7 +164,7 @@ var UpgradeNode = []engine.Phase{
 // Reset reverts what Init and Join did to this machine. The journal is removed before anything
 // else on the machine.
 var Reset = []engine.Phase{
-	preflight.Reset,
+	check.Reset,
 	reset.LeaveCluster,
 	withStep(removeJournal, reset.Etcd),
 	withStep(removeJournal, reset.Cleanup),

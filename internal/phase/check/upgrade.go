@@ -1,4 +1,4 @@
-package preflight
+package check
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
-	checks "kubeadm/internal/preflight"
+	"kubeadm/internal/preflight"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/release"
 	"kubeadm/internal/renewal"
@@ -64,7 +64,7 @@ var UpgradeApply = engine.Phase{
 		if components := replacedComponents(e, n); components[0] == manifest.Etcd {
 			health = append(health, upgrade.StaticPodManifests(n.Paths, components[:1]))
 		}
-		if err := runChecks(ctx, e, slices.Concat(health, checks.EtcdRestart(n))); err != nil {
+		if err := runChecks(ctx, e, slices.Concat(health, preflight.EtcdRestart(n))); err != nil {
 			return err
 		}
 		if err := reportManualChanges(ctx, e, n, as); err != nil {
@@ -103,7 +103,7 @@ var UpgradeNode = engine.Phase{
 		if err := checkUpgradeOrder(ctx, e, n, as); err != nil {
 			return err
 		}
-		if err := runChecks(ctx, e, append(checks.EtcdRestart(n),
+		if err := runChecks(ctx, e, append(preflight.EtcdRestart(n),
 			upgrade.StaticPodManifests(n.Paths, replacedComponents(e, n)))); err != nil {
 			return err
 		}
@@ -167,7 +167,7 @@ func checkRenewals(ctx context.Context, e *engine.Env) error {
 // checkMachine runs the checks of this machine, and tries the patches before anything is changed.
 func checkMachine(ctx context.Context, e *engine.Env, n *node.Node) error {
 	warnOfUnknownNames(e)
-	if err := runChecks(ctx, e, checks.Upgrade(n)); err != nil {
+	if err := runChecks(ctx, e, preflight.Upgrade(n)); err != nil {
 		return err
 	}
 	if err := checkPatchFiles(ctx, e); err != nil {

@@ -1,4 +1,4 @@
-package preflight_test
+package check_test
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 	"kubeadm/internal/change"
 	"kubeadm/internal/engine"
 	"kubeadm/internal/node"
-	"kubeadm/internal/phase/preflight"
+	"kubeadm/internal/phase/check"
 	"kubeadm/internal/release"
 	"kubeadm/internal/world/fake"
 )
@@ -91,7 +91,7 @@ func TestImagePullPolicy(t *testing.T) {
 		a := machine()
 		a.node.PullPolicy = policy
 		a.ImageList[scheduler] = true
-		if err := a.run(t, preflight.Init); err != nil {
+		if err := a.run(t, check.Init); err != nil {
 			t.Errorf("%s: %v", policy, err)
 		}
 		if got := a.pulled(); len(got) != want {
@@ -107,7 +107,7 @@ func TestAllFailedImagesAreNamed(t *testing.T) {
 		a := machine()
 		a.node.PullSerially = serially
 		a.MissingImages = []string{scheduler, etcd}
-		err := a.run(t, preflight.Init)
+		err := a.run(t, check.Init)
 		if err == nil || !strings.Contains(err.Error(), "[ERROR ImagePull]") ||
 			!strings.Contains(err.Error(), scheduler) || !strings.Contains(err.Error(), etcd) {
 			t.Errorf("%s: %v", name, err)
@@ -123,7 +123,7 @@ func TestIgnoredImagePull(t *testing.T) {
 		a := machine()
 		a.node.IgnoredChecks = ignore
 		a.MissingImages = []string{scheduler}
-		if err := a.run(t, preflight.Init); err != nil ||
+		if err := a.run(t, check.Init); err != nil ||
 			!slices.Equal(a.doubts(), []string{"ImagePull"}) {
 			t.Errorf("ignoring %v: %v, doubts %v", ignore, err, a.doubts())
 		}
@@ -134,7 +134,7 @@ func TestUnreachableRuntimeIsReportedOnce(t *testing.T) {
 	a := machine()
 	a.Sockets = nil
 	a.node.IgnoredChecks = node.IgnoredChecks{"cri", "containerruntimeversion"}
-	err := a.run(t, preflight.Init)
+	err := a.run(t, check.Init)
 	if err == nil || strings.Count(err.Error(), "does not answer") != 1 ||
 		!strings.Contains(err.Error(), "[ERROR ImagePull]: images cannot be pulled") {
 		t.Errorf("got %v", err)
@@ -144,13 +144,13 @@ func TestUnreachableRuntimeIsReportedOnce(t *testing.T) {
 func TestFailedChecksStopLaterChecks(t *testing.T) {
 	a := machine()
 	a.Info.UserID, a.Info.CPUs = 1000, 1
-	err := a.run(t, preflight.Init)
+	err := a.run(t, check.Init)
 	if err == nil || !strings.Contains(err.Error(), "IsPrivilegedUser") ||
 		strings.Contains(err.Error(), "NumCPU") {
 		t.Errorf("who is not root: %v", err)
 	}
 	a.Info.UserID = 0
-	err = a.run(t, preflight.Init)
+	err = a.run(t, check.Init)
 	if err == nil || !strings.Contains(err.Error(), "NumCPU") || len(a.pulled()) != 0 {
 		t.Errorf("one CPU: %v, pulled %v", err, a.pulled())
 	}
@@ -160,7 +160,7 @@ func TestIgnoredFailuresAreWarnings(t *testing.T) {
 	a := machine()
 	a.Info.UserID, a.Info.CPUs = 1000, 1
 	a.node.IgnoredChecks = node.IgnoredChecks{"numcpu", "isprivilegeduser"}
-	if err := a.run(t, preflight.Init); err != nil {
+	if err := a.run(t, check.Init); err != nil {
 		t.Fatal(err)
 	}
 	if got := a.doubts(); !slices.Equal(got, []string{"IsPrivilegedUser", "NumCPU"}) ||
@@ -172,7 +172,7 @@ func TestIgnoredFailuresAreWarnings(t *testing.T) {
 func TestUnreachableRegistryIsAskedOnce(t *testing.T) {
 	a := machine()
 	a.UnreachableRegistries = []string{"registry.k8s.io"}
-	err := a.run(t, preflight.Init)
+	err := a.run(t, check.Init)
 	if err == nil || len(a.Attempts) != 1 || strings.Count(err.Error(), "no such host") != 1 ||
 		strings.Count(err.Error(), "\n\t\tregistry.k8s.io/") != 7 {
 		t.Errorf("asked for %q: %v", a.Attempts, err)
@@ -182,7 +182,7 @@ func TestUnreachableRegistryIsAskedOnce(t *testing.T) {
 func TestSandboxImageWarning(t *testing.T) {
 	a := machine()
 	a.CRI.SandboxImage = "registry.k8s.io/pause:3.1"
-	if err := a.run(t, preflight.Init); err != nil {
+	if err := a.run(t, check.Init); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.ContainsFunc(a.events, func(e engine.Event) bool {
@@ -197,19 +197,19 @@ func TestWorkerPullsNothing(t *testing.T) {
 	a := machine()
 	a.node.Role = node.Worker
 	a.node.CACertPath = "/etc/kubernetes/pki/ca.crt"
-	if err := a.run(t, preflight.Join); err != nil || len(a.pulled()) != 0 {
+	if err := a.run(t, check.Join); err != nil || len(a.pulled()) != 0 {
 		t.Errorf("%v, pulled %v", err, a.pulled())
 	}
 }
 
 func TestControlPlaneJoinNeedsSharedEndpoint(t *testing.T) {
 	a := machine()
-	if err := a.run(t, preflight.Join); err == nil ||
+	if err := a.run(t, check.Join); err == nil ||
 		!strings.Contains(err.Error(), "controlPlaneEndpoint") {
 		t.Errorf("without an endpoint: %v", err)
 	}
 	a.node.Cluster.Endpoint = "cluster.example:6443"
-	err := a.run(t, preflight.Join)
+	err := a.run(t, check.Join)
 	for _, missing := range []string{"pki/ca.crt", "front-proxy-ca.crt", "etcd/ca.crt", "sa.key",
 		"sa.pub"} {
 		if err == nil || !strings.Contains(err.Error(), missing) {
@@ -217,7 +217,7 @@ func TestControlPlaneJoinNeedsSharedEndpoint(t *testing.T) {
 		}
 	}
 	a.node.CertificateKey = strings.Repeat("0", 64)
-	if err := a.run(t, preflight.Join); err != nil || len(a.pulled()) != 7 {
+	if err := a.run(t, check.Join); err != nil || len(a.pulled()) != 7 {
 		t.Errorf("with a certificate key: %v, pulled %v", err, a.pulled())
 	}
 }
@@ -225,16 +225,16 @@ func TestControlPlaneJoinNeedsSharedEndpoint(t *testing.T) {
 func TestResetChecksForRootOnly(t *testing.T) {
 	a := machine()
 	a.Info.CPUs, a.Sockets = 1, nil
-	if err := a.run(t, preflight.Reset); err != nil {
+	if err := a.run(t, check.Reset); err != nil {
 		t.Error(err)
 	}
 	a.Info.UserID = 1000
-	if err := a.run(t, preflight.Reset); err == nil ||
+	if err := a.run(t, check.Reset); err == nil ||
 		!strings.Contains(err.Error(), "IsPrivilegedUser") {
 		t.Errorf("who is not root: %v", err)
 	}
 	a.node.IgnoredChecks = node.IgnoredChecks{"all"}
-	if err := a.run(t, preflight.Reset); err != nil {
+	if err := a.run(t, check.Reset); err != nil {
 		t.Error(err)
 	}
 }

@@ -1,5 +1,6 @@
-// Package preflight runs the checks that come before anything is changed, and pulls the images.
-package preflight
+// Package check has the phases named preflight: they check a machine and its cluster before anything
+// is changed, and pull the images. The checks of a machine are in internal/preflight.
+package check
 
 import (
 	"context"
@@ -16,7 +17,7 @@ import (
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/manifestinput"
 	"kubeadm/internal/node"
-	checks "kubeadm/internal/preflight"
+	"kubeadm/internal/preflight"
 	"kubeadm/internal/world"
 )
 
@@ -36,10 +37,10 @@ var Init = engine.Phase{
 		if err != nil {
 			return err
 		}
-		if err := runChecks(ctx, e, checks.Root()); err != nil {
+		if err := runChecks(ctx, e, preflight.Root()); err != nil {
 			return err
 		}
-		if err := runChecks(ctx, e, checks.Init(n, e.Tool)); err != nil {
+		if err := runChecks(ctx, e, preflight.Init(n, e.Tool)); err != nil {
 			return err
 		}
 		if err := checkCertificates(ctx, e, n); err != nil {
@@ -67,11 +68,11 @@ var Join = engine.Phase{
 	Run: func(ctx context.Context, e *engine.Env) error {
 		e.Say("checking this machine")
 		warnOfUnknownNames(e)
-		if err := runChecks(ctx, e, checks.Root()); err != nil {
+		if err := runChecks(ctx, e, preflight.Root()); err != nil {
 			return err
 		}
-		kubelet := checks.KubeletVersion()
-		if err := runChecks(ctx, e, checks.Join(&e.Local, e.Tool, kubelet)); err != nil {
+		kubelet := preflight.KubeletVersion()
+		if err := runChecks(ctx, e, preflight.Join(&e.Local, e.Tool, kubelet)); err != nil {
 			return err
 		}
 		if err := checkPatchFiles(ctx, e); err != nil {
@@ -79,7 +80,7 @@ var Join = engine.Phase{
 		}
 		n, err := e.Node(ctx)
 		if err == nil {
-			err = runChecks(ctx, e, checks.AfterDiscovery(n, kubelet))
+			err = runChecks(ctx, e, preflight.AfterDiscovery(n, kubelet))
 		}
 		if err == nil {
 			err = tryPatches(ctx, e, n)
@@ -103,7 +104,7 @@ func checkControlPlane(ctx context.Context, e *engine.Env, n *node.Node) error {
 		}
 	}
 	e.Say("checking whether this machine can become a control plane node")
-	if err := runChecks(ctx, e, checks.JoinControlPlane(n, e.Tool)); err != nil {
+	if err := runChecks(ctx, e, preflight.JoinControlPlane(n, e.Tool)); err != nil {
 		return err
 	}
 	return pullImages(ctx, e, n)
@@ -117,24 +118,24 @@ var Reset = engine.Phase{
 	Flags:   []flag.Name{flag.DryRun, flag.Force, flag.IgnorePreflightErrors},
 	Run: func(ctx context.Context, e *engine.Env) error {
 		warnOfUnknownNames(e)
-		return runChecks(ctx, e, checks.Root())
+		return runChecks(ctx, e, preflight.Root())
 	},
 }
 
 // warnOfUnknownNames warns about names in --ignore-preflight-errors that no check has.
 func warnOfUnknownNames(e *engine.Env) {
-	for _, text := range checks.UnknownNames(e.Local.IgnoredChecks) {
+	for _, text := range preflight.UnknownNames(e.Local.IgnoredChecks) {
 		e.Warn("%s", text)
 	}
 }
 
 // runChecks runs the checks. Errors that are not ignored end the phase.
-func runChecks(ctx context.Context, e *engine.Env, set []checks.Check) error {
+func runChecks(ctx context.Context, e *engine.Env, set []preflight.Check) error {
 	ctx = world.WithProgress(ctx, func(text string) { e.Say("%s", text) })
-	return reportFindings(e, checks.Run(ctx, e.Reader(), set, e.Local.IgnoredChecks))
+	return reportFindings(e, preflight.Run(ctx, e.Reader(), set, e.Local.IgnoredChecks))
 }
 
-func reportFindings(e *engine.Env, found checks.Result) error {
+func reportFindings(e *engine.Env, found preflight.Result) error {
 	for _, w := range found.Warnings() {
 		e.WarnCheck(w.Check, w.Message())
 	}
@@ -165,7 +166,7 @@ func tryPatches(ctx context.Context, e *engine.Env, n *node.Node) error {
 	if err != nil {
 		return err
 	}
-	rep := checks.NewReport(manifest.ComponentArgs)
+	rep := preflight.NewReport(manifest.ComponentArgs)
 	rep.AddComponentProblems(found)
 	return reportFindings(e, rep.Result(n.IgnoredChecks))
 }
@@ -178,11 +179,11 @@ func pullImages(ctx context.Context, e *engine.Env, n *node.Node, without ...str
 	}
 	wanted := slices.DeleteFunc(images.All(),
 		func(image string) bool { return slices.Contains(without, image) })
-	pulls, err := checks.Pulls(&n.Local, wanted)
+	pulls, err := preflight.Pulls(&n.Local, wanted)
 	if err != nil {
 		return err
 	}
-	rep := checks.NewReport(checks.ImagePull)
+	rep := preflight.NewReport(preflight.ImagePull)
 	rt, err := e.World.Runtime(ctx, n.CRISocket)
 	if err != nil { // pulling would report the same error for each image
 		rep.Fail("first fix what check CRI reports", "images cannot be pulled: %v", err)
@@ -196,7 +197,7 @@ func pullImages(ctx context.Context, e *engine.Env, n *node.Node, without ...str
 	if err != nil {
 		rep.Fail("check the image names and the registry, or load the images into the container runtime manually", "%v", err)
 	}
-	if note := checks.SandboxImageWarning(rt, images.Pause()); note != "" {
+	if note := preflight.SandboxImageWarning(rt, images.Pause()); note != "" {
 		e.Warn("%s", note)
 	}
 	return reportFindings(e, rep.Result(n.IgnoredChecks))
