@@ -16,7 +16,7 @@ import (
 
 	"kubeadm/internal/certuse"
 	"kubeadm/internal/engine"
-	"kubeadm/internal/kubeletcert"
+	"kubeadm/internal/localkubelet"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
@@ -95,7 +95,7 @@ func (x *expirations) addOther(e expiration, err error) {
 // addKubelet adds the certificates of the kubelet. Its serving certificate is self-signed, or issued
 // on a certificate signing request (serverTLSBootstrap), or the user's.
 func (x *expirations) addKubelet(ctx context.Context, r state.Reader, n *node.Node) {
-	client, err := kubeletcert.ReadClient(ctx, r, n.Paths)
+	client, err := localkubelet.ReadClientCert(ctx, r, n.Paths)
 	if err == nil && client == nil {
 		return
 	}

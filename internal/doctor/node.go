@@ -20,8 +20,8 @@ import (
 	"kubeadm/internal/change"
 	"kubeadm/internal/crashlog"
 	"kubeadm/internal/health"
-	"kubeadm/internal/kubeletcert"
 	"kubeadm/internal/kubeletwatch"
+	"kubeadm/internal/localkubelet"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/manifestinput"
 	"kubeadm/internal/node"
@@ -96,13 +96,13 @@ const (
 )
 
 func (m *machine) checkKubelet(ctx context.Context, r state.Reader, rep *preflight.Report) {
-	s, err := r.Service(ctx, "kubelet")
+	s, err := r.Service(ctx, localkubelet.Service)
 	if err == nil && s.Exists && !s.Active {
 		f := preflight.Finding{Severity: preflight.Error, Text: "the kubelet is not running",
 			Remedy:  "start it; if it stops again, find out why: journalctl -xeu kubelet",
 			Command: "systemctl start kubelet",
-			Changes: []change.Change{change.SetService{Name: "kubelet", Active: true}}}
-		if log, err := r.ServiceLog(ctx, "kubelet", s.LastExit.Started, readLog); err == nil {
+			Changes: []change.Change{change.SetService{Name: localkubelet.Service, Active: true}}}
+		if log, err := r.ServiceLog(ctx, localkubelet.Service, s.LastExit.Started, readLog); err == nil {
 			f.Evidence = crashlog.Cause(log, shownLines)
 		}
 		rep.Add(f)
@@ -143,7 +143,7 @@ func (m *machine) checkKubeletConfig(ctx context.Context, r state.Reader, rep *p
 
 func (m *machine) checkKubeletCertificate(ctx context.Context, r state.Reader,
 	rep *preflight.Report) {
-	client, err := kubeletcert.ReadClient(ctx, r, m.local.Paths)
+	client, err := localkubelet.ReadClientCert(ctx, r, m.local.Paths)
 	if err != nil {
 		addError(rep, preflight.Finding{}, err)
 		return

@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
-	"kubeadm/internal/kubeletcert"
+	"kubeadm/internal/localkubelet"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
@@ -38,7 +38,7 @@ func ReadRemains(ctx context.Context, r state.Reader, local node.Local) Remains 
 	m.Role = node.Worker
 	m.readManifests(ctx, r)
 	m.Name = m.Hostname
-	if client, err := kubeletcert.ReadClient(ctx, r, m.Paths); err == nil && client != nil {
+	if client, err := localkubelet.ReadClientCert(ctx, r, m.Paths); err == nil && client != nil {
 		m.Name = cmp.Or(client.NodeName(ctx, r), m.Name)
 	}
 	if m.CRISocket == "" {

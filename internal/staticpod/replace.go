@@ -12,6 +12,7 @@ import (
 	"kubeadm/internal/change"
 	"kubeadm/internal/engine"
 	"kubeadm/internal/health"
+	"kubeadm/internal/localkubelet"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/preflight"
@@ -208,7 +209,7 @@ func (r Replacement) writeManifest(ctx context.Context, e *engine.Env, s *step,
 // A resumed run ends only Pods of the previous manifest.
 func (r Replacement) hurryKubelet(ctx context.Context, e *engine.Env, s *step,
 	isResumed bool) error {
-	kubelet, err := e.World.Service(ctx, kubeletService)
+	kubelet, err := e.World.Service(ctx, localkubelet.Service)
 	if err != nil || !kubelet.Active {
 		return nil // the user runs it by other means
 	}
@@ -237,7 +238,7 @@ func (r Replacement) hurryKubelet(ctx context.Context, e *engine.Env, s *step,
 	if err := e.DoAll(ctx, removals...); err != nil {
 		return err
 	}
-	return e.Do(ctx, change.SetService{Name: kubeletService, Active: true,
+	return e.Do(ctx, change.SetService{Name: localkubelet.Service, Active: true,
 		Reads: []string{s.file}})
 }
 
@@ -251,12 +252,9 @@ func (s *step) stops() []string {
 	return []string{s.component}
 }
 
-const (
-	kubeletService = "kubelet"
-	// exitPeriod is how long a component may take to exit. kube-apiserver stops listening at once,
-	// and then waits for watches to end.
-	exitPeriod = 5 * time.Second
-)
+// exitPeriod is how long a component may take to exit. kube-apiserver stops listening at once, and
+// then waits for watches to end.
+const exitPeriod = 5 * time.Second
 
 // previousPodUIDs returns the UIDs of Pods of other manifests than the wanted one.
 func (s *step) previousPodUIDs() []string {

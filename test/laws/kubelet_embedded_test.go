@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"kubeadm/internal/certstore"
-	"kubeadm/internal/kubeletcert"
+	"kubeadm/internal/localkubelet"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/rotation"
@@ -56,7 +56,7 @@ func TestExpiredEmbeddedCertificateIsReplacedByStoredOne(t *testing.T) {
 			m.Files[kubeletFile] = memory.File{Data: issueKubelet(t, m, s.node), Mode: 0o600}
 			return m
 		}
-		stored, err := kubeletcert.ReadClient(t.Context(), newMachine(), node.DefaultPaths())
+		stored, err := localkubelet.ReadClientCert(t.Context(), newMachine(), node.DefaultPaths())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -101,7 +101,7 @@ func TestRotationReplacesStoredCertificateOfKubelet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := kubeletcert.ReadClient(t.Context(), w, node.DefaultPaths())
+	c, err := localkubelet.ReadClientCert(t.Context(), w, node.DefaultPaths())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +114,7 @@ func TestRotationReplacesStoredCertificateOfKubelet(t *testing.T) {
 func TestEmbeddedCertificateIsUsedOnceStoredOneHasExpired(t *testing.T) {
 	m := expiredControlPlane(t)
 	embedKubelet(t, m, issueKubelet(t, m, "cp1"))
-	c, err := kubeletcert.ReadClient(t.Context(), m, node.DefaultPaths())
+	c, err := localkubelet.ReadClientCert(t.Context(), m, node.DefaultPaths())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 	"kubeadm/internal/certstore"
 	"kubeadm/internal/change"
 	"kubeadm/internal/engine"
-	"kubeadm/internal/kubeletcert"
+	"kubeadm/internal/localkubelet"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/rotation"
@@ -119,7 +119,7 @@ func checkRecovered(t *testing.T, m *fake.World) {
 
 func checkKubelet(t *testing.T, m *fake.World, name string) {
 	t.Helper()
-	c, err := kubeletcert.ReadClient(t.Context(), m, node.DefaultPaths())
+	c, err := localkubelet.ReadClientCert(t.Context(), m, node.DefaultPaths())
 	if err == nil {
 		err = c.Check(clusterCA(t).Certificate, m.Now())
 	}
@@ -462,7 +462,7 @@ func TestKubeletCertificateInTwoFilesIsRefused(t *testing.T) {
 	}})
 	before := m.Snapshot()
 	n := &node.Node{Local: node.Local{Role: node.ControlPlane, Paths: node.DefaultPaths()}}
-	if _, err := kubeletcert.Repair(t.Context(), own, n); err != nil || warnings != 1 {
+	if _, err := localkubelet.Repair(t.Context(), own, n); err != nil || warnings != 1 {
 		t.Errorf("repair: %v, %d warnings", err, warnings)
 	}
 	if m.Snapshot() != before {

@@ -11,7 +11,7 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 
 	"kubeadm/internal/change"
-	"kubeadm/internal/kubeletcert"
+	"kubeadm/internal/localkubelet"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/state"
@@ -42,7 +42,7 @@ func (w *issuingCluster) around(below world.World) world.World {
 
 func (w *issuingCluster) Do(ctx context.Context, c change.Change) error {
 	err := w.World.Do(ctx, c)
-	client, readErr := kubeletcert.ReadClient(ctx, w.machine, node.DefaultPaths())
+	client, readErr := localkubelet.ReadClientCert(ctx, w.machine, node.DefaultPaths())
 	w.missing = w.missing || readErr != nil || client == nil || client.Check(nil, w.machine.Now()) != nil
 	applied, _ := c.(change.ApplyObject)
 	csr, ok := applied.Object.(*certificatesv1.CertificateSigningRequest)

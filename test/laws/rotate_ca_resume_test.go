@@ -21,7 +21,7 @@ import (
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/engine"
-	"kubeadm/internal/kubeletcert"
+	"kubeadm/internal/localkubelet"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
@@ -383,7 +383,7 @@ func TestRotationKeepsBothCAsOfKubelet(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		return kubeletcert.Replace(ctx, e, n)
+		return localkubelet.ReplaceClientCert(ctx, e, n)
 	}}}
 	r.mustSucceed(t)
 	rotate(t, signed, rotation.Sign)
@@ -392,7 +392,7 @@ func TestRotationKeepsBothCAsOfKubelet(t *testing.T) {
 		if err != nil || len(want) != 2 {
 			t.Fatalf("ca.crt has %d certificates: %v", len(want), err)
 		}
-		c, err := kubeletcert.ReadManagedClient(t.Context(), w, node.DefaultPaths())
+		c, err := localkubelet.ReadManagedClientCert(t.Context(), w, node.DefaultPaths())
 		if err == nil {
 			err = c.Check(want[0], w.Now()) // the first one signs
 		}

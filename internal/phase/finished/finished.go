@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"kubeadm/internal/engine"
+	"kubeadm/internal/localkubelet"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
@@ -97,7 +98,7 @@ func awaitRegistration(ctx context.Context, e *engine.Env, as state.Identity) er
 			switch {
 			case apierrors.IsNotFound(err):
 				// A kubelet registers its Node a moment after the join that started it has ended.
-				kubelet, unknown := r.Service(ctx, "kubelet")
+				kubelet, unknown := r.Service(ctx, localkubelet.Service)
 				if unknown == nil && r.Now().Sub(kubelet.Since) < startup {
 					return err
 				}

@@ -9,7 +9,7 @@ import (
 	"kubeadm/internal/change"
 	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
-	"kubeadm/internal/kubeletservice"
+	"kubeadm/internal/localkubelet"
 	"kubeadm/internal/pki"
 )
 
@@ -61,5 +61,5 @@ func useRotatedCertificate(ctx context.Context, e *engine.Env) error {
 		Secret: true}); err != nil {
 		return err
 	}
-	return kubeletservice.Start(ctx, e, file)
+	return localkubelet.Start(ctx, e, file)
 }

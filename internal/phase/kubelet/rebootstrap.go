@@ -17,8 +17,7 @@ import (
 	"kubeadm/internal/change"
 	"kubeadm/internal/engine"
 	"kubeadm/internal/health"
-	"kubeadm/internal/kubeletcert"
-	"kubeadm/internal/kubeletservice"
+	"kubeadm/internal/localkubelet"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
@@ -40,9 +39,9 @@ var Rebootstrap = engine.Phase{
 			return err
 		}
 		if n.Discovery.TLSBootstrapToken == "" {
-			return kubeletcert.Replace(ctx, e, n)
+			return localkubelet.ReplaceClientCert(ctx, e, n)
 		}
-		c, err := kubeletcert.ReadClient(ctx, e.World, n.Paths)
+		c, err := localkubelet.ReadClientCert(ctx, e.World, n.Paths)
 		if err != nil {
 			return err
 		}
@@ -75,9 +74,9 @@ var Rebootstrap = engine.Phase{
 
 // replaceValid replaces a certificate that is valid once the cluster has issued another one: the request may have to
 // be approved, or be refused, and until then the kubelet needs what it has.
-func replaceValid(ctx context.Context, e *engine.Env, n *node.Node, c *kubeletcert.Client) error {
-	err := kubeletservice.Check(ctx, e.World)
-	if kubeletservice.IsUnmanaged(err) {
+func replaceValid(ctx context.Context, e *engine.Env, n *node.Node, c *localkubelet.ClientCert) error {
+	err := localkubelet.CheckService(ctx, e.World)
+	if localkubelet.IsUnmanaged(err) {
 		return problem.New("restarting the kubelet", err, "restart it yourself once it has rotated its certificate")
 	}
 	if err != nil {
@@ -90,7 +89,7 @@ func replaceValid(ctx context.Context, e *engine.Env, n *node.Node, c *kubeletce
 	if bytes.Equal(left, n.BootstrapKubeconfig) {
 		return awaitClient(ctx, e, n) // of a run that was killed, and has got the certificate
 	}
-	p, err := c.Request(ctx, e, kubeletcert.Requested{Name: "kubelet-client-" + cmp.Or(c.NodeName(ctx, e.World), n.Name),
+	p, err := c.Request(ctx, e, localkubelet.RequestOptions{Name: "kubelet-client-" + cmp.Or(c.NodeName(ctx, e.World), n.Name),
 		As: state.Identity{Config: n.BootstrapKubeconfig}, Timeout: n.Timeouts.TLSBootstrap})
 	if err != nil {
 		return err
@@ -185,9 +184,9 @@ func checkToken(ctx context.Context, e *engine.Env, n *node.Node) error {
 // killed has removed it. While the kubelet is stopped, the bootstrap kubeconfig is there and the file
 // with the certificate is gone: a kubelet uses a certificate that it finds. Without a service that can
 // be stopped, nothing is changed.
-func rebootstrap(ctx context.Context, e *engine.Env, n *node.Node, c *kubeletcert.Client) error {
-	err := kubeletservice.Check(ctx, e.World)
-	if kubeletservice.IsUnmanaged(err) {
+func rebootstrap(ctx context.Context, e *engine.Env, n *node.Node, c *localkubelet.ClientCert) error {
+	err := localkubelet.CheckService(ctx, e.World)
+	if localkubelet.IsUnmanaged(err) {
 		return problem.New("stopping the kubelet", err,
 			"join this machine again: kubeadm reset, then kubeadm join")
 	}
@@ -208,12 +207,12 @@ func rebootstrap(ctx context.Context, e *engine.Env, n *node.Node, c *kubeletcer
 	}
 	// An interrupt does not leave the node without a kubelet: its Pods would be evicted.
 	whole := context.WithoutCancel(ctx)
-	if err := kubeletservice.Stop(whole, e); err != nil {
+	if err := localkubelet.Stop(whole, e); err != nil {
 		return err
 	}
 	e.Say("removing %q, the old certificate", old)
 	err = e.Do(whole, change.Remove{Path: old})
-	if err = errors.Join(err, kubeletservice.Start(whole, e, n.Paths.BootstrapKubeconfig())); err != nil {
+	if err = errors.Join(err, localkubelet.Start(whole, e, n.Paths.BootstrapKubeconfig())); err != nil {
 		return err
 	}
 	return awaitClient(ctx, e, n)
@@ -244,7 +243,7 @@ func newClientCondition(n *node.Node) world.Condition {
 	return world.Condition{
 		Name: "the cluster to issue the kubelet's client certificate", Timeout: n.Timeouts.TLSBootstrap,
 		Check: func(ctx context.Context, r state.Reader) error {
-			c, err := kubeletcert.ReadClient(ctx, r, n.Paths)
+			c, err := localkubelet.ReadClientCert(ctx, r, n.Paths)
 			if err == nil && c == nil {
 				err = fmt.Errorf("%s does not exist yet", n.Paths.KubeletKubeconfig())
 			}
@@ -259,7 +258,7 @@ func newClientCondition(n *node.Node) world.Condition {
 // reportNode waits until the Node is Ready, and says when the new certificate expires. That the Node
 // is not Ready is a warning: it may have other causes.
 func reportNode(ctx context.Context, e *engine.Env, n *node.Node) error {
-	c, err := kubeletcert.ReadClient(ctx, e.World, n.Paths)
+	c, err := localkubelet.ReadClientCert(ctx, e.World, n.Paths)
 	if err != nil || c == nil || c.Certificate == nil {
 		return err
 	}

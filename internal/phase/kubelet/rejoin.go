@@ -9,7 +9,7 @@ import (
 
 	"kubeadm/internal/discovery"
 	"kubeadm/internal/engine"
-	"kubeadm/internal/kubeletservice"
+	"kubeadm/internal/localkubelet"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
@@ -85,7 +85,7 @@ func rejoin(ctx context.Context, e *engine.Env, n *node.Node) error {
 	switch {
 	case apierrors.IsNotFound(err):
 		e.Say("the cluster has no node %s: restarting the kubelet, which registers it", n.Name)
-		if err := kubeletservice.Stop(ctx, e); err != nil {
+		if err := localkubelet.Stop(ctx, e); err != nil {
 			return err
 		}
 	case err != nil:

@@ -10,7 +10,7 @@ import (
 	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
 	"kubeadm/internal/health"
-	"kubeadm/internal/kubeletservice"
+	"kubeadm/internal/localkubelet"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/manifestinput"
 	"kubeadm/internal/node"
@@ -100,7 +100,7 @@ func stopForFailedComponents(ctx context.Context, e *engine.Env, n *node.Node) e
 		return nil
 	}
 	e.Say("restarting the kubelet so that it restarts %s at once", strings.Join(failed, " and "))
-	return kubeletservice.Stop(ctx, e)
+	return localkubelet.Stop(ctx, e)
 }
 
 // startKubelet writes the kubelet's files and starts it. It writes config.yaml last: without that
@@ -131,7 +131,7 @@ func startKubelet(ctx context.Context, e *engine.Env, n *node.Node, reads ...str
 		return err
 	}
 	e.Say("starting the kubelet")
-	return kubeletservice.Start(ctx, e,
+	return localkubelet.Start(ctx, e,
 		append(reads, n.Paths.KubeletFlags(), n.Paths.KubeletInstanceConfig(),
 			n.Paths.KubeletConfig())...)
 }

@@ -14,7 +14,7 @@ import (
 	"kubeadm/internal/change"
 	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
-	"kubeadm/internal/kubeletservice"
+	"kubeadm/internal/localkubelet"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/manifestinput"
 	"kubeadm/internal/node"
@@ -74,12 +74,12 @@ var UseLocalAPIServer = engine.Phase{
 // kubelet can go on with the file as it was. Without an init system it warns only if this run changed
 // the file.
 func restartKubelet(ctx context.Context, e *engine.Env, file string) error {
-	kubelet, err := e.World.Service(ctx, kubeletservice.Name)
+	kubelet, err := e.World.Service(ctx, localkubelet.Service)
 	if errors.Is(err, state.ErrNoInitSystem) && !e.Changed(change.FileTarget(file)) {
 		return nil
 	}
 	if err == nil && kubelet.Active {
-		err = kubeletservice.Start(ctx, e, file)
+		err = localkubelet.Start(ctx, e, file)
 	}
 	if err != nil && ctx.Err() == nil {
 		e.Warn("restart the kubelet so that it reads %s: %v", file, err)

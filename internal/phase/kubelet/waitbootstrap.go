@@ -10,7 +10,7 @@ import (
 	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
 	"kubeadm/internal/health"
-	"kubeadm/internal/kubeletservice"
+	"kubeadm/internal/localkubelet"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
@@ -66,17 +66,17 @@ func waitForLocalAPIServer(ctx context.Context, e *engine.Env, n *node.Node) err
 	if hasCertificate {
 		return nil
 	}
-	if kubeletservice.IsUnmanaged(kubeletservice.Check(ctx, e.World)) {
+	if localkubelet.IsUnmanaged(localkubelet.CheckService(ctx, e.World)) {
 		return nil // it retries by itself
 	}
 	// If the API server did not answer or did not authorize the kubelet's first requests, the
 	// kubelet backs off: up to 16 seconds until it requests its certificate, up to seven until it
 	// registers.
 	e.Say("restarting the kubelet so that it requests its certificate and registers at once")
-	if err := kubeletservice.Stop(ctx, e); err != nil {
+	if err := localkubelet.Stop(ctx, e); err != nil {
 		return err
 	}
-	return kubeletservice.Start(ctx, e)
+	return localkubelet.Start(ctx, e)
 }
 
 // newCertificateCondition is met once kubelet.conf exists with all files that it refers to.

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"kubeadm/internal/engine"
-	"kubeadm/internal/kubeletcert"
+	"kubeadm/internal/localkubelet"
 )
 
 // RestartStale replaces the client certificate of a kubelet that can no longer rotate it, restarts
@@ -18,7 +18,7 @@ var RestartStale = engine.Phase{
 		if err != nil {
 			return err
 		}
-		hadExpired, err := kubeletcert.Repair(ctx, e.Named("kubelet"), n)
+		hadExpired, err := localkubelet.Repair(ctx, e.Named("kubelet"), n)
 		if err != nil {
 			return err
 		}

@@ -11,6 +11,7 @@ import (
 	"kubeadm/internal/change"
 	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
+	"kubeadm/internal/localkubelet"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 )
@@ -24,7 +25,7 @@ var Cleanup = engine.Phase{
 	Flags:   []flag.Name{flag.CertDir, flag.Clean, flag.CleanupTmpDir, flag.CRISocket, flag.DryRun},
 	Run: func(ctx context.Context, e *engine.Env) error {
 		e.Say("stopping the kubelet")
-		warnOnError(e, e.Do(ctx, change.SetService{Name: "kubelet"}),
+		warnOnError(e, e.Do(ctx, change.SetService{Name: localkubelet.Service}),
 			"stop the kubelet manually: systemctl stop kubelet")
 		podNetworks := findPodNetworks(ctx, e)
 		e.Say("removing Kubernetes containers")

@@ -16,7 +16,7 @@ import (
 	"kubeadm/internal/engine"
 	"kubeadm/internal/etcdcluster"
 	"kubeadm/internal/flag"
-	"kubeadm/internal/kubeletservice"
+	"kubeadm/internal/localkubelet"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
@@ -69,7 +69,7 @@ var Etcd = engine.Phase{
 // kubelet that still runs must not start etcd with the manifest on the directory that is being emptied.
 func removeData(ctx context.Context, e *engine.Env, dir string) {
 	e.Say("stopping etcd and removing the contents of %q", dir)
-	err := e.Do(ctx, change.SetService{Name: kubeletservice.Name})
+	err := e.Do(ctx, change.SetService{Name: localkubelet.Service})
 	warnOnError(e, err, "stop the kubelet manually: systemctl stop kubelet")
 	warnOnError(e, e.Do(ctx,
 		change.RemoveContainers{Socket: e.Local.CRISocket, Component: manifest.Etcd}),
@@ -77,7 +77,7 @@ func removeData(ctx context.Context, e *engine.Env, dir string) {
 	data := change.Remove{Path: dir, Contents: true}
 	removals := []change.Remove{data, {Path: e.Local.Paths.Cert("etcd/server")},
 		{Path: e.Local.Paths.Manifest(manifest.Etcd)}}
-	if err != nil || kubeletservice.Check(ctx, e.World) != nil {
+	if err != nil || localkubelet.CheckService(ctx, e.World) != nil {
 		removals = append(removals[1:], data)
 	}
 	for _, r := range removals {

@@ -18,6 +18,7 @@ import (
 	"kubeadm/internal/change"
 	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
+	"kubeadm/internal/localkubelet"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/state"
@@ -67,7 +68,7 @@ Static Pods and the Pods of DaemonSets are not evicted. PodDisruptionBudgets are
 			return problem.New("", err, untrusted.CommandHint("or keep the node", "kubectl uncordon", name))
 		}
 		// A kubelet that is restarted would register the Node again.
-		warnOnError(e, e.Do(ctx, change.SetService{Name: "kubelet"}),
+		warnOnError(e, e.Do(ctx, change.SetService{Name: localkubelet.Service}),
 			"stop the kubelet manually: systemctl stop kubelet")
 		return nil
 	},
@@ -204,7 +205,7 @@ const evictionPause = 5 * time.Second
 // drain cordons the node and evicts its Pods, until none is left or the drain timeout is over. With
 // a stopped kubelet no Pod would exit, so none is evicted.
 func drain(ctx context.Context, e *engine.Env, as state.Identity, name string) error {
-	kubelet, err := e.World.Service(ctx, "kubelet")
+	kubelet, err := e.World.Service(ctx, localkubelet.Service)
 	if err == nil && !kubelet.Active {
 		e.Say("the kubelet is not running, so node %s is not drained: no Pod could exit cleanly", name)
 		return nil

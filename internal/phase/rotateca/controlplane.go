@@ -11,7 +11,7 @@ import (
 	"kubeadm/internal/certstore"
 	"kubeadm/internal/change"
 	"kubeadm/internal/engine"
-	"kubeadm/internal/kubeletcert"
+	"kubeadm/internal/localkubelet"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
@@ -254,7 +254,7 @@ func (m machine) renewOwnKubelet(ctx context.Context, s rotation.Stage) error {
 		return err
 	}
 	valid := client.Certificate.NotAfter.Sub(client.Certificate.NotBefore)
-	pair, err := kubeletcert.Sign(m.e, ca, pki.RenewalSpec(client.Certificate,
+	pair, err := localkubelet.SignClientCert(m.e, ca, pki.RenewalSpec(client.Certificate,
 		pki.NewValidity(m.e.World.Now(), valid)))
 	if err != nil {
 		return err

@@ -15,8 +15,7 @@ import (
 	"kubeadm/internal/change"
 	"kubeadm/internal/engine"
 	"kubeadm/internal/health"
-	"kubeadm/internal/kubeletcert"
-	"kubeadm/internal/kubeletservice"
+	"kubeadm/internal/localkubelet"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
@@ -102,8 +101,8 @@ func (m machine) newClientCAs(ctx context.Context, file string, s rotation.Stage
 // readKubeletClient reads the client certificate of the kubelet. It is an error if the certificate
 // cannot be used or replaced.
 func readKubeletClient(ctx context.Context, e *engine.Env,
-	n *node.Node) (*kubeletcert.Client, error) {
-	c, err := kubeletcert.ReadManagedClient(ctx, e.World, n.Paths)
+	n *node.Node) (*localkubelet.ClientCert, error) {
+	c, err := localkubelet.ReadManagedClientCert(ctx, e.World, n.Paths)
 	if err != nil {
 		return nil, err
 	}
@@ -118,8 +117,8 @@ func (m machine) needsRenewal(cert *x509.Certificate, s rotation.Stage) bool {
 
 // requestKubeletClient asks the cluster for a client certificate, as the kubelet does when it
 // rotates its own: the request is approved automatically.
-func (m machine) requestKubeletClient(ctx context.Context, c *kubeletcert.Client, s rotation.Stage) error {
-	p, err := c.Request(ctx, m.e, kubeletcert.Requested{Name: "ca-rotation-" + m.node.Name, As: m.as,
+func (m machine) requestKubeletClient(ctx context.Context, c *localkubelet.ClientCert, s rotation.Stage) error {
+	p, err := c.Request(ctx, m.e, localkubelet.RequestOptions{Name: "ca-rotation-" + m.node.Name, As: m.as,
 		Timeout: m.node.Timeouts.TLSBootstrap})
 	if err != nil {
 		return err
@@ -144,8 +143,8 @@ func (m machine) restartKubelet(ctx context.Context, s rotation.Stage) error {
 	if !m.Replaces(rotation.ClusterAuthority) {
 		return nil
 	}
-	err := kubeletservice.Check(ctx, m.e.World)
-	if kubeletservice.IsUnmanaged(err) {
+	err := localkubelet.CheckService(ctx, m.e.World)
+	if localkubelet.IsUnmanaged(err) {
 		m.e.Warn("restart the kubelet of this node manually: %v", err)
 		return nil
 	}
@@ -156,7 +155,7 @@ func (m machine) restartKubelet(ctx context.Context, s rotation.Stage) error {
 	if err != nil {
 		return err
 	}
-	client, err := kubeletcert.ReadManagedClient(ctx, m.e.World, m.node.Paths)
+	client, err := localkubelet.ReadManagedClientCert(ctx, m.e.World, m.node.Paths)
 	if err != nil {
 		return err
 	}
@@ -164,7 +163,7 @@ func (m machine) restartKubelet(ctx context.Context, s rotation.Stage) error {
 	if client.File != "" {
 		reads = append(reads, client.File)
 	}
-	if err := kubeletservice.Start(ctx, m.e, reads...); err != nil {
+	if err := localkubelet.Start(ctx, m.e, reads...); err != nil {
 		return err
 	}
 	if err := m.e.Await(ctx, health.Kubelet(ctx, m.e.World, m.node)); err != nil {

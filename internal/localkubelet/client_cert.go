@@ -1,6 +1,4 @@
-// Package kubeletcert reads, checks and replaces the client certificate of this machine's kubelet.
-// The kubelet rotates it by itself, which ends if the certificate expires.
-package kubeletcert
+package localkubelet
 
 import (
 	"context"
@@ -23,10 +21,10 @@ import (
 	"kubeadm/internal/untrusted"
 )
 
-// Client is the client certificate that the kubelet uses: the one that kubelet.conf names, or embeds.
-// A kubelet that rotates its certificate stores an embedded one when it starts, and prefers what it has
-// stored until that expires (k8s.io/client-go/util/certificate).
-type Client struct {
+// ClientCert is the client certificate that the kubelet uses: the one that kubelet.conf names, or
+// embeds. The kubelet rotates it by itself until it expires. It stores an embedded certificate when it
+// starts, and prefers what it has stored until that expires (k8s.io/client-go/util/certificate).
+type ClientCert struct {
 	Path string // of kubelet.conf
 	// Config is kubelet.conf; it names File, even where the file still embeds another certificate.
 	Config *pki.Kubeconfig
@@ -52,10 +50,10 @@ const (
 // userPrefix is that of the user name of a kubelet, before the name of its node.
 const userPrefix = "system:node:"
 
-// ReadClient reads kubelet.conf and the certificate that the kubelet uses. Without a kubelet.conf it
-// returns nil.
-func ReadClient(ctx context.Context, r state.Reader, paths node.Paths) (*Client, error) {
-	c := &Client{Path: paths.KubeletKubeconfig()}
+// ReadClientCert reads kubelet.conf and the certificate that the kubelet uses. Without a kubelet.conf
+// it returns nil.
+func ReadClientCert(ctx context.Context, r state.Reader, paths node.Paths) (*ClientCert, error) {
+	c := &ClientCert{Path: paths.KubeletKubeconfig()}
 	data, err := state.ReadOptional(ctx, r, c.Path)
 	if err != nil || data == nil {
 		return nil, err
@@ -108,10 +106,11 @@ func ReadClient(ctx context.Context, r state.Reader, paths node.Paths) (*Client,
 	return c, nil
 }
 
-// ReadManagedClient is ReadClient with an error if there is no kubelet.conf, or if the certificate
-// cannot be replaced.
-func ReadManagedClient(ctx context.Context, r state.Reader, paths node.Paths) (*Client, error) {
-	c, err := ReadClient(ctx, r, paths)
+// ReadManagedClientCert is ReadClientCert with an error if there is no kubelet.conf, or if the
+// certificate cannot be replaced.
+func ReadManagedClientCert(ctx context.Context, r state.Reader,
+	paths node.Paths) (*ClientCert, error) {
+	c, err := ReadClientCert(ctx, r, paths)
 	if err != nil {
 		return nil, err
 	}
@@ -150,7 +149,7 @@ func checkOneFile(kubeconfig string, user *api.AuthInfo, managed string) error {
 }
 
 // Source says where the certificate is.
-func (c *Client) Source() string {
+func (c *ClientCert) Source() string {
 	switch {
 	case c.embedded != nil:
 		return c.Path + " does not embed the certificate that the kubelet uses, " + c.File
@@ -162,7 +161,7 @@ func (c *Client) Source() string {
 
 // UseFile makes kubelet.conf name File, where it still embeds another certificate than the kubelet
 // uses.
-func (c *Client) UseFile(ctx context.Context, e *engine.Env) error {
+func (c *ClientCert) UseFile(ctx context.Context, e *engine.Env) error {
 	if c.embedded == nil {
 		return nil
 	}
@@ -176,10 +175,10 @@ func (c *Client) UseFile(ctx context.Context, e *engine.Env) error {
 
 // CheckManaged returns an error if the certificate cannot be replaced, as certificate and key are not
 // in one place.
-func (c *Client) CheckManaged() error { return c.unmanaged }
+func (c *ClientCert) CheckManaged() error { return c.unmanaged }
 
 // CheckUsable returns an error if the certificate or its key cannot be read, or do not match.
-func (c *Client) CheckUsable() error {
+func (c *ClientCert) CheckUsable() error {
 	if c.unusable == nil {
 		return nil
 	}
@@ -191,7 +190,7 @@ func (c *Client) CheckUsable() error {
 // not been rotated although less than a tenth of its validity is left, or if the kubelet could not
 // start, since kubelet.conf embeds another one that has expired. The CA is that of the cluster; nil
 // if it is not known.
-func (c *Client) Check(ca *x509.Certificate, now time.Time) error {
+func (c *ClientCert) Check(ca *x509.Certificate, now time.Time) error {
 	if c.unusable != nil {
 		return c.unusable
 	}
@@ -223,7 +222,7 @@ func (c *Client) Check(ca *x509.Certificate, now time.Time) error {
 
 // NodeName is the name of the node for which the certificate was issued. If it is missing, that of
 // an earlier certificate in the same directory counts. It is empty if there is none.
-func (c *Client) NodeName(ctx context.Context, r state.Reader) string {
+func (c *ClientCert) NodeName(ctx context.Context, r state.Reader) string {
 	candidates := []*x509.Certificate{c.Certificate}
 	if c.File != "" {
 		files, _ := r.ReadDir(ctx, path.Dir(c.File))

@@ -1,4 +1,4 @@
-package kubeletcert
+package localkubelet
 
 import (
 	"cmp"
@@ -10,22 +10,19 @@ import (
 	"kubeadm/internal/certstore"
 	"kubeadm/internal/change"
 	"kubeadm/internal/engine"
-	"kubeadm/internal/kubeletservice"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
 )
 
-const (
-	// defaultValidity is that of kube-controller-manager's --cluster-signing-duration.
-	defaultValidity = 365 * 24 * time.Hour
-)
+// defaultValidity is that of kube-controller-manager's --cluster-signing-duration.
+const defaultValidity = 365 * 24 * time.Hour
 
-// Replace signs a new client certificate for the kubelet with the cluster CA of this machine, installs
-// it and restarts the kubelet. The name of the node is that of the certificate before, or n.Name if
-// none is left. After a kill Repair can see what is left to do, as the kubelet is stopped first.
-func Replace(ctx context.Context, e *engine.Env, n *node.Node) error {
-	c, err := ReadManagedClient(ctx, e.World, n.Paths)
+// ReplaceClientCert signs a new client certificate for the kubelet with the cluster CA of this
+// machine, installs it and restarts the kubelet. The name of the node is that of the certificate
+// before, or n.Name if none is left. After a kill Repair can see what is left to do, as the kubelet is stopped first.
+func ReplaceClientCert(ctx context.Context, e *engine.Env, n *node.Node) error {
+	c, err := ReadManagedClientCert(ctx, e.World, n.Paths)
 	if err != nil {
 		return err
 	}
@@ -43,7 +40,7 @@ func Replace(ctx context.Context, e *engine.Env, n *node.Node) error {
 			"create a token with kubeadm token create, and run: kubeadm certs renew kubelet.conf --token TOKEN")
 	}
 	valid := pki.NewValidity(e.World.Now(), cmp.Or(n.Cluster.CertValidity, defaultValidity))
-	p, err := Sign(e, ca, pki.ClientSpec(userPrefix+name, []string{"system:nodes"}, valid))
+	p, err := SignClientCert(e, ca, pki.ClientSpec(userPrefix+name, []string{"system:nodes"}, valid))
 	if err != nil {
 		return err
 	}
@@ -55,8 +52,9 @@ func Replace(ctx context.Context, e *engine.Env, n *node.Node) error {
 	return c.Use(ctx, e, p)
 }
 
-// Use installs the pair and restarts the kubelet. The link or kubelet.conf is replaced while the kubelet is stopped.
-func (c *Client) Use(ctx context.Context, e *engine.Env, p Pair) error {
+// Use installs the pair and restarts the kubelet. The link or kubelet.conf is replaced while the
+// kubelet is stopped.
+func (c *ClientCert) Use(ctx context.Context, e *engine.Env, p ClientPair) error {
 	use, err := c.prepare(ctx, e, p)
 	if err != nil {
 		return err
@@ -67,11 +65,11 @@ func (c *Client) Use(ctx context.Context, e *engine.Env, p Pair) error {
 	// An interrupt does not leave the node without a kubelet: its Pods would be evicted.
 	whole := context.WithoutCancel(ctx)
 	e.Say("restarting the kubelet")
-	if err := kubeletservice.Stop(whole, e); err != nil {
+	if err := Stop(whole, e); err != nil {
 		return err
 	}
 	err = e.Do(whole, use)
-	return errors.Join(err, kubeletservice.Start(whole, e, cmp.Or(c.File, c.Path)))
+	return errors.Join(err, Start(whole, e, cmp.Or(c.File, c.Path)))
 }
 
 // newNoKeyError is the error of a machine that cannot sign.
@@ -86,7 +84,7 @@ func newNoKeyError(file string) error {
 // CA, without a kubelet.conf, and if certificate and key are in two files. It reports whether it has
 // replaced a certificate that had expired or was missing, as after a long shutdown of the cluster.
 func Repair(ctx context.Context, e *engine.Env, n *node.Node) (hadExpired bool, err error) {
-	c, err := ReadClient(ctx, e.World, n.Paths)
+	c, err := ReadClientCert(ctx, e.World, n.Paths)
 	if err != nil {
 		return false, err
 	}
@@ -119,18 +117,18 @@ func Repair(ctx context.Context, e *engine.Env, n *node.Node) (hadExpired bool, 
 			problem.Hints(err)[0])
 		return false, nil
 	}
-	if err := Replace(ctx, e, n); err != nil {
+	if err := ReplaceClientCert(ctx, e, n); err != nil {
 		return false, err
 	}
 	return c.Certificate == nil || e.World.Now().After(c.Certificate.NotAfter), nil
 }
 
 // startStopped starts a kubelet that does not run, as after a run that was killed.
-func startStopped(ctx context.Context, e *engine.Env, c *Client) error {
-	s, err := e.World.Service(ctx, kubeletservice.Name)
+func startStopped(ctx context.Context, e *engine.Env, c *ClientCert) error {
+	s, err := e.World.Service(ctx, Service)
 	if err != nil || !s.Exists || s.Active && !s.Since.IsZero() {
 		return nil
 	}
-	return e.Do(ctx, change.SetService{Name: kubeletservice.Name, Active: true,
+	return e.Do(ctx, change.SetService{Name: Service, Active: true,
 		Reads: []string{cmp.Or(c.File, c.Path)}})
 }

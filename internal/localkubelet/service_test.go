@@ -1,4 +1,4 @@
-package kubeletservice
+package localkubelet
 
 import (
 	"context"
@@ -36,7 +36,7 @@ func TestKubeletWithoutService(t *testing.T) {
 			}
 		}})
 		errs := errors.Join(Stop(t.Context(), e), Start(t.Context(), e))
-		isUnmanaged := IsUnmanaged(Check(t.Context(), m))
+		isUnmanaged := IsUnmanaged(CheckService(t.Context(), m))
 		text := strings.Join(warnings, "\n")
 		switch {
 		case strings.HasPrefix(reason, "D-Bus"):

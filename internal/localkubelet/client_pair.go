@@ -1,4 +1,4 @@
-package kubeletcert
+package localkubelet
 
 import (
 	"context"
@@ -12,35 +12,35 @@ import (
 	"kubeadm/internal/pki"
 )
 
-// Pair is a new client certificate of the kubelet and its key.
-type Pair struct {
+// ClientPair is a new client certificate of the kubelet and its key.
+type ClientPair struct {
 	Key         crypto.Signer
 	Certificate []byte // PEM
 	CA          []byte // CAs to trust, PEM; nil keeps those of kubelet.conf
 }
 
-// NewKey generates a key of the type that the kubelet generates for itself.
-func NewKey(e *engine.Env) (crypto.Signer, error) {
+// newKey generates a key of the type that the kubelet generates for itself.
+func newKey(e *engine.Env) (crypto.Signer, error) {
 	return pki.NewKey(e.Rand("kubelet-client/key"), pki.ECDSAP256)
 }
 
-// Sign generates a key and signs its certificate.
-func Sign(e *engine.Env, ca pki.CA, s pki.Spec) (Pair, error) {
-	key, err := NewKey(e)
+// SignClientCert generates a key and signs its certificate.
+func SignClientCert(e *engine.Env, ca pki.CA, s pki.Spec) (ClientPair, error) {
+	key, err := newKey(e)
 	if err != nil {
-		return Pair{}, err
+		return ClientPair{}, err
 	}
 	cert, err := ca.Issue(e.Rand("kubelet-client/certificate"), s, key.Public())
 	if err != nil {
-		return Pair{}, err
+		return ClientPair{}, err
 	}
-	return Pair{Key: key, Certificate: pki.EncodeCertificates(cert)}, nil
+	return ClientPair{Key: key, Certificate: pki.EncodeCertificates(cert)}, nil
 }
 
 // Install writes the pair as the kubelet does: a new file with certificate and key, and the link to
 // it that kubelet.conf names. A certificate that is embedded in kubelet.conf and in use is replaced
 // there. It does not restart the kubelet, which goes on to use the certificate before.
-func (c *Client) Install(ctx context.Context, e *engine.Env, p Pair) error {
+func (c *ClientCert) Install(ctx context.Context, e *engine.Env, p ClientPair) error {
 	use, err := c.prepare(ctx, e, p)
 	if err != nil {
 		return err
@@ -50,8 +50,8 @@ func (c *Client) Install(ctx context.Context, e *engine.Env, p Pair) error {
 
 // prepare writes the new file, if there is to be one, and returns the change by which a kubelet
 // that is started uses the pair.
-func (c *Client) prepare(ctx context.Context, e *engine.Env,
-	p Pair) (use change.Change, err error) {
+func (c *ClientCert) prepare(ctx context.Context, e *engine.Env,
+	p ClientPair) (use change.Change, err error) {
 	key, err := pki.EncodeKey(p.Key)
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package kubeletcert
+package localkubelet
 
 import (
 	"context"
@@ -21,23 +21,26 @@ import (
 	"kubeadm/internal/world"
 )
 
-// Requested says how a certificate is requested from the cluster.
-type Requested struct {
+// RequestOptions says how a certificate is requested from the cluster.
+type RequestOptions struct {
 	Name    string // how the name of the CertificateSigningRequest begins
 	As      state.Identity
 	Timeout time.Duration
 }
 
-// Request asks the cluster for another client certificate with the subject of the one in use, as the kubelet does when
-// it rotates its own, and waits until it is issued. The certificate of the pair is empty in a dry run.
-func (c *Client) Request(ctx context.Context, e *engine.Env, q Requested) (Pair, error) {
-	key, err := NewKey(e)
+// Request asks the cluster for another client certificate with the subject of the one in use, as the
+// kubelet does when it rotates its own, and waits until it is issued. The certificate of the pair is
+// empty in a dry run.
+func (c *ClientCert) Request(ctx context.Context, e *engine.Env,
+	q RequestOptions) (ClientPair, error) {
+	key, err := newKey(e)
 	if err != nil {
-		return Pair{}, err
+		return ClientPair{}, err
 	}
-	request, err := pki.RenewalSpec(c.Certificate, pki.Validity{}).Request(e.Rand("kubelet-client/request"), key)
+	spec := pki.RenewalSpec(c.Certificate, pki.Validity{})
+	request, err := spec.Request(e.Rand("kubelet-client/request"), key)
 	if err != nil {
-		return Pair{}, err
+		return ClientPair{}, err
 	}
 	digest := sha256.Sum256(request)
 	csr := &certificatesv1.CertificateSigningRequest{
@@ -51,9 +54,9 @@ func (c *Client) Request(ctx context.Context, e *engine.Env, q Requested) (Pair,
 	csr.SetGroupVersionKind(certificatesv1.SchemeGroupVersion.WithKind("CertificateSigningRequest"))
 	e.Say("requesting a client certificate for the kubelet: CertificateSigningRequest %s", csr.Name)
 	if err := e.Do(ctx, change.ApplyObject{Object: csr, As: q.As, Keep: true}); err != nil {
-		return Pair{}, err
+		return ClientPair{}, err
 	}
-	p := Pair{Key: key}
+	p := ClientPair{Key: key}
 	err = e.Await(ctx, world.Condition{
 		Name:    "the client certificate of the kubelet",
 		Timeout: q.Timeout,
@@ -63,7 +66,7 @@ func (c *Client) Request(ctx context.Context, e *engine.Env, q Requested) (Pair,
 		},
 	})
 	if err != nil {
-		return Pair{}, problem.New("", err,
+		return ClientPair{}, problem.New("", err,
 			untrusted.CommandHint("look at the request", "kubectl get csr", csr.Name),
 			untrusted.CommandHint("approve it if it is pending", "kubectl certificate approve", csr.Name))
 	}
