@@ -368,7 +368,7 @@ func TestRerunOfJoinToAnotherClusterIsRefused(t *testing.T) {
 		overwriteFile(r.machine, discoveryFile, file)
 		before := r.snapshot(t)
 		out, err := r.run(t, r.machine)
-		if err == nil || !strings.Contains(err.Error(), "another cluster") ||
+		if err == nil || !strings.Contains(err.Error(), "a different cluster") ||
 			r.snapshot(t) != before {
 			t.Errorf("%s: %v\n%s", name, err, out)
 		}
