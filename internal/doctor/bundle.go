@@ -184,7 +184,7 @@ func (b *bundle) addLogs(ctx context.Context, r state.Reader) {
 			b.add("logs/"+unit+".log", []byte(redact.Text(log)))
 		}
 	}
-	all, err := r.Containers(ctx, b.local.CRISocket)
+	all, err := r.Containers(ctx, b.CRISocket)
 	if err != nil {
 		b.fail("containers", err)
 		return
@@ -202,7 +202,7 @@ func (b *bundle) addLogs(ctx context.Context, r state.Reader) {
 // addFiles adds configuration that kubeadm, the kubelet, the runtime and the Pod network use. In a file
 // of YAML or JSON that cannot be parsed the secrets cannot be found by their place: it is left out.
 func (b *bundle) addFiles(ctx context.Context, r state.Reader) {
-	paths := b.local.Paths
+	paths := b.Paths
 	texts := []string{paths.KubeletFlags(), "/etc/containerd/config.toml", "/etc/crio/crio.conf",
 		"/etc/default/kubelet",
 		"/etc/systemd/system/kubelet.service.d/10-kubeadm.conf",
@@ -270,13 +270,13 @@ func (b *bundle) addCertificates(ctx context.Context, r state.Reader) {
 		}
 	}
 	for _, p := range pki.Profiles() {
-		if data, err := r.ReadFile(ctx, b.local.Paths.Cert(p.Base)); err == nil {
-			describe(b.local.Paths.Cert(p.Base), data)
+		if data, err := r.ReadFile(ctx, b.Paths.Cert(p.Base)); err == nil {
+			describe(b.Paths.Cert(p.Base), data)
 		}
 	}
 	kubeconfigs := map[string]map[string]string{}
 	for _, p := range pki.KubeconfigProfiles() {
-		file := b.local.Paths.Kubeconfig(p.File)
+		file := b.Paths.Kubeconfig(p.File)
 		data, err := r.ReadFile(ctx, file)
 		if err != nil {
 			continue
@@ -302,10 +302,10 @@ func (b *bundle) addCertificates(ctx context.Context, r state.Reader) {
 
 // addObjects adds objects of the cluster, without Secrets.
 func (b *bundle) addObjects(ctx context.Context, r state.Reader) {
-	if b.identity.Kubeconfig == "" {
+	if b.cluster.as.Kubeconfig == "" {
 		return
 	}
-	if _, err := b.api(ctx, r); err != nil {
+	if _, err := b.cluster.api(ctx, r); err != nil {
 		b.fail("objects of the cluster", err)
 		return
 	}
@@ -325,13 +325,13 @@ func (b *bundle) addObjects(ctx context.Context, r state.Reader) {
 		"leases":              {coordinationv1.SchemeGroupVersion.WithKind("Lease"), system},
 		"certificaterequests": {certv1.SchemeGroupVersion.WithKind("CertificateSigningRequest"), ""},
 	} {
-		found, err := r.List(ctx, state.Query{GVK: q.kind, Namespace: q.namespace, As: b.identity})
+		found, err := r.List(ctx, state.Query{GVK: q.kind, Namespace: q.namespace, As: b.cluster.as})
 		b.addValue("cluster/"+name+".yaml", found, err)
 	}
 }
 
 func (b *bundle) addMembers(ctx context.Context, r state.Reader) {
-	if !b.hasLocalEtcd(ctx) {
+	if !b.hasEtcd {
 		return
 	}
 	health, err := b.members(ctx, r)

@@ -114,8 +114,8 @@ const (
 // is that of the context.
 func Diagnose(ctx context.Context, e *engine.Env, as state.Identity) (Diagnosis, error) {
 	m := examine(ctx, e, as)
-	checks := slices.Concat(inGroup(Host, m.hostChecks(ctx)...), inGroup(Node, m.nodeChecks()...),
-		inGroup(Cluster, m.clusterChecks()...))
+	checks := slices.Concat(inGroup(Host, hostChecks(m)...), inGroup(Node, nodeChecks(m)...),
+		inGroup(Cluster, clusterChecks(m)...))
 	results := make([]chan outcome, len(checks))
 	for i, c := range checks {
 		results[i] = make(chan outcome, 1)

@@ -23,8 +23,8 @@ const (
 	fullDatabase = 80
 )
 
-func (m *machine) checkMembers(ctx context.Context, r state.Reader, rep *preflight.Report) {
-	if !m.hasLocalEtcd(ctx) {
+func checkMembers(ctx context.Context, r state.Reader, rep *preflight.Report, m *machine) {
+	if !m.hasEtcd {
 		rep.Skip("no etcd member runs on this machine")
 		return
 	}
@@ -57,7 +57,7 @@ func (m *machine) checkMembers(ctx context.Context, r state.Reader, rep *preflig
 	for _, a := range alarms {
 		rep.Add(newAlarmFinding(health, a))
 	}
-	m.checkMembersOfNodes(ctx, r, rep, health)
+	checkMembersOfNodes(ctx, r, rep, m.cluster, health)
 }
 
 // alarm is an alarm of the etcd cluster.
@@ -163,12 +163,12 @@ func checkDatabase(rep *preflight.Report, name string, s state.MemberStatus) {
 }
 
 // checkMembersOfNodes finds members that a lost control plane node has left behind.
-func (m *machine) checkMembersOfNodes(ctx context.Context, r state.Reader, rep *preflight.Report,
+func checkMembersOfNodes(ctx context.Context, r state.Reader, rep *preflight.Report, c *cluster,
 	health etcdcluster.Health) {
-	if _, err := m.api(ctx, r); err != nil || m.identity.Kubeconfig == "" {
+	if _, err := c.api(ctx, r); err != nil || c.as.Kubeconfig == "" {
 		return
 	}
-	all, err := m.nodes(ctx, r)
+	all, err := c.nodes(ctx, r)
 	if err != nil {
 		return // check Nodes reports it
 	}

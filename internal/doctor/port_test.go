@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"kubeadm/internal/etcdcluster"
-	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/preflight"
 	"kubeadm/internal/state"
@@ -54,9 +53,9 @@ func TestPortsWhileMembersDoNotAnswer(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			peer := corev1.Node{Status: corev1.NodeStatus{Addresses: []corev1.NodeAddress{
 				{Type: corev1.NodeInternalIP, Address: "192.0.2.77"}}}}
-			m := &machine{local: node.Local{Name: "cp1", Role: node.ControlPlane},
-				pods: map[string]*corev1.Pod{manifest.Etcd: {}}}
-			m.nodes = func(context.Context, state.Reader) ([]corev1.Node, error) {
+			m := &machine{hasEtcd: true, cluster: &cluster{}}
+			m.Local = node.Local{Name: "cp1", Role: node.ControlPlane}
+			m.cluster.nodes = func(context.Context, state.Reader) ([]corev1.Node, error) {
 				if !isFast {
 					time.Sleep(checkLimit - time.Second)
 				}
@@ -70,35 +69,11 @@ func TestPortsWhileMembersDoNotAnswer(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), checkLimit)
 			defer cancel()
 			rep := preflight.NewReport("PeerPorts")
-			m.checkPorts(ctx, silentNetwork{}, rep)
+			checkPorts(ctx, silentNetwork{}, rep, m)
 			found := rep.Result(nil).Findings
 			if len(found) != want || rep.Skipped() == "" {
 				t.Errorf("%v: found %v, not checked %q", isFast, found, rep.Skipped())
 			}
 		})
-	}
-}
-
-func TestNoProxy(t *testing.T) {
-	for _, c := range []struct {
-		host, noProxy string
-		want          bool
-	}{
-		{"10.0.0.5", "", false},
-		{"127.0.0.1", "", true},
-		{"10.0.0.5", "*", true},
-		{"10.0.0.5", "example.com, 10.0.0.5", true},
-		{"10.0.0.5", "10.0.0.0/24", true},
-		{"10.0.1.5", "10.0.0.0/24", false},
-		{"fd00::5", "fd00::/64", true},
-		{"api.example.com", "example.com", true},
-		{"api.example.com", ".example.com", true},
-		{"example.com", ".example.com", false},
-		{"example.com", "example.com", true},
-		{"notexample.com", "example.com", false},
-	} {
-		if got := isExcluded(c.host, c.noProxy); got != c.want {
-			t.Errorf("%s, NO_PROXY=%s: got %v", c.host, c.noProxy, got)
-		}
 	}
 }
