@@ -26,9 +26,8 @@ func (r Replacement) mayRestore(ctx context.Context, e *engine.Env, s *step, cau
 // it crashes again and again, or never had a container. That it was not healthy in time is none,
 // since its disk may be slow.
 func (r Replacement) hasFailed(ctx context.Context, e *engine.Env, s *step, cause error) bool {
-	previous := s.previousPodUIDs()
 	return r.isCrashing(ctx, e, s,
-		func(c state.Container) bool { return !slices.Contains(previous, c.PodUID) }, cause)
+		func(c state.Container) bool { return !slices.Contains(s.otherPodUIDs, c.PodUID) }, cause)
 }
 
 // isCrashing judges by the matching containers of a component and by the error of the wait for
@@ -40,7 +39,7 @@ func (r Replacement) isCrashing(ctx context.Context, e *engine.Env, s *step,
 	case err != nil:
 		return false // it runs, or that is not known
 	case newest.ID == "":
-		return s.waited
+		return s.state == stepUnhealthy
 	case s.changesEtcdVersion() && slices.Contains(endedBySignal, newest.ExitCode):
 		return false
 	}

@@ -70,6 +70,7 @@ func (r Replacement) planOne(ctx context.Context, e *engine.Env, m Manifest) (*s
 	if err := r.listContainers(ctx, e, s, unfinished == nil); err != nil {
 		return nil, err
 	}
+	s.otherPodUIDs = s.podUIDs
 	if unfinished != nil {
 		if err := r.takeOver(ctx, e, s, unfinished, same); err != nil {
 			return nil, err
@@ -78,8 +79,8 @@ func (r Replacement) planOne(ctx context.Context, e *engine.Env, m Manifest) (*s
 	switch {
 	case unfinished == nil && same:
 		return nil, nil
-	case same && !s.written:
-		s.recordOnly = true
+	case same && s.state != stepWritten:
+		s.state = stepRecordOnly
 		return s, nil
 	case s.record.Previous == "":
 		s.record.Previous = digest(s.previous)
@@ -104,6 +105,7 @@ func (r Replacement) takeOver(ctx context.Context, e *engine.Env, s *step, unfin
 		s.record.Backup = unfinished.Backup
 		s.record.PodUIDs = slices.Concat(unfinished.PodUIDs,
 			without(s.podUIDs, unfinished.PodUIDs))
+		s.otherPodUIDs = s.record.PodUIDs
 		return nil
 	}
 	if !slices.Contains(unfinished.Written, digest(s.previous)) {
@@ -124,8 +126,17 @@ func (r Replacement) takeOver(ctx context.Context, e *engine.Env, s *step, unfin
 	}
 	e.Say("resuming the replacement of the static Pod of %s", s.component)
 	s.previous, s.previousPod, s.record = backup, pod, *unfinished
-	s.written, s.wasHealthy = same, true
-	s.isRollback, err = EqualManifests(s.previous, s.wanted)
+	s.wasHealthy = true
+	isRollback, err := EqualManifests(s.previous, s.wanted)
+	switch {
+	case same:
+		s.state = stepWritten
+		s.otherPodUIDs = s.record.PodUIDs // the Pods found now may be of the wanted manifest
+	case isRollback:
+		s.otherPodUIDs = without(s.podUIDs, s.record.PodUIDs)
+	default:
+		s.otherPodUIDs = slices.Concat(s.record.PodUIDs, s.podUIDs)
+	}
 	return err
 }
 
@@ -137,9 +148,8 @@ func (r Replacement) isHealthy(ctx context.Context, e *engine.Env, s *step) bool
 
 // isWantedHealthy reports whether a component is healthy with the wanted manifest.
 func (r Replacement) isWantedHealthy(ctx context.Context, e *engine.Env, s *step) bool {
-	previous := s.previousPodUIDs()
 	return r.isPodHealthy(ctx, e, s.component, s.wantedPod,
-		func(c state.Container) bool { return !slices.Contains(previous, c.PodUID) })
+		func(c state.Container) bool { return !slices.Contains(s.otherPodUIDs, c.PodUID) })
 }
 
 func (r Replacement) isPodHealthy(ctx context.Context, e *engine.Env, component string,
@@ -220,7 +230,7 @@ func (r Replacement) chooseBackups(ctx context.Context, e *engine.Env, steps []*
 		return err
 	}
 	for _, s := range steps {
-		if s.record.Backup != "" || s.recordOnly {
+		if s.record.Backup != "" || s.state == stepRecordOnly {
 			continue
 		}
 		s.record.Backup = path.Join(newDir, path.Base(s.file))

@@ -119,6 +119,7 @@ func (r Replacement) recoverRestored(ctx context.Context, e *engine.Env, s *step
 	e.Say("writing the new manifest of etcd again")
 	forward := *s
 	forward.record.Restored = false
+	forward.otherPodUIDs = slices.Concat(s.record.PodUIDs, s.podUIDs)
 	if err := r.replaceOne(ctx, e, &forward); err != nil {
 		return fmt.Errorf("neither the previous version of etcd (%w) nor the new one starts: %w",
 			failed, err)
@@ -179,7 +180,7 @@ func (r Replacement) listUnfinished(ctx context.Context, e *engine.Env) ([]*step
 func (r Replacement) readUnfinished(ctx context.Context, e *engine.Env, component string,
 	found record) (*step, error) {
 	s := &step{component: component, file: r.Node.Paths.Manifest(component), record: found,
-		wasHealthy: true}
+		otherPodUIDs: found.PodUIDs, wasHealthy: true}
 	current, err := state.ReadOptional(ctx, e.World, s.file)
 	if err != nil {
 		return nil, err
@@ -192,7 +193,7 @@ func (r Replacement) readUnfinished(ctx context.Context, e *engine.Env, componen
 		s.previous, s.wanted = current, []byte(found.Wanted)
 	} else {
 		s.record.Restored = false // it was killed before it restored the manifest
-		s.written = true
+		s.state = stepWritten
 	}
 	isOurs := slices.Contains(found.Written, digest(s.wanted)) &&
 		digest(s.previous) == found.Previous

@@ -70,13 +70,13 @@ func (r Replacement) Replace(ctx context.Context, e *engine.Env,
 			return nil, r.restoreAll(ctx, e, steps[:i+1], err)
 		}
 		if s.changesEtcdVersion() {
-			s.isFinal = true
+			s.state = stepFinal
 			file := recordPath(r.Node.Paths, s.component)
 			if err := e.Do(ctx, change.Remove{Path: file}); err != nil {
 				return nil, r.restoreAll(ctx, e, steps[:i+1], err)
 			}
 		}
-		if !s.recordOnly {
+		if s.state != stepRecordOnly {
 			replaced = append(replaced, s.component)
 		}
 	}
@@ -100,19 +100,29 @@ type step struct {
 	record      record
 	// IDs of the component's containers and UIDs of its Pods before the manifest was written
 	containerIDs, podUIDs []string
-	// an unfinished run wrote the wanted manifest and did not find the component healthy
-	written    bool
-	isRollback bool // the wanted manifest is the previous one of an unfinished run
-	wasHealthy bool // the component was healthy with the previous manifest
-	recordOnly bool // only the record has to be removed
-	isFinal    bool // the previous manifest cannot be restored
-	waited     bool // the Pod of the wanted manifest was waited for, in vain
+	otherPodUIDs          []string // UIDs of Pods of other manifests than the wanted one
+	wasHealthy            bool     // the component was healthy with the previous manifest
+	state                 stepState
 }
+
+// stepState is how far a step has come: from planned to written, and from there to healthy or
+// unhealthy. An etcd of another version that was healthy at any time is final. A step that resumes an
+// unfinished run begins as planned or written, by the manifest on disk, or has only a record to remove.
+type stepState int
+
+const (
+	stepPlanned    stepState = iota // the wanted manifest is not on disk
+	stepWritten                     // it is, and its Pod was not found healthy yet
+	stepUnhealthy                   // its Pod was waited for, in vain
+	stepHealthy                     // its Pod is healthy
+	stepFinal                       // the previous manifest cannot be restored
+	stepRecordOnly                  // the manifest is that of a finished step; its record is left
+)
 
 // changesEtcdVersion reports whether the image of etcd changes. Once a newer etcd serves requests,
 // it raises the storage version, and an older one refuses the data (docs/decisions/0042).
 func (s *step) changesEtcdVersion() bool {
-	return s.component == manifest.Etcd && !s.recordOnly &&
+	return s.component == manifest.Etcd && s.state != stepRecordOnly &&
 		!slices.Equal(listImages(s.previousPod), listImages(s.wantedPod))
 }
 
@@ -123,7 +133,7 @@ func (r Replacement) pullImages(ctx context.Context, e *engine.Env, steps []*ste
 		return nil
 	}
 	for _, s := range steps {
-		if s.recordOnly {
+		if s.state == stepRecordOnly {
 			continue
 		}
 		for _, ref := range listImages(s.wantedPod) {
@@ -142,21 +152,25 @@ func (r Replacement) pullImages(ctx context.Context, e *engine.Env, steps []*ste
 
 // replaceOne writes the manifest of a component and waits for its Pod.
 func (r Replacement) replaceOne(ctx context.Context, e *engine.Env, s *step) error {
-	if s.recordOnly {
+	if s.state == stepRecordOnly {
 		return nil
+	}
+	ignored := s.containerIDs
+	if s.state == stepWritten {
+		ignored = nil // they may be of the wanted manifest
 	}
 	wait, err := health.StaticPod{
 		Component: s.component, Pod: s.wantedPod, As: r.As, Anonymous: r.anonymous,
-		IgnoreExits: s.previousContainers(),
+		IgnoreExits: ignored,
 		Matches: func(c state.Container) bool {
-			return !slices.Contains(s.previousPodUIDs(), c.PodUID)
+			return !slices.Contains(s.otherPodUIDs, c.PodUID)
 		},
 		KeptPodAfter: maxKeptPodWait(s.previousPod, s.wantedPod),
 	}.Condition(r.Node, r.Node.Timeouts.Upgrade)
 	if err != nil {
 		return err
 	}
-	if s.written {
+	if s.state == stepWritten {
 		if err := r.hurryKubelet(ctx, e, s, true); err != nil {
 			return err
 		}
@@ -180,9 +194,15 @@ func (r Replacement) replaceOne(ctx context.Context, e *engine.Env, s *step) err
 		if err := r.writeManifest(ctx, e, s, s.wanted); err != nil {
 			return err
 		}
+		s.state = stepWritten
 	}
 	err = e.Await(ctx, wait)
-	s.waited = err != nil && ctx.Err() == nil
+	switch {
+	case err == nil:
+		s.state = stepHealthy
+	case ctx.Err() == nil:
+		s.state = stepUnhealthy
+	}
 	return err
 }
 
@@ -255,25 +275,6 @@ func (s *step) stops() []string {
 // exitPeriod is how long a component may take to exit. kube-apiserver stops listening at once, and
 // then waits for watches to end.
 const exitPeriod = 5 * time.Second
-
-// previousPodUIDs returns the UIDs of Pods of other manifests than the wanted one.
-func (s *step) previousPodUIDs() []string {
-	switch {
-	case s.written:
-		return s.record.PodUIDs // the Pods found now may be of the wanted manifest
-	case s.isRollback:
-		return without(s.podUIDs, s.record.PodUIDs)
-	}
-	return slices.Concat(s.record.PodUIDs, s.podUIDs)
-}
-
-// previousContainers returns the containers of other manifests than the wanted one.
-func (s *step) previousContainers() []string {
-	if s.written {
-		return nil
-	}
-	return s.containerIDs
-}
 
 // without returns the items of all that are not in excluded.
 func without(all, excluded []string) []string {

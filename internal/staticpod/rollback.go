@@ -39,10 +39,10 @@ func (r Replacement) restoreAll(ctx context.Context, e *engine.Env, steps []*ste
 	for _, s := range slices.Backward(steps) {
 		// An etcd that has become healthy since, as when the user interrupts at that moment, has
 		// changed its data.
-		if s.changesEtcdVersion() && !s.isFinal && r.isWantedHealthy(ctx, e, s) {
-			s.isFinal = true
+		if s.changesEtcdVersion() && s.state != stepFinal && r.isWantedHealthy(ctx, e, s) {
+			s.state = stepFinal
 		}
-		if s.isFinal {
+		if s.state == stepFinal {
 			kept = "; etcd keeps its new version, which may have changed its data"
 			continue
 		}
@@ -124,7 +124,7 @@ func (r Replacement) restore(ctx context.Context, e *engine.Env,
 			}
 		}
 	}
-	if s.recordOnly {
+	if s.state == stepRecordOnly {
 		return changed, e.Do(ctx, change.Remove{Path: recordPath(r.Node.Paths, s.component)})
 	}
 	return changed, e.Do(ctx,
