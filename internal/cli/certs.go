@@ -2,20 +2,21 @@ package cli
 
 import (
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
 	"kubeadm/internal/pki"
 )
 
-func (p *program) certsCommand() *cobra.Command {
-	c := newGroup("certs", "Manage certificates", p.certsApproveServing(), p.certificateKey(),
-		p.certsCheck(), p.certsRequest(), p.certsRenew(), p.certsRotateCA())
+func newCertsCommand(p *program) *cobra.Command {
+	c := newGroup("certs", "Manage certificates", newApproveServingCommand(p), newCertificateKeyCommand(p),
+		newCheckExpirationCommand(p), newGenerateCSRCommand(p), newRenewCommand(p), newRotateCACommand(p))
 	c.Aliases = []string{"certificates"}
 	return c
 }
 
-func (p *program) certificateKey() *cobra.Command {
+func newCertificateKeyCommand(p *program) *cobra.Command {
 	return &cobra.Command{
 		Use:   "certificate-key",
 		Short: "Generate a certificate key",
@@ -26,7 +27,7 @@ a key if --certificate-key is not set.`,
 		Example: `  kubeadm init --upload-certs --certificate-key $(kubeadm certs certificate-key)`,
 		Args:    refuseArguments,
 		RunE: func(*cobra.Command, []string) error {
-			key, err := p.newCertificateKey()
+			key, err := newCertificateKey(p.Random)
 			if err != nil {
 				return err
 			}
@@ -37,7 +38,7 @@ a key if --certificate-key is not set.`,
 }
 
 // newCertificateKey generates a key and returns its hex digits.
-func (p *program) newCertificateKey() (string, error) {
-	key, err := pki.NewCertificateKey(p.Random("certificate-key"))
+func newCertificateKey(random func(name string) io.Reader) (string, error) {
+	key, err := pki.NewCertificateKey(random("certificate-key"))
 	return key.Hex(), err
 }

@@ -16,7 +16,7 @@ import (
 	"kubeadm/internal/workflow"
 )
 
-func (p *program) certsApproveServing() *cobra.Command {
+func newApproveServingCommand(p *program) *cobra.Command {
 	o := &clusterOptions{kubeconfig: node.DefaultPaths().Kubeconfig("admin.conf")}
 	watch := false
 	var cidrs, suffixes []string
@@ -72,7 +72,7 @@ Labels are trusted only while the API server runs the admission plugin NodeRestr
 			if watch {
 				phases = workflow.WatchKubeletServing(allowed)
 			}
-			return p.approveServing(c, o, phases)
+			return approveServing(p, c, o, phases)
 		},
 	}
 	flagTargets{flag.Kubeconfig: &o.kubeconfig, flag.DryRun: &o.dryRun, flag.Watch: &watch,
@@ -80,10 +80,10 @@ Labels are trusted only while the API server runs the admission plugin NodeRestr
 	return c
 }
 
-func (p *program) approveServing(c *cobra.Command, o *clusterOptions,
+func approveServing(p *program, c *cobra.Command, o *clusterOptions,
 	phases []engine.Phase) (err error) {
 	ctx := c.Context()
-	r, err := p.openClusterRun(ctx, run.Command{Name: "certs", Phases: phases}, p.Out)
+	r, err := openClusterRun(ctx, p, run.Command{Name: "certs", Phases: phases}, p.Out)
 	if err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func (p *program) approveServing(c *cobra.Command, o *clusterOptions,
 	if err != nil {
 		return err
 	}
-	as := p.clusterIdentity(ctx, c, o, e.World)
+	as := clusterIdentity(ctx, p, c, o, e.World)
 	e.Admin = func(context.Context) (state.Identity, error) { return as, nil }
 	return r.Execute(ctx, e)
 }

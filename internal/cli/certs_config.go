@@ -43,14 +43,14 @@ type certsConfig struct {
 
 // readClusterOrConfig reads the configuration file, or else the configuration of the cluster. If the
 // cluster does not answer, the default paths are used, and the key algorithm is unknown.
-func (p *program) readClusterOrConfig(c *cobra.Command, o *certsOptions,
+func readClusterOrConfig(p *program, c *cobra.Command, o *certsOptions,
 	r *run.Run) (found certsConfig, err error) {
 	ctx := c.Context()
-	file, err := p.readConfig(ctx, r.World(), o.file)
+	file, err := readConfig(ctx, p, r.World(), o.file)
 	if err != nil {
 		return found, err
 	}
-	tool, err := p.tool()
+	tool, err := ownRelease(p)
 	if err != nil {
 		return found, err
 	}
@@ -63,8 +63,8 @@ func (p *program) readClusterOrConfig(c *cobra.Command, o *certsOptions,
 			fmt.Errorf("--%s %q is not an absolute path", flag.CertDir, o.certDir),
 			"set the absolute path of the directory")
 	}
-	p.warnOfForeignClient(ctx, c, r.World(), o.kubeconfig)
-	found = p.readClusterConfig(ctx, o, r, planned)
+	warnOfForeignClient(ctx, p, c, r.World(), o.kubeconfig)
+	found = readClusterConfig(ctx, p, o, r, planned)
 	if c.Flags().Changed(string(flag.CertDir)) {
 		found.Paths.Certificates = o.certDir
 	}
@@ -81,7 +81,7 @@ const (
 
 // readClusterConfig reads the configuration from the cluster of this control plane, or returns the
 // default one with a warning.
-func (p *program) readClusterConfig(ctx context.Context, o *certsOptions, r *run.Run,
+func readClusterConfig(ctx context.Context, p *program, o *certsOptions, r *run.Run,
 	defaults *node.Node) certsConfig {
 	defaults.Cluster.Algorithm = ""
 	data, err := r.World().ReadFile(ctx, o.kubeconfig)
@@ -95,7 +95,7 @@ func (p *program) readClusterConfig(ctx context.Context, o *certsOptions, r *run
 	ctx, cancel := context.WithTimeout(ctx, memberLimit)
 	defer cancel()
 	found.Node, err = existing.ReadCluster(world.WithRetry(ctx, memberRetries), e,
-		p.readIdentity(ctx, e.World, o.kubeconfig))
+		readIdentity(ctx, p, e.World, o.kubeconfig))
 	if err != nil {
 		found.Node, found.warnings = defaults, []string{"could not read the certificate settings from the cluster, so the defaults are used: " + err.Error()}
 		return found

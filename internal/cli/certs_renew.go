@@ -6,6 +6,7 @@ import (
 	"crypto"
 	"errors"
 	"fmt"
+	"io"
 	"path"
 	"time"
 
@@ -30,20 +31,20 @@ import (
 // allCertificates is the name for all certificates.
 const allCertificates = "all"
 
-func (p *program) certsRenew() *cobra.Command {
+func newRenewCommand(p *program) *cobra.Command {
 	c := newGroup("renew", "Renew certificates",
-		p.renewCommand(allCertificates, "Renew all certificates of this control plane node"))
+		newRenewOneCommand(p, allCertificates, "Renew all certificates of this control plane node"))
 	c.Long = `Renew the certificates of a control plane node, but not its CAs. Kubelets rotate their own certificates. If a
 kubelet no longer does, "kubelet.conf" renews its certificate, on a worker too; on a control plane node, --restart
 does so if the certificate has expired.`
-	c.AddCommand(p.renewKubelet())
+	c.AddCommand(newRenewKubeletCommand(p))
 	for _, r := range pki.Renewables() {
-		c.AddCommand(p.renewCommand(r.Name, "Renew "+r.Purpose))
+		c.AddCommand(newRenewOneCommand(p, r.Name, "Renew "+r.Purpose))
 	}
 	return c
 }
 
-func (p *program) renewCommand(name, short string) *cobra.Command {
+func newRenewOneCommand(p *program, name, short string) *cobra.Command {
 	o, subject, long := &renewOptions{}, "it is", ""
 	if name == allCertificates {
 		subject, long = "they are", recoveryText
@@ -68,13 +69,13 @@ certificate that it is to replace before it replaces any. Certificates of CAs on
 		Example: "  kubeadm certs renew " + name + " --restart",
 		Args:    refuseArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return p.renewCertificates(c, o, name)
+			return renewCertificates(p, c, o, name)
 		},
 	}
 	o.bind(c)
 	flagTargets{flag.Restart: &o.restart, flag.CSRDir: &o.csrDir,
 		flag.CSROnly: &o.csrOnly}.bind(c.Flags())
-	return p.withRunOutput(c)
+	return withRunOutput(p, c)
 }
 
 // renewOptions are the flags of a renewal.
@@ -114,7 +115,7 @@ restarts the components that need it.
 `
 
 // renewCertificates renews one certificate or all of them, and may restart what uses an old one.
-func (p *program) renewCertificates(c *cobra.Command, o *renewOptions, name string) (err error) {
+func renewCertificates(p *program, c *cobra.Command, o *renewOptions, name string) (err error) {
 	ctx := c.Context()
 	if err := o.check(); err != nil {
 		return err
@@ -127,7 +128,7 @@ func (p *program) renewCertificates(c *cobra.Command, o *renewOptions, name stri
 	if name != allCertificates {
 		command.Selection.Only = string(phase.Of(name))
 	}
-	r, err := run.Open(ctx, p.runHost(), command)
+	r, err := run.Open(ctx, runHost(p), command)
 	if err != nil {
 		return err
 	}
@@ -138,13 +139,13 @@ func (p *program) renewCertificates(c *cobra.Command, o *renewOptions, name stri
 			return err
 		}
 	}
-	settings, err := p.readClusterOrConfig(c, &o.certsOptions, r)
+	settings, err := readClusterOrConfig(p, c, &o.certsOptions, r)
 	r.Warn(settings.warnings...)
 	if err != nil {
 		return err
 	}
 	n := settings.Node
-	if err := p.checkClock(ctx, r, &o.certsOptions); err != nil {
+	if err := checkClock(ctx, r, &o.certsOptions); err != nil {
 		return err
 	}
 	n.Paths.Requests = o.csrDir
@@ -152,7 +153,7 @@ func (p *program) renewCertificates(c *cobra.Command, o *renewOptions, name stri
 		return err
 	}
 	e := r.NewEnv(engine.Env{Local: n.Local, Node: engine.Resolved(n),
-		Keys: p.keysToRenew(ctx, r, n)})
+		Keys: keysToRenew(ctx, p.Random, r, n)})
 	var unreadable error
 	if name == allCertificates {
 		command.Selection.Skip, unreadable = findUnreadable(ctx, r, n, phase)
@@ -170,7 +171,7 @@ func (p *program) renewCertificates(c *cobra.Command, o *renewOptions, name stri
 	}
 	switch {
 	case o.restart:
-		err = p.restartStale(ctx, r, n, &o.certsOptions)
+		err = restartStale(ctx, p, r, n, &o.certsOptions)
 	case o.csrOnly:
 		err = explainRequests(ctx, r, e, command.Selection, name)
 	case r.IsWhole():
@@ -262,12 +263,12 @@ func checkAnswers(ctx context.Context, e *engine.Env, sel engine.Selection) erro
 }
 
 // restartStale restarts the components that use a certificate from before its renewal.
-func (p *program) restartStale(ctx context.Context, r *run.Run, n *node.Node,
+func restartStale(ctx context.Context, p *program, r *run.Run, n *node.Node,
 	o *certsOptions) (err error) {
 	if err := completeMachine(ctx, r, n); err != nil {
 		return err
 	}
-	as := p.readIdentity(ctx, r.World(), o.kubeconfig)
+	as := readIdentity(ctx, p, r.World(), o.kubeconfig)
 	as.Server = n.LocalServerURL()
 	exists, err := state.Exists(ctx, r.World(), as.Kubeconfig)
 	if err == nil && !exists && n.Role == node.ControlPlane {
@@ -283,7 +284,7 @@ func (p *program) restartStale(ctx context.Context, r *run.Run, n *node.Node,
 }
 
 // checkClock is an error if the clock of this machine is wrong by that of the cluster's API server.
-func (p *program) checkClock(ctx context.Context, r *run.Run, o *certsOptions) error {
+func checkClock(ctx context.Context, r *run.Run, o *certsOptions) error {
 	data, err := r.World().ReadFile(ctx, o.kubeconfig)
 	if err != nil {
 		return nil
@@ -301,7 +302,7 @@ func (p *program) checkClock(ctx context.Context, r *run.Run, o *certsOptions) e
 
 // keysToRenew returns private keys of the cluster's algorithm. They are generated ahead of need if
 // it is known.
-func (p *program) keysToRenew(ctx context.Context, r *run.Run,
+func keysToRenew(ctx context.Context, random func(name string) io.Reader, r *run.Run,
 	n *node.Node) func(pki.Need) (crypto.Signer, error) {
 	ahead := 0
 	for _, c := range pki.Renewables() {
@@ -311,6 +312,6 @@ func (p *program) keysToRenew(ctx context.Context, r *run.Run,
 			ahead++
 		}
 	}
-	return pki.NewKeyPool(p.Random("keys"), cmp.Or(n.Cluster.Algorithm, pki.DefaultAlgorithm),
+	return pki.NewKeyPool(random("keys"), cmp.Or(n.Cluster.Algorithm, pki.DefaultAlgorithm),
 		ahead, ahead).Key
 }

@@ -14,7 +14,7 @@ import (
 	"kubeadm/internal/workflow"
 )
 
-func (p *program) renewKubelet() *cobra.Command {
+func newRenewKubeletCommand(p *program) *cobra.Command {
 	o, token := &certsOptions{}, ""
 	c := &cobra.Command{
 		Use:   "kubelet.conf",
@@ -32,15 +32,15 @@ is kept until the new one is issued. Pods keep running.`,
   kubeadm certs renew kubelet.conf --token abcdef.0123456789abcdef`,
 		Args: refuseArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return p.renewKubeletClient(c, o, token)
+			return renewKubeletClient(p, c, o, token)
 		},
 	}
 	o.bind(c)
 	flagTargets{flag.Token: &token}.bind(c.Flags())
-	return p.withRunOutput(c)
+	return withRunOutput(p, c)
 }
 
-func (p *program) renewKubeletClient(c *cobra.Command, o *certsOptions, token string) (err error) {
+func renewKubeletClient(p *program, c *cobra.Command, o *certsOptions, token string) (err error) {
 	ctx := c.Context()
 	if token != "" {
 		if _, _, err := node.ParseToken(token); err != nil {
@@ -48,12 +48,12 @@ func (p *program) renewKubeletClient(c *cobra.Command, o *certsOptions, token st
 				"create one on a control plane node: kubeadm token create")
 		}
 	}
-	r, err := run.Open(ctx, p.runHost(), run.Command{Name: "certs", Phases: workflow.RenewKubelet})
+	r, err := run.Open(ctx, runHost(p), run.Command{Name: "certs", Phases: workflow.RenewKubelet})
 	if err != nil {
 		return err
 	}
 	defer closeRun(r, &err)
-	settings, err := p.readClusterOrConfig(c, o, r)
+	settings, err := readClusterOrConfig(p, c, o, r)
 	r.Warn(settings.warnings...)
 	if err != nil {
 		return err

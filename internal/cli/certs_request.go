@@ -14,7 +14,7 @@ import (
 	"kubeadm/internal/workflow"
 )
 
-func (p *program) certsRequest() *cobra.Command {
+func newGenerateCSRCommand(p *program) *cobra.Command {
 	var certDir, file string
 	flags := config.NewInitFlags()
 	flags.KubeconfigDir = node.DefaultPaths().Kubeconfigs
@@ -31,7 +31,7 @@ both base64-encoded. Then run "kubeadm init".`,
   kubeadm certs generate-csr --kubeconfig-dir /tmp/k8s --cert-dir /tmp/k8s/pki`,
 		Args: refuseArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return p.generateCSRs(c.Context(), file, certDir, flags)
+			return generateCSRs(c.Context(), p, file, certDir, flags)
 		},
 	}
 	flagTargets{flag.CertDir: &certDir, flag.Config: &file,
@@ -42,13 +42,13 @@ both base64-encoded. Then run "kubeadm init".`,
 // resolveOffline resolves the intent of an init without network requests. Without a default route
 // it has no address to advertise: that is a warning if the command needs one or there is no
 // control plane endpoint.
-func (p *program) resolveOffline(ctx context.Context, name string, flags config.InitFlags,
+func resolveOffline(ctx context.Context, p *program, name string, flags config.InitFlags,
 	needsAddress bool) (*node.Node, config.RunOptions, error) {
-	file, err := p.readConfig(ctx, p.World(), name)
+	file, err := readConfig(ctx, p, p.World(), name)
 	if err != nil {
 		return nil, config.RunOptions{}, err
 	}
-	facts, err := p.runHost().Facts(ctx, run.Needs{})
+	facts, err := runHost(p).Facts(ctx, run.Needs{})
 	if err != nil {
 		return nil, config.RunOptions{}, err
 	}
@@ -65,15 +65,15 @@ func (p *program) resolveOffline(ctx context.Context, name string, flags config.
 	return n, how, err
 }
 
-func (p *program) generateCSRs(ctx context.Context, file, certDir string,
+func generateCSRs(ctx context.Context, p *program, file, certDir string,
 	flags config.InitFlags) (err error) {
-	r, err := run.Open(ctx, p.runHost(), run.Command{Name: "certs", Phases: workflow.GenerateCSR})
+	r, err := run.Open(ctx, runHost(p), run.Command{Name: "certs", Phases: workflow.GenerateCSR})
 	if err != nil {
 		return err
 	}
 	defer closeRun(r, &err)
 
-	n, how, err := p.resolveOffline(ctx, file, flags, true)
+	n, how, err := resolveOffline(ctx, p, file, flags, true)
 	r.Warn(how.Warnings...)
 	if err != nil {
 		return err

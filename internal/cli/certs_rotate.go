@@ -23,18 +23,18 @@ import (
 	"kubeadm/internal/workflow"
 )
 
-func (p *program) certsRotateCA() *cobra.Command {
+func newRotateCACommand(p *program) *cobra.Command {
 	c := newGroup("rotate-ca", "Replace the CAs and the service account key in stages",
-		p.rotateCACommand(rotation.Trust, "Generate new CAs, and trust them alongside the old ones",
+		newRotationStageCommand(p, rotation.Trust, stageHelp{"Generate new CAs, and trust them alongside the old ones",
 			`Stage 1. The first control plane node generates new CAs and a new service account key. Each node then trusts both
-the old and the new ones; the new ones do not sign anything yet.`,
+the old and the new ones; the new ones do not sign anything yet.`},
 			flag.CA, flag.CertificateKey),
-		p.rotateCACommand(rotation.Sign, "Sign with the new CAs",
+		newRotationStageCommand(p, rotation.Sign, stageHelp{"Sign with the new CAs",
 			`Stage 2. Node by node, the new CAs and the new key start to sign certificates and tokens. kube-proxy and CoreDNS are
 restarted. The stage can begin once all nodes trust the new CAs. The command lists Pods with a service account token
 that have been running since before then: they would not trust the API server's new CA. After a control plane node
-that joined with the old keys has caught up, run the command on each worker once more.`, flag.IgnoreRunningPods),
-		p.rotateCACommand(rotation.Finish, "Remove the old CAs",
+that joined with the old keys has caught up, run the command on each worker once more.`}, flag.IgnoreRunningPods),
+		newRotationStageCommand(p, rotation.Finish, stageHelp{"Remove the old CAs",
 			`Stage 3. The old CAs are no longer trusted, and the files look as they do without a rotation. The stage can begin once
 all nodes use certificates of the new CAs and no Pod can hold a token signed with the old key: by default, an hour after
 stage 2 on the last control plane node, or once those Pods have been restarted. It cannot be undone.
@@ -42,13 +42,13 @@ stage 2 on the last control plane node, or once those Pods have been restarted. 
 The cluster cannot see which certificate a kubelet uses. For a worker, the command relies on two things: that "sign" ran
 on it after all control plane nodes had begun to sign with the new CA, and the CertificateSigningRequests of the last
 hour, which are all that the cluster keeps. A kubelet whose certificate has been replaced in some other way since then
-may be locked out: run "sign" on its node once more first.`,
+may be locked out: run "sign" on its node once more first.`},
 			flag.IgnoreRunningPods),
-		p.rotateCACommand(rotation.Undo, "Return to the old CAs",
+		newRotationStageCommand(p, rotation.Undo, stageHelp{"Return to the old CAs",
 			`Return to the old CAs. This is possible until stage 3. After stage 1, the command removes the new CAs. After stage 2, it
-first makes the old CAs sign again on each node; run it on each node once more to remove the new ones.`,
+first makes the old CAs sign again on each node; run it on each node once more to remove the new ones.`},
 			flag.IgnoreRunningPods),
-		p.rotateCAStatus())
+		newRotationStatusCommand(p))
 	c.Long = `Replace the CAs of the cluster, the front proxy and etcd, and the key that signs service account tokens, without
 downtime. Run each stage on every node: first on the control plane nodes, one at a time, then on the workers.
 
@@ -61,6 +61,9 @@ every node has completed the one before.`
 	return c
 }
 
+// stageHelp are the texts of the command of a stage.
+type stageHelp struct{ short, long string }
+
 // rotationFlags are the flags of a stage.
 type rotationFlags struct {
 	rotation.Options
@@ -68,17 +71,17 @@ type rotationFlags struct {
 	dryRun                     bool
 }
 
-func (p *program) rotateCACommand(s rotation.Stage, short, long string,
+func newRotationStageCommand(p *program, s rotation.Stage, help stageHelp,
 	more ...flag.Name) *cobra.Command {
 	o := &rotationFlags{}
 	c := &cobra.Command{
 		Use:   string(s),
-		Short: short,
-		Long:  long,
+		Short: help.short,
+		Long:  help.long,
 		Example: "  # print what would change\n  kubeadm certs rotate-ca " + string(s) +
 			" --dry-run\n\n  kubeadm certs rotate-ca " + string(s),
 		Args: refuseArguments,
-		RunE: func(c *cobra.Command, _ []string) error { return p.rotateCA(c, o, s) },
+		RunE: func(c *cobra.Command, _ []string) error { return rotateCA(p, c, o, s) },
 	}
 	targets := flagTargets{flag.CA: &o.Authorities, flag.CertificateKey: &o.certificateKey,
 		flag.DryRun: &o.dryRun, flag.IgnoreRunningPods: &o.IgnoreRunningPods,
@@ -88,7 +91,7 @@ func (p *program) rotateCACommand(s rotation.Stage, short, long string,
 }
 
 // rotateCA brings this node to a stage of a CA rotation.
-func (p *program) rotateCA(c *cobra.Command, o *rotationFlags, s rotation.Stage) (err error) {
+func rotateCA(p *program, c *cobra.Command, o *rotationFlags, s rotation.Stage) (err error) {
 	ctx := c.Context()
 	if err := rotation.CheckNames(o.Authorities); err != nil {
 		return err
@@ -100,13 +103,13 @@ func (p *program) rotateCA(c *cobra.Command, o *rotationFlags, s rotation.Stage)
 	}
 	phases := workflow.RotateCA(s, o.Options)
 	// Copies of what a dry run would write would be copies of the keys of CAs.
-	r, err := run.Open(ctx, p.runHost(),
+	r, err := run.Open(ctx, runHost(p),
 		run.Command{Name: "certs", Phases: phases, Repeatable: !o.dryRun})
 	if err != nil {
 		return err
 	}
 	defer closeRun(r, &err)
-	n, as, err := p.readRotatedNode(c, r, existing.Options{
+	n, as, err := readRotatedNode(p, c, r, existing.Options{
 		Kubeconfig: named(c, o.kubeconfig), Recover: !o.dryRun})
 	if err != nil {
 		return err
@@ -116,7 +119,7 @@ func (p *program) rotateCA(c *cobra.Command, o *rotationFlags, s rotation.Stage)
 		return err
 	}
 	err = r.Execute(ctx, r.NewEnv(engine.Env{Local: n.Local, Node: engine.Resolved(n),
-		Keys: p.keys(n.Cluster.Algorithm, 0), Admin: engine.As(as)}))
+		Keys: newKeys(p.Random, n.Cluster.Algorithm, 0), Admin: engine.As(as)}))
 	if err == nil && r.IsDryRun() {
 		r.Emit(engine.Info, "the dry run is complete: nothing was changed")
 	}
@@ -125,10 +128,10 @@ func (p *program) rotateCA(c *cobra.Command, o *rotationFlags, s rotation.Stage)
 
 // readRotatedNode reads what this machine is as a node, and as whom it accesses the cluster: as the
 // administrator on a control plane node, as its kubelet on others.
-func (p *program) readRotatedNode(c *cobra.Command, r *run.Run,
+func readRotatedNode(p *program, c *cobra.Command, r *run.Run,
 	o existing.Options) (*node.Node, state.Identity, error) {
 	ctx := c.Context()
-	e := p.envOfNode(r, config.NewLocal(), "rotate-ca")
+	e := envOfNode(p, r, config.NewLocal(), "rotate-ca")
 	if err := runChecks(ctx, e, preflight.Root()); err != nil {
 		return nil, state.Identity{}, err
 	}
@@ -140,7 +143,7 @@ func (p *program) readRotatedNode(c *cobra.Command, r *run.Run,
 	return n, here.As, err
 }
 
-func (p *program) rotateCAStatus() *cobra.Command {
+func newRotationStatusCommand(p *program) *cobra.Command {
 	kubeconfig, out := "", newOutput()
 	c := &cobra.Command{
 		Use:   "status",
@@ -150,7 +153,7 @@ plane node.`,
 		Example: "  kubeadm certs rotate-ca status",
 		Args:    refuseArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return p.showRotation(c, kubeconfig, &out)
+			return showRotation(p, c, kubeconfig, &out)
 		},
 	}
 	flagTargets{flag.Kubeconfig: &kubeconfig}.bind(c.Flags())
@@ -169,18 +172,18 @@ type rotationStatus struct {
 	Nodes           []rotation.NodeProgress `json:"nodes,omitempty"`
 }
 
-func (p *program) showRotation(c *cobra.Command, kubeconfig string, out *output) (err error) {
+func showRotation(p *program, c *cobra.Command, kubeconfig string, out *output) (err error) {
 	ctx := c.Context()
 	encode, err := out.encoder(ctx, p.World())
 	if err != nil {
 		return err
 	}
-	r, err := run.Open(ctx, p.runHost(), run.Command{Name: "certs", Unlocked: true})
+	r, err := run.Open(ctx, runHost(p), run.Command{Name: "certs", Unlocked: true})
 	if err != nil {
 		return err
 	}
 	defer closeRun(r, &err)
-	n, as, err := p.readRotatedNode(c, r, existing.Options{Kubeconfig: named(c, kubeconfig)})
+	n, as, err := readRotatedNode(p, c, r, existing.Options{Kubeconfig: named(c, kubeconfig)})
 	if err != nil {
 		return err
 	}

@@ -74,19 +74,19 @@ type program struct {
 func newProgram(h Host) *program {
 	p := &program{Host: h, color: colorAuto, answers: bufio.NewReader(h.In), output: runOutput{output: newOutput()},
 		report: &report.Reporter{Text: &report.Text{Out: h.Out, Err: h.Err, Style: h.Style}}}
-	if h.Terminal != nil && p.hasCursor() {
+	if h.Terminal != nil && hasCursor(h.Getenv) {
 		p.report.Live = h.Terminal
 	}
 	if p.Style != nil {
-		p.Style.Color = p.colorsByDefault()
+		p.Style.Color = colorsByDefault(p)
 	}
 	return p
 }
 
 // New is the command "kubeadm". Its errors are returned, not shown.
-func New(h Host) *cobra.Command { return newProgram(h).command() }
+func New(h Host) *cobra.Command { return newRootCommand(newProgram(h)) }
 
-func (p *program) command() *cobra.Command {
+func newRootCommand(p *program) *cobra.Command {
 	h := p.Host
 	root := &cobra.Command{
 		Use:   "kubeadm",
@@ -103,7 +103,7 @@ To resume an interrupted command, re-run it. To revert what init or join did to 
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
-			return p.applyGlobalFlags(c)
+			return applyGlobalFlags(p, c)
 		},
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
@@ -116,26 +116,26 @@ To resume an interrupted command, re-run it. To revert what init or join did to 
 
 	help := helpCommand()
 	root.SetHelpCommand(help)
-	addUnderHeading(root, "Create and remove a cluster:", p.initCommand(), p.joinCommand(),
-		p.resetCommand())
-	addUnderHeading(root, "Manage a cluster:", p.certsCommand(), p.configCommand(),
-		p.doctorCommand(), p.kubeconfigCommand(), p.tokenCommand(),
-		p.upgradeCommand())
-	addUnderHeading(root, "Other commands:", p.completionCommand(), help, p.versionCommand())
+	addUnderHeading(root, "Create and remove a cluster:", newInitCommand(p), newJoinCommand(p),
+		newResetCommand(p))
+	addUnderHeading(root, "Manage a cluster:", newCertsCommand(p), newConfigCommand(p),
+		newDoctorCommand(p), newKubeconfigCommand(p), newTokenCommand(p),
+		newUpgradeCommand(p))
+	addUnderHeading(root, "Other commands:", newCompletionCommand(p), help, newVersionCommand(p))
 	root.AddCommand(&cobra.Command{ // scripts read its help to learn which commands there are
 		Use:   "alpha",
 		Short: "Experimental commands; currently none",
 		Long:  "Experimental commands, which may change or be removed without notice. Currently there are none.",
 	})
-	p.bindStrict(root)
+	bindStrict(p, root)
 	return root
 }
 
 // bindStrict adds --strict to every command that reads a configuration file and only warns about
 // unknown fields.
-func (p *program) bindStrict(c *cobra.Command) {
+func bindStrict(p *program, c *cobra.Command) {
 	for _, child := range c.Commands() {
-		p.bindStrict(child)
+		bindStrict(p, child)
 	}
 	if c.Flags().Lookup(string(flag.Config)) != nil &&
 		c.CommandPath() != "kubeadm config validate" {
@@ -144,9 +144,9 @@ func (p *program) bindStrict(c *cobra.Command) {
 }
 
 // applyGlobalFlags applies the flags of all commands, and warns about deprecated ones.
-func (p *program) applyGlobalFlags(c *cobra.Command) error {
+func applyGlobalFlags(p *program, c *cobra.Command) error {
 	p.report.Text.Verbosity = p.verbosity
-	if err := p.setColor(); err != nil {
+	if err := setColor(p); err != nil {
 		return err
 	}
 	if err := p.Log(p.verbosity, p.vmodule); err != nil {
@@ -157,29 +157,29 @@ func (p *program) applyGlobalFlags(c *cobra.Command) error {
 			return err
 		}
 	}
-	p.openRunLog(c)
-	if err := p.openRunOutput(c); err != nil {
+	openRunLog(p, c)
+	if err := openRunOutput(p, c); err != nil {
 		return err
 	}
 	for _, name := range givenFlags(c) {
 		if f := flag.Of(flag.Name(name)); f.Deprecated != "" {
-			p.warn("config", fmt.Sprintf("--%s is deprecated: %s", name, f.Deprecated))
+			warn(p, "config", fmt.Sprintf("--%s is deprecated: %s", name, f.Deprecated))
 		}
 	}
 	return nil
 }
 
 // tool is the release of this program.
-func (p *program) tool() (release.Tool, error) { return release.ParseTool(p.Version.GitVersion) }
+func ownRelease(p *program) (release.Tool, error) { return release.ParseTool(p.Version.GitVersion) }
 
 // Run runs one command line, without the program's name.
 func Run(ctx context.Context, h Host, args []string) error {
 	p := newProgram(h)
-	root := p.command()
+	root := newRootCommand(p)
 	if len(args) > 0 && (args[0] == cobra.ShellCompRequestCmd ||
 		args[0] == cobra.ShellCompNoDescRequestCmd) {
 		// Other runs skip this, as it takes as long as all other preparations.
-		p.addCompletions(root)
+		addCompletions(p, root)
 	} else if err := checkArguments(root, args); err != nil {
 		return err
 	}
@@ -188,7 +188,7 @@ func Run(ctx context.Context, h Host, args []string) error {
 	if h.Explain != nil {
 		err = h.Explain(err)
 	}
-	return p.closeRunOutput(ctx, err)
+	return closeRunOutput(ctx, p, err)
 }
 
 // addRootHint adds a hint to errors of missing permissions if the user is not root.

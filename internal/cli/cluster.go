@@ -28,9 +28,9 @@ func (o *clusterOptions) bindTo(c *cobra.Command) {
 }
 
 // openClusterRun opens the run of such a command. Events go to out.
-func (p *program) openClusterRun(ctx context.Context, c run.Command,
+func openClusterRun(ctx context.Context, p *program, c run.Command,
 	out io.Writer) (*run.Run, error) {
-	h := p.runHost()
+	h := runHost(p)
 	h.Report.Text.Out = out
 	c.Unlocked = true
 	return run.Open(ctx, h, c)
@@ -47,11 +47,11 @@ func beginClusterRun(ctx context.Context, r *run.Run, o *clusterOptions,
 
 // clusterIdentity is the user that such a command is towards the API server: that of --kubeconfig,
 // or of the first default kubeconfig that exists.
-func (p *program) clusterIdentity(ctx context.Context, c *cobra.Command, o *clusterOptions,
+func clusterIdentity(ctx context.Context, p *program, c *cobra.Command, o *clusterOptions,
 	r state.Reader) state.Identity {
 	if c.Flags().Changed(string(flag.Kubeconfig)) {
-		p.warnOfForeignClient(ctx, c, r, o.kubeconfig)
-		return p.readIdentity(ctx, r, o.kubeconfig)
+		warnOfForeignClient(ctx, p, c, r, o.kubeconfig)
+		return readIdentity(ctx, p, r, o.kubeconfig)
 	}
 	var defaults []string // first those of kubectl
 	if list, ok := p.Getenv("KUBECONFIG"); ok && list != "" {
@@ -62,7 +62,7 @@ func (p *program) clusterIdentity(ctx context.Context, c *cobra.Command, o *clus
 	defaults = append(defaults, o.kubeconfig)
 	for _, file := range defaults {
 		if _, err := r.Stat(ctx, file); err == nil {
-			return p.readIdentity(ctx, r, file)
+			return readIdentity(ctx, p, r, file)
 		}
 	}
 	return state.Identity{Kubeconfig: defaults[0]}

@@ -15,11 +15,11 @@ const (
 )
 
 // setColor applies --color.
-func (p *program) setColor() error {
+func setColor(p *program) error {
 	var color bool
 	switch p.color {
 	case colorAuto:
-		color = p.colorsByDefault()
+		color = colorsByDefault(p)
 	case colorAlways:
 		color = true
 	case colorNever:
@@ -35,16 +35,16 @@ func (p *program) setColor() error {
 
 // colorsByDefault reports whether standard error is a terminal with colors, whose user has not
 // asked for none: https://no-color.org.
-func (p *program) colorsByDefault() bool {
+func colorsByDefault(p *program) bool {
 	if !p.ErrIsTerminal {
 		return false
 	}
 	noColor, _ := p.Getenv("NO_COLOR")
-	return noColor == "" && p.hasCursor()
+	return noColor == "" && hasCursor(p.Getenv)
 }
 
 // hasCursor reports whether the terminal, if there is one, knows control sequences.
-func (p *program) hasCursor() bool {
-	name, _ := p.Getenv("TERM")
+func hasCursor(getenv func(string) (string, bool)) bool {
+	name, _ := getenv("TERM")
 	return name != "" && name != "dumb"
 }

@@ -14,6 +14,7 @@ import (
 	"kubeadm/internal/flag"
 	"kubeadm/internal/preflight"
 	"kubeadm/internal/release"
+	"kubeadm/internal/world"
 )
 
 // completeLimit is how long a completion may take.
@@ -21,9 +22,9 @@ const completeLimit = 2 * time.Second
 
 // addCompletions registers the possible values of flags, for the command and its subcommands.
 // Other flags have no completions: file names would mislead.
-func (p *program) addCompletions(c *cobra.Command) {
+func addCompletions(p *program, c *cobra.Command) {
 	c.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
-	offers := p.flagCompletions()
+	offers := flagCompletions(p)
 	for _, set := range []*pflag.FlagSet{c.LocalNonPersistentFlags(), c.PersistentFlags()} {
 		set.VisitAll(func(f *pflag.Flag) {
 			name := flag.Name(f.Name)
@@ -35,12 +36,12 @@ func (p *program) addCompletions(c *cobra.Command) {
 		})
 	}
 	for _, child := range c.Commands() {
-		p.addCompletions(child)
+		addCompletions(p, child)
 	}
 }
 
 // flagCompletions are the values that flags may have.
-func (p *program) flagCompletions() map[flag.Name]cobra.CompletionFunc {
+func flagCompletions(p *program) map[flag.Name]cobra.CompletionFunc {
 	file, dir := offerFiles(cobra.ShellCompDirectiveDefault),
 		offerFiles(cobra.ShellCompDirectiveFilterDirs)
 	var gates []string
@@ -53,14 +54,14 @@ func (p *program) flagCompletions() map[flag.Name]cobra.CompletionFunc {
 		flag.ComponentConfigs: someOf([]string{"KubeletConfiguration",
 			"KubeProxyConfiguration"}),
 		flag.Config:                file,
-		flag.CRISocket:             p.completeSockets,
+		flag.CRISocket:             completeSockets(p.World),
 		flag.DiscoveryFile:         file,
 		flag.Events:                someOf([]string{eventsFormat}),
 		flag.FeatureGates:          someOf(gates),
 		flag.IgnorePreflightErrors: someOf(append([]string{"all"}, preflight.Names()...)),
 		flag.Kubeconfig:            file,
 		flag.KubeconfigDir:         dir,
-		flag.KubernetesVersion:     someOf(p.completeVersions()),
+		flag.KubernetesVersion:     someOf(completeVersions(p)),
 		flag.NewConfig:             file,
 		flag.OldConfig:             file,
 		flag.Output:                someOf(outputFormats()),
@@ -93,33 +94,34 @@ func someOf(words []string) cobra.CompletionFunc {
 
 // completeVersions are those that this program deploys best: the newest of its own line, and its
 // own.
-func (p *program) completeVersions() []string {
+func completeVersions(p *program) []string {
 	all := []string{"stable-1"}
-	if tool, err := p.tool(); err == nil {
+	if tool, err := ownRelease(p); err == nil {
 		all = append(all, "stable-"+tool.MinorVersion(), tool.String())
 	}
 	return all
 }
 
 // completeSockets are those of the container runtimes that run here.
-func (p *program) completeSockets(c *cobra.Command, _ []string,
-	_ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	ctx, cancel := context.WithTimeout(c.Context(), completeLimit)
-	defer cancel()
-	found, err := p.World().Runtimes(ctx)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
+func completeSockets(world func() world.World) cobra.CompletionFunc {
+	return func(c *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		ctx, cancel := context.WithTimeout(c.Context(), completeLimit)
+		defer cancel()
+		found, err := world().Runtimes(ctx)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		return found, cobra.ShellCompDirectiveNoFileComp
 	}
-	return found, cobra.ShellCompDirectiveNoFileComp
 }
 
 // tokenIDs are those of the tokens that the cluster knows. IDs are no secrets.
-func (p *program) tokenIDs(o *clusterOptions) cobra.CompletionFunc {
+func tokenIDs(p *program, o *clusterOptions) cobra.CompletionFunc {
 	return func(c *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		ctx, cancel := context.WithTimeout(c.Context(), completeLimit)
 		defer cancel()
 		real := p.World()
-		found, _, err := knownTokens(ctx, real, p.clusterIdentity(ctx, c, o, real))
+		found, _, err := knownTokens(ctx, real, clusterIdentity(ctx, p, c, o, real))
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveError
 		}

@@ -10,7 +10,7 @@ import (
 	"kubeadm/internal/problem"
 )
 
-func (p *program) completionCommand() *cobra.Command {
+func newCompletionCommand(p *program) *cobra.Command {
 	shells := []string{"bash", "fish", "powershell", "zsh"}
 	remedy := "use one of " + strings.Join(shells, ", ")
 	return &cobra.Command{

@@ -7,11 +7,11 @@ import (
 	"kubeadm/internal/node"
 )
 
-func (p *program) configCommand() *cobra.Command {
+func newConfigCommand(p *program) *cobra.Command {
 	c := newGroup("config", "Manage kubeadm configuration files",
-		newGroup("images", "List or pull the control plane images", p.configImagesList(),
-			p.configImagesPull()),
-		p.configMigrate(), p.configPrint(), p.configValidate())
+		newGroup("images", "List or pull the control plane images", newImagesListCommand(p),
+			newImagesPullCommand(p)),
+		newMigrateCommand(p), newPrintDefaultsCommand(p), newValidateCommand(p))
 	// No command here accesses a cluster. Scripts set the flag all the same.
 	kubeconfig := node.DefaultPaths().Kubeconfig("admin.conf")
 	flagTargets{flag.Kubeconfig: &kubeconfig}.bind(c.PersistentFlags())

@@ -13,7 +13,7 @@ import (
 	"kubeadm/internal/run"
 )
 
-func (p *program) configImagesList() *cobra.Command {
+func newImagesListCommand(p *program) *cobra.Command {
 	o := newInitOptions()
 	out := newOutput()
 	c := &cobra.Command{
@@ -27,7 +27,7 @@ func (p *program) configImagesList() *cobra.Command {
   # machine-readable
   kubeadm config images list --output json`,
 		Args: refuseArguments,
-		RunE: func(c *cobra.Command, _ []string) error { return p.listImages(c, o, &out) },
+		RunE: func(c *cobra.Command, _ []string) error { return listImages(p, c, o, &out) },
 	}
 	targetsOf(o).bind(c.Flags(), flag.Config, flag.FeatureGates, flag.ImageRepository,
 		flag.KubernetesVersion)
@@ -41,26 +41,26 @@ type imageList struct {
 	Images          []string `json:"images"`
 }
 
-func (p *program) listImages(c *cobra.Command, o *initOptions, out *output) error {
+func listImages(p *program, c *cobra.Command, o *initOptions, out *output) error {
 	ctx, real := c.Context(), p.World()
 	encode, err := out.encoder(ctx, real)
 	if err != nil {
 		return err
 	}
-	file, err := p.readConfig(ctx, real, o.File)
+	file, err := readConfig(ctx, p, real, o.File)
 	if err == nil && file.Given() {
-		err = p.warnIgnoredFlags(givenFlags(c))
+		warnIgnoredFlags(p, givenFlags(c))
 	}
 	if err != nil {
 		return err
 	}
-	tool, err := p.tool()
+	tool, err := ownRelease(p)
 	if err != nil {
 		return err
 	}
 	cluster, how, err := config.Cluster(file, o.InitFlags,
 		config.Facts{Tool: tool, Fetch: run.FetchVersion(ctx, real)})
-	p.warn("config", how.Warnings...)
+	warn(p, "config", how.Warnings...)
 	if err != nil {
 		return err
 	}
@@ -79,15 +79,14 @@ func (p *program) listImages(c *cobra.Command, o *initOptions, out *output) erro
 	return nil
 }
 
-// warnIgnoredFlags warns about flags that are ignored with a configuration file. It never fails:
+// warnIgnoredFlags warns of flags that have no effect with a configuration file. They are no error:
 // scripts set both.
-func (p *program) warnIgnoredFlags(given []string) error {
+func warnIgnoredFlags(p *program, given []string) {
 	for _, name := range given {
 		switch f := flag.Name(name); f {
 		case flag.CRISocket, flag.FeatureGates, flag.ImageRepository, flag.KubernetesVersion:
-			p.warn("config", fmt.Sprintf(
+			warn(p, "config", fmt.Sprintf(
 				"--%s is ignored with --%s: set the field in the file instead", f, flag.Config))
 		}
 	}
-	return nil
 }

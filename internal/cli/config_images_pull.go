@@ -17,7 +17,7 @@ import (
 	"kubeadm/internal/world"
 )
 
-func (p *program) configImagesPull() *cobra.Command {
+func newImagesPullCommand(p *program) *cobra.Command {
 	o := newInitOptions()
 	c := &cobra.Command{
 		Use:   "pull",
@@ -31,16 +31,17 @@ container runtime already has. With --config, the flags --cri-socket, --feature-
   # the images of a configuration file, with the container runtime that it names
   kubeadm config images pull --config kubeadm.yaml`,
 		Args: refuseArguments,
-		RunE: func(c *cobra.Command, _ []string) error { return p.pullImages(c, o) },
+		RunE: func(c *cobra.Command, _ []string) error { return pullImages(p, c, o) },
 	}
 	targetsOf(o).bind(c.Flags(), flag.Config, flag.CRISocket, flag.FeatureGates, flag.ImageRepository,
 		flag.KubernetesVersion)
 	return c
 }
 
-func (p *program) pullImages(c *cobra.Command, o *initOptions) (err error) {
-	ctx, real, h := c.Context(), p.World(), p.runHost()
-	file, err := p.readConfigBesideFlags(c, o.File, p.warnIgnoredFlags)
+func pullImages(p *program, c *cobra.Command, o *initOptions) (err error) {
+	ctx, real, h := c.Context(), p.World(), runHost(p)
+	file, err := readConfigBesideFlags(p, c, o.File,
+		func(given []string) error { warnIgnoredFlags(p, given); return nil })
 	if err != nil {
 		return err
 	}
@@ -49,7 +50,7 @@ func (p *program) pullImages(c *cobra.Command, o *initOptions) (err error) {
 		return err
 	}
 	n, how, err := config.Images(file, o.InitFlags, facts)
-	p.warn("config", how.Warnings...)
+	warn(p, "config", how.Warnings...)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -12,11 +13,11 @@ import (
 	"kubeadm/internal/flag"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/run"
+	"kubeadm/internal/state"
 )
 
-func (p *program) configMigrate() *cobra.Command {
-	var from, to string
-	var experimental bool
+func newMigrateCommand(p *program) *cobra.Command {
+	o := &migrateOptions{}
 	c := &cobra.Command{
 		Use:   "migrate",
 		Short: "Convert a configuration file to the current API version",
@@ -28,29 +29,35 @@ Component configurations are checked and copied to the output as they are.`,
 		Example: `  kubeadm config migrate --old-config old.yaml --new-config kubeadm.yaml`,
 		Args:    refuseArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return p.migrateConfig(c, from, to, experimental)
+			return migrateConfig(p, c, o)
 		},
 	}
-	flagTargets{flag.OldConfig: &from, flag.NewConfig: &to,
-		flag.AllowExperimentalAPI: &experimental}.bind(c.Flags())
+	targetsOf(o).bind(c.Flags())
 	return c
+}
+
+// migrateOptions are the flags of "config migrate".
+type migrateOptions struct {
+	From         string `flag:"old-config"`
+	To           string `flag:"new-config"`
+	Experimental bool   `flag:"allow-experimental-api"`
 }
 
 // migrateConfig writes the documents of one file in the current API version to another, or to
 // standard output.
-func (p *program) migrateConfig(c *cobra.Command, from, to string, experimental bool) (err error) {
+func migrateConfig(p *program, c *cobra.Command, o *migrateOptions) (err error) {
 	ctx := c.Context()
-	file, err := p.readRequiredConfig(c, flag.OldConfig, from)
+	file, err := readRequiredConfig(c.Context(), p.World(), flag.OldConfig, o.From)
 	if err != nil {
 		return err
 	}
-	file.AllowExperimental, file.AllowDeprecated = experimental, true
-	facts, err := p.runHost().Facts(ctx, run.Needs{Runtimes: true})
+	file.AllowExperimental, file.AllowDeprecated = o.Experimental, true
+	facts, err := runHost(p).Facts(ctx, run.Needs{Runtimes: true})
 	if err != nil {
 		return err
 	}
 	documents, how, err := config.Migrate(file, facts)
-	p.warn("config", how.Warnings...)
+	warn(p, "config", how.Warnings...)
 	if err != nil {
 		return err
 	}
@@ -58,17 +65,17 @@ func (p *program) migrateConfig(c *cobra.Command, from, to string, experimental 
 	if err := writeYAML(&text, documents); err != nil {
 		return err
 	}
-	if to == "" {
+	if o.To == "" {
 		_, err := p.Out.Write(text.Bytes())
 		return err
 	}
-	r, err := run.Open(ctx, p.runHost(), run.Command{Name: "config", Unlocked: true})
+	r, err := run.Open(ctx, runHost(p), run.Command{Name: "config", Unlocked: true})
 	if err != nil {
 		return err
 	}
 	defer closeRun(r, &err)
 	// A configuration can contain tokens and keys.
-	if err := r.NewEnv(engine.Env{}).Do(ctx, change.WriteFile{Path: to, Data: text.Bytes(),
+	if err := r.NewEnv(engine.Env{}).Do(ctx, change.WriteFile{Path: o.To, Data: text.Bytes(),
 		Mode: 0o600, Secret: true, Output: true}); err != nil {
 		return problem.New("", err,
 			fmt.Sprintf("set --%s to a file that can be written", flag.NewConfig))
@@ -77,12 +84,12 @@ func (p *program) migrateConfig(c *cobra.Command, from, to string, experimental 
 }
 
 // readRequiredConfig reads the configuration file that a required flag names.
-func (p *program) readRequiredConfig(c *cobra.Command, by flag.Name,
+func readRequiredConfig(ctx context.Context, r state.Reader, by flag.Name,
 	name string) (config.File, error) {
 	if name == "" {
 		return config.File{},
 			problem.New("", fmt.Errorf("--%s is required", by),
 				fmt.Sprintf("set --%s to a configuration file", by))
 	}
-	return readConfigOf(c.Context(), p.World(), by, name)
+	return readConfigOf(ctx, r, by, name)
 }

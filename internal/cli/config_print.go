@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -9,10 +10,10 @@ import (
 	"kubeadm/internal/flag"
 )
 
-func (p *program) configPrint() *cobra.Command {
+func newPrintDefaultsCommand(p *program) *cobra.Command {
 	var components []string
-	forInit := p.printExample("init-defaults", "init", func(*cobra.Command) ([]any, error) {
-		tool, err := p.tool()
+	forInit := printExample(p.Out, "init-defaults", "init", func(*cobra.Command) ([]any, error) {
+		tool, err := ownRelease(p)
 		if err != nil {
 			return nil, err
 		}
@@ -25,18 +26,18 @@ func (p *program) configPrint() *cobra.Command {
 	flagTargets{flag.ComponentConfigs: &components}.bind(forInit.Flags())
 	return newGroup("print", "Print default configuration files",
 		forInit,
-		p.printExample("join-defaults", "join", func(c *cobra.Command) ([]any, error) {
+		printExample(p.Out, "join-defaults", "join", func(c *cobra.Command) ([]any, error) {
 			host, err := p.World().Host(c.Context())
 			return config.ExampleJoin(host.Hostname), err
 		}),
-		p.printExample("reset-defaults", "reset",
+		printExample(p.Out, "reset-defaults", "reset",
 			func(*cobra.Command) ([]any, error) { return config.ExampleReset(), nil }),
-		p.printExample("upgrade-defaults", "upgrade",
+		printExample(p.Out, "upgrade-defaults", "upgrade",
 			func(*cobra.Command) ([]any, error) { return config.ExampleUpgrade(), nil }))
 }
 
 // printExample is a command that prints an example configuration.
-func (p *program) printExample(use, command string,
+func printExample(out io.Writer, use, command string,
 	documents func(*cobra.Command) ([]any, error)) *cobra.Command {
 	return &cobra.Command{
 		Use:   use,
@@ -51,7 +52,7 @@ the fields that you leave at their default.`,
 			if err != nil {
 				return err
 			}
-			return writeYAML(p.Out, all)
+			return writeYAML(out, all)
 		},
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"kubeadm/internal/run"
 )
 
-func (p *program) configValidate() *cobra.Command {
+func newValidateCommand(p *program) *cobra.Command {
 	var name string
 	var deprecated, experimental bool
 	c := &cobra.Command{
@@ -21,18 +21,18 @@ error and its field if it is not.`,
 		Example: `  kubeadm config validate --config kubeadm.yaml`,
 		Args:    refuseArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
-			file, err := p.readRequiredConfig(c, flag.Config, name)
+			file, err := readRequiredConfig(c.Context(), p.World(), flag.Config, name)
 			if err != nil {
 				return err
 			}
 			file.AllowDeprecated, file.AllowExperimental, file.ReportComponentProblems = deprecated,
 				experimental, true
-			facts, err := p.runHost().Facts(c.Context(), run.Needs{})
+			facts, err := runHost(p).Facts(c.Context(), run.Needs{})
 			if err != nil {
 				return err
 			}
 			_, how, err := config.Migrate(file, facts)
-			p.warn("config", how.Warnings...)
+			warn(p, "config", how.Warnings...)
 			if err != nil {
 				return err
 			}

@@ -25,7 +25,7 @@ type doctorOptions struct {
 	fix, yes, dryRun   bool
 }
 
-func (p *program) doctorCommand() *cobra.Command {
+func newDoctorCommand(p *program) *cobra.Command {
 	o := &doctorOptions{output: newOutput()}
 	c := &cobra.Command{
 		Use:   "doctor",
@@ -61,7 +61,7 @@ Exit codes: 0 if no error was found (there may be warnings), 2 if an error was f
   # for a bug report
   kubeadm doctor --bundle kubeadm-bundle.tar.gz`,
 		Args: refuseArguments,
-		RunE: func(c *cobra.Command, _ []string) error { return p.runDoctor(c, o) },
+		RunE: func(c *cobra.Command, _ []string) error { return runDoctor(p, c, o) },
 	}
 	targets := o.output.values()
 	targets[flag.Kubeconfig], targets[flag.Bundle] = &o.kubeconfig, &o.bundle
@@ -92,7 +92,7 @@ func (o *doctorOptions) check(asObject bool) error {
 // foundErrorsCode is the exit code if the doctor has found an error.
 const foundErrorsCode = 2
 
-func (p *program) runDoctor(c *cobra.Command, o *doctorOptions) (err error) {
+func runDoctor(p *program, c *cobra.Command, o *doctorOptions) (err error) {
 	ctx := c.Context()
 	encode, err := o.encoder(ctx, p.World())
 	if err == nil {
@@ -106,7 +106,7 @@ func (p *program) runDoctor(c *cobra.Command, o *doctorOptions) (err error) {
 		return err
 	}
 	local := node.Local{Paths: node.DefaultPaths(), Timeouts: settings.Timeouts}
-	h := p.runHost()
+	h := runHost(p)
 	if encode != nil {
 		p.report.Text.Out = p.Err
 	}
@@ -121,8 +121,8 @@ func (p *program) runDoctor(c *cobra.Command, o *doctorOptions) (err error) {
 	}
 	as := state.Identity{}
 	if c.Flags().Changed(string(flag.Kubeconfig)) {
-		p.warnOfForeignClient(ctx, c, p.World(), o.kubeconfig)
-		as = p.readIdentity(ctx, p.World(), o.kubeconfig)
+		warnOfForeignClient(ctx, p, c, p.World(), o.kubeconfig)
+		as = readIdentity(ctx, p, p.World(), o.kubeconfig)
 	}
 	if err := r.Begin(ctx, &node.Node{Local: local}, config.RunOptions{DryRun: o.dryRun}); err != nil {
 		return err
@@ -138,7 +138,7 @@ func (p *program) runDoctor(c *cobra.Command, o *doctorOptions) (err error) {
 				return err
 			}
 		}
-		if d, err = p.fixFindings(ctx, r, o, diagnosed{d, silent, as}); err != nil {
+		if d, err = fixFindings(ctx, p, r, o, diagnosed{d, silent, as}); err != nil {
 			return err
 		}
 	}
@@ -201,7 +201,7 @@ type diagnosed struct {
 }
 
 // fixFindings shows the fixes, asks, does them and diagnoses again. The dry run shows them as changes.
-func (p *program) fixFindings(ctx context.Context, r *run.Run, o *doctorOptions,
+func fixFindings(ctx context.Context, p *program, r *run.Run, o *doctorOptions,
 	before diagnosed) (doctor.Diagnosis, error) {
 	var fixes []doctor.Fix
 	for _, f := range before.Fixes() {
@@ -215,7 +215,7 @@ func (p *program) fixFindings(ctx context.Context, r *run.Run, o *doctorOptions,
 			r.Emit(engine.Warned, fmt.Sprintf("not done, because --%s does not answer this question: %s",
 				flag.Yes, f.Text))
 		case f.Risk != "" && !o.dryRun:
-			if err := p.confirm(ctx, r, f.Risk+": "+f.Text, flag.Fix); err != nil {
+			if err := confirm(ctx, p, r, f.Risk+": "+f.Text, flag.Fix); err != nil {
 				if ctx.Err() != nil {
 					return before.Diagnosis, err
 				}
@@ -231,7 +231,7 @@ func (p *program) fixFindings(ctx context.Context, r *run.Run, o *doctorOptions,
 		return before.Diagnosis, nil
 	}
 	if !o.yes && !o.dryRun {
-		if err := p.confirm(ctx, r, "the changes above are about to be made", flag.Yes); err != nil {
+		if err := confirm(ctx, p, r, "the changes above are about to be made", flag.Yes); err != nil {
 			return before.Diagnosis, err
 		}
 	}

@@ -13,7 +13,7 @@ import (
 
 // readIdentity returns the user of a kubeconfig that the user of this program has chosen. Such a
 // file may turn off the verification of the server's certificate, with a warning.
-func (p *program) readIdentity(ctx context.Context, r state.Reader, file string) state.Identity {
+func readIdentity(ctx context.Context, p *program, r state.Reader, file string) state.Identity {
 	as := state.Identity{Kubeconfig: file}
 	data, err := r.ReadFile(ctx, file)
 	if err != nil {
@@ -25,19 +25,19 @@ func (p *program) readIdentity(ctx context.Context, r state.Reader, file string)
 	}
 	if cluster, err := config.CurrentCluster(); err == nil && cluster.InsecureSkipTLSVerify {
 		as.AllowInsecure = true
-		p.warn("kubeconfig", file+
+		warn(p, "kubeconfig", file+
 			" has insecure-skip-tls-verify: any server at that address can read and forge all traffic; set certificate-authority-data to the CA instead")
 	}
 	return as
 }
 
 // warnOfForeignClient warns if the user names a kubeconfig of another cluster.
-func (p *program) warnOfForeignClient(ctx context.Context, c *cobra.Command, r state.Reader,
+func warnOfForeignClient(ctx context.Context, p *program, c *cobra.Command, r state.Reader,
 	file string) {
 	if !c.Flags().Changed(string(flag.Kubeconfig)) {
 		return
 	}
 	if warning := existing.CheckClient(ctx, r, file); warning != "" {
-		p.warn("kubeconfig", warning)
+		warn(p, "kubeconfig", warning)
 	}
 }

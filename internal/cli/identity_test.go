@@ -26,7 +26,7 @@ func TestInsecureKubeconfigIsWarnedAbout(t *testing.T) {
 			s.world.Files[file] = memory.File{Data: data, Mode: 0o600}
 			p, o, cmd := newProgram(s.Host), &clusterOptions{}, &cobra.Command{}
 			o.bindTo(cmd)
-			if as := p.clusterIdentity(t.Context(), cmd, o, s.world); as.AllowInsecure != insecure ||
+			if as := clusterIdentity(t.Context(), p, cmd, o, s.world); as.AllowInsecure != insecure ||
 				as.Kubeconfig != file {
 				t.Errorf("got %+v", as)
 			}

@@ -15,13 +15,13 @@ import (
 	"kubeadm/internal/workflow"
 )
 
-func (p *program) initCommand() *cobra.Command {
+func newInitCommand(p *program) *cobra.Command {
 	t := tree{name: "init", phases: workflow.Init, args: refuseArguments}
 	t.newRun = func(sel engine.Selection) (flagTargets, runFunc) {
 		o := newInitOptions()
-		return targetsOf(o), func(c *cobra.Command, _ []string) error { return p.runInit(c, o, sel) }
+		return targetsOf(o), func(c *cobra.Command, _ []string) error { return runInit(p, c, o, sel) }
 	}
-	return p.withRunOutput(t.command(&cobra.Command{
+	return withRunOutput(p, t.command(&cobra.Command{
 		Use:   "init",
 		Short: "Initialize the first control plane node of a new cluster",
 		Long: `Initialize this machine as the first control plane node of a new cluster. When it is done, the command
@@ -60,9 +60,9 @@ func (o *initOptions) withhold() engine.Withhold {
 }
 
 // runInit is "kubeadm init", or one of its phases.
-func (p *program) runInit(c *cobra.Command, o *initOptions, sel engine.Selection) (err error) {
+func runInit(p *program, c *cobra.Command, o *initOptions, sel engine.Selection) (err error) {
 	ctx := c.Context()
-	r, err := run.Open(ctx, p.runHost(), run.Command{
+	r, err := run.Open(ctx, runHost(p), run.Command{
 		Name: "init", Phases: workflow.Init, Selection: sel, Journaled: true,
 		Unlocked: o.PrintManifest,
 	})
@@ -71,7 +71,7 @@ func (p *program) runInit(c *cobra.Command, o *initOptions, sel engine.Selection
 	}
 	defer closeRun(r, &err)
 
-	file, err := p.readConfigBesideFlags(c, o.File, o.RefuseMixed)
+	file, err := readConfigBesideFlags(p, c, o.File, o.RefuseMixed)
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func (p *program) runInit(c *cobra.Command, o *initOptions, sel engine.Selection
 		return err
 	}
 	if o.PrintManifest {
-		return p.printManifest(ctx, r.World(), resolved, sel.Only)
+		return printManifest(ctx, p, r.World(), resolved, sel.Only)
 	}
 
 	if err := r.Begin(ctx, resolved, how); err != nil {
@@ -95,7 +95,7 @@ func (p *program) runInit(c *cobra.Command, o *initOptions, sel engine.Selection
 	if err != nil {
 		return err
 	}
-	p.warnOfForeignClient(ctx, c, r.World(), o.Kubeconfig)
+	warnOfForeignClient(ctx, p, c, r.World(), o.Kubeconfig)
 	if r.Finished() {
 		return initAgain(ctx, r, n, o.withhold())
 	}

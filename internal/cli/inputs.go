@@ -6,6 +6,7 @@ import (
 	"crypto"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"slices"
 
@@ -24,7 +25,7 @@ import (
 )
 
 // runHost is what a run needs of the host, with a renderer for its events.
-func (p *program) runHost() run.Host {
+func runHost(p *program) run.Host {
 	return run.Host{World: p.World(), Journal: p.Journal, Random: p.Random, Getenv: p.Getenv,
 		Version: p.Version.GitVersion, Report: p.report}
 }
@@ -34,12 +35,12 @@ func closeRun(r *run.Run, err *error) { *err = errors.Join(*err, r.Close()) }
 
 // readConfigBesideFlags reads the configuration file, if the user names one. Flags beside it may be
 // refused.
-func (p *program) readConfigBesideFlags(c *cobra.Command, name string,
+func readConfigBesideFlags(p *program, c *cobra.Command, name string,
 	refuse func(flags []string) error) (config.File, error) {
 	if name == "" && slices.Contains(givenFlags(c), string(flag.Config)) {
-		p.warn("config", "--config is empty, so it is ignored: set it to a file, or leave it out")
+		warn(p, "config", "--config is empty, so it is ignored: set it to a file, or leave it out")
 	}
-	file, err := p.readConfig(c.Context(), p.World(), name)
+	file, err := readConfig(c.Context(), p, p.World(), name)
 	if err == nil && file.Given() {
 		err = refuse(givenFlags(c))
 	}
@@ -62,7 +63,7 @@ func usesAddress(phases []engine.Phase, sel engine.Selection) bool {
 }
 
 // readConfig reads the configuration file, if the user names one.
-func (p *program) readConfig(ctx context.Context, r state.Reader,
+func readConfig(ctx context.Context, p *program, r state.Reader,
 	name string) (config.File, error) {
 	file, err := readConfigOf(ctx, r, flag.Config, name)
 	file.Strict = p.strict
@@ -90,7 +91,7 @@ func readConfigOf(ctx context.Context, r state.Reader, by flag.Name,
 }
 
 // warn warns of what was found outside of a run, as in a configuration.
-func (p *program) warn(phase string, warnings ...string) {
+func warn(p *program, phase string, warnings ...string) {
 	for _, w := range warnings {
 		p.report.Emit(engine.Event{Time: p.World().Now(), Kind: engine.Warned, Phase: phase, Text: w})
 	}
@@ -105,14 +106,15 @@ func named(c *cobra.Command, kubeconfig string) string {
 }
 
 // envOfNode is the Env in which a command reads which node it runs on, before its run begins.
-func (p *program) envOfNode(r *run.Run, local node.Local, phase string) *engine.Env {
-	return r.NewEnv(engine.Env{Local: local, Keys: p.keys("", 0)}).Named(phase)
+func envOfNode(p *program, r *run.Run, local node.Local, phase string) *engine.Env {
+	return r.NewEnv(engine.Env{Local: local, Keys: newKeys(p.Random, "", 0)}).Named(phase)
 }
 
 // keys returns private keys of the cluster's algorithm, or of the default one if that is not known.
 // The first ones are generated ahead of need.
-func (p *program) keys(algorithm pki.Algorithm, ahead int) func(pki.Need) (crypto.Signer, error) {
-	return pki.NewKeyPool(p.Random("keys"), cmp.Or(algorithm, pki.DefaultAlgorithm), ahead, ahead).Key
+func newKeys(random func(name string) io.Reader, algorithm pki.Algorithm,
+	ahead int) func(pki.Need) (crypto.Signer, error) {
+	return pki.NewKeyPool(random("keys"), cmp.Or(algorithm, pki.DefaultAlgorithm), ahead, ahead).Key
 }
 
 // runChecks runs preflight checks, shows their warnings and returns their errors.

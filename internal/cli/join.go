@@ -18,7 +18,7 @@ import (
 	"kubeadm/internal/workflow"
 )
 
-func (p *program) joinCommand() *cobra.Command {
+func newJoinCommand(p *program) *cobra.Command {
 	t := tree{name: "join", argument: "[api-server-endpoint]", phases: workflow.Join,
 		args: func(c *cobra.Command, args []string) error {
 			if len(args) > 1 {
@@ -36,10 +36,10 @@ func (p *program) joinCommand() *cobra.Command {
 			if len(args) > 0 {
 				o.Endpoint = args[0]
 			}
-			return p.runJoin(c, o, sel)
+			return runJoin(p, c, o, sel)
 		}
 	}
-	return p.withRunOutput(t.command(&cobra.Command{
+	return withRunOutput(p, t.command(&cobra.Command{
 		Use:   "join [api-server-endpoint]",
 		Short: "Join this machine to a cluster",
 		Long: `Join this machine to an existing cluster as a worker or as a control plane node.
@@ -65,16 +65,16 @@ type joinOptions struct {
 }
 
 // runJoin is "kubeadm join", or one of its phases.
-func (p *program) runJoin(c *cobra.Command, o *joinOptions, sel engine.Selection) (err error) {
+func runJoin(p *program, c *cobra.Command, o *joinOptions, sel engine.Selection) (err error) {
 	ctx := c.Context()
-	r, err := run.Open(ctx, p.runHost(),
+	r, err := run.Open(ctx, runHost(p),
 		run.Command{Name: "join", Phases: workflow.Join, Selection: sel, Journaled: true})
 	if err != nil {
 		return err
 	}
 	defer closeRun(r, &err)
 
-	file, err := p.readConfigBesideFlags(c, o.File, o.RefuseMixed)
+	file, err := readConfigBesideFlags(p, c, o.File, o.RefuseMixed)
 	if err != nil {
 		return err
 	}

@@ -17,10 +17,11 @@ import (
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/state"
 )
 
-func (p *program) kubeconfigCommand() *cobra.Command {
-	c := newGroup("kubeconfig", "Generate kubeconfig files", p.kubeconfigUser())
+func newKubeconfigCommand(p *program) *cobra.Command {
+	c := newGroup("kubeconfig", "Generate kubeconfig files", newKubeconfigUserCommand(p))
 	c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 	return c
 }
@@ -32,7 +33,7 @@ type userOptions struct {
 	validity          time.Duration
 }
 
-func (p *program) kubeconfigUser() *cobra.Command {
+func newKubeconfigUserCommand(p *program) *cobra.Command {
 	o := &userOptions{validity: v1beta4.DefaultCertValidity}
 	c := &cobra.Command{
 		Use:   "user",
@@ -47,7 +48,7 @@ in admin.conf.`,
   # for a user in a group, valid for a day, with the cluster's configuration
   kubeadm kubeconfig user --client-name foo --org viewers --validity-period 24h --config cluster.yaml`,
 		Args: refuseArguments,
-		RunE: func(c *cobra.Command, _ []string) error { return p.printKubeconfig(c.Context(), o) },
+		RunE: func(c *cobra.Command, _ []string) error { return printKubeconfig(c.Context(), p, o) },
 	}
 	flagTargets{flag.ClientName: &o.name, flag.Config: &o.file, flag.Org: &o.groups,
 		flag.Token: &o.token, flag.ValidityPeriod: &o.validity}.bind(c.Flags())
@@ -56,7 +57,7 @@ in admin.conf.`,
 	return c
 }
 
-func (p *program) printKubeconfig(ctx context.Context, o *userOptions) error {
+func printKubeconfig(ctx context.Context, p *program, o *userOptions) error {
 	switch {
 	case o.name == "":
 		return problem.New("", fmt.Errorf("--%s is required", flag.ClientName),
@@ -65,29 +66,33 @@ func (p *program) printKubeconfig(ctx context.Context, o *userOptions) error {
 		return fmt.Errorf("--%s: %s: must be a positive duration such as 24h", flag.ValidityPeriod,
 			o.validity)
 	}
-	n, how, err := p.resolveOffline(ctx, o.file, config.NewInitFlags(), false)
+	n, how, err := resolveOffline(ctx, p, o.file, config.NewInitFlags(), false)
 	warnings := how.Warnings
 	if o.token == "" && o.validity > v1beta4.DefaultCertValidity {
 		warnings = append(warnings,
 			fmt.Sprintf("--%s %s is longer than %s: a stolen key could be used for all that time",
 				flag.ValidityPeriod, o.validity, v1beta4.DefaultCertValidity))
 	}
-	p.warn("config", warnings...)
+	warn(p, "config", warnings...)
 	if err != nil {
 		return err
 	}
-	ca, err := p.userAuthority(ctx, n)
+	ca, err := userAuthority(ctx, p.World(), n)
 	if err != nil {
 		return err
 	}
 	access := pki.KubeconfigSpec{Server: n.ServerURL(), Cluster: n.Cluster.Name, User: o.name,
 		CA: pki.EncodeCertificates(ca.Certificate)}
 	if o.file == "" {
-		p.useAdminCluster(ctx, n, ca, &access)
+		useAdminCluster(ctx, p.World(), n, ca, &access)
 	}
-	config, err := p.userConfig(n, ca, access, o)
-	if err != nil {
-		return err
+	config := access.WithToken(o.token)
+	if o.token == "" {
+		cert, key, err := issueUserCertificate(p, n, ca, o)
+		if err != nil {
+			return err
+		}
+		config = access.WithCertificate(cert, key)
 	}
 	text, err := config.Encode()
 	if err == nil {
@@ -97,8 +102,7 @@ func (p *program) printKubeconfig(ctx context.Context, o *userOptions) error {
 }
 
 // userAuthority is the CA that signs the client certificate.
-func (p *program) userAuthority(ctx context.Context, n *node.Node) (pki.CA, error) {
-	real := p.World()
+func userAuthority(ctx context.Context, real state.Reader, n *node.Node) (pki.CA, error) {
 	profile, _ := pki.ProfileOf(pki.ClusterCA)
 	found, err := certstore.ReadPair(ctx, real, n.Paths, profile.Base)
 	if err != nil {
@@ -119,9 +123,9 @@ func (p *program) userAuthority(ctx context.Context, n *node.Node) (pki.CA, erro
 // useAdminCluster takes the name and the endpoint of the cluster from admin.conf: without a file the
 // endpoint is not known otherwise. An admin.conf that trusts another CA, or names a server on this
 // machine alone, is not used.
-func (p *program) useAdminCluster(ctx context.Context, n *node.Node, ca pki.CA,
+func useAdminCluster(ctx context.Context, real state.Reader, n *node.Node, ca pki.CA,
 	access *pki.KubeconfigSpec) {
-	admin, err := certstore.ReadAdmin(ctx, p.World(), n.Paths.Kubeconfig("admin.conf"))
+	admin, err := certstore.ReadAdmin(ctx, real, n.Paths.Kubeconfig("admin.conf"))
 	if err != nil {
 		return
 	}
@@ -141,22 +145,19 @@ func (p *program) useAdminCluster(ctx context.Context, n *node.Node, ca pki.CA,
 	access.Server, access.Cluster = cluster.Server, admin.Contexts[admin.CurrentContext].Cluster
 }
 
-func (p *program) userConfig(n *node.Node, ca pki.CA, access pki.KubeconfigSpec,
-	o *userOptions) (*pki.Kubeconfig, error) {
-	if o.token != "" {
-		return access.WithToken(o.token), nil
-	}
-	key, err := pki.NewKey(p.Random("keys"), n.Cluster.Algorithm)
+// issueUserCertificate returns a client certificate of the user, and its key, in PEM form.
+func issueUserCertificate(p *program, n *node.Node, ca pki.CA, o *userOptions) (cert, key []byte, err error) {
+	private, err := pki.NewKey(p.Random("keys"), n.Cluster.Algorithm)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	validity := pki.Validity{NotBefore: ca.Certificate.NotBefore,
 		NotAfter: p.World().Now().UTC().Add(o.validity)}
-	cert, err := ca.Issue(p.Random("kubeconfig/user"), pki.ClientSpec(o.name, o.groups, validity),
-		key.Public())
+	issued, err := ca.Issue(p.Random("kubeconfig/user"), pki.ClientSpec(o.name, o.groups, validity),
+		private.Public())
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	text, err := pki.EncodeKey(key)
-	return access.WithCertificate(pki.EncodeCertificates(cert), text), err
+	key, err = pki.EncodeKey(private)
+	return pki.EncodeCertificates(issued), key, err
 }

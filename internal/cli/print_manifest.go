@@ -12,10 +12,10 @@ import (
 
 // printManifest prints what an addon phase would deploy to a new cluster, without access to a
 // cluster.
-func (p *program) printManifest(ctx context.Context, r state.Reader, n *node.Node,
+func printManifest(ctx context.Context, p *program, r state.Reader, n *node.Node,
 	address string) error {
 	host, patches, err := manifestinput.Read(ctx, r, n, func(format string, args ...any) {
-		p.warn("patches", fmt.Sprintf(format, args...))
+		warn(p, "patches", fmt.Sprintf(format, args...))
 	})
 	if err != nil {
 		return err

@@ -19,7 +19,7 @@ import (
 	"kubeadm/internal/workflow"
 )
 
-func (p *program) resetCommand() *cobra.Command {
+func newResetCommand(p *program) *cobra.Command {
 	t := tree{name: "reset", phases: workflow.Reset, args: cobra.ArbitraryArgs}
 	t.newRun = func(sel engine.Selection) (flagTargets, runFunc) {
 		o := &resetOptions{ResetFlags: config.NewResetFlags(),
@@ -27,13 +27,13 @@ func (p *program) resetCommand() *cobra.Command {
 		o.LeaveCluster = sel.Only == string(phaseindex.LeaveCluster)
 		return targetsOf(o), func(c *cobra.Command, args []string) error {
 			for _, arg := range args { // which upstream's kubeadm accepts as well
-				p.warn("config",
+				warn(p, "config",
 					fmt.Sprintf("%s takes no argument: %q is ignored", c.CommandPath(), arg))
 			}
-			return p.runReset(c, o, sel)
+			return runReset(p, c, o, sel)
 		}
 	}
-	return p.withRunOutput(t.command(&cobra.Command{
+	return withRunOutput(p, t.command(&cobra.Command{
 		Use:   "reset",
 		Short: "Revert what init or join did to this machine",
 		Long: `Revert, as far as possible, what "kubeadm init" or "kubeadm join" did to this machine.
@@ -60,16 +60,16 @@ type resetOptions struct {
 }
 
 // runReset is "kubeadm reset", or one of its phases.
-func (p *program) runReset(c *cobra.Command, o *resetOptions, sel engine.Selection) (err error) {
+func runReset(p *program, c *cobra.Command, o *resetOptions, sel engine.Selection) (err error) {
 	ctx := c.Context()
-	r, err := run.Open(ctx, p.runHost(),
+	r, err := run.Open(ctx, runHost(p),
 		run.Command{Name: "reset", Phases: workflow.Reset, Selection: sel})
 	if err != nil {
 		return err
 	}
 	defer closeRun(r, &err)
 
-	file, err := p.readConfigBesideFlags(c, o.File, o.RefuseMixed)
+	file, err := readConfigBesideFlags(p, c, o.File, o.RefuseMixed)
 	if err != nil {
 		return err
 	}
@@ -90,8 +90,8 @@ func (p *program) runReset(c *cobra.Command, o *resetOptions, sel engine.Selecti
 	if err := checkResetPhases(r, o); err != nil {
 		return err
 	}
-	p.warnOfForeignClient(ctx, c, p.World(), o.Kubeconfig)
-	admin := p.readIdentity(ctx, p.World(), o.Kubeconfig)
+	warnOfForeignClient(ctx, p, c, p.World(), o.Kubeconfig)
+	admin := readIdentity(ctx, p, p.World(), o.Kubeconfig)
 	e := r.NewEnv(engine.Env{
 		Local: n.Local, Intent: &resolved, Node: engine.Resolved(n),
 		Admin: engine.As(admin),
@@ -101,7 +101,7 @@ func (p *program) runReset(c *cobra.Command, o *resetOptions, sel engine.Selecti
 		if err := engine.Run(ctx, e, workflow.BeforeReset, engine.Selection{}); err != nil {
 			return err
 		}
-		if err := p.confirm(ctx, r,
+		if err := confirm(ctx, p, r,
 			"the changes that init or join made to this machine are about to be reverted",
 			flag.Force); err != nil {
 			return err
@@ -133,7 +133,7 @@ func checkResetPhases(r *run.Run, o *resetOptions) error {
 
 // confirm warns of what is about to be done and asks for confirmation. No answer means no. The wait
 // for the answer ends with the context.
-func (p *program) confirm(ctx context.Context, r *run.Run, warning string, skip flag.Name) error {
+func confirm(ctx context.Context, p *program, r *run.Run, warning string, skip flag.Name) error {
 	r.Emit(engine.Warned, warning)
 	r.Emit(engine.Printed, "["+r.Name()+"] Continue? [y/N]: ")
 	var answer string

@@ -33,7 +33,7 @@ type runOutput struct {
 const eventsFormat = "json"
 
 // withRunOutput adds the flags to a command.
-func (p *program) withRunOutput(c *cobra.Command) *cobra.Command {
+func withRunOutput(p *program, c *cobra.Command) *cobra.Command {
 	flagTargets{flag.Output: &p.output.format, flag.Events: &p.output.events,
 		flag.Trace: &p.output.trace}.bind(c.Flags())
 	describeOutputFormats(c.Flags())
@@ -42,7 +42,7 @@ func (p *program) withRunOutput(c *cobra.Command) *cobra.Command {
 
 // openRunOutput begins to collect what the flags ask for. Text then goes to standard error, unless
 // standard output is free for it.
-func (p *program) openRunOutput(c *cobra.Command) (err error) {
+func openRunOutput(p *program, c *cobra.Command) (err error) {
 	o := &p.output
 	if c.Flag(string(flag.Events)) == nil {
 		return nil
@@ -76,7 +76,7 @@ func (p *program) openRunOutput(c *cobra.Command) (err error) {
 		return nil
 	}
 	tracer := &report.Trace{Command: name, Start: now}
-	if err := p.checkTraceFile(c.Context(), tracer); err != nil {
+	if err := checkTraceFile(c.Context(), p, tracer); err != nil {
 		return err
 	}
 	o.tracer = tracer
@@ -86,10 +86,10 @@ func (p *program) openRunOutput(c *cobra.Command) (err error) {
 
 // closeRunOutput ends the log file, and writes the trace and the result of a run that has ended with
 // that error. It returns the error with those of writing, and with a hint at the log file.
-func (p *program) closeRunOutput(ctx context.Context, err error) error {
+func closeRunOutput(ctx context.Context, p *program, err error) error {
 	o, interrupted, logFile := &p.output, ctx.Err() != nil, ""
 	if o.tracer != nil {
-		failed := p.writeTrace(context.WithoutCancel(ctx), o.tracer,
+		failed := writeTrace(context.WithoutCancel(ctx), p, o.tracer,
 			report.OutcomeOf(err, interrupted), p.World().Now())
 		if failed != nil {
 			err = errors.Join(err, failed)
@@ -129,7 +129,7 @@ func (p *program) closeRunOutput(ctx context.Context, err error) error {
 }
 
 // openRunLog prepares the log file of the command, which is created if it changes this machine.
-func (p *program) openRunLog(c *cobra.Command) {
+func openRunLog(p *program, c *cobra.Command) {
 	if p.CreateLog == nil {
 		return
 	}
@@ -153,17 +153,17 @@ func commandName(c *cobra.Command) string {
 
 // checkTraceFile writes an empty trace, so that a file that cannot be written is an error before
 // anything else is done. What is no regular file, such as a FIFO, is only written at the end.
-func (p *program) checkTraceFile(ctx context.Context, t *report.Trace) error {
+func checkTraceFile(ctx context.Context, p *program, t *report.Trace) error {
 	info, err := p.World().Stat(ctx, p.output.trace)
 	if err == nil && !info.Mode.IsRegular() && !info.Mode.IsDir() {
 		return nil
 	}
-	return p.writeTrace(ctx, t, report.Interrupted, t.Start)
+	return writeTrace(ctx, p, t, report.Interrupted, t.Start)
 }
 
 // writeTrace replaces the file of --trace. It is output like that on the terminal and no change of
 // the run, so it is written in a dry run too.
-func (p *program) writeTrace(ctx context.Context, t *report.Trace, outcome report.Outcome,
+func writeTrace(ctx context.Context, p *program, t *report.Trace, outcome report.Outcome,
 	now time.Time) error {
 	data, err := t.Encode(outcome, now)
 	if path.Ext(p.output.trace) == ".svg" {

@@ -10,10 +10,10 @@ import (
 	"kubeadm/internal/state"
 )
 
-func (p *program) tokenCommand() *cobra.Command {
+func newTokenCommand(p *program) *cobra.Command {
 	o := &clusterOptions{kubeconfig: node.DefaultPaths().Kubeconfig("admin.conf")}
-	c := newGroup("token", "Manage bootstrap tokens", p.tokenCreate(o), p.tokenDelete(o),
-		p.tokenGenerate(), p.tokenList(o))
+	c := newGroup("token", "Manage bootstrap tokens", newTokenCreateCommand(p, o), newTokenDeleteCommand(p, o),
+		newTokenGenerateCommand(p), newTokenListCommand(p, o))
 	c.Long = `Manage bootstrap tokens. A joining machine uses a bootstrap token to verify the cluster, and its
 kubelet uses it to request a client certificate. A token has the form "abcdef.0123456789abcdef": a public ID, a
 dot and a secret. It is stored in the Secret bootstrap-token-<ID> in the namespace kube-system.`

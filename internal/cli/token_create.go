@@ -32,7 +32,7 @@ type tokenCreateOptions struct {
 	printJoin bool
 }
 
-func (p *program) tokenCreate(shared *clusterOptions) *cobra.Command {
+func newTokenCreateCommand(p *program, shared *clusterOptions) *cobra.Command {
 	o := &tokenCreateOptions{clusterOptions: shared, TokenFlags: config.NewTokenFlags()}
 	c := &cobra.Command{
 		Use:   "create [TOKEN]",
@@ -57,7 +57,7 @@ The keys of earlier uploads become invalid.`,
 			default: // which may be secret
 				return fmt.Errorf("%s takes one token, but got %d: run the command once for each, or list them in a file for --config", c.CommandPath(), len(args))
 			}
-			return p.createTokens(c, o)
+			return createTokens(p, c, o)
 		},
 	}
 	flagTargets{
@@ -69,17 +69,17 @@ The keys of earlier uploads become invalid.`,
 	return c
 }
 
-func (p *program) createTokens(c *cobra.Command, o *tokenCreateOptions) (err error) {
+func createTokens(p *program, c *cobra.Command, o *tokenCreateOptions) (err error) {
 	ctx, out := c.Context(), p.Out
 	if o.printJoin || !o.dryRun {
 		out = p.Err // standard output has the result alone, for scripts
 	}
-	r, err := p.openClusterRun(ctx, run.Command{Name: "token"}, out)
+	r, err := openClusterRun(ctx, p, run.Command{Name: "token"}, out)
 	if err != nil {
 		return err
 	}
 	defer closeRun(r, &err)
-	local, err := p.tokensToCreate(c, o, r)
+	local, err := tokensToCreate(p, c, o, r)
 	if err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func (p *program) createTokens(c *cobra.Command, o *tokenCreateOptions) (err err
 	ctx, cancel := context.WithTimeout(ctx, local.Timeouts.KubernetesAPI)
 	defer cancel()
 	ctx = e.WithRetries(ctx, local.Timeouts.KubernetesAPI)
-	as := p.clusterIdentity(ctx, c, o.clusterOptions, e.World)
+	as := clusterIdentity(ctx, p, c, o.clusterOptions, e.World)
 	changes, err := newTokenChanges(ctx, e.World, as, local.Tokens)
 	if err != nil {
 		return err
@@ -125,7 +125,7 @@ func (p *program) createTokens(c *cobra.Command, o *tokenCreateOptions) (err err
 }
 
 // tokensToCreate resolves the flags or the file.
-func (p *program) tokensToCreate(c *cobra.Command, o *tokenCreateOptions,
+func tokensToCreate(p *program, c *cobra.Command, o *tokenCreateOptions,
 	r *run.Run) (node.Local, error) {
 	var idle flag.Name // without the join command
 	switch {
@@ -140,7 +140,7 @@ func (p *program) tokensToCreate(c *cobra.Command, o *tokenCreateOptions,
 			fmt.Errorf("--%s has an effect only with --print-join-command", idle),
 			"add --print-join-command")
 	}
-	file, err := p.readConfig(c.Context(), r.World(), o.file)
+	file, err := readConfig(c.Context(), p, r.World(), o.file)
 	if err != nil {
 		return node.Local{}, err
 	}
@@ -149,7 +149,7 @@ func (p *program) tokensToCreate(c *cobra.Command, o *tokenCreateOptions,
 			return node.Local{}, err
 		}
 	}
-	tool, err := p.tool()
+	tool, err := ownRelease(p)
 	if err != nil {
 		return node.Local{}, err
 	}
@@ -162,7 +162,7 @@ func (p *program) tokensToCreate(c *cobra.Command, o *tokenCreateOptions,
 	case len(local.Tokens) == 0:
 		return local, fmt.Errorf("%s: no bootstrapTokens", o.file)
 	case local.UploadCerts && local.CertificateKey == "":
-		local.CertificateKey, err = p.newCertificateKey()
+		local.CertificateKey, err = newCertificateKey(p.Random)
 	case !local.UploadCerts && local.CertificateKey != "" && file.Given():
 		r.Warn("the file's certificateKey is not used without --upload-certs")
 		local.CertificateKey = ""

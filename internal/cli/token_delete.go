@@ -14,7 +14,7 @@ import (
 	"kubeadm/internal/run"
 )
 
-func (p *program) tokenDelete(o *clusterOptions) *cobra.Command {
+func newTokenDeleteCommand(p *program, o *clusterOptions) *cobra.Command {
 	return &cobra.Command{
 		Use:   "delete TOKEN-OR-ID...",
 		Short: "Delete bootstrap tokens",
@@ -27,14 +27,14 @@ func (p *program) tokenDelete(o *clusterOptions) *cobra.Command {
 			return nil
 		},
 		Example:           `  kubeadm token delete abcdef`,
-		ValidArgsFunction: p.tokenIDs(o),
+		ValidArgsFunction: tokenIDs(p, o),
 		RunE: func(c *cobra.Command, args []string) error {
-			return p.deleteTokens(c, o, args)
+			return deleteTokens(p, c, o, args)
 		},
 	}
 }
 
-func (p *program) deleteTokens(c *cobra.Command, o *clusterOptions, args []string) (err error) {
+func deleteTokens(p *program, c *cobra.Command, o *clusterOptions, args []string) (err error) {
 	var ids []string
 	for _, arg := range args {
 		if tokenIDForm.MatchString(arg) {
@@ -49,7 +49,7 @@ func (p *program) deleteTokens(c *cobra.Command, o *clusterOptions, args []strin
 		ids = append(ids, id)
 	}
 	ctx := c.Context()
-	r, err := p.openClusterRun(ctx, run.Command{Name: "token"}, p.Out)
+	r, err := openClusterRun(ctx, p, run.Command{Name: "token"}, p.Out)
 	if err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func (p *program) deleteTokens(c *cobra.Command, o *clusterOptions, args []strin
 		return err
 	}
 	e = e.Named("token")
-	as := p.clusterIdentity(ctx, c, o, e.World)
+	as := clusterIdentity(ctx, p, c, o, e.World)
 	ctx = e.WithRetries(ctx, apiLimit)
 	for _, id := range ids {
 		_, err := e.World.Object(ctx, tokenRef(id, as))

@@ -8,7 +8,7 @@ import (
 	"kubeadm/internal/node"
 )
 
-func (p *program) tokenGenerate() *cobra.Command {
+func newTokenGenerateCommand(p *program) *cobra.Command {
 	return &cobra.Command{
 		Use:   "generate",
 		Short: "Generate a bootstrap token without creating it in a cluster",

@@ -24,7 +24,7 @@ import (
 	"kubeadm/internal/state"
 )
 
-func (p *program) tokenList(o *clusterOptions) *cobra.Command {
+func newTokenListCommand(p *program, o *clusterOptions) *cobra.Command {
 	out := newOutput()
 	c := &cobra.Command{
 		Use:   "list",
@@ -35,7 +35,7 @@ func (p *program) tokenList(o *clusterOptions) *cobra.Command {
   # only the IDs
   kubeadm token list --output go-template='{{slice .token 0 6}}{{"\n"}}'`,
 		Args: refuseArguments,
-		RunE: func(c *cobra.Command, _ []string) error { return p.listTokens(c, o, &out) },
+		RunE: func(c *cobra.Command, _ []string) error { return listTokens(p, c, o, &out) },
 	}
 	out.bind(c.Flags())
 	return c
@@ -51,20 +51,20 @@ type listedToken struct {
 	Groups          []string     `json:"groups,omitempty"`
 }
 
-func (p *program) listTokens(c *cobra.Command, o *clusterOptions, out *output) (err error) {
+func listTokens(p *program, c *cobra.Command, o *clusterOptions, out *output) (err error) {
 	ctx, real := c.Context(), p.World()
 	encode, err := out.encoder(ctx, real)
 	if err != nil {
 		return err
 	}
-	r, err := p.openClusterRun(ctx, run.Command{Name: "token"}, p.Out)
+	r, err := openClusterRun(ctx, p, run.Command{Name: "token"}, p.Out)
 	if err != nil {
 		return err
 	}
 	defer closeRun(r, &err)
 	e := r.NewEnv(engine.Env{Local: apiLimits()}).Named("token")
 	tokens, warnings, err := knownTokens(e.WithRetries(ctx, apiLimit), real,
-		p.clusterIdentity(ctx, c, o, real))
+		clusterIdentity(ctx, p, c, o, real))
 	if err != nil {
 		return err
 	}

@@ -49,7 +49,7 @@ func TestFirstExistingKubeconfigIsUsed(t *testing.T) {
 			if err := cmd.ParseFlags(c.args); err != nil {
 				t.Fatal(err)
 			}
-			if got := p.clusterIdentity(t.Context(), cmd, o, s.world); got.Kubeconfig != c.want {
+			if got := clusterIdentity(t.Context(), p, cmd, o, s.world); got.Kubeconfig != c.want {
 				t.Errorf("got %v, want %s", got, c.want)
 			}
 		})

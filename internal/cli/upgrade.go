@@ -11,10 +11,10 @@ import (
 	"kubeadm/internal/untrusted"
 )
 
-func (p *program) upgradeCommand() *cobra.Command {
+func newUpgradeCommand(p *program) *cobra.Command {
 	c := newGroup("upgrade", "Upgrade a cluster to another Kubernetes version",
-		p.upgradePlanCommand(), p.upgradeApplyCommand(), p.upgradeDiffCommand(),
-		p.upgradeNodeCommand())
+		newUpgradePlanCommand(p), newUpgradeApplyCommand(p), newUpgradeDiffCommand(p),
+		newUpgradeNodeCommand(p))
 	c.Long = `Upgrade a cluster to another Kubernetes version: "plan" lists the versions, "diff" shows what would change, "apply"
 upgrades the first control plane node and the cluster, and "node" upgrades each of the other nodes.`
 	return c

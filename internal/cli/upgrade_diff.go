@@ -38,7 +38,7 @@ type upgradeDiffOptions struct {
 	kubeconfig string
 }
 
-func (p *program) upgradeDiffCommand() *cobra.Command {
+func newUpgradeDiffCommand(p *program) *cobra.Command {
 	o := &upgradeDiffOptions{UpgradeDiffFlags: config.NewUpgradeDiffFlags(),
 		kubeconfig: node.DefaultPaths().Kubeconfig("admin.conf")}
 	c := &cobra.Command{
@@ -52,12 +52,12 @@ upgrade would renew are not shown.`,
   # manual changes to the manifests
   kubeadm upgrade diff`,
 		Args:              checkOptionalVersion,
-		ValidArgsFunction: someOf(p.completeVersions()),
+		ValidArgsFunction: someOf(completeVersions(p)),
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				o.Version = args[0]
 			}
-			return p.diffUpgrade(c, o)
+			return diffUpgrade(p, c, o)
 		},
 	}
 	flagTargets{flag.Config: &o.file, flag.ContextLines: &o.ContextLines,
@@ -65,9 +65,9 @@ upgrade would renew are not shown.`,
 	return c
 }
 
-func (p *program) diffUpgrade(c *cobra.Command, o *upgradeDiffOptions) (err error) {
+func diffUpgrade(p *program, c *cobra.Command, o *upgradeDiffOptions) (err error) {
 	ctx := c.Context()
-	file, err := p.readConfig(ctx, p.World(), o.file)
+	file, err := readConfig(ctx, p, p.World(), o.file)
 	if err == nil && file.Given() {
 		err = o.RefuseMixed(givenFlags(c))
 	}
@@ -75,11 +75,11 @@ func (p *program) diffUpgrade(c *cobra.Command, o *upgradeDiffOptions) (err erro
 		return err
 	}
 	intent, context, how, err := config.UpgradeDiff(file, o.UpgradeDiffFlags)
-	p.warn("config", how.Warnings...)
+	warn(p, "config", how.Warnings...)
 	if err != nil {
 		return err
 	}
-	h := p.runHost()
+	h := runHost(p)
 	h.Report.Text.Out = io.Discard // but for the diffs
 	r, err := run.Open(ctx, h, run.Command{Name: "upgrade diff", Phases: workflow.UpgradeApply,
 		Selection: engine.Selection{Skip: []string{string(phaseindex.Preflight)}}, Unlocked: true})
@@ -87,7 +87,7 @@ func (p *program) diffUpgrade(c *cobra.Command, o *upgradeDiffOptions) (err erro
 		return err
 	}
 	defer closeRun(r, &err)
-	e := p.envOfNode(r, intent.Local, "upgrade")
+	e := envOfNode(p, r, intent.Local, "upgrade")
 	if err := runChecks(ctx, e, preflight.Root()); err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func (p *program) diffUpgrade(c *cobra.Command, o *upgradeDiffOptions) (err erro
 		return err
 	}
 	d := &differ{real: p.World(), admin: here.As, context: context, diffs: map[string]string{}}
-	env := p.upgradeEnv(n, here.As, upgrade.Intent{Upgrade: intent})
+	env := upgradeEnv(p, n, here.As, upgrade.Intent{Upgrade: intent})
 	if err := d.markManualChanges(ctx, r.NewEnv(env).Named("upgrade"), n); err != nil {
 		return err
 	}

@@ -43,7 +43,7 @@ func (o *upgradePlanOptions) values() flagTargets {
 	return all
 }
 
-func (p *program) upgradePlanCommand() *cobra.Command {
+func newUpgradePlanCommand(p *program) *cobra.Command {
 	o := &upgradePlanOptions{
 		UpgradePlanFlags: config.NewUpgradePlanFlags(),
 		output:           newOutput(),
@@ -65,12 +65,12 @@ one is considered. With a version, no internet access is needed.`,
   # machine-readable
   kubeadm upgrade plan --output json`,
 		Args:              checkOptionalVersion,
-		ValidArgsFunction: someOf(p.completeVersions()),
+		ValidArgsFunction: someOf(completeVersions(p)),
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				o.Version = args[0]
 			}
-			return p.planUpgrade(c, o)
+			return planUpgrade(p, c, o)
 		},
 	}
 	o.values().bind(c.Flags())
@@ -93,13 +93,13 @@ type availableUpgrade struct {
 	candidate upgrade.Candidate
 }
 
-func (p *program) planUpgrade(c *cobra.Command, o *upgradePlanOptions) (err error) {
+func planUpgrade(p *program, c *cobra.Command, o *upgradePlanOptions) (err error) {
 	ctx, real := c.Context(), p.World()
 	encode, err := o.encoder(ctx, real)
 	if err != nil {
 		return err
 	}
-	file, err := p.readConfig(ctx, real, o.file)
+	file, err := readConfig(ctx, p, real, o.file)
 	if err == nil && file.Given() {
 		err = o.RefuseMixed(givenFlags(c))
 	}
@@ -107,11 +107,11 @@ func (p *program) planUpgrade(c *cobra.Command, o *upgradePlanOptions) (err erro
 		return err
 	}
 	settings, how, err := config.ReadUpgradePlan(file, o.UpgradePlanFlags)
-	p.warn("config", how.Warnings...)
+	warn(p, "config", how.Warnings...)
 	if err != nil {
 		return err
 	}
-	h := p.runHost()
+	h := runHost(p)
 	if encode != nil {
 		h.Report.Text.Out = io.Discard
 	}
@@ -124,8 +124,8 @@ func (p *program) planUpgrade(c *cobra.Command, o *upgradePlanOptions) (err erro
 		IgnoredChecks: settings.Ignore}
 	e := r.NewEnv(engine.Env{Local: local}).Named("upgrade")
 	ctx = e.WithRetries(ctx, settings.Timeouts.KubernetesAPI)
-	p.warnOfForeignClient(ctx, c, real, o.kubeconfig)
-	cluster, err := p.readHealthyCluster(ctx, e, o.kubeconfig)
+	warnOfForeignClient(ctx, p, c, real, o.kubeconfig)
+	cluster, err := readHealthyCluster(ctx, p, e, o.kubeconfig)
 	if err != nil {
 		return err
 	}
@@ -157,8 +157,8 @@ func (p *program) planUpgrade(c *cobra.Command, o *upgradePlanOptions) (err erro
 
 // readHealthyCluster reads the cluster as the user of the kubeconfig. Failed preflight checks are
 // errors.
-func (p *program) readHealthyCluster(
-	ctx context.Context, e *engine.Env, kubeconfig string,
+func readHealthyCluster(
+	ctx context.Context, p *program, e *engine.Env, kubeconfig string,
 ) (*upgrade.Cluster, error) {
 	for _, text := range preflight.UnknownNames(e.Local.IgnoredChecks) {
 		e.Warn("%s", text)
@@ -170,7 +170,7 @@ func (p *program) readHealthyCluster(
 		return nil, problem.New("", fmt.Errorf("kubeconfig %s does not exist", kubeconfig),
 			"run the command on a control plane node, or set --kubeconfig to an administrator's kubeconfig")
 	}
-	admin := p.readIdentity(ctx, e.World, kubeconfig)
+	admin := readIdentity(ctx, p, e.World, kubeconfig)
 	e.Say("reading the versions and the configuration of the cluster")
 	cluster, warnings, err := upgrade.ReadCluster(ctx, e.World, admin)
 	for _, text := range warnings {

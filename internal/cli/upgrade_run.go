@@ -24,7 +24,7 @@ import (
 	"kubeadm/internal/workflow"
 )
 
-func (p *program) upgradeApplyCommand() *cobra.Command {
+func newUpgradeApplyCommand(p *program) *cobra.Command {
 	t := tree{name: "upgrade apply", argument: "[version]", phases: workflow.UpgradeApply,
 		args: checkOptionalVersion, takesArgument: func(engine.Phase) bool { return true }}
 	t.newRun = func(sel engine.Selection) (flagTargets, runFunc) {
@@ -33,7 +33,7 @@ func (p *program) upgradeApplyCommand() *cobra.Command {
 			if len(args) == 1 {
 				o.Version = args[0]
 			}
-			return p.runUpgradeVia(c, o, sel)
+			return runUpgradeVia(p, c, o, sel)
 		}
 	}
 	c := t.command(&cobra.Command{
@@ -53,17 +53,17 @@ manifests are restored. To resume an interrupted command, re-run it.`,
   # from v1.35 through v1.36, with a single control plane node
   kubeadm upgrade apply v1.37.1 --via v1.36.3`,
 	}, flag.KubeconfigDir, flag.NodeName)
-	c.ValidArgsFunction = someOf(p.completeVersions())
-	return p.withRunOutput(c)
+	c.ValidArgsFunction = someOf(completeVersions(p))
+	return withRunOutput(p, c)
 }
 
-func (p *program) upgradeNodeCommand() *cobra.Command {
+func newUpgradeNodeCommand(p *program) *cobra.Command {
 	t := tree{name: "upgrade node", phases: workflow.UpgradeNode, args: refuseArguments}
 	t.newRun = func(sel engine.Selection) (flagTargets, runFunc) {
 		o := newUpgradeOptions(flag.UpgradeNode)
-		return targetsOf(o), func(c *cobra.Command, _ []string) error { return p.runUpgrade(c, o, sel) }
+		return targetsOf(o), func(c *cobra.Command, _ []string) error { return runUpgrade(p, c, o, sel) }
 	}
-	return p.withRunOutput(t.command(&cobra.Command{
+	return withRunOutput(p, t.command(&cobra.Command{
 		Use:   "node",
 		Short: "Upgrade another control plane node or a worker",
 		Long: `Upgrade another control plane node or a worker to the version of the cluster, after "kubeadm upgrade apply" on the
@@ -93,7 +93,7 @@ func newUpgradeOptions(command flag.Command) *upgradeOptions {
 
 // runUpgradeVia upgrades to the versions on the way first, but for those that this node has reached
 // already, as after an interrupt.
-func (p *program) runUpgradeVia(c *cobra.Command, o *upgradeOptions, sel engine.Selection) error {
+func runUpgradeVia(p *program, c *cobra.Command, o *upgradeOptions, sel engine.Selection) error {
 	if len(o.Via) > 0 && o.DryRun != nil && *o.DryRun {
 		return problem.New("", errors.New("--dry-run shows a single upgrade, but --via asks for several"),
 			"leave out --via, and pass its first version as the argument: "+o.Via[0])
@@ -112,28 +112,28 @@ func (p *program) runUpgradeVia(c *cobra.Command, o *upgradeOptions, sel engine.
 		}
 		step := *o
 		step.Version = text
-		if err := p.runUpgrade(c, &step, sel); err != nil {
+		if err := runUpgrade(p, c, &step, sel); err != nil {
 			return err
 		}
 	}
-	return p.runUpgrade(c, o, sel)
+	return runUpgrade(p, c, o, sel)
 }
 
 // runUpgrade is "kubeadm upgrade apply" or "kubeadm upgrade node", or one of their phases.
-func (p *program) runUpgrade(c *cobra.Command, o *upgradeOptions, sel engine.Selection) (err error) {
+func runUpgrade(p *program, c *cobra.Command, o *upgradeOptions, sel engine.Selection) (err error) {
 	ctx := c.Context()
 	phases := workflow.UpgradeNode
 	if o.command == flag.UpgradeApply {
 		phases = workflow.UpgradeApply
 	}
-	r, err := run.Open(ctx, p.runHost(), run.Command{Name: string(o.command), Phases: phases,
+	r, err := run.Open(ctx, runHost(p), run.Command{Name: string(o.command), Phases: phases,
 		Selection: sel, Repeatable: true})
 	if err != nil {
 		return err
 	}
 	defer closeRun(r, &err)
 
-	intent, how, err := p.readUpgrade(c, o, sel)
+	intent, how, err := readUpgrade(p, c, o, sel)
 	r.Warn(how.Warnings...)
 	if err != nil {
 		return err
@@ -142,7 +142,7 @@ func (p *program) runUpgrade(c *cobra.Command, o *upgradeOptions, sel engine.Sel
 	if o.command == flag.UpgradeApply {
 		access.OnlyControlPlane = "on a worker: kubeadm upgrade node"
 	}
-	e := p.envOfNode(r, intent.Local, "upgrade")
+	e := envOfNode(p, r, intent.Local, "upgrade")
 	if err := runChecks(ctx, e, preflight.Root()); err != nil {
 		return err
 	}
@@ -150,7 +150,7 @@ func (p *program) runUpgrade(c *cobra.Command, o *upgradeOptions, sel engine.Sel
 		if access.Simulated, err = beginSimulation(ctx, r, &intent, how, access); err != nil {
 			return err
 		}
-		e = p.envOfNode(r, intent.Local, "upgrade") // which may be simulated now
+		e = envOfNode(p, r, intent.Local, "upgrade") // which may be simulated now
 	}
 	here, err := existing.Open(ctx, e, access)
 	if err != nil {
@@ -170,12 +170,12 @@ func (p *program) runUpgrade(c *cobra.Command, o *upgradeOptions, sel engine.Sel
 	wanted := upgrade.Intent{Upgrade: intent}
 	if intent.Confirm {
 		wanted.Ask = func(ctx context.Context) error {
-			return p.confirm(ctx, r, fmt.Sprintf(
+			return confirm(ctx, p, r, fmt.Sprintf(
 				"the control plane of this node is about to be upgraded to %s", n.Cluster.Version),
 				flag.Yes)
 		}
 	}
-	if err := r.Execute(ctx, r.NewEnv(p.upgradeEnv(n, here.As, wanted))); err != nil {
+	if err := r.Execute(ctx, r.NewEnv(upgradeEnv(p, n, here.As, wanted))); err != nil {
 		return addUpgradeSteps(err, releases)
 	}
 	switch {
@@ -191,19 +191,19 @@ func (p *program) runUpgrade(c *cobra.Command, o *upgradeOptions, sel engine.Sel
 }
 
 // upgradeEnv is what the phases of an upgrade need.
-func (p *program) upgradeEnv(n *node.Node, as state.Identity, intent upgrade.Intent) engine.Env {
+func upgradeEnv(p *program, n *node.Node, as state.Identity, intent upgrade.Intent) engine.Env {
 	ahead := 0
 	if intent.CertificateRenewal && n.Role == node.ControlPlane {
 		ahead = len(pki.Renewables())
 	}
 	return engine.Env{Local: n.Local, Node: engine.Resolved(n), Intent: intent,
-		Admin: engine.As(as), Keys: p.keys(n.Cluster.Algorithm, ahead)}
+		Admin: engine.As(as), Keys: newKeys(p.Random, n.Cluster.Algorithm, ahead)}
 }
 
 // readUpgrade resolves the settings from the file and the flags.
-func (p *program) readUpgrade(c *cobra.Command, o *upgradeOptions,
+func readUpgrade(p *program, c *cobra.Command, o *upgradeOptions,
 	sel engine.Selection) (node.Upgrade, config.RunOptions, error) {
-	file, err := p.readConfig(c.Context(), p.World(), o.File)
+	file, err := readConfig(c.Context(), p, p.World(), o.File)
 	if err != nil {
 		return node.Upgrade{}, config.RunOptions{}, err
 	}

@@ -13,7 +13,7 @@ import (
 	"kubeadm/internal/problem"
 )
 
-func (p *program) versionCommand() *cobra.Command {
+func newVersionCommand(p *program) *cobra.Command {
 	var output string
 	c := &cobra.Command{
 		Use:   "version",

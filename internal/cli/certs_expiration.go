@@ -24,10 +24,8 @@ import (
 	"kubeadm/internal/state"
 )
 
-func (p *program) certsCheck() *cobra.Command {
-	o, out := &certsOptions{}, newOutput()
-	var within *time.Duration
-	withServed := false
+func newCheckExpirationCommand(p *program) *cobra.Command {
+	o := &expirationOptions{output: newOutput()}
 	c := &cobra.Command{
 		Use:   "check-expiration",
 		Short: "Show when certificates expire",
@@ -48,12 +46,12 @@ each component uses: after a renewal, it may differ from the one on disk.`,
   kubeadm certs check-expiration --output json`,
 		Args: refuseArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return p.checkExpiration(c, o, &out, expirationLimits{within, withServed})
+			return checkExpiration(p, c, o)
 		},
 	}
 	o.bind(c)
-	out.bind(c.Flags())
-	flagTargets{flag.Within: &within, flag.Served: &withServed}.bind(c.Flags())
+	o.output.bind(c.Flags())
+	targetsOf(o).bind(c.Flags(), flag.Within, flag.Served)
 	return c
 }
 
@@ -68,10 +66,12 @@ type expirations struct {
 	unreadable      []error // why rows are incomplete
 }
 
-// expirationLimits are the flags that say what is shown, and what is an error.
-type expirationLimits struct {
-	within     *time.Duration
-	withServed bool
+// expirationOptions are the flags of "certs check-expiration".
+type expirationOptions struct {
+	certsOptions
+	output output
+	Within *time.Duration `flag:"within"`
+	Served bool           `flag:"served"`
 }
 
 // expiration is when one certificate expires.
@@ -85,20 +85,19 @@ type expiration struct {
 	Error    string       `json:"error,omitempty"` // why the file cannot be read
 }
 
-func (p *program) checkExpiration(c *cobra.Command, o *certsOptions, out *output,
-	limits expirationLimits) (err error) {
+func checkExpiration(p *program, c *cobra.Command, o *expirationOptions) (err error) {
 	ctx, real := c.Context(), p.World()
-	encode, err := out.encoder(ctx, real)
+	encode, err := o.output.encoder(ctx, real)
 	if err != nil {
 		return err
 	}
-	r, err := run.Open(ctx, p.runHost(), run.Command{Name: "certs", Unlocked: true})
+	r, err := run.Open(ctx, runHost(p), run.Command{Name: "certs", Unlocked: true})
 	if err != nil {
 		return err
 	}
 	defer closeRun(r, &err)
-	settings, err := p.readClusterOrConfig(c, o, r)
-	p.warn("config", settings.warnings...)
+	settings, err := readClusterOrConfig(p, c, &o.certsOptions, r)
+	warn(p, "config", settings.warnings...)
 	if err == nil && encode == nil {
 		_, err = io.WriteString(p.Out, settings.readingText())
 	}
@@ -110,7 +109,7 @@ func (p *program) checkExpiration(c *cobra.Command, o *certsOptions, out *output
 	if err != nil {
 		return err
 	}
-	if found.withServed = limits.withServed; found.withServed {
+	if found.withServed = o.Served; found.withServed {
 		if err := completeMachine(ctx, r, n); err != nil {
 			return err
 		}
@@ -119,7 +118,7 @@ func (p *program) checkExpiration(c *cobra.Command, o *certsOptions, out *output
 		}
 	}
 	for _, warning := range keyPairWarnings(ctx, real, n) {
-		p.warn("certs", warning)
+		warn(p, "certs", warning)
 	}
 	if encode != nil {
 		err = encode(p.Out, []any{found})
@@ -129,8 +128,8 @@ func (p *program) checkExpiration(c *cobra.Command, o *certsOptions, out *output
 	if err != nil {
 		return err
 	}
-	if limits.within != nil {
-		err = found.checkWithin(*limits.within)
+	if o.Within != nil {
+		err = found.checkWithin(*o.Within)
 	}
 	return errors.Join(append([]error{err}, found.unreadable...)...)
 }
