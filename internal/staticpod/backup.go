@@ -12,7 +12,6 @@ import (
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/engine"
-	"kubeadm/internal/node"
 	"kubeadm/internal/state"
 )
 
@@ -32,9 +31,6 @@ const (
 	maxManifestBackups = 10
 	maxEtcdBackups     = 3 // snapshots may be large
 )
-
-// snapshotFile is the name of a snapshot in its backup directory.
-const snapshotFile = "snapshot.db"
 
 // backupTimeLayout is the layout of the time in the name of a backup directory.
 const backupTimeLayout = "2006-01-02-15-04-05"
@@ -63,27 +59,6 @@ func BackupDir(ctx context.Context, e *engine.Env, tmp string, kind BackupKind) 
 			return dir, err
 		}
 	}
-}
-
-// SaveEtcdSnapshot saves a snapshot of the etcd member at via to a new backup directory and returns
-// the path of the file. Of the earlier snapshots the newest two are kept.
-func SaveEtcdSnapshot(ctx context.Context, e *engine.Env, n *node.Node,
-	via state.Etcd) (string, error) {
-	dir, err := BackupDir(ctx, e, n.Paths.Tmp(), EtcdBackup)
-	if err != nil {
-		return "", err
-	}
-	file := path.Join(dir, snapshotFile)
-	e.Say("saving a snapshot of etcd to %q", file)
-	if err := e.Do(ctx,
-		change.MakeDir{Path: dir, Mode: 0o700},
-		change.SaveSnapshot{Path: file, Via: via, NotBefore: e.World.Now()}); err != nil {
-		// An empty directory must not count as a snapshot.
-		return "", errors.Join(err, e.Do(context.WithoutCancel(ctx),
-			change.Remove{Path: dir, OnlyEmpty: true}))
-	}
-	// Only a snapshot that is saved replaces another one.
-	return file, PruneBackups(ctx, e, n.Paths.Tmp(), EtcdBackup, maxEtcdBackups)
 }
 
 // listBackups returns the backup directories of a kind in tmp, oldest first.

@@ -4,7 +4,6 @@
 package kubeletserving
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -219,38 +218,6 @@ func listPending(ctx context.Context, r state.Reader,
 		return a.CreationTimestamp.Compare(b.CreationTimestamp.Time)
 	})
 	return pending, nil
-}
-
-// findMismatch says why the request must not be approved; empty if it may.
-func (c *cluster) findMismatch(ctx context.Context, r state.Reader, request certv1.CertificateSigningRequest,
-	as state.Identity) (string, error) {
-	name, reason := nodeOf(request)
-	if reason != "" {
-		return reason, nil
-	}
-	if _, exists := c.nodes[name]; !exists {
-		return "there is no Node " + untrusted.Quote(name), nil
-	}
-	asked, err := pki.ParseRequest(request.Spec.Request)
-	if err != nil {
-		return untrusted.Line(err.Error()), nil
-	}
-	if reason = cmp.Or(checkForm(request, asked), c.checkNames(asked, name)); reason != "" {
-		return reason, nil
-	}
-	for _, dns := range asked.DNSNames {
-		service, err := findService(ctx, r, dns, as)
-		if isAnswer(err) {
-			return untrusted.Line(err.Error()), nil
-		}
-		if err != nil {
-			return "", err
-		}
-		if service != "" {
-			return "it asks for " + untrusted.Quote(dns) + ", a name of " + service, nil
-		}
-	}
-	return "", nil
 }
 
 // approval sets the condition that "kubectl certificate approve" sets, unless the request has been
