@@ -47,7 +47,7 @@ func commandPage(c *cobra.Command, d upstreamDifferences) string {
 	b.WriteString(asMarkdown(text))
 	fmt.Fprintf(&b, "\n    %s\n", c.UseLine())
 	if d.isCommandOursOnly(c) {
-		b.WriteString("\nUpstream's kubeadm does not have this command.\n")
+		b.WriteString("\nUpstream kubeadm does not have this command.\n")
 	}
 	if c.Example != "" {
 		fmt.Fprintf(&b, "\n## Examples\n\n%s", asMarkdown(c.Example))

@@ -22,7 +22,7 @@ func newApproveServingCommand(p *program) *cobra.Command {
 	var cidrs, suffixes []string
 	c := &cobra.Command{
 		Use:   "approve-kubelet-serving",
-		Short: "Approve the kubelets' requests for serving certificates",
+		Short: "Approve kubelet serving certificate requests",
 		Long: `Approve the certificate signing requests of kubelets that have "serverTLSBootstrap: true" and want a serving
 certificate from the cluster's CA. Kubernetes signs these requests, but does not approve them.
 

@@ -29,7 +29,7 @@ func newCheckExpirationCommand(p *program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "check-expiration",
 		Short: "Show when certificates expire",
-		Long: `Show when the certificates and certificate authorities of this control plane node expire. A
+		Long: `Show when this control plane node's certificates and certificate authorities expire. A
 certificate is externally managed if the key of its CA is not on this machine.
 
 Kubelets rotate their own certificates, so these are shown only with --served. That flag also shows which certificate

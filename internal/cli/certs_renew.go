@@ -33,10 +33,12 @@ const allCertificates = "all"
 
 func newRenewCommand(p *program) *cobra.Command {
 	c := newGroup("renew", "Renew certificates",
-		newRenewOneCommand(p, allCertificates, "Renew all certificates of this control plane node"))
-	c.Long = `Renew the certificates of a control plane node, but not its CAs. Kubelets rotate their own certificates. If a
-kubelet no longer does, "kubelet.conf" renews its certificate, on a worker too; on a control plane node, --restart
-does so if the certificate has expired.`
+		newRenewOneCommand(p, allCertificates, "Renew all of this control plane node's certificates"))
+	c.Long = `Renew a control plane node's certificates, but not its CAs.
+
+Kubelets rotate their own certificates. If a kubelet can no longer rotate its own certificate, run "kubeadm certs renew
+kubelet.conf" on that node; this works on workers too, with --token. On a control plane node, "kubeadm certs renew all
+--restart" also replaces the kubelet's certificate if it has expired.`
 	c.AddCommand(newRenewKubeletCommand(p))
 	for _, r := range pki.Renewables() {
 		c.AddCommand(newRenewOneCommand(p, r.Name, "Renew "+r.Purpose))
@@ -56,16 +58,16 @@ func newRenewOneCommand(p *program, name, short string) *cobra.Command {
 
 New certificates keep the names, groups, addresses and usages of the old ones, and have new keys. The cluster
 configuration sets the algorithm of the keys; if it cannot be read, the algorithm of the old key is used. The CA on
-this machine signs the certificates; those of an external CA are not renewed.
+this machine signs the certificates; certificates of an external CA are not renewed.
 
 kube-controller-manager and kube-scheduler use the old certificate until they are restarted, while etcd and
 kube-apiserver pick up a renewed one by themselves. With --restart, the command restarts the components that use an
-old certificate, then prints which certificates they use. It also replaces the kubelet's client certificate if that
-has expired. To resume an interrupted command, re-run it.
+old certificate, then prints which certificates they use. It also replaces the kubelet's client certificate if it has
+expired. To resume an interrupted command, re-run it.
 
 With an external CA, --csr-only --csr-dir DIR writes a key and a certificate signing request for each certificate.
 Without --csr-only, the command reads the signed certificates from that directory. It compares each one with the
-certificate that it is to replace before it replaces any. Certificates of CAs on this machine are renewed as usual.` + long,
+certificate to be replaced before it replaces any. Certificates of CAs on this machine are renewed as usual.` + long,
 		Example: "  kubeadm certs renew " + name + " --restart",
 		Args:    refuseArguments,
 		RunE: func(c *cobra.Command, _ []string) error {

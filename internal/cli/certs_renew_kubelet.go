@@ -20,11 +20,11 @@ func newRenewKubeletCommand(p *program) *cobra.Command {
 		Use:   "kubelet.conf",
 		Short: "Replace the client certificate of this node's kubelet",
 		Long: `Replace the client certificate of this node's kubelet, and restart the kubelet. A kubelet rotates its own
-certificate, but cannot do so once it has expired.
+certificate, but cannot rotate one that has expired.
 
 On a control plane node, the CA on this machine signs the certificate. Elsewhere, set --token to a bootstrap token:
-the command then requests a certificate from the API server that kubelet.conf names. A certificate that is still valid
-is kept until the new one is issued. Pods keep running.`,
+the command then requests a certificate from the API server that kubelet.conf names. kubeadm keeps a certificate
+that is still valid until the new one is issued. Pods keep running.`,
 		Example: `  # on a control plane node
   kubeadm certs renew kubelet.conf
 

@@ -22,7 +22,7 @@ func newGenerateCSRCommand(p *program) *cobra.Command {
 		Use:   "generate-csr",
 		Short: "Generate keys and certificate signing requests for an external CA",
 		Long: `Generate the keys of a control plane node, each with a certificate signing request (".csr") for an
-external CA. If any of the files already exists, nothing is written.
+external CA. If any of the files already exists, kubeadm writes nothing.
 
 Save each signed certificate next to its key, with the extension ".crt". In each kubeconfig, set the user's
 "client-certificate-data" to the certificate and the cluster's "certificate-authority-data" to the CA certificate,

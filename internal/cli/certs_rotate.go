@@ -56,8 +56,8 @@ downtime. Run each stage on every node: first on the control plane nodes, one at
   2. kubeadm certs rotate-ca sign     sign with the new CAs
   3. kubeadm certs rotate-ca finish   remove the old CAs
 
-To resume an interrupted stage, run it again. Before stage 3, "undo" returns to the old CAs. A stage is refused until
-every node has completed the one before.`
+To resume an interrupted stage, run it again. Before stage 3, "undo" returns to the old CAs. kubeadm refuses to
+start a stage until every node has completed the previous one.`
 	return c
 }
 

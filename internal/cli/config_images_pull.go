@@ -22,8 +22,8 @@ func newImagesPullCommand(p *program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "pull",
 		Short: "Pull the control plane images",
-		Long: `Pull the images that init would pull. The registry is contacted for every image, even those that the
-container runtime already has. With --config, the flags --cri-socket, --feature-gates, --image-repository and
+		Long: `Pull the images that init would pull. kubeadm contacts the registry for every image, even those that
+the container runtime already has. With --config, the flags --cri-socket, --feature-gates, --image-repository and
 --kubernetes-version are ignored.`,
 		Example: `  # the images of the latest release
   kubeadm config images pull

@@ -44,7 +44,7 @@ func printExample(out io.Writer, use, command string,
 		Short: "Print a default configuration file for " + command,
 		Long: "Print a configuration file for \"kubeadm " + command + `" with all defaults.
 Values that have no default, such as a token or an address, are examples: replace them. You can remove
-the fields that you leave at their default.`,
+any field that you leave at its default.`,
 		Example: "  kubeadm config print " + use + " >kubeadm.yaml",
 		Args:    refuseArguments,
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -30,21 +30,21 @@ func newDoctorCommand(p *program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "Find out what is wrong with this machine, node and cluster",
-		Long: `Find out what is wrong with this machine, its node and its cluster, and how to fix it. Without --fix, nothing is
-changed. The command works on any machine, before and after init or join, and while the API server is down. It takes
-at most five seconds.
+		Long: `Find out what is wrong with this machine, its node and its cluster, and how to fix it. Without --fix, it
+changes nothing. The command works on any machine, before and after init or join, and while the API server is down.
+It takes at most five seconds.
 
-Each finding comes with its evidence, its consequences and, if there is one, the command that fixes it. Checks that
-cannot run on this machine are listed with the reason. The command reads the cluster with admin.conf or, on a worker,
-with kubelet.conf, which does not have access to everything.
+Each finding shows the evidence, the impact and, if there is one, the command that fixes it. The output lists the checks
+that cannot run on this machine, each with the reason. The command connects to the cluster with admin.conf or, on a
+worker, with kubelet.conf, which has only limited access.
 
---fix makes only safe changes: it sets sysctls, loads kernel modules, and starts and enables services, for the running
-system and for the next boot. It shows the changes and asks for confirmation. It asks separately before it turns off
-swap or turns on IPv6 forwarding; --yes does not answer these questions. A fix that cannot be completed is undone.
-Nothing is fixed while another kubeadm command is changing this machine.
+--fix makes only safe changes: it sets sysctls, loads kernel modules, and starts and enables services. The changes take
+effect immediately and persist across reboots. kubeadm first shows the changes and asks for confirmation. It asks
+separately before turning off swap or turning on IPv6 forwarding; --yes does not skip these prompts. It undoes a fix
+that it cannot complete, and fixes nothing while another kubeadm command is changing this machine.
 
---bundle writes a support bundle: the findings, logs, manifests, configuration and cluster objects, without private
-keys, tokens, passwords and Secrets. It cannot recognize every secret, so review the bundle before you share it.
+--bundle writes a support bundle: the findings, logs, manifests, configuration and cluster objects, with private keys,
+tokens, passwords and Secrets left out. It cannot recognize every secret, so review the bundle before you share it.
 
 Exit codes: 0 if no error was found (there may be warnings), 2 if an error was found, 1 if the command failed.`,
 		Example: `  kubeadm doctor
@@ -212,7 +212,7 @@ func fixFindings(ctx context.Context, p *program, r *run.Run, o *doctorOptions,
 		r.Emit(engine.Info, text)
 		switch {
 		case f.Risk != "" && o.yes:
-			r.Emit(engine.Warned, fmt.Sprintf("not done, because --%s does not answer this question: %s",
+			r.Emit(engine.Warned, fmt.Sprintf("not done, because --%s does not skip this prompt: %s",
 				flag.Yes, f.Text))
 		case f.Risk != "" && !o.dryRun:
 			if err := confirm(ctx, p, r, f.Risk+": "+f.Text, flag.Fix); err != nil {

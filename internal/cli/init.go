@@ -24,9 +24,9 @@ func newInitCommand(p *program) *cobra.Command {
 	return withRunOutput(p, t.command(&cobra.Command{
 		Use:   "init",
 		Short: "Initialize the first control plane node of a new cluster",
-		Long: `Initialize this machine as the first control plane node of a new cluster. When it is done, the command
-prints how to use the cluster and how to join other machines.`,
-		Example: `  # with this CIDR for the Pod network
+		Long: `Initialize this machine as the first control plane node of a new cluster. When it finishes, it
+prints instructions for using the cluster and joining other machines.`,
+		Example: `  # set the Pod network CIDR
   kubeadm init --pod-network-cidr=10.244.0.0/16
 
   # highly available: more control plane nodes can join behind a load balancer

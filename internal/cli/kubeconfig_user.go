@@ -53,7 +53,7 @@ in admin.conf.`,
 	flagTargets{flag.ClientName: &o.name, flag.Config: &o.file, flag.Org: &o.groups,
 		flag.Token: &o.token, flag.ValidityPeriod: &o.validity}.bind(c.Flags())
 	c.Flags().Lookup(string(
-		flag.Token)).Usage = "Token to put into the kubeconfig instead of a client certificate"
+		flag.Token)).Usage = "Token to put in the kubeconfig instead of a client certificate"
 	return c
 }
 

@@ -41,7 +41,7 @@ The command asks for confirmation unless --force is set. At the end it lists wha
 		Example: `  # print what would be removed
   kubeadm reset --dry-run
 
-  # without confirmation
+  # skip the confirmation prompt
   kubeadm reset --force
 
   # also remove what CNI plugins and kube-proxy set up, and the user's kubeconfig

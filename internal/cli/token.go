@@ -16,7 +16,7 @@ func newTokenCommand(p *program) *cobra.Command {
 		newTokenGenerateCommand(p), newTokenListCommand(p, o))
 	c.Long = `Manage bootstrap tokens. A joining machine uses a bootstrap token to verify the cluster, and its
 kubelet uses it to request a client certificate. A token has the form "abcdef.0123456789abcdef": a public ID, a
-dot and a secret. It is stored in the Secret bootstrap-token-<ID> in the namespace kube-system.`
+dot and a secret. It is stored in the Secret bootstrap-token-<ID> in the kube-system namespace.`
 	o.bindTo(c)
 	return c
 }

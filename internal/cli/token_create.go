@@ -37,13 +37,13 @@ func newTokenCreateCommand(p *program, shared *clusterOptions) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "create [TOKEN]",
 		Short: "Create a bootstrap token",
-		Long: `Create a bootstrap token in the cluster and print it. Without TOKEN, a random one is generated. With
---config, all bootstrapTokens in the file are created.
+		Long: `Create a bootstrap token in the cluster and print it. Without TOKEN, kubeadm generates a random one. With
+--config, every token under bootstrapTokens in the file is created.
 
-With --print-join-command, the output is a join command on one line: for a worker, or for a control plane node if
-there is a certificate key. With --upload-certs, which works only on a control plane node, the control plane
-certificates are uploaded again, encrypted with --certificate-key or a new key. They are deleted after two hours.
-The keys of earlier uploads become invalid.`,
+With --print-join-command, the output is a join command on one line: for a control plane node if --certificate-key or
+--upload-certs is set, otherwise for a worker. With --upload-certs, which works only on a control plane node, kubeadm
+uploads the control plane certificates again, encrypted with --certificate-key or a new key. They are deleted after two
+hours. Keys from earlier uploads stop working.`,
 		Example: `  # print the join command for a worker
   kubeadm token create --print-join-command
 

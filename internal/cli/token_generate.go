@@ -11,7 +11,7 @@ import (
 func newTokenGenerateCommand(p *program) *cobra.Command {
 	return &cobra.Command{
 		Use:   "generate",
-		Short: "Generate a bootstrap token without creating it in a cluster",
+		Short: "Generate a bootstrap token without adding it to a cluster",
 		Long: `Generate and print a random token without access to a cluster. To use it, pass it to
 "kubeadm token create" or "kubeadm init --token".`,
 		Example: `  kubeadm token generate`,

@@ -45,8 +45,8 @@ func newUpgradeDiffCommand(p *program) *cobra.Command {
 		Use:   "diff [version]",
 		Short: "Show what an upgrade would change",
 		Long: `Show what "kubeadm upgrade apply" would change on this control plane node and in the cluster, as unified diffs of
-files and objects. Nothing is changed. Manual changes to manifests are marked as such. The certificates that the
-upgrade would renew are not shown.`,
+files and objects. The output marks manual changes to manifests, and leaves out the certificates that the upgrade
+would renew. This command changes nothing.`,
 		Example: `  kubeadm upgrade diff v1.37.1
 
   # manual changes to the manifests

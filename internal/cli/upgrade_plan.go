@@ -53,10 +53,10 @@ func newUpgradePlanCommand(p *program) *cobra.Command {
 		Use:   "plan [version]",
 		Short: "Show the versions that the cluster can be upgraded to",
 		Long: `Check whether the cluster can be upgraded, and show the versions that it can be upgraded to and what each
-upgrade changes. Nothing is changed.
+upgrade changes. This command changes nothing.
 
-The newest releases are looked up at https://dl.k8s.io. With a version or a label such as stable-1.37, only that
-one is considered. With a version, no internet access is needed.`,
+By default, kubeadm looks up the latest releases at https://dl.k8s.io. If you pass a version or a label such as
+stable-1.37, only that release is considered. An explicit version needs no internet access.`,
 		Example: `  kubeadm upgrade plan
 
   # one version, without internet access

@@ -38,16 +38,16 @@ func newUpgradeApplyCommand(p *program) *cobra.Command {
 	}
 	c := t.command(&cobra.Command{
 		Use:   "apply [version]",
-		Short: "Upgrade the cluster and its first control plane node to a version",
-		Long: `Upgrade the cluster and this control plane node to a Kubernetes version. Afterwards, run "kubeadm upgrade node" on
-each of the other nodes, and then upgrade the kubelet on every node.
+		Short: "Upgrade the cluster and its first control plane node to the given version",
+		Long: `Upgrade the cluster and this control plane node to the given Kubernetes version. Afterwards, run "kubeadm upgrade
+node" on each of the other nodes, and then upgrade the kubelet on every node.
 
-The components are replaced one at a time. If one of them does not become healthy with its new manifest, all previous
-manifests are restored. To resume an interrupted command, re-run it.`,
+kubeadm replaces the components one at a time. If one of them does not become healthy with its new manifest, kubeadm
+restores all previous manifests. To resume an interrupted command, re-run it.`,
 		Example: `  # print what would change
   kubeadm upgrade apply v1.37.1 --dry-run
 
-  # without confirmation
+  # skip the confirmation prompt
   kubeadm upgrade apply v1.37.1 --yes
 
   # from v1.35 through v1.36, with a single control plane node
@@ -65,10 +65,10 @@ func newUpgradeNodeCommand(p *program) *cobra.Command {
 	}
 	return withRunOutput(p, t.command(&cobra.Command{
 		Use:   "node",
-		Short: "Upgrade another control plane node or a worker",
-		Long: `Upgrade another control plane node or a worker to the version of the cluster, after "kubeadm upgrade apply" on the
-first control plane node. On a worker, only the kubelet's configuration is upgraded, and --kubeconfig defaults to
-/etc/kubernetes/kubelet.conf.`,
+		Short: "Upgrade an additional control plane node or a worker",
+		Long: `Upgrade an additional control plane node or a worker to the cluster's version. Run this after "kubeadm upgrade apply"
+has finished on the first control plane node. On a worker, kubeadm upgrades only the kubelet's configuration, and
+--kubeconfig defaults to /etc/kubernetes/kubelet.conf.`,
 		Example: `  # print what would change
   kubeadm upgrade node --dry-run
 

@@ -5,11 +5,12 @@ import "slices"
 // Row is everything that is known of a flag.
 type Row struct {
 	Name       Name
-	Short      string // one letter; empty for none
-	Type       string // of its value, as help shows it
-	Help       string // no final period
-	Deprecated string // what to use instead; such a flag is accepted and hidden
-	WithConfig bool   // may be given together with --config
+	Short      string             // one letter; empty for none
+	Type       string             // of its value, as help shows it
+	Help       string             // no final period
+	HelpOf     map[Command]string // where the flag means something else
+	Deprecated string             // what to use instead; such a flag is accepted and hidden
+	WithConfig bool               // may be given together with --config
 	Fields     []Field
 }
 

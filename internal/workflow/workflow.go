@@ -119,7 +119,7 @@ var Join = []engine.Phase{
 // prepare creates the files of an additional control plane.
 var prepare = engine.Phase{
 	Name:  "control-plane-prepare",
-	Short: "Prepare the certificates, kubeconfig files and manifests of a control plane node",
+	Short: "Prepare the certificates, kubeconfig files and manifests for a control plane node",
 	Long:  "Download or generate the certificates, and write the kubeconfig files and static Pod manifests of a control plane node.",
 	Flags: flag.WithDiscovery(flag.APIServerAdvertise, flag.APIServerBindPort, flag.CertificateKey,
 		flag.Config, flag.ControlPlane, flag.DryRun, flag.NodeName, flag.Patches),

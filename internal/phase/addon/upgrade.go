@@ -23,7 +23,7 @@ import (
 var Upgrade = engine.Phase{
 	Name:  Phase.Name,
 	Short: "Upgrade CoreDNS and kube-proxy",
-	Long:  "Upgrade CoreDNS and kube-proxy, once all API servers of the cluster have been upgraded.",
+	Long:  "Upgrade CoreDNS and kube-proxy once all of the cluster's API servers have been upgraded.",
 	When: func(n *node.Node) (bool, string) {
 		return n.Role == node.ControlPlane, "this machine is not a control plane node"
 	},

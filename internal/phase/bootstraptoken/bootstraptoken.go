@@ -16,7 +16,7 @@ import (
 var Phase = engine.Phase{
 	Name:    "bootstrap-token",
 	Aliases: []string{"bootstraptoken"},
-	Short:   "Create bootstrap tokens and the RBAC rules for joining nodes",
+	Short:   "Create bootstrap tokens and the RBAC rules that let nodes join",
 	Long: "Create the bootstrap tokens, the RBAC rules that allow a node with a token to request its " +
 		"client certificate, and the public ConfigMap cluster-info.",
 	Flags: []flag.Name{flag.Config, flag.DryRun, flag.Kubeconfig, flag.SkipTokenPrint},
@@ -50,7 +50,7 @@ var Phase = engine.Phase{
 // are.
 var Upgrade = engine.Phase{
 	Name:  Phase.Name,
-	Short: "Create the RBAC rules for joining nodes",
+	Short: "Create the RBAC rules that let nodes join",
 	Long:  "Create or update the RBAC rules that allow a node with a token to request its client certificate.",
 	Flags: []flag.Name{flag.Config, flag.DryRun, flag.Kubeconfig},
 	Run: func(ctx context.Context, e *engine.Env) error {

@@ -38,8 +38,8 @@ var Phase = engine.Phase{
 // must exist.
 var Join = engine.Phase{
 	Name:  "certs",
-	Short: "Generate the certificates of this control plane node",
-	Long:  "Generate the certificates of this control plane node, signed by the certificate authorities that all control plane nodes share.",
+	Short: "Generate this control plane node's certificates",
+	Long:  "Generate this control plane node's certificates, signed by the CAs that all control plane nodes share.",
 	Flags: flag.WithDiscovery(flag.APIServerAdvertise, flag.Config, flag.ControlPlane, flag.DryRun,
 		flag.NodeName),
 	When: node.IsControlPlane,

@@ -30,7 +30,7 @@ import (
 var UpgradeApply = engine.Phase{
 	Name:  "preflight",
 	Short: "Check the cluster and this machine, and pull images",
-	Long: "Check whether the cluster can be upgraded to the version, ask for confirmation, " +
+	Long: "Check whether the cluster can be upgraded to the given version, ask for confirmation, " +
 		"and pull the images of the new version.",
 	Flags: []flag.Name{flag.AllowExperimentalUpgrades, flag.AllowRCUpgrades, flag.Config,
 		flag.DryRun, flag.FailOnManualChanges, flag.Force, flag.IgnorePreflightErrors,

@@ -18,7 +18,7 @@ import (
 // Phase writes the manifests of kube-apiserver, kube-controller-manager and kube-scheduler.
 var Phase = engine.Phase{
 	Name:  "control-plane",
-	Short: "Write the static Pod manifests of the control plane",
+	Short: "Write the static Pod manifests for the control plane",
 	Long:  "Write the static Pod manifests from which the kubelet runs the control plane components.",
 	Run: func(_ context.Context, e *engine.Env) error {
 		e.Say("using the manifest directory %q", e.Local.Paths.Manifests())
@@ -38,7 +38,7 @@ var Phase = engine.Phase{
 // Join writes the same manifests for one more control plane.
 var Join = engine.Phase{
 	Name:  "control-plane",
-	Short: "Write the static Pod manifests of this control plane node",
+	Short: "Write the static Pod manifests for this control plane node",
 	Long:  "Write the static Pod manifests from which the kubelet runs the components of this control plane node.",
 	Flags: []flag.Name{flag.APIServerAdvertise, flag.APIServerBindPort, flag.Config,
 		flag.ControlPlane, flag.DryRun, flag.Patches},
@@ -87,7 +87,7 @@ func deferToEtcd(ctx context.Context, e *engine.Env, n *node.Node, program strin
 func newComponentPhase(name, program string, at engine.Milestone, flags ...flag.Name) engine.Phase {
 	return engine.Phase{
 		Name:  name,
-		Short: "Write the static Pod manifest of " + program,
+		Short: "Write the static Pod manifest for " + program,
 		Flags: append([]flag.Name{
 			flag.CertDir, flag.Config, flag.DryRun, flag.ImageRepository, flag.KubernetesVersion,
 			flag.Patches,

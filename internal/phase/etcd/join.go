@@ -51,7 +51,7 @@ var Check = engine.Phase{
 // promoted to a voter once it has caught up.
 var Join = engine.Phase{
 	Name:  "etcd-join",
-	Short: "Add this machine's member to etcd",
+	Short: "Add this machine to the etcd cluster",
 	Long:  "Add this machine's etcd member as a learner, start it, and promote it to a voting member once it has caught up with the others.",
 	Flags: []flag.Name{flag.APIServerAdvertise, flag.Config, flag.ControlPlane, flag.DryRun,
 		flag.NodeName, flag.Patches, flag.ReplaceMember},

@@ -17,11 +17,11 @@ import (
 // Phase creates an etcd cluster of one member.
 var Phase = engine.Phase{
 	Name:  "etcd",
-	Short: "Write the static Pod manifest of a local etcd member",
-	Long:  "Write the static Pod manifest of an etcd member on this machine.",
+	Short: "Write the static Pod manifest for a local etcd member",
+	Long:  "Write the static Pod manifest for an etcd member on this machine.",
 	Phases: []engine.Phase{{
 		Name:  "local",
-		Short: "Write the static Pod manifest of a local, single etcd member",
+		Short: "Write the static Pod manifest for a local, single-member etcd",
 		Flags: []flag.Name{flag.CertDir, flag.Config, flag.DryRun, flag.ImageRepository,
 			flag.Patches},
 		UsesAddress: true,

@@ -21,7 +21,7 @@ import (
 // Phase generates the five files of a first control plane.
 var Phase = engine.Phase{
 	Name:  "kubeconfig",
-	Short: "Generate the kubeconfig files of the administrator and the components",
+	Short: "Generate the kubeconfig files for the administrator and the components",
 	Long:  "Generate the kubeconfig files with which the administrator, the kubelet and the control plane components connect to the API server.",
 	Run: func(_ context.Context, e *engine.Env) error {
 		e.Say("using the kubeconfig directory %q", e.Local.Paths.Kubeconfigs)
@@ -34,7 +34,7 @@ var Phase = engine.Phase{
 // kubelet writes itself.
 var Join = engine.Phase{
 	Name:  "kubeconfig",
-	Short: "Generate the kubeconfig files of this control plane node",
+	Short: "Generate this control plane node's kubeconfig files",
 	Long:  "Generate the kubeconfig files with which the administrator and the components of this control plane node connect to the API server.",
 	Flags: flag.WithDiscovery(flag.CertificateKey, flag.Config, flag.ControlPlane, flag.DryRun),
 	When:  node.IsControlPlane,

@@ -16,11 +16,11 @@ import (
 // Finalize makes the first control plane's kubelet use its rotated client certificate.
 var Finalize = engine.Phase{
 	Name:  "kubelet-finalize",
-	Short: "Switch the kubelet to its rotated client certificate",
-	Long:  "Update kubelet.conf to use the client certificate file that the kubelet rotates, and restart the kubelet.",
+	Short: "Switch the kubelet to its auto-rotated client certificate",
+	Long:  "Point kubelet.conf at the client certificate file that the kubelet rotates, and restart the kubelet.",
 	Phases: []engine.Phase{{
 		Name:  "enable-client-cert-rotation",
-		Short: "Make the kubelet use the client certificate that it rotates",
+		Short: "Point the kubelet at its auto-rotated client certificate",
 		Flags: FinalizeFlags,
 		Run:   useRotatedCertificate,
 	}},

@@ -32,7 +32,7 @@ import (
 // issued. Without a token it signs the certificate with the CA on this machine.
 var Rebootstrap = engine.Phase{
 	Name:  "kubelet",
-	Short: "Replace the client certificate of the kubelet",
+	Short: "Replace the kubelet's client certificate",
 	Run: func(ctx context.Context, e *engine.Env) error {
 		n, err := e.Node(ctx)
 		if err != nil {

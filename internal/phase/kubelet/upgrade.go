@@ -168,9 +168,9 @@ const mostBackups = 10
 // version does not start.
 var RemoveFlags = engine.Phase{
 	Name:  "post-upgrade",
-	Short: "Remove kubelet flags that the new version no longer has",
-	Long: "Remove flags from the kubelet's environment file that kubeadm set and that the new " +
-		"version of the kubelet no longer has.",
+	Short: "Remove kubelet flags that the new version no longer supports",
+	Long: "Remove flags that kubeadm set, and that the new kubelet version no longer supports, from the " +
+		"kubelet's environment file.",
 	Flags: []flag.Name{flag.Config, flag.DryRun, flag.Kubeconfig},
 	Run: func(ctx context.Context, e *engine.Env) error {
 		n, err := e.Node(ctx)

@@ -12,7 +12,7 @@ import (
 // the nodes that have stopped reporting. The kubelet comes first: static Pods need one that runs.
 var RestartStale = engine.Phase{
 	Name:  "restart",
-	Short: "Restart the components that use a certificate from before its renewal",
+	Short: "Restart the components that still use a pre-renewal certificate",
 	Run: func(ctx context.Context, e *engine.Env) error {
 		n, as, err := e.Cluster(ctx)
 		if err != nil {

@@ -30,7 +30,7 @@ import (
 // ends the reset before anything on this machine is removed.
 var LeaveCluster = engine.Phase{
 	Name:  "leave-cluster",
-	Short: "Drain this node and delete its Node object, with --leave-cluster",
+	Short: "With --leave-cluster, drain this node and delete its Node object",
 	Long: `Drain this node and delete its Node object. As part of "kubeadm reset", the phase does this only if --leave-cluster is set.
 Static Pods and the Pods of DaemonSets are not evicted. PodDisruptionBudgets are respected.`,
 	Flags: []flag.Name{flag.DrainTimeout, flag.DryRun, flag.Kubeconfig},

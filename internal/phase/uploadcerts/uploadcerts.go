@@ -16,8 +16,8 @@ import (
 // Phase uploads the certificates if --upload-certs is set.
 var Phase = engine.Phase{
 	Name:  string(phaseindex.UploadCerts),
-	Short: "Upload the shared certificates for joining control plane nodes",
-	Long:  "Upload the certificates that all control plane nodes share to a Secret, encrypted with the certificate key. The Secret is deleted after two hours.",
+	Short: "Upload the shared certificates so that other control plane nodes can join",
+	Long:  "Encrypt the certificates that all control plane nodes share with the certificate key, and upload them to a Secret, which is deleted after two hours.",
 	Flags: []flag.Name{flag.CertificateKey, flag.Config, flag.DryRun, flag.Kubeconfig,
 		flag.SkipCertificateKeyPrint, flag.UploadCerts},
 	Run: func(ctx context.Context, e *engine.Env) error {

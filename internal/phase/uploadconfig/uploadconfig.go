@@ -26,7 +26,7 @@ func newPhase(flags ...flag.Name) engine.Phase {
 		Name:     "upload-config",
 		Aliases:  []string{"uploadconfig"},
 		Short:    "Store the configuration in the cluster",
-		Long:     "Store the cluster configuration and the kubelet configuration in ConfigMaps for joining nodes.",
+		Long:     "Store the cluster configuration and the kubelet configuration in ConfigMaps that joining nodes read.",
 		Parallel: true,
 		Phases: []engine.Phase{
 			{Name: "kubeadm", Short: "Store the cluster's configuration in a ConfigMap",

@@ -119,12 +119,12 @@ func printHints(c *nodes.Cluster) {
 		name = " --name " + c.Name()
 	}
 	fmt.Printf(`
-The cluster has a network of its own; these commands enter it:
+The cluster runs on its own network. Use these commands to reach it:
   go run ./test/nodes/cluster kubectl%[1]s -- get nodes -o wide
   go run ./test/nodes/cluster shell%[1]s cp1
   go run ./test/nodes/cluster down%[1]s
 `, name)
 	if name == "" {
-		fmt.Print("Short forms of the last two: make shell NODE=cp1, make cluster-down\n")
+		fmt.Print("Shortcuts for the last two: make shell NODE=cp1, make cluster-down\n")
 	}
 }
