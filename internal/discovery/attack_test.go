@@ -71,7 +71,7 @@ func TestTokenDiscoveryRefusesAttackers(t *testing.T) {
 			func(t *testing.T) map[string]string {
 				return signed(t, c.info[bootstrapapi.KubeConfigKey], "zzzzzz."+tokenSecret)
 			},
-			[]string{"does not know token " + tokenID, "expired", "deleted", `usage "signing"`}},
+			[]string{"does not recognize token " + tokenID, "expired", "deleted", `the "signing" usage`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -178,7 +178,7 @@ func (c *clusterInfo) unsignedError(now time.Time, info map[string]string) error
 			strings.HasPrefix(key, bootstrapapi.JWSSignatureKeyPrefix)
 	}
 	err := problem.New("",
-		fmt.Errorf("the cluster does not know token %s (wrong, deleted, expired, or without usage %q), "+
+		fmt.Errorf("the cluster does not recognize token %s (it is wrong, was deleted, has expired, or lacks the %q usage), "+
 			"or has not signed cluster-info with it yet", c.id, bootstrapapi.KnownTokenUsages[0]),
 		"list the tokens on a control plane node: kubeadm token list", c.remedy)
 	if c.unsignedSince.IsZero() {

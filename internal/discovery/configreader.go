@@ -36,7 +36,7 @@ func newTokenReader(bootstrap *pki.Kubeconfig, l node.Local) (configReader, erro
 	return configReader{
 		as:          state.Identity{Config: text},
 		credentials: "the bootstrap token",
-		reasons: fmt.Sprintf(" (deleted, expired, or without usage %q)",
+		reasons: fmt.Sprintf(" (it was deleted, has expired, or lacks the %q usage)",
 			bootstrapapi.KnownTokenUsages[1]),
 		remedy: newJoinCommandHint(l),
 	}, err

@@ -218,7 +218,7 @@ func checkServed(ctx context.Context, r state.Reader, rep *preflight.Report, m *
 			continue
 		}
 		if u.Address == "" && noRuntime != nil { // only its container says since when it runs
-			rep.Skip("%s: the container runtime does not answer: see check CRI", u.Component)
+			rep.Skip("%s: the container runtime is not responding: see check CRI", u.Component)
 			continue
 		}
 		where := ""

@@ -43,7 +43,7 @@ var (
 func checkCgroupDriver(ctx context.Context, r state.Reader, rep *preflight.Report, m *machine) {
 	rt, err := m.runtime(ctx, r)
 	if err != nil {
-		rep.Skip("the container runtime does not answer: see check CRI")
+		rep.Skip("the container runtime is not responding: see check CRI")
 		return
 	}
 	wanted := m.kubelet.CgroupDriver
@@ -89,7 +89,7 @@ func checkCgroupDriver(ctx context.Context, r state.Reader, rep *preflight.Repor
 func checkSandboxImage(ctx context.Context, r state.Reader, rep *preflight.Report, m *machine) {
 	rt, err := m.runtime(ctx, r)
 	if err != nil {
-		rep.Skip("the container runtime does not answer: see check CRI")
+		rep.Skip("the container runtime is not responding: see check CRI")
 		return
 	}
 	var images release.Images

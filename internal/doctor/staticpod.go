@@ -58,7 +58,7 @@ func restoreManifests(ctx context.Context, r state.Reader, m *machine) (remedy, 
 // checkStaticPods asks each component and, if it does not answer, its containers.
 func checkStaticPods(ctx context.Context, r state.Reader, rep *preflight.Report, m *machine) {
 	if _, err := m.runtime(ctx, r); err != nil {
-		rep.Skip("the container runtime does not answer: see check CRI")
+		rep.Skip("the container runtime is not responding: see check CRI")
 		return
 	}
 	n := m.asNode()

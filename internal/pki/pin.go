@@ -60,7 +60,7 @@ func MatchPins(certs []*x509.Certificate, texts []string) ([]*x509.Certificate, 
 	}
 	if len(matching) == 0 {
 		return nil, fmt.Errorf(
-			"no CA certificate of the cluster has one of the given hashes; the cluster's hashes: %s",
+			"none of the cluster's CA certificates matches any of the given hashes; the cluster's hashes: %s",
 			strings.Join(have, ", "))
 	}
 	return matching, nil

@@ -170,13 +170,13 @@ func runtimeCases() map[string]initCase {
 	return map[string]initCase{
 		"no runtime": {func(m *machine, _ *node.Node) { m.runtimeErr = errors.New("no such file") },
 			`
-[ERROR CRI]: no container runtime can be used: no such file; start it (for example "systemctl enable --now containerd"), with its CRI plugin enabled, or set --cri-socket to another one
-[ERROR ContainerRuntimeVersion]: the container runtime's cgroup driver is unknown because the runtime does not answer; first fix what check CRI reports`},
+[ERROR CRI]: no usable container runtime: no such file; start it (for example "systemctl enable --now containerd"), with its CRI plugin enabled, or set --cri-socket to another one
+[ERROR ContainerRuntimeVersion]: the container runtime's cgroup driver is unknown because the runtime is not responding; first fix what check CRI reports`},
 		"another runtime": {func(m *machine, _ *node.Node) {
 			m.runtimeErr, m.sockets = errOops, []string{"unix:///var/run/crio/crio.sock"}
 		}, `
-[ERROR CRI]: no container runtime can be used: oops; start it (for example "systemctl enable --now containerd"), with its CRI plugin enabled, or set --cri-socket to one that is open here: unix:///var/run/crio/crio.sock
-[ERROR ContainerRuntimeVersion]: the container runtime's cgroup driver is unknown because the runtime does not answer; first fix what check CRI reports`},
+[ERROR CRI]: no usable container runtime: oops; start it (for example "systemctl enable --now containerd"), with its CRI plugin enabled, or set --cri-socket to one that is open here: unix:///var/run/crio/crio.sock
+[ERROR ContainerRuntimeVersion]: the container runtime's cgroup driver is unknown because the runtime is not responding; first fix what check CRI reports`},
 		"runtime not ready": {func(m *machine, _ *node.Node) {
 			m.runtime.Ready, m.runtime.Reason = false, "shim missing"
 		},

@@ -60,7 +60,7 @@ func newRuntimeChecks(socket string) []Check {
 					remedy = "one that is open here: " + strings.Join(others, ", ")
 				}
 				f := Finding{Severity: Error,
-					Text: fmt.Sprintf("no container runtime can be used: %v", err),
+					Text: fmt.Sprintf("no usable container runtime: %v", err),
 					Remedy: `start it (for example "systemctl enable --now containerd"), with its CRI plugin enabled` +
 						", or set --cri-socket to " + remedy}
 				explainRuntimeFailure(ctx, r, socket, &f)
@@ -79,7 +79,7 @@ func newRuntimeChecks(socket string) []Check {
 				switch {
 				case err != nil:
 					rep.Add(Finding{Severity: Error, NotMade: "see check CRI",
-						Text:   "the container runtime's cgroup driver is unknown because the runtime does not answer",
+						Text:   "the container runtime's cgroup driver is unknown because the runtime is not responding",
 						Remedy: "first fix what check CRI reports"})
 				case rt.DriverError != "":
 					rep.Fail("check the log of "+rt.Name+", fix its configuration and restart it",

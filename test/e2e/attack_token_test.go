@@ -33,7 +33,7 @@ func TestUnusableTokens(t *testing.T) {
 	const mint = "kubeadm token create --print-join-command"
 	t.Run("without authentication", func(t *testing.T) {
 		d.checkRefused(t, []string{"does not accept the bootstrap token",
-			`without usage "authentication"`, mint},
+			`lacks the "authentication" usage`, mint},
 			d.joinCommand(d.cluster.workerJoin[2], powerless)...)
 	})
 	// join waits for the signature of a token; here two machines wait at the same time.
@@ -42,9 +42,9 @@ func TestUnusableTokens(t *testing.T) {
 		victim      *nodes.Node
 		want        []string
 	}{
-		{"deleted", deleted, d.victim, []string{"does not know token " + deleted[:6]}},
+		{"deleted", deleted, d.victim, []string{"does not recognize token " + deleted[:6]}},
 		{"without signing", speechless, d.attackerNode,
-			[]string{"does not know token " + speechless[:6], `without usage "signing"`}},
+			[]string{"does not recognize token " + speechless[:6], `lacks the "signing" usage`}},
 	} {
 		t.Run(a.name, func(t *testing.T) {
 			t.Parallel()
@@ -65,7 +65,7 @@ func TestExpiredTokenErrorNamesCommand(t *testing.T) {
 	const mint = "kubeadm token create --print-join-command"
 	command := d.joinCommand(d.cluster.workerJoin[2], expired)
 	result := checkFails(t, d.victim,
-		[]string{"does not know token " + expired[:6], "expired", mint}, command...)
+		[]string{"does not recognize token " + expired[:6], "expired", mint}, command...)
 	advice := ""
 	for line := range strings.Lines(result.Stderr) {
 		if _, after, ok := strings.Cut(line, "on a control plane node: "); ok &&

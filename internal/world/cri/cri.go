@@ -131,7 +131,7 @@ func newNoAnswerError(socket string, err error) error {
 		name = "cri-docker"
 	}
 	return problem.New("",
-		fmt.Errorf("container runtime at %s does not answer: %w; is %s running?", socket,
+		fmt.Errorf("container runtime at %s is not responding: %w; is %s running?", socket,
 			unwrapGRPCError(err), name),
 		"check its state: systemctl status "+name)
 }

@@ -221,8 +221,8 @@ func TestRuntimeDoesNotAnswer(t *testing.T) {
 	go half.Serve(lh)
 	defer half.Stop()
 	for socket, says := range map[string]string{
-		"unix:///nonexistent/crio.sock":   "container runtime at unix:///nonexistent/crio.sock does not answer: ",
-		"unix://" + mute:                  "does not answer",
+		"unix:///nonexistent/crio.sock":   "container runtime at unix:///nonexistent/crio.sock is not responding: ",
+		"unix://" + mute:                  "is not responding",
 		"unix://" + lh.Addr().String():    "does not serve the CRI",
 		"tcp://127.0.0.1:1":               "is not a URL like unix:///",
 		"/run/containerd/containerd.sock": "is not a URL like unix:///",

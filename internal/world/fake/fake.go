@@ -378,7 +378,7 @@ func (w *World) Runtimes(context.Context) ([]string, error) { return w.Sockets, 
 // Runtime is CRI, if its socket answers.
 func (w *World) Runtime(_ context.Context, socket string) (state.Runtime, error) {
 	if !slices.Contains(w.Sockets, socket) {
-		return state.Runtime{}, fmt.Errorf("container runtime at %s does not answer", socket)
+		return state.Runtime{}, fmt.Errorf("container runtime at %s is not responding", socket)
 	}
 	return w.CRI, nil
 }

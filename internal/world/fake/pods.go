@@ -56,7 +56,7 @@ func (t *podTable) removeContainers(c change.RemoveContainers, at time.Time) {
 // Sockets no container runtime answers.
 func (w *World) Containers(ctx context.Context, socket string) ([]state.Container, error) {
 	if len(w.Sockets) == 0 {
-		return nil, fmt.Errorf("container runtime at %s does not answer", socket)
+		return nil, fmt.Errorf("container runtime at %s is not responding", socket)
 	}
 	if w.ContainersError != nil {
 		return nil, w.ContainersError
