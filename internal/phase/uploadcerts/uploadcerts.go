@@ -17,7 +17,7 @@ import (
 var Phase = engine.Phase{
 	Name:  string(phaseindex.UploadCerts),
 	Short: "Upload the shared certificates so that other control plane nodes can join",
-	Long:  "Encrypt the certificates that all control plane nodes share with the certificate key, and upload them to a Secret, which is deleted after two hours.",
+	Long:  "Use the certificate key to encrypt the certificates that all control plane nodes share, and upload them to a Secret, which is deleted after two hours.",
 	Flags: []flag.Name{flag.CertificateKey, flag.Config, flag.DryRun, flag.Kubeconfig,
 		flag.SkipCertificateKeyPrint, flag.UploadCerts},
 	Run: func(ctx context.Context, e *engine.Env) error {
