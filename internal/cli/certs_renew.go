@@ -36,9 +36,9 @@ func newRenewCommand(p *program) *cobra.Command {
 		newRenewOneCommand(p, allCertificates, "Renew all of this control plane node's certificates"))
 	c.Long = `Renew a control plane node's certificates, but not its CAs.
 
-Kubelets rotate their own certificates. If a kubelet can no longer rotate its own certificate, run "kubeadm certs renew
-kubelet.conf" on that node; this works on workers too, with --token. On a control plane node, "kubeadm certs renew all
---restart" also replaces the kubelet's certificate if it has expired.`
+Kubelets rotate their own certificates. If a kubelet can no longer rotate its own certificate, run
+"kubeadm certs renew kubelet.conf" on that node; this works on workers too, with --token. On a control plane node,
+"kubeadm certs renew all --restart" also replaces the kubelet's certificate if it has expired.`
 	c.AddCommand(newRenewKubeletCommand(p))
 	for _, r := range pki.Renewables() {
 		c.AddCommand(newRenewOneCommand(p, r.Name, "Renew "+r.Purpose))

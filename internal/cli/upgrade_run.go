@@ -39,8 +39,8 @@ func newUpgradeApplyCommand(p *program) *cobra.Command {
 	c := t.command(&cobra.Command{
 		Use:   "apply [version]",
 		Short: "Upgrade the cluster and its first control plane node to the given version",
-		Long: `Upgrade the cluster and this control plane node to the given Kubernetes version. Afterwards, run "kubeadm upgrade
-node" on each of the other nodes, and then upgrade the kubelet on every node.
+		Long: `Upgrade the cluster and this control plane node to the given Kubernetes version. Afterwards, run
+"kubeadm upgrade node" on each of the other nodes, and then upgrade the kubelet on every node.
 
 kubeadm replaces the components one at a time. If one of them does not become healthy with its new manifest, kubeadm
 restores all previous manifests. To resume an interrupted command, re-run it.`,

@@ -135,7 +135,7 @@ func TestUnreachableRuntimeIsReportedOnce(t *testing.T) {
 	a.Sockets = nil
 	a.node.IgnoredChecks = node.IgnoredChecks{"cri", "containerruntimeversion"}
 	err := a.run(t, check.Init)
-	if err == nil || strings.Count(err.Error(), "does not answer") != 1 ||
+	if err == nil || strings.Count(err.Error(), "is not responding") != 1 ||
 		!strings.Contains(err.Error(), "[ERROR ImagePull]: images cannot be pulled") {
 		t.Errorf("got %v", err)
 	}
