@@ -183,7 +183,7 @@ func TestTokenIsNotSentAfterRedirect(t *testing.T) {
 func TestTokenWithoutAuthenticationUsage(t *testing.T) {
 	c := newCluster(t)
 	c.tokens = nil
-	words := []string{"does not accept the bootstrap token", "deleted, expired", `"authentication"`,
+	words := []string{"does not accept the bootstrap token", "deleted, has expired", `"authentication"`,
 		"kubeadm token create --print-join-command"}
 	flags := c.flags(c.server)
 	newMachine().refused(t, flags, words...)

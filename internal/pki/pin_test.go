@@ -83,6 +83,6 @@ func TestMatchPins(t *testing.T) {
 	}
 	for _, pins := range [][]string{{Pin{}.String()}, nil} {
 		_, err := MatchPins(bundle, pins)
-		wantError(t, err, "no CA certificate", PinOf(a).String(), PinOf(b).String())
+		wantError(t, err, "none of the cluster's CA certificates", PinOf(a).String(), PinOf(b).String())
 	}
 }
