@@ -1,19 +1,15 @@
 package cli
 
 import (
-	"context"
-	"fmt"
 	"maps"
 	"os/exec"
 	"slices"
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"kubeadm/internal/doctor"
-	"kubeadm/internal/problem"
-	"kubeadm/internal/state"
-	"kubeadm/internal/world"
-	"kubeadm/internal/world/fake"
 	"kubeadm/internal/world/memory"
 )
 
@@ -60,6 +56,14 @@ func (s *testMachine) follow(t *testing.T, command string) {
 		default:
 			t.Fatalf("cannot run %q", part)
 		}
+	}
+}
+
+func deleted(kind, name string) func(*testing.T, *testMachine) {
+	return func(_ *testing.T, s *testMachine) {
+		maps.DeleteFunc(s.world.Objects, func(k memory.Key, _ *unstructured.Unstructured) bool {
+			return k.Kind.Kind == kind && k.Name == name
+		})
 	}
 }
 
@@ -136,82 +140,4 @@ func equalData(a, b map[string]any) bool {
 	x, _ := a["data"].(map[string]any)
 	y, _ := b["data"].(map[string]any)
 	return maps.Equal(x, y)
-}
-
-// checkCommands checks that no finding suggests a phase of init that would write the defaults over
-// what the cluster is configured for. Only cluster-info needs no configuration.
-func checkCommands(t *testing.T, d doctor.Diagnosis) {
-	t.Helper()
-	for _, f := range d.Findings {
-		for _, text := range []string{f.Command, f.Remedy} {
-			for _, after := range strings.Split(text, "kubeadm init phase ")[1:] {
-				if !strings.Contains(after, "--config") && !strings.HasPrefix(after, "bootstrap-token") {
-					t.Errorf("check %s suggests: %s", f.Check, text)
-				}
-			}
-		}
-	}
-}
-
-// A renewal keeps the names of a certificate: one that lacks a name is generated again. The address in
-// a kubeconfig that the user names need not be of this API server.
-func TestDoctorFindsNameThatCertificateLacks(t *testing.T) {
-	s := newHealthyNode(t)
-	other := s.world.Files["/etc/kubernetes/admin.conf"]
-	other.Data = []byte(strings.Replace(string(other.Data), "192.0.2.10:6443", "other.example:6443", 1))
-	s.world.Files["/root/other.conf"] = other
-	lacks := func(args ...string) (found []doctor.Finding) {
-		t.Helper()
-		d, _ := s.diagnose(t, args...)
-		return slices.DeleteFunc(d.Findings, func(f doctor.Finding) bool { return f.Check != "Certificates" })
-	}
-	if found := lacks("--kubeconfig=/root/other.conf"); len(found) > 0 {
-		t.Errorf("got %+v", found)
-	}
-	s.world.Files["/etc/kubernetes/admin.conf"] = other
-	found := lacks()
-	if len(found) != 1 || !strings.Contains(found[0].Text, "apiserver.crt is not valid for other.example") ||
-		!strings.Contains(found[0].Remedy, "apiServer.certSANs") || strings.Contains(found[0].Remedy, "certs renew") ||
-		!strings.Contains(found[0].Remedy, "mv /etc/kubernetes/pki/apiserver.crt") {
-		t.Errorf("got %+v", found)
-	}
-}
-
-// expiredUser is a world in which the client certificate of the kubeconfig has expired, so that no
-// request is sent.
-type expiredUser struct{ *fake.World }
-
-func (expiredUser) Livez(_ context.Context, as state.Identity) error {
-	return state.KubeconfigError{Err: problem.New("", fmt.Errorf("using %s: its client certificate has expired", as.Kubeconfig),
-		"renew the certificate")}
-}
-
-// A credential that has expired is no defect of the API server.
-func TestDoctorBlamesCredentialNotAPIServer(t *testing.T) {
-	s := newHealthyNode(t)
-	s.Host.World = func() world.World { return expiredUser{s.world} }
-	d, _ := s.diagnose(t)
-	if len(d.Findings) != 1 || d.Findings[0].Check != "APIServer" || d.Findings[0].Remedy != "renew the certificate" ||
-		d.Findings[0].Text != "the kubeconfig /etc/kubernetes/admin.conf cannot be used" {
-		t.Errorf("got:\n%s", describeFindings(d))
-	}
-	if !slices.Contains(d.Passed[doctor.Node], "StaticPods") {
-		t.Errorf("the API server is not healthy: %+v", d)
-	}
-}
-
-// Which of several runtimes init is to use is for the user to say, and nothing is wrong before.
-func TestDoctorLeavesChoiceOfRuntime(t *testing.T) {
-	s := newTestMachine(t)
-	s.world.Sockets = []string{"unix:///run/containerd/containerd.sock", "unix:///run/cri-dockerd.sock"}
-	d, code := s.diagnose(t)
-	if len(d.Findings) > 0 || code != 0 {
-		t.Errorf("exit code %d:\n%s", code, describeFindings(d))
-	}
-	isCRI := func(n doctor.NotChecked) bool { return n.Check == "CRI" }
-	i := slices.IndexFunc(d.NotChecked, isCRI)
-	if i < 0 || !strings.Contains(d.NotChecked[i].Reason, "/run/cri-dockerd.sock") ||
-		!strings.Contains(d.NotChecked[i].Reason, "kubeadm init") {
-		t.Errorf("not checked: %+v", d.NotChecked)
-	}
 }

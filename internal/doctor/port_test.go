@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/x509"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -75,5 +76,30 @@ func TestPortsWhileMembersDoNotAnswer(t *testing.T) {
 				t.Errorf("%v: found %v, not checked %q", isFast, found, rep.Skipped())
 			}
 		})
+	}
+}
+
+// The ports of peers are those that their Pods and Nodes tell.
+func TestPortsOfPeers(t *testing.T) {
+	s := newHealthyNode(t)
+	add(`{apiVersion: v1, kind: Node, metadata: {name: cp2, labels: {node-role.kubernetes.io/control-plane: ""}},
+  status: {conditions: [{type: Ready, status: "True"}], addresses: [{type: InternalIP, address: 192.0.2.77}],
+    nodeInfo: {kubeletVersion: v1.37.1}, daemonEndpoints: {kubeletEndpoint: {Port: 10555}}}}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: kube-apiserver-cp2, namespace: kube-system,
+  labels: {component: kube-apiserver, tier: control-plane},
+  annotations: {kubeadm.kubernetes.io/kube-apiserver.advertise-address.endpoint: "192.0.2.77:7443"}},
+  spec: {nodeName: cp2, containers: [{name: c, image: "registry.k8s.io/kube-apiserver:v1.37.1"}]}}`)(t, s)
+	d := s.diagnose(t)
+	for _, want := range []string{"the kubelet of node cp2 at 192.0.2.77:10555 cannot be reached",
+		"the API server of node cp2 at 192.0.2.77:7443 cannot be reached"} {
+		if !strings.Contains(describeFindings(d), want) {
+			t.Errorf("it does not find that %s:\n%s", want, describeFindings(d))
+		}
+	}
+	served := &x509.Certificate{}
+	s.world.RemoteCertificates = map[string]*x509.Certificate{"192.0.2.77:10555": served, "192.0.2.77:7443": served}
+	if d := s.diagnose(t); hasFinding(d, "PeerPorts") {
+		t.Errorf("it blames healthy peers:\n%s", describeFindings(d))
 	}
 }

@@ -395,6 +395,8 @@ func (w *World) Clone() *World {
 		uids: maps.Clone(w.staticPods.uids)}
 	w.staticPods.mu.Unlock()
 	c.Clock = memory.NewTickingClock(w.Now())
+	c.Names, c.Paths, c.PortsInUse, c.Discovery = maps.Clone(w.Names), maps.Clone(w.Paths),
+		maps.Clone(w.PortsInUse), maps.Clone(w.Discovery)
 	c.Files, c.Services, c.ImageList = maps.Clone(w.Files), maps.Clone(w.Services),
 		maps.Clone(w.ImageList)
 	c.MountList, c.Pods, c.MemberList = slices.Clone(w.MountList), slices.Clone(w.Pods),
