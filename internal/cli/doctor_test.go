@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
-	"time"
 
 	"kubeadm/internal/doctor"
 	"kubeadm/internal/problem"
@@ -99,7 +98,7 @@ func TestDoctorExitCode(t *testing.T) {
 		t.Errorf("exit code %d:\n%s", code, describeFindings(d))
 	}
 	s.world.Kubelet = kubelet
-	s.world.SyncTime = 30 * time.Millisecond
+	writeFile("/proc/swaps", "Filename Type Size Used Priority\n/swap file 1 0 -2\n")(t, s)
 	if d, code := s.diagnose(t); len(d.Findings) != 1 || code != 0 {
 		t.Errorf("exit code %d:\n%s", code, describeFindings(d))
 	}
