@@ -77,7 +77,7 @@ func TestApproveKubeletServing(t *testing.T) {
 		}
 	}
 	kubectl(t, n, "delete", "csr", "forged-address", "forged-node")
-	if said := runCommand(t, n, kubeadm, "certs", "approve-kubelet-serving"); !strings.Contains(said, "no request") {
+	if said := runCommand(t, n, kubeadm, "certs", "approve-kubelet-serving"); !strings.Contains(said, "serving certificate is pending") {
 		t.Errorf("a second run says\n%s", said)
 	}
 }
