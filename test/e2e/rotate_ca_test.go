@@ -237,36 +237,6 @@ func TestJoinDuringCARotation(t *testing.T) {
 	r.checkReplaced(t, before, true)
 }
 
-// TestFinishWaitsForLateControlPlane joins a control plane after all others sign with the new CAs. It
-// has the old keys, and may give kubelets certificates of the old CA until it follows: then all workers
-// have to follow again, or the last stage would lock them out.
-func TestFinishWaitsForLateControlPlane(t *testing.T) {
-	inFullRun(t, "five minutes")
-	parallel(t)
-	r := newRotatedCluster(t, 1, 1)
-	before := r.readCAs(t, r.cp)
-	for _, stage := range []string{"trust", "sign"} {
-		r.run(t, stage, r.everyone()...)
-		r.refreshClient(t)
-		r.restartPods(t)
-	}
-	r.joinBoth(t, "late")
-	late := r.controlPlanes[1]
-	checkFails(t, r.cp, []string{"have not reached stage", late.Name()}, r.command(r.cp, "finish")...)
-	r.run(t, "trust", r.cp, late)
-	r.run(t, "sign", late)
-	checkFails(t, r.cp, []string{"have not reached stage \"sign\"", r.worker.Name()},
-		r.command(r.cp, "finish")...)
-	r.run(t, "sign", r.workers...)
-	r.refreshClient(t)
-	r.restartPods(t)
-	r.restartAddons(t)
-	r.run(t, "finish", r.everyone()...)
-	r.run(t, "finish", r.cp)
-	r.load.stop()
-	r.checkReplaced(t, before, true)
-}
-
 // joinBoth joins a control plane and a worker with commands of this moment.
 func (r *rotatedCluster) joinBoth(t *testing.T, stage string) {
 	t.Helper()
