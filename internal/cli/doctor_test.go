@@ -21,7 +21,7 @@ func newHealthyNodeOf(t *testing.T, config []byte) *testMachine {
 	t.Helper()
 	s := newTestMachine(t)
 	s.initClusterOf(t, config)
-	if err := s.world.Settle(); err != nil {
+	if err := s.world.CompleteInit(); err != nil {
 		t.Fatal(err)
 	}
 	return s

@@ -77,7 +77,7 @@ const reachLimit = 10 * time.Second
 func (l Lock) HoldIfReachable(ctx context.Context, e *engine.Env,
 	work func(context.Context, *engine.Env) error) error {
 	err := e.Await(ctx, world.Condition{
-		Name:    "an API server to answer, for the lock of the cluster",
+		Name:    "an API server to answer, for the cluster's lock",
 		Timeout: reachLimit,
 		Check: func(ctx context.Context, r state.Reader) error {
 			var errs []error
@@ -98,7 +98,7 @@ func (l Lock) HoldIfReachable(ctx context.Context, e *engine.Env,
 	case ctx.Err() != nil:
 		return err
 	}
-	e.Warn("the lock of the cluster is not held: %v; do not change another control plane node "+
+	e.Warn("the cluster's lock is not held: %v; do not change another control plane node "+
 		"until this command has ended", err)
 	return work(ctx, e)
 }

@@ -220,7 +220,7 @@ func TestHoldIfReachable(t *testing.T) {
 		if err != nil || holder != want {
 			t.Errorf("%v; the lock is held by %q, want %q", err, holder, want)
 		}
-		if warned := recorded.has("the lock of the cluster is not held"); warned != (want == "") {
+		if warned := recorded.has("the cluster's lock is not held"); warned != (want == "") {
 			t.Errorf("held by %q, warned: %v", holder, warned)
 		}
 	}

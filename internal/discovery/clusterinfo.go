@@ -34,7 +34,7 @@ func findClusterByToken(ctx context.Context, e *engine.Env,
 	case len(j.CACertHashes) == 0 && !j.UnsafeSkipCAVerification:
 		return verifiedCluster{}, problem.New("",
 			errors.New("no hash of the cluster's CA certificate was given"),
-			fmt.Sprintf("set --%s, or, in a network where nobody can intercept connections, --%s",
+			fmt.Sprintf("set --%s, or, in a network where no one can intercept connections, --%s",
 				flag.DiscoveryTokenHash, flag.DiscoveryTokenUnsafe))
 	}
 	c := &clusterInfo{

@@ -65,7 +65,7 @@ encryptionAlgorithm: ECDSA-P256
 	if err := engine.Run(context.Background(), e, workflow.Init, engine.Selection{}); err != nil {
 		return nil, err
 	}
-	return s.world, s.world.Settle()
+	return s.world, s.world.CompleteInit()
 })
 
 var copying sync.Mutex // its clock ticks

@@ -14,9 +14,9 @@ import (
 	"kubeadm/internal/world/memory"
 )
 
-// Settle adds what the kubelet, a Pod network and the controllers of a healthy cluster write after init
+// CompleteInit adds what the kubelet, a Pod network and the controllers of a healthy cluster write after init
 // of the control plane node cp1.
-func (w *World) Settle() error {
+func (w *World) CompleteInit() error {
 	client, err := w.issueKubeletClient()
 	if err != nil {
 		return err
