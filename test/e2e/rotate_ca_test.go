@@ -222,7 +222,7 @@ func TestJoinDuringCARotation(t *testing.T) {
 		}
 		planes := r.controlPlanes
 		r.run(t, stage, r.cp)
-		r.joinBoth(t, stage)
+		r.joinBoth(t, stage, r.joinCommand(t, "--upload-certs"), r.joinCommand(t))
 		r.run(t, stage, planes[1:]...)
 		joined := r.controlPlanes[len(r.controlPlanes)-1]
 		if stage != "finish" { // it gets the new keys
@@ -237,22 +237,58 @@ func TestJoinDuringCARotation(t *testing.T) {
 	r.checkReplaced(t, before, true)
 }
 
-// joinBoth joins a control plane and a worker with commands of this moment.
-func (r *rotatedCluster) joinBoth(t *testing.T, stage string) {
-	t.Helper()
-	plane, worker := addNode(t, r.Cluster, stage+"-plane"), addNode(t, r.Cluster, stage+"-worker")
-	line := func(args ...string) []string {
-		out := runCommand(t, r.cp, append([]string{kubeadm, "token", "create",
-			"--print-join-command"}, args...)...)
-		return append(strings.Fields(strings.NewReplacer("\\\n", " ", "\\", " ").Replace(out)),
-			"--ignore-preflight-errors="+nodes.IgnoredPreflight)
+// TestFinishWaitsForLateControlPlane joins a control plane after all others sign with the new CAs, with
+// the old keys: they were uploaded a stage before. Until it follows, it may give kubelets certificates
+// of the old CA. Then all workers have to follow again, or the last stage would lock them out.
+func TestFinishWaitsForLateControlPlane(t *testing.T) {
+	inFullRun(t, "five minutes")
+	parallel(t)
+	r := newRotatedCluster(t, 1, 1)
+	before := r.readCAs(t, r.cp)
+	r.run(t, "trust", r.everyone()...)
+	r.refreshClient(t)
+	r.restartPods(t)
+	withOldKeys, asWorker := r.joinCommand(t, "--upload-certs"), r.joinCommand(t)
+	r.run(t, "sign", r.everyone()...)
+	r.refreshClient(t)
+	r.restartPods(t)
+	r.joinBoth(t, "late", withOldKeys, asWorker)
+	late := r.controlPlanes[1]
+	if key := readFile(t, late, certsDir+"ca.key"); key != before["ca.key"] {
+		t.Fatal("the control plane has not joined with the old key")
 	}
-	for n, command := range map[*nodes.Node][]string{plane: line("--upload-certs"),
-		worker: line()} {
-		if i := slices.Index(command, "kubeadm"); i > 0 {
-			command = command[i:]
-		}
-		command[0] = kubeadm
+	checkFails(t, r.cp, []string{"have not reached stage", late.Name()}, r.command(r.cp, "finish")...)
+	r.run(t, "trust", r.cp, late)
+	r.run(t, "sign", late)
+	checkFails(t, r.cp, []string{"have not reached stage \"sign\"", r.worker.Name()},
+		r.command(r.cp, "finish")...)
+	r.run(t, "sign", r.workers...)
+	r.refreshClient(t)
+	r.restartPods(t)
+	r.restartAddons(t)
+	r.run(t, "finish", r.everyone()...)
+	r.run(t, "finish", r.cp)
+	r.load.stop()
+	r.checkReplaced(t, before, true)
+}
+
+// joinCommand is the command that joins a node now, as the first control plane node prints it.
+func (r *rotatedCluster) joinCommand(t *testing.T, args ...string) []string {
+	t.Helper()
+	out := runCommand(t, r.cp, append([]string{kubeadm, "token", "create", "--print-join-command"},
+		args...)...)
+	command := strings.Fields(strings.NewReplacer("\\\n", " ", "\\", " ").Replace(out))
+	command = append(command[max(0, slices.Index(command, "kubeadm")):],
+		"--ignore-preflight-errors="+nodes.IgnoredPreflight)
+	command[0] = kubeadm
+	return command
+}
+
+// joinBoth joins a control plane and a worker with the commands given.
+func (r *rotatedCluster) joinBoth(t *testing.T, name string, asControlPlane, asWorker []string) {
+	t.Helper()
+	plane, worker := addNode(t, r.Cluster, name+"-plane"), addNode(t, r.Cluster, name+"-worker")
+	for n, command := range map[*nodes.Node][]string{plane: asControlPlane, worker: asWorker} {
 		if result, err := n.Run(t.Context(), command...); err != nil {
 			t.Fatalf("joining %s: %v\n%s", n.Name(), err, result.Stdout)
 		}
