@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -112,7 +113,7 @@ func metricsGates(g featuregate.MutableVersionedFeatureGate) error {
 func stateAt(specs featuregate.VersionedSpecs, v *version.Version) (state string, found bool) {
 	for _, s := range specs { // sorted by version
 		if s.Version != nil && s.Version.GreaterThan(v) ||
-			s.MinCompatibilityVersion != nil && s.MinCompatibilityVersion.GreaterThan(v.SubtractMinor(1)) {
+			minCompatibility(s).GreaterThan(v.SubtractMinor(1)) {
 			continue
 		}
 		stage := "a"
@@ -131,4 +132,14 @@ func stateAt(specs featuregate.VersionedSpecs, v *version.Version) (state string
 		found = true
 	}
 	return state, found
+}
+
+// minCompatibility is the field MinCompatibilityVersion, which 1.34 does not have; version 0 if it is
+// not set.
+func minCompatibility(s featuregate.FeatureSpec) *version.Version {
+	field := reflect.ValueOf(s).FieldByName("MinCompatibilityVersion")
+	if !field.IsValid() || field.IsNil() {
+		return version.MajorMinor(0, 0)
+	}
+	return field.Interface().(*version.Version)
 }
