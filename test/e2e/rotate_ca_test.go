@@ -222,7 +222,7 @@ func TestJoinDuringCARotation(t *testing.T) {
 		}
 		planes := r.controlPlanes
 		r.run(t, stage, r.cp)
-		r.joinBoth(t, stage, r.joinCommand(t, "--upload-certs"), r.joinCommand(t))
+		r.joinBoth(t, stage)
 		r.run(t, stage, planes[1:]...)
 		joined := r.controlPlanes[len(r.controlPlanes)-1]
 		if stage != "finish" { // it gets the new keys
@@ -238,8 +238,9 @@ func TestJoinDuringCARotation(t *testing.T) {
 }
 
 // TestFinishWaitsForLateControlPlane joins a control plane after all others sign with the new CAs, with
-// the old keys: they were uploaded a stage before. Until it follows, it may give kubelets certificates
-// of the old CA. Then all workers have to follow again, or the last stage would lock them out.
+// the old keys: somebody copied them to it a stage before. Until it follows, it may give kubelets
+// certificates of the old CA. Then all workers have to follow again, or the last stage would lock them
+// out.
 func TestFinishWaitsForLateControlPlane(t *testing.T) {
 	inFullRun(t, "five minutes")
 	parallel(t)
@@ -248,12 +249,17 @@ func TestFinishWaitsForLateControlPlane(t *testing.T) {
 	r.run(t, "trust", r.everyone()...)
 	r.refreshClient(t)
 	r.restartPods(t)
-	withOldKeys, asWorker := r.joinCommand(t, "--upload-certs"), r.joinCommand(t)
+	late := addNode(t, r.Cluster, "late")
+	runCommand(t, late, "mkdir", "-p", "-m", "0700", certsDir+"etcd")
+	for _, name := range caFiles() {
+		writeFile(t, late, certsDir+name, readFile(t, r.cp, certsDir+name))
+	}
 	r.run(t, "sign", r.everyone()...)
 	r.refreshClient(t)
 	r.restartPods(t)
-	r.joinBoth(t, "late", withOldKeys, asWorker)
-	late := r.controlPlanes[1]
+	runCommand(t, late, append(r.joinCommand(t), "--control-plane")...)
+	setControlPlanes(t, r.haCluster, r.cp, late)
+	must(t, awaitClusterReady(t.Context(), r.cp, len(r.everyone())))
 	if key := readFile(t, late, certsDir+"ca.key"); key != before["ca.key"] {
 		t.Fatal("the control plane has not joined with the old key")
 	}
@@ -284,11 +290,12 @@ func (r *rotatedCluster) joinCommand(t *testing.T, args ...string) []string {
 	return command
 }
 
-// joinBoth joins a control plane and a worker with the commands given.
-func (r *rotatedCluster) joinBoth(t *testing.T, name string, asControlPlane, asWorker []string) {
+// joinBoth joins a control plane and a worker with commands of this moment.
+func (r *rotatedCluster) joinBoth(t *testing.T, stage string) {
 	t.Helper()
-	plane, worker := addNode(t, r.Cluster, name+"-plane"), addNode(t, r.Cluster, name+"-worker")
-	for n, command := range map[*nodes.Node][]string{plane: asControlPlane, worker: asWorker} {
+	plane, worker := addNode(t, r.Cluster, stage+"-plane"), addNode(t, r.Cluster, stage+"-worker")
+	for n, command := range map[*nodes.Node][]string{plane: r.joinCommand(t, "--upload-certs"),
+		worker: r.joinCommand(t)} {
 		if result, err := n.Run(t.Context(), command...); err != nil {
 			t.Fatalf("joining %s: %v\n%s", n.Name(), err, result.Stdout)
 		}
