@@ -106,10 +106,11 @@ func layers() [][]string {
 		{"internal/change"},
 		{"internal/manifest", "internal/world"},
 		{"internal/kubeletwatch"},
-		{"internal/certstore", "internal/etcdcluster", "internal/phaseindex",
-			"internal/rotation"},
+		{"internal/certstore", "internal/etcdcluster", "internal/rotation"},
 		{"internal/manifestinput"},
-		{"internal/preflight", "internal/config", "internal/engine"},
+		{"internal/config", "internal/engine"},
+		{"internal/phaseindex"},
+		{"internal/preflight"},
 		{"internal/clusterlock", "internal/discovery", "internal/health", "internal/imagepull",
 			"internal/localkubelet", "internal/report", "internal/sharedcerts"},
 		{"internal/staticpod", "internal/renewal"},
@@ -144,7 +145,7 @@ func TestImportRules(t *testing.T) {
 		found        bool
 	}{
 		{"internal/config", "kubeadm/internal/health", true},
-		{"internal/config", "kubeadm/internal/preflight", true}, // of the same layer
+		{"internal/config", "kubeadm/internal/engine", true}, // of the same layer
 		{"internal/strict", "kubeadm/internal/phase/certs", true},
 		{"internal/config/v1beta4", "kubeadm/internal/discovery", true},
 		{"internal/world/kube", "kubeadm/internal/engine", true},

@@ -119,7 +119,7 @@ func replaceInvalid(ctx context.Context, r state.Reader, m *machine, c pki.Renew
 		return f
 	}
 	field := map[string]string{"apiserver": "apiServer.certSANs",
-		"etcd-server": "etcd.local.serverCertSANs", "etcd-peer": "etcd.local.peerCertSANs"}[c.Name]
+		pki.EtcdServer: "etcd.local.serverCertSANs", pki.EtcdPeer: "etcd.local.peerCertSANs"}[c.Name]
 	remedy, command := regenerate(ctx, r, m, c)
 	f.Remedy = fmt.Sprintf("add the name to %s of the stored configuration, unless it is the address of this node: "+
 		"kubectl -n kube-system edit configmap kubeadm-config; %s", field, remedy)
@@ -191,7 +191,7 @@ func checkCertificate(ctx context.Context, r state.Reader, m *machine, c pki.Ren
 				names = append(names, host)
 			}
 		}
-	case "etcd-server", "etcd-peer":
+	case pki.EtcdServer, pki.EtcdPeer:
 		names = []string{m.Address}
 	}
 	for _, name := range names {

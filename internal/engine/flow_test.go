@@ -340,7 +340,7 @@ func TestDeferredWork(t *testing.T) {
 			return nil
 		})
 	}}
-	late := engine.Phase{Name: "late", Run: func(ctx context.Context, e *engine.Env) error {
+	late := engine.Phase{Name: "late", Points: []engine.Milestone{"late:half"}, Run: func(ctx context.Context, e *engine.Env) error {
 		e.Say("now")
 		return cmp.Or(e.Reach(ctx, "late:half"), e.Reach(ctx, "late:half"))
 	}}

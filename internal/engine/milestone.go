@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -11,8 +12,8 @@ import (
 
 // Milestone is the end of a phase, by its address, such as "certs/ca", or a point that a phase
 // reaches before its end: its address, a colon and a name, such as "wait-control-plane:start-etcd".
-// A point is reached at the latest when its phase ends, and every milestone of a phase that is not
-// part of the run is reached from the start.
+// A phase lists its points in Points; one that it has not reached when it ends is reached then. Every
+// milestone of a phase that is not part of the run is reached from the start.
 type Milestone string
 
 // phase is the address of the phase that reaches the milestone.
@@ -25,7 +26,8 @@ func (m Milestone) phase() string {
 type progress struct {
 	mu       sync.Mutex
 	changed  *sync.Cond
-	selected []string // addresses of all phases of this run
+	selected []string    // addresses of all phases of this run
+	points   []Milestone // those that phases list
 	reached  []Milestone
 	deferred []deferredWork
 }
@@ -41,6 +43,26 @@ func newProgress() *progress {
 	p := &progress{}
 	p.changed = sync.NewCond(&p.mu)
 	return p
+}
+
+// listPoints returns the points that phases list, with those of their children.
+func listPoints(phases []Phase) (all []Milestone) {
+	for _, p := range phases {
+		all = append(append(all, p.Points...), listPoints(p.Phases)...)
+	}
+	return all
+}
+
+// checkPoints returns an error if a phase of this run does not list a point. Otherwise a misspelled one
+// would only be reached late, when its phase ends, and nobody would notice.
+func (p *progress) checkPoints(milestones ...Milestone) error {
+	for _, m := range milestones {
+		if string(m) != m.phase() && slices.Contains(p.selected, m.phase()) &&
+			!slices.Contains(p.points, m) {
+			return fmt.Errorf("phase %q has no point %q", m.phase(), m)
+		}
+	}
+	return nil
 }
 
 // isReached needs the lock.
@@ -61,6 +83,9 @@ func (w canceledWait) Unwrap() error { return w.error }
 // wait for.
 func (e *Env) AwaitMilestones(ctx context.Context, milestones ...Milestone) error {
 	p := e.progress
+	if err := p.checkPoints(milestones...); err != nil {
+		return err
+	}
 	if !e.linked || len(milestones) == 0 {
 		return context.Cause(ctx)
 	}
@@ -112,6 +137,9 @@ func (p *progress) takeDeferred(reached Milestone, isFor func(Milestone) bool) (
 // done at once.
 func (e *Env) Defer(ctx context.Context, m Milestone,
 	work func(ctx context.Context, e *Env) error) error {
+	if err := e.progress.checkPoints(m); err != nil {
+		return err
+	}
 	e.progress.mu.Lock()
 	isReached := e.progress.isReached(m)
 	if !isReached {
@@ -142,6 +170,9 @@ func (e *Env) reach(ctx context.Context, m Milestone, isFor func(Milestone) bool
 // Reach does the work that phases have deferred to points of this phase, one point after the other,
 // and then starts the phases that wait for them. For a point that is reached already it does nothing.
 func (e *Env) Reach(ctx context.Context, points ...Milestone) error {
+	if err := e.progress.checkPoints(points...); err != nil {
+		return err
+	}
 	for _, m := range points {
 		err := e.reach(ctx, m, func(of Milestone) bool { return of == m })
 		if err != nil {

@@ -19,6 +19,7 @@ import (
 // of the second one ends the first one.
 func TestPhaseAfterMilestone(t *testing.T) {
 	failure := errors.New("no")
+	half := []engine.Milestone{"lead:half"}
 	for _, c := range []struct {
 		name     string
 		lead     func(ctx context.Context, e *engine.Env, followed <-chan struct{}) error
@@ -51,9 +52,9 @@ func TestPhaseAfterMilestone(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			followed := make(chan struct{})
-			group := []engine.Phase{{Name: "lead", Run: func(ctx context.Context, e *engine.Env) error {
+			group := []engine.Phase{{Name: "lead", Points: half, Run: func(ctx context.Context, e *engine.Env) error {
 				return c.lead(ctx, e, followed)
-			}}, {Name: "follow", After: []engine.Milestone{"lead:half"}, Run: func(context.Context, *engine.Env) error {
+			}}, {Name: "follow", After: half, Run: func(context.Context, *engine.Env) error {
 				close(followed)
 				return c.follow
 			}}}
@@ -76,6 +77,27 @@ func TestPhaseAfterMilestone(t *testing.T) {
 	}
 }
 
+// TestMisspelledPointIsAnError checks that a phase can neither wait for a point, reach it nor defer work to
+// it if no phase of the run lists it. Points of phases that do not run need none.
+func TestMisspelledPointIsAnError(t *testing.T) {
+	for name, use := range map[string]func(context.Context, *engine.Env, engine.Milestone) error{
+		"wait":  func(ctx context.Context, e *engine.Env, m engine.Milestone) error { return e.AwaitMilestones(ctx, m) },
+		"reach": func(ctx context.Context, e *engine.Env, m engine.Milestone) error { return e.Reach(ctx, m) },
+		"defer": func(ctx context.Context, e *engine.Env, m engine.Milestone) error {
+			return e.Defer(ctx, m, func(context.Context, *engine.Env) error { return nil })
+		},
+	} {
+		for point, isKnown := range map[engine.Milestone]bool{"a:half": true, "a:haf": false, "b:half": true} {
+			phases := []engine.Phase{{Name: "a", Phases: []engine.Phase{{Points: []engine.Milestone{"a:half"}}},
+				Run: func(ctx context.Context, e *engine.Env) error { return use(ctx, e, point) }}}
+			e, _ := env(fake.New())
+			if err := engine.Run(t.Context(), e, phases, engine.Selection{}); (err == nil) != isKnown {
+				t.Errorf("%s %s: %v", name, point, err)
+			}
+		}
+	}
+}
+
 // TestPanicEndsWaitForMilestone checks that a panic of the first phase does not leave the others waiting.
 func TestPanicEndsWaitForMilestone(t *testing.T) {
 	defer func() {
@@ -84,8 +106,9 @@ func TestPanicEndsWaitForMilestone(t *testing.T) {
 		}
 	}()
 	e, _ := env(fake.New())
+	half := []engine.Milestone{"lead:half"}
 	_ = engine.Run(t.Context(), e, []engine.Phase{{Parallel: true, Phases: []engine.Phase{
-		{Name: "lead", Run: func(context.Context, *engine.Env) error { panic("no") }}, {Name: "follow", After: []engine.Milestone{"lead:half"}},
+		{Name: "lead", Points: half, Run: func(context.Context, *engine.Env) error { panic("no") }}, {Name: "follow", After: half},
 	}}}, engine.Selection{})
 }
 
@@ -126,7 +149,7 @@ func TestPhasesWaitForEachOther(t *testing.T) {
 					Phases: []engine.Phase{{Name: "x", Run: run("a/x", none)}, {Name: "y", Run: run("a/y", none)}}},
 				{Name: "b", Run: run("b", none), After: []engine.Milestone{"a/x"}},
 				{Name: "c", Run: run("c", func(context.Context, *engine.Env) { close(half) }),
-					After: []engine.Milestone{"b"}},
+					After: []engine.Milestone{"b"}, Points: []engine.Milestone{"c:half"}},
 				{Name: "d", Run: run("d", none), After: []engine.Milestone{"a", "c:half"}},
 			}}}
 			e, _ := env(fake.New())
@@ -157,7 +180,7 @@ func TestDeferredWorkHasPlaceOfReachingPhase(t *testing.T) {
 				return nil
 			})
 		}},
-		{Name: "second", After: []engine.Milestone{"first"}, Run: func(ctx context.Context, e *engine.Env) error {
+		{Name: "second", After: []engine.Milestone{"first"}, Points: []engine.Milestone{"second:half"}, Run: func(ctx context.Context, e *engine.Env) error {
 			return e.Reach(ctx, "second:half")
 		}},
 	}

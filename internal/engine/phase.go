@@ -41,7 +41,10 @@ type Phase struct {
 	Parallel bool // children may run at the same time
 	// After are milestones that this phase waits for, of phases that come before it in the tree but may
 	// run at the same time.
-	After   []Milestone
+	After []Milestone
+	// Points are those that it reaches before its end. Those of a child without a name are points of its
+	// parent.
+	Points  []Milestone
 	OnError Recovery
 }
 

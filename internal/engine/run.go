@@ -34,6 +34,7 @@ func Run(ctx context.Context, e *Env, phases []Phase, sel Selection) error {
 			e.progress.selected = append(e.progress.selected, address)
 		}
 	})
+	e.progress.points = listPoints(phases)
 	r := &runner{sel: sel}
 	return r.runChildren(ctx, e, "", Phase{Phases: phases})
 }

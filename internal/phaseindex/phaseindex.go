@@ -1,10 +1,11 @@
-// Package phaseindex lists the addresses of phases that the code refers to, and the files that
-// phases create.
+// Package phaseindex lists the addresses of phases that the code refers to, the milestones that other
+// phases wait for, and the files that phases create.
 package phaseindex
 
 import (
 	"strings"
 
+	"kubeadm/internal/engine"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
@@ -18,11 +19,17 @@ const (
 	Preflight           Address = "preflight"
 	Certs               Address = "certs"
 	Kubeconfigs         Address = "kubeconfig"
+	Etcd                Address = "etcd"
 	EtcdLocal           Address = "etcd/local"
 	ControlPlane        Address = "control-plane"
 	KubeletStart        Address = "kubelet-start"
+	KubeletFinalize     Address = "kubelet-finalize"
+	WaitControlPlane    Address = "wait-control-plane"
+	ClusterAdmin        Address = "cluster-admin"
 	ShowJoinCommand     Address = "show-join-command"
 	ControlPlanePrepare Address = "control-plane-prepare"
+	DownloadCerts       Address = ControlPlanePrepare + "/download-certs"
+	CheckEtcd           Address = "check-etcd"
 	EtcdJoin            Address = "etcd-join"
 	LeaveCluster        Address = "leave-cluster"
 	CleanupNode         Address = "cleanup-node"
@@ -34,36 +41,51 @@ const (
 // Of is the child of a phase that is named after one certificate.
 func (a Address) Of(certificate string) Address { return a + "/" + Address(certificate) }
 
-// Points that the phase wait-control-plane of init reaches (engine.Milestone). At those that begin
-// with Start, the manifest of that component is written.
+// End is the milestone at which the phase has ended.
+func (a Address) End() engine.Milestone { return engine.Milestone(a) }
+
+// Points that the phase wait-control-plane of init reaches. At those that begin with Start, the
+// manifest of that component is written.
 const (
 	// StartEtcd is when the kubelet watches the directory of manifests.
-	StartEtcd = "wait-control-plane:start-etcd"
+	StartEtcd = engine.Milestone(WaitControlPlane + ":start-etcd")
 	// StartAPIServer is when the files of all components exist too.
-	StartAPIServer = "wait-control-plane:start-api-server"
+	StartAPIServer = engine.Milestone(WaitControlPlane + ":start-api-server")
 	// APIServerAnswers is when the API server answers. For about a second, until it creates the RBAC
 	// objects of every cluster, it has little to do.
-	APIServerAnswers = "wait-control-plane:api-server-answers"
+	APIServerAnswers = engine.Milestone(WaitControlPlane + ":api-server-answers")
 	// AdminAuthorized is when the admin of this run can create objects: the user of super-admin.conf in
 	// that second, the user of admin.conf after it.
-	AdminAuthorized = "wait-control-plane:admin-authorized"
+	AdminAuthorized = engine.Milestone(WaitControlPlane + ":admin-authorized")
 	// StartControllerManager is when the API server authorizes kube-controller-manager, a moment before
 	// it is live.
-	StartControllerManager = "wait-control-plane:start-controller-manager"
+	StartControllerManager = engine.Milestone(WaitControlPlane + ":start-controller-manager")
 	// StartScheduler is when the API server authorizes kube-scheduler, or will have done so before the
 	// kubelet has started it.
-	StartScheduler = "wait-control-plane:start-scheduler"
+	StartScheduler = engine.Milestone(WaitControlPlane + ":start-scheduler")
 	// RBACComplete is when the API server has all RBAC objects of every cluster.
-	RBACComplete = "wait-control-plane:rbac-complete"
+	RBACComplete = engine.Milestone(WaitControlPlane + ":rbac-complete")
 )
 
-// Points that the phase control-plane-prepare of join reaches.
-var (
-	// EtcdClientCreated is when kubeadm has its client certificate for etcd.
-	EtcdClientCreated = Created(ControlPlanePrepare+"/"+Certs, pki.EtcdHealthcheckClient)
-	// AdminCreated is when admin.conf exists.
-	AdminCreated = Created(ControlPlanePrepare+"/"+Kubeconfigs, pki.AdminKubeconfig)
+// AdminsBound is the point of the phase cluster-admin of init at which the ClusterRoleBinding of
+// administrators exists.
+const AdminsBound = engine.Milestone(ClusterAdmin + ":bound")
+
+// Phases of a join that create many files each, and reach a point after each of them.
+const (
+	joinCerts       = ControlPlanePrepare + "/" + Certs
+	joinKubeconfigs = ControlPlanePrepare + "/" + Kubeconfigs
 )
+
+// JoinCertCreated is the point of a join at which the certificate of that name exists.
+func JoinCertCreated(name string) engine.Milestone {
+	return engine.Milestone(joinCerts + ":" + Address(name))
+}
+
+// JoinKubeconfigCreated is the point of a join at which the kubeconfig of that name exists.
+func JoinKubeconfigCreated(name string) engine.Milestone {
+	return engine.Milestone(joinKubeconfigs + ":" + Address(name))
+}
 
 // Command is how a user runs the phase alone, after "kubeadm init phase" or
 // "kubeadm join phase".
@@ -97,11 +119,16 @@ type File struct {
 }
 
 // Created is the milestone at which the phase has created the file, or has checked the existing one.
-func (f File) Created() string { return Created(f.Phase, f.Name) }
-
-// Created is that milestone of the file with that name: a point of the phase, as in a join one phase
-// creates many files.
-func Created(phase Address, name string) string { return string(phase) + ":" + name }
+func (f File) Created() engine.Milestone {
+	switch {
+	case f.Shared: // it exists before a join
+	case f.Phase == joinCerts:
+		return JoinCertCreated(f.Name)
+	case f.Phase == joinKubeconfigs:
+		return JoinKubeconfigCreated(f.Name)
+	}
+	return f.Phase.End()
+}
 
 // Files are those that init creates on this machine, or join if joins is set, and that Kubernetes
 // needs to run.

@@ -19,8 +19,11 @@ type KubeconfigProfile struct {
 	JoinNeed           Need // and in a join
 }
 
-// AdminKubeconfig is the name of admin.conf in KubeconfigProfile.Name.
-const AdminKubeconfig = "admin"
+// Names of kubeconfigs in KubeconfigProfile.Name.
+const (
+	AdminKubeconfig   = "admin"
+	KubeletKubeconfig = "kubelet"
+)
 
 // Need is when a join, or else an init, needs the key.
 func (p KubeconfigProfile) Need(joins bool) Need {
@@ -39,7 +42,7 @@ func KubeconfigProfiles() []KubeconfigProfile {
 		{Name: "super-admin", File: "super-admin.conf", User: "kubernetes-super-admin",
 			Organization: []string{"system:masters"},
 			Purpose:      "the super-admin user (bypasses RBAC, for emergencies only)"},
-		{Name: "kubelet", File: "kubelet.conf", User: "system:node:", PerNode: true, InitNeed: First,
+		{Name: KubeletKubeconfig, File: "kubelet.conf", User: "system:node:", PerNode: true, InitNeed: First,
 			Organization: []string{"system:nodes"}, UsesLocalAPIServer: true,
 			Purpose: "this node's kubelet"},
 		{Name: "controller-manager", File: "controller-manager.conf",

@@ -9,8 +9,13 @@ const (
 	EtcdCA       = "etcd-ca"
 )
 
-// EtcdHealthcheckClient is the name of the certificate with which kubeadm itself connects to etcd.
-const EtcdHealthcheckClient = "etcd-healthcheck-client"
+// Names of certificates of etcd in Profile.Name.
+const (
+	EtcdServer = "etcd-server"
+	EtcdPeer   = "etcd-peer"
+	// EtcdHealthcheckClient is that with which kubeadm itself connects to etcd.
+	EtcdHealthcheckClient = "etcd-healthcheck-client"
+)
 
 // The service account key pair, relative to the certificates directory. It has
 // no certificate and so no Profile.
@@ -62,9 +67,9 @@ func Profiles() []Profile {
 			Purpose: "the client certificate that the API server presents to extension API servers (aggregation layer)"},
 		{Name: EtcdCA, Base: "etcd/ca", CommonName: "etcd-ca", InitNeed: First,
 			Purpose: "the etcd CA, which signs the certificates of etcd servers, peers and clients"},
-		{Name: "etcd-server", Base: "etcd/server", Issuer: EtcdCA,
+		{Name: EtcdServer, Base: "etcd/server", Issuer: EtcdCA,
 			Usages: both, SANs: EtcdServerSANs, InitNeed: First, Purpose: "the etcd member's serving certificate"},
-		{Name: "etcd-peer", Base: "etcd/peer", Issuer: EtcdCA,
+		{Name: EtcdPeer, Base: "etcd/peer", Issuer: EtcdCA,
 			Usages: both, SANs: EtcdPeerSANs, InitNeed: First, Purpose: "the etcd member's peer certificate"},
 		{Name: EtcdHealthcheckClient, Base: "etcd/healthcheck-client", Issuer: EtcdCA,
 			CommonName: "kube-etcd-healthcheck-client", Usages: client, JoinNeed: First,

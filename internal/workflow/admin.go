@@ -72,19 +72,17 @@ var bindClusterAdmins = engine.Step{
 	},
 }
 
-// adminsBound is reached when the ClusterRoleBinding of administrators exists.
-const adminsBound engine.Milestone = "cluster-admin:bound"
-
 // clusterAdmin does that step in a whole init, and waits until the user of admin.conf has the rights.
 var clusterAdmin = engine.Phase{
-	Name:   "cluster-admin",
+	Name:   string(phaseindex.ClusterAdmin),
 	Short:  "Bind the group of admin.conf to cluster-admin",
 	Hidden: true,
 	OnlyWith: []string{"wait-control-plane", "upload-config", "upload-certs", "mark-control-plane",
 		"bootstrap-token", "addon"},
 	Before: []engine.Step{bindClusterAdmins},
+	Points: []engine.Milestone{phaseindex.AdminsBound},
 	Run: func(ctx context.Context, e *engine.Env) error {
-		if err := e.Reach(ctx, adminsBound); err != nil {
+		if err := e.Reach(ctx, phaseindex.AdminsBound); err != nil {
 			return err
 		}
 		if err := e.AwaitMilestones(ctx, phaseindex.RBACComplete); err != nil {

@@ -30,6 +30,7 @@ import (
 	"kubeadm/internal/phase/uploadconfig"
 	"kubeadm/internal/phase/waitcontrolplane"
 	"kubeadm/internal/phaseindex"
+	"kubeadm/internal/pki"
 	"kubeadm/internal/rotation"
 )
 
@@ -43,11 +44,14 @@ var Init = []engine.Phase{
 	check.Init,
 	{Parallel: true, Phases: []engine.Phase{
 		certs.Phase,
-		after(kubeconfig.Phase, "certs/ca"),
-		after(etcd.Phase, "certs/etcd-server", "certs/etcd-peer"),
-		after(controlplane.Phase, "certs", "kubeconfig", "etcd"),
-		after(kubelet.Start, "certs/ca", "kubeconfig/kubelet"),
-		after(waitcontrolplane.Init, "certs/ca", "kubeconfig/kubelet", "kubelet-start"),
+		after(kubeconfig.Phase, clusterCACreated),
+		after(etcd.Phase, phaseindex.Certs.Of(pki.EtcdServer).End(),
+			phaseindex.Certs.Of(pki.EtcdPeer).End()),
+		after(controlplane.Phase, phaseindex.Certs.End(), phaseindex.Kubeconfigs.End(),
+			phaseindex.Etcd.End()),
+		after(kubelet.Start, clusterCACreated, kubeletConfCreated),
+		after(waitcontrolplane.Init, clusterCACreated, kubeletConfCreated,
+			phaseindex.KubeletStart.End()),
 		after(clusterAdmin, onceRunning...),
 		asAdmin(bindClusterAdmins, waitcontrolplane.ControllerAccounts, phaseindex.RBACComplete),
 		asAdmin(bindClusterAdmins, uploadconfig.Phase),
@@ -55,11 +59,18 @@ var Init = []engine.Phase{
 			uploadcerts.Phase),
 		asAdmin(bindClusterAdmins, markcontrolplane.Phase),
 		asAdmin(bindClusterAdmins, bootstraptoken.Phase),
-		after(kubelet.Finalize, "kubeconfig/kubelet", "kubelet-start", phaseindex.APIServerAnswers),
+		after(kubelet.Finalize, kubeletConfCreated, phaseindex.KubeletStart.End(),
+			phaseindex.APIServerAnswers),
 		asAdmin(bindClusterAdmins, addon.Phase),
 	}},
 	joincommand.Phase,
 }
+
+// Milestones of init.
+var (
+	clusterCACreated   = phaseindex.Certs.Of(pki.ClusterCA).End()
+	kubeletConfCreated = phaseindex.Kubeconfigs.Of(pki.KubeletKubeconfig).End()
+)
 
 // after is the phase to begin when the milestones are reached.
 func after(p engine.Phase, milestones ...engine.Milestone) engine.Phase {
@@ -69,14 +80,14 @@ func after(p engine.Phase, milestones ...engine.Milestone) engine.Phase {
 
 // onceRunning is when the API server runs and lets the admin create objects. Where nothing waits for
 // that, it is when the API server was started.
-var onceRunning = []engine.Milestone{"kubeconfig", "control-plane", "kubelet-start",
-	phaseindex.AdminAuthorized}
+var onceRunning = []engine.Milestone{phaseindex.Kubeconfigs.End(), phaseindex.ControlPlane.End(),
+	phaseindex.KubeletStart.End(), phaseindex.AdminAuthorized}
 
 // asAdmin is the phase to begin when the step is done, the admin can create objects, and the
 // milestones are reached. Where the phase runs alone, it begins with the step.
 func asAdmin(s engine.Step, p engine.Phase, milestones ...engine.Milestone) engine.Phase {
-	return withStep(s, after(p, slices.Concat(onceRunning, []engine.Milestone{adminsBound},
-		milestones)...))
+	return withStep(s, after(p, slices.Concat(onceRunning,
+		[]engine.Milestone{phaseindex.AdminsBound}, milestones)...))
 }
 
 // withStep is the phase with a step to be done before it.
@@ -105,16 +116,19 @@ var Join = []engine.Phase{
 	check.Join,
 	{Parallel: true, Phases: []engine.Phase{
 		prepare,
-		after(etcd.Check, "control-plane-prepare/download-certs", engine.Milestone(phaseindex.EtcdClientCreated),
-			engine.Milestone(phaseindex.AdminCreated)),
-		after(joinedAccess, engine.Milestone(phaseindex.AdminCreated)),
-		after(kubelet.JoinStart, "control-plane-prepare/download-certs", "check-etcd"),
-		after(etcd.Join, "control-plane-prepare", "kubelet-start"),
+		after(etcd.Check, phaseindex.DownloadCerts.End(),
+			phaseindex.JoinCertCreated(pki.EtcdHealthcheckClient), adminConfCreated),
+		after(joinedAccess, adminConfCreated),
+		after(kubelet.JoinStart, phaseindex.DownloadCerts.End(), phaseindex.CheckEtcd.End()),
+		after(etcd.Join, phaseindex.ControlPlanePrepare.End(), phaseindex.KubeletStart.End()),
 	}},
 	kubelet.WaitBootstrap,
 	markcontrolplane.Join,
 	waitcontrolplane.Join,
 }
+
+// adminConfCreated is when a join can use admin.conf.
+var adminConfCreated = phaseindex.JoinKubeconfigCreated(pki.AdminKubeconfig)
 
 // prepare creates the files of an additional control plane.
 var prepare = engine.Phase{

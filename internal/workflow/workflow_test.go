@@ -62,27 +62,34 @@ func TestUndonePhasesRunAlone(t *testing.T) {
 	}
 }
 
-// A phase waits only for phases that exist and come before it: so a workflow whose phases run one after
-// the other needs no waits.
+// A phase waits only for phases that exist and come before it, and for points that they list: so a
+// workflow whose phases run one after the other needs no waits. What a phase waits for while it runs is
+// checked by the engine.
 func TestPhasesWaitForEarlierOnes(t *testing.T) {
 	count := 0
 	for _, phases := range [][]engine.Phase{Init, Join, Reset, UpgradeApply, UpgradeNode, Renew} {
-		known := map[string]bool{}
+		known := map[engine.Milestone]bool{}
 		var check func(prefix string, ps []engine.Phase)
 		check = func(prefix string, ps []engine.Phase) {
 			for _, p := range ps {
 				for _, m := range p.After {
-					address, _, _ := strings.Cut(string(m), ":")
-					if count++; !known[address] {
+					if count++; !known[m] {
 						t.Errorf("phase %s%s waits for %s, which does not come before it", prefix, p.Name, m)
 					}
+				}
+				address := strings.TrimSuffix(prefix+p.Name, "/")
+				for _, m := range p.Points {
+					if of, _, isPoint := strings.Cut(string(m), ":"); !isPoint || of != address {
+						t.Errorf("phase %s lists %s, which is not a point of it", address, m)
+					}
+					known[m] = true
 				}
 				if p.Name == "" {
 					check(prefix, p.Phases)
 					continue
 				}
-				check(prefix+p.Name+"/", p.Phases)
-				known[prefix+p.Name] = true
+				check(address+"/", p.Phases)
+				known[engine.Milestone(address)] = true
 			}
 		}
 		check("", phases)

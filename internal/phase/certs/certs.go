@@ -83,7 +83,7 @@ func newJoinPhase() engine.Phase {
 			continue
 		}
 		part := newPhase(p, createJoinCertificate)
-		part.Name = ""
+		part.Name, part.Points = "", []engine.Milestone{phaseindex.JoinCertCreated(p.Name)}
 		all.Phases = append(all.Phases, part)
 	}
 	return all
@@ -225,8 +225,7 @@ func createJoinCertificate(ctx context.Context, e *engine.Env, p pki.Profile) er
 	if err := createCertificate(ctx, e, p); err != nil {
 		return err
 	}
-	return e.Reach(ctx, engine.Milestone(phaseindex.Created(
-		phaseindex.ControlPlanePrepare+"/"+phaseindex.Certs, p.Name)))
+	return e.Reach(ctx, phaseindex.JoinCertCreated(p.Name))
 }
 
 // newKey generates a key. It uses an existing key without a certificate if an unfinished run of

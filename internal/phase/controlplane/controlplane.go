@@ -80,7 +80,7 @@ func writeSigningPair(ctx context.Context, e *engine.Env, n *node.Node) error {
 
 // deferToEtcd defers the manifest until this machine's etcd member is a voter.
 func deferToEtcd(ctx context.Context, e *engine.Env, n *node.Node, program string) error {
-	return writeOrDefer(ctx, e, n, program, engine.Milestone(phaseindex.EtcdJoin))
+	return writeOrDefer(ctx, e, n, program, phaseindex.EtcdJoin.End())
 }
 
 // newComponentPhase returns the phase that writes the manifest of a component at the milestone.

@@ -124,7 +124,7 @@ func prepareComponent(ctx context.Context, e *engine.Env, n *node.Node, componen
 // kubeadm renews them.
 func certificatesOf(component string) []string {
 	return map[string][]string{
-		manifest.Etcd: {"etcd-server", "etcd-peer", pki.EtcdHealthcheckClient},
+		manifest.Etcd: {pki.EtcdServer, pki.EtcdPeer, pki.EtcdHealthcheckClient},
 		release.APIServer: {"apiserver", "apiserver-kubelet-client", "front-proxy-client",
 			"apiserver-etcd-client"},
 		release.ControllerManager: {"controller-manager.conf"},

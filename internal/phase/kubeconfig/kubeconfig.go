@@ -50,13 +50,14 @@ func newJoinPhases() []engine.Phase {
 	var all []engine.Phase
 	for _, p := range pki.KubeconfigProfiles() {
 		if p.OnJoin {
-			all = append(all, engine.Phase{Run: func(ctx context.Context, e *engine.Env) error {
-				if err := createKubeconfig(ctx, e, p); err != nil {
-					return err
-				}
-				return e.Reach(ctx, engine.Milestone(phaseindex.Created(
-					phaseindex.ControlPlanePrepare+"/"+phaseindex.Kubeconfigs, p.Name)))
-			}})
+			created := phaseindex.JoinKubeconfigCreated(p.Name)
+			all = append(all, engine.Phase{Points: []engine.Milestone{created},
+				Run: func(ctx context.Context, e *engine.Env) error {
+					if err := createKubeconfig(ctx, e, p); err != nil {
+						return err
+					}
+					return e.Reach(ctx, created)
+				}})
 		}
 	}
 	return all

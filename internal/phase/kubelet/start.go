@@ -68,10 +68,10 @@ func awaitFiles(ctx context.Context, e *engine.Env, n *node.Node) error {
 			continue
 		}
 		if f.Phase == phaseindex.EtcdJoin { // the kubelet starts this member, which needs its certificates
-			before = append(before, engine.Milestone(phaseindex.ControlPlanePrepare))
+			before = append(before, phaseindex.ControlPlanePrepare.End())
 			continue
 		}
-		before = append(before, engine.Milestone(f.Created()))
+		before = append(before, f.Created())
 	}
 	return e.AwaitMilestones(ctx, before...)
 }
@@ -84,12 +84,12 @@ func writersOfManifests(e *engine.Env, n *node.Node) []engine.Milestone {
 		if local && e.Runs(string(phaseindex.EtcdJoin)) {
 			return nil
 		}
-		return []engine.Milestone{engine.Milestone(phaseindex.ControlPlanePrepare)}
+		return []engine.Milestone{phaseindex.ControlPlanePrepare.End()}
 	}
-	if e.Runs("wait-control-plane") {
+	if e.Runs(string(phaseindex.WaitControlPlane)) {
 		return nil
 	}
-	return []engine.Milestone{"etcd", "control-plane"}
+	return []engine.Milestone{phaseindex.Etcd.End(), phaseindex.ControlPlane.End()}
 }
 
 // stopForFailedComponents stops the kubelet if components of this control plane have failed in an

@@ -23,17 +23,21 @@ import (
 // Init waits for the kubelet and the components of a first control plane, and lets each component
 // start when it can do its work.
 var Init = engine.Phase{
-	Name:  "wait-control-plane",
+	Name:  string(phaseindex.WaitControlPlane),
 	Short: "Wait until the control plane is healthy",
 	Long:  "Wait until the kubelet has started the control plane components and they are healthy.",
 
 	UsesAddress: true,
+	Points: []engine.Milestone{phaseindex.StartEtcd, phaseindex.StartAPIServer,
+		phaseindex.APIServerAnswers, phaseindex.AdminAuthorized, phaseindex.StartControllerManager,
+		phaseindex.StartScheduler, phaseindex.RBACComplete},
 	Phases: []engine.Phase{
 		{Run: waitForKubelet},
-		{After: []engine.Milestone{"etcd"}, Run: func(ctx context.Context, e *engine.Env) error {
+		{After: []engine.Milestone{phaseindex.Etcd.End()}, Run: func(ctx context.Context, e *engine.Env) error {
 			return e.Reach(ctx, phaseindex.StartEtcd)
 		}},
-		{After: []engine.Milestone{"certs", "kubeconfig", "control-plane"}, Run: waitForAPIServer},
+		{After: []engine.Milestone{phaseindex.Certs.End(), phaseindex.Kubeconfigs.End(),
+			phaseindex.ControlPlane.End()}, Run: waitForAPIServer},
 		{Run: waitForComponents},
 	},
 }
@@ -113,7 +117,7 @@ func waitForAPIServer(ctx context.Context, e *engine.Env) error {
 		}
 		// A kubelet that kubelet-finalize has just restarted may miss a manifest that is written before
 		// it watches their directory.
-		if err := e.AwaitMilestones(ctx, "kubelet-finalize"); err != nil {
+		if err := e.AwaitMilestones(ctx, phaseindex.KubeletFinalize.End()); err != nil {
 			return err
 		}
 		if err := e.Await(ctx, health.Kubelet(ctx, e.World, n)); err != nil {
@@ -145,7 +149,7 @@ func hasNamespaces(ctx context.Context, e *engine.Env, r state.Reader) bool {
 
 // Join waits for the components of one more control plane.
 var Join = engine.Phase{
-	Name:  "wait-control-plane",
+	Name:  string(phaseindex.WaitControlPlane),
 	Short: "Wait until this control plane node is healthy",
 	Long:  "Wait until the components of this control plane node are healthy.",
 	When:  node.IsControlPlane,
