@@ -118,7 +118,7 @@ func drawChart(figures []figure) (*vgsvg.Canvas, error) {
 	figures = slices.Clone(figures)
 	slices.Reverse(figures) // the axis begins at the bottom
 	var titles []string
-	var ours, upstream plotter.Values // in percent of upstream's time
+	var ours, upstream plotter.Values // as percentages of upstream's time
 	var oursText, upstreamText []string
 	for _, f := range figures {
 		titles = append(titles, f.title)
@@ -130,7 +130,7 @@ func drawChart(figures []figure) (*vgsvg.Canvas, error) {
 	plotter.DefaultFont = plot.DefaultFont
 	p := plot.New()
 	p.BackgroundColor = color.White
-	p.X.Label.Text = "median time, in percent of upstream's; shorter is better"
+	p.X.Label.Text = "median time as a percentage of upstream kubeadm's; shorter is better"
 	p.X.Min = 0
 	for _, program := range []struct {
 		name   string
