@@ -47,7 +47,7 @@ func nameFileInPlaceOfDir(err error) error {
 	}
 	for path := filepath.Dir(failed.Path); path != filepath.Dir(path); path = filepath.Dir(path) {
 		if info, unknown := os.Stat(path); unknown == nil && !info.IsDir() {
-			return problem.New("", err,
+			return problem.New(err,
 				fmt.Sprintf("%q is a file, but must be a directory: use another path, or move the file", path))
 		}
 	}

@@ -34,7 +34,7 @@ func ReadCA(ctx context.Context, r state.Reader, n *node.Node, p pki.Profile) (p
 				"or copy the shared certificates from a control plane node",
 			}
 		}
-		return pki.CA{}, problem.New("",
+		return pki.CA{}, problem.New(
 			fmt.Errorf("the certificate authority %s does not exist", n.Paths.Cert(p.Base)), hints...)
 	}
 	return CheckCA(n.Paths, p, found, r.Now())
@@ -61,7 +61,7 @@ func CheckCA(paths node.Paths, p pki.Profile, found pki.StoredPair, at time.Time
 				"openssl x509 -in %s -signkey %s -days 3650 -out %s", paths.Cert(p.Base), paths.Key(p.Base),
 				paths.Cert(p.Base)+".new"))
 	}
-	return ca, problem.New("checking the certificate authority "+paths.Cert(p.Base), err, hints...)
+	return ca, problem.During("checking the certificate authority "+paths.Cert(p.Base), err, hints...)
 }
 
 // parseCA parses a CA and checks that its key, if there is one, belongs to it. It does not
@@ -77,16 +77,16 @@ func parseCA(paths node.Paths, p pki.Profile, found pki.StoredPair) (pki.CA, err
 		err = errors.New("it may not sign certificates: its key usage does not include keyCertSign (Certificate Sign)")
 	}
 	if err != nil {
-		return ca, problem.New("using the existing "+cert, err,
+		return ca, problem.During("using the existing "+cert, err,
 			"fix the file, or move it out of the way so that kubeadm generates a new one")
 	}
 	switch {
 	case found.Key != nil && ca.Key == nil:
 		_, err := pki.ParseKey(found.Key)
-		return ca, problem.New("", fmt.Errorf("%s %w: %w", key, ErrUnusableKey, err),
+		return ca, problem.New(fmt.Errorf("%s %w: %w", key, ErrUnusableKey, err),
 			"restore the private key of "+cert)
 	case found.Key != nil && !pki.IsKeyOf(ca.Key, ca.Certificate.PublicKey):
-		return ca, problem.New("", fmt.Errorf("%s %w %s", key, ErrKeyMismatch, cert),
+		return ca, problem.New(fmt.Errorf("%s %w %s", key, ErrKeyMismatch, cert),
 			"restore the private key of "+cert)
 	}
 	return ca, nil
@@ -114,14 +114,14 @@ func CheckServiceAccountKeys(ctx context.Context, r state.Reader, n *node.Node) 
 		if external, err := HasExternalClusterCA(ctx, r, n.Paths); err != nil || external {
 			return err // with an external CA no key pair is generated
 		}
-		return problem.New("", fmt.Errorf("%s exists without %s", pubFile, keyFile),
+		return problem.New(fmt.Errorf("%s exists without %s", pubFile, keyFile),
 			"restore the private key; to generate a new pair, move "+
 				pubFile+" out of the way",
 			"if another program signs service account tokens: name it in apiServer.extraArgs, service-account-signing-endpoint")
 	}
 	key, err := pki.ParseKey(private)
 	if err != nil {
-		return problem.New("using the existing "+keyFile, err,
+		return problem.During("using the existing "+keyFile, err,
 			"fix the file, or move it and "+pubFile+" out of the way so that kubeadm generates a new pair")
 	}
 	if public == nil {
@@ -130,10 +130,10 @@ func CheckServiceAccountKeys(ctx context.Context, r state.Reader, n *node.Node) 
 	matches, err := pki.ContainsPublicKeyOf(public, key)
 	switch {
 	case err != nil:
-		return problem.New("using the existing "+pubFile, err,
+		return problem.During("using the existing "+pubFile, err,
 			"move it out of the way so that kubeadm generates it from "+keyFile)
 	case !matches:
-		return problem.New("",
+		return problem.New(
 			fmt.Errorf("%s does not contain the public key of %s: service account tokens would be rejected", pubFile, keyFile),
 			"restore the matching key pair, or move "+pubFile+
 				" out of the way so that kubeadm generates it from "+keyFile)

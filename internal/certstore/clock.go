@@ -31,7 +31,7 @@ func CheckClock(ctx context.Context, r state.Reader, server string) error {
 	if difference <= maxClockDifference {
 		return nil
 	}
-	return problem.New("", fmt.Errorf("this machine's clock shows %s, which is %s %s that of %s",
+	return problem.New(fmt.Errorf("this machine's clock shows %s, which is %s %s that of %s",
 		here.UTC().Format(time.RFC3339), difference.Round(time.Minute), text, server),
 		"correct the clock that is wrong, and re-run the command: timedatectl")
 }

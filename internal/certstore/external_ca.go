@@ -22,8 +22,7 @@ func IsExternalCA(ctx context.Context, r state.Reader, p node.Paths, ca pki.Prof
 	}
 	path := p.Cert(ca.Base)
 	if found.Certificate == nil {
-		return false, problem.New("",
-			fmt.Errorf("the certificate authority %s does not exist", path),
+		return false, problem.New(fmt.Errorf("the certificate authority %s does not exist", path),
 			"restore it, or set --cert-dir to another directory")
 	}
 	parsed, err := parseCA(p, ca, found)
@@ -42,7 +41,7 @@ func IsExternalCA(ctx context.Context, r state.Reader, p node.Paths, ca pki.Prof
 		errs = append(errs, checkSignedPair(p, profile, pair, parsed.Certificate))
 	}
 	if err := errors.Join(errs...); err != nil {
-		return true, problem.New("checking the certificates of the external CA "+path, err,
+		return true, problem.During("checking the certificates of the external CA "+path, err,
 			"sign these certificates with the external CA and copy them here with their keys",
 			"or copy the CA key to "+p.Key(ca.Base)+", so that kubeadm signs them")
 	}
@@ -79,7 +78,7 @@ func CheckUploadable(ctx context.Context, r state.Reader, n *node.Node) error {
 			return err
 		}
 		if found.Certificate != nil && found.Key == nil {
-			return problem.New("",
+			return problem.New(
 				fmt.Errorf("cannot upload the control plane certificates: %s is not on this machine", n.Paths.Key(p.Base)),
 				"leave out --upload-certs, and copy the certificates to each control plane node manually")
 		}

@@ -33,7 +33,7 @@ func (f KubeconfigFile) Check(ctx context.Context,
 	}
 	hints := []string{"fix the file, or move it out of the way so that kubeadm generates a new one"}
 	if config, err = pki.ParseKubeconfig(f.Data); err != nil {
-		return nil, nil, problem.New("using the existing "+f.Path, err, hints...)
+		return nil, nil, problem.During("using the existing "+f.Path, err, hints...)
 	}
 	config.ResolvePaths(path.Dir(f.Path))
 	if err = config.CheckComplete(); err == nil {
@@ -64,7 +64,7 @@ func (f KubeconfigFile) Check(ctx context.Context,
 		hints = append(hints,
 			"if the certificate should be valid, compare this machine's clock with that of the machine that generated it: timedatectl")
 	}
-	return config, warnings, problem.New("using the existing "+f.Path, err, hints...)
+	return config, warnings, problem.During("using the existing "+f.Path, err, hints...)
 }
 
 // ReadAdmin reads the kubeconfig of an administrator, from which others learn server and CA of the
@@ -83,7 +83,7 @@ func ReadAdmin(ctx context.Context, r state.Reader, file string) (*pki.Kubeconfi
 		err = config.EmbedCA(func(name string) ([]byte, error) { return r.ReadFile(ctx, name) })
 	}
 	if err != nil {
-		return nil, problem.New("reading the kubeconfig "+file, err,
+		return nil, problem.During("reading the kubeconfig "+file, err,
 			"correct the file, or use another administrator's kubeconfig",
 			"to generate it again, move it out of the way and run: kubeadm init phase kubeconfig admin")
 	}

@@ -26,7 +26,7 @@ func ReadRenewable(ctx context.Context, r state.Reader, p node.Paths,
 	}
 	cert, err := c.Certificate(data)
 	if err != nil {
-		return nil, problem.New("reading "+file, err, restoreHints(p, c, data, err)...)
+		return nil, problem.During("reading "+file, err, restoreHints(p, c, data, err)...)
 	}
 	return cert, nil
 }
@@ -72,7 +72,7 @@ func ReadCertificate(ctx context.Context, r state.Reader, p node.Paths,
 		}
 	}
 	if err != nil {
-		return nil, problem.New("reading the client certificate of "+RenewablePath(p, c), err,
+		return nil, problem.During("reading the client certificate of "+RenewablePath(p, c), err,
 			"fix client-certificate of the kubeconfig, or the file")
 	}
 	return certs[0], nil

@@ -97,7 +97,7 @@ func (f *Accounts) addGroup(g Group) error {
 
 func newAccountConflict(kind, name, why string) error {
 	err := fmt.Errorf("%s %s exists, but cannot be used: %s", kind, name, why)
-	return problem.New("", err,
+	return problem.New(err,
 		fmt.Sprintf("rename or remove it to have it created: %sdel %s", kind, name))
 }
 

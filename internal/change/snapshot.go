@@ -70,7 +70,7 @@ func (c SaveSnapshot) CheckSpace(size, free uint64) error {
 		return nil
 	}
 	mib := func(bytes uint64) uint64 { return (bytes + 1<<20 - 1) >> 20 }
-	return problem.New("",
+	return problem.New(
 		fmt.Errorf("%w: %s needs %d MiB plus a reserve of %d MiB, but only %d MiB is free",
 			ErrNoSpace, c.Path, mib(size), uint64(reserve>>20), free>>20),
 		"free disk space; remove old backups, or unused images: crictl rmi --prune",

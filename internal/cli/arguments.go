@@ -68,18 +68,17 @@ func checkArgument(arg string, flags []string) *problem.Problem {
 	}); i >= 0 {
 		r := []rune(arg[i:])[0]
 		if r == '\r' {
-			return problem.New("",
+			return problem.New(
 				errors.New("has a carriage return: the script has Windows line endings"),
 				`convert the script: sed -i 's/\r$//' FILE`)
 		}
-		return problem.New("",
-			fmt.Errorf("has %s (U+%04X) as character %d", characterName(r), r,
-				len([]rune(arg[:i]))+1),
+		return problem.New(fmt.Errorf("has %s (U+%04X) as character %d", characterName(r), r,
+			len([]rune(arg[:i]))+1),
 			"the character is invisible: type this part of the command instead of copying it")
 	}
 	first := []rune(arg + " ")[0]
 	if unicode.Is(unicode.Pd, first) && first != '-' || first == '\u2212' {
-		return problem.New("",
+		return problem.New(
 			fmt.Errorf("begins with %s (U+%04X), not with a hyphen", characterName(first), first),
 			"write flags with two hyphens: --"+
 				strings.TrimLeftFunc(arg,
@@ -89,19 +88,19 @@ func checkArgument(arg string, flags []string) *problem.Problem {
 					}))
 	}
 	if i := strings.IndexAny(arg, "\u201c\u201d\u201e\u2018\u2019"); i >= 0 {
-		return problem.New("",
+		return problem.New(
 			errors.New("has a typographic quotation mark, which shells do not treat as a quote"),
 			`use ' or "`)
 	}
 	name, _, _ := strings.Cut(strings.TrimPrefix(arg, "-"), "=")
 	if strings.HasPrefix(arg, "-") && slices.Contains(flags, name) {
-		return problem.New("", errors.New("has one hyphen before a long flag name"),
+		return problem.New(errors.New("has one hyphen before a long flag name"),
 			"use two hyphens: --"+name)
 	}
 	if !strings.HasPrefix(arg, "-") || strings.Contains(arg, "=") {
 		for _, found := range attachedForm.FindAllStringSubmatch(arg, -1) {
 			if slices.Contains(flags, found[1]) {
-				return problem.New("", fmt.Errorf("has --%s inside a word", found[1]),
+				return problem.New(fmt.Errorf("has --%s inside a word", found[1]),
 					"insert a space before --"+found[1])
 			}
 		}
@@ -137,16 +136,16 @@ func flagError(c *cobra.Command, err error) error {
 	var missing *pflag.ValueRequiredError
 	switch {
 	case errors.As(err, &unknown):
-		return problem.New("", untrusted.Error(err), append(suggestFlag(c, unknown), help)...)
+		return problem.New(untrusted.Error(err), append(suggestFlag(c, unknown), help)...)
 	case errors.As(err, &invalid):
 		f := invalid.GetFlag()
-		return problem.New("",
+		return problem.New(
 			fmt.Errorf("--%s: invalid value %s: %s", f.Name, untrusted.Quote(invalid.GetValue()),
 				describeValues(f, invalid)), help)
 	case errors.As(err, &missing):
-		return problem.New("", fmt.Errorf("--%s requires a value", missing.GetFlag().Name), help)
+		return problem.New(fmt.Errorf("--%s requires a value", missing.GetFlag().Name), help)
 	}
-	return problem.New("", untrusted.Error(err), help)
+	return problem.New(untrusted.Error(err), help)
 }
 
 // suggestFlag is a hint for an unknown flag, if there is a similar one.

@@ -61,7 +61,7 @@ Labels are trusted only while the API server runs the admission plugin NodeRestr
 		Args: refuseArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if watch && o.dryRun {
-				return problem.New("", errors.New("--watch and --dry-run cannot be used together"),
+				return problem.New(errors.New("--watch and --dry-run cannot be used together"),
 					"leave out --watch: the dry run shows the requests that are pending now")
 			}
 			allowed, err := config.AllowedNames(cidrs, suffixes)

@@ -59,7 +59,7 @@ func readClusterOrConfig(p *program, c *cobra.Command, o *certsOptions,
 		return certsConfig{Node: planned, warnings: how.Warnings}, err
 	}
 	if !path.IsAbs(o.certDir) {
-		return found, problem.New("",
+		return found, problem.New(
 			fmt.Errorf("--%s %q is not an absolute path", flag.CertDir, o.certDir),
 			"set the absolute path of the directory")
 	}

@@ -220,7 +220,7 @@ func (x expirations) checkWithin(limit time.Duration) error {
 	if len(errs) == 0 {
 		return nil
 	}
-	err := problem.New("", errors.Join(errs...), hints...)
+	err := problem.New(errors.Join(errs...), hints...)
 	if len(soon) > 0 {
 		err.Code = expiresSoonCode
 	}
@@ -279,7 +279,7 @@ func authorityExpiration(ctx context.Context, r state.Reader, n *node.Node,
 	if err == nil && found.Certificate != nil {
 		ca, err = pki.StoredPair{Certificate: found.Certificate}.ParseCA()
 		if err != nil {
-			err = problem.New("reading "+n.Paths.Cert(p.Base), err, "restore the file from a backup")
+			err = problem.During("reading "+n.Paths.Cert(p.Base), err, "restore the file from a backup")
 		}
 	}
 	e := newExpiration(p.Name, ca.Certificate, err, r.Now())

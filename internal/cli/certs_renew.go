@@ -91,13 +91,13 @@ type renewOptions struct {
 func (o *renewOptions) check() error {
 	switch {
 	case o.csrOnly && o.csrDir == "":
-		return problem.New("", fmt.Errorf("--%s needs a directory", flag.CSROnly),
+		return problem.New(fmt.Errorf("--%s needs a directory", flag.CSROnly),
 			fmt.Sprintf("set --%s", flag.CSRDir))
 	case o.csrOnly && o.restart:
-		return problem.New("", fmt.Errorf("--%s renews nothing, so there is nothing to restart", flag.CSROnly),
+		return problem.New(fmt.Errorf("--%s renews nothing, so there is nothing to restart", flag.CSROnly),
 			fmt.Sprintf("leave out --%s", flag.Restart))
 	case o.csrDir != "" && !path.IsAbs(o.csrDir):
-		return problem.New("", fmt.Errorf("--%s %q is not an absolute path", flag.CSRDir, o.csrDir),
+		return problem.New(fmt.Errorf("--%s %q is not an absolute path", flag.CSRDir, o.csrDir),
 			"set the absolute path of the directory")
 	}
 	return nil
@@ -274,7 +274,7 @@ func restartStale(ctx context.Context, p *program, r *run.Run, n *node.Node,
 	as.Server = n.LocalServerURL()
 	exists, err := state.Exists(ctx, r.World(), as.Kubeconfig)
 	if err == nil && !exists && n.Role == node.ControlPlane {
-		err = problem.New("", fmt.Errorf("no component was restarted: kubeconfig %s does not exist",
+		err = problem.New(fmt.Errorf("no component was restarted: kubeconfig %s does not exist",
 			as.Kubeconfig), "set --kubeconfig to an administrator's kubeconfig")
 	}
 	if err != nil {

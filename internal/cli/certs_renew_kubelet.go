@@ -44,7 +44,7 @@ func renewKubeletClient(p *program, c *cobra.Command, o *certsOptions, token str
 	ctx := c.Context()
 	if token != "" {
 		if _, _, err := node.ParseToken(token); err != nil {
-			return problem.New("", fmt.Errorf("--%s: %w", flag.Token, err),
+			return problem.New(fmt.Errorf("--%s: %w", flag.Token, err),
 				"create one on a control plane node: kubeadm token create")
 		}
 	}

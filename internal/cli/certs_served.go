@@ -161,7 +161,7 @@ func readFirstCertificate(ctx context.Context, r state.Reader, file string) (*x5
 	}
 	certs, err := pki.ParseCertificates(data)
 	if err != nil {
-		return nil, problem.New("reading "+file, err, "restore the file from a backup")
+		return nil, problem.During("reading "+file, err, "restore the file from a backup")
 	}
 	return certs[0], nil
 }

@@ -24,7 +24,7 @@ func setColor(p *program) error {
 		color = true
 	case colorNever:
 	default:
-		return problem.New("", fmt.Errorf("--%s: unknown value %q", flag.Color, p.color),
+		return problem.New(fmt.Errorf("--%s: unknown value %q", flag.Color, p.color),
 			fmt.Sprintf("set --%s to %s, %s or %s", flag.Color, colorAuto, colorAlways, colorNever))
 	}
 	if p.Style != nil {

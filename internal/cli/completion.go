@@ -33,7 +33,7 @@ SHELL is ` + strings.Join(shells, ", ") + `.`,
 		ValidArgs: shells,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return problem.New("", errors.New("exactly one shell is required"), remedy)
+				return problem.New(errors.New("exactly one shell is required"), remedy)
 			}
 			return nil
 		},
@@ -48,7 +48,7 @@ SHELL is ` + strings.Join(shells, ", ") + `.`,
 			case "zsh":
 				return root.GenZshCompletion(p.Out)
 			}
-			return problem.New("", fmt.Errorf("unsupported shell %q", args[0]), remedy)
+			return problem.New(fmt.Errorf("unsupported shell %q", args[0]), remedy)
 		},
 	}
 }

@@ -73,7 +73,7 @@ func pullImages(p *program, c *cobra.Command, o *initOptions) (err error) {
 		})
 	// each image would fail with the same error
 	if _, err := real.Runtime(hearing, n.CRISocket); err != nil {
-		return problem.New("", err, "set --cri-socket to another container runtime")
+		return problem.New(err, "set --cri-socket to another container runtime")
 	}
 	images, err := manifest.Images(n)
 	if err != nil {
@@ -88,7 +88,7 @@ func pullImages(p *program, c *cobra.Command, o *initOptions) (err error) {
 		return fmt.Errorf("stopped while pulling images: %w", stopped)
 	}
 	if err != nil {
-		return problem.New("", err,
+		return problem.New(err,
 			"check the image names and the registry, or set --image-repository to another")
 	}
 	return nil

@@ -77,7 +77,7 @@ func migrateConfig(p *program, c *cobra.Command, o *migrateOptions) (err error) 
 	// A configuration can contain tokens and keys.
 	if err := r.NewEnv(engine.Env{}).Do(ctx, change.WriteFile{Path: o.To, Data: text.Bytes(),
 		Mode: 0o600, Secret: true, Output: true}); err != nil {
-		return problem.New("", err,
+		return problem.New(err,
 			fmt.Sprintf("set --%s to a file that can be written", flag.NewConfig))
 	}
 	return nil
@@ -88,7 +88,7 @@ func readRequiredConfig(ctx context.Context, r state.Reader, by flag.Name,
 	name string) (config.File, error) {
 	if name == "" {
 		return config.File{},
-			problem.New("", fmt.Errorf("--%s is required", by),
+			problem.New(fmt.Errorf("--%s is required", by),
 				fmt.Sprintf("set --%s to a configuration file", by))
 	}
 	return readConfigOf(ctx, r, by, name)

@@ -78,12 +78,12 @@ func (o *doctorOptions) check(asObject bool) error {
 		set  bool
 	}{{flag.DryRun, o.dryRun}, {flag.Yes, o.yes}} {
 		if needsFix.set && !o.fix {
-			return problem.New("", fmt.Errorf("--%s has no effect without --%s",
+			return problem.New(fmt.Errorf("--%s has no effect without --%s",
 				needsFix.name, flag.Fix), fmt.Sprintf("set --%s, or leave out --%s", flag.Fix, needsFix.name))
 		}
 	}
 	if o.fix && asObject && !o.yes && !o.dryRun {
-		return problem.New("", fmt.Errorf("--%s asks for confirmation, which a program that reads --%s cannot give",
+		return problem.New(fmt.Errorf("--%s asks for confirmation, which a program that reads --%s cannot give",
 			flag.Fix, flag.Output), fmt.Sprintf("set --%s", flag.Yes))
 	}
 	return nil
@@ -150,7 +150,7 @@ func runDoctor(p *program, c *cobra.Command, o *doctorOptions) (err error) {
 		}
 		if err := r.NewEnv(engine.Env{Local: local}).Named("doctor").Do(ctx, change.WriteFile{
 			Path: o.bundle, Data: data, Mode: 0o600, Secret: true, Output: true}); err != nil {
-			return problem.New("writing the support bundle", err,
+			return problem.During("writing the support bundle", err,
 				fmt.Sprintf("set --%s to a file in a directory that exists", flag.Bundle))
 		}
 		r.Emit(engine.Info, "the support bundle is "+o.bundle+
@@ -175,7 +175,7 @@ func foundErrors(d doctor.Diagnosis) error {
 			count++
 		}
 	}
-	err := problem.New("", fmt.Errorf("found %s", counted(count, "error")))
+	err := problem.New(fmt.Errorf("found %s", counted(count, "error")))
 	if len(d.Fixes()) > 0 {
 		err.Hints = []string{"review and apply the safe fixes: kubeadm doctor --fix"}
 	}
@@ -187,7 +187,7 @@ func foundErrors(d doctor.Diagnosis) error {
 func checkRoot(ctx context.Context, r state.Reader) error {
 	host, err := r.Host(ctx)
 	if err == nil && host.UserID != 0 {
-		err = problem.New("", fmt.Errorf("kubeadm must run as root, but runs as user ID %d", host.UserID),
+		err = problem.New(fmt.Errorf("kubeadm must run as root, but runs as user ID %d", host.UserID),
 			"run the command as root, for example with sudo")
 	}
 	return err

@@ -38,16 +38,15 @@ func refuseArguments(c *cobra.Command, args []string) error {
 	}
 	if _, err := release.ParseTarget(args[0]); err == nil &&
 		strings.HasPrefix(c.CommandPath(), "kubeadm upgrade node") {
-		return problem.New("", fmt.Errorf("%s takes no version, but got %s", c.CommandPath(),
+		return problem.New(fmt.Errorf("%s takes no version, but got %s", c.CommandPath(),
 			untrusted.Quote(args[0])),
 			"leave it out: a node is upgraded to the version of its cluster, which "+
 				"\"kubeadm upgrade apply\" sets")
 	}
 	for _, file := range []flag.Name{flag.Config, flag.OldConfig} {
 		if f := c.Flag(string(file)); f != nil && !f.Changed && strings.ContainsAny(args[0], "./") {
-			return problem.New("",
-				fmt.Errorf("%s takes no arguments, but got %s", c.CommandPath(),
-					untrusted.Quote(args[0])),
+			return problem.New(fmt.Errorf("%s takes no arguments, but got %s", c.CommandPath(),
+				untrusted.Quote(args[0])),
 				fmt.Sprintf("to read a file, set --%s=%s", file, untrusted.Line(args[0])))
 		}
 	}
@@ -58,9 +57,9 @@ func refuseArguments(c *cobra.Command, args []string) error {
 	c.SuggestionsMinimumDistance = 2 // wrong letters
 	err := fmt.Errorf("unknown command %s for %q", untrusted.Quote(args[0]), c.CommandPath())
 	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
-		return problem.New("", err, "did you mean "+strings.Join(near, " or ")+"?")
+		return problem.New(err, "did you mean "+strings.Join(near, " or ")+"?")
 	}
-	return problem.New("", err, "list the commands: "+c.CommandPath()+" --help")
+	return problem.New(err, "list the commands: "+c.CommandPath()+" --help")
 }
 
 func commandNames(c *cobra.Command) []string {

@@ -80,11 +80,11 @@ func readConfigOf(ctx context.Context, r state.Reader, by flag.Name,
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return config.File{},
-			problem.New("", fmt.Errorf("configuration file %s does not exist", untrusted.Line(name)),
+			problem.New(fmt.Errorf("configuration file %s does not exist", untrusted.Line(name)),
 				fmt.Sprintf("check the path given with --%s", by))
 	case err != nil:
 		return config.File{},
-			problem.New("reading the configuration file", err,
+			problem.During("reading the configuration file", err,
 				fmt.Sprintf("set --%s to a file that can be read", by))
 	}
 	return config.File{Name: name, Data: data}, nil

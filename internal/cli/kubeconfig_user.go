@@ -60,7 +60,7 @@ in admin.conf.`,
 func printKubeconfig(ctx context.Context, p *program, o *userOptions) error {
 	switch {
 	case o.name == "":
-		return problem.New("", fmt.Errorf("--%s is required", flag.ClientName),
+		return problem.New(fmt.Errorf("--%s is required", flag.ClientName),
 			fmt.Sprintf("set --%s to the name of the user", flag.ClientName))
 	case o.validity <= 0:
 		return fmt.Errorf("--%s: %s: must be a positive duration such as 24h", flag.ValidityPeriod,
@@ -112,10 +112,10 @@ func userAuthority(ctx context.Context, real state.Reader, n *node.Node) (pki.CA
 	remedy := "run the command on a control plane node that has the key of the cluster CA, or set certificatesDir in a file for --config"
 	switch {
 	case found.Certificate == nil:
-		return pki.CA{}, problem.New("", fmt.Errorf("the CA certificate %s does not exist", cert),
+		return pki.CA{}, problem.New(fmt.Errorf("the CA certificate %s does not exist", cert),
 			remedy)
 	case found.Key == nil:
-		return pki.CA{}, problem.New("", fmt.Errorf("%s does not exist", key), remedy)
+		return pki.CA{}, problem.New(fmt.Errorf("%s does not exist", key), remedy)
 	}
 	return certstore.ReadCA(ctx, real, n, profile)
 }

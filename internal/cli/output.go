@@ -81,24 +81,24 @@ func (o *output) encoder(ctx context.Context, r state.Reader) (encoder, error) {
 		"jsonpath-as-json": func(text string) (encoder, error) { return o.jsonPath(text, true) },
 	}[kind]
 	if !ok {
-		return nil, problem.New("", fmt.Errorf("unknown output format %q", o.format),
+		return nil, problem.New(fmt.Errorf("unknown output format %q", o.format),
 			"formats: "+strings.Join(outputFormats(), ", "))
 	}
 	if argument == "" {
-		return nil, problem.New("", fmt.Errorf("output format %s needs a template", name),
+		return nil, problem.New(fmt.Errorf("output format %s needs a template", name),
 			"append it after an equals sign: --output "+name+"=...")
 	}
 	if strings.HasSuffix(name, "file") {
 		data, err := r.ReadFile(ctx, argument)
 		if err != nil {
-			return nil, problem.New("reading the template", err,
+			return nil, problem.During("reading the template", err,
 				"check the path given with --output "+name+"=")
 		}
 		argument = string(data)
 	}
 	e, err := parse(argument)
 	if err != nil {
-		return nil, problem.New("reading the template", err,
+		return nil, problem.During("reading the template", err,
 			"fix the template given with --output after the equals sign")
 	}
 	return e, nil

@@ -124,7 +124,7 @@ func checkResetPhases(r *run.Run, o *resetOptions) error {
 		{flag.LeaveCluster, o.LeaveCluster, phaseindex.LeaveCluster},
 	} {
 		if need.set && !r.Runs(need.phase) {
-			return problem.New("", fmt.Errorf("--%s needs phase %s, which is skipped", need.flag,
+			return problem.New(fmt.Errorf("--%s needs phase %s, which is skipped", need.flag,
 				need.phase), fmt.Sprintf("leave out --%s, or do not skip the phase", need.flag))
 		}
 	}
@@ -161,6 +161,6 @@ func confirm(ctx context.Context, p *program, r *run.Run, warning string, skip f
 	if p.report.Changed() { // by an earlier step of an upgrade through several versions
 		stopped = "stopped: you did not confirm"
 	}
-	return problem.New("", errors.New(stopped),
+	return problem.New(errors.New(stopped),
 		fmt.Sprintf("answer y, or set --%s to skip the confirmation", skip))
 }

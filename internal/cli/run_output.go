@@ -51,11 +51,11 @@ func openRunOutput(p *program, c *cobra.Command) (err error) {
 		return err
 	}
 	if c.Flags().Changed(string(flag.Events)) && o.events != eventsFormat {
-		return problem.New("", fmt.Errorf("--%s: unknown format %q", flag.Events, o.events),
+		return problem.New(fmt.Errorf("--%s: unknown format %q", flag.Events, o.events),
 			fmt.Sprintf("set --%s=%s, or leave it out", flag.Events, eventsFormat))
 	}
 	if o.events != "" && o.format != plain && o.format != eventsFormat {
-		return problem.New("", fmt.Errorf("--%s and --%s=%s both write to standard output",
+		return problem.New(fmt.Errorf("--%s and --%s=%s both write to standard output",
 			flag.Events, flag.Output, o.format),
 			fmt.Sprintf("leave out --%s: the last line of the events is the result", flag.Output))
 	}
@@ -104,7 +104,7 @@ func closeRunOutput(ctx context.Context, p *program, err error) error {
 		logFile = p.report.Log.End(func() time.Time { return p.World().Now() }, err)
 	}
 	if err != nil && logFile != "" {
-		err = problem.New("", err,
+		err = problem.New(err,
 			append(problem.Hints(err), "the log of this run is "+logFile)...)
 	}
 	if o.recorder == nil {
@@ -174,7 +174,7 @@ func writeTrace(ctx context.Context, p *program, t *report.Trace, outcome report
 			Output: true})
 	}
 	if err != nil {
-		return problem.New("writing the trace", err,
+		return problem.During("writing the trace", err,
 			fmt.Sprintf("set --%s to a file that can be written", flag.Trace))
 	}
 	return nil

@@ -136,7 +136,7 @@ func tokensToCreate(p *program, c *cobra.Command, o *tokenCreateOptions,
 		idle = flag.UploadCerts
 	}
 	if idle != "" {
-		return node.Local{}, problem.New("",
+		return node.Local{}, problem.New(
 			fmt.Errorf("--%s has an effect only with --print-join-command", idle),
 			"add --print-join-command")
 	}
@@ -177,7 +177,7 @@ func newTokenChanges(ctx context.Context, w world.World, as state.Identity,
 	for _, t := range tokens {
 		_, err := w.Object(ctx, tokenRef(t.ID, as))
 		if err == nil {
-			return nil, problem.New("", fmt.Errorf("a token with ID %q already exists", t.ID),
+			return nil, problem.New(fmt.Errorf("a token with ID %q already exists", t.ID),
 				"use another ID, or delete the old token: kubeadm token delete "+t.ID)
 		}
 		if !apierrors.IsNotFound(err) {

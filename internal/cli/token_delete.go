@@ -21,7 +21,7 @@ func newTokenDeleteCommand(p *program, o *clusterOptions) *cobra.Command {
 		Long:  "Delete bootstrap tokens from the cluster. Name each one by its six-character ID or by the full token.",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return problem.New("", errors.New("a token or its ID is required"),
+				return problem.New(errors.New("a token or its ID is required"),
 					"list the tokens: kubeadm token list")
 			}
 			return nil
@@ -64,7 +64,7 @@ func deleteTokens(p *program, c *cobra.Command, o *clusterOptions, args []string
 	for _, id := range ids {
 		_, err := e.World.Object(ctx, tokenRef(id, as))
 		if apierrors.IsNotFound(err) {
-			return problem.New("", fmt.Errorf("the cluster has no token with ID %q", id),
+			return problem.New(fmt.Errorf("the cluster has no token with ID %q", id),
 				"list the tokens: kubeadm token list")
 		}
 		if err == nil {

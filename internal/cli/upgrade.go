@@ -25,8 +25,7 @@ func checkOptionalVersion(c *cobra.Command, args []string) error {
 	if len(args) <= 1 {
 		return nil
 	}
-	return problem.New("",
-		fmt.Errorf("%s takes at most one version, but got %d arguments: %s",
-			c.CommandPath(), len(args), untrusted.Line(strings.Join(args, " "))),
+	return problem.New(fmt.Errorf("%s takes at most one version, but got %d arguments: %s",
+		c.CommandPath(), len(args), untrusted.Line(strings.Join(args, " "))),
 		"name one version, such as "+release.DefaultTool)
 }

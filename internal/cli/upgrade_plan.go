@@ -167,7 +167,7 @@ func readHealthyCluster(
 		return nil, err
 	}
 	if _, err := e.World.Stat(ctx, kubeconfig); errors.Is(err, fs.ErrNotExist) {
-		return nil, problem.New("", fmt.Errorf("kubeconfig %s does not exist", kubeconfig),
+		return nil, problem.New(fmt.Errorf("kubeconfig %s does not exist", kubeconfig),
 			"run the command on a control plane node, or set --kubeconfig to an administrator's kubeconfig")
 	}
 	admin := readIdentity(ctx, p, e.World, kubeconfig)

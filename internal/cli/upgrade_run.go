@@ -95,7 +95,7 @@ func newUpgradeOptions(command flag.Command) *upgradeOptions {
 // already, as after an interrupt.
 func runUpgradeVia(p *program, c *cobra.Command, o *upgradeOptions, sel engine.Selection) error {
 	if len(o.Via) > 0 && o.DryRun != nil && *o.DryRun {
-		return problem.New("", errors.New("--dry-run shows a single upgrade, but --via asks for several"),
+		return problem.New(errors.New("--dry-run shows a single upgrade, but --via asks for several"),
 			"leave out --via, and pass its first version as the argument: "+o.Via[0])
 	}
 	present, err := upgrade.PresentVersion(c.Context(), p.World(), node.DefaultPaths())
@@ -302,7 +302,7 @@ func addUpgradeSteps(err error, releases upgrade.Releases) error {
 	if strings.Contains(strings.Join(hints, "\n"), ".X") {
 		hints = append(hints, patchPlaceholder)
 	}
-	return problem.New("", err, hints...)
+	return problem.New(err, hints...)
 }
 
 // upgradedText is the closing text.

@@ -50,7 +50,7 @@ func printVersion(w io.Writer, v version.Info, format string) error {
 	case "yaml":
 		text, err = yaml.Marshal(shown)
 	default:
-		return problem.New("", fmt.Errorf("unknown output format %q", format),
+		return problem.New(fmt.Errorf("unknown output format %q", format),
 			"use --output short, json or yaml")
 	}
 	if err == nil {

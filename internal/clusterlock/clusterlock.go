@@ -168,7 +168,7 @@ func (l Lock) awaitFree(ctx context.Context, e *engine.Env, found *lease,
 		},
 	})
 	if err != nil {
-		return problem.New("", err, "if that node is not running kubeadm: "+deleteCommand)
+		return problem.New(err, "if that node is not running kubeadm: "+deleteCommand)
 	}
 	switch {
 	case !l.isFree(*found, changed, e.World.Now()):

@@ -300,7 +300,7 @@ func (h *HeldLock) Err() error {
 	default:
 		return nil
 	}
-	return problem.New("", fmt.Errorf("%w: %w", ErrLost, why),
+	return problem.New(fmt.Errorf("%w: %w", ErrLost, why),
 		"re-run the command: it continues where this run stopped")
 }
 

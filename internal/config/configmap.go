@@ -21,7 +21,7 @@ func explainConfigMap(data []byte, err error) error {
 		{"kube-proxy", "config.conf", `config\.conf`},
 	} {
 		if found.Data[stored.field] != "" {
-			return problem.New("", err, fmt.Sprintf("it is a ConfigMap: save only the text of its field "+
+			return problem.New(err, fmt.Sprintf("it is a ConfigMap: save only the text of its field "+
 				"data.%s: kubectl -n kube-system get configmap %s -o 'jsonpath={.data.%s}' >config.yaml",
 				stored.field, stored.name, stored.jsonpath))
 		}

@@ -58,9 +58,8 @@ func (f JoinFlags) document(
 		}
 	}
 	if f.HasJoined && adminKubeconfig == "" {
-		return c, nil, problem.New("",
-			fmt.Errorf("this phase needs %s, which does not exist",
-				node.DefaultPaths().Kubeconfig("admin.conf")),
+		return c, nil, problem.New(fmt.Errorf("this phase needs %s, which does not exist",
+			node.DefaultPaths().Kubeconfig("admin.conf")),
 			"to create it on a new control plane node: kubeadm join phase control-plane-prepare kubeconfig",
 			"or set --config to a file with the discovery settings, if the phase has this flag")
 	}

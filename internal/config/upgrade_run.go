@@ -201,6 +201,6 @@ func CompleteUpgrade(local node.Local, stored StoredConfig, target release.Targe
 
 // storedProblem adds how to correct a ConfigMap of kube-system.
 func storedProblem(err error, name string, hints ...string) error {
-	return problem.New("", err, append([]string{
+	return problem.New(err, append([]string{
 		"correct it: kubectl edit configmap " + name + " --namespace kube-system"}, hints...)...)
 }

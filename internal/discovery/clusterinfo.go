@@ -32,7 +32,7 @@ func findClusterByToken(ctx context.Context, e *engine.Env,
 		return verifiedCluster{},
 			errors.New("the discovery token has no dot between its two halves")
 	case len(j.CACertHashes) == 0 && !j.UnsafeSkipCAVerification:
-		return verifiedCluster{}, problem.New("",
+		return verifiedCluster{}, problem.New(
 			errors.New("no hash of the cluster's CA certificate was given"),
 			fmt.Sprintf("set --%s, or, in a network where no one can intercept connections, --%s",
 				flag.DiscoveryTokenHash, flag.DiscoveryTokenUnsafe))
@@ -112,7 +112,7 @@ func (c *clusterInfo) verify(ctx context.Context, r state.Reader) error {
 func (c *clusterInfo) read(ctx context.Context, r state.Reader) error {
 	info, err := r.ClusterInfo(ctx, c.server, nil)
 	if isWrongServer(err) {
-		return problem.New("", err, "check what listens at "+c.server+": it is not an API server")
+		return problem.New(err, "check what listens at "+c.server+": it is not an API server")
 	}
 	if errors.Is(err, world.ErrEtcdUnavailable) && !c.saidNoEtcd {
 		c.saidNoEtcd = true
@@ -130,7 +130,7 @@ func (c *clusterInfo) read(ctx context.Context, r state.Reader) error {
 		return c.unsignedError(r.Now(), info)
 	}
 	if !jws.DetachedTokenIsValid(signature, text, c.id, c.secret) {
-		return wrongServer{problem.New("", fmt.Errorf(
+		return wrongServer{problem.New(fmt.Errorf(
 			"its cluster-info is not signed with token %s: the token is wrong, or another server answers", c.id), c.remedy)}
 	}
 	if err := c.parse(text); err != nil {
@@ -151,7 +151,7 @@ func (c *clusterInfo) parse(text string) error {
 	}
 	pinned, err := matchPins(certs, c.pins)
 	if err != nil {
-		return problem.New("the cluster at "+c.server+" is not the expected one", err,
+		return problem.During("the cluster at "+c.server+" is not the expected one", err,
 			comparePinsHint,
 			"if they are the same there, a different server answers at "+c.server)
 	}
@@ -177,7 +177,7 @@ func (c *clusterInfo) unsignedError(now time.Time, info map[string]string) error
 		otherSignatures = otherSignatures ||
 			strings.HasPrefix(key, bootstrapapi.JWSSignatureKeyPrefix)
 	}
-	err := problem.New("",
+	err := problem.New(
 		fmt.Errorf("the cluster does not recognize token %s (it is wrong, was deleted, has expired, or lacks the %q usage), "+
 			"or has not signed cluster-info with it yet", c.id, bootstrapapi.KnownTokenUsages[0]),
 		"list the tokens on a control plane node: kubeadm token list", c.remedy)

@@ -119,7 +119,7 @@ func (c configReader) awaitConfigMap(ctx context.Context, e *engine.Env, name st
 			default:
 				return err
 			}
-			p := problem.New("", err, c.remedy)
+			p := problem.New(err, c.remedy)
 			p.Alone = true // the hints of the errors in it are about other commands
 			return world.Permanent(p)
 		},

@@ -52,7 +52,7 @@ func findClusterByFile(ctx context.Context, e *engine.Env,
 		if d.credentialsErr != nil {
 			err = fmt.Errorf("%w: %w", err, d.credentialsErr)
 		}
-		return verifiedCluster{}, problem.New("", err,
+		return verifiedCluster{}, problem.New(err,
 			"set --tls-bootstrap-token; to create a token on a control plane node: kubeadm token create",
 			"or add a user with credentials to the current context of "+d.source)
 	}
@@ -79,7 +79,7 @@ func readDiscoveryFile(ctx context.Context, e *engine.Env, name string) (*discov
 		return nil, err
 	}
 	if d.config, err = pki.ParseKubeconfig(data); err != nil {
-		return nil, problem.New("",
+		return nil, problem.New(
 			fmt.Errorf("%s is not a kubeconfig: %w", d.source, untrusted.Error(err)),
 			"to print one without credentials, run this on a control plane node: kubectl get configmap cluster-info "+
 				"--namespace kube-public --output jsonpath={.data.kubeconfig}")
@@ -99,7 +99,7 @@ func readDiscoveryFile(ctx context.Context, e *engine.Env, name string) (*discov
 		err = d.reduceAndValidate()
 	}
 	if err != nil {
-		return nil, problem.New("", fmt.Errorf("using %s to find the cluster: %w", d.source, err),
+		return nil, problem.New(fmt.Errorf("using %s to find the cluster: %w", d.source, err),
 			"fix "+d.source+", or join by token")
 	}
 	return d, nil
@@ -111,11 +111,11 @@ func (d *discoveryFile) load(ctx context.Context, e *engine.Env, name string) ([
 	if err != nil || u.Scheme != "https" || u.Host == "" {
 		data, err := e.World.ReadFile(ctx, name)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, problem.New("", fmt.Errorf("discovery file %s does not exist", name),
+			return nil, problem.New(fmt.Errorf("discovery file %s does not exist", name),
 				"check the path given with --discovery-file")
 		}
 		if err != nil {
-			err = problem.New("reading the discovery file", err,
+			err = problem.During("reading the discovery file", err,
 				"set --discovery-file to a kubeconfig file, or to an https URL of one")
 		}
 		return data, err
@@ -144,12 +144,12 @@ func (d *discoveryFile) load(ctx context.Context, e *engine.Env, name string) ([
 		},
 	})
 	if certificateError(err) != nil {
-		return nil, problem.New("", err,
+		return nil, problem.New(err,
 			"add that server's CA to the trust store of this machine: copy it to /usr/local/share/ca-certificates and run update-ca-certificates",
 			"or copy the file to this machine in some other way, and set its path")
 	}
 	if err != nil && ctx.Err() == nil {
-		err = problem.New("", err, "check that "+d.source+" serves a kubeconfig to this machine",
+		err = problem.New(err, "check that "+d.source+" serves a kubeconfig to this machine",
 			"or copy the file to this machine in some other way, and set its path")
 	}
 	return text, err
@@ -312,7 +312,7 @@ func (d *discoveryFile) verifyPinned(ctx context.Context, e *engine.Env, hashes 
 }
 
 func (d *discoveryFile) missingCAError(refused error) error {
-	return problem.New("",
+	return problem.New(
 		fmt.Errorf("%s has no CA, and the cluster's CA cannot be discovered: %w", d.source,
 			refused),
 		"set certificate-authority-data in "+d.source+" to the cluster's CA")
@@ -330,7 +330,7 @@ func (d *discoveryFile) matchPins(l node.Local, cluster *api.Cluster,
 		if d.isAdminConf(l) {
 			hint = "if " + d.source + " is left over from another cluster: kubeadm reset"
 		}
-		return nil, problem.New(d.source+" is for a different cluster than --discovery-token-ca-cert-hash", err,
+		return nil, problem.During(d.source+" is for a different cluster than --discovery-token-ca-cert-hash", err,
 			comparePinsHint, hint)
 	}
 	return pki.EncodeCertificates(certs...), nil
@@ -403,7 +403,7 @@ func (d *discoveryFile) readClusterInfo(ctx context.Context, r state.Reader, asU
 
 // explainUntrustedServer explains why the server's certificate is not of the cluster in the file.
 func (d *discoveryFile) explainUntrustedServer(err error) error {
-	p := problem.New("", explainCertificateError(err),
+	p := problem.New(explainCertificateError(err),
 		"if the CA of the cluster was replaced, set certificate-authority-data in "+
 			d.source+" to it; if not, another server answers at "+d.cluster.Server)
 	if !d.hasCA() {

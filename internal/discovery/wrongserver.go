@@ -92,6 +92,6 @@ func withReachabilityHint(server string, err error) error {
 	if world.IsPermanent(err) || errors.Is(err, world.ErrEtcdUnavailable) {
 		return err
 	}
-	return problem.New("", err, "check whether the API server is reachable from this machine: curl -k "+
+	return problem.New(err, "check whether the API server is reachable from this machine: curl -k "+
 		server+"/livez")
 }

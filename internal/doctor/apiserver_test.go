@@ -16,7 +16,7 @@ import (
 type expiredUser struct{ *fake.World }
 
 func (expiredUser) Livez(_ context.Context, as state.Identity) error {
-	return state.KubeconfigError{Err: problem.New("", fmt.Errorf("using %s: its client certificate has expired", as.Kubeconfig),
+	return state.KubeconfigError{Err: problem.New(fmt.Errorf("using %s: its client certificate has expired", as.Kubeconfig),
 		"renew the certificate")}
 }
 

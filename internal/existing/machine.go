@@ -54,7 +54,7 @@ func ReadControlPlane(ctx context.Context, r state.Reader, local node.Local) (no
 	if apiServer != nil {
 		local.Role = node.ControlPlane
 		if err := readAPIEndpoint(apiServer, &local); err != nil {
-			return local, problem.New("reading "+local.Paths.Manifest(release.APIServer), err,
+			return local, problem.During("reading "+local.Paths.Manifest(release.APIServer), err,
 				"restore the file from a backup in "+local.Paths.Tmp())
 		}
 	}
@@ -97,7 +97,7 @@ func nodeName(ctx context.Context, r state.Reader, local node.Local) (string, er
 		return local.Name, nil
 	}
 	if data == nil {
-		return "", problem.New("", fmt.Errorf(
+		return "", problem.New(fmt.Errorf(
 			"this machine is not a node of a cluster: %s does not exist", file),
 			"run the command on a node, or make this machine one: kubeadm init or kubeadm join")
 	}
@@ -106,14 +106,14 @@ func nodeName(ctx context.Context, r state.Reader, local node.Local) (string, er
 		_, err = config.CurrentUser()
 	}
 	if err != nil {
-		return "", problem.New("reading the name of this node from "+file, err,
+		return "", problem.During("reading the name of this node from "+file, err,
 			"restore the file from a backup, or remove the node and join it again")
 	}
 	config.ResolvePaths(path.Dir(file))
 	read := func(name string) ([]byte, error) { return r.ReadFile(ctx, name) }
 	certificates, err := config.ClientPair(read)
 	if err != nil {
-		return "", problem.New("reading the name of this node from "+file, err,
+		return "", problem.During("reading the name of this node from "+file, err,
 			"check the client certificate of the kubelet, which the file names")
 	}
 	if len(certificates) > 0 {
@@ -142,7 +142,7 @@ func RuntimeSocket(ctx context.Context, r state.Reader, paths node.Paths) (strin
 		Socket string `json:"containerRuntimeEndpoint"`
 	}
 	if err := yaml.Unmarshal(data, &instance); err != nil {
-		return "", problem.New("reading "+file, err, "correct the file")
+		return "", problem.During("reading "+file, err, "correct the file")
 	}
 	if instance.Socket != "" {
 		return instance.Socket, nil
@@ -159,7 +159,7 @@ func RuntimeSocket(ctx context.Context, r state.Reader, paths node.Paths) (strin
 	case err != nil:
 		return "", fmt.Errorf("looking for container runtimes: %w", err)
 	case len(sockets) > 1:
-		return "", problem.New("", fmt.Errorf("%w: %s", ErrSeveralRuntimes,
+		return "", problem.New(fmt.Errorf("%w: %s", ErrSeveralRuntimes,
 			strings.Join(sockets, ", ")),
 			fmt.Sprintf("add the one that the kubelet uses to %s: containerRuntimeEndpoint: %q",
 				file, sockets[0]))

@@ -46,7 +46,7 @@ func Open(ctx context.Context, e *engine.Env, o Options) (m Machine, err error) 
 		return m, err
 	}
 	if m.Role != node.ControlPlane && o.OnlyControlPlane != "" {
-		return m, problem.New("",
+		return m, problem.New(
 			fmt.Errorf("this machine is not a control plane node: %s does not exist",
 				m.Paths.Manifest(release.APIServer)),
 			"run the command on a control plane node; "+o.OnlyControlPlane)
@@ -102,7 +102,7 @@ func Recover(ctx context.Context, e *engine.Env, local node.Local) error {
 
 // NewNoKubeconfig is the error of a command whose kubeconfig does not exist.
 func NewNoKubeconfig(file string) error {
-	return problem.New("", fmt.Errorf("kubeconfig %s does not exist", file),
+	return problem.New(fmt.Errorf("kubeconfig %s does not exist", file),
 		"set --kubeconfig to an administrator's kubeconfig")
 }
 

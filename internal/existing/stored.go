@@ -104,14 +104,14 @@ const (
 func ReadClusterConfiguration(ctx context.Context, r state.Reader, as state.Identity) (string, error) {
 	found, err := ReadConfigMap(ctx, r, as, manifest.KubeadmConfigMap)
 	if status := apierrors.APIStatus(nil); err != nil && !errors.As(err, &status) {
-		return "", problem.New(ReadingConfig, err, "check the API server: crictl ps "+
+		return "", problem.During(ReadingConfig, err, "check the API server: crictl ps "+
 			"--name kube-apiserver on its node; or set --kubeconfig to one that uses another API server")
 	}
 	if err != nil {
-		return "", problem.New(ReadingConfig, err)
+		return "", problem.During(ReadingConfig, err)
 	}
 	if found == nil {
-		return "", problem.New(ReadingConfig,
+		return "", problem.During(ReadingConfig,
 			errors.New("there is no ConfigMap kube-system/kubeadm-config: "+
 				"this cluster was not created by kubeadm, or the ConfigMap was deleted"),
 			RecreateConfig)

@@ -51,5 +51,5 @@ func WaitCheckingFiles(ctx context.Context, e *engine.Env, n *node.Node,
 	if err == nil || len(missing) == 0 {
 		return err
 	}
-	return problem.New("", err, missing...)
+	return problem.New(err, missing...)
 }

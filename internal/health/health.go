@@ -163,7 +163,7 @@ func newStatusError(answer state.Response) error {
 
 // WithKubeletHints adds the next steps to the error of a kubelet that does not become healthy.
 func WithKubeletHints(err error) error {
-	return problem.New("", err,
+	return problem.New(err,
 		"The kubelet is not running or not healthy; find out why: systemctl status kubelet; journalctl -xeu kubelet")
 }
 
@@ -174,7 +174,7 @@ func WithComponentHints(n *node.Node, err error) error {
 		hints = append(hints,
 			fmt.Sprintf("apiServer.extraArgs sets etcd-servers to %s: check that etcd answers there", untrusted.Quote(servers)))
 	}
-	return problem.New("", err, append(hints,
+	return problem.New(err, append(hints,
 		untrusted.CommandHint("list the containers", "crictl --runtime-endpoint %s ps -a", n.CRISocket),
 		untrusted.CommandHint("read the log of one", "crictl --runtime-endpoint %s logs CONTAINERID",
 			n.CRISocket),

@@ -67,7 +67,7 @@ func ReadClientCert(ctx context.Context, r state.Reader, paths node.Paths) (*Cli
 		user, err = c.Config.CurrentUser()
 	}
 	if err != nil {
-		return nil, problem.New("reading "+c.Path, err,
+		return nil, problem.During("reading "+c.Path, err,
 			"restore the file from a backup, or generate a new one: kubeadm init phase kubeconfig kubelet on a control plane node, "+
 				"kubeadm reset and kubeadm join on a worker")
 	}
@@ -115,7 +115,7 @@ func ReadManagedClientCert(ctx context.Context, r state.Reader,
 		return nil, err
 	}
 	if c == nil {
-		return nil, problem.New("", fmt.Errorf("%s does not exist", paths.KubeletKubeconfig()),
+		return nil, problem.New(fmt.Errorf("%s does not exist", paths.KubeletKubeconfig()),
 			"on a control plane node, generate it: kubeadm init phase kubeconfig kubelet",
 			"on a worker, remove the node and join it again: kubeadm reset, kubeadm join")
 	}
@@ -143,7 +143,7 @@ func checkOneFile(kubeconfig string, user *api.AuthInfo, managed string) error {
 	if user.ClientCertificate == "" || !isSplit && len(user.ClientKeyData) == 0 {
 		return nil
 	}
-	return problem.New("",
+	return problem.New(
 		fmt.Errorf("%s names a certificate and a key in two separate files, which kubeadm does not manage", kubeconfig),
 		"replace both files, or set client-certificate and client-key to "+managed)
 }
@@ -182,7 +182,7 @@ func (c *ClientCert) CheckUsable() error {
 	if c.unusable == nil {
 		return nil
 	}
-	return problem.New("reading the client certificate of the kubelet from "+c.Path,
+	return problem.During("reading the client certificate of the kubelet from "+c.Path,
 		untrusted.Error(c.unusable), "check the files that it names")
 }
 

@@ -36,7 +36,7 @@ func ReplaceClientCert(ctx context.Context, e *engine.Env, n *node.Node) error {
 	}
 	name := cmp.Or(c.NodeName(ctx, e.World), n.Name)
 	if name == "" {
-		return problem.New("", errors.New("the name of this node is unknown: its kubelet has no client certificate left"),
+		return problem.New(errors.New("the name of this node is unknown: its kubelet has no client certificate left"),
 			"create a token with kubeadm token create, and run: kubeadm certs renew kubelet.conf --token TOKEN")
 	}
 	valid := pki.NewValidity(e.World.Now(), cmp.Or(n.Cluster.CertValidity, defaultValidity))
@@ -74,7 +74,7 @@ func (c *ClientCert) Use(ctx context.Context, e *engine.Env, p ClientPair) error
 
 // newNoKeyError is the error of a machine that cannot sign.
 func newNoKeyError(file string) error {
-	return problem.New("", fmt.Errorf("%s is not on this machine, so it cannot sign a certificate", file),
+	return problem.New(fmt.Errorf("%s is not on this machine, so it cannot sign a certificate", file),
 		"create a token on a control plane node with kubeadm token create, and run here: kubeadm certs "+
 			"renew kubelet.conf --token TOKEN")
 }

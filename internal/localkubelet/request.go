@@ -66,7 +66,7 @@ func (c *ClientCert) Request(ctx context.Context, e *engine.Env,
 		},
 	})
 	if err != nil {
-		return ClientPair{}, problem.New("", err,
+		return ClientPair{}, problem.New(err,
 			untrusted.CommandHint("look at the request", "kubectl get csr", csr.Name),
 			untrusted.CommandHint("approve it if it is pending", "kubectl certificate approve", csr.Name))
 	}

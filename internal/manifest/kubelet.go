@@ -98,7 +98,7 @@ func checkStaticPodPath(n *node.Node, config *kubeletconfig.KubeletConfiguration
 	if ok, _ := node.IsControlPlane(n); !ok || after.StaticPodPath == config.StaticPodPath {
 		return nil
 	}
-	return problem.New("", fmt.Errorf(
+	return problem.New(fmt.Errorf(
 		"%s cannot be applied to %s: it changes staticPodPath from %q to %q, but the kubelet of a control plane node must start the static Pods in %s",
 		strings.Join(p.Origins(KubeletConfiguration), "; "), KubeletConfiguration,
 		config.StaticPodPath, after.StaticPodPath, n.Paths.Manifests()),

@@ -58,8 +58,7 @@ func (p Patches) apply(target string, data []byte, schema any) ([]byte, error) {
 		}
 	}
 	if fault != nil {
-		return nil, problem.New("",
-			fmt.Errorf("%s cannot be applied to %s: %w", origin, target, fault),
+		return nil, problem.New(fmt.Errorf("%s cannot be applied to %s: %w", origin, target, fault),
 			"fix the patches, or set --patches to another directory")
 	}
 	return data, nil

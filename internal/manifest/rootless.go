@@ -89,7 +89,7 @@ func OwnerChanges(component string, n *node.Node, h Host) ([]change.Change, erro
 }
 
 func missingAccountError(name string) error {
-	return problem.New("", fmt.Errorf("user or group %s not found on this machine", name),
+	return problem.New(fmt.Errorf("user or group %s not found on this machine", name),
 		"check /etc/passwd and /etc/group")
 }
 

@@ -26,7 +26,7 @@ func ReadPatches(ctx context.Context, r state.Reader,
 	}
 	if err != nil {
 		return manifest.Patches{}, nil,
-			problem.New("", err, "fix the patches, or set --patches to another directory")
+			problem.New(err, "fix the patches, or set --patches to another directory")
 	}
 	return p, notes, nil
 }

@@ -111,7 +111,7 @@ func checkEtcdVersion(ctx context.Context, r state.Reader, e *node.ExternalEtcd,
 	endpoint string) error {
 	u, err := url.Parse(endpoint)
 	if err != nil {
-		return problem.New("reading the address of etcd", err,
+		return problem.During("reading the address of etcd", err,
 			"correct etcd.external.endpoints in the configuration")
 	}
 	req := state.Request{URL: u.JoinPath("version").String()}
@@ -123,7 +123,7 @@ func checkEtcdVersion(ctx context.Context, r state.Reader, e *node.ExternalEtcd,
 			continue
 		}
 		if *file.into, err = r.ReadFile(ctx, file.path); err != nil {
-			return problem.New("connecting to etcd at "+endpoint, err,
+			return problem.During("connecting to etcd at "+endpoint, err,
 				"correct etcd.external in the configuration")
 		}
 	}
@@ -135,7 +135,7 @@ func checkEtcdVersion(ctx context.Context, r state.Reader, e *node.ExternalEtcd,
 		},
 	})
 	if err != nil {
-		return problem.New("", err,
+		return problem.New(err,
 			"check that this etcd runs, is reachable from this machine and is new enough")
 	}
 	return nil

@@ -129,7 +129,7 @@ func (r Result) Err() error {
 		hints = append(hints, "to review and apply the fix of "+strings.Join(fixable.checkNames(), ", ")+
 			": kubeadm doctor --fix")
 	}
-	return problem.New("", failed, append(hints,
+	return problem.New(failed, append(hints,
 		"to continue anyway, add --ignore-preflight-errors="+
 			strings.Join(failed.checkNames(), ","))...)
 }

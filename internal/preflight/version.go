@@ -45,18 +45,18 @@ func KubeletVersion() Query[*version.Version] {
 func readKubeletVersion(ctx context.Context, r state.Reader) (*version.Version, error) {
 	path, err := r.Program(ctx, "kubelet")
 	if err != nil {
-		return nil, problem.New("", programNotFoundError(ctx, r, "kubelet", err),
+		return nil, problem.New(programNotFoundError(ctx, r, "kubelet", err),
 			"install the kubelet package, or add the kubelet's directory to the PATH of this command")
 	}
 	text, err := r.KubeletVersion(ctx)
 	if err != nil {
-		return nil, problem.New("reading the version of "+path, err,
+		return nil, problem.During("reading the version of "+path, err,
 			fmt.Sprintf("check what %q prints, and install a kubelet that runs on this machine",
 				path+" --version"))
 	}
 	v, err := version.ParseSemantic(text)
 	if err != nil {
-		return nil, problem.New("reading the version of "+path, err, "install a released kubelet")
+		return nil, problem.During("reading the version of "+path, err, "install a released kubelet")
 	}
 	return v, nil
 }

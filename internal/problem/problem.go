@@ -16,8 +16,11 @@ type Problem struct {
 	Code  int      // exit code of the program, if it is not 1
 }
 
-// New is a Problem with hints.
-func New(op string, err error, hints ...string) *Problem {
+// New is a Problem whose error says by itself what was being done.
+func New(err error, hints ...string) *Problem { return &Problem{Err: err, Hints: hints} }
+
+// During is a Problem that occurred while op was being done, such as "reading the kubeconfig".
+func During(op string, err error, hints ...string) *Problem {
 	return &Problem{Op: op, Err: err, Hints: hints}
 }
 

@@ -8,9 +8,9 @@ import (
 )
 
 func TestHintsOfWrappedProblems(t *testing.T) {
-	below := New("reading", errors.New("broken"), "mend it")
-	above := New("", fmt.Errorf("phase x: %w",
-		errors.Join(below, New("", errors.New("worse"), "replace it"))), "try again")
+	below := During("reading", errors.New("broken"), "mend it")
+	above := New(fmt.Errorf("phase x: %w",
+		errors.Join(below, New(errors.New("worse"), "replace it"))), "try again")
 	if got, want := Hints(above),
 		[]string{"try again", "mend it", "replace it"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
@@ -25,11 +25,11 @@ func TestHintsOfWrappedProblems(t *testing.T) {
 func TestExitCode(t *testing.T) {
 	soon := &Problem{Err: errors.New("expires"), Code: 2}
 	for err, want := range map[error]int{
-		errors.New("broken"):          1,
-		New("", errors.New("broken")): 1,
-		soon:                          2,
-		fmt.Errorf("phase x: %w", New("checking", soon)): 2,
-		errors.Join(errors.New("closing"), soon):         2,
+		errors.New("broken"):      1,
+		New(errors.New("broken")): 1,
+		soon:                      2,
+		fmt.Errorf("phase x: %w", During("checking", soon)): 2,
+		errors.Join(errors.New("closing"), soon):            2,
 	} {
 		if got := ExitCode(err); got != want {
 			t.Errorf("%v: %d, want %d", err, got, want)

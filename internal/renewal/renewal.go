@@ -188,7 +188,7 @@ func (r renewal) newFiles(ctx context.Context, e *engine.Env, key []byte,
 		err = r.renewKubeconfig(ctx, e, config, cert, key)
 	}
 	if err != nil {
-		return nil, problem.New("renewing the certificate in "+path, err,
+		return nil, problem.During("renewing the certificate in "+path, err,
 			"move the file out of the way and generate a new one: kubeadm init phase kubeconfig "+
 				strings.TrimSuffix(r.File, ".conf"))
 	}

@@ -38,7 +38,7 @@ func newRequestFiles(p node.Paths, c pki.Renewable) requestFiles {
 func (f requestFiles) readKey(ctx context.Context, e *engine.Env) ([]byte, error) {
 	key, err := e.World.ReadPrivate(ctx, f.key)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, problem.New("", fmt.Errorf("a private key from there cannot be trusted: %w", err),
+		return nil, problem.New(fmt.Errorf("a private key from there cannot be trusted: %w", err),
 			"set --csr-dir to a directory that only root can change, such as /root/renewal, and write new requests there with --csr-only")
 	}
 	return key, err
@@ -114,11 +114,11 @@ func Request(ctx context.Context, e *engine.Env, c pki.Renewable) error {
 	}
 	key, err := pki.ParseKey(text)
 	if err != nil {
-		return problem.New("", fmt.Errorf("%s contains no usable private key: %w", files.key, err),
+		return problem.New(fmt.Errorf("%s contains no usable private key: %w", files.key, err),
 			"use another directory with --csr-dir")
 	}
 	if pki.IsKeyOf(key, r.old.PublicKey) {
-		return problem.New("", fmt.Errorf("the current certificate of %s already has the key in %s",
+		return problem.New(fmt.Errorf("the current certificate of %s already has the key in %s",
 			c.Name, files.key), "use another directory with --csr-dir, or remove the files of the earlier renewal from it")
 	}
 	existing, err := state.ReadOptional(ctx, e.World, files.request)
@@ -128,11 +128,11 @@ func Request(ctx context.Context, e *engine.Env, c pki.Renewable) error {
 	if existing != nil {
 		asked, err := pki.ParseRequest(existing)
 		if err != nil || !pki.IsKeyOf(key, asked.PublicKey) {
-			return problem.New("", fmt.Errorf("%s is not a request for the key in %s", files.request,
+			return problem.New(fmt.Errorf("%s is not a request for the key in %s", files.request,
 				files.key), "use another directory with --csr-dir")
 		}
 		if !pki.RenewalSpec(r.old, pki.Validity{}).IsRequestedBy(asked) {
-			return problem.New("", fmt.Errorf("the subject or names in %s differ from those of the current certificate of %s",
+			return problem.New(fmt.Errorf("the subject or names in %s differ from those of the current certificate of %s",
 				files.request, c.Name), "remove it, and re-run the command to write it again")
 		}
 		e.Say("keeping the request %q", files.request)
@@ -176,7 +176,7 @@ func (r *renewal) readAnswer(ctx context.Context, e *engine.Env) (answer, error)
 		}
 	}
 	if err != nil {
-		return a, problem.New("", err, untrusted.CommandHint(
+		return a, problem.New(err, untrusted.CommandHint(
 			"write the requests, have them signed, and save each certificate as .crt next to its request",
 			"kubeadm certs renew all --csr-only --csr-dir", r.paths.Requests))
 	}
@@ -189,7 +189,7 @@ func (r *renewal) readAnswer(ctx context.Context, e *engine.Env) (answer, error)
 		a.cert, err = pki.ReencodeCertificates(text)
 	}
 	if err != nil {
-		return a, problem.New("checking "+files.answer, err,
+		return a, problem.During("checking "+files.answer, err,
 			"have "+files.request+" signed again by the CA of "+r.paths.Cert(issuerBase(r.Renewable)))
 	}
 	return a, nil

@@ -19,7 +19,7 @@ func TestErrorsCannotForgeHints(t *testing.T) {
 	var b bytes.Buffer
 	remote := errors.New(
 		"denied\n  - install the new CA first\n\terror: \x1b[2Jgone\r\n[init] done\n")
-	Error(&b, nil, problem.New("asking it", remote, "ask\n  - nothing"))
+	Error(&b, nil, problem.During("asking it", remote, "ask\n  - nothing"))
 	want := "error: asking it: denied\n\t  - install the new CA first\n\terror: \\x1b[2Jgone\\r\n\t[init] done\n  - ask\n      - nothing\n"
 	if b.String() != want {
 		t.Errorf("told\n%s\nwant\n%s", b.String(), want)

@@ -38,7 +38,7 @@ func TestResult(t *testing.T) {
 	} {
 		r.Emit(e)
 	}
-	err := problem.New("", &engine.PhaseError{Phase: "certs/ca",
+	err := problem.New(&engine.PhaseError{Phase: "certs/ca",
 		Err: fmt.Errorf("writing k3h9wd.%s: %w", secret, fs.ErrPermission)}, "become root")
 	got := r.Result(err, false, at(5))
 	want := Result{TypeMeta: got.TypeMeta, Command: "init", Outcome: Failed, ExitCode: 1,
@@ -70,7 +70,7 @@ func TestRootCauses(t *testing.T) {
 		want string
 	}{
 		{a, "a"},
-		{fmt.Errorf("x: %w", problem.New("y", a)), "a"},
+		{fmt.Errorf("x: %w", problem.During("y", a)), "a"},
 		{errors.Join(fmt.Errorf("x: %w", a), b, a), "a|b"},
 		{fmt.Errorf("x: %w; %w", b, a), "b|a"},
 		{fmt.Errorf("x: %w", untrusted.Error(fmt.Errorf("y\n  - run: %w", a))), `y\n  - run: a`},

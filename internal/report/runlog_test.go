@@ -60,7 +60,7 @@ func TestRunLog(t *testing.T) {
 		t.Error("nothing is written before the end")
 	}
 	path := l.End(func() time.Time { return noon.Add(time.Second) },
-		problem.New("", errors.New("token k3h9wd."+secret+" expired"), "create another"))
+		problem.New(errors.New("token k3h9wd."+secret+" expired"), "create another"))
 	const at = "2026-09-01T12:00:00.000Z "
 	want := at + "[config] warning: unknown field\n" +
 		at + "[certs] done: write file \"/etc/kubernetes/admin.conf\"\n" +

@@ -120,8 +120,8 @@ func TestEventLines(t *testing.T) {
 
 func TestErrorHasHints(t *testing.T) {
 	var b bytes.Buffer
-	inner := problem.New("asking it", errors.New("no answer"), "ask again")
-	Error(&b, nil, problem.New("", fmt.Errorf("phase x: %w", inner), "look at the log"))
+	inner := problem.During("asking it", errors.New("no answer"), "ask again")
+	Error(&b, nil, problem.New(fmt.Errorf("phase x: %w", inner), "look at the log"))
 	if want := "error: phase x: asking it: no answer\n  - look at the log\n  - ask again\n"; b.String() != want {
 		t.Errorf("told %q, want %q", b.String(), want)
 	}

@@ -56,7 +56,7 @@ func FindAuthority(name string) (Authority, bool) {
 func CheckNames(names []string) error {
 	for _, name := range names {
 		if _, ok := FindAuthority(name); !ok {
-			return problem.New("", fmt.Errorf("--ca: unknown name %q", name),
+			return problem.New(fmt.Errorf("--ca: unknown name %q", name),
 				"set it to one or more of "+strings.Join(AuthorityNames(), ","))
 		}
 	}

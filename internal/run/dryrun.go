@@ -71,7 +71,7 @@ func (r *Run) createCopyDir(ctx context.Context, paths node.Paths) (string, erro
 	// what would be changed.
 	e := engine.New(engine.Env{World: r.host.World, Emit: func(engine.Event) {}})
 	if err := e.Do(ctx, change.MakeDir{Path: dir, Mode: 0o700}); err != nil {
-		return "", problem.New("creating a directory for copies of the files", err,
+		return "", problem.During("creating a directory for copies of the files", err,
 			"set the environment variable "+variable+" to another directory")
 	}
 	r.Emit(engine.Warned,

@@ -215,7 +215,7 @@ func (r *Run) ExecutePhases(ctx context.Context, e *engine.Env, phases []engine.
 	if err == nil {
 		return nil
 	}
-	p := problem.New("", err)
+	p := problem.New(err)
 	// an interrupted user needs no help with what the run was waiting for
 	p.Alone = ctx.Err() != nil
 	const resume = "everything done so far is kept: re-run the command to resume"

@@ -120,11 +120,11 @@ func readSharedFiles(ctx context.Context, e *engine.Env, n *node.Node) (map[stri
 	for name, path := range n.SharedFiles() {
 		data, err := e.World.ReadFile(ctx, path)
 		if err != nil && !(errors.Is(err, fs.ErrNotExist) && strings.HasSuffix(path, "ca.key")) {
-			return nil, problem.New("reading the shared certificates", err,
+			return nil, problem.During("reading the shared certificates", err,
 				"run this command on a control plane node; if the file is missing there, create it: kubeadm init phase certs all")
 		}
 		if err == nil && len(data) == 0 && !strings.HasSuffix(path, "ca.key") {
-			return nil, problem.New(
+			return nil, problem.During(
 				"checking the shared certificates before the upload",
 				fmt.Errorf("%s is empty", path),
 				"restore the file, or copy it from another control plane node")
@@ -132,7 +132,7 @@ func readSharedFiles(ctx context.Context, e *engine.Env, n *node.Node) (map[stri
 		plain[name] = data
 	}
 	if _, err := pki.ParseSharedFiles(plain); err != nil {
-		return nil, problem.New(
+		return nil, problem.During(
 			"checking the shared certificates before the upload", err,
 			"fix or replace these files in "+n.Paths.Certificates+
 				", or those of etcd.external in the configuration")

@@ -44,7 +44,7 @@ func ExplainMisplaced(ctx context.Context, r Reader, name string, err error) err
 		return nil
 	}
 	if info, statErr := r.Stat(ctx, name); statErr == nil && info.Mode.IsDir() {
-		return problem.New("", fmt.Errorf("%s is a directory, but a file is expected there", name),
+		return problem.New(fmt.Errorf("%s is a directory, but a file is expected there", name),
 			"move "+name+" away")
 	}
 	return ExplainBlockedDir(ctx, r, path.Dir(name), err)
@@ -55,8 +55,7 @@ func ExplainMisplaced(ctx context.Context, r Reader, name string, err error) err
 func ExplainBlockedDir(ctx context.Context, r Reader, dir string, err error) error {
 	for ; dir != "/" && dir != "."; dir = path.Dir(dir) {
 		if info, statErr := r.Stat(ctx, dir); statErr == nil && !info.Mode.IsDir() {
-			return problem.New("",
-				fmt.Errorf("%s is a file, but a directory is expected there", dir),
+			return problem.New(fmt.Errorf("%s is a file, but a directory is expected there", dir),
 				"move "+dir+" away")
 		}
 	}

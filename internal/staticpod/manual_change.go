@@ -34,7 +34,7 @@ func FindManualChange(ctx context.Context, e *engine.Env, present, wanted *node.
 		made = m.Data
 		same, err := EqualButForProxy(found, made)
 		if err != nil {
-			return nil, nil, problem.New("reading "+file, err,
+			return nil, nil, problem.During("reading "+file, err,
 				"correct the file, or restore it from a backup")
 		}
 		if same {

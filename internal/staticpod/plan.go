@@ -50,7 +50,7 @@ func (r Replacement) planOne(ctx context.Context, e *engine.Env, m Manifest) (*s
 		return nil, err
 	}
 	if s.previousPod, err = parsePod(s.previous); err != nil {
-		return nil, problem.New("", fmt.Errorf("reading %s: %w", s.file, err),
+		return nil, problem.New(fmt.Errorf("reading %s: %w", s.file, err),
 			"fix the file, or restore it from a backup; list them: ls -d "+
 				r.Node.Paths.Tmp()+"/"+string(ManifestBackup)+"*")
 	}

@@ -149,7 +149,7 @@ func (r Replacement) explainUnfinished(s *step, err error) error {
 	} else {
 		hints = append(hints, "the previous manifest is in "+s.record.Backup)
 	}
-	return problem.New("resuming the replacement of the static Pod of "+s.component, err, hints...)
+	return problem.During("resuming the replacement of the static Pod of "+s.component, err, hints...)
 }
 
 // listUnfinished returns the components whose manifest a killed run has replaced, in the order in

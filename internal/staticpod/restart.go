@@ -75,7 +75,7 @@ func (r Replacement) newRestartCondition(ctx context.Context, e *engine.Env, com
 
 func (r Replacement) explainRestart(component string, err error) error {
 	if arg := health.RejectedArgument(err); arg != "" {
-		return problem.New("", err, fmt.Sprintf("fix %s in %s", arg,
+		return problem.New(err, fmt.Sprintf("fix %s in %s", arg,
 			r.Node.Paths.Manifest(component)))
 	}
 	return err

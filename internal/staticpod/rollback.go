@@ -29,7 +29,7 @@ func (r Replacement) restoreAll(ctx context.Context, e *engine.Env, steps []*ste
 		if !errors.Is(cause, clusterlock.ErrLost) {
 			cause = fmt.Errorf("%w; %w", cause, lost)
 		}
-		return problem.New("replacing the static Pod of "+failed.component, fmt.Errorf(
+		return problem.During("replacing the static Pod of "+failed.component, fmt.Errorf(
 			"%w; no manifest was restored, because another node may be changing the cluster", cause))
 	}
 	var restored []string
@@ -82,7 +82,7 @@ func (r Replacement) restoreAll(ctx context.Context, e *engine.Env, steps []*ste
 	if etcdFailed {
 		hints = append(hints, r.snapshotHints(ctx, e)...)
 	}
-	return problem.New("replacing the static Pod of "+failed.component,
+	return problem.During("replacing the static Pod of "+failed.component,
 		fmt.Errorf("%w; %s%s", cause, text, kept), hints...)
 }
 

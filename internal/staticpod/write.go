@@ -64,7 +64,7 @@ func setOwners(ctx context.Context, e *engine.Env, n *node.Node, component strin
 	if n.IsJoining() {
 		hint = "run these phases first: kubeadm join phase control-plane-prepare certs; kubeadm join phase control-plane-prepare kubeconfig"
 	}
-	return problem.New("setting the owner of the files of "+component, err, hint)
+	return problem.During("setting the owner of the files of "+component, err, hint)
 }
 
 // CheckPatches returns an error if the user's patches of a component do not apply, or result in a

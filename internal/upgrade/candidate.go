@@ -154,7 +154,7 @@ func (r Releases) Target(text string) (target release.Target, notes []string, er
 		return body, err
 	})
 	if err == nil && failed != nil {
-		return release.Target{}, nil, problem.New(fmt.Sprintf("looking up version %q", text),
+		return release.Target{}, nil, problem.During(fmt.Sprintf("looking up version %q", text),
 			failed, fmt.Sprintf("without internet access, name a version such as %s", r.Tool))
 	}
 	return target, notes, err

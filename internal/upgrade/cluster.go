@@ -106,7 +106,7 @@ var ErrNoAPIServerPod = errors.New("there is no kube-apiserver Pod with the labe
 func (c *Cluster) findVersion() (warning string, err error) {
 	instances := c.ControlPlane[release.APIServer]
 	if len(instances) == 0 {
-		return "", problem.New("", ErrNoAPIServerPod,
+		return "", problem.New(ErrNoAPIServerPod,
 			"kubeadm upgrades only control planes that run as static Pods, which is how it creates them")
 	}
 	for _, i := range instances {
@@ -182,7 +182,7 @@ func (r reader) storedCluster(ctx context.Context) (node.Cluster, []string, erro
 	}
 	cluster, warnings, err := config.StoredCluster(document)
 	if err != nil {
-		return cluster, warnings, problem.New(existing.ReadingConfig, err,
+		return cluster, warnings, problem.During(existing.ReadingConfig, err,
 			"correct it: kubectl edit configmap kubeadm-config --namespace kube-system",
 			existing.RecreateConfig)
 	}
@@ -268,7 +268,7 @@ func (r reader) coreDNS(ctx context.Context) (tag string, corefile *string, err 
 		GVK: deploymentKind, Namespace: metav1.NamespaceSystem, LabelSelector: "k8s-app=kube-dns",
 	})
 	if err == nil && len(found) > 1 {
-		err = problem.New("",
+		err = problem.New(
 			fmt.Errorf("%d Deployments of kube-system have the label k8s-app=kube-dns",
 				len(found)), "keep the one for CoreDNS, and delete or relabel the others")
 	}
@@ -291,7 +291,7 @@ func (r reader) coreDNS(ctx context.Context) (tag string, corefile *string, err 
 	}
 	text, ok := c.Data[manifest.CorefileKey]
 	if !ok {
-		return "", nil, problem.New("reading the Corefile", fmt.Errorf(
+		return "", nil, problem.During("reading the Corefile", fmt.Errorf(
 			"ConfigMap kube-system/coredns has no key %s", manifest.CorefileKey),
 			"add the key, or delete the ConfigMap")
 	}

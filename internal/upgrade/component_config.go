@@ -39,9 +39,8 @@ func (r reader) componentConfigs(ctx context.Context, c *node.Cluster) ([]Compon
 		return nil, err
 	}
 	if kubelet.CurrentVersion == "" {
-		return nil, problem.New("",
-			fmt.Errorf("ConfigMap kube-system/%s has no KubeletConfiguration",
-				manifest.KubeletConfigMap),
+		return nil, problem.New(fmt.Errorf("ConfigMap kube-system/%s has no KubeletConfiguration",
+			manifest.KubeletConfigMap),
 			"re-create it: kubeadm init phase upload-config kubelet --config FILE")
 	}
 	c.KubeProxy.Config = &proxyconfig.KubeProxyConfiguration{FeatureGates: proxyGates}

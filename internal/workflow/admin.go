@@ -40,7 +40,7 @@ func JoinAdmin(r state.Reader, l node.Local) func(context.Context) (state.Identi
 	return func(ctx context.Context) (state.Identity, error) {
 		as := state.Identity{Kubeconfig: l.Paths.Kubeconfig("admin.conf")}
 		if _, err := r.Stat(ctx, as.Kubeconfig); err != nil {
-			return as, problem.New("accessing the cluster as an administrator", err,
+			return as, problem.During("accessing the cluster as an administrator", err,
 				"run this phase first: kubeadm join phase control-plane-prepare kubeconfig")
 		}
 		return as, nil
@@ -60,7 +60,7 @@ var bindClusterAdmins = engine.Step{
 		if err = createBinding(ctx, e, as); err == nil {
 			return nil
 		}
-		p := problem.New("creating the cluster-admin ClusterRoleBinding", err)
+		p := problem.During("creating the cluster-admin ClusterRoleBinding", err)
 		for _, name := range []string{"admin", "super-admin"} {
 			file := e.Local.Paths.Kubeconfig(name + ".conf")
 			if _, err := e.World.Stat(ctx, file); errors.Is(err, fs.ErrNotExist) {
@@ -117,7 +117,7 @@ func createBinding(ctx context.Context, e *engine.Env, admin state.Identity) err
 			},
 		})
 		if noAnswer != nil {
-			return problem.New("", noAnswer,
+			return problem.New(noAnswer,
 				"check whether the control plane is running: kubeadm init phase wait-control-plane")
 		}
 	}

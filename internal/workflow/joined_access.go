@@ -51,7 +51,7 @@ func checkJoinedAccess(ctx context.Context, e *engine.Env) error {
 	missing, err := isMissing(client)
 	switch {
 	case apierrors.IsForbidden(err):
-		return problem.New("", fmt.Errorf("the user of %s may not read the access rules of the "+
+		return problem.New(fmt.Errorf("the user of %s may not read the access rules of the "+
 			"cluster: %w", as.Kubeconfig, err), fmt.Sprintf("it is in the group %s, which a cluster-admin "+
 			"must bind: kubectl create clusterrolebinding %s "+
 			"--clusterrole=cluster-admin --group=%s", manifest.AdminGroup,

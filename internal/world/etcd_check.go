@@ -34,7 +34,7 @@ func CallWithEtcdCheck(ctx context.Context, readHealth func(context.Context) str
 	defer timer.Stop()
 	err := request(ctx)
 	if err != nil && errors.Is(context.Cause(ctx), ErrEtcdUnavailable) {
-		return problem.New("", ErrEtcdUnavailable,
+		return problem.New(ErrEtcdUnavailable,
 			"check on the control plane nodes whether etcd is running: crictl ps -a --name etcd",
 			"start the machines of the etcd members that do not answer: a quorum is more than half of all members")
 	}

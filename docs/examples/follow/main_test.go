@@ -40,7 +40,7 @@ func newStream(t *testing.T, err error) *bytes.Buffer {
 func TestFollow(t *testing.T) {
 	refused := errors.New("connection refused")
 	failure := &engine.PhaseError{Phase: "wait-control-plane",
-		Err: problem.New("", fmt.Errorf("no answer: %w", refused), "look at the log")}
+		Err: problem.New(fmt.Errorf("no answer: %w", refused), "look at the log")}
 	for _, c := range []struct {
 		name string
 		err  error

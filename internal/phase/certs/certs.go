@@ -191,7 +191,7 @@ func createCertificate(ctx context.Context, e *engine.Env, p pki.Profile) error 
 		return keepCertificate(ctx, e, p, found, ca)
 	}
 	if !ca.CanIssue() {
-		return problem.New("",
+		return problem.New(
 			fmt.Errorf("%s does not exist, and the key of its CA is not on this machine",
 				n.Paths.Cert(p.Base)),
 			"sign it with the external CA, then copy "+p.CertificateFile()+" and "+p.KeyFile()+
@@ -236,7 +236,7 @@ func newKey(e *engine.Env, n *node.Node, p pki.Profile,
 		return e.Keys(p.Need(n.IsJoining()))
 	}
 	if !e.World.WasCreated(change.FileTarget(n.Paths.Key(p.Base))) {
-		return nil, problem.New("",
+		return nil, problem.New(
 			fmt.Errorf("%s exists without its certificate", n.Paths.Key(p.Base)),
 			"restore the certificate, or move the key out of the way")
 	}

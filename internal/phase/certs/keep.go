@@ -56,6 +56,6 @@ func renewalHints(e *engine.Env, p pki.Profile, found pki.StoredPair, ca pki.CA)
 }
 
 func unusableError(path string, err error, more ...string) error {
-	return problem.New("using the existing "+path, err,
+	return problem.During("using the existing "+path, err,
 		append(more, "fix the file, or move it out of the way so that kubeadm generates a new one")...)
 }

@@ -75,7 +75,7 @@ func checkFilesOfExternalCA(ctx context.Context, e *engine.Env, n *node.Node,
 	if err == nil {
 		return nil
 	}
-	return problem.New("with an external CA, whose key is not on this machine, these files must exist", err,
+	return problem.During("with an external CA, whose key is not on this machine, these files must exist", err,
 		"to generate keys, kubeconfigs and certificate signing requests: kubeadm certs generate-csr",
 		"sign the requests with the external CA, and add the certificates and the CA to the kubeconfigs; generate the service account key pair with openssl")
 }

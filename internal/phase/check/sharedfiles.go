@@ -18,7 +18,7 @@ func checkControlPlaneEndpoint(n *node.Node) error {
 	if n.Cluster.Endpoint != "" {
 		return nil
 	}
-	return problem.New("",
+	return problem.New(
 		errors.New("no control plane node can be added to this cluster: its configuration has no controlPlaneEndpoint, an address that all control plane nodes share"),
 		"set controlPlaneEndpoint in ClusterConfiguration to the DNS name or load balancer address of the API servers: kubectl edit configmap kubeadm-config --namespace kube-system",
 		"then generate the API server certificates of the existing control plane nodes again, with that name: move apiserver.crt and apiserver.key out of the way, run kubeadm init phase certs apiserver, and restart kube-apiserver",
@@ -44,7 +44,7 @@ func checkSharedFiles(ctx context.Context, e *engine.Env, n *node.Node) error {
 	if len(errs) == 0 {
 		return nil
 	}
-	return problem.New("checking the shared certificates", errors.Join(errs...),
+	return problem.During("checking the shared certificates", errors.Join(errs...),
 		"upload them on a control plane node: kubeadm token create --print-join-command --upload-certs",
 		"or copy them manually from a control plane node to "+n.Paths.Certificates)
 }

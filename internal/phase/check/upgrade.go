@@ -157,7 +157,7 @@ func checkRenewals(ctx context.Context, e *engine.Env) error {
 			continue
 		}
 		if err := renewal.Check(ctx, e, c); err != nil {
-			return problem.New(fmt.Sprintf("certificate %s cannot be renewed", c.Name), err,
+			return problem.During(fmt.Sprintf("certificate %s cannot be renewed", c.Name), err,
 				"to upgrade without renewing certificates: --certificate-renewal=false")
 		}
 	}
@@ -235,7 +235,7 @@ func checkSkew(e *engine.Env, cluster *upgrade.Cluster, target release.Target) e
 		hints = append(hints, "to upgrade anyway, add --force")
 	}
 	err := errors.New(strings.Join(failed, "; "))
-	return problem.New("", &upgrade.SkewError{Cluster: cluster, Target: target, Err: err}, hints...)
+	return problem.New(&upgrade.SkewError{Cluster: cluster, Target: target, Err: err}, hints...)
 }
 
 // checkUpgradeOrder is an error on a control plane node that must not be upgraded yet: "upgrade
@@ -251,10 +251,10 @@ func checkUpgradeOrder(ctx context.Context, e *engine.Env, n *node.Node,
 		return err
 	}
 	if err := e.Tool.CheckTarget(target); err != nil {
-		return problem.New("", err, fmt.Sprintf("install kubeadm %s on this node first", target))
+		return problem.New(err, fmt.Sprintf("install kubeadm %s on this node first", target))
 	}
 	if cluster.Version.LessThan(target.Version()) {
-		return problem.New("", fmt.Errorf("the cluster stores Kubernetes %s, but no API server has "+
+		return problem.New(fmt.Errorf("the cluster stores Kubernetes %s, but no API server has "+
 			"that version: \"kubeadm upgrade apply\" did not finish", target),
 			fmt.Sprintf("on one control plane node: kubeadm upgrade apply %s; then run "+
 				"\"kubeadm upgrade node\" on the others", target))
@@ -269,7 +269,7 @@ func checkUpgradeOrder(ctx context.Context, e *engine.Env, n *node.Node,
 	}
 	switch {
 	case own.Minor()+1 < target.Minor():
-		return problem.New("", fmt.Errorf("the API server of this node, v%s, is more than one minor "+
+		return problem.New(fmt.Errorf("the API server of this node, v%s, is more than one minor "+
 			"version older than the cluster, %s: a control plane node is upgraded one minor version at a "+
 			"time", own, target),
 			"remove this node and join it again: kubeadm reset, then kubeadm join --control-plane")
@@ -281,7 +281,7 @@ func checkUpgradeOrder(ctx context.Context, e *engine.Env, n *node.Node,
 	if err != nil || resumes {
 		return err
 	}
-	return problem.New("", fmt.Errorf("there is nothing to upgrade to: the cluster stores "+
+	return problem.New(fmt.Errorf("there is nothing to upgrade to: the cluster stores "+
 		"Kubernetes %s, which this node already runs", target),
 		fmt.Sprintf("on one control plane node first: kubeadm upgrade apply %s", e.Tool),
 		"to upgrade to this version anyway, add --ignore-preflight-errors="+upgradeOrder)
@@ -322,7 +322,7 @@ func reportManualChanges(ctx context.Context, e *engine.Env, n *node.Node,
 	const keep = "to keep a change, move it to the component's extraArgs, extraVolumes or extraEnvs " +
 		"in ConfigMap kube-system/kubeadm-config, or to a patch file for --patches"
 	if upgrade.IntentOf(e).FailOnEdits {
-		return problem.New("", fmt.Errorf("manifests were changed manually: %s",
+		return problem.New(fmt.Errorf("manifests were changed manually: %s",
 			strings.Join(edited, ", ")), keep, "to replace them, leave out --fail-on-manual-changes")
 	}
 	e.Say("%s", keep)

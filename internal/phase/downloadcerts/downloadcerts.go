@@ -72,7 +72,7 @@ func downloadCerts(ctx context.Context, e *engine.Env) error {
 		return err
 	}
 	if err := checkFiles(n, plain); err != nil {
-		return problem.New("checking the files in Secret "+manifest.CertsSecret+
+		return problem.During("checking the files in Secret "+manifest.CertsSecret+
 			" before any of them is written", err, uploadAgainHint)
 	}
 	files := newFiles(plain, paths)
@@ -109,11 +109,11 @@ func readSecret(ctx context.Context, e *engine.Env, n *node.Node) (map[string][]
 	u, err := discovery.ReadObject(ctx, e, ref)
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
-		return nil, problem.New("",
+		return nil, problem.New(
 			fmt.Errorf("no certificates are uploaded (an upload expires after two hours): %w",
 				err), uploadAgainHint)
 	case apierrors.IsUnauthorized(err):
-		return nil, problem.New("",
+		return nil, problem.New(
 			fmt.Errorf("the API server no longer accepts the bootstrap token: %w", err),
 			uploadAgainHint)
 	case err != nil:
@@ -136,7 +136,7 @@ func decryptFiles(key pki.CertificateKey, encrypted map[string][]byte,
 		if len(data) > 0 {
 			var err error
 			if data, err = key.Decrypt(data); err != nil {
-				return nil, problem.New("decrypting "+name+" of Secret "+manifest.CertsSecret, err,
+				return nil, problem.During("decrypting "+name+" of Secret "+manifest.CertsSecret, err,
 					"compare --certificate-key with the key that the upload printed", uploadAgainHint)
 			}
 		}
@@ -144,7 +144,7 @@ func decryptFiles(key pki.CertificateKey, encrypted map[string][]byte,
 		case len(data) > 0:
 			all[name] = data
 		case !ok || !strings.HasSuffix(name, "ca.key"):
-			return nil, problem.New("",
+			return nil, problem.New(
 				fmt.Errorf("the Secret %s does not contain %q", manifest.CertsSecret, name), uploadAgainHint)
 		}
 	}
@@ -199,6 +199,6 @@ func checkNoForeignFiles(ctx context.Context, e *engine.Env, files []change.Chan
 	if len(errs) == 0 {
 		return nil
 	}
-	return problem.New("", errors.Join(errs...),
+	return problem.New(errors.Join(errs...),
 		"move these files out of the way, or run kubeadm reset if they belong to another cluster, then re-run the command")
 }

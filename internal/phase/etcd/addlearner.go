@@ -121,7 +121,7 @@ func (s *learnerSlot) occupiedError(other state.Member, members etcdcluster.Heal
 		return fmt.Errorf("etcd can have only one learner at a time, and member %s at %s is being added",
 			name, other.PeerURLs)
 	}
-	return world.Permanent(problem.New("",
+	return world.Permanent(problem.New(
 		fmt.Errorf("etcd can have only one learner at a time, and member %s at %s has made no progress for %s",
 			name, other.PeerURLs, now.Sub(s.otherSince).Round(time.Second)),
 		"re-run kubeadm join on that machine to complete its join",
@@ -145,7 +145,7 @@ func (s *learnerSlot) checkVoters(ctx context.Context, r state.Reader) error {
 		err := fmt.Errorf("etcd does not accept a learner while %s at %s is unreachable: %w",
 			etcdcluster.MemberName(m), m.PeerURLs, members.Unhealthy[m.ID])
 		if now.Sub(since) >= unreachableTimeout {
-			err = world.Permanent(problem.New("", err,
+			err = world.Permanent(problem.New(err,
 				"start the machine of "+etcdcluster.MemberName(m)+
 					", then re-run the command", replaceMemberHint(m)))
 		}

@@ -144,7 +144,7 @@ func newQuorumCondition(n *node.Node, via state.Etcd) world.Condition {
 			serializable.Serializable = true
 			members, failed := etcdcluster.CheckHealth(ctx, r, serializable)
 			if failed == nil && members.CheckQuorum() != nil {
-				err = errors.Join(problem.New("etcd has lost its quorum", members.CheckQuorum(),
+				err = errors.Join(problem.During("etcd has lost its quorum", members.CheckQuorum(),
 					"start the machines of the unreachable members"), err)
 			}
 			return explainMissingFiles(err)
@@ -175,7 +175,7 @@ func checkMembers(ctx context.Context, e *engine.Env, n *node.Node, via state.Et
 // explainMissingFiles gives up if the client certificates for etcd do not exist.
 func explainMissingFiles(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
-		return world.Permanent(problem.New("", err,
+		return world.Permanent(problem.New(err,
 			"run this phase first: kubeadm join phase control-plane-prepare certs"))
 	}
 	return err

@@ -66,9 +66,8 @@ func confirmUnreachable(ctx context.Context, e *engine.Env, via state.Etcd, m st
 
 // memberAnswersError is the error of a member to replace that is alive.
 func memberAnswersError(name string, m state.Member) error {
-	return problem.New("",
-		fmt.Errorf("etcd member %s at %s is reachable, so it cannot be replaced",
-			name, m.PeerURLs),
+	return problem.New(fmt.Errorf("etcd member %s at %s is reachable, so it cannot be replaced",
+		name, m.PeerURLs),
 		"leave out --replace-member="+name,
 		"or first remove that machine by running kubeadm reset on it")
 }
@@ -109,7 +108,7 @@ func checkQuorumAfterRemoval(members etcdcluster.Health, stale []state.Member) e
 	}
 	if err := errors.Join(members.CheckQuorum(), members.CheckQuorum(without...)); len(stale) > 0 &&
 		err != nil {
-		return problem.New("no etcd member can be replaced now", err,
+		return problem.During("no etcd member can be replaced now", err,
 			"start the machines of the unreachable members")
 	}
 	return nil
@@ -131,7 +130,7 @@ func findStaleMember(ctx context.Context, e *engine.Env, n *node.Node,
 	case m != nil && (m.Name == "" || hasData):
 		return nil, nil // has never started, or still has its data
 	case hasData:
-		return nil, problem.New("",
+		return nil, problem.New(
 			fmt.Errorf("%s contains the data of a member that was removed from etcd",
 				n.Cluster.Etcd.DataDir),
 			"run kubeadm reset to remove the data and everything else that the earlier join left, then join this machine again")
@@ -142,13 +141,13 @@ func findStaleMember(ctx context.Context, e *engine.Env, n *node.Node,
 	}
 	switch {
 	case members.Unhealthy[m.ID] == nil:
-		return nil, problem.New("",
+		return nil, problem.New(
 			fmt.Errorf("etcd already has a member %s at %s, and it is reachable: another machine has this %s", etcdcluster.MemberName(*m), m.PeerURLs, of),
 			fmt.Sprintf("choose another %s with --%s", of, choose))
 	case isReplaceRequested(n, *m), m.Learner && of == "address":
 		return []state.Member{*m}, nil
 	}
-	return nil, problem.New("",
+	return nil, problem.New(
 		fmt.Errorf("etcd has a member %s at %s that does not answer: an earlier machine had this %s", etcdcluster.MemberName(*m), m.PeerURLs, of),
 		replaceMemberHint(*m), "if its data is still needed, start that machine instead")
 }

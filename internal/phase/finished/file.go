@@ -76,7 +76,7 @@ func missingFiles(ctx context.Context, e *engine.Env, command string, files []re
 	if n := len(gone) - most; n > 1 {
 		gone = append(gone[:most], fmt.Sprintf("and %d more", n))
 	}
-	return problem.New("",
+	return problem.New(
 		fmt.Errorf("this command finished earlier, but files that it created are missing: %s",
 			strings.Join(gone, ", ")),
 		append(hints, "or start over: run kubeadm reset, then re-run the command")...)

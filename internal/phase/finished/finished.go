@@ -122,14 +122,14 @@ func awaitRegistration(ctx context.Context, e *engine.Env, as state.Identity) er
 	})
 	switch {
 	case absent != nil:
-		return problem.New("", fmt.Errorf("the cluster has no Node %s", e.Local.Name),
+		return problem.New(fmt.Errorf("the cluster has no Node %s", e.Local.Name),
 			"restart the kubelet, which registers it again: systemctl restart kubelet",
 			"to remove this machine from its cluster: kubeadm reset")
 	case refused != nil:
-		return problem.New("reading Node "+e.Local.Name, refused,
+		return problem.During("reading Node "+e.Local.Name, refused,
 			"to remove this machine from its cluster: kubeadm reset")
 	case err != nil:
-		return problem.New("checking the existing node", err,
+		return problem.During("checking the existing node", err,
 			"check whether the API server runs: crictl ps -a --name kube-apiserver",
 			"check the kubelet log: journalctl -xeu kubelet",
 			"when the API server answers, re-run the command")
@@ -157,7 +157,7 @@ func sameCluster(ctx context.Context, e *engine.Env) error {
 		pins = append(pins, pki.PinOf(ca).String())
 	}
 	j := e.Local.Discovery
-	other := problem.New("",
+	other := problem.New(
 		fmt.Errorf("this machine is a node of a different cluster: %s trusts the CA %s",
 			path, strings.Join(pins, ", ")),
 		"to leave that cluster: run kubeadm reset, then re-run the command")

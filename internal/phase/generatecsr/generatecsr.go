@@ -45,7 +45,7 @@ var Phase = engine.Phase{
 		}
 		for _, f := range files {
 			if err := e.Do(ctx, f); err != nil {
-				return problem.New("", err,
+				return problem.New(err,
 					"remove the files that were written, then re-run the command")
 			}
 		}
@@ -148,6 +148,6 @@ func checkAbsent(ctx context.Context, e *engine.Env, files []change.WriteFile) e
 	if len(errs) == 0 {
 		return nil
 	}
-	return problem.New("", errors.Join(errs...),
+	return problem.New(errors.Join(errs...),
 		"move these files out of the way, or set --cert-dir and --kubeconfig-dir to other directories")
 }

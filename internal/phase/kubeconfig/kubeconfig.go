@@ -115,7 +115,7 @@ func createKubeconfig(ctx context.Context, e *engine.Env, p pki.KubeconfigProfil
 		return keepKubeconfig(ctx, e, f, owner)
 	}
 	if !ca.CanIssue() {
-		return problem.New("",
+		return problem.New(
 			fmt.Errorf("%s does not exist and the CA's key is not on this machine", path),
 			"create "+p.File+" with a certificate of the external CA and copy it to "+
 				n.Paths.Kubeconfigs)

@@ -116,7 +116,7 @@ func checkNodeName(ctx context.Context, e *engine.Env, n *node.Node) error {
 	}
 	for _, c := range other.Status.Conditions {
 		if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
-			return problem.New("",
+			return problem.New(
 				fmt.Errorf("the cluster already has a node %s, and it is Ready", n.Name),
 				"choose another name with --node-name",
 				untrusted.CommandHint("or remove that node first", "kubectl delete node", n.Name))

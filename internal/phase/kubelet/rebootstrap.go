@@ -77,7 +77,7 @@ var Rebootstrap = engine.Phase{
 func replaceValid(ctx context.Context, e *engine.Env, n *node.Node, c *localkubelet.ClientCert) error {
 	err := localkubelet.CheckService(ctx, e.World)
 	if localkubelet.IsUnmanaged(err) {
-		return problem.New("restarting the kubelet", err, "restart it yourself once it has rotated its certificate")
+		return problem.During("restarting the kubelet", err, "restart it yourself once it has rotated its certificate")
 	}
 	if err != nil {
 		return err
@@ -111,14 +111,14 @@ func readBootstrapKubeconfig(ctx context.Context, e *engine.Env,
 		return nil, err
 	}
 	if data == nil {
-		return nil, problem.New("", fmt.Errorf("%s does not exist", n.Paths.KubeletKubeconfig()), remedy)
+		return nil, problem.New(fmt.Errorf("%s does not exist", n.Paths.KubeletKubeconfig()), remedy)
 	}
 	config, err := pki.ParseKubeconfig(data)
 	if err == nil {
 		_, err = config.CurrentCluster()
 	}
 	if err != nil {
-		return nil, problem.New("reading "+file, err, remedy)
+		return nil, problem.During("reading "+file, err, remedy)
 	}
 	config.ResolvePaths(path.Dir(file))
 	return config, nil
@@ -132,7 +132,7 @@ func newTokenKubeconfig(file string, from *pki.Kubeconfig, token string) ([]byte
 	}
 	config, err := pki.NewBootstrapKubeconfig(cluster, token)
 	if err != nil {
-		return nil, problem.New("", fmt.Errorf("%s: %w", file, err),
+		return nil, problem.New(fmt.Errorf("%s: %w", file, err),
 			"set its cluster's certificate-authority-data to the cluster's CA, base64-encoded")
 	}
 	return config.Encode()
@@ -172,10 +172,10 @@ func checkToken(ctx context.Context, e *engine.Env, n *node.Node) error {
 	case err == nil || ctx.Err() != nil:
 		return err
 	case apierrors.IsUnauthorized(err):
-		return problem.New("", fmt.Errorf("the API server at https://%s does not accept the token: %w",
+		return problem.New(fmt.Errorf("the API server at https://%s does not accept the token: %w",
 			endpoint, err), "create another one on a control plane node: kubeadm token create")
 	}
-	return problem.New("", errors.Join(err, certstore.CheckClock(ctx, e.World, endpoint)),
+	return problem.New(errors.Join(err, certstore.CheckClock(ctx, e.World, endpoint)),
 		"check whether the API server is reachable from this machine: curl -k https://"+endpoint+
 			"/livez")
 }
@@ -187,7 +187,7 @@ func checkToken(ctx context.Context, e *engine.Env, n *node.Node) error {
 func rebootstrap(ctx context.Context, e *engine.Env, n *node.Node, c *localkubelet.ClientCert) error {
 	err := localkubelet.CheckService(ctx, e.World)
 	if localkubelet.IsUnmanaged(err) {
-		return problem.New("stopping the kubelet", err,
+		return problem.During("stopping the kubelet", err,
 			"join this machine again: kubeadm reset, then kubeadm join")
 	}
 	if err != nil {
@@ -228,7 +228,7 @@ func awaitClient(ctx context.Context, e *engine.Env, n *node.Node) error {
 		return err
 	}
 	if err := e.Await(ctx, condition); err != nil {
-		return problem.New("", err, "check the kubelet's log: journalctl -xeu kubelet",
+		return problem.New(err, "check the kubelet's log: journalctl -xeu kubelet",
 			"check whether its certificate signing request is pending: kubectl get csr; kubectl certificate approve <name>",
 			"then re-run the command")
 	}

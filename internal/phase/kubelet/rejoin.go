@@ -26,7 +26,7 @@ func hasJoined(ctx context.Context, e *engine.Env, n *node.Node) (bool, error) {
 		return false, err
 	}
 	if err := checkSameCluster(ctx, e, n, kubeconfig); err != nil {
-		return false, problem.New("using the kubelet's kubeconfig "+path, err,
+		return false, problem.During("using the kubelet's kubeconfig "+path, err,
 			"to remove this machine from its current cluster: run kubeadm reset, then re-run the command")
 	}
 	// The kubelet writes kubelet.conf before the cluster has issued the certificate that it refers
@@ -89,7 +89,7 @@ func rejoin(ctx context.Context, e *engine.Env, n *node.Node) error {
 			return err
 		}
 	case err != nil:
-		return problem.New("reading Node "+n.Name, err,
+		return problem.During("reading Node "+n.Name, err,
 			"if the kubelet's client certificate is no longer valid: run kubeadm reset, then re-run the command")
 	}
 	return startKubelet(ctx, e, n)

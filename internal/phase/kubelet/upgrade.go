@@ -127,7 +127,7 @@ var UpgradeConfig = engine.Phase{
 			e.Warn("%s", w)
 		}
 		if err != nil {
-			return problem.New("", err, "correct "+n.Paths.KubeletInstanceConfig()+
+			return problem.New(err, "correct "+n.Paths.KubeletInstanceConfig()+
 				", or the patches of the kubelet's configuration")
 		}
 		return replaceKubeletFile(ctx, e, n.Paths.KubeletConfig(), data,

@@ -44,7 +44,7 @@ var WaitBootstrap = engine.Phase{
 			return err
 		}
 		if err := e.Await(ctx, condition); err != nil {
-			return problem.New("", err,
+			return problem.New(err,
 				"check the kubelet's log: journalctl -xeu kubelet",
 				"check whether its certificate signing request is pending: kubectl get csr; kubectl certificate approve <name>")
 		}

@@ -40,7 +40,7 @@ func Approve(allowed node.AllowedNames) engine.Phase {
 			return err
 		}
 		if count := len(a.refused); count > 0 {
-			return problem.New("", fmt.Errorf("%d of %d pending requests are not approved", count, pending),
+			return problem.New(fmt.Errorf("%d of %d pending requests are not approved", count, pending),
 				"if a Node's addresses are out of date, check its kubelet and the cloud controller manager; then re-run the command",
 				"to approve a request that you have verified yourself: kubectl certificate approve NAME",
 				"to deny a request that did not come from a kubelet: kubectl certificate deny NAME")

@@ -79,7 +79,7 @@ func newRegisteredCondition(n *node.Node, mark change.LabelNode) world.Condition
 				hints = append([]string{kubeconfig +
 					" does not exist; run this phase first: kubeadm join phase kubelet-wait-bootstrap"}, hints...)
 			}
-			return problem.New("", err, hints...)
+			return problem.New(err, hints...)
 		},
 	}
 }

@@ -80,7 +80,7 @@ func hasExpired(ctx context.Context, r state.Reader, m state.Member) bool {
 
 // explainNoQuorum adds what to do about an etcd cluster whose members do not answer.
 func explainNoQuorum(n *node.Node, err error) error {
-	return problem.New("", fmt.Errorf("the certificates were renewed, but kube-apiserver cannot start: %w", err),
+	return problem.New(fmt.Errorf("the certificates were renewed, but kube-apiserver cannot start: %w", err),
 		"start etcd on the other control plane nodes; where the kubelet is not running because its "+
 			"certificate has expired: kubeadm certs renew all --restart",
 		"then re-run the command here",

@@ -65,7 +65,7 @@ Static Pods and the Pods of DaemonSets are not evicted. PodDisruptionBudgets are
 		if err := e.Do(ctx, change.DeleteObject{Ref: ref}); err != nil {
 			err = explainLeaveFailure(e, as, fmt.Sprintf("node %s may be cordoned and drained; on this machine only the journal of init or join was removed",
 				name), err)
-			return problem.New("", err, untrusted.CommandHint("or keep the node", "kubectl uncordon", name))
+			return problem.New(err, untrusted.CommandHint("or keep the node", "kubectl uncordon", name))
 		}
 		// A kubelet that is restarted would register the Node again.
 		warnOnError(e, e.Do(ctx, change.SetService{Name: localkubelet.Service}),
@@ -82,7 +82,7 @@ func readLeavingAdmin(ctx context.Context, e *engine.Env) (state.Identity, error
 	}
 	data, err := e.World.ReadFile(ctx, as.Kubeconfig)
 	if errors.Is(err, fs.ErrNotExist) {
-		return as, problem.New("", fmt.Errorf("--%s needs a kubeconfig that may evict Pods and delete the Node of this machine: %s does not exist",
+		return as, problem.New(fmt.Errorf("--%s needs a kubeconfig that may evict Pods and delete the Node of this machine: %s does not exist",
 			flag.LeaveCluster, as.Kubeconfig), leaveHints(e)...)
 	}
 	if err != nil {
@@ -93,10 +93,10 @@ func readLeavingAdmin(ctx context.Context, e *engine.Env) (state.Identity, error
 		_, err = config.CurrentCluster()
 	}
 	if err != nil {
-		return as, problem.New("reading "+as.Kubeconfig, err, leaveHints(e)...)
+		return as, problem.During("reading "+as.Kubeconfig, err, leaveHints(e)...)
 	}
 	if kubelet := readNodeUser(ctx, e, as.Kubeconfig, config); kubelet != "" {
-		return as, problem.New("", fmt.Errorf("%s belongs to the kubelet of node %s, which may not delete its own Node",
+		return as, problem.New(fmt.Errorf("%s belongs to the kubelet of node %s, which may not delete its own Node",
 			as.Kubeconfig, kubelet), leaveHints(e)...)
 	}
 	return as, nil
@@ -125,7 +125,7 @@ func explainLeaveFailure(e *engine.Env, as state.Identity, soFar string, err err
 	} else {
 		hints = hints[1:]
 	}
-	return problem.New("leaving the cluster; "+soFar, err, hints...)
+	return problem.During("leaving the cluster; "+soFar, err, hints...)
 }
 
 // readNodeUser returns the name of the node whose kubelet a kubeconfig is for; empty for all other
@@ -284,7 +284,7 @@ func newDrainError(e *engine.Env, name, left string, refused []string) error {
 		hints = slices.Insert(hints, 0,
 			"add replicas or nodes, or relax the budgets: kubectl get poddisruptionbudgets -A")
 	}
-	return problem.New("", err, hints...)
+	return problem.New(err, hints...)
 }
 
 // evict evicts the Pods and returns the names of those that a budget does not allow to evict now.

@@ -48,7 +48,7 @@ func removeMember(ctx context.Context, e *engine.Env, local localMember) error {
 	for count := 1; ; count++ {
 		members, err := local.findMembers(ctx, e)
 		if err != nil {
-			return problem.New("looking for the other members", err,
+			return problem.During("looking for the other members", err,
 				"if there are others, remove this machine's member on one of them: etcdctl member remove")
 		}
 		others := slices.DeleteFunc(slices.Clone(members.Members), local.matches)
@@ -66,7 +66,7 @@ func removeMember(ctx context.Context, e *engine.Env, local localMember) error {
 		byHand := fmt.Sprintf("remove it on another control plane node: etcdctl member remove %x", m.ID)
 		if count == 1 {
 			if err := checkMemberAddress(ctx, e, m); err != nil {
-				return problem.New("", err, "if this machine had that address, "+byHand)
+				return problem.New(err, "if this machine had that address, "+byHand)
 			}
 			reportQuorum(e, members, m)
 			var names []string
@@ -86,11 +86,11 @@ func removeMember(ctx context.Context, e *engine.Env, local localMember) error {
 		left := limit - e.World.Now().Sub(begun)
 		if ctx.Err() != nil || errors.Is(err, change.ErrWouldLoseQuorum) ||
 			world.IsPermanent(err) || count == maxAttempts || left <= 0 {
-			return problem.New("", err, byHand)
+			return problem.New(err, byHand)
 		}
 		e.Say("etcd has not removed the member yet, retrying: %v", err)
 		if lost := e.Await(ctx, local.newRetryCondition(e, left, &out)); lost != nil {
-			return problem.New("", fmt.Errorf("%w; %w", err, lost), byHand)
+			return problem.New(fmt.Errorf("%w; %w", err, lost), byHand)
 		}
 	}
 }

@@ -24,12 +24,12 @@ import (
 func checkStart(ctx context.Context, e *engine.Env, n *node.Node,
 	names []string) ([]string, error) {
 	if manifest.IsRootless(n) {
-		return nil, problem.New("", errors.New("the CA of a rootless control plane cannot be replaced"),
+		return nil, problem.New(errors.New("the CA of a rootless control plane cannot be replaced"),
 			"disable the feature gate RootlessControlPlane first")
 	}
 	local, why := node.HasLocalEtcd(n)
 	if slices.Contains(names, rotation.EtcdAuthority) && !local {
-		return nil, problem.New("", fmt.Errorf("--ca: etcd cannot be selected: %s", why),
+		return nil, problem.New(fmt.Errorf("--ca: etcd cannot be selected: %s", why),
 			"replace the CA of etcd where it runs, and leave it out: "+
 				"--ca cluster,front-proxy,service-account")
 	}
@@ -98,7 +98,7 @@ func checkArguments(ctx context.Context, e *engine.Env, n *node.Node, names []st
 		value := manifest.ArgumentValue(pod, s.arg)
 		// a killed run of the first stage may have written it already
 		if value != s.want && !strings.HasPrefix(value, rotationDir(paths)+"/") {
-			return problem.New("", fmt.Errorf("--%s of %s is %s and not %s: its file would not "+
+			return problem.New(fmt.Errorf("--%s of %s is %s and not %s: its file would not "+
 				"be replaced", s.arg, s.component, untrusted.Quote(value), s.want),
 				"replace it manually, and leave it out of --ca")
 		}
@@ -131,12 +131,12 @@ func checkKubeletAuthority(ctx context.Context, e *engine.Env, n *node.Node) err
 	}
 	others, err := pki.ParseCertificates(copied)
 	if err != nil {
-		return problem.New("reading "+file, err, "restore the file, or set "+
+		return problem.During("reading "+file, err, "restore the file, or set "+
 			"--kubelet-certificate-authority of kube-apiserver to "+own)
 	}
 	for _, ca := range cas {
 		if slices.ContainsFunc(others, ca.Equal) {
-			return problem.New("", fmt.Errorf("--kubelet-certificate-authority of kube-apiserver is %s, "+
+			return problem.New(fmt.Errorf("--kubelet-certificate-authority of kube-apiserver is %s, "+
 				"a copy of the cluster CA: it would not be replaced", untrusted.Quote(file)),
 				"set it to "+own)
 		}
@@ -146,7 +146,7 @@ func checkKubeletAuthority(ctx context.Context, e *engine.Env, n *node.Node) err
 
 // behindError is the error of a stage that nodes have to reach first.
 func behindError(names []string, before rotation.Stage) error {
-	return problem.New("", fmt.Errorf("these nodes have not reached stage %q: %s", before,
+	return problem.New(fmt.Errorf("these nodes have not reached stage %q: %s", before,
 		strings.Join(names, ", ")),
 		"run this on each of them: kubeadm certs rotate-ca "+before.Command(),
 		"delete the Nodes of machines that no longer exist: kubectl delete node NAME")

@@ -227,7 +227,7 @@ func (m machine) awaitRootCAs(ctx context.Context, isPublished bool) (map[string
 		},
 	})
 	if err != nil {
-		return nil, problem.New("", err,
+		return nil, problem.New(err,
 			"check kube-controller-manager on each control plane node, and its --root-ca-file")
 	}
 	return since, nil
@@ -294,7 +294,7 @@ func (m machine) restartAddons(ctx context.Context) error {
 			},
 		})
 		if err != nil {
-			return problem.New("", err, untrusted.CommandHint("look at its Pods",
+			return problem.New(err, untrusted.CommandHint("look at its Pods",
 				"kubectl get pods --namespace", ref.Namespace))
 		}
 	}

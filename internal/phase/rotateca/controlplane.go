@@ -51,7 +51,7 @@ func (m machine) findKey(ctx context.Context, p pair) ([]byte, error) {
 	key, err := readKey(ctx, m.e.World, p.Authority, p.public,
 		sidePath(m.node.Paths, p.isNew).Certificate(p.Key), m.node.Paths.Certificate(p.Key))
 	if errors.Is(err, errKeyMissing) {
-		return nil, problem.New("", fmt.Errorf("%s key of %s: %w", sideName(p.isNew), p.Name, err),
+		return nil, problem.New(fmt.Errorf("%s key of %s: %w", sideName(p.isNew), p.Name, err),
 			"run this on a control plane node that has it: kubeadm certs rotate-ca trust",
 			"then run the command that it prints here")
 	}
@@ -143,7 +143,7 @@ func (m machine) writeAuthorities(ctx context.Context, s rotation.Stage) error {
 				return err
 			}
 			if !bytes.Equal(now, key) {
-				return problem.New("", fmt.Errorf("%s is not the key of the %s CA that remains",
+				return problem.New(fmt.Errorf("%s is not the key of the %s CA that remains",
 					paths.Certificate(a.Key), a.Name),
 					"this node has not reached the previous stage: see kubeadm certs rotate-ca status")
 			}
@@ -185,7 +185,7 @@ func (m machine) writeKubeconfigCA(ctx context.Context, file string, s rotation.
 		data, err = config.Encode()
 	}
 	if err != nil {
-		return problem.New("writing the CA to trust to "+file, err,
+		return problem.During("writing the CA to trust to "+file, err,
 			"fix the file, or move it out of the way and generate a new one: kubeadm init phase kubeconfig")
 	}
 	return m.e.Do(ctx, change.WriteFile{Path: file, Data: data, Mode: 0o600, Secret: true})

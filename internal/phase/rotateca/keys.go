@@ -78,7 +78,7 @@ func readPresent(ctx context.Context, e *engine.Env, n *node.Node, a rotation.Au
 		return nil, err
 	}
 	if err := a.CheckPublic(data); err != nil {
-		return nil, problem.New("", fmt.Errorf("%s cannot be replaced: %w", file, err),
+		return nil, problem.New(fmt.Errorf("%s cannot be replaced: %w", file, err),
 			"a CA bundle or chain of your own must be replaced manually",
 			"leave it out: set --ca to the others of cluster,front-proxy,etcd,service-account")
 	}
@@ -89,7 +89,7 @@ func readPresent(ctx context.Context, e *engine.Env, n *node.Node, a rotation.Au
 			return nil, err
 		}
 		if !ca.CanIssue() {
-			return nil, problem.New("", fmt.Errorf("%s does not exist: the %s CA is external",
+			return nil, problem.New(fmt.Errorf("%s does not exist: the %s CA is external",
 				n.Paths.Certificate(a.Key), a.Name),
 				"replace it where its key is kept",
 				"leave it out: set --ca to the others of cluster,front-proxy,etcd,service-account")
@@ -225,7 +225,7 @@ func (m machine) downloadKeys(ctx context.Context) error {
 // this rotation.
 func (m machine) readUploadedKeys(ctx context.Context) ([][]byte, error) {
 	if m.node.CertificateKey == "" {
-		return nil, problem.New("", errors.New("the keys of the rotation are not on this machine"),
+		return nil, problem.New(errors.New("the keys of the rotation are not on this machine"),
 			"run kubeadm certs rotate-ca trust here, and set --certificate-key to the key that the same "+
 				"command printed on the first control plane node", uploadHint)
 	}
@@ -236,7 +236,7 @@ func (m machine) readUploadedKeys(ctx context.Context) ([][]byte, error) {
 	ref := state.RefOf(manifest.NewCARotationSecret(nil, &corev1.Secret{}), m.as)
 	u, err := m.e.Object(ctx, ref)
 	if apierrors.IsNotFound(err) {
-		return nil, problem.New("", errors.New("no keys are uploaded, or the upload has expired (after "+
+		return nil, problem.New(errors.New("no keys are uploaded, or the upload has expired (after "+
 			"two hours)"), uploadHint)
 	}
 	if err != nil {
@@ -252,19 +252,19 @@ func (m machine) readUploadedKeys(ctx context.Context) ([][]byte, error) {
 		name := p.uploadedName()
 		plain, err := key.Decrypt(uploaded.Data[name])
 		if err != nil {
-			return nil, problem.New("decrypting "+name+" of "+ref.String(), err,
+			return nil, problem.During("decrypting "+name+" of "+ref.String(), err,
 				"compare --certificate-key with the key that the upload printed", uploadHint)
 		}
 		private, err := pki.ParseKey(plain)
 		if err != nil {
-			return nil, problem.New("reading "+name+" of "+ref.String(), err, uploadHint)
+			return nil, problem.During("reading "+name+" of "+ref.String(), err, uploadHint)
 		}
 		public, err := p.ParsePublicKey([]byte(p.public))
 		if err != nil {
 			return nil, err
 		}
 		if !pki.IsKeyOf(private, public) {
-			return nil, problem.New("", fmt.Errorf("%s of %s does not belong to this rotation", name, ref),
+			return nil, problem.New(fmt.Errorf("%s of %s does not belong to this rotation", name, ref),
 				uploadHint)
 		}
 		all = append(all, plain)

@@ -76,7 +76,7 @@ func (m machine) clientCAFile(ctx context.Context) (string, error) {
 	}
 	var config kubeletconfig.KubeletConfiguration
 	if err := yaml.Unmarshal(data, &config); err != nil {
-		return "", problem.New("reading "+file, untrusted.Error(err), "correct the file")
+		return "", problem.During("reading "+file, untrusted.Error(err), "correct the file")
 	}
 	if set := config.Authentication.X509.ClientCAFile; path.IsAbs(set) {
 		return set, nil
@@ -93,7 +93,7 @@ func (m machine) newClientCAs(ctx context.Context, file string, s rotation.Stage
 	}
 	others, err := pki.WithoutCertificates(data, m.bothCAs())
 	if err != nil {
-		return nil, problem.New("reading "+file, err, "correct the file, or remove it")
+		return nil, problem.During("reading "+file, err, "correct the file, or remove it")
 	}
 	return append(trusted, others...), nil
 }
@@ -129,7 +129,7 @@ func (m machine) requestKubeletClient(ctx context.Context, c *localkubelet.Clien
 			return err
 		}
 		if !isSignedBy(certs[0], []byte(m.active(s)[rotation.ClusterAuthority])) {
-			return problem.New("", errors.New("the kubelet's client certificate is not signed by the CA of "+
+			return problem.New(errors.New("the kubelet's client certificate is not signed by the CA of "+
 				"this stage"),
 				"check --cluster-signing-cert-file of kube-controller-manager on all control "+
 					"plane nodes", "then re-run the command")

@@ -59,7 +59,7 @@ func newPodsError(names []string, why string, hints ...string) error {
 	if more := len(names) - 20; more > 0 {
 		shown += fmt.Sprintf(" and %d more", more)
 	}
-	return problem.New("", fmt.Errorf("%d Pods %s: %s", len(names), why, untrusted.Line(shown)),
+	return problem.New(fmt.Errorf("%d Pods %s: %s", len(names), why, untrusted.Line(shown)),
 		append([]string{"restart them with kubectl rollout restart or kubectl delete pod"}, append(hints,
 			"to continue anyway, set --ignore-running-pods")...)...)
 }
@@ -142,7 +142,7 @@ func (m machine) checkTokens(ctx context.Context, s rotation.Stage) (found []err
 		return nil, err
 	}
 	if len(old) > 0 {
-		found = append(found, problem.New("",
+		found = append(found, problem.New(
 			fmt.Errorf("these Secrets contain tokens signed with the key that is about to be removed: %s",
 				untrusted.Line(strings.Join(old, ", "))),
 			"get a new token for each: kubectl -n NAMESPACE patch secret NAME --type=json "+

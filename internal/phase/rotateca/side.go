@@ -116,7 +116,7 @@ func (m machine) checkKubeletIssuers(ctx context.Context, s rotation.Stage) erro
 		return nil
 	}
 	slices.Sort(old)
-	return problem.New("", fmt.Errorf("the kubelets of these nodes have client certificates from the "+
+	return problem.New(fmt.Errorf("the kubelets of these nodes have client certificates from the "+
 		"CA that is about to be removed: %s", strings.Join(old, ", ")), "run this on each of them once "+
 		"more: kubeadm certs rotate-ca "+m.Stage.Command())
 }

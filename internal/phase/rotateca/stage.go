@@ -64,7 +64,7 @@ func run(ctx context.Context, e *engine.Env, command rotation.Stage, o rotation.
 func checkAuthorities(r *rotation.State, o rotation.Options) error {
 	if slices.ContainsFunc(o.Authorities,
 		func(name string) bool { return !r.Replaces(name) }) {
-		return problem.New("", fmt.Errorf("a rotation of %s is already in progress: --ca cannot add to it",
+		return problem.New(fmt.Errorf("a rotation of %s is already in progress: --ca cannot add to it",
 			strings.Join(r.Authorities, ",")), "finish or undo it first, or leave out --ca")
 	}
 	return nil
@@ -94,7 +94,7 @@ func checkBefore(ctx context.Context, m machine, command rotation.Stage, o rotat
 		return nil
 	}
 	if err := checkArguments(ctx, m.e, m.node, r.Authorities); err != nil {
-		return problem.New("", err, "if other nodes have begun the rotation, set the argument as on "+
+		return problem.New(err, "if other nodes have begun the rotation, set the argument as on "+
 			"those nodes, or run this on them: kubeadm certs rotate-ca undo")
 	}
 	has, err := m.hasKeys(ctx)
@@ -108,7 +108,7 @@ func checkBefore(ctx context.Context, m machine, command rotation.Stage, o rotat
 }
 
 func errNoRotation(command rotation.Stage) error {
-	return problem.New("", fmt.Errorf("no rotation is in progress, so there is nothing to %s",
+	return problem.New(fmt.Errorf("no rotation is in progress, so there is nothing to %s",
 		command), "start one on a control plane node: kubeadm certs rotate-ca trust")
 }
 
@@ -211,7 +211,7 @@ func (m machine) nextStage(ctx context.Context, command rotation.Stage) (rotatio
 		return next, nil
 	}
 	refuse := func(hint string) (rotation.Stage, error) {
-		return "", problem.New("", fmt.Errorf("the rotation is in stage %q, which %q cannot follow", m.Stage, command), hint)
+		return "", problem.New(fmt.Errorf("the rotation is in stage %q, which %q cannot follow", m.Stage, command), hint)
 	}
 	switch {
 	case command == m.Stage:

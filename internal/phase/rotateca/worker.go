@@ -39,10 +39,10 @@ func runWorker(ctx context.Context, m machine, command rotation.Stage) error {
 			s = rotation.Trust
 		}
 	case command.Command() != s.Command():
-		return problem.New("", fmt.Errorf("the control plane nodes are in stage %q of the rotation", s), "run this on them first: kubeadm certs rotate-ca "+
+		return problem.New(fmt.Errorf("the control plane nodes are in stage %q of the rotation", s), "run this on them first: kubeadm certs rotate-ca "+
 			command.Command())
 	case (s == rotation.Sign || s == rotation.UndoSign) && r.Switched == nil:
-		return problem.New("", errors.New("some control plane nodes still sign with the other CA"),
+		return problem.New(errors.New("some control plane nodes still sign with the other CA"),
 			"run this on them first: kubeadm certs rotate-ca "+command.Command())
 	}
 	if err := m.bringWorker(ctx, s); err != nil {

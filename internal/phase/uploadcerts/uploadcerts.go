@@ -49,6 +49,6 @@ func explainUpload(ctx context.Context, e *engine.Env, n *node.Node, err error) 
 	if !local || exists || statErr != nil {
 		return err
 	}
-	return problem.New("", err, "with an external etcd, set --config to a file with the configuration of the cluster: "+
+	return problem.New(err, "with an external etcd, set --config to a file with the configuration of the cluster: "+
 		"kubectl -n kube-system get configmap kubeadm-config -o 'jsonpath={.data.ClusterConfiguration}' >config.yaml")
 }

@@ -26,7 +26,7 @@ func findURL(ctx context.Context, r state.Reader, n *node.Node, name, port strin
 		command = "kubeadm join phase control-plane-prepare control-plane"
 	}
 	if err != nil {
-		return "", problem.New("finding the address of "+name, err,
+		return "", problem.During("finding the address of "+name, err,
 			"run this phase first: "+command)
 	}
 	var pod corev1.Pod
@@ -35,7 +35,7 @@ func findURL(ctx context.Context, r state.Reader, n *node.Node, name, port strin
 	}
 	container, err := manifest.ComponentContainer(&pod, name)
 	if err != nil {
-		return "", problem.New("reading "+file, err,
+		return "", problem.During("reading "+file, err,
 			"remove the patch that renames or removes the container, then re-run: "+command)
 	}
 	args := slices.Concat(container.Command, container.Args)

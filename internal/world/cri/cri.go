@@ -118,7 +118,7 @@ func newNoAnswerError(socket string, err error) error {
 		err = errors.New(strings.TrimSuffix(dial, `"`))
 	}
 	if status.Code(err) == codes.Unimplemented {
-		return problem.New("",
+		return problem.New(
 			fmt.Errorf("the container runtime at %s does not serve the CRI: %w", socket,
 				unwrapGRPCError(err)),
 			"in containerd the CRI plugin may be disabled: remove \"cri\" from disabled_plugins in /etc/containerd/config.toml, then systemctl restart containerd")
@@ -130,7 +130,7 @@ func newNoAnswerError(socket string, err error) error {
 	case strings.Contains(socket, "cri-dockerd"):
 		name = "cri-docker"
 	}
-	return problem.New("",
+	return problem.New(
 		fmt.Errorf("container runtime at %s is not responding: %w; is %s running?", socket,
 			unwrapGRPCError(err), name),
 		"check its state: systemctl status "+name)

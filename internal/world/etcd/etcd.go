@@ -218,5 +218,5 @@ func (k *Cluster) tryEndpoints(ctx context.Context, via state.Etcd,
 		}
 		all = err
 	}
-	return problem.New("", all, certificateHints(via, config, all)...)
+	return problem.New(all, certificateHints(via, config, all)...)
 }

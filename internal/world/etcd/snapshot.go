@@ -116,7 +116,7 @@ func (s *Snapshot) addContext(ctx context.Context, err error) error {
 	}
 	err = fmt.Errorf("copying the database of etcd at %s: %w", s.via.Endpoints,
 		untrusted.Error(err))
-	return problem.New("", err, "check the log of the etcd container: crictl logs CONTAINERID")
+	return problem.New(err, "check the log of the etcd container: crictl logs CONTAINERID")
 }
 
 // checksumVerifier passes a snapshot on and compares the SHA-256 at its end with that of the data.

@@ -50,7 +50,7 @@ func (k *Cluster) clientFor(as state.Identity) (*client, error) {
 	if err != nil {
 		err = fmt.Errorf("using %s: %w", describeIdentity(as), err)
 		if as.Kubeconfig != "" {
-			err = problem.New("", err,
+			err = problem.New(err,
 				"fix the file, or set --kubeconfig to another one, such as /etc/kubernetes/admin.conf on a control plane node")
 		}
 		return nil, world.Permanent(state.KubeconfigError{Err: err})
@@ -68,15 +68,15 @@ func (k *Cluster) readKubeconfig(as state.Identity) ([]byte, error) {
 	}
 	data, err := k.readFile(as.Kubeconfig)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, problem.New("reading the kubeconfig", err,
+		return nil, problem.During("reading the kubeconfig", err,
 			"set --kubeconfig to an existing file, such as /etc/kubernetes/admin.conf on a control plane node")
 	}
 	if err != nil {
-		return nil, problem.New("reading the kubeconfig", err,
+		return nil, problem.During("reading the kubeconfig", err,
 			"set --kubeconfig to another file")
 	}
 	if len(bytes.TrimSpace(data)) == 0 {
-		return nil, problem.New("", fmt.Errorf("the kubeconfig %s is empty", as.Kubeconfig),
+		return nil, problem.New(fmt.Errorf("the kubeconfig %s is empty", as.Kubeconfig),
 			"restore it, or set --kubeconfig to another file, such as /etc/kubernetes/admin.conf on a control plane node")
 	}
 	return data, nil
@@ -165,7 +165,7 @@ func (k *Cluster) checkCertificates(config *pki.Kubeconfig, cluster *api.Cluster
 		return nil // the API server may authenticate the user by these
 	}
 	if err := pki.CheckPeriod(certs[0], time.Now()); err != nil {
-		return problem.New("", fmt.Errorf("its client %w", err),
+		return problem.New(fmt.Errorf("its client %w", err),
 			"renew the certificate on a control plane node, for example: kubeadm certs renew admin.conf",
 			"or check this machine's clock: timedatectl")
 	}

@@ -48,7 +48,7 @@ func wrapRequestError(a request, server string, err error) error {
 	default:
 		return fmt.Errorf("%s: %w", op, shortenError(err))
 	}
-	return problem.New(op, shortenError(err), hint)
+	return problem.During(op, shortenError(err), hint)
 }
 
 // certificateHint explains why a server's certificate was rejected.

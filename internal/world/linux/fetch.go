@@ -71,7 +71,7 @@ func httpGet(ctx context.Context, client *http.Client, address string) (state.Re
 		failed.URL = redactURL(failed.URL)
 	}
 	if hint := world.ProxyHint(err); hint != "" {
-		return state.Response{}, problem.New("", untrusted.Error(err), hint)
+		return state.Response{}, problem.New(untrusted.Error(err), hint)
 	}
 	if err != nil {
 		return state.Response{}, untrusted.Error(err)

@@ -57,7 +57,7 @@ func (o openRC) set(ctx context.Context, c change.SetService) error {
 		action = "stop"
 	}
 	if _, err := runProgram(ctx, "rc-service", c.Name, action); err != nil {
-		return problem.New("", err, "check the state of the service: rc-service "+c.Name+" status")
+		return problem.New(err, "check the state of the service: rc-service "+c.Name+" status")
 	}
 	return nil
 }

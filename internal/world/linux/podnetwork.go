@@ -203,7 +203,7 @@ func (m Machine) removeVirtualServers(ctx context.Context, c change.RemoveVirtua
 			continue
 		}
 		if _, err := m.Program(ctx, "ipvsadm"); err != nil {
-			return problem.New("", err,
+			return problem.New(err,
 				"install ipvsadm and re-run the command, or restart the machine")
 		}
 		_, err := runProgram(ctx, "ipvsadm", "--delete-service",

@@ -28,7 +28,7 @@ func (m Machine) Program(_ context.Context, name string) (string, error) {
 // KubeletVersion returns the version that `kubelet --version` prints, such as "v1.37.1".
 func (m Machine) KubeletVersion(ctx context.Context) (string, error) {
 	if _, err := m.Program(ctx, "kubelet"); err != nil {
-		return "", problem.New("", err,
+		return "", problem.New(err,
 			"install the kubelet in the Kubernetes version of the cluster")
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, queryTimeout,

@@ -154,7 +154,7 @@ func (w *pathWalk) enterNext() error {
 	case err != nil:
 		return err
 	case e == nil && linked:
-		return problem.New("",
+		return problem.New(
 			fmt.Errorf("a symbolic link points to the directory %s, which does not exist: %w",
 				p.path, fs.ErrNotExist),
 			"create that directory, or remove the link")
@@ -220,7 +220,7 @@ func (w *pathWalk) createDir(p *resolvedPath) error {
 
 // linkLoop is the error for a symbolic link that leads back to itself.
 func linkLoop(path string) error {
-	return problem.New("", &fs.PathError{Op: "open", Path: path, Err: unix.ELOOP},
+	return problem.New(&fs.PathError{Op: "open", Path: path, Err: unix.ELOOP},
 		path+" is a symbolic link that leads back to itself: remove it, or point it to the file")
 }
 
@@ -234,7 +234,7 @@ func (w *pathWalk) followLink(e *entry, path string) error {
 		return err
 	}
 	if !isTrustedOwner(dir, e.st) {
-		return problem.New("",
+		return problem.New(
 			fmt.Errorf("%s is a symbolic link that belongs to another user (uid %d), in a directory that others may write to", path, e.st.Uid),
 			"remove the link, or use a file in another directory")
 	}

@@ -60,7 +60,7 @@ func (systemd) set(ctx context.Context, c change.SetService) error {
 		}
 	}
 	if err != nil {
-		return problem.New("", err, "check the state of the service: systemctl status "+c.Name,
+		return problem.New(err, "check the state of the service: systemctl status "+c.Name,
 			"check its log: journalctl -xeu "+c.Name)
 	}
 	return nil

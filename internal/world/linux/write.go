@@ -99,7 +99,7 @@ func (p *resolvedPath) write(ctx context.Context, c change.WriteFile, ready func
 	case unix.S_IFREG, unix.S_IFIFO:
 		// As the kernel does with fs.protected_regular and fs.protected_fifos; see proc_sys_fs(5).
 		if !isTrustedOwner(dir, old.st) {
-			return problem.New("",
+			return problem.New(
 				fmt.Errorf("%s is a file that belongs to another user (uid %d), in a directory that others may write to", p.path, old.st.Uid),
 				"remove the file, or use one in another directory")
 		}
@@ -328,7 +328,7 @@ func (e *noSpaceError) Unwrap() error { return e.err }
 func explainWriteError(path string, err error) error {
 	switch {
 	case errors.Is(err, unix.EROFS):
-		return problem.New("", err, "make it writable, for example: mount -o remount,rw "+
+		return problem.New(err, "make it writable, for example: mount -o remount,rw "+
 			findMountPoint(path))
 	case errors.As(err, new(*noSpaceError)):
 		return err
