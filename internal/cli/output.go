@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/client-go/util/jsonpath"
 	"sigs.k8s.io/yaml"
 	"sigs.k8s.io/yaml/kyaml"
@@ -209,7 +210,8 @@ func eachGeneric(show func(io.Writer, any) error) encoder {
 		for _, object := range objects {
 			text, err := json.Marshal(object)
 			var generic any
-			if err = errors.Join(err, json.Unmarshal(text, &generic)); err != nil {
+			// Whole numbers stay whole: 4194304, not 4.194304e+06.
+			if err = errors.Join(err, utiljson.Unmarshal(text, &generic)); err != nil {
 				return err
 			}
 			if err := show(w, generic); err != nil {

@@ -4,11 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"regexp"
-	"slices"
-	"strconv"
-	"strings"
 
 	"kubeadm/internal/etcdcluster"
 	"kubeadm/internal/preflight"
@@ -35,7 +30,7 @@ func checkMembers(ctx context.Context, r state.Reader, rep *preflight.Report, m 
 			fmt.Errorf("etcd's members cannot be listed: %w", err))
 		return
 	}
-	alarms := takeAlarms(&health)
+	health, alarms := health.SplitAlarms()
 	if err := health.CheckQuorum(); err != nil {
 		rep.Add(preflight.Finding{Severity: preflight.Error,
 			Text:     "etcd has no quorum, so the cluster cannot be changed",
@@ -60,59 +55,20 @@ func checkMembers(ctx context.Context, r state.Reader, rep *preflight.Report, m 
 	checkMembersOfNodes(ctx, r, rep, m.cluster, health)
 }
 
-// alarm is an alarm of the etcd cluster.
-type alarm struct {
-	member uint64
-	kind   string // "NOSPACE", "CORRUPT"
-}
-
-// alarmText is an alarm as a member's status has it. Each member lists the alarms of all members
-// (Status in etcd's server/etcdserver/api/v3rpc/maintenance.go).
-var alarmText = regexp.MustCompile(`^(?:memberID:(\d+)\s+)?alarm:(\w+)\s*$`)
-
-// takeAlarms returns the alarms of the cluster, each once. A member that reports nothing else is healthy.
-func takeAlarms(health *etcdcluster.Health) (all []alarm) {
-	health.Unhealthy = maps.Clone(health.Unhealthy)
-	for _, member := range health.Members {
-		reported, answers := errors.AsType[etcdcluster.ReportedProblems](health.Unhealthy[member.ID])
-		if !answers {
-			continue
-		}
-		var others []string
-		for text := range strings.SplitSeq(string(reported), "; ") {
-			found := alarmText.FindStringSubmatch(text)
-			if found == nil {
-				others = append(others, text)
-				continue
-			}
-			a := alarm{kind: found[2]}
-			a.member, _ = strconv.ParseUint(found[1], 10, 64) // without an ID it is 0
-			if !slices.Contains(all, a) {
-				all = append(all, a)
-			}
-		}
-		delete(health.Unhealthy, member.ID)
-		if len(others) > 0 {
-			health.Unhealthy[member.ID] = etcdcluster.ReportedProblems(strings.Join(others, "; "))
-		}
-	}
-	return all
-}
-
-func newAlarmFinding(health etcdcluster.Health, a alarm) preflight.Finding {
-	name := strconv.FormatUint(a.member, 16)
+func newAlarmFinding(health etcdcluster.Health, a etcdcluster.Alarm) preflight.Finding {
+	name := etcdcluster.FormatID(a.Member)
 	if member := health.FindByNameOrID(name); member != nil {
 		name = etcdcluster.MemberName(*member)
 	}
 	f := preflight.Finding{Severity: preflight.Error,
-		Text:     fmt.Sprintf("etcd member %s has raised the alarm %s", name, a.kind),
+		Text:     fmt.Sprintf("etcd member %s has raised the alarm %s", name, a.Kind),
 		Evidence: "etcd's members report it", Remedy: "read the log of etcd on that node"}
-	switch a.kind {
-	case "NOSPACE":
+	switch a.Kind {
+	case etcdcluster.NoSpace:
 		f.Text += ": its database is full, and the cluster is read-only"
 		f.Remedy = "delete what fills it, compact and defragment the database, then disarm the alarm: " +
 			"etcdctl defrag --cluster, etcdctl alarm disarm"
-	case "CORRUPT":
+	case etcdcluster.Corrupt:
 		f.Text += ": its data differs from that of the other members"
 		f.Remedy = "follow https://etcd.io/docs/latest/op-guide/data_corruption/ to replace its data from the " +
 			"healthy members or, if there are none, from a backup"

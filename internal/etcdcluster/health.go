@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -59,6 +58,8 @@ type Health struct {
 	Members   []state.Member
 	Healthy   map[uint64]state.MemberStatus // status of the healthy members, by ID
 	Unhealthy map[uint64]error              // why the other members are not healthy, by ID
+	// Answered has the status of every member that answers, healthy or not, by ID.
+	Answered map[uint64]state.MemberStatus
 }
 
 // ReportedProblems is the error of a member that answers and reports problems, such as an alarm.
@@ -85,7 +86,8 @@ func CheckHealth(ctx context.Context, r state.Reader, via state.Etcd) (Health, e
 
 func checkHealth(ctx context.Context, r state.Reader, via state.Etcd,
 	limit time.Duration) (Health, error) {
-	health := Health{Healthy: map[uint64]state.MemberStatus{}, Unhealthy: map[uint64]error{}}
+	health := Health{Healthy: map[uint64]state.MemberStatus{}, Unhealthy: map[uint64]error{},
+		Answered: map[uint64]state.MemberStatus{}}
 	var err error
 	if health.Members, err = r.Members(ctx, via); err != nil {
 		return health, err
@@ -97,11 +99,14 @@ func checkHealth(ctx context.Context, r state.Reader, via state.Etcd,
 	for _, m := range health.Members {
 		wg.Go(func() {
 			status, err := r.MemberStatus(ctx, via, m)
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil {
+				health.Answered[m.ID] = status
+			}
 			if err == nil && len(status.Problems) > 0 {
 				err = ReportedProblems(strings.Join(status.Problems, "; "))
 			}
-			mu.Lock()
-			defer mu.Unlock()
 			if err != nil {
 				health.Unhealthy[m.ID] = err
 				return
@@ -136,7 +141,7 @@ func (h Health) FindByPeerURL(peerURL string) *state.Member {
 // FindByNameOrID returns the member with that name or hexadecimal ID, or nil.
 func (h Health) FindByNameOrID(name string) *state.Member {
 	return h.findMember(func(m state.Member) bool {
-		return MemberName(m) == name || strconv.FormatUint(m.ID, 16) == name
+		return MemberName(m) == name || FormatID(m.ID) == name
 	})
 }
 
@@ -230,7 +235,7 @@ func (h Health) CheckAppliedIndex(id uint64) error {
 // no name.
 func MemberName(m state.Member) string {
 	if m.Name == "" {
-		return strconv.FormatUint(m.ID, 16)
+		return FormatID(m.ID)
 	}
 	return m.Name
 }

@@ -300,8 +300,12 @@ type Member struct {
 
 // MemberStatus is the status that an etcd member reports.
 type MemberStatus struct {
-	AppliedIndex uint64   // raft applied index
-	Problems     []string // alarms, no leader and the like; empty if it is healthy
+	AppliedIndex   uint64   // raft applied index
+	CommittedIndex uint64   // raft committed index, as far as the member knows it
+	Leader         uint64   // ID of the leader that it follows; 0 for none
+	Revision       int64    // of its key-value store
+	Version        string   // of the server, such as "3.7.0"
+	Problems       []string // alarms, no leader and the like; empty if it is healthy
 	// size of the database file, the part of it that is in use, and the size at which etcd refuses
 	// writes, in bytes; the last is 0 if the member does not report it
 	DBSize, DBInUse, DBQuota int64

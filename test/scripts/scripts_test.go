@@ -159,8 +159,14 @@ func changeMachine(ts *testscript.TestScript, _ bool, args []string) {
 			ControlPlanes: []string{"cp1", "cp2"}, Workers: []string{"worker"},
 		}))
 	case "member":
-		w.MemberList = append(w.MemberList, state.Member{ID: 1, Name: value,
-			PeerURLs: []string{"https://192.0.2.10:2380"}, ClientURLs: []string{"https://192.0.2.10:2379"}})
+		id := uint64(len(w.MemberList))
+		host := fmt.Sprintf("https://192.0.2.%d", 10+id)
+		w.MemberList = append(w.MemberList, state.Member{ID: id + 1, Name: value,
+			PeerURLs: []string{host + ":2380"}, ClientURLs: []string{host + ":2379"}})
+	case "silent":
+		id, err := strconv.ParseUint(value, 10, 64)
+		ts.Check(err)
+		w.UnreachableMembers = append(w.UnreachableMembers, id)
 	case "published":
 		w.Names["dl.k8s.io"] = []string{"192.0.2.80"}
 		if w.Published == nil {

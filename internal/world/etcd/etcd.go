@@ -99,6 +99,8 @@ func (k *Cluster) MemberStatus(ctx context.Context, via state.Etcd,
 			return err
 		}
 		s = state.MemberStatus{AppliedIndex: answer.GetRaftAppliedIndex(),
+			CommittedIndex: answer.GetRaftIndex(), Leader: answer.GetLeader(),
+			Revision: answer.GetHeader().GetRevision(), Version: untrusted.Line(answer.GetVersion()),
 			DBSize: answer.GetDbSize(), DBInUse: answer.GetDbSizeInUse(),
 			DBQuota: answer.GetDbSizeQuota()}
 		for _, text := range answer.GetErrors() {

@@ -61,7 +61,13 @@ func (w *World) MemberStatus(_ context.Context, _ state.Etcd,
 	if slices.Contains(w.UnreachableMembers, m.ID) {
 		return state.MemberStatus{}, fmt.Errorf("getting the status of etcd member %s: connection refused", m.Name)
 	}
-	return state.MemberStatus{AppliedIndex: 1, Problems: w.MemberProblems}, nil
+	status, ok := w.MemberStatuses[m.ID]
+	if !ok {
+		status = state.MemberStatus{AppliedIndex: 1, CommittedIndex: 1, Leader: w.MemberList[0].ID,
+			Revision: 1, Version: "3.7.0", DBSize: 4 << 20, DBInUse: 3 << 20, DBQuota: 2 << 30}
+	}
+	status.Problems = slices.Concat(status.Problems, w.MemberProblems)
+	return status, nil
 }
 
 // KeepProposing does nothing.

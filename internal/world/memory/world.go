@@ -39,11 +39,13 @@ type World struct {
 	MemberList         []state.Member
 	UnreachableMembers []uint64 // IDs of members that do not answer
 	MemberProblems     []string // that each member reports: alarms, no leader
-	Objects            map[Key]*unstructured.Unstructured
-	LinkList           []state.Link
-	Rules              map[string]string // packet filter rules by program
-	VirtualServerList  []state.VirtualServer
-	Clock              func() time.Time
+	// MemberStatuses are statuses of members, by ID. Others have a healthy one.
+	MemberStatuses    map[uint64]state.MemberStatus
+	Objects           map[Key]*unstructured.Unstructured
+	LinkList          []state.Link
+	Rules             map[string]string // packet filter rules by program
+	VirtualServerList []state.VirtualServer
+	Clock             func() time.Time
 }
 
 // NewTickingClock returns a clock that advances by a millisecond at each call.

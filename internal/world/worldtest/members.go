@@ -56,7 +56,8 @@ func Members(t *testing.T, w Etcd, via state.Etcd, j JoiningMember) {
 		t.Fatalf("a promoted member should be a voter: %+v", m)
 	}
 	for _, m := range e.list() {
-		if s := e.status(m); s.AppliedIndex == 0 {
+		if s := e.status(m); s.AppliedIndex == 0 || s.CommittedIndex == 0 || s.Leader == 0 ||
+			s.Revision == 0 || s.Version == "" {
 			t.Errorf("member %s reports %+v", m.Name, s)
 		}
 	}

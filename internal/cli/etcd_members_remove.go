@@ -1,0 +1,128 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/clusterlock"
+	"kubeadm/internal/engine"
+	"kubeadm/internal/etcdcluster"
+	"kubeadm/internal/flag"
+	"kubeadm/internal/problem"
+	"kubeadm/internal/state"
+	"kubeadm/internal/untrusted"
+)
+
+func newRemoveMemberCommand(p *program) *cobra.Command {
+	o, yes := &etcdOptions{}, false
+	c := &cobra.Command{
+		Use:   "remove NAME|ID",
+		Short: "Remove a member from etcd",
+		Long: `Remove a member that is permanently lost from etcd, by its name or its ID. A member that was added and never started
+has only an ID.
+
+The command refuses to remove a member if the remaining ones would have no quorum, and the member of this node. If the
+member is healthy, it asks for confirmation: etcd stops on that node, and its API server fails. To remove a node that
+still runs, run "kubeadm reset" on it instead; it removes the member as well.`,
+		Example: `  kubeadm etcd members remove cp3
+
+  # a member that has never started has no name
+  kubeadm etcd members remove 8e9e05c52164694d`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				return nil
+			}
+			return problem.New(errors.New("the name or the ID of one member is required"),
+				"list the members: kubeadm etcd members")
+		},
+		ValidArgsFunction: completeMembers(p),
+		RunE: func(c *cobra.Command, args []string) error {
+			return removeEtcdMember(p, c, o, removal{name: args[0], confirmed: yes})
+		},
+	}
+	targets := o.values()
+	targets[flag.Yes] = &yes
+	targets.bind(c.Flags())
+	return withRunOutput(p, c)
+}
+
+// removal is what the user wants to remove.
+type removal struct {
+	name      string
+	confirmed bool
+}
+
+func removeEtcdMember(p *program, c *cobra.Command, o *etcdOptions, wanted removal) (err error) {
+	ctx := c.Context()
+	r, e, here, err := beginEtcdRun(p, c, o)
+	if r != nil {
+		defer closeRun(r, &err)
+	}
+	if err != nil {
+		return err
+	}
+	m := here.health.FindByNameOrID(wanted.name)
+	if m == nil {
+		return problem.New(fmt.Errorf("etcd has no member %s", untrusted.Quote(wanted.name)),
+			"list the members: kubeadm etcd members")
+	}
+	if err := checkMemberRemoval(ctx, e, here, *m); err != nil {
+		return err
+	}
+	name := etcdcluster.MemberName(*m)
+	if here.health.Unhealthy[m.ID] == nil && !o.dryRun && !wanted.confirmed {
+		if err := confirm(ctx, p, r, fmt.Sprintf("etcd member %s at %s is healthy; without it, the API "+
+			"server of its node fails", name, m.PeerURLs), flag.Yes); err != nil {
+			return err
+		}
+	}
+	lock := clusterlock.Lock{Node: here.Name, Purpose: "removing etcd member " + name,
+		As: []state.Identity{here.As}}
+	err = lock.HoldIfReachable(ctx, e, func(ctx context.Context, e *engine.Env) error {
+		e.Say("removing etcd member %s at %s", name, m.PeerURLs)
+		return e.Do(ctx, change.SetMember{PeerURL: m.PeerURLs[0], State: change.Absent, Via: here.client.Etcd})
+	})
+	if err != nil {
+		return err
+	}
+	if r.IsDryRun() {
+		e.Say("the dry run is complete: nothing was changed")
+		return nil
+	}
+	e.Say("etcd member %s is removed", name)
+	return nil
+}
+
+// checkMemberRemoval refuses to remove the member of this machine, and one without which etcd would
+// have no quorum.
+func checkMemberRemoval(ctx context.Context, e *engine.Env, here etcdNode, m state.Member) error {
+	name := etcdcluster.MemberName(m)
+	if len(m.PeerURLs) == 0 {
+		return fmt.Errorf("etcd member %s has no peer URL", name)
+	}
+	if !here.client.External {
+		own, err := etcdcluster.ReadLocalPeerURLs(ctx, e.World, here.Paths)
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(m.PeerURLs, func(url string) bool { return slices.Contains(own, url) }) {
+			return problem.New(fmt.Errorf("etcd member %s is the one of this node", name),
+				"to remove this node: kubeadm reset",
+				"to remove only its member, run the command on another control plane node")
+		}
+	}
+	if err := here.health.CheckRemoval(m); err != nil {
+		hints := []string{"start the machines of the unreachable members: kubeadm etcd members"}
+		if strings.Contains(err.Error(), "no voting etcd member is left") {
+			hints = []string{"add another member first: kubeadm join --control-plane"}
+		}
+		return problem.During(fmt.Sprintf("etcd member %s cannot be removed", name), err, hints...)
+	}
+	return nil
+}

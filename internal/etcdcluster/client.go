@@ -1,0 +1,120 @@
+package etcdcluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"kubeadm/internal/manifest"
+	"kubeadm/internal/node"
+	"kubeadm/internal/problem"
+	"kubeadm/internal/release"
+	"kubeadm/internal/state"
+)
+
+// Client is how a control plane node reaches the etcd cluster that its API server uses.
+type Client struct {
+	state.Etcd
+	// External is set if kubeadm does not run the members.
+	External bool
+}
+
+// ReadClient reads from the manifest of this machine's API server how that reaches etcd. With an etcd
+// member of this machine, the members that it joined are endpoints too, after those of the API server.
+func ReadClient(ctx context.Context, r state.Reader, p node.Paths) (Client, error) {
+	server, err := readStaticPod(ctx, r, p, release.APIServer)
+	if err != nil {
+		return Client{}, err
+	}
+	c := Client{Etcd: state.Etcd{
+		Endpoints: splitList(manifest.ArgumentValue(server, "etcd-servers")),
+		CAFile:    manifest.ArgumentValue(server, "etcd-cafile"),
+		CertFile:  manifest.ArgumentValue(server, "etcd-certfile"),
+		KeyFile:   manifest.ArgumentValue(server, "etcd-keyfile"),
+	}}
+	if len(c.Endpoints) == 0 {
+		return c, fmt.Errorf("%s does not set --etcd-servers", p.Manifest(release.APIServer))
+	}
+	local, err := state.Exists(ctx, r, p.Manifest(manifest.Etcd))
+	if err != nil {
+		return c, err
+	}
+	if c.External = !local; c.External {
+		return c, nil
+	}
+	own, err := readStaticPod(ctx, r, p, manifest.Etcd)
+	if err != nil {
+		return c, err
+	}
+	for _, url := range initialClientURLs(own) {
+		if !slices.Contains(c.Endpoints, url) {
+			c.Endpoints = append(c.Endpoints, url)
+		}
+	}
+	return c, nil
+}
+
+// initialClientURLs returns the client URLs of the members of --initial-cluster: they use the same
+// port as this one.
+func initialClientURLs(pod *corev1.Pod) (urls []string) {
+	clients := splitList(manifest.ArgumentValue(pod, "advertise-client-urls"))
+	if len(clients) == 0 {
+		return nil
+	}
+	port := clients[0][strings.LastIndex(clients[0], ":")+1:]
+	for _, member := range splitList(manifest.ArgumentValue(pod, "initial-cluster")) {
+		_, url, ok := strings.Cut(member, "=")
+		if at := strings.LastIndex(url, ":"); ok && at > len("https:") {
+			urls = append(urls, url[:at+1]+port)
+		}
+	}
+	return urls
+}
+
+func readStaticPod(ctx context.Context, r state.Reader, p node.Paths,
+	component string) (*corev1.Pod, error) {
+	file := p.Manifest(component)
+	data, err := r.ReadFile(ctx, file)
+	if err != nil {
+		return nil, err
+	}
+	var pod corev1.Pod
+	if err := yaml.Unmarshal(data, &pod); err != nil {
+		return nil, problem.During("reading "+file, err, "restore the file from a backup in "+p.Tmp())
+	}
+	return &pod, nil
+}
+
+func splitList(text string) []string {
+	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' })
+}
+
+// CheckMembers is CheckHealth for a client of a cluster that may have lost its quorum: then the list of
+// the members is what one of them knows, and isStale is set.
+func (c Client) CheckMembers(ctx context.Context, r state.Reader) (h Health, isStale bool, err error) {
+	h, err = CheckHealth(ctx, r, c.Etcd)
+	if err == nil || ctx.Err() != nil {
+		return h, false, err
+	}
+	via := c.Etcd
+	via.Serializable = true
+	h, failed := CheckHealth(ctx, r, via)
+	if failed != nil {
+		return h, false, errors.Join(err, context.Cause(ctx))
+	}
+	return h, true, nil
+}
+
+// ReadLocalPeerURLs returns the peer URLs of this machine's member, by its manifest.
+func ReadLocalPeerURLs(ctx context.Context, r state.Reader, p node.Paths) ([]string, error) {
+	own, err := readStaticPod(ctx, r, p, manifest.Etcd)
+	if err != nil {
+		return nil, err
+	}
+	return splitList(manifest.ArgumentValue(own, "initial-advertise-peer-urls")), nil
+}
