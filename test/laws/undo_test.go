@@ -222,9 +222,11 @@ func withUndo(ps []engine.Phase) []engine.Phase {
 			for j, need := range ps[i].Needs {
 				ps[i].Needs[j] = top + "/" + need
 			}
-			ps[i].After = slices.Clone(ps[i].After)
-			for j, m := range ps[i].After {
-				ps[i].After[j] = top + "/" + m
+			for _, milestones := range []*[]engine.Milestone{&ps[i].After, &ps[i].Points} {
+				*milestones = slices.Clone(*milestones)
+				for j, m := range *milestones {
+					(*milestones)[j] = top + "/" + m
+				}
 			}
 		}
 		return ps
