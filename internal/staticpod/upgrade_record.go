@@ -5,6 +5,7 @@ import (
 	"path"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/engine"
 	"kubeadm/internal/node"
 	"kubeadm/internal/state"
 )
@@ -22,6 +23,19 @@ func BeginUpgrade(p node.Paths, version string) change.Change {
 
 // EndUpgrade records that the upgrade of this node has finished.
 func EndUpgrade(p node.Paths) change.Change { return change.Remove{Path: upgradeRecord(p)} }
+
+// EndFailedUpgrade removes the record of an upgrade that has failed, if no replacement of a static Pod
+// is left to resume: all of them were rolled back. Otherwise it keeps the record, as the next run
+// resumes the upgrade.
+func EndFailedUpgrade(ctx context.Context, e *engine.Env, n *node.Node) error {
+	for _, component := range Components(n) {
+		left, err := readRecord(ctx, e, n.Paths, component)
+		if err != nil || left != nil {
+			return err
+		}
+	}
+	return e.Do(ctx, EndUpgrade(n.Paths))
+}
 
 // IsUpgradeUnfinished reports whether an upgrade of this node to a version was interrupted.
 func IsUpgradeUnfinished(ctx context.Context, r state.Reader, p node.Paths,

@@ -60,10 +60,10 @@ func upgradeStaticPods(ctx context.Context, e *engine.Env) error {
 				return prepareComponent(ctx, e, n, component)
 			}}
 		if _, err := replacement.Replace(ctx, e, wanted...); err != nil {
-			if ctx.Err() == nil { // the previous manifests were restored
-				err = errors.Join(err, e.Do(ctx, staticpod.EndUpgrade(n.Paths)))
+			if ctx.Err() != nil {
+				return err
 			}
-			return err
+			return errors.Join(err, staticpod.EndFailedUpgrade(ctx, e, n))
 		}
 		return renewCertificates(ctx, e, n, "admin.conf", "super-admin.conf")
 	})
