@@ -1,4 +1,5 @@
-// Package renew has a phase for each certificate of a control plane that can be renewed.
+// Package renew has a phase for each certificate of a control plane that can be renewed, and one that
+// restarts components after a renewal and recovers a node or a cluster whose certificates have expired.
 package renew
 
 import (
