@@ -119,7 +119,7 @@ func newKeys(random func(name string) io.Reader, algorithm pki.Algorithm,
 
 // runChecks runs preflight checks, shows their warnings and returns their errors.
 func runChecks(ctx context.Context, e *engine.Env, checks []preflight.Check) error {
-	result := preflight.Run(ctx, e.World, checks, e.Local.IgnoredChecks)
+	result := preflight.Run(ctx, e.Reader(), checks, e.Local.IgnoredChecks)
 	for _, f := range result.Warnings() {
 		e.Named("preflight").WarnCheck(f.Check, f.Message())
 	}

@@ -21,7 +21,6 @@ import (
 	"kubeadm/internal/run"
 	"kubeadm/internal/sharedcerts"
 	"kubeadm/internal/state"
-	"kubeadm/internal/world"
 )
 
 // tokenCreateOptions are the flags of "token create".
@@ -92,9 +91,8 @@ func createTokens(p *program, c *cobra.Command, o *tokenCreateOptions) (err erro
 
 	ctx, cancel := context.WithTimeout(ctx, local.Timeouts.KubernetesAPI)
 	defer cancel()
-	ctx = e.WithRetries(ctx, local.Timeouts.KubernetesAPI)
 	as := clusterIdentity(ctx, p, c, o.clusterOptions, e.World)
-	changes, err := newTokenChanges(ctx, e.World, as, local.Tokens)
+	changes, err := newTokenChanges(ctx, e.Reader(), as, local.Tokens)
 	if err != nil {
 		return err
 	}
@@ -171,11 +169,11 @@ func tokensToCreate(p *program, c *cobra.Command, o *tokenCreateOptions,
 }
 
 // newTokenChanges are the changes that create the tokens. A token that exists is an error.
-func newTokenChanges(ctx context.Context, w world.World, as state.Identity,
+func newTokenChanges(ctx context.Context, r state.Reader, as state.Identity,
 	tokens []node.BootstrapToken) ([]change.Change, error) {
 	var changes []change.Change
 	for _, t := range tokens {
-		_, err := w.Object(ctx, tokenRef(t.ID, as))
+		_, err := r.Object(ctx, tokenRef(t.ID, as))
 		if err == nil {
 			return nil, problem.New(fmt.Errorf("a token with ID %q already exists", t.ID),
 				"use another ID, or delete the old token: kubeadm token delete "+t.ID)
@@ -184,7 +182,7 @@ func newTokenChanges(ctx context.Context, w world.World, as state.Identity,
 			return nil, err
 		}
 		changes = append(changes,
-			change.ApplyObject{Object: manifest.NewTokenSecret(t, w.Now()), As: as})
+			change.ApplyObject{Object: manifest.NewTokenSecret(t, r.Now()), As: as})
 	}
 	return changes, nil
 }

@@ -60,9 +60,8 @@ func deleteTokens(p *program, c *cobra.Command, o *clusterOptions, args []string
 	}
 	e = e.Named("token")
 	as := clusterIdentity(ctx, p, c, o, e.World)
-	ctx = e.WithRetries(ctx, apiLimit)
 	for _, id := range ids {
-		_, err := e.World.Object(ctx, tokenRef(id, as))
+		_, err := e.Object(ctx, tokenRef(id, as))
 		if apierrors.IsNotFound(err) {
 			return problem.New(fmt.Errorf("the cluster has no token with ID %q", id),
 				"list the tokens: kubeadm token list")

@@ -63,7 +63,7 @@ func listTokens(p *program, c *cobra.Command, o *clusterOptions, out *output) (e
 	}
 	defer closeRun(r, &err)
 	e := r.NewEnv(engine.Env{Local: apiLimits()}).Named("token")
-	tokens, warnings, err := knownTokens(e.WithRetries(ctx, apiLimit), real,
+	tokens, warnings, err := knownTokens(ctx, e.Reader(),
 		clusterIdentity(ctx, p, c, o, real))
 	if err != nil {
 		return err

@@ -28,7 +28,6 @@ import (
 	"kubeadm/internal/untrusted"
 	"kubeadm/internal/upgrade"
 	"kubeadm/internal/workflow"
-	"kubeadm/internal/world"
 )
 
 // upgradeDiffOptions are the flags of "upgrade diff".
@@ -102,11 +101,11 @@ func diffUpgrade(p *program, c *cobra.Command, o *upgradeDiffOptions) (err error
 	if err != nil {
 		return err
 	}
+	d := &differ{real: e.Reader(), admin: here.As, context: context, diffs: map[string]string{}}
 	how.DryRun, how.SkipPhases = true, []string{string(phaseindex.Preflight)}
 	if err := r.Begin(ctx, n, how); err != nil {
 		return err
 	}
-	d := &differ{real: p.World(), admin: here.As, context: context, diffs: map[string]string{}}
 	env := upgradeEnv(p, n, here.As, upgrade.Intent{Upgrade: intent})
 	if err := d.markManualChanges(ctx, r.NewEnv(env).Named("upgrade"), n); err != nil {
 		return err
@@ -120,7 +119,7 @@ func diffUpgrade(p *program, c *cobra.Command, o *upgradeDiffOptions) (err error
 
 // differ turns the changes of a dry run into diffs.
 type differ struct {
-	real    world.World // as it is
+	real    state.Reader // the machine and the cluster as they are
 	admin   state.Identity
 	context int
 
@@ -213,8 +212,7 @@ func (d *differ) diffObject(ctx context.Context, ref state.Ref, wanted state.Obj
 
 // markManualChanges shows how manifests differ from what kubeadm writes for the current version.
 func (d *differ) markManualChanges(ctx context.Context, e *engine.Env, wanted *node.Node) error {
-	present, _, err := existing.ReadNode(e.WithRetries(ctx, wanted.Timeouts.KubernetesAPI), d.real,
-		d.admin, wanted.Local, release.Target{})
+	present, _, err := existing.ReadNode(ctx, d.real, d.admin, wanted.Local, release.Target{})
 	if err != nil {
 		return err
 	}

@@ -123,7 +123,6 @@ func planUpgrade(p *program, c *cobra.Command, o *upgradePlanOptions) (err error
 	local := node.Local{Paths: node.DefaultPaths(), Timeouts: settings.Timeouts,
 		IgnoredChecks: settings.Ignore}
 	e := r.NewEnv(engine.Env{Local: local}).Named("upgrade")
-	ctx = e.WithRetries(ctx, settings.Timeouts.KubernetesAPI)
 	warnOfForeignClient(ctx, p, c, real, o.kubeconfig)
 	cluster, err := readHealthyCluster(ctx, p, e, o.kubeconfig)
 	if err != nil {
@@ -172,7 +171,7 @@ func readHealthyCluster(
 	}
 	admin := readIdentity(ctx, p, e.World, kubeconfig)
 	e.Say("reading the versions and the configuration of the cluster")
-	cluster, warnings, err := upgrade.ReadCluster(ctx, e.World, admin)
+	cluster, warnings, err := upgrade.ReadCluster(ctx, e.Reader(), admin)
 	for _, text := range warnings {
 		e.Warn("%s", text)
 	}

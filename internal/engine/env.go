@@ -142,18 +142,24 @@ func (e *Env) Cluster(ctx context.Context) (*node.Node, state.Identity, error) {
 }
 
 // Object reads an object that decides what is changed. A failure that may pass is retried within
-// Timeouts.KubernetesAPI.
+// Timeouts.KubernetesAPI, with one warning if that takes long.
 func (e *Env) Object(ctx context.Context, ref state.Ref) (*unstructured.Unstructured, error) {
-	ctx, cancel := e.withRetries(world.WithProgress(ctx, func(text string) { e.Say("%s", text) }))
+	ctx, cancel := e.withRetries(e.withWarning(ctx))
 	defer cancel()
 	return e.World.Object(ctx, ref)
 }
 
 // List reads objects as Object reads one.
 func (e *Env) List(ctx context.Context, q state.Query) ([]unstructured.Unstructured, error) {
-	ctx, cancel := e.withRetries(world.WithProgress(ctx, func(text string) { e.Say("%s", text) }))
+	ctx, cancel := e.withRetries(e.withWarning(ctx))
 	defer cancel()
 	return e.World.List(ctx, q)
+}
+
+// withWarning is the context of a read that warns when it takes long.
+func (e *Env) withWarning(ctx context.Context) context.Context {
+	var once sync.Once // the next ones would differ in the port of this machine at most
+	return world.WithProgress(ctx, func(text string) { once.Do(func() { e.Warn("%s", text) }) })
 }
 
 // Reader reads the world. Objects and lists of the API server are read as by Object and List.
@@ -174,22 +180,14 @@ func (r retryingReader) List(ctx context.Context,
 	return r.e.List(ctx, q)
 }
 
-// withRetries is the context of a read that is retried.
+// withRetries is the context of a read that is retried. A limit that it has already stays.
 func (e *Env) withRetries(ctx context.Context) (context.Context, context.CancelFunc) {
 	limit := e.Local.Timeouts.KubernetesAPI
-	if limit <= 0 {
+	if limit <= 0 || world.RetryLimit(ctx) > 0 {
 		return ctx, func() {}
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	return world.WithRetry(ctx, limit), cancel
-}
-
-// WithRetries is the context in which the API server is asked: failures that may pass are retried until
-// the limit, with one warning.
-func (e *Env) WithRetries(ctx context.Context, limit time.Duration) context.Context {
-	var once sync.Once // the next ones would differ in the port of this machine at most
-	ctx = world.WithProgress(ctx, func(text string) { once.Do(func() { e.Warn("%s", text) }) })
-	return world.WithRetry(ctx, limit)
 }
 
 // As is the Admin of a command that knows from the start as whom it accesses the cluster.

@@ -1,22 +1,45 @@
 package engine_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"kubeadm/internal/engine"
+	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 	"kubeadm/internal/world/fake"
 )
 
-func TestRetriesWarnOnce(t *testing.T) {
-	warned := 0
-	e := engine.New(engine.Env{World: fake.New(), Emit: func(engine.Event) { warned++ }})
-	ctx := e.WithRetries(t.Context(), time.Minute)
+// slowAPIServer reports three times that a read still waits.
+type slowAPIServer struct {
+	*fake.World
+	limit time.Duration // of the last read
+}
+
+func (w *slowAPIServer) Object(ctx context.Context, _ state.Ref) (*unstructured.Unstructured, error) {
+	w.limit = world.RetryLimit(ctx)
 	for _, port := range []string{"40001", "40002", "40003"} {
 		world.ReportProgress(ctx, "still waiting: read tcp 192.0.2.1:%s: refused", port)
 	}
+	return nil, nil
+}
+
+func TestReadsAreRetriedWithOneWarning(t *testing.T) {
+	warned := 0
+	w := &slowAPIServer{World: fake.New()}
+	e := engine.New(engine.Env{World: w, Emit: func(engine.Event) { warned++ }})
+	e.Local.Timeouts.KubernetesAPI = time.Minute
+	if _, err := e.Reader().Object(t.Context(), state.Ref{}); err != nil || w.limit != time.Minute {
+		t.Errorf("retried for %v, %v", w.limit, err)
+	}
 	if warned != 1 {
 		t.Errorf("there are %d warnings", warned)
+	}
+	own := world.WithRetry(t.Context(), time.Second)
+	if _, err := e.Object(own, state.Ref{}); err != nil || w.limit != time.Second {
+		t.Errorf("in a context with a limit of one second, retried for %v, %v", w.limit, err)
 	}
 }

@@ -76,11 +76,9 @@ func Open(ctx context.Context, e *engine.Env, o Options) (m Machine, err error) 
 	return m, err
 }
 
-// Node reads the desired state of the machine, as ReadNode does, and shows the warnings. Requests are
-// retried within Timeouts.KubernetesAPI.
+// Node reads the desired state of the machine, as ReadNode does, and shows the warnings.
 func (m Machine) Node(ctx context.Context, e *engine.Env, target release.Target) (*node.Node, error) {
-	n, warnings, err := ReadNode(e.WithRetries(ctx, m.Timeouts.KubernetesAPI), e.World, m.As, m.Local,
-		target)
+	n, warnings, err := ReadNode(ctx, e.Reader(), m.As, m.Local, target)
 	for _, text := range warnings {
 		e.Warn("%s", text)
 	}

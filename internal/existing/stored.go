@@ -40,7 +40,7 @@ func ReadNode(ctx context.Context, r state.Reader, as state.Identity, local node
 // identity need not be allowed to read. Local of the Env need not be complete. It warns of what is odd
 // about the stored configuration.
 func ReadCluster(ctx context.Context, e *engine.Env, as state.Identity) (*node.Node, error) {
-	document, err := ReadClusterConfiguration(ctx, e.World, as)
+	document, err := ReadClusterConfiguration(ctx, e.Reader(), as)
 	if err != nil {
 		return nil, err
 	}
