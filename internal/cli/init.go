@@ -24,15 +24,15 @@ func newInitCommand(p *program) *cobra.Command {
 	return withRunOutput(p, t.command(&cobra.Command{
 		Use:   "init",
 		Short: "Initialize the first control plane node of a new cluster",
-		Long: `Initialize this machine as the first control plane node of a new cluster. When it finishes, it
-prints instructions for using the cluster and joining other machines.`,
+		Long: `Initialize this machine as the first control plane node of a new cluster. When the command
+finishes, it prints instructions for using the cluster and joining other machines to it.`,
 		Example: `  # set the Pod network CIDR
   kubeadm init --pod-network-cidr=10.244.0.0/16
 
   # highly available: more control plane nodes can join behind a load balancer
   kubeadm init --control-plane-endpoint=cluster.example:6443 --upload-certs
 
-  # with a configuration file; print what would change
+  # print what would change, using a configuration file
   kubeadm init --config kubeadm.yaml --dry-run`,
 	}, flag.APIServerExtraArgs, flag.ControllerManagerArgs, flag.Kubeconfig, flag.KubeconfigDir,
 		flag.PrintManifest, flag.SchedulerExtraArgs))

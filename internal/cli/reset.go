@@ -37,7 +37,8 @@ func newResetCommand(p *program) *cobra.Command {
 		Use:   "reset",
 		Short: "Revert what init or join did to this machine",
 		Long: `Revert, as far as possible, what "kubeadm init" or "kubeadm join" did to this machine.
-The command asks for confirmation unless --force is set. At the end it lists what remains.`,
+The command asks for confirmation unless --force is set. When it finishes, it lists
+what it left behind.`,
 		Example: `  # print what would be removed
   kubeadm reset --dry-run
 

@@ -12,11 +12,11 @@ import (
 )
 
 func newUpgradeCommand(p *program) *cobra.Command {
-	c := newGroup("upgrade", "Upgrade a cluster to another Kubernetes version",
+	c := newGroup("upgrade", "Upgrade a cluster to a newer Kubernetes version",
 		newUpgradePlanCommand(p), newUpgradeApplyCommand(p), newUpgradeDiffCommand(p),
 		newUpgradeNodeCommand(p))
-	c.Long = `Upgrade a cluster to another Kubernetes version: "plan" lists the versions, "diff" shows what would change, "apply"
-upgrades the first control plane node and the cluster, and "node" upgrades each of the other nodes.`
+	c.Long = `Upgrade a cluster to a newer Kubernetes version: "plan" lists the available versions, "diff" shows what would change,
+"apply" upgrades the first control plane node and the cluster, and "node" upgrades each of the other nodes.`
 	return c
 }
 

@@ -43,14 +43,14 @@ func newUpgradeApplyCommand(p *program) *cobra.Command {
 "kubeadm upgrade node" on each of the other nodes, and then upgrade the kubelet on every node.
 
 kubeadm replaces the components one at a time. If one of them does not become healthy with its new manifest, kubeadm
-restores all previous manifests. To resume an interrupted command, re-run it.`,
+restores all the previous manifests. To resume an interrupted command, re-run it.`,
 		Example: `  # print what would change
   kubeadm upgrade apply v1.37.1 --dry-run
 
   # skip the confirmation prompt
   kubeadm upgrade apply v1.37.1 --yes
 
-  # from v1.35 through v1.36, with a single control plane node
+  # upgrade from v1.35 by way of v1.36 (single control plane node only)
   kubeadm upgrade apply v1.37.1 --via v1.36.3`,
 	}, flag.KubeconfigDir, flag.NodeName)
 	c.ValidArgsFunction = someOf(completeVersions(p))

@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"kubeadm/internal/config/v1beta4"
@@ -142,14 +141,6 @@ func fillCluster(c *v1beta4.ClusterConfiguration, bindPort int32) {
 		port == "" {
 		c.ControlPlaneEndpoint = net.JoinHostPort(host, strconv.Itoa(int(bindPort)))
 	}
-}
-
-// controlPlaneTaints are the taints of a control plane: nil means the default one.
-func controlPlaneTaints(wanted []corev1.Taint) []corev1.Taint {
-	if wanted != nil {
-		return wanted
-	}
-	return []corev1.Taint{{Key: node.ControlPlaneLabel, Effect: corev1.TaintEffectNoSchedule}}
 }
 
 // resolveVersion resolves a version or a label to a supported release.

@@ -139,7 +139,7 @@ var rows = []Row{
 		Help: "Fix what is safe to fix, after showing the changes and asking for confirmation"},
 	{Name: Force, Short: "f", Type: boolean,
 		Help:   "Do not ask for confirmation",
-		HelpOf: map[Command]string{UpgradeApply: "Do not ask for confirmation, and ignore non-mandatory requirements"},
+		HelpOf: map[Command]string{UpgradeApply: "Do not ask for confirmation, and proceed even if non-mandatory requirements are not met"},
 		Fields: []Field{
 			{UpgradeApply, kindUpgrade, "apply.forceUpgrade"},
 			{Reset, kindReset, "force"},
@@ -245,7 +245,7 @@ var rows = []Row{
 		Fields: []Field{{TokenCreate, kindInit, "bootstrapTokens[0].usages"}}},
 	{Name: ValidityPeriod, Type: duration, Help: "Validity of the client certificate"},
 	{Name: Verbosity, Short: "v", Type: integer, WithConfig: true,
-		Help: "Log verbosity: 1 logs every change, 4 and above adds library logs"},
+		Help: "Log verbosity: 1 logs every change; 4 and above also log library messages"},
 	{Name: Via, Type: list, WithConfig: true,
 		Help: "Intermediate versions to upgrade through, one per minor version in between"},
 	{Name: VModule, Type: text, WithConfig: true,
