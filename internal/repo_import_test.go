@@ -101,7 +101,7 @@ func layers() [][]string {
 		{"internal/crashlog", "internal/redact"},
 		{"internal/strict"},
 		{"internal/release", "internal/pki"},
-		{"internal/node"},
+		{"internal/etcdsnapshot", "internal/node"},
 		{"internal/state"},
 		{"internal/change"},
 		{"internal/manifest", "internal/world"},

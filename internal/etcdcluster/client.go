@@ -38,7 +38,8 @@ func ReadClient(ctx context.Context, r state.Reader, p node.Paths) (Client, erro
 		KeyFile:   manifest.ArgumentValue(server, "etcd-keyfile"),
 	}}
 	if len(c.Endpoints) == 0 {
-		return c, fmt.Errorf("%s does not set --etcd-servers", p.Manifest(release.APIServer))
+		return c, problem.New(fmt.Errorf("%s does not set --etcd-servers", p.Manifest(release.APIServer)),
+			"restore the file from a backup in "+p.Tmp())
 	}
 	local, err := state.Exists(ctx, r, p.Manifest(manifest.Etcd))
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/http"
 	"slices"
@@ -12,6 +13,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"kubeadm/internal/etcdsnapshot"
 )
 
 // Reader reads everything outside the process and changes nothing, but for what Verify, SyncTimes
@@ -28,6 +31,7 @@ type Reader interface {
 	PodNetwork
 	Images
 	Members
+	Snapshots
 	Objects
 	History
 	Clock
@@ -44,6 +48,8 @@ type Files interface {
 	// private key in it known to be this program's own. A symbolic link is not followed at the end of
 	// the path.
 	ReadPrivate(ctx context.Context, path string) ([]byte, error)
+	// OpenFile opens a regular file of any size.
+	OpenFile(ctx context.Context, path string) (io.ReadCloser, error)
 }
 
 // FileInfo describes one file or directory.
@@ -51,6 +57,7 @@ type FileInfo struct {
 	Path    string // absolute
 	Mode    fs.FileMode
 	ModTime time.Time
+	Size    int64
 	UID     int // of the owner
 	GID     int // of the group
 }
@@ -309,6 +316,13 @@ type MemberStatus struct {
 	// size of the database file, the part of it that is in use, and the size at which etcd refuses
 	// writes, in bytes; the last is 0 if the member does not report it
 	DBSize, DBInUse, DBQuota int64
+}
+
+// Snapshots are snapshots of etcd in files of this machine.
+type Snapshots interface {
+	// ReadSnapshot verifies a snapshot and describes its database. It does not trust the file: one that
+	// is damaged in whatever way is an error.
+	ReadSnapshot(ctx context.Context, path string) (etcdsnapshot.Info, error)
 }
 
 // Objects are the API server's objects; each call names the identity to use.

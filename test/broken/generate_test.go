@@ -5,6 +5,7 @@ import (
 	"crypto"
 	"crypto/ed25519"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/base64"
@@ -118,6 +119,7 @@ func generateTexts() (map[string]string, error) {
 			pem.EncodeToMemory(&pem.Block{Type: "ENCRYPTED PRIVATE KEY",
 				Bytes: bytes.Repeat([]byte("secret"), 20)})),
 	}}
+	m.snapshots()
 	ca := m.ca("ca", pki.NewValidity(now, 24*time.Hour))
 	other := m.ca("other", pki.NewValidity(now, 24*time.Hour))
 	m.ca("expired", pki.Validity{NotBefore: now.Add(-48 * time.Hour),
@@ -272,4 +274,26 @@ func (m *generator) key(name string) crypto.Signer {
 	m.keepError(err)
 	m.texts[name+".key"] = string(text)
 	return key
+}
+
+// snapshots are snapshots of etcd: two sectors and their checksum, in the ways in which they are damaged.
+func (m generator) snapshots() {
+	data := strings.Repeat("database", 1024/8)
+	sum := sha256.Sum256([]byte(data))
+	whole := data + string(sum[:])
+	maps.Copy(m.texts, map[string]string{
+		"snapshot":         whole,
+		"snapshot-cut":     whole[:700],
+		"snapshot-half":    whole[:512],
+		"snapshot-bare":    data,
+		"snapshot-sum":     string(sum[:]),
+		"snapshot-short":   whole[:len(whole)-1],
+		"snapshot-long":    whole + "\n",
+		"snapshot-flipped": "D" + whole[1:],
+		"snapshot-badsum":  data + strings.Repeat("\x00", sha256.Size),
+		"snapshot-zeros":   strings.Repeat("\x00", 1024+sha256.Size),
+		"snapshot-shifted": whole[512:],
+		"snapshot-crlf":    strings.ReplaceAll(whole, "d", "\r\n"),
+		"snapshot-page":    "<!DOCTYPE html><title>404</title>",
+	})
 }

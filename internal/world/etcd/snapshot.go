@@ -1,7 +1,6 @@
 package etcd
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -12,6 +11,7 @@ import (
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"kubeadm/internal/etcdsnapshot"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/state"
 	"kubeadm/internal/untrusted"
@@ -86,7 +86,7 @@ func (s *Snapshot) copyParts(ctx context.Context, to io.Writer,
 	receive func(context.Context) ([]byte, error)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	verifier := &checksumVerifier{to: to, hash: sha256.New()}
+	verifier := etcdsnapshot.NewVerifier()
 	lastReport := time.Now()
 	for {
 		timer := time.AfterFunc(stallTimeout, func() {
@@ -95,17 +95,21 @@ func (s *Snapshot) copyParts(ctx context.Context, to io.Writer,
 		part, err := receive(ctx)
 		timer.Stop()
 		if errors.Is(err, io.EOF) {
-			return verifier.check()
+			if _, err := verifier.Sum(); err != nil {
+				return fmt.Errorf("etcd sent %d bytes: %w", verifier.Size(), err)
+			}
+			return nil
 		}
 		if err != nil {
 			return s.addContext(ctx, err)
 		}
-		if _, err := verifier.Write(part); err != nil {
+		if _, err := to.Write(part); err != nil {
 			return err
 		}
+		_, _ = verifier.Write(part)
 		if time.Since(lastReport) >= progressInterval {
 			lastReport = time.Now()
-			world.ReportProgress(ctx, "%d of %d MiB", verifier.written>>20, s.Size>>20)
+			world.ReportProgress(ctx, "%d of %d MiB", verifier.Size()>>20, s.Size>>20)
 		}
 	}
 }
@@ -117,41 +121,4 @@ func (s *Snapshot) addContext(ctx context.Context, err error) error {
 	err = fmt.Errorf("copying the database of etcd at %s: %w", s.via.Endpoints,
 		untrusted.Error(err))
 	return problem.New(err, "check the log of the etcd container: crictl logs CONTAINERID")
-}
-
-// checksumVerifier passes a snapshot on and compares the SHA-256 at its end with that of the data.
-type checksumVerifier struct {
-	to   io.Writer
-	hash interface {
-		io.Writer
-		Sum([]byte) []byte
-	}
-	tail    []byte // the last bytes, possibly the checksum
-	written uint64
-}
-
-func (c *checksumVerifier) Write(p []byte) (int, error) {
-	n, err := c.to.Write(p)
-	c.written += uint64(n)
-	if err != nil {
-		return n, err
-	}
-	c.tail = append(c.tail, p...)
-	if data := len(c.tail) - sha256.Size; data > 0 {
-		_, _ = c.hash.Write(c.tail[:data]) // a hash never fails
-		c.tail = append(c.tail[:0], c.tail[data:]...)
-	}
-	return n, nil
-}
-
-// check returns an error unless a complete snapshot was written.
-func (c *checksumVerifier) check() error {
-	const sector = 512 // the size of the database is a multiple of it
-	switch {
-	case c.written%sector != sha256.Size || c.written < sector:
-		return fmt.Errorf("the snapshot is incomplete: etcd sent %d bytes", c.written)
-	case !bytes.Equal(c.tail, c.hash.Sum(nil)):
-		return errors.New("the snapshot does not match its checksum")
-	}
-	return nil
 }

@@ -403,7 +403,7 @@ func (w *World) Clone() *World {
 		slices.Clone(w.MemberList)
 	c.PodNetworks = maps.Clone(w.PodNetworks)
 	c.UnreachableMembers = slices.Clone(w.UnreachableMembers)
-	c.MemberStatuses = maps.Clone(w.MemberStatuses)
+	c.MemberStatuses, c.SnapshotInfos = maps.Clone(w.MemberStatuses), maps.Clone(w.SnapshotInfos)
 	c.LinkList, c.Rules, c.VirtualServerList = slices.Clone(w.LinkList), maps.Clone(w.Rules),
 		slices.Clone(w.VirtualServerList)
 	for k, o := range w.Objects {

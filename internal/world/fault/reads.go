@@ -3,11 +3,13 @@ package fault
 import (
 	"context"
 	"crypto/x509"
+	"io"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"kubeadm/internal/etcdsnapshot"
 	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 )
@@ -66,6 +68,16 @@ func (w *Reads) ReadFile(ctx context.Context, path string) ([]byte, error) {
 // ReadPrivate is a read.
 func (w *Reads) ReadPrivate(ctx context.Context, path string) ([]byte, error) {
 	return readUnlessFailing(w, func() ([]byte, error) { return w.World.ReadPrivate(ctx, path) })
+}
+
+// OpenFile is a read.
+func (w *Reads) OpenFile(ctx context.Context, path string) (io.ReadCloser, error) {
+	return readUnlessFailing(w, func() (io.ReadCloser, error) { return w.World.OpenFile(ctx, path) })
+}
+
+// ReadSnapshot is a read.
+func (w *Reads) ReadSnapshot(ctx context.Context, path string) (etcdsnapshot.Info, error) {
+	return readUnlessFailing(w, func() (etcdsnapshot.Info, error) { return w.World.ReadSnapshot(ctx, path) })
 }
 
 // Stat is a read.

@@ -36,6 +36,35 @@ func (m Machine) ReadFile(ctx context.Context, path string) ([]byte, error) {
 	return readLimited(f)
 }
 
+// OpenFile opens a regular file of any size.
+func (m Machine) OpenFile(_ context.Context, path string) (io.ReadCloser, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	if errors.Is(err, unix.ELOOP) {
+		return nil, linkLoop(path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is not a regular file", path)
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// OpenedPath is a path of a file that OpenFile has opened: it stays that of this file if another one is
+// put in its place.
+func OpenedPath(f io.ReadCloser) string {
+	if opened, ok := f.(*os.File); ok {
+		return fmt.Sprintf("/proc/self/fd/%d", opened.Fd())
+	}
+	return ""
+}
+
 // ReadPrivate reads a file that only root and this user can read or change, in such a directory. It is
 // opened relative to the directory that was checked, so that nobody can exchange either in between.
 func (m Machine) ReadPrivate(_ context.Context, path string) ([]byte, error) {
@@ -133,6 +162,7 @@ func newFileInfo(path string, info fs.FileInfo) (state.FileInfo, error) {
 		Path:    abs,
 		Mode:    info.Mode(),
 		ModTime: info.ModTime(),
+		Size:    info.Size(),
 		UID:     int(owner.Uid),
 		GID:     int(owner.Gid),
 	}, err

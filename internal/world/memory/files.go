@@ -1,9 +1,11 @@
 package memory
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"path"
@@ -26,7 +28,8 @@ type File struct {
 }
 
 func (f File) info(name string) state.FileInfo {
-	return state.FileInfo{Path: name, Mode: f.Mode, ModTime: f.ModTime, UID: f.UID, GID: f.GID}
+	return state.FileInfo{Path: name, Mode: f.Mode, ModTime: f.ModTime,
+		Size: int64(len(f.Data)), UID: f.UID, GID: f.GID}
 }
 
 // resolve follows symbolic links; the last name only with last.
@@ -65,6 +68,19 @@ func (w *World) ReadFile(_ context.Context, name string) ([]byte, error) {
 		return nil, fmt.Errorf("read %s: is a directory", name)
 	}
 	return slices.Clone(f.Data), nil
+}
+
+// OpenFile opens a regular file.
+func (w *World) OpenFile(ctx context.Context, name string) (io.ReadCloser, error) {
+	info, err := w.Stat(ctx, name)
+	if err == nil && !info.Mode.IsRegular() {
+		err = fmt.Errorf("%s is not a regular file", name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	data, err := w.ReadFile(ctx, name)
+	return io.NopCloser(bytes.NewReader(data)), err
 }
 
 // ReadPrivate returns the content of a file that only root, who is the user here, can read or change.

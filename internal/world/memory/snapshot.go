@@ -1,12 +1,14 @@
 package memory
 
 import (
+	"context"
 	"crypto/sha256"
 	"fmt"
 	"path"
 	"slices"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/etcdsnapshot"
 )
 
 // saveSnapshot writes a file in the format of a snapshot: two sectors and their SHA-256.
@@ -22,4 +24,28 @@ func (w *World) saveSnapshot(c change.SaveSnapshot) error {
 	}
 	return w.writeFile(change.WriteFile{Path: c.Path, Data: slices.Concat(data, sum[:]),
 		Mode: 0o600})
+}
+
+// ReadSnapshot verifies a snapshot. What it contains is in SnapshotInfos.
+func (w *World) ReadSnapshot(ctx context.Context, name string) (etcdsnapshot.Info, error) {
+	f, err := w.OpenFile(ctx, name)
+	if err != nil {
+		return etcdsnapshot.Info{}, err
+	}
+	size, sum, err := etcdsnapshot.Verify(ctx, f)
+	if err != nil {
+		return etcdsnapshot.Info{}, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	info, ok := w.SnapshotInfos[path.Clean(name)]
+	if !ok {
+		info = etcdsnapshot.Info{Revision: 1, Keys: 1, StorageVersion: "3.7.0", EtcdVersion: "3.7.0",
+			KubernetesVersion: "v1.37.1"}
+		for _, m := range w.MemberList {
+			info.Members = append(info.Members, m.Name)
+		}
+	}
+	info.Size, info.SHA256 = size, sum
+	return info, nil
 }

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/etcdsnapshot"
 	"kubeadm/internal/state"
 )
 
@@ -40,7 +41,9 @@ type World struct {
 	UnreachableMembers []uint64 // IDs of members that do not answer
 	MemberProblems     []string // that each member reports: alarms, no leader
 	// MemberStatuses are statuses of members, by ID. Others have a healthy one.
-	MemberStatuses    map[uint64]state.MemberStatus
+	MemberStatuses map[uint64]state.MemberStatus
+	// SnapshotInfos say what snapshots contain, by the path of the file. Others are of this cluster.
+	SnapshotInfos     map[string]etcdsnapshot.Info
 	Objects           map[Key]*unstructured.Unstructured
 	LinkList          []state.Link
 	Rules             map[string]string // packet filter rules by program

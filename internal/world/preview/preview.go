@@ -6,6 +6,7 @@ package preview
 import (
 	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"maps"
 	"path"
@@ -14,6 +15,7 @@ import (
 	"sync"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/etcdsnapshot"
 	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 	"kubeadm/internal/world/memory"
@@ -160,23 +162,30 @@ func (w *World) Await(ctx context.Context, c world.Condition) error {
 
 // ReadFile reads what this preview "wrote", or else the real file.
 func (w *World) ReadFile(ctx context.Context, name string) ([]byte, error) {
-	return w.readWith(ctx, name, w.overlay.ReadFile, w.World.ReadFile)
+	return readWith(ctx, w, name, w.overlay.ReadFile, w.World.ReadFile)
 }
 
 // ReadPrivate is ReadFile of a private file.
 func (w *World) ReadPrivate(ctx context.Context, name string) ([]byte, error) {
-	return w.readWith(ctx, name, w.overlay.ReadPrivate, w.World.ReadPrivate)
+	return readWith(ctx, w, name, w.overlay.ReadPrivate, w.World.ReadPrivate)
 }
 
-type read = func(ctx context.Context, name string) ([]byte, error)
+// OpenFile opens what this preview "wrote", or else the real file.
+func (w *World) OpenFile(ctx context.Context, name string) (io.ReadCloser, error) {
+	return readWith(ctx, w, name, w.overlay.OpenFile, w.World.OpenFile)
+}
 
-func (w *World) readWith(ctx context.Context, name string, overlay, below read) ([]byte, error) {
+// ReadSnapshot describes a snapshot that this preview "saved", or else a real one.
+func (w *World) ReadSnapshot(ctx context.Context, name string) (etcdsnapshot.Info, error) {
+	return readWith(ctx, w, name, w.overlay.ReadSnapshot, w.World.ReadSnapshot)
+}
+
+type read[T any] = func(ctx context.Context, name string) (T, error)
+
+func readWith[T any](ctx context.Context, w *World, name string, overlay, below read[T]) (T, error) {
 	data, err := overlay(ctx, name)
-	if !errors.Is(err, fs.ErrNotExist) {
+	if !errors.Is(err, fs.ErrNotExist) || w.isRemoved(name) {
 		return data, err
-	}
-	if w.isRemoved(name) {
-		return nil, err
 	}
 	return below(ctx, name)
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/etcdsnapshot"
 	"kubeadm/internal/world"
 	"kubeadm/internal/world/cri"
 	"kubeadm/internal/world/etcd"
@@ -72,6 +73,23 @@ func (w *World) Do(ctx context.Context, c change.Change) error {
 		return w.objects.Do(ctx, c)
 	}
 	return fmt.Errorf("the real world cannot carry out a %T", c)
+}
+
+// ReadSnapshot verifies a snapshot and describes its database.
+func (w *World) ReadSnapshot(ctx context.Context, path string) (etcdsnapshot.Info, error) {
+	f, err := w.machine.OpenFile(ctx, path)
+	if err != nil {
+		return etcdsnapshot.Info{}, err
+	}
+	defer func() { _ = f.Close() }()
+	size, sum, err := etcdsnapshot.Verify(ctx, f)
+	if err != nil {
+		return etcdsnapshot.Info{}, err
+	}
+	// The file that was verified, whatever is at its path now.
+	info, err := w.members.ReadDatabase(ctx, linux.OpenedPath(f))
+	info.Size, info.SHA256 = size, sum
+	return info, err
 }
 
 // Await polls the condition.

@@ -1,0 +1,137 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"strings"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kubeadm/internal/etcdsnapshot"
+	"kubeadm/internal/problem"
+	"kubeadm/internal/report"
+	"kubeadm/internal/run"
+	"kubeadm/internal/state"
+	"kubeadm/internal/untrusted"
+)
+
+func newEtcdSnapshotCommand(p *program) *cobra.Command {
+	return newGroup("snapshot", "Manage snapshots of etcd", newSnapshotStatusCommand(p))
+}
+
+func newSnapshotStatusCommand(p *program) *cobra.Command {
+	out := newOutput()
+	c := &cobra.Command{
+		Use:   "status FILE",
+		Short: "Verify a snapshot and show what it contains",
+		Long: `Verify that a snapshot of etcd is complete and unchanged, and show what it contains: the versions of etcd and
+Kubernetes, the revision, the number of keys, the members and the CA of the cluster, and the keys with which values are
+encrypted at rest. The command runs on any machine and needs no cluster.`,
+		Example: `  kubeadm etcd snapshot status etcd-cp1-20261125T020000Z.db
+
+  # machine-readable
+  kubeadm etcd snapshot status etcd-cp1-20261125T020000Z.db --output json`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				return nil
+			}
+			return problem.New(errors.New("the path of one snapshot is required"),
+				"usage: kubeadm etcd snapshot status FILE")
+		},
+		ValidArgsFunction: offerFiles(cobra.ShellCompDirectiveDefault),
+		RunE: func(c *cobra.Command, args []string) error {
+			return showSnapshot(p, c, args[0], &out)
+		},
+	}
+	out.bind(c.Flags())
+	return c
+}
+
+// snapshotStatus is the result as an object.
+type snapshotStatus struct {
+	metav1.TypeMeta `json:",inline"`
+	File            string       `json:"file"`
+	Node            string       `json:"node,omitempty"` // that made it, by the name of the file
+	Time            *metav1.Time `json:"time,omitempty"` // when it was made, by the name of the file; or last changed
+	etcdsnapshot.Info
+}
+
+func showSnapshot(p *program, c *cobra.Command, file string, out *output) (err error) {
+	ctx := c.Context()
+	encode, err := out.encoder(ctx, p.World())
+	if err != nil {
+		return err
+	}
+	r, err := run.Open(ctx, runHost(p), run.Command{Name: "etcd", Unlocked: true})
+	if err != nil {
+		return err
+	}
+	defer closeRun(r, &err)
+	status, err := readSnapshot(ctx, p.World(), file)
+	if err != nil {
+		return err
+	}
+	if encode != nil {
+		return encode(p.Out, []any{status})
+	}
+	return status.write(p.Out)
+}
+
+// readSnapshot verifies and describes a snapshot.
+func readSnapshot(ctx context.Context, r state.Reader, file string) (snapshotStatus, error) {
+	status := snapshotStatus{TypeMeta: outputMeta("EtcdSnapshotStatus"), File: file}
+	op := "reading the snapshot " + untrusted.Quote(file)
+	stat, err := r.Stat(ctx, file)
+	if err != nil {
+		return status, problem.During(op, err, "check the path of the file")
+	}
+	status.Time = &metav1.Time{Time: stat.ModTime.UTC()}
+	if node, at, ok := etcdsnapshot.ParseFileName(path.Base(file)); ok {
+		status.Node, status.Time = untrusted.Line(node), &metav1.Time{Time: at}
+	}
+	if status.Info, err = r.ReadSnapshot(ctx, file); err != nil {
+		hint := "use another snapshot, or copy this one again from where it was saved"
+		if status.Node == "" {
+			hint = "check that the file is a snapshot of etcd: the database with its checksum, not a copy of member/snap/db"
+		}
+		return status, problem.During(op, err, hint)
+	}
+	return status, nil
+}
+
+// write prints one fact per line.
+func (s snapshotStatus) write(out io.Writer) error {
+	w := report.NewTable(out, 20, "FILE", s.File)
+	made := s.Time.UTC().Format("2006-01-02 15:04:05 MST")
+	if s.Node != "" {
+		made += ", by node " + s.Node
+	}
+	w.Row("MADE", made)
+	w.Row("SIZE", formatSize(s.Info.Size))
+	w.Row("CHECKSUM", "verified, sha256 "+s.SHA256)
+	w.Row("REVISION", fmt.Sprint(s.Revision))
+	w.Row("KEYS", fmt.Sprint(s.Keys))
+	w.Row("ETCD", orUnknown(s.EtcdVersion))
+	w.Row("STORAGE VERSION", orUnknown(s.StorageVersion))
+	w.Row("MEMBERS", orUnknown(strings.Join(s.Members, ", ")))
+	w.Row("KUBERNETES", orUnknown(s.KubernetesVersion))
+	w.Row("CLUSTER CA", orUnknown(strings.Join(s.CAHashes, ", ")))
+	encryption := "none"
+	if len(s.Encryption) > 0 {
+		encryption = "with the keys " + strings.Join(s.Encryption, ", ") +
+			"; a restore needs the file of --encryption-provider-config"
+	}
+	w.Row("ENCRYPTION AT REST", encryption)
+	return w.Flush()
+}
+
+func orUnknown(text string) string {
+	if text == "" {
+		return "unknown"
+	}
+	return text
+}

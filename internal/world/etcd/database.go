@@ -1,0 +1,235 @@
+package etcd
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	bolt "go.etcd.io/bbolt"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"google.golang.org/protobuf/proto"
+
+	"kubeadm/internal/etcdsnapshot"
+	"kubeadm/internal/problem"
+	"kubeadm/internal/untrusted"
+)
+
+// Buckets of etcd's database and keys in them (server/storage/schema in etcd's repository).
+const (
+	keyBucket     = "key"
+	metaBucket    = "meta"
+	clusterBucket = "cluster"
+	memberBucket  = "members"
+
+	storageVersionKey = "storageVersion"
+	clusterVersionKey = "clusterVersion"
+
+	// a key of the bucket of keys: 8 bytes of revision, "_", 8 bytes of its part; a "t" after it marks a
+	// deletion
+	revisionLength  = 17
+	tombstoneLength = 18
+)
+
+// ReadDatabase reads what the database of a snapshot says. etcd's own function for that ends the
+// process if the database is damaged, as it panics in a goroutine. This one reads in the calling
+// goroutine and turns panics and page faults into an error.
+func (k *Cluster) ReadDatabase(ctx context.Context, path string) (info etcdsnapshot.Info, err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if found := recover(); found != nil {
+			err = problem.New(fmt.Errorf("%w: %s", etcdsnapshot.ErrDatabase, untrusted.Line(fmt.Sprint(found))))
+		}
+	}()
+	db, err := bolt.Open(path, 0o400, &bolt.Options{ReadOnly: true})
+	if err != nil {
+		return info, fmt.Errorf("%w: %w", etcdsnapshot.ErrDatabase, err)
+	}
+	defer func() { _ = db.Close() }()
+	err = db.View(func(tx *bolt.Tx) error {
+		keys := tx.Bucket([]byte(keyBucket))
+		if keys == nil {
+			return fmt.Errorf("%w: it has no bucket %q", etcdsnapshot.ErrDatabase, keyBucket)
+		}
+		if info.StorageVersion, err = readVersion(tx, metaBucket, storageVersionKey); err != nil {
+			return err
+		}
+		if info.EtcdVersion, err = readVersion(tx, clusterBucket, clusterVersionKey); err != nil {
+			return err
+		}
+		info.Members = readMemberNames(tx)
+		return readKeys(ctx, keys, &info)
+	})
+	return info, err
+}
+
+func readVersion(tx *bolt.Tx, bucket, key string) (string, error) {
+	b := tx.Bucket([]byte(bucket))
+	if b == nil {
+		return "", nil
+	}
+	value := b.Get([]byte(key))
+	if len(value) > 64 {
+		return "", fmt.Errorf("%w: %s has %d bytes", etcdsnapshot.ErrDatabase, key, len(value))
+	}
+	return untrusted.Line(string(value)), nil
+}
+
+// maxMembers limits how many members are read; etcd clusters have at most seven or so.
+const maxMembers = 100
+
+func readMemberNames(tx *bolt.Tx) (names []string) {
+	b := tx.Bucket([]byte(memberBucket))
+	if b == nil {
+		return nil
+	}
+	c := b.Cursor()
+	for key, value := c.First(); key != nil && len(names) < maxMembers; key, value = c.Next() {
+		var member struct {
+			Name     string   `json:"name"`
+			PeerURLs []string `json:"peerURLs"`
+		}
+		if json.Unmarshal(value, &member) != nil {
+			continue // the names only inform
+		}
+		if member.Name == "" {
+			member.Name = strings.Join(member.PeerURLs, ",")
+		}
+		names = append(names, untrusted.Line(member.Name))
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Keys of objects that say which cluster this is. etcd's keys begin with /registry by default
+// (--etcd-prefix).
+const (
+	rootCAKey        = "/registry/configmaps/kube-system/kube-root-ca.crt"
+	kubeadmConfigKey = "/registry/configmaps/kube-system/kubeadm-config"
+)
+
+// encryptedPrefix begins values that are encrypted at rest: k8s:enc:PROVIDER:VERSION:NAME: and the data.
+const encryptedPrefix = "k8s:enc:"
+
+// keyState is what the newest revision of one key is.
+type keyState struct {
+	isDeleted bool
+	encrypted string // PROVIDER:NAME; empty if the value is not encrypted
+}
+
+// readKeys reads all revisions of all keys, oldest first.
+func readKeys(ctx context.Context, b *bolt.Bucket, info *etcdsnapshot.Info) error {
+	identity := map[string][]byte{} // the newest values of the keys that identify the cluster
+	states := map[uint64]keyState{}
+	count := 0
+	c := b.Cursor()
+	for revision, value := c.First(); revision != nil; revision, value = c.Next() {
+		if count++; count%10_000 == 0 {
+			if err := context.Cause(ctx); err != nil {
+				return err
+			}
+		}
+		key, ok := rawKey(value)
+		if !ok || len(revision) != revisionLength && len(revision) != tombstoneLength {
+			return fmt.Errorf("%w: entry %d is no revision of a key", etcdsnapshot.ErrDatabase, count)
+		}
+		info.Revision = max(info.Revision, int64(binary.BigEndian.Uint64(revision)))
+		id := hashKey(key)
+		if len(revision) == tombstoneLength {
+			states[id] = keyState{isDeleted: true}
+			delete(identity, string(key))
+			continue
+		}
+		name, err := encryptionKey(value)
+		if err != nil {
+			return err
+		}
+		states[id] = keyState{encrypted: name}
+		if string(key) == rootCAKey || string(key) == kubeadmConfigKey {
+			identity[string(key)] = bytes.Clone(value)
+		}
+	}
+	used := map[string]bool{}
+	for _, s := range states {
+		if !s.isDeleted {
+			info.Keys++
+		}
+		if s.encrypted != "" && !used[s.encrypted] {
+			used[s.encrypted] = true
+			info.Encryption = append(info.Encryption, s.encrypted)
+		}
+	}
+	slices.Sort(info.Encryption)
+	return identify(identity, info)
+}
+
+// hashKey tells the keys of one database apart without keeping them: FNV-1a.
+func hashKey(key []byte) uint64 {
+	hash := uint64(14695981039346656037)
+	for _, c := range key {
+		hash = (hash ^ uint64(c)) * 1099511628211
+	}
+	return hash
+}
+
+// rawKey returns the key of an encoded mvccpb.KeyValue, whose first field it is.
+func rawKey(value []byte) ([]byte, bool) {
+	const keyTag = 1<<3 | 2 // field 1, bytes
+	if len(value) < 2 || value[0] != keyTag {
+		return nil, false
+	}
+	length, n := binary.Uvarint(value[1:])
+	if n <= 0 || length > uint64(len(value)-1-n) {
+		return nil, false
+	}
+	return value[1+n : 1+n+int(length)], true
+}
+
+// encryptionKey returns the provider and the name of the key with which a value is encrypted, or
+// nothing. Only a value that may be encrypted is decoded.
+func encryptionKey(encoded []byte) (string, error) {
+	const head = 2048 // a key of etcd has a few hundred bytes, and the value follows it
+	if !bytes.Contains(encoded[:min(len(encoded), head)], []byte(encryptedPrefix)) {
+		return "", nil
+	}
+	value, err := decodeValue(encoded)
+	if err != nil {
+		return "", err
+	}
+	rest, ok := strings.CutPrefix(string(value[:min(len(value), 512)]), encryptedPrefix)
+	parts := strings.SplitN(rest, ":", 4)
+	if !ok || len(parts) < 4 {
+		return "", nil
+	}
+	return untrusted.Line(parts[0] + ":" + parts[2]), nil
+}
+
+func decodeValue(encoded []byte) ([]byte, error) {
+	var kv mvccpb.KeyValue
+	if err := proto.Unmarshal(encoded, &kv); err != nil {
+		return nil, fmt.Errorf("%w: %w", etcdsnapshot.ErrDatabase, err)
+	}
+	return kv.GetValue(), nil
+}
+
+// identify reads which cluster it is from the objects that say so. What cannot be read stays unknown.
+func identify(objects map[string][]byte, info *etcdsnapshot.Info) error {
+	for key, encoded := range objects {
+		value, err := decodeValue(encoded)
+		if err != nil {
+			return err
+		}
+		data := readConfigMap(value)
+		switch key {
+		case rootCAKey:
+			info.CAHashes = caHashes([]byte(data["ca.crt"]))
+		case kubeadmConfigKey:
+			info.KubernetesVersion = kubernetesVersion(data["ClusterConfiguration"])
+		}
+	}
+	return nil
+}
