@@ -57,7 +57,7 @@ cluster-down: ## remove that cluster and everything of it
 shell: ## open a shell on a node of that cluster: make shell NODE=worker1
 	@$(nodes) shell $(NODE)
 
-check: lint unit laws scripts broken ## what to run before a commit: no root, no nodes, under a minute
+check: lint unit laws scripts broken ## what to run before a commit; no root, no nodes. The first run takes minutes, as it compiles everything; later ones repeat the linters, and the tests of what has changed
 
 test: lint deps shells ## everything that must hold, on real nodes too
 	@$(bundle) && $(older) && echo "go test ./..." && KUBEADM_BUNDLE="$$bundle" KUBEADM_BUNDLE_OLDER="$$older" KUBEADM_PEER="$$bundle/bin/kubeadm-upstream" go test -timeout 1h ./...
@@ -103,13 +103,13 @@ unit: ## tests of single packages, and of the form of the guides
 	go test ./internal/... ./cmd/... ./test/guides
 
 laws: ## what holds for every workflow at every point
-	go test -count=1 ./test/laws
+	go test ./test/laws
 
 scripts: ## the command line, from arguments to exit code
-	go test -count=1 ./test/scripts
+	go test ./test/scripts
 
 broken: ## broken input of every kind, and the error that each must get: make broken RUN=pki
-	go test -count=1 $(if $(RUN),-v -run '.*/$(RUN)') ./test/broken
+	go test $(if $(RUN),-v -run '.*/$(RUN)') ./test/broken
 
 deps: ## compare the modules linked into kubeadm with tools/linked.txt
 	@mkdir -p bin && go list -deps -f '{{with .Module}}{{.Path}}{{end}}' ./cmd/kubeadm | LC_ALL=C sort -u | grep -v '^kubeadm$$' >bin/linked

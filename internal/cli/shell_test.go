@@ -54,7 +54,7 @@ func TestShellCompletion(t *testing.T) {
 					"addon/kube-proxy"},
 				"kubeadm init --skip-phases=addon/c":           {"addon/coredns"},
 				"kubeadm init --skip-phases certs/ca,addon/co": {"certs/ca,addon/coredns"},
-				"kubeadm init --ignore-preflight-errors Sw":    {"Swap"},
+				"kubeadm init --ignore-preflight-errors NumC":  {"NumCPU"},
 				"kubeadm init --cri-socket unix":               {"unix:///var/run/containerd/containerd.sock"},
 				"kubeadm init --config test":                   {"testdata"},
 				"kubeadm init --pod-network-cidr ":             nil,
