@@ -82,8 +82,8 @@ func wantCompleteSnapshot(t *testing.T, w world.World, name string) {
 	if sum := sha256.Sum256(data[:end]); !bytes.Equal(sum[:], data[end:]) {
 		t.Error("the snapshot does not match its checksum")
 	}
-	read, err := w.ReadSnapshot(newContext(t), name)
-	if err != nil || read.Size != int64(len(data)) || read.Revision == 0 || read.EtcdVersion == "" {
+	read, err := w.ReadSnapshot(newContext(t), name) // of a member that may have no keys, and so no revision
+	if err != nil || read.Size != int64(len(data)) || read.EtcdVersion == "" {
 		t.Errorf("the snapshot contains %+v, %v", read, err)
 	}
 }
