@@ -39,7 +39,7 @@ REVISION ?= 1
 
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help build cluster cluster-down shell check test parity e2e e2e-full bench lint vulncheck unit laws scripts broken deps shells golden reference man release packages release-check
+.PHONY: help build cluster cluster-down shell check test parity e2e e2e-full bench lint vulncheck unit laws scripts broken deps shells windows golden reference man release packages release-check
 
 help: ## list all of this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -110,6 +110,10 @@ scripts: ## the command line, from arguments to exit code
 
 broken: ## broken input of every kind, and the error that each must get: make broken RUN=pki
 	go test $(if $(RUN),-v -run '.*/$(RUN)') ./test/broken
+
+windows: ## vet the program for Windows, and run its world under Wine, which is installed if it is missing
+	GOOS=windows go vet ./cmd/kubeadm ./internal/...
+	GOOS=windows go test -count=1 -exec $(CURDIR)/test/windows/wine ./internal/world/windows ./internal/world/real
 
 deps: ## compare the modules linked into kubeadm with tools/linked.txt
 	@mkdir -p bin && go list -deps -f '{{with .Module}}{{.Path}}{{end}}' ./cmd/kubeadm | LC_ALL=C sort -u | grep -v '^kubeadm$$' >bin/linked

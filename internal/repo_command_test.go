@@ -72,7 +72,8 @@ func ownWords() map[string]bool {
 		config name; doctor selector; doctor name; doctor moduleFile(name); doctor configFile; manifest configMap;
 		upgrade l.component; preflight set.Name; preflight set.Value; preflight sysctlFile(set); preflight words;
 		preflight unit; workflow manifest.ClusterAdmins().GetName(); workflow manifest.AdminGroup;
-		workflow client.GetName(); cri name; linux c.Name`,
+		workflow client.GetName(); linux c.Name;
+		node verb; node service`,
 		// the join command, whose parts are parsed
 		`manifest endpoint; manifest token`,
 	} {

@@ -15,10 +15,10 @@ import (
 func importRules() []rule {
 	const oneDoor = "the machine and the cluster are accessed only through world.World, so that previews, journals and faults see every access"
 	return []rule{
-		onlyImportedBy("only world/linux uses the operating system", oneDoor,
+		onlyImportedBy("only the worlds of operating systems use them", oneDoor,
 			[]string{"os", "os/exec", "os/signal", "os/user", "syscall", "golang.org/x/sys",
 				"github.com/coreos/go-systemd", "github.com/moby/sys"},
-			"internal/world/linux", "cmd/kubeadm"),
+			"internal/world/linux", "internal/world/windows", "internal/world/portable", "cmd/kubeadm"),
 		onlyImportedBy("only world/kube uses clients of the API server", oneDoor,
 			[]string{"k8s.io/client-go/dynamic", "k8s.io/client-go/kubernetes",
 				"k8s.io/client-go/rest", "k8s.io/client-go/discovery"}, "internal/world/kube"),
@@ -39,7 +39,7 @@ func importRules() []rule {
 			"kubeadm is implemented here, not reused", []string{"k8s.io/kubernetes"}),
 		onlyImportedBy("main selects the real worlds",
 			"a package that names one cannot be tested with another",
-			subpackages("internal/world", "linux", "kube", "etcd", "cri", "real"), "cmd/kubeadm",
+			subpackages("internal/world", "linux", "windows", "kube", "etcd", "cri", "real"), "cmd/kubeadm",
 			"internal/world/real"),
 		onlyImportedBy("only tests use fakes", "the program must not contain its tests' worlds",
 			subpackages("internal/world", "fake", "fault", "worldtest")),

@@ -43,6 +43,28 @@ func wordRules() []rule {
 			},
 		},
 		{
+			name:   "only worlds and main depend on the operating system",
+			reason: "what differs is a fact that is read, so that every test covers it",
+			check: func(s source, report func(token.Pos, string, ...any)) {
+				for _, f := range s.files {
+					if !isBelow(f.dir, "internal") || isBelow(f.dir, "internal/world") {
+						continue
+					}
+					_, suffix, _ := strings.Cut(strings.TrimSuffix(f.name, ".go"), "_")
+					for _, system := range []string{"linux", "windows"} {
+						if slices.Contains(strings.Split(suffix, "_"), system) {
+							report(f.Package, "%s is only for %s", f.name, system)
+						}
+					}
+					for _, group := range f.Comments {
+						if strings.HasPrefix(group.List[0].Text, "//go:build") {
+							report(group.Pos(), "%s", group.List[0].Text)
+						}
+					}
+				}
+			},
+		},
+		{
 			name:   "no package has an empty name",
 			reason: "a package is named after what it provides; these names fit everything",
 			check: func(s source, report func(token.Pos, string, ...any)) {

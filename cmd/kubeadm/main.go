@@ -10,15 +10,15 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"syscall"
-	"time"
 
 	"kubeadm/internal/cli"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/report"
 	"kubeadm/internal/world"
 	"kubeadm/internal/world/cri"
-	"kubeadm/internal/world/linux"
+	"kubeadm/internal/world/portable"
 	"kubeadm/internal/world/real"
 )
 
@@ -59,7 +59,8 @@ func nameFileInPlaceOfDir(err error) error {
 func isClosedOutput(err error) bool {
 	for err != nil {
 		if path, ok := any(err).(*fs.PathError); ok { // err itself, not what it wraps
-			return path.Path == os.Stdout.Name() && errors.Is(path.Err, syscall.EPIPE)
+			return path.Path == os.Stdout.Name() && slices.ContainsFunc(closedPipe,
+				func(closed error) bool { return errors.Is(path.Err, closed) })
 		}
 		if many, ok := err.(interface{ Unwrap() []error }); ok && len(many.Unwrap()) == 1 {
 			err = many.Unwrap()[0]
@@ -89,26 +90,24 @@ func newHost() cli.Host {
 	cri.LogTo(io.Discard) // until Log is called
 	out, screen := io.Writer(os.Stdout), io.Writer(os.Stderr)
 	var terminal *report.Terminal
-	if linux.IsSameTerminal(os.Stdout, os.Stderr) {
-		terminal = report.NewTerminal(os.Stderr, func() int { return linux.Columns(os.Stderr) }, linux.Ticks)
+	if isSameTerminal(os.Stdout, os.Stderr) {
+		terminal = report.NewTerminal(os.Stderr, func() int { return columns(os.Stderr) }, portable.Ticks)
 		out, screen = terminal, terminal
 	}
 	return cli.Host{
 		In: os.Stdin, Out: out, Err: screen,
-		Terminal: terminal, ErrIsTerminal: linux.IsTerminal(os.Stderr), Style: &report.Style{},
+		Terminal: terminal, ErrIsTerminal: isTerminal(os.Stderr), Style: &report.Style{},
 		Getenv: os.LookupEnv,
 		World: func() world.World {
 			w := real.New()
 			w.UserAgent = "kubeadm/" + gitVersion // for the audit logs of API servers
 			return w
 		},
-		Journal: func(dir string) (cli.Journal, error) { return linux.NewStore(dir) },
-		CreateLog: func(command string, began time.Time) (report.LogFile, error) {
-			return linux.CreateRunLog(linux.RunLogDir, command, began)
-		},
-		Random:  linux.Random,
-		Chroot:  linux.Chroot,
-		Explain: nameFileInPlaceOfDir,
+		Journal:   openJournal,
+		CreateLog: createLog,
+		Random:    portable.Random,
+		Chroot:    chroot,
+		Explain:   nameFileInPlaceOfDir,
 		Log: func(level int, files string) error {
 			screened, err := report.Log(screen, level, files)
 			cri.LogTo(screened)

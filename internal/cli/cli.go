@@ -202,5 +202,5 @@ func addRootHint(ctx context.Context, h Host, err error) error {
 	if unknown != nil || host.UserID == 0 {
 		return err
 	}
-	return problem.New(err, "run the command as root, for example with sudo")
+	return problem.New(err, host.Platform.RunAsRootHint())
 }

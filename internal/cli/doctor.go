@@ -188,7 +188,7 @@ func checkRoot(ctx context.Context, r state.Reader) error {
 	host, err := r.Host(ctx)
 	if err == nil && host.UserID != 0 {
 		err = problem.New(fmt.Errorf("kubeadm must run as root, but runs as user ID %d", host.UserID),
-			"run the command as root, for example with sudo")
+			host.Platform.RunAsRootHint())
 	}
 	return err
 }

@@ -111,15 +111,15 @@ func checkIgnoredErrors(at *field.Path, checks []string) field.ErrorList {
 }
 
 // checkSocket allows an empty value: fillSocket has reported it.
-func checkSocket(at *field.Path, value string) field.ErrorList {
+func checkSocket(at *field.Path, value string, platform node.Platform) field.ErrorList {
 	if value == "" {
 		return nil
 	}
 	u, err := url.Parse(value)
-	if err == nil && u.Scheme == "unix" && u.Host == "" && path.IsAbs(u.Path) {
+	if err == nil && platform.IsCRISocket(u) {
 		return nil
 	}
-	return invalid(at, value, "must be the URL of a Unix socket, such as "+node.DefaultCRISocket)
+	return invalid(at, value, platform.CRISocketForm())
 }
 
 // checkAPIEndpoint checks that other machines can reach the address, which may be empty, and that

@@ -16,10 +16,11 @@ import (
 	"kubeadm/internal/pki"
 )
 
-func checkNodeRegistration(at *field.Path, r *v1beta4.NodeRegistrationOptions) field.ErrorList {
+func checkNodeRegistration(at *field.Path, r *v1beta4.NodeRegistrationOptions,
+	platform node.Platform) field.ErrorList {
 	errs := slices.Concat(
 		checkSubdomain(at.Child("name"), r.Name, "; the default is the host name of the machine"),
-		checkSocket(at.Child("criSocket"), r.CRISocket),
+		checkSocket(at.Child("criSocket"), r.CRISocket, platform),
 		checkArgNames(at.Child("kubeletExtraArgs"), r.KubeletExtraArgs),
 		checkNodeIP(at.Child("kubeletExtraArgs"), r.KubeletExtraArgs),
 	)

@@ -4,6 +4,7 @@ import (
 	"io"
 	"time"
 
+	"kubeadm/internal/node"
 	"kubeadm/internal/release"
 	"kubeadm/internal/state"
 )
@@ -13,6 +14,7 @@ import (
 type Facts struct {
 	Tool     release.Tool
 	Hostname string // of the operating system
+	Platform node.Platform
 	// Addresses of this machine, that of the default route first.
 	Addresses []state.Address
 	// AddressOptional leaves the advertise address empty if there is no default route.

@@ -36,8 +36,7 @@ func fillNode(r *v1beta4.NodeRegistrationOptions, facts Facts, common Common,
 		}
 	}
 	r.IgnorePreflightErrors = mergeIgnored(r.IgnorePreflightErrors, common.IgnorePreflightErrors)
-	return fillSocket(&r.CRISocket, facts.Runtimes, field.NewPath("nodeRegistration", "criSocket"),
-		run)
+	return fillSocket(&r.CRISocket, facts, field.NewPath("nodeRegistration", "criSocket"), run)
 }
 
 func normalizeName(name string) string { return strings.ToLower(strings.TrimSpace(name)) }
@@ -54,14 +53,15 @@ func mergeIgnored(lists ...[]string) (all []string) {
 }
 
 // fillSocket finds the socket of the container runtime.
-func fillSocket(socket *string, runtimes []string, at *field.Path, run *RunOptions) field.ErrorList {
+func fillSocket(socket *string, facts Facts, at *field.Path, run *RunOptions) field.ErrorList {
+	runtimes := facts.Runtimes
 	switch {
 	case *socket == "" && len(runtimes) > 1:
 		return field.ErrorList{field.Required(at,
 			"found several container runtimes, set one of "+strings.Join(runtimes, ", "))}
 	case *socket == "":
-		*socket = cmp.Or(append(slices.Clone(runtimes), node.DefaultCRISocket)...)
-	case path.IsAbs(*socket):
+		*socket = cmp.Or(append(slices.Clone(runtimes), facts.Platform.DefaultCRISocket())...)
+	case path.IsAbs(*socket) && !facts.Platform.IsWindows():
 		run.warn(fmt.Sprintf("container runtime socket %q is a path: use the URL unix://%s",
 			*socket, *socket))
 		*socket = "unix://" + *socket

@@ -26,8 +26,8 @@ func Images(file File, flags InitFlags, facts Facts) (*node.Node, RunOptions, er
 		return nil, run, err
 	}
 	r, at := &in.init.NodeRegistration, field.NewPath("nodeRegistration", "criSocket")
-	in.fields(v1beta4.KindInit, fillSocket(&r.CRISocket, facts.Runtimes, at, &run))
-	in.fields(v1beta4.KindInit, checkSocket(at, r.CRISocket))
+	in.fields(v1beta4.KindInit, fillSocket(&r.CRISocket, facts, at, &run))
+	in.fields(v1beta4.KindInit, checkSocket(at, r.CRISocket, facts.Platform))
 	cluster, err := in.resolveCluster(flags, facts, &run)
 	return &node.Node{Local: newLocal(r, in.init.Timeouts, facts, flags.Common), Cluster: cluster},
 		run, err

@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -11,6 +12,7 @@ import (
 	"kubeadm/internal/config/v1beta4"
 	"kubeadm/internal/flag"
 	"kubeadm/internal/node"
+	"kubeadm/internal/problem"
 	"kubeadm/internal/release"
 )
 
@@ -27,6 +29,9 @@ type initDocuments struct {
 
 // Init resolves the desired state of a machine that creates a cluster.
 func Init(file File, flags InitFlags, facts Facts) (*node.Node, RunOptions, error) {
+	if err := checkControlPlanePlatform(facts); err != nil {
+		return nil, RunOptions{}, err
+	}
 	in, run, err := readInit(file, flags)
 	if err != nil {
 		return nil, run, err
@@ -47,6 +52,15 @@ func Init(file File, flags InitFlags, facts Facts) (*node.Node, RunOptions, erro
 	run.warn(warnAboutNode(in, in.init.LocalAPIEndpoint.AdvertiseAddress)...)
 	n, err := in.node(target, flags, facts)
 	return n, run, err
+}
+
+// checkControlPlanePlatform returns an error on a machine that cannot become a control plane node.
+func checkControlPlanePlatform(facts Facts) error {
+	if !facts.Platform.IsWindows() {
+		return nil
+	}
+	return problem.New(errors.New("this machine runs Windows, but control planes run on Linux"),
+		"create the control plane on Linux machines, and join this one as a worker: kubeadm join, without --control-plane")
 }
 
 // node is the result of complete and checked documents.
@@ -143,7 +157,8 @@ func (in *initDocuments) complete(facts Facts, common Common, run *RunOptions) {
 	fillCluster(&in.cluster, in.init.LocalAPIEndpoint.BindPort)
 
 	in.fields(v1beta4.KindInit, slices.Concat(
-		checkNodeRegistration(field.NewPath("nodeRegistration"), &in.init.NodeRegistration),
+		checkNodeRegistration(field.NewPath("nodeRegistration"), &in.init.NodeRegistration,
+			facts.Platform),
 		checkAPIEndpoint(field.NewPath("localAPIEndpoint"), in.init.LocalAPIEndpoint),
 		checkCertificateKey(field.NewPath("certificateKey"), in.init.CertificateKey),
 		checkTokens(&in.init),

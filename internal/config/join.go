@@ -1,7 +1,6 @@
 package config
 
 import (
-	"path"
 	"slices"
 	"strings"
 
@@ -19,12 +18,17 @@ func Join(file File, flags JoinFlags, facts Facts) (node.Local, RunOptions, erro
 		return node.Local{}, run, err
 	}
 	run.applyFlags(c.DryRun, c.SkipPhases, flags.Common)
+	if c.ControlPlane != nil {
+		if err := checkControlPlanePlatform(facts); err != nil {
+			return node.Local{}, run, err
+		}
+	}
 	if err := completeJoin(c, inputs{file, flags.Common, facts}, &run); err != nil {
 		return node.Local{}, run, err
 	}
 	local := newLocal(&c.NodeRegistration, c.Timeouts, facts, flags.Common)
 	local.Role = node.Worker
-	local.Patches = patchesDir(c.Patches)
+	local.Patches = facts.Platform.Clean(patchesDir(c.Patches))
 	local.CACertPath = c.CACertPath
 	local.Discovery.TLSBootstrapToken = c.Discovery.TLSBootstrapToken
 	if t := c.Discovery.BootstrapToken; t != nil {
@@ -34,7 +38,7 @@ func Join(file File, flags JoinFlags, facts Facts) (node.Local, RunOptions, erro
 		local.Discovery.UnsafeSkipCAVerification = t.UnsafeSkipCAVerification
 	}
 	if c.Discovery.File != nil {
-		local.Discovery.File = c.Discovery.File.KubeConfigPath
+		local.Discovery.File = facts.Platform.Clean(c.Discovery.File.KubeConfigPath)
 	}
 	if len(local.Discovery.CACertHashes) == 0 {
 		// they also apply to discovery by kubeconfig
@@ -61,8 +65,10 @@ func completeJoin(c *v1beta4.JoinConfiguration, from inputs, run *RunOptions) er
 		c.NodeRegistration.Taints = controlPlaneTaints(c.NodeRegistration.Taints)
 	}
 
-	errs := checkNodeRegistration(field.NewPath("nodeRegistration"), &c.NodeRegistration)
-	if !path.IsAbs(c.CACertPath) || !strings.HasSuffix(c.CACertPath, ".crt") {
+	platform := from.facts.Platform
+	errs := checkNodeRegistration(field.NewPath("nodeRegistration"), &c.NodeRegistration, platform)
+	c.CACertPath = platform.Clean(c.CACertPath)
+	if !platform.IsAbs(c.CACertPath) || !strings.HasSuffix(c.CACertPath, ".crt") {
 		errs = append(errs, field.Invalid(field.NewPath("caCertPath"), c.CACertPath,
 			"must be an absolute path that ends in .crt"))
 	}

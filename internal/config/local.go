@@ -25,7 +25,8 @@ func newLocal(r *v1beta4.NodeRegistrationOptions, t *v1beta4.Timeouts, facts Fac
 		PullPolicy:    r.ImagePullPolicy,
 		PullSerially:  r.ImagePullSerial == nil || *r.ImagePullSerial,
 		IgnoredChecks: normalizeIgnored(r.IgnorePreflightErrors),
-		Paths:         node.DefaultPaths(),
+		Platform:      facts.Platform,
+		Paths:         facts.Platform.Paths(),
 		Timeouts:      newTimeouts(t),
 	}
 	if common.KubeconfigDir != "" {

@@ -40,7 +40,8 @@ func Reset(file File, flags ResetFlags, facts Facts) (node.Reset, RunOptions, er
 			Hostname:      normalizeName(facts.Hostname),
 			CRISocket:     c.CRISocket,
 			IgnoredChecks: normalizeIgnored(c.IgnorePreflightErrors),
-			Paths:         node.DefaultPaths(),
+			Platform:      facts.Platform,
+			Paths:         facts.Platform.Paths(),
 			Timeouts:      newTimeouts(c.Timeouts),
 		},
 		Force:         c.Force,
@@ -50,7 +51,7 @@ func Reset(file File, flags ResetFlags, facts Facts) (node.Reset, RunOptions, er
 		LeaveCluster:  flags.LeaveCluster,
 		DrainTimeout:  flags.DrainTimeout,
 	}
-	r.Paths.Certificates = c.CertificatesDir
+	r.Paths.Certificates = facts.Platform.Clean(c.CertificatesDir)
 	return r, run, nil
 }
 
@@ -105,7 +106,7 @@ func completeReset(c *v1beta4.ResetConfiguration, from inputs, run *RunOptions) 
 	c.IgnorePreflightErrors = mergeIgnored(c.IgnorePreflightErrors,
 		from.common.IgnorePreflightErrors)
 	socket, dir := field.NewPath("criSocket"), field.NewPath("certificatesDir")
-	errs := fillSocket(&c.CRISocket, from.facts.Runtimes, socket, run)
+	errs := fillSocket(&c.CRISocket, from.facts, socket, run)
 	if node.IsSystemDir(c.CertificatesDir) {
 		errs = append(errs, field.Invalid(dir, c.CertificatesDir,
 			"must be a directory that contains only certificates: everything in it is removed"))
@@ -113,7 +114,7 @@ func completeReset(c *v1beta4.ResetConfiguration, from inputs, run *RunOptions) 
 		errs = append(errs, checkAbsolutePath(dir, c.CertificatesDir)...)
 	}
 	errs = slices.Concat(errs,
-		checkSocket(socket, c.CRISocket),
+		checkSocket(socket, c.CRISocket, from.facts.Platform),
 		checkIgnoredErrors(field.NewPath("ignorePreflightErrors"), c.IgnorePreflightErrors),
 	)
 	for i, name := range c.UnmountFlags {

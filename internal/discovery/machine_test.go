@@ -26,8 +26,8 @@ import (
 	"kubeadm/internal/world"
 	"kubeadm/internal/world/fake"
 	"kubeadm/internal/world/kube"
-	"kubeadm/internal/world/linux"
 	"kubeadm/internal/world/memory"
+	"kubeadm/internal/world/portable"
 )
 
 // limit is the timeout of each wait. No join of these tests may reach it.
@@ -36,7 +36,7 @@ const limit = time.Minute
 // machine is a machine in memory that uses the real network.
 type machine struct {
 	*fake.World
-	net   linux.Machine
+	net   portable.Machine
 	api   *kube.Cluster
 	begun time.Time
 	limit time.Duration  // of each wait

@@ -46,6 +46,7 @@ func ReadControlPlane(ctx context.Context, r state.Reader, local node.Local) (no
 	if err != nil {
 		return local, err
 	}
+	local = local.On(host.Platform)
 	local.Hostname = strings.ToLower(strings.TrimSpace(host.Hostname))
 	apiServer, err := state.ReadOptional(ctx, r, local.Paths.Manifest(release.APIServer))
 	if err != nil {
@@ -166,5 +167,6 @@ func RuntimeSocket(ctx context.Context, r state.Reader, paths node.Paths) (strin
 	case len(sockets) == 1:
 		return sockets[0], nil
 	}
-	return node.DefaultCRISocket, nil
+	host, err := r.Host(ctx)
+	return host.Platform.DefaultCRISocket(), err
 }

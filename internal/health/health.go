@@ -162,9 +162,9 @@ func newStatusError(answer state.Response) error {
 }
 
 // WithKubeletHints adds the next steps to the error of a kubelet that does not become healthy.
-func WithKubeletHints(err error) error {
-	return problem.New(err,
-		"The kubelet is not running or not healthy; find out why: systemctl status kubelet; journalctl -xeu kubelet")
+func WithKubeletHints(p node.Platform, err error) error {
+	return problem.New(err, "The kubelet is not running or not healthy; find out why: "+
+		p.ServiceCommand("status", "kubelet")+"; "+p.LogHint("kubelet"))
 }
 
 // WithComponentHints adds the next steps to the error of a component that does not become healthy.

@@ -59,6 +59,12 @@ func KubeletConfigFile(n *node.Node, h Host,
 			"the kubelet's resolvConf is %q, but systemd-resolved is active, and its file is %q",
 			*set, resolvedConf)}
 	}
+	if n.Platform.IsWindows() { // the cluster's configuration has the paths of Linux
+		x509 := &config.Authentication.X509
+		config.StaticPodPath = n.Platform.Clean(config.StaticPodPath)
+		x509.ClientCAFile = n.Platform.Clean(x509.ClientCAFile)
+		config.ResolverConfig = new("")
+	}
 	data, err = json.Marshal(config)
 	if err != nil {
 		return nil, nil, fmt.Errorf("encoding the kubelet's configuration: %w", err)

@@ -74,6 +74,23 @@ func TestKubeletWithSystemdResolved(t *testing.T) {
 	}
 }
 
+// The cluster's configuration has the paths of Linux, since control planes run there.
+func TestKubeletConfigOnWindows(t *testing.T) {
+	n := ordinary()
+	n.Platform, n.Role = node.Windows("C:"), node.Worker
+	n.Cluster.Kubelet.Config.ResolverConfig = new("/etc/resolv.conf")
+	data, _, err := manifest.KubeletConfigFile(n, manifest.Host{}, manifest.Patches{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"resolvConf: \"\"\n", "staticPodPath: C:/etc/kubernetes/manifests\n",
+		"clientCAFile: C:/etc/kubernetes/pki/ca.crt\n"} {
+		if !strings.Contains(string(data), want) {
+			t.Errorf("%q is missing in\n%s", want, data)
+		}
+	}
+}
+
 func TestClusterWideKubeletConfig(t *testing.T) {
 	n := ordinary()
 	if _, _, err := manifest.KubeletConfigFile(n, manifest.Host{SystemdResolved: true},

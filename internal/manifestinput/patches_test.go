@@ -3,9 +3,9 @@ package manifestinput_test
 import (
 	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -28,8 +28,8 @@ func TestReadPatchesSkipsOtherFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600); err != nil { // a read would block
-		t.Fatal(err)
+	if out, err := exec.Command("mkfifo", filepath.Join(dir, "pipe")).CombinedOutput(); err != nil { // a read would block
+		t.Fatalf("%v: %s", err, out)
 	}
 	patches, notes, err := manifestinput.ReadPatches(t.Context(), real.New(), dir)
 	if err != nil {
@@ -49,8 +49,8 @@ func TestReadPatchesSkipsOtherFiles(t *testing.T) {
 func TestReadPatchFromFIFO(t *testing.T) {
 	dir := t.TempDir()
 	fifo := filepath.Join(dir, "kube-scheduler.yaml")
-	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
-		t.Fatal(err)
+	if out, err := exec.Command("mkfifo", fifo).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()

@@ -67,6 +67,7 @@ type Local struct {
 	Discovery      Discovery        // how a joining machine finds the cluster
 
 	IgnoredChecks IgnoredChecks // preflight checks whose errors count as warnings
+	Platform      Platform
 	Paths         Paths
 	Timeouts      Timeouts
 }

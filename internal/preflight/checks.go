@@ -19,8 +19,8 @@ import (
 func Root() []Check {
 	return []Check{newHostCheck("IsPrivilegedUser", func(h state.HostInfo, rep *Report) {
 		if h.UserID != 0 {
-			rep.Fail(`run the command as root, for example with "sudo"`,
-				"kubeadm must run as root, but runs as user ID %d", h.UserID)
+			rep.Fail(h.Platform.RunAsRootHint(), "kubeadm must run as root, but runs as user ID %d",
+				h.UserID)
 		}
 	})}
 }
@@ -71,7 +71,11 @@ func Join(l *node.Local, tool release.Tool, kubelet Query[*version.Version]) []C
 	if err != nil {
 		return list
 	}
-	return slices.Concat(list, newProxyChecks(host, nil), Forwarding([]string{host}))
+	list = append(list, newProxyChecks(host, nil)...)
+	if l.Platform.IsWindows() {
+		return list
+	}
+	return append(list, Forwarding([]string{host})...)
 }
 
 // AfterDiscovery returns the checks of any joining machine that need the discovered cluster's
@@ -111,7 +115,7 @@ func Upgrade(n *node.Node) []Check {
 			}
 			return v.WithMinor(v.Minor() + 1), nil // the kubelet is upgraded next
 		}).Cached()
-	list := append(newRuntimeChecks(n.CRISocket), newSystemVerificationCheck(kubelet))
+	list := append(newRuntimeChecks(&n.Local), newSystemVerificationCheck(kubelet))
 	wanted := parseVersionOrNil(n.Cluster.Version) // that of the kubelet, once it is upgraded
 	list = append(list, newKubeletFlagCheck(n.Paths.KubeletFlags(), wanted),
 		newKubeletGateCheck(n, func(context.Context, state.Reader) (*version.Version, error) {
@@ -192,8 +196,11 @@ func newKubeletPortCheck(l *node.Local) Check {
 // as it does.
 func newMachineChecks(l *node.Local, tool release.Tool, kubelet Query[*version.Version],
 	controlPlane *version.Version) []Check {
-	list := append(newRuntimeChecks(l.CRISocket), newSwapCheck())
-	for _, program := range []string{"losetup", "mount", "cp"} {
+	list, programs := newRuntimeChecks(l), []string{"xcopy"}
+	if !l.Platform.IsWindows() {
+		list, programs = append(list, newSwapCheck()), []string{"losetup", "mount", "cp"}
+	}
+	for _, program := range programs {
 		list = append(list, Check{Name: "FileExisting-" + program,
 			Run: func(ctx context.Context, r state.Reader, rep *Report) {
 				if _, err := r.Program(ctx, program); err != nil {

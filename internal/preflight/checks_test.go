@@ -91,6 +91,16 @@ func TestOrderOfJoinChecks(t *testing.T) {
 	}
 }
 
+func TestJoinChecksOnWindows(t *testing.T) {
+	l := worker()
+	l.Discovery.Endpoint, l.Platform = "10.0.0.5:6443", node.Windows("C:")
+	const want = joinFiles + " CRI FileExisting-xcopy SystemVerification Hostname KubeletVersion " +
+		"ComponentArgs Service-kubelet Port-10250" + caFile + " HTTPProxy"
+	if got := names(Join(l, tool(t), KubeletVersion())); got != want {
+		t.Errorf("\n got %s\nwant %s", got, want)
+	}
+}
+
 func TestOrderOfControlPlaneJoinChecks(t *testing.T) {
 	external := &node.ExternalEtcd{Endpoints: []string{"https://a:2379"}, CAFile: "/ca",
 		CertFile: "/c", KeyFile: "/k"}

@@ -2,6 +2,7 @@ package preflight
 
 import (
 	"context"
+	"fmt"
 
 	"k8s.io/apimachinery/pkg/util/version"
 
@@ -23,6 +24,7 @@ func kubeletTargets(p node.Paths) []string {
 // compared with the tool's only.
 func newKubeletChecks(l *node.Local, tool release.Tool, kubelet Query[*version.Version],
 	controlPlane *version.Version) []Check {
+	enable := l.Platform.ServiceCommand("enable", "kubelet")
 	service := newServiceCheck("Service-kubelet", "kubelet", func(s state.Service, rep *Report) {
 		switch {
 		case !s.Exists:
@@ -31,8 +33,8 @@ func newKubeletChecks(l *node.Local, tool release.Tool, kubelet Query[*version.V
 		case !s.Enabled:
 			rep.Add(Finding{Severity: Warning,
 				Text:    "the kubelet will not start when this machine boots",
-				Remedy:  `run "systemctl enable kubelet"`,
-				Command: "systemctl enable kubelet",
+				Remedy:  fmt.Sprintf("run %q", enable),
+				Command: enable,
 				Changes: []change.Change{change.EnableService{Name: "kubelet", Enabled: true}}})
 		}
 	})

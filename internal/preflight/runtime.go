@@ -9,24 +9,28 @@ import (
 	"strings"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/node"
 	"kubeadm/internal/state"
 )
 
 // containerdConfig is the configuration file of containerd.
 const containerdConfig = "/etc/containerd/config.toml"
 
+// startNow also lets a service start at each boot.
+const startNow = "enable --now"
+
 // disabledPlugins matches the list of disabled plugins in it.
 var disabledPlugins = regexp.MustCompile(`(?m)^\s*disabled_plugins\s*=\s*\[[^\]]*\]`)
 
 // explainRuntimeFailure adds to the finding why the runtime at a socket does not answer: its service
 // does not run, or its configuration disables the CRI plugin, as that of Docker's packages does.
-func explainRuntimeFailure(ctx context.Context, r state.Reader, socket string, f *Finding) {
-	unit := map[string]string{"crio.sock": "crio", "cri-dockerd.sock": "cri-docker"}[path.Base(socket)]
+func explainRuntimeFailure(ctx context.Context, r state.Reader, l *node.Local, f *Finding) {
+	unit := map[string]string{"crio.sock": "crio", "cri-dockerd.sock": "cri-docker"}[path.Base(l.CRISocket)]
 	unit = cmp.Or(unit, "containerd")
 	s, err := r.Service(ctx, unit)
 	if err == nil && s.Exists && !s.Active {
 		f.Evidence = "service " + unit + " is not active"
-		f.Command = "systemctl enable --now " + unit
+		f.Command = l.Platform.ServiceCommand(startNow, unit)
 		f.Changes = []change.Change{change.SetService{Name: unit, Active: true}}
 		if !s.Enabled {
 			f.Changes = append(f.Changes, change.EnableService{Name: unit, Enabled: true})
@@ -46,12 +50,13 @@ func explainRuntimeFailure(ctx context.Context, r state.Reader, socket string, f
 
 // newRuntimeChecks checks that the container runtime is ready, and new enough to report its cgroup
 // driver (KEP-4033).
-func newRuntimeChecks(socket string) []Check {
+func newRuntimeChecks(l *node.Local) []Check {
+	socket := l.CRISocket
 	runtime := Query[state.Runtime](
 		func(ctx context.Context, r state.Reader) (state.Runtime, error) {
 			return r.Runtime(ctx, socket)
 		}).Cached()
-	return []Check{
+	list := []Check{
 		{Name: "CRI", Run: func(ctx context.Context, r state.Reader, rep *Report) {
 			rt, err := runtime(ctx, r)
 			if err != nil {
@@ -61,9 +66,9 @@ func newRuntimeChecks(socket string) []Check {
 				}
 				f := Finding{Severity: Error,
 					Text: fmt.Sprintf("no usable container runtime: %v", err),
-					Remedy: `start it (for example "systemctl enable --now containerd"), with its CRI plugin enabled` +
-						", or set --cri-socket to " + remedy}
-				explainRuntimeFailure(ctx, r, socket, &f)
+					Remedy: fmt.Sprintf("start it (for example %q), with its CRI plugin enabled",
+						l.Platform.ServiceCommand(startNow, "containerd")) + ", or set --cri-socket to " + remedy}
+				explainRuntimeFailure(ctx, r, l, &f)
 				rep.Add(f)
 				return
 			}
@@ -91,4 +96,8 @@ func newRuntimeChecks(socket string) []Check {
 				}
 			}},
 	}
+	if l.Platform.IsWindows() {
+		return list[:1] // there are no control groups, so no driver of theirs
+	}
+	return list
 }

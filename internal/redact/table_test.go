@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"kubeadm/internal/world/worldtest"
 )
 
 // planted stands in each form where a secret is.
@@ -236,9 +236,9 @@ func TestCostOfALogGrowsWithItsSize(t *testing.T) {
 	defer runtime.UnlockOSThread()
 	timeOf := func(part string, size int) time.Duration {
 		text := strings.Repeat(part, size/len(part))
-		begin := threadTime(t)
+		begin := worldtest.ThreadTime(t)
 		Text(text)
-		return threadTime(t) - begin
+		return worldtest.ThreadTime(t) - begin
 	}
 	for _, part := range hostileParts() {
 		var short, long time.Duration
@@ -255,16 +255,6 @@ func TestCostOfALogGrowsWithItsSize(t *testing.T) {
 			t.Errorf("%q takes %s, and %d times of it take %s", part, short, factor, long)
 		}
 	}
-}
-
-// threadTime is how long this thread has run.
-func threadTime(t *testing.T) time.Duration {
-	t.Helper()
-	var at unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &at); err != nil {
-		t.Fatal(err)
-	}
-	return time.Duration(at.Nano())
 }
 
 // hostileParts are parts of logs that begin something again and again and do not end it.

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"kubeadm/internal/config"
-	"kubeadm/internal/node"
 	"kubeadm/internal/release"
 	"kubeadm/internal/state"
 )
@@ -38,7 +37,8 @@ func (h Host) Facts(ctx context.Context, needs Needs) (config.Facts, error) {
 		return config.Facts{}, err
 	}
 	f := config.Facts{
-		Tool: tool, AddressOptional: !needs.Address, Hostname: host.Hostname, Fetch: FetchVersion(ctx, r),
+		Tool: tool, AddressOptional: !needs.Address, Hostname: host.Hostname,
+		Platform: host.Platform, Fetch: FetchVersion(ctx, r),
 		Random: h.Random("bootstrap-token"), Now: r.Now(),
 	}
 	if f.Addresses, err = r.Addresses(ctx); err != nil {
@@ -49,7 +49,7 @@ func (h Host) Facts(ctx context.Context, needs Needs) (config.Facts, error) {
 			return f, fmt.Errorf("looking for container runtimes: %w", err)
 		}
 	}
-	admin := node.DefaultPaths().Kubeconfig("admin.conf")
+	admin := host.Platform.Paths().Kubeconfig("admin.conf")
 	if _, err := r.Stat(ctx, admin); err == nil {
 		f.AdminKubeconfig = admin
 	}

@@ -72,6 +72,7 @@ type Run struct {
 	notes   []string          // about kept versions, reported once the world is chosen
 
 	lock    Journal         // nil if the machine is not locked
+	paths   node.Paths      // the default ones of a machine that is locked
 	past    *journal.Memory // a copy of what earlier runs left; nil without a journal
 	isReset bool            // another program has reset the machine since the journal was written
 
@@ -117,7 +118,8 @@ func (r *Run) Lock(ctx context.Context) error {
 	if err != nil || host.UserID != 0 {
 		return err
 	}
-	r.lock, err = r.host.Journal(node.DefaultPaths().Journal())
+	r.paths = host.Platform.Paths()
+	r.lock, err = r.host.Journal(r.paths.Journal())
 	return err
 }
 
@@ -131,7 +133,7 @@ func (r *Run) readPast(ctx context.Context) (err error) {
 	if err != nil || !ok {
 		return err
 	}
-	r.isReset, err = isMachineReset(ctx, r.host.World, node.DefaultPaths(), recorded)
+	r.isReset, err = isMachineReset(ctx, r.host.World, r.paths, recorded)
 	if err != nil || !r.isReset {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"kubeadm/internal/etcdsnapshot"
+	"kubeadm/internal/node"
 )
 
 // Reader reads everything outside the process and changes nothing, but for what Verify, SyncTimes
@@ -125,6 +126,7 @@ type HostInfo struct {
 	CPUs      int
 	MemoryMiB uint64   // of RAM
 	Env       []string // environment of this process, "NAME=value"
+	Platform  node.Platform
 }
 
 // Disks are the disks of this machine.

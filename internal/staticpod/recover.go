@@ -54,7 +54,7 @@ func (r Replacement) finish(ctx context.Context, e *engine.Env, s *step) error {
 	if !isHealthy {
 		e.Say("resuming the replacement of the static Pod of %s", s.component)
 		if err := e.Await(ctx, health.Kubelet(ctx, e.World, r.Node)); err != nil {
-			return health.WithKubeletHints(err)
+			return health.WithKubeletHints(e.Local.Platform, err)
 		}
 	}
 	if err := r.replaceOne(ctx, e, s); err != nil {

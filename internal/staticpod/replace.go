@@ -59,7 +59,7 @@ func (r Replacement) Replace(ctx context.Context, e *engine.Env,
 		return nil, err
 	}
 	if err := e.Await(ctx, health.Kubelet(ctx, e.World, r.Node)); err != nil {
-		return nil, health.WithKubeletHints(err)
+		return nil, health.WithKubeletHints(e.Local.Platform, err)
 	}
 	if err := r.pullImages(ctx, e, steps); err != nil {
 		return nil, err

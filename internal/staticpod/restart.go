@@ -24,7 +24,7 @@ func (r Replacement) Restart(ctx context.Context, e *engine.Env, components ...s
 		return nil
 	}
 	if err := e.Await(ctx, health.Kubelet(ctx, e.World, r.Node)); err != nil {
-		return health.WithKubeletHints(err)
+		return health.WithKubeletHints(e.Local.Platform, err)
 	}
 	for _, component := range components {
 		if err := r.restartOne(ctx, e, component); err != nil {
@@ -85,7 +85,7 @@ func (r Replacement) explainRestart(component string, err error) error {
 // that would answer requests with errors; while it is down, a load balancer uses others.
 func (r Replacement) RestartEtcd(ctx context.Context, e *engine.Env) error {
 	if err := e.Await(ctx, health.Kubelet(ctx, e.World, r.Node)); err != nil {
-		return health.WithKubeletHints(err)
+		return health.WithKubeletHints(e.Local.Platform, err)
 	}
 	var removals []change.Change
 	var waits []world.Condition

@@ -81,7 +81,7 @@ func joinEtcd(ctx context.Context, e *engine.Env) error {
 			return e.Await(ctx, health.Kubelet(ctx, e.World, n))
 		})
 	if err != nil {
-		return health.WithKubeletHints(err)
+		return health.WithKubeletHints(n.Platform, err)
 	}
 	if err := e.Do(ctx, change.MakeDir{Path: n.Cluster.Etcd.DataDir, Mode: 0o700}); err != nil {
 		return err

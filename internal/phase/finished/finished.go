@@ -123,7 +123,8 @@ func awaitRegistration(ctx context.Context, e *engine.Env, as state.Identity) er
 	switch {
 	case absent != nil:
 		return problem.New(fmt.Errorf("the cluster has no Node %s", e.Local.Name),
-			"restart the kubelet, which registers it again: systemctl restart kubelet",
+			"restart the kubelet, which registers it again: "+
+				e.Local.Platform.ServiceCommand("restart", "kubelet"),
 			"to remove this machine from its cluster: kubeadm reset")
 	case refused != nil:
 		return problem.During("reading Node "+e.Local.Name, refused,
@@ -131,7 +132,7 @@ func awaitRegistration(ctx context.Context, e *engine.Env, as state.Identity) er
 	case err != nil:
 		return problem.During("checking the existing node", err,
 			"check whether the API server runs: crictl ps -a --name kube-apiserver",
-			"check the kubelet log: journalctl -xeu kubelet",
+			"check the kubelet log: "+e.Local.Platform.LogHint("kubelet"),
 			"when the API server answers, re-run the command")
 	}
 	return nil

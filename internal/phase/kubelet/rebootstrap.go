@@ -221,14 +221,14 @@ func rebootstrap(ctx context.Context, e *engine.Env, n *node.Node, c *localkubel
 // awaitClient waits until the kubelet runs and has a certificate, and removes the token.
 func awaitClient(ctx context.Context, e *engine.Env, n *node.Node) error {
 	if err := e.Await(ctx, health.Kubelet(ctx, e.World, n)); err != nil {
-		return health.WithKubeletHints(err)
+		return health.WithKubeletHints(n.Platform, err)
 	}
 	condition, err := withRequestState(ctx, e, n, newClientCondition(n))
 	if err != nil {
 		return err
 	}
 	if err := e.Await(ctx, condition); err != nil {
-		return problem.New(err, "check the kubelet's log: journalctl -xeu kubelet",
+		return problem.New(err, "check the kubelet's log: "+n.Platform.LogHint("kubelet"),
 			"check whether its certificate signing request is pending: kubectl get csr; kubectl certificate approve <name>",
 			"then re-run the command")
 	}

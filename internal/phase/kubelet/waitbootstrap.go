@@ -32,7 +32,7 @@ var WaitBootstrap = engine.Phase{
 		}
 		err = health.WaitCheckingFiles(ctx, e, n, health.ExceptManifests(n), func() error {
 			if err := e.Await(ctx, health.Kubelet(ctx, e.World, n)); err != nil {
-				return health.WithKubeletHints(err)
+				return health.WithKubeletHints(n.Platform, err)
 			}
 			return waitForLocalAPIServer(ctx, e, n)
 		})
@@ -45,7 +45,7 @@ var WaitBootstrap = engine.Phase{
 		}
 		if err := e.Await(ctx, condition); err != nil {
 			return problem.New(err,
-				"check the kubelet's log: journalctl -xeu kubelet",
+				"check the kubelet's log: "+n.Platform.LogHint("kubelet"),
 				"check whether its certificate signing request is pending: kubectl get csr; kubectl certificate approve <name>")
 		}
 		return e.Do(ctx, change.Remove{Path: n.Paths.BootstrapKubeconfig()})

@@ -26,7 +26,7 @@ var Cleanup = engine.Phase{
 	Run: func(ctx context.Context, e *engine.Env) error {
 		e.Say("stopping the kubelet")
 		warnOnError(e, e.Do(ctx, change.SetService{Name: localkubelet.Service}),
-			"stop the kubelet manually: systemctl stop kubelet")
+			"stop the kubelet manually: "+e.Local.Platform.ServiceCommand("stop", "kubelet"))
 		podNetworks := findPodNetworks(ctx, e)
 		e.Say("removing Kubernetes containers")
 		warnOnError(e, e.Do(ctx, change.RemoveContainers{Socket: e.Local.CRISocket}),
@@ -52,7 +52,7 @@ var Cleanup = engine.Phase{
 
 func removeFiles(ctx context.Context, e *engine.Env) error {
 	p := e.Local.Paths
-	if d := node.DefaultPaths().Certificates; p.Certificates != d {
+	if d := e.Local.Platform.Paths().Certificates; p.Certificates != d {
 		e.Warn("certificates are removed from %s, not from %s: check that this is where all of them are",
 			p.Certificates, d)
 	}

@@ -67,7 +67,7 @@ Static Pods and the Pods of DaemonSets are not evicted. PodDisruptionBudgets are
 		}
 		// A kubelet that is restarted would register the Node again.
 		warnOnError(e, e.Do(ctx, change.SetService{Name: localkubelet.Service}),
-			"stop the kubelet manually: systemctl stop kubelet")
+			"stop the kubelet manually: "+e.Local.Platform.ServiceCommand("stop", "kubelet"))
 		return nil
 	},
 }

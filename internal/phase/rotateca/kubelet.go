@@ -167,7 +167,7 @@ func (m machine) restartKubelet(ctx context.Context, s rotation.Stage) error {
 		return err
 	}
 	if err := m.e.Await(ctx, health.Kubelet(ctx, m.e.World, m.node)); err != nil {
-		return health.WithKubeletHints(err)
+		return health.WithKubeletHints(m.node.Platform, err)
 	}
 	return m.warnOfServingCertificate(ctx, s)
 }

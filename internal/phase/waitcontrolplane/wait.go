@@ -56,7 +56,7 @@ func waitForKubelet(ctx context.Context, e *engine.Env) error {
 	err = health.WaitCheckingFiles(ctx, e, n, isKubelets,
 		func() error { return e.Await(ctx, health.Kubelet(ctx, e.World, n)) })
 	if err != nil {
-		return health.WithKubeletHints(err)
+		return health.WithKubeletHints(n.Platform, err)
 	}
 	return nil
 }
@@ -121,7 +121,7 @@ func waitForAPIServer(ctx context.Context, e *engine.Env) error {
 			return err
 		}
 		if err := e.Await(ctx, health.Kubelet(ctx, e.World, n)); err != nil {
-			return health.WithKubeletHints(err)
+			return health.WithKubeletHints(n.Platform, err)
 		}
 		if err := e.Reach(ctx, startable...); err != nil {
 			return err

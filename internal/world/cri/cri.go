@@ -1,5 +1,5 @@
 // Package cri calls the container runtime of this machine by the Container Runtime
-// Interface (runtime.v1 over gRPC on a unix socket).
+// Interface (runtime.v1 over gRPC on a Unix socket or a named pipe).
 package cri
 
 import (
@@ -79,14 +79,14 @@ func connectFor(ctx context.Context, socket string, limit time.Duration) (c *cli
 
 // connect opens a connection and checks that the runtime answers.
 func connect(ctx context.Context, socket string, limit time.Duration) (*client, error) {
-	if !strings.HasPrefix(socket, "unix:///") {
-		return nil, fmt.Errorf(
-			"the container runtime's socket %q is not a URL like unix:///run/containerd/containerd.sock", socket)
+	target, options, err := dialOptions(socket)
+	if err != nil {
+		return nil, err
 	}
-	conn, err := grpc.NewClient(socket,
+	conn, err := grpc.NewClient(target, append(options,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithNoProxy(),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)))
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)))...)
 	if err != nil {
 		return nil, fmt.Errorf("the container runtime's socket %q: %w", socket, err)
 	}
@@ -121,7 +121,8 @@ func newNoAnswerError(socket string, err error) error {
 		return problem.New(
 			fmt.Errorf("the container runtime at %s does not serve the CRI: %w", socket,
 				unwrapGRPCError(err)),
-			"in containerd the CRI plugin may be disabled: remove \"cri\" from disabled_plugins in /etc/containerd/config.toml, then systemctl restart containerd")
+			"in containerd the CRI plugin may be disabled: remove \"cri\" from disabled_plugins in "+
+				containerdConfig+", then "+platform.ServiceCommand("restart", "containerd"))
 	}
 	name := "containerd" // the usual name of the service behind the socket
 	switch {
@@ -133,7 +134,7 @@ func newNoAnswerError(socket string, err error) error {
 	return problem.New(
 		fmt.Errorf("container runtime at %s is not responding: %w; is %s running?", socket,
 			unwrapGRPCError(err), name),
-		"check its state: systemctl status "+name)
+		"check its state: "+platform.ServiceCommand("status", name))
 }
 
 // unwrapGRPCError returns an error with the message of a gRPC error only, which keeps its code.

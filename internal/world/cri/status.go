@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net"
 	"strings"
 	"sync"
 
@@ -12,18 +11,13 @@ import (
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"kubeadm/internal/node"
 	"kubeadm/internal/state"
 )
 
 // Runtimes lists the default sockets of common container runtimes that accept a connection, in the
 // order of preference.
 func (r Runtimes) Runtimes(ctx context.Context) ([]string, error) {
-	return filterAccepting(ctx, []string{
-		node.DefaultCRISocket,
-		"unix:///var/run/crio/crio.sock",
-		"unix:///var/run/cri-dockerd.sock",
-	}), nil
+	return filterAccepting(ctx, knownSockets()), nil
 }
 
 // filterAccepting returns the sockets on which a program listens. The kernel accepts the
@@ -33,9 +27,7 @@ func filterAccepting(ctx context.Context, sockets []string) []string {
 	var wg sync.WaitGroup
 	for i, s := range sockets {
 		wg.Go(func() {
-			var d net.Dialer
-			conn, err := d.DialContext(ctx, "unix", strings.TrimPrefix(s, "unix://"))
-			if err == nil {
+			if conn, err := dialSocket(ctx, s); err == nil {
 				accepts[i] = true
 				_ = conn.Close()
 			}

@@ -1,3 +1,5 @@
+//go:build linux
+
 package linux
 
 import (
@@ -58,7 +60,7 @@ func (m Machine) OpenFile(_ context.Context, path string) (io.ReadCloser, error)
 
 // OpenedPath is a path of a file that OpenFile has opened: it stays that of this file if another one is
 // put in its place.
-func OpenedPath(f io.ReadCloser) string {
+func (m Machine) OpenedPath(f io.ReadCloser) string {
 	if opened, ok := f.(*os.File); ok {
 		return fmt.Sprintf("/proc/self/fd/%d", opened.Fd())
 	}
@@ -166,21 +168,4 @@ func newFileInfo(path string, info fs.FileInfo) (state.FileInfo, error) {
 		UID:     int(owner.Uid),
 		GID:     int(owner.Gid),
 	}, err
-}
-
-// Tail returns the last bytes of a file, at most limit.
-func (m Machine) Tail(path string, limit int64) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if _, err := f.Seek(max(0, info.Size()-limit), io.SeekStart); err != nil {
-		return nil, err
-	}
-	return io.ReadAll(io.LimitReader(f, limit))
 }

@@ -1,3 +1,5 @@
+//go:build linux
+
 package linux
 
 import (
@@ -9,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/world/portable"
 )
 
 // setSysctl writes to the file of the parameter, which must exist: the kernel creates it.
@@ -28,14 +31,14 @@ func setSysctl(c change.SetSysctl) error {
 
 // setModule loads a module with those that it needs, or unloads it; see modprobe(8).
 func setModule(ctx context.Context, c change.SetModule) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, queryTimeout,
-		fmt.Errorf("it took longer than %s", queryTimeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, portable.QueryTimeout,
+		fmt.Errorf("it took longer than %s", portable.QueryTimeout))
 	defer cancel()
 	args := []string{"--", c.Name}
 	if !c.Loaded {
 		args = append([]string{"--remove"}, args...)
 	}
-	_, err := runProgram(ctx, "modprobe", args...)
+	_, err := portable.Run(ctx, "modprobe", args...)
 	return err
 }
 

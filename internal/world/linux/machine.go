@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package linux reads and changes this machine: its files, accounts, services, mounts, programs
 // and network. It does not depend on a cluster or container runtime.
 package linux
@@ -5,13 +7,13 @@ package linux
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/world/portable"
 )
 
 // Machine is the machine this process runs on. The zero value is ready for use.
-type Machine struct{}
+type Machine struct{ portable.Machine }
 
 // Do carries out a change of files, accounts, services, the kernel, mounts or the Pod network.
 func (m Machine) Do(ctx context.Context, c change.Change) error {
@@ -53,6 +55,3 @@ func (m Machine) Do(ctx context.Context, c change.Change) error {
 	}
 	return fmt.Errorf("a machine cannot carry out a %T", c)
 }
-
-// Now returns the time of the machine's clock.
-func (m Machine) Now() time.Time { return time.Now() }

@@ -1,3 +1,5 @@
+//go:build linux
+
 package linux
 
 import (
@@ -12,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/world/portable"
 )
 
 // newTempDir returns the path of an empty directory without symbolic links.
@@ -98,7 +101,7 @@ func wantAbsent(t *testing.T, path string) {
 
 func TestRunProgram(t *testing.T) {
 	t.Run("what a failing one said", func(t *testing.T) {
-		_, err := runProgram(t.Context(), "sh", "-c",
+		_, err := portable.Run(t.Context(), "sh", "-c",
 			"echo to stdout; echo what is wrong >&2; exit 3")
 		var exit *exec.ExitError
 		if !errors.As(err, &exit) || exit.ExitCode() != 3 ||
@@ -108,7 +111,7 @@ func TestRunProgram(t *testing.T) {
 	})
 	t.Run("a child that keeps the pipe", func(t *testing.T) {
 		start := time.Now()
-		if _, err := runProgram(t.Context(), "sh", "-c", "sleep 60 & echo started"); err == nil {
+		if _, err := portable.Run(t.Context(), "sh", "-c", "sleep 60 & echo started"); err == nil {
 			t.Error("want an error: its output has no end")
 		}
 		if took := time.Since(start); took > 30*time.Second {

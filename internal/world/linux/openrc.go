@@ -1,3 +1,5 @@
+//go:build linux
+
 package linux
 
 import (
@@ -13,6 +15,7 @@ import (
 	"kubeadm/internal/change"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/state"
+	"kubeadm/internal/world/portable"
 )
 
 // openRC controls services by its programs; see rc-service(8) and rc-update(8).
@@ -25,7 +28,7 @@ func (o openRC) service(ctx context.Context, name string) (state.Service, error)
 	if err != nil || !exists {
 		return state.Service{}, err
 	}
-	listed, err := runProgram(ctx, "rc-update", "show", "default")
+	listed, err := portable.Run(ctx, "rc-update", "show", "default")
 	if err != nil {
 		return state.Service{}, err
 	}
@@ -56,7 +59,7 @@ func (o openRC) set(ctx context.Context, c change.SetService) error {
 		}
 		action = "stop"
 	}
-	if _, err := runProgram(ctx, "rc-service", c.Name, action); err != nil {
+	if _, err := portable.Run(ctx, "rc-service", c.Name, action); err != nil {
 		return problem.New(err, "check the state of the service: rc-service "+c.Name+" status")
 	}
 	return nil
@@ -67,13 +70,13 @@ func (o openRC) enable(ctx context.Context, c change.EnableService) error {
 	if !c.Enabled {
 		action = "delete"
 	}
-	_, err := runProgram(ctx, "rc-update", action, c.Name, "default")
+	_, err := portable.Run(ctx, "rc-update", action, c.Name, "default")
 	return err
 }
 
 // exitsWithZero reports whether a program exits with code 0.
 func exitsWithZero(ctx context.Context, name string, args ...string) (bool, error) {
-	_, err := runProgram(ctx, name, args...)
+	_, err := portable.Run(ctx, name, args...)
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && exit.Exited() {
 		return false, nil

@@ -1,3 +1,5 @@
+//go:build linux
+
 package linux
 
 import (
@@ -15,6 +17,7 @@ import (
 	"kubeadm/internal/change"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/state"
+	"kubeadm/internal/world/portable"
 )
 
 // Links lists the network interfaces as ip(8) does.
@@ -35,7 +38,7 @@ func (m Machine) Links(ctx context.Context) ([]state.Link, error) {
 		&namespaces: {"-json", "netns", "list-id"},
 		&all:        {"-json", "link", "show"},
 	} {
-		out, err := runProgram(ctx, "ip", args...)
+		out, err := portable.Run(ctx, "ip", args...)
 		if err == nil && strings.TrimSpace(out) != "" { // nothing is printed for an empty list
 			err = json.Unmarshal([]byte(out), into)
 		}
@@ -65,7 +68,7 @@ func (m Machine) Links(ctx context.Context) ([]state.Link, error) {
 }
 
 func removeLink(ctx context.Context, c change.RemoveInterface) error {
-	_, err := runProgram(ctx, "ip", "link", "delete", "dev", c.Name)
+	_, err := portable.Run(ctx, "ip", "link", "delete", "dev", c.Name)
 	if _, gone := net.InterfaceByName(c.Name); err != nil && gone != nil {
 		return nil // it ended with its peer or its network namespace
 	}
@@ -80,15 +83,15 @@ func (m Machine) PacketRules(ctx context.Context, program string) (string, error
 			return "", err
 		}
 		if program == "nft" {
-			return runProgram(ctx, "nft", "list", "tables")
+			return portable.Run(ctx, "nft", "list", "tables")
 		}
-		return runProgram(ctx, "ipset", "list", "-name")
+		return portable.Run(ctx, "ipset", "list", "-name")
 	}
 	save, err := m.findIPTables(ctx, program, "-save")
 	if err != nil {
 		return "", err
 	}
-	return runProgram(ctx, save)
+	return portable.Run(ctx, save)
 }
 
 // findIPTables finds a program of the iptables family. Before its version 1.8 there was one
@@ -120,12 +123,12 @@ func (m Machine) removePacketRules(ctx context.Context, c change.RemovePacketRul
 		for _, table := range c.Removed(rules) {
 			script.WriteString("delete " + table + "\n")
 		}
-		_, err := runProgramWithInput(ctx, script.String(), "nft", "-f", "-")
+		_, err := portable.RunWithInput(ctx, script.String(), "nft", "-f", "-")
 		return err
 	case "ipset":
 		var errs []error
 		for _, name := range c.Removed(rules) {
-			_, err := runProgram(ctx, "ipset", "destroy", name)
+			_, err := portable.Run(ctx, "ipset", "destroy", name)
 			errs = append(errs, err)
 		}
 		return errors.Join(errs...)
@@ -135,7 +138,7 @@ func (m Machine) removePacketRules(ctx context.Context, c change.RemovePacketRul
 		return err
 	}
 	// -w waits for the lock that programs of the older implementation hold.
-	if _, err := runProgramWithInput(ctx, c.Restore(rules), restore, "--noflush", "-w",
+	if _, err := portable.RunWithInput(ctx, c.Restore(rules), restore, "--noflush", "-w",
 		"10"); err != nil {
 		return err
 	}
@@ -206,7 +209,7 @@ func (m Machine) removeVirtualServers(ctx context.Context, c change.RemoveVirtua
 			return problem.New(err,
 				"install ipvsadm and re-run the command, or restart the machine")
 		}
-		_, err := runProgram(ctx, "ipvsadm", "--delete-service",
+		_, err := portable.Run(ctx, "ipvsadm", "--delete-service",
 			"--"+strings.ToLower(s.Protocol)+"-service",
 			net.JoinHostPort(s.IP, strconv.Itoa(int(s.Port))))
 		errs = append(errs, err)

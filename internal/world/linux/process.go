@@ -1,17 +1,13 @@
+//go:build linux
+
 package linux
 
 import (
-	"crypto/rand"
 	"fmt"
-	"io"
 	"os"
 
 	"golang.org/x/sys/unix"
 )
-
-// Random returns a stream of cryptographic randomness. Streams are independent of each other and
-// safe for concurrent use.
-func Random(string) io.Reader { return rand.Reader }
 
 // Chroot changes the root directory and the working directory of this process to dir.
 func Chroot(dir string) error {

@@ -1,3 +1,5 @@
+//go:build linux
+
 package linux
 
 import (
@@ -9,14 +11,12 @@ import (
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/state"
+	"kubeadm/internal/world/portable"
 )
 
-// Reading a state takes milliseconds. A job may take as long as the start and stop limits of the
-// unit, by default 90 s each.
-const (
-	queryTimeout = 10 * time.Second
-	jobTimeout   = 4 * time.Minute
-)
+// jobTimeout is as long as a job may take: the start and stop limits of the unit, by default 90 s
+// each, and a reserve.
+const jobTimeout = 4 * time.Minute
 
 // initSystem starts and stops services.
 type initSystem interface {
@@ -50,7 +50,7 @@ func (m Machine) Service(ctx context.Context, name string) (state.Service, error
 	if err != nil {
 		return state.Service{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	ctx, cancel := context.WithTimeout(ctx, portable.QueryTimeout)
 	defer cancel()
 	s, err := in.service(ctx, name)
 	if err != nil {
@@ -67,7 +67,7 @@ func (m Machine) ServiceLog(ctx context.Context, name string, since time.Time,
 	if err != nil {
 		return "", err
 	}
-	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	ctx, cancel := context.WithTimeout(ctx, portable.QueryTimeout)
 	defer cancel()
 	if _, ok := in.(systemd); !ok {
 		return "", nil // each OpenRC service has its own log file, or none
@@ -102,8 +102,8 @@ func enableService(ctx context.Context, c change.EnableService) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, queryTimeout,
-		fmt.Errorf("it took longer than %s", queryTimeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, portable.QueryTimeout,
+		fmt.Errorf("it took longer than %s", portable.QueryTimeout))
 	defer cancel()
 	return in.enable(ctx, c)
 }

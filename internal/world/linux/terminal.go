@@ -1,8 +1,9 @@
+//go:build linux
+
 package linux
 
 import (
 	"os"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -28,10 +29,4 @@ func Columns(f *os.File) int {
 		return 0
 	}
 	return int(size.Col)
-}
-
-// Ticks sends the time again and again, at that interval, until stop is called.
-func Ticks(every time.Duration) (ticks <-chan time.Time, stop func()) {
-	t := time.NewTicker(every)
-	return t.C, t.Stop
 }

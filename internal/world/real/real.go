@@ -14,12 +14,10 @@ import (
 	"kubeadm/internal/world/cri"
 	"kubeadm/internal/world/etcd"
 	"kubeadm/internal/world/kube"
-	"kubeadm/internal/world/linux"
 )
 
-// The embedded parts of the world. They need different names.
+// The embedded parts of the world, with the machine. They need different names.
 type (
-	machine  = linux.Machine
 	runtimes = cri.Runtimes
 	members  = etcd.Cluster
 	objects  = kube.Cluster
@@ -35,7 +33,7 @@ type World struct {
 
 // New returns the world of this process.
 func New() *World {
-	var m linux.Machine
+	var m machine
 	read := func(path string) ([]byte, error) { return m.ReadFile(context.Background(), path) }
 	return &World{machine: m, runtimes: cri.Runtimes{Tail: m.Tail}, members: etcd.New(read),
 		objects: kube.New(read)}
@@ -87,7 +85,7 @@ func (w *World) ReadSnapshot(ctx context.Context, path string) (etcdsnapshot.Inf
 		return etcdsnapshot.Info{}, err
 	}
 	// The file that was verified, whatever is at its path now.
-	info, err := w.members.ReadDatabase(ctx, linux.OpenedPath(f))
+	info, err := w.members.ReadDatabase(ctx, w.machine.OpenedPath(f))
 	info.Size, info.SHA256 = size, sum
 	return info, err
 }

@@ -22,7 +22,7 @@ func Accounts(t *testing.T, w world.World, root string) {
 		Groups: []change.Group{{Name: "both", Members: []string{"b-test", "a-test"}}}}
 	wantDone(t, w, c, false)
 	mustDo(t, w, c)
-	f := fileSuite{w, root}
+	f := newFileSuite(w, root)
 	f.wantContent(t, path.Join(root, "passwd"),
 		passwd+"\na-test:x:101:102:::/bin/false\nb-test:x:102:103:::/bin/false\n")
 	f.wantContent(t, path.Join(root, "group"),
@@ -46,7 +46,7 @@ func Accounts(t *testing.T, w world.World, root string) {
 // Owners checks changing the owner of files, which needs root; root is an empty directory of the
 // world.
 func Owners(t *testing.T, w world.World, root string) {
-	f := fileSuite{w, root}
+	f := newFileSuite(w, root)
 	name := f.writeText(t, "key", "owners", "key")
 	give := change.SetOwner{Path: name, UID: 1234, GID: 4321, Name: "etcd-user", Mode: 0o600}
 	wantDone(t, w, give, false)
@@ -66,7 +66,7 @@ func Owners(t *testing.T, w world.World, root string) {
 
 // DirectoryOwners checks changing the owner of a directory and all below it.
 func DirectoryOwners(t *testing.T, w world.World, root string) {
-	f := fileSuite{w, root}
+	f := newFileSuite(w, root)
 	mustDo(t, w, change.MakeDir{Path: f.at("tree"), Mode: 0o700})
 	deep, beside := f.writeText(t, "x", "tree", "sub", "file"), f.writeText(t, "x", "tree-beside")
 	give := change.SetOwner{Path: f.at("tree"), UID: 7, GID: 8, Name: "etcd-user", Recursive: true}

@@ -13,7 +13,7 @@ import (
 // Links checks changes of symbolic links and through them. root is an empty directory of the
 // world; link creates a symbolic link, as no change does.
 func Links(t *testing.T, w world.World, root string, link func(to, at string)) {
-	f := fileSuite{w, root}
+	f := newFileSuite(w, root)
 	mustDo(t, w, change.MakeDir{Path: f.at("links"), Mode: 0o755})
 	real := f.writeText(t, "x", "real", "file")
 	isLink := func(t *testing.T, name string) {
@@ -96,7 +96,7 @@ func Links(t *testing.T, w world.World, root string, link func(to, at string)) {
 // LinkedDirectoryOwners checks a recursive change of the owner through a symbolic link, which
 // needs root; see Links.
 func LinkedDirectoryOwners(t *testing.T, w world.World, root string, link func(to, at string)) {
-	f := fileSuite{w, root}
+	f := newFileSuite(w, root)
 	deep := f.writeText(t, "x", "elsewhere", "member", "file")
 	link(path.Dir(path.Dir(deep)), f.at("data"))
 	give := change.SetOwner{Path: f.at("data"), UID: 7, GID: 8, Name: "7:8", Recursive: true}

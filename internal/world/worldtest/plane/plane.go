@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -89,7 +88,7 @@ func startProgram(t *testing.T, dir, program string, args ...string) (kill func(
 	}
 	run := exec.Command(filepath.Join(BundleDir(t), "bin", program), args...)
 	run.Stdout, run.Stderr = out, out
-	run.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	run.SysProcAttr = endWithParent()
 	if err := run.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package linux
+package portable
 
 import (
 	"bytes"
@@ -16,6 +16,9 @@ import (
 	"kubeadm/internal/problem"
 )
 
+// QueryTimeout is how long a program may take that only reports something, or sets a state at once.
+const QueryTimeout = 10 * time.Second
+
 // Program finds an executable in PATH.
 func (m Machine) Program(_ context.Context, name string) (string, error) {
 	path, err := exec.LookPath(name)
@@ -31,10 +34,10 @@ func (m Machine) KubeletVersion(ctx context.Context) (string, error) {
 		return "", problem.New(err,
 			"install the kubelet in the Kubernetes version of the cluster")
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, queryTimeout,
-		fmt.Errorf("it took longer than %s", queryTimeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, QueryTimeout,
+		fmt.Errorf("it took longer than %s", QueryTimeout))
 	defer cancel()
-	out, err := runProgram(ctx, "kubelet", "--version")
+	out, err := Run(ctx, "kubelet", "--version")
 	if err != nil {
 		return "", err
 	}
@@ -47,14 +50,14 @@ func (m Machine) KubeletVersion(ctx context.Context) (string, error) {
 	return found[1], nil
 }
 
-// runProgram runs a program and returns its standard output. The error of a program that fails
+// Run runs a program and returns its standard output. The error of a program that fails
 // includes the end of its output.
-func runProgram(ctx context.Context, name string, args ...string) (string, error) {
-	return runProgramWithInput(ctx, "", name, args...)
+func Run(ctx context.Context, name string, args ...string) (string, error) {
+	return RunWithInput(ctx, "", name, args...)
 }
 
-// runProgramWithInput is runProgram with a standard input.
-func runProgramWithInput(ctx context.Context, input, name string,
+// RunWithInput is Run with a standard input.
+func RunWithInput(ctx context.Context, input, name string,
 	args ...string) (string, error) {
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, name, args...)

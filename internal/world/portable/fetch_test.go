@@ -1,4 +1,4 @@
-package linux
+package portable
 
 import (
 	"crypto/ed25519"

@@ -1,0 +1,120 @@
+package node
+
+import (
+	"net/url"
+	"path"
+	"strings"
+)
+
+// Platform is what the operating system of a machine decides of its files, sockets and commands. The
+// zero value is Linux.
+type Platform struct {
+	Drive string // of Windows, such as "C:"; empty on Linux
+}
+
+// Windows is the platform of a machine that runs Windows on that drive.
+func Windows(drive string) Platform { return Platform{Drive: drive} }
+
+// IsWindows reports whether the machine runs Windows. Such a machine can only be a worker.
+func (p Platform) IsWindows() bool { return p.Drive != "" }
+
+// Path is the absolute path of this platform for one that begins with a slash.
+func (p Platform) Path(file string) string { return p.Drive + file }
+
+// Clean replaces backslashes of a Windows path, and adds the drive to one that begins with a slash.
+func (p Platform) Clean(file string) string {
+	if !p.IsWindows() || file == "" {
+		return file
+	}
+	file = strings.ReplaceAll(file, `\`, "/")
+	if strings.HasPrefix(file, "/") && !strings.HasPrefix(file, "//") {
+		return p.Path(file)
+	}
+	return file
+}
+
+// IsAbs reports whether a path is absolute.
+func (p Platform) IsAbs(file string) bool {
+	file = p.Clean(file)
+	if !p.IsWindows() {
+		return path.IsAbs(file)
+	}
+	return strings.HasPrefix(file, "//") || len(file) > 2 && file[1] == ':' && file[2] == '/'
+}
+
+// Paths are the default directories.
+func (p Platform) Paths() Paths {
+	paths := DefaultPaths()
+	for _, dir := range []*string{&paths.Kubernetes, &paths.Certificates, &paths.Kubelet,
+		&paths.Kubeconfigs} {
+		*dir = p.Path(*dir)
+	}
+	return paths
+}
+
+// On is the machine on that platform: absolute paths are on its drive.
+func (l Local) On(p Platform) Local {
+	l.Platform = p
+	for _, file := range []*string{&l.Paths.Kubernetes, &l.Paths.Certificates, &l.Paths.Kubelet,
+		&l.Paths.Kubeconfigs, &l.Patches} {
+		*file = p.Clean(*file)
+	}
+	return l
+}
+
+// DefaultCRISocket is the endpoint of the container runtime where none is configured or found.
+func (p Platform) DefaultCRISocket() string {
+	if p.IsWindows() {
+		return "npipe:////./pipe/containerd-containerd"
+	}
+	return DefaultCRISocket
+}
+
+// IsCRISocket reports whether a container runtime of this platform may have that endpoint.
+func (p Platform) IsCRISocket(u *url.URL) bool {
+	if !p.IsWindows() {
+		return u.Scheme == "unix" && u.Host == "" && path.IsAbs(u.Path)
+	}
+	return u.Scheme == "npipe" && u.Host == "" && strings.HasPrefix(u.Path, "//./pipe/") ||
+		u.Scheme == "tcp" && u.Port() != ""
+}
+
+// CRISocketForm says what form the endpoint of a container runtime must have.
+func (p Platform) CRISocketForm() string {
+	if p.IsWindows() {
+		return "must be the URL of a named pipe or TCP port, such as " + p.DefaultCRISocket()
+	}
+	return "must be the URL of a Unix socket, such as " + p.DefaultCRISocket()
+}
+
+// ServiceCommand is the command line by which a user starts, stops, restarts or enables a service.
+func (p Platform) ServiceCommand(verb, service string) string {
+	if !p.IsWindows() {
+		return "systemctl " + verb + " " + service
+	}
+	switch verb {
+	case "enable":
+		return "Set-Service " + service + " -StartupType Automatic"
+	case "enable --now":
+		return "Set-Service " + service + " -StartupType Automatic -Status Running"
+	case "status":
+		return "Get-Service " + service
+	}
+	return strings.ToUpper(verb[:1]) + verb[1:] + "-Service " + service
+}
+
+// RunAsRootHint says how to run a command with all rights.
+func (p Platform) RunAsRootHint() string {
+	if p.IsWindows() {
+		return `run the command in a PowerShell that was started with "Run as administrator"`
+	}
+	return `run the command as root, for example with "sudo"`
+}
+
+// LogHint says where a service logs.
+func (p Platform) LogHint(service string) string {
+	if p.IsWindows() {
+		return "the files in " + p.Path("/var/log/"+service)
+	}
+	return "journalctl -xeu " + service
+}

@@ -1,0 +1,6 @@
+package real
+
+import "kubeadm/internal/world/linux"
+
+// machine is the machine that this process runs on.
+type machine = linux.Machine

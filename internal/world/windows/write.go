@@ -1,0 +1,285 @@
+//go:build windows
+
+package windows
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/windows"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/problem"
+)
+
+// writeFile replaces a file atomically: it writes a temporary file, flushes and renames it. A
+// symbolic link stays, and its target is replaced or created. An existing file keeps its access
+// control list, unless the new contents are secret.
+func writeFile(c change.WriteFile) error {
+	return writeFileAfter(c, func() error { return nil })
+}
+
+// writeKeyPair replaces the key when the new certificate is complete in its temporary file. If the
+// certificate cannot be replaced after that, the previous key is written again.
+func writeKeyPair(c change.WriteKeyPair) error {
+	previous := c.Key
+	var unread error
+	previous.Data, unread = os.ReadFile(localPath(c.Key.Path))
+	written := false
+	err := writeFileAfter(c.Cert, func() error {
+		err := writeFile(c.Key)
+		written = err == nil
+		return err
+	})
+	if err != nil && written && unread == nil {
+		err = errors.Join(err, writeFile(previous))
+	}
+	return err
+}
+
+// writeFileAfter is writeFile. It calls ready when the new contents are in the temporary file; the
+// file stays as it was if that fails.
+func writeFileAfter(c change.WriteFile, ready func() error) error {
+	if err := c.CheckSecret(); err != nil {
+		return err
+	}
+	name, err := followLink(localPath(c.Path))
+	if err != nil {
+		return err
+	}
+	if !c.Output {
+		if err := makeDirs(filepath.Dir(name), 0o755); err != nil {
+			return err
+		}
+	}
+	if c.RemoveTemporary {
+		if err := removeTemporaryFiles(name); err != nil {
+			return err
+		}
+	}
+	access, err := newDescriptor(c.Mode, false)
+	if err != nil {
+		return err
+	}
+	old, err := os.Lstat(name)
+	switch {
+	case err == nil && !old.Mode().IsRegular():
+		return fmt.Errorf("%s exists, but it is not a regular file", name)
+	case err == nil && !c.Secret:
+		if access, err = readDescriptor(name); err != nil {
+			return err
+		}
+	}
+	return explainWriteError(name, replaceFile(name, access, func(f *os.File) error {
+		if _, err := f.Write(c.Data); err != nil {
+			return err
+		}
+		if err := f.Sync(); err != nil {
+			return err
+		}
+		return ready()
+	}))
+}
+
+// followLink returns the file that a symbolic link names, which need not exist, or else name.
+func followLink(name string) (string, error) {
+	const maxLinks = 16
+	for range maxLinks {
+		info, err := os.Lstat(name)
+		if err != nil || info.Mode().Type() != fs.ModeSymlink {
+			return name, nil // what does not exist is created
+		}
+		to, err := os.Readlink(name)
+		if err != nil {
+			return "", err
+		}
+		if to = localPath(to); !filepath.IsAbs(to) {
+			to = filepath.Join(filepath.Dir(name), to)
+		}
+		name = to
+	}
+	return "", fmt.Errorf("%s: too many symbolic links", name)
+}
+
+// replaceFile renames a new file with that access to name after write has written and flushed it.
+func replaceFile(name string, access *windows.SECURITY_DESCRIPTOR, write func(*os.File) error) error {
+	temporary := filepath.Join(filepath.Dir(name), change.TemporaryName(filepath.Base(name), rand.Text()))
+	f, err := createFile(temporary, access, windows.GENERIC_WRITE)
+	if err != nil {
+		return err
+	}
+	err = errors.Join(write(f), f.Close())
+	if err == nil {
+		err = rename(temporary, name)
+	}
+	if err != nil {
+		_ = os.Remove(temporary) // the first error matters
+	}
+	return err
+}
+
+// createFile creates a file that does not exist, with that access from its first byte.
+func createFile(name string, access *windows.SECURITY_DESCRIPTOR, rights uint32) (*os.File, error) {
+	path, err := windows.UTF16PtrFromString(name)
+	if err != nil {
+		return nil, &fs.PathError{Op: "create", Path: name, Err: err}
+	}
+	h, err := windows.CreateFile(path, rights, windows.FILE_SHARE_READ|windows.FILE_SHARE_DELETE,
+		newAttributes(access), windows.CREATE_NEW, windows.FILE_ATTRIBUTE_NORMAL, 0)
+	if err != nil {
+		return nil, explainParent(&fs.PathError{Op: "create", Path: name, Err: err})
+	}
+	return os.NewFile(uintptr(h), name), nil
+}
+
+// How long another program, such as a virus scanner, may have a file open that is read or replaced.
+const (
+	sharingLimit = 5 * time.Second
+	sharingPause = 20 * time.Millisecond
+)
+
+// rename replaces a file, and returns when the directory is on the disk. Windows does not replace a
+// file that another program has open.
+func rename(from, to string) error {
+	source, err := windows.UTF16PtrFromString(from)
+	if err != nil {
+		return err
+	}
+	target, err := windows.UTF16PtrFromString(to)
+	if err != nil {
+		return err
+	}
+	for begun := time.Now(); ; time.Sleep(sharingPause) {
+		err = windows.MoveFileEx(source, target,
+			windows.MOVEFILE_REPLACE_EXISTING|windows.MOVEFILE_WRITE_THROUGH)
+		isOpen := errors.Is(err, windows.ERROR_SHARING_VIOLATION) ||
+			errors.Is(err, windows.ERROR_ACCESS_DENIED)
+		switch {
+		case err == nil:
+			return nil
+		case !isOpen || time.Since(begun) > sharingLimit:
+			return &fs.PathError{Op: "rename", Path: to, Err: err}
+		}
+	}
+}
+
+// makeDirs creates a directory and those above it. An existing one is not changed.
+func makeDirs(name string, mode fs.FileMode) error {
+	info, err := os.Stat(name)
+	if err == nil && info.IsDir() {
+		return nil
+	}
+	if err == nil {
+		return &fs.PathError{Op: "mkdir", Path: name, Err: errors.New("it is a file")}
+	}
+	if parent := filepath.Dir(name); parent != name {
+		if err := makeDirs(parent, mode); err != nil {
+			return err
+		}
+	}
+	access, err := newDescriptor(mode, true)
+	if err != nil {
+		return err
+	}
+	path, err := windows.UTF16PtrFromString(name)
+	if err == nil {
+		err = windows.CreateDirectory(path, newAttributes(access))
+	}
+	if err != nil && !errors.Is(err, windows.ERROR_ALREADY_EXISTS) {
+		return explainWriteError(name, &fs.PathError{Op: "mkdir", Path: name, Err: err})
+	}
+	return nil
+}
+
+// makeLink creates a symbolic link under a temporary name and renames it.
+func makeLink(c change.MakeLink) error {
+	name := localPath(c.Path)
+	if err := makeDirs(filepath.Dir(name), 0o755); err != nil {
+		return err
+	}
+	old, err := os.Lstat(name)
+	if err == nil && old.Mode().Type() != fs.ModeSymlink && !old.Mode().IsRegular() {
+		return fmt.Errorf("%s exists, but it is neither a link nor a regular file", name)
+	}
+	temporary := filepath.Join(filepath.Dir(name), change.TemporaryName(filepath.Base(name), rand.Text()))
+	if err := os.Symlink(filepath.FromSlash(c.To), temporary); err != nil {
+		return err
+	}
+	if err := rename(temporary, name); err != nil {
+		_ = os.Remove(temporary) // the first error matters
+		return err
+	}
+	return nil
+}
+
+// removeTemporaryFiles removes the temporary files of earlier writes that were killed.
+func removeTemporaryFiles(name string) error {
+	entries, err := os.ReadDir(filepath.Dir(name))
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if !e.Type().IsRegular() || !change.IsTemporaryName(filepath.Base(name), e.Name()) {
+			continue
+		}
+		err := os.Remove(filepath.Join(filepath.Dir(name), e.Name()))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// WriteStream atomically creates or replaces a private file with what write writes, without keeping
+// it in memory.
+func (m Machine) WriteStream(name string, write func(to io.Writer) error) error {
+	name = localPath(name)
+	if err := makeDirs(filepath.Dir(name), 0o700); err != nil {
+		return err
+	}
+	if old, err := os.Lstat(name); err == nil && !old.Mode().IsRegular() {
+		return fmt.Errorf("%s exists, but it is not a regular file", name)
+	}
+	if err := removeTemporaryFiles(name); err != nil {
+		return err
+	}
+	access, err := newDescriptor(0o600, false)
+	if err != nil {
+		return err
+	}
+	return explainWriteError(name, replaceFile(name, access, func(f *os.File) error {
+		if err := write(f); err != nil {
+			return err
+		}
+		return f.Sync()
+	}))
+}
+
+// FreeSpace returns the free bytes on the drive of a path, which need not exist yet.
+func (m Machine) FreeSpace(name string) (uint64, error) {
+	drive := filepath.VolumeName(localPath(name)) + `\`
+	path, err := windows.UTF16PtrFromString(drive)
+	if err != nil {
+		return 0, err
+	}
+	var free uint64
+	if err := windows.GetDiskFreeSpaceEx(path, &free, nil, nil); err != nil {
+		return 0, &fs.PathError{Op: "reading the free space", Path: drive, Err: err}
+	}
+	return free, nil
+}
+
+// explainWriteError names the drive that is full.
+func explainWriteError(name string, err error) error {
+	if errors.Is(err, windows.ERROR_DISK_FULL) || errors.Is(err, windows.ERROR_HANDLE_DISK_FULL) {
+		return problem.New(fmt.Errorf("no space left on drive %s: %w", filepath.VolumeName(name), err),
+			"free some space there")
+	}
+	return err
+}
