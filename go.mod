@@ -3,7 +3,6 @@ module kubeadm
 go 1.26.0
 
 require (
-	github.com/Microsoft/go-winio v0.6.2
 	github.com/coredns/corefile-migration v1.0.34
 	github.com/coreos/go-systemd/v22 v22.7.0
 	github.com/google/go-cmp v0.7.0

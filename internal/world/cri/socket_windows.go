@@ -7,10 +7,10 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/Microsoft/go-winio"
 	"google.golang.org/grpc"
 
 	"kubeadm/internal/node"
+	"kubeadm/internal/world/pipe"
 )
 
 const containerdConfig = `C:\Program Files\containerd\config.toml`
@@ -39,7 +39,7 @@ func dialSocket(ctx context.Context, socket string) (net.Conn, error) {
 		return nil, err
 	}
 	if network == "pipe" {
-		return winio.DialPipeContext(ctx, address)
+		return pipe.Dial(ctx, address)
 	}
 	return new(net.Dialer).DialContext(ctx, network, address)
 }
