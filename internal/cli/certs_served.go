@@ -176,7 +176,7 @@ func (x expirations) writeServed(out io.Writer) error {
 	for _, e := range x.Others {
 		e.writeRow(w)
 	}
-	w.Section("COMPONENT", "ADDRESS", "SERIAL NUMBER", "EXPIRES", "RESIDUAL TIME", "AS ON DISK")
+	w.Section("COMPONENT", "ADDRESS", "SERIAL NUMBER", "EXPIRES", "RESIDUAL TIME", "MATCHES DISK")
 	for _, s := range x.Served {
 		date, residual, current := "", "", yesOrNo(s.IsCurrent)
 		if s.Date != nil {

@@ -35,8 +35,8 @@ func newResetCommand(p *program) *cobra.Command {
 	}
 	return withRunOutput(p, t.command(&cobra.Command{
 		Use:   "reset",
-		Short: "Revert what init or join did to this machine",
-		Long: `Revert, as far as possible, what "kubeadm init" or "kubeadm join" did to this machine.
+		Short: "Undo what init or join did to this machine",
+		Long: `Undo, as far as possible, what "kubeadm init" or "kubeadm join" did to this machine.
 The command asks for confirmation unless --force is set. When it finishes, it lists
 what it left behind.`,
 		Example: `  # print what would be removed
@@ -45,7 +45,7 @@ what it left behind.`,
   # skip the confirmation prompt
   kubeadm reset --force
 
-  # also remove what CNI plugins and kube-proxy set up, and the user's kubeconfig
+  # also remove the user's kubeconfig and whatever CNI plugins and kube-proxy set up
   kubeadm reset --clean=all
 
   # drain this worker, delete its Node object and reset it

@@ -38,7 +38,7 @@ func newUpgradeApplyCommand(p *program) *cobra.Command {
 	}
 	c := t.command(&cobra.Command{
 		Use:   "apply [version]",
-		Short: "Upgrade the cluster and its first control plane node to the given version",
+		Short: "Upgrade the cluster-wide components and this control plane node to the given version",
 		Long: `Upgrade the cluster and this control plane node to the given Kubernetes version. Afterwards, run
 "kubeadm upgrade node" on each of the other nodes, and then upgrade the kubelet on every node.
 
@@ -317,7 +317,7 @@ func upgradedText(command flag.Command, n *node.Node) string {
 }
 
 const appliedText = `
-SUCCESS! The control plane of this node was upgraded to %[1]s.
+SUCCESS! The control plane on this node was upgraded to %[1]s.
 
 Next:
   1. On each of the other control plane nodes, one at a time: kubeadm upgrade node
@@ -326,7 +326,7 @@ Next:
 `
 
 const upgradedControlPlaneText = `
-The control plane of this node was upgraded to %[1]s.
+The control plane on this node was upgraded to %[1]s.
 
 Next: drain this node, install kubelet %[1]s, restart the kubelet and uncordon the node.
 `

@@ -148,7 +148,7 @@ func testRenewal(t *testing.T, s *testCluster) {
 	for name, file := range map[string]string{"apiserver": "pki/apiserver.crt",
 		"etcd-server": "pki/etcd/server.crt", "etcd-peer": "pki/etcd/peer.crt",
 		"controller-manager.conf": "controller-manager.conf", "scheduler.conf": "scheduler.conf"} {
-		if want := fmt.Sprintf(" uses %s%s: serial number %x, expires ", kubernetesDir, file,
+		if want := fmt.Sprintf(" is now using %s%s: serial number %x, expires ", kubernetesDir, file,
 			renewed[name].SerialNumber); !strings.Contains(used, want) {
 			t.Errorf("it does not say %q:\n%s", want, used)
 		}

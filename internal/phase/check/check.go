@@ -114,7 +114,7 @@ func checkControlPlane(ctx context.Context, e *engine.Env, n *node.Node) error {
 var Reset = engine.Phase{
 	Name:    "preflight",
 	Aliases: []string{"pre-flight"},
-	Short:   "Check that kubeadm runs as root",
+	Short:   "Check that kubeadm is running as root",
 	Flags:   []flag.Name{flag.DryRun, flag.Force, flag.IgnorePreflightErrors},
 	Run: func(ctx context.Context, e *engine.Env) error {
 		warnOfUnknownNames(e)

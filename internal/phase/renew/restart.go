@@ -234,7 +234,7 @@ func (s *staleRestart) report(ctx context.Context, e *engine.Env) error {
 		if err := e.Await(ctx, u.Condition(s.node)); err != nil {
 			return err
 		}
-		e.Say("%s uses %s: %s", u.Component, u.Path, certuse.Describe(u.Certificate))
+		e.Say("%s is now using %s: %s", u.Component, u.Path, certuse.Describe(u.Certificate))
 	}
 	return nil
 }
