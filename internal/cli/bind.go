@@ -57,6 +57,8 @@ func (v flagTargets) bind(set *pflag.FlagSet, names ...flag.Name) {
 			set.StringVarP(at, name, f.Short, *at, f.Help)
 		case *[]string:
 			set.StringSliceVarP(at, name, f.Short, *at, f.Help)
+		case *flag.TextList:
+			set.StringArrayVarP((*[]string)(at), name, f.Short, *at, f.Help)
 		case *map[string]string:
 			set.StringToStringVarP(at, name, f.Short, *at, f.Help)
 		case *bool:

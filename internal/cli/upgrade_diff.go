@@ -18,6 +18,7 @@ import (
 	"kubeadm/internal/engine"
 	"kubeadm/internal/existing"
 	"kubeadm/internal/flag"
+	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/phaseindex"
 	"kubeadm/internal/preflight"
@@ -187,7 +188,7 @@ func (d *differ) kindOf(file string) string {
 // diffObject is the diff of an object, as it is and as it will be.
 func (d *differ) diffObject(ctx context.Context, ref state.Ref, wanted state.Object,
 	merge func(*unstructured.Unstructured) (*unstructured.Unstructured, error)) (string, error) {
-	if ref.GVK.Kind == "Lease" {
+	if ref.GVK.Kind == "Lease" || ref.Name == manifest.Reconfiguration {
 		return "", nil
 	}
 	now, err := d.real.Object(ctx, ref)

@@ -25,10 +25,16 @@ import (
 // argument of a rotation of the CAs counts only where its file exists.
 func ReadNode(ctx context.Context, r state.Reader, as state.Identity, local node.Local,
 	target release.Target) (n *node.Node, warnings []string, err error) {
-	stored, err := readStoredConfig(ctx, r, as)
+	stored, err := ReadStoredConfig(ctx, r, as)
 	if err != nil {
 		return nil, nil, err
 	}
+	return Complete(ctx, r, local, stored, target)
+}
+
+// Complete is ReadNode for a configuration that the cluster is to store, or has stored before.
+func Complete(ctx context.Context, r state.Reader, local node.Local, stored config.StoredConfig,
+	target release.Target) (n *node.Node, warnings []string, err error) {
 	n, warnings, err = config.CompleteUpgrade(local, stored, target)
 	if err != nil || local.Role != node.ControlPlane {
 		return n, warnings, err
@@ -68,7 +74,8 @@ func dropSigner(ctx context.Context, r state.Reader, n *node.Node) error {
 	return nil
 }
 
-func readStoredConfig(ctx context.Context, r state.Reader,
+// ReadStoredConfig reads the configuration that the cluster stores.
+func ReadStoredConfig(ctx context.Context, r state.Reader,
 	as state.Identity) (stored config.StoredConfig, err error) {
 	if stored.Cluster, err = ReadClusterConfiguration(ctx, r, as); err != nil {
 		return stored, err

@@ -7,6 +7,7 @@ type Name string
 
 // Every flag of every command.
 const (
+	AddCertSAN                Name = "add-cert-san"
 	AllowedCIDR               Name = "allowed-cidr"
 	AllowedDNSSuffix          Name = "allowed-dns-suffix"
 	AllowExperimentalUpgrades Name = "allow-experimental-upgrades"
@@ -33,6 +34,8 @@ const (
 	CRISocket                 Name = "cri-socket"
 	CSRDir                    Name = "csr-dir"
 	CSROnly                   Name = "csr-only"
+	DetailedExitCode          Name = "detailed-exitcode"
+	Diff                      Name = "diff"
 	Description               Name = "description"
 	DiscoveryFile             Name = "discovery-file"
 	DiscoveryToken            Name = "discovery-token"
@@ -69,6 +72,7 @@ const (
 	Served                    Name = "served"
 	ServiceCIDR               Name = "service-cidr"
 	ServiceDNSDomain          Name = "service-dns-domain"
+	SetArg                    Name = "set-arg"
 	ShowManagedFields         Name = "show-managed-fields"
 	SkipCertificateKeyPrint   Name = "skip-certificate-key-print"
 	SkipPhases                Name = "skip-phases"

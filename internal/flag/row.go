@@ -48,12 +48,16 @@ type Field struct {
 const (
 	text     = "string"
 	list     = "strings"
+	texts    = "stringArray"
 	textMap  = "mapStringString"
 	boolean  = "bool"
 	integer  = "int"
 	int32s   = "int32"
 	duration = "duration"
 )
+
+// TextList is the value of a flag that may be repeated, and whose values may contain commas.
+type TextList []string
 
 // Of returns the row of a flag. A name that no flag has is a mistake of the program, so it panics.
 func Of(name Name) Row {

@@ -80,6 +80,9 @@ func (k KubeProxy) Objects() []state.Object {
 	return append([]state.Object{k.Config, k.DaemonSet}, k.Access...)
 }
 
+// ConfigHash is the digest of the configuration.
+func (k KubeProxy) ConfigHash() string { return dataHash(k.Config) }
+
 // ManifestObjects lists the objects in the order of --print-manifest, without the annotation of a
 // generated configuration: the user may edit it.
 func (k KubeProxy) ManifestObjects() []state.Object {

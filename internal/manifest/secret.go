@@ -95,6 +95,15 @@ func NewCARotation(state string) *corev1.ConfigMap {
 	return configMap(kubeSystem, CARotation, map[string]string{"rotation": state})
 }
 
+// Reconfiguration is the name, in kube-system, of the ConfigMap with the state of the latest change of the
+// cluster's configuration.
+const Reconfiguration = "kubeadm-reconfiguration"
+
+// NewReconfiguration is the ConfigMap with that state.
+func NewReconfiguration(state string) *corev1.ConfigMap {
+	return configMap(kubeSystem, Reconfiguration, map[string]string{"reconfiguration": state})
+}
+
 // NewCARotationSecret is the Secret with the keys of a CA rotation, encrypted, by the names of
 // pki.UploadedName. It is deleted together with its owner, as NewCertsSecret.
 func NewCARotationSecret(sealed map[string][]byte, owner metav1.Object) *corev1.Secret {

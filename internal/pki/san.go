@@ -66,6 +66,25 @@ func (s SANs) MissingFrom(cert *x509.Certificate) []string {
 	return missing
 }
 
+// SANsOf are the names and addresses of a certificate.
+func SANsOf(cert *x509.Certificate) SANs { return newSANs(cert.DNSNames, cert.IPAddresses) }
+
+// Plus has the names of both.
+func (s SANs) Plus(more SANs) SANs {
+	return newSANs(slices.Concat(s.DNSNames, more.DNSNames), slices.Concat(s.IPs, more.IPs))
+}
+
+// Without has the names that the others do not have.
+func (s SANs) Without(others SANs) SANs {
+	return newSANs(
+		slices.DeleteFunc(slices.Clone(s.DNSNames), func(name string) bool {
+			return slices.Contains(others.DNSNames, name)
+		}),
+		slices.DeleteFunc(slices.Clone(s.IPs), func(ip net.IP) bool {
+			return slices.ContainsFunc(others.IPs, ip.Equal)
+		}))
+}
+
 // String lists all names, separated by commas.
 func (s SANs) String() string { return strings.Join(s.names(), ", ") }
 

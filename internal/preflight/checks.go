@@ -127,6 +127,16 @@ func Upgrade(n *node.Node) []Check {
 	return append(list, newObstacleChecks(n)...)
 }
 
+// Reconfigure returns the checks of a node that follows a change of its cluster's configuration. They
+// share cached queries: call it again for each Run.
+func Reconfigure(n *node.Node) []Check {
+	list := append(newRuntimeChecks(&n.Local), newKubeletGateCheck(n, KubeletVersion()))
+	if n.Role != node.ControlPlane {
+		return list
+	}
+	return append(list, newComponentChecks(n)...)
+}
+
 // Machine returns the checks that a machine must pass before it is a node and as long as it is one.
 // If the machine is or may become a control plane, they include its resources. They share cached
 // queries: call it again for each Run.

@@ -1,5 +1,5 @@
-// Package renewal replaces certificates of a control plane by new ones with the same subject and
-// SANs.
+// Package renewal replaces certificates of a control plane by new ones with the same subject, and the
+// same SANs unless the user wants others.
 package renewal
 
 import (
@@ -43,7 +43,7 @@ func Renew(ctx context.Context, e *engine.Env, c pki.Renewable) error {
 	if err != nil {
 		return err
 	}
-	r := renewal{c, n.Paths, old, ca}
+	r := renewal{Renewable: c, paths: n.Paths, old: old, ca: ca}
 	if !ca.CanIssue() && n.Paths.Requests != "" {
 		return r.install(ctx, e)
 	}
@@ -53,6 +53,38 @@ func Renew(ctx context.Context, e *engine.Env, c pki.Renewable) error {
 	}
 	e.Say("renewing %s, %s", c.Name, c.Purpose)
 	return replaceCertificate(ctx, e, r)
+}
+
+// Reissue replaces a serving certificate of this control plane by one with other SANs.
+func Reissue(ctx context.Context, e *engine.Env, c pki.Renewable, sans pki.SANs) error {
+	n, err := e.Node(ctx)
+	if err != nil {
+		return err
+	}
+	old, err := certstore.ReadRenewable(ctx, e.World, n.Paths, c)
+	if err == nil && old == nil {
+		err = fmt.Errorf("%s does not exist", certstore.RenewablePath(n.Paths, c))
+	}
+	if err != nil {
+		return err
+	}
+	ca, err := readIssuer(ctx, e, n, c)
+	if err != nil {
+		return err
+	}
+	if !ca.CanIssue() {
+		return NewForeignCAError(n.Paths, c, sans)
+	}
+	e.Say("issuing %s again, for %s", c.Purpose, sans)
+	return replaceCertificate(ctx, e, renewal{Renewable: c, paths: n.Paths, old: old, ca: ca, sans: &sans})
+}
+
+// NewForeignCAError is the error of a certificate that needs other SANs, but whose CA has no key on this
+// machine.
+func NewForeignCAError(p node.Paths, c pki.Renewable, sans pki.SANs) error {
+	return problem.New(fmt.Errorf("%s needs other SANs, but the key of its CA is not on this machine "+
+		"(external CA)", p.Cert(c.Base)),
+		fmt.Sprintf("have the external CA sign one for %s, install it, and run the command again", sans))
 }
 
 // Check is an error if Renew would fail because of the files on this machine. Nothing is changed.
@@ -126,6 +158,7 @@ type renewal struct {
 	paths node.Paths
 	old   *x509.Certificate
 	ca    pki.CA
+	sans  *pki.SANs // of the new certificate; nil for those of the old one
 }
 
 // replaceCertificate generates a new key and certificate; where the cluster's settings are not
@@ -144,8 +177,11 @@ func replaceCertificate(ctx context.Context, e *engine.Env, r renewal) error {
 		return err
 	}
 	valid := cmp.Or(n.Cluster.CertValidity, r.old.NotAfter.Sub(r.old.NotBefore))
-	cert, err := r.ca.Issue(e.Rand("renew/"+r.Name),
-		pki.RenewalSpec(r.old, pki.NewValidity(e.World.Now(), valid)), key.Public())
+	spec := pki.RenewalSpec(r.old, pki.NewValidity(e.World.Now(), valid))
+	if r.sans != nil {
+		spec.SANs = *r.sans
+	}
+	cert, err := r.ca.Issue(e.Rand("renew/"+r.Name), spec, key.Public())
 	if err != nil {
 		return err
 	}

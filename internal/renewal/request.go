@@ -65,7 +65,7 @@ func findExternal(ctx context.Context, e *engine.Env, n *node.Node,
 	if ca.CanIssue() {
 		return nil, "the key of its CA is on this machine: " + n.Paths.Key(issuerBase(c)), nil
 	}
-	return &renewal{c, n.Paths, old, ca}, "", nil
+	return &renewal{Renewable: c, paths: n.Paths, old: old, ca: ca}, "", nil
 }
 
 // NeedsRequest reports whether an external CA must sign this certificate.

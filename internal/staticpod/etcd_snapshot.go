@@ -3,13 +3,29 @@ package staticpod
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path"
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/engine"
+	"kubeadm/internal/etcdcluster"
 	"kubeadm/internal/node"
+	"kubeadm/internal/preflight"
 	"kubeadm/internal/state"
 )
+
+// PrepareEtcd is done before this machine's etcd member is replaced: it waits until the others have a
+// quorum without it, and saves a snapshot.
+func PrepareEtcd(ctx context.Context, e *engine.Env, n *node.Node) error {
+	if err := e.Await(ctx, preflight.QuorumWithout(n, e.Local.IgnoredChecks)); err != nil {
+		return err
+	}
+	via := etcdcluster.LocalClient(n.Paths, n.ClientURL())
+	if _, err := SaveEtcdSnapshot(ctx, e, n, via); err != nil {
+		return fmt.Errorf("before etcd is replaced: %w", err)
+	}
+	return nil
+}
 
 // snapshotFile is the name of a snapshot in its backup directory.
 const snapshotFile = "snapshot.db"

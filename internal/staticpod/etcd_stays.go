@@ -3,7 +3,9 @@ package staticpod
 import (
 	"context"
 	"fmt"
+	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/version"
 
 	"kubeadm/internal/engine"
@@ -41,6 +43,31 @@ func WhyEtcdStays(ctx context.Context, e *engine.Env, n *node.Node, isWanted boo
 	}
 	return fmt.Sprintf("v%s runs, which is newer than v%s of Kubernetes %s", running, wanted,
 		n.Cluster.Version), nil
+}
+
+// IsEtcdNewer reports whether the etcd member of this machine has, or may have, a newer etcd than another
+// manifest of it: then it may have raised the storage version of the data.
+func IsEtcdNewer(ctx context.Context, e *engine.Env, n *node.Node, other []byte) (bool, error) {
+	present, err := Read(ctx, e, n, manifest.Etcd)
+	if err != nil {
+		return false, err
+	}
+	pod, err := parsePod(other)
+	if err != nil {
+		return false, err
+	}
+	if slices.Equal(listImages(present), listImages(pod)) {
+		return false, nil
+	}
+	var versions [2]*version.Version
+	for i, p := range []*corev1.Pod{present, pod} {
+		c, err := manifest.ComponentContainer(p, manifest.Etcd)
+		if err != nil {
+			return true, nil
+		}
+		versions[i] = taggedVersion(c.Image)
+	}
+	return versions[0] == nil || versions[1] == nil || versions[1].LessThan(versions[0]), nil
 }
 
 // taggedVersion is the version by which an image of etcd is tagged, without the number of the image's

@@ -23,6 +23,7 @@ import (
 	"kubeadm/internal/phase/kubelet"
 	"kubeadm/internal/phase/kubeletserving"
 	"kubeadm/internal/phase/markcontrolplane"
+	"kubeadm/internal/phase/reconfigure"
 	"kubeadm/internal/phase/renew"
 	"kubeadm/internal/phase/reset"
 	"kubeadm/internal/phase/rotateca"
@@ -173,6 +174,21 @@ var UpgradeNode = []engine.Phase{
 	kubelet.UpgradeConfig,
 	undoneOnError(addon.Upgrade),
 	kubelet.RemoveFlags,
+}
+
+// ReconfigureApply changes the configuration of the cluster and brings its first node to it. The cluster
+// stores the configuration once this node and the addons run with it, so that no machine joins with one
+// that does not work.
+var ReconfigureApply = []engine.Phase{
+	check.Reconfigure,
+	holdingLock(reconfigure.Node, check.Unchanging, reconfigure.Claim, reconfigure.Node, addon.Reconfigure,
+		uploadconfig.Upgrade, reconfigure.Finish),
+}
+
+// ReconfigureNode brings another node to the configuration that the cluster stores.
+var ReconfigureNode = []engine.Phase{
+	check.Reconfigure,
+	holdingLock(reconfigure.Node, check.Unchanging, reconfigure.Claim, reconfigure.Node, reconfigure.Finish),
 }
 
 // Reset reverts what Init and Join did to this machine. The journal is removed before anything

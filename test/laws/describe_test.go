@@ -38,7 +38,13 @@ func describeMachine(t testing.TB, m *fake.World, key string) string {
 	for _, name := range slices.Sorted(maps.Keys(m.Services)) {
 		fmt.Fprintf(&b, "service %s active=%v\n", name, m.Services[name].Active)
 	}
-	fmt.Fprintf(&b, "mounts %v\nimages %v\npods %v\nmembers %v\n", m.MountList, m.ImageList, m.Pods,
+	var pods []string // in which order they were started does not matter
+	for _, p := range m.Pods {
+		p.ID = ""
+		pods = append(pods, fmt.Sprint(p))
+	}
+	slices.Sort(pods)
+	fmt.Fprintf(&b, "mounts %v\nimages %v\npods %v\nmembers %v\n", m.MountList, m.ImageList, pods,
 		m.MemberList)
 	fmt.Fprintf(&b, "links %v\nrules %q\nvirtual servers %v\n", m.LinkList, m.Rules,
 		m.VirtualServerList)
@@ -138,6 +144,10 @@ func (s describer) text(of string) string {
 	return withoutGeneratedNames(of)
 }
 
+// reconfigurationPattern matches the ID and the times of a change of the configuration.
+var reconfigurationPattern = regexp.MustCompile(
+	`(\bid: |\bstarted: \\?"|\bstored: \\?"|kubeadm\.kubernetes\.io/reconfiguration": ")[^"\\\n]+`)
+
 var tokenPattern = regexp.MustCompile(`bootstrap-token-[a-z0-9]{6}\b`)
 
 // signaturePattern matches the signatures of cluster-info.
@@ -155,6 +165,7 @@ var kubeletTimePattern = regexp.MustCompile(`(kubelet-client-)\d{4}(-\d\d){5}`)
 func withoutGeneratedNames(text string) string {
 	text = backupTimePattern.ReplaceAllString(text, "$1*")
 	text = kubeletTimePattern.ReplaceAllString(text, "$1*")
+	text = reconfigurationPattern.ReplaceAllString(text, "$1*")
 	return signaturePattern.ReplaceAllString(tokenPattern.ReplaceAllString(text,
 		"bootstrap-token-*"), "jws-kubeconfig-*")
 }

@@ -21,13 +21,15 @@ import (
 	"kubeadm/internal/world/memory"
 )
 
-// renewSubject renews all certificates in each run, so not every law applies to it.
-var renewSubject = subject{name: "renew", phases: workflow.Renew, machine: initializedMachine,
-	setUp: setUpInit, node: "cp1"}
+// newRenewSubject renews all certificates in each run, so not every law applies to it.
+func newRenewSubject() subject {
+	return subject{name: "renew", phases: workflow.Renew, machine: initializedMachine,
+		setUp: setUpInit, node: "cp1"}
+}
 
 // Wherever a renewal is killed, each key matches its certificate, and the same command goes on.
 func TestRenewalResumesAtEveryCrashPoint(t *testing.T) {
-	whole := renewSubject.newRun(renewSubject.machine(t))
+	whole := newRenewSubject().newRun(newRenewSubject().machine(t))
 	out := whole.mustSucceed(t)
 	if got := listMismatchedKeys(t, whole.machine); len(got) > 0 {
 		t.Fatalf("keys that do not match their certificates: %v", got)
@@ -39,7 +41,7 @@ func TestRenewalResumesAtEveryCrashPoint(t *testing.T) {
 		t.Run(faultName(at), func(t *testing.T) {
 			t.Parallel()
 			at.Crash = true
-			r := renewSubject.newRun(renewSubject.machine(t))
+			r := newRenewSubject().newRun(newRenewSubject().machine(t))
 			r.fault = at
 			if first := r.execute(t); !first.crashed {
 				t.Fatalf("the run did not get that far: %v", first.err)
@@ -58,9 +60,9 @@ func TestRenewalResumesAtEveryCrashPoint(t *testing.T) {
 // A disk that is full in the middle of a renewal leaves each certificate with its key, old or new. The
 // same command goes on once there is space.
 func TestRenewalOnFullDisk(t *testing.T) {
-	n := len(renewSubject.newRun(renewSubject.machine(t)).mustSucceed(t).did)
+	n := len(newRenewSubject().newRun(newRenewSubject().machine(t)).mustSucceed(t).did)
 	for at := range n {
-		r := renewSubject.newRun(renewSubject.machine(t))
+		r := newRenewSubject().newRun(newRenewSubject().machine(t))
 		r.fault = &fault.World{At: at}
 		if out := r.execute(t); !errors.Is(out.err, fault.ErrInjected) {
 			t.Errorf("change %d: %v", at, out.err)
@@ -74,9 +76,9 @@ func TestRenewalOnFullDisk(t *testing.T) {
 
 // After an interrupted renewal all keys match their certificates.
 func TestInterruptedRenewalKeepsKeyPairs(t *testing.T) {
-	n := len(renewSubject.newRun(renewSubject.machine(t)).mustSucceed(t).did)
+	n := len(newRenewSubject().newRun(newRenewSubject().machine(t)).mustSucceed(t).did)
 	for at := 1; at < n; at++ {
-		r := renewSubject.newRun(renewSubject.machine(t))
+		r := newRenewSubject().newRun(newRenewSubject().machine(t))
 		r.stop = at
 		if out := r.execute(t); !errors.Is(out.err, errInterrupted) {
 			t.Errorf("interrupted at change %d, the run returns: %v", at, out.err)
@@ -126,14 +128,14 @@ func listMismatchedKeys(t *testing.T, w *fake.World) (names []string) {
 // restartSubject restarts what uses old certificates.
 var restartSubject = subject{name: "restart", phases: workflow.RestartStale, setUp: setUpInit,
 	node: "cp1", machine: func(t testing.TB) *fake.World {
-		r := renewSubject.newRun(renewedMachine(t))
+		r := newRenewSubject().newRun(renewedMachine(t))
 		r.mustSucceed(t)
 		return r.machine
 	}}
 
 // renewedMachine is a control plane whose Pods are known to the container runtime.
 func renewedMachine(t testing.TB) *fake.World {
-	m := renewSubject.machine(t)
+	m := newRenewSubject().machine(t)
 	for i, component := range []string{"etcd", "kube-apiserver", "kube-controller-manager",
 		"kube-scheduler"} {
 		m.Pods = append(m.Pods, state.Sandbox{ID: strconv.Itoa(i), Namespace: "kube-system",

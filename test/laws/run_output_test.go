@@ -21,7 +21,7 @@ import (
 // that succeeds, that fails at any of some changes, that is interrupted, and of a dry run.
 func TestRunOutputMatchesSchema(t *testing.T) {
 	schema := compileSchema(t)
-	for _, s := range append(subjects(), renewSubject) {
+	for _, s := range append(subjects(), newRenewSubject()) {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
 			whole := s.newRun(s.machine(t)).mustSucceed(t)

@@ -34,7 +34,7 @@ func TestPhasesOfInitKeepFilesOfOtherCommands(t *testing.T) {
 		}
 	for _, s := range []subject{findSubject("init"), findSubject("join a control plane"),
 		findSubject("init with an external CA"), externalEtcd, upgradeSubjects()[0], upgradeNode,
-		renewSubject} {
+		newRenewSubject()} {
 		w := s.machine(t)
 		s.newRun(w).mustSucceed(t)
 		w.Files["/var/lib/etcd/member"] = memory.File{Mode: fs.ModeDir | 0o700}

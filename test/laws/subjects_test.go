@@ -43,6 +43,8 @@ type subject struct {
 	kubelets []string // files that the kubelet creates there
 	restores bool     // a run that fails or is interrupted restores what it has changed
 	repeats  bool     // some changes are made in each run: see withoutRepeated
+	// replacesSome is set if only some static Pods are replaced
+	replacesSome bool
 }
 
 // adminConf is the kubeconfig by which a control plane that runs join again finds the cluster.
@@ -80,7 +82,8 @@ func subjects() []subject {
 			setUp: setUpJoinByFile, node: "worker1",
 			kubelets: []string{rotatedCertificate, "/etc/kubernetes/kubelet.conf"}},
 	}, slices.Concat(cleanSubjects(), externalCASubjects(),
-		[]subject{newReplaceSubject()}, upgradeSubjects())...)
+		[]subject{newReplaceSubject()}, upgradeSubjects(),
+		[]subject{reconfigure(changedConfig)})...)
 }
 
 // findSubject returns the subject of that name.

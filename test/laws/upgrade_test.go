@@ -65,7 +65,10 @@ func (s subject) withoutRepeated(all []change.Change) []change.Change {
 	}
 	return slices.DeleteFunc(slices.Clone(all),
 		func(c change.Change) bool {
-			return slices.Contains(repeated, c.Target()) || ownBackup.MatchString(c.Target())
+			// In the time between two runs the kubelet may have replaced a Pod itself.
+			_, isRemoval := c.(change.RemoveContainers)
+			return isRemoval && s.replacesSome || slices.Contains(repeated, c.Target()) ||
+				ownBackup.MatchString(c.Target())
 		})
 }
 

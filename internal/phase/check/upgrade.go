@@ -41,7 +41,7 @@ var UpgradeApply = engine.Phase{
 			return err
 		}
 		e.Say("checking the cluster and this machine")
-		if err := checkMachine(ctx, e, n); err != nil {
+		if err := checkMachine(ctx, e, n, preflight.Upgrade(n)); err != nil {
 			return err
 		}
 		cluster, err := readCluster(ctx, e, as)
@@ -94,7 +94,7 @@ var UpgradeNode = engine.Phase{
 			return err
 		}
 		e.Say("checking this machine")
-		if err := checkMachine(ctx, e, n); err != nil {
+		if err := checkMachine(ctx, e, n, preflight.Upgrade(n)); err != nil {
 			return err
 		}
 		if n.Role != node.ControlPlane {
@@ -165,9 +165,9 @@ func checkRenewals(ctx context.Context, e *engine.Env) error {
 }
 
 // checkMachine runs the checks of this machine, and tries the patches before anything is changed.
-func checkMachine(ctx context.Context, e *engine.Env, n *node.Node) error {
+func checkMachine(ctx context.Context, e *engine.Env, n *node.Node, checks []preflight.Check) error {
 	warnOfUnknownNames(e)
-	if err := runChecks(ctx, e, preflight.Upgrade(n)); err != nil {
+	if err := runChecks(ctx, e, checks); err != nil {
 		return err
 	}
 	if err := checkPatchFiles(ctx, e); err != nil {

@@ -9,12 +9,10 @@ import (
 	"kubeadm/internal/certstore"
 	"kubeadm/internal/clusterlock"
 	"kubeadm/internal/engine"
-	"kubeadm/internal/etcdcluster"
 	"kubeadm/internal/flag"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
-	"kubeadm/internal/preflight"
 	"kubeadm/internal/release"
 	"kubeadm/internal/renewal"
 	"kubeadm/internal/state"
@@ -106,12 +104,8 @@ func prepareComponent(ctx context.Context, e *engine.Env, n *node.Node, componen
 		return err
 	}
 	if component == manifest.Etcd {
-		if err := e.Await(ctx, preflight.QuorumWithout(n, e.Local.IgnoredChecks)); err != nil {
+		if err := staticpod.PrepareEtcd(ctx, e, n); err != nil {
 			return err
-		}
-		via := etcdcluster.LocalClient(n.Paths, n.ClientURL())
-		if _, err := staticpod.SaveEtcdSnapshot(ctx, e, n, via); err != nil {
-			return fmt.Errorf("before etcd is replaced: %w", err)
 		}
 	}
 	if err := renewCertificates(ctx, e, n, certificatesOf(component)...); err != nil {

@@ -1,11 +1,9 @@
 package kubelet
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 
@@ -14,12 +12,11 @@ import (
 	"kubeadm/internal/change"
 	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
+	"kubeadm/internal/kubeletfile"
 	"kubeadm/internal/localkubelet"
 	"kubeadm/internal/manifest"
-	"kubeadm/internal/manifestinput"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
-	"kubeadm/internal/problem"
 	"kubeadm/internal/release"
 	"kubeadm/internal/state"
 	"kubeadm/internal/staticpod"
@@ -105,64 +102,16 @@ var UpgradeConfig = engine.Phase{
 		if err != nil {
 			return err
 		}
-		instance, err := state.ReadOptional(ctx, e.World, n.Paths.KubeletInstanceConfig())
+		if err := kubeletfile.WriteMissingInstance(ctx, e, n); err != nil {
+			return err
+		}
+		data, err := kubeletfile.RenderConfig(ctx, e, n)
 		if err != nil {
 			return err
 		}
-		if instance == nil {
-			e.Warn("%s does not exist; writing it with the container runtime %s",
-				n.Paths.KubeletInstanceConfig(), n.CRISocket)
-			if err := e.Do(ctx, change.WriteFile{Path: n.Paths.KubeletInstanceConfig(),
-				Data: manifest.KubeletInstanceConfig(n), Mode: 0o644}); err != nil {
-				return err
-			}
-		}
-		host, patches, err := manifestinput.Read(ctx, e.World, n, e.Named("patches").WarnOnce)
-		if err != nil {
-			return err
-		}
-		host.KubeletInstance = instance
-		data, warnings, err := manifest.KubeletConfigFile(n, host, patches)
-		for _, w := range warnings {
-			e.Warn("%s", w)
-		}
-		if err != nil {
-			return problem.New(err, "correct "+n.Paths.KubeletInstanceConfig()+
-				", or the patches of the kubelet's configuration")
-		}
-		return replaceKubeletFile(ctx, e, n.Paths.KubeletConfig(), data,
-			staticpod.KubeletConfigBackup)
+		return kubeletfile.Replace(ctx, e, n.Paths.KubeletConfig(), data, staticpod.KubeletConfigBackup)
 	},
 }
-
-// replaceKubeletFile writes a file of the kubelet, and keeps what it replaces in a backup
-// directory.
-func replaceKubeletFile(ctx context.Context, e *engine.Env, file string, data []byte,
-	kind staticpod.BackupKind) error {
-	old, err := state.ReadRequired(ctx, e.World, file)
-	if err != nil {
-		return err
-	}
-	e.Say("writing %q", file)
-	wanted := change.WriteFile{Path: file, Data: data, Mode: 0o644}
-	if bytes.Equal(old, data) {
-		return e.Do(ctx, wanted)
-	}
-	tmp := e.Local.Paths.Tmp()
-	dir, err := staticpod.BackupDir(ctx, e, tmp, kind)
-	if err != nil {
-		return err
-	}
-	if err := e.Do(ctx, change.MakeDir{Path: dir, Mode: 0o700},
-		change.WriteFile{Path: path.Join(dir, path.Base(file)), Data: old, Mode: 0o600},
-		wanted); err != nil {
-		return err
-	}
-	return staticpod.PruneBackups(ctx, e, tmp, kind, mostBackups)
-}
-
-// mostBackups is how many backups of each file are kept.
-const mostBackups = 10
 
 // RemoveFlags removes flags from the kubelet's environment file with which the kubelet of the new
 // version does not start.
@@ -204,7 +153,7 @@ func replaceFlags(ctx context.Context, e *engine.Env, n *node.Node) error {
 	}
 	e.Say("removing flags that the kubelet %s does not have: --%s", n.Cluster.Version,
 		strings.Join(removed, ", --"))
-	return replaceKubeletFile(ctx, e, file, []byte(text), staticpod.KubeletFlagsBackup)
+	return kubeletfile.Replace(ctx, e, file, []byte(text), staticpod.KubeletFlagsBackup)
 }
 
 // flagsOfKubeadm are flags that kubeadm of an earlier release has written.

@@ -19,12 +19,12 @@ import (
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/config/v1beta3"
+	"kubeadm/internal/health"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/rotation"
 	"kubeadm/internal/state"
-	"kubeadm/internal/untrusted"
 	"kubeadm/internal/world"
 )
 
@@ -279,47 +279,9 @@ func (m machine) restartAddons(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		err = m.e.Await(ctx, world.Condition{
-			Name:    "the new Pods of " + ref.String(),
-			Timeout: m.node.Timeouts.Upgrade,
-			Check: func(ctx context.Context, r state.Reader) error {
-				u, err := r.Object(ctx, ref)
-				if apierrors.IsNotFound(err) {
-					return nil
-				}
-				if err != nil {
-					return err
-				}
-				return checkRollout(u)
-			},
-		})
-		if err != nil {
-			return problem.New(err, untrusted.CommandHint("look at its Pods",
-				"kubectl get pods --namespace", ref.Namespace))
+		if err = m.e.Await(ctx, health.Rollout(ref, m.node.Timeouts.Upgrade)); err != nil {
+			return err
 		}
-	}
-	return nil
-}
-
-// checkRollout is an error unless all Pods of a DaemonSet or Deployment are of the latest template
-// and available.
-func checkRollout(u *unstructured.Unstructured) error {
-	number := func(fields ...string) int64 {
-		n, _, _ := unstructured.NestedInt64(u.Object, fields...)
-		return n
-	}
-	if number("status", "observedGeneration") < number("metadata", "generation") {
-		return errors.New("its controller has not seen the change yet")
-	}
-	wanted, updated := number("spec", "replicas"), number("status", "updatedReplicas")
-	available, total := number("status", "availableReplicas"), number("status", "replicas")
-	if u.GetKind() == daemonSetKind.Kind {
-		wanted = number("status", "desiredNumberScheduled")
-		updated, total = number("status", "updatedNumberScheduled"), wanted
-		available = number("status", "numberAvailable")
-	}
-	if updated < wanted || available < wanted || total > wanted {
-		return fmt.Errorf("%d of %d Pods are new, %d are available", updated, wanted, available)
 	}
 	return nil
 }

@@ -1,0 +1,287 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"kubeadm/internal/config"
+	"kubeadm/internal/engine"
+	"kubeadm/internal/existing"
+	"kubeadm/internal/flag"
+	"kubeadm/internal/node"
+	"kubeadm/internal/preflight"
+	"kubeadm/internal/reconfiguration"
+	"kubeadm/internal/redact"
+	"kubeadm/internal/run"
+	"kubeadm/internal/state"
+	"kubeadm/internal/untrusted"
+	"kubeadm/internal/workflow"
+)
+
+func newReconfigureCommand(p *program) *cobra.Command {
+	c := newGroup("reconfigure", "Change the configuration of a running cluster",
+		newReconfigurePlanCommand(p), newReconfigureApplyCommand(p), newReconfigureNodeCommand(p),
+		newReconfigureUndoCommand(p), newReconfigureStatusCommand(p))
+	c.Long = `Change the configuration of a running cluster: certificate names, arguments, environment variables and volumes of
+the control plane components, image repositories, and the configuration of kubelets, kube-proxy and CoreDNS.
+
+  1. kubeadm reconfigure plan    show what a changed configuration means for each node
+  2. kubeadm reconfigure apply   change this control plane node, and then what the cluster stores
+  3. kubeadm reconfigure node    on each of the other nodes, one at a time
+
+If a component does not become healthy with the change, the components of the node run as before, and the cluster
+keeps its configuration. To resume an interrupted command, run it again. "undo" returns to the configuration before
+the latest change.`
+	return c
+}
+
+// reconfigureOptions are the flags of the commands that change the configuration.
+type reconfigureOptions struct {
+	config.ReconfigureFlags
+	config.ReconfigureNodeFlags
+	File       string `flag:"config"`
+	Kubeconfig string `flag:"kubeconfig"`
+	DryRun     bool   `flag:"dry-run"`
+	Yes        bool   `flag:"yes"`
+	undo       bool
+}
+
+// isChanging reports whether the user wants another configuration than the stored one.
+func (o *reconfigureOptions) isChanging() bool {
+	return o.File != "" || len(o.AddCertSANs)+len(o.SetArgs) > 0 || o.ImageRepository != ""
+}
+
+func newReconfigureApplyCommand(p *program) *cobra.Command {
+	o := &reconfigureOptions{}
+	c := &cobra.Command{
+		Use:   "apply",
+		Short: "Change the configuration of the cluster and of this control plane node",
+		Long: `Change the configuration of the cluster and bring this control plane node to it. The documents in the file replace
+what the cluster stores: a ClusterConfiguration, a KubeletConfiguration, a KubeProxyConfiguration. Flags change single
+settings. Without any of them, this node is brought to the configuration that the cluster stores, for example after
+its ConfigMaps were edited.
+
+The cluster stores the new configuration once this node runs with it. Afterwards, run "kubeadm reconfigure node" on
+each of the other nodes.`,
+		Example: `  # the new configuration in a file
+  kubeadm reconfigure apply --config cluster.yaml
+
+  # one more name in the API server's certificate, without a restart
+  kubeadm reconfigure apply --add-cert-san api.example.com
+
+  # an argument
+  kubeadm reconfigure apply --set-arg kube-apiserver:event-ttl=2h`,
+		Args: refuseArguments,
+		RunE: func(c *cobra.Command, _ []string) error { return changeConfiguration(p, c, o) },
+	}
+	targetsOf(o).bind(c.Flags())
+	return withRunOutput(p, c)
+}
+
+func newReconfigureUndoCommand(p *program) *cobra.Command {
+	o := &reconfigureOptions{undo: true}
+	c := &cobra.Command{
+		Use:   "undo",
+		Short: "Return to the configuration before the latest change",
+		Long: `Return the cluster and this control plane node to the configuration before the latest change, unless it was changed in
+another way since. Afterwards, run "kubeadm reconfigure node" on each of the other nodes.`,
+		Example: `  # print what would change
+  kubeadm reconfigure undo --dry-run
+
+  kubeadm reconfigure undo`,
+		Args: refuseArguments,
+		RunE: func(c *cobra.Command, _ []string) error { return changeConfiguration(p, c, o) },
+	}
+	targetsOf(o).bind(c.Flags(), flag.DryRun, flag.IgnorePreflightErrors, flag.Kubeconfig, flag.Patches,
+		flag.Yes)
+	return withRunOutput(p, c)
+}
+
+func newReconfigureNodeCommand(p *program) *cobra.Command {
+	o := &reconfigureOptions{}
+	c := &cobra.Command{
+		Use:   "node",
+		Short: "Bring another node to the configuration of the cluster",
+		Long: `Bring a control plane node or a worker to the configuration that the cluster stores, after "kubeadm reconfigure
+apply" has changed it. Run the command on one node at a time.`,
+		Example: `  # print what would change
+  kubeadm reconfigure node --dry-run
+
+  kubeadm reconfigure node`,
+		Args: refuseArguments,
+		RunE: func(c *cobra.Command, _ []string) error { return reconfigureNode(p, c, o) },
+	}
+	targetsOf(o).bind(c.Flags(), flag.DryRun, flag.IgnorePreflightErrors, flag.Kubeconfig, flag.Patches)
+	return withRunOutput(p, c)
+}
+
+// changeConfiguration is "kubeadm reconfigure apply" or "kubeadm reconfigure undo".
+func changeConfiguration(p *program, c *cobra.Command, o *reconfigureOptions) (err error) {
+	ctx := c.Context()
+	r, err := run.Open(ctx, runHost(p), run.Command{Name: "reconfigure", Phases: workflow.ReconfigureApply,
+		Repeatable: true})
+	if err != nil {
+		return err
+	}
+	defer closeRun(r, &err)
+	here, e, err := openReconfigured(p, c, r, o)
+	if err != nil {
+		return err
+	}
+	wanted, err := readWanted(ctx, p, here, e, o)
+	if err != nil {
+		return err
+	}
+	intent := wanted.Intent
+	if !o.Yes && !o.DryRun {
+		intent.Ask = func(ctx context.Context) error {
+			what := "this node is about to be brought to the configuration that the cluster stores"
+			if len(wanted.Fields) > 0 {
+				r.Emit(engine.Printed, describeChanges(wanted.Fields))
+				what = "the configuration of this cluster is about to be changed"
+			}
+			return confirm(ctx, p, r, what, flag.Yes)
+		}
+	}
+	env := reconfigureEnv(p, wanted.Node, here.As, intent)
+	if err := executeReconfigure(ctx, r, wanted.Node, env, o.DryRun); err != nil || o.DryRun {
+		return err
+	}
+	r.Emit(engine.Printed, changedText)
+	showOutdatedNodes(ctx, r, e, here, intent.Change)
+	return nil
+}
+
+// reconfigureNode is "kubeadm reconfigure node".
+func reconfigureNode(p *program, c *cobra.Command, o *reconfigureOptions) (err error) {
+	ctx := c.Context()
+	r, err := run.Open(ctx, runHost(p), run.Command{Name: "reconfigure", Phases: workflow.ReconfigureNode,
+		Repeatable: true})
+	if err != nil {
+		return err
+	}
+	defer closeRun(r, &err)
+	here, e, err := openReconfigured(p, c, r, o)
+	if err != nil {
+		return err
+	}
+	wanted, err := reconfiguration.FindStored(ctx, e, here)
+	if err != nil {
+		return err
+	}
+	env := reconfigureEnv(p, wanted.Node, here.As, wanted.Intent)
+	if err := executeReconfigure(ctx, r, wanted.Node, env, o.DryRun); err != nil || o.DryRun {
+		return err
+	}
+	r.Emit(engine.Printed, "\nSUCCESS! This node has the configuration of the cluster.\n")
+	if here.Role == node.ControlPlane { // others may not list Nodes
+		showOutdatedNodes(ctx, r, e, here, wanted.Change)
+	}
+	return nil
+}
+
+// reconfigureEnv is what the phases of a change need.
+func reconfigureEnv(p *program, n *node.Node, as state.Identity, intent reconfiguration.Intent) engine.Env {
+	return engine.Env{Local: n.Local, Node: engine.Resolved(n), Intent: intent, Admin: engine.As(as),
+		Keys: newKeys(p.Random, n.Cluster.Algorithm, 0)}
+}
+
+func executeReconfigure(ctx context.Context, r *run.Run, n *node.Node, env engine.Env, dryRun bool) error {
+	if err := r.Begin(ctx, n, config.RunOptions{DryRun: dryRun}); err != nil {
+		return err
+	}
+	err := r.Execute(ctx, r.NewEnv(env))
+	if err == nil && r.IsDryRun() {
+		r.Emit(engine.Info, "the dry run is complete: nothing was changed")
+	}
+	return err
+}
+
+// openReconfigured reads what this machine is as a node.
+func openReconfigured(p *program, c *cobra.Command, r *run.Run,
+	o *reconfigureOptions) (existing.Machine, *engine.Env, error) {
+	local, err := o.ReconfigureNodeFlags.Local()
+	if err != nil {
+		return existing.Machine{}, nil, err
+	}
+	e := envOfNode(p, r, local, "reconfigure")
+	if err := runChecks(c.Context(), e, preflight.Root()); err != nil {
+		return existing.Machine{}, nil, err
+	}
+	access := existing.Options{Kubeconfig: named(c, o.Kubeconfig), Recover: !o.DryRun}
+	if c.Name() != "node" {
+		access.OnlyControlPlane = "on a worker: kubeadm reconfigure node"
+	}
+	here, err := existing.Open(c.Context(), e, access)
+	return here, e, err
+}
+
+// readWanted finds out which change the user wants.
+func readWanted(ctx context.Context, p *program, here existing.Machine, e *engine.Env,
+	o *reconfigureOptions) (reconfiguration.Wanted, error) {
+	if o.undo {
+		return reconfiguration.FindUndo(ctx, e, here)
+	}
+	file, err := readConfig(ctx, p, p.World(), o.File)
+	if err != nil {
+		return reconfiguration.Wanted{}, err
+	}
+	return reconfiguration.FindWanted(ctx, e, here, reconfiguration.Request{File: file, Flags: o.ReconfigureFlags})
+}
+
+// describeChanges lists fields with their values before and after.
+func describeChanges(fields []config.FieldChange) string {
+	var b strings.Builder
+	for _, f := range hideSecrets(fields) {
+		fmt.Fprintf(&b, "  %s %s: %s -> %s\n", f.Kind, untrusted.Line(f.Field),
+			untrusted.Line(cmp.Or(f.Before, "(not set)")), untrusted.Line(cmp.Or(f.After, "(not set)")))
+	}
+	return b.String()
+}
+
+// hideSecrets hides values that are secret by the name of their field or by their form.
+func hideSecrets(fields []config.FieldChange) []config.FieldChange {
+	all := []config.FieldChange{}
+	hide := func(field, value string) string {
+		return strings.TrimPrefix(redact.Text(field+": "+value), field+": ")
+	}
+	for _, f := range fields {
+		f.Before, f.After = hide(f.Field, f.Before), hide(f.Field, f.After)
+		f.Field = redact.Text(f.Field)
+		all = append(all, f)
+	}
+	return all
+}
+
+const changedText = `
+SUCCESS! The configuration of the cluster has been changed, and this node has it.
+`
+
+// showOutdatedNodes says which nodes do not have the configuration yet. The command has succeeded if that
+// cannot be found out.
+func showOutdatedNodes(ctx context.Context, r *run.Run, e *engine.Env, here existing.Machine,
+	change *reconfiguration.State) {
+	all, err := change.ReadProgress(ctx, e.Reader(), here.As)
+	if err != nil {
+		e.Warn("which other nodes need the change is not known: %v; run kubeadm reconfigure status", err)
+		return
+	}
+	var b strings.Builder
+	for _, group := range []struct {
+		controlPlane bool
+		text         string
+	}{{true, "on these control plane nodes, one at a time"}, {false, "on these workers"}} {
+		if names := reconfiguration.ListBehind(all, group.controlPlane); len(names) > 0 {
+			fmt.Fprintf(&b, "  %s: kubeadm reconfigure node\n    %s\n", group.text, strings.Join(names, ", "))
+		}
+	}
+	text := "\nAll affected nodes are up to date.\n"
+	if b.Len() > 0 {
+		text = "\nNext:\n" + b.String()
+	}
+	r.Emit(engine.Printed, text)
+}

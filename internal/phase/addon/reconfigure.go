@@ -1,0 +1,140 @@
+package addon
+
+import (
+	"context"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/engine"
+	"kubeadm/internal/health"
+	"kubeadm/internal/manifest"
+	"kubeadm/internal/manifestinput"
+	"kubeadm/internal/node"
+	"kubeadm/internal/reconfiguration"
+	"kubeadm/internal/state"
+)
+
+// Reconfigure brings CoreDNS and kube-proxy to a changed configuration, and waits for their new Pods. An
+// addon that somebody has deleted stays so.
+var Reconfigure = engine.Phase{
+	Name:  Phase.Name,
+	Short: "Bring CoreDNS and kube-proxy to the configuration",
+	Run: func(ctx context.Context, e *engine.Env) error {
+		n, as, err := e.Cluster(ctx)
+		if err != nil {
+			return err
+		}
+		before := reconfiguration.IntentOf(e).Before
+		effects, err := reconfiguration.FindEffects(ctx, e, before, n)
+		if err != nil {
+			return err
+		}
+		a := addons{n, as}
+		if effects.CoreDNS {
+			err := a.reconfigure(ctx, e, addon{"Deployment", "coredns", before.Cluster.DNS.Disabled, deployCoreDNS})
+			if err != nil {
+				return err
+			}
+		}
+		if !effects.KubeProxy {
+			return nil
+		}
+		return a.reconfigure(ctx, e,
+			addon{"DaemonSet", "kube-proxy", before.Cluster.Proxy.Disabled, a.replaceKubeProxy})
+	},
+}
+
+// addons are the addons of the cluster, as this node changes them.
+type addons struct {
+	node *node.Node
+	as   state.Identity
+}
+
+// addon is one of them.
+type addon struct {
+	kind, name  string // of the object that has its Pods
+	wasDisabled bool   // before the change
+	deploy      func(context.Context, *engine.Env) error
+}
+
+// reconfigure deploys an addon again and waits for its new Pods.
+func (a addons) reconfigure(ctx context.Context, e *engine.Env, one addon) error {
+	ref := state.Ref{GVK: appsv1.SchemeGroupVersion.WithKind(one.kind), Namespace: metav1.NamespaceSystem,
+		Name: one.name, As: a.as}
+	_, err := e.Object(ctx, ref)
+	if apierrors.IsNotFound(err) && !one.wasDisabled {
+		e.Warn("%s does not exist, so it is not deployed again", ref)
+		return nil
+	}
+	if err != nil && !apierrors.IsNotFound(err) {
+		return err
+	}
+	if err := one.deploy(ctx, e); err != nil {
+		return err
+	}
+	failed := e.Await(ctx, health.Rollout(ref, a.node.Timeouts.KubernetesAPI))
+	if failed == nil || ctx.Err() != nil {
+		return failed
+	}
+	down, err := a.nodesDown(ctx, e)
+	if err != nil {
+		return err
+	}
+	if down == 0 {
+		return fmt.Errorf("the roll-out of %s is not complete: %w", ref, failed)
+	}
+	e.Warn("the roll-out of %s is not complete, and %d nodes are not ready: %v", ref, down, failed)
+	return nil
+}
+
+// nodesDown is the number of nodes that are not ready: there, no Pod becomes available.
+func (a addons) nodesDown(ctx context.Context, e *engine.Env) (down int, err error) {
+	all, err := e.List(ctx, state.Query{GVK: state.NodeKind, As: a.as})
+	if err != nil {
+		return 0, err
+	}
+	for _, u := range all {
+		var n corev1.Node
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &n); err != nil {
+			down++
+			continue
+		}
+		for _, c := range n.Status.Conditions {
+			if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
+				down++
+			}
+		}
+	}
+	return down, nil
+}
+
+// replaceKubeProxy deploys kube-proxy, and replaces its Pods, which do not restart when their ConfigMap
+// changes.
+func (a addons) replaceKubeProxy(ctx context.Context, e *engine.Env) error {
+	if err := deployKubeProxy(ctx, e); err != nil {
+		return err
+	}
+	host, patches, err := manifestinput.Read(ctx, e.World, a.node, e.Named("patches").WarnOnce)
+	if err != nil {
+		return err
+	}
+	proxy, err := manifest.NewKubeProxy(a.node, host, patches)
+	if err != nil {
+		return err
+	}
+	return e.Do(ctx, change.MutateObject{Object: proxy.DaemonSet, As: a.as,
+		Mutate: func(u *unstructured.Unstructured) error {
+			return unstructured.SetNestedField(u.Object, proxy.ConfigHash(), "spec", "template", "metadata",
+				"annotations", proxyConfigAnnotation)
+		}})
+}
+
+// proxyConfigAnnotation is the annotation of the Pods of kube-proxy with the digest of their configuration.
+const proxyConfigAnnotation = "kubeadm.kubernetes.io/kube-proxy-config"

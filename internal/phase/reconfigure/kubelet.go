@@ -1,0 +1,153 @@
+package reconfigure
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	kubeletconfig "k8s.io/kubelet/config/v1beta1"
+	"sigs.k8s.io/yaml"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/engine"
+	"kubeadm/internal/health"
+	"kubeadm/internal/kubeletfile"
+	"kubeadm/internal/localkubelet"
+	"kubeadm/internal/reconfiguration"
+	"kubeadm/internal/state"
+	"kubeadm/internal/staticpod"
+	"kubeadm/internal/untrusted"
+	"kubeadm/internal/world"
+)
+
+// changeKubelet writes the configuration file of the kubelet, restarts it if the file changes, and waits
+// until the Node is ready.
+func (m *machine) changeKubelet(ctx context.Context, e *engine.Env) error {
+	onDisk, err := state.ReadRequired(ctx, e.World, m.Paths.KubeletConfig())
+	if err != nil || bytes.Equal(onDisk, m.kubelet) && !m.old.isRecorded {
+		return err
+	}
+	if err := m.old.keep(ctx, e, m.Node); err != nil {
+		return err
+	}
+	return m.writeKubelet(ctx, e, m.kubelet)
+}
+
+func (m *machine) restoreKubelet(ctx context.Context, e *engine.Env) error {
+	if !m.old.isRecorded {
+		return nil // it was not changed
+	}
+	return m.writeKubelet(ctx, e, []byte(m.old.Kubelet))
+}
+
+// writeKubelet writes the file, and restarts a kubelet that is older than it, as after a kill too.
+func (m *machine) writeKubelet(ctx context.Context, e *engine.Env, data []byte) error {
+	file := m.Paths.KubeletConfig()
+	notReady, err := m.isReady(ctx, e.Reader())
+	if err != nil {
+		return err
+	}
+	if err := m.dropManagerStates(ctx, e, data); err != nil {
+		return err
+	}
+	if err := kubeletfile.Replace(ctx, e, file, data, staticpod.KubeletConfigBackup); err != nil {
+		return err
+	}
+	before := e.World.Now()
+	if err := localkubelet.Start(ctx, e, file); err != nil {
+		return err
+	}
+	if err := e.Await(ctx, health.Kubelet(ctx, e.World, m.Node)); err != nil {
+		return err
+	}
+	kubelet, err := e.World.Service(ctx, localkubelet.Service)
+	if err != nil && !errors.Is(err, state.ErrNoInitSystem) {
+		return err
+	}
+	started := kubelet.Since
+	if started.IsZero() {
+		started = before
+	}
+	return e.Await(ctx, m.nodeReady(started, notReady == nil))
+}
+
+// dropManagerStates stops the kubelet and removes the files in which its CPU and memory managers keep their
+// policy, if that changes: a kubelet with another one does not start.
+func (m *machine) dropManagerStates(ctx context.Context, e *engine.Env, data []byte) error {
+	now, err := reconfiguration.ReadKubelet(ctx, e.World, m.Node)
+	if err != nil {
+		return err
+	}
+	wanted := &kubeletconfig.KubeletConfiguration{}
+	if err := yaml.Unmarshal(data, wanted); err != nil {
+		return err
+	}
+	if len(reconfiguration.DrainedFields(now, wanted)) == 0 {
+		return nil
+	}
+	if err := localkubelet.Stop(ctx, e); err != nil {
+		return err
+	}
+	return e.Do(ctx, change.Remove{Path: path.Join(m.Paths.Kubelet, "cpu_manager_state")},
+		change.Remove{Path: path.Join(m.Paths.Kubelet, "memory_manager_state")})
+}
+
+// errNotReady is the error of a Node that is not ready.
+var errNotReady = errors.New("it is not ready")
+
+// isReady returns in notReady why the Node is not ready.
+func (m *machine) isReady(ctx context.Context, r state.Reader) (notReady, err error) {
+	u, err := r.Object(ctx, state.Ref{GVK: state.NodeKind, Name: m.Name, As: m.as})
+	if err != nil {
+		return nil, err
+	}
+	var n corev1.Node
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &n); err != nil {
+		return nil, untrusted.Error(err)
+	}
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
+			return nil, nil
+		}
+		if c.Type == corev1.NodeReady {
+			return fmt.Errorf("%w: %s", errNotReady, untrusted.Line(c.Message)), nil
+		}
+	}
+	return fmt.Errorf("%w: it has no condition Ready", errNotReady), nil
+}
+
+// nodeReady is met when the kubelet has renewed its Lease since it was restarted, and its Node is ready, if
+// it was before. Both times are of this machine's clock.
+func (m *machine) nodeReady(since time.Time, wasReady bool) world.Condition {
+	lease := state.Ref{GVK: coordinationv1.SchemeGroupVersion.WithKind("Lease"),
+		Namespace: corev1.NamespaceNodeLease, Name: m.Name, As: m.as}
+	return world.Condition{
+		Name:    "Node " + m.Name + " to be ready",
+		Timeout: m.Timeouts.Kubelet,
+		Check: func(ctx context.Context, r state.Reader) error {
+			u, err := r.Object(ctx, lease)
+			if err != nil {
+				return err
+			}
+			var l coordinationv1.Lease
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &l); err != nil {
+				return untrusted.Error(err)
+			}
+			if l.Spec.RenewTime == nil || l.Spec.RenewTime.Time.Before(since) {
+				return errors.New("the kubelet has not renewed its Lease since it was restarted")
+			}
+			if !wasReady {
+				return nil
+			}
+			notReady, err := m.isReady(ctx, r)
+			return cmp.Or(err, notReady)
+		},
+	}
+}

@@ -1,0 +1,230 @@
+// Package reconfigure brings a node to a changed configuration of its cluster: certificates with other
+// SANs, static Pods, and the kubelet. Either all of them run with the change, or the node runs as before.
+// docs/decisions/0072 has the reasons.
+package reconfigure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kubeadm/internal/engine"
+	"kubeadm/internal/existing"
+	"kubeadm/internal/kubeletfile"
+	"kubeadm/internal/node"
+	"kubeadm/internal/problem"
+	"kubeadm/internal/reconfiguration"
+	"kubeadm/internal/state"
+	"kubeadm/internal/staticpod"
+	"kubeadm/internal/untrusted"
+)
+
+// Claim stores a new change in the cluster before this node begins with it. It is an error if the
+// configuration, or its latest change, is no longer what this command has read.
+var Claim = engine.Phase{
+	Name:  "claim",
+	Short: "Record that the configuration is being changed",
+	Run: func(ctx context.Context, e *engine.Env) error {
+		as, err := e.Admin(ctx)
+		if err != nil {
+			return err
+		}
+		intent := reconfiguration.IntentOf(e)
+		found, err := reconfiguration.Read(ctx, e.Reader(), as)
+		if err != nil {
+			return err
+		}
+		if found != nil && found.ID != intent.Found && found.ID != intent.Change.ID {
+			return problem.New(fmt.Errorf("another change of the configuration was begun on node %s meanwhile",
+				untrusted.Line(found.Node)), "look at it: kubeadm reconfigure status", "then run this command again")
+		}
+		stored, err := existing.ReadStoredConfig(ctx, e.Reader(), as)
+		if err != nil {
+			return err
+		}
+		n, err := e.Node(ctx)
+		if err != nil {
+			return err
+		}
+		if n.Role == node.ControlPlane && stored != intent.Stored {
+			return problem.New(errors.New("the configuration that the cluster stores was changed meanwhile"),
+				"run this command again")
+		}
+		if intent.Change.Stored != nil {
+			return nil // as on all nodes but the first
+		}
+		store, err := intent.Change.StoreChanges(as)
+		if err != nil {
+			return err
+		}
+		return e.DoAll(ctx, store...)
+	},
+}
+
+// Finish records that this node has the configuration, and on the first node that the cluster stores it.
+var Finish = engine.Phase{
+	Name:  "finish",
+	Short: "Record that this node has the configuration",
+	Run: func(ctx context.Context, e *engine.Env) error {
+		n, as, err := e.Cluster(ctx)
+		if err != nil {
+			return err
+		}
+		s := reconfiguration.IntentOf(e).Change
+		if s.Stored == nil {
+			now := metav1.Time{Time: e.World.Now()}.Rfc3339Copy() // as it is stored
+			s.Stored, s.Earlier = &now, nil
+			store, err := s.StoreChanges(as)
+			if err != nil {
+				return err
+			}
+			if err := e.DoAll(ctx, store...); err != nil {
+				return err
+			}
+		}
+		// A kubelet may not write its Node in the moment in which a controller has changed the taints:
+		// that counts as changing them back.
+		for range reportAttempts {
+			if err = e.Do(ctx, s.ReportChange(n.Name, as)); !apierrors.IsForbidden(err) {
+				break
+			}
+		}
+		return err
+	},
+}
+
+// reportAttempts is how often a kubelet tries to write its Node.
+const reportAttempts = 5
+
+// Node brings this node to the configuration.
+var Node = engine.Phase{
+	Name:  "node",
+	Short: "Bring this node to the configuration",
+	Long: "Issue certificates with the wanted names, replace the static Pods whose manifests change, and restart " +
+		"the kubelet if its configuration changes. If a component does not become healthy, all of them run as before.",
+	Run: func(ctx context.Context, e *engine.Env) error {
+		n, as, err := e.Cluster(ctx)
+		if err != nil {
+			return err
+		}
+		m := &machine{Node: n, as: as, before: reconfiguration.IntentOf(e).Before}
+		if err := m.issueCertificates(ctx, e, false); err != nil {
+			return err
+		}
+		if err := m.prepare(ctx, e); err != nil {
+			return err
+		}
+		steps, err := m.steps(ctx, e)
+		if err != nil {
+			return err
+		}
+		for i, s := range steps {
+			err := s.do(ctx, e)
+			if err == nil {
+				continue
+			}
+			if ctx.Err() != nil {
+				return err // the same command goes on
+			}
+			return m.takeBack(ctx, e, steps[:i+1], err)
+		}
+		if err := m.issueCertificates(ctx, e, true); err != nil {
+			return err
+		}
+		return forgetPrevious(ctx, e, n)
+	},
+}
+
+// machine is this node, and as whom it accesses its cluster.
+type machine struct {
+	*node.Node
+	as     state.Identity
+	before *node.Node // by what the cluster stored before the change
+	old    previous
+	// what the change replaces it by: the configuration of the kubelet, and manifests by component
+	kubelet []byte
+	pods    map[string][]byte
+	keeps   bool // etcd is not taken back
+}
+
+// prepare reads what this node runs, and notes by what the change replaces it.
+func (m *machine) prepare(ctx context.Context, e *engine.Env) (err error) {
+	if m.old, err = readPrevious(ctx, e, m.Node); err != nil {
+		return err
+	}
+	if err := kubeletfile.WriteMissingInstance(ctx, e, m.Node); err != nil {
+		return err
+	}
+	if m.kubelet, err = kubeletfile.RenderConfig(ctx, e, m.Node); err != nil {
+		return err
+	}
+	m.old.expect(m.kubelet)
+	if m.Role != node.ControlPlane {
+		return nil
+	}
+	m.pods = map[string][]byte{}
+	for _, component := range staticpod.Components(m.Node) {
+		rendered, err := staticpod.RenderPresent(ctx, e, m.Node, component)
+		if err != nil {
+			return err
+		}
+		m.pods[component] = rendered.Data
+		m.old.expect(rendered.Data)
+	}
+	return nil
+}
+
+// step changes a part of the node, and takes that back.
+type step struct {
+	do, undo func(context.Context, *engine.Env) error
+}
+
+// steps are the parts of the node in the order in which they change: the kubelet after the API server, or
+// before it if a feature gate is turned off.
+func (m *machine) steps(ctx context.Context, e *engine.Env) ([]step, error) {
+	kubelet := step{m.changeKubelet, m.restoreKubelet}
+	if m.Role != node.ControlPlane {
+		return []step{kubelet}, nil
+	}
+	off, err := reconfiguration.TurnsGatesOff(ctx, e, m.Node)
+	pods := step{
+		func(ctx context.Context, e *engine.Env) error { return m.replacePods(ctx, e, off) },
+		func(ctx context.Context, e *engine.Env) error { return m.restorePods(ctx, e, !off) },
+	}
+	if off {
+		return []step{kubelet, pods}, err
+	}
+	return []step{pods, kubelet}, err
+}
+
+// takeBack returns to what this node ran before, the newest step first, and returns the cause. Then the
+// cluster forgets a change that it has not stored.
+func (m *machine) takeBack(ctx context.Context, e *engine.Env, done []step, cause error) error {
+	e.Say("taking the change back on this node: %v", cause)
+	var failed []error
+	for i := len(done) - 1; i >= 0; i-- {
+		if err := done[i].undo(ctx, e); err != nil {
+			failed = append(failed, err)
+		}
+	}
+	if len(failed) > 0 {
+		return problem.New(fmt.Errorf("%w; and taking it back failed: %w", cause, errors.Join(failed...)),
+			"to try again, run the same command; to return to the configuration before: kubeadm reconfigure undo")
+	}
+	errs := []error{forgetPrevious(ctx, e, m.Node)}
+	if change := reconfiguration.IntentOf(e).Change; change.Stored == nil {
+		changes, err := change.TakeBackChanges(m.as)
+		if err == nil {
+			err = e.DoAll(ctx, changes...)
+		}
+		errs = append(errs, err)
+	}
+	what := "the components of this node run as before"
+	if m.keeps {
+		what += ", except for etcd"
+	}
+	return errors.Join(append([]error{fmt.Errorf("%s: %w", what, cause)}, errs...)...)
+}

@@ -1,0 +1,106 @@
+package reconfiguration
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	kubeletconfig "k8s.io/kubelet/config/v1beta1"
+	"sigs.k8s.io/yaml"
+
+	"kubeadm/internal/engine"
+	"kubeadm/internal/manifest"
+	"kubeadm/internal/node"
+	"kubeadm/internal/release"
+	"kubeadm/internal/state"
+	"kubeadm/internal/staticpod"
+)
+
+// gateSettings are the feature gates that are set, for a component each.
+type gateSettings map[string]map[string]bool
+
+// TurnsGatesOff reports whether a configuration turns a feature gate off for a component of this node: one
+// that is on by what the node runs with, or by default. The components that use it are changed before
+// the API server then.
+func TurnsGatesOff(ctx context.Context, e *engine.Env, after *node.Node) (bool, error) {
+	now := gateSettings{}
+	for _, component := range manifest.Components() {
+		pod, err := staticpod.Read(ctx, e, after, component)
+		if err != nil {
+			return false, err
+		}
+		now[component] = parseGates(manifest.ArgumentValue(pod, "feature-gates"))
+	}
+	kubelet, err := ReadKubelet(ctx, e.World, after)
+	if err != nil {
+		return false, err
+	}
+	now[release.Kubelet] = kubelet.FeatureGates
+	wanted := gatesOf(after)
+	delete(wanted, release.Proxy) // the addons follow later
+	return isGateOff(now, wanted), nil
+}
+
+// ReadKubelet reads the configuration file of this machine's kubelet.
+func ReadKubelet(ctx context.Context, r state.Reader, n *node.Node) (*kubeletconfig.KubeletConfiguration, error) {
+	file := n.Paths.KubeletConfig()
+	data, err := state.ReadRequired(ctx, r, file)
+	if err != nil {
+		return nil, err
+	}
+	k := &kubeletconfig.KubeletConfiguration{}
+	if err := yaml.Unmarshal(data, k); err != nil {
+		return nil, fmt.Errorf("reading %s: %w", file, err)
+	}
+	return k, nil
+}
+
+// gatesOf are the gates that the configuration of a cluster sets.
+func gatesOf(n *node.Node) gateSettings {
+	all := gateSettings{}
+	for component, c := range map[string]node.Component{release.APIServer: n.Cluster.APIServer,
+		release.ControllerManager: n.Cluster.ControllerManager, release.Scheduler: n.Cluster.Scheduler} {
+		value, _ := node.LastArg(c.Args, "feature-gates")
+		all[component] = parseGates(value)
+	}
+	if n.Cluster.Kubelet.Config != nil {
+		all[release.Kubelet] = n.Cluster.Kubelet.Config.FeatureGates
+	}
+	if n.Cluster.KubeProxy.Config != nil {
+		all[release.Proxy] = n.Cluster.KubeProxy.Config.FeatureGates
+	}
+	return all
+}
+
+// parseGates parses the value of --feature-gates.
+func parseGates(value string) map[string]bool {
+	all := map[string]bool{}
+	for one := range strings.SplitSeq(value, ",") {
+		name, text, _ := strings.Cut(one, "=")
+		if on, err := strconv.ParseBool(strings.TrimSpace(text)); err == nil {
+			all[strings.TrimSpace(name)] = on
+		}
+	}
+	return all
+}
+
+// isGateOff reports whether a gate that is on, or not set, is turned off, or one that is on is not set any
+// more.
+func isGateOff(now, wanted gateSettings) bool {
+	for component, set := range wanted {
+		for name, on := range set {
+			if wasOn, wasSet := now[component][name]; !on && (wasOn || !wasSet) {
+				return true
+			}
+		}
+	}
+	for component, set := range now {
+		for name, on := range set {
+			if _, isSet := wanted[component][name]; on && !isSet {
+				return true
+			}
+		}
+	}
+	return false
+}

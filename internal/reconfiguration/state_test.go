@@ -1,0 +1,93 @@
+package reconfiguration
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kubeadm/internal/config"
+	"kubeadm/internal/state"
+	"kubeadm/internal/world/fake"
+)
+
+// A change is read as it was stored. While it is not stored as the cluster's configuration, the one before it
+// is the latest, and again once it is taken back.
+func TestStateOfChanges(t *testing.T) {
+	w, as := newWorld(), state.Identity{}
+	read := func() *State {
+		t.Helper()
+		found, err := Read(t.Context(), w, as)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	store := func(s *State) {
+		t.Helper()
+		changes, err := s.StoreChanges(as)
+		for _, c := range changes {
+			if err == nil {
+				err = w.Do(t.Context(), c)
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if found := read(); found.Latest() != nil {
+		t.Errorf("before the first change there is %+v", found)
+	}
+	now := time.Date(2026, 1, 2, 3, 4, 5, 678, time.UTC)
+	first := New("cp1", config.StoredConfig{Cluster: "a"}, config.StoredConfig{Cluster: "b"}, now)
+	first.Stored = &metav1.Time{Time: now}
+	store(first)
+	second := New("cp1", first.After, config.StoredConfig{Cluster: "c"}, now.Add(time.Hour))
+	second.Earlier = first
+	store(second)
+	if found := read(); found.ID != second.ID || found.Latest().ID != first.ID || first.ID == second.ID {
+		t.Errorf("during the second change there is %+v", found)
+	}
+	changes, err := second.TakeBackChanges(as)
+	for _, c := range changes {
+		if err == nil {
+			err = w.Do(t.Context(), c)
+		}
+	}
+	if found := read(); err != nil || found.ID != first.ID {
+		t.Errorf("after the second change was taken back there is %+v, %v", found, err)
+	}
+}
+
+// A Node is up to date by its annotation, or if it is clearly younger than the change.
+func TestReadProgress(t *testing.T) {
+	w := newWorld()
+	stored := metav1.Time{Time: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+	s := &State{ID: "id", Stored: &stored, ControlPlanes: true, Workers: true}
+	for name, n := range map[string]*corev1.Node{
+		"done":    {ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{NodeAnnotation: "id"}}},
+		"earlier": {ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{NodeAnnotation: "other"}}},
+		"old":     {},
+		"joining": {ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.Time{Time: stored.Add(time.Minute)}}},
+		"young":   {ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.Time{Time: stored.Add(time.Hour)}}},
+	} {
+		n.Name = name
+		n.SetGroupVersionKind(state.NodeKind)
+		if err := w.PutObject(n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, err := s.ReadProgress(t.Context(), w, state.Identity{})
+	if got := fmt.Sprint(ListBehind(all, false)); err != nil || got != "[earlier joining old]" {
+		t.Errorf("behind are %s, %v", got, err)
+	}
+}
+
+// newWorld is a machine whose API server answers.
+func newWorld() *fake.World {
+	w := fake.New()
+	w.RemoteAPIServer = true
+	return w
+}

@@ -1,0 +1,249 @@
+package reconfiguration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"kubeadm/internal/config"
+	"kubeadm/internal/engine"
+	"kubeadm/internal/existing"
+	"kubeadm/internal/node"
+	"kubeadm/internal/problem"
+	"kubeadm/internal/release"
+	"kubeadm/internal/untrusted"
+)
+
+// Request is what the user asks for. Without a file and flags it is the configuration that the cluster
+// stores, to which this node is brought.
+type Request struct {
+	File  config.File
+	Flags config.ReconfigureFlags
+}
+
+// Wanted is the change of the configuration that the user wants.
+type Wanted struct {
+	Intent
+	Node *node.Node // this node by what the cluster is to store
+	// Fields are those in which that differs from what the cluster stores now, and Effects what that means.
+	Fields  []config.FieldChange
+	Effects Effects
+}
+
+// FindWanted resolves a request: a change that begins, or one that was interrupted and goes on, or one
+// that is done.
+func FindWanted(ctx context.Context, e *engine.Env, here existing.Machine, q Request) (w Wanted, err error) {
+	r := finder{e, here}
+	stored, found, err := r.read(ctx)
+	if err != nil {
+		return w, err
+	}
+	wanted, how, err := config.Reconfigure(q.File, q.Flags, stored, here.BindPort)
+	for _, text := range how.Warnings {
+		e.Named("config").Warn("%s", text)
+	}
+	if err != nil {
+		return w, err
+	}
+	return r.find(ctx, stored, New(here.Name, stored, wanted, e.World.Now()), found)
+}
+
+// FindUndo returns the change that takes back the latest one. It is an error if the configuration was
+// changed in another way since. One that the cluster has not stored yet is taken back where it was begun;
+// one that is taken back already stays so.
+func FindUndo(ctx context.Context, e *engine.Env, here existing.Machine) (w Wanted, err error) {
+	r := finder{e, here}
+	stored, found, err := r.read(ctx)
+	switch {
+	case err != nil:
+		return w, err
+	case found == nil:
+		return w, errors.New("the configuration of this cluster has not been changed by \"kubeadm reconfigure\"")
+	case found.Undoes != "" && (found.Stored != nil || found.Node == here.Name): // done, or interrupted
+		return r.find(ctx, stored, found, found)
+	}
+	if found.Stored == nil && found.Node != here.Name {
+		return w, problem.New(fmt.Errorf("the latest change of the configuration has not been completed on node %s",
+			untrusted.Line(found.Node)), "on that node: kubeadm reconfigure undo",
+			"if the node is lost: kubeadm reconfigure apply, on this one")
+	}
+	own, err := r.isOwn(ctx, found, stored)
+	if err != nil {
+		return w, err
+	}
+	if !own {
+		return w, r.explainForeignChange(ctx, found.After, stored)
+	}
+	change := New(here.Name, found.After, found.Before, e.World.Now())
+	change.Undoes = found.ID
+	return r.find(ctx, stored, change, found)
+}
+
+// FindStored returns the latest change that the cluster has stored, for another node to follow.
+func FindStored(ctx context.Context, e *engine.Env, here existing.Machine) (w Wanted, err error) {
+	r := finder{e, here}
+	stored, found, err := r.read(ctx)
+	// The Role that lets kubelets read the state exists since the first change.
+	if apierrors.IsForbidden(err) {
+		found, err = nil, nil
+	}
+	if err != nil {
+		return w, err
+	}
+	w.Change = found.Latest()
+	if w.Change == nil {
+		err := errors.New("the configuration of this cluster has not been changed by \"kubeadm reconfigure\"")
+		if found != nil {
+			err = fmt.Errorf("the change of the configuration that was begun on node %s has not been completed there",
+				untrusted.Line(found.Node))
+		}
+		return w, problem.New(err, "on a control plane node first: kubeadm reconfigure apply")
+	}
+	w.Found, w.Stored = found.ID, stored
+	if w.Before, err = r.complete(ctx, w.Change.Before); err != nil {
+		return w, err
+	}
+	w.Node, err = r.complete(ctx, stored)
+	return w, err
+}
+
+// finder reads what the cluster stores, as it concerns this node.
+type finder struct {
+	e    *engine.Env
+	here existing.Machine
+}
+
+func (f finder) read(ctx context.Context) (stored config.StoredConfig, found *State, err error) {
+	if stored, err = existing.ReadStoredConfig(ctx, f.e.Reader(), f.here.As); err != nil {
+		return stored, nil, err
+	}
+	found, err = Read(ctx, f.e.Reader(), f.here.As)
+	return stored, found, err
+}
+
+func (f finder) complete(ctx context.Context, stored config.StoredConfig) (*node.Node, error) {
+	n, _, err := existing.Complete(ctx, f.e.World, f.here.Local, stored, release.Target{})
+	return n, err
+}
+
+// isOwn reports whether the cluster stores what a change leads to. While it is being stored, single
+// documents may be those from before.
+func (f finder) isOwn(ctx context.Context, s *State, stored config.StoredConfig) (bool, error) {
+	var all [3]node.Cluster
+	for i, c := range []config.StoredConfig{stored, s.After, s.Before} {
+		n, err := f.complete(ctx, c)
+		if err != nil {
+			return false, err
+		}
+		all[i] = n.Cluster
+	}
+	now, others := all[0], all[1:2]
+	if s.Stored == nil {
+		others = all[1:]
+	}
+	has := func(same func(c node.Cluster) bool) bool { return slices.ContainsFunc(others, same) }
+	return has(func(c node.Cluster) bool { return c.Document == now.Document }) &&
+		has(func(c node.Cluster) bool { return reflect.DeepEqual(c.Kubelet.Config, now.Kubelet.Config) }) &&
+		has(func(c node.Cluster) bool { return reflect.DeepEqual(c.KubeProxy.Config, now.KubeProxy.Config) }), nil
+}
+
+// explainForeignChange is the error of an undo after somebody else has changed the configuration.
+func (f finder) explainForeignChange(ctx context.Context, a, b config.StoredConfig) error {
+	before, err := f.complete(ctx, a)
+	if err != nil {
+		return err
+	}
+	after, err := f.complete(ctx, b)
+	if err != nil {
+		return err
+	}
+	fields, err := config.ListChanges(&before.Cluster, &after.Cluster)
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, field := range fields {
+		names = append(names, field.Kind+" "+untrusted.Line(field.Field))
+	}
+	return problem.New(fmt.Errorf("the configuration has been changed in another way since: %s",
+		strings.Join(names, ", ")), "to change it: kubeadm reconfigure apply --config FILE")
+}
+
+// isSame reports whether two stored configurations are the same.
+func (f finder) isSame(ctx context.Context, a, b config.StoredConfig) (bool, error) {
+	before, err := f.complete(ctx, a)
+	if err != nil {
+		return false, err
+	}
+	after, err := f.complete(ctx, b)
+	if err != nil {
+		return false, err
+	}
+	return config.IsSame(&before.Cluster, &after.Cluster), nil
+}
+
+// find completes a change. It is the one that was found if that leads to the same configuration, and nobody
+// has changed the configuration since.
+func (f finder) find(ctx context.Context, stored config.StoredConfig, change, found *State) (w Wanted, err error) {
+	if found != nil && change != found {
+		w.Found = found.ID
+		same, err := f.isSame(ctx, found.After, change.After)
+		if err == nil && same && found.Stored != nil {
+			same, err = f.isSame(ctx, found.After, stored)
+		}
+		if err != nil {
+			return w, err
+		}
+		if same && change.Undoes == "" {
+			change = found
+		} else if change.Earlier = found.Latest(); found.Stored == nil && change.Undoes == "" {
+			f.e.Warn("the change of the configuration that was begun on node %s at %s has not been completed, and "+
+				"may still be running there; this one replaces it", untrusted.Line(found.Node),
+				found.Started.UTC().Format(time.RFC3339))
+		}
+	}
+	if found != nil {
+		w.Found = found.ID
+	}
+	w.Change, w.Stored = change, stored
+	if w.Before, err = f.complete(ctx, change.Before); err != nil {
+		return w, err
+	}
+	if w.Node, err = f.complete(ctx, change.After); err != nil {
+		return w, err
+	}
+	now, err := f.complete(ctx, stored)
+	if err != nil {
+		return w, err
+	}
+	if w.Fields, err = config.ListChanges(&now.Cluster, &w.Node.Cluster); err != nil {
+		return w, err
+	}
+	if w.Effects, err = FindEffects(ctx, f.e, now, w.Node); err != nil || change == found {
+		return w, err
+	}
+	return w, f.addConcerned(ctx, change, w)
+}
+
+// addConcerned says which nodes a new change concerns: also those that have not followed the one before.
+func (f finder) addConcerned(ctx context.Context, change *State, w Wanted) error {
+	if earlier := change.Earlier; earlier != nil {
+		all, err := earlier.ReadProgress(ctx, f.e.Reader(), f.here.As)
+		if err != nil {
+			return err
+		}
+		change.ControlPlanes, change.Workers = len(ListBehind(all, true)) > 0, len(ListBehind(all, false)) > 0
+	}
+	// Without a change of a field, the nodes may lack what was changed in another way.
+	isUnknown := len(w.Fields) == 0 && change.Undoes == ""
+	change.Workers = change.Workers || isUnknown || w.Effects.Kubelet
+	change.ControlPlanes = change.ControlPlanes || change.Workers ||
+		len(w.Effects.Certificates)+len(w.Effects.Restarted) > 0
+	return nil
+}

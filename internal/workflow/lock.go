@@ -1,0 +1,47 @@
+package workflow
+
+import (
+	"context"
+
+	"kubeadm/internal/clusterlock"
+	"kubeadm/internal/engine"
+	"kubeadm/internal/node"
+	"kubeadm/internal/state"
+)
+
+// holdingLock is a phase, named like another one, that runs phases one after the other, as one step: on a
+// control plane node it holds the lock of the cluster all the time.
+func holdingLock(like engine.Phase, phases ...engine.Phase) engine.Phase {
+	return engine.Phase{Name: like.Name, Short: like.Short, Long: like.Long,
+		Run: func(ctx context.Context, e *engine.Env) error {
+			n, as, err := e.Cluster(ctx)
+			if err != nil {
+				return err
+			}
+			if n.Role != node.ControlPlane {
+				return runInOrder(ctx, e, phases)
+			}
+			shared := as
+			shared.Server = "" // that of the kubeconfig: often a load balancer
+			lock := clusterlock.Lock{Node: n.Name, Purpose: "changing the configuration of the cluster",
+				As: []state.Identity{as, shared}}
+			return lock.Hold(ctx, e, func(ctx context.Context, e *engine.Env) error {
+				return runInOrder(ctx, e, phases)
+			})
+		}}
+}
+
+// runInOrder runs phases and their children. Conditions of phases do not count.
+func runInOrder(ctx context.Context, e *engine.Env, phases []engine.Phase) error {
+	for _, p := range phases {
+		if p.Run != nil {
+			if err := p.Run(ctx, e.Named(p.Name)); err != nil {
+				return err
+			}
+		}
+		if err := runInOrder(ctx, e, p.Phases); err != nil {
+			return err
+		}
+	}
+	return nil
+}

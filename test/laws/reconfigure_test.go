@@ -1,0 +1,240 @@
+package laws
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/config"
+	"kubeadm/internal/engine"
+	"kubeadm/internal/existing"
+	"kubeadm/internal/node"
+	"kubeadm/internal/reconfiguration"
+	"kubeadm/internal/state"
+	"kubeadm/internal/workflow"
+	"kubeadm/internal/world/fake"
+	"kubeadm/internal/world/fault"
+	"kubeadm/internal/world/memory"
+)
+
+// reconfigured is the machine of newReconfiguredMachine, created once. Its clock stands still, so that all
+// copies start at the same time.
+var reconfigured struct {
+	once  sync.Once
+	world *fake.World
+}
+
+// newReconfiguredMachine is the only control plane node of a cluster whose Pods run.
+func newReconfiguredMachine(t testing.TB) *fake.World {
+	reconfigured.once.Do(func() { reconfigured.world = createReconfiguredMachine(t) })
+	return withFastClock(reconfigured.world.Clone())
+}
+
+func createReconfiguredMachine(t testing.TB) *fake.World {
+	w := newRotatingMachine(t)
+	addMirrorPods(t, w, newVersion, "cp1")
+	addObjects(t, w, fmt.Sprintf(`{apiVersion: coordination.k8s.io/v1, kind: Lease,
+  metadata: {name: cp1, namespace: kube-node-lease},
+  spec: {holderIdentity: cp1, renewTime: %q}}`,
+		w.Now().Add(48*time.Hour).UTC().Format("2006-01-02T15:04:05.000000Z")))
+	nodeKey := memory.Key{Kind: state.NodeKind.GroupKind(), Name: "cp1"}
+	w.Objects[nodeKey].Object["status"] = map[string]any{
+		"nodeInfo":   map[string]any{"kubeletVersion": newVersion},
+		"conditions": []any{map[string]any{"type": "Ready", "status": "True"}},
+	}
+	stopClock(w)
+	return w
+}
+
+const changedConfig = `
+apiVersion: kubeadm.k8s.io/v1beta4
+kind: ClusterConfiguration
+apiServer:
+  certSANs: [api.example.com]
+  extraArgs: [{name: event-ttl, value: 2h}]
+scheduler:
+  extraArgs: [{name: v, value: "3"}]
+---
+apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+maxPods: 99
+`
+
+// reconfigure returns the command that changes the configuration.
+func reconfigure(document string) subject {
+	return subject{name: "reconfigure apply", phases: workflow.ReconfigureApply, node: "cp1",
+		machine: newReconfiguredMachine, restores: true, repeats: true, replacesSome: true,
+		setUp: func(t testing.TB, e *engine.Env) error {
+			return setUpReconfigure(t, e, reconfiguration.Request{File: config.File{Name: "cluster.yaml", Data: []byte(document)}})
+		}}
+}
+
+func setUpReconfigure(t testing.TB, e *engine.Env, q reconfiguration.Request) error {
+	return setUpReconfigureWith(t, e, func(ctx context.Context, e *engine.Env,
+		here existing.Machine) (reconfiguration.Wanted, error) {
+		return reconfiguration.FindWanted(ctx, e, here, q)
+	})
+}
+
+func setUpReconfigureWith(t testing.TB, e *engine.Env,
+	find func(context.Context, *engine.Env, existing.Machine) (reconfiguration.Wanted, error)) error {
+	t.Helper()
+	// Laws replace files by those of a user: a kubelet's configuration by one with other managers.
+	local, err := config.ReconfigureNodeFlags{IgnorePreflightErrors: []string{"NodeDrained"}}.Local()
+	if err != nil {
+		return err
+	}
+	e.Local = local
+	here, err := existing.Open(t.Context(), e, existing.Options{Recover: true})
+	if err != nil {
+		return err
+	}
+	wanted, err := find(t.Context(), e, here)
+	if err != nil {
+		return err
+	}
+	e.Local, e.Node, e.Intent, e.Admin = wanted.Node.Local, engine.Resolved(wanted.Node), wanted.Intent,
+		engine.As(here.As)
+	return nil
+}
+
+// All parts of a node follow a change, and the cluster stores it.
+func TestReconfigure(t *testing.T) {
+	r := reconfigure(changedConfig).newRun(newReconfiguredMachine(t))
+	r.mustSucceed(t)
+	for file, text := range map[string]string{
+		"/etc/kubernetes/manifests/kube-apiserver.yaml": "--event-ttl=2h",
+		"/etc/kubernetes/manifests/kube-scheduler.yaml": "--v=3",
+		"/var/lib/kubelet/config.yaml":                  "maxPods: 99",
+	} {
+		if !strings.Contains(string(r.machine.Files[file].Data), text) {
+			t.Errorf("%s lacks %s", file, text)
+		}
+	}
+}
+
+// Whichever change of the node fails, its components and its kubelet are configured as before, and the
+// cluster stores what it stored.
+func TestFailedReconfigureIsTakenBack(t *testing.T) {
+	s := reconfigure(changedConfig)
+	before := s.machine(t)
+	files := append(listManifests(), node.DefaultPaths().KubeletConfig())
+	whole := s.newRun(s.machine(t)).mustSucceed(t)
+	first := slices.IndexFunc(whole.did, func(c change.Change) bool {
+		return strings.HasSuffix(c.Target(), "/reconfiguring.json")
+	})
+	for i, c := range whole.did {
+		if strings.Contains(c.Target(), "kubeadm-config") || i <= first {
+			continue
+		}
+		if strings.HasSuffix(c.Target(), "/reconfiguring.json") {
+			break // the node has followed
+		}
+		t.Run(c.String(), func(t *testing.T) {
+			r := s.newRun(s.machine(t))
+			r.fault = &fault.World{At: i}
+			out := r.execute(t)
+			if out.err == nil {
+				t.Fatal("the run succeeded")
+			}
+			for _, file := range files {
+				if diff := diffLines(string(before.Files[file].Data), string(r.machine.Files[file].Data)); diff != "" {
+					t.Errorf("%s:\n%s", file, diff)
+				}
+			}
+			r.rerun().mustSucceed(t)
+		})
+	}
+}
+
+// An undo leads to the configuration from before the change, but for the certificate's further name.
+func TestUndoReconfigure(t *testing.T) {
+	s := reconfigure(changedConfig)
+	before := s.machine(t)
+	r := s.newRun(s.machine(t))
+	r.mustSucceed(t)
+	undo := s
+	undo.setUp = func(t testing.TB, e *engine.Env) error {
+		return setUpReconfigureWith(t, e, reconfiguration.FindUndo)
+	}
+	again := undo.newRun(r.machine)
+	again.mustSucceed(t)
+	for _, file := range append(listManifests(), node.DefaultPaths().KubeletConfig()) {
+		if diff := diffLines(string(before.Files[file].Data), string(r.machine.Files[file].Data)); diff != "" {
+			t.Errorf("%s:\n%s", file, diff)
+		}
+	}
+}
+
+// Wherever a change is killed, an undo leads back to the files from before, and so does the change after it
+// to its own.
+func TestUndoOfKilledReconfigure(t *testing.T) {
+	s := reconfigure(changedConfig)
+	undo := s
+	undo.setUp = func(t testing.TB, e *engine.Env) error {
+		return setUpReconfigureWith(t, e, reconfiguration.FindUndo)
+	}
+	before := s.machine(t)
+	files := append(listManifests(), node.DefaultPaths().KubeletConfig())
+	whole := s.newRun(s.machine(t)).mustSucceed(t)
+	forEachFault(len(whole.did), func(at *fault.World) {
+		t.Run(faultName(at), func(t *testing.T) {
+			t.Parallel()
+			at.Crash = true
+			r := s.newRun(s.machine(t))
+			r.fault = at
+			if first := r.execute(t); !first.crashed {
+				t.Fatalf("the run did not get that far: %v", first.err)
+			}
+			found, err := reconfiguration.Read(t.Context(), r.machine, state.Identity{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if found == nil {
+				return // the change has not begun
+			}
+			again := r.rerun()
+			again.subject = undo
+			again.mustSucceed(t)
+			for _, file := range files {
+				if diff := diffLines(string(before.Files[file].Data), string(r.machine.Files[file].Data)); diff != "" {
+					t.Errorf("%s:\n%s", file, diff)
+				}
+			}
+			if started := r.machine.Services["kubelet"].Since; started.Before(r.machine.Files[node.DefaultPaths().
+				KubeletConfig()].ModTime) {
+				t.Error("the kubelet runs with another configuration than that of its file")
+			}
+		})
+	})
+}
+
+// A change that fails on this node leaves the change before it as the latest one.
+func TestFailedReconfigureKeepsEarlierChange(t *testing.T) {
+	s := reconfigure(changedConfig)
+	r := s.newRun(s.machine(t))
+	r.mustSucceed(t)
+	earlier, err := reconfiguration.Read(t.Context(), r.machine, state.Identity{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := reconfigure(strings.Replace(changedConfig, "maxPods: 99", "maxPods: 77", 1))
+	whole := second.newRun(r.machine.Clone()).mustSucceed(t)
+	failing := second.newRun(r.machine)
+	failing.fault = &fault.World{At: slices.IndexFunc(whole.did, func(c change.Change) bool {
+		return c.Target() == "service:kubelet"
+	})}
+	out := failing.execute(t)
+	if out.err == nil || !strings.Contains(out.err.Error(), "run as before") {
+		t.Fatalf("the change ended with: %v", out.err)
+	}
+	left, err := reconfiguration.Read(t.Context(), r.machine, state.Identity{})
+	if err != nil || left.ID != earlier.ID {
+		t.Errorf("the latest change is %+v, %v, not %s", left, err, earlier.ID)
+	}
+}
