@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubeletconfig "k8s.io/kubelet/config/v1beta1"
+	"sigs.k8s.io/yaml"
 
 	"kubeadm/internal/config"
 	"kubeadm/internal/engine"
@@ -121,11 +123,6 @@ func planReconfigure(p *program, c *cobra.Command, o *reconfigurePlanOptions) (e
 // newReconfigurePlan finds out what a change means.
 func newReconfigurePlan(ctx context.Context, e *engine.Env, w reconfiguration.Wanted) (plan reconfigurePlan, err error) {
 	plan = reconfigurePlan{TypeMeta: outputMeta("ReconfigurationPlan"), Changes: hideSecrets(w.Fields), Effects: w.Effects}
-	running, err := reconfiguration.ReadKubelet(ctx, e.World, w.Node)
-	if err != nil {
-		return plan, err
-	}
-	plan.NodeDrained = reconfiguration.DrainedFields(running, w.Node.Cluster.Kubelet.Config)
 	sans, err := reconfiguration.FindSANChanges(ctx, e, w.Before, w.Node)
 	if err != nil {
 		return plan, err
@@ -143,7 +140,7 @@ func newReconfigurePlan(ctx context.Context, e *engine.Env, w reconfiguration.Wa
 		if err != nil {
 			return plan, err
 		}
-		same, err := staticpod.EqualButForProxy(onDisk, rendered.Data)
+		same, err := reconfiguration.ComparePods(w.Before, w.Node, component)(onDisk, rendered.Data)
 		if err != nil {
 			return plan, err
 		}
@@ -164,9 +161,19 @@ func newReconfigurePlan(ctx context.Context, e *engine.Env, w reconfiguration.Wa
 		return plan, err
 	}
 	onDisk, err := state.ReadRequired(ctx, e.World, file)
-	if err == nil && !bytes.Equal(onDisk, rendered) {
+	if err != nil {
+		return plan, err
+	}
+	if !bytes.Equal(onDisk, rendered) {
 		plan.ThisNode = append(plan.ThisNode, file)
 	}
+	running, err := reconfiguration.ReadKubelet(ctx, e.World, w.Node)
+	if err != nil {
+		return plan, err
+	}
+	wanted := &kubeletconfig.KubeletConfiguration{}
+	err = yaml.Unmarshal(rendered, wanted)
+	plan.NodeDrained = reconfiguration.DrainedFields(running, wanted)
 	return plan, err
 }
 

@@ -87,7 +87,11 @@ func Reconfigure(file File, flags ReconfigureFlags, stored StoredConfig,
 	wanted.KubernetesVersion = target.Stored()
 	wrong.fields(v1beta4.KindCluster, checkCluster(wanted))
 	wrong.fields(v1beta4.KindCluster, checkStaticPods(wanted))
-	if proxy.found && !wanted.Proxy.Disabled {
+	if proxy.found && wanted.Proxy.Disabled {
+		run.warn(kindProxy + " is not used: proxy.disabled is set")
+		proxy.found = false
+	}
+	if proxy.found {
 		wrong.fields(kindProxy, checkProxy(proxyDocument))
 	}
 	if err := wrong.err(file.source()); err != nil {
@@ -195,6 +199,14 @@ func (f ReconfigureFlags) apply(c *v1beta4.ClusterConfiguration, wrong *faults) 
 	}
 	c.ImageRepository = cmp.Or(f.ImageRepository, c.ImageRepository)
 	set := map[string]bool{} // of this command: an argument that is set twice has both values
+	times := func(setting string) (n int) {
+		for _, text := range f.SetArgs {
+			if strings.HasPrefix(text, setting+"=") {
+				n++
+			}
+		}
+		return n
+	}
 	for _, text := range f.SetArgs {
 		component, setting, ok := strings.Cut(text, ":")
 		name, value, hasValue := strings.Cut(strings.TrimLeft(setting, "-"), "=")
@@ -221,12 +233,13 @@ func (f ReconfigureFlags) apply(c *v1beta4.ClusterConfiguration, wrong *faults) 
 			wrong.add("--%s %q: the component must be one of %s", flag.SetArg, text,
 				strings.Join(append(manifest.Components(), manifest.Etcd), ", "))
 			continue
-		case stored > 1 && !again:
+		case stored > 1 && !again && stored != times(component+":"+name):
 			wrong.add("--%s %q: the argument is set %d times: change it in a file for --%s", flag.SetArg, text,
 				stored, flag.Config)
 			continue
 		case !hasValue && stored == 0:
-			wrong.add("--%s %q: extraArgs of the component does not set the argument", flag.SetArg, text)
+			warnings = append(warnings, fmt.Sprintf("--%s %q: extraArgs of the component does not set the argument",
+				flag.SetArg, text))
 			continue
 		}
 		if name == "service-account-issuer" {

@@ -1,11 +1,14 @@
 package reconfiguration
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 
 	"kubeadm/internal/certstore"
@@ -14,6 +17,7 @@ import (
 	"kubeadm/internal/manifestinput"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
+	"kubeadm/internal/release"
 	"kubeadm/internal/staticpod"
 )
 
@@ -148,6 +152,24 @@ func Order(n *node.Node, apiServerLast bool) []string {
 	return all
 }
 
+// ComparePods returns how to find out whether two manifests of a component describe the same Pod. The proxy
+// variables of a manifest are those of the shell in which it was written, and no change, unless the
+// configuration before or after sets them.
+func ComparePods(before, after *node.Node, component string) func(a, b []byte) (bool, error) {
+	for _, n := range []*node.Node{before, after} {
+		envs := map[string][]corev1.EnvVar{manifest.Etcd: n.Cluster.Etcd.Envs,
+			release.APIServer:         n.Cluster.APIServer.Envs,
+			release.ControllerManager: n.Cluster.ControllerManager.Envs,
+			release.Scheduler:         n.Cluster.Scheduler.Envs}[component]
+		if slices.ContainsFunc(envs, func(v corev1.EnvVar) bool {
+			return strings.HasSuffix(strings.ToLower(v.Name), "_proxy")
+		}) {
+			return staticpod.EqualManifests
+		}
+	}
+	return staticpod.EqualButForProxy
+}
+
 // DrainedFields are the fields of the kubelet's configuration that differ, and with which a kubelet does
 // not start on a node that runs Pods, or leaves them behind.
 func DrainedFields(a, b *kubeletconfig.KubeletConfiguration) (fields []string) {
@@ -155,11 +177,12 @@ func DrainedFields(a, b *kubeletconfig.KubeletConfiguration) (fields []string) {
 		name          string
 		before, after any
 	}{
-		{"cpuManagerPolicy", a.CPUManagerPolicy, b.CPUManagerPolicy},
-		{"memoryManagerPolicy", a.MemoryManagerPolicy, b.MemoryManagerPolicy},
+		{"cpuManagerPolicy", cmp.Or(a.CPUManagerPolicy, "none"), cmp.Or(b.CPUManagerPolicy, "none")},
+		{"cpuManagerPolicyOptions", fmt.Sprint(a.CPUManagerPolicyOptions), fmt.Sprint(b.CPUManagerPolicyOptions)},
+		{"memoryManagerPolicy", cmp.Or(a.MemoryManagerPolicy, "None"), cmp.Or(b.MemoryManagerPolicy, "None")},
 		{"reservedMemory", a.ReservedMemory, b.ReservedMemory},
 		{"reservedSystemCPUs", a.ReservedSystemCPUs, b.ReservedSystemCPUs},
-		{"topologyManagerPolicy", a.TopologyManagerPolicy, b.TopologyManagerPolicy},
+		{"topologyManagerPolicy", cmp.Or(a.TopologyManagerPolicy, "none"), cmp.Or(b.TopologyManagerPolicy, "none")},
 		{"cgroupDriver", a.CgroupDriver, b.CgroupDriver},
 		{"cgroupRoot", a.CgroupRoot, b.CgroupRoot},
 		{"cgroupsPerQOS", a.CgroupsPerQOS, b.CgroupsPerQOS},

@@ -22,6 +22,7 @@ import (
 	"kubeadm/internal/config"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
+	"kubeadm/internal/problem"
 	"kubeadm/internal/state"
 	"kubeadm/internal/untrusted"
 )
@@ -37,7 +38,7 @@ type State struct {
 	Workers       bool `json:"workers"`
 	// Stored is when the cluster's own configuration was replaced; nil before that.
 	Stored *metav1.Time `json:"stored,omitempty"`
-	// Earlier is the latest change that the cluster has stored, as long as this one is not.
+	// Earlier is the change before this one, as long as the cluster has not stored this one.
 	Earlier *State `json:"earlier,omitempty"`
 	// Before and After are what the cluster stores before and after the change.
 	Before config.StoredConfig `json:"before"`
@@ -70,20 +71,21 @@ func Read(ctx context.Context, r state.Reader, as state.Identity) (*State, error
 	}
 	text, _, _ := unstructured.NestedString(u.Object, "data", configMapKey)
 	var found State
-	if err = yaml.UnmarshalStrict([]byte(text), &found); err == nil && (found.ID == "" || found.After.Cluster == "") {
+	if err = yaml.Unmarshal([]byte(text), &found); err == nil && (found.ID == "" || found.After.Cluster == "") {
 		err = errors.New("it has no id or no configuration")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading ConfigMap %s/%s: %w", u.GetNamespace(), u.GetName(),
-			untrusted.Error(err))
+		return nil, problem.New(fmt.Errorf("reading ConfigMap %s/%s: %w", u.GetNamespace(), u.GetName(),
+			untrusted.Error(err)), untrusted.CommandHint("to forget the latest change, delete the ConfigMap",
+			"kubectl delete configmap --namespace", u.GetNamespace(), u.GetName()))
 	}
 	return &found, nil
 }
 
 // Latest is the latest change that the cluster has stored; nil if there is none.
 func (s *State) Latest() *State {
-	if s != nil && s.Stored == nil {
-		return s.Earlier
+	for s != nil && s.Stored == nil {
+		s = s.Earlier
 	}
 	return s
 }

@@ -65,7 +65,7 @@ func FindUndo(ctx context.Context, e *engine.Env, here existing.Machine) (w Want
 		return w, err
 	case found == nil:
 		return w, errors.New("the configuration of this cluster has not been changed by \"kubeadm reconfigure\"")
-	case found.Undoes != "" && (found.Stored != nil || found.Node == here.Name): // done, or interrupted
+	case found.Undoes != "" && found.Stored == nil && found.Node == here.Name: // it was interrupted
 		return r.find(ctx, stored, found, found)
 	}
 	if found.Stored == nil && found.Node != here.Name {
@@ -80,6 +80,9 @@ func FindUndo(ctx context.Context, e *engine.Env, here existing.Machine) (w Want
 	if !own {
 		return w, r.explainForeignChange(ctx, found.After, stored)
 	}
+	if found.Undoes != "" && found.Stored != nil { // it is done
+		return r.find(ctx, stored, found, found)
+	}
 	change := New(here.Name, found.After, found.Before, e.World.Now())
 	change.Undoes = found.ID
 	return r.find(ctx, stored, change, found)
@@ -88,12 +91,13 @@ func FindUndo(ctx context.Context, e *engine.Env, here existing.Machine) (w Want
 // FindStored returns the latest change that the cluster has stored, for another node to follow.
 func FindStored(ctx context.Context, e *engine.Env, here existing.Machine) (w Wanted, err error) {
 	r := finder{e, here}
-	stored, found, err := r.read(ctx)
-	// The Role that lets kubelets read the state exists since the first change.
-	if apierrors.IsForbidden(err) {
-		found, err = nil, nil
-	}
+	stored, err := existing.ReadStoredConfig(ctx, e.Reader(), here.As)
 	if err != nil {
+		return w, err
+	}
+	found, err := Read(ctx, e.Reader(), here.As)
+	// The Role that lets kubelets read the state exists since the first change.
+	if err != nil && !apierrors.IsForbidden(err) {
 		return w, err
 	}
 	w.Change = found.Latest()
@@ -202,7 +206,7 @@ func (f finder) find(ctx context.Context, stored config.StoredConfig, change, fo
 		}
 		if same && change.Undoes == "" {
 			change = found
-		} else if change.Earlier = found.Latest(); found.Stored == nil && change.Undoes == "" {
+		} else if change.Earlier = found; found.Stored == nil && change.Undoes == "" {
 			f.e.Warn("the change of the configuration that was begun on node %s at %s has not been completed, and "+
 				"may still be running there; this one replaces it", untrusted.Line(found.Node),
 				found.Started.UTC().Format(time.RFC3339))
@@ -228,20 +232,28 @@ func (f finder) find(ctx context.Context, stored config.StoredConfig, change, fo
 	if w.Effects, err = FindEffects(ctx, f.e, now, w.Node); err != nil || change == found {
 		return w, err
 	}
-	return w, f.addConcerned(ctx, change, w)
+	// Nodes may lack what was changed in another way, or by a change that was not completed.
+	isUnknown := len(w.Fields) == 0 && change.Undoes == ""
+	if found != nil && change.Undoes == "" {
+		own, err := f.isSame(ctx, found.After, stored)
+		if err != nil {
+			return w, err
+		}
+		isUnknown = isUnknown || !own
+	}
+	return w, f.addConcerned(ctx, w, isUnknown)
 }
 
 // addConcerned says which nodes a new change concerns: also those that have not followed the one before.
-func (f finder) addConcerned(ctx context.Context, change *State, w Wanted) error {
-	if earlier := change.Earlier; earlier != nil {
+func (f finder) addConcerned(ctx context.Context, w Wanted, isUnknown bool) error {
+	change := w.Change
+	if earlier := change.Earlier.Latest(); earlier != nil {
 		all, err := earlier.ReadProgress(ctx, f.e.Reader(), f.here.As)
 		if err != nil {
 			return err
 		}
 		change.ControlPlanes, change.Workers = len(ListBehind(all, true)) > 0, len(ListBehind(all, false)) > 0
 	}
-	// Without a change of a field, the nodes may lack what was changed in another way.
-	isUnknown := len(w.Fields) == 0 && change.Undoes == ""
 	change.Workers = change.Workers || isUnknown || w.Effects.Kubelet
 	change.ControlPlanes = change.ControlPlanes || change.Workers ||
 		len(w.Effects.Certificates)+len(w.Effects.Restarted) > 0

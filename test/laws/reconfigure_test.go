@@ -129,11 +129,11 @@ func TestFailedReconfigureIsTakenBack(t *testing.T) {
 		return strings.HasSuffix(c.Target(), "/reconfiguring.json")
 	})
 	for i, c := range whole.did {
-		if strings.Contains(c.Target(), "kubeadm-config") || i <= first {
+		if i <= first {
 			continue
 		}
-		if strings.HasSuffix(c.Target(), "/reconfiguring.json") {
-			break // the node has followed
+		if strings.Contains(c.Target(), "kubeadm-config") {
+			break // the node runs with the change, and the cluster stores it: the same command goes on
 		}
 		t.Run(c.String(), func(t *testing.T) {
 			r := s.newRun(s.machine(t))

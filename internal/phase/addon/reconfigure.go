@@ -3,6 +3,7 @@ package addon
 import (
 	"context"
 	"fmt"
+	"math"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -17,6 +18,7 @@ import (
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/manifestinput"
 	"kubeadm/internal/node"
+	"kubeadm/internal/problem"
 	"kubeadm/internal/reconfiguration"
 	"kubeadm/internal/state"
 )
@@ -31,7 +33,11 @@ var Reconfigure = engine.Phase{
 		if err != nil {
 			return err
 		}
-		before := reconfiguration.IntentOf(e).Before
+		intent := reconfiguration.IntentOf(e)
+		if intent.Change.Stored != nil {
+			return nil // the addons have it
+		}
+		before := intent.Before
 		effects, err := reconfiguration.FindEffects(ctx, e, before, n)
 		if err != nil {
 			return err
@@ -87,10 +93,15 @@ func (a addons) reconfigure(ctx context.Context, e *engine.Env, one addon) error
 	if err != nil {
 		return err
 	}
-	if down == 0 {
-		return fmt.Errorf("the roll-out of %s is not complete: %w", ref, failed)
+	missing, err := a.missingPods(ctx, e, ref)
+	if err != nil {
+		return err
 	}
-	e.Warn("the roll-out of %s is not complete, and %d nodes are not ready: %v", ref, down, failed)
+	if missing > down {
+		return problem.New(fmt.Errorf("the roll-out of %s is not complete: %w", ref, failed),
+			"to go on, run the same command; to return to the configuration before: kubeadm reconfigure undo")
+	}
+	e.Warn("the roll-out of %s is not complete, since %d nodes are not ready: %v", ref, down, failed)
 	return nil
 }
 
@@ -113,6 +124,20 @@ func (a addons) nodesDown(ctx context.Context, e *engine.Env) (down int, err err
 		}
 	}
 	return down, nil
+}
+
+// missingPods is the number of nodes without a new Pod of a DaemonSet. A Deployment runs where it can, so
+// all of its Pods count.
+func (a addons) missingPods(ctx context.Context, e *engine.Env, ref state.Ref) (int, error) {
+	u, err := e.Object(ctx, ref)
+	if err != nil || ref.GVK.Kind != "DaemonSet" {
+		return math.MaxInt, err
+	}
+	number := func(field string) int64 {
+		n, _, _ := unstructured.NestedInt64(u.Object, "status", field)
+		return n
+	}
+	return int(number("desiredNumberScheduled") - min(number("updatedNumberScheduled"), number("numberAvailable"))), nil
 }
 
 // replaceKubeProxy deploys kube-proxy, and replaces its Pods, which do not restart when their ConfigMap

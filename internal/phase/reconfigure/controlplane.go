@@ -3,6 +3,7 @@ package reconfigure
 import (
 	"context"
 
+	"kubeadm/internal/certstore"
 	"kubeadm/internal/certuse"
 	"kubeadm/internal/engine"
 	"kubeadm/internal/manifest"
@@ -26,7 +27,20 @@ func (m *machine) issueCertificates(ctx context.Context, e *engine.Env, removes 
 	if err != nil {
 		return err
 	}
+	if len(changes) == 0 && !m.interrupted {
+		return nil
+	}
 	for _, c := range changes {
+		issuer, _ := pki.ProfileOf(c.Certificate.Issuer)
+		external, err := certstore.IsExternalCA(ctx, e.World, m.Paths, issuer)
+		if err != nil {
+			return err
+		}
+		if external && !c.Adds {
+			e.Warn("%s keeps names that the configuration does not have: its CA's key is not on this machine",
+				m.Paths.Cert(c.Certificate.Base))
+			continue
+		}
 		if !removes {
 			if !c.Adds {
 				continue
@@ -74,14 +88,13 @@ func (m *machine) withPresentNames(ctx context.Context, e *engine.Env,
 	return c.SANs.Plus(pki.SANsOf(cert)), nil
 }
 
-// replacePods replaces the static Pods whose manifests change. The proxy variables of a manifest are those
-// of the shell in which it was written, and no change.
-func (m *machine) replacePods(ctx context.Context, e *engine.Env, apiServerLast bool) error {
+// replacePods replaces the static Pods whose manifests change.
+func (m *machine) replacePods(ctx context.Context, e *engine.Env) error {
 	if err := e.Do(ctx, manifest.AccountChanges(m.Node)...); err != nil {
 		return err
 	}
 	var wanted []staticpod.Manifest
-	for _, component := range reconfiguration.Order(m.Node, apiServerLast) {
+	for _, component := range reconfiguration.Order(m.Node, m.gatesOff) {
 		if component == manifest.Etcd {
 			why, err := staticpod.WhyEtcdStays(ctx, e, m.Node, true)
 			if err != nil {
@@ -97,11 +110,11 @@ func (m *machine) replacePods(ctx context.Context, e *engine.Env, apiServerLast 
 		if err != nil {
 			return err
 		}
-		same, err := staticpod.EqualButForProxy(onDisk, data)
+		same, err := reconfiguration.ComparePods(m.before, m.Node, component)(onDisk, data)
 		if err != nil {
 			return err
 		}
-		if same && !m.old.isRecorded {
+		if same && !m.interrupted {
 			continue
 		}
 		if same {
@@ -115,9 +128,9 @@ func (m *machine) replacePods(ctx context.Context, e *engine.Env, apiServerLast 
 
 // restorePods returns to the manifests from before the change. Replace has done so already if it was
 // Replace that failed.
-func (m *machine) restorePods(ctx context.Context, e *engine.Env, apiServerLast bool) error {
+func (m *machine) restorePods(ctx context.Context, e *engine.Env) error {
 	var wanted []staticpod.Manifest
-	for _, component := range reconfiguration.Order(m.Node, apiServerLast) {
+	for _, component := range reconfiguration.Order(m.Node, !m.gatesOff) {
 		data := []byte(m.old.Manifests[component])
 		if component == manifest.Etcd {
 			stays, err := staticpod.IsEtcdNewer(ctx, e, m.Node, data)

@@ -31,7 +31,7 @@ import (
 // until the Node is ready.
 func (m *machine) changeKubelet(ctx context.Context, e *engine.Env) error {
 	onDisk, err := state.ReadRequired(ctx, e.World, m.Paths.KubeletConfig())
-	if err != nil || bytes.Equal(onDisk, m.kubelet) && !m.old.isRecorded {
+	if err != nil || bytes.Equal(onDisk, m.kubelet) && !m.interrupted {
 		return err
 	}
 	if err := m.old.keep(ctx, e, m.Node); err != nil {
@@ -41,8 +41,9 @@ func (m *machine) changeKubelet(ctx context.Context, e *engine.Env) error {
 }
 
 func (m *machine) restoreKubelet(ctx context.Context, e *engine.Env) error {
-	if !m.old.isRecorded {
-		return nil // it was not changed
+	onDisk, err := state.ReadRequired(ctx, e.World, m.Paths.KubeletConfig())
+	if err != nil || string(onDisk) == m.old.Kubelet && !m.interrupted {
+		return err // it was not changed
 	}
 	return m.writeKubelet(ctx, e, []byte(m.old.Kubelet))
 }
@@ -51,8 +52,8 @@ func (m *machine) restoreKubelet(ctx context.Context, e *engine.Env) error {
 func (m *machine) writeKubelet(ctx context.Context, e *engine.Env, data []byte) error {
 	file := m.Paths.KubeletConfig()
 	notReady, err := m.isReady(ctx, e.Reader())
-	if err != nil {
-		return err
+	if err != nil { // such as of an API server that is down because of this kubelet
+		notReady = err
 	}
 	if err := m.dropManagerStates(ctx, e, data); err != nil {
 		return err

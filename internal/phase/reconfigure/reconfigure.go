@@ -53,6 +53,9 @@ var Claim = engine.Phase{
 			return problem.New(errors.New("the configuration that the cluster stores was changed meanwhile"),
 				"run this command again")
 		}
+		if found != nil && found.ID == intent.Change.ID && found.Stored != nil {
+			intent.Change.Stored, intent.Change.Earlier = found.Stored, nil
+		}
 		if intent.Change.Stored != nil {
 			return nil // as on all nodes but the first
 		}
@@ -92,7 +95,10 @@ var Finish = engine.Phase{
 				break
 			}
 		}
-		return err
+		if err != nil {
+			return err
+		}
+		return forgetPrevious(ctx, e, n)
 	},
 }
 
@@ -111,30 +117,27 @@ var Node = engine.Phase{
 			return err
 		}
 		m := &machine{Node: n, as: as, before: reconfiguration.IntentOf(e).Before}
-		if err := m.issueCertificates(ctx, e, false); err != nil {
+		if err := m.prepare(ctx, e); err != nil {
 			return err
 		}
-		if err := m.prepare(ctx, e); err != nil {
+		if err := m.issueCertificates(ctx, e, false); err != nil {
 			return err
 		}
 		steps, err := m.steps(ctx, e)
 		if err != nil {
 			return err
 		}
-		for i, s := range steps {
-			err := s.do(ctx, e)
+		for _, change := range steps {
+			err := change(ctx, e)
 			if err == nil {
 				continue
 			}
 			if ctx.Err() != nil {
 				return err // the same command goes on
 			}
-			return m.takeBack(ctx, e, steps[:i+1], err)
+			return m.takeBack(ctx, e, err)
 		}
-		if err := m.issueCertificates(ctx, e, true); err != nil {
-			return err
-		}
-		return forgetPrevious(ctx, e, n)
+		return m.issueCertificates(ctx, e, true)
 	},
 }
 
@@ -147,7 +150,10 @@ type machine struct {
 	// what the change replaces it by: the configuration of the kubelet, and manifests by component
 	kubelet []byte
 	pods    map[string][]byte
-	keeps   bool // etcd is not taken back
+	// an earlier run was interrupted after it had begun to replace them
+	interrupted bool
+	gatesOff    bool // a feature gate is turned off
+	keeps       bool // etcd is not taken back
 }
 
 // prepare reads what this node runs, and notes by what the change replaces it.
@@ -155,6 +161,7 @@ func (m *machine) prepare(ctx context.Context, e *engine.Env) (err error) {
 	if m.old, err = readPrevious(ctx, e, m.Node); err != nil {
 		return err
 	}
+	m.interrupted = m.old.isRecorded
 	if err := kubeletfile.WriteMissingInstance(ctx, e, m.Node); err != nil {
 		return err
 	}
@@ -177,41 +184,33 @@ func (m *machine) prepare(ctx context.Context, e *engine.Env) (err error) {
 	return nil
 }
 
-// step changes a part of the node, and takes that back.
-type step struct {
-	do, undo func(context.Context, *engine.Env) error
-}
-
-// steps are the parts of the node in the order in which they change: the kubelet after the API server, or
-// before it if a feature gate is turned off.
-func (m *machine) steps(ctx context.Context, e *engine.Env) ([]step, error) {
-	kubelet := step{m.changeKubelet, m.restoreKubelet}
+// steps change the parts of the node, in this order: the kubelet after the API server, but before it if a
+// feature gate is turned off, or after an interrupted run, whose kubelet may not run.
+func (m *machine) steps(ctx context.Context, e *engine.Env) ([]func(context.Context, *engine.Env) error, error) {
+	type steps = []func(context.Context, *engine.Env) error
 	if m.Role != node.ControlPlane {
-		return []step{kubelet}, nil
+		return steps{m.changeKubelet}, nil
 	}
-	off, err := reconfiguration.TurnsGatesOff(ctx, e, m.Node)
-	pods := step{
-		func(ctx context.Context, e *engine.Env) error { return m.replacePods(ctx, e, off) },
-		func(ctx context.Context, e *engine.Env) error { return m.restorePods(ctx, e, !off) },
+	var err error
+	if m.gatesOff, err = reconfiguration.TurnsGatesOff(ctx, e, m.Node); err != nil {
+		return nil, err
 	}
-	if off {
-		return []step{kubelet, pods}, err
+	if m.gatesOff || m.interrupted {
+		return steps{m.changeKubelet, m.replacePods}, nil
 	}
-	return []step{pods, kubelet}, err
+	return steps{m.replacePods, m.changeKubelet}, nil
 }
 
-// takeBack returns to what this node ran before, the newest step first, and returns the cause. Then the
-// cluster forgets a change that it has not stored.
-func (m *machine) takeBack(ctx context.Context, e *engine.Env, done []step, cause error) error {
+// takeBack returns to what this node ran before, and returns the cause. The kubelet comes first, since static
+// Pods need one that runs. Then the cluster forgets a change that it has not stored.
+func (m *machine) takeBack(ctx context.Context, e *engine.Env, cause error) error {
 	e.Say("taking the change back on this node: %v", cause)
-	var failed []error
-	for i := len(done) - 1; i >= 0; i-- {
-		if err := done[i].undo(ctx, e); err != nil {
-			failed = append(failed, err)
-		}
+	failed := m.restoreKubelet(ctx, e)
+	if m.Role == node.ControlPlane {
+		failed = errors.Join(failed, m.restorePods(ctx, e))
 	}
-	if len(failed) > 0 {
-		return problem.New(fmt.Errorf("%w; and taking it back failed: %w", cause, errors.Join(failed...)),
+	if failed != nil {
+		return problem.New(fmt.Errorf("%w; and taking it back failed: %w", cause, failed),
 			"to try again, run the same command; to return to the configuration before: kubeadm reconfigure undo")
 	}
 	errs := []error{forgetPrevious(ctx, e, m.Node)}
