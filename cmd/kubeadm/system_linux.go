@@ -10,7 +10,7 @@ import (
 	"kubeadm/internal/world/linux"
 )
 
-// closedPipe are the errors of writing to a pipe that nobody reads.
+// closedPipe are the errors of writing to a pipe without a reader.
 var closedPipe = []error{syscall.EPIPE}
 
 func openJournal(dir string) (cli.Journal, error) { return linux.NewStore(dir) }

@@ -11,7 +11,7 @@ import (
 	"kubeadm/internal/world/windows"
 )
 
-// closedPipe are the errors of writing to a pipe that nobody reads.
+// closedPipe are the errors of writing to a pipe without a reader.
 var closedPipe = []error{system.ERROR_BROKEN_PIPE, system.ERROR_NO_DATA}
 
 func openJournal(dir string) (cli.Journal, error) { return windows.NewStore(dir) }

@@ -54,7 +54,7 @@ func listPoints(phases []Phase) (all []Milestone) {
 }
 
 // checkPoints returns an error if a phase of this run does not list a point. Otherwise a misspelled one
-// would only be reached late, when its phase ends, and nobody would notice.
+// would only be reached late, when its phase ends, and no test would notice.
 func (p *progress) checkPoints(milestones ...Milestone) error {
 	for _, m := range milestones {
 		if string(m) != m.phase() && slices.Contains(p.selected, m.phase()) &&

@@ -8,11 +8,11 @@ import (
 )
 
 func TestHintsOfWrappedProblems(t *testing.T) {
-	below := During("reading", errors.New("broken"), "mend it")
+	below := During("reading", errors.New("broken"), "fix it")
 	above := New(fmt.Errorf("phase x: %w",
 		errors.Join(below, New(errors.New("worse"), "replace it"))), "try again")
 	if got, want := Hints(above),
-		[]string{"try again", "mend it", "replace it"}; !slices.Equal(got, want) {
+		[]string{"try again", "fix it", "replace it"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	above.Alone = true

@@ -203,8 +203,8 @@ type SANChange struct {
 }
 
 // FindSANChanges returns the certificates of this control plane node that lack a SAN of the configuration,
-// or have one that the change removes. Other SANs that a certificate has, it keeps: somebody added them
-// in another way.
+// or have one that the change removes. Other SANs that a certificate has, it keeps: they were added in
+// another way.
 func FindSANChanges(ctx context.Context, e *engine.Env, before, after *node.Node) (all []SANChange, err error) {
 	local, _ := node.HasLocalEtcd(after)
 	for _, c := range pki.Renewables() {

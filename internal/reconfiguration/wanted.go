@@ -64,7 +64,8 @@ func FindUndo(ctx context.Context, e *engine.Env, here existing.Machine) (w Want
 	case err != nil:
 		return w, err
 	case found == nil:
-		return w, errors.New("the configuration of this cluster has not been changed by \"kubeadm reconfigure\"")
+		return w, problem.New(errors.New("the configuration of this cluster has not been changed by \"kubeadm reconfigure\""),
+			"to change it: kubeadm reconfigure apply --config FILE")
 	case found.Undoes != "" && found.Stored == nil && found.Node == here.Name: // it was interrupted
 		return r.find(ctx, stored, found, found)
 	}
@@ -157,7 +158,7 @@ func (f finder) isOwn(ctx context.Context, s *State, stored config.StoredConfig)
 		has(func(c node.Cluster) bool { return reflect.DeepEqual(c.KubeProxy.Config, now.KubeProxy.Config) }), nil
 }
 
-// explainForeignChange is the error of an undo after somebody else has changed the configuration.
+// explainForeignChange is the error of an undo after the configuration was changed in another way.
 func (f finder) explainForeignChange(ctx context.Context, a, b config.StoredConfig) error {
 	before, err := f.complete(ctx, a)
 	if err != nil {
@@ -192,8 +193,8 @@ func (f finder) isSame(ctx context.Context, a, b config.StoredConfig) (bool, err
 	return config.IsSame(&before.Cluster, &after.Cluster), nil
 }
 
-// find completes a change. It is the one that was found if that leads to the same configuration, and nobody
-// has changed the configuration since.
+// find completes a change. It is the one that was found if that leads to the same configuration, and the
+// cluster still stores that.
 func (f finder) find(ctx context.Context, stored config.StoredConfig, change, found *State) (w Wanted, err error) {
 	if found != nil && change != found {
 		w.Found = found.ID

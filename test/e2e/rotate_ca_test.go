@@ -238,7 +238,7 @@ func TestJoinDuringCARotation(t *testing.T) {
 }
 
 // TestFinishWaitsForLateControlPlane joins a control plane after all others sign with the new CAs, with
-// the old keys: somebody copied them to it a stage before. Until it follows, it may give kubelets
+// the old keys, which were copied to it a stage before. Until it follows, it may give kubelets
 // certificates of the old CA. Then all workers have to follow again, or the last stage would lock them
 // out.
 func TestFinishWaitsForLateControlPlane(t *testing.T) {

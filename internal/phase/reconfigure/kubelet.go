@@ -100,9 +100,6 @@ func (m *machine) dropManagerStates(ctx context.Context, e *engine.Env, data []b
 		change.Remove{Path: path.Join(m.Paths.Kubelet, "memory_manager_state")})
 }
 
-// errNotReady is the error of a Node that is not ready.
-var errNotReady = errors.New("it is not ready")
-
 // isReady returns in notReady why the Node is not ready.
 func (m *machine) isReady(ctx context.Context, r state.Reader) (notReady, err error) {
 	u, err := r.Object(ctx, state.Ref{GVK: state.NodeKind, Name: m.Name, As: m.as})
@@ -118,10 +115,10 @@ func (m *machine) isReady(ctx context.Context, r state.Reader) (notReady, err er
 			return nil, nil
 		}
 		if c.Type == corev1.NodeReady {
-			return fmt.Errorf("%w: %s", errNotReady, untrusted.Line(c.Message)), nil
+			return fmt.Errorf("it is not ready: %s", untrusted.Line(c.Message)), nil
 		}
 	}
-	return fmt.Errorf("%w: it has no condition Ready", errNotReady), nil
+	return errors.New("it has no condition Ready"), nil
 }
 
 // nodeReady is met when the kubelet has renewed its Lease since it was restarted, and its Node is ready, if

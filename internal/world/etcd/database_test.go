@@ -130,7 +130,7 @@ func newTestCA(t *testing.T) (hash string, pem []byte) {
 
 // Each byte of the headers of pages and of many entries is damaged: the result is an error or a
 // description, and never a crash. A snapshot is verified before its database is read, so that these
-// are files that somebody has made on purpose.
+// are files made on purpose.
 func TestReadDamagedDatabase(t *testing.T) {
 	d := newDatabase(t)
 	for i := range 60 {

@@ -44,7 +44,7 @@ func NewStore(dir string) (*Store, error) {
 }
 
 // acquireLock creates a file in the directory of Windows, to which only Administrators can write, and
-// nobody else can open it for writing. Windows removes it when the process ends, however that ends.
+// no other process can open it for writing. Windows removes it when the process ends, however that ends.
 func acquireLock() (*os.File, error) {
 	dir, err := windows.GetSystemWindowsDirectory()
 	if err != nil {
