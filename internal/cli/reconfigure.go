@@ -212,11 +212,14 @@ func openReconfigured(p *program, c *cobra.Command, r *run.Run,
 	if err := runChecks(c.Context(), e, preflight.Root()); err != nil {
 		return existing.Machine{}, nil, err
 	}
-	access := existing.Options{Kubeconfig: named(c, o.Kubeconfig), Recover: !o.DryRun}
+	access := existing.Options{Kubeconfig: named(c, o.Kubeconfig)}
 	if c.Name() != "node" {
 		access.OnlyControlPlane = "on a worker: kubeadm reconfigure node"
 	}
 	here, err := existing.Open(c.Context(), e, access)
+	if err == nil && !o.DryRun && here.Role == node.ControlPlane {
+		err = reconfiguration.Recover(c.Context(), e, here)
+	}
 	return here, e, err
 }
 

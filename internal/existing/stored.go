@@ -3,7 +3,9 @@ package existing
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -40,6 +42,30 @@ func Complete(ctx context.Context, r state.Reader, local node.Local, stored conf
 		return n, warnings, err
 	}
 	return n, warnings, dropSigner(ctx, r, n)
+}
+
+// CheckUnchanged is an error if the cluster stores another configuration than that by which n was read: a
+// command that waited for the lock of the cluster would overwrite a change of another node. The Kubernetes
+// version does not count, since the target of an upgrade replaces it.
+func CheckUnchanged(ctx context.Context, r state.Reader, as state.Identity, n *node.Node) error {
+	target, err := release.ParseTarget(n.Cluster.Version)
+	if err != nil {
+		return err
+	}
+	now, _, err := ReadNode(ctx, r, as, n.Local, target)
+	if err != nil || config.IsSame(&now.Cluster, &n.Cluster) {
+		return err
+	}
+	fields, err := config.ListChanges(&n.Cluster, &now.Cluster)
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, f := range fields {
+		names = append(names, f.Kind+" "+untrusted.Line(f.Field))
+	}
+	return problem.New(fmt.Errorf("the configuration that the cluster stores has been changed meanwhile: %s",
+		strings.Join(names, ", ")), "re-run the command")
 }
 
 // ReadCluster is ReadNode without the configurations of the kubelet and of kube-proxy, which the

@@ -75,7 +75,7 @@ var (
 	// CARotationAccess is access to the state of a CA rotation.
 	CARotationAccess = ReadAccess{kubeSystem, "configmaps", CARotation, "kubeadm:ca-rotation",
 		[]rbacv1.Subject{nodes}}
-	// ReconfigurationAccess is access to the state of a change of the cluster's configuration.
+	// ReconfigurationAccess is access to what nodes may read of a change of the cluster's configuration.
 	ReconfigurationAccess = ReadAccess{kubeSystem, "configmaps", Reconfiguration,
 		"kubeadm:reconfiguration", []rbacv1.Subject{nodes}}
 

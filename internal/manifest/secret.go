@@ -95,14 +95,27 @@ func NewCARotation(state string) *corev1.ConfigMap {
 	return configMap(kubeSystem, CARotation, map[string]string{"rotation": state})
 }
 
-// Reconfiguration is the name, in kube-system, of the ConfigMap with the state of the latest change of the
-// cluster's configuration.
+// Reconfiguration is the name, in kube-system, of the Secret with the state of the latest change of the
+// cluster's configuration, and of the ConfigMap with what nodes may read of it.
 const Reconfiguration = "kubeadm-reconfiguration"
 
-// NewReconfiguration is the ConfigMap with that state.
+// NewReconfiguration is the ConfigMap with what nodes may read of that state.
 func NewReconfiguration(state string) *corev1.ConfigMap {
-	return configMap(kubeSystem, Reconfiguration, map[string]string{"reconfiguration": state})
+	return configMap(kubeSystem, Reconfiguration, map[string]string{ReconfigurationKey: state})
 }
+
+// NewReconfigurationSecret is the Secret with the whole state: arguments and environment variables that a
+// change removes may be secrets.
+func NewReconfigurationSecret(state string) *corev1.Secret {
+	return &corev1.Secret{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: kubeSystem, Name: Reconfiguration},
+		Data:       map[string][]byte{ReconfigurationKey: []byte(state)},
+	}
+}
+
+// ReconfigurationKey is the key of the state in both.
+const ReconfigurationKey = "reconfiguration"
 
 // NewCARotationSecret is the Secret with the keys of a CA rotation, encrypted, by the names of
 // pki.UploadedName. It is deleted together with its owner, as NewCertsSecret.

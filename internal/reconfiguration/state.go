@@ -5,6 +5,7 @@ package reconfiguration
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"slices"
@@ -45,11 +46,8 @@ type State struct {
 	After  config.StoredConfig `json:"after"`
 }
 
-const (
-	configMapKey = "reconfiguration"
-	// NodeAnnotation is the annotation of a Node with the ID of the change that it has followed last.
-	NodeAnnotation = "kubeadm.kubernetes.io/reconfiguration"
-)
+// NodeAnnotation is the annotation of a Node with the ID of the change that it has followed last.
+const NodeAnnotation = "kubeadm.kubernetes.io/reconfiguration"
 
 // New is a change that begins.
 func New(nodeName string, before, after config.StoredConfig, now time.Time) *State {
@@ -62,24 +60,49 @@ func New(nodeName string, before, after config.StoredConfig, now time.Time) *Sta
 
 // Read returns the latest change of the configuration; nil if there was none.
 func Read(ctx context.Context, r state.Reader, as state.Identity) (*State, error) {
-	u, err := r.Object(ctx, state.RefOf(manifest.NewReconfiguration(""), as))
+	found, err := read(ctx, r, state.RefOf(manifest.NewReconfigurationSecret(""), as))
+	if err == nil && found != nil && found.After.Cluster == "" {
+		err = explainDamaged(errors.New("it has no configuration"))
+	}
+	return found, err
+}
+
+// ReadPublic returns what the kubelet of a worker may read of the latest change; nil if there was none.
+func ReadPublic(ctx context.Context, r state.Reader, as state.Identity) (*State, error) {
+	return read(ctx, r, state.RefOf(manifest.NewReconfiguration(""), as))
+}
+
+func read(ctx context.Context, r state.Reader, ref state.Ref) (*State, error) {
+	u, err := r.Object(ctx, ref)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the state of the reconfiguration: %w", err)
 	}
-	text, _, _ := unstructured.NestedString(u.Object, "data", configMapKey)
+	text, _, _ := unstructured.NestedString(u.Object, "data", manifest.ReconfigurationKey)
+	data := []byte(text)
+	if ref.GVK.Kind == "Secret" {
+		data, err = base64.StdEncoding.DecodeString(text)
+	}
 	var found State
-	if err = yaml.Unmarshal([]byte(text), &found); err == nil && (found.ID == "" || found.After.Cluster == "") {
-		err = errors.New("it has no id or no configuration")
+	if err == nil {
+		err = yaml.Unmarshal(data, &found)
+	}
+	if err == nil && found.ID == "" {
+		err = errors.New("it has no id")
 	}
 	if err != nil {
-		return nil, problem.New(fmt.Errorf("reading ConfigMap %s/%s: %w", u.GetNamespace(), u.GetName(),
-			untrusted.Error(err)), untrusted.CommandHint("to forget the latest change, delete the ConfigMap",
-			"kubectl delete configmap --namespace", u.GetNamespace(), u.GetName()))
+		return nil, explainDamaged(err)
 	}
 	return &found, nil
+}
+
+func explainDamaged(err error) error {
+	secret := manifest.NewReconfigurationSecret("")
+	return problem.New(fmt.Errorf("reading Secret or ConfigMap %s/%s: %w", secret.Namespace, secret.Name,
+		untrusted.Error(err)), untrusted.CommandHint("to forget the latest change, delete them",
+		"kubectl delete secret,configmap --namespace", secret.Namespace, secret.Name))
 }
 
 // Latest is the latest change that the cluster has stored; nil if there is none.
@@ -93,19 +116,55 @@ func (s *State) Latest() *State {
 // TakeBackChanges returns the changes that forget a change that the cluster has not stored.
 func (s *State) TakeBackChanges(as state.Identity) ([]change.Change, error) {
 	if s.Earlier == nil {
-		return []change.Change{change.DeleteObject{Ref: state.RefOf(manifest.NewReconfiguration(""), as)}}, nil
+		return []change.Change{change.DeleteObject{Ref: state.RefOf(manifest.NewReconfiguration(""), as)},
+			change.DeleteObject{Ref: state.RefOf(manifest.NewReconfigurationSecret(""), as)}}, nil
 	}
 	return s.Earlier.StoreChanges(as)
 }
 
-// StoreChanges returns the changes that store the state in the cluster, where every node may read it.
+// StoreChanges returns the changes that store the state in the cluster: all of it for administrators, and
+// for every node what that needs. The Secret comes last: commands on control plane nodes go by it, and
+// write both again after a kill.
 func (s *State) StoreChanges(as state.Identity) ([]change.Change, error) {
-	text, err := yaml.Marshal(s)
+	all, err := yaml.Marshal(s)
+	if err != nil {
+		return nil, err
+	}
+	forNodes, err := s.public()
+	if err != nil {
+		return nil, err
+	}
+	text, err := yaml.Marshal(forNodes)
 	if err != nil {
 		return nil, err
 	}
 	return change.ApplyAll(as, append(manifest.ReconfigurationAccess.Objects(),
-		manifest.NewReconfiguration(string(text)))...), nil
+		manifest.NewReconfiguration(string(text)), manifest.NewReconfigurationSecret(string(all)))...), nil
+}
+
+// public is the state without what only control plane nodes need, which may contain secrets: the arguments
+// and environment variables of components.
+func (s *State) public() (*State, error) {
+	if s == nil {
+		return nil, nil
+	}
+	p := *s
+	p.After = config.StoredConfig{}
+	p.Before = config.StoredConfig{Kubelet: s.Before.Kubelet}
+	var cluster map[string]any
+	if err := yaml.Unmarshal([]byte(s.Before.Cluster), &cluster); err != nil {
+		return nil, fmt.Errorf("decoding the configuration: %w", err)
+	}
+	for _, field := range []string{"apiServer", "controllerManager", "scheduler", "etcd"} {
+		delete(cluster, field)
+	}
+	text, err := yaml.Marshal(cluster)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the configuration: %w", err)
+	}
+	p.Before.Cluster = string(text)
+	p.Earlier, err = s.Earlier.public()
+	return &p, err
 }
 
 // NodeProgress says whether a node has followed the change.

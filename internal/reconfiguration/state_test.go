@@ -2,6 +2,7 @@ package reconfiguration
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -41,10 +42,10 @@ func TestStateOfChanges(t *testing.T) {
 		t.Errorf("before the first change there is %+v", found)
 	}
 	now := time.Date(2026, 1, 2, 3, 4, 5, 678, time.UTC)
-	first := New("cp1", config.StoredConfig{Cluster: "a"}, config.StoredConfig{Cluster: "b"}, now)
+	first := New("cp1", config.StoredConfig{Cluster: "name: a"}, config.StoredConfig{Cluster: "name: b"}, now)
 	first.Stored = &metav1.Time{Time: now}
 	store(first)
-	second := New("cp1", first.After, config.StoredConfig{Cluster: "c"}, now.Add(time.Hour))
+	second := New("cp1", first.After, config.StoredConfig{Cluster: "name: c"}, now.Add(time.Hour))
 	second.Earlier = first
 	store(second)
 	if found := read(); found.ID != second.ID || found.Latest().ID != first.ID || first.ID == second.ID {
@@ -58,6 +59,42 @@ func TestStateOfChanges(t *testing.T) {
 	}
 	if found := read(); err != nil || found.ID != first.ID {
 		t.Errorf("after the second change was taken back there is %+v, %v", found, err)
+	}
+}
+
+// What every node may read has nothing of what only control plane nodes use: it may be secret.
+func TestPublicState(t *testing.T) {
+	w, as := newWorld(), state.Identity{}
+	const removed = `
+apiServer: {extraEnvs: [{name: PASSWORD, value: hidden-env}], extraArgs: [{name: a, value: hidden-arg}]}
+etcd: {local: {extraEnvs: [{name: PASSWORD, value: hidden-etcd}]}}
+clusterName: one
+`
+	first := New("cp1", config.StoredConfig{Cluster: removed}, config.StoredConfig{Cluster: removed}, time.Now())
+	second := New("cp1", config.StoredConfig{Cluster: removed, Kubelet: config.StoredComponent{Text: "maxPods: 9"}},
+		config.StoredConfig{Cluster: "clusterName: one"}, time.Now())
+	second.Earlier = first
+	changes, err := second.StoreChanges(as)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range changes {
+		if err := w.Do(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for key, o := range w.Objects {
+		if text := fmt.Sprint(o.Object); key.Kind.Kind != "Secret" && strings.Contains(text, "hidden") {
+			t.Errorf("%s shows %s", key.Kind.Kind, text)
+		}
+	}
+	got, err := ReadPublic(t.Context(), w, as)
+	if err != nil || got.ID != second.ID || got.Before.Kubelet.Text != "maxPods: 9" ||
+		!strings.Contains(got.Before.Cluster, "clusterName: one") {
+		t.Errorf("nodes read %+v, %v", got, err)
+	}
+	if all, err := Read(t.Context(), w, as); err != nil || all.Before.Cluster != removed {
+		t.Errorf("administrators read %+v, %v", all, err)
 	}
 }
 

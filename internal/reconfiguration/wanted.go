@@ -96,7 +96,11 @@ func FindStored(ctx context.Context, e *engine.Env, here existing.Machine) (w Wa
 	if err != nil {
 		return w, err
 	}
-	found, err := Read(ctx, e.Reader(), here.As)
+	read := Read
+	if here.Role != node.ControlPlane {
+		read = ReadPublic
+	}
+	found, err := read(ctx, e.Reader(), here.As)
 	// The Role that lets kubelets read the state exists since the first change.
 	if err != nil && !apierrors.IsForbidden(err) {
 		return w, err

@@ -9,12 +9,19 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"kubeadm/internal/change"
 	"kubeadm/internal/config"
 	"kubeadm/internal/engine"
 	"kubeadm/internal/existing"
+	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/reconfiguration"
+	"kubeadm/internal/rotation"
 	"kubeadm/internal/state"
 	"kubeadm/internal/workflow"
 	"kubeadm/internal/world/fake"
@@ -90,8 +97,11 @@ func setUpReconfigureWith(t testing.TB, e *engine.Env,
 		return err
 	}
 	e.Local = local
-	here, err := existing.Open(t.Context(), e, existing.Options{Recover: true})
+	here, err := existing.Open(t.Context(), e, existing.Options{})
 	if err != nil {
+		return err
+	}
+	if err := reconfiguration.Recover(t.Context(), e, here); err != nil {
 		return err
 	}
 	wanted, err := find(t.Context(), e, here)
@@ -236,5 +246,85 @@ func TestFailedReconfigureKeepsEarlierChange(t *testing.T) {
 	left, err := reconfiguration.Read(t.Context(), r.machine, state.Identity{})
 	if err != nil || left.ID != earlier.ID {
 		t.Errorf("the latest change is %+v, %v, not %s", left, err, earlier.ID)
+	}
+}
+
+// changedMeanwhile is a command of which another node changes the stored configuration after it has been
+// read, and before this node holds the lock of the cluster.
+func changedMeanwhile(s subject) subject {
+	setUp := s.setUp
+	s.setUp = func(t testing.TB, e *engine.Env) error {
+		err := setUp(t, e)
+		if err != nil {
+			return err
+		}
+		stored := &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: manifest.KubeadmConfigMap}}
+		return e.World.Do(t.Context(), change.MutateObject{Object: stored,
+			Mutate: func(u *unstructured.Unstructured) error {
+				text, _, _ := unstructured.NestedString(u.Object, "data", manifest.KubeadmConfigKey)
+				return unstructured.SetNestedField(u.Object, strings.Replace(text, "apiServer: {}",
+					"apiServer:\n  certSANs: [meanwhile.example.com]", 1), "data", manifest.KubeadmConfigKey)
+			}})
+	}
+	return s
+}
+
+// A command that waited for the lock while another node changed the stored configuration does not write
+// the one from before.
+func TestConfigurationChangedBeforeLock(t *testing.T) {
+	upgrade := changedMeanwhile(upgradeSubjects()[0])
+	r := upgrade.newRun(upgrade.machine(t))
+	out := r.execute(t)
+	if out.err == nil || !strings.Contains(out.err.Error(), "apiServer.certSANs[meanwhile.example.com]") {
+		t.Errorf("the upgrade ended with: %v", out.err)
+	}
+	trust := changedMeanwhile(rotateCA(rotation.Trust, rotation.Options{}))
+	r2 := trust.newRun(newRotatingMachine(t))
+	r2.mustSucceed(t)
+	for name, machine := range map[string]*fake.World{"upgrade": r.machine, "rotation": r2.machine} {
+		key := memory.Key{Kind: schema.GroupKind{Kind: "ConfigMap"}, Namespace: "kube-system",
+			Name: manifest.KubeadmConfigMap}
+		if text := fmt.Sprint(machine.Objects[key].Object["data"]); !strings.Contains(text, "meanwhile.example.com") {
+			t.Errorf("the %s has overwritten the stored configuration:\n%s", name, text)
+		}
+	}
+}
+
+// A kubelet that does not run with the file that an interrupted change has written is restored without an
+// API server, which does not run then either: the same command says why, and an undo succeeds.
+func TestBrokenKubeletIsRestored(t *testing.T) {
+	s := reconfigure(changedConfig)
+	file := node.DefaultPaths().KubeletConfig()
+	before := s.machine(t)
+	whole := s.newRun(s.machine(t)).mustSucceed(t)
+	written := slices.IndexFunc(whole.did, func(c change.Change) bool { return c.Target() == change.FileTarget(file) })
+	for name, setUp := range map[string]func(testing.TB, *engine.Env) error{
+		"apply": s.setUp,
+		"undo": func(t testing.TB, e *engine.Env) error {
+			return setUpReconfigureWith(t, e, reconfiguration.FindUndo)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := s.newRun(s.machine(t))
+			r.fault = &fault.World{At: written, After: true, Crash: true}
+			if out := r.execute(t); !out.crashed {
+				t.Fatalf("the run did not get that far: %v", out.err)
+			}
+			r.machine.BrokenKubelet = "maxPods: 99"
+			again := r.rerun()
+			again.subject.setUp = setUp
+			out := again.execute(t)
+			if isUndone := out.err == nil; isUndone != (name == "undo") ||
+				!isUndone && !strings.Contains(out.err.Error(), "the components of this node run as before") {
+				t.Errorf("the command ended with: %v", out.err)
+			}
+			for _, file := range append(listManifests(), file) {
+				if diff := diffLines(string(before.Files[file].Data), string(r.machine.Files[file].Data)); diff != "" {
+					t.Errorf("%s:\n%s", file, diff)
+				}
+			}
+		})
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"kubeadm/internal/certstore"
 	"kubeadm/internal/clusterlock"
 	"kubeadm/internal/engine"
+	"kubeadm/internal/existing"
 	"kubeadm/internal/flag"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
@@ -53,6 +54,10 @@ func upgradeStaticPods(ctx context.Context, e *engine.Env) error {
 		As: []state.Identity{as, shared},
 	}
 	return lock.Hold(ctx, e, func(ctx context.Context, e *engine.Env) error {
+		// Another node may have changed it while this one waited for the lock.
+		if err := existing.CheckUnchanged(ctx, e.Reader(), as, n); err != nil {
+			return err
+		}
 		replacement := staticpod.Replacement{Node: n, As: as,
 			Prepare: func(ctx context.Context, component string) error {
 				return prepareComponent(ctx, e, n, component)

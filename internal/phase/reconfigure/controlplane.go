@@ -152,7 +152,7 @@ func (m *machine) restorePods(ctx context.Context, e *engine.Env) error {
 func (m *machine) replacement(e *engine.Env) staticpod.Replacement {
 	return staticpod.Replacement{Node: m.Node, As: m.as,
 		Prepare: func(ctx context.Context, component string) error {
-			if err := m.old.keep(ctx, e, m.Node); err != nil {
+			if err := m.old.Store(ctx, e, m.Node); err != nil {
 				return err
 			}
 			if component == manifest.Etcd {

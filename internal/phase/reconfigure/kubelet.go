@@ -6,23 +6,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	kubeletconfig "k8s.io/kubelet/config/v1beta1"
-	"sigs.k8s.io/yaml"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/engine"
-	"kubeadm/internal/health"
-	"kubeadm/internal/kubeletfile"
 	"kubeadm/internal/localkubelet"
 	"kubeadm/internal/reconfiguration"
 	"kubeadm/internal/state"
-	"kubeadm/internal/staticpod"
 	"kubeadm/internal/untrusted"
 	"kubeadm/internal/world"
 )
@@ -34,7 +27,7 @@ func (m *machine) changeKubelet(ctx context.Context, e *engine.Env) error {
 	if err != nil || bytes.Equal(onDisk, m.kubelet) && !m.interrupted {
 		return err
 	}
-	if err := m.old.keep(ctx, e, m.Node); err != nil {
+	if err := m.old.Store(ctx, e, m.Node); err != nil {
 		return err
 	}
 	return m.writeKubelet(ctx, e, m.kubelet)
@@ -48,24 +41,14 @@ func (m *machine) restoreKubelet(ctx context.Context, e *engine.Env) error {
 	return m.writeKubelet(ctx, e, []byte(m.old.Kubelet))
 }
 
-// writeKubelet writes the file, and restarts a kubelet that is older than it, as after a kill too.
+// writeKubelet writes the file, restarts a kubelet that is older than it, and waits until the Node is ready.
 func (m *machine) writeKubelet(ctx context.Context, e *engine.Env, data []byte) error {
-	file := m.Paths.KubeletConfig()
 	notReady, err := m.isReady(ctx, e.Reader())
 	if err != nil { // such as of an API server that is down because of this kubelet
 		notReady = err
 	}
-	if err := m.dropManagerStates(ctx, e, data); err != nil {
-		return err
-	}
-	if err := kubeletfile.Replace(ctx, e, file, data, staticpod.KubeletConfigBackup); err != nil {
-		return err
-	}
 	before := e.World.Now()
-	if err := localkubelet.Start(ctx, e, file); err != nil {
-		return err
-	}
-	if err := e.Await(ctx, health.Kubelet(ctx, e.World, m.Node)); err != nil {
+	if err := reconfiguration.ReplaceKubelet(ctx, e, m.Node, data); err != nil {
 		return err
 	}
 	kubelet, err := e.World.Service(ctx, localkubelet.Service)
@@ -77,27 +60,6 @@ func (m *machine) writeKubelet(ctx context.Context, e *engine.Env, data []byte) 
 		started = before
 	}
 	return e.Await(ctx, m.nodeReady(started, notReady == nil))
-}
-
-// dropManagerStates stops the kubelet and removes the files in which its CPU and memory managers keep their
-// policy, if that changes: a kubelet with another one does not start.
-func (m *machine) dropManagerStates(ctx context.Context, e *engine.Env, data []byte) error {
-	now, err := reconfiguration.ReadKubelet(ctx, e.World, m.Node)
-	if err != nil {
-		return err
-	}
-	wanted := &kubeletconfig.KubeletConfiguration{}
-	if err := yaml.Unmarshal(data, wanted); err != nil {
-		return err
-	}
-	if len(reconfiguration.DrainedFields(now, wanted)) == 0 {
-		return nil
-	}
-	if err := localkubelet.Stop(ctx, e); err != nil {
-		return err
-	}
-	return e.Do(ctx, change.Remove{Path: path.Join(m.Paths.Kubelet, "cpu_manager_state")},
-		change.Remove{Path: path.Join(m.Paths.Kubelet, "memory_manager_state")})
 }
 
 // isReady returns in notReady why the Node is not ready.

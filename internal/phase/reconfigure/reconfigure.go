@@ -28,12 +28,15 @@ var Claim = engine.Phase{
 	Name:  "claim",
 	Short: "Record that the configuration is being changed",
 	Run: func(ctx context.Context, e *engine.Env) error {
-		as, err := e.Admin(ctx)
+		n, as, err := e.Cluster(ctx)
 		if err != nil {
 			return err
 		}
-		intent := reconfiguration.IntentOf(e)
-		found, err := reconfiguration.Read(ctx, e.Reader(), as)
+		intent, read := reconfiguration.IntentOf(e), reconfiguration.Read
+		if n.Role != node.ControlPlane {
+			read = reconfiguration.ReadPublic
+		}
+		found, err := read(ctx, e.Reader(), as)
 		if err != nil {
 			return err
 		}
@@ -42,10 +45,6 @@ var Claim = engine.Phase{
 				untrusted.Line(found.Node)), "look at it: kubeadm reconfigure status", "then run this command again")
 		}
 		stored, err := existing.ReadStoredConfig(ctx, e.Reader(), as)
-		if err != nil {
-			return err
-		}
-		n, err := e.Node(ctx)
 		if err != nil {
 			return err
 		}
@@ -98,7 +97,7 @@ var Finish = engine.Phase{
 		if err != nil {
 			return err
 		}
-		return forgetPrevious(ctx, e, n)
+		return reconfiguration.RemoveRecord(ctx, e, n)
 	},
 }
 
@@ -145,8 +144,8 @@ var Node = engine.Phase{
 type machine struct {
 	*node.Node
 	as     state.Identity
-	before *node.Node // by what the cluster stored before the change
-	old    previous
+	before *node.Node              // by what the cluster stored before the change
+	old    *reconfiguration.Record // what it ran before the change
 	// what the change replaces it by: the configuration of the kubelet, and manifests by component
 	kubelet []byte
 	pods    map[string][]byte
@@ -158,17 +157,17 @@ type machine struct {
 
 // prepare reads what this node runs, and notes by what the change replaces it.
 func (m *machine) prepare(ctx context.Context, e *engine.Env) (err error) {
-	if m.old, err = readPrevious(ctx, e, m.Node); err != nil {
+	if m.old, err = reconfiguration.ReadRecord(ctx, e, m.Node); err != nil {
 		return err
 	}
-	m.interrupted = m.old.isRecorded
+	m.interrupted = m.old.IsStored
 	if err := kubeletfile.WriteMissingInstance(ctx, e, m.Node); err != nil {
 		return err
 	}
 	if m.kubelet, err = kubeletfile.RenderConfig(ctx, e, m.Node); err != nil {
 		return err
 	}
-	m.old.expect(m.kubelet)
+	m.old.Expect(m.kubelet)
 	if m.Role != node.ControlPlane {
 		return nil
 	}
@@ -179,7 +178,7 @@ func (m *machine) prepare(ctx context.Context, e *engine.Env) (err error) {
 			return err
 		}
 		m.pods[component] = rendered.Data
-		m.old.expect(rendered.Data)
+		m.old.Expect(rendered.Data)
 	}
 	return nil
 }
@@ -213,7 +212,7 @@ func (m *machine) takeBack(ctx context.Context, e *engine.Env, cause error) erro
 		return problem.New(fmt.Errorf("%w; and taking it back failed: %w", cause, failed),
 			"to try again, run the same command; to return to the configuration before: kubeadm reconfigure undo")
 	}
-	errs := []error{forgetPrevious(ctx, e, m.Node)}
+	errs := []error{reconfiguration.RemoveRecord(ctx, e, m.Node)}
 	if change := reconfiguration.IntentOf(e).Change; change.Stored == nil {
 		changes, err := change.TakeBackChanges(m.as)
 		if err == nil {

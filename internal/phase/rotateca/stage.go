@@ -12,10 +12,12 @@ import (
 	"kubeadm/internal/change"
 	"kubeadm/internal/clusterlock"
 	"kubeadm/internal/engine"
+	"kubeadm/internal/existing"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/release"
 	"kubeadm/internal/rotation"
 	"kubeadm/internal/state"
 	"kubeadm/internal/untrusted"
@@ -39,6 +41,14 @@ func run(ctx context.Context, e *engine.Env, command rotation.Stage, o rotation.
 	lock := clusterlock.Lock{Node: n.Name, Purpose: "replacing CAs: stage " + string(command),
 		As: []state.Identity{as, shared}}
 	return lock.Hold(ctx, e, func(ctx context.Context, e *engine.Env) error {
+		// Another node may have changed the configuration while this one waited for the lock.
+		n, _, err := existing.ReadNode(ctx, e.Reader(), as, n.Local, release.Target{})
+		if err != nil {
+			return err
+		}
+		own := *e
+		own.Node = engine.Resolved(n)
+		e = &own
 		m := machine{node: n, as: as, e: e}
 		r, err := rotation.Read(ctx, e.Reader(), as)
 		if err != nil {

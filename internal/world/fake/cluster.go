@@ -80,6 +80,10 @@ func (w *World) isRunning(ctx context.Context, component string) bool {
 			!w.hasFile("/etc/kubernetes/bootstrap-kubelet.conf") {
 		return false
 	}
+	if config, _ := w.ReadFile(ctx, "/var/lib/kubelet/config.yaml"); w.BrokenKubelet != "" &&
+		strings.Contains(string(config), w.BrokenKubelet) {
+		return false
+	}
 	if component == "" {
 		return true
 	}

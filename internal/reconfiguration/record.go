@@ -1,0 +1,118 @@
+package reconfiguration
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"path"
+	"slices"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/engine"
+	"kubeadm/internal/node"
+	"kubeadm/internal/problem"
+	"kubeadm/internal/state"
+	"kubeadm/internal/staticpod"
+)
+
+// Record is what this node ran before the change. It is stored beside the journal until the change is
+// complete or taken back, so that a run after a kill knows the way back too.
+type Record struct {
+	Version   string            `json:"version"`             // of the cluster
+	Manifests map[string]string `json:"manifests,omitempty"` // by component
+	Kubelet   string            `json:"kubelet"`             // its configuration file
+	// Written are the digests of what the change, and interrupted ones before it, replace them by.
+	Written []string `json:"written"`
+
+	IsStored bool `json:"-"` // a run was interrupted after it had begun to replace them
+}
+
+func recordPath(p node.Paths) string { return path.Join(p.Journal(), "reconfiguring.json") }
+
+// readStoredRecord returns what an interrupted run has stored; nil if there is nothing.
+func readStoredRecord(ctx context.Context, r state.Reader, p node.Paths) (*Record, error) {
+	file := recordPath(p)
+	data, err := state.ReadOptional(ctx, r, file)
+	if err != nil || data == nil {
+		return nil, err
+	}
+	record := &Record{IsStored: true}
+	if err := json.Unmarshal(data, record); err != nil {
+		return nil, problem.New(fmt.Errorf("reading %s: %w", file, err),
+			"remove the file, after you have checked that the components of this node run")
+	}
+	return record, nil
+}
+
+// ReadRecord returns what this node ran before the change: as an interrupted run has recorded it, or as it
+// is on disk. A record does not count if something else has changed the node since, such as an upgrade.
+func ReadRecord(ctx context.Context, e *engine.Env, n *node.Node) (*Record, error) {
+	present, err := readPresent(ctx, e, n)
+	if err != nil {
+		return nil, err
+	}
+	r, err := readStoredRecord(ctx, e.World, n.Paths)
+	if err != nil || r == nil {
+		return present, err
+	}
+	isKnown := func(now, before string) bool { return now == before || r.hasWritten(now) }
+	counts := r.Version == present.Version && isKnown(present.Kubelet, r.Kubelet)
+	for component, text := range present.Manifests {
+		counts = counts && isKnown(text, r.Manifests[component])
+	}
+	if !counts {
+		e.Say("ignoring %s: this node has been changed in another way since", recordPath(n.Paths))
+		return present, nil
+	}
+	return r, nil
+}
+
+// readPresent returns what this node runs by its files.
+func readPresent(ctx context.Context, e *engine.Env, n *node.Node) (*Record, error) {
+	p := &Record{Version: n.Cluster.Version, Manifests: map[string]string{}}
+	kubelet, err := state.ReadRequired(ctx, e.World, n.Paths.KubeletConfig())
+	if err != nil {
+		return p, err
+	}
+	p.Kubelet = string(kubelet)
+	if n.Role != node.ControlPlane {
+		return p, nil
+	}
+	for _, component := range staticpod.Components(n) {
+		text, err := state.ReadRequired(ctx, e.World, n.Paths.Manifest(component))
+		if err != nil {
+			return p, err
+		}
+		p.Manifests[component] = string(text)
+	}
+	return p, nil
+}
+
+// Store stores it, before a part is replaced by what is written.
+func (r *Record) Store(ctx context.Context, e *engine.Env, n *node.Node) error {
+	data, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	r.IsStored = true
+	file := recordPath(n.Paths)
+	return e.Do(ctx, change.MakeDir{Path: path.Dir(file), Mode: 0o700},
+		change.WriteFile{Path: file, Data: append(data, '\n'), Mode: 0o600, Secret: true})
+}
+
+// Expect notes what a part is to be replaced by.
+func (r *Record) Expect(text []byte) {
+	if !r.hasWritten(string(text)) {
+		r.Written = append(r.Written, digest(string(text)))
+	}
+}
+
+func (r *Record) hasWritten(text string) bool { return slices.Contains(r.Written, digest(text)) }
+
+func digest(text string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(text))) }
+
+// RemoveRecord removes the record: the change is complete, or taken back.
+func RemoveRecord(ctx context.Context, e *engine.Env, n *node.Node) error {
+	return e.Do(ctx, change.Remove{Path: recordPath(n.Paths)})
+}
