@@ -35,6 +35,7 @@ e2e = KUBEADM_BUNDLE="$$bundle" KUBEADM_BUNDLE_OLDER="$$older" KUBEADM=$(CURDIR)
 # A release: its directory, architectures and the revision of its packages.
 RELEASE ?= $(CURDIR)/bin/release
 ARCHITECTURES ?= amd64 arm64 ppc64le riscv64 s390x
+WINDOWS_ARCHITECTURES ?= amd64 arm64
 REVISION ?= 1
 
 .NOTPARALLEL:
@@ -132,10 +133,12 @@ reference: ## write docs/reference from the command tree and the configuration t
 man: ## write man pages to bin/man
 	rm -rf bin/man && go run ./cmd/gen-docs --man bin/man --version $(VERSION) --date $(call git,log -1 --format=%cs)
 
-release: ## programs, packages, SBOMs and checksums of five architectures in bin/release: make release ARCHITECTURES=amd64
+release: ## programs, packages, SBOMs and checksums in bin/release: make release ARCHITECTURES=amd64 WINDOWS_ARCHITECTURES=
 	@mkdir -p "$(RELEASE)" && rm -f "$(RELEASE)"/kubeadm[-_]* "$(RELEASE)/SHA256SUMS"
 	@for arch in $(ARCHITECTURES); do echo "kubeadm-linux-$$arch" && CGO_ENABLED=0 GOOS=linux GOARCH=$$arch go build -trimpath \
 		-ldflags "$(ldflags)" -o "$(RELEASE)/kubeadm-linux-$$arch" ./cmd/kubeadm || exit 1; done
+	@for arch in $(WINDOWS_ARCHITECTURES); do echo "kubeadm-windows-$$arch.exe" && CGO_ENABLED=0 GOOS=windows GOARCH=$$arch go build -trimpath \
+		-ldflags "$(ldflags)" -o "$(RELEASE)/kubeadm-windows-$$arch.exe" ./cmd/kubeadm || exit 1; done
 	@$(MAKE) --no-print-directory packages
 
 # What a release has besides the programs, made of those that are in its directory.

@@ -89,7 +89,7 @@ func readDiscoveryFile(ctx context.Context, e *engine.Env, name string) (*discov
 	}
 	if err == nil {
 		err = d.config.EmbedFiles(func(name string) ([]byte, error) {
-			if !path.IsAbs(name) {
+			if !pki.IsAbsolute(name) {
 				name = path.Join(path.Dir(d.source), name) // as kubectl does
 			}
 			return e.World.ReadFile(ctx, name)

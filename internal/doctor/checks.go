@@ -21,11 +21,14 @@ func given[T any](facts T, check func(context.Context, state.Reader, *preflight.
 // become a worker: what only a control plane needs is a warning there.
 func hostChecks(m *machine) []preflight.Check {
 	local := m.Local
-	if !m.IsNode {
+	if !m.IsNode && !m.Platform.IsWindows() {
 		local.Role = node.ControlPlane
 	}
 	networks := append([]string{m.mainAddress}, podAndServiceCIDRs(m.Pods)...)
-	list := forwardingOfCluster(m, preflight.Forwarding(networks))
+	var list []preflight.Check
+	if !m.Platform.IsWindows() {
+		list = forwardingOfCluster(m, preflight.Forwarding(networks))
+	}
 	for _, c := range preflight.Machine(&local, m.env.Tool, networks) {
 		switch c.Name {
 		case "CRI":
@@ -49,18 +52,9 @@ func hostChecks(m *machine) []preflight.Check {
 		}
 		list = append(list, c)
 	}
-	list = append(list,
-		preflight.Check{Name: "KernelModules", Run: given(m, checkModules),
-			Why: "container runtimes need these modules to store images, and kube-proxy may need them to balance Services"},
-		preflight.Check{Name: "BridgeNetfilter", Run: checkBridge,
-			Why: "otherwise the rules of Services do not apply to connections between Pods on the same bridge"},
-		preflight.Check{Name: "CgroupDriver", Run: given(m, checkCgroupDriver),
-			Why: "with two cgroup managers a node becomes unstable when resources run short"},
-		preflight.Check{Name: "SandboxImage", Run: given(m, checkSandboxImage),
-			Why: "the runtime pulls a different image from kubeadm, which fails where registries cannot be reached"},
-		preflight.Check{Name: "DiskLatency", Run: given(m, checkDiskLatency),
-			Why: "etcd writes every change to its disk before it answers; a slow disk costs it the leader"},
-	)
+	if !m.Platform.IsWindows() {
+		list = append(list, kernelChecks(m)...)
+	}
 	list = append(list, networkChecks(m)...)
 	if !m.IsNode {
 		list = append(list, vacantChecks(m)...)
@@ -68,13 +62,29 @@ func hostChecks(m *machine) []preflight.Check {
 	return list
 }
 
+// kernelChecks are the checks of what Linux has, and of etcd's disk.
+func kernelChecks(m *machine) []preflight.Check {
+	return []preflight.Check{
+		{Name: "KernelModules", Run: given(m, checkModules),
+			Why: "container runtimes need these modules to store images, and kube-proxy may need them to balance Services"},
+		{Name: "BridgeNetfilter", Run: checkBridge,
+			Why: "otherwise the rules of Services do not apply to connections between Pods on the same bridge"},
+		{Name: "CgroupDriver", Run: given(m, checkCgroupDriver),
+			Why: "with two cgroup managers a node becomes unstable when resources run short"},
+		{Name: "SandboxImage", Run: given(m, checkSandboxImage),
+			Why: "the runtime pulls a different image from kubeadm, which fails where registries cannot be reached"},
+		{Name: "DiskLatency", Run: given(m, checkDiskLatency),
+			Why: "etcd writes every change to its disk before it answers; a slow disk costs it the leader"},
+	}
+}
+
 // networkChecks are the checks of this machine's clock and network.
 func networkChecks(m *machine) []preflight.Check {
-	list := []preflight.Check{
-		{Name: "MTU", Run: given(m.Address, checkMTU),
-			Why: "large packets from Pods are dropped on the way to other nodes, so connections hang"},
-		{Name: "HTTPProxy", Run: given(m, checkProxy),
-			Why: "kubeadm and the components would send requests within the cluster to the proxy"},
+	list := []preflight.Check{{Name: "HTTPProxy", Run: given(m, checkProxy),
+		Why: "kubeadm and the components would send requests within the cluster to the proxy"}}
+	if !m.Platform.IsWindows() {
+		list = append([]preflight.Check{{Name: "MTU", Run: given(m.Address, checkMTU),
+			Why: "large packets from Pods are dropped on the way to other nodes, so connections hang"}}, list...)
 	}
 	if !m.IsNode {
 		return list

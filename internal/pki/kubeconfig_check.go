@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/client-go/tools/clientcmd/api"
@@ -50,7 +51,7 @@ func (k *Kubeconfig) CheckComplete() error {
 // the kubeconfig.
 func (k *Kubeconfig) ResolvePaths(dir string) {
 	resolve := func(name *string) {
-		if *name != "" && !path.IsAbs(*name) {
+		if *name != "" && !IsAbsolute(*name) {
 			*name = path.Join(dir, *name)
 		}
 	}
@@ -62,6 +63,12 @@ func (k *Kubeconfig) ResolvePaths(dir string) {
 		resolve(&u.ClientKey)
 		resolve(&u.TokenFile)
 	}
+}
+
+// IsAbsolute reports whether a path in a kubeconfig is absolute. On Windows it begins with a drive.
+func IsAbsolute(name string) bool {
+	hasDrive := len(name) > 2 && name[1] == ':' && (name[2] == '\\' || name[2] == '/')
+	return hasDrive || path.IsAbs(name) || strings.HasPrefix(name, `\\`)
 }
 
 // hasClientPair reports whether the user has a client certificate, and whether it has a client key,

@@ -194,6 +194,21 @@ func TestEmbedReadsFiles(t *testing.T) {
 	wantError(t, k.EmbedFiles(from), "/gone")
 }
 
+func TestRelativePathsAreResolved(t *testing.T) {
+	for name, want := range map[string]string{
+		"client.pem": "/etc/kubernetes/client.pem", "/var/client.pem": "/var/client.pem", "": "",
+		`C:\var\client.pem`: `C:\var\client.pem`, "C:/var/client.pem": "C:/var/client.pem",
+		`\\server\client.pem`: `\\server\client.pem`,
+	} {
+		k := &Kubeconfig{}
+		k.AuthInfos = map[string]*api.AuthInfo{"u": {ClientCertificate: name}}
+		k.ResolvePaths("/etc/kubernetes")
+		if got := k.AuthInfos["u"].ClientCertificate; got != want {
+			t.Errorf("%q: %q, want %q", name, got, want)
+		}
+	}
+}
+
 func TestHasCredentials(t *testing.T) {
 	for name, user := range map[string]api.AuthInfo{
 		"certificate": {ClientCertificate: "c", ClientKeyData: []byte("k")},

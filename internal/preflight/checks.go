@@ -141,7 +141,11 @@ func Reconfigure(n *node.Node) []Check {
 // If the machine is or may become a control plane, they include its resources. They share cached
 // queries: call it again for each Run.
 func Machine(l *node.Local, tool release.Tool, networks []string) []Check {
-	list := append(newMachineChecks(l, tool, KubeletVersion(), nil), Forwarding(networks)...)
+	list := newMachineChecks(l, tool, KubeletVersion(), nil)
+	if l.Platform.IsWindows() {
+		return list
+	}
+	list = append(list, Forwarding(networks)...)
 	if l.Role == node.ControlPlane {
 		list = append(list, newResourceChecks()...)
 	}

@@ -215,6 +215,8 @@ func (r *guideReader) runStep(t *testing.T, at string, b guides.Block) error {
 		return r.PodNetwork(t.Context(), r.Nodes()[0])
 	case "balance": // the load balancer forwards to these
 		return r.balancer.SetBackends(on...)
+	case "windows": // TestWindowsWorker runs the same commands under Wine
+		return nil
 	case "copy":
 		return r.copyFiles(b.Text)
 	case "etcd":

@@ -63,6 +63,9 @@ func parseFlags(args []string) (r release, err error) {
 // programPrefix begins the name of a program, which ends with its architecture in Go's terms.
 const programPrefix = "kubeadm-linux-"
 
+// windowsPrograms matches the programs for Windows.
+const windowsPrograms = "kubeadm-windows-*.exe"
+
 // make writes everything that is made from the programs in the directory.
 func (r release) make() error {
 	programs, err := filepath.Glob(filepath.Join(r.dir, programPrefix+"*"))
@@ -92,6 +95,15 @@ func (r release) make() error {
 			if err := r.writePackage(format, program, files, contents); err != nil {
 				return fmt.Errorf("%s package of %s: %w", format, program, err)
 			}
+		}
+	}
+	forWindows, err := filepath.Glob(filepath.Join(r.dir, windowsPrograms))
+	if err != nil {
+		return err
+	}
+	for _, program := range forWindows { // there are no packages of it
+		if err := r.writeBillOfMaterials(program); err != nil {
+			return fmt.Errorf("bill of materials of %s: %w", program, err)
 		}
 	}
 	return writeChecksums(r.dir)

@@ -31,12 +31,13 @@ func testRelease(t *testing.T) release {
 		t.Fatal(err)
 	}
 	for name, data := range map[string]string{
-		filepath.Join(r.dir, programPrefix+"ppc64le"):  string(program),
-		filepath.Join(r.man, "kubeadm.8"):              ".TH KUBEADM 8\n",
-		filepath.Join(r.completion, "bash"):            "# for bash\n",
-		filepath.Join(r.completion, "fish"):            "# for fish\n",
-		filepath.Join(r.completion, "zsh"):             "# for zsh\n",
-		filepath.Join(r.dir, "older", "not-a-program"): "",
+		filepath.Join(r.dir, programPrefix+"ppc64le"):     string(program),
+		filepath.Join(r.dir, "kubeadm-windows-arm64.exe"): string(program),
+		filepath.Join(r.man, "kubeadm.8"):                 ".TH KUBEADM 8\n",
+		filepath.Join(r.completion, "bash"):               "# for bash\n",
+		filepath.Join(r.completion, "fish"):               "# for fish\n",
+		filepath.Join(r.completion, "zsh"):                "# for zsh\n",
+		filepath.Join(r.dir, "older", "not-a-program"):    "",
 	} {
 		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 			t.Fatal(err)
@@ -60,7 +61,8 @@ func TestReleaseIsReproducible(t *testing.T) {
 		t.Errorf("two releases of the same program differ:\n%s\n%s", want, got)
 	}
 	for _, name := range []string{"kubeadm-linux-ppc64le", "kubeadm-linux-ppc64le.spdx.json",
-		"kubeadm_1.37.1-2_ppc64el.deb", "kubeadm-1.37.1-2.ppc64le.rpm"} {
+		"kubeadm_1.37.1-2_ppc64el.deb",
+		"kubeadm-windows-arm64.exe", "kubeadm-windows-arm64.exe.spdx.json", "kubeadm-1.37.1-2.ppc64le.rpm"} {
 		if !strings.Contains(want, "  "+name+"\n") {
 			t.Errorf("%s is not in:\n%s", name, want)
 		}

@@ -21,6 +21,7 @@ type Build struct {
 	Tags     string   // comma separated
 	LDFlags  string
 	CGO      bool
+	GOOS     string // another operating system than this one; may be empty
 }
 
 // Version is the Go release and its target, "go1.26.0 linux/amd64".
@@ -38,7 +39,11 @@ func Version(ctx context.Context) (string, error) {
 
 // Inputs are the arguments that affect the result.
 func (b Build) Inputs() []string {
-	return append([]string{strconv.FormatBool(b.CGO)}, b.args("")...)
+	inputs := append([]string{strconv.FormatBool(b.CGO)}, b.args("")...)
+	if b.GOOS != "" {
+		inputs = append(inputs, b.GOOS)
+	}
+	return inputs
 }
 
 // Run compiles the packages into the directory out.
@@ -47,7 +52,11 @@ func (b Build) Run(ctx context.Context, out string) error {
 	if b.CGO {
 		cgo = "CGO_ENABLED=1"
 	}
-	_, err := runGo(ctx, b.Dir, []string{cgo}, b.args(out)...)
+	env := []string{cgo}
+	if b.GOOS != "" {
+		env = append(env, "GOOS="+b.GOOS)
+	}
+	_, err := runGo(ctx, b.Dir, env, b.args(out)...)
 	return err
 }
 
