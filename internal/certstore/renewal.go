@@ -60,7 +60,7 @@ func ReadCertificate(ctx context.Context, r state.Reader, p node.Paths,
 		return cert, err
 	}
 	file := named.File
-	if !path.IsAbs(file) {
+	if !pki.IsAbsolute(file) {
 		file = path.Join(path.Dir(RenewablePath(p, c)), file)
 	}
 	data, err := state.ReadRequired(ctx, r, file)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -58,7 +57,12 @@ func readClusterOrConfig(p *program, c *cobra.Command, o *certsOptions,
 	if err != nil || file.Given() {
 		return certsConfig{Node: planned, warnings: how.Warnings}, err
 	}
-	if !path.IsAbs(o.certDir) {
+	host, err := r.World().Host(ctx)
+	if err != nil {
+		return found, err
+	}
+	o.certDir = host.Platform.Clean(o.certDir)
+	if !host.Platform.IsAbs(o.certDir) {
 		return found, problem.New(
 			fmt.Errorf("--%s %q is not an absolute path", flag.CertDir, o.certDir),
 			"set the absolute path of the directory")

@@ -56,7 +56,7 @@ func clusterIdentity(ctx context.Context, p *program, c *cobra.Command, o *clust
 	var defaults []string // first those of kubectl
 	if list, ok := p.Getenv("KUBECONFIG"); ok && list != "" {
 		defaults = filepath.SplitList(list)
-	} else if home, ok := p.Getenv("HOME"); ok && home != "" {
+	} else if home := homeDir(p); home != "" {
 		defaults = []string{path.Join(home, ".kube", "config")}
 	}
 	defaults = append(defaults, o.kubeconfig)
@@ -66,6 +66,16 @@ func clusterIdentity(ctx context.Context, p *program, c *cobra.Command, o *clust
 		}
 	}
 	return state.Identity{Kubeconfig: defaults[0]}
+}
+
+// homeDir is the user's home directory, in the variable of Linux or that of Windows; it may be empty.
+func homeDir(p *program) string {
+	for _, name := range []string{"HOME", "USERPROFILE"} {
+		if dir, _ := p.Getenv(name); dir != "" {
+			return filepath.ToSlash(dir)
+		}
+	}
+	return ""
 }
 
 // apiLimit is how long such commands retry requests to the API server.

@@ -28,10 +28,12 @@ func newPrintDefaultsCommand(p *program) *cobra.Command {
 		forInit,
 		printExample(p.Out, "join-defaults", "join", func(c *cobra.Command) ([]any, error) {
 			host, err := p.World().Host(c.Context())
-			return config.ExampleJoin(host.Hostname), err
+			return config.ExampleJoin(host.Hostname, host.Platform), err
 		}),
-		printExample(p.Out, "reset-defaults", "reset",
-			func(*cobra.Command) ([]any, error) { return config.ExampleReset(), nil }),
+		printExample(p.Out, "reset-defaults", "reset", func(c *cobra.Command) ([]any, error) {
+			host, err := p.World().Host(c.Context())
+			return config.ExampleReset(host.Platform), err
+		}),
 		printExample(p.Out, "upgrade-defaults", "upgrade",
 			func(*cobra.Command) ([]any, error) { return config.ExampleUpgrade(), nil }))
 }

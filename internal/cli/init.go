@@ -79,6 +79,9 @@ func runInit(p *program, c *cobra.Command, o *initOptions, sel engine.Selection)
 	if err != nil {
 		return err
 	}
+	if err := config.CheckControlPlane(facts); err != nil {
+		return err
+	}
 	resolved, how, err := config.Init(file, o.InitFlags, facts)
 	r.Warn(how.Warnings...)
 	if err != nil {

@@ -29,9 +29,6 @@ type initDocuments struct {
 
 // Init resolves the desired state of a machine that creates a cluster.
 func Init(file File, flags InitFlags, facts Facts) (*node.Node, RunOptions, error) {
-	if err := checkControlPlanePlatform(facts); err != nil {
-		return nil, RunOptions{}, err
-	}
 	in, run, err := readInit(file, flags)
 	if err != nil {
 		return nil, run, err
@@ -54,8 +51,8 @@ func Init(file File, flags InitFlags, facts Facts) (*node.Node, RunOptions, erro
 	return n, run, err
 }
 
-// checkControlPlanePlatform returns an error on a machine that cannot become a control plane node.
-func checkControlPlanePlatform(facts Facts) error {
+// CheckControlPlane returns an error on a machine that cannot become a control plane node.
+func CheckControlPlane(facts Facts) error {
 	if !facts.Platform.IsWindows() {
 		return nil
 	}
@@ -78,7 +75,7 @@ func (in *initDocuments) node(target release.Target, flags InitFlags,
 	local.Patches = patchesDir(in.init.Patches)
 	local.CertificateKey = in.init.CertificateKey
 	local.UploadCerts = flags.UploadCerts
-	local.Paths.Certificates = in.cluster.CertificatesDir
+	local.Paths.Certificates = facts.Platform.Clean(in.cluster.CertificatesDir)
 	local.CACertPath = local.Paths.Cert("ca")
 	local.Tokens, err = newBootstrapTokens(in.init.BootstrapTokens, facts.Random)
 	return &node.Node{Local: local, Cluster: cluster}, err

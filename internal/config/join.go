@@ -19,7 +19,7 @@ func Join(file File, flags JoinFlags, facts Facts) (node.Local, RunOptions, erro
 	}
 	run.applyFlags(c.DryRun, c.SkipPhases, flags.Common)
 	if c.ControlPlane != nil {
-		if err := checkControlPlanePlatform(facts); err != nil {
+		if err := CheckControlPlane(facts); err != nil {
 			return node.Local{}, run, err
 		}
 	}

@@ -45,17 +45,60 @@ func TestJoinOnWindows(t *testing.T) {
 	}
 }
 
-func TestInitOnWindows(t *testing.T) {
-	_, _, err := Init(File{}, NewInitFlags(), windowsFacts(t))
+func TestControlPlanesRunOnLinux(t *testing.T) {
+	err := CheckControlPlane(windowsFacts(t))
 	if err == nil || !strings.Contains(err.Error(), "control planes run on Linux") {
 		t.Errorf("got %v", err)
+	}
+	if err := CheckControlPlane(testFacts(t)); err != nil {
+		t.Error(err)
+	}
+	n, _, err := Init(File{}, NewInitFlags(), windowsFacts(t)) // as for "kubeconfig user"
+	if err != nil || n.CACertPath != "C:/etc/kubernetes/pki/ca.crt" {
+		t.Errorf("the CA of a cluster is %q: %v", n.CACertPath, err)
 	}
 }
 
 func TestResetOnWindows(t *testing.T) {
-	r, _, err := Reset(File{}, NewResetFlags(), windowsFacts(t))
-	if err != nil || r.Paths.Certificates != "C:/etc/kubernetes/pki" ||
-		r.CRISocket != "npipe:////./pipe/containerd-containerd" {
-		t.Errorf("%+v, %v", r.Local, err)
+	for dir, want := range map[string]string{"": "", `D:\pki`: "", "pki": "must be an absolute path",
+		`C:\Windows\pki`: "must be a directory that contains only certificates"} {
+		flags := NewResetFlags()
+		if dir != "" {
+			flags.CertificatesDir = dir
+		}
+		r, _, err := Reset(File{}, flags, windowsFacts(t))
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", dir, err, want)
+		}
+		if err == nil && r.CRISocket != "npipe:////./pipe/containerd-containerd" {
+			t.Errorf("the container runtime is at %s", r.CRISocket)
+		}
+		switch got := r.Paths.Certificates; {
+		case dir == "" && got != "C:/etc/kubernetes/pki", dir == `D:\pki` && got != "D:/pki":
+			t.Errorf("%q: certificates are in %s", dir, got)
+		}
+	}
+}
+
+func TestExamplesForWindows(t *testing.T) {
+	join := encoded(t, ExampleJoin("win1", node.Windows("C:"))[0])
+	reset := encoded(t, ExampleReset(node.Windows("C:"))[0])
+	for _, want := range []string{"criSocket: npipe:////./pipe/containerd-containerd", "caCertPath: C:/etc/kubernetes/pki/ca.crt"} {
+		if !strings.Contains(join, want) {
+			t.Errorf("%q is not in\n%s", want, join)
+		}
+	}
+	if !strings.Contains(reset, "criSocket: npipe:") {
+		t.Error(reset)
+	}
+}
+
+func TestPatchesOfUpgradedWindows(t *testing.T) {
+	for dir, isValid := range map[string]bool{`'C:\patches'`: true, "/patches": true, "patches": false} {
+		_, _, err := UpgradeNode(fileOf("apiVersion: kubeadm.k8s.io/v1beta4\nkind: UpgradeConfiguration\n"+
+			"node: {patches: {directory: "+dir+"}}\n"), UpgradeFlags{})
+		if (err == nil) != isValid {
+			t.Errorf("%s: %v", dir, err)
+		}
 	}
 }

@@ -51,21 +51,22 @@ func ExampleInit(tool release.Tool, components []string) ([]any, error) {
 }
 
 // ExampleJoin is an example JoinConfiguration for this machine.
-func ExampleJoin(hostname string) []any {
+func ExampleJoin(hostname string, platform node.Platform) []any {
 	c := &v1beta4.JoinConfiguration{
 		Discovery: v1beta4.Discovery{BootstrapToken: &v1beta4.BootstrapTokenDiscovery{
 			APIServerEndpoint: exampleEndpoint, Token: exampleToken, UnsafeSkipCAVerification: true,
 		}},
 		NodeRegistration: v1beta4.NodeRegistrationOptions{Name: normalizeName(hostname),
-			CRISocket: node.DefaultCRISocket},
+			CRISocket: platform.DefaultCRISocket()},
 	}
 	c.Default()
+	c.CACertPath = platform.Clean(c.CACertPath)
 	return []any{c}
 }
 
-// ExampleReset is an example ResetConfiguration.
-func ExampleReset() []any {
-	c := &v1beta4.ResetConfiguration{CRISocket: node.DefaultCRISocket}
+// ExampleReset is an example ResetConfiguration for a machine of that platform.
+func ExampleReset(platform node.Platform) []any {
+	c := &v1beta4.ResetConfiguration{CRISocket: platform.DefaultCRISocket()}
 	c.Default()
 	return []any{c}
 }

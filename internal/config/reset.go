@@ -107,14 +107,16 @@ func completeReset(c *v1beta4.ResetConfiguration, from inputs, run *RunOptions) 
 		from.common.IgnorePreflightErrors)
 	socket, dir := field.NewPath("criSocket"), field.NewPath("certificatesDir")
 	errs := fillSocket(&c.CRISocket, from.facts, socket, run)
-	if node.IsSystemDir(c.CertificatesDir) {
+	platform := from.facts.Platform
+	switch name := platform.Clean(c.CertificatesDir); {
+	case platform.IsSystemDir(name):
 		errs = append(errs, field.Invalid(dir, c.CertificatesDir,
 			"must be a directory that contains only certificates: everything in it is removed"))
-	} else {
+	case !platform.IsAbs(name):
 		errs = append(errs, checkAbsolutePath(dir, c.CertificatesDir)...)
 	}
 	errs = slices.Concat(errs,
-		checkSocket(socket, c.CRISocket, from.facts.Platform),
+		checkSocket(socket, c.CRISocket, platform),
 		checkIgnoredErrors(field.NewPath("ignorePreflightErrors"), c.IgnorePreflightErrors),
 	)
 	for i, name := range c.UnmountFlags {

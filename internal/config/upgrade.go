@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"kubeadm/internal/config/v1beta4"
+	"kubeadm/internal/node"
 )
 
 // readUpgrade reads an UpgradeConfiguration, sets its defaults and checks it.
@@ -44,9 +45,8 @@ func upgradeChecks(at *field.Path, c *v1beta4.UpgradeChecks) field.ErrorList {
 func upgradeSteps(at *field.Path, s *v1beta4.UpgradeSteps) field.ErrorList {
 	errs := checkOneOf(at.Child("imagePullPolicy"), string(s.ImagePullPolicy),
 		string(corev1.PullAlways), string(corev1.PullIfNotPresent), string(corev1.PullNever))
-	if s.Patches != nil {
-		errs = append(errs, checkAbsolutePath(at.Child("patches", "directory"),
-			s.Patches.Directory)...)
+	if p := s.Patches; p != nil && !node.Windows("C:").IsAbs(p.Directory) { // the node may run Windows
+		errs = append(errs, checkAbsolutePath(at.Child("patches", "directory"), p.Directory)...)
 	}
 	return errs
 }

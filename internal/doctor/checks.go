@@ -53,7 +53,7 @@ func hostChecks(m *machine) []preflight.Check {
 		list = append(list, c)
 	}
 	if !m.Platform.IsWindows() {
-		list = append(list, kernelChecks(m)...)
+		list = append(list, linuxChecks(m)...)
 	}
 	list = append(list, networkChecks(m)...)
 	if !m.IsNode {
@@ -62,8 +62,9 @@ func hostChecks(m *machine) []preflight.Check {
 	return list
 }
 
-// kernelChecks are the checks of what Linux has, and of etcd's disk.
-func kernelChecks(m *machine) []preflight.Check {
+// linuxChecks are the checks of what Windows does not have: the kernel's modules and settings, a
+// configuration of containerd in /etc, and a disk of etcd.
+func linuxChecks(m *machine) []preflight.Check {
 	return []preflight.Check{
 		{Name: "KernelModules", Run: given(m, checkModules),
 			Why: "container runtimes need these modules to store images, and kube-proxy may need them to balance Services"},
@@ -90,7 +91,7 @@ func networkChecks(m *machine) []preflight.Check {
 		return list
 	}
 	list = append(list,
-		preflight.Check{Name: "EndpointDNS", Run: given(m.cluster.as.Kubeconfig, checkEndpointName),
+		preflight.Check{Name: "EndpointDNS", Run: given(m, checkEndpointName),
 			Why: "the kubelet and users reach the API server by this name"},
 		preflight.Check{Name: "ManifestProxy", Run: given(m, checkManifestProxy),
 			Why: "the component sends requests within the cluster to the proxy"},

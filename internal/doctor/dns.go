@@ -15,7 +15,8 @@ import (
 const lookupLimit = 2 * time.Second
 
 func checkEndpointName(ctx context.Context, r state.Reader, rep *preflight.Report,
-	kubeconfig string) {
+	m *machine) {
+	kubeconfig := m.cluster.as.Kubeconfig
 	endpoint, err := endpointOf(ctx, r, kubeconfig)
 	if err != nil {
 		rep.Skip("%v", err)
@@ -34,5 +35,5 @@ func checkEndpointName(ctx context.Context, r state.Reader, rep *preflight.Repor
 	rep.Add(preflight.Finding{Severity: preflight.Error,
 		Text:     fmt.Sprintf("the API server's name, %q, cannot be resolved", host),
 		Evidence: fmt.Sprintf("%s: %v", kubeconfig, err),
-		Remedy:   "add the name to DNS or to /etc/hosts, or fix the name servers in /etc/resolv.conf"})
+		Remedy:   "add the name to DNS or to " + m.Platform.HostsFile() + ", or fix the name servers of this machine"})
 }

@@ -3,6 +3,7 @@ package node
 import (
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -60,6 +61,32 @@ func (l Local) On(p Platform) Local {
 		*file = p.Clean(*file)
 	}
 	return l
+}
+
+// windowsDirs are directories of Windows in which several programs have files, in lower case.
+var windowsDirs = []string{"/windows", "/program files", "/program files (x86)", "/programdata", "/users", "/k"}
+
+// IsSystemDir reports whether a directory belongs to the operating system, a user or several
+// programs, so that its contents must not be removed. Symbolic links are not resolved.
+func (p Platform) IsSystemDir(dir string) bool {
+	if !p.IsWindows() {
+		return IsSystemDir(dir)
+	}
+	dir = strings.ToLower(p.Clean(dir)) // Windows does not distinguish the case
+	if _, below, hasDrive := strings.Cut(dir, ":"); hasDrive {
+		dir = below
+	}
+	dir = path.Clean(dir)
+	return IsSystemDir(dir) || slices.Contains(windowsDirs, dir) || path.Dir(dir) == "/users" ||
+		strings.HasPrefix(dir, "/windows/")
+}
+
+// HostsFile is the file in which names of other machines can be added.
+func (p Platform) HostsFile() string {
+	if p.IsWindows() {
+		return p.Path("/Windows/System32/drivers/etc/hosts")
+	}
+	return "/etc/hosts"
 }
 
 // DefaultCRISocket is the endpoint of the container runtime where none is configured or found.

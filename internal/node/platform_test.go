@@ -5,6 +5,21 @@ import (
 	"testing"
 )
 
+func TestSystemDirectoriesOfWindows(t *testing.T) {
+	for dir, want := range map[string]bool{
+		`C:\`: true, `C:\Windows`: true, "c:/windows/System32": true, "C:/Users/Jane": true, "/Users": true,
+		"D:/Program Files": true, "C:/etc": true, "C:/var/lib": true,
+		"C:/etc/kubernetes/pki": false, "C:/Users/Jane/pki": false, "D:/windows-pki": false,
+	} {
+		if got := Windows("C:").IsSystemDir(dir); got != want {
+			t.Errorf("%s: %t", dir, got)
+		}
+	}
+	if (Platform{}).IsSystemDir("/Windows") {
+		t.Error("on Linux /Windows is a directory like others")
+	}
+}
+
 func TestPathsOfPlatforms(t *testing.T) {
 	windows := Windows("D:")
 	for _, c := range []struct {

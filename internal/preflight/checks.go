@@ -160,6 +160,9 @@ func Proxies(host string, cidrs []string) []Check { return newProxyChecks(host, 
 // that a command would have to replace, and no program at the ports that n needs.
 func Vacant(n *node.Node) []Check {
 	list := []Check{newFileAvailableCheck(n.Paths.KubeletKubeconfig())}
+	if n.Platform.IsWindows() {
+		return append(list, newKubeletPortCheck(&n.Local))
+	}
 	for _, name := range append(manifest.Components(), etcd) {
 		list = append(list, newFileAvailableCheck(n.Paths.Manifest(name)))
 	}
@@ -211,18 +214,19 @@ func newKubeletPortCheck(l *node.Local) Check {
 func newMachineChecks(l *node.Local, tool release.Tool, kubelet Query[*version.Version],
 	controlPlane *version.Version) []Check {
 	list, programs := newRuntimeChecks(l), []string{"xcopy"}
+	remedy := "correct PATH: the program belongs to Windows"
 	if !l.Platform.IsWindows() {
 		list, programs = append(list, newSwapCheck()), []string{"losetup", "mount", "cp"}
+		remedy = "install its package (find it with apt-file or dnf provides), or correct PATH"
 	}
 	for _, program := range programs {
 		list = append(list, Check{Name: "FileExisting-" + program,
 			Run: func(ctx context.Context, r state.Reader, rep *Report) {
 				if _, err := r.Program(ctx, program); err != nil {
-					rep.Fail("install its package (find it with apt-file or dnf provides), or correct PATH",
-						"%v", programNotFoundError(ctx, r, program, err))
+					rep.Fail(remedy, "%v", programNotFoundError(ctx, r, program, err))
 				}
 			}, Why: "kubelet and volume plugins run this program"})
 	}
-	list = append(list, newSystemVerificationCheck(kubelet), newHostnameCheck(l.Name))
+	list = append(list, newSystemVerificationCheck(kubelet), newHostnameCheck(l.Name, l.Platform))
 	return append(list, newKubeletChecks(l, tool, kubelet, controlPlane)...)
 }

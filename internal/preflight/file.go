@@ -19,7 +19,9 @@ const leftoverHint = `if it is left over from another cluster, clean up with "ku
 // command made it or one of the targets that cause it.
 func newFileAvailableCheck(path string, causes ...string) Check {
 	causes = append(causes, change.FileTarget(path))
-	return Check{Name: "FileAvailable-" + strings.ReplaceAll(path, "/", "-"),
+	// Without the drive, so that --ignore-preflight-errors has the same name on each platform.
+	name := path[max(0, strings.Index(path, "/")):]
+	return Check{Name: "FileAvailable-" + strings.ReplaceAll(name, "/", "-"),
 		Run: func(ctx context.Context, r state.Reader, rep *Report) {
 			switch _, err := r.Stat(ctx, path); {
 			case err == nil && !slices.ContainsFunc(causes, r.WasCreated):

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/node"
 	"kubeadm/internal/state"
 )
 
@@ -114,7 +115,7 @@ func newSystemVerificationCheck(kubelet Query[*version.Version]) Check {
 		}, Why: "the kubelet and the containers need these kernel features and control groups"}
 }
 
-func newHostnameCheck(name string) Check {
+func newHostnameCheck(name string, platform node.Platform) Check {
 	return Check{Name: "Hostname", Run: func(ctx context.Context, r state.Reader, rep *Report) {
 		for _, flaw := range validation.IsQualifiedName(name) {
 			rep.Warn("choose another name with --node-name", "node name %q: %s", name, flaw)
@@ -126,7 +127,7 @@ func newHostnameCheck(name string) Check {
 		ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 		defer cancel()
 		found, err := r.Lookup(ctx, name)
-		remedy := "add it to DNS or to /etc/hosts"
+		remedy := "add it to DNS or to " + platform.HostsFile()
 		if err != nil {
 			rep.Warn(remedy, "node name %q cannot be resolved: %v", name, err)
 		} else if len(found) == 0 {

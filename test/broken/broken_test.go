@@ -36,6 +36,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"kubeadm/internal/cli"
+	"kubeadm/internal/node"
 	"kubeadm/internal/report"
 	"kubeadm/internal/world"
 	"kubeadm/internal/world/fake"
@@ -48,8 +49,10 @@ type caseFile struct {
 	Run   string            `json:"run"`
 	Files map[string]string `json:"files"`
 	// Existing is the version of a cluster of which the machine is a control plane; empty for none.
-	Existing string       `json:"existing"`
-	Cases    []brokenCase `json:"cases"`
+	Existing string `json:"existing"`
+	// Windows says that the machine runs Windows.
+	Windows bool         `json:"windows"`
+	Cases   []brokenCase `json:"cases"`
 }
 
 // brokenCase is one broken input, and the error that it must cause.
@@ -148,6 +151,11 @@ func (m brokenCase) check(t *testing.T, s caseFile) {
 				w.Files[name] = memory.File{Data: []byte(data), Mode: 0o600}
 			}
 		}
+	}
+	if s.Windows {
+		w.Info.Platform = node.Windows("C:")
+		w.Sockets = []string{w.Info.Platform.DefaultCRISocket()}
+		w.Paths["xcopy"] = "C:/Windows/System32/xcopy.exe"
 	}
 	w.MissingImages = m.Unpullable
 	if m.ServerAhead != "" {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"path/filepath"
 	"time"
 
 	"golang.org/x/sys/windows"
@@ -31,7 +32,7 @@ func Dial(ctx context.Context, name string) (net.Conn, error) {
 			return conn{os.NewFile(uintptr(h), name)}, nil
 		}
 		if !errors.Is(err, windows.ERROR_PIPE_BUSY) {
-			return nil, &os.PathError{Op: "open", Path: name, Err: err}
+			return nil, &os.PathError{Op: "open", Path: filepath.ToSlash(name), Err: err}
 		}
 		select {
 		case <-ctx.Done():

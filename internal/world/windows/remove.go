@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"golang.org/x/sys/windows"
 
@@ -122,15 +121,8 @@ func removeTree(name string) error {
 
 // checkNotSystemDir returns an error for a directory of Windows, or one that several programs use.
 func checkNotSystemDir(named, real string) error {
-	path := strings.ToLower(filepath.ToSlash(real[len(filepath.VolumeName(real)):]))
-	isSystem := node.IsSystemDir(filepath.ToSlash(real[len(filepath.VolumeName(real)):]))
-	for _, dir := range []string{"/", "/windows", "/program files", "/program files (x86)",
-		"/programdata", "/users", "/k"} {
-		isSystem = isSystem || path == dir
-	}
-	isSystem = isSystem || strings.HasPrefix(path, "/windows/")
 	switch {
-	case !isSystem:
+	case !node.Windows(systemDrive()).IsSystemDir(real):
 		return nil
 	case named == real:
 		return fmt.Errorf("%s is %w", named, change.ErrSystemDirectory)
