@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -14,6 +15,7 @@ import (
 	"kubeadm/internal/flag"
 	"kubeadm/internal/node"
 	"kubeadm/internal/preflight"
+	"kubeadm/internal/problem"
 	"kubeadm/internal/reconfiguration"
 	"kubeadm/internal/redact"
 	"kubeadm/internal/run"
@@ -44,6 +46,7 @@ type reconfigureOptions struct {
 	config.ReconfigureFlags
 	config.ReconfigureNodeFlags
 	File       string `flag:"config"`
+	Edit       bool   `flag:"edit"`
 	Kubeconfig string `flag:"kubeconfig"`
 	DryRun     bool   `flag:"dry-run"`
 	Yes        bool   `flag:"yes"`
@@ -52,7 +55,7 @@ type reconfigureOptions struct {
 
 // isChanging reports whether the user wants another configuration than the stored one.
 func (o *reconfigureOptions) isChanging() bool {
-	return o.File != "" || len(o.AddCertSANs)+len(o.SetArgs) > 0 || o.ImageRepository != ""
+	return o.File != "" || o.Edit || o.ReconfigureFlags.Given()
 }
 
 func newReconfigureApplyCommand(p *program) *cobra.Command {
@@ -74,7 +77,10 @@ each of the other nodes.`,
   kubeadm reconfigure apply --add-cert-san api.example.com
 
   # an argument
-  kubeadm reconfigure apply --set-arg kube-apiserver:event-ttl=2h`,
+  kubeadm reconfigure apply --set-arg kube-apiserver:event-ttl=2h
+
+  # in an editor
+  kubeadm reconfigure apply --edit`,
 		Args: refuseArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return changeConfiguration(p, c, o) },
 	}
@@ -133,6 +139,10 @@ func changeConfiguration(p *program, c *cobra.Command, o *reconfigureOptions) (e
 		return err
 	}
 	wanted, err := readWanted(ctx, p, here, e, o)
+	if errors.Is(err, errNotEdited) {
+		r.Emit(engine.Info, err.Error())
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -229,11 +239,28 @@ func readWanted(ctx context.Context, p *program, here existing.Machine, e *engin
 	if o.undo {
 		return reconfiguration.FindUndo(ctx, e, here)
 	}
-	file, err := readConfig(ctx, p, p.World(), o.File)
-	if err != nil {
-		return reconfiguration.Wanted{}, err
+	request := reconfiguration.Request{Flags: o.ReconfigureFlags}
+	switch {
+	case o.Edit && o.File != "":
+		return reconfiguration.Wanted{}, problem.New(errors.New("--edit begins with the stored configuration, "+
+			"and --config replaces it"), "leave out one of them")
+	case o.Edit:
+		stored, err := existing.ReadStoredConfig(ctx, e.Reader(), here.As)
+		if err != nil {
+			return reconfiguration.Wanted{}, err
+		}
+		request.Edited = &stored
+		request.File, err = editConfig(ctx, p, stored, o.ReconfigureFlags, here.BindPort)
+		if err != nil && !(errors.Is(err, errNotEdited) && o.ReconfigureFlags.Given()) {
+			return reconfiguration.Wanted{}, err
+		}
+	default:
+		var err error
+		if request.File, err = readConfig(ctx, p, p.World(), o.File); err != nil {
+			return reconfiguration.Wanted{}, err
+		}
 	}
-	return reconfiguration.FindWanted(ctx, e, here, reconfiguration.Request{File: file, Flags: o.ReconfigureFlags})
+	return reconfiguration.FindWanted(ctx, e, here, request)
 }
 
 // describeChanges lists fields with their values before and after.

@@ -54,8 +54,8 @@ Without a file and flags, it shows what this node lacks of the configuration tha
 		Args: refuseArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return planReconfigure(p, c, o) },
 	}
-	targetsOf(o).bind(c.Flags(), flag.AddCertSAN, flag.Config, flag.DetailedExitCode, flag.Diff,
-		flag.IgnorePreflightErrors, flag.ImageRepository, flag.Kubeconfig, flag.Patches, flag.SetArg)
+	targetsOf(o).bind(c.Flags(), flag.AddCertSAN, flag.Config, flag.DetailedExitCode, flag.Diff, flag.Edit,
+		flag.FeatureGate, flag.IgnorePreflightErrors, flag.ImageRepository, flag.Kubeconfig, flag.Patches, flag.SetArg)
 	o.output.bind(c.Flags())
 	return c
 }
@@ -99,6 +99,10 @@ func planReconfigure(p *program, c *cobra.Command, o *reconfigurePlanOptions) (e
 		return err
 	}
 	wanted, err := readWanted(ctx, p, here, e, &o.reconfigureOptions)
+	if errors.Is(err, errNotEdited) {
+		r.Emit(engine.Info, err.Error())
+		return nil
+	}
 	if err != nil {
 		return err
 	}

@@ -26,7 +26,13 @@ import (
 type ReconfigureFlags struct {
 	AddCertSANs     []string      `flag:"add-cert-san"`
 	SetArgs         flag.TextList `flag:"set-arg"` // "COMPONENT:NAME=VALUE", or "COMPONENT:NAME-" to remove it
+	FeatureGates    []string      `flag:"feature-gate"`
 	ImageRepository string        `flag:"image-repository"`
+}
+
+// Given reports whether there is a flag.
+func (f ReconfigureFlags) Given() bool {
+	return len(f.AddCertSANs)+len(f.SetArgs)+len(f.FeatureGates) > 0 || f.ImageRepository != ""
 }
 
 // ReconfigureNodeFlags are the flags of the commands that bring a node to a configuration.
@@ -82,6 +88,8 @@ func Reconfigure(file File, flags ReconfigureFlags, stored StoredConfig,
 		wanted = present // which nothing compares any more
 	}
 	run.warn(flags.apply(wanted, &wrong)...)
+	gates := flags.gateSettings(target, &wrong)
+	setGateArgs(wanted, gates, &wrong)
 	wanted.Default()
 	fillCluster(wanted, bindPort)
 	wanted.KubernetesVersion = target.Stored()
@@ -89,6 +97,12 @@ func Reconfigure(file File, flags ReconfigureFlags, stored StoredConfig,
 	wrong.fields(v1beta4.KindCluster, checkStaticPods(wanted))
 	if proxy.found && wanted.Proxy.Disabled {
 		run.warn(kindProxy + " is not used: proxy.disabled is set")
+		proxy.found = false
+	}
+	if kubelet.found && isStored(kubelet.into, &kubeletconfig.KubeletConfiguration{}, stored.Kubelet, kindKubelet) {
+		kubelet.found = false
+	}
+	if proxy.found && isStored(proxy.into, &proxyconfig.KubeProxyConfiguration{}, stored.KubeProxy, kindProxy) {
 		proxy.found = false
 	}
 	if proxy.found {
@@ -118,7 +132,27 @@ func Reconfigure(file File, flags ReconfigureFlags, stored StoredConfig,
 	}
 	stored.Kubelet.Generated = stored.Kubelet.Generated && !kubelet.found
 	stored.KubeProxy.Generated = stored.KubeProxy.Generated && !proxy.found
+	if err := stored.Kubelet.setGates(release.Kubelet, gates); err != nil {
+		return stored, run, err
+	}
+	if !wanted.Proxy.Disabled {
+		if err := stored.KubeProxy.setGates(release.Proxy, gates); err != nil {
+			return stored, run, err
+		}
+	}
+	for _, g := range gates {
+		if g.value == "" && !g.found {
+			run.warn(fmt.Sprintf("--%s %q: no component sets the feature gate", flag.FeatureGate, g.text))
+		}
+	}
 	return stored, run, nil
+}
+
+// isStored reports whether a document of a component is the stored one, which then stays as it is.
+func isStored(document, into any, stored StoredComponent, kind string) bool {
+	var ignored []string
+	err := decodeStored(storedDocument{"", stored.Text, kind}, into, &ignored)
+	return err == nil && reflect.DeepEqual(document, into)
 }
 
 // fixedField is a field of the ClusterConfiguration that keeps its value as long as a cluster lives.

@@ -94,6 +94,47 @@ func TestReconfigureByFlags(t *testing.T) {
 	}
 }
 
+// A gate is set on the components that have it, or on the one that the flag names, and other gates stay.
+func TestReconfigureFeatureGates(t *testing.T) {
+	fields := func(flags ...string) (all []string, wanted StoredConfig) {
+		got, wanted := reconfigured(t, strings.Replace(storedForReconfigure, "{name: v,",
+			"{name: feature-gates, value: ContextualLogging=true}, {name: v,", 1), ReconfigureFlags{FeatureGates: flags})
+		for _, c := range got {
+			all = append(all, c.Kind+" "+c.Field+" "+c.Before+" -> "+c.After)
+		}
+		return all, wanted
+	}
+	const server = "ClusterConfiguration apiServer.extraArgs[feature-gates]  -> ContextualLogging=true"
+	for _, c := range []struct {
+		flag, want string
+	}{
+		{"kube-apiserver:ContextualLogging=false", "ClusterConfiguration apiServer.extraArgs[feature-gates]  -> ContextualLogging=false"},
+		{"ContextualLogging-", ""},
+		{"kubelet:AllAlpha=false", server + "\nKubeletConfiguration featureGates.AllAlpha  -> false"},
+		{"kube-apiserver:AllBeta=1", server + ",AllBeta=true"},
+		{"ContextualLogging=true", `ClusterConfiguration apiServer.extraArgs[feature-gates]  -> ContextualLogging=true
+ClusterConfiguration controllerManager.extraArgs[feature-gates]  -> ContextualLogging=true
+ClusterConfiguration scheduler.extraArgs[feature-gates]  -> ContextualLogging=true
+KubeletConfiguration featureGates.ContextualLogging  -> true`},
+	} {
+		got, wanted := fields(c.flag)
+		if diff := cmp.Diff(c.want, strings.Join(got, "\n")); diff != "" {
+			t.Errorf("%s: %s", c.flag, diff)
+		}
+		if isUsers := strings.Contains(c.want, "Kubelet"); wanted.Kubelet.Generated == isUsers {
+			t.Errorf("%s: the configuration of the kubelets counts as generated: %t", c.flag, wanted.Kubelet.Generated)
+		}
+	}
+}
+
+// A document that is the stored one leaves that as it is.
+func TestReconfigureBySameDocument(t *testing.T) {
+	got, wanted := reconfigured(t, "kind: KubeletConfiguration\napiVersion: kubelet.config.k8s.io/v1beta1\n", ReconfigureFlags{})
+	if len(got) > 0 || !wanted.Kubelet.Generated {
+		t.Errorf("changes %v, generated: %t", got, wanted.Kubelet.Generated)
+	}
+}
+
 // Without a file and flags nothing changes.
 func TestReconfigureByNothing(t *testing.T) {
 	if got, _ := reconfigured(t, "", ReconfigureFlags{}); len(got) > 0 {

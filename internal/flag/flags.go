@@ -127,6 +127,8 @@ var rows = []Row{
 		Help: "With --leave-cluster, how long to wait for this node's Pods to terminate before giving up"},
 	{Name: DryRun, Type: boolean, WithConfig: true,
 		Help: "Print what would change, without changing anything"},
+	{Name: Edit, Type: boolean, WithConfig: true,
+		Help: "Edit the stored configuration in the editor that KUBE_EDITOR or EDITOR names"},
 	{Name: EtcdUpgrade, Type: boolean, Help: "Also upgrade this node's local etcd member",
 		Fields: []Field{
 			{UpgradeApply, kindUpgrade, "apply.etcdUpgrade"},
@@ -137,6 +139,8 @@ var rows = []Row{
 		Help: "Stream events to standard output as they happen, ending with the result; the only supported format is json"},
 	{Name: FailOnManualChanges, Type: boolean, WithConfig: true,
 		Help: "Fail instead of replacing a static Pod manifest that was changed manually"},
+	{Name: FeatureGate, Type: list, WithConfig: true,
+		Help: "Feature gate to set on all components that have it, as NAME=true or NAME=false, or NAME- to remove the setting; COMPONENT:NAME=true sets it on one component"},
 	{Name: FeatureGates, Type: text,
 		Help: "kubeadm feature gates to enable or disable, Name=true|false,...; " +
 			"available: RootlessControlPlane (alpha, default false)",

@@ -25,6 +25,8 @@ import (
 type Request struct {
 	File  config.File
 	Flags config.ReconfigureFlags
+	// Edited is what the cluster stored when the user began to edit it; nil if the file is the user's own.
+	Edited *config.StoredConfig
 }
 
 // Wanted is the change of the configuration that the user wants.
@@ -43,6 +45,9 @@ func FindWanted(ctx context.Context, e *engine.Env, here existing.Machine, q Req
 	stored, found, err := r.read(ctx)
 	if err != nil {
 		return w, err
+	}
+	if q.Edited != nil { // if it was changed since, Claim refuses that
+		stored = *q.Edited
 	}
 	wanted, how, err := config.Reconfigure(q.File, q.Flags, stored, here.BindPort)
 	for _, text := range how.Warnings {

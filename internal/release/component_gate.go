@@ -109,6 +109,11 @@ func (b Binary) CheckGate(name string, on bool) *ArgProblem {
 	return nil
 }
 
+// HasGate reports whether the component has a feature gate in its version, as far as that is known.
+func (b Binary) HasGate(name string) bool {
+	return name == "AllAlpha" || name == "AllBeta" || b.findGate(name).exists
+}
+
 // findGate looks a gate up for the component and its minor version.
 func (b Binary) findGate(name string) (g gate) {
 	for line := range strings.Lines(gateList) {

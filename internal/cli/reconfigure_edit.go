@@ -1,0 +1,64 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"kubeadm/internal/config"
+	"kubeadm/internal/problem"
+)
+
+// errNotEdited says that the user has changed nothing in the editor.
+var errNotEdited = errors.New("the configuration was not edited, so nothing is to be changed")
+
+const editHeader = `# Edit the configuration of the cluster. Lines at the top that begin with "#" are ignored. A document that you
+# remove stays as it is. To change nothing, leave the file as it is, or empty it.
+#
+`
+
+// editConfig lets the user edit the configuration that the cluster stores, until it is valid.
+func editConfig(ctx context.Context, p *program, stored config.StoredConfig, flags config.ReconfigureFlags,
+	bindPort int32) (file config.File, err error) {
+	var documents []string
+	for _, text := range []string{stored.Cluster, stored.Kubelet.Text, stored.KubeProxy.Text} {
+		if text = strings.TrimSpace(text); text != "" {
+			documents = append(documents, text+"\n")
+		}
+	}
+	original := strings.Join(documents, "---\n")
+	last, failed := original, errNotEdited
+	err = p.Edit(ctx, []byte(editHeader+original), func(edited []byte) ([]byte, error) {
+		text := withoutHeader(string(edited))
+		switch {
+		case strings.TrimSpace(text) == "" || text == original:
+			failed = errNotEdited
+			return nil, nil
+		case text == last:
+			return nil, problem.New(failed, "nothing was changed: the file was left as it is")
+		}
+		file = config.File{Name: "that was edited", Data: edited, Strict: p.strict}
+		_, _, failed = config.Reconfigure(file, flags, stored, bindPort)
+		if last = text; failed == nil {
+			return nil, nil
+		}
+		faults := strings.Join(append([]string{failed.Error()}, problem.Hints(failed)...), "\n")
+		return []byte(editHeader + "# " + strings.ReplaceAll(faults, "\n", "\n# ") + "\n#\n" + text), nil
+	})
+	if err == nil {
+		err = failed
+	}
+	if err != nil && !errors.Is(err, errNotEdited) {
+		err = fmt.Errorf("editing the configuration: %w", err)
+	}
+	return file, err
+}
+
+// withoutHeader is a text without the comments at its top.
+func withoutHeader(text string) string {
+	for strings.HasPrefix(text, "#") {
+		_, text, _ = strings.Cut(text, "\n")
+	}
+	return text
+}

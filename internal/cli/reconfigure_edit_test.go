@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"kubeadm/internal/config"
+)
+
+var editedConfig = config.StoredConfig{Cluster: `apiVersion: kubeadm.k8s.io/v1beta4
+kind: ClusterConfiguration
+kubernetesVersion: v1.37.1
+networking: {serviceSubnet: 10.96.0.0/12, dnsDomain: cluster.local}
+`, Kubelet: config.StoredComponent{Text: "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"}}
+
+// edit answers with texts, one for each time that the editor opens, and returns what it showed.
+func (s *testMachine) edit(texts ...func(shown string) string) *[]string {
+	shown := &[]string{}
+	s.Edit = func(_ context.Context, text []byte, check func([]byte) ([]byte, error)) (err error) {
+		for _, edit := range texts {
+			*shown = append(*shown, string(text))
+			if text, err = check([]byte(edit(string(text)))); text == nil || err != nil {
+				return err
+			}
+		}
+		return errors.New("the editor was opened once too often")
+	}
+	return shown
+}
+
+// The editor opens again, with the fault at the top, until the configuration is valid, or left as it is.
+func TestEditConfig(t *testing.T) {
+	same := func(shown string) string { return shown }
+	empty := func(string) string { return "# nothing\n \n" }
+	add := func(line string) func(string) string {
+		return func(shown string) string { return shown + line + "\n" }
+	}
+	correct := func(shown string) string { return strings.ReplaceAll(shown, "maxPods: many", "maxPods: 99") }
+	for name, c := range map[string]struct {
+		edits []func(string) string
+		want  string // in the file
+		err   string
+	}{
+		"unchanged":           {edits: []func(string) string{same}, err: errNotEdited.Error()},
+		"emptied":             {edits: []func(string) string{empty}, err: errNotEdited.Error()},
+		"a comment":           {edits: []func(string) string{func(s string) string { return "# more\n" + s }}, err: errNotEdited.Error()},
+		"valid":               {edits: []func(string) string{add("maxPods: 99")}, want: "maxPods: 99"},
+		"corrected":           {edits: []func(string) string{add("maxPods: many"), correct}, want: "maxPods: 99"},
+		"left with its fault": {edits: []func(string) string{add("maxPods: many"), same}, err: "maxPods"},
+		"given up":            {edits: []func(string) string{add("maxPods: many"), empty}, err: errNotEdited.Error()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newTestMachine(t)
+			shown := s.edit(c.edits...)
+			file, err := editConfig(t.Context(), newProgram(s.Host), editedConfig, config.ReconfigureFlags{}, 6443)
+			if c.err == "" && (err != nil || !strings.Contains(string(file.Data), c.want)) ||
+				c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
+				t.Errorf("edited %q, %v", file.Data, err)
+			}
+			if last := (*shown)[len(*shown)-1]; len(*shown) != len(c.edits) ||
+				len(c.edits) > 1 && !strings.Contains(last, "# configuration file that was edited: document 2 (KubeletConfiguration): maxPods: ") {
+				t.Errorf("the editor showed %q", *shown)
+			}
+		})
+	}
+}
