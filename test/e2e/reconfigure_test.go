@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"kubeadm/test/nodes"
 )
 
@@ -84,10 +86,19 @@ func TestReconfigure(t *testing.T) {
 		t.Errorf("the cluster stores %s", got)
 	}
 
-	documents := strings.SplitN(nodes.InitConfig(nodes.Config{Address: cp.Address(), Kubelet: "maxPods: 99"}),
+	checkFeatureGate(t, cp)
+	checkAuditPolicy(t, cp)
+
+	documents := strings.SplitN(nodes.InitConfig(nodes.Config{Address: cp.Address(), Kubelet: "maxPods: 50"}),
 		"---\n", 3)
 	writeFile(t, cp, "/root/cluster.yaml", documents[2]+"mode: nftables\n")
 	runReconfigure(t, cp, "apply", "--config=/root/cluster.yaml")
+	edit := []string{"env", "EDITOR=sed -i 's/^maxPods: .*/maxPods: 99/'"}
+	if result, err := cp.Run(t.Context(), append(edit, reconfigureCommand("plan", "--edit")...)...); err != nil ||
+		!strings.Contains(result.Stdout, "KubeletConfiguration maxPods: 50 -> 99") {
+		t.Errorf("%v\n%s", err, result.Stdout)
+	}
+	runCommand(t, cp, append(edit, reconfigureCommand("apply", "--edit")...)...)
 	if status := runReconfigure(t, cp, "status"); !strings.Contains(status, worker.Name()+"   worker") {
 		t.Errorf("the status is %s", status)
 	}
@@ -113,6 +124,124 @@ func TestReconfigure(t *testing.T) {
 		t.Errorf("something is left to be done:\n%s", plan)
 	}
 	r.endLoad(t)
+	checkBrokenKubelet(t, cp)
+}
+
+// checkFeatureGate turns a feature gate on and removes it again, on all components that have it.
+func checkFeatureGate(t *testing.T, cp *nodes.Node) {
+	t.Helper()
+	const gate = "CSIVolumeHealth"
+	check := func(isOn bool) {
+		t.Helper()
+		for _, component := range []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler"} {
+			if got := commandLine(t, cp, component); strings.Contains(got, gate+"=true") != isOn {
+				t.Errorf("%s runs as %s", component, got)
+			}
+		}
+		configz := kubectl(t, cp, "get", "--raw", "/api/v1/nodes/"+cp.Name()+"/proxy/configz")
+		if strings.Contains(configz, `"`+gate+`":true`) != isOn {
+			t.Errorf("the kubelet runs with %s", configz)
+		}
+	}
+	runReconfigure(t, cp, "apply", "--feature-gate="+gate+"=true")
+	check(true)
+	runReconfigure(t, cp, "apply", "--feature-gate="+gate+"-")
+	check(false)
+}
+
+// checkAuditPolicy lets the API server write an audit log by a policy in a file. Before the file exists, the
+// change is refused.
+func checkAuditPolicy(t *testing.T, cp *nodes.Node) {
+	t.Helper()
+	const dir = "/etc/kubernetes/audit"
+	writeFile(t, cp, "/root/audit.yaml", `apiVersion: kubeadm.k8s.io/v1beta4
+kind: ClusterConfiguration
+apiServer:
+  certSANs: [api.example.com]
+  extraArgs:
+  - {name: event-ttl, value: 2h}
+  - {name: audit-policy-file, value: `+dir+`/policy.yaml}
+  - {name: audit-log-path, value: /var/log/audit/audit.log}
+  extraVolumes:
+  - {name: policy, hostPath: `+dir+`, mountPath: `+dir+`, readOnly: true, pathType: Directory}
+  - {name: log, hostPath: /var/log/audit, mountPath: /var/log/audit, pathType: DirectoryOrCreate}
+`)
+	apply := reconfigureCommand("apply", "--config=/root/audit.yaml")
+	checkFails(t, cp, []string{dir, "does not exist"}, apply...)
+	runShell(t, cp, "mkdir -p "+dir)
+	writeFile(t, cp, dir+"/policy.yaml", "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]\n")
+	runCommand(t, cp, apply...)
+	if got := runShell(t, cp, "head -n 1 /var/log/audit/audit.log"); !strings.Contains(got, "audit.k8s.io/v1") {
+		t.Errorf("the audit log has %q", got)
+	}
+}
+
+// checkBrokenKubelet kills a change whose kubelet does not start, cuts the power, and undoes the change: no
+// API server runs until the kubelet has its file from before.
+func checkBrokenKubelet(t *testing.T, cp *nodes.Node) {
+	t.Helper()
+	writeFile(t, cp, "/root/broken.yaml", `apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+evictionHard: {memory.available: much}
+`)
+	command := reconfigureCommand("apply", "--config=/root/broken.yaml", "-v=1")
+	_, killed := runInterrupted(t, cp, unix.SIGKILL, func(line string) bool {
+		change, _ := doneChange(line)
+		return strings.Contains(change, `"/var/lib/kubelet/config.yaml"`)
+	}, command...)
+	if !killed {
+		t.Fatal("the command was not killed")
+	}
+	must(t, cp.Kill(t.Context()))
+	must(t, cp.Boot(t.Context()))
+	begun := time.Now()
+	runReconfigure(t, cp, "undo")
+	t.Logf("undone %s after the boot", time.Since(begun).Round(time.Second))
+	if got := readFile(t, cp, "/var/lib/kubelet/config.yaml"); strings.Contains(got, "much") {
+		t.Errorf("the kubelet is configured by %s", got)
+	}
+	must(t, awaitClusterReady(t.Context(), cp, 2))
+}
+
+// TestReconfigureUpstreamCluster changes a cluster that upstream's kubeadm made. Upstream's then joins a
+// worker, and upgrades: the change stays. A ConfigMap that was edited by hand is understood.
+func TestReconfigureUpstreamCluster(t *testing.T) {
+	inFullRun(t, "five minutes")
+	parallel(t)
+	program := olderUpstreamKubeadm(t)
+	s := newOlderHAClusterOf(t, program, 1, 1)
+	if plan := runReconfigure(t, s.cp, "plan"); !strings.Contains(plan, "Nothing is to be changed") {
+		t.Errorf("the plan for an unchanged cluster is:\n%s", plan)
+	}
+	writeFile(t, s.cp, "/root/kubelet.yaml",
+		"apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncgroupDriver: systemd\nmaxPods: 99\n")
+	runReconfigure(t, s.cp, "apply", "--config=/root/kubelet.yaml", "--add-cert-san=api.example.com",
+		"--set-arg=kube-apiserver:event-ttl=2h")
+	runReconfigure(t, s.worker, "node")
+	guest := addNode(t, s.Cluster, "guest")
+	useOlder(t, guest)
+	runCommand(t, guest, workerJoinCommand(program, &s.testCluster)...)
+	must(t, awaitClusterReady(t.Context(), s.cp, 3))
+	runCommand(t, s.cp, append([]string{upstreamKubeadm}, upgradeCommand(upgradeTarget)[1:]...)...)
+	for _, n := range []*nodes.Node{s.worker, guest} {
+		runCommand(t, n, append([]string{upstreamKubeadm}, upgradeNodeCommand()[1:]...)...)
+	}
+	for _, n := range []*nodes.Node{s.cp, s.worker, guest} {
+		if got := readFile(t, n, "/var/lib/kubelet/config.yaml"); !strings.Contains(got, "maxPods: 99") {
+			t.Errorf("the kubelet of %s is configured by %s", n.Name(), got)
+		}
+	}
+	if got := commandLine(t, s.cp, "kube-apiserver"); !strings.Contains(got, "--event-ttl=2h") {
+		t.Errorf("kube-apiserver runs as %s", got)
+	}
+	must(t, parseOne(t, readFile(t, s.cp, certsDir+"apiserver.crt")).VerifyHostname("api.example.com"))
+	runShell(t, s.cp, `export KUBECONFIG=/etc/kubernetes/admin.conf
+		kubectl -n kube-system get configmap kubeadm-config -o yaml | sed s/api.example.com/edited.example.com/ | kubectl replace -f -`)
+	if plan := runReconfigure(t, s.cp, "plan"); !strings.Contains(plan, "Different on this node:\n  "+certsDir+"apiserver.crt\n") {
+		t.Errorf("the plan after an edit by hand is:\n%s", plan)
+	}
+	runReconfigure(t, s.cp, "apply")
+	must(t, parseOne(t, readFile(t, s.cp, certsDir+"apiserver.crt")).VerifyHostname("edited.example.com"))
 }
 
 // TestReconfigureHA does that on three control plane nodes and two workers, under load: no request fails.
