@@ -45,12 +45,13 @@ the latest change.`
 type reconfigureOptions struct {
 	config.ReconfigureFlags
 	config.ReconfigureNodeFlags
-	File       string `flag:"config"`
-	Edit       bool   `flag:"edit"`
-	Kubeconfig string `flag:"kubeconfig"`
-	DryRun     bool   `flag:"dry-run"`
-	Yes        bool   `flag:"yes"`
-	undo       bool
+	File        string        `flag:"config"`
+	Edit        bool          `flag:"edit"`
+	Kubeconfig  string        `flag:"kubeconfig"`
+	DryRun      bool          `flag:"dry-run"`
+	Yes         bool          `flag:"yes"`
+	KubeletArgs flag.TextList `flag:"kubelet-arg"`
+	undo        bool
 }
 
 // isChanging reports whether the user wants another configuration than the stored one.
@@ -84,7 +85,8 @@ each of the other nodes.`,
 		Args: refuseArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return changeConfiguration(p, c, o) },
 	}
-	targetsOf(o).bind(c.Flags())
+	targetsOf(o).bind(c.Flags(), flag.AddCertSAN, flag.Config, flag.DryRun, flag.Edit, flag.FeatureGate,
+		flag.IgnorePreflightErrors, flag.ImageRepository, flag.Kubeconfig, flag.Patches, flag.SetArg, flag.Yes)
 	return withRunOutput(p, c)
 }
 
@@ -113,15 +115,24 @@ func newReconfigureNodeCommand(p *program) *cobra.Command {
 		Use:   "node",
 		Short: "Bring another node to the configuration of the cluster",
 		Long: `Bring a control plane node or a worker to the configuration that the cluster stores, after "kubeadm reconfigure
-apply" has changed it. Run the command on one node at a time.`,
+apply" has changed it. Run the command on one node at a time.
+
+Arguments of the kubelet that only this node has are set with --kubelet-arg, also without a change of the cluster's
+configuration. A kubelet that does not become healthy gets its previous arguments again. Labels in node-labels are
+also set on the Node, which a kubelet only does when it registers.`,
 		Example: `  # print what would change
   kubeadm reconfigure node --dry-run
 
-  kubeadm reconfigure node`,
+  kubeadm reconfigure node
+
+  # an argument of this node's kubelet, and to remove it again
+  kubeadm reconfigure node --kubelet-arg max-pods=50
+  kubeadm reconfigure node --kubelet-arg max-pods-`,
 		Args: refuseArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return reconfigureNode(p, c, o) },
 	}
-	targetsOf(o).bind(c.Flags(), flag.DryRun, flag.IgnorePreflightErrors, flag.Kubeconfig, flag.Patches)
+	targetsOf(o).bind(c.Flags(), flag.DryRun, flag.IgnorePreflightErrors, flag.Kubeconfig, flag.KubeletArg,
+		flag.Patches)
 	return withRunOutput(p, c)
 }
 
@@ -179,7 +190,11 @@ func reconfigureNode(p *program, c *cobra.Command, o *reconfigureOptions) (err e
 	if err != nil {
 		return err
 	}
-	wanted, err := reconfiguration.FindStored(ctx, e, here)
+	args, err := config.ParseKubeletArgs(o.KubeletArgs)
+	if err != nil {
+		return err
+	}
+	wanted, err := reconfiguration.FindStored(ctx, e, here, args)
 	if err != nil {
 		return err
 	}
@@ -188,7 +203,7 @@ func reconfigureNode(p *program, c *cobra.Command, o *reconfigureOptions) (err e
 		return err
 	}
 	r.Emit(engine.Printed, "\nSUCCESS! This node has the configuration of the cluster.\n")
-	if here.Role == node.ControlPlane { // others may not list Nodes
+	if here.Role == node.ControlPlane && wanted.Change.ID != "" { // others may not list Nodes
 		showOutdatedNodes(ctx, r, e, here, wanted.Change)
 	}
 	return nil

@@ -18,11 +18,13 @@ import (
 	"kubeadm/internal/flag"
 	"kubeadm/internal/kubeletfile"
 	"kubeadm/internal/phaseindex"
+	"kubeadm/internal/preflight"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/reconfiguration"
 	"kubeadm/internal/run"
 	"kubeadm/internal/state"
 	"kubeadm/internal/staticpod"
+	"kubeadm/internal/untrusted"
 	"kubeadm/internal/workflow"
 )
 
@@ -65,6 +67,8 @@ type reconfigurePlan struct {
 	metav1.TypeMeta         `json:",inline"`
 	Changes                 []config.FieldChange `json:"changes"`
 	reconfiguration.Effects `json:",inline"`
+	// Files are those that arguments name. They must be the same on each control plane node.
+	Files []preflight.ArgumentFile `json:"files,omitempty"`
 	// NodeDrained are the fields for which a node has to be drained before its kubelet follows.
 	NodeDrained []string `json:"nodeDrained,omitempty"`
 	// ThisNode is what the node on which the command runs lacks of the configuration.
@@ -127,6 +131,9 @@ func planReconfigure(p *program, c *cobra.Command, o *reconfigurePlanOptions) (e
 // newReconfigurePlan finds out what a change means.
 func newReconfigurePlan(ctx context.Context, e *engine.Env, w reconfiguration.Wanted) (plan reconfigurePlan, err error) {
 	plan = reconfigurePlan{TypeMeta: outputMeta("ReconfigurationPlan"), Changes: hideSecrets(w.Fields), Effects: w.Effects}
+	if plan.Files, err = preflight.ReadArgumentFiles(ctx, e.World, w.Node); err != nil {
+		return plan, err
+	}
 	sans, err := reconfiguration.FindSANChanges(ctx, e, w.Before, w.Node)
 	if err != nil {
 		return plan, err
@@ -213,6 +220,11 @@ func (p reconfigurePlan) write(out io.Writer, isChanging bool) error {
 	}
 	section("New Pods are rolled out for:", addons...)
 	section("Takes effect later:", p.Later...)
+	var files []string
+	for _, f := range p.Files {
+		files = append(files, f.SHA256+"  "+untrusted.Line(f.Path)+" ("+untrusted.Line(f.Argument)+")")
+	}
+	section("Files that arguments name; copy them to each control plane node first (SHA-256 of this node's):", files...)
 	section("Different on this node:", p.ThisNode...)
 	section("Not as kubeadm writes it, before or after the change; it was changed manually, or with --patches, which "+
 		"must be set again. It is replaced, and a backup is kept:", p.ManuallyChanged...)

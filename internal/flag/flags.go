@@ -176,6 +176,8 @@ var rows = []Row{
 		Help: "Kubeconfig file for accessing the cluster"},
 	{Name: KubeconfigDir, Type: text, WithConfig: true,
 		Help: "Directory for the generated kubeconfig files"},
+	{Name: KubeletArg, Type: texts, WithConfig: true,
+		Help: "Argument of this machine's kubelet to set, as NAME=VALUE, or to remove, as NAME-; may be repeated"},
 	{Name: KubernetesVersion, Type: text,
 		Help:   "Kubernetes version of the control plane, or a label such as stable-1",
 		Fields: []Field{{Init, kindCluster, "kubernetesVersion"}}},

@@ -57,6 +57,7 @@ const (
 	ImageRepository           Name = "image-repository"
 	Kubeconfig                Name = "kubeconfig"
 	KubeconfigDir             Name = "kubeconfig-dir"
+	KubeletArg                Name = "kubelet-arg"
 	KubernetesVersion         Name = "kubernetes-version"
 	LeaveCluster              Name = "leave-cluster"
 	NodeName                  Name = "node-name"

@@ -130,7 +130,8 @@ func Upgrade(n *node.Node) []Check {
 // Reconfigure returns the checks of a node that follows a change of its cluster's configuration. They
 // share cached queries: call it again for each Run.
 func Reconfigure(n *node.Node) []Check {
-	list := append(newRuntimeChecks(&n.Local), newKubeletGateCheck(n, KubeletVersion()))
+	kubelet := KubeletVersion()
+	list := append(newRuntimeChecks(&n.Local), newKubeletGateCheck(n, kubelet), newKubeletArgsCheck(&n.Local, kubelet))
 	if n.Role != node.ControlPlane {
 		return list
 	}

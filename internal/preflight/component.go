@@ -2,7 +2,9 @@ package preflight
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"io/fs"
 	"slices"
 	"strings"
@@ -31,19 +33,7 @@ const componentFile = "ComponentFile"
 // container, no component may be kept from running, and the users of a rootless control plane must
 // not exist, or be as init creates them.
 func newComponentChecks(n *node.Node) (list []Check) {
-	for _, s := range []section{
-		{release.APIServer, "apiServer", n.Cluster.APIServer, []string{
-			"admission-control-config-file", "audit-policy-file", "audit-webhook-config-file",
-			"authentication-config", "authentication-token-webhook-config-file",
-			"authorization-config", "authorization-policy-file",
-			"authorization-webhook-config-file", "egress-selector-config-file",
-			"encryption-provider-config", "kubelet-certificate-authority", "oidc-ca-file",
-			"token-auth-file", "tracing-config-file",
-		}},
-		{release.ControllerManager, "controllerManager", n.Cluster.ControllerManager,
-			[]string{"cloud-config"}},
-		{release.Scheduler, "scheduler", n.Cluster.Scheduler, []string{"config"}},
-	} {
+	for _, s := range sectionsOf(n) {
 		for _, flag := range s.fileFlags {
 			if path, given := node.LastArg(s.user.Args, flag); given && path != "" {
 				list = append(list, s.newArgumentCheck(n, flag, path))
@@ -76,6 +66,76 @@ func newComponentChecks(n *node.Node) (list []Check) {
 			}})
 	}
 	return list
+}
+
+// sectionsOf returns the sections of the components that may read files of the user.
+func sectionsOf(n *node.Node) []section {
+	return []section{
+		{release.APIServer, "apiServer", n.Cluster.APIServer, []string{
+			"admission-control-config-file", "audit-policy-file", "audit-webhook-config-file",
+			"authentication-config", "authentication-token-webhook-config-file",
+			"authorization-config", "authorization-policy-file",
+			"authorization-webhook-config-file", "egress-selector-config-file",
+			"encryption-provider-config", "kubelet-certificate-authority", "oidc-ca-file",
+			"token-auth-file", "tracing-config-file",
+		}},
+		{release.ControllerManager, "controllerManager", n.Cluster.ControllerManager,
+			[]string{"cloud-config"}},
+		{release.Scheduler, "scheduler", n.Cluster.Scheduler, []string{"config"}},
+	}
+}
+
+// ArgumentFile is a file of the user that an argument of a control plane component names. It must be the
+// same on each control plane node.
+type ArgumentFile struct {
+	Path     string `json:"path"`     // on the machine
+	Argument string `json:"argument"` // as "kube-apiserver --audit-policy-file"
+	SHA256   string `json:"sha256"`
+}
+
+// SameArgumentFiles is the check that such files are those of another node.
+func SameArgumentFiles(n *node.Node, other string, others []ArgumentFile) Check {
+	return Check{Name: componentFile,
+		Run: func(ctx context.Context, r state.Reader, rep *Report) {
+			own, err := ReadArgumentFiles(ctx, r, n)
+			if err != nil {
+				rep.FailWith(err)
+			}
+			for _, f := range own {
+				if slices.ContainsFunc(others, func(o ArgumentFile) bool { return o.Path == f.Path && o.SHA256 != f.SHA256 }) {
+					rep.Warn("make it the same on each control plane node, and restart "+f.Argument[:strings.Index(f.Argument, " ")],
+						"%s (%s) is not as it was on node %s when the configuration was changed there", f.Path, f.Argument, other)
+				}
+			}
+		}}
+}
+
+// ReadArgumentFiles returns the files that exist on this control plane node; a check reports others.
+func ReadArgumentFiles(ctx context.Context, r state.Reader, n *node.Node) (all []ArgumentFile, err error) {
+	for _, s := range sectionsOf(n) {
+		for _, flag := range s.fileFlags {
+			path, given := node.LastArg(s.user.Args, flag)
+			if !given || path == "" {
+				continue
+			}
+			onHost, mounted, err := s.hostPath(n, path)
+			if err != nil {
+				return nil, err
+			}
+			if !mounted || isCreated(n, onHost) {
+				continue
+			}
+			data, err := state.ReadOptional(ctx, r, onHost)
+			if err != nil {
+				return nil, err
+			}
+			if data != nil {
+				all = append(all, ArgumentFile{onHost, s.component + " --" + flag,
+					fmt.Sprintf("%x", sha256.Sum256(data))})
+			}
+		}
+	}
+	return all, nil
 }
 
 func (s section) newArgumentCheck(n *node.Node, flag, path string) Check {

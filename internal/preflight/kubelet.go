@@ -49,14 +49,19 @@ func newKubeletChecks(l *node.Local, tool release.Tool, kubelet Query[*version.V
 				rep.FailWith(err)
 			}
 		}, Why: "the kubelet runs the node, and its version must match kubeadm and the cluster"},
-		{Name: manifest.ComponentArgs,
-			Run: func(ctx context.Context, r state.Reader, rep *Report) {
-				if v, err := kubelet(ctx, r); err == nil { // KubeletVersion reports the error
-					rep.AddComponentProblems(manifest.FindKubeletProblems(l.KubeletArgs, v))
-				}
-			}},
+		newKubeletArgsCheck(l, kubelet),
 		service,
 	}
+}
+
+// newKubeletArgsCheck returns the check of the arguments of this machine's kubelet.
+func newKubeletArgsCheck(l *node.Local, kubelet Query[*version.Version]) Check {
+	return Check{Name: manifest.ComponentArgs,
+		Run: func(ctx context.Context, r state.Reader, rep *Report) {
+			if v, err := kubelet(ctx, r); err == nil && v != nil { // KubeletVersion reports the error
+				rep.AddComponentProblems(manifest.FindKubeletProblems(l.KubeletArgs, v))
+			}
+		}}
 }
 
 // newKubeletGateCheck returns the check of the feature gates of the cluster's KubeletConfiguration.

@@ -18,6 +18,8 @@ type Intent struct {
 	Found string
 	// Stored is the configuration that it stored then.
 	Stored config.StoredConfig
+	// KubeletArgs change the arguments of this machine's kubelet.
+	KubeletArgs config.KubeletArgs
 	// Ask asks the user whether to go on, and is an error if not; nil if there is no question.
 	Ask func(context.Context) error
 }

@@ -22,6 +22,7 @@ type Record struct {
 	Version   string            `json:"version"`             // of the cluster
 	Manifests map[string]string `json:"manifests,omitempty"` // by component
 	Kubelet   string            `json:"kubelet"`             // its configuration file
+	Flags     string            `json:"flags"`               // its environment file
 	// Written are the digests of what the change, and interrupted ones before it, replace them by.
 	Written []string `json:"written"`
 
@@ -57,7 +58,7 @@ func ReadRecord(ctx context.Context, e *engine.Env, n *node.Node) (*Record, erro
 		return present, err
 	}
 	isKnown := func(now, before string) bool { return now == before || r.hasWritten(now) }
-	counts := r.Version == present.Version && isKnown(present.Kubelet, r.Kubelet)
+	counts := r.Version == present.Version && isKnown(present.Kubelet, r.Kubelet) && isKnown(present.Flags, r.Flags)
 	for component, text := range present.Manifests {
 		counts = counts && isKnown(text, r.Manifests[component])
 	}
@@ -75,7 +76,11 @@ func readPresent(ctx context.Context, e *engine.Env, n *node.Node) (*Record, err
 	if err != nil {
 		return p, err
 	}
-	p.Kubelet = string(kubelet)
+	flags, err := state.ReadOptional(ctx, e.World, n.Paths.KubeletFlags())
+	if err != nil {
+		return p, err
+	}
+	p.Kubelet, p.Flags = string(kubelet), string(flags)
 	if n.Role != node.ControlPlane {
 		return p, nil
 	}

@@ -1,6 +1,7 @@
 package reconfiguration
 
 import (
+	"bytes"
 	"context"
 	"path"
 
@@ -39,8 +40,10 @@ func recoverKubelet(ctx context.Context, e *engine.Env, local node.Local) (isRes
 	if err != nil || record == nil {
 		return false, err
 	}
-	onDisk, err := state.ReadRequired(ctx, e.World, local.Paths.KubeletConfig())
-	if err != nil || string(onDisk) == record.Kubelet || !record.hasWritten(string(onDisk)) {
+	onDisk, err := ReadKubeletFiles(ctx, e.World, local.Paths)
+	before := KubeletFiles{[]byte(record.Kubelet), []byte(record.Flags)}
+	isKnown := func(now, before []byte) bool { return bytes.Equal(now, before) || record.hasWritten(string(now)) }
+	if err != nil || onDisk.Equal(before) || !onDisk.all(before, isKnown) {
 		return false, err
 	}
 	n := &node.Node{Local: local}
@@ -50,20 +53,48 @@ func recoverKubelet(ctx context.Context, e *engine.Env, local node.Local) (isRes
 	}
 	e.Warn("the kubelet does not run with the configuration from an interrupted change, so the previous one is "+
 		"restored: %v", failed)
-	return true, ReplaceKubelet(ctx, e, n, []byte(record.Kubelet))
+	return true, ReplaceKubelet(ctx, e, n, before)
 }
 
-// ReplaceKubelet writes the configuration file of this machine's kubelet, restarts a kubelet that is older
-// than it, as after a kill too, and waits until it is healthy.
-func ReplaceKubelet(ctx context.Context, e *engine.Env, n *node.Node, data []byte) error {
-	file := n.Paths.KubeletConfig()
-	if err := dropManagerStates(ctx, e, n, data); err != nil {
+// KubeletFiles are the files of this machine's kubelet that a change replaces.
+type KubeletFiles struct {
+	Config []byte
+	Flags  []byte // its environment file; empty if there is none
+}
+
+// ReadKubeletFiles reads them.
+func ReadKubeletFiles(ctx context.Context, r state.Reader, p node.Paths) (f KubeletFiles, err error) {
+	if f.Config, err = state.ReadRequired(ctx, r, p.KubeletConfig()); err != nil {
+		return f, err
+	}
+	f.Flags, err = state.ReadOptional(ctx, r, p.KubeletFlags())
+	return f, err
+}
+
+func (f KubeletFiles) all(others KubeletFiles, is func(a, b []byte) bool) bool {
+	return is(f.Config, others.Config) && is(f.Flags, others.Flags)
+}
+
+// Equal reports whether the files are the same.
+func (f KubeletFiles) Equal(others KubeletFiles) bool { return f.all(others, bytes.Equal) }
+
+// ReplaceKubelet writes the files of this machine's kubelet, restarts a kubelet that is older than them, as
+// after a kill too, and waits until it is healthy.
+func ReplaceKubelet(ctx context.Context, e *engine.Env, n *node.Node, files KubeletFiles) error {
+	if err := dropManagerStates(ctx, e, n, files.Config); err != nil {
 		return err
 	}
-	if err := kubeletfile.Replace(ctx, e, file, data, staticpod.KubeletConfigBackup); err != nil {
+	reads := []string{n.Paths.KubeletConfig()}
+	if err := kubeletfile.Replace(ctx, e, reads[0], files.Config, staticpod.KubeletConfigBackup); err != nil {
 		return err
 	}
-	if err := localkubelet.Start(ctx, e, file); err != nil {
+	if len(files.Flags) > 0 {
+		reads = append(reads, n.Paths.KubeletFlags())
+		if err := kubeletfile.Replace(ctx, e, reads[1], files.Flags, staticpod.KubeletFlagsBackup); err != nil {
+			return err
+		}
+	}
+	if err := localkubelet.Start(ctx, e, reads...); err != nil {
 		return err
 	}
 	return e.Await(ctx, health.Kubelet(ctx, e.World, n))

@@ -23,6 +23,7 @@ import (
 	"kubeadm/internal/config"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
+	"kubeadm/internal/preflight"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/state"
 	"kubeadm/internal/untrusted"
@@ -41,6 +42,8 @@ type State struct {
 	Stored *metav1.Time `json:"stored,omitempty"`
 	// Earlier is the change before this one, as long as the cluster has not stored this one.
 	Earlier *State `json:"earlier,omitempty"`
+	// Files are those that arguments of components name, as they were on Node when the change was begun.
+	Files []preflight.ArgumentFile `json:"files,omitempty"`
 	// Before and After are what the cluster stores before and after the change.
 	Before config.StoredConfig `json:"before"`
 	After  config.StoredConfig `json:"after"`
@@ -149,7 +152,7 @@ func (s *State) public() (*State, error) {
 		return nil, nil
 	}
 	p := *s
-	p.After = config.StoredConfig{}
+	p.After, p.Files = config.StoredConfig{}, nil
 	p.Before = config.StoredConfig{Kubelet: s.Before.Kubelet}
 	var cluster map[string]any
 	if err := yaml.Unmarshal([]byte(s.Before.Cluster), &cluster); err != nil {

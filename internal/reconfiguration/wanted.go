@@ -10,11 +10,13 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubeadm/internal/config"
 	"kubeadm/internal/engine"
 	"kubeadm/internal/existing"
 	"kubeadm/internal/node"
+	"kubeadm/internal/preflight"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/release"
 	"kubeadm/internal/untrusted"
@@ -94,8 +96,10 @@ func FindUndo(ctx context.Context, e *engine.Env, here existing.Machine) (w Want
 	return r.find(ctx, stored, change, found)
 }
 
-// FindStored returns the latest change that the cluster has stored, for another node to follow.
-func FindStored(ctx context.Context, e *engine.Env, here existing.Machine) (w Wanted, err error) {
+// FindStored returns the latest change that the cluster has stored, for another node to follow, and the
+// arguments of this node's kubelet to change beside it. With them, there need not be a change.
+func FindStored(ctx context.Context, e *engine.Env, here existing.Machine,
+	args config.KubeletArgs) (w Wanted, err error) {
 	r := finder{e, here}
 	stored, err := existing.ReadStoredConfig(ctx, e.Reader(), here.As)
 	if err != nil {
@@ -110,7 +114,10 @@ func FindStored(ctx context.Context, e *engine.Env, here existing.Machine) (w Wa
 	if err != nil && !apierrors.IsForbidden(err) {
 		return w, err
 	}
-	w.Change = found.Latest()
+	w.Change, w.KubeletArgs = found.Latest(), args
+	if w.Change == nil && len(args) > 0 {
+		w.Change = &State{Stored: &metav1.Time{}, Before: stored}
+	}
 	if w.Change == nil {
 		err := errors.New("the configuration of this cluster has not been changed by \"kubeadm reconfigure\"")
 		if found != nil {
@@ -119,11 +126,15 @@ func FindStored(ctx context.Context, e *engine.Env, here existing.Machine) (w Wa
 		}
 		return w, problem.New(err, "on a control plane node first: kubeadm reconfigure apply")
 	}
-	w.Found, w.Stored = found.ID, stored
+	if w.Stored = stored; found != nil {
+		w.Found = found.ID
+	}
 	if w.Before, err = r.complete(ctx, w.Change.Before); err != nil {
 		return w, err
 	}
-	w.Node, err = r.complete(ctx, stored)
+	if w.Node, err = r.complete(ctx, stored); err == nil {
+		w.Node.KubeletArgs = args.Set()
+	}
 	return w, err
 }
 
@@ -240,6 +251,9 @@ func (f finder) find(ctx context.Context, stored config.StoredConfig, change, fo
 		return w, err
 	}
 	if w.Effects, err = FindEffects(ctx, f.e, now, w.Node); err != nil || change == found {
+		return w, err
+	}
+	if change.Files, err = preflight.ReadArgumentFiles(ctx, f.e.World, w.Node); err != nil {
 		return w, err
 	}
 	// Nodes may lack what was changed in another way, or by a change that was not completed.

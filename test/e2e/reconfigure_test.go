@@ -124,7 +124,27 @@ func TestReconfigure(t *testing.T) {
 		t.Errorf("something is left to be done:\n%s", plan)
 	}
 	r.endLoad(t)
+	checkKubeletArgs(t, cp, worker)
 	checkBrokenKubelet(t, cp)
+}
+
+// checkKubeletArgs sets arguments of a worker's kubelet. Those with which it does not run are taken back.
+func checkKubeletArgs(t *testing.T, cp, worker *nodes.Node) {
+	t.Helper()
+	runReconfigure(t, worker, "node", "--kubelet-arg=max-pods=77", "--kubelet-arg=node-labels=disk=ssd")
+	checkFails(t, worker, []string{"run as before"},
+		reconfigureCommand("node", "--kubelet-arg=max-pods=66", "--kubelet-arg=address=192.0.2.99")...)
+	configz := kubectl(t, cp, "get", "--raw", "/api/v1/nodes/"+worker.Name()+"/proxy/configz")
+	if !strings.Contains(configz, `"maxPods":77`) {
+		t.Errorf("the kubelet of %s runs with %s", worker.Name(), configz)
+	}
+	if got := kubectl(t, cp, "get", "nodes", "--selector=disk=ssd", "--output=name"); got != "node/"+worker.Name() {
+		t.Errorf("the label is that of %s", got)
+	}
+	runReconfigure(t, worker, "node", "--kubelet-arg=max-pods-", "--kubelet-arg=node-labels-")
+	if got := readFile(t, worker, "/var/lib/kubelet/kubeadm-flags.env"); strings.Contains(got, "max-pods") {
+		t.Errorf("the kubelet runs with %s", got)
+	}
 }
 
 // checkFeatureGate turns a feature gate on and removes it again, on all components that have it.
@@ -170,6 +190,10 @@ apiServer:
 	checkFails(t, cp, []string{dir, "does not exist"}, apply...)
 	runShell(t, cp, "mkdir -p "+dir)
 	writeFile(t, cp, dir+"/policy.yaml", "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]\n")
+	sum := strings.Fields(runShell(t, cp, "sha256sum "+dir+"/policy.yaml"))[0]
+	if plan := runReconfigure(t, cp, "plan", "--config=/root/audit.yaml"); !strings.Contains(plan, sum+"  "+dir+"/policy.yaml") {
+		t.Errorf("the plan lacks %s:\n%s", sum, plan)
+	}
 	runCommand(t, cp, apply...)
 	if got := runShell(t, cp, "head -n 1 /var/log/audit/audit.log"); !strings.Contains(got, "audit.k8s.io/v1") {
 		t.Errorf("the audit log has %q", got)
@@ -180,11 +204,8 @@ apiServer:
 // API server runs until the kubelet has its file from before.
 func checkBrokenKubelet(t *testing.T, cp *nodes.Node) {
 	t.Helper()
-	writeFile(t, cp, "/root/broken.yaml", `apiVersion: kubelet.config.k8s.io/v1beta1
-kind: KubeletConfiguration
-evictionHard: {memory.available: much}
-`)
-	command := reconfigureCommand("apply", "--config=/root/broken.yaml", "-v=1")
+	command := append([]string{"env", "EDITOR=sed -i 's/memory.available: .*/memory.available: much/'"},
+		reconfigureCommand("apply", "--edit", "-v=1")...)
 	_, killed := runInterrupted(t, cp, unix.SIGKILL, func(line string) bool {
 		change, _ := doneChange(line)
 		return strings.Contains(change, `"/var/lib/kubelet/config.yaml"`)
@@ -210,13 +231,10 @@ func TestReconfigureUpstreamCluster(t *testing.T) {
 	parallel(t)
 	program := olderUpstreamKubeadm(t)
 	s := newOlderHAClusterOf(t, program, 1, 1)
-	if plan := runReconfigure(t, s.cp, "plan"); !strings.Contains(plan, "Nothing is to be changed") {
-		t.Errorf("the plan for an unchanged cluster is:\n%s", plan)
-	}
-	writeFile(t, s.cp, "/root/kubelet.yaml",
-		"apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncgroupDriver: systemd\nmaxPods: 99\n")
-	runReconfigure(t, s.cp, "apply", "--config=/root/kubelet.yaml", "--add-cert-san=api.example.com",
-		"--set-arg=kube-apiserver:event-ttl=2h")
+	t.Logf("an unchanged cluster of the older release:\n%s", runReconfigure(t, s.cp, "plan", "--diff"))
+	edit := []string{"env", "EDITOR=sed -i '/^kind: KubeletConfiguration/amaxPods: 99'"}
+	runCommand(t, s.cp, append(edit, reconfigureCommand("apply", "--edit", "--add-cert-san=api.example.com",
+		"--set-arg=kube-apiserver:event-ttl=2h")...)...)
 	runReconfigure(t, s.worker, "node")
 	guest := addNode(t, s.Cluster, "guest")
 	useOlder(t, guest)
@@ -270,6 +288,21 @@ func TestReconfigureHA(t *testing.T) {
 	for _, n := range r.controlPlanes {
 		if got := commandLine(t, n, "kube-apiserver"); strings.Contains(got, "event-ttl") {
 			t.Errorf("kube-apiserver of %s runs as %s", n.Name(), got)
+		}
+	}
+	const gate = "CSIVolumeHealth"
+	for _, isOn := range []bool{true, false} {
+		follow("apply", fmt.Sprintf("--feature-gate=%s=%t", gate, isOn))
+		for _, n := range slices.Concat(r.controlPlanes, r.workers) {
+			configz := kubectl(t, r.cp, "get", "--raw", "/api/v1/nodes/"+n.Name()+"/proxy/configz")
+			if !strings.Contains(configz, fmt.Sprintf(`"%s":%t`, gate, isOn)) {
+				t.Errorf("the kubelet of %s runs with %s", n.Name(), configz)
+			}
+		}
+		for _, n := range r.controlPlanes {
+			if got := commandLine(t, n, "kube-apiserver"); !strings.Contains(got, fmt.Sprintf("%s=%t", gate, isOn)) {
+				t.Errorf("kube-apiserver of %s runs as %s", n.Name(), got)
+			}
 		}
 	}
 	r.endLoad(t)

@@ -328,3 +328,57 @@ func TestBrokenKubeletIsRestored(t *testing.T) {
 		})
 	}
 }
+
+// Arguments of one kubelet are set without a change of the cluster's configuration, their labels too. With
+// arguments with which it does not run, it gets the ones from before.
+func TestReconfigureKubeletArgs(t *testing.T) {
+	file := node.DefaultPaths().KubeletFlags()
+	set := func(values ...string) subject {
+		s := reconfigure("")
+		s.name, s.phases = "reconfigure node", workflow.ReconfigureNode
+		s.setUp = func(t testing.TB, e *engine.Env) error {
+			return setUpReconfigureWith(t, e, func(ctx context.Context, e *engine.Env,
+				here existing.Machine) (reconfiguration.Wanted, error) {
+				args, err := config.ParseKubeletArgs(values)
+				if err != nil {
+					return reconfiguration.Wanted{}, err
+				}
+				return reconfiguration.FindStored(ctx, e, here, args)
+			})
+		}
+		return s
+	}
+	s := set("max-pods=50", "node-labels=disk=ssd")
+	r := s.newRun(s.machine(t))
+	whole := r.mustSucceed(t)
+	if got := string(r.machine.Files[file].Data); !strings.Contains(got, "--max-pods=50 --node-labels=disk=ssd") {
+		t.Errorf("the kubelet runs with %s", got)
+	}
+	labels := r.machine.Objects[memory.Key{Kind: state.NodeKind.GroupKind(), Name: "cp1"}].GetLabels()
+	if labels["disk"] != "ssd" {
+		t.Errorf("the Node has the labels %v", labels)
+	}
+	before := string(s.machine(t).Files[file].Data)
+	broken := set("v=99").newRun(s.machine(t))
+	broken.machine.BrokenKubelet = "--v=99"
+	if out := broken.execute(t); out.err == nil || !strings.Contains(out.err.Error(), "run as before") ||
+		string(broken.machine.Files[file].Data) != before {
+		t.Errorf("%v, the kubelet runs with %s", out.err, broken.machine.Files[file].Data)
+	}
+	forEachFault(len(whole.did), func(at *fault.World) {
+		t.Run(faultName(at), func(t *testing.T) {
+			t.Parallel()
+			at.Crash = true
+			r := s.newRun(s.machine(t))
+			r.fault = at
+			if first := r.execute(t); !first.crashed {
+				t.Fatalf("the run did not get that far: %v", first.err)
+			}
+			again := r.rerun()
+			again.mustSucceed(t)
+			if got := string(again.machine.Files[file].Data); !strings.Contains(got, "--max-pods=50") {
+				t.Errorf("the kubelet runs with %s", got)
+			}
+		})
+	})
+}

@@ -157,7 +157,9 @@ func checkReconfiguredPlane(ctx context.Context, e *engine.Env, n *node.Node) er
 		return err
 	}
 	e.Say("checking the cluster")
-	checks := append(preflight.EtcdRestart(n), upgrade.StaticPodManifests(n.Paths, staticpod.Components(n)))
+	begun := reconfiguration.IntentOf(e).Change
+	checks := append(preflight.EtcdRestart(n), upgrade.StaticPodManifests(n.Paths, staticpod.Components(n)),
+		preflight.SameArgumentFiles(n, untrusted.Line(begun.Node), begun.Files))
 	if err := runChecks(ctx, e, checks); err != nil {
 		return err
 	}

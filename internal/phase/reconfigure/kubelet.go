@@ -1,30 +1,32 @@
 package reconfigure
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"kubeadm/internal/change"
 	"kubeadm/internal/engine"
 	"kubeadm/internal/localkubelet"
+	"kubeadm/internal/node"
 	"kubeadm/internal/reconfiguration"
 	"kubeadm/internal/state"
 	"kubeadm/internal/untrusted"
 	"kubeadm/internal/world"
 )
 
-// changeKubelet writes the configuration file of the kubelet, restarts it if the file changes, and waits
-// until the Node is ready.
+// changeKubelet writes the files of the kubelet, restarts it if they change, and waits until the Node is
+// ready.
 func (m *machine) changeKubelet(ctx context.Context, e *engine.Env) error {
-	onDisk, err := state.ReadRequired(ctx, e.World, m.Paths.KubeletConfig())
-	if err != nil || bytes.Equal(onDisk, m.kubelet) && !m.interrupted {
+	onDisk, err := reconfiguration.ReadKubeletFiles(ctx, e.World, m.Paths)
+	if err != nil || onDisk.Equal(m.kubelet) && !m.interrupted {
 		return err
 	}
 	if err := m.old.Store(ctx, e, m.Node); err != nil {
@@ -34,21 +36,22 @@ func (m *machine) changeKubelet(ctx context.Context, e *engine.Env) error {
 }
 
 func (m *machine) restoreKubelet(ctx context.Context, e *engine.Env) error {
-	onDisk, err := state.ReadRequired(ctx, e.World, m.Paths.KubeletConfig())
-	if err != nil || string(onDisk) == m.old.Kubelet && !m.interrupted {
+	onDisk, err := reconfiguration.ReadKubeletFiles(ctx, e.World, m.Paths)
+	before := reconfiguration.KubeletFiles{Config: []byte(m.old.Kubelet), Flags: []byte(m.old.Flags)}
+	if err != nil || onDisk.Equal(before) && !m.interrupted {
 		return err // it was not changed
 	}
-	return m.writeKubelet(ctx, e, []byte(m.old.Kubelet))
+	return m.writeKubelet(ctx, e, before)
 }
 
-// writeKubelet writes the file, restarts a kubelet that is older than it, and waits until the Node is ready.
-func (m *machine) writeKubelet(ctx context.Context, e *engine.Env, data []byte) error {
+// writeKubelet writes the files, restarts a kubelet that is older than them, and waits until the Node is ready.
+func (m *machine) writeKubelet(ctx context.Context, e *engine.Env, files reconfiguration.KubeletFiles) error {
 	notReady, err := m.isReady(ctx, e.Reader())
 	if err != nil { // such as of an API server that is down because of this kubelet
 		notReady = err
 	}
 	before := e.World.Now()
-	if err := reconfiguration.ReplaceKubelet(ctx, e, m.Node, data); err != nil {
+	if err := reconfiguration.ReplaceKubelet(ctx, e, m.Node, files); err != nil {
 		return err
 	}
 	kubelet, err := e.World.Service(ctx, localkubelet.Service)
@@ -60,6 +63,21 @@ func (m *machine) writeKubelet(ctx context.Context, e *engine.Env, data []byte) 
 		started = before
 	}
 	return e.Await(ctx, m.nodeReady(started, notReady == nil))
+}
+
+// labelNode sets the labels of the kubelet's argument node-labels, which a kubelet sets only when it registers.
+func (m *machine) labelNode(ctx context.Context, e *engine.Env) error {
+	text, isSet := node.LastArg(m.KubeletArgs, "node-labels")
+	if !isSet {
+		return nil
+	}
+	labels := map[string]string{}
+	for label := range strings.SplitSeq(text, ",") {
+		if key, value, _ := strings.Cut(label, "="); key != "" {
+			labels[key] = value
+		}
+	}
+	return e.Do(ctx, change.LabelNode{Name: m.Name, Labels: labels, As: m.as})
 }
 
 // isReady returns in notReady why the Node is not ready.

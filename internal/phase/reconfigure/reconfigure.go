@@ -87,6 +87,9 @@ var Finish = engine.Phase{
 				return err
 			}
 		}
+		if s.ID == "" { // only this node has changed
+			return reconfiguration.RemoveRecord(ctx, e, n)
+		}
 		// A kubelet may not write its Node in the moment in which a controller has changed the taints:
 		// that counts as changing them back.
 		for range reportAttempts {
@@ -136,6 +139,9 @@ var Node = engine.Phase{
 			}
 			return m.takeBack(ctx, e, err)
 		}
+		if err := m.labelNode(ctx, e); err != nil {
+			return err
+		}
 		return m.issueCertificates(ctx, e, true)
 	},
 }
@@ -147,7 +153,7 @@ type machine struct {
 	before *node.Node              // by what the cluster stored before the change
 	old    *reconfiguration.Record // what it ran before the change
 	// what the change replaces it by: the configuration of the kubelet, and manifests by component
-	kubelet []byte
+	kubelet reconfiguration.KubeletFiles
 	pods    map[string][]byte
 	// an earlier run was interrupted after it had begun to replace them
 	interrupted bool
@@ -164,10 +170,17 @@ func (m *machine) prepare(ctx context.Context, e *engine.Env) (err error) {
 	if err := kubeletfile.WriteMissingInstance(ctx, e, m.Node); err != nil {
 		return err
 	}
-	if m.kubelet, err = kubeletfile.RenderConfig(ctx, e, m.Node); err != nil {
+	if m.kubelet, err = reconfiguration.ReadKubeletFiles(ctx, e.World, m.Paths); err != nil {
 		return err
 	}
-	m.old.Expect(m.kubelet)
+	if m.kubelet.Config, err = kubeletfile.RenderConfig(ctx, e, m.Node); err != nil {
+		return err
+	}
+	if m.kubelet.Flags, err = reconfiguration.IntentOf(e).KubeletArgs.Edit(m.kubelet.Flags); err != nil {
+		return fmt.Errorf("%s: %w", m.Paths.KubeletFlags(), err)
+	}
+	m.old.Expect(m.kubelet.Config)
+	m.old.Expect(m.kubelet.Flags)
 	if m.Role != node.ControlPlane {
 		return nil
 	}

@@ -80,9 +80,11 @@ func (w *World) isRunning(ctx context.Context, component string) bool {
 			!w.hasFile("/etc/kubernetes/bootstrap-kubelet.conf") {
 		return false
 	}
-	if config, _ := w.ReadFile(ctx, "/var/lib/kubelet/config.yaml"); w.BrokenKubelet != "" &&
-		strings.Contains(string(config), w.BrokenKubelet) {
-		return false
+	for _, file := range []string{"config.yaml", "kubeadm-flags.env"} {
+		text, _ := w.ReadFile(ctx, "/var/lib/kubelet/"+file)
+		if w.BrokenKubelet != "" && strings.Contains(string(text), w.BrokenKubelet) {
+			return false
+		}
 	}
 	if component == "" {
 		return true

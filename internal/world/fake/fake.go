@@ -54,7 +54,7 @@ type World struct {
 	// CrashLog returns the log of a component's container that exits right after each start; it is
 	// empty for one that runs. If nil, all run.
 	CrashLog func(component string, manifest []byte) string
-	// a text in its configuration file with which the kubelet does not run; empty for none
+	// a text in one of its files with which the kubelet does not run; empty for none
 	BrokenKubelet string
 	// how many calls of Containers it takes until the kubelet acts on a changed manifest
 	PodLag int
