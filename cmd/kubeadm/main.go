@@ -72,11 +72,6 @@ func isClosedOutput(err error) bool {
 	return false
 }
 
-// edit is portable.Edit with the editor that kubectl would use.
-func edit(ctx context.Context, text []byte, check func([]byte) ([]byte, error)) error {
-	return portable.Edit(ctx, cmp.Or(os.Getenv("KUBE_EDITOR"), os.Getenv("EDITOR"), "vi"), text, check)
-}
-
 // cancelOnSignal interrupts the run at the first signal; a second Ctrl-C kills. SIGTERM counts
 // once, since timeout(1) sends it twice: to the process and to its group.
 func cancelOnSignal(cancel context.CancelCauseFunc) {
@@ -114,7 +109,9 @@ func newHost() cli.Host {
 		Random:    portable.Random,
 		Chroot:    chroot,
 		Explain:   nameFileInPlaceOfDir,
-		Edit:      edit,
+		Edit: portable.Editor{ // that of kubectl
+			Command: cmp.Or(os.Getenv("KUBE_EDITOR"), os.Getenv("EDITOR"), "vi"),
+			In:      os.Stdin, Out: os.Stdout, Err: os.Stderr}.Edit,
 		Log: func(level int, files string) error {
 			screened, err := report.Log(screen, level, files)
 			cri.LogTo(screened)

@@ -132,19 +132,10 @@ func Reconfigure(file File, flags ReconfigureFlags, stored StoredConfig,
 	}
 	stored.Kubelet.Generated = stored.Kubelet.Generated && !kubelet.found
 	stored.KubeProxy.Generated = stored.KubeProxy.Generated && !proxy.found
-	if err := stored.Kubelet.setGates(release.Kubelet, gates); err != nil {
+	if err := stored.setComponentGates(!wanted.Proxy.Disabled, gates); err != nil {
 		return stored, run, err
 	}
-	if !wanted.Proxy.Disabled {
-		if err := stored.KubeProxy.setGates(release.Proxy, gates); err != nil {
-			return stored, run, err
-		}
-	}
-	for _, g := range gates {
-		if g.value == "" && !g.found {
-			run.warn(fmt.Sprintf("--%s %q: no component sets the feature gate", flag.FeatureGate, g.text))
-		}
-	}
+	run.warn(warnAboutUnsetGates(gates)...)
 	return stored, run, nil
 }
 

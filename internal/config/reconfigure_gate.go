@@ -119,6 +119,25 @@ func (g *gateSetting) editList(value string) string {
 	return strings.Join(kept, ",")
 }
 
+// setComponentGates changes the configurations of the kubelets, and of kube-proxy if that is managed.
+func (s *StoredConfig) setComponentGates(hasProxy bool, gates []*gateSetting) error {
+	err := s.Kubelet.setGates(release.Kubelet, gates)
+	if err == nil && hasProxy {
+		err = s.KubeProxy.setGates(release.Proxy, gates)
+	}
+	return err
+}
+
+// warnAboutUnsetGates warns of gates that are to be removed and are not set.
+func warnAboutUnsetGates(gates []*gateSetting) (warnings []string) {
+	for _, g := range gates {
+		if g.value == "" && !g.found {
+			warnings = append(warnings, fmt.Sprintf("--%s %q: no component sets the feature gate", flag.FeatureGate, g.text))
+		}
+	}
+	return warnings
+}
+
 // setGates changes the gates in the stored configuration of a component, and keeps everything else that is
 // in it. A configuration that changes counts as one of the user.
 func (s *StoredComponent) setGates(component string, gates []*gateSetting) error {

@@ -13,10 +13,16 @@ import (
 // editedLimit is more than what a cluster can store.
 const editedLimit = 4 << 20
 
-// Edit lets the user edit a text with an editor, a command line such as "code --wait", in a temporary file
-// that only the user can read. check returns the text to edit again, nil to end. If it or the editor fails,
-// the file is kept, and the error names it.
-func Edit(ctx context.Context, editor string, text []byte, check func(edited []byte) ([]byte, error)) error {
+// Editor is an editor of the user and the terminal on which it shows.
+type Editor struct {
+	Command  string // a command line of the shell, such as "code --wait"
+	In       io.Reader
+	Out, Err io.Writer
+}
+
+// Edit lets the user edit a text in a temporary file that only the user can read. check returns the text to
+// edit again, nil to end. If it or the editor fails, the file is kept, and the error names it.
+func (d Editor) Edit(ctx context.Context, text []byte, check func(edited []byte) ([]byte, error)) error {
 	f, err := os.CreateTemp("", "kubeadm-edit-*.yaml")
 	if err != nil {
 		return fmt.Errorf("creating a file to edit: %w", err)
@@ -26,22 +32,22 @@ func Edit(ctx context.Context, editor string, text []byte, check func(edited []b
 		return err
 	}
 	for text != nil {
-		if text, err = editOnce(ctx, editor, name, text, check); err != nil {
+		if text, err = d.editOnce(ctx, name, text, check); err != nil {
 			return problem.New(err, "what was edited is kept in "+name)
 		}
 	}
 	return os.Remove(name)
 }
 
-func editOnce(ctx context.Context, editor, name string, text []byte,
+func (d Editor) editOnce(ctx context.Context, name string, text []byte,
 	check func([]byte) ([]byte, error)) ([]byte, error) {
 	if err := os.WriteFile(name, text, 0o600); err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", editor+` "$1"`, "sh", name) // it may have arguments
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", d.Command+` "$1"`, "sh", name)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = d.In, d.Out, d.Err
 	if err := cmd.Run(); err != nil {
-		return nil, problem.New(fmt.Errorf("running the editor %q: %w", editor, err),
+		return nil, problem.New(fmt.Errorf("running the editor %q: %w", d.Command, err),
 			"set KUBE_EDITOR or EDITOR to an editor, or use --config")
 	}
 	f, err := os.Open(name) // an editor may have replaced the file

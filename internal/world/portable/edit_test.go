@@ -23,7 +23,7 @@ func TestEdit(t *testing.T) {
 		return found
 	}
 	var seen []string
-	err := Edit(t.Context(), "printf 'more\n' >>", []byte("text\n"), func(edited []byte) ([]byte, error) {
+	err := Editor{Command: "printf 'more\n' >>"}.Edit(t.Context(), []byte("text\n"), func(edited []byte) ([]byte, error) {
 		seen = append(seen, string(edited))
 		if len(seen) == 1 {
 			return []byte("again\n"), nil
@@ -33,7 +33,7 @@ func TestEdit(t *testing.T) {
 	if want := []string{"text\nmore\n", "again\nmore\n"}; err != nil || !slices.Equal(seen, want) || len(files()) > 0 {
 		t.Errorf("edited %q, %v, left %v", seen, err, files())
 	}
-	err = Edit(t.Context(), "true", []byte("secret"), func([]byte) ([]byte, error) { return nil, errors.New("refused") })
+	err = Editor{Command: "true"}.Edit(t.Context(), []byte("secret"), func([]byte) ([]byte, error) { return nil, errors.New("refused") })
 	left := files()
 	if err == nil || len(left) != 1 || !strings.Contains(strings.Join(problem.Hints(err), " "), left[0]) {
 		t.Fatalf("the error is %v, left %v", err, left)
@@ -41,10 +41,11 @@ func TestEdit(t *testing.T) {
 	if info, err := os.Stat(left[0]); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the file has mode %v, %v", info, err)
 	}
-	if err := Edit(t.Context(), "no-such-editor", nil, nil); err != nil { // nothing to edit
+	missing := Editor{Command: "no-such-editor"}
+	if err := missing.Edit(t.Context(), nil, nil); err != nil { // nothing to edit
 		t.Error(err)
 	}
-	if err := Edit(t.Context(), "no-such-editor", []byte("text"), nil); err == nil ||
+	if err := missing.Edit(t.Context(), []byte("text"), nil); err == nil ||
 		!strings.Contains(err.Error(), "no-such-editor") {
 		t.Errorf("the error is %v", err)
 	}
