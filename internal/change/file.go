@@ -37,10 +37,21 @@ const temporaryInfix = ".kubeadm-"
 func TemporaryName(base, random string) string { return "." + base + temporaryInfix + random }
 
 // IsTemporaryName reports whether name is the name of a temporary file for base.
-func IsTemporaryName(base, name string) bool {
+func IsTemporaryName(base, name string) bool { return base != "" && NameOfTemporary(name) == base }
+
+// NameOfTemporary returns the name of the file for which name is the name of a temporary one, or
+// nothing if it is none.
+func NameOfTemporary(name string) string {
 	const length, alphabet = 26, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567" // base32, as in rand.Text
-	random, ok := strings.CutPrefix(name, "."+base+temporaryInfix)
-	return ok && len(random) == length && strings.Trim(random, alphabet) == ""
+	i := strings.LastIndex(name, temporaryInfix)
+	if i < 1 || name[0] != '.' {
+		return ""
+	}
+	random := name[i+len(temporaryInfix):]
+	if len(random) != length || strings.Trim(random, alphabet) != "" {
+		return ""
+	}
+	return name[1:i]
 }
 
 // Target names the file.

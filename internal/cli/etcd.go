@@ -57,7 +57,7 @@ func beginEtcdRun(p *program, c *cobra.Command, o *etcdOptions) (*run.Run, *engi
 		return r, nil, etcdNode{}, err
 	}
 	here, err := openEtcd(ctx, envOfNode(p, r, config.NewLocal(), "etcd"), existing.Options{
-		Kubeconfig: named(c, o.kubeconfig), Recover: !o.dryRun})
+		Kubeconfig: named(c, o.kubeconfig)})
 	if err != nil {
 		return r, nil, here, err
 	}

@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubeadm/internal/etcdsnapshot"
+	"kubeadm/internal/flag"
+	"kubeadm/internal/node"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/report"
 	"kubeadm/internal/run"
@@ -20,7 +22,8 @@ import (
 )
 
 func newEtcdSnapshotCommand(p *program) *cobra.Command {
-	return newGroup("snapshot", "Manage snapshots of etcd", newSnapshotStatusCommand(p))
+	return newGroup("snapshot", "Manage snapshots of etcd", newSnapshotListCommand(p), newSnapshotSaveCommand(p),
+		newSnapshotStatusCommand(p))
 }
 
 func newSnapshotStatusCommand(p *program) *cobra.Command {
@@ -50,6 +53,69 @@ encrypted at rest. The command runs on any machine and needs no cluster.`,
 	out.bind(c.Flags())
 	return c
 }
+
+func newSnapshotListCommand(p *program) *cobra.Command {
+	dir, out := node.DefaultPaths().Snapshots(), newOutput()
+	c := &cobra.Command{
+		Use:   "list",
+		Short: "List the snapshots on this machine",
+		Long: `List the snapshots in a directory that "kubeadm etcd snapshot save" has named. The command does not verify them;
+"kubeadm etcd snapshot status" does.`,
+		Example: "  kubeadm etcd snapshot list",
+		Args:    refuseArguments,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return listSnapshots(p, c, snapshotDir{path: dir}, &out)
+		},
+	}
+	flagTargets{flag.Dir: &dir}.bind(c.Flags())
+	out.bind(c.Flags())
+	return c
+}
+
+// snapshotList is the result as an object.
+type snapshotList struct {
+	metav1.TypeMeta `json:",inline"`
+	Snapshots       []listedSnapshot `json:"snapshots"`
+}
+
+type listedSnapshot struct {
+	File string      `json:"file"`
+	Node string      `json:"node"`
+	Time metav1.Time `json:"time"`
+	Size int64       `json:"size"`
+}
+
+func listSnapshots(p *program, c *cobra.Command, dir snapshotDir, out *output) error {
+	ctx := c.Context()
+	encode, err := out.encoder(ctx, p.World())
+	if err != nil {
+		return err
+	}
+	files, err := dir.read(ctx, p.World())
+	if err != nil {
+		return err
+	}
+	list := snapshotList{TypeMeta: outputMeta("EtcdSnapshotList"), Snapshots: []listedSnapshot{}}
+	for _, f := range savedFiles(files) {
+		list.Snapshots = append(list.Snapshots, listedSnapshot{f.Path, untrusted.Line(f.node),
+			metav1.Time{Time: f.at}, f.Size})
+	}
+	if encode != nil {
+		return encode(p.Out, []any{list})
+	}
+	if len(list.Snapshots) == 0 {
+		_, err := fmt.Fprintf(p.Out, "There is no snapshot in %s.\n", untrusted.Line(dir.path))
+		return err
+	}
+	w := report.NewTable(p.Out, 4, "MADE", "NODE", "SIZE", "FILE")
+	for _, s := range list.Snapshots {
+		w.Row(s.Time.UTC().Format(snapshotTimeForm), s.Node, formatSize(s.Size), s.File)
+	}
+	return w.Flush()
+}
+
+// snapshotTimeForm is how the time of a snapshot is shown.
+const snapshotTimeForm = "2006-01-02 15:04:05 MST"
 
 // snapshotStatus is the result as an object.
 type snapshotStatus struct {
@@ -87,7 +153,7 @@ func readSnapshot(ctx context.Context, r state.Reader, file string) (snapshotSta
 	op := "reading the snapshot " + untrusted.Quote(file)
 	stat, err := r.Stat(ctx, file)
 	if err != nil {
-		return status, problem.During(op, err, "check the path of the file")
+		return status, problem.During(op, err, "list the snapshots of this node: kubeadm etcd snapshot list")
 	}
 	status.Time = &metav1.Time{Time: stat.ModTime.UTC()}
 	if node, at, ok := etcdsnapshot.ParseFileName(path.Base(file)); ok {
@@ -106,7 +172,7 @@ func readSnapshot(ctx context.Context, r state.Reader, file string) (snapshotSta
 // write prints one fact per line.
 func (s snapshotStatus) write(out io.Writer) error {
 	w := report.NewTable(out, 20, "FILE", s.File)
-	made := s.Time.UTC().Format("2006-01-02 15:04:05 MST")
+	made := s.Time.UTC().Format(snapshotTimeForm)
 	if s.Node != "" {
 		made += ", by node " + s.Node
 	}

@@ -43,6 +43,10 @@ func (p Paths) Tmp() string { return path.Join(p.Kubernetes, "tmp") }
 // Journal is the directory of the journal, which records what a run created.
 func (p Paths) Journal() string { return path.Join(p.Tmp(), "kubeadm-journal") }
 
+// Snapshots is the directory in which snapshots of etcd are saved. A reset leaves it: it is for what
+// happens to the rest.
+func (p Paths) Snapshots() string { return "/var/lib/kubeadm/etcd-snapshots" }
+
 // Cert is a certificate by its base name, such as "etcd/server".
 func (p Paths) Cert(base string) string { return path.Join(p.Certificates, base+".crt") }
 

@@ -244,7 +244,8 @@ func (r *guideReader) runStep(t *testing.T, at string, b guides.Block) error {
 		}
 		return nil
 	case "units": // that the packages bring
-		for _, unit := range []string{"kubeadm-certs-renew.service", "kubeadm-certs-renew.timer"} {
+		for _, unit := range []string{"kubeadm-certs-renew.service", "kubeadm-certs-renew.timer",
+			"kubeadm-etcd-snapshot.service", "kubeadm-etcd-snapshot.timer"} {
 			if err := on[0].Copy("../../docs/systemd/"+unit, "/etc/systemd/system/"+unit,
 				0o644); err != nil {
 				return err

@@ -163,6 +163,12 @@ func changeMachine(ts *testscript.TestScript, _ bool, args []string) {
 		host := fmt.Sprintf("https://192.0.2.%d", 10+id)
 		w.MemberList = append(w.MemberList, state.Member{ID: id + 1, Name: value,
 			PeerURLs: []string{host + ":2380"}, ClientURLs: []string{host + ":2379"}})
+	case "file":
+		w.Files[value] = memory.File{Mode: 0o600}
+	case "etcdsize":
+		size, err := strconv.ParseUint(value, 10, 64)
+		ts.Check(err)
+		w.EtcdSize = size
 	case "silent":
 		id, err := strconv.ParseUint(value, 10, 64)
 		ts.Check(err)

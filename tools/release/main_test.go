@@ -84,6 +84,7 @@ func TestDebianPackage(t *testing.T) {
 	for name, want := range map[string]string{
 		"./usr/lib/systemd/system/kubelet.service.d/10-kubeadm.conf": "EnvironmentFile=-/etc/default/kubelet\n",
 		"./usr/lib/systemd/system/kubeadm-certs-renew.timer":         "OnCalendar=daily",
+		"./usr/lib/systemd/system/kubeadm-etcd-snapshot.timer":       "OnCalendar=daily",
 		"./usr/share/bash-completion/completions/kubeadm":            "# for bash",
 		"./usr/share/fish/vendor_completions.d/kubeadm.fish":         "# for fish",
 		"./usr/share/zsh/vendor-completions/_kubeadm":                "# for zsh",

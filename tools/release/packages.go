@@ -60,7 +60,8 @@ func (r release) packageContents(dir string) (files.Contents, error) {
 		add(format, systemdUnits+"kubelet.service.d/10-kubeadm.conf",
 			[]byte(strings.ReplaceAll(kubeletDropIn, "ENVIRONMENT", environment)))
 	}
-	for _, unit := range []string{"kubeadm-certs-renew.service", "kubeadm-certs-renew.timer"} {
+	for _, unit := range []string{"kubeadm-certs-renew.service", "kubeadm-certs-renew.timer",
+		"kubeadm-etcd-snapshot.service", "kubeadm-etcd-snapshot.timer"} {
 		add("", systemdUnits+unit, read(r.repository, "docs/systemd", unit))
 	}
 	add(formatDeb, "/usr/share/doc/kubeadm/copyright", read(r.repository, "LICENSE"))

@@ -15,7 +15,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"kubeadm/internal/etcdsnapshot"
-	"kubeadm/internal/problem"
 	"kubeadm/internal/untrusted"
 )
 
@@ -35,22 +34,9 @@ const (
 	tombstoneLength = 18
 )
 
-// ReadDatabase reads what the database of a snapshot says. etcd's own function for that ends the
-// process if the database is damaged, as it panics in a goroutine. This one reads in the calling
-// goroutine and turns panics and page faults into an error.
+// ReadDatabase reads what the database of a snapshot says.
 func (k *Cluster) ReadDatabase(ctx context.Context, path string) (info etcdsnapshot.Info, err error) {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		if found := recover(); found != nil {
-			err = problem.New(fmt.Errorf("%w: %s", etcdsnapshot.ErrDatabase, untrusted.Line(fmt.Sprint(found))))
-		}
-	}()
-	db, err := bolt.Open(path, 0o400, &bolt.Options{ReadOnly: true})
-	if err != nil {
-		return info, fmt.Errorf("%w: %w", etcdsnapshot.ErrDatabase, err)
-	}
-	defer func() { _ = db.Close() }()
-	err = db.View(func(tx *bolt.Tx) error {
+	err = viewDatabase(path, func(tx *bolt.Tx) error {
 		keys := tx.Bucket([]byte(keyBucket))
 		if keys == nil {
 			return fmt.Errorf("%w: it has no bucket %q", etcdsnapshot.ErrDatabase, keyBucket)
@@ -65,6 +51,24 @@ func (k *Cluster) ReadDatabase(ctx context.Context, path string) (info etcdsnaps
 		return readKeys(ctx, keys, &info)
 	})
 	return info, err
+}
+
+// viewDatabase opens a database that is not trusted. etcd's own function for that ends the process if
+// the database is damaged, as it panics in a goroutine. This one reads in the calling goroutine and
+// turns panics and page faults into an error.
+func viewDatabase(path string, view func(*bolt.Tx) error) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if found := recover(); found != nil {
+			err = fmt.Errorf("%w: %s", etcdsnapshot.ErrDatabase, untrusted.Line(fmt.Sprint(found)))
+		}
+	}()
+	db, err := bolt.Open(path, 0o400, &bolt.Options{ReadOnly: true})
+	if err != nil {
+		return fmt.Errorf("%w: %w", etcdsnapshot.ErrDatabase, err)
+	}
+	defer func() { _ = db.Close() }()
+	return db.View(view)
 }
 
 func readVersion(tx *bolt.Tx, bucket, key string) (string, error) {
@@ -232,4 +236,20 @@ func identify(objects map[string][]byte, info *etcdsnapshot.Info) error {
 		}
 	}
 	return nil
+}
+
+// CheckDatabase is the part of ReadDatabase that takes no time: the database can be opened, and its
+// newest key is a revision. Its content has been verified by then.
+func (k *Cluster) CheckDatabase(path string) error {
+	return viewDatabase(path, func(tx *bolt.Tx) error {
+		keys := tx.Bucket([]byte(keyBucket))
+		if keys == nil {
+			return fmt.Errorf("%w: it has no bucket %q", etcdsnapshot.ErrDatabase, keyBucket)
+		}
+		last, value := keys.Cursor().Last()
+		if _, ok := rawKey(value); last != nil && (!ok || len(last) < revisionLength) {
+			return fmt.Errorf("%w: its last entry is no revision of a key", etcdsnapshot.ErrDatabase)
+		}
+		return nil
+	})
 }

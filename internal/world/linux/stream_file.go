@@ -15,9 +15,10 @@ import (
 
 // WriteStream atomically creates or replaces a file of mode 0600 with what write writes, without
 // keeping it in memory. Missing directories get mode 0700. The file is renamed to its name after
-// write has returned nil and the data were synced. Temporary files of a killed process are removed
-// first.
-func (m Machine) WriteStream(path string, write func(to io.Writer) error) error {
+// write has returned nil, the data were synced, and check has returned nil for the path of what was
+// written. Temporary files of a killed process are removed first.
+func (m Machine) WriteStream(path string, write func(to io.Writer) error,
+	check func(path string) error) error {
 	p, err := resolvePath(path, 0o700)
 	if err != nil {
 		return explainWriteError(path, err)
@@ -41,7 +42,10 @@ func (m Machine) WriteStream(path string, write func(to io.Writer) error) error 
 		if err := write(f); err != nil {
 			return err
 		}
-		return f.Sync()
+		if err := f.Sync(); err != nil {
+			return err
+		}
+		return check(fmt.Sprintf("/proc/self/fd/%d", f.Fd()))
 	}))
 }
 

@@ -26,7 +26,7 @@ func TestStreamedFileIsCreatedAtomically(t *testing.T) {
 			}
 		}
 		return nil
-	})
+	}, unchecked)
 	data, unread := os.ReadFile(name)
 	if err != nil || unread != nil || string(data) != "partpartpart" {
 		t.Fatalf("%q: %v, %v", data, err, unread)
@@ -53,7 +53,7 @@ func TestFailedStreamKeepsOldFile(t *testing.T) {
 	err := Machine{}.WriteStream(name, func(to io.Writer) error {
 		_, _ = io.WriteString(to, "new")
 		return broken
-	})
+	}, unchecked)
 	if data, unread := os.ReadFile(name); !errors.Is(err, broken) || unread != nil ||
 		string(data) != "old" {
 		t.Errorf("%q: %v, %v", data, err, unread)
@@ -61,7 +61,7 @@ func TestFailedStreamKeepsOldFile(t *testing.T) {
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
 		t.Errorf("left are %v, %v", left, err)
 	}
-	if err := (Machine{}).WriteStream(dir, func(io.Writer) error { return nil }); err == nil {
+	if err := (Machine{}).WriteStream(dir, func(io.Writer) error { return nil }, unchecked); err == nil {
 		t.Error("a directory of that name: want an error")
 	}
 }
@@ -78,5 +78,27 @@ func TestFreeSpaceOfMissingPath(t *testing.T) {
 	}
 	if _, err := (Machine{}).FreeSpace("/proc/self/nothing\x00"); err == nil {
 		t.Error("an invalid path: want an error")
+	}
+}
+
+// unchecked accepts what was written.
+func unchecked(string) error { return nil }
+
+// A file that does not pass its check does not get its name.
+func TestWriteStreamChecks(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "file")
+	damaged := errors.New("damaged")
+	err := Machine{}.WriteStream(name, func(to io.Writer) error {
+		_, err := io.WriteString(to, "text")
+		return err
+	}, func(path string) error {
+		if data, err := os.ReadFile(path); err != nil || string(data) != "text" {
+			t.Errorf("the file to check has %q, %v", data, err)
+		}
+		return damaged
+	})
+	if left, _ := os.ReadDir(dir); !errors.Is(err, damaged) || len(left) > 0 {
+		t.Errorf("got %v; left are %v", err, left)
 	}
 }

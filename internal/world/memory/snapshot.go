@@ -13,7 +13,9 @@ import (
 
 // saveSnapshot writes a file in the format of a snapshot: two sectors and their SHA-256.
 func (w *World) saveSnapshot(c change.SaveSnapshot) error {
-	if err := w.checkReachable(c.Via); err != nil {
+	via := c.Via
+	via.Serializable = true // a member sends its data without a quorum
+	if err := w.checkReachable(via); err != nil {
 		return fmt.Errorf("reading the size of etcd's database: %w", err)
 	}
 	data := make([]byte, 1024)

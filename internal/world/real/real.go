@@ -65,7 +65,7 @@ func (w *World) Do(ctx context.Context, c change.Change) error {
 			return err
 		}
 		return w.machine.WriteStream(c.Path,
-			func(to io.Writer) error { return snapshot.Copy(ctx, to) })
+			func(to io.Writer) error { return snapshot.Copy(ctx, to) }, w.members.CheckDatabase)
 	case change.ApplyObject, change.MutateObject, change.DeleteObject, change.LabelNode,
 		change.EvictPod:
 		return w.objects.Do(ctx, c)

@@ -1,0 +1,132 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"kubeadm/test/nodes"
+)
+
+// listedMember is a member as "kubeadm etcd members" prints it.
+type listedMember struct {
+	Name, Node, Status, Role, Version string
+	DBSize, DBSizeInUse               int64
+	RaftAppliedIndex, RaftLag         uint64
+	Alarms                            []string
+}
+
+func listEtcdMembers(t *testing.T, n *nodes.Node) []listedMember {
+	t.Helper()
+	var list struct{ Members []listedMember }
+	said := runCommand(t, n, kubeadm, "etcd", "members", "-o", "json")
+	if err := json.Unmarshal([]byte(said), &list); err != nil {
+		t.Fatalf("%v in %s", err, said)
+	}
+	return list.Members
+}
+
+// checkListedMembers checks that exactly these nodes have a healthy member, one of which leads.
+func checkListedMembers(t *testing.T, at *nodes.Node, all ...*nodes.Node) {
+	t.Helper()
+	await(t, "healthy members of etcd", waitLimit, func() error {
+		found, leaders := listEtcdMembers(t, at), 0
+		if len(found) != len(all) {
+			return fmt.Errorf("%d members, want %d: %+v", len(found), len(all), found)
+		}
+		for _, m := range found {
+			if m.Role == "leader" {
+				leaders++
+			}
+			if m.Status != "healthy" || m.Name != m.Node || m.Version == "" || m.DBSize == 0 || m.DBSizeInUse == 0 ||
+				m.RaftAppliedIndex == 0 || len(m.Alarms) > 0 {
+				return fmt.Errorf("member %+v", m)
+			}
+		}
+		if leaders != 1 {
+			return fmt.Errorf("%d leaders: %+v", leaders, found)
+		}
+		return nil
+	})
+}
+
+// TestEtcdSnapshots saves snapshots on one control plane node.
+func TestEtcdSnapshots(t *testing.T) {
+	s := sharedCluster(t)
+	checkListedMembers(t, s.cp, s.cp)
+	t.Cleanup(func() { _, _ = s.cp.Run(context.Background(), "sh", "-c", "rm -rf /var/lib/kubeadm /root/[abc].db") })
+	for range 3 {
+		runCommand(t, s.cp, kubeadm, "etcd", "snapshot", "save", "--keep", "2")
+	}
+	var list struct {
+		Snapshots []struct {
+			File, Node string
+			Size       int64
+		}
+	}
+	if err := json.Unmarshal([]byte(runCommand(t, s.cp, kubeadm, "etcd", "snapshot", "list", "-o", "json")), &list); err != nil {
+		t.Fatal(err)
+	}
+	if len(list.Snapshots) != 2 || list.Snapshots[0].Node != s.cp.Name() || list.Snapshots[0].Size < 1<<20 {
+		t.Fatalf("snapshots %+v", list)
+	}
+	file := list.Snapshots[1].File
+	said := runCommand(t, s.cp, kubeadm, "etcd", "snapshot", "status", file)
+	for _, want := range []string{"CHECKSUM              verified", "KUBERNETES            v1.", "CLUSTER CA            sha256:",
+		"MEMBERS               " + s.cp.Name(), "ENCRYPTION AT REST    none"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("%q is not in\n%s", want, said)
+		}
+	}
+	if mode := runShell(t, s.cp, "stat -c %a "+file); strings.TrimSpace(mode) != "600" {
+		t.Errorf("the snapshot has mode %s", mode)
+	}
+	// Damaged files are told from good ones, and nothing crashes.
+	runShell(t, s.cp, "cp "+file+" /root/a.db; truncate -s -1000 /root/a.db; cp "+file+
+		" /root/b.db; printf x | dd of=/root/b.db bs=1 seek=50000 conv=notrunc status=none; cp /var/lib/etcd/member/snap/db /root/c.db")
+	for damaged, want := range map[string]string{"a": "the file is incomplete", "b": "does not match its checksum",
+		"c": "has no checksum at its end"} {
+		result, err := s.cp.Run(t.Context(), kubeadm, "etcd", "snapshot", "status", "/root/"+damaged+".db")
+		if err == nil || !strings.Contains(result.Stderr, want) || strings.Contains(result.Stderr, "goroutine") {
+			t.Errorf("%s.db: %v\n%s", damaged, err, result.Stderr)
+		}
+	}
+}
+
+// TestEtcdMembers lists the members of three control plane nodes and removes a lost one.
+func TestEtcdMembers(t *testing.T) {
+	parallel(t)
+	s := &haCluster{testCluster: testCluster{Cluster: newCluster(t)}}
+	if err := s.createFirst(t.Context(), 3, 0, nodes.Config{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range s.controlPlanes[1:] {
+		if err := s.joinNodes(t.Context(), n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	checkListedMembers(t, s.cp, s.controlPlanes...)
+	runCommand(t, s.controlPlanes[1], kubeadm, "etcd", "snapshot", "save")
+
+	lost := s.controlPlanes[2]
+	if err := lost.Kill(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	awaitQuorum(t, s.cp)
+	for _, m := range listEtcdMembers(t, s.cp) {
+		if (m.Status == "unreachable") != (m.Name == lost.Name()) {
+			t.Errorf("member %+v", m)
+		}
+	}
+	// Without the healthy one, there would be no quorum.
+	result, err := s.cp.Run(t.Context(), kubeadm, "etcd", "members", "remove", s.controlPlanes[1].Name(), "--yes")
+	if err == nil || !strings.Contains(result.Stderr, "cannot be removed") {
+		t.Errorf("the removal of a member that the quorum needs: %v\n%s", err, result.Stderr)
+	}
+	runCommand(t, s.cp, kubeadm, "etcd", "members", "remove", lost.Name())
+	checkListedMembers(t, s.cp, s.controlPlanes[:2]...)
+}
