@@ -14,6 +14,7 @@ import (
 	"kubeadm/internal/phase/certs"
 	"kubeadm/internal/phase/check"
 	"kubeadm/internal/phase/controlplane"
+	"kubeadm/internal/phase/defrag"
 	"kubeadm/internal/phase/downloadcerts"
 	"kubeadm/internal/phase/etcd"
 	"kubeadm/internal/phase/finished"
@@ -251,6 +252,9 @@ func WatchKubeletServing(allowed node.AllowedNames) []engine.Phase {
 func RotateCA(s rotation.Stage, o rotation.Options) []engine.Phase {
 	return []engine.Phase{rotateca.New(s, o)}
 }
+
+// DefragmentEtcd frees the unused space of etcd's databases.
+var DefragmentEtcd = []engine.Phase{defrag.Phase}
 
 // GenerateCSR generates keys and certificate signing requests for an external CA.
 var GenerateCSR = []engine.Phase{generatecsr.Phase}

@@ -71,7 +71,7 @@ func TestEtcdSnapshots(t *testing.T) {
 	if err := json.Unmarshal([]byte(runCommand(t, s.cp, kubeadm, "etcd", "snapshot", "list", "-o", "json")), &list); err != nil {
 		t.Fatal(err)
 	}
-	if len(list.Snapshots) != 2 || list.Snapshots[0].Node != s.cp.Name() || list.Snapshots[0].Size < 1<<20 {
+	if len(list.Snapshots) != 2 || list.Snapshots[0].Node != s.cp.Name() || list.Snapshots[0].Size < 1<<19 {
 		t.Fatalf("snapshots %+v", list)
 	}
 	file := list.Snapshots[1].File
@@ -129,4 +129,91 @@ func TestEtcdMembers(t *testing.T) {
 	}
 	runCommand(t, s.cp, kubeadm, "etcd", "members", "remove", lost.Name())
 	checkListedMembers(t, s.cp, s.controlPlanes[:2]...)
+}
+
+// fillEtcd creates ConfigMaps of 700 KiB until one is refused, or until there are that many, and returns
+// the last error.
+func fillEtcd(t *testing.T, cp *nodes.Node, count int) error {
+	t.Helper()
+	runShell(t, cp, "head -c 716800 /dev/zero | tr '\\0' x >/root/filler")
+	for i := range count {
+		if result, err := cp.Kubectl(t.Context(), "create", "configmap", fmt.Sprintf("filler-%d", i),
+			"--from-file=/root/filler"); err != nil {
+			return fmt.Errorf("%w: %s", err, result.Stderr)
+		}
+	}
+	return nil
+}
+
+// TestEtcdSpace frees the space of three members without a failed request, and makes a cluster that has
+// run out of space accept writes again.
+func TestEtcdSpace(t *testing.T) {
+	parallel(t)
+	s := &haCluster{testCluster: testCluster{Cluster: newCluster(t)}}
+	if err := s.createFirst(t.Context(), 3, 1, nodes.Config{
+		Cluster: "etcd: {local: {extraArgs: [{name: quota-backend-bytes, value: '33554432'}]}}"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range s.controlPlanes[1:] {
+		if err := s.joinNodes(t.Context(), n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.joinNodes(t.Context(), s.workers...); err != nil {
+		t.Fatal(err)
+	}
+
+	if err := fillEtcd(t, s.cp, 20); err != nil {
+		t.Fatal(err)
+	}
+	runShell(t, s.cp, "kubectl --kubeconfig /etc/kubernetes/admin.conf delete configmaps --field-selector metadata.name!=kube-root-ca.crt")
+	var status []struct{ Status struct{ Header struct{ Revision int64 } } }
+	if err := json.Unmarshal([]byte(etcdctl(t, s.cp, "endpoint", "status", "--write-out=json")), &status); err != nil {
+		t.Fatal(err)
+	}
+	etcdctl(t, s.cp, "compact", "--physical", fmt.Sprint(status[0].Status.Header.Revision))
+	before := listEtcdMembers(t, s.cp)
+	l := startLoad(t, s.cp, s.worker)
+	t.Logf("defrag printed\n%s", runCommand(t, s.controlPlanes[1], kubeadm, "etcd", "defrag"))
+	l.stop()
+	t.Logf("of %d requests %d failed; the longest gap was %s", l.requests, l.failed, l.gap)
+	if l.failed > 0 {
+		t.Errorf("failed requests: %q", l.errors)
+	}
+	for i, m := range listEtcdMembers(t, s.cp) {
+		if m.DBSize > before[i].DBSize/2 {
+			t.Errorf("member %s had %d bytes and has %d", m.Name, before[i].DBSize, m.DBSize)
+		}
+	}
+
+	if err := fillEtcd(t, s.cp, 100); err == nil || !strings.Contains(err.Error(), "database space exceeded") {
+		t.Fatalf("etcd is not full: %v", err)
+	}
+	await(t, "the alarm", waitLimit, func() error {
+		for _, m := range listEtcdMembers(t, s.cp) {
+			if len(m.Alarms) > 0 {
+				return nil
+			}
+		}
+		return fmt.Errorf("no member has raised it")
+	})
+	runShell(t, s.cp, "kubectl --kubeconfig /etc/kubernetes/admin.conf delete configmaps --field-selector "+
+		"metadata.name!=kube-root-ca.crt,metadata.name!=load")
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { // a client that goes on trying
+		defer close(done)
+		for ctx.Err() == nil {
+			_, _ = s.worker.Run(t.Context(), "kubectl", "--kubeconfig=/root/load.conf", "patch", "configmap", "load",
+				"--patch", `{"data": {"value": "cured"}}`)
+		}
+	}()
+	t.Logf("defrag printed\n%s", runCommand(t, s.cp, kubeadm, "etcd", "defrag"))
+	kubectl(t, s.cp, "create", "configmap", "after", "--from-literal=a=b")
+	cancel()
+	<-done
+	checkListedMembers(t, s.cp, s.controlPlanes...)
+	if got := kubectl(t, s.cp, "get", "configmap", "load", "--output=jsonpath={.data.value}"); got != "cured" {
+		t.Errorf("the client has written %q", got)
+	}
 }

@@ -47,6 +47,15 @@ func TestExternalEtcd(t *testing.T) {
 	if err := awaitClusterReady(t.Context(), s.cp, planes+workers); err != nil {
 		t.Fatal(err)
 	}
+	if found := listEtcdMembers(t, s.cp); len(found) != len(names) || found[0].Status != "healthy" || found[0].DBSize == 0 {
+		t.Errorf("members %+v", found)
+	}
+	runCommand(t, s.cp, kubeadm, "etcd", "snapshot", "save", "/root/external.db")
+	if said := runCommand(t, s.cp, kubeadm, "etcd", "snapshot", "status", "/root/external.db"); !strings.Contains(said,
+		"CHECKSUM              verified") {
+		t.Error(said)
+	}
+	checkFails(t, s.cp, []string{"kubeadm does not run the members of an external etcd"}, kubeadm, "etcd", "defrag")
 	last := s.controlPlanes[len(s.controlPlanes)-1]
 	runCommand(t, last, kubeadm, "reset", "--force")
 	await(t, "the API without "+last.Name(), waitLimit, func() error {

@@ -165,6 +165,20 @@ func changeMachine(ts *testscript.TestScript, _ bool, args []string) {
 			PeerURLs: []string{host + ":2380"}, ClientURLs: []string{host + ":2379"}})
 	case "file":
 		w.Files[value] = memory.File{Mode: 0o600}
+	case "database": // of a member: its ID, size and what is in use of it, in MiB
+		id, err := strconv.ParseUint(value, 10, 64)
+		ts.Check(err)
+		size, err := strconv.ParseInt(args[2], 10, 64)
+		ts.Check(err)
+		used, err := strconv.ParseInt(args[3], 10, 64)
+		ts.Check(err)
+		if w.MemberStatuses == nil {
+			w.MemberStatuses = map[uint64]state.MemberStatus{}
+		}
+		w.MemberStatuses[id] = state.MemberStatus{AppliedIndex: 100, CommittedIndex: 100, Leader: 1, Revision: 5000,
+			Version: "3.7.0", DBSize: size << 20, DBInUse: used << 20, DBQuota: 2 << 30}
+	case "alarm":
+		w.MemberProblems = append(w.MemberProblems, value)
 	case "etcdsize":
 		size, err := strconv.ParseUint(value, 10, 64)
 		ts.Check(err)

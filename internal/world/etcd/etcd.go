@@ -152,16 +152,27 @@ func repeatRequest(ctx context.Context, send func() error) error {
 	}
 }
 
-// Do carries out a SetMember and retries it until the Timeout: a cluster that has just changed may
-// refuse the next change for a moment. If etcd refuses the change for longer than the
-// RefusalTimeout, the error wraps one of those in change/member.go.
+// Do carries out a change of etcd.
+func (k *Cluster) Do(ctx context.Context, c change.Change) error {
+	switch c := c.(type) {
+	case change.SetMember:
+		return k.setMember(ctx, c)
+	case change.Defragment:
+		return k.defragment(ctx, c)
+	case change.CompactHistory:
+		return k.compact(ctx, c)
+	case change.DisarmAlarm:
+		return k.disarm(ctx, c)
+	}
+	return fmt.Errorf("etcd cannot carry out a %T", c)
+}
+
+// setMember retries until the Timeout: a cluster that has just changed may refuse the next change for a
+// moment. If etcd refuses the change for longer than the RefusalTimeout, the error wraps one of those in
+// change/member.go.
 //
 // It removes any member, even the last one, but etcd refuses a removal that would lose the quorum.
-func (k *Cluster) Do(ctx context.Context, c change.Change) error {
-	set, ok := c.(change.SetMember)
-	if !ok {
-		return fmt.Errorf("etcd cannot carry out a %T", c)
-	}
+func (k *Cluster) setMember(ctx context.Context, set change.SetMember) error {
 	var last error
 	var refused time.Time
 	err := world.Poll(ctx, nil, world.Condition{

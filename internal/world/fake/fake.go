@@ -160,9 +160,9 @@ func (w *World) Do(ctx context.Context, c change.Change) error {
 func (w *World) checkChange(ctx context.Context, c change.Change) error {
 	switch c := c.(type) {
 	case change.ApplyObject:
-		return w.checkAccess(ctx, c.As)
+		return errors.Join(w.checkAccess(ctx, c.As), w.checkSpace())
 	case change.MutateObject:
-		return w.checkAccess(ctx, c.As)
+		return errors.Join(w.checkAccess(ctx, c.As), w.checkSpace())
 	case change.DeleteObject:
 		return w.checkAccess(ctx, c.Ref.As)
 	case change.LabelNode:
@@ -203,6 +203,14 @@ func (w *World) checkChange(ctx context.Context, c change.Change) error {
 			return fmt.Errorf("the runtime says: %w",
 				&change.PullError{Ref: c.Ref, Cause: "not found", Err: errors.New("not found")})
 		}
+	}
+	return nil
+}
+
+// checkSpace returns etcd's error of a write while an alarm says that it has run out of space.
+func (w *World) checkSpace() error {
+	if strings.Contains(strings.Join(w.MemberProblems, " "), "alarm:NOSPACE") {
+		return errors.New("etcdserver: mvcc: database space exceeded")
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/state"
@@ -61,13 +62,45 @@ func (w *World) MemberStatus(_ context.Context, _ state.Etcd,
 	if slices.Contains(w.UnreachableMembers, m.ID) {
 		return state.MemberStatus{}, fmt.Errorf("getting the status of etcd member %s: connection refused", m.Name)
 	}
-	status, ok := w.MemberStatuses[m.ID]
-	if !ok {
-		status = state.MemberStatus{AppliedIndex: 1, CommittedIndex: 1, Leader: w.MemberList[0].ID,
-			Revision: 1, Version: "3.7.0", DBSize: 4 << 20, DBInUse: 3 << 20, DBQuota: 2 << 30}
-	}
+	status := w.memberStatus(m.ID)
 	status.Problems = slices.Concat(status.Problems, w.MemberProblems)
 	return status, nil
+}
+
+func (w *World) memberStatus(id uint64) state.MemberStatus {
+	if status, ok := w.MemberStatuses[id]; ok {
+		return status
+	}
+	status := state.MemberStatus{AppliedIndex: 1, CommittedIndex: 1, Revision: 1, Version: "3.7.0",
+		DBSize: 4 << 20, DBInUse: 4<<20 - 4096, DBQuota: 2 << 30}
+	if len(w.MemberList) > 0 {
+		status.Leader = w.MemberList[0].ID
+	}
+	return status
+}
+
+// changeSpace compacts, which frees half of what is in use, defragments, or disarms an alarm.
+func (w *World) changeSpace(c change.Change) {
+	set := func(id uint64, change func(*state.MemberStatus)) {
+		if w.MemberStatuses == nil {
+			w.MemberStatuses = map[uint64]state.MemberStatus{}
+		}
+		status := w.memberStatus(id)
+		change(&status)
+		w.MemberStatuses[id] = status
+	}
+	switch c := c.(type) {
+	case change.CompactHistory:
+		for _, m := range w.MemberList {
+			set(m.ID, func(s *state.MemberStatus) { s.DBInUse /= 2 })
+		}
+	case change.Defragment:
+		set(c.Member.ID, func(s *state.MemberStatus) { s.DBSize = s.DBInUse })
+	case change.DisarmAlarm:
+		w.MemberProblems = slices.DeleteFunc(slices.Clone(w.MemberProblems), func(text string) bool {
+			return strings.TrimSpace(text) == fmt.Sprintf("memberID:%d alarm:%s", c.Member, c.Kind)
+		})
+	}
 }
 
 // KeepProposing does nothing.

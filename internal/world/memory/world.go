@@ -213,6 +213,8 @@ func (w *World) Do(_ context.Context, c change.Change) error {
 		return w.setMember(c)
 	case change.SaveSnapshot:
 		return w.saveSnapshot(c)
+	case change.Defragment, change.CompactHistory, change.DisarmAlarm:
+		w.changeSpace(c)
 	case change.ApplyObject:
 		return w.createOrUpdate(state.RefOf(c.Object, c.As), c.Object, c.MergeInto)
 	case change.MutateObject:

@@ -50,7 +50,7 @@ func (w *World) Do(ctx context.Context, c change.Change) error {
 		return w.machine.Do(ctx, c)
 	case change.PullImage, change.RemoveContainers, change.RemoveImage:
 		return w.runtimes.Do(ctx, c)
-	case change.SetMember:
+	case change.SetMember, change.Defragment, change.CompactHistory, change.DisarmAlarm:
 		return w.members.Do(ctx, c)
 	case change.SaveSnapshot:
 		snapshot, err := w.members.Snapshot(ctx, c.Via)

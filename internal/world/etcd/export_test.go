@@ -1,0 +1,24 @@
+package etcd
+
+import (
+	"context"
+	"crypto/tls"
+
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"kubeadm/internal/state"
+)
+
+// TLSConfig is how tests connect.
+func (k *Cluster) TLSConfig(via state.Etcd) (*tls.Config, error) { return k.loadTLSConfig(via) }
+
+// RaiseAlarm raises the alarm of a member that has run out of space.
+func (k *Cluster) RaiseAlarm(ctx context.Context, via state.Etcd, member uint64) error {
+	return k.tryEndpoints(ctx, via, func(ctx context.Context, c *clientv3.Client) error {
+		_, err := etcdserverpb.NewMaintenanceClient(c.ActiveConnection()).Alarm(ctx,
+			&etcdserverpb.AlarmRequest{Action: etcdserverpb.AlarmRequest_ACTIVATE, MemberID: member,
+				Alarm: etcdserverpb.AlarmType_NOSPACE})
+		return err
+	})
+}

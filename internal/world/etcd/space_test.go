@@ -1,0 +1,99 @@
+package etcd_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/state"
+	"kubeadm/internal/world/etcd"
+	"kubeadm/internal/world/worldtest/plane"
+)
+
+// TestRealSpace fills a database, frees it, and disarms an alarm.
+func TestRealSpace(t *testing.T) {
+	e := plane.StartEtcd(t)
+	k := etcd.New(os.ReadFile)
+	config, err := k.TLSConfig(e.Via)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := clientv3.New(clientv3.Config{Endpoints: e.Via.Endpoints, TLS: config})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for i := range 20 {
+		if _, err := c.Put(ctx, fmt.Sprintf("key%d", i%2), strings.Repeat("x", 1<<20)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, err := k.Members(ctx, e.Via)
+	if err != nil {
+		t.Fatal(err)
+	}
+	status := func() state.MemberStatus {
+		t.Helper()
+		s, err := k.MemberStatus(ctx, e.Via, all[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	full := status()
+	if full.DBSize < 20<<20 || full.Revision < 20 {
+		t.Fatalf("after 20 MiB of writes: %+v", full)
+	}
+	defragment := change.Defragment{Member: all[0], Via: e.Via}
+	compact := change.CompactHistory{Revision: full.Revision, Via: e.Via}
+	for range 2 { // a repeated request does no harm
+		if err := k.Do(ctx, compact); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for !change.HasFreeSpace(status()) && ctx.Err() == nil {
+		time.Sleep(50 * time.Millisecond)
+	}
+	if err := k.Do(ctx, defragment); err != nil {
+		t.Fatal(err)
+	}
+	if after := status(); after.DBSize > 5<<20 || change.HasFreeSpace(after) {
+		t.Errorf("after the defragmentation: %+v", after)
+	}
+	if _, err := c.Put(ctx, "key", "value"); err != nil {
+		t.Error(err)
+	}
+
+	if err := k.RaiseAlarm(ctx, e.Via, all[0].ID); err != nil {
+		t.Fatal(err)
+	}
+	if s := status(); len(s.Problems) != 1 || !strings.Contains(s.Problems[0], "NOSPACE") {
+		t.Errorf("with an alarm: %+v", s)
+	}
+	disarm := change.DisarmAlarm{Member: all[0].ID, Kind: "NOSPACE", Via: e.Via}
+	for range 2 {
+		if err := k.Do(ctx, disarm); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s := status(); len(s.Problems) > 0 {
+		t.Errorf("without the alarm: %+v", s)
+	}
+	disarm.Kind = "NOTHING"
+	if err := k.Do(ctx, disarm); err == nil {
+		t.Error("an unknown alarm was disarmed")
+	}
+	gone := defragment
+	gone.Member.ClientURLs = []string{"https://127.0.0.1:1"}
+	if err := k.Do(ctx, gone); err == nil {
+		t.Error("a member that does not answer was defragmented")
+	}
+}
