@@ -3,6 +3,7 @@ module kubeadm
 go 1.26.0
 
 require (
+	filippo.io/age v1.3.2
 	github.com/coredns/corefile-migration v1.0.34
 	github.com/coreos/go-systemd/v22 v22.7.0
 	github.com/google/go-cmp v0.7.0
@@ -35,6 +36,7 @@ require (
 )
 
 require (
+	filippo.io/hpke v0.4.0 // indirect
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/blang/semver/v4 v4.0.0 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect

@@ -95,8 +95,12 @@ func newHost() cli.Host {
 		terminal = report.NewTerminal(os.Stderr, func() int { return columns(os.Stderr) }, portable.Ticks)
 		out, screen = terminal, terminal
 	}
+	var hideInput func() (restore func(), err error)
+	if isTerminal(os.Stdin) {
+		hideInput = func() (func(), error) { return hideTyping(os.Stdin) }
+	}
 	return cli.Host{
-		In: os.Stdin, Out: out, Err: screen,
+		In: os.Stdin, Out: out, Err: screen, HideInput: hideInput,
 		Terminal: terminal, ErrIsTerminal: isTerminal(os.Stderr), Style: &report.Style{},
 		Getenv: os.LookupEnv,
 		World: func() world.World {

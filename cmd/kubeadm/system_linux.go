@@ -26,3 +26,5 @@ func isTerminal(f *os.File) bool { return linux.IsTerminal(f) }
 func isSameTerminal(a, b *os.File) bool { return linux.IsSameTerminal(a, b) }
 
 func columns(f *os.File) int { return linux.Columns(f) }
+
+func hideTyping(f *os.File) (restore func(), err error) { return linux.HideInput(f) }

@@ -27,3 +27,5 @@ func isTerminal(f *os.File) bool { return windows.IsTerminal(f) }
 func isSameTerminal(a, b *os.File) bool { return windows.IsTerminal(a) && windows.IsTerminal(b) }
 
 func columns(f *os.File) int { return windows.Columns(f) }
+
+func hideTyping(f *os.File) (restore func(), err error) { return windows.HideInput(f) }

@@ -56,7 +56,7 @@ func EffectOf(c Change, existed bool) Effect {
 		}
 	case PullImage:
 		return Created
-	case WriteFile, WriteKeyPair, MakeDir, MakeLink, SaveSnapshot, ApplyObject, MutateObject:
+	case WriteFile, WriteKeyPair, MakeDir, MakeLink, SaveSnapshot, SaveArchive, ApplyObject, MutateObject:
 		if !existed {
 			return Created
 		}

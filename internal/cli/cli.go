@@ -32,6 +32,9 @@ type Host struct {
 	Terminal *report.Terminal
 	// ErrIsTerminal says that Err shows on a terminal.
 	ErrIsTerminal bool
+	// HideInput keeps the terminal of In from showing what is typed, until restore is called; nil if In is
+	// no terminal.
+	HideInput func() (restore func(), err error)
 	// Style is set by --color and the environment.
 	Style *report.Style
 	// Getenv looks up a variable of the environment.

@@ -16,8 +16,6 @@ import (
 	"kubeadm/internal/node"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/report"
-	"kubeadm/internal/run"
-	"kubeadm/internal/state"
 	"kubeadm/internal/untrusted"
 )
 
@@ -27,13 +25,16 @@ func newEtcdSnapshotCommand(p *program) *cobra.Command {
 }
 
 func newSnapshotStatusCommand(p *program) *cobra.Command {
-	out := newOutput()
+	out, keys := newOutput(), &keyOptions{}
 	c := &cobra.Command{
 		Use:   "status FILE",
 		Short: "Verify a snapshot and show what it contains",
 		Long: `Verify that a snapshot of etcd is complete and unchanged, and show what it contains: the versions of etcd and
 Kubernetes, the revision, the number of keys, the members and the CA of the cluster, and the keys with which values are
-encrypted at rest. The command runs on any machine and needs no cluster.`,
+encrypted at rest. The command runs on any machine and needs no cluster.
+
+Of an archive that "kubeadm etcd snapshot save --with-keys" has made, it also shows which files are in it. All of the
+archive is verified, and nothing of it is written.`,
 		Example: `  kubeadm etcd snapshot status etcd-cp1-20261125T020000Z.db
 
   # machine-readable
@@ -47,11 +48,18 @@ encrypted at rest. The command runs on any machine and needs no cluster.`,
 		},
 		ValidArgsFunction: offerFiles(cobra.ShellCompDirectiveDefault),
 		RunE: func(c *cobra.Command, args []string) error {
-			return showSnapshot(p, c, args[0], &out)
+			return showSnapshot(p, c, args[0], statusOptions{&out, keys})
 		},
 	}
+	keys.values().bind(c.Flags())
 	out.bind(c.Flags())
 	return c
+}
+
+// statusOptions are the flags of "etcd snapshot status".
+type statusOptions struct {
+	out  *output
+	keys *keyOptions
 }
 
 func newSnapshotListCommand(p *program) *cobra.Command {
@@ -124,20 +132,25 @@ type snapshotStatus struct {
 	Node            string       `json:"node,omitempty"` // that made it, by the name of the file
 	Time            *metav1.Time `json:"time,omitempty"` // when it was made, by the name of the file; or last changed
 	etcdsnapshot.Info
+	// Of an archive.
+	Encrypted bool                        `json:"encrypted,omitempty"`
+	Kubeadm   string                      `json:"kubeadm,omitempty"` // version that made it
+	Files     []etcdsnapshot.ArchivedFile `json:"files,omitempty"`
 }
 
-func showSnapshot(p *program, c *cobra.Command, file string, out *output) (err error) {
+// describe adds what the manifest of an archive says, whose texts come from another machine.
+func (s *snapshotStatus) describe(m etcdsnapshot.Manifest) {
+	s.Info, s.Files = m.Snapshot, m.Files
+	s.Kubeadm, s.Node, s.Time = untrusted.Line(m.Kubeadm), untrusted.Line(m.Node), &metav1.Time{Time: m.Time.UTC()}
+}
+
+func showSnapshot(p *program, c *cobra.Command, file string, o statusOptions) (err error) {
 	ctx := c.Context()
-	encode, err := out.encoder(ctx, p.World())
+	encode, err := o.out.encoder(ctx, p.World())
 	if err != nil {
 		return err
 	}
-	r, err := run.Open(ctx, runHost(p), run.Command{Name: "etcd", Unlocked: true})
-	if err != nil {
-		return err
-	}
-	defer closeRun(r, &err)
-	status, err := readSnapshot(ctx, p.World(), file)
+	status, err := readSnapshot(ctx, p, file, o.keys)
 	if err != nil {
 		return err
 	}
@@ -148,7 +161,8 @@ func showSnapshot(p *program, c *cobra.Command, file string, out *output) (err e
 }
 
 // readSnapshot verifies and describes a snapshot.
-func readSnapshot(ctx context.Context, r state.Reader, file string) (snapshotStatus, error) {
+func readSnapshot(ctx context.Context, p *program, file string, o *keyOptions) (snapshotStatus, error) {
+	r := p.World()
 	status := snapshotStatus{TypeMeta: outputMeta("EtcdSnapshotStatus"), File: file}
 	op := "reading the snapshot " + untrusted.Quote(file)
 	stat, err := r.Stat(ctx, file)
@@ -159,7 +173,15 @@ func readSnapshot(ctx context.Context, r state.Reader, file string) (snapshotSta
 	if node, at, ok := etcdsnapshot.ParseFileName(path.Base(file)); ok {
 		status.Node, status.Time = untrusted.Line(node), &metav1.Time{Time: at}
 	}
-	if status.Info, err = r.ReadSnapshot(ctx, file); err != nil {
+	head, err := readHead(ctx, r, file)
+	switch {
+	case err != nil:
+	case etcdsnapshot.IsArchive(head):
+		err = readArchive(ctx, p, &status, o)
+	default:
+		status.Info, err = r.ReadSnapshot(ctx, file)
+	}
+	if err != nil {
 		hint := "use another snapshot, or copy this one again from where it was saved"
 		if status.Node == "" {
 			hint = "check that the file is a snapshot of etcd: the database with its checksum, not a copy of member/snap/db"
@@ -192,6 +214,17 @@ func (s snapshotStatus) write(out io.Writer) error {
 			"; a restore needs the file of --encryption-provider-config"
 	}
 	w.Row("ENCRYPTION AT REST", encryption)
+	if len(s.Files) > 0 {
+		how := "in clear text"
+		if s.Encrypted {
+			how = "encrypted"
+		}
+		w.Row("ARCHIVE", how+", made by kubeadm "+s.Kubeadm)
+		w.Section("FILE", "BYTES", "PATH ON THE NODE")
+		for _, f := range s.Files {
+			w.Row(f.Name, fmt.Sprint(f.Size), orUnknown(f.Path))
+		}
+	}
 	return w.Flush()
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -24,6 +25,7 @@ type snapshotOptions struct {
 	file string // the argument; empty for a name in dir
 	dir  string
 	keep int
+	archiveOptions
 }
 
 func newSnapshotSaveCommand(p *program) *cobra.Command {
@@ -39,6 +41,11 @@ snapshot has been verified and written to disk; an interrupted command leaves no
 name has the node and the time. With --keep, the oldest snapshots that this node has saved to the same directory are
 removed after that. The command never removes other files.
 
+With --with-keys, the file is an archive from which a cluster can be rebuilt on other machines: the snapshot, the CAs
+and the service account key, the file of the API server's --encryption-provider-config, and the stored configurations.
+It holds every secret of the cluster and is encrypted with age (https://age-encryption.org), for the recipients of
+--recipients-file or with a passphrase, unless --unencrypted is set.
+
 A snapshot on the node's own disk is lost with that disk: copy it to another machine.`,
 		Example: `  kubeadm etcd snapshot save
 
@@ -46,7 +53,10 @@ A snapshot on the node's own disk is lost with that disk: copy it to another mac
   kubeadm etcd snapshot save /backup/before-migration.db
 
   # once a day: keep two weeks
-  kubeadm etcd snapshot save --keep 14`,
+  kubeadm etcd snapshot save --keep 14
+
+  # everything that a cluster on other machines needs
+  kubeadm etcd snapshot save --with-keys --recipients-file backup-recipients.txt`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) <= 1 {
 				return nil
@@ -62,8 +72,9 @@ A snapshot on the node's own disk is lost with that disk: copy it to another mac
 			return saveSnapshot(p, c, o)
 		},
 	}
-	targets := o.values()
+	targets := o.etcdOptions.values()
 	targets[flag.Dir], targets[flag.Keep] = &o.dir, &o.keep
+	maps.Copy(targets, o.archiveOptions.values())
 	targets.bind(c.Flags())
 	return withRunOutput(p, c)
 }
@@ -81,12 +92,16 @@ func (o *snapshotOptions) check(c *cobra.Command) error {
 		return problem.New(fmt.Errorf("--%s counts snapshots whose names the command chooses, but FILE is set", flag.Keep),
 			fmt.Sprintf("leave out FILE and set --%s, or leave out --%s", flag.Dir, flag.Keep))
 	}
-	return nil
+	return o.archiveOptions.check()
 }
 
 func saveSnapshot(p *program, c *cobra.Command, o *snapshotOptions) (err error) {
 	ctx := c.Context()
 	if err := o.check(c); err != nil {
+		return err
+	}
+	protection, err := o.protection(ctx, p)
+	if err != nil {
 		return err
 	}
 	r, e, here, err := beginEtcdRun(p, c, &o.etcdOptions)
@@ -105,16 +120,30 @@ func saveSnapshot(p *program, c *cobra.Command, o *snapshotOptions) (err error) 
 		dir.path = here.Paths.Snapshots()
 	}
 	file := o.file
+	suffix := etcdsnapshot.SnapshotSuffix
+	if o.withKeys {
+		suffix = archiveSuffix(protection)
+	}
 	if file == "" {
-		if file, err = dir.prepare(ctx, e, etcdsnapshot.SnapshotSuffix); err != nil {
+		if file, err = dir.prepare(ctx, e, suffix); err != nil {
 			return err
 		}
 	} else if err := checkReplacedSnapshot(ctx, e.World, file); err != nil {
 		return err
 	}
 	e.Say("saving a snapshot of etcd to %s", untrusted.Quote(file))
-	if err := e.Do(ctx, change.SaveSnapshot{Path: file, Via: via, NotBefore: e.World.Now()}); err != nil {
+	snapshot := file
+	if o.withKeys {
+		snapshot = snapshotBeside(file)
+	}
+	if err := e.Do(ctx, change.SaveSnapshot{Path: snapshot, Via: via, NotBefore: e.World.Now()}); err != nil {
 		return err
+	}
+	if o.withKeys {
+		if err := saveArchive(ctx, e, here, change.SaveArchive{Path: file, Snapshot: snapshot,
+			Protection: protection}); err != nil {
+			return err
+		}
 	}
 	if o.keep > 0 {
 		if err := dir.prune(ctx, e, o.keep); err != nil {
@@ -181,6 +210,9 @@ func checkReplacedSnapshot(ctx context.Context, r state.Reader, file string) err
 	exists, err := state.Exists(ctx, r, file)
 	if err != nil || !exists {
 		return err
+	}
+	if head, err := readHead(ctx, r, file); err == nil && etcdsnapshot.IsArchive(head) {
+		return nil
 	}
 	if _, err := r.ReadSnapshot(ctx, file); err != nil {
 		return problem.New(fmt.Errorf("%s exists, and it is not a snapshot of etcd that could be replaced: %w",

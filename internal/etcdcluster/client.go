@@ -22,6 +22,8 @@ type Client struct {
 	state.Etcd
 	// External is set if kubeadm does not run the members.
 	External bool
+	// EncryptionConfig is the API server's --encryption-provider-config; empty for none.
+	EncryptionConfig string
 }
 
 // ReadClient reads from the manifest of this machine's API server how that reaches etcd. With an etcd
@@ -36,7 +38,7 @@ func ReadClient(ctx context.Context, r state.Reader, p node.Paths) (Client, erro
 		CAFile:    manifest.ArgumentValue(server, "etcd-cafile"),
 		CertFile:  manifest.ArgumentValue(server, "etcd-certfile"),
 		KeyFile:   manifest.ArgumentValue(server, "etcd-keyfile"),
-	}}
+	}, EncryptionConfig: manifest.ArgumentValue(server, "encryption-provider-config")}
 	if len(c.Endpoints) == 0 {
 		return c, problem.New(fmt.Errorf("%s does not set --etcd-servers", p.Manifest(release.APIServer)),
 			"restore the file from a backup in "+p.Tmp())

@@ -105,7 +105,7 @@ func (v *Verifier) Sum() (string, error) {
 // Verify reads a snapshot to its end and returns its size and the SHA-256 of its database.
 func Verify(ctx context.Context, r io.Reader) (size int64, sum string, err error) {
 	v := NewVerifier()
-	buffer := make([]byte, 1<<20)
+	buffer := make([]byte, 64<<10)
 	for {
 		if err := context.Cause(ctx); err != nil {
 			return 0, "", err

@@ -51,8 +51,8 @@ func TestExternalEtcd(t *testing.T) {
 		t.Errorf("members %+v", found)
 	}
 	runCommand(t, s.cp, kubeadm, "etcd", "snapshot", "save", "/root/external.db")
-	if said := runCommand(t, s.cp, kubeadm, "etcd", "snapshot", "status", "/root/external.db"); !strings.Contains(said,
-		"CHECKSUM              verified") {
+	if said := runCommand(t, s.cp, kubeadm, "etcd", "snapshot", "status", "/root/external.db"); !strings.Contains(strings.Join(strings.Fields(said), " "),
+		"CHECKSUM verified") {
 		t.Error(said)
 	}
 	checkFails(t, s.cp, []string{"kubeadm does not run the members of an external etcd"}, kubeadm, "etcd", "defrag")

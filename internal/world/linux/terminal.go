@@ -30,3 +30,15 @@ func Columns(f *os.File) int {
 	}
 	return int(size.Col)
 }
+
+// HideInput keeps a terminal from showing what is typed, until restore is called.
+func HideInput(f *os.File) (restore func(), err error) {
+	fd := int(f.Fd())
+	shown, err := unix.IoctlGetTermios(fd, unix.TCGETS)
+	if err != nil {
+		return nil, err
+	}
+	hidden := *shown
+	hidden.Lflag &^= unix.ECHO
+	return func() { _ = unix.IoctlSetTermios(fd, unix.TCSETS, shown) }, unix.IoctlSetTermios(fd, unix.TCSETS, &hidden)
+}

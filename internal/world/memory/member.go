@@ -106,6 +106,19 @@ func (w *World) changeSpace(c change.Change) {
 // KeepProposing does nothing.
 func (w *World) KeepProposing(context.Context, state.Etcd) error { return nil }
 
+func (w *World) changeEtcd(ctx context.Context, c change.Change) error {
+	switch c := c.(type) {
+	case change.SetMember:
+		return w.setMember(c)
+	case change.SaveSnapshot:
+		return w.saveSnapshot(c)
+	case change.SaveArchive:
+		return w.saveArchive(ctx, c)
+	}
+	w.changeSpace(c)
+	return nil
+}
+
 func (w *World) setMember(c change.SetMember) error {
 	if err := w.checkReachable(c.Via); err != nil {
 		return err

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"fmt"
@@ -26,6 +27,18 @@ func (w *World) saveSnapshot(c change.SaveSnapshot) error {
 	}
 	return w.writeFile(change.WriteFile{Path: c.Path, Data: slices.Concat(data, sum[:]),
 		Mode: 0o600})
+}
+
+func (w *World) saveArchive(ctx context.Context, c change.SaveArchive) error {
+	snapshot, ok := w.Files[w.resolve(c.Snapshot, true)]
+	if !ok {
+		return w.notFoundError("open", c.Snapshot)
+	}
+	var b bytes.Buffer
+	if err := etcdsnapshot.WriteArchive(ctx, &b, c.Protection, c.Manifest, bytes.NewReader(snapshot.Data)); err != nil {
+		return err
+	}
+	return w.writeFile(change.WriteFile{Path: c.Path, Data: b.Bytes(), Mode: 0o600, Secret: true})
 }
 
 // ReadSnapshot verifies a snapshot. What it contains is in SnapshotInfos.

@@ -158,7 +158,7 @@ func (w *World) removePods(c change.RemoveContainers) {
 }
 
 // Do carries out one change.
-func (w *World) Do(_ context.Context, c change.Change) error {
+func (w *World) Do(ctx context.Context, c change.Change) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch c := c.(type) {
@@ -209,12 +209,9 @@ func (w *World) Do(_ context.Context, c change.Change) error {
 		if !c.KeepPod {
 			w.removePods(c)
 		}
-	case change.SetMember:
-		return w.setMember(c)
-	case change.SaveSnapshot:
-		return w.saveSnapshot(c)
-	case change.Defragment, change.CompactHistory, change.DisarmAlarm:
-		w.changeSpace(c)
+	case change.SetMember, change.SaveSnapshot, change.SaveArchive, change.Defragment,
+		change.CompactHistory, change.DisarmAlarm:
+		return w.changeEtcd(ctx, c)
 	case change.ApplyObject:
 		return w.createOrUpdate(state.RefOf(c.Object, c.As), c.Object, c.MergeInto)
 	case change.MutateObject:

@@ -66,11 +66,32 @@ func (w *World) Do(ctx context.Context, c change.Change) error {
 		}
 		return w.machine.WriteStream(c.Path,
 			func(to io.Writer) error { return snapshot.Copy(ctx, to) }, w.members.CheckDatabase)
+	case change.SaveArchive:
+		return w.saveArchive(ctx, c)
 	case change.ApplyObject, change.MutateObject, change.DeleteObject, change.LabelNode,
 		change.EvictPod:
 		return w.objects.Do(ctx, c)
 	}
 	return fmt.Errorf("the real world cannot carry out a %T", c)
+}
+
+// saveArchive encrypts while it reads the snapshot, of which no other copy is made.
+func (w *World) saveArchive(ctx context.Context, c change.SaveArchive) error {
+	free, err := w.machine.FreeSpace(filepath.Dir(c.Path))
+	if err != nil {
+		return fmt.Errorf("reading the free disk space: %w", err)
+	}
+	if err := c.CheckSpace(free); err != nil {
+		return err
+	}
+	snapshot, err := w.machine.OpenFile(ctx, c.Snapshot)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = snapshot.Close() }()
+	return w.machine.WriteStream(c.Path, func(to io.Writer) error {
+		return etcdsnapshot.WriteArchive(ctx, to, c.Protection, c.Manifest, snapshot)
+	}, func(string) error { return nil }) // its digests are those of what was read
 }
 
 // ReadSnapshot verifies a snapshot and describes its database.

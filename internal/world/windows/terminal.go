@@ -25,3 +25,13 @@ func Columns(f *os.File) int {
 	}
 	return int(info.Window.Right-info.Window.Left) + 1
 }
+
+// HideInput keeps a console from showing what is typed, until restore is called.
+func HideInput(f *os.File) (restore func(), err error) {
+	var shown uint32
+	h := windows.Handle(f.Fd())
+	if err := windows.GetConsoleMode(h, &shown); err != nil {
+		return nil, err
+	}
+	return func() { _ = windows.SetConsoleMode(h, shown) }, windows.SetConsoleMode(h, shown&^windows.ENABLE_ECHO_INPUT)
+}

@@ -237,8 +237,9 @@ func removeTemporaryFiles(name string) error {
 }
 
 // WriteStream atomically creates or replaces a private file with what write writes, without keeping
-// it in memory.
-func (m Machine) WriteStream(name string, write func(to io.Writer) error) error {
+// it in memory. It gets its name after check has returned nil for the path of what was written.
+func (m Machine) WriteStream(name string, write func(to io.Writer) error,
+	check func(path string) error) error {
 	name = localPath(name)
 	if err := makeDirs(filepath.Dir(name), 0o700); err != nil {
 		return err
@@ -257,7 +258,10 @@ func (m Machine) WriteStream(name string, write func(to io.Writer) error) error 
 		if err := write(f); err != nil {
 			return err
 		}
-		return f.Sync()
+		if err := f.Sync(); err != nil {
+			return err
+		}
+		return check(f.Name())
 	}))
 }
 
