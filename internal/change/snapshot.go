@@ -74,5 +74,5 @@ func (c SaveSnapshot) CheckSpace(size, free uint64) error {
 		fmt.Errorf("%w: %s needs %d MiB plus a reserve of %d MiB, but only %d MiB is free",
 			ErrNoSpace, c.Path, mib(size), uint64(reserve>>20), free>>20),
 		"free disk space; remove old backups, or unused images: crictl rmi --prune",
-		"defragment etcd's database: etcdctl defrag")
+		"free the unused space of etcd's database: kubeadm etcd defrag")
 }

@@ -66,8 +66,7 @@ func newAlarmFinding(health etcdcluster.Health, a etcdcluster.Alarm) preflight.F
 	switch a.Kind {
 	case etcdcluster.NoSpace:
 		f.Text += ": its database is full, and the cluster is read-only"
-		f.Remedy = "delete what fills it, compact and defragment the database, then disarm the alarm: " +
-			"etcdctl defrag --cluster, etcdctl alarm disarm"
+		f.Remedy = "delete what fills it, then free the space and clear the alarm: kubeadm etcd defrag"
 	case etcdcluster.Corrupt:
 		f.Text += ": its data differs from that of the other members"
 		f.Remedy = "follow https://etcd.io/docs/latest/op-guide/data_corruption/ to replace its data from the " +
@@ -91,7 +90,7 @@ func newMemberFinding(member state.Member, err error) preflight.Finding {
 	case member.Name == "":
 		f.Text = fmt.Sprintf("etcd member %s has been added but has not started", name)
 		f.Remedy = untrusted.CommandHint("re-run kubeadm join on its machine, or remove it",
-			"etcdctl member remove", name)
+			"kubeadm etcd members remove", name)
 	}
 	return f
 }
@@ -113,7 +112,7 @@ func checkDatabase(rep *preflight.Report, name string, s state.MemberStatus) {
 			s.DBInUse/mib, quota/mib),
 		Remedy: "find what fills it, or raise etcd.local.extraArgs, quota-backend-bytes"}
 	if s.DBInUse*2 < s.DBSize {
-		f.Remedy = "defragment the members, one at a time: etcdctl defrag"
+		f.Remedy = "free the unused space: kubeadm etcd defrag"
 	}
 	rep.Add(f)
 }
@@ -136,7 +135,7 @@ func checkMembersOfNodes(ctx context.Context, r state.Reader, rep *preflight.Rep
 		if member.Name != "" && !names[member.Name] {
 			rep.Add(preflight.Finding{Severity: preflight.Warning,
 				Text:   fmt.Sprintf("there is no Node with the name of etcd member %s", member.Name),
-				Remedy: fmt.Sprintf("if its node is gone, remove the member: etcdctl member remove %x", member.ID)})
+				Remedy: fmt.Sprintf("if its node is gone, remove the member: kubeadm etcd members remove %x", member.ID)})
 		}
 	}
 }

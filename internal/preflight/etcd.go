@@ -173,7 +173,7 @@ func EtcdRestart(n *node.Node) []Check {
 	}
 	return []Check{{Name: "EtcdQuorum",
 		Run: func(ctx context.Context, r state.Reader, rep *Report) {
-			const remedy = "check the members: etcdctl endpoint status --cluster, in the Pod of etcd"
+			const remedy = "check the members: kubeadm etcd members"
 			via := etcdcluster.LocalClient(n.Paths, n.ClientURL())
 			health, err := etcdcluster.CheckHealth(ctx, r, via)
 			if err != nil {

@@ -1,6 +1,7 @@
 package broken_test
 
 import (
+	"archive/tar"
 	"bytes"
 	"crypto"
 	"crypto/ed25519"
@@ -120,6 +121,7 @@ func generateTexts() (map[string]string, error) {
 				Bytes: bytes.Repeat([]byte("secret"), 20)})),
 	}}
 	m.snapshots()
+	m.archives()
 	ca := m.ca("ca", pki.NewValidity(now, 24*time.Hour))
 	other := m.ca("other", pki.NewValidity(now, 24*time.Hour))
 	m.ca("expired", pki.Validity{NotBefore: now.Add(-48 * time.Hour),
@@ -295,5 +297,39 @@ func (m generator) snapshots() {
 		"snapshot-shifted": whole[512:],
 		"snapshot-crlf":    strings.ReplaceAll(whole, "d", "\r\n"),
 		"snapshot-page":    "<!DOCTYPE html><title>404</title>",
+	})
+}
+
+// archives are archives with the keys of a cluster, in the ways in which they are damaged.
+func (m generator) archives() {
+	entry := func(w *tar.Writer, h tar.Header, data string) {
+		h.Size = int64(len(data))
+		m.keepError(w.WriteHeader(&h))
+		_, err := w.Write([]byte(data))
+		m.keepError(err)
+	}
+	pack := func(manifest string, more func(*tar.Writer)) string {
+		var b bytes.Buffer
+		w := tar.NewWriter(&b)
+		entry(w, tar.Header{Typeflag: tar.TypeReg, Name: "manifest.json"}, manifest)
+		if more != nil {
+			more(w)
+		}
+		m.keepError(w.Close())
+		return b.String()
+	}
+	key := func(w *tar.Writer) { entry(w, tar.Header{Typeflag: tar.TypeReg, Name: "pki/ca.key"}, "x") }
+	const ofKey = `{"version": 1, "files": [{"name": "pki/ca.key", "size": 1, "sha256": "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881"}]}`
+	maps.Copy(m.texts, map[string]string{
+		"archive-cut":     pack(ofKey, key)[:700],
+		"archive-flipped": pack(ofKey, func(w *tar.Writer) { entry(w, tar.Header{Typeflag: tar.TypeReg, Name: "pki/ca.key"}, "y") }),
+		"archive-outside": pack(`{"version": 1, "files": [{"name": "../../etc/passwd", "size": 1}]}`, nil),
+		"archive-link": pack(ofKey, func(w *tar.Writer) {
+			entry(w, tar.Header{Typeflag: tar.TypeSymlink, Name: "pki/ca.key", Linkname: "/etc/passwd"}, "")
+		}),
+		"archive-version": pack(`{"version": 9}`, nil),
+		"archive-bomb":    pack(`{"version": 1, "files": [{"name": "zeros", "size": 10000000000}]}`, nil),
+		"archive-words":   pack("hello", nil),
+		"archive-age":     "age-encryption.org/v1\n-> scrypt",
 	})
 }

@@ -49,7 +49,7 @@ func removeMember(ctx context.Context, e *engine.Env, local localMember) error {
 		members, err := local.findMembers(ctx, e)
 		if err != nil {
 			return problem.During("looking for the other members", err,
-				"if there are others, remove this machine's member on one of them: etcdctl member remove")
+				"if there are others, remove this machine's member on one of them: kubeadm etcd members remove")
 		}
 		others := slices.DeleteFunc(slices.Clone(members.Members), local.matches)
 		self := slices.IndexFunc(members.Members, local.matches)
@@ -63,7 +63,7 @@ func removeMember(ctx context.Context, e *engine.Env, local localMember) error {
 		}
 		out.record(members, e.World.Now())
 		m := members.Members[self]
-		byHand := fmt.Sprintf("remove it on another control plane node: etcdctl member remove %x", m.ID)
+		byHand := fmt.Sprintf("remove it on another control plane node: kubeadm etcd members remove %x", m.ID)
 		if count == 1 {
 			if err := checkMemberAddress(ctx, e, m); err != nil {
 				return problem.New(err, "if this machine had that address, "+byHand)

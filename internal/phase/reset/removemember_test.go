@@ -178,7 +178,7 @@ func TestMemberIsRemovedThroughOthers(t *testing.T) {
 			4},
 		"there is no quorum": {alone, []state.Member{member(1), member(2)}, []uint64{2},
 			"[https://192.0.2.2:2379]",
-			"remove it on another control plane node: etcdctl member remove 1", 4},
+			"remove it on another control plane node: kubeadm etcd members remove 1", 4},
 		"no member answers": {both, []state.Member{member(1), member(2)}, []uint64{1, 2}, "",
 			"looking for the other members", 2},
 		"it is the last": {alone, []state.Member{member(1)}, nil, "",
@@ -253,9 +253,9 @@ func TestRemovalIsRetried(t *testing.T) {
 			s.MemberList = []state.Member{member(2), member(3)}
 		}, 1, []uint64{2, 3}, "is no longer in the etcd cluster"},
 		"etcd refuses for good": {[]error{change.ErrWouldLoseQuorum}, func(*scene) {}, 1,
-			[]uint64{1, 2, 3}, "etcdctl member remove 1"},
+			[]uint64{1, 2, 3}, "kubeadm etcd members remove 1"},
 		"it never succeeds": {slices.Repeat([]error{noLeader}, 99), func(*scene) {}, 10,
-			[]uint64{1, 2, 3}, "etcdctl member remove 1"},
+			[]uint64{1, 2, 3}, "kubeadm etcd members remove 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(alone, member(1), member(2), member(3))
@@ -359,7 +359,7 @@ func TestMemberOfAnotherMachineIsNotRemoved(t *testing.T) {
 					strings.Join(s.lines, "\n"))
 			}
 			if !c.asks && (!s.said("but this machine does not: it may be a clone") ||
-				!s.said("etcdctl member remove 1")) {
+				!s.said("kubeadm etcd members remove 1")) {
 				t.Errorf("the user is not told why and what to do:\n%s",
 					strings.Join(s.lines, "\n"))
 			}
