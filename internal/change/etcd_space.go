@@ -10,8 +10,9 @@ import (
 // Defragment rewrites the database of one etcd member, which returns its free pages to the file system.
 // The member answers nothing meanwhile. It needs disk space for the copy.
 type Defragment struct {
-	Member state.Member
-	Via    state.Etcd // the credentials
+	Member  state.Member
+	MinFree int64      // bytes that must be free to be worth the interruption
+	Via     state.Etcd // the credentials
 }
 
 // Target names the database of the member.
@@ -28,16 +29,10 @@ func (c Defragment) name() string {
 	return c.Member.Name
 }
 
-// Done reports whether there is nothing worth the interruption to be freed.
+// Done reports whether less than MinFree is free.
 func (c Defragment) Done(ctx context.Context, r state.Reader) (bool, error) {
 	status, err := r.MemberStatus(ctx, c.Via, c.Member)
-	return err == nil && !HasFreeSpace(status), err
-}
-
-// HasFreeSpace reports whether more than a tenth of a member's database is free, and at least a MiB.
-func HasFreeSpace(s state.MemberStatus) bool {
-	free := s.DBSize - s.DBInUse
-	return free > s.DBSize/10 && free >= 1<<20
+	return err == nil && status.DBSize-status.DBInUse < max(c.MinFree, 1), err
 }
 
 // Cancelable marks that an interrupt ends the wait. The member finishes its work.

@@ -190,24 +190,13 @@ func (l etcdMemberList) write(out io.Writer) error {
 	for _, m := range l.Members {
 		size, used, index, lag := "-", "-", "-", "-"
 		if m.AppliedIndex > 0 {
-			size, used = formatSize(m.DBSize), formatSize(m.DBSizeInUse)
+			size, used = etcdcluster.FormatSize(m.DBSize), etcdcluster.FormatSize(m.DBSizeInUse)
 			index, lag = fmt.Sprint(m.AppliedIndex), fmt.Sprint(m.Lag)
 		}
 		w.Row(m.ID, cmp.Or(m.Name, "-"), cmp.Or(m.Node, "-"), m.Status, m.Role, cmp.Or(m.Version, "-"),
 			size, used, index, lag, cmp.Or(strings.Join(m.Alarms, ","), "-"))
 	}
 	return w.Flush()
-}
-
-// formatSize writes a number of bytes in the unit that keeps it short.
-func formatSize(bytes int64) string {
-	switch {
-	case bytes >= 1<<30:
-		return fmt.Sprintf("%.1f GiB", float64(bytes)/(1<<30))
-	case bytes >= 1<<20:
-		return fmt.Sprintf("%.1f MiB", float64(bytes)/(1<<20))
-	}
-	return fmt.Sprintf("%.1f KiB", float64(bytes)/(1<<10))
 }
 
 // completeMembers offers the names of the members, and the IDs of those that have none.

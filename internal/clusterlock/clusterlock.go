@@ -45,7 +45,13 @@ const (
 	deleteCommand = "kubectl -n " + metav1.NamespaceSystem + " delete lease " + LeaseName
 )
 
-var errHeld = errors.New("another node holds the lock")
+// ErrHeld is in the chain of the errors of a lock that another node holds.
+var ErrHeld = errors.New("another node holds the lock")
+
+// heldError is an ErrHeld whose text names the node.
+type heldError struct{ error }
+
+func (heldError) Is(target error) bool { return target == ErrHeld }
 
 // LeaseKind returns the kind of the lock's object.
 func LeaseKind() schema.GroupVersionKind {
@@ -69,11 +75,8 @@ type Lock struct {
 func (l Lock) Acquire(ctx context.Context, e *engine.Env) (*HeldLock, error) {
 	deadline := e.World.Now().Add(cmp.Or(l.Timeout, defaultTimeout))
 	for {
-		found, err := l.read(ctx, e)
+		found, err := l.awaitFree(ctx, e, deadline)
 		if err != nil {
-			return nil, fmt.Errorf("reading the Lease %s: %w", leasePath, err)
-		}
-		if err := l.awaitFree(ctx, e, &found, deadline); err != nil {
 			return nil, err
 		}
 		at := e.World.Now()
@@ -81,10 +84,17 @@ func (l Lock) Acquire(ctx context.Context, e *engine.Env) (*HeldLock, error) {
 		if err == nil {
 			return l.startRenewals(ctx, e, at), nil
 		}
-		if !errors.Is(err, errHeld) {
+		if !errors.Is(err, ErrHeld) {
 			return nil, err
 		}
 	}
+}
+
+// AwaitFree waits as Acquire does, and does not take the lock: while etcd has run out of space, that
+// would be refused.
+func (l Lock) AwaitFree(ctx context.Context, e *engine.Env) error {
+	_, err := l.awaitFree(ctx, e, e.World.Now().Add(cmp.Or(l.Timeout, defaultTimeout)))
+	return err
 }
 
 // lease has the fields of the Lease that the lock uses; zero if there is no Lease. Two values are
@@ -130,19 +140,22 @@ func (h lease) String() string {
 	return text
 }
 
-// awaitFree waits until this node may take the lock, and stores the Lease to be replaced in found. A
-// preview ends the wait at once.
-func (l Lock) awaitFree(ctx context.Context, e *engine.Env, found *lease,
-	deadline time.Time) error {
+// awaitFree waits until this node may take the lock, and returns the Lease to be replaced. A preview
+// ends the wait at once.
+func (l Lock) awaitFree(ctx context.Context, e *engine.Env, deadline time.Time) (lease, error) {
+	found, err := l.read(ctx, e)
+	if err != nil {
+		return found, fmt.Errorf("reading the Lease %s: %w", leasePath, err)
+	}
 	changed := e.World.Now()
-	if l.isFree(*found, changed, changed) {
-		return nil
+	if l.isFree(found, changed, changed) {
+		return found, nil
 	}
 	e.Say("%s holds the cluster's lock, the Lease %s. This node waits until the lock is released, or "+
 		"until the Lease has not been renewed for %s, for example because kubeadm was killed there. If you know that kubeadm is not running there, delete the Lease to continue at once: %s",
 		found, leasePath, leaseDuration, deleteCommand)
 	// Not External, though it depends on another node: a dry run need not wait.
-	err := e.Await(ctx, world.Condition{
+	err = e.Await(ctx, world.Condition{
 		Name:    found.String(),
 		Timeout: max(deadline.Sub(changed), time.Second),
 		Check: func(ctx context.Context, r state.Reader) error {
@@ -156,28 +169,28 @@ func (l Lock) awaitFree(ctx context.Context, e *engine.Env, found *lease,
 			default:
 				next = parseLease(u)
 			}
-			if next != *found {
-				*found, changed = next, at
+			if next != found {
+				found, changed = next, at
 			}
 			if !l.isFree(next, changed, at) {
-				return fmt.Errorf("%s holds the Lease %s; unless it is renewed, this node takes it "+
+				return heldError{fmt.Errorf("%s holds the Lease %s; unless it is renewed, this node takes it "+
 					"over in %s", next, leasePath,
-					(leaseDuration - at.Sub(changed)).Round(time.Second))
+					(leaseDuration - at.Sub(changed)).Round(time.Second))}
 			}
 			return nil
 		},
 	})
 	if err != nil {
-		return problem.New(err, "if that node is not running kubeadm: "+deleteCommand)
+		return found, problem.New(err, "if that node is not running kubeadm: "+deleteCommand)
 	}
 	switch {
-	case !l.isFree(*found, changed, e.World.Now()):
+	case !l.isFree(found, changed, e.World.Now()):
 		e.Say("%s holds the Lease %s: this node must wait for it", found, leasePath)
 	case found.holder != "" && found.holder != l.Node:
 		e.Say("taking over the expired Lease %s of node %s, which has not renewed it for %s",
 			leasePath, untrusted.Line(found.holder), leaseDuration)
 	}
-	return nil
+	return found, nil
 }
 
 // isFree reports whether this node may take the lock: no other node holds it, or this node has seen
@@ -195,7 +208,7 @@ func (l Lock) newTakeChange(found lease, at time.Time) change.MutateObject {
 		Mutate: func(u *unstructured.Unstructured) error {
 			now := parseLease(u)
 			if now.holder != "" && now.holder != l.Node && now != found {
-				return world.Permanent(fmt.Errorf("%w: %s", errHeld, now))
+				return world.Permanent(fmt.Errorf("%w: %s", ErrHeld, now))
 			}
 			if now.holder != l.Node {
 				transitions, _, _ := unstructured.NestedInt64(u.Object, "spec", "leaseTransitions")

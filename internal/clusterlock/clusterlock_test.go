@@ -325,7 +325,7 @@ func TestChangedLeaseIsNotTaken(t *testing.T) {
 	a.advance(time.Second)
 	putLease(t, a, "cp3")
 	err := newLock("cp2").newTakeChange(found, a.Now()).Mutate(readLease(t, a))
-	if !errors.Is(err, errHeld) || !strings.Contains(err.Error(), "node cp3") {
+	if !errors.Is(err, ErrHeld) || !strings.Contains(err.Error(), "node cp3") {
 		t.Errorf("got %v", err)
 	}
 }

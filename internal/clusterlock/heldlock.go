@@ -223,7 +223,7 @@ func (h *HeldLock) renew(ctx context.Context) {
 			h.findOtherServers(limited)
 		}
 		cancel()
-		isLost := errors.Is(err, errHeld)
+		isLost := errors.Is(err, ErrHeld)
 		h.mu.Lock()
 		h.failed = err
 		switch {
@@ -243,15 +243,15 @@ func (h *HeldLock) renew(ctx context.Context) {
 }
 
 // renewAt renews the Lease at one API server. A Lease that does not exist any more, or that another
-// run has acquired since, was held by others: the error is errHeld.
+// run has acquired since, was held by others: the error is ErrHeld.
 func (h *HeldLock) renewAt(ctx context.Context, as state.Identity, at time.Time) error {
 	check := func(now lease) error {
 		switch {
 		case now.holder != "" && now.holder != h.lock.Node:
-			return world.Permanent(fmt.Errorf("%w: %s", errHeld, now))
+			return world.Permanent(fmt.Errorf("%w: %s", ErrHeld, now))
 		case now.holder == "" || now.acquired != leaseTime(h.acquired):
 			return world.Permanent(fmt.Errorf("%w, or did: the Lease %s of this run was deleted",
-				errHeld, leasePath))
+				ErrHeld, leasePath))
 		}
 		return nil
 	}

@@ -15,7 +15,7 @@ func defragSubject() subject {
 		setUp: setUpReset, node: "cp1"}
 }
 
-// Wherever a defragmentation is killed, the same command goes on, also after an alarm, and a dry run
+// Wherever a defragmentation is killed, the same command resumes it, also after an alarm, and a dry run
 // frees nothing.
 func TestDefragmentationResumesAtEveryCrashPoint(t *testing.T) {
 	s := defragSubject()

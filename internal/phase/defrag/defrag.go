@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"kubeadm/internal/change"
@@ -40,56 +39,77 @@ func run(ctx context.Context, e *engine.Env) error {
 		return problem.New(errors.New("kubeadm does not run the members of an external etcd"),
 			"defragment them where they run: etcdctl defrag")
 	}
-	c := cluster{Client: client, timeout: cmp.Or(e.Local.Timeouts.EtcdAPI, 2*time.Minute)}
-	alarms, err := c.awaitHealth(ctx, e)
-	if err != nil {
-		return problem.New(err, "check the members: kubeadm etcd members")
+	c := cluster{Client: client, timeout: cmp.Or(e.Local.Timeouts.EtcdAPI, 2*time.Minute), skipped: map[uint64]bool{}}
+	if err := c.await(ctx, e, "etcd to answer", c.timeout, c.checkAlarms); err != nil {
+		return err
 	}
 	lock := clusterlock.Lock{Node: e.Local.Name, Purpose: "defragmenting etcd", As: []state.Identity{as}}
-	if len(alarms) > 0 {
-		return c.cure(ctx, e, lock, alarms)
+	if len(c.alarms) > 0 {
+		return c.cure(ctx, e, lock)
 	}
 	return lock.Hold(ctx, e, c.defragmentAll)
 }
 
-// cluster is the etcd cluster of this node.
+// cluster is the etcd cluster of this node, as it was seen last.
 type cluster struct {
 	etcdcluster.Client
-	timeout time.Duration      // of a wait for healthy members
-	last    etcdcluster.Health // the newest one, without alarms
+	timeout time.Duration // of a wait for healthy members
+	isFull  bool          // it rejects writes
+	skipped map[uint64]bool
+
+	health etcdcluster.Health // without alarms
+	alarms []etcdcluster.Alarm
 }
 
-// awaitHealth waits until all members are healthy and up to date, and returns the alarms.
-func (c *cluster) awaitHealth(ctx context.Context, e *engine.Env) (alarms []etcdcluster.Alarm, err error) {
-	err = e.Await(ctx, world.Condition{Name: "all etcd members to be healthy", Timeout: c.timeout, External: true,
+// await looks at the cluster until check is satisfied.
+func (c *cluster) await(ctx context.Context, e *engine.Env, what string, timeout time.Duration, check func() error) error {
+	err := e.Await(ctx, world.Condition{Name: what, Timeout: timeout, External: true,
 		Check: func(ctx context.Context, r state.Reader) error {
 			health, err := etcdcluster.CheckHealth(ctx, r, c.Etcd)
 			if err != nil {
 				return err
 			}
-			c.last, alarms = health.SplitAlarms()
-			return c.check(alarms)
+			c.health, c.alarms = health.SplitAlarms()
+			return check()
 		}})
-	return alarms, err
+	if err != nil {
+		return problem.New(err, "check the members: kubeadm etcd members")
+	}
+	return nil
 }
 
-// check returns an error unless each member may be out of service for a while.
-func (c *cluster) check(alarms []etcdcluster.Alarm) error {
-	for _, a := range alarms {
+func (c *cluster) awaitReady(ctx context.Context, e *engine.Env) error {
+	return c.await(ctx, e, "all etcd members to be healthy", c.timeout, c.checkReady)
+}
+
+func (c *cluster) checkAlarms() error {
+	for _, a := range c.alarms {
 		if a.Kind != etcdcluster.NoSpace {
 			return world.Permanent(fmt.Errorf("etcd has raised the alarm %s: its members must not be defragmented now", a.Kind))
 		}
 	}
-	var errs []error
-	for _, m := range c.last.Members {
+	return nil
+}
+
+// checkReady returns an error unless each member that is not skipped may be out of service for a while.
+func (c *cluster) checkReady() error {
+	if err := c.checkAlarms(); err != nil {
+		return err
+	}
+	if len(c.alarms) > 0 && !c.isFull {
+		return world.Permanent(problem.New(errors.New("etcd has run out of space meanwhile"), "re-run the command"))
+	}
+	errs := []error{c.health.CheckQuorum()}
+	for _, m := range c.health.Members {
 		name := etcdcluster.MemberName(m)
 		switch {
-		case m.Learner:
+		case c.skipped[m.ID]:
+		case m.Learner && !c.isFull:
 			errs = append(errs, fmt.Errorf("etcd member %s is a learner, which is still joining", name))
-		case c.last.Unhealthy[m.ID] != nil:
-			errs = append(errs, fmt.Errorf("etcd member %s is not healthy: %w", name, c.last.Unhealthy[m.ID]))
+		case c.health.Unhealthy[m.ID] != nil:
+			errs = append(errs, fmt.Errorf("etcd member %s is not healthy: %w", name, c.health.Unhealthy[m.ID]))
 		default:
-			if err := c.last.CheckAppliedIndex(m.ID); err != nil {
+			if err := c.health.CheckAppliedIndex(m.ID); err != nil {
 				errs = append(errs, fmt.Errorf("etcd member %s is behind: %w", name, err))
 			}
 		}
@@ -97,20 +117,35 @@ func (c *cluster) check(alarms []etcdcluster.Alarm) error {
 	return errors.Join(errs...)
 }
 
+// How long a full cluster waits for members that do not answer, and for the pages of compacted
+// histories: for neither it must wait.
+const (
+	skipTimeout      = 30 * time.Second
+	freePagesTimeout = 30 * time.Second
+)
+
 // cure makes a cluster that has run out of space accept writes again. The order matters: an alarm that
 // is disarmed while a database is full is raised again by the next write. The cluster's lock cannot be
-// held before, as taking it is a write.
-func (c *cluster) cure(ctx context.Context, e *engine.Env, lock clusterlock.Lock, alarms []etcdcluster.Alarm) error {
+// held before, as taking it is a write; but a node that holds it is waited for.
+func (c *cluster) cure(ctx context.Context, e *engine.Env, lock clusterlock.Lock) error {
+	c.isFull = true
 	e.Warn("etcd has run out of space and rejects writes; do not run this command on another node before it has ended")
+	if err := lock.AwaitFree(ctx, e); err != nil {
+		return err
+	}
+	if err := c.skipUnhealthy(ctx, e); err != nil {
+		return err
+	}
 	var revision int64
-	for _, s := range c.last.Healthy {
+	for _, s := range c.health.Healthy {
 		revision = max(revision, s.Revision)
 	}
 	e.Say("compacting etcd's history before revision %d", revision)
 	if err := e.Do(ctx, change.CompactHistory{Revision: revision, Via: c.Etcd}); err != nil {
 		return err
 	}
-	c.awaitFreePages(ctx, e)
+	// Some may have less to free than others: no error then, only less is freed.
+	_ = c.await(ctx, e, "etcd members to free the pages of their histories", freePagesTimeout, c.checkFreePages)
 	if err := c.defragmentAll(ctx, e); err != nil {
 		return err
 	}
@@ -118,12 +153,70 @@ func (c *cluster) cure(ctx context.Context, e *engine.Env, lock clusterlock.Lock
 		Check: func(context.Context, state.Reader) error { return c.checkQuota() }}); err != nil {
 		return err
 	}
-	for _, a := range alarms {
+	for _, a := range c.alarms { // also those that were raised meanwhile
 		e.Say("disarming the alarm %s of etcd member %s", a.Kind, c.nameOf(a.Member))
 		if err := e.Do(ctx, change.DisarmAlarm{Member: a.Member, Kind: a.Kind, Via: c.Etcd}); err != nil {
 			return err
 		}
 	}
+	return c.awaitWrites(ctx, e, lock)
+}
+
+// skipUnhealthy skips members that are not healthy, if the others are enough for a quorum: one that is
+// lost must not keep the cluster read-only.
+func (c *cluster) skipUnhealthy(ctx context.Context, e *engine.Env) error {
+	err := c.await(ctx, e, "all etcd members to be healthy", min(skipTimeout, c.timeout), c.checkReady)
+	if err == nil || ctx.Err() != nil || world.IsPermanent(err) {
+		return err
+	}
+	for _, m := range c.health.Members {
+		if why := c.health.Unhealthy[m.ID]; why != nil {
+			c.skipped[m.ID] = true
+			e.Warn("etcd member %s is skipped: %v", etcdcluster.MemberName(m), why)
+		}
+	}
+	return c.awaitReady(ctx, e)
+}
+
+// checkFreePages is an error until the members have about the same data in use: only the one that was
+// asked to compact has waited for the end.
+func (c *cluster) checkFreePages() error {
+	least := int64(0)
+	for _, s := range c.health.Healthy {
+		if least == 0 || s.DBInUse < least {
+			least = s.DBInUse
+		}
+	}
+	for _, m := range c.health.Members {
+		if used := c.health.Healthy[m.ID].DBInUse; used > least+least/4+minFree {
+			return fmt.Errorf("etcd member %s still uses %s, another one %s", etcdcluster.MemberName(m),
+				etcdcluster.FormatSize(used), etcdcluster.FormatSize(least))
+		}
+	}
+	return nil
+}
+
+// checkQuota is an error if a database is still as large as its quota.
+func (c *cluster) checkQuota() error {
+	for _, m := range c.health.Members {
+		s := c.health.Healthy[m.ID]
+		if s.DBQuota > 0 && s.DBSize >= s.DBQuota {
+			return world.Permanent(problem.New(fmt.Errorf("the database of etcd member %s is still full: %s is in use, and the quota is %s",
+				etcdcluster.MemberName(m), etcdcluster.FormatSize(s.DBInUse), etcdcluster.FormatSize(s.DBQuota)),
+				"delete objects that are not needed, such as old Events or custom resources, and re-run the command",
+				"or raise the quota: etcd.local.extraArgs, quota-backend-bytes"))
+		}
+	}
+	return nil
+}
+
+// writeTimeout is longer than a Lease lasts that its holder does not renew: one that another node holds
+// for that time is renewed, so that writes work.
+const writeTimeout = 2 * time.Minute
+
+// awaitWrites waits until no alarm is left and takes the cluster's lock, which is a write through the API
+// server.
+func (c *cluster) awaitWrites(ctx context.Context, e *engine.Env, lock clusterlock.Lock) error {
 	if err := e.Await(ctx, world.Condition{Name: "etcd to have no alarm", Timeout: c.timeout,
 		Check: func(ctx context.Context, r state.Reader) error {
 			health, err := etcdcluster.CheckHealth(ctx, r, c.Etcd)
@@ -137,95 +230,95 @@ func (c *cluster) cure(ctx context.Context, e *engine.Env, lock clusterlock.Lock
 		}}); err != nil {
 		return err
 	}
-	// Taking the lock is a write through the API server.
-	if err := lock.Hold(ctx, e, func(context.Context, *engine.Env) error { return nil }); err != nil {
+	lock.Timeout = writeTimeout
+	err := lock.Hold(ctx, e, func(context.Context, *engine.Env) error { return nil })
+	if err != nil && !errors.Is(err, clusterlock.ErrHeld) {
 		return problem.During("checking that the cluster accepts writes", err, "re-run the command")
 	}
-	e.Say("the cluster accepts writes again")
-	return nil
-}
-
-// freePagesTimeout is how long members may take to compact their histories, of which only one waits for
-// the end.
-const freePagesTimeout = 30 * time.Second
-
-// awaitFreePages waits until each member has free pages. If a member has not, it had no history: that is
-// no error, since there may be other free space.
-func (c *cluster) awaitFreePages(ctx context.Context, e *engine.Env) {
-	_ = e.Await(ctx, world.Condition{Name: "etcd members to free the pages of their histories", Timeout: freePagesTimeout,
-		Check: func(ctx context.Context, r state.Reader) error {
-			health, err := etcdcluster.CheckHealth(ctx, r, c.Etcd)
-			if err != nil {
-				return err
-			}
-			c.last, _ = health.SplitAlarms()
-			for _, m := range c.last.Members {
-				if !change.HasFreeSpace(c.last.Healthy[m.ID]) {
-					return fmt.Errorf("etcd member %s has none", etcdcluster.MemberName(m))
-				}
-			}
-			return nil
-		}})
-}
-
-// checkQuota is an error if a database is still as large as its quota.
-func (c *cluster) checkQuota() error {
-	for _, m := range c.last.Members {
-		s := c.last.Healthy[m.ID]
-		if s.DBQuota > 0 && s.DBSize >= s.DBQuota {
-			return world.Permanent(problem.New(fmt.Errorf("the database of etcd member %s is still full: %s is in use, and the quota is %s",
-				etcdcluster.MemberName(m), mebibytes(s.DBInUse), mebibytes(s.DBQuota)),
-				"delete objects that are not needed, such as old Events or custom resources, and re-run the command",
-				"or raise the quota: etcd.local.extraArgs, quota-backend-bytes"))
-		}
+	if err := c.awaitReady(ctx, e); err != nil {
+		return err
+	}
+	if len(c.alarms) == 0 { // a dry run has disarmed none
+		e.Say("the cluster accepts writes again")
 	}
 	return nil
 }
 
-// defragmentAll defragments one member after the other, the leader last: when it is its turn, all others
-// have done theirs. Between two of them all members must be healthy.
+// defragmentAll defragments one member after the other. Which one is next is decided by what the members
+// say at that time: all that are not skipped are healthy, and the leader is last.
 func (c *cluster) defragmentAll(ctx context.Context, e *engine.Env) error {
-	order := slices.Clone(c.last.Members)
-	slices.SortStableFunc(order, func(a, b state.Member) int {
-		leads := func(m state.Member) int {
-			if c.last.Healthy[m.ID].Leader == m.ID {
-				return 1
-			}
-			return 0
-		}
-		return leads(a) - leads(b)
-	})
+	if err := c.awaitReady(ctx, e); err != nil {
+		return err
+	}
 	var freed int64
-	for _, m := range order {
-		name := etcdcluster.MemberName(m)
-		before := c.last.Healthy[m.ID]
-		if !change.HasFreeSpace(before) {
-			e.Say("etcd member %s has nothing to free: %s, of which %s is in use", name, mebibytes(before.DBSize),
-				mebibytes(before.DBInUse))
+	done := map[uint64]bool{}
+	for m := c.next(done); m != nil; m = c.next(done) {
+		done[m.ID] = true
+		name, before := etcdcluster.MemberName(*m), c.health.Healthy[m.ID]
+		sizes := fmt.Sprintf("%s, of which %s is in use", etcdcluster.FormatSize(before.DBSize),
+			etcdcluster.FormatSize(before.DBInUse))
+		least := c.leastFree(before)
+		if before.DBSize-before.DBInUse < least {
+			e.Say("etcd member %s has nothing to free: %s", name, sizes)
 			continue
 		}
-		e.Say("defragmenting etcd member %s: %s, of which %s is in use", name, mebibytes(before.DBSize),
-			mebibytes(before.DBInUse))
-		if err := e.Do(ctx, change.Defragment{Member: m, Via: c.Etcd}); err != nil {
+		e.Say("defragmenting etcd member %s: %s", name, sizes)
+		if before.DBInUse > slowSize {
+			e.Warn("etcd member %s answers nothing until %s are written; if that takes longer than its liveness probe "+
+				"allows, 80 seconds by default, the kubelet restarts it, and nothing is freed", name,
+				etcdcluster.FormatSize(before.DBInUse))
+		}
+		if err := e.Do(ctx, change.Defragment{Member: *m, MinFree: least, Via: c.Etcd}); err != nil {
 			return err
 		}
-		if _, err := c.awaitHealth(ctx, e); err != nil {
-			return problem.New(err, "check the members: kubeadm etcd members")
+		if err := c.awaitReady(ctx, e); err != nil {
+			return err
 		}
-		after := c.last.Healthy[m.ID]
-		freed += before.DBSize - after.DBSize
-		e.Say("etcd member %s has freed %s and has %s now", name, mebibytes(before.DBSize-after.DBSize),
-			mebibytes(after.DBSize))
+		// A dry run has freed nothing.
+		if after := c.health.Healthy[m.ID]; after.DBSize < before.DBSize {
+			freed += before.DBSize - after.DBSize
+			e.Say("etcd member %s has freed %s and has %s now", name, etcdcluster.FormatSize(before.DBSize-after.DBSize),
+				etcdcluster.FormatSize(after.DBSize))
+		}
 	}
-	e.Say("freed %s in total", mebibytes(freed))
+	if freed > 0 {
+		e.Say("freed %s in total", etcdcluster.FormatSize(freed))
+	}
 	return nil
+}
+
+// next returns a member that is not done, the leader only if there is no other one, or nil.
+func (c *cluster) next(done map[uint64]bool) (leader *state.Member) {
+	for i := range c.health.Members {
+		m := &c.health.Members[i]
+		switch {
+		case done[m.ID] || c.skipped[m.ID]:
+		case c.health.Healthy[m.ID].Leader == m.ID:
+			leader = m
+		default:
+			return m
+		}
+	}
+	return leader
+}
+
+const (
+	minFree  = 1 << 20 // bytes
+	slowSize = 2 << 30 // bytes in use: a disk that writes 25 MB/s needs 80 seconds
+)
+
+// leastFree is how much must be free for a defragmentation to be worth its interruption: a tenth of the
+// database, and anything if the cluster accepts no writes without it.
+func (c *cluster) leastFree(s state.MemberStatus) int64 {
+	if c.isFull {
+		return minFree
+	}
+	return max(s.DBSize/10, minFree)
 }
 
 func (c *cluster) nameOf(id uint64) string {
-	if m := c.last.FindByNameOrID(etcdcluster.FormatID(id)); m != nil {
+	if m := c.health.FindByNameOrID(etcdcluster.FormatID(id)); m != nil {
 		return etcdcluster.MemberName(*m)
 	}
 	return etcdcluster.FormatID(id)
 }
-
-func mebibytes(bytes int64) string { return fmt.Sprintf("%.1f MiB", float64(bytes)/(1<<20)) }

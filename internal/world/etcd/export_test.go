@@ -13,12 +13,12 @@ import (
 // TLSConfig is how tests connect.
 func (k *Cluster) TLSConfig(via state.Etcd) (*tls.Config, error) { return k.loadTLSConfig(via) }
 
-// RaiseAlarm raises the alarm of a member that has run out of space.
-func (k *Cluster) RaiseAlarm(ctx context.Context, via state.Etcd, member uint64) error {
+// RaiseAlarm raises an alarm of a member.
+func (k *Cluster) RaiseAlarm(ctx context.Context, via state.Etcd, member uint64, kind etcdserverpb.AlarmType) error {
 	return k.tryEndpoints(ctx, via, func(ctx context.Context, c *clientv3.Client) error {
 		_, err := etcdserverpb.NewMaintenanceClient(c.ActiveConnection()).Alarm(ctx,
 			&etcdserverpb.AlarmRequest{Action: etcdserverpb.AlarmRequest_ACTIVATE, MemberID: member,
-				Alarm: etcdserverpb.AlarmType_NOSPACE})
+				Alarm: kind})
 		return err
 	})
 }

@@ -69,7 +69,8 @@ func (k *Cluster) defragment(ctx context.Context, c change.Defragment) error {
 		return err
 	})
 	if err != nil {
-		return problem.New(err, "check the log of etcd on that node, and whether its disk has room for a copy of the database")
+		return problem.New(err, "check the log of etcd on that node, and whether its disk has room for a copy of the database",
+			"if the kubelet has restarted etcd meanwhile, raise the failureThreshold of its liveness probe first")
 	}
 	return nil
 }

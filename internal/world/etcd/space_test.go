@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"kubeadm/internal/change"
@@ -52,27 +53,28 @@ func TestRealSpace(t *testing.T) {
 	if full.DBSize < 20<<20 || full.Revision < 20 {
 		t.Fatalf("after 20 MiB of writes: %+v", full)
 	}
-	defragment := change.Defragment{Member: all[0], Via: e.Via}
+	defragment := change.Defragment{Member: all[0], MinFree: 1 << 20, Via: e.Via}
 	compact := change.CompactHistory{Revision: full.Revision, Via: e.Via}
 	for range 2 { // a repeated request does no harm
 		if err := k.Do(ctx, compact); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for !change.HasFreeSpace(status()) && ctx.Err() == nil {
+	isFragmented := func(s state.MemberStatus) bool { return s.DBSize-s.DBInUse > s.DBSize/10 }
+	for !isFragmented(status()) && ctx.Err() == nil {
 		time.Sleep(50 * time.Millisecond)
 	}
 	if err := k.Do(ctx, defragment); err != nil {
 		t.Fatal(err)
 	}
-	if after := status(); after.DBSize > 5<<20 || change.HasFreeSpace(after) {
+	if after := status(); after.DBSize > 5<<20 || isFragmented(after) {
 		t.Errorf("after the defragmentation: %+v", after)
 	}
 	if _, err := c.Put(ctx, "key", "value"); err != nil {
 		t.Error(err)
 	}
 
-	if err := k.RaiseAlarm(ctx, e.Via, all[0].ID); err != nil {
+	if err := k.RaiseAlarm(ctx, e.Via, all[0].ID, etcdserverpb.AlarmType_NOSPACE); err != nil {
 		t.Fatal(err)
 	}
 	if s := status(); len(s.Problems) != 1 || !strings.Contains(s.Problems[0], "NOSPACE") {
@@ -86,6 +88,19 @@ func TestRealSpace(t *testing.T) {
 	}
 	if s := status(); len(s.Problems) > 0 {
 		t.Errorf("without the alarm: %+v", s)
+	}
+	if err := k.RaiseAlarm(ctx, e.Via, all[0].ID, etcdserverpb.AlarmType_CORRUPT); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.Snapshot(ctx, e.Via); err == nil || !strings.Contains(err.Error(), "has raised the alarm CORRUPT") {
+		t.Errorf("a snapshot of a corrupt member: %v", err)
+	}
+	disarm.Kind = "CORRUPT"
+	if err := k.Do(ctx, disarm); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.Snapshot(ctx, e.Via); err != nil {
+		t.Error(err)
 	}
 	disarm.Kind = "NOTHING"
 	if err := k.Do(ctx, disarm); err == nil {

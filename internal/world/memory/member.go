@@ -79,7 +79,8 @@ func (w *World) memberStatus(id uint64) state.MemberStatus {
 	return status
 }
 
-// changeSpace compacts, which frees half of what is in use, defragments, or disarms an alarm.
+// changeSpace compacts, which frees half of what is in use unless there is no history, defragments, or
+// disarms an alarm.
 func (w *World) changeSpace(c change.Change) {
 	set := func(id uint64, change func(*state.MemberStatus)) {
 		if w.MemberStatuses == nil {
@@ -92,7 +93,9 @@ func (w *World) changeSpace(c change.Change) {
 	switch c := c.(type) {
 	case change.CompactHistory:
 		for _, m := range w.MemberList {
-			set(m.ID, func(s *state.MemberStatus) { s.DBInUse /= 2 })
+			if !w.NoHistory {
+				set(m.ID, func(s *state.MemberStatus) { s.DBInUse /= 2 })
+			}
 		}
 	case change.Defragment:
 		set(c.Member.ID, func(s *state.MemberStatus) { s.DBSize = s.DBInUse })

@@ -42,6 +42,7 @@ type World struct {
 	MemberProblems     []string // that each member reports: alarms, no leader
 	// MemberStatuses are statuses of members, by ID. Others have a healthy one.
 	MemberStatuses map[uint64]state.MemberStatus
+	NoHistory      bool // a compaction of etcd frees nothing
 	// SnapshotInfos say what snapshots contain, by the path of the file. Others are of this cluster.
 	SnapshotInfos     map[string]etcdsnapshot.Info
 	Objects           map[Key]*unstructured.Unstructured

@@ -25,9 +25,5 @@ func (w *World) MemberStatus(ctx context.Context, via state.Etcd,
 		w.has(change.SetMember{PeerURL: slices.Concat(m.PeerURLs, []string{""})[0]}.Target()) {
 		return w.overlay.MemberStatus(ctx, via, m)
 	}
-	status, err := w.World.MemberStatus(ctx, via, m)
-	if w.has(change.Defragment{Member: m}.Target()) {
-		status.DBSize = status.DBInUse
-	}
-	return status, err
+	return w.World.MemberStatus(ctx, via, m)
 }
