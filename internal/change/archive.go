@@ -2,24 +2,20 @@ package change
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
-	"time"
 
 	"kubeadm/internal/etcdsnapshot"
 	"kubeadm/internal/state"
 )
 
-// SaveArchive saves a snapshot, which is a file by then, together with the keys of the cluster. The file
-// has mode 0600 and is created atomically, after all data were synced.
+// SaveArchive saves a snapshot of one etcd member together with the keys of the cluster. The file has
+// mode 0600 and is created atomically, after the snapshot was verified and all data were synced. The
+// snapshot alone is in no file that has a name.
 type SaveArchive struct {
 	Path       string
-	Snapshot   string // path of the snapshot
-	Manifest   etcdsnapshot.Manifest
+	Via        state.Etcd            // as in SaveSnapshot
+	Manifest   etcdsnapshot.Manifest // without the snapshot, which is described when it was received
 	Protection etcdsnapshot.Protection
-	// NotBefore is the earliest modification time of an archive that is new enough; zero for any.
-	NotBefore time.Time
 }
 
 // Target names the file.
@@ -36,20 +32,16 @@ func (c SaveArchive) String() string {
 // Cancelable marks that an interrupt may stop it: nothing is left of it then.
 func (c SaveArchive) Cancelable() {}
 
-// Done reports whether an archive exists that is new enough.
+// Done is false, as that of SaveSnapshot.
 func (c SaveArchive) Done(ctx context.Context, r state.Reader) (bool, error) {
-	return SaveSnapshot{Path: c.Path, NotBefore: c.NotBefore}.Done(ctx, r)
+	return SaveSnapshot{Path: c.Path}.Done(ctx, r)
 }
 
 // Inverse removes the archive. It is ErrIrreversible if the file exists already.
 func (c SaveArchive) Inverse(ctx context.Context, r state.Reader) (Change, error) {
-	if _, err := r.Lstat(ctx, c.Path); !errors.Is(err, fs.ErrNotExist) {
-		return nil, errors.Join(err, ErrIrreversible)
-	}
-	return Remove{Path: c.Path}, nil
+	return SaveSnapshot{Path: c.Path}.Inverse(ctx, r)
 }
 
-// CheckSpace returns ErrNoSpace unless the free bytes of the file system suffice.
-func (c SaveArchive) CheckSpace(free uint64) error {
-	return SaveSnapshot{Path: c.Path}.CheckSpace(uint64(max(0, c.Manifest.Snapshot.Size)), free)
-}
+// CheckSpace returns ErrNoSpace unless the free bytes of the file system of Path suffice for a snapshot
+// of size bytes, the archive with it, and a reserve.
+func (c SaveArchive) CheckSpace(size, free uint64) error { return checkSpace(c.Path, 2*size, free) }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"time"
 
 	"kubeadm/internal/problem"
 	"kubeadm/internal/state"
@@ -17,12 +16,8 @@ import (
 // data were synced.
 type SaveSnapshot struct {
 	Path string
-	// Via has the endpoints; the first that answers is used.
+	// Via has the endpoints; the first that answers and is not of a learner is used.
 	Via state.Etcd
-	// NotBefore is the earliest modification time of a snapshot that is new enough; zero for any. A
-	// resumed run sets it to its own start: restoring an older snapshot would lose what was written
-	// to etcd in between.
-	NotBefore time.Time
 }
 
 // ErrNoSpace is the error of a file system without enough free space for a snapshot.
@@ -38,19 +33,19 @@ func (c SaveSnapshot) String() string {
 // Cancelable marks that an interrupt may stop it: nothing is left of it then.
 func (c SaveSnapshot) Cancelable() {}
 
-// Done reports whether a snapshot exists that is new enough.
+// Done is false: a file that exists has an older state of the cluster, whatever its time says. It is an
+// error if no regular file can be at the path.
 func (c SaveSnapshot) Done(ctx context.Context, r state.Reader) (bool, error) {
 	info, err := r.Stat(ctx, c.Path)
-	if errors.Is(err, fs.ErrNotExist) {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return false, nil
-	}
-	if err != nil {
+	case err != nil:
 		return false, state.ExplainBlockedDir(ctx, r, c.Path, err)
-	}
-	if !info.Mode.IsRegular() {
+	case !info.Mode.IsRegular():
 		return false, fmt.Errorf("%s exists, but it is not a regular file", c.Path)
 	}
-	return !info.ModTime.Before(c.NotBefore), nil
+	return false, nil
 }
 
 // Inverse removes the snapshot. It is ErrIrreversible if the file exists already.
@@ -63,7 +58,9 @@ func (c SaveSnapshot) Inverse(ctx context.Context, r state.Reader) (Change, erro
 
 // CheckSpace returns ErrNoSpace unless the free bytes of the file system of Path suffice for a
 // snapshot of size bytes and a reserve.
-func (c SaveSnapshot) CheckSpace(size, free uint64) error {
+func (c SaveSnapshot) CheckSpace(size, free uint64) error { return checkSpace(c.Path, size, free) }
+
+func checkSpace(path string, size, free uint64) error {
 	// etcd often writes to the same disk
 	const reserve = 64 << 20
 	if free >= size+reserve {
@@ -72,7 +69,7 @@ func (c SaveSnapshot) CheckSpace(size, free uint64) error {
 	mib := func(bytes uint64) uint64 { return (bytes + 1<<20 - 1) >> 20 }
 	return problem.New(
 		fmt.Errorf("%w: %s needs %d MiB plus a reserve of %d MiB, but only %d MiB is free",
-			ErrNoSpace, c.Path, mib(size), uint64(reserve>>20), free>>20),
+			ErrNoSpace, path, mib(size), uint64(reserve>>20), free>>20),
 		"free disk space; remove old backups, or unused images: crictl rmi --prune",
 		"free the unused space of etcd's database: kubeadm etcd defrag")
 }

@@ -33,7 +33,7 @@ type Host struct {
 	// ErrIsTerminal says that Err shows on a terminal.
 	ErrIsTerminal bool
 	// HideInput keeps the terminal of In from showing what is typed, until restore is called; nil if In is
-	// no terminal.
+	// not a terminal.
 	HideInput func() (restore func(), err error)
 	// Style is set by --color and the environment.
 	Style *report.Style

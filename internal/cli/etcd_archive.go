@@ -1,17 +1,16 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"path"
 	"strings"
 
-	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/engine"
 	"kubeadm/internal/etcdsnapshot"
 	"kubeadm/internal/existing"
@@ -73,7 +72,7 @@ func (o *archiveOptions) protection(ctx context.Context, p *program) (none etcds
 		}
 		if err != nil {
 			return none, problem.During("reading the recipients", err, fmt.Sprintf(
-				"set --%s to a file with recipients of age, one a line: age1... or an SSH public key is not accepted", flag.RecipientsFile))
+				"set --%s to a file with one age recipient per line (age1...); SSH keys are not supported", flag.RecipientsFile))
 		}
 		return none, nil
 	}
@@ -91,6 +90,17 @@ func (o *keyOptions) values() flagTargets {
 	return flagTargets{flag.IdentityFile: &o.identityFile, flag.PassphraseFile: &o.passphraseFile}
 }
 
+// name is the flag that is set, or empty.
+func (o *keyOptions) name() flag.Name {
+	switch {
+	case o.identityFile != "":
+		return flag.IdentityFile
+	case o.passphraseFile != "":
+		return flag.PassphraseFile
+	}
+	return ""
+}
+
 // key reads the key that the flags name, or the passphrase from the terminal.
 func (o *keyOptions) key(ctx context.Context, p *program) (none etcdsnapshot.Key, err error) {
 	if o.identityFile != "" && o.passphraseFile != "" {
@@ -104,7 +114,7 @@ func (o *keyOptions) key(ctx context.Context, p *program) (none etcdsnapshot.Key
 		}
 		if err != nil {
 			return none, problem.During("reading the identity", err,
-				fmt.Sprintf("set --%s to a file with an identity of age", flag.IdentityFile))
+				fmt.Sprintf("set --%s to a file with an age identity", flag.IdentityFile))
 		}
 		return none, nil
 	}
@@ -131,17 +141,17 @@ func readPassphrase(ctx context.Context, p *program, file string, isNew bool) (s
 	}
 	if p.HideInput == nil {
 		if isNew {
-			return "", problem.New(errors.New("it is not known how to encrypt the archive, and no terminal can be asked for a passphrase"),
+			return "", problem.New(errors.New("no encryption of the archive is set, and there is no terminal on which to ask for a passphrase"),
 				fmt.Sprintf("set --%s or --%s; or, to write every secret of the cluster in clear text, --%s",
 					flag.RecipientsFile, flag.PassphraseFile, flag.Unencrypted))
 		}
 		return "", problem.New(etcdsnapshot.ErrEncrypted, fmt.Sprintf("set --%s or --%s", flag.IdentityFile, flag.PassphraseFile))
 	}
-	first, err := askHidden(p, "Passphrase: ")
+	first, err := p.askHidden(ctx, "Passphrase: ")
 	if err != nil || !isNew {
 		return first, err
 	}
-	second, err := askHidden(p, "Repeat the passphrase: ")
+	second, err := p.askHidden(ctx, "Repeat the passphrase: ")
 	switch {
 	case err != nil:
 		return "", err
@@ -153,83 +163,12 @@ func readPassphrase(ctx context.Context, p *program, file string, isNew bool) (s
 	return first, nil
 }
 
-// askHidden asks for a line that the terminal does not show.
-func askHidden(p *program, question string) (string, error) {
-	restore, err := p.HideInput()
-	if err != nil {
-		return "", fmt.Errorf("hiding the input: %w", err)
-	}
-	defer restore()
-	fmt.Fprint(p.Err, question)
-	answer, err := p.answers.ReadString('\n')
-	fmt.Fprintln(p.Err)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return "", fmt.Errorf("reading the passphrase: %w", err)
-	}
-	return strings.TrimRight(answer, "\r\n"), nil
-}
-
-// saveArchive saves the snapshot with the keys of the cluster, and removes the snapshot alone.
-func saveArchive(ctx context.Context, e *engine.Env, here etcdNode, c change.SaveArchive) error {
-	info, err := e.World.ReadSnapshot(ctx, c.Snapshot)
-	if err != nil {
-		return fmt.Errorf("reading the snapshot: %w", err)
-	}
-	files, err := collectKeys(ctx, e, here)
-	if err != nil {
-		return problem.During("reading the keys of the cluster", err)
-	}
-	c.Manifest = etcdsnapshot.Manifest{Node: here.Name, Time: e.World.Now().UTC(), Kubeadm: e.Tool.String(),
-		Snapshot: info, Files: files}
-	c.NotBefore = e.World.Now()
-	if err := e.Do(ctx, c); err != nil {
-		return err
-	}
-	return e.Do(ctx, change.Remove{Path: c.Snapshot})
-}
-
-// collectKeys reads the files from which a cluster can be rebuilt. It warns of what is not there.
+// collectKeys reads the files and configurations from which, with a snapshot, a cluster can be rebuilt.
 func collectKeys(ctx context.Context, e *engine.Env, here etcdNode) ([]etcdsnapshot.ArchivedFile, error) {
-	var files []etcdsnapshot.ArchivedFile
-	add := func(name, file string) error {
-		data, err := e.World.ReadFile(ctx, file)
-		if errors.Is(err, fs.ErrNotExist) {
-			e.Warn("%s does not exist, so it is not in the archive: keep what replaces it, such as an external CA, elsewhere", file)
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		files = append(files, etcdsnapshot.ArchivedFile{Name: name, Path: file, Data: data})
-		return nil
-	}
-	named := map[string]string{} // files by their names in the archive, in the order of names
-	var names []string
-	for _, f := range pki.SharedFiles(!here.client.External) {
-		named[etcdsnapshot.PKIPrefix+f] = here.Paths.Certificate(f)
-		names = append(names, etcdsnapshot.PKIPrefix+f)
-	}
-	if here.client.EncryptionConfig != "" {
-		named[etcdsnapshot.EncryptionName] = here.client.EncryptionConfig
-		names = append(names, etcdsnapshot.EncryptionName)
-	}
-	if here.client.External {
-		for base, file := range map[string]string{"ca.crt": here.client.CAFile, "client.crt": here.client.CertFile,
-			"client.key": here.client.KeyFile} {
-			if file != "" {
-				named["external-etcd/"+base] = file
-			}
-		}
-		for _, base := range []string{"ca.crt", "client.crt", "client.key"} {
-			if named["external-etcd/"+base] != "" {
-				names = append(names, "external-etcd/"+base)
-			}
-		}
-	}
-	for _, name := range names {
-		if err := add(name, named[name]); err != nil {
-			return nil, err
-		}
+	files, err := readKeyFiles(ctx, e, here)
+	if err != nil {
+		return nil, problem.During("reading the keys of the cluster", err,
+			fmt.Sprintf("restore the file; without --%s, the snapshot alone can be saved", flag.WithKeys))
 	}
 	for _, stored := range []struct{ object, key string }{{manifest.KubeadmConfigMap, manifest.KubeadmConfigKey},
 		{manifest.KubeletConfigMap, manifest.KubeletConfigKey}, {manifest.KubeProxyConfigMap, manifest.KubeProxyConfigKey}} {
@@ -247,14 +186,51 @@ func collectKeys(ctx context.Context, e *engine.Env, here etcdNode) ([]etcdsnaps
 	return files, nil
 }
 
-// readArchive decrypts an archive, verifies all of it and describes it.
-func readArchive(ctx context.Context, p *program, status *snapshotStatus, o *keyOptions) error {
-	head, err := readHead(ctx, p.World(), status.File)
-	if err != nil {
-		return err
+// readKeyFiles reads the files of this machine. Only the key of a CA may be missing, since a CA may be
+// external, and what exists only while the CAs are replaced.
+func readKeyFiles(ctx context.Context, e *engine.Env, here etcdNode) (files []etcdsnapshot.ArchivedFile, err error) {
+	type source struct{ name, file string }
+	var sources []source
+	for _, f := range pki.SharedFiles(!here.client.External) {
+		sources = append(sources, source{etcdsnapshot.PKIPrefix + f, here.Paths.Certificate(f)})
 	}
+	signer, signerKey := here.Paths.RotationSigner()
+	for _, file := range []string{signer, signerKey} {
+		sources = append(sources, source{etcdsnapshot.PKIPrefix + strings.TrimPrefix(file, here.Paths.Certificates+"/"), file})
+	}
+	sources = append(sources, source{etcdsnapshot.EncryptionName, here.client.EncryptionConfig})
+	if here.client.External {
+		sources = append(sources, source{"external-etcd/ca.crt", here.client.CAFile},
+			source{"external-etcd/client.crt", here.client.CertFile}, source{"external-etcd/client.key", here.client.KeyFile})
+	}
+	for _, s := range sources {
+		if s.file == "" {
+			continue
+		}
+		data, err := e.World.ReadFile(ctx, s.file)
+		isMissing := errors.Is(err, fs.ErrNotExist)
+		switch {
+		case isMissing && strings.HasSuffix(s.name, "ca.key"):
+			e.Warn("%s does not exist, so this CA is external: its key is not in the archive, and no cluster can be rebuilt without it",
+				s.file)
+			continue
+		case isMissing && (s.file == signer || s.file == signerKey):
+			continue
+		case err != nil:
+			return nil, err
+		}
+		if s.name == etcdsnapshot.EncryptionName && bytes.Contains(data, []byte("kms:")) {
+			e.Warn("%s names a KMS plugin, whose key is not in the archive", s.file)
+		}
+		files = append(files, etcdsnapshot.ArchivedFile{Name: s.name, Path: s.file, Data: data})
+	}
+	return files, nil
+}
+
+// readArchive decrypts an archive, verifies all of it and describes it.
+func readArchive(ctx context.Context, p *program, status *snapshotStatus, o *keyOptions) (err error) {
 	var key etcdsnapshot.Key
-	if status.Encrypted = etcdsnapshot.IsEncrypted(head); status.Encrypted {
+	if status.Encrypted {
 		if key, err = o.key(ctx, p); err != nil {
 			return err
 		}
@@ -271,11 +247,13 @@ func readArchive(ctx context.Context, p *program, status *snapshotStatus, o *key
 	if _, err := archive.Read(ctx, io.Discard); err != nil {
 		return err
 	}
-	status.describe(archive.Manifest)
+	m := archive.Manifest
+	status.DescribedBy, status.Info, status.Files = "manifest", m.Snapshot, m.Files
+	status.Kubeadm, status.Node, status.Time = m.Kubeadm, m.Node, &metav1.Time{Time: m.Time.UTC()}
 	return nil
 }
 
-// readHead reads the begin of a file, by which an archive is told from a snapshot.
+// readHead reads the first bytes of a file, by which an archive is told from a snapshot.
 func readHead(ctx context.Context, r state.Reader, file string) ([]byte, error) {
 	f, err := r.OpenFile(ctx, file)
 	if err != nil {
@@ -288,23 +266,4 @@ func readHead(ctx context.Context, r state.Reader, file string) ([]byte, error) 
 		return nil, err
 	}
 	return head[:n], nil
-}
-
-// offerKeyFiles lets the shell complete the files of keys.
-func offerKeyFiles() cobra.CompletionFunc { return offerFiles(cobra.ShellCompDirectiveDefault) }
-
-// archiveSuffix is the end of the name of an archive.
-func archiveSuffix(p etcdsnapshot.Protection) string {
-	if p.IsEncrypted() {
-		return etcdsnapshot.ArchiveSuffix + etcdsnapshot.EncryptedSuffix
-	}
-	return etcdsnapshot.ArchiveSuffix
-}
-
-// snapshotBeside is the path of the snapshot while its archive is made.
-func snapshotBeside(archive string) string {
-	if base, ok := strings.CutSuffix(strings.TrimSuffix(archive, etcdsnapshot.EncryptedSuffix), etcdsnapshot.ArchiveSuffix); ok {
-		return base + etcdsnapshot.SnapshotSuffix
-	}
-	return path.Clean(archive) + etcdsnapshot.SnapshotSuffix
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kubeadm/internal/etcdcluster"
 	"kubeadm/internal/etcdsnapshot"
 	"kubeadm/internal/flag"
 	"kubeadm/internal/node"
@@ -33,12 +34,13 @@ func newSnapshotStatusCommand(p *program) *cobra.Command {
 Kubernetes, the revision, the number of keys, the members and the CA of the cluster, and the keys with which values are
 encrypted at rest. The command runs on any machine and needs no cluster.
 
-Of an archive that "kubeadm etcd snapshot save --with-keys" has made, it also shows which files are in it. All of the
-archive is verified, and nothing of it is written.`,
-		Example: `  kubeadm etcd snapshot status etcd-cp1-20261125T020000Z.db
+Of an archive that "kubeadm etcd snapshot save --with-keys" has made, it also shows which files are in it. The files and
+the snapshot are verified against the manifest of the archive, and nothing is written; what is shown of the snapshot is
+what the manifest says. With --identity-file or --passphrase-file, the file must be encrypted.`,
+		Example: `  kubeadm etcd snapshot status etcd-1a2b3c4d-cp1-20261125T020000Z.db
 
   # machine-readable
-  kubeadm etcd snapshot status etcd-cp1-20261125T020000Z.db --output json`,
+  kubeadm etcd snapshot status etcd-1a2b3c4d-cp1-20261125T020000Z.db --output json`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				return nil
@@ -87,10 +89,11 @@ type snapshotList struct {
 }
 
 type listedSnapshot struct {
-	File string      `json:"file"`
-	Node string      `json:"node"`
-	Time metav1.Time `json:"time"`
-	Size int64       `json:"size"`
+	File    string      `json:"file"`
+	Cluster string      `json:"cluster"` // the first digits of the hash of its CA
+	Node    string      `json:"node"`
+	Time    metav1.Time `json:"time"`
+	Size    int64       `json:"size"`
 }
 
 func listSnapshots(p *program, c *cobra.Command, dir snapshotDir, out *output) error {
@@ -105,8 +108,8 @@ func listSnapshots(p *program, c *cobra.Command, dir snapshotDir, out *output) e
 	}
 	list := snapshotList{TypeMeta: outputMeta("EtcdSnapshotList"), Snapshots: []listedSnapshot{}}
 	for _, f := range savedFiles(files) {
-		list.Snapshots = append(list.Snapshots, listedSnapshot{f.Path, untrusted.Line(f.node),
-			metav1.Time{Time: f.at}, f.Size})
+		list.Snapshots = append(list.Snapshots, listedSnapshot{f.Path, f.Cluster, untrusted.Line(f.Node),
+			metav1.Time{Time: f.Time}, f.Size})
 	}
 	if encode != nil {
 		return encode(p.Out, []any{list})
@@ -115,9 +118,9 @@ func listSnapshots(p *program, c *cobra.Command, dir snapshotDir, out *output) e
 		_, err := fmt.Fprintf(p.Out, "There is no snapshot in %s.\n", untrusted.Line(dir.path))
 		return err
 	}
-	w := report.NewTable(p.Out, 4, "MADE", "NODE", "SIZE", "FILE")
+	w := report.NewTable(p.Out, 4, "MADE", "CLUSTER", "NODE", "SIZE", "FILE")
 	for _, s := range list.Snapshots {
-		w.Row(s.Time.UTC().Format(snapshotTimeForm), s.Node, formatSize(s.Size), s.File)
+		w.Row(s.Time.UTC().Format(snapshotTimeForm), s.Cluster, s.Node, etcdcluster.FormatSize(s.Size), s.File)
 	}
 	return w.Flush()
 }
@@ -131,17 +134,13 @@ type snapshotStatus struct {
 	File            string       `json:"file"`
 	Node            string       `json:"node,omitempty"` // that made it, by the name of the file
 	Time            *metav1.Time `json:"time,omitempty"` // when it was made, by the name of the file; or last changed
+	// DescribedBy is "database" if that was read, or "manifest" if this is what an archive says of it.
+	DescribedBy string `json:"describedBy"`
 	etcdsnapshot.Info
 	// Of an archive.
 	Encrypted bool                        `json:"encrypted,omitempty"`
 	Kubeadm   string                      `json:"kubeadm,omitempty"` // version that made it
 	Files     []etcdsnapshot.ArchivedFile `json:"files,omitempty"`
-}
-
-// describe adds what the manifest of an archive says, whose texts come from another machine.
-func (s *snapshotStatus) describe(m etcdsnapshot.Manifest) {
-	s.Info, s.Files = m.Snapshot, m.Files
-	s.Kubeadm, s.Node, s.Time = untrusted.Line(m.Kubeadm), untrusted.Line(m.Node), &metav1.Time{Time: m.Time.UTC()}
 }
 
 func showSnapshot(p *program, c *cobra.Command, file string, o statusOptions) (err error) {
@@ -170,15 +169,20 @@ func readSnapshot(ctx context.Context, p *program, file string, o *keyOptions) (
 		return status, problem.During(op, err, "list the snapshots of this node: kubeadm etcd snapshot list")
 	}
 	status.Time = &metav1.Time{Time: stat.ModTime.UTC()}
-	if node, at, ok := etcdsnapshot.ParseFileName(path.Base(file)); ok {
-		status.Node, status.Time = untrusted.Line(node), &metav1.Time{Time: at}
+	if name, ok := etcdsnapshot.ParseFileName(path.Base(file)); ok {
+		status.Node, status.Time = untrusted.Line(name.Node), &metav1.Time{Time: name.Time}
 	}
 	head, err := readHead(ctx, r, file)
+	status.Encrypted = etcdsnapshot.IsEncrypted(head)
 	switch {
 	case err != nil:
+	case !status.Encrypted && o.name() != "":
+		err = problem.New(fmt.Errorf("the file is not encrypted, but --%s is set", o.name()),
+			fmt.Sprintf("leave out --%s only if you know that the file is yours: an encrypted one may have been exchanged", o.name()))
 	case etcdsnapshot.IsArchive(head):
 		err = readArchive(ctx, p, &status, o)
 	default:
+		status.DescribedBy = "database"
 		status.Info, err = r.ReadSnapshot(ctx, file)
 	}
 	if err != nil {
@@ -199,8 +203,11 @@ func (s snapshotStatus) write(out io.Writer) error {
 		made += ", by node " + s.Node
 	}
 	w.Row("MADE", made)
-	w.Row("SIZE", formatSize(s.Info.Size))
+	w.Row("SIZE", etcdcluster.FormatSize(s.Info.Size))
 	w.Row("CHECKSUM", "verified, sha256 "+s.SHA256)
+	if s.DescribedBy == "manifest" {
+		w.Row("DESCRIBED BY", "the manifest of the archive; the database itself was not read")
+	}
 	w.Row("REVISION", fmt.Sprint(s.Revision))
 	w.Row("KEYS", fmt.Sprint(s.Keys))
 	w.Row("ETCD", orUnknown(s.EtcdVersion))

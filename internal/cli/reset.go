@@ -1,11 +1,7 @@
 package cli
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"io"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -130,38 +126,4 @@ func checkResetPhases(r *run.Run, o *resetOptions) error {
 		}
 	}
 	return nil
-}
-
-// confirm warns of what is about to be done and asks for confirmation. No answer means no. The wait
-// for the answer ends with the context.
-func confirm(ctx context.Context, p *program, r *run.Run, warning string, skip flag.Name) error {
-	r.Emit(engine.Warned, warning)
-	r.Emit(engine.Printed, "["+r.Name()+"] Continue? [y/N]: ")
-	var answer string
-	var err error
-	read := make(chan struct{})
-	go func() {
-		defer close(read)
-		if answer, err = p.answers.ReadString('\n'); errors.Is(err, io.EOF) {
-			err = nil
-		}
-	}()
-	select {
-	case <-read:
-	case <-ctx.Done():
-		return fmt.Errorf("reading the answer: %w", context.Cause(ctx))
-	}
-	if err != nil {
-		return fmt.Errorf("reading the answer: %w", err)
-	}
-	switch strings.ToLower(strings.TrimSpace(answer)) {
-	case "y", "yes":
-		return nil
-	}
-	stopped := "nothing was changed: you did not confirm"
-	if p.report.Changed() { // by an earlier step of an upgrade through several versions
-		stopped = "stopped: you did not confirm"
-	}
-	return problem.New(errors.New(stopped),
-		fmt.Sprintf("answer y, or set --%s to skip the confirmation", skip))
 }

@@ -22,11 +22,13 @@ type Client struct {
 	state.Etcd
 	// External is set if kubeadm does not run the members.
 	External bool
-	// EncryptionConfig is the API server's --encryption-provider-config; empty for none.
+	// EncryptionConfig is the file of the API server's --encryption-provider-config, as a path on this
+	// machine; empty for none.
 	EncryptionConfig string
 }
 
-// ReadClient reads from the manifest of this machine's API server how that reaches etcd. With an etcd
+// ReadClient reads from the manifest of this machine's API server how that reaches etcd. Paths are those
+// of the files on this machine, which may be elsewhere in the container. With an etcd
 // member of this machine, the members that it joined are endpoints too, after those of the API server.
 func ReadClient(ctx context.Context, r state.Reader, p node.Paths) (Client, error) {
 	server, err := readStaticPod(ctx, r, p, release.APIServer)
@@ -39,6 +41,11 @@ func ReadClient(ctx context.Context, r state.Reader, p node.Paths) (Client, erro
 		CertFile:  manifest.ArgumentValue(server, "etcd-certfile"),
 		KeyFile:   manifest.ArgumentValue(server, "etcd-keyfile"),
 	}, EncryptionConfig: manifest.ArgumentValue(server, "encryption-provider-config")}
+	for _, file := range []*string{&c.CAFile, &c.CertFile, &c.KeyFile, &c.EncryptionConfig} {
+		if host, ok := manifest.HostPath(server, *file); ok {
+			*file = host
+		}
+	}
 	if len(c.Endpoints) == 0 {
 		return c, problem.New(fmt.Errorf("%s does not set --etcd-servers", p.Manifest(release.APIServer)),
 			"restore the file from a backup in "+p.Tmp())

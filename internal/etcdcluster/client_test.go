@@ -56,3 +56,20 @@ func TestReadClient(t *testing.T) {
 		}
 	}
 }
+
+// The API server may see a file at another path than this machine.
+func TestReadClientPaths(t *testing.T) {
+	w := fake.New()
+	w.Files["/etc/kubernetes/manifests/kube-apiserver.yaml"] = memory.File{Data: []byte(`metadata: {name: kube-apiserver}
+spec:
+  containers:
+  - name: kube-apiserver
+    command: [kube-apiserver, "--etcd-servers=https://a:2379", --etcd-cafile=/etcd/ca.crt, --encryption-provider-config=/enc/enc.yaml]
+    volumeMounts: [{name: enc, mountPath: /enc}]
+  volumes: [{name: enc, hostPath: {path: /secure}}]
+`)}
+	got, err := ReadClient(t.Context(), w, node.DefaultPaths())
+	if err != nil || got.EncryptionConfig != "/secure/enc.yaml" || got.CAFile != "/etcd/ca.crt" {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}

@@ -14,6 +14,7 @@ import (
 	"io"
 	"io/fs"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -39,6 +40,8 @@ const (
 	manifestLimit = 1 << 20
 	fileLimit     = 4 << 20
 	filesLimit    = 200
+	dataLimit     = 16 << 20 // of all files
+	trailerLimit  = 1 << 20  // tar programs pad the end with zeros
 	snapshotLimit = 64 << 30
 	// workFactor is that of a passphrase: scrypt uses 256 MiB for a second. A file that demands more than
 	// maxWorkFactor is refused.
@@ -65,7 +68,10 @@ type ArchivedFile struct {
 	Data []byte `json:"-"`
 }
 
-const formatVersion = 1
+const (
+	formatVersion = 1
+	blockSize     = 512 // of tar
+)
 
 // Errors of archives.
 var (
@@ -73,7 +79,10 @@ var (
 	ErrWrongKey     = errors.New("the archive cannot be decrypted with this key")
 	ErrArchive      = errors.New("the archive is damaged, or not one of kubeadm")
 	ErrNotArchive   = errors.New("the file is not an archive of kubeadm")
-	errNoRecipients = errors.New("there is no recipient of age")
+	errNoRecipients = errors.New("the file has no list of age recipients")
+	errWorkFactor   = fmt.Errorf("the archive's passphrase has a scrypt work factor above %d, which needs more than a GiB of memory",
+		maxWorkFactor)
+	errMoreThanListed = errors.New("it has more than its manifest lists")
 )
 
 // Protection is how an archive is encrypted; the zero value leaves it in clear text.
@@ -118,8 +127,23 @@ func NewPassphraseKey(text string) (Key, error) {
 	if err != nil {
 		return Key{}, err
 	}
-	i.SetMaxWorkFactor(maxWorkFactor)
-	return Key{[]age.Identity{i}}, nil
+	return Key{[]age.Identity{passphraseIdentity{i}}}, nil
+}
+
+// passphraseIdentity refuses a header that demands too much memory.
+type passphraseIdentity struct{ *age.ScryptIdentity }
+
+// Unwrap implements age.Identity.
+func (i passphraseIdentity) Unwrap(stanzas []*age.Stanza) ([]byte, error) {
+	for _, s := range stanzas {
+		if s.Type != "scrypt" || len(s.Args) != 2 {
+			continue
+		}
+		if factor, err := strconv.Atoi(s.Args[1]); err == nil && factor > maxWorkFactor {
+			return nil, errWorkFactor
+		}
+	}
+	return i.ScryptIdentity.Unwrap(stanzas)
 }
 
 // WriteArchive writes an archive: the manifest, the files, and the snapshot, whose checksum is verified
@@ -144,6 +168,9 @@ func writeTar(ctx context.Context, to io.Writer, m Manifest, snapshot io.Reader)
 	for i := range m.Files {
 		sum := sha256.Sum256(m.Files[i].Data)
 		m.Files[i].Size, m.Files[i].SHA256 = int64(len(m.Files[i].Data)), hex.EncodeToString(sum[:])
+	}
+	if err := m.check(); err != nil { // what cannot be read again must not be written
+		return err
 	}
 	manifest, err := json.MarshalIndent(m, "", "  ")
 	if err != nil {
@@ -179,6 +206,7 @@ func writeTar(ctx context.Context, to io.Writer, m Manifest, snapshot io.Reader)
 // manifest lists, once and in its order, with their sizes and digests.
 type Archive struct {
 	Manifest Manifest
+	plain    io.Reader // what tar reads, without reading ahead
 	tar      *tar.Reader
 }
 
@@ -217,7 +245,7 @@ func OpenArchive(from io.Reader, key Key) (*Archive, error) {
 			return nil, err
 		}
 	}
-	a := &Archive{tar: tar.NewReader(plain)}
+	a := &Archive{plain: plain, tar: tar.NewReader(plain)}
 	size, err := a.next(ManifestName, manifestLimit)
 	if err != nil {
 		return nil, err
@@ -229,7 +257,14 @@ func OpenArchive(from io.Reader, key Key) (*Archive, error) {
 	if err := json.Unmarshal(data, &a.Manifest); err != nil {
 		return nil, damaged(errors.New("its manifest is not valid JSON"))
 	}
-	return a, a.Manifest.check()
+	if a.Manifest.Version != formatVersion {
+		return nil, problem.New(fmt.Errorf("the archive has format version %d, but this kubeadm reads %d",
+			a.Manifest.Version, formatVersion), "use the release of kubeadm that made the archive, or a later one")
+	}
+	if err := a.Manifest.check(); err != nil {
+		return nil, damaged(err)
+	}
+	return a, nil
 }
 
 func decrypt(from io.Reader, key Key) (io.Reader, error) {
@@ -240,7 +275,10 @@ func decrypt(from io.Reader, key Key) (io.Reader, error) {
 	if _, isWrong := errors.AsType[*age.NoIdentityMatchError](err); isWrong {
 		return nil, ErrWrongKey
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, errWorkFactor):
+		return nil, err
+	case err != nil:
 		return nil, damaged(err)
 	}
 	return plain, nil
@@ -250,29 +288,46 @@ func damaged(err error) error { return fmt.Errorf("%w: %w", ErrArchive, untruste
 
 // check refuses a manifest that this program could not use safely.
 func (m Manifest) check() error {
-	if m.Version != formatVersion {
-		return problem.New(fmt.Errorf("the archive has format version %d, but this kubeadm reads %d", m.Version,
-			formatVersion), "use the release of kubeadm that made the archive, or a later one")
-	}
 	if len(m.Files) > filesLimit {
-		return damaged(fmt.Errorf("its manifest lists %d files, at most %d are allowed", len(m.Files), filesLimit))
+		return fmt.Errorf("its manifest lists %d files, at most %d are allowed", len(m.Files), filesLimit)
 	}
+	total := int64(0)
 	seen := map[string]bool{ManifestName: true, SnapshotName: true}
 	for _, f := range m.Files {
 		switch {
 		case !fs.ValidPath(f.Name) || strings.ContainsAny(f.Name, "\\\x00"):
-			return damaged(fmt.Errorf("it has the file %s, which is outside of it", untrusted.Quote(f.Name)))
+			return fmt.Errorf("it has the file %s, which is outside of it", untrusted.Quote(f.Name))
 		case seen[f.Name]:
-			return damaged(fmt.Errorf("it lists %s twice", untrusted.Quote(f.Name)))
+			return fmt.Errorf("it lists %s twice", untrusted.Quote(f.Name))
 		case f.Size < 0 || f.Size > fileLimit:
-			return damaged(fmt.Errorf("%s has %d bytes, at most %d are allowed", untrusted.Quote(f.Name), f.Size, fileLimit))
+			return fmt.Errorf("%s has %d bytes, at most %d are allowed", untrusted.Quote(f.Name), f.Size, fileLimit)
 		}
 		seen[f.Name] = true
+		total += f.Size
 	}
-	if m.Snapshot.Size < 0 || m.Snapshot.Size > snapshotLimit {
-		return damaged(fmt.Errorf("its snapshot has %d bytes, at most %d are allowed", m.Snapshot.Size, int64(snapshotLimit)))
+	switch {
+	case total > dataLimit:
+		return fmt.Errorf("its files have %d bytes, at most %d are allowed", total, dataLimit)
+	case m.Snapshot.Size < 0 || m.Snapshot.Size > snapshotLimit:
+		return fmt.Errorf("its snapshot has %d bytes, at most %d are allowed", m.Snapshot.Size, int64(snapshotLimit))
+	}
+	for _, text := range m.texts() {
+		if untrusted.Line(text) != text {
+			return fmt.Errorf("its manifest has the text %s, which is too long or cannot be printed", untrusted.Quote(text))
+		}
 	}
 	return nil
+}
+
+// texts are all that are shown.
+func (m Manifest) texts() []string {
+	all := []string{m.Node, m.Kubeadm, m.Snapshot.SHA256, m.Snapshot.StorageVersion, m.Snapshot.EtcdVersion,
+		m.Snapshot.KubernetesVersion}
+	all = slices.Concat(all, m.Snapshot.Members, m.Snapshot.CAHashes, m.Snapshot.Encryption)
+	for _, f := range m.Files {
+		all = append(all, f.Name, f.Path, f.SHA256)
+	}
+	return all
 }
 
 // next goes to the next entry, which must be a regular file of that name.
@@ -327,8 +382,20 @@ func (a *Archive) Read(ctx context.Context, snapshot io.Writer) ([]ArchivedFile,
 	case size != want.Size || sum != want.SHA256:
 		return nil, damaged(errors.New("its snapshot does not match its digest"))
 	}
-	if _, err := a.tar.Next(); !errors.Is(err, io.EOF) {
-		return nil, damaged(errors.New("it has more than its manifest lists"))
+	return files, a.checkEnd()
+}
+
+// checkEnd reads what follows the snapshot to its end, where age authenticates it: the rest of its last
+// block, and two blocks of zeros or more.
+func (a *Archive) checkEnd() error {
+	rest, err := io.ReadAll(io.LimitReader(a.plain, trailerLimit+1))
+	switch {
+	case err != nil:
+		return damaged(err)
+	case len(rest) > trailerLimit || len(bytes.Trim(rest, "\x00")) > 0:
+		return damaged(errMoreThanListed)
+	case int64(len(rest)) < 2*blockSize+(-a.Manifest.Snapshot.Size)&(blockSize-1):
+		return damaged(io.ErrUnexpectedEOF)
 	}
-	return files, nil
+	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -107,35 +108,95 @@ func TestArchivePassphrase(t *testing.T) {
 	}
 }
 
-// An archive that is damaged at any byte is an error, and each prefix of one.
+// An archive that is damaged at any byte is an error, unless all files and the snapshot are the same: the
+// damage is in unused bytes, or in what the manifest tells. Each prefix of an archive is an error, and
+// what follows one.
 func TestDamagedArchive(t *testing.T) {
-	whole := newArchive(t, Protection{})
-	read := func(data []byte) error {
-		a, err := OpenArchive(bytes.NewReader(data), Key{})
-		if err != nil {
-			return err
-		}
-		_, err = a.Read(t.Context(), io.Discard)
-		return err
+	type content struct {
+		files    []ArchivedFile
+		snapshot string
 	}
-	if err := read(whole); err != nil {
+	read := func(data []byte, key Key) (content, error) {
+		a, err := OpenArchive(bytes.NewReader(data), key)
+		if err != nil {
+			return content{}, err
+		}
+		var b bytes.Buffer
+		files, err := a.Read(t.Context(), &b)
+		for i := range files {
+			files[i].Path = "" // not verified
+		}
+		return content{files, b.String()}, err
+	}
+	identity, err := age.GenerateX25519Identity()
+	if err != nil {
 		t.Fatal(err)
 	}
-	for size := 0; size < len(whole)-1536; size += 37 { // the rest is padding
-		if read(whole[:size]) == nil {
-			t.Errorf("the first %d of %d bytes are accepted", size, len(whole))
+	for name, c := range map[string]struct {
+		p   Protection
+		key Key
+	}{"clear text": {}, "encrypted": {Protection{[]age.Recipient{identity.Recipient()}}, Key{[]age.Identity{identity}}}} {
+		whole := newArchive(t, c.p)
+		want, err := read(whole, c.key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for size := 0; size < len(whole); size += 37 {
+			if _, err := read(whole[:size], c.key); err == nil {
+				t.Errorf("%s: the first %d of %d bytes are accepted", name, size, len(whole))
+			}
+		}
+		if _, err := read(append(slices.Clone(whole), "more"...), c.key); err == nil {
+			t.Errorf("%s: text after the end is accepted", name)
+		}
+		for i := 0; i < len(whole); i += 5 {
+			damaged := slices.Clone(whole)
+			damaged[i] ^= 0x41
+			got, err := read(damaged, c.key)
+			if err == nil && (c.p.IsEncrypted() || got.snapshot != want.snapshot ||
+				!reflect.DeepEqual(got.files, want.files)) {
+				t.Errorf("%s: damage at byte %d is accepted: %+v", name, i, got.files)
+			}
 		}
 	}
-	accepted := 0
-	for i := 0; i < len(whole); i += 5 {
-		damaged := slices.Clone(whole)
-		damaged[i] ^= 0x41
-		if read(damaged) == nil {
-			accepted++ // unused bytes of the last block of an entry, or a time
+	padded := slices.Concat(newArchive(t, Protection{}), make([]byte, 9<<10)) // as GNU tar does
+	if _, err := read(padded, Key{}); err != nil {
+		t.Errorf("with more padding: %v", err)
+	}
+}
+
+// What could not be read again is not written.
+func TestArchiveOfLargeFiles(t *testing.T) {
+	data, info := newSnapshot()
+	large := func(name string) ArchivedFile { return ArchivedFile{Name: name, Data: make([]byte, fileLimit)} }
+	for want, files := range map[string][]ArchivedFile{
+		"at most 4194304 are allowed":  {{Name: "a", Data: make([]byte, fileLimit+1)}},
+		"at most 16777216 are allowed": {large("a"), large("b"), large("c"), large("d"), {Name: "e", Data: []byte("x")}},
+		"cannot be printed":            {{Name: "a", Path: "/etc/\x1b[2J"}},
+	} {
+		var b bytes.Buffer
+		err := WriteArchive(t.Context(), &b, Protection{}, Manifest{Snapshot: info, Files: files}, bytes.NewReader(data))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
 		}
 	}
-	if accepted > len(whole)/5*2/3 {
-		t.Errorf("%d of %d damages are accepted", accepted, len(whole))
+}
+
+// A passphrase that demands gigabytes of memory is refused for what it is.
+func TestArchiveWorkFactor(t *testing.T) {
+	p, err := NewPassphrase("correct horse")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.recipients[0].(*age.ScryptRecipient).SetWorkFactor(10)
+	data := bytes.Replace(newArchive(t, p), []byte(" 10\n"), []byte(" 21\n"), 1)
+	key, err := NewPassphraseKey("correct horse")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenArchive(bytes.NewReader(data), key); err == nil || errors.Is(err, ErrArchive) ||
+		!strings.Contains(err.Error(), "work factor above 20") {
+		t.Errorf("got %v", err)
 	}
 }
 
@@ -201,8 +262,12 @@ func TestHostileArchives(t *testing.T) {
 		"many files":       {Manifest{Version: 1, Files: many}, nil, "at most 200 are allowed"},
 		"large file": {Manifest{Version: 1, Files: []ArchivedFile{{Name: "a", Size: fileLimit + 1}}}, nil,
 			"at most 4194304 are allowed"},
-		"negative size":  {Manifest{Version: 1, Files: []ArchivedFile{{Name: "a", Size: -1}}}, nil, "-1 bytes"},
-		"large snapshot": {Manifest{Version: 1, Snapshot: Info{Size: snapshotLimit + 1}}, nil, "its snapshot has"},
+		"negative size": {Manifest{Version: 1, Files: []ArchivedFile{{Name: "a", Size: -1}}}, nil, "-1 bytes"},
+		"many large files": {Manifest{Version: 1, Files: []ArchivedFile{{Name: "a", Size: fileLimit}, {Name: "b", Size: fileLimit},
+			{Name: "c", Size: fileLimit}, {Name: "d", Size: fileLimit}, {Name: "e", Size: 1}}}, nil,
+			"at most 16777216 are allowed"},
+		"escape sequence": {Manifest{Version: 1, Node: "\x1b[2J"}, nil, `has the text "\x1b[2J"`},
+		"large snapshot":  {Manifest{Version: 1, Snapshot: Info{Size: snapshotLimit + 1}}, nil, "its snapshot has"},
 		"symbolic link": {Manifest{Version: 1, Files: []ArchivedFile{file("a")}},
 			[]tar.Header{{Name: "a", Typeflag: tar.TypeSymlink, Linkname: "/etc/passwd"}}, "a is not a regular file"},
 		"hard link": {Manifest{Version: 1, Files: []ArchivedFile{file("a")}},

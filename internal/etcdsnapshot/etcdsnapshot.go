@@ -21,7 +21,8 @@ import (
 	"kubeadm/internal/problem"
 )
 
-// Info is what a snapshot contains. Texts come from the cluster and are safe to print.
+// Info is what a snapshot contains. Texts come from the cluster and are safe to print. Only what was read
+// from the database itself is known; what the manifest of an archive says was once.
 type Info struct {
 	Size   int64  `json:"size"`   // of the file, in bytes
 	SHA256 string `json:"sha256"` // of the database, hexadecimal; it has been verified
@@ -43,7 +44,7 @@ type Info struct {
 	Encryption []string `json:"encryption,omitempty"`
 }
 
-// The ways in which a file is no snapshot.
+// The ways in which a file is not a snapshot.
 var (
 	ErrEmpty      = errors.New("the file is empty")
 	ErrIncomplete = errors.New("the file is incomplete, or not a snapshot of etcd")
@@ -162,25 +163,48 @@ const (
 	EncryptedSuffix = ".age" // follows ArchiveSuffix
 )
 
-// FileName is the name of a file that a node makes at that time.
-func FileName(node string, at time.Time, suffix string) string {
-	return namePrefix + node + "-" + at.UTC().Format(nameForm) + suffix
+// FileName says of a file of this program which node has made it and when.
+type FileName struct {
+	Cluster string // ClusterID
+	Node    string
+	Time    time.Time
+	Suffix  string
 }
 
-// ParseFileName returns which node has made a file of that name and when. ok is false for a name that is
-// not one of FileName.
-func ParseFileName(name string) (node string, at time.Time, ok bool) {
+func (n FileName) String() string {
+	return namePrefix + n.Cluster + "-" + n.Node + "-" + n.Time.UTC().Format(nameForm) + n.Suffix
+}
+
+// IsSnapshot reports whether it is the name of a snapshot, and not of an archive.
+func (n FileName) IsSnapshot() bool { return n.Suffix == SnapshotSuffix }
+
+const clusterIDLength = 8
+
+// ClusterID tells clusters apart in the names of files: the first digits of the hash of the CA's public key.
+func ClusterID(caHash string) string {
+	_, digits, _ := strings.Cut(caHash, ":")
+	return digits[:min(len(digits), clusterIDLength)]
+}
+
+// ParseFileName is the inverse of String. ok is false for a name that is not one of FileName.
+func ParseFileName(name string) (n FileName, ok bool) {
 	rest, ok := strings.CutPrefix(name, namePrefix)
 	if !ok {
-		return "", at, false
+		return n, false
 	}
-	rest = strings.TrimSuffix(rest, EncryptedSuffix)
-	base, isSnapshot := strings.CutSuffix(rest, SnapshotSuffix)
-	base, isArchive := strings.CutSuffix(base, ArchiveSuffix)
-	i := strings.LastIndex(base, "-")
-	if i < 1 || isSnapshot == isArchive || isSnapshot && strings.HasSuffix(name, EncryptedSuffix) {
-		return "", at, false
+	for _, suffix := range []string{SnapshotSuffix, ArchiveSuffix, ArchiveSuffix + EncryptedSuffix} {
+		if base, found := strings.CutSuffix(rest, suffix); found {
+			rest, n.Suffix = base, suffix
+			break
+		}
 	}
-	at, err := time.Parse(nameForm, base[i+1:])
-	return base[:i], at, err == nil
+	last := strings.LastIndex(rest, "-")
+	if n.Suffix == "" || last < clusterIDLength+2 || rest[clusterIDLength] != '-' ||
+		strings.Trim(rest[:clusterIDLength], "0123456789abcdef") != "" {
+		return n, false
+	}
+	n.Cluster, n.Node = rest[:clusterIDLength], rest[clusterIDLength+1:last]
+	at, err := time.Parse(nameForm, rest[last+1:])
+	n.Time = at
+	return n, err == nil
 }

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 )
@@ -63,17 +62,23 @@ func TestCheckReadableBy(t *testing.T) {
 func TestFileNames(t *testing.T) {
 	at := time.Date(2026, 11, 25, 23, 15, 0, 0, time.UTC)
 	for _, suffix := range []string{SnapshotSuffix, ArchiveSuffix, ArchiveSuffix + EncryptedSuffix} {
-		name := FileName("cp-1.example", at, suffix)
-		node, when, ok := ParseFileName(name)
-		if !ok || node != "cp-1.example" || !when.Equal(at) || !strings.HasSuffix(name, "-20261125T231500Z"+suffix) {
-			t.Errorf("%s: %q, %s, %v", name, node, when, ok)
+		want := FileName{Cluster: "1a2b3c4d", Node: "cp-1.example", Time: at, Suffix: suffix}
+		name := want.String()
+		got, ok := ParseFileName(name)
+		if !ok || got != want || name != "etcd-1a2b3c4d-cp-1.example-20261125T231500Z"+suffix {
+			t.Errorf("%s: %+v, %v", name, got, ok)
 		}
 	}
-	for _, name := range []string{"", "etcd-", "snapshot.db", "etcd-cp1.db", "etcd--20261125T231500Z.db",
-		"etcd-cp1-20261125T231500Z", "etcd-cp1-20261125T231500Z.db.age", "etcd-cp1-20261125T231500Z.db.bak",
-		"etcd-cp1-20261325T231500Z.db", "etcd-cp1-20261125T231500Z.db.tar"} {
-		if node, at, ok := ParseFileName(name); ok {
-			t.Errorf("%s: %q, %s", name, node, at)
+	for _, name := range []string{"", "etcd-", "snapshot.db", "etcd-cp1.db", "etcd-1a2b3c4d--20261125T231500Z.db",
+		"etcd-cp1-20261125T231500Z.db", "etcd-1a2b3c4d-20261125T231500Z.db", "etcd-1A2B3C4D-cp1-20261125T231500Z.db",
+		"etcd-1a2b3c4d-cp1-20261125T231500Z", "etcd-1a2b3c4d-cp1-20261125T231500Z.db.age",
+		"etcd-1a2b3c4d-cp1-20261125T231500Z.db.bak", "etcd-1a2b3c4d-cp1-20261325T231500Z.db",
+		"etcd-1a2b3c4d-cp1-20261125T231500Z.db.tar"} {
+		if got, ok := ParseFileName(name); ok {
+			t.Errorf("%s: %+v", name, got)
 		}
+	}
+	if id := ClusterID("sha256:1a2b3c4d5e6f"); id != "1a2b3c4d" {
+		t.Errorf("the ID is %s", id)
 	}
 }

@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -111,6 +112,28 @@ func ArgumentValue(pod *corev1.Pod, name string) string {
 		}
 	}
 	return ""
+}
+
+// HostPath returns the path on the node of a file that the Pod's component reads. ok is false if it is
+// in no directory or file of the node.
+func HostPath(pod *corev1.Pod, file string) (host string, ok bool) {
+	c, err := ComponentContainer(pod, pod.Name)
+	if err != nil {
+		return "", false
+	}
+	file = path.Clean(file)
+	var mount corev1.VolumeMount // the innermost one
+	for _, m := range c.VolumeMounts {
+		at := path.Clean(m.MountPath)
+		if (file == at || strings.HasPrefix(file, strings.TrimSuffix(at, "/")+"/")) && len(at) > len(mount.MountPath) {
+			mount, mount.MountPath = m, at
+		}
+	}
+	i := slices.IndexFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == mount.Name })
+	if mount.Name == "" || i < 0 || pod.Spec.Volumes[i].HostPath == nil {
+		return "", false
+	}
+	return path.Join(pod.Spec.Volumes[i].HostPath.Path, mount.SubPath, strings.TrimPrefix(file, mount.MountPath)), true
 }
 
 func (s componentPod) pod(name string, n *node.Node) *corev1.Pod {

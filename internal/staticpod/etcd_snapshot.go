@@ -42,7 +42,7 @@ func SaveEtcdSnapshot(ctx context.Context, e *engine.Env, n *node.Node,
 	e.Say("saving a snapshot of etcd to %q", file)
 	if err := e.Do(ctx,
 		change.MakeDir{Path: dir, Mode: 0o700},
-		change.SaveSnapshot{Path: file, Via: via, NotBefore: e.World.Now()}); err != nil {
+		change.SaveSnapshot{Path: file, Via: via}); err != nil {
 		// An empty directory must not count as a snapshot.
 		return "", errors.Join(err, e.Do(context.WithoutCancel(ctx),
 			change.Remove{Path: dir, OnlyEmpty: true}))

@@ -327,6 +327,7 @@ func (m generator) archives() {
 		"archive-link": pack(ofKey, func(w *tar.Writer) {
 			entry(w, tar.Header{Typeflag: tar.TypeSymlink, Name: "pki/ca.key", Linkname: "/etc/passwd"}, "")
 		}),
+		"archive-escape":  pack(`{"version": 1, "node": "\u001b[2J"}`, nil),
 		"archive-version": pack(`{"version": 9}`, nil),
 		"archive-bomb":    pack(`{"version": 1, "files": [{"name": "zeros", "size": 10000000000}]}`, nil),
 		"archive-words":   pack("hello", nil),

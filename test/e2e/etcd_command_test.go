@@ -59,7 +59,9 @@ func checkListedMembers(t *testing.T, at *nodes.Node, all ...*nodes.Node) {
 func TestEtcdSnapshots(t *testing.T) {
 	s := sharedCluster(t)
 	checkListedMembers(t, s.cp, s.cp)
-	t.Cleanup(func() { _, _ = s.cp.Run(context.Background(), "sh", "-c", "rm -rf /var/lib/kubeadm /root/[abc].db") })
+	t.Cleanup(func() {
+		_, _ = s.cp.Run(context.Background(), "sh", "-c", "rm -rf /var/lib/kubeadm /root/[abc].db /root/archives")
+	})
 	for range 3 {
 		runCommand(t, s.cp, kubeadm, "etcd", "snapshot", "save", "--keep", "2")
 	}
@@ -87,15 +89,20 @@ func TestEtcdSnapshots(t *testing.T) {
 		t.Errorf("the snapshot has mode %s", mode)
 	}
 	// With the keys of the cluster, for a passphrase.
-	runShell(t, s.cp, "echo correct horse >/root/passphrase")
-	runCommand(t, s.cp, kubeadm, "etcd", "snapshot", "save", "--with-keys", "--passphrase-file=/root/passphrase", "/root/all.tar.age")
-	said = runCommand(t, s.cp, kubeadm, "etcd", "snapshot", "status", "--passphrase-file=/root/passphrase", "/root/all.tar.age")
+	runShell(t, s.cp, "mkdir /root/archives; echo mine >/root/archives/all.db; echo correct horse >/root/archives/passphrase")
+	runCommand(t, s.cp, kubeadm, "etcd", "snapshot", "save", "--with-keys", "--passphrase-file=/root/archives/passphrase",
+		"/root/archives/all.tar.age")
+	said = runCommand(t, s.cp, kubeadm, "etcd", "snapshot", "status", "--passphrase-file=/root/archives/passphrase",
+		"/root/archives/all.tar.age")
 	for _, want := range []string{"pki/ca.key", "pki/sa.key", "pki/etcd/ca.key", "config/kubeadm-config.yaml", "encrypted, made by kubeadm"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("%q is not in\n%s", want, said)
 		}
 	}
-	runShell(t, s.cp, "test ! -e /root/all.db; ! grep -q PRIVATE /root/all.tar.age; rm /root/all.tar.age /root/passphrase")
+	if left := runShell(t, s.cp, "cd /root/archives; if grep -q PRIVATE all.tar.age; then exit 1; fi; cat all.db; ls -A"); left !=
+		"mine\nall.db\nall.tar.age\npassphrase" {
+		t.Errorf("beside the archive are %q", left)
+	}
 
 	// Damaged files are told from good ones, and nothing crashes.
 	runShell(t, s.cp, "cp "+file+" /root/a.db; truncate -s -1000 /root/a.db; cp "+file+
@@ -217,7 +224,7 @@ func TestEtcdSpace(t *testing.T) {
 		"metadata.name!=kube-root-ca.crt,metadata.name!=load")
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
-	go func() { // a client that goes on trying
+	go func() { // a client that keeps trying
 		defer close(done)
 		for ctx.Err() == nil {
 			_, _ = s.worker.Run(t.Context(), "kubectl", "--kubeconfig=/root/load.conf", "patch", "configmap", "load",

@@ -23,6 +23,8 @@ import (
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/cli"
+	"kubeadm/internal/etcdsnapshot"
+	"kubeadm/internal/pki"
 	"kubeadm/internal/report"
 	"kubeadm/internal/state"
 	"kubeadm/internal/world"
@@ -164,7 +166,7 @@ func changeMachine(ts *testscript.TestScript, _ bool, args []string) {
 		w.MemberList = append(w.MemberList, state.Member{ID: id + 1, Name: value,
 			PeerURLs: []string{host + ":2380"}, ClientURLs: []string{host + ":2379"}})
 	case "file":
-		w.Files[value] = memory.File{Mode: 0o600}
+		w.Files[expand(ts, value)] = memory.File{Data: []byte("x"), Mode: 0o600}
 	case "database": // of a member: its ID, size and what is in use of it, in MiB
 		id, err := strconv.ParseUint(value, 10, 64)
 		ts.Check(err)
@@ -179,6 +181,10 @@ func changeMachine(ts *testscript.TestScript, _ bool, args []string) {
 			Version: "3.7.0", DBSize: size << 20, DBInUse: used << 20, DBQuota: 2 << 30}
 	case "alarm":
 		w.MemberProblems = append(w.MemberProblems, value)
+	case "noalarm":
+		w.MemberProblems = nil
+	case "nohistory":
+		w.NoHistory = true
 	case "etcdsize":
 		size, err := strconv.ParseUint(value, 10, 64)
 		ts.Check(err)
@@ -187,6 +193,9 @@ func changeMachine(ts *testscript.TestScript, _ bool, args []string) {
 		id, err := strconv.ParseUint(value, 10, 64)
 		ts.Check(err)
 		w.UnreachableMembers = append(w.UnreachableMembers, id)
+	case "answering":
+		w.UnreachableMembers = slices.DeleteFunc(w.UnreachableMembers,
+			func(id uint64) bool { return strconv.FormatUint(id, 10) == value })
 	case "published":
 		w.Names["dl.k8s.io"] = []string{"192.0.2.80"}
 		if w.Published == nil {
@@ -236,11 +245,21 @@ func newHealthyMachine() *fake.World {
 
 func checkFile(ts *testscript.TestScript, neg bool, args []string) {
 	for _, name := range args {
-		if _, there := machineOf(ts).world.Files[name]; there == neg {
+		if _, there := machineOf(ts).world.Files[expand(ts, name)]; there == neg {
 			ts.Fatalf("file %s: there is %v; %v", name, there,
 				slices.Collect(listFiles(machineOf(ts).world)))
 		}
 	}
+}
+
+// expand replaces CLUSTER in the name of a file by the ID of the machine's cluster.
+func expand(ts *testscript.TestScript, name string) string {
+	if !strings.Contains(name, "CLUSTER") {
+		return name
+	}
+	ca, err := pki.ParseCertificates(machineOf(ts).world.Files["/etc/kubernetes/pki/ca.crt"].Data)
+	ts.Check(err)
+	return strings.ReplaceAll(name, "CLUSTER", etcdsnapshot.ClusterID(pki.PinOf(ca[0]).String()))
 }
 
 func removeFiles(ts *testscript.TestScript, _ bool, args []string) {

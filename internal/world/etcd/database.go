@@ -5,17 +5,21 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"slices"
 	"strings"
+	"time"
 
 	bolt "go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"google.golang.org/protobuf/proto"
 
 	"kubeadm/internal/etcdsnapshot"
 	"kubeadm/internal/untrusted"
+	"kubeadm/internal/world/portable"
 )
 
 // Buckets of etcd's database and keys in them (server/storage/schema in etcd's repository).
@@ -53,6 +57,9 @@ func (k *Cluster) ReadDatabase(ctx context.Context, path string) (info etcdsnaps
 	return info, err
 }
 
+// foreignLockTimeout is how long another program may hold a lock on the file.
+const foreignLockTimeout = 5 * time.Second
+
 // viewDatabase opens a database that is not trusted. etcd's own function for that ends the process if
 // the database is damaged, as it panics in a goroutine. This one reads in the calling goroutine and
 // turns panics and page faults into an error.
@@ -63,7 +70,10 @@ func viewDatabase(path string, view func(*bolt.Tx) error) (err error) {
 			err = fmt.Errorf("%w: %s", etcdsnapshot.ErrDatabase, untrusted.Line(fmt.Sprint(found)))
 		}
 	}()
-	db, err := bolt.Open(path, 0o400, &bolt.Options{ReadOnly: true})
+	db, err := bolt.Open(path, 0o400, &bolt.Options{ReadOnly: true, Timeout: foreignLockTimeout})
+	if portable.IsSystemError(err) || errors.Is(err, bolterrors.ErrTimeout) {
+		return fmt.Errorf("opening the database: %w", err)
+	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", etcdsnapshot.ErrDatabase, err)
 	}
@@ -139,7 +149,7 @@ func readKeys(ctx context.Context, b *bolt.Bucket, info *etcdsnapshot.Info) erro
 		}
 		key, ok := rawKey(value)
 		if !ok || len(revision) != revisionLength && len(revision) != tombstoneLength {
-			return fmt.Errorf("%w: entry %d is no revision of a key", etcdsnapshot.ErrDatabase, count)
+			return fmt.Errorf("%w: entry %d is not a revision of a key", etcdsnapshot.ErrDatabase, count)
 		}
 		info.Revision = max(info.Revision, int64(binary.BigEndian.Uint64(revision)))
 		id := hashKey(key)
@@ -239,17 +249,22 @@ func identify(objects map[string][]byte, info *etcdsnapshot.Info) error {
 }
 
 // CheckDatabase is the part of ReadDatabase that takes no time: the database can be opened, and its
-// newest key is a revision. Its content has been verified by then.
+// newest key is a revision. Its checksum has been verified by then: on a file system that cannot map or
+// lock files, that must do.
 func (k *Cluster) CheckDatabase(path string) error {
-	return viewDatabase(path, func(tx *bolt.Tx) error {
+	err := viewDatabase(path, func(tx *bolt.Tx) error {
 		keys := tx.Bucket([]byte(keyBucket))
 		if keys == nil {
 			return fmt.Errorf("%w: it has no bucket %q", etcdsnapshot.ErrDatabase, keyBucket)
 		}
 		last, value := keys.Cursor().Last()
 		if _, ok := rawKey(value); last != nil && (!ok || len(last) < revisionLength) {
-			return fmt.Errorf("%w: its last entry is no revision of a key", etcdsnapshot.ErrDatabase)
+			return fmt.Errorf("%w: its last entry is not a revision of a key", etcdsnapshot.ErrDatabase)
 		}
 		return nil
 	})
+	if portable.IsSystemError(err) {
+		return nil
+	}
+	return err
 }

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -33,7 +35,8 @@ type Snapshot struct {
 	via     state.Etcd // of that member alone
 }
 
-// Snapshot returns the snapshot of the first endpoint that answers.
+// Snapshot returns the snapshot of the first endpoint that answers and has the data of the cluster: a
+// learner may not have all of them yet, and a member that has raised the alarm CORRUPT has others.
 func (k *Cluster) Snapshot(ctx context.Context, via state.Etcd) (*Snapshot, error) {
 	s := &Snapshot{cluster: k, via: via}
 	err := k.tryEndpoints(ctx, via, func(ctx context.Context, c *clientv3.Client) error {
@@ -41,6 +44,14 @@ func (k *Cluster) Snapshot(ctx context.Context, via state.Etcd) (*Snapshot, erro
 			Status(ctx, &etcdserverpb.StatusRequest{})
 		if err != nil {
 			return err
+		}
+		switch own := fmt.Sprintf("memberID:%d ", answer.GetHeader().GetMemberId()); {
+		case answer.GetIsLearner():
+			return errors.New("this member is a learner")
+		case slices.ContainsFunc(answer.GetErrors(), func(alarm string) bool {
+			return strings.HasPrefix(alarm, own) && strings.Contains(alarm, "CORRUPT")
+		}):
+			return errors.New("this member has raised the alarm CORRUPT")
 		}
 		s.Size = uint64(max(answer.GetDbSize(), 0)) + sha256.Size
 		s.via.Endpoints = c.Endpoints()

@@ -188,6 +188,10 @@ func (w *World) checkChange(ctx context.Context, c change.Change) error {
 		if w.EtcdSize > 0 {
 			return c.CheckSpace(w.EtcdSize, w.DiskFree)
 		}
+	case change.SaveArchive:
+		if w.EtcdSize > 0 {
+			return c.CheckSpace(w.EtcdSize, w.DiskFree)
+		}
 	case change.PullImage:
 		if slices.Contains(w.SlowImages, c.Ref) {
 			world.ReportProgress(ctx, "attempt 1 of 5 failed, retrying: i/o timeout")

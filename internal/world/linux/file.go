@@ -58,9 +58,9 @@ func (m Machine) OpenFile(_ context.Context, path string) (io.ReadCloser, error)
 	return f, nil
 }
 
-// OpenedPath is a path of a file that OpenFile has opened: it stays that of this file if another one is
-// put in its place.
-func (m Machine) OpenedPath(f io.ReadCloser) string {
+// OpenedPath is a path of a file that OpenFile, WriteStream or WithUnnamedFile has opened: it stays that of
+// this file if another one is put in its place, or if it has no name.
+func (m Machine) OpenedPath(f any) string {
 	if opened, ok := f.(*os.File); ok {
 		return fmt.Sprintf("/proc/self/fd/%d", opened.Fd())
 	}

@@ -15,10 +15,9 @@ import (
 
 // WriteStream atomically creates or replaces a file of mode 0600 with what write writes, without
 // keeping it in memory. Missing directories get mode 0700. The file is renamed to its name after
-// write has returned nil, the data were synced, and check has returned nil for the path of what was
-// written. Temporary files of a killed process are removed first.
-func (m Machine) WriteStream(path string, write func(to io.Writer) error,
-	check func(path string) error) error {
+// write has returned nil and the data were synced; write may read what it has written, to verify it.
+// Temporary files of a killed process are removed first.
+func (m Machine) WriteStream(path string, write func(to io.ReadWriteSeeker) error) error {
 	p, err := resolvePath(path, 0o700)
 	if err != nil {
 		return explainWriteError(path, err)
@@ -42,11 +41,26 @@ func (m Machine) WriteStream(path string, write func(to io.Writer) error,
 		if err := write(f); err != nil {
 			return err
 		}
-		if err := f.Sync(); err != nil {
-			return err
-		}
-		return check(fmt.Sprintf("/proc/self/fd/%d", f.Fd()))
+		return f.Sync()
 	}))
+}
+
+// WithUnnamedFile calls use with an empty file beside path that has no name: no other process can open
+// it, and nothing is left of it, even if this one is killed.
+func (m Machine) WithUnnamedFile(path string, use func(f io.ReadWriteSeeker) error) error {
+	p, err := resolvePath(path, 0o700)
+	if err != nil {
+		return explainWriteError(path, err)
+	}
+	defer p.close()
+	f, name, err := p.createTemporary()
+	if err != nil {
+		return explainWriteError(p.path, err)
+	}
+	if err := unix.Unlinkat(int(p.dir.Fd()), name, 0); err != nil {
+		return errors.Join(p.pathError("unlink", err), f.Close())
+	}
+	return explainWriteError(p.path, errors.Join(use(f), f.Close()))
 }
 
 // FreeSpace returns the free bytes of the file system of a path, which need not exist yet.

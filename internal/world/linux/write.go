@@ -150,15 +150,23 @@ func (p *resolvedPath) inheritsAccess(c change.WriteFile) bool {
 	return err == nil && (dir.Uid == 0 || int(dir.Uid) == os.Geteuid()) && dir.Mode&0o022 == 0
 }
 
+// createTemporary creates an empty file of mode 0600 with a new temporary name.
+func (p *resolvedPath) createTemporary() (f *os.File, name string, err error) {
+	name = change.TemporaryName(p.name, rand.Text())
+	fd, err := unix.Openat(int(p.dir.Fd()), name,
+		unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return nil, "", p.pathError("create", err)
+	}
+	return os.NewFile(uintptr(fd), p.path), name, nil
+}
+
 // replace renames a file of mode 0600 to the path after write has written and synced it.
 func (p *resolvedPath) replace(write func(f *os.File) error) error {
-	name := change.TemporaryName(p.name, rand.Text())
-	fd, err := unix.Openat(int(p.dir.Fd()), name,
-		unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	f, name, err := p.createTemporary()
 	if err != nil {
-		return p.pathError("create", err)
+		return err
 	}
-	f := os.NewFile(uintptr(fd), p.path)
 	err = errors.Join(write(f), f.Close())
 	if err == nil {
 		if err = unix.Renameat(int(p.dir.Fd()), name, int(p.dir.Fd()), p.name); err != nil {

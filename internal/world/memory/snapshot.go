@@ -10,35 +10,51 @@ import (
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/etcdsnapshot"
+	"kubeadm/internal/state"
 )
 
-// saveSnapshot writes a file in the format of a snapshot: two sectors and their SHA-256.
+// saveSnapshot writes a file in the format of a snapshot.
 func (w *World) saveSnapshot(c change.SaveSnapshot) error {
-	via := c.Via
+	data, err := w.snapshotData(c.Via)
+	if err != nil {
+		return err
+	}
+	return w.writePrivate(c.Path, data)
+}
+
+// snapshotData is what a member sends: two sectors and their SHA-256.
+func (w *World) snapshotData(via state.Etcd) ([]byte, error) {
 	via.Serializable = true // a member sends its data without a quorum
 	if err := w.checkReachable(via); err != nil {
-		return fmt.Errorf("reading the size of etcd's database: %w", err)
+		return nil, fmt.Errorf("reading the size of etcd's database: %w", err)
 	}
 	data := make([]byte, 1024)
 	copy(data, fmt.Sprintf("members %v", w.MemberList))
 	sum := sha256.Sum256(data)
-	if err := w.makeDirs(path.Dir(w.resolve(c.Path, true)), 0o700); err != nil {
-		return err
-	}
-	return w.writeFile(change.WriteFile{Path: c.Path, Data: slices.Concat(data, sum[:]),
-		Mode: 0o600})
+	return slices.Concat(data, sum[:]), nil
 }
 
 func (w *World) saveArchive(ctx context.Context, c change.SaveArchive) error {
-	snapshot, ok := w.Files[w.resolve(c.Snapshot, true)]
-	if !ok {
-		return w.notFoundError("open", c.Snapshot)
-	}
-	var b bytes.Buffer
-	if err := etcdsnapshot.WriteArchive(ctx, &b, c.Protection, c.Manifest, bytes.NewReader(snapshot.Data)); err != nil {
+	data, err := w.snapshotData(c.Via)
+	if err != nil {
 		return err
 	}
-	return w.writeFile(change.WriteFile{Path: c.Path, Data: b.Bytes(), Mode: 0o600, Secret: true})
+	c.Manifest.Snapshot = w.snapshotInfo("")
+	if c.Manifest.Snapshot.Size, c.Manifest.Snapshot.SHA256, err = etcdsnapshot.Verify(ctx, bytes.NewReader(data)); err != nil {
+		return err
+	}
+	var b bytes.Buffer
+	if err := etcdsnapshot.WriteArchive(ctx, &b, c.Protection, c.Manifest, bytes.NewReader(data)); err != nil {
+		return err
+	}
+	return w.writePrivate(c.Path, b.Bytes())
+}
+
+func (w *World) writePrivate(name string, data []byte) error {
+	if err := w.makeDirs(path.Dir(w.resolve(name, true)), 0o700); err != nil {
+		return err
+	}
+	return w.writeFile(change.WriteFile{Path: name, Data: data, Mode: 0o600, Secret: true})
 }
 
 // ReadSnapshot verifies a snapshot. What it contains is in SnapshotInfos.
@@ -53,14 +69,20 @@ func (w *World) ReadSnapshot(ctx context.Context, name string) (etcdsnapshot.Inf
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	info, ok := w.SnapshotInfos[path.Clean(name)]
-	if !ok {
-		info = etcdsnapshot.Info{Revision: 1, Keys: 1, StorageVersion: "3.7.0", EtcdVersion: "3.7.0",
-			KubernetesVersion: "v1.37.1"}
-		for _, m := range w.MemberList {
-			info.Members = append(info.Members, m.Name)
-		}
-	}
+	info := w.snapshotInfo(path.Clean(name))
 	info.Size, info.SHA256 = size, sum
 	return info, nil
+}
+
+// snapshotInfo is what SnapshotInfos says that a file contains, or else the state of this world.
+func (w *World) snapshotInfo(name string) etcdsnapshot.Info {
+	if info, ok := w.SnapshotInfos[name]; ok {
+		return info
+	}
+	info := etcdsnapshot.Info{Revision: 1, Keys: 1, StorageVersion: "3.7.0", EtcdVersion: "3.7.0",
+		KubernetesVersion: "v1.37.1"}
+	for _, m := range w.MemberList {
+		info.Members = append(info.Members, m.Name)
+	}
+	return info
 }

@@ -10,6 +10,7 @@ import (
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/etcdsnapshot"
+	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 	"kubeadm/internal/world/cri"
 	"kubeadm/internal/world/etcd"
@@ -53,19 +54,7 @@ func (w *World) Do(ctx context.Context, c change.Change) error {
 	case change.SetMember, change.Defragment, change.CompactHistory, change.DisarmAlarm:
 		return w.members.Do(ctx, c)
 	case change.SaveSnapshot:
-		snapshot, err := w.members.Snapshot(ctx, c.Via)
-		if err != nil {
-			return err
-		}
-		free, err := w.machine.FreeSpace(filepath.Dir(c.Path))
-		if err != nil {
-			return fmt.Errorf("reading the free disk space: %w", err)
-		}
-		if err := c.CheckSpace(snapshot.Size, free); err != nil {
-			return err
-		}
-		return w.machine.WriteStream(c.Path,
-			func(to io.Writer) error { return snapshot.Copy(ctx, to) }, w.members.CheckDatabase)
+		return w.saveSnapshot(ctx, c)
 	case change.SaveArchive:
 		return w.saveArchive(ctx, c)
 	case change.ApplyObject, change.MutateObject, change.DeleteObject, change.LabelNode,
@@ -75,23 +64,59 @@ func (w *World) Do(ctx context.Context, c change.Change) error {
 	return fmt.Errorf("the real world cannot carry out a %T", c)
 }
 
-// saveArchive encrypts while it reads the snapshot, of which no other copy is made.
+func (w *World) saveSnapshot(ctx context.Context, c change.SaveSnapshot) error {
+	snapshot, err := w.beginSnapshot(ctx, c.Via, c.Path, c.CheckSpace)
+	if err != nil {
+		return err
+	}
+	return w.machine.WriteStream(c.Path, func(to io.ReadWriteSeeker) error {
+		if err := snapshot.Copy(ctx, to); err != nil {
+			return err
+		}
+		return w.members.CheckDatabase(w.machine.OpenedPath(to))
+	})
+}
+
+// saveArchive receives the snapshot into a file without a name, since the manifest, which describes it,
+// precedes it in the archive.
 func (w *World) saveArchive(ctx context.Context, c change.SaveArchive) error {
-	free, err := w.machine.FreeSpace(filepath.Dir(c.Path))
-	if err != nil {
-		return fmt.Errorf("reading the free disk space: %w", err)
-	}
-	if err := c.CheckSpace(free); err != nil {
-		return err
-	}
-	snapshot, err := w.machine.OpenFile(ctx, c.Snapshot)
+	snapshot, err := w.beginSnapshot(ctx, c.Via, c.Path, c.CheckSpace)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = snapshot.Close() }()
-	return w.machine.WriteStream(c.Path, func(to io.Writer) error {
-		return etcdsnapshot.WriteArchive(ctx, to, c.Protection, c.Manifest, snapshot)
-	}, func(string) error { return nil }) // its digests are those of what was read
+	return w.machine.WriteStream(c.Path, func(to io.ReadWriteSeeker) error {
+		return w.machine.WithUnnamedFile(c.Path, func(received io.ReadWriteSeeker) error {
+			if err := snapshot.Copy(ctx, received); err != nil {
+				return err
+			}
+			rewind := func() error { _, err := received.Seek(0, io.SeekStart); return err }
+			if err := rewind(); err != nil {
+				return err
+			}
+			m := c.Manifest
+			if m.Snapshot, err = w.describeSnapshot(ctx, received); err != nil {
+				return err
+			}
+			if err := rewind(); err != nil {
+				return err
+			}
+			return etcdsnapshot.WriteArchive(ctx, to, c.Protection, m, received)
+		})
+	})
+}
+
+// beginSnapshot connects to etcd and returns an error if the disk is too small for what it would send.
+func (w *World) beginSnapshot(ctx context.Context, via state.Etcd, path string,
+	checkSpace func(size, free uint64) error) (*etcd.Snapshot, error) {
+	snapshot, err := w.members.Snapshot(ctx, via)
+	if err != nil {
+		return nil, err
+	}
+	free, err := w.machine.FreeSpace(filepath.Dir(path))
+	if err != nil {
+		return nil, fmt.Errorf("reading the free disk space: %w", err)
+	}
+	return snapshot, checkSpace(snapshot.Size, free)
 }
 
 // ReadSnapshot verifies a snapshot and describes its database.
@@ -101,11 +126,15 @@ func (w *World) ReadSnapshot(ctx context.Context, path string) (etcdsnapshot.Inf
 		return etcdsnapshot.Info{}, err
 	}
 	defer func() { _ = f.Close() }()
+	return w.describeSnapshot(ctx, f)
+}
+
+// describeSnapshot verifies a snapshot in an open file, whatever is at its path now.
+func (w *World) describeSnapshot(ctx context.Context, f io.Reader) (etcdsnapshot.Info, error) {
 	size, sum, err := etcdsnapshot.Verify(ctx, f)
 	if err != nil {
 		return etcdsnapshot.Info{}, err
 	}
-	// The file that was verified, whatever is at its path now.
 	info, err := w.members.ReadDatabase(ctx, w.machine.OpenedPath(f))
 	info.Size, info.SHA256 = size, sum
 	return info, err

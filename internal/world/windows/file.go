@@ -52,8 +52,8 @@ func (m Machine) OpenFile(_ context.Context, name string) (io.ReadCloser, error)
 	return os.NewFile(uintptr(h), name), nil
 }
 
-// OpenedPath is the path of a file that OpenFile has opened: it stays that of this file.
-func (m Machine) OpenedPath(f io.ReadCloser) string {
+// OpenedPath is the path of a file that OpenFile or WriteStream has opened: it stays that of this file.
+func (m Machine) OpenedPath(f any) string {
 	if opened, ok := f.(*os.File); ok {
 		return opened.Name()
 	}

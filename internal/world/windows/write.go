@@ -237,9 +237,8 @@ func removeTemporaryFiles(name string) error {
 }
 
 // WriteStream atomically creates or replaces a private file with what write writes, without keeping
-// it in memory. It gets its name after check has returned nil for the path of what was written.
-func (m Machine) WriteStream(name string, write func(to io.Writer) error,
-	check func(path string) error) error {
+// it in memory. It gets its name after write has returned nil.
+func (m Machine) WriteStream(name string, write func(to io.ReadWriteSeeker) error) error {
 	name = localPath(name)
 	if err := makeDirs(filepath.Dir(name), 0o700); err != nil {
 		return err
@@ -258,11 +257,13 @@ func (m Machine) WriteStream(name string, write func(to io.Writer) error,
 		if err := write(f); err != nil {
 			return err
 		}
-		if err := f.Sync(); err != nil {
-			return err
-		}
-		return check(f.Name())
+		return f.Sync()
 	}))
+}
+
+// WithUnnamedFile is not supported: only control plane nodes save archives.
+func (m Machine) WithUnnamedFile(string, func(f io.ReadWriteSeeker) error) error {
+	return errors.ErrUnsupported
 }
 
 // FreeSpace returns the free bytes on the drive of a path, which need not exist yet.
