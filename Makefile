@@ -112,9 +112,10 @@ scripts: ## the command line, from arguments to exit code
 broken: ## broken input of every kind, and the error that each must get: make broken RUN=pki
 	go test $(if $(RUN),-v -run '.*/$(RUN)') ./test/broken
 
-windows: ## vet the program for Windows, and run its world under Wine, which is installed if it is missing
-	GOOS=windows go vet ./cmd/kubeadm ./internal/...
-	GOOS=windows go test -count=1 -exec $(CURDIR)/test/windows/wine ./internal/world/windows ./internal/world/real
+windows: ## vet the program for Windows; under Wine, which is installed if it is missing, test its world and compare the help
+	GOOS=windows go vet ./cmd/... ./internal/... ./test/broken ./test/laws ./test/scripts
+	GOOS=windows go test -count=1 -exec $(CURDIR)/test/windows/wine ./internal/world/windows ./internal/world/real ./internal/world/portable
+	GOOS=windows go test -count=1 -exec $(CURDIR)/test/windows/wine -run TestReferenceIsCurrent ./cmd/gen-docs
 
 deps: ## compare the modules linked into kubeadm with tools/linked.txt
 	@mkdir -p bin && go list -deps -f '{{with .Module}}{{.Path}}{{end}}' ./cmd/kubeadm | LC_ALL=C sort -u | grep -v '^kubeadm$$' >bin/linked

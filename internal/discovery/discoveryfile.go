@@ -145,7 +145,7 @@ func (d *discoveryFile) load(ctx context.Context, e *engine.Env, name string) ([
 	})
 	if certificateError(err) != nil {
 		return nil, problem.New(err,
-			"add that server's CA to the trust store of this machine: copy it to /usr/local/share/ca-certificates and run update-ca-certificates",
+			"add that server's CA to the trust store of this machine: "+e.Local.Platform.TrustCommand(),
 			"or copy the file to this machine in some other way, and set its path")
 	}
 	if err != nil && ctx.Err() == nil {

@@ -135,10 +135,12 @@ func nodeChecks(m *machine) []preflight.Check {
 			Why: "the API server rejects a kubelet without a valid client certificate, and the node becomes NotReady"},
 		{Name: "Kubeconfigs", Run: given(m, checkKubeconfigs),
 			Why: "a component or user cannot authenticate to the API server with the file"},
-		{Name: "FilePermissions", Run: given(m.Paths, checkPermissions),
+		{Name: "FilePermissions", Run: given(m.Local, checkPermissions),
 			Why: "anyone who can read a private key or kubeconfig has its owner's rights in the cluster"},
-		{Name: "PodNetwork", Run: checkPodNetwork,
-			Why: "without a Pod network the node stays NotReady, and Pods do not get addresses"},
+	}
+	if !m.Platform.IsWindows() { // containerd reads the configuration from another directory there
+		list = append(list, preflight.Check{Name: "PodNetwork", Run: checkPodNetwork,
+			Why: "without a Pod network the node stays NotReady, and Pods do not get addresses"})
 	}
 	list = append(list, needAPI(m.cluster,
 		preflight.Check{Name: "KubeletConfigDrift", Run: given(m.cluster, checkKubeletDrift),

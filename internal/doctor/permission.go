@@ -12,7 +12,8 @@ import (
 
 // checkPermissions checks that no user but the owner's group can read private keys and kubeconfigs.
 func checkPermissions(ctx context.Context, r state.Reader, rep *preflight.Report,
-	paths node.Paths) {
+	l node.Local) {
+	paths := l.Paths
 	for _, dir := range []string{paths.Kubernetes, paths.Certificates, path.Join(paths.Certificates, "etcd"),
 		path.Join(paths.Kubelet, "pki")} {
 		files, err := r.ReadDir(ctx, dir)
@@ -27,7 +28,7 @@ func checkPermissions(ctx context.Context, r state.Reader, rep *preflight.Report
 				rep.Add(preflight.Finding{Severity: preflight.Error,
 					Text:     f.Path + " can be read or written by every user of this machine",
 					Evidence: "its mode is " + f.Mode.String(),
-					Remedy:   "remove access for other users", Command: untrusted.Command("chmod o=", f.Path)})
+					Remedy:   "remove access for other users", Command: untrusted.Command(l.Platform.PrivateCommand(), f.Path)})
 			}
 		}
 	}

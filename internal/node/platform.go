@@ -130,6 +130,22 @@ func (p Platform) ServiceCommand(verb, service string) string {
 	return strings.ToUpper(verb[:1]) + verb[1:] + "-Service " + service
 }
 
+// TrustCommand says how to add a CA to the trust store of the machine.
+func (p Platform) TrustCommand() string {
+	if p.IsWindows() {
+		return `Import-Certificate -CertStoreLocation Cert:\LocalMachine\Root -FilePath ca.crt`
+	}
+	return "copy it to /usr/local/share/ca-certificates and run update-ca-certificates"
+}
+
+// PrivateCommand is the command line that removes the access of other users to the file %s.
+func (p Platform) PrivateCommand() string {
+	if p.IsWindows() { // Administrators and SYSTEM
+		return "icacls %s /inheritance:r /grant:r *S-1-5-32-544:F *S-1-5-18:F"
+	}
+	return "chmod o= %s"
+}
+
 // RunAsRootHint says how to run a command with all rights.
 func (p Platform) RunAsRootHint() string {
 	if p.IsWindows() {

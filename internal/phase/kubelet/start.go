@@ -3,6 +3,7 @@ package kubelet
 
 import (
 	"context"
+	"path"
 	"slices"
 	"strings"
 
@@ -118,13 +119,18 @@ func startKubelet(ctx context.Context, e *engine.Env, n *node.Node, reads ...str
 	if err != nil {
 		return err
 	}
-	files := []change.Change{
-		change.MakeDir{Path: n.Paths.Kubelet, Mode: 0o700},
+	files := []change.Change{change.MakeDir{Path: n.Paths.Kubelet, Mode: 0o700}}
+	if n.Platform.IsWindows() {
+		// The containers of a Pod reach its volumes by the access list of their directory, and most do
+		// not run as administrators.
+		files = append(files, change.MakeDir{Path: path.Join(n.Paths.Kubelet, "pods"), Mode: 0o777},
+			change.MakeDir{Path: path.Dir(n.KubeletClientCertificate()), Mode: 0o700})
+	}
+	files = append(files,
 		change.WriteFile{Path: n.Paths.KubeletFlags(), Data: manifest.KubeletFlags(n), Mode: 0o644},
 		change.WriteFile{Path: n.Paths.KubeletInstanceConfig(),
 			Data: manifest.KubeletInstanceConfig(n), Mode: 0o644},
-		change.WriteFile{Path: n.Paths.KubeletConfig(), Data: config, Mode: 0o644},
-	}
+		change.WriteFile{Path: n.Paths.KubeletConfig(), Data: config, Mode: 0o644})
 	e.Say("writing the kubelet's environment file %q", n.Paths.KubeletFlags())
 	e.Say("writing the kubelet's configuration file %q", n.Paths.KubeletConfig())
 	if err := e.Do(ctx, files...); err != nil {

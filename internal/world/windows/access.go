@@ -19,9 +19,13 @@ import (
 // descriptor returns the security descriptor of a new file or directory of that mode, in the
 // security descriptor definition language. user is the SID of a process that is not elevated.
 func descriptor(mode fs.FileMode, dir bool, user string) string {
-	inherit := ""
+	inherit, byAll := "", "(A;;FRFX;;;WD)"
 	if dir {
-		inherit = "OICI" // files that other programs create in it have the same access
+		// Files that other programs create in it are private, so that the kubelet's are.
+		inherit, byAll = "OICI", "(A;CI;FRFX;;;WD)"
+	}
+	if dir && isPublicToWrite(mode) { // as below the root of a drive: a file is the user's who created it
+		byAll = "(A;OICI;FRFX;;;WD)(A;CI;0x6;;;WD)(A;OICIIO;FA;;;CO)" // 0x6: create files and directories
 	}
 	entry := func(rights, who string) string {
 		return fmt.Sprintf("(A;%s;%s;;;%s)", inherit, rights, who)
@@ -33,10 +37,13 @@ func descriptor(mode fs.FileMode, dir bool, user string) string {
 		text += entry("FA", user)
 	}
 	if isPublic(mode) {
-		text += entry("FRFX", "WD")
+		text += byAll
 	}
 	return text
 }
+
+// isPublicToWrite reports whether every user may create files in a directory.
+func isPublicToWrite(mode fs.FileMode) bool { return mode&0o002 != 0 }
 
 // isPublic reports whether users other than the owner may read.
 func isPublic(mode fs.FileMode) bool { return mode&0o004 != 0 }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/windows"
@@ -41,7 +42,9 @@ func TestDescriptorOfNewFiles(t *testing.T) {
 		{0o640, false, "", "O:BAD:P(A;;FA;;;BA)(A;;FA;;;SY)"},
 		{0o644, false, "", "O:BAD:P(A;;FA;;;BA)(A;;FA;;;SY)(A;;FRFX;;;WD)"},
 		{0o700, true, "", "O:BAD:P(A;OICI;FA;;;BA)(A;OICI;FA;;;SY)"},
-		{0o755, true, "", "O:BAD:P(A;OICI;FA;;;BA)(A;OICI;FA;;;SY)(A;OICI;FRFX;;;WD)"},
+		{0o755, true, "", "O:BAD:P(A;OICI;FA;;;BA)(A;OICI;FA;;;SY)(A;CI;FRFX;;;WD)"},
+		{0o777, true, "", "O:BAD:P(A;OICI;FA;;;BA)(A;OICI;FA;;;SY)" +
+			"(A;OICI;FRFX;;;WD)(A;CI;0x6;;;WD)(A;OICIIO;FA;;;CO)"},
 		{0o600, false, "S-1-5-21-1-2-3-1001",
 			"D:P(A;;FA;;;BA)(A;;FA;;;SY)(A;;FA;;;S-1-5-21-1-2-3-1001)"},
 	} {
@@ -57,16 +60,18 @@ func TestDescriptorOfNewFiles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		entries := 2
-		if c.user != "" || c.mode&0o004 != 0 {
-			entries = 3
-		}
-		if list.AceCount != uint16(entries) {
-			t.Errorf("%s has %d entries, want %d", got, list.AceCount, entries)
+		if want := strings.Count(got, "("); list.AceCount != uint16(want) {
+			t.Errorf("%s has %d entries, want %d", got, list.AceCount, want)
 		}
 		control, _, err := d.Control()
 		if err != nil || control&windows.SE_DACL_PROTECTED == 0 {
 			t.Errorf("%s inherits access: %v", got, err)
+		}
+		if c.user != "" || c.mode == 0o640 { // the list does not say everything of these
+			continue
+		}
+		if mode, uid, err := permissions(d, c.dir); err != nil || mode != c.mode || uid != 0 {
+			t.Errorf("%s: mode %o, owner %d, %v; want %o", got, mode, uid, err, c.mode)
 		}
 	}
 }

@@ -121,9 +121,7 @@ func setService(ctx context.Context, c change.SetService) error {
 	defer cancel()
 	err = stopService(ctx, s)
 	if err == nil && c.Active {
-		if err = s.Start(); err == nil || errors.Is(err, windows.ERROR_SERVICE_ALREADY_RUNNING) {
-			err = awaitState(ctx, s, svc.Running)
-		}
+		err = startService(ctx, s)
 	}
 	if err != nil {
 		return problem.New(fmt.Errorf("service %q: %w", c.Name, err),
@@ -131,6 +129,20 @@ func setService(ctx context.Context, c change.SetService) error {
 			"check the events of the system: Get-WinEvent -LogName System -MaxEvents 20")
 	}
 	return nil
+}
+
+// startService waits while the Service Control Manager starts others, as after boot.
+func startService(ctx context.Context, s *mgr.Service) error {
+	for {
+		err := s.Start()
+		if err == nil || errors.Is(err, windows.ERROR_SERVICE_ALREADY_RUNNING) {
+			return awaitState(ctx, s, svc.Running)
+		}
+		if !errors.Is(err, windows.ERROR_SERVICE_DATABASE_LOCKED) || ctx.Err() != nil {
+			return err
+		}
+		time.Sleep(servicePause)
+	}
 }
 
 func stopService(ctx context.Context, s *mgr.Service) error {

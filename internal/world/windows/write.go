@@ -179,7 +179,7 @@ func makeDirs(name string, mode fs.FileMode) error {
 		return &fs.PathError{Op: "mkdir", Path: name, Err: errors.New("it is a file")}
 	}
 	if parent := filepath.Dir(name); parent != name {
-		if err := makeDirs(parent, mode); err != nil {
+		if err := makeDirs(parent, mode&^0o022); err != nil {
 			return err
 		}
 	}
