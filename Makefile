@@ -5,6 +5,7 @@ VERSION ?= v1.37.1
 NODE ?= cp1
 CONTROL_PLANES ?= 1
 WORKERS ?= 1
+NODES ?= 10,500,5000
 COMPONENTS ?= compile
 
 # A clone may belong to another user than the one who builds it; the version is stamped below instead.
@@ -40,7 +41,7 @@ REVISION ?= 1
 
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help build cluster cluster-down shell check test parity e2e e2e-full bench lint vulncheck unit laws scripts broken deps shells windows golden reference man release packages release-check
+.PHONY: help build cluster cluster-down shell check test parity e2e e2e-full bench bench-scale lint vulncheck unit laws scripts broken deps shells windows golden reference man release packages release-check
 
 help: ## list all of this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -81,6 +82,10 @@ bench: build ## time kubeadm and upstream's in turn on the same node, and draw b
 	@$(bundle) && $(older) && go run ./test/bench --bundle "$$bundle" --older "$$older" --kubeadm bin/kubeadm --json bin/bench.json \
 		$(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(ONLY),--only $(ONLY))
 	@go -C tools run ./benchplot --json $(CURDIR)/bin/bench.json --svg $(CURDIR)/bin/bench.svg
+
+bench-scale: build ## measure what commands cost in clusters of 10, 500 and 5,000 nodes, into bin/scale.json: make bench-scale NODES=10,500; needs root
+	@$(bundle) && KUBEADM_BUNDLE="$$bundle" KUBEADM=$(CURDIR)/bin/kubeadm KUBEADM_SCALE=$(NODES) KUBEADM_SCALE_BEFORE=$(BEFORE) \
+		KUBEADM_SCALE_JSON=$(CURDIR)/bin/scale.json go test -count=1 -v -timeout 1h -run TestScale ./test/scale
 
 lint: ## gofmt, go vet and the linters of tools/go.mod
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "gofmt -w these:" $$unformatted; exit 1; }

@@ -182,7 +182,8 @@ type NodeProgress struct {
 // time when it was, and that of the Node, are of different clocks.
 func (s *State) ReadProgress(ctx context.Context, reader state.Reader,
 	as state.Identity) ([]NodeProgress, error) {
-	list, err := reader.List(ctx, state.Query{GVK: state.NodeKind, As: as})
+	list, err := reader.List(ctx, state.Query{GVK: state.NodeKind, As: as,
+		Fields: []string{"metadata"}})
 	if err != nil {
 		return nil, fmt.Errorf("reading which nodes have followed: %w", err)
 	}

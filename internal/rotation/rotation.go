@@ -158,7 +158,8 @@ type progress struct {
 // kubelet may have been given a certificate of the other one.
 func (r *State) ReadProgress(ctx context.Context, reader state.Reader,
 	as state.Identity) ([]NodeProgress, error) {
-	list, err := reader.List(ctx, state.Query{GVK: state.NodeKind, As: as})
+	list, err := reader.List(ctx, state.Query{GVK: state.NodeKind, As: as,
+		Fields: []string{"metadata"}})
 	if err != nil {
 		return nil, fmt.Errorf("reading the stages of the nodes: %w", err)
 	}

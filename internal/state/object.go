@@ -3,9 +3,12 @@ package state
 import (
 	"crypto/sha256"
 	"fmt"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -54,6 +57,47 @@ type Query struct {
 	Namespace                    string
 	LabelSelector, FieldSelector string
 	As                           Identity
+
+	// Fields are the paths of the fields that are needed, such as "status.conditions", for kinds of
+	// which a cluster has many. The result has no others but the metadata, without managedFields. If
+	// only "metadata" is needed, the API server sends nothing else. nil means all fields.
+	Fields []string
+	// Keep is called once with each object, as it arrives, and reports whether it belongs to the
+	// result. nil means all objects.
+	Keep func(o *unstructured.Unstructured) bool
+}
+
+// MetadataOnly reports whether the query needs only the metadata of objects.
+func (q Query) MetadataOnly() bool {
+	return q.Fields != nil &&
+		!slices.ContainsFunc(q.Fields, func(path string) bool { return path != "metadata" })
+}
+
+// Filter removes the fields of a selected object that are not needed, and reports whether it belongs to
+// the result.
+func (q Query) Filter(o *unstructured.Unstructured) bool {
+	if q.Fields != nil {
+		all := o.Object
+		o.Object = map[string]any{"apiVersion": all["apiVersion"], "kind": all["kind"],
+			"metadata": all["metadata"]}
+		o.SetManagedFields(nil)
+		for _, path := range q.Fields {
+			names := strings.Split(path, ".")
+			value, ok, err := unstructured.NestedFieldNoCopy(all, names...)
+			if !ok || err != nil {
+				continue
+			}
+			in, last := o.Object, len(names)-1
+			for _, name := range names[:last] {
+				if _, ok := in[name].(map[string]any); !ok {
+					in[name] = map[string]any{}
+				}
+				in = in[name].(map[string]any)
+			}
+			in[names[last]] = value
+		}
+	}
+	return q.Keep == nil || q.Keep(o)
 }
 
 // Object is a typed API object whose apiVersion and kind are set.

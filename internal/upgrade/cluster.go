@@ -59,7 +59,8 @@ func ReadCluster(
 	if c.Config, warnings, err = read.storedCluster(ctx); err != nil {
 		return nil, warnings, err
 	}
-	nodes, err := read.list(ctx, state.Query{GVK: state.NodeKind})
+	nodes, err := read.list(ctx, state.Query{GVK: state.NodeKind,
+		Fields: []string{"status.nodeInfo.kubeletVersion"}})
 	if err != nil {
 		return nil, warnings, fmt.Errorf("reading the versions of the kubelets: %w", err)
 	}

@@ -107,7 +107,8 @@ func (a addons) reconfigure(ctx context.Context, e *engine.Env, one addon) error
 
 // nodesDown is the number of nodes that are not ready: there, no Pod becomes available.
 func (a addons) nodesDown(ctx context.Context, e *engine.Env) (down int, err error) {
-	all, err := e.List(ctx, state.Query{GVK: state.NodeKind, As: a.as})
+	all, err := e.List(ctx, state.Query{GVK: state.NodeKind, As: a.as,
+		Fields: []string{"status.conditions"}})
 	if err != nil {
 		return 0, err
 	}

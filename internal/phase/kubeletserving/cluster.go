@@ -202,7 +202,8 @@ func (r clusterReader) staticPods(ctx context.Context) error {
 
 // nodeList adds all Nodes. Odd entries of a status are neither names nor addresses.
 func (r clusterReader) nodeList(ctx context.Context, trustLabels bool) error {
-	found, err := r.List(ctx, state.Query{As: r.as, GVK: state.NodeKind})
+	found, err := r.List(ctx, state.Query{As: r.as, GVK: state.NodeKind,
+		Fields: []string{"status.addresses"}})
 	if err != nil {
 		return fmt.Errorf("reading the names and addresses of the Nodes: %w", err)
 	}

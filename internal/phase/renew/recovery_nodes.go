@@ -109,12 +109,14 @@ token that is valid for %s. Run this on each of them:
 // one has read.
 func findSilentNodes(ctx context.Context, r state.Reader, as state.Identity, expired bool,
 	firstSeen map[string]time.Time) ([]corev1.Node, error) {
-	all, err := r.List(ctx, state.Query{GVK: state.NodeKind, As: as})
+	all, err := r.List(ctx, state.Query{GVK: state.NodeKind, As: as,
+		Fields: []string{"metadata"}})
 	if err != nil {
 		return nil, err
 	}
 	leases, err := r.List(ctx, state.Query{GVK: coordinationv1.SchemeGroupVersion.WithKind("Lease"),
-		Namespace: corev1.NamespaceNodeLease, As: as})
+		Namespace: corev1.NamespaceNodeLease, As: as,
+		Fields: []string{"spec.renewTime", "spec.leaseDurationSeconds"}})
 	if err != nil {
 		return nil, err
 	}

@@ -156,7 +156,8 @@ func findLeavingNode(ctx context.Context, e *engine.Env, as state.Identity) (str
 	if fromHost {
 		name = e.Local.Name
 	}
-	all, err := e.List(ctx, state.Query{GVK: state.NodeKind, As: as})
+	all, err := e.List(ctx, state.Query{GVK: state.NodeKind, As: as,
+		Fields: []string{"status.addresses"}})
 	if err != nil {
 		return "", err
 	}

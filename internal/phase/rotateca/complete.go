@@ -4,6 +4,7 @@ import (
 	"context"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/manifest"
@@ -33,14 +34,16 @@ func (m machine) complete(ctx context.Context, s rotation.Stage) error {
 		return err
 	}
 	var changes []change.Change
-	list, err := m.e.List(ctx, state.Query{GVK: state.NodeKind, As: m.as})
+	marked, err := m.e.List(ctx, state.Query{GVK: state.NodeKind, As: m.as,
+		Fields: []string{"metadata"}, Keep: func(u *unstructured.Unstructured) bool {
+			_, ok := u.GetAnnotations()[rotation.NodeAnnotation]
+			return ok
+		}})
 	if err != nil {
 		return err
 	}
-	for _, u := range list {
-		if _, ok := u.GetAnnotations()[rotation.NodeAnnotation]; ok {
-			changes = append(changes, rotation.NewForgetChange(u.GetName(), m.as))
-		}
+	for _, u := range marked {
+		changes = append(changes, rotation.NewForgetChange(u.GetName(), m.as))
 	}
 	secret := state.Ref{GVK: secretKind, Namespace: metav1.NamespaceSystem,
 		Name: manifest.CARotation, As: m.as}

@@ -1,6 +1,7 @@
 package rotateca
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -11,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"kubeadm/internal/problem"
@@ -22,24 +24,24 @@ import (
 // listPods returns the names of the running Pods with a service account token that are old.
 func (m machine) listPods(ctx context.Context,
 	isOld func(pod *corev1.Pod) bool) (old []string, err error) {
-	list, err := m.e.List(ctx, state.Query{GVK: podKind, As: m.as})
-	if err != nil {
+	var odd error
+	_, err = m.e.List(ctx, state.Query{GVK: podKind, As: m.as,
+		Fields: []string{"spec.volumes", "status.phase", "status.startTime"},
+		Keep: func(u *unstructured.Unstructured) bool {
+			var pod corev1.Pod
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &pod); err != nil {
+				odd = fmt.Errorf("reading a Pod: %w", err)
+				return false
+			}
+			mayRun := pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodFailed &&
+				pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodPending
+			if mayRun && refreshTime(&pod) > 0 && isOld(&pod) {
+				old = append(old, pod.Namespace+"/"+pod.Name)
+			}
+			return false
+		}})
+	if err = cmp.Or(err, odd); err != nil {
 		return nil, err
-	}
-	for _, u := range list {
-		var pod corev1.Pod
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object,
-			&pod); err != nil {
-			return nil, fmt.Errorf("reading a Pod: %w", err)
-		}
-		if pod.DeletionTimestamp != nil || refreshTime(&pod) == 0 ||
-			pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded ||
-			pod.Status.Phase == corev1.PodPending {
-			continue
-		}
-		if isOld(&pod) {
-			old = append(old, pod.Namespace+"/"+pod.Name)
-		}
 	}
 	slices.Sort(old)
 	return old, nil

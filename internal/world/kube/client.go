@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -28,6 +29,7 @@ import (
 // client is a connection to one API server as one identity.
 type client struct {
 	objects dynamic.Interface
+	lists   rest.Interface
 	http    *http.Client
 	server  string        // URL without a path
 	outage  *atomic.Int64 // time of the last failed request, in Unix nanoseconds
@@ -109,9 +111,14 @@ func (k *Cluster) newClient(data []byte, as state.Identity) (*client, error) {
 	}
 	// The credentials must not be sent to the target of a redirect.
 	transport.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	objects, err := dynamic.NewForConfigAndClient(config, transport)
-	return &client{objects: objects, http: transport, outage: &outage,
-		server: strings.TrimSuffix(server.String(), "/")}, err
+	config = dynamic.ConfigFor(config)
+	config.GroupVersion = &schema.GroupVersion{} // each request has a path of its own
+	requests, err := rest.UnversionedRESTClientForConfigAndClient(config, transport)
+	if err != nil {
+		return nil, err
+	}
+	return &client{objects: dynamic.New(requests), lists: requests, http: transport, outage: &outage,
+		server: strings.TrimSuffix(server.String(), "/")}, nil
 }
 
 // newRESTConfig checks the kubeconfig before client-go parses it, whose errors suggest environment

@@ -11,8 +11,9 @@ import (
 
 const rbac = "rbac.authorization.k8s.io"
 
-func (c *client) resource(gvk schema.GroupVersionKind,
-	namespace string) (dynamic.ResourceInterface, error) {
+// resource returns the resource of a kind. It fails for a namespace of a kind that has none.
+func resource(gvk schema.GroupVersionKind,
+	namespace string) (found schema.GroupVersionResource, namespaced bool, err error) {
 	resource, known := map[schema.GroupKind]struct {
 		name       string
 		namespaced bool
@@ -37,16 +38,24 @@ func (c *client) resource(gvk schema.GroupVersionKind,
 		{Group: rbac, Kind: "ClusterRoleBinding"}:                         {"clusterrolebindings", false},
 	}[gvk.GroupKind()]
 	if !known {
-		return nil, world.Permanent(fmt.Errorf("kind %q of group %q is not supported", gvk.Kind,
+		return found, false, world.Permanent(fmt.Errorf("kind %q of group %q is not supported", gvk.Kind,
 			gvk.Group))
 	}
-	r := c.objects.Resource(gvk.GroupVersion().WithResource(resource.name))
-	if resource.namespaced {
-		return r.Namespace(namespace), nil
-	}
-	if namespace != "" {
-		return nil, world.Permanent(fmt.Errorf("a %s is not namespaced, but namespace %q was given",
+	if !resource.namespaced && namespace != "" {
+		return found, false, world.Permanent(fmt.Errorf("a %s is not namespaced, but namespace %q was given",
 			gvk.Kind, namespace))
 	}
-	return r, nil
+	return gvk.GroupVersion().WithResource(resource.name), resource.namespaced, nil
+}
+
+func (c *client) resource(gvk schema.GroupVersionKind,
+	namespace string) (dynamic.ResourceInterface, error) {
+	found, namespaced, err := resource(gvk, namespace)
+	if err != nil {
+		return nil, err
+	}
+	if namespaced {
+		return c.objects.Resource(found).Namespace(namespace), nil
+	}
+	return c.objects.Resource(found), nil
 }

@@ -58,26 +58,6 @@ func (k *Cluster) Object(ctx context.Context, ref state.Ref) (*unstructured.Unst
 	return found, nil
 }
 
-// List reads the objects of a kind and namespace that match both selectors; an empty namespace
-// means all. It retries as Object does.
-func (k *Cluster) List(ctx context.Context, q state.Query) ([]unstructured.Unstructured, error) {
-	var found []unstructured.Unstructured
-	err := k.retry(ctx, request{as: q.As, op: "listing " + q.GVK.Kind + " objects",
-		isRetryable: isServerBusy, isRead: true, do: func(ctx context.Context, c *client) error {
-			r, err := c.resource(q.GVK, q.Namespace)
-			if err != nil {
-				return err
-			}
-			all, err := r.List(ctx,
-				metav1.ListOptions{LabelSelector: q.LabelSelector, FieldSelector: q.FieldSelector})
-			if err == nil {
-				found = all.Items
-			}
-			return err
-		}})
-	return found, err
-}
-
 // Livez reads /livez of the API server once. An answer that says that it is not live is a
 // *state.NotLiveError, which names the failed checks. The error of a refused user satisfies
 // apierrors.IsUnauthorized or apierrors.IsForbidden.

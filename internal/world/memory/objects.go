@@ -70,8 +70,11 @@ func (w *World) List(_ context.Context, q state.Query) ([]unstructured.Unstructu
 				set["spec."+name] = value
 			}
 		}
-		if byLabel.Matches(labels.Set(o.GetLabels())) && byField.Matches(set) {
-			found = append(found, *o.DeepCopy())
+		if !byLabel.Matches(labels.Set(o.GetLabels())) || !byField.Matches(set) {
+			continue
+		}
+		if o := o.DeepCopy(); q.Filter(o) {
+			found = append(found, *o)
 		}
 	}
 	return found, nil

@@ -45,13 +45,14 @@ func (w *World) List(ctx context.Context, q state.Query) ([]unstructured.Unstruc
 	if isSimulated {
 		list = w.simulated.List
 	}
+	keep := q.Keep
+	q.Keep = func(o *unstructured.Unstructured) bool {
+		return !w.has(state.RefOf(o, q.As).Target()) && (keep == nil || keep(o))
+	}
 	present, err := list(ctx, q)
 	if w.isForbiddenUntilBound(err) {
 		return mine, nil
 	}
-	present = slices.DeleteFunc(present, func(o unstructured.Unstructured) bool {
-		return w.has(state.RefOf(&o, q.As).Target())
-	})
 	return append(present, mine...), err
 }
 

@@ -36,6 +36,7 @@ func Objects(t *testing.T, w API, as state.Identity) {
 		"subresource":      testSubresource,
 		"inverse":          testInverse,
 		"list":             testList,
+		"list fields":      testListFields,
 		"label Node":       testLabelNode,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -277,6 +278,33 @@ func testList(s *objectSuite) {
 			if o.GetName() != suiteName || o.GetKind() != "ConfigMap" {
 				s.t.Errorf("%q %q lists %s %s", sel.labels, sel.fields, o.GetKind(), o.GetName())
 			}
+		}
+	}
+}
+
+// testListFields lists some of the fields of objects.
+func testListFields(s *objectSuite) {
+	c := s.config(map[string]string{"a": "1", "b": "2"})
+	s.do(c)
+	for _, want := range []struct {
+		fields []string
+		data   map[string]string
+	}{
+		{nil, map[string]string{"a": "1", "b": "2"}},
+		{[]string{"data"}, map[string]string{"a": "1", "b": "2"}},
+		{[]string{"data.b", "none.at.all", "metadata.name.none"}, map[string]string{"b": "2"}},
+		{[]string{"metadata"}, nil},
+	} {
+		q := state.Query{GVK: s.ref().GVK, Namespace: "kube-system", As: s.as, Fields: want.fields,
+			Keep: func(o *unstructured.Unstructured) bool { return o.GetName() == suiteName }}
+		got, err := s.w.List(s.t.Context(), q)
+		if err != nil || len(got) != 1 {
+			s.t.Fatalf("fields %q of %d objects: %v", want.fields, len(got), err)
+		}
+		data, _, err := unstructured.NestedStringMap(got[0].Object, "data")
+		if err != nil || !maps.Equal(data, want.data) || got[0].GroupVersionKind() != q.GVK ||
+			got[0].GetLabels()["ours"] != "1" || got[0].GetUID() == "" {
+			s.t.Errorf("fields %q are %v (%v)", want.fields, got[0].Object, err)
 		}
 	}
 }

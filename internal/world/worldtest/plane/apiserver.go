@@ -22,6 +22,7 @@ import (
 // APIServer is a kube-apiserver process with its own etcd.
 type APIServer struct {
 	Server string // its URL
+	Etcd   *Etcd
 	Admin  state.Identity
 	CA     []byte // PEM
 
@@ -29,16 +30,16 @@ type APIServer struct {
 	ca  pki.CA
 }
 
-// StartAPIServer starts etcd and an API server and waits until it is healthy.
-func StartAPIServer(t *testing.T) *APIServer {
+// StartAPIServer starts etcd and an API server, with more arguments, and waits until it is healthy.
+func StartAPIServer(t *testing.T, args ...string) *APIServer {
 	t.Helper()
 	e := StartEtcd(t)
-	a := &APIServer{dir: e.dir, ca: e.cas[pki.ClusterCA]}
+	a := &APIServer{Etcd: e, dir: e.dir, ca: e.cas[pki.ClusterCA]}
 	a.CA = pki.EncodeCertificates(a.ca.Certificate)
 	in := func(file string) string { return filepath.Join(e.dir, file) }
 	serving := freeAddress(t)
 	a.Server = "https://" + serving
-	startProgram(t, e.dir, "kube-apiserver",
+	startProgram(t, e.dir, "kube-apiserver", append(args,
 		"--bind-address="+loopbackAddress(), "--advertise-address="+loopbackAddress(),
 		"--secure-port="+serving[len(loopbackAddress()+":"):],
 		"--endpoint-reconciler-type=none",
@@ -52,7 +53,7 @@ func StartAPIServer(t *testing.T) *APIServer {
 		"--service-account-signing-key-file="+in("ca.key"),
 		"--service-cluster-ip-range=10.96.0.0/12",
 		"--authorization-mode=Node,RBAC", "--allow-privileged=true",
-		"--enable-bootstrap-token-auth=true")
+		"--enable-bootstrap-token-auth=true")...)
 	a.Admin = a.Identity(t, "admin", "system:masters")
 	waitFor(t, "kube-apiserver", func(ctx context.Context) error {
 		return kube.New(os.ReadFile).Livez(ctx, a.Admin)

@@ -1,0 +1,189 @@
+package scale
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"kubeadm/internal/world/fake"
+	"kubeadm/internal/world/worldtest/plane"
+)
+
+// clusterVersion is the version of the cluster's components.
+const clusterVersion = "v1.37.0"
+
+// command is a command whose cost is measured.
+type command struct {
+	line string
+	// requests is the most that it sends to the API server in a cluster of 10 nodes, and, if it reads no
+	// list of Nodes or Pods, in every other one.
+	requests int
+	upstream bool // whether upstream's kubeadm has it too
+}
+
+// commands lists the commands. Those of a node run on a root directory that has the files of a control plane
+// node, or of a machine that is about to join.
+func commands() []command {
+	return []command{
+		{"--rootfs=NODE token list", 1, true},
+		{"--rootfs=NODE token create --dry-run", 3, true},
+		{"--rootfs=NODE upgrade plan v1.37.1 --ignore-preflight-errors=all", 11, true},
+		{"--rootfs=NODE upgrade node --dry-run --ignore-preflight-errors=all", 13, true},
+		{"--rootfs=MACHINE join --dry-run --discovery-file=/discovery.conf --node-name=new --ignore-preflight-errors=all", 7, false},
+		{"--rootfs=NODE doctor", 99, false},
+		{"--rootfs=NODE certs rotate-ca status", 99, false},
+		{"--rootfs=NODE certs approve-kubelet-serving --dry-run", 99, false},
+		{"--rootfs=NODE reconfigure status", 99, false},
+	}
+}
+
+// bench has what the commands run on.
+type bench struct {
+	*meter
+	node, machine string // root directories
+	programs      map[string]string
+}
+
+// result is what one command of one program has cost in a cluster of some size.
+type result struct {
+	Program string `json:"program"`
+	Command string `json:"command"`
+	Nodes   int    `json:"nodes"`
+	cost
+}
+
+// TestScale fails if a command sends more requests than it may. KUBEADM_SCALE names other numbers of nodes
+// than 10, separated by commas, and KUBEADM_SCALE_JSON a file to which the results are written.
+func TestScale(t *testing.T) {
+	b := newBench(t)
+	var results []result
+	sizes := []int{10}
+	if list := os.Getenv("KUBEADM_SCALE"); list != "" {
+		sizes = nil
+		for text := range strings.SplitSeq(list, ",") {
+			n, err := strconv.Atoi(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sizes = append(sizes, n)
+		}
+	}
+	f, present := b.start(t), 3 // control plane nodes
+	for _, size := range sizes {
+		f.addNodes(t, present, size)
+		present = size
+		for _, c := range commands() {
+			results = append(results, b.measure(t, c, size)...)
+		}
+	}
+	if file := os.Getenv("KUBEADM_SCALE_JSON"); file != "" {
+		data, err := json.MarshalIndent(map[string]any{"podsPerNode": podsPerNode, "results": results}, "", " ")
+		if err == nil {
+			err = os.WriteFile(file, append(data, '\n'), 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// measure runs a command with each program.
+func (b *bench) measure(t *testing.T, c command, size int) (results []result) {
+	t.Helper()
+	for _, name := range slices.Sorted(maps.Keys(b.programs)) {
+		if name == "upstream" && !c.upstream {
+			continue
+		}
+		line := strings.NewReplacer("NODE", b.node, "MACHINE", b.machine).Replace(c.line)
+		spent, said := b.run(t, b.programs[name], strings.Fields(line)...)
+		_, shown, _ := strings.Cut(c.line, " ")
+		t.Logf("%5d nodes, %8s %-60s %3d requests %9d bytes %4d MB %6.2f s (CPU %.2f s) exit %d %v", size, name, shown,
+			spent.Requests, spent.Bytes, spent.Memory>>20, spent.Seconds, spent.CPU, spent.Exit, spent.ByKind)
+		if os.Getenv("KUBEADM_SCALE_OUTPUT") != "" {
+			t.Log(said)
+		}
+		if name == "ours" && size == 10 && spent.Requests > c.requests {
+			t.Errorf("%s sent %d requests, at most %d are allowed: %v\n%s", shown, spent.Requests, c.requests,
+				spent.ByKind, said)
+		}
+		results = append(results, result{name, shown, size, spent})
+	}
+	return results
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	bundle := plane.BundleDir(t)
+	if os.Getuid() != 0 {
+		t.Skip("only root can change the root directory of a process")
+	}
+	b := &bench{node: t.TempDir(), machine: t.TempDir(), programs: map[string]string{
+		"ours": os.Getenv("KUBEADM"), "upstream": filepath.Join(bundle, "bin", "kubeadm-upstream")}}
+	if peer := os.Getenv("KUBEADM_SCALE_BEFORE"); peer != "" {
+		b.programs["before"] = peer
+	}
+	if b.programs["ours"] == "" {
+		b.programs["ours"] = filepath.Join(t.TempDir(), "kubeadm")
+		build := exec.Command("go", "build", "-o", b.programs["ours"], "kubeadm/cmd/kubeadm")
+		if said, err := build.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, said)
+		}
+	}
+	return b
+}
+
+// start starts the control plane of a cluster with three control plane nodes, and returns what adds workers.
+func (b *bench) start(t *testing.T) *filler {
+	t.Helper()
+	dir := t.TempDir()
+	policy, log := filepath.Join(dir, "policy.yaml"), filepath.Join(dir, "audit.log")
+	writeFile(t, policy, auditPolicy)
+	a := plane.StartAPIServer(t, "--audit-policy-file="+policy, "--audit-log-path="+log)
+	opened, err := os.Open(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { opened.Close() })
+	b.meter = startMeter(t, a.Server, opened)
+	w := fake.New()
+	if err := w.AddCluster(fake.ExistingCluster{Version: clusterVersion, Kubelet: clusterVersion,
+		EtcdTag: "3.6.8-0", CoreDNSTag: "v1.14.2", ControlPlanes: []string{"cp1", "cp2", "cp3"}}); err != nil {
+		t.Fatal(err)
+	}
+	a.Apply(t, w.AllObjects()...)
+	admin, err := os.ReadFile(a.Admin.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubeconfig := strings.ReplaceAll(string(admin), a.Server, "https://"+b.address)
+	for name, file := range w.Files {
+		if strings.HasPrefix(name, "/etc/kubernetes/manifests/") || strings.HasPrefix(name, "/var/lib/kubelet/") {
+			// the API server of this node is the one that is there
+			writeFile(t, b.node+name, strings.ReplaceAll(string(file.Data), "192.0.2.10:6443", b.address))
+		}
+	}
+	for _, name := range []string{"admin.conf", "kubelet.conf"} {
+		writeFile(t, b.node+"/etc/kubernetes/"+name, kubeconfig)
+	}
+	writeFile(t, b.machine+"/discovery.conf", kubeconfig)
+	writeFile(t, b.node+"/config.yaml", "apiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\n"+
+		"kubernetesVersion: "+clusterVersion+"\n")
+	return newFiller(t, a.Etcd.Via)
+}
+
+func writeFile(t *testing.T, name, content string) {
+	t.Helper()
+	err := os.MkdirAll(filepath.Dir(name), 0o755)
+	if err == nil {
+		err = os.WriteFile(name, []byte(content), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
