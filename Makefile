@@ -83,7 +83,7 @@ bench: build ## time kubeadm and upstream's in turn on the same node, and draw b
 		$(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(ONLY),--only $(ONLY))
 	@go -C tools run ./benchplot --json $(CURDIR)/bin/bench.json --svg $(CURDIR)/bin/bench.svg
 
-bench-scale: build ## measure what commands cost in clusters of 10, 500 and 5,000 nodes, into bin/scale.json: make bench-scale NODES=10,500; needs root
+bench-scale: build ## measure what commands cost in clusters of 10, 500 and 5,000 nodes, into bin/scale.json: make bench-scale NODES=10,500 BEFORE=FILE; needs root
 	@$(bundle) && KUBEADM_BUNDLE="$$bundle" KUBEADM=$(CURDIR)/bin/kubeadm KUBEADM_SCALE=$(NODES) KUBEADM_SCALE_BEFORE=$(BEFORE) \
 		KUBEADM_SCALE_JSON=$(CURDIR)/bin/scale.json go test -count=1 -v -timeout 1h -run TestScale ./test/scale
 

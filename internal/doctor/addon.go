@@ -20,7 +20,7 @@ import (
 // describePods says what is wrong with the Pods that a selector selects.
 func describePods(ctx context.Context, r state.Reader, as state.Identity,
 	selector string) string {
-	pods, err := listObjects[corev1.Pod](ctx, r, state.Query{
+	pods, err := state.ListOf[corev1.Pod](ctx, r, state.Query{
 		GVK:       corev1.SchemeGroupVersion.WithKind("Pod"),
 		Namespace: metav1.NamespaceSystem, LabelSelector: selector, As: as})
 	if err != nil {
@@ -52,7 +52,7 @@ func checkCoreDNS(ctx context.Context, r state.Reader, rep *preflight.Report, c 
 		return
 	}
 	const selector, command = "k8s-app=kube-dns", "kubeadm upgrade node phase addon coredns"
-	found, err := listObjects[appsv1.Deployment](ctx, r, state.Query{
+	found, err := state.ListOf[appsv1.Deployment](ctx, r, state.Query{
 		GVK:       appsv1.SchemeGroupVersion.WithKind("Deployment"),
 		Namespace: metav1.NamespaceSystem, LabelSelector: selector, As: c.as})
 	if c.skipOnError(rep, err) {

@@ -23,7 +23,7 @@ type token struct {
 }
 
 func readTokens(ctx context.Context, r state.Reader, as state.Identity) ([]token, error) {
-	found, err := listObjects[corev1.Secret](ctx, r, state.Query{
+	found, err := state.ListOf[corev1.Secret](ctx, r, state.Query{
 		GVK:           corev1.SchemeGroupVersion.WithKind("Secret"),
 		Namespace:     metav1.NamespaceSystem,
 		FieldSelector: "type=" + string(bootstrapapi.SecretTypeBootstrapToken), As: as})

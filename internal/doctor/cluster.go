@@ -1,13 +1,10 @@
 package doctor
 
 import (
-	"cmp"
 	"context"
-	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"kubeadm/internal/existing"
@@ -49,13 +46,14 @@ func newCluster(as state.Identity, local node.Local) *cluster {
 		}).Cached()
 	c.versions = preflight.Query[versions](
 		func(ctx context.Context, r state.Reader) (versions, error) {
-			found, warnings, err := upgrade.ReadCluster(ctx, r, as)
+			found, warnings, err := upgrade.ReadClusterOf(ctx, r, as, c.nodes)
 			return versions{found, warnings}, err
 		}).Cached()
 	c.nodes = preflight.Query[[]corev1.Node](
 		func(ctx context.Context, r state.Reader) ([]corev1.Node, error) {
-			return listObjects[corev1.Node](ctx, r, state.Query{GVK: state.NodeKind, As: as,
-				Fields: []string{"status.conditions", "status.addresses", "status.daemonEndpoints"}})
+			return state.ListOf[corev1.Node](ctx, r, state.Query{GVK: state.NodeKind, As: as,
+				Fields: []string{"status.conditions", "status.addresses", "status.daemonEndpoints",
+					upgrade.KubeletVersionField}})
 		}).Cached()
 	return c
 }
@@ -107,22 +105,4 @@ func needAPI(c *cluster, checks ...preflight.Check) []preflight.Check {
 		}
 	}
 	return checks
-}
-
-// listObjects lists objects as values of their type, each converted as it arrives.
-func listObjects[T any](ctx context.Context, r state.Reader, q state.Query) ([]T, error) {
-	all := []T{}
-	var odd error
-	q.Keep = func(u *unstructured.Unstructured) bool {
-		var one T
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &one); err != nil {
-			odd = fmt.Errorf("reading %s %s: %w", q.GVK.Kind, u.GetName(), err)
-		}
-		all = append(all, one)
-		return false
-	}
-	if _, err := r.List(ctx, q); err != nil || odd != nil {
-		return nil, cmp.Or(err, odd)
-	}
-	return all, nil
 }

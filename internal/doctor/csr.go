@@ -16,7 +16,7 @@ import (
 const requestAge = 10 * time.Second
 
 func checkRequests(ctx context.Context, r state.Reader, rep *preflight.Report, c *cluster) {
-	all, err := listObjects[certv1.CertificateSigningRequest](ctx, r, state.Query{
+	all, err := state.ListOf[certv1.CertificateSigningRequest](ctx, r, state.Query{
 		GVK: certv1.SchemeGroupVersion.WithKind("CertificateSigningRequest"), As: c.as})
 	if c.skipOnError(rep, err) {
 		return

@@ -155,7 +155,7 @@ func nodePorts(ctx context.Context, r state.Reader, m *machine,
 
 // apiEndpoints returns the "host:port" that API servers advertise, as far as they can be read, by node.
 func apiEndpoints(ctx context.Context, r state.Reader, as state.Identity) map[string]string {
-	pods, _ := listObjects[corev1.Pod](ctx, r, state.Query{
+	pods, _ := state.ListOf[corev1.Pod](ctx, r, state.Query{
 		GVK: corev1.SchemeGroupVersion.WithKind("Pod"), Namespace: metav1.NamespaceSystem,
 		LabelSelector: "component=" + release.APIServer, As: as})
 	endpoints := map[string]string{}

@@ -1,6 +1,8 @@
 package state
 
 import (
+	"cmp"
+	"context"
 	"crypto/sha256"
 	"fmt"
 	"slices"
@@ -98,6 +100,24 @@ func (q Query) Filter(o *unstructured.Unstructured) bool {
 		}
 	}
 	return q.Keep == nil || q.Keep(o)
+}
+
+// ListOf lists objects as values of their type, each converted as it arrives.
+func ListOf[T any](ctx context.Context, r Objects, q Query) ([]T, error) {
+	var all []T
+	var odd error
+	q.Keep = func(u *unstructured.Unstructured) bool {
+		var one T
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &one); err != nil {
+			odd = fmt.Errorf("reading %s %s: %w", q.GVK.Kind, u.GetName(), err)
+		}
+		all = append(all, one)
+		return false
+	}
+	if _, err := r.List(ctx, q); err != nil || odd != nil {
+		return nil, cmp.Or(err, odd)
+	}
+	return all, nil
 }
 
 // Object is a typed API object whose apiVersion and kind are set.

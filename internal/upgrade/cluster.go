@@ -51,16 +51,26 @@ type Cluster struct {
 }
 
 // ReadCluster reads what runs in the cluster as the identity, and returns warnings about it.
-func ReadCluster(
-	ctx context.Context, r state.Reader, as state.Identity,
+func ReadCluster(ctx context.Context, r state.Reader, as state.Identity) (*Cluster, []string, error) {
+	return ReadClusterOf(ctx, r, as, func(ctx context.Context, r state.Reader) ([]corev1.Node, error) {
+		return state.ListOf[corev1.Node](ctx, r, state.Query{GVK: state.NodeKind, As: as,
+			Fields: []string{KubeletVersionField}})
+	})
+}
+
+// KubeletVersionField is the path of the field of Nodes that an upgrade needs.
+const KubeletVersionField = "status.nodeInfo.kubeletVersion"
+
+// ReadClusterOf is ReadCluster for a caller that lists the Nodes itself.
+func ReadClusterOf(ctx context.Context, r state.Reader, as state.Identity,
+	listNodes func(context.Context, state.Reader) ([]corev1.Node, error),
 ) (c *Cluster, warnings []string, err error) {
 	c = &Cluster{}
 	read := reader{state: r, as: as}
 	if c.Config, warnings, err = read.storedCluster(ctx); err != nil {
 		return nil, warnings, err
 	}
-	nodes, err := read.list(ctx, state.Query{GVK: state.NodeKind,
-		Fields: []string{"status.nodeInfo.kubeletVersion"}})
+	nodes, err := listNodes(ctx, r)
 	if err != nil {
 		return nil, warnings, fmt.Errorf("reading the versions of the kubelets: %w", err)
 	}
@@ -82,9 +92,10 @@ func ReadCluster(
 				"%s: an upgrade is unfinished, or a manifest was changed manually",
 			c.Config.Version, running))
 	}
-	if err := c.addKubelets(nodes); err != nil {
-		return nil, warnings, err
+	for _, n := range nodes {
+		c.Kubelets = append(c.Kubelets, Instance{n.Name, n.Status.NodeInfo.KubeletVersion})
 	}
+	sortByVersion(c.Kubelets)
 	if c.CoreDNS, c.Corefile, err = read.coreDNS(ctx); err != nil {
 		return nil, warnings, err
 	}
@@ -193,7 +204,7 @@ func (r reader) storedCluster(ctx context.Context) (node.Cluster, []string, erro
 // readControlPlane finds the versions of the static Pods by their images. The kubelet of any node can create such a
 // Pod, but not label its Node: where Nodes are labelled, the Pods of others are ignored with a warning.
 func (c *Cluster) readControlPlane(ctx context.Context, r reader,
-	nodes []unstructured.Unstructured) (warnings []string, err error) {
+	nodes []corev1.Node) (warnings []string, err error) {
 	found, err := r.list(ctx, state.Query{
 		GVK: podKind, Namespace: metav1.NamespaceSystem, LabelSelector: "tier=control-plane",
 	})
@@ -201,9 +212,9 @@ func (c *Cluster) readControlPlane(ctx context.Context, r reader,
 		return nil, fmt.Errorf("reading the versions of the control plane: %w", err)
 	}
 	others := map[string]bool{} // Nodes without the label
-	for _, u := range nodes {
-		if _, ok := u.GetLabels()[node.ControlPlaneLabel]; !ok {
-			others[u.GetName()] = true
+	for _, n := range nodes {
+		if _, ok := n.Labels[node.ControlPlaneLabel]; !ok {
+			others[n.Name] = true
 		}
 	}
 	c.ControlPlane = map[string][]Instance{}
@@ -250,18 +261,6 @@ func imageTag(component string, containers []corev1.Container) (string, error) {
 func sortByVersion(instances []Instance) {
 	slices.SortStableFunc(instances,
 		func(a, b Instance) int { return strings.Compare(a.Version, b.Version) })
-}
-
-func (c *Cluster) addKubelets(nodes []unstructured.Unstructured) error {
-	for _, u := range nodes {
-		text, _, err := unstructured.NestedString(u.Object, "status", "nodeInfo", "kubeletVersion")
-		if err != nil {
-			return fmt.Errorf("reading Node %s: %w", u.GetName(), err)
-		}
-		c.Kubelets = append(c.Kubelets, Instance{u.GetName(), text})
-	}
-	sortByVersion(c.Kubelets)
-	return nil
 }
 
 func (r reader) coreDNS(ctx context.Context) (tag string, corefile *string, err error) {
