@@ -98,8 +98,8 @@ func newMeta(namespace, name string, number int) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: namespace, Name: name, CreationTimestamp: now,
 		UID: types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", number)),
 		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubelet", Operation: "Update",
-			APIVersion: "v1", Time: &now, FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{
-				Raw: []byte(`{` + strings.TrimSuffix(fields.String(), ",") + `}`)}}},
+			APIVersion: "v1", Time: &now, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(
+				`{` + strings.TrimSuffix(fields.String(), ",") + `}`)}},
 	}
 }
 
