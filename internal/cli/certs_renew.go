@@ -314,6 +314,6 @@ func keysToRenew(ctx context.Context, random func(name string) io.Reader, r *run
 			ahead++
 		}
 	}
-	return pki.NewKeyPool(random("keys"), cmp.Or(n.Cluster.Algorithm, pki.DefaultAlgorithm),
+	return pki.NewKeyPool(ctx, random("keys"), cmp.Or(n.Cluster.Algorithm, pki.DefaultAlgorithm),
 		ahead, ahead).Key
 }

@@ -119,7 +119,7 @@ func rotateCA(p *program, c *cobra.Command, o *rotationFlags, s rotation.Stage) 
 		return err
 	}
 	err = r.Execute(ctx, r.NewEnv(engine.Env{Local: n.Local, Node: engine.Resolved(n),
-		Keys: newKeys(p.Random, n.Cluster.Algorithm, 0), Admin: engine.As(as)}))
+		Keys: newKeys(ctx, p.Random, n.Cluster.Algorithm, 0), Admin: engine.As(as)}))
 	if err == nil && r.IsDryRun() {
 		r.Emit(engine.Info, "the dry run is complete: nothing was changed")
 	}
@@ -131,7 +131,7 @@ func rotateCA(p *program, c *cobra.Command, o *rotationFlags, s rotation.Stage) 
 func readRotatedNode(p *program, c *cobra.Command, r *run.Run,
 	o existing.Options) (*node.Node, state.Identity, error) {
 	ctx := c.Context()
-	e := envOfNode(p, r, config.NewLocal(), "rotate-ca")
+	e := envOfNode(ctx, p, r, config.NewLocal(), "rotate-ca")
 	if err := runChecks(ctx, e, preflight.Root()); err != nil {
 		return nil, state.Identity{}, err
 	}

@@ -179,6 +179,8 @@ func ownRelease(p *program) (release.Tool, error) { return release.ParseTool(p.V
 
 // Run runs one command line, without the program's name.
 func Run(ctx context.Context, h Host, args []string) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // of keys that are being generated for a command that has failed
 	p := newProgram(h)
 	root := newRootCommand(p)
 	if len(args) > 0 && (args[0] == cobra.ShellCompRequestCmd ||

@@ -56,7 +56,7 @@ func beginEtcdRun(p *program, c *cobra.Command, o *etcdOptions) (*run.Run, *engi
 	if err := checkRoot(ctx, p.World()); err != nil {
 		return r, nil, etcdNode{}, err
 	}
-	here, err := openEtcd(ctx, envOfNode(p, r, config.NewLocal(), "etcd"), existing.Options{
+	here, err := openEtcd(ctx, envOfNode(ctx, p, r, config.NewLocal(), "etcd"), existing.Options{
 		Kubeconfig: named(c, o.kubeconfig)})
 	if err != nil {
 		return r, nil, here, err

@@ -95,7 +95,7 @@ func listEtcdMembers(p *program, c *cobra.Command, kubeconfig string, out *outpu
 	if err := checkRoot(ctx, p.World()); err != nil {
 		return err
 	}
-	e := envOfNode(p, r, config.NewLocal(), "etcd")
+	e := envOfNode(ctx, p, r, config.NewLocal(), "etcd")
 	here, err := openEtcd(ctx, e, existing.Options{Kubeconfig: named(c, kubeconfig)})
 	if err != nil {
 		return err

@@ -106,15 +106,15 @@ func named(c *cobra.Command, kubeconfig string) string {
 }
 
 // envOfNode is the Env in which a command reads which node it runs on, before its run begins.
-func envOfNode(p *program, r *run.Run, local node.Local, phase string) *engine.Env {
-	return r.NewEnv(engine.Env{Local: local, Keys: newKeys(p.Random, "", 0)}).Named(phase)
+func envOfNode(ctx context.Context, p *program, r *run.Run, local node.Local, phase string) *engine.Env {
+	return r.NewEnv(engine.Env{Local: local, Keys: newKeys(ctx, p.Random, "", 0)}).Named(phase)
 }
 
-// keys returns private keys of the cluster's algorithm, or of the default one if that is not known.
+// newKeys returns private keys of the cluster's algorithm, or of the default one if that is not known.
 // The first ones are generated ahead of need.
-func newKeys(random func(name string) io.Reader, algorithm pki.Algorithm,
+func newKeys(ctx context.Context, random func(name string) io.Reader, algorithm pki.Algorithm,
 	ahead int) func(pki.Need) (crypto.Signer, error) {
-	return pki.NewKeyPool(random("keys"), cmp.Or(algorithm, pki.DefaultAlgorithm), ahead, ahead).Key
+	return pki.NewKeyPool(ctx, random("keys"), cmp.Or(algorithm, pki.DefaultAlgorithm), ahead, ahead).Key
 }
 
 // runChecks runs preflight checks, shows their warnings and returns their errors.

@@ -168,7 +168,7 @@ func changeConfiguration(p *program, c *cobra.Command, o *reconfigureOptions) (e
 			return confirm(ctx, p, r, what, flag.Yes)
 		}
 	}
-	env := reconfigureEnv(p, wanted.Node, here.As, intent)
+	env := reconfigureEnv(ctx, p, wanted.Node, here.As, intent)
 	if err := executeReconfigure(ctx, r, wanted.Node, env, o.DryRun); err != nil || o.DryRun {
 		return err
 	}
@@ -198,7 +198,7 @@ func reconfigureNode(p *program, c *cobra.Command, o *reconfigureOptions) (err e
 	if err != nil {
 		return err
 	}
-	env := reconfigureEnv(p, wanted.Node, here.As, wanted.Intent)
+	env := reconfigureEnv(ctx, p, wanted.Node, here.As, wanted.Intent)
 	if err := executeReconfigure(ctx, r, wanted.Node, env, o.DryRun); err != nil || o.DryRun {
 		return err
 	}
@@ -210,9 +210,9 @@ func reconfigureNode(p *program, c *cobra.Command, o *reconfigureOptions) (err e
 }
 
 // reconfigureEnv is what the phases of a change need.
-func reconfigureEnv(p *program, n *node.Node, as state.Identity, intent reconfiguration.Intent) engine.Env {
+func reconfigureEnv(ctx context.Context, p *program, n *node.Node, as state.Identity, intent reconfiguration.Intent) engine.Env {
 	return engine.Env{Local: n.Local, Node: engine.Resolved(n), Intent: intent, Admin: engine.As(as),
-		Keys: newKeys(p.Random, n.Cluster.Algorithm, 0)}
+		Keys: newKeys(ctx, p.Random, n.Cluster.Algorithm, 0)}
 }
 
 func executeReconfigure(ctx context.Context, r *run.Run, n *node.Node, env engine.Env, dryRun bool) error {
@@ -233,7 +233,7 @@ func openReconfigured(p *program, c *cobra.Command, r *run.Run,
 	if err != nil {
 		return existing.Machine{}, nil, err
 	}
-	e := envOfNode(p, r, local, "reconfigure")
+	e := envOfNode(c.Context(), p, r, local, "reconfigure")
 	if err := runChecks(c.Context(), e, preflight.Root()); err != nil {
 		return existing.Machine{}, nil, err
 	}

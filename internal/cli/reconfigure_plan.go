@@ -248,7 +248,7 @@ func diffReconfigure(ctx context.Context, p *program, r *run.Run, here existing.
 		return err
 	}
 	d := &differ{real: p.World(), admin: here.As, context: 3, diffs: map[string]string{}}
-	env := reconfigureEnv(p, w.Node, here.As, w.Intent)
+	env := reconfigureEnv(ctx, p, w.Node, here.As, w.Intent)
 	env.Emit = d.collect(ctx)
 	if err := r.Execute(ctx, r.NewEnv(env)); err != nil {
 		return err

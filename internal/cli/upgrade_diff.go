@@ -87,7 +87,7 @@ func diffUpgrade(p *program, c *cobra.Command, o *upgradeDiffOptions) (err error
 		return err
 	}
 	defer closeRun(r, &err)
-	e := envOfNode(p, r, intent.Local, "upgrade")
+	e := envOfNode(ctx, p, r, intent.Local, "upgrade")
 	if err := runChecks(ctx, e, preflight.Root()); err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func diffUpgrade(p *program, c *cobra.Command, o *upgradeDiffOptions) (err error
 	if err := r.Begin(ctx, n, how); err != nil {
 		return err
 	}
-	env := upgradeEnv(p, n, here.As, upgrade.Intent{Upgrade: intent})
+	env := upgradeEnv(ctx, p, n, here.As, upgrade.Intent{Upgrade: intent})
 	if err := d.markManualChanges(ctx, r.NewEnv(env).Named("upgrade"), n); err != nil {
 		return err
 	}

@@ -142,7 +142,7 @@ func runUpgrade(p *program, c *cobra.Command, o *upgradeOptions, sel engine.Sele
 	if o.command == flag.UpgradeApply {
 		access.OnlyControlPlane = "on a worker: kubeadm upgrade node"
 	}
-	e := envOfNode(p, r, intent.Local, "upgrade")
+	e := envOfNode(ctx, p, r, intent.Local, "upgrade")
 	if err := runChecks(ctx, e, preflight.Root()); err != nil {
 		return err
 	}
@@ -150,7 +150,7 @@ func runUpgrade(p *program, c *cobra.Command, o *upgradeOptions, sel engine.Sele
 		if access.Simulated, err = beginSimulation(ctx, r, &intent, how, access); err != nil {
 			return err
 		}
-		e = envOfNode(p, r, intent.Local, "upgrade") // which may be simulated now
+		e = envOfNode(ctx, p, r, intent.Local, "upgrade") // which may be simulated now
 	}
 	here, err := existing.Open(ctx, e, access)
 	if err != nil {
@@ -175,7 +175,7 @@ func runUpgrade(p *program, c *cobra.Command, o *upgradeOptions, sel engine.Sele
 				flag.Yes)
 		}
 	}
-	if err := r.Execute(ctx, r.NewEnv(upgradeEnv(p, n, here.As, wanted))); err != nil {
+	if err := r.Execute(ctx, r.NewEnv(upgradeEnv(ctx, p, n, here.As, wanted))); err != nil {
 		return addUpgradeSteps(err, releases)
 	}
 	switch {
@@ -191,13 +191,13 @@ func runUpgrade(p *program, c *cobra.Command, o *upgradeOptions, sel engine.Sele
 }
 
 // upgradeEnv is what the phases of an upgrade need.
-func upgradeEnv(p *program, n *node.Node, as state.Identity, intent upgrade.Intent) engine.Env {
+func upgradeEnv(ctx context.Context, p *program, n *node.Node, as state.Identity, intent upgrade.Intent) engine.Env {
 	ahead := 0
 	if intent.CertificateRenewal && n.Role == node.ControlPlane {
 		ahead = len(pki.Renewables())
 	}
 	return engine.Env{Local: n.Local, Node: engine.Resolved(n), Intent: intent,
-		Admin: engine.As(as), Keys: newKeys(p.Random, n.Cluster.Algorithm, ahead)}
+		Admin: engine.As(as), Keys: newKeys(ctx, p.Random, n.Cluster.Algorithm, ahead)}
 }
 
 // readUpgrade resolves the settings from the file and the flags.

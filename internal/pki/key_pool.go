@@ -1,6 +1,7 @@
 package pki
 
 import (
+	"context"
 	"crypto"
 	"io"
 	"runtime"
@@ -20,6 +21,7 @@ const (
 // milliseconds and a control plane needs about seventeen, which is most of the time that its
 // certificates take.
 type KeyPool struct {
+	ctx       context.Context // of the run that the keys are for
 	random    io.Reader
 	algorithm Algorithm
 
@@ -38,11 +40,11 @@ type generatedKey struct {
 }
 
 // NewKeyPool starts to generate n keys in the background and returns at once. The goroutines end
-// after n keys, used or not. As many as first are kept for calls that need theirs First; these are
+// after n keys, used or not, or after those that they are generating when the context ends. As many as first are kept for calls that need theirs First; these are
 // generated on all processors, the others on all but one: what the run does meanwhile needs it.
 // random must be safe for concurrent use.
-func NewKeyPool(random io.Reader, a Algorithm, n, first int) *KeyPool {
-	p := &KeyPool{random: random, algorithm: a, ahead: n, free: n, first: first}
+func NewKeyPool(ctx context.Context, random io.Reader, a Algorithm, n, first int) *KeyPool {
+	p := &KeyPool{ctx: ctx, random: random, algorithm: a, ahead: n, free: n, first: first}
 	processors := runtime.GOMAXPROCS(0)
 	for i := range min(n, processors) {
 		if i > 0 && i == processors-1 {
@@ -58,7 +60,7 @@ func NewKeyPool(random io.Reader, a Algorithm, n, first int) *KeyPool {
 func (p *KeyPool) generate(rest int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for p.ahead > rest {
+	for p.ahead > rest && p.ctx.Err() == nil {
 		p.ahead--
 		p.running++
 		p.mu.Unlock()
@@ -103,6 +105,10 @@ func (p *KeyPool) Key(need Need) (crypto.Signer, error) {
 	p.waiting[need] = append(p.waiting[need], result)
 	p.deliver()
 	p.mu.Unlock()
-	g := <-result
-	return g.key, g.err
+	select {
+	case g := <-result:
+		return g.key, g.err
+	case <-p.ctx.Done():
+		return nil, context.Cause(p.ctx)
+	}
 }

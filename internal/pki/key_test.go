@@ -1,6 +1,7 @@
 package pki
 
 import (
+	"context"
 	"crypto"
 	"crypto/ed25519"
 	"crypto/rand"
@@ -138,7 +139,7 @@ func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
 func TestStockReturnsEachKeyOnce(t *testing.T) {
 	const ahead, wanted = 5, 8
-	stock := NewKeyPool(rand.Reader, ECDSAP256, ahead, 2)
+	stock := NewKeyPool(t.Context(), rand.Reader, ECDSAP256, ahead, 2)
 	seen := sync.Map{}
 	var group sync.WaitGroup
 	for i := range wanted {
@@ -159,7 +160,7 @@ func TestStockReturnsEachKeyOnce(t *testing.T) {
 // Of two calls that wait, the one that needs its key first gets the next one, also if it came later;
 // and a key is kept for it until the last one is being generated.
 func TestKeysAreKeptForFirstNeed(t *testing.T) {
-	p := &KeyPool{ahead: 1, running: 1, free: 2, first: 1}
+	p := &KeyPool{ctx: t.Context(), ahead: 1, running: 1, free: 2, first: 1}
 	later, first := make(chan generatedKey, 1), make(chan generatedKey, 1)
 	add := func(text string) {
 		p.unused = append(p.unused, generatedKey{err: errors.New(text)})
@@ -184,7 +185,7 @@ func TestKeysAreKeptForFirstNeed(t *testing.T) {
 
 // Where all keys are needed first, none is kept for others.
 func TestFirstKeyNeedsNoOther(t *testing.T) {
-	p := &KeyPool{ahead: 3, running: 1, free: 4, first: 4}
+	p := &KeyPool{ctx: t.Context(), ahead: 3, running: 1, free: 4, first: 4}
 	p.unused = append(p.unused, generatedKey{err: errors.New("one")})
 	if _, err := p.Key(First); err == nil || err.Error() != "one" {
 		t.Errorf("got %v", err)
@@ -193,7 +194,7 @@ func TestFirstKeyNeedsNoOther(t *testing.T) {
 
 // A key that is kept for a call that never comes goes to another one in the end.
 func TestKeysAreNotKeptForever(t *testing.T) {
-	p := NewKeyPool(rand.Reader, ECDSAP256, 2, 2)
+	p := NewKeyPool(t.Context(), rand.Reader, ECDSAP256, 2, 2)
 	for range 2 {
 		if _, err := p.Key(Later); err != nil {
 			t.Error(err)
@@ -202,10 +203,21 @@ func TestKeysAreNotKeptForever(t *testing.T) {
 }
 
 func TestStockReturnsErrors(t *testing.T) {
-	_, err := NewKeyPool(rand.Reader, "RSA-1", 1, 0).Key(Later)
+	_, err := NewKeyPool(t.Context(), rand.Reader, "RSA-1", 1, 0).Key(Later)
 	wantError(t, err, "RSA-1")
-	_, err = NewKeyPool(rand.Reader, "RSA-1", 0, 0).Key(First)
+	_, err = NewKeyPool(t.Context(), rand.Reader, "RSA-1", 0, 0).Key(First)
 	wantError(t, err, "RSA-1")
+}
+
+// The keys of a command that has failed are not generated, and nobody waits for them.
+func TestKeysEndWithTheirRun(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cause := errors.New("the command has failed")
+	cancel(cause)
+	p := NewKeyPool(ctx, rand.Reader, RSA2048, 100, 100)
+	if key, err := p.Key(First); key != nil || !errors.Is(err, cause) {
+		t.Errorf("got %v, %v", key, err)
+	}
 }
 
 func BenchmarkKeysSequential(b *testing.B) {
@@ -220,7 +232,7 @@ func BenchmarkKeysSequential(b *testing.B) {
 
 func BenchmarkKeysParallel(b *testing.B) {
 	for b.Loop() {
-		stock := NewKeyPool(rand.Reader, RSA2048, 4, 4)
+		stock := NewKeyPool(b.Context(), rand.Reader, RSA2048, 4, 4)
 		for range 4 {
 			if _, err := stock.Key(First); err != nil {
 				b.Fatal(err)
