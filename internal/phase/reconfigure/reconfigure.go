@@ -62,7 +62,7 @@ var Claim = engine.Phase{
 		if err != nil {
 			return err
 		}
-		return e.DoAll(ctx, store...)
+		return e.Do(ctx, store...) // in their order
 	},
 }
 
@@ -83,7 +83,7 @@ var Finish = engine.Phase{
 			if err != nil {
 				return err
 			}
-			if err := e.DoAll(ctx, store...); err != nil {
+			if err := e.Do(ctx, store...); err != nil {
 				return err
 			}
 		}
@@ -229,7 +229,7 @@ func (m *machine) takeBack(ctx context.Context, e *engine.Env, cause error) erro
 	if change := reconfiguration.IntentOf(e).Change; change.Stored == nil {
 		changes, err := change.TakeBackChanges(m.as)
 		if err == nil {
-			err = e.DoAll(ctx, changes...)
+			err = e.Do(ctx, changes...)
 		}
 		errs = append(errs, err)
 	}
