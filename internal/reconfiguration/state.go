@@ -126,8 +126,8 @@ func (s *State) TakeBackChanges(as state.Identity) ([]change.Change, error) {
 }
 
 // StoreChanges returns the changes that store the state in the cluster: all of it for administrators, and
-// for every node what that needs. The Secret comes last: commands on control plane nodes go by it, and
-// write both again after a kill.
+// for every node what that needs. The Secret comes first: commands on control plane nodes go by it, and
+// write what a kill has left out.
 func (s *State) StoreChanges(as state.Identity) ([]change.Change, error) {
 	all, err := yaml.Marshal(s)
 	if err != nil {
@@ -142,7 +142,7 @@ func (s *State) StoreChanges(as state.Identity) ([]change.Change, error) {
 		return nil, err
 	}
 	return change.ApplyAll(as, append(manifest.ReconfigurationAccess.Objects(),
-		manifest.NewReconfiguration(string(text)), manifest.NewReconfigurationSecret(string(all)))...), nil
+		manifest.NewReconfigurationSecret(string(all)), manifest.NewReconfiguration(string(text)))...), nil
 }
 
 // public is the state without what only control plane nodes need, which may contain secrets: the arguments

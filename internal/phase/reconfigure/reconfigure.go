@@ -55,8 +55,8 @@ var Claim = engine.Phase{
 		if found != nil && found.ID == intent.Change.ID && found.Stored != nil {
 			intent.Change.Stored, intent.Change.Earlier = found.Stored, nil
 		}
-		if intent.Change.Stored != nil {
-			return nil // as on all nodes but the first
+		if intent.Change.ID == "" || n.Role != node.ControlPlane {
+			return nil
 		}
 		store, err := intent.Change.StoreChanges(as)
 		if err != nil {
