@@ -114,7 +114,7 @@ func layers() [][]string {
 		{"internal/preflight"},
 		{"internal/clusterlock", "internal/discovery", "internal/health", "internal/imagepull",
 			"internal/localkubelet", "internal/report", "internal/sharedcerts"},
-		{"internal/staticpod", "internal/renewal"},
+		{"internal/staticpod", "internal/renewal", "internal/etcddata"},
 		{"internal/existing", "internal/kubeletfile"},
 		{"internal/certuse", "internal/reconfiguration", "internal/upgrade"},
 		{"internal/phase"},

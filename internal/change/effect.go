@@ -54,7 +54,7 @@ func EffectOf(c Change, existed bool) Effect {
 		case Learner:
 			return Created
 		}
-	case PullImage:
+	case PullImage, RestoreSnapshot:
 		return Created
 	case WriteFile, WriteKeyPair, MakeDir, MakeLink, SaveSnapshot, SaveArchive, ApplyObject, MutateObject:
 		if !existed {

@@ -60,6 +60,15 @@ func (c SaveSnapshot) Inverse(ctx context.Context, r state.Reader) (Change, erro
 // snapshot of size bytes and a reserve.
 func (c SaveSnapshot) CheckSpace(size, free uint64) error { return checkSpace(c.Path, size, free) }
 
+// walSize is what etcd allocates for its write-ahead log: a file of 64 MiB in use and the next one.
+const walSize = 2 * 64 << 20
+
+// CheckSpace returns ErrNoSpace unless the free bytes of the file system of Dir suffice for the data of
+// a snapshot of size bytes and a reserve.
+func (c RestoreSnapshot) CheckSpace(size, free uint64) error {
+	return checkSpace(c.Dir, size+walSize, free)
+}
+
 func checkSpace(path string, size, free uint64) error {
 	// etcd often writes to the same disk
 	const reserve = 64 << 20

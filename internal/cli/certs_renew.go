@@ -15,6 +15,7 @@ import (
 	"kubeadm/internal/certstore"
 	"kubeadm/internal/config"
 	"kubeadm/internal/engine"
+	"kubeadm/internal/etcddata"
 	"kubeadm/internal/existing"
 	"kubeadm/internal/flag"
 	"kubeadm/internal/node"
@@ -209,6 +210,9 @@ const replacementLimit = time.Minute
 func finishReplacements(ctx context.Context, r *run.Run) error {
 	local, err := existing.ReadControlPlane(ctx, r.World(), config.NewLocal())
 	if err != nil || local.Role != node.ControlPlane {
+		return err
+	}
+	if err := etcddata.CheckNone(ctx, r.World(), local.Paths); err != nil {
 		return err
 	}
 	local.Timeouts.Upgrade = min(local.Timeouts.Upgrade, replacementLimit)

@@ -15,7 +15,8 @@ import (
 )
 
 func newEtcdCommand(p *program) *cobra.Command {
-	c := newGroup("etcd", "Manage the etcd cluster", newEtcdDefragCommand(p), newEtcdMembersCommand(p), newEtcdSnapshotCommand(p))
+	c := newGroup("etcd", "Manage the etcd cluster", newEtcdDefragCommand(p), newEtcdMembersCommand(p),
+		newEtcdRecoverCommand(p), newEtcdRejoinCommand(p), newEtcdRestoreCommand(p), newEtcdSnapshotCommand(p))
 	c.Long = `Manage the etcd cluster that stores the state of the Kubernetes cluster. Run the commands on a control plane node.
 
 With an external etcd, the commands use the client certificate of the API server.`

@@ -35,6 +35,9 @@ type Info struct {
 	EtcdVersion    string   `json:"etcdVersion,omitempty"` // of the cluster, such as "3.7.0"
 	Members        []string `json:"members,omitempty"`     // names, or peer URLs of members without one
 
+	// PeerURLs are those of the members, by the names in Members.
+	PeerURLs map[string][]string `json:"-"`
+
 	// Of the Kubernetes cluster; empty if the database has no such object, or an encrypted one.
 	KubernetesVersion string   `json:"kubernetesVersion,omitempty"`
 	CAHashes          []string `json:"caHashes,omitempty"` // public keys of the cluster's CAs, as in --discovery-token-ca-cert-hash

@@ -8,6 +8,7 @@ import (
 
 	"kubeadm/internal/engine"
 	"kubeadm/internal/etcdcluster"
+	"kubeadm/internal/etcddata"
 	"kubeadm/internal/problem"
 )
 
@@ -19,6 +20,9 @@ const findPodsTimeout = 5 * time.Second
 // warns if the cluster has no quorum. The endpoints returned are those of all voters, the healthy ones
 // first.
 func (m Machine) Etcd(ctx context.Context, e *engine.Env) (etcdcluster.Client, etcdcluster.Health, error) {
+	if err := etcddata.CheckNone(ctx, e.World, m.Paths); err != nil {
+		return etcdcluster.Client{}, etcdcluster.Health{}, err
+	}
 	client, err := etcdcluster.ReadClient(ctx, e.World, m.Paths)
 	if err != nil {
 		return client, etcdcluster.Health{}, err

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"kubeadm/internal/engine"
+	"kubeadm/internal/etcddata"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
@@ -70,10 +71,13 @@ func Open(ctx context.Context, e *engine.Env, o Options) (m Machine, err error) 
 			e.Named("kubeconfig").Warn("%s", warning)
 		}
 	}
-	if o.Recover && m.Role == node.ControlPlane {
-		err = Recover(ctx, e, m.Local)
+	if !o.Recover || m.Role != node.ControlPlane {
+		return m, nil
 	}
-	return m, err
+	if err := etcddata.CheckNone(ctx, e.World, m.Paths); err != nil {
+		return m, err
+	}
+	return m, Recover(ctx, e, m.Local)
 }
 
 // Node reads the desired state of the machine, as ReadNode does, and shows the warnings.

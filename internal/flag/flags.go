@@ -190,6 +190,8 @@ var rows = []Row{
 	{Name: NewConfig, Type: text, Help: "File to write; defaults to standard output"},
 	{Name: LeaveCluster, Type: boolean, WithConfig: true,
 		Help: "Drain this node and delete its Node object before resetting; on a worker, --kubeconfig is also required"},
+	{Name: LostMember, Type: list, WithConfig: true,
+		Help: "Name or ID of an etcd member that is lost, or whose etcd was stopped for good; may be repeated"},
 	{Name: NodeName, Type: text, WithConfig: true,
 		Help: "Name of the Node object; defaults to the host name",
 		Fields: []Field{
@@ -265,6 +267,8 @@ var rows = []Row{
 		Fields: []Field{{TokenCreate, kindInit, "bootstrapTokens[0].ttl"}}},
 	{Name: Unencrypted, Type: boolean,
 		Help: "Do not encrypt the archive, which contains every secret of the cluster"},
+	{Name: Undo, Type: boolean, WithConfig: true,
+		Help: "Put back the data that an unfinished restore has replaced"},
 	{Name: UploadCerts, Type: boolean, WithConfig: true,
 		Help: "Upload the control plane certificates, encrypted with the certificate key; they are deleted after two hours"},
 	{Name: Usages, Type: list, Help: "Allowed uses of the token: signing, authentication or both",

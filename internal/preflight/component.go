@@ -189,19 +189,7 @@ func (s section) hostPath(n *node.Node, path string) (onHost string, mounted boo
 	if err != nil {
 		return "", false, err
 	}
-	longest := ""
-	for _, m := range pod.Spec.Containers[0].VolumeMounts {
-		rest, inside := strings.CutPrefix(path, strings.TrimSuffix(m.MountPath, "/"))
-		if !inside || rest != "" && rest[0] != '/' || len(m.MountPath) < len(longest) {
-			continue
-		}
-		for _, v := range pod.Spec.Volumes {
-			if v.Name == m.Name {
-				onHost, longest, mounted = strings.TrimSuffix(v.HostPath.Path, "/")+rest,
-					m.MountPath, true
-			}
-		}
-	}
+	onHost, mounted = manifest.HostPath(pod, path)
 	return onHost, mounted, nil
 }
 

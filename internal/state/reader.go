@@ -309,6 +309,7 @@ type Member struct {
 
 // MemberStatus is the status that an etcd member reports.
 type MemberStatus struct {
+	ID             uint64   // of the member that answered
 	AppliedIndex   uint64   // raft applied index
 	CommittedIndex uint64   // raft committed index, as far as the member knows it
 	Leader         uint64   // ID of the leader that it follows; 0 for none
@@ -325,6 +326,8 @@ type Snapshots interface {
 	// ReadSnapshot verifies a snapshot and describes its database. It does not trust the file: one that
 	// is damaged in whatever way is an error.
 	ReadSnapshot(ctx context.Context, path string) (etcdsnapshot.Info, error)
+	// ReadDatabase describes the database of a member that does not run.
+	ReadDatabase(ctx context.Context, path string) (etcdsnapshot.Info, error)
 }
 
 // Objects are the API server's objects; each call names the identity to use.

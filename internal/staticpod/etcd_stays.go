@@ -79,3 +79,12 @@ func taggedVersion(image string) *version.Version {
 	}
 	return release.EtcdVersion(tag)
 }
+
+// EtcdVersion is the version of the etcd of a static Pod by the tag of its image; nil if the tag is none.
+func EtcdVersion(pod *corev1.Pod) *version.Version {
+	c, err := manifest.ComponentContainer(pod, manifest.Etcd)
+	if err != nil {
+		return nil
+	}
+	return taggedVersion(c.Image)
+}

@@ -92,9 +92,8 @@ func (r Replacement) snapshotHints(ctx context.Context, e *engine.Env) []string 
 	if err != nil || len(snapshots) == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("if etcd rejects its data, restore the last snapshot as described in "+
-		"etcd's documentation: etcdutl snapshot restore %s/%s", snapshots[len(snapshots)-1],
-		snapshotFile)}
+	return []string{"if etcd rejects its data, restore the last snapshot: kubeadm etcd restore " +
+		path.Join(snapshots[len(snapshots)-1], snapshotFile)}
 }
 
 // restore restores the previous manifest of a component and waits until its Pod is healthy. It

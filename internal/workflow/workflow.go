@@ -7,6 +7,7 @@ import (
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/engine"
+	"kubeadm/internal/etcddata"
 	"kubeadm/internal/flag"
 	"kubeadm/internal/node"
 	"kubeadm/internal/phase/addon"
@@ -255,6 +256,15 @@ func RotateCA(s rotation.Stage, o rotation.Options) []engine.Phase {
 
 // DefragmentEtcd frees the unused space of etcd's databases.
 var DefragmentEtcd = []engine.Phase{defrag.Phase}
+
+// RestoreEtcd restores etcd from a snapshot.
+func RestoreEtcd(o etcddata.Options) []engine.Phase { return []engine.Phase{etcd.Restore(o)} }
+
+// RejoinEtcd replaces the data of this machine's etcd member by those of the cluster.
+func RejoinEtcd(o etcddata.Options) []engine.Phase { return []engine.Phase{etcd.Rejoin(o)} }
+
+// RecoverEtcd makes this machine's etcd member the only one after the loss of the quorum.
+func RecoverEtcd(o etcddata.Options) []engine.Phase { return []engine.Phase{etcd.Recover(o)} }
 
 // GenerateCSR generates keys and certificate signing requests for an external CA.
 var GenerateCSR = []engine.Phase{generatecsr.Phase}

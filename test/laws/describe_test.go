@@ -154,7 +154,7 @@ var tokenPattern = regexp.MustCompile(`bootstrap-token-[a-z0-9]{6}\b`)
 var signaturePattern = regexp.MustCompile(`jws-kubeconfig-[a-z0-9]{6}"?: "?[\w-]+\.\.[\w-]+`)
 
 // backupTimePattern matches the time in the name of a backup directory.
-var backupTimePattern = regexp.MustCompile(`(kubeadm-(?:backup|kubelet)-[a-z]+-)\d{4}(-\d\d){5}`)
+var backupTimePattern = regexp.MustCompile(`(kubeadm-(?:(?:backup|kubelet)-[a-z]+|kept|restored)-)\d{4}(-\d\d){5}`)
 
 // kubeletTimePattern matches the name of a file with a client certificate of the kubelet. A killed
 // run may leave one that is not used.

@@ -189,6 +189,10 @@ func changeMachine(ts *testscript.TestScript, _ bool, args []string) {
 		size, err := strconv.ParseUint(value, 10, 64)
 		ts.Check(err)
 		w.EtcdSize = size
+	case "sandbox":
+		w.Pods = append(w.Pods, state.Sandbox{ID: value, Namespace: "kube-system", Component: value})
+	case "snapshot":
+		ts.Check(w.World.Do(context.Background(), change.SaveSnapshot{Path: value}))
 	case "silent":
 		id, err := strconv.ParseUint(value, 10, 64)
 		ts.Check(err)

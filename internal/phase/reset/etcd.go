@@ -15,6 +15,7 @@ import (
 	"kubeadm/internal/change"
 	"kubeadm/internal/engine"
 	"kubeadm/internal/etcdcluster"
+	"kubeadm/internal/etcddata"
 	"kubeadm/internal/flag"
 	"kubeadm/internal/localkubelet"
 	"kubeadm/internal/manifest"
@@ -142,7 +143,13 @@ const defaultDataDir = "/var/lib/etcd"
 
 // readStaticPod reads the static Pod manifest of a component.
 func readStaticPod(ctx context.Context, e *engine.Env, component string) (*corev1.Pod, error) {
-	data, err := e.World.ReadFile(ctx, e.Local.Paths.Manifest(component))
+	file := e.Local.Paths.Manifest(component)
+	if component == manifest.Etcd { // which is not there while its data are being replaced
+		if x, err := etcddata.Read(ctx, e.World, e.Local.Paths); err == nil && x != nil {
+			file = x.Manifest
+		}
+	}
+	data, err := e.World.ReadFile(ctx, file)
 	if err != nil {
 		return nil, err
 	}

@@ -51,7 +51,7 @@ func (k *Cluster) ReadDatabase(ctx context.Context, path string) (info etcdsnaps
 		if info.EtcdVersion, err = readVersion(tx, clusterBucket, clusterVersionKey); err != nil {
 			return err
 		}
-		info.Members = readMemberNames(tx)
+		info.Members, info.PeerURLs = readMembers(tx)
 		return readKeys(ctx, keys, &info)
 	})
 	return info, err
@@ -96,11 +96,13 @@ func readVersion(tx *bolt.Tx, bucket, key string) (string, error) {
 // maxMembers limits how many members are read; etcd clusters have at most seven or so.
 const maxMembers = 100
 
-func readMemberNames(tx *bolt.Tx) (names []string) {
+// readMembers returns the names of the members, and their peer URLs by name.
+func readMembers(tx *bolt.Tx) (names []string, urls map[string][]string) {
 	b := tx.Bucket([]byte(memberBucket))
 	if b == nil {
-		return nil
+		return nil, nil
 	}
+	urls = map[string][]string{}
 	c := b.Cursor()
 	for key, value := c.First(); key != nil && len(names) < maxMembers; key, value = c.Next() {
 		var member struct {
@@ -113,10 +115,11 @@ func readMemberNames(tx *bolt.Tx) (names []string) {
 		if member.Name == "" {
 			member.Name = strings.Join(member.PeerURLs, ",")
 		}
-		names = append(names, untrusted.Line(member.Name))
+		name := untrusted.Line(member.Name)
+		names, urls[name] = append(names, name), member.PeerURLs
 	}
 	slices.Sort(names)
-	return names
+	return names, urls
 }
 
 // Keys of objects that say which cluster this is. etcd's keys begin with /registry by default
@@ -146,6 +149,10 @@ func readKeys(ctx context.Context, b *bolt.Bucket, info *etcdsnapshot.Info) erro
 			if err := context.Cause(ctx); err != nil {
 				return err
 			}
+		}
+		if len(value) == 0 && len(revision) == revisionLength { // of a restore that has raised the revision
+			info.Revision = max(info.Revision, int64(binary.BigEndian.Uint64(revision)))
+			continue
 		}
 		key, ok := rawKey(value)
 		if !ok || len(revision) != revisionLength && len(revision) != tombstoneLength {
@@ -258,7 +265,9 @@ func (k *Cluster) CheckDatabase(path string) error {
 			return fmt.Errorf("%w: it has no bucket %q", etcdsnapshot.ErrDatabase, keyBucket)
 		}
 		last, value := keys.Cursor().Last()
-		if _, ok := rawKey(value); last != nil && (!ok || len(last) < revisionLength) {
+		_, ok := rawKey(value)
+		ok = ok || len(value) == 0 // of a restore that has raised the revision
+		if last != nil && (!ok || len(last) < revisionLength) {
 			return fmt.Errorf("%w: its last entry is not a revision of a key", etcdsnapshot.ErrDatabase)
 		}
 		return nil

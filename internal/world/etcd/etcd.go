@@ -98,7 +98,7 @@ func (k *Cluster) MemberStatus(ctx context.Context, via state.Etcd,
 		if err != nil {
 			return err
 		}
-		s = state.MemberStatus{AppliedIndex: answer.GetRaftAppliedIndex(),
+		s = state.MemberStatus{ID: answer.GetHeader().GetMemberId(), AppliedIndex: answer.GetRaftAppliedIndex(),
 			CommittedIndex: answer.GetRaftIndex(), Leader: answer.GetLeader(),
 			Revision: answer.GetHeader().GetRevision(), Version: untrusted.Line(answer.GetVersion()),
 			DBSize: answer.GetDbSize(), DBInUse: answer.GetDbSizeInUse(),

@@ -22,3 +22,12 @@ func (k *Cluster) RaiseAlarm(ctx context.Context, via state.Etcd, member uint64,
 		return err
 	})
 }
+
+// NewTestClient returns a client for tests.
+func NewTestClient(readFile func(string) ([]byte, error), via state.Etcd) (*clientv3.Client, error) {
+	trust, err := New(readFile).loadTLSConfig(via)
+	if err != nil {
+		return nil, err
+	}
+	return clientv3.New(clientv3.Config{Endpoints: via.Endpoints, TLS: trust, DialTimeout: callTimeout})
+}

@@ -73,6 +73,7 @@ type World struct {
 	EtcdSize, DiskFree uint64
 
 	staticPods *podTable
+	clusters   etcdClusters
 }
 
 // New returns a machine on which init and join succeed.
@@ -91,6 +92,7 @@ func New() *World {
 		Sockets:    []string{"unix:///var/run/containerd/containerd.sock"},
 		NodeName:   "cp1",
 		staticPods: &podTable{pods: map[string]runningPod{}, uids: map[string]string{}},
+		clusters:   etcdClusters{members: map[string][]state.Member{}},
 	}
 	for _, p := range []string{"cp", "mount", "losetup", "systemctl"} {
 		w.Paths[p] = "/usr/bin/" + p
@@ -325,9 +327,12 @@ func (w *World) ServedCertificate(ctx context.Context, address string) (*x509.Ce
 	if remote := w.RemoteCertificates[address]; remote != nil {
 		return remote, nil
 	}
-	_, port, err := net.SplitHostPort(address)
+	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, err
+	}
+	if w.isDown(host) {
+		return nil, fmt.Errorf("%w at %s", state.ErrNoServer, address)
 	}
 	server, ok := map[string]struct{ component, base string }{"2379": {"etcd", "etcd/server"},
 		"2380": {"etcd", "etcd/peer"}, "6443": {"kube-apiserver", "apiserver"}}[port]
@@ -416,6 +421,7 @@ func (w *World) Clone() *World {
 	c.MountList, c.Pods, c.MemberList = slices.Clone(w.MountList), slices.Clone(w.Pods),
 		slices.Clone(w.MemberList)
 	c.PodNetworks = maps.Clone(w.PodNetworks)
+	c.clusters.members = maps.Clone(w.clusters.members)
 	c.UnreachableMembers = slices.Clone(w.UnreachableMembers)
 	c.MemberStatuses, c.SnapshotInfos = maps.Clone(w.MemberStatuses), maps.Clone(w.SnapshotInfos)
 	c.LinkList, c.Rules, c.VirtualServerList = slices.Clone(w.LinkList), maps.Clone(w.Rules),

@@ -1,11 +1,16 @@
 package fake
 
 import (
+	"bytes"
 	"context"
 	"regexp"
+	"slices"
+	"strconv"
+	"strings"
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/state"
+	"kubeadm/internal/world/memory"
 )
 
 const (
@@ -47,10 +52,14 @@ func (w *World) ownMember(ctx context.Context) state.Member {
 }
 
 // startMember creates the data directory of this machine's etcd member if it was added and the
-// kubelet runs it.
+// kubelet runs it. With data of another cluster it is a member of that one.
 func (w *World) startMember(ctx context.Context) error {
-	if w.hasFile(etcdData) || !w.isRunning(ctx, "etcd") {
+	if !w.isRunning(ctx, "etcd") {
 		return nil
+	}
+	if w.hasFile(etcdData) {
+		w.forceNewCluster(ctx)
+		return w.useData(ctx)
 	}
 	all, _ := w.World.Members(ctx, state.Etcd{})
 	own := w.ownMember(ctx)
@@ -60,4 +69,63 @@ func (w *World) startMember(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// isDown reports whether a host is that of a member that does not answer, other than this machine.
+func (w *World) isDown(host string) bool {
+	return host != w.Interfaces[0].IP && slices.ContainsFunc(w.MemberList, func(m state.Member) bool {
+		return slices.Contains(w.UnreachableMembers, m.ID) &&
+			slices.ContainsFunc(m.PeerURLs, func(url string) bool { return strings.Contains(url, "//"+host+":") })
+	})
+}
+
+// useData switches to the cluster of the data on disk. A restored one has this member alone.
+func (w *World) useData(ctx context.Context) error {
+	text, err := state.ReadOptional(ctx, w, etcdData+"/"+memory.RestoredFile)
+	token, number, _ := strings.Cut(string(text), " ")
+	if err != nil || token == w.clusters.current {
+		return err
+	}
+	w.clusters.members[w.clusters.current] = w.MemberList
+	w.clusters.current = token
+	list, known := w.clusters.members[token]
+	if !known {
+		own := w.ownMember(ctx)
+		own.ID = uint64(100 + len(w.clusters.members))
+		list = []state.Member{own}
+		status := state.MemberStatus{AppliedIndex: 1, CommittedIndex: 1, Leader: own.ID, Version: "3.7.0"}
+		if status.Revision, err = strconv.ParseInt(number, 10, 64); err != nil {
+			return err
+		}
+		if w.MemberStatuses == nil {
+			w.MemberStatuses = map[uint64]state.MemberStatus{}
+		}
+		w.MemberStatuses[own.ID] = status
+	}
+	w.MemberList = list
+	return nil
+}
+
+// forceNewCluster leaves this machine's member alone if its manifest says so, when it starts with that.
+func (w *World) forceNewCluster(ctx context.Context) {
+	text, _ := w.ReadFile(ctx, etcdManifest)
+	isForced := bytes.Contains(text, []byte("--force-new-cluster=true"))
+	if isForced == w.clusters.forced {
+		return
+	}
+	w.clusters.forced = isForced
+	if !isForced {
+		return
+	}
+	own := w.ownMember(ctx)
+	w.MemberList = slices.DeleteFunc(slices.Clone(w.MemberList),
+		func(m state.Member) bool { return !slices.Equal(m.PeerURLs, own.PeerURLs) })
+}
+
+// etcdClusters are the clusters whose data this machine has had, by their tokens; that of the first one
+// is empty.
+type etcdClusters struct {
+	current string
+	forced  bool                      // etcd was started with --force-new-cluster
+	members map[string][]state.Member // of those that are not current
 }

@@ -80,6 +80,11 @@ func (w *Reads) ReadSnapshot(ctx context.Context, path string) (etcdsnapshot.Inf
 	return readUnlessFailing(w, func() (etcdsnapshot.Info, error) { return w.World.ReadSnapshot(ctx, path) })
 }
 
+// ReadDatabase is a read.
+func (w *Reads) ReadDatabase(ctx context.Context, path string) (etcdsnapshot.Info, error) {
+	return readUnlessFailing(w, func() (etcdsnapshot.Info, error) { return w.World.ReadDatabase(ctx, path) })
+}
+
 // Stat is a read.
 func (w *Reads) Stat(ctx context.Context, path string) (state.FileInfo, error) {
 	return readUnlessFailing(w, func() (state.FileInfo, error) { return w.World.Stat(ctx, path) })

@@ -28,6 +28,8 @@ func (m Machine) Do(ctx context.Context, c change.Change) error {
 		return makeLink(c)
 	case change.Remove:
 		return removePath(c)
+	case change.Rename:
+		return rename(c)
 	case change.SetOwner:
 		return setOwner(c)
 	case change.SetAccounts:

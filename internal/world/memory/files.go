@@ -225,6 +225,31 @@ func (w *World) remove(c change.Remove) error {
 	return nil
 }
 
+func (w *World) rename(c change.Rename) error {
+	from, to := w.resolve(c.From, false), w.resolve(c.To, false)
+	if _, ok := w.Files[to]; ok {
+		return fmt.Errorf("rename %s to %s: file exists", c.From, c.To)
+	}
+	moved, ok := w.Files[from]
+	if !ok {
+		return w.notFoundError("rename", c.From)
+	}
+	if parent, ok := w.Files[path.Dir(to)]; !ok || !parent.Mode.IsDir() {
+		return w.notFoundError("rename", c.To)
+	}
+	inside := map[string]File{to: moved}
+	for name, f := range w.Files {
+		if isBelow(name, from) {
+			inside[to+strings.TrimPrefix(name, from)] = f
+		}
+	}
+	maps.DeleteFunc(w.Files, func(name string, _ File) bool {
+		return name == from || isBelow(name, from)
+	})
+	maps.Copy(w.Files, inside)
+	return nil
+}
+
 // notFoundError returns fs.ErrNotExist, or "not a directory" for a path below a file.
 func (w *World) notFoundError(op, name string) error {
 	for dir := path.Dir(path.Clean(name)); dir != "/" && dir != "."; dir = path.Dir(dir) {

@@ -59,10 +59,16 @@ func (w *World) MemberStatus(_ context.Context, _ state.Etcd,
 	m state.Member) (state.MemberStatus, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if slices.Contains(w.UnreachableMembers, m.ID) {
+	for _, listed := range w.MemberList {
+		if m.ID == 0 && slices.ContainsFunc(m.ClientURLs, func(url string) bool { return slices.Contains(listed.ClientURLs, url) }) {
+			m = listed
+		}
+	}
+	if m.ID == 0 || slices.Contains(w.UnreachableMembers, m.ID) {
 		return state.MemberStatus{}, fmt.Errorf("getting the status of etcd member %s: connection refused", m.Name)
 	}
 	status := w.memberStatus(m.ID)
+	status.ID = m.ID
 	status.Problems = slices.Concat(status.Problems, w.MemberProblems)
 	return status, nil
 }
@@ -117,6 +123,8 @@ func (w *World) changeEtcd(ctx context.Context, c change.Change) error {
 		return w.saveSnapshot(c)
 	case change.SaveArchive:
 		return w.saveArchive(ctx, c)
+	case change.RestoreSnapshot:
+		return w.restoreSnapshot(c)
 	}
 	w.changeSpace(c)
 	return nil

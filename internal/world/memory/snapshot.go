@@ -86,3 +86,30 @@ func (w *World) snapshotInfo(name string) etcdsnapshot.Info {
 	}
 	return info
 }
+
+// ReadDatabase describes a member's database. What it contains is in SnapshotInfos.
+func (w *World) ReadDatabase(ctx context.Context, name string) (etcdsnapshot.Info, error) {
+	if _, err := w.Stat(ctx, name); err != nil {
+		return etcdsnapshot.Info{}, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	info, ok := w.SnapshotInfos[path.Clean(name)]
+	if !ok {
+		return info, etcdsnapshot.ErrDatabase
+	}
+	return info, nil
+}
+
+// restoreSnapshot creates the directory of a member with a RestoredFile.
+func (w *World) restoreSnapshot(c change.RestoreSnapshot) error {
+	if err := w.makeDirs(w.resolve(c.Dir, true)+"/member", 0o700); err != nil {
+		return err
+	}
+	return w.writeFile(change.WriteFile{Path: c.Dir + "/member/" + RestoredFile, Mode: 0o600,
+		Data: fmt.Appendf(nil, "%s %d", c.Token, c.Revision)})
+}
+
+// RestoredFile is a file in a restored member's directory. It contains the token of the cluster and the
+// revision that the data begin with.
+const RestoredFile = "token"

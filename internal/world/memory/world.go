@@ -163,24 +163,9 @@ func (w *World) Do(ctx context.Context, c change.Change) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch c := c.(type) {
-	case change.WriteFile:
-		return w.writeFile(c)
-	case change.WriteKeyPair:
-		if err := c.Cert.CheckSecret(); err != nil {
-			return err
-		}
-		if err := w.writeFile(c.Key); err != nil {
-			return err
-		}
-		return w.writeFile(c.Cert)
-	case change.MakeDir:
-		return w.makeDirs(w.resolve(c.Path, true), c.Mode)
-	case change.MakeLink:
-		return w.makeLink(c)
-	case change.Remove:
-		return w.remove(c)
-	case change.SetOwner:
-		return w.setOwner(c)
+	case change.WriteFile, change.WriteKeyPair, change.MakeDir, change.MakeLink, change.Remove,
+		change.Rename, change.SetOwner:
+		return w.changeFile(c)
 	case change.SetAccounts:
 		return w.setAccounts(c)
 	case change.SetService:
@@ -210,7 +195,7 @@ func (w *World) Do(ctx context.Context, c change.Change) error {
 		if !c.KeepPod {
 			w.removePods(c)
 		}
-	case change.SetMember, change.SaveSnapshot, change.SaveArchive, change.Defragment,
+	case change.SetMember, change.SaveSnapshot, change.SaveArchive, change.RestoreSnapshot, change.Defragment,
 		change.CompactHistory, change.DisarmAlarm:
 		return w.changeEtcd(ctx, c)
 	case change.ApplyObject:
@@ -235,6 +220,32 @@ func (w *World) Do(ctx context.Context, c change.Change) error {
 		return w.createOrUpdate(c.Ref(), nil, c.Apply)
 	default:
 		return fmt.Errorf("the world in memory cannot carry out a %T", c)
+	}
+	return nil
+}
+
+func (w *World) changeFile(c change.Change) error {
+	switch c := c.(type) {
+	case change.WriteFile:
+		return w.writeFile(c)
+	case change.WriteKeyPair:
+		if err := c.Cert.CheckSecret(); err != nil {
+			return err
+		}
+		if err := w.writeFile(c.Key); err != nil {
+			return err
+		}
+		return w.writeFile(c.Cert)
+	case change.MakeDir:
+		return w.makeDirs(w.resolve(c.Path, true), c.Mode)
+	case change.MakeLink:
+		return w.makeLink(c)
+	case change.Remove:
+		return w.remove(c)
+	case change.Rename:
+		return w.rename(c)
+	case change.SetOwner:
+		return w.setOwner(c)
 	}
 	return nil
 }

@@ -25,5 +25,9 @@ func (w *World) MemberStatus(ctx context.Context, via state.Etcd,
 		w.has(change.SetMember{PeerURL: slices.Concat(m.PeerURLs, []string{""})[0]}.Target()) {
 		return w.overlay.MemberStatus(ctx, via, m)
 	}
-	return w.World.MemberStatus(ctx, via, m)
+	status, err := w.World.MemberStatus(ctx, via, m)
+	w.mu.Lock()
+	status.Revision = max(status.Revision, w.restored)
+	w.mu.Unlock()
+	return status, err
 }

@@ -86,6 +86,8 @@ func (w *World) copyToOverlay(ctx context.Context, c change.Change) error {
 			path.Join(c.Dir, "login.defs"))
 	case change.SetOwner:
 		return w.copyFilesToOverlay(ctx, c.Path)
+	case change.Rename:
+		return w.copyFilesToOverlay(ctx, c.From)
 	case change.SetSwap:
 		return w.copyFilesToOverlay(ctx, state.SwapsFile)
 	default:

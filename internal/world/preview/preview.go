@@ -34,6 +34,7 @@ type World struct {
 	mu           sync.Mutex
 	removedPaths []string        // files and directories "removed": nothing real below them is read
 	marks        map[string]bool // targets "changed", and the marks below
+	restored     int64           // the revision of etcd's data that were "restored"; 0 if none were
 	removedPods  []change.RemoveContainers
 	servers      []change.RemoveVirtualServers // removed from IPVS
 	deadRuntime  bool                          // the container runtime does not answer
@@ -118,6 +119,13 @@ func (w *World) Do(ctx context.Context, c change.Change) error {
 			name += "/"
 		}
 		w.recordRemoval(name)
+	case change.RestoreSnapshot:
+		w.mu.Lock()
+		w.restored = c.Revision
+		w.mu.Unlock()
+	case change.Rename:
+		w.recordRemoval(path.Clean(c.From))
+		w.forgetRemoval(c.To)
 	case change.RemoveControlGroup:
 		w.recordRemoval(path.Clean(c.Path))
 	case change.SetModule:
@@ -178,6 +186,11 @@ func (w *World) OpenFile(ctx context.Context, name string) (io.ReadCloser, error
 // ReadSnapshot describes a snapshot that this preview "saved", or else a real one.
 func (w *World) ReadSnapshot(ctx context.Context, name string) (etcdsnapshot.Info, error) {
 	return readWith(ctx, w, name, w.overlay.ReadSnapshot, w.World.ReadSnapshot)
+}
+
+// ReadDatabase describes a database that is on disk: a preview starts no member.
+func (w *World) ReadDatabase(ctx context.Context, name string) (etcdsnapshot.Info, error) {
+	return readWith(ctx, w, name, w.overlay.ReadDatabase, w.World.ReadDatabase)
 }
 
 type read[T any] = func(ctx context.Context, name string) (T, error)
@@ -307,8 +320,15 @@ func (w *World) Containers(ctx context.Context, socket string) ([]state.Containe
 	return nil, nil
 }
 
-// removePods records that Pods would be gone, and their network namespaces with them.
+// removePods records that Pods would be gone, and their network namespaces with them. The kubelet
+// re-creates a static Pod whose manifest is there.
 func (w *World) removePods(ctx context.Context, c change.RemoveContainers) error {
+	if c.Component != "" && w.paths.EtcdManifest != "" {
+		file := path.Join(path.Dir(w.paths.EtcdManifest), c.Component+".yaml")
+		if _, err := w.Stat(ctx, file); err == nil {
+			return nil
+		}
+	}
 	all, err := w.World.Sandboxes(ctx, c.Socket)
 	if err != nil {
 		return err

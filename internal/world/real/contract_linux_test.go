@@ -36,6 +36,8 @@ func TestOwners(t *testing.T) {
 	worldtest.DirectoryOwners(t, real.New(), newTempDir(t))
 }
 
+func TestRenames(t *testing.T) { worldtest.Renames(t, real.New(), newTempDir(t)) }
+
 func TestLinks(t *testing.T) {
 	link := func(to, at string) {
 		if err := os.Symlink(to, at); err != nil {

@@ -4,6 +4,7 @@ package real
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -44,7 +45,7 @@ func New() *World {
 func (w *World) Do(ctx context.Context, c change.Change) error {
 	switch c := c.(type) {
 	case change.WriteFile, change.WriteKeyPair, change.MakeDir, change.MakeLink, change.Remove,
-		change.SetOwner, change.SetAccounts, change.SetService, change.EnableService,
+		change.Rename, change.SetOwner, change.SetAccounts, change.SetService, change.EnableService,
 		change.SetSysctl, change.SetModule, change.SetSwap, change.Unmount,
 		change.RemoveControlGroup, change.RemoveInterface, change.RemovePacketRules,
 		change.RemoveVirtualServers:
@@ -57,6 +58,8 @@ func (w *World) Do(ctx context.Context, c change.Change) error {
 		return w.saveSnapshot(ctx, c)
 	case change.SaveArchive:
 		return w.saveArchive(ctx, c)
+	case change.RestoreSnapshot:
+		return w.restoreSnapshot(ctx, c)
 	case change.ApplyObject, change.MutateObject, change.DeleteObject, change.LabelNode,
 		change.EvictPod:
 		return w.objects.Do(ctx, c)
@@ -138,6 +141,29 @@ func (w *World) describeSnapshot(ctx context.Context, f io.Reader) (etcdsnapshot
 	info, err := w.members.ReadDatabase(ctx, w.machine.OpenedPath(f))
 	info.Size, info.SHA256 = size, sum
 	return info, err
+}
+
+// restoreSnapshot restores to a temporary directory, which a run that was killed may have left.
+func (w *World) restoreSnapshot(ctx context.Context, c change.RestoreSnapshot) error {
+	part := c.Dir + ".part"
+	if err := w.machine.Do(ctx, change.Remove{Path: part}); err != nil {
+		return err
+	}
+	file, err := w.machine.Stat(ctx, c.Snapshot)
+	if err != nil {
+		return err
+	}
+	free, err := w.machine.FreeSpace(filepath.Dir(c.Dir))
+	if err != nil {
+		return fmt.Errorf("reading the free disk space: %w", err)
+	}
+	if err := c.CheckSpace(uint64(max(file.Size, 0)), free); err != nil {
+		return err
+	}
+	if err := etcd.Restore(ctx, c, part); err != nil {
+		return errors.Join(err, w.machine.Do(context.WithoutCancel(ctx), change.Remove{Path: part}))
+	}
+	return w.machine.Do(ctx, change.Rename{From: part, To: c.Dir})
 }
 
 // Await polls the condition.

@@ -14,6 +14,8 @@ import (
 
 func TestFakeFiles(t *testing.T) { worldtest.Files(t, fake.New(), "/contract") }
 
+func TestFakeRenames(t *testing.T) { worldtest.Renames(t, fake.New(), "/contract") }
+
 func TestFakeAccounts(t *testing.T) { worldtest.Accounts(t, fake.New(), "/contract") }
 
 func TestFakeOwners(t *testing.T) {
