@@ -53,6 +53,7 @@ func TestDifferencesFromUpstream(t *testing.T) {
 		oursOnly      bool
 	}{
 		{"init", "", false}, {"init", "pod-network-cidr", false}, {"init", "strict", true},
+		{"init", "from-backup", true},
 		{"join", "replace-member", true}, {"token create", "upload-certs", true},
 		{"init phase upload-certs", "upload-certs", false},
 		{"certs rotate-ca", "", true}, {"certs rotate-ca trust", "cert-dir", true},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 
+	"kubeadm/internal/etcdsnapshot"
 	"kubeadm/internal/state"
 )
 
@@ -17,15 +18,21 @@ import (
 // revision that the restored data have not reached yet gets no events and no error, and informers keep
 // objects that do not exist (https://github.com/etcd-io/etcd/issues/16028).
 type RestoreSnapshot struct {
-	Snapshot string
-	Dir      string // created; it contains the directory "member"
-	Name     string // of the member
-	PeerURL  string // of the member
+	Snapshot string           // a snapshot, or an archive with one
+	Key      etcdsnapshot.Key // decrypts an archive
+	Dir      string           // created; it contains the directory "member"
+	Name     string           // of the member
+	PeerURL  string           // of the member
 	// Token makes the IDs of the cluster and of the member differ from those of every other cluster: a
 	// member with older data cannot talk to the new one.
 	Token    string
 	Revision int64 // of the restored data; above that of the snapshot
 }
+
+// RevisionBump is how far the revisions of restored data are above those that clients have seen: more
+// than any cluster writes between the last answer of its etcd and its end. The review of the flag of
+// etcdutl names it (https://github.com/etcd-io/etcd/pull/16029).
+const RevisionBump = 1_000_000_000
 
 // Cancelable marks that an interrupt may stop it: Dir does not exist then.
 func (c RestoreSnapshot) Cancelable() {}

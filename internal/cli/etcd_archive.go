@@ -84,31 +84,36 @@ func (o *archiveOptions) protection(ctx context.Context, p *program) (none etcds
 }
 
 // keyOptions are the flags that say how an archive is decrypted.
-type keyOptions struct{ identityFile, passphraseFile string }
-
-func (o *keyOptions) values() flagTargets {
-	return flagTargets{flag.IdentityFile: &o.identityFile, flag.PassphraseFile: &o.passphraseFile}
+type keyOptions struct {
+	IdentityFile   string `flag:"identity-file"`
+	PassphraseFile string `flag:"passphrase-file"`
 }
 
 // name is the flag that is set, or empty.
 func (o *keyOptions) name() flag.Name {
 	switch {
-	case o.identityFile != "":
+	case o.IdentityFile != "":
 		return flag.IdentityFile
-	case o.passphraseFile != "":
+	case o.PassphraseFile != "":
 		return flag.PassphraseFile
 	}
 	return ""
 }
 
+// notEncryptedError is the error of a file that needs no key although the user gives one.
+func (o *keyOptions) notEncryptedError() error {
+	return problem.New(fmt.Errorf("the file is not encrypted, but --%s is set", o.name()),
+		fmt.Sprintf("leave out --%s only if you know that the file is yours: an encrypted one may have been exchanged", o.name()))
+}
+
 // key reads the key that the flags name, or the passphrase from the terminal.
 func (o *keyOptions) key(ctx context.Context, p *program) (none etcdsnapshot.Key, err error) {
-	if o.identityFile != "" && o.passphraseFile != "" {
+	if o.IdentityFile != "" && o.PassphraseFile != "" {
 		return none, problem.New(fmt.Errorf("--%s and --%s cannot be used together", flag.IdentityFile,
 			flag.PassphraseFile), "leave out one of them")
 	}
-	if o.identityFile != "" {
-		text, err := p.World().ReadFile(ctx, o.identityFile)
+	if o.IdentityFile != "" {
+		text, err := p.World().ReadFile(ctx, o.IdentityFile)
 		if err == nil {
 			none, err = etcdsnapshot.NewIdentities(text)
 		}
@@ -118,7 +123,7 @@ func (o *keyOptions) key(ctx context.Context, p *program) (none etcdsnapshot.Key
 		}
 		return none, nil
 	}
-	text, err := readPassphrase(ctx, p, o.passphraseFile, false)
+	text, err := readPassphrase(ctx, p, o.PassphraseFile, false)
 	if err != nil {
 		return none, err
 	}

@@ -53,7 +53,7 @@ what the manifest says. With --identity-file or --passphrase-file, the file must
 			return showSnapshot(p, c, args[0], statusOptions{&out, keys})
 		},
 	}
-	keys.values().bind(c.Flags())
+	targetsOf(keys).bind(c.Flags())
 	out.bind(c.Flags())
 	return c
 }
@@ -177,8 +177,7 @@ func readSnapshot(ctx context.Context, p *program, file string, o *keyOptions) (
 	switch {
 	case err != nil:
 	case !status.Encrypted && o.name() != "":
-		err = problem.New(fmt.Errorf("the file is not encrypted, but --%s is set", o.name()),
-			fmt.Sprintf("leave out --%s only if you know that the file is yours: an encrypted one may have been exchanged", o.name()))
+		err = o.notEncryptedError()
 	case etcdsnapshot.IsArchive(head):
 		err = readArchive(ctx, p, &status, o)
 	default:

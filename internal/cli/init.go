@@ -12,6 +12,7 @@ import (
 	"kubeadm/internal/node"
 	"kubeadm/internal/phaseindex"
 	"kubeadm/internal/run"
+	"kubeadm/internal/untrusted"
 	"kubeadm/internal/workflow"
 )
 
@@ -25,7 +26,12 @@ func newInitCommand(p *program) *cobra.Command {
 		Use:   "init",
 		Short: "Initialize the first control plane node of a new cluster",
 		Long: `Initialize this machine as the first control plane node of a new cluster. When the command
-finishes, it prints instructions for using the cluster and joining other machines to it.`,
+finishes, it prints instructions for using the cluster and joining other machines to it.
+
+With --from-backup, the machine becomes the first control plane node of a cluster whose machines are gone. The CAs, the
+service account keys, the configuration and the data of etcd come from the archive; certificates are generated for this
+machine. Flags and the file of --config change the configuration where the data and other nodes do not depend on it.
+Other machines then join as usual, and workers return by themselves if they find the control plane endpoint again.`,
 		Example: `  # set the Pod network CIDR
   kubeadm init --pod-network-cidr=10.244.0.0/16
 
@@ -33,7 +39,10 @@ finishes, it prints instructions for using the cluster and joining other machine
   kubeadm init --control-plane-endpoint=cluster.example:6443 --upload-certs
 
   # print what would change, using a configuration file
-  kubeadm init --config kubeadm.yaml --dry-run`,
+  kubeadm init --config kubeadm.yaml --dry-run
+
+  # rebuild a cluster on new machines: this one becomes its first control plane node
+  kubeadm init --from-backup cluster.tar.age --identity-file key.txt --upload-certs`,
 	}, flag.APIServerExtraArgs, flag.ControllerManagerArgs, flag.Kubeconfig, flag.KubeconfigDir,
 		flag.PrintManifest, flag.SchedulerExtraArgs))
 }
@@ -46,6 +55,10 @@ type initOptions struct {
 	PrintManifest          bool   `flag:"print-manifest"`
 	WithholdToken          bool   `flag:"skip-token-print"`
 	WithholdCertificateKey bool   `flag:"skip-certificate-key-print"`
+	FromBackup             string `flag:"from-backup"`
+	RemoveOldControlPlane  bool   `flag:"remove-old-control-plane"`
+	IdentityFile           string `flag:"identity-file"`
+	PassphraseFile         string `flag:"passphrase-file"`
 }
 
 func newInitOptions() *initOptions {
@@ -62,8 +75,12 @@ func (o *initOptions) withhold() engine.Withhold {
 // runInit is "kubeadm init", or one of its phases.
 func runInit(p *program, c *cobra.Command, o *initOptions, sel engine.Selection) (err error) {
 	ctx := c.Context()
+	phases, backup, err := o.phases()
+	if err != nil {
+		return err
+	}
 	r, err := run.Open(ctx, runHost(p), run.Command{
-		Name: "init", Phases: workflow.Init, Selection: sel, Journaled: true,
+		Name: "init", Phases: phases, Selection: sel, Journaled: true,
 		Unlocked: o.PrintManifest,
 	})
 	if err != nil {
@@ -75,14 +92,17 @@ func runInit(p *program, c *cobra.Command, o *initOptions, sel engine.Selection)
 	if err != nil {
 		return err
 	}
-	facts, err := r.Facts(ctx, neededFacts(c, usesAddress(workflow.Init, sel)))
+	facts, err := r.Facts(ctx, neededFacts(c, usesAddress(phases, sel)))
 	if err != nil {
 		return err
 	}
 	if err := config.CheckControlPlane(facts); err != nil {
 		return err
 	}
-	resolved, how, err := config.Init(file, o.InitFlags, facts)
+	if backup != nil {
+		r.Emit(engine.Info, "verifying the archive "+untrusted.Quote(o.FromBackup))
+	}
+	resolved, how, err := o.resolve(ctx, p, backup, file, facts)
 	r.Warn(how.Warnings...)
 	if err != nil {
 		return err

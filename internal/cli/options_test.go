@@ -139,7 +139,8 @@ func TestEveryFlagIsOfAPhase(t *testing.T) {
 		phases  []engine.Phase
 		others  []flag.Name // of the whole run, or of other commands that share the options
 	}{
-		"init": {newInitOptions(), workflow.Init, []flag.Name{flag.Token, flag.TokenTTL}},
+		"init": {newInitOptions(), workflow.Init, []flag.Name{flag.Token, flag.TokenTTL, flag.FromBackup,
+			flag.IdentityFile, flag.PassphraseFile, flag.RemoveOldControlPlane}},
 		"join": {&joinOptions{}, workflow.Join, []flag.Name{flag.KubeconfigDir}},
 		"reset": {&resetOptions{}, workflow.Reset, []flag.Name{flag.Config, flag.KubeconfigDir,
 			flag.LeaveCluster, flag.NodeName}},

@@ -25,6 +25,8 @@ type initDocuments struct {
 	cluster v1beta4.ClusterConfiguration
 	kubelet node.KubeletConfig
 	proxy   node.ProxyConfig
+
+	hasCluster bool // the file has a ClusterConfiguration
 }
 
 // Init resolves the desired state of a machine that creates a cluster.
@@ -33,22 +35,27 @@ func Init(file File, flags InitFlags, facts Facts) (*node.Node, RunOptions, erro
 	if err != nil {
 		return nil, run, err
 	}
+	n, err := in.resolveNode(flags, facts, &run)
+	return n, run, err
+}
+
+// resolveNode is the node that the documents describe, with everything that they leave open.
+func (in *initDocuments) resolveNode(flags InitFlags, facts Facts, run *RunOptions) (*node.Node, error) {
 	run.applyFlags(in.init.DryRun, in.init.SkipPhases, flags.Common)
-	syncAddonPhases(&in.cluster, &run)
-	in.complete(facts, flags.Common, &run)
+	syncAddonPhases(&in.cluster, run)
+	in.complete(facts, flags.Common, run)
 	// a finished init may be re-run
 	for _, e := range checkTokenExpiry(in.init.BootstrapTokens, facts.Now) {
 		run.warn(in.fieldName(v1beta4.KindInit, e.Field) + ": " + e.ErrorBody())
 	}
-	target, err := in.resolve(facts, &run)
+	target, err := in.resolve(facts, run)
 	if err != nil {
-		return nil, run, err
+		return nil, err
 	}
 	run.warn(fillKubelet(in.kubelet.Config, &in.cluster)...)
 	run.warn(fillProxy(in.proxy.Config, &in.cluster, in.init.LocalAPIEndpoint.AdvertiseAddress)...)
 	run.warn(warnAboutNode(in, in.init.LocalAPIEndpoint.AdvertiseAddress)...)
-	n, err := in.node(target, flags, facts)
-	return n, run, err
+	return in.node(target, flags, facts)
 }
 
 // CheckControlPlane returns an error on a machine that cannot become a control plane node.
@@ -110,6 +117,21 @@ func Tokens(file File, flags TokenFlags, facts Facts) (node.Local, RunOptions, e
 
 // readInit reads the documents and sets the defaults that do not depend on the machine.
 func readInit(file File, flags InitFlags) (*initDocuments, RunOptions, error) {
+	in, run, err := decodeInit(file, flags)
+	if err == nil {
+		in.setDefaults(flags)
+	}
+	return in, run, err
+}
+
+func (in *initDocuments) setDefaults(flags InitFlags) {
+	flags.addArgs(&in.cluster)
+	in.init.Default()
+	in.cluster.Default()
+}
+
+// decodeInit reads the documents.
+func decodeInit(file File, flags InitFlags) (*initDocuments, RunOptions, error) {
 	var run RunOptions
 	var err error
 	in := &initDocuments{
@@ -133,15 +155,13 @@ func readInit(file File, flags InitFlags) (*initDocuments, RunOptions, error) {
 			*healthy = cmp.Or(*healthy, cluster.controlPlane)
 		}
 		in.kubelet.Generated, in.proxy.Generated = !kubelet.found, !proxy.found
+		in.hasCluster = cluster.found
 	} else {
 		in.init, in.cluster, err = flags.documents()
 	}
 	if err != nil {
 		return nil, run, err
 	}
-	flags.addArgs(&in.cluster)
-	in.init.Default()
-	in.cluster.Default()
 	return in, run, nil
 }
 

@@ -180,16 +180,7 @@ func keepFixed(wanted, present *v1beta4.ClusterConfiguration, target release.Tar
 				"use \"kubeadm upgrade apply\"", v1beta4.KindCluster, target)
 		}
 	}
-	for _, f := range fixedFields() {
-		now, is := f.of(wanted), *f.of(present)
-		if f.path == "controlPlaneEndpoint" && isSameEndpoint(*now, is) {
-			*now = is
-		}
-		if *now = cmp.Or(*now, is); *now != is {
-			wrong.add("%s %s: a running cluster cannot change it from %q: %s", v1beta4.KindCluster,
-				f.path, is, f.why)
-		}
-	}
+	keepFields(wanted, present, fixedFields(), wrong)
 	if wanted.Etcd.Local == nil && wanted.Etcd.External == nil {
 		wanted.Etcd = present.Etcd
 	}
@@ -205,6 +196,20 @@ func keepFixed(wanted, present *v1beta4.ClusterConfiguration, target release.Tar
 		if local.DataDir = cmp.Or(local.DataDir, present.Etcd.Local.DataDir); local.DataDir != present.Etcd.Local.DataDir {
 			wrong.add("%s etcd.local.dataDir: a running cluster cannot change it from %q: the data of "+
 				"each member are there", v1beta4.KindCluster, present.Etcd.Local.DataDir)
+		}
+	}
+}
+
+// keepFields completes fields, and adds those with another value to the faults.
+func keepFields(wanted, present *v1beta4.ClusterConfiguration, fields []fixedField, wrong *faults) {
+	for _, f := range fields {
+		now, is := f.of(wanted), *f.of(present)
+		if f.path == "controlPlaneEndpoint" && isSameEndpoint(*now, is) {
+			*now = is
+		}
+		if *now = cmp.Or(*now, is); *now != is {
+			wrong.add("%s: a running cluster cannot change it from %q: %s",
+				wrong.fieldName(v1beta4.KindCluster, f.path), is, f.why)
 		}
 	}
 }

@@ -101,10 +101,23 @@ type Cluster struct {
 	Kubelet   KubeletConfig
 	KubeProxy ProxyConfig
 
+	Backup *Backup // that the cluster is rebuilt from; nil for a new cluster
+
 	// Document is the ClusterConfiguration in YAML, as it is stored in the kubeadm-config
 	// ConfigMap.
 	Document string
 }
+
+// Backup is what a cluster that is rebuilt on other machines takes over.
+type Backup struct {
+	Snapshot   string // SHA-256 of the snapshot of etcd
+	Endpoint   string // old "host:port" of the control planes; empty if there was none
+	Encryption string // path of the API server's encryption configuration; empty if it has none
+}
+
+// Moves reports whether clients that know the old endpoint do not find the cluster there any more,
+// unless they are told.
+func (b *Backup) Moves(n *Node) bool { return b.Endpoint == "" || b.Endpoint != n.Cluster.Endpoint }
 
 // Arg is one command-line argument of a component, without leading dashes.
 type Arg struct{ Name, Value string }
@@ -243,6 +256,10 @@ func (l *Local) PeerURL() string { return "https://" + net.JoinHostPort(l.Addres
 
 // ClientURL is where clients reach this machine's etcd member.
 func (l *Local) ClientURL() string { return "https://" + net.JoinHostPort(l.Address, "2379") }
+
+// RestoredEtcd is the directory in which the data of etcd are restored from a backup: in the file system
+// of those in use, which may be a mount of its own.
+func (n *Node) RestoredEtcd() string { return path.Join(n.Cluster.Etcd.DataDir, "kubeadm-restored") }
 
 // LoopbackAddress is the loopback address of the family of the advertised address.
 func (l *Local) LoopbackAddress() string {

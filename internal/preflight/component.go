@@ -174,6 +174,9 @@ func (s section) checkExists(ctx context.Context, r state.Reader, rep *Report, p
 // isCreated reports whether init or join creates a file, or a directory of files, before it starts
 // the components.
 func isCreated(n *node.Node, path string) bool {
+	if n.Cluster.Backup != nil && n.Cluster.Backup.Encryption == path {
+		return true
+	}
 	downloads := !n.IsJoining() || n.CertificateKey != ""
 	local, _ := node.HasLocalEtcd(n)
 	return slices.ContainsFunc(phaseindex.Files(n.Local, n.IsJoining()),

@@ -32,13 +32,14 @@ const (
 )
 
 // newLocalEtcdChecks returns the checks for an etcd member on this machine; none if etcd is
-// external. Data in its directory are ours once a run of ours has started the member, not if it
-// just created the directory.
+// external. Data in its directory are ours once a run of ours has started the member or restored its
+// data, not if it just created the directory.
 func newLocalEtcdChecks(n *node.Node) []Check {
 	if n.Cluster.Etcd.External != nil {
 		return nil
 	}
 	dir, started := n.Cluster.Etcd.DataDir, change.FileTarget(n.Paths.Manifest(etcd))
+	restored := change.FileTarget(n.RestoredEtcd())
 	return []Check{
 		newStaticPodPortCheck(n, etcdClientPort, etcd),
 		newStaticPodPortCheck(n, etcdPeerPort, etcd),
@@ -57,7 +58,7 @@ func newLocalEtcdChecks(n *node.Node) []Check {
 				case len(inside) > 0 && node.IsSystemDir(dir):
 					rep.Fail("use a separate directory, such as /var/lib/etcd",
 						"%s is not empty and belongs to the operating system", dir)
-				case len(inside) > 0 && !r.WasCreated(started):
+				case len(inside) > 0 && !r.WasCreated(started) && !r.WasCreated(restored):
 					rep.Fail(leftoverHint, "%s is not empty", dir)
 				}
 			}},

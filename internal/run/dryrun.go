@@ -29,9 +29,16 @@ func (r *Run) enterPreview(ctx context.Context, n *node.Node) error {
 		if dir, err = r.createCopyDir(ctx, n.Paths); err != nil {
 			return err
 		}
-		if r.command.Name == "join" && n.CertificateKey != "" {
+		why := ""
+		switch {
+		case r.command.Name == "join" && n.CertificateKey != "":
+			why = "--certificate-key"
+		case n.Cluster.Backup != nil:
+			why = "--from-backup"
+		}
+		if why != "" {
 			r.Emit(engine.Warned,
-				fmt.Sprintf("with --certificate-key the copies include the private keys of the cluster's CAs: remove %s once you have looked at it", dir))
+				fmt.Sprintf("with %s the copies include the private keys of the cluster's CAs: remove %s once you have looked at it", why, dir))
 		}
 	}
 	if r.past != nil {

@@ -32,13 +32,18 @@ type fixedSettings struct {
 	Algorithm                  pki.Algorithm
 	EtcdData                   string
 	ExternalEtcd               *node.ExternalEtcd
+	Backup                     string `json:",omitempty"` // digest of the snapshot that is restored
 }
 
 func fixedSettingsOf(n *node.Node) fixedSettings {
 	c := n.Cluster
 	target, _ := release.ParseTarget(c.Version) // unknown on a joining machine
+	backup := ""
+	if c.Backup != nil {
+		backup = c.Backup.Snapshot
+	}
 	return fixedSettings{
-		Name: n.Name, Address: n.Address, Role: n.Role, BindPort: n.BindPort, Paths: n.Paths,
+		Backup: backup, Name: n.Name, Address: n.Address, Role: n.Role, BindPort: n.BindPort, Paths: n.Paths,
 		Minor: target.Minor(), ClusterName: c.Name, Endpoint: c.Endpoint,
 		ServiceSubnet: c.ServiceSubnet, PodSubnet: c.PodSubnet, DNSDomain: c.DNSDomain,
 		SANs: c.CertSANs, ServerSANs: c.Etcd.ServerCertSANs, PeerSANs: c.Etcd.PeerCertSANs,

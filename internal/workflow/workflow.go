@@ -8,6 +8,7 @@ import (
 	"kubeadm/internal/change"
 	"kubeadm/internal/engine"
 	"kubeadm/internal/etcddata"
+	"kubeadm/internal/etcdsnapshot"
 	"kubeadm/internal/flag"
 	"kubeadm/internal/node"
 	"kubeadm/internal/phase/addon"
@@ -25,6 +26,7 @@ import (
 	"kubeadm/internal/phase/kubelet"
 	"kubeadm/internal/phase/kubeletserving"
 	"kubeadm/internal/phase/markcontrolplane"
+	"kubeadm/internal/phase/rebuild"
 	"kubeadm/internal/phase/reconfigure"
 	"kubeadm/internal/phase/renew"
 	"kubeadm/internal/phase/reset"
@@ -43,30 +45,53 @@ import (
 // the phases that create objects run. One of them that runs alone begins with that binding too. The
 // kubelet is restarted before kube-controller-manager and kube-scheduler start: a restart later would
 // delay them.
-var Init = []engine.Phase{
-	check.Init,
-	{Parallel: true, Phases: []engine.Phase{
-		certs.Phase,
-		after(kubeconfig.Phase, clusterCACreated),
-		after(etcd.Phase, phaseindex.Certs.Of(pki.EtcdServer).End(),
-			phaseindex.Certs.Of(pki.EtcdPeer).End()),
-		after(controlplane.Phase, phaseindex.Certs.End(), phaseindex.Kubeconfigs.End(),
-			phaseindex.Etcd.End()),
-		after(kubelet.Start, clusterCACreated, kubeletConfCreated),
-		after(waitcontrolplane.Init, clusterCACreated, kubeletConfCreated,
-			phaseindex.KubeletStart.End()),
-		after(clusterAdmin, onceRunning...),
-		asAdmin(bindClusterAdmins, waitcontrolplane.ControllerAccounts, phaseindex.RBACComplete),
-		asAdmin(bindClusterAdmins, uploadconfig.Phase),
-		asAdmin(bindClusterAdmins.If(func(n *node.Node) bool { return n.UploadCerts }),
-			uploadcerts.Phase),
-		asAdmin(bindClusterAdmins, markcontrolplane.Phase),
-		asAdmin(bindClusterAdmins, bootstraptoken.Phase),
-		after(kubelet.Finalize, kubeletConfCreated, phaseindex.KubeletStart.End(),
-			phaseindex.APIServerAnswers),
-		asAdmin(bindClusterAdmins, addon.Phase),
-	}},
-	joincommand.Phase,
+var Init = initWith(addon.Phase)
+
+// initWith returns the phases of init with that phase for the addons, and with phases to run before
+// anything is created, which must not be skipped.
+func initWith(addons engine.Phase, first ...engine.Phase) []engine.Phase {
+	begin := func(p engine.Phase) engine.Phase {
+		for _, f := range first {
+			p.Needs = append(slices.Clone(p.Needs), f.Name)
+		}
+		return p
+	}
+	return []engine.Phase{
+		check.Init,
+		{Parallel: true, Phases: []engine.Phase{
+			begin(certs.Phase),
+			after(kubeconfig.Phase, clusterCACreated),
+			after(begin(etcd.Phase), phaseindex.Certs.Of(pki.EtcdServer).End(),
+				phaseindex.Certs.Of(pki.EtcdPeer).End()),
+			after(controlplane.Phase, phaseindex.Certs.End(), phaseindex.Kubeconfigs.End(),
+				phaseindex.Etcd.End()),
+			after(kubelet.Start, clusterCACreated, kubeletConfCreated),
+			after(waitcontrolplane.Init, clusterCACreated, kubeletConfCreated,
+				phaseindex.KubeletStart.End()),
+			after(clusterAdmin, onceRunning...),
+			asAdmin(bindClusterAdmins, waitcontrolplane.ControllerAccounts, phaseindex.RBACComplete),
+			asAdmin(bindClusterAdmins, uploadconfig.Phase),
+			asAdmin(bindClusterAdmins.If(func(n *node.Node) bool { return n.UploadCerts }),
+				uploadcerts.Phase),
+			asAdmin(bindClusterAdmins, markcontrolplane.Phase),
+			asAdmin(bindClusterAdmins, bootstraptoken.Phase),
+			after(kubelet.Finalize, kubeletConfCreated, phaseindex.KubeletStart.End(),
+				phaseindex.APIServerAnswers),
+			asAdmin(bindClusterAdmins, addons),
+		}},
+		joincommand.Phase,
+	}
+}
+
+// InitFromBackup makes this machine the first control plane of a cluster that exists only as a backup,
+// which is read before the phases run. It is Init with the data of etcd and the shared files restored
+// before anything is created, and with the addons kept.
+func InitFromBackup(b *etcdsnapshot.Backup, removeOld bool) []engine.Phase {
+	restore := rebuild.Restore(b)
+	phases := initWith(addon.Rebuilt, restore)
+	phases[0] = withStep(rebuild.Check(b), phases[0])
+	phases = slices.Insert(phases, 1, restore)
+	return slices.Insert(phases, len(phases)-1, rebuild.OldControlPlane(b, removeOld))
 }
 
 // Milestones of init.

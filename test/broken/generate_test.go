@@ -138,6 +138,7 @@ func generateTexts() (map[string]string, error) {
 	m.keyPair("sa")
 	m.keyPair("other-sa")
 	m.kubeconfigs()
+	m.backups()
 	_, ed, err := ed25519.GenerateKey(rand.Reader)
 	m.keepError(err)
 	der, err := x509.MarshalPKCS8PrivateKey(ed)

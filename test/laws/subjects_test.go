@@ -81,6 +81,8 @@ func subjects() []subject {
 		{name: "join by a file", phases: workflow.Join, machine: newFileDiscoveryMachine,
 			setUp: setUpJoinByFile, node: "worker1",
 			kubelets: []string{rotatedCertificate, "/etc/kubernetes/kubelet.conf"}},
+		{name: "init from a backup", phases: workflow.InitFromBackup(&sharedBackup.Backup, false),
+			machine: newBackupMachine, setUp: setUpBackup, node: "cp1", kubelets: []string{rotatedCertificate}},
 	}, slices.Concat(cleanSubjects(), externalCASubjects(),
 		[]subject{newReplaceSubject()}, upgradeSubjects(),
 		[]subject{reconfigure(changedConfig)})...)

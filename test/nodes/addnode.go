@@ -3,6 +3,7 @@ package nodes
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -113,6 +114,20 @@ func (c *Cluster) DestroyNode(ctx context.Context, n *Node) error {
 	return c.save()
 }
 
+// SetName makes a name resolve to a node's address on all nodes. It stays if the node is destroyed.
+func (c *Cluster) SetName(name string, n *Node) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.record.Names == nil {
+		c.record.Names = make(map[string]string)
+	}
+	c.record.Names[name] = n.Address()
+	if err := c.writeHosts(); err != nil {
+		return err
+	}
+	return c.save()
+}
+
 // writeHosts writes the file that is /etc/hosts on all nodes, in place, since it is mounted.
 func (c *Cluster) writeHosts() error {
 	var b strings.Builder
@@ -121,6 +136,9 @@ func (c *Cluster) writeHosts() error {
 		for _, address := range n.Addresses {
 			fmt.Fprintf(&b, "%s %s\n", address, n.Name)
 		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.record.Names)) {
+		fmt.Fprintf(&b, "%s %s\n", c.record.Names[name], name)
 	}
 	return os.WriteFile(c.hostsFile(), []byte(b.String()), 0o644)
 }

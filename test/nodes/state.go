@@ -37,6 +37,8 @@ type record struct {
 	Last   int          `json:"last"` // the highest host number that was used
 
 	Backends []string `json:"backends,omitempty"` // of the load balancer
+
+	Names map[string]string `json:"names,omitempty"` // addresses of further names, such as of an endpoint
 }
 
 type nodeRecord struct {

@@ -46,6 +46,9 @@ func createEtcd(ctx context.Context, e *engine.Env) error {
 	if err != nil {
 		return err
 	}
+	if members == nil && n.Cluster.Backup != nil { // etcd without the restored data must not start empty
+		members = []state.Member{{Name: n.Name, PeerURLs: []string{n.PeerURL()}}}
+	}
 	write := func(ctx context.Context, e *engine.Env) error {
 		return staticpod.Write(ctx, e, n, manifest.Etcd, members)
 	}

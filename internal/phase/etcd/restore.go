@@ -107,7 +107,7 @@ func (r *restoration) prepare(ctx context.Context, e *engine.Env, unfinished *et
 	}
 	if p.revision == 0 {
 		e.Warn("the revision of the present data is not known: a client that has seen revisions above %d misses changes",
-			s.Revision+revisionBump)
+			s.Revision+change.RevisionBump)
 	}
 	if r.Ask != nil {
 		if err := r.Ask(ctx, r.describe(s, p)); err != nil {
@@ -119,7 +119,7 @@ func (r *restoration) prepare(ctx context.Context, e *engine.Env, unfinished *et
 		return err
 	}
 	r.with.Token, r.with.Snapshot = fmt.Sprintf("%x", random), r.Snapshot
-	r.with.Revision = max(s.Revision, p.revision) + revisionBump
+	r.with.Revision = max(s.Revision, p.revision) + change.RevisionBump
 	if err := r.stage(ctx, e); err != nil {
 		return err
 	}
@@ -128,11 +128,6 @@ func (r *restoration) prepare(ctx context.Context, e *engine.Env, unfinished *et
 	}
 	return r.fenceOthers(ctx, e, f, p)
 }
-
-// revisionBump is how far the revisions of restored data are above those that clients have seen: more
-// than any cluster writes between the last answer of its etcd and its end. The review of the flag of
-// etcdutl names it (https://github.com/etcd-io/etcd/pull/16029).
-const revisionBump = 1_000_000_000
 
 // knownMembers are the members that the snapshot names.
 func (r *restoration) knownMembers(s etcdsnapshot.Info) (all []state.Member) {

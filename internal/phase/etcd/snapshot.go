@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"sigs.k8s.io/yaml"
-
 	"kubeadm/internal/engine"
 	"kubeadm/internal/etcdcluster"
 	"kubeadm/internal/etcdsnapshot"
@@ -103,34 +101,8 @@ func readEncryptionKeys(ctx context.Context, r state.Reader, n *node.Node) (file
 	if err != nil {
 		return file, nil, err
 	}
-	type provider struct {
-		Name string `json:"name"` // of KMS
-		Keys []struct {
-			Name string `json:"name"`
-		} `json:"keys"`
-	}
-	var config struct {
-		Resources []struct {
-			Providers []map[string]*provider `json:"providers"`
-		} `json:"resources"`
-	}
-	if err := yaml.Unmarshal(data, &config); err != nil {
-		return file, nil, fmt.Errorf("reading %s: %w", file, untrusted.Error(err))
-	}
-	for _, resource := range config.Resources {
-		for _, one := range resource.Providers {
-			for kind, p := range one {
-				if p == nil {
-					continue
-				}
-				if p.Name != "" {
-					keys = append(keys, kind+":"+p.Name)
-				}
-				for _, key := range p.Keys {
-					keys = append(keys, kind+":"+key.Name)
-				}
-			}
-		}
+	if keys, err = etcdsnapshot.EncryptionKeys(data); err != nil {
+		return file, nil, fmt.Errorf("reading %s: %w", file, err)
 	}
 	return file, keys, nil
 }

@@ -13,6 +13,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"kubeadm/internal/change"
@@ -92,7 +93,7 @@ func New() *World {
 		Sockets:    []string{"unix:///var/run/containerd/containerd.sock"},
 		NodeName:   "cp1",
 		staticPods: &podTable{pods: map[string]runningPod{}, uids: map[string]string{}},
-		clusters:   etcdClusters{members: map[string][]state.Member{}},
+		clusters:   etcdClusters{mu: &sync.Mutex{}, members: map[string][]state.Member{}},
 	}
 	for _, p := range []string{"cp", "mount", "losetup", "systemctl"} {
 		w.Paths[p] = "/usr/bin/" + p
@@ -421,7 +422,7 @@ func (w *World) Clone() *World {
 	c.MountList, c.Pods, c.MemberList = slices.Clone(w.MountList), slices.Clone(w.Pods),
 		slices.Clone(w.MemberList)
 	c.PodNetworks = maps.Clone(w.PodNetworks)
-	c.clusters.members = maps.Clone(w.clusters.members)
+	c.clusters.mu, c.clusters.members = &sync.Mutex{}, maps.Clone(w.clusters.members)
 	c.UnreachableMembers = slices.Clone(w.UnreachableMembers)
 	c.MemberStatuses, c.SnapshotInfos = maps.Clone(w.MemberStatuses), maps.Clone(w.SnapshotInfos)
 	c.LinkList, c.Rules, c.VirtualServerList = slices.Clone(w.LinkList), maps.Clone(w.Rules),

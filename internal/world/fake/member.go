@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/state"
@@ -58,6 +59,8 @@ func (w *World) startMember(ctx context.Context) error {
 		return nil
 	}
 	if w.hasFile(etcdData) {
+		w.clusters.mu.Lock() // phases run in parallel
+		defer w.clusters.mu.Unlock()
 		w.forceNewCluster(ctx)
 		return w.useData(ctx)
 	}
@@ -125,6 +128,7 @@ func (w *World) forceNewCluster(ctx context.Context) {
 // etcdClusters are the clusters whose data this machine has had, by their tokens; that of the first one
 // is empty.
 type etcdClusters struct {
+	mu      *sync.Mutex
 	current string
 	forced  bool                      // etcd was started with --force-new-cluster
 	members map[string][]state.Member // of those that are not current

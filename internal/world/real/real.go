@@ -143,27 +143,83 @@ func (w *World) describeSnapshot(ctx context.Context, f io.Reader) (etcdsnapshot
 	return info, err
 }
 
-// restoreSnapshot restores to a temporary directory, which a run that was killed may have left.
+// restoreSnapshot restores to a temporary directory, which a run that was killed may have left. The
+// snapshot of an archive is there in clear text, beside it, as long as that takes.
 func (w *World) restoreSnapshot(ctx context.Context, c change.RestoreSnapshot) error {
-	part := c.Dir + ".part"
-	if err := w.machine.Do(ctx, change.Remove{Path: part}); err != nil {
-		return err
+	part, extracted := c.Dir+".part", c.Dir+".snapshot"
+	for _, left := range []string{part, extracted} {
+		if err := w.machine.Do(ctx, change.Remove{Path: left}); err != nil {
+			return err
+		}
 	}
 	file, err := w.machine.Stat(ctx, c.Snapshot)
 	if err != nil {
 		return err
 	}
+	isArchive, err := w.isArchive(ctx, c.Snapshot)
+	if err != nil {
+		return err
+	}
+	needed := uint64(max(file.Size, 0))
+	if isArchive {
+		needed *= 2
+	}
 	free, err := w.machine.FreeSpace(filepath.Dir(c.Dir))
 	if err != nil {
 		return fmt.Errorf("reading the free disk space: %w", err)
 	}
-	if err := c.CheckSpace(uint64(max(file.Size, 0)), free); err != nil {
+	if err := c.CheckSpace(needed, free); err != nil {
 		return err
 	}
-	if err := etcd.Restore(ctx, c, part); err != nil {
-		return errors.Join(err, w.machine.Do(context.WithoutCancel(ctx), change.Remove{Path: part}))
+	if isArchive {
+		if err := w.extractSnapshot(ctx, c, extracted); err != nil {
+			return err
+		}
+		c.Snapshot = extracted
+	}
+	err = etcd.Restore(ctx, c, part)
+	withoutCancel := context.WithoutCancel(ctx)
+	if isArchive {
+		err = errors.Join(err, w.machine.Do(withoutCancel, change.Remove{Path: extracted}))
+	}
+	if err != nil {
+		return errors.Join(err, w.machine.Do(withoutCancel, change.Remove{Path: part}))
 	}
 	return w.machine.Do(ctx, change.Rename{From: part, To: c.Dir})
+}
+
+func (w *World) isArchive(ctx context.Context, name string) (bool, error) {
+	f, err := w.machine.OpenFile(ctx, name)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = f.Close() }()
+	head := make([]byte, etcdsnapshot.HeadLength)
+	n, err := io.ReadFull(f, head)
+	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return etcdsnapshot.IsArchive(head[:n]), err
+}
+
+// extractSnapshot writes the snapshot of an archive to a file that only root can read. The file appears
+// when all digests of the archive have been verified.
+func (w *World) extractSnapshot(ctx context.Context, c change.RestoreSnapshot, to string) error {
+	f, err := w.machine.OpenFile(ctx, c.Snapshot)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	return w.machine.WriteStream(to, func(to io.ReadWriteSeeker) error {
+		archive, err := etcdsnapshot.OpenArchive(f, c.Key)
+		if err == nil {
+			_, err = archive.Read(ctx, to)
+		}
+		if err != nil {
+			return err
+		}
+		return w.members.CheckDatabase(w.machine.OpenedPath(to))
+	})
 }
 
 // Await polls the condition.
