@@ -62,7 +62,12 @@ func CheckUnchanged(ctx context.Context, r state.Reader, as state.Identity, n *n
 	}
 	var names []string
 	for _, f := range fields {
-		names = append(names, f.Kind+" "+untrusted.Line(f.Field))
+		if f.Field != "kubernetesVersion" { // which the target may name by a label
+			names = append(names, f.Kind+" "+untrusted.Line(f.Field))
+		}
+	}
+	if len(names) == 0 {
+		return nil
 	}
 	return problem.New(fmt.Errorf("the configuration that the cluster stores has been changed meanwhile: %s",
 		strings.Join(names, ", ")), "re-run the command")

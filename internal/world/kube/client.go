@@ -14,7 +14,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -112,7 +111,7 @@ func (k *Cluster) newClient(data []byte, as state.Identity) (*client, error) {
 	// The credentials must not be sent to the target of a redirect.
 	transport.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	config = dynamic.ConfigFor(config)
-	config.GroupVersion = &schema.GroupVersion{} // each request has a path of its own
+	config.GroupVersion = nil // each request has a path and each object a version of its own
 	requests, err := rest.UnversionedRESTClientForConfigAndClient(config, transport)
 	if err != nil {
 		return nil, err
