@@ -65,7 +65,7 @@ func TestResetOfCopyKeepsOriginalMember(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"but this machine does not: it may be a clone", "etcdctl member remove"} {
+	for _, want := range []string{"but this machine does not: it may be a clone", "kubeadm etcd members remove"} {
 		if !strings.Contains(result.Stderr, want) {
 			t.Errorf("the error does not say %q:\n%s", want, result.Stderr)
 		}
