@@ -22,6 +22,7 @@ func rejoinEtcd(t *testing.T, n *nodes.Node) {
 // TestRejoinDamagedMember loses the data of one etcd member and damages those of another. "kubeadm etcd
 // rejoin" repairs both, and the API answers all along.
 func TestRejoinDamagedMember(t *testing.T) {
+	inFullRun(t, "two minutes")
 	parallel(t)
 	s := newThreeControlPlanes(t, 0)
 	createWitness(t, s.cp)
@@ -48,6 +49,7 @@ func TestRejoinDamagedMember(t *testing.T) {
 // TestRecoverEtcdQuorum destroys two of three control planes. The third continues alone, and two new
 // machines join it. While another node may still be alive, it refuses.
 func TestRecoverEtcdQuorum(t *testing.T) {
+	inFullRun(t, "five minutes")
 	parallel(t)
 	s := newThreeControlPlanes(t, 1)
 	createWitness(t, s.cp)
