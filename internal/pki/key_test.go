@@ -209,7 +209,7 @@ func TestStockReturnsErrors(t *testing.T) {
 	wantError(t, err, "RSA-1")
 }
 
-// The keys of a command that has failed are not generated, and nobody waits for them.
+// The keys of a command that has failed are not generated, and no call waits for them.
 func TestKeysEndWithTheirRun(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cause := errors.New("the command has failed")

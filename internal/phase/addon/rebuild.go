@@ -12,7 +12,7 @@ import (
 )
 
 // Rebuilt keeps the addons of a cluster that was rebuilt from a backup. Only kube-proxy is deployed again,
-// if the API server has another address; not if somebody has deleted it.
+// if the API server has another address; not if it was deleted.
 var Rebuilt = engine.Phase{
 	Name:     Phase.Name,
 	Short:    "Keep CoreDNS and kube-proxy as they were",

@@ -111,7 +111,7 @@ func (r *recovery) prepare(ctx context.Context, e *engine.Env) (isNeeded bool, e
 		return false, err
 	}
 	if p.hasQuorum {
-		if r.own.IsForced() { // somebody has set it by hand: the next start would forget new members
+		if r.own.IsForced() { // it was set by hand: the next start would forget new members
 			return true, r.with.Begin(ctx, e, r.own, etcddata.Forcing)
 		}
 		e.Say("etcd has a quorum: there is nothing to recover. Remove a lost member with " +

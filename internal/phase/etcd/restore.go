@@ -40,7 +40,7 @@ type restoration struct {
 	as   state.Identity
 	own  etcddata.Member
 	with *etcddata.Exchange
-	// isFirst is set in the run that exchanged the data: nobody has been told yet that they are restored
+	// isFirst is set in the run that exchanged the data: no command has reported yet that they are restored
 	isFirst bool
 }
 
@@ -74,6 +74,9 @@ func restoreSnapshot(ctx context.Context, e *engine.Env, o etcddata.Options) err
 	}
 	r.isFirst = true
 	if err := r.prepare(ctx, e, unfinished); err != nil {
+		if r.with.Stage != "" {
+			return err // the record refers to the new data: the same command resumes
+		}
 		// Nothing has been exchanged. Members that were removed by then are added again by rejoin.
 		return errors.Join(err, r.with.RemoveStaged(context.WithoutCancel(ctx), e))
 	}
@@ -93,9 +96,9 @@ func (r *restoration) prepare(ctx context.Context, e *engine.Env, unfinished *et
 	f := newFence(r.n, r.as, r.own, r.Lost)
 	p := fencePlan{}
 	if unfinished != nil {
-		e.Say("an interrupted \"%s\" is superseded; data that it kept stay in %q", unfinished.Command, unfinished.Kept)
+		e.Say("an interrupted \"%s\" is superseded; data that it has kept stay where they are", unfinished.Command)
 	}
-	// Another restore that had stopped etcd has closed the fence: nobody else can have changed that.
+	// Another restore that had stopped etcd has closed the fence: no other command can have changed that.
 	isClosed := unfinished != nil && unfinished.Token != "" && unfinished.Stage == etcddata.Exchanging
 	if isClosed {
 		p.revision, r.with.Others = unfinished.Revision, unfinished.Others

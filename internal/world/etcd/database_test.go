@@ -114,7 +114,7 @@ func TestReadDatabase(t *testing.T) {
 	}
 }
 
-// A file that another program has locked is an error after a while, and no reason to wait for ever.
+// A file that another program has locked is an error after a while, and no reason to wait without end.
 func TestReadLockedDatabase(t *testing.T) {
 	d := newDatabase(t)
 	other, err := bolt.Open(d.file, 0o600, nil)

@@ -32,19 +32,8 @@ func TestRealRestore(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s, err := etcd.New(os.ReadFile).Snapshot(t.Context(), e.Via)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var data bytes.Buffer
-	if err := s.Copy(t.Context(), &data); err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	file := filepath.Join(dir, "snapshot.db")
-	if err := os.WriteFile(file, data.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := saveSnapshot(t, e)
+	dir := filepath.Dir(file)
 	saved, err := etcd.New(os.ReadFile).ReadDatabase(t.Context(), file)
 	if err != nil {
 		t.Fatal(err)
@@ -60,7 +49,10 @@ func TestRealRestore(t *testing.T) {
 		!slices.Equal(restored.Members, []string{"cp1"}) {
 		t.Errorf("of %+v, the restored data have %+v, %v", saved, restored, err)
 	}
-	flipped := data.Bytes()
+	flipped, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
 	flipped[len(flipped)/2] ^= 1
 	if err := os.WriteFile(file, flipped, 0o600); err != nil {
 		t.Fatal(err)
@@ -89,19 +81,8 @@ func TestWatchAfterRestore(t *testing.T) {
 		return answer.Header.Revision
 	}
 	put(client, "/registry/kept")
-	s, err := etcd.New(os.ReadFile).Snapshot(t.Context(), e.Via)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var data bytes.Buffer
-	if err := s.Copy(t.Context(), &data); err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	file := filepath.Join(dir, "snapshot.db")
-	if err := os.WriteFile(file, data.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := saveSnapshot(t, e)
+	dir := filepath.Dir(file)
 	var seen int64
 	for range 50 {
 		seen = put(client, "/registry/phantom")
@@ -136,4 +117,22 @@ func TestWatchAfterRestore(t *testing.T) {
 	if same.CompactRevision != 0 || len(same.Events) != 0 {
 		t.Errorf("without a higher revision the client notices the restore by itself: %+v", same)
 	}
+}
+
+// saveSnapshot saves a snapshot to a directory of its own.
+func saveSnapshot(t *testing.T, e *plane.Etcd) (file string) {
+	t.Helper()
+	s, err := etcd.New(os.ReadFile).Snapshot(t.Context(), e.Via)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var data bytes.Buffer
+	if err := s.Copy(t.Context(), &data); err != nil {
+		t.Fatal(err)
+	}
+	file = filepath.Join(t.TempDir(), "snapshot.db")
+	if err := os.WriteFile(file, data.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
 }
