@@ -269,3 +269,23 @@ func memberNames(m *fake.World) (names []string) {
 	}
 	return names
 }
+
+// A change that fails leaves what the same command needs to complete the restore.
+func TestRestoreResumesAfterEachFailedChange(t *testing.T) {
+	s := restoreSubject(etcddata.Options{})
+	out := s.newRun(s.machine(t)).mustSucceed(t)
+	failed := 0
+	forEachFault(len(out.did), func(at *fault.World) {
+		r := s.newRun(s.machine(t))
+		r.fault = at
+		if r.execute(t).err == nil {
+			return // a change that need not succeed
+		}
+		failed++
+		r.rerun().mustSucceed(t)
+		checkExchanged(t, r.machine, "cp1")
+	})
+	if failed == 0 {
+		t.Error("no change failed")
+	}
+}
