@@ -92,7 +92,7 @@ func writeFlags(b *strings.Builder, title string, owner *cobra.Command, set *pfl
 	})
 	if len(rows) > 0 {
 		fmt.Fprintf(b, "\n## %s\n\n%s%s", title,
-			"| flag | type | default | | field in a file | upstream |\n|---|---|---|---|---|---|\n",
+			"| flag | type | default | | configuration field | upstream |\n|---|---|---|---|---|---|\n",
 			strings.Join(rows, ""))
 	}
 }

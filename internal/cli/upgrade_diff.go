@@ -49,7 +49,7 @@ files and objects. The output marks manual changes to manifests, and leaves out 
 would renew. This command changes nothing.`,
 		Example: `  kubeadm upgrade diff v1.37.1
 
-  # manual changes to the manifests
+  # without a version: show manual changes to the manifests
   kubeadm upgrade diff`,
 		Args:              checkOptionalVersion,
 		ValidArgsFunction: someOf(completeVersions(p)),
