@@ -7,12 +7,13 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"kubeadm/internal/problem"
+	"kubeadm/internal/strict"
 )
 
 // explainConfigMap adds to the error of a file that is a whole ConfigMap how to get the document in it.
 func explainConfigMap(data []byte, err error) error {
 	var found corev1.ConfigMap
-	if yaml.Unmarshal(data, &found) != nil || found.Kind != "ConfigMap" {
+	if strict.CheckAliases(data) != nil || yaml.Unmarshal(data, &found) != nil || found.Kind != "ConfigMap" {
 		return err
 	}
 	for _, stored := range []struct{ name, field, jsonpath string }{

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"runtime"
 	"strings"
 	"testing"
 
@@ -23,5 +24,20 @@ func TestWholeConfigMapIsExplained(t *testing.T) {
 			!strings.Contains(hints, want) || want == "" && strings.Contains(hints, "ConfigMap") {
 			t.Errorf("%s: %v, %q", text, err, hints)
 		}
+	}
+}
+
+// The refusal of a file with too many aliases does not expand them to look for a ConfigMap.
+func TestRefusedAliasesAreNotExpanded(t *testing.T) {
+	data := []byte("s: &s " + strings.Repeat("x", 50_000) + "\nl: [" + strings.Repeat("*s, ", 20_000) + "]\n")
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, _, err := Init(File{Name: "c.yaml", Data: data}, NewInitFlags(), Facts{})
+	runtime.ReadMemStats(&after)
+	if err == nil || !strings.Contains(err.Error(), "excessive aliasing") {
+		t.Errorf("got %v", err)
+	}
+	if allocated := after.TotalAlloc - before.TotalAlloc; allocated > 100<<20 {
+		t.Errorf("it allocated %d MB", allocated>>20)
 	}
 }

@@ -132,7 +132,7 @@ var separatorEnd = regexp.MustCompile("^[ \t\r\n\u0085\u2028\u2029]")
 
 // parseDocument returns nil for an empty document.
 func parseDocument(c documentText) (*Document, error) {
-	if err := checkAliases(c.text); err != nil {
+	if err := CheckAliases(c.text); err != nil {
 		return nil, errors.New(describeParserError(err, c.line))
 	}
 	d := &Document{}
