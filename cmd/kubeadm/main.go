@@ -4,6 +4,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +16,7 @@ import (
 	"syscall"
 
 	"kubeadm/internal/cli"
+	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/report"
 	"kubeadm/internal/world"
@@ -111,6 +113,7 @@ func newHost() cli.Host {
 		Journal:   openJournal,
 		CreateLog: createLog,
 		Random:    portable.Random,
+		NewKey:    newKey,
 		Chroot:    chroot,
 		Explain:   nameFileInPlaceOfDir,
 		Edit: portable.Editor{ // that of kubectl
@@ -124,3 +127,5 @@ func newHost() cli.Host {
 		Version: buildInfo(),
 	}
 }
+
+func newKey(a pki.Algorithm) (crypto.Signer, error) { return pki.NewKey(portable.Random("keys"), a) }

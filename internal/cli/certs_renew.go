@@ -6,7 +6,6 @@ import (
 	"crypto"
 	"errors"
 	"fmt"
-	"io"
 	"path"
 	"time"
 
@@ -156,7 +155,7 @@ func renewCertificates(p *program, c *cobra.Command, o *renewOptions, name strin
 		return err
 	}
 	e := r.NewEnv(engine.Env{Local: n.Local, Node: engine.Resolved(n),
-		Keys: keysToRenew(ctx, p.Random, r, n)})
+		Keys: keysToRenew(ctx, p.NewKey, r, n)})
 	var unreadable error
 	if name == allCertificates {
 		command.Selection.Skip, unreadable = findUnreadable(ctx, r, n, phase)
@@ -308,7 +307,7 @@ func checkClock(ctx context.Context, r *run.Run, o *certsOptions) error {
 
 // keysToRenew returns private keys of the cluster's algorithm. They are generated ahead of need if
 // it is known.
-func keysToRenew(ctx context.Context, random func(name string) io.Reader, r *run.Run,
+func keysToRenew(ctx context.Context, generate func(pki.Algorithm) (crypto.Signer, error), r *run.Run,
 	n *node.Node) func(pki.Need) (crypto.Signer, error) {
 	ahead := 0
 	for _, c := range pki.Renewables() {
@@ -318,6 +317,6 @@ func keysToRenew(ctx context.Context, random func(name string) io.Reader, r *run
 			ahead++
 		}
 	}
-	return pki.NewKeyPool(ctx, random("keys"), cmp.Or(n.Cluster.Algorithm, pki.DefaultAlgorithm),
+	return pki.NewKeyPool(ctx, generate, cmp.Or(n.Cluster.Algorithm, pki.DefaultAlgorithm),
 		ahead, ahead).Key
 }

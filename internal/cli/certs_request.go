@@ -92,6 +92,6 @@ func generateCSRs(ctx context.Context, p *program, file, certDir string,
 	}
 	return r.Execute(ctx, r.NewEnv(engine.Env{
 		Local: n.Local, Node: engine.Resolved(n),
-		Keys: pki.NewKeyPool(ctx, p.Random("keys"), n.Cluster.Algorithm, ahead, ahead).Key,
+		Keys: pki.NewKeyPool(ctx, p.NewKey, n.Cluster.Algorithm, ahead, ahead).Key,
 	}))
 }

@@ -119,7 +119,7 @@ func rotateCA(p *program, c *cobra.Command, o *rotationFlags, s rotation.Stage) 
 		return err
 	}
 	err = r.Execute(ctx, r.NewEnv(engine.Env{Local: n.Local, Node: engine.Resolved(n),
-		Keys: newKeys(ctx, p.Random, n.Cluster.Algorithm, 0), Admin: engine.As(as)}))
+		Keys: newKeys(ctx, p.NewKey, n.Cluster.Algorithm, 0), Admin: engine.As(as)}))
 	if err == nil && r.IsDryRun() {
 		r.Emit(engine.Info, "the dry run is complete: nothing was changed")
 	}

@@ -6,6 +6,7 @@ package cli
 import (
 	"bufio"
 	"context"
+	"crypto"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 
 	"kubeadm/internal/flag"
+	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/release"
 	"kubeadm/internal/report"
@@ -45,6 +47,8 @@ type Host struct {
 	Journal func(dir string) (Journal, error)
 	// Random returns named streams of secret randomness, safe for concurrent use.
 	Random func(name string) io.Reader
+	// NewKey generates a private key. It is safe for concurrent use.
+	NewKey func(pki.Algorithm) (crypto.Signer, error)
 	// Chroot makes a directory the root of the file system.
 	Chroot func(dir string) error
 	// Explain adds hints that only the operating system can give; nil for none.

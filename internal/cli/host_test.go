@@ -13,6 +13,7 @@ import (
 	"kubeadm/internal/world"
 	"kubeadm/internal/world/fake"
 	"kubeadm/internal/world/journal"
+	"kubeadm/internal/world/worldtest/keys"
 )
 
 // testMachine is a machine in memory and the command line on it.
@@ -39,6 +40,7 @@ func newDefaultMachine() *testMachine {
 		World:   func() world.World { return s.world },
 		Journal: func(string) (Journal, error) { return unlockedJournal{s.journal}, nil },
 		Random:  func(string) io.Reader { return rand.Reader },
+		NewKey:  new(keys.Pool).ForMachine(),
 		Chroot:  func(string) error { return nil },
 		Log:     func(int, string) error { return nil },
 		Version: version.Info{Major: "1", Minor: "37", GitVersion: "v1.37.1"},

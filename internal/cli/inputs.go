@@ -6,7 +6,6 @@ import (
 	"crypto"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"slices"
 
@@ -26,7 +25,7 @@ import (
 
 // runHost is what a run needs of the host, with a renderer for its events.
 func runHost(p *program) run.Host {
-	return run.Host{World: p.World(), Journal: p.Journal, Random: p.Random, Getenv: p.Getenv,
+	return run.Host{World: p.World(), Journal: p.Journal, Random: p.Random, NewKey: p.NewKey, Getenv: p.Getenv,
 		Version: p.Version.GitVersion, Report: p.report}
 }
 
@@ -107,14 +106,14 @@ func named(c *cobra.Command, kubeconfig string) string {
 
 // envOfNode is the Env in which a command reads which node it runs on, before its run begins.
 func envOfNode(ctx context.Context, p *program, r *run.Run, local node.Local, phase string) *engine.Env {
-	return r.NewEnv(engine.Env{Local: local, Keys: newKeys(ctx, p.Random, "", 0)}).Named(phase)
+	return r.NewEnv(engine.Env{Local: local, Keys: newKeys(ctx, p.NewKey, "", 0)}).Named(phase)
 }
 
 // newKeys returns private keys of the cluster's algorithm, or of the default one if that is not known.
 // The first ones are generated ahead of need.
-func newKeys(ctx context.Context, random func(name string) io.Reader, algorithm pki.Algorithm,
-	ahead int) func(pki.Need) (crypto.Signer, error) {
-	return pki.NewKeyPool(ctx, random("keys"), cmp.Or(algorithm, pki.DefaultAlgorithm), ahead, ahead).Key
+func newKeys(ctx context.Context, generate func(pki.Algorithm) (crypto.Signer, error),
+	algorithm pki.Algorithm, ahead int) func(pki.Need) (crypto.Signer, error) {
+	return pki.NewKeyPool(ctx, generate, cmp.Or(algorithm, pki.DefaultAlgorithm), ahead, ahead).Key
 }
 
 // runChecks runs preflight checks, shows their warnings and returns their errors.

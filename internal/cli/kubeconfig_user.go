@@ -147,7 +147,7 @@ func useAdminCluster(ctx context.Context, real state.Reader, n *node.Node, ca pk
 
 // issueUserCertificate returns a client certificate of the user, and its key, in PEM form.
 func issueUserCertificate(p *program, n *node.Node, ca pki.CA, o *userOptions) (cert, key []byte, err error) {
-	private, err := pki.NewKey(p.Random("keys"), n.Cluster.Algorithm)
+	private, err := p.NewKey(n.Cluster.Algorithm)
 	if err != nil {
 		return nil, nil, err
 	}

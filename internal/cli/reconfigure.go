@@ -212,7 +212,7 @@ func reconfigureNode(p *program, c *cobra.Command, o *reconfigureOptions) (err e
 // reconfigureEnv is what the phases of a change need.
 func reconfigureEnv(ctx context.Context, p *program, n *node.Node, as state.Identity, intent reconfiguration.Intent) engine.Env {
 	return engine.Env{Local: n.Local, Node: engine.Resolved(n), Intent: intent, Admin: engine.As(as),
-		Keys: newKeys(ctx, p.Random, n.Cluster.Algorithm, 0)}
+		Keys: newKeys(ctx, p.NewKey, n.Cluster.Algorithm, 0)}
 }
 
 func executeReconfigure(ctx context.Context, r *run.Run, n *node.Node, env engine.Env, dryRun bool) error {

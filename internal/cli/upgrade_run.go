@@ -197,7 +197,7 @@ func upgradeEnv(ctx context.Context, p *program, n *node.Node, as state.Identity
 		ahead = len(pki.Renewables())
 	}
 	return engine.Env{Local: n.Local, Node: engine.Resolved(n), Intent: intent,
-		Admin: engine.As(as), Keys: newKeys(ctx, p.Random, n.Cluster.Algorithm, ahead)}
+		Admin: engine.As(as), Keys: newKeys(ctx, p.NewKey, n.Cluster.Algorithm, ahead)}
 }
 
 // readUpgrade resolves the settings from the file and the flags.

@@ -3,7 +3,6 @@ package pki
 import (
 	"context"
 	"crypto"
-	"io"
 	"runtime"
 	"sync"
 )
@@ -22,7 +21,7 @@ const (
 // certificates take.
 type KeyPool struct {
 	ctx       context.Context // of the run that the keys are for
-	random    io.Reader
+	generate  func(Algorithm) (crypto.Signer, error)
 	algorithm Algorithm
 
 	mu      sync.Mutex
@@ -42,29 +41,30 @@ type generatedKey struct {
 // NewKeyPool starts to generate n keys in the background and returns at once. The goroutines end
 // after n keys, used or not, or after those that they are generating when the context ends. As many as first are kept for calls that need theirs First; these are
 // generated on all processors, the others on all but one: what the run does meanwhile needs it.
-// random must be safe for concurrent use.
-func NewKeyPool(ctx context.Context, random io.Reader, a Algorithm, n, first int) *KeyPool {
-	p := &KeyPool{ctx: ctx, random: random, algorithm: a, ahead: n, free: n, first: first}
+// generate must be safe for concurrent use.
+func NewKeyPool(ctx context.Context, generate func(Algorithm) (crypto.Signer, error), a Algorithm,
+	n, first int) *KeyPool {
+	p := &KeyPool{ctx: ctx, generate: generate, algorithm: a, ahead: n, free: n, first: first}
 	processors := runtime.GOMAXPROCS(0)
 	for i := range min(n, processors) {
 		if i > 0 && i == processors-1 {
-			go p.generate(n - first)
+			go p.fill(n - first)
 		} else {
-			go p.generate(0)
+			go p.fill(0)
 		}
 	}
 	return p
 }
 
-// generate generates keys until only as many as rest are left for other goroutines.
-func (p *KeyPool) generate(rest int) {
+// fill generates keys until only as many as rest are left for other goroutines.
+func (p *KeyPool) fill(rest int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for p.ahead > rest && p.ctx.Err() == nil {
 		p.ahead--
 		p.running++
 		p.mu.Unlock()
-		key, err := NewKey(p.random, p.algorithm)
+		key, err := p.generate(p.algorithm)
 		p.mu.Lock()
 		p.running--
 		p.unused = append(p.unused, generatedKey{key, err})
@@ -98,7 +98,7 @@ func (p *KeyPool) Key(need Need) (crypto.Signer, error) {
 	p.mu.Lock()
 	if p.free == 0 {
 		p.mu.Unlock()
-		return NewKey(p.random, p.algorithm)
+		return p.generate(p.algorithm)
 	}
 	p.free--
 	result := make(chan generatedKey, 1)

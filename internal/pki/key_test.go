@@ -133,13 +133,15 @@ func TestKeysDifferWithSameRandomStream(t *testing.T) {
 	}
 }
 
+func newRandomKey(a Algorithm) (crypto.Signer, error) { return NewKey(rand.Reader, a) }
+
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
 func TestStockReturnsEachKeyOnce(t *testing.T) {
 	const ahead, wanted = 5, 8
-	stock := NewKeyPool(t.Context(), rand.Reader, ECDSAP256, ahead, 2)
+	stock := NewKeyPool(t.Context(), newRandomKey, ECDSAP256, ahead, 2)
 	seen := sync.Map{}
 	var group sync.WaitGroup
 	for i := range wanted {
@@ -194,7 +196,7 @@ func TestFirstKeyNeedsNoOther(t *testing.T) {
 
 // A key that is kept for a call that never comes goes to another one in the end.
 func TestKeysAreNotKeptForever(t *testing.T) {
-	p := NewKeyPool(t.Context(), rand.Reader, ECDSAP256, 2, 2)
+	p := NewKeyPool(t.Context(), newRandomKey, ECDSAP256, 2, 2)
 	for range 2 {
 		if _, err := p.Key(Later); err != nil {
 			t.Error(err)
@@ -203,9 +205,9 @@ func TestKeysAreNotKeptForever(t *testing.T) {
 }
 
 func TestStockReturnsErrors(t *testing.T) {
-	_, err := NewKeyPool(t.Context(), rand.Reader, "RSA-1", 1, 0).Key(Later)
+	_, err := NewKeyPool(t.Context(), newRandomKey, "RSA-1", 1, 0).Key(Later)
 	wantError(t, err, "RSA-1")
-	_, err = NewKeyPool(t.Context(), rand.Reader, "RSA-1", 0, 0).Key(First)
+	_, err = NewKeyPool(t.Context(), newRandomKey, "RSA-1", 0, 0).Key(First)
 	wantError(t, err, "RSA-1")
 }
 
@@ -214,7 +216,7 @@ func TestKeysEndWithTheirRun(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cause := errors.New("the command has failed")
 	cancel(cause)
-	p := NewKeyPool(ctx, rand.Reader, RSA2048, 100, 100)
+	p := NewKeyPool(ctx, newRandomKey, RSA2048, 100, 100)
 	if key, err := p.Key(First); key != nil || !errors.Is(err, cause) {
 		t.Errorf("got %v, %v", key, err)
 	}
@@ -232,7 +234,7 @@ func BenchmarkKeysSequential(b *testing.B) {
 
 func BenchmarkKeysParallel(b *testing.B) {
 	for b.Loop() {
-		stock := NewKeyPool(b.Context(), rand.Reader, RSA2048, 4, 4)
+		stock := NewKeyPool(b.Context(), newRandomKey, RSA2048, 4, 4)
 		for range 4 {
 			if _, err := stock.Key(First); err != nil {
 				b.Fatal(err)

@@ -126,5 +126,5 @@ func (r *Run) Keys(ctx context.Context, n *node.Node) func(pki.Need) (crypto.Sig
 			}
 		}
 	}
-	return pki.NewKeyPool(ctx, r.host.Random("keys"), n.Cluster.Algorithm, missing, first).Key
+	return pki.NewKeyPool(ctx, r.host.NewKey, n.Cluster.Algorithm, missing, first).Key
 }

@@ -6,6 +6,7 @@ package run
 
 import (
 	"context"
+	"crypto"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +19,7 @@ import (
 	"kubeadm/internal/engine"
 	"kubeadm/internal/node"
 	"kubeadm/internal/phaseindex"
+	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/release"
 	"kubeadm/internal/report"
@@ -32,6 +34,8 @@ type Host struct {
 	Journal func(dir string) (Journal, error)
 	// Random returns named streams of secret randomness, safe for concurrent use.
 	Random func(name string) io.Reader
+	// NewKey generates a private key. It is safe for concurrent use.
+	NewKey func(pki.Algorithm) (crypto.Signer, error)
 	// Getenv looks up an environment variable.
 	Getenv func(name string) (value string, ok bool)
 	// Version is that of this program, such as "v1.37.1".

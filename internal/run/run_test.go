@@ -21,6 +21,7 @@ import (
 	"kubeadm/internal/report"
 	"kubeadm/internal/world/fake"
 	"kubeadm/internal/world/journal"
+	"kubeadm/internal/world/worldtest/keys"
 )
 
 // testHost is a machine on which several commands run, one after the other.
@@ -44,6 +45,7 @@ func (h *testHost) begin(t *testing.T, c Command, n *node.Node, how config.RunOp
 		World: h.world, Version: "v1.37.1",
 		Journal: func(string) (Journal, error) { return unlocked{&h.store}, nil },
 		Random:  func(string) io.Reader { return rand.Reader },
+		NewKey:  new(keys.Pool).ForMachine(),
 		Getenv:  func(string) (string, bool) { return "", false },
 		Report:  &report.Reporter{Text: &report.Text{Out: &h.out, Err: &h.out}},
 	}, c)

@@ -42,6 +42,7 @@ import (
 	"kubeadm/internal/world/fake"
 	"kubeadm/internal/world/journal"
 	"kubeadm/internal/world/memory"
+	"kubeadm/internal/world/worldtest/keys"
 )
 
 // caseFile is a file of cases in testdata.
@@ -96,6 +97,7 @@ func TestBrokenInput(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var stock keys.Pool
 	count := 0
 	for _, name := range names {
 		s := loadCaseFile(t, name)
@@ -104,7 +106,7 @@ func TestBrokenInput(t *testing.T) {
 			for _, m := range s.Cases {
 				t.Run(m.Case, func(t *testing.T) {
 					t.Parallel()
-					m.check(t, s)
+					m.check(t, s, &stock)
 				})
 			}
 		})
@@ -134,7 +136,7 @@ func loadCaseFile(t *testing.T, name string) (s caseFile) {
 	return s
 }
 
-func (m brokenCase) check(t *testing.T, s caseFile) {
+func (m brokenCase) check(t *testing.T, s caseFile, stock *keys.Pool) {
 	files, args := m.input(t, s)
 	w := newMachine(files)
 	if existing := cmp.Or(m.Existing, s.Existing); existing != "" {
@@ -167,7 +169,7 @@ func (m brokenCase) check(t *testing.T, s caseFile) {
 	}
 	store := &memoryJournal{}
 	before := w.Snapshot()
-	out, err := runKubeadm(w, store, args)
+	out, err := runKubeadm(w, store, stock, args)
 	if err == nil {
 		t.Fatalf("kubeadm %s succeeds:\n%.300s", strings.Join(args, " "), out)
 	}
@@ -281,7 +283,7 @@ func addCluster(t *testing.T, w *fake.World, version, objects string) {
 }
 
 // runKubeadm runs the program and returns its output and its error. A panic is an error, too.
-func runKubeadm(w world.World, store *memoryJournal, args []string) (said string, err error) {
+func runKubeadm(w world.World, store *memoryJournal, stock *keys.Pool, args []string) (said string, err error) {
 	var out bytes.Buffer
 	defer func() {
 		if p := recover(); p != nil {
@@ -298,6 +300,7 @@ func runKubeadm(w world.World, store *memoryJournal, args []string) (said string
 		World:   func() world.World { return w },
 		Journal: func(string) (cli.Journal, error) { return store, nil },
 		Random:  func(string) io.Reader { return rand.Reader },
+		NewKey:  stock.ForMachine(),
 		Chroot:  func(dir string) error { return fmt.Errorf("no chroot to %s in a test", dir) },
 		Log:     func(int, string) error { return nil },
 		Version: version.Info{Major: "1", Minor: "37", GitVersion: "v1.37.1",

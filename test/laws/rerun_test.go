@@ -32,6 +32,7 @@ import (
 	"kubeadm/internal/world/fault"
 	"kubeadm/internal/world/journal"
 	"kubeadm/internal/world/memory"
+	"kubeadm/internal/world/worldtest/keys"
 )
 
 // commandLine is a command with its arguments, and a machine on which it succeeds.
@@ -151,6 +152,7 @@ func (r finishedRun) run(t testing.TB, in world.World, more ...string) (string, 
 		World:   func() world.World { return in },
 		Journal: func(string) (cli.Journal, error) { return readJournal{r.store, in}, nil },
 		Random:  func(string) io.Reader { return rand.Reader },
+		NewKey:  new(keys.Pool).ForMachine(),
 		Chroot:  func(string) error { return nil },
 		Log:     func(int, string) error { return nil },
 		Version: version.Info{Major: "1", Minor: "37", GitVersion: "v1.37.1"},

@@ -6,6 +6,7 @@ package scripts_test
 import (
 	"bytes"
 	"context"
+	"crypto"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -31,22 +32,26 @@ import (
 	"kubeadm/internal/world/fake"
 	"kubeadm/internal/world/journal"
 	"kubeadm/internal/world/memory"
+	"kubeadm/internal/world/worldtest/keys"
 )
 
 func TestScripts(t *testing.T) {
-	testscript.Run(t, testscript.Params{Dir: "testdata", Setup: setUpMachine, Cmds: commands()})
+	var stock keys.Pool
+	testscript.Run(t, testscript.Params{Dir: "testdata", Cmds: commands(),
+		Setup: func(env *testscript.Env) error { return setUpMachine(env, stock.ForMachine()) }})
 }
 
 // machine is the state that the commands of a script share.
 type machine struct {
 	world   *fake.World
 	journal *journal.Memory
+	newKey  func(pki.Algorithm) (crypto.Signer, error)
 	stdin   string
 }
 
 // setUpMachine creates the script's machine, with the script's files in the working directory.
-func setUpMachine(env *testscript.Env) error {
-	m := &machine{world: newHealthyMachine(), journal: &journal.Memory{}}
+func setUpMachine(env *testscript.Env, newKey func(pki.Algorithm) (crypto.Signer, error)) error {
+	m := &machine{world: newHealthyMachine(), journal: &journal.Memory{}, newKey: newKey}
 	env.Values["machine"] = m
 	return filepath.WalkDir(env.WorkDir, func(file string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -91,6 +96,7 @@ func runKubeadm(ts *testscript.TestScript, neg bool, args []string) {
 			return machineJournal{m.journal, m.world, dir}, nil
 		},
 		Random: func(string) io.Reader { return rand.Reader },
+		NewKey: m.newKey,
 		Chroot: func(dir string) error { return fmt.Errorf("no chroot to %s in a test", dir) },
 		Log:    func(int, string) error { return nil },
 		Version: version.Info{Major: "1", Minor: "37", GitVersion: "v1.37.1", GitTreeState: "clean",
