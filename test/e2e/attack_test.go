@@ -162,6 +162,7 @@ func TestJoinRefusesRedirectsAndPlainHTTP(t *testing.T) {
 // TestDiscoveryFileRefusesImpostor uses discovery files, with credentials, whose server is an
 // attacker's, and URLs of files that an attacker serves.
 func TestDiscoveryFileRefusesImpostor(t *testing.T) {
+	inFullRun(t, "a minute") // by default TestJoinRefusesImpostor
 	d := newAttackedJoin(t, "file")
 	plan := newServerPlan(t, d.attackerNode, "6443", d.attackerCA)
 	plan.Answers[clusterInfoPath] = clusterInfoAnswer(t, d.clusterInfo)
@@ -219,6 +220,7 @@ func TestDiscoveryFileRefusesImpostor(t *testing.T) {
 // attacker's, whose server is the attacker's, and the hash of the cluster's CA. The token is in
 // the file or in a flag.
 func TestDiscoveryFileWithCACertHash(t *testing.T) {
+	inFullRun(t, "a minute") // by default TestJoinRefusesImpostor
 	d := newAttackedJoin(t, "hash")
 	plan := newServerPlan(t, d.attackerNode, "6443", d.attackerCA)
 	own, server := pki.EncodeCertificates(d.attackerCA.Certificate), "https://"+plan.Listen
@@ -256,6 +258,7 @@ const forgedMessage = "no such token\n\nerror: the cluster has a new CA\n  - ins
 
 // TestServerMessagesAreQuoted has a server whose responses imitate kubeadm's hints.
 func TestServerMessagesAreQuoted(t *testing.T) {
+	inFullRun(t, "a minute")
 	d := newAttackedJoin(t, "hint")
 	status := func(code int) attacker.Answer {
 		text, err := json.Marshal(map[string]any{"kind": "Status", "apiVersion": "v1",

@@ -167,6 +167,7 @@ func fillEtcd(t *testing.T, cp *nodes.Node, count int) error {
 // TestEtcdSpace frees the space of three members without a failed request, and makes a cluster that has
 // run out of space accept writes again.
 func TestEtcdSpace(t *testing.T) {
+	inFullRun(t, "two minutes")
 	parallel(t)
 	s := &haCluster{testCluster: testCluster{Cluster: newCluster(t)}}
 	if err := s.createFirst(t.Context(), 3, 1, nodes.Config{

@@ -127,6 +127,7 @@ head -n $((%d * 2)) late.yaml | kubectl delete -f - > /dev/null`, count, namespa
 // TestRestoreEtcd saves a snapshot, changes much, and restores it: afterwards no client and no API server
 // knows anything of the changes, and the cluster works.
 func TestRestoreEtcd(t *testing.T) {
+	inFullRun(t, "five minutes")
 	parallel(t)
 	s := newThreeControlPlanes(t, 2)
 	const namespace = "restored"

@@ -13,11 +13,9 @@ import (
 // TestJoinThroughFlappingLoadBalancer delays the first connections of a worker and a control plane
 // that join, and then cuts connections at random until they have joined.
 func TestJoinThroughFlappingLoadBalancer(t *testing.T) {
+	inFullRun(t, "two minutes")
 	s := sharedHACluster(t)
-	late := 10 * time.Second
-	if suite.full {
-		late = time.Minute
-	}
+	const late = time.Minute
 	added, err := s.AddAll(t.Context(), "late-plane", "late-worker")
 	if err != nil {
 		t.Fatal(err)

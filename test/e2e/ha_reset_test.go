@@ -16,6 +16,7 @@ import (
 // TestTwoControlPlanesResetAtOnce resets the leader first, so that etcd elects another while the
 // second member is removed.
 func TestTwoControlPlanesResetAtOnce(t *testing.T) {
+	inFullRun(t, "a minute")
 	s := sharedHACluster(t)
 	leaving := slices.Clone(s.controlPlanes[1:])
 	moveLeader(t, s, leaving[0])

@@ -76,6 +76,7 @@ func endedBeforeKill(t *testing.T, phases []string, i int, killed bool, result n
 
 // TestInitKilledInOnePhase kills init once, so that a complete run follows each phase.
 func TestInitKilledInOnePhase(t *testing.T) {
+	inFullRun(t, "a minute") // by default TestInitKilledAtAnyChange is a sample
 	s := sharedCluster(t)
 	phases, _ := phasesOf(s.initResult.Stdout)
 	for _, k := range pickSample(t, len(phases), 1) {
@@ -86,13 +87,14 @@ func TestInitKilledInOnePhase(t *testing.T) {
 func TestInitKilledAtAnyChange(t *testing.T) {
 	s := sharedCluster(t)
 	_, changes := phasesOf(s.initResult.Stdout)
-	for _, k := range pickSample(t, changes, 2) {
+	for _, k := range pickSample(t, changes, 1) {
 		t.Run(fmt.Sprint(k), func(t *testing.T) { killAndResumeInit(t, s, atChange(k)) })
 	}
 }
 
 // TestInitKilledAtAnyMoment kills init regardless of its output, which follows its changes.
 func TestInitKilledAtAnyMoment(t *testing.T) {
+	inFullRun(t, "a minute") // by default TestInitKilledAtAnyChange is a sample
 	s := sharedCluster(t)
 	const parts = 20
 	for _, k := range pickSample(t, parts, 1) {

@@ -111,6 +111,7 @@ func TestInitNamesKubeletFailure(t *testing.T) {
 // TestControlPlaneJoinNamesKubeletFailure does the same for the join of a control plane, whose first
 // wait is for its etcd member.
 func TestControlPlaneJoinNamesKubeletFailure(t *testing.T) {
+	inFullRun(t, "a minute") // by default TestInitNamesKubeletFailure
 	parallel(t)
 	s := &haCluster{testCluster: testCluster{Cluster: newCluster(t)}}
 	if err := s.createFirst(t.Context(), 2, 0, nodes.Config{}); err != nil {

@@ -62,6 +62,7 @@ func writePatches(t *testing.T, n *nodes.Node, maxPods int) {
 // TestPatchesOfEveryTargetAndType applies all patches on each node of a cluster: by configuration
 // file on the first control plane and the worker, by flag on the second control plane.
 func TestPatchesOfEveryTargetAndType(t *testing.T) {
+	inFullRun(t, "two minutes")
 	parallel(t)
 	s := &haCluster{testCluster: testCluster{Cluster: newCluster(t)}}
 	if err := s.createNodes(t.Context(), 2, 1); err != nil {

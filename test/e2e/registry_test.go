@@ -155,6 +155,7 @@ func removeImages(t *testing.T, n *nodes.Node) {
 // commands that pull. The registry lacks some images, hangs and is down; pull policies are
 // honoured.
 func TestPrivateRegistry(t *testing.T) {
+	inFullRun(t, "a minute")
 	parallel(t)
 	n := addNode(t, newCluster(t), "cp1")
 	runShell(t, n, `cat >>/etc/containerd/config.toml <<END

@@ -20,6 +20,7 @@ import (
 // TestECDSAKeys checks every key that init generates with another algorithm than the default,
 // renews all certificates and restarts the components.
 func TestECDSAKeys(t *testing.T) {
+	inFullRun(t, "a minute")
 	parallel(t)
 	s := &testCluster{Cluster: newCluster(t)}
 	must(t, s.addNodes(t.Context()))

@@ -81,6 +81,7 @@ spec:
 // cannot be reached, and the last control plane. With --clean=all each is as it was before init and
 // join, and what other programs had set up is still there.
 func TestCleanResetRestoresMachines(t *testing.T) {
+	inFullRun(t, "two minutes")
 	parallel(t)
 	s := &haCluster{testCluster: testCluster{Cluster: newCluster(t)}}
 	if err := s.createNodes(t.Context(), 3, 1); err != nil {

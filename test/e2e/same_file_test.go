@@ -11,6 +11,7 @@ import (
 // TestEtcdKeepsRunningAcrossCommands runs on a joined control plane what kubespray runs there in an
 // upgrade: upgrade node, then a phase of init that writes the same manifest.
 func TestEtcdKeepsRunningAcrossCommands(t *testing.T) {
+	inFullRun(t, "a minute")
 	parallel(t)
 	s := &haCluster{testCluster: testCluster{Cluster: newCluster(t)}}
 	if err := s.createFirst(t.Context(), 2, 0, nodes.Config{}); err != nil {

@@ -27,6 +27,7 @@ exit 1
 // TestUpgradeWithPausedEtcd pauses the new etcd of an upgrade that is killed then. The same command
 // does not restore the previous etcd, however long the new one takes, and resumes once it runs.
 func TestUpgradeWithPausedEtcd(t *testing.T) {
+	inFullRun(t, "two minutes")
 	parallel(t)
 	n := newUpstreamOlderCluster(t).cp // with an older etcd
 	createWitness(t, n)

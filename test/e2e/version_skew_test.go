@@ -92,6 +92,7 @@ func TestPreviousMinorIsDeployed(t *testing.T) {
 
 // TestOlderKubeletJoins joins a node whose kubelet is a minor behind the control plane.
 func TestOlderKubeletJoins(t *testing.T) {
+	inFullRun(t, "a minute") // by default TestPreviousMinorIsDeployed
 	parallel(t)
 	s := &testCluster{Cluster: newOlderCluster(t)}
 	if err := s.addNodes(t.Context()); err != nil {
