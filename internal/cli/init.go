@@ -28,11 +28,11 @@ func newInitCommand(p *program) *cobra.Command {
 		Long: `Initialize this machine as the first control plane node of a new cluster. When the command
 finishes, it prints instructions for using the cluster and joining other machines to it.
 
-With --from-backup, kubeadm rebuilds a cluster whose control plane machines are gone, from an archive. This machine
+With --from-backup, kubeadm uses an archive to rebuild a cluster whose control plane machines are gone. This machine
 becomes its first control plane node. The CAs, the service account keys, the configuration and the etcd data come from
 the archive; new certificates are generated for this machine. Flags and the --config file can override any setting that
 neither the restored data nor the other nodes depend on. Other machines then join as usual, and workers reconnect on
-their own once the control plane endpoint leads to the new machines.`,
+their own once the control plane endpoint points to the new machines.`,
 		Example: `  # set the Pod network CIDR
   kubeadm init --pod-network-cidr=10.244.0.0/16
 

@@ -41,7 +41,7 @@ what it left behind.`,
   # skip the confirmation prompt
   kubeadm reset --force
 
-  # also remove the user's kubeconfig and whatever CNI plugins and kube-proxy set up
+  # also remove the user's kubeconfig and anything that CNI plugins and kube-proxy set up
   kubeadm reset --clean=all
 
   # drain this worker, delete its Node object and reset it

@@ -16,7 +16,8 @@ func newUpgradeCommand(p *program) *cobra.Command {
 		newUpgradePlanCommand(p), newUpgradeApplyCommand(p), newUpgradeDiffCommand(p),
 		newUpgradeNodeCommand(p))
 	c.Long = `Upgrade a cluster to a newer Kubernetes version: "plan" lists the available versions, "diff" shows what would change,
-"apply" upgrades the cluster-wide components and one control plane node, and "node" upgrades each of the other nodes.`
+"apply" upgrades the cluster-wide components and one control plane node, and "node", run on each of the
+other nodes in turn, upgrades that node.`
 	return c
 }
 

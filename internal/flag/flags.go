@@ -132,6 +132,7 @@ var rows = []Row{
 	{Name: Edit, Type: boolean, WithConfig: true,
 		Help: "Edit the stored configuration in the editor that KUBE_EDITOR or EDITOR names"},
 	{Name: EtcdUpgrade, Type: boolean, Help: "Also upgrade this node's local etcd member",
+		HelpOf: map[Command]string{UpgradePlan: "Include the local etcd members in the plan"},
 		Fields: []Field{
 			{UpgradeApply, kindUpgrade, "apply.etcdUpgrade"},
 			{UpgradeNode, kindUpgrade, "node.etcdUpgrade"},
@@ -151,7 +152,7 @@ var rows = []Row{
 		Help: "Fix what is safe to fix, after showing the changes and asking for confirmation"},
 	{Name: Force, Short: "f", Type: boolean,
 		Help:   "Do not ask for confirmation",
-		HelpOf: map[Command]string{UpgradeApply: "Do not ask for confirmation, and proceed even if version checks that can be overridden fail"},
+		HelpOf: map[Command]string{UpgradeApply: "Do not ask for confirmation, and proceed despite failed version checks that can be overridden"},
 		Fields: []Field{
 			{UpgradeApply, kindUpgrade, "apply.forceUpgrade"},
 			{Reset, kindReset, "force"},
@@ -205,7 +206,7 @@ var rows = []Row{
 		Help: "The user's groups, which become the O of the client certificate; may be repeated"},
 	{Name: Output, Short: "o", Type: text, WithConfig: true, Help: "Output format"},
 	{Name: PassphraseFile, Type: text, WithConfig: true,
-		Help: "File with the archive's passphrase; without a key or passphrase file, kubeadm prompts for it"},
+		Help: "File with the archive's passphrase; if neither a passphrase file nor a key file is given, kubeadm prompts for the passphrase"},
 	{Name: Patches, Type: text,
 		Help: `Directory containing patch files named "target[suffix][+patchtype].extension", for example etcd0+merge.yaml`,
 		Fields: []Field{

@@ -86,7 +86,7 @@ var UpgradeApply = engine.Phase{
 // images of a control plane.
 var UpgradeNode = engine.Phase{
 	Name:  "preflight",
-	Short: "Check this machine, and pull images on a control plane node",
+	Short: "Check this machine and, if it is a control plane node, pull images",
 	Flags: []flag.Name{flag.Config, flag.FailOnManualChanges, flag.IgnorePreflightErrors},
 	Run: func(ctx context.Context, e *engine.Env) error {
 		n, as, err := e.Cluster(ctx)
