@@ -128,6 +128,10 @@ type RemoveContainers struct {
 	KeepPod bool
 }
 
+// ExitPeriod is the GracePeriod of a component whose Pod is replaced. kube-apiserver stops listening at
+// once, and then waits for watches to end.
+const ExitPeriod = 5 * time.Second
+
 // Target names the Pods of the container runtime.
 func (c RemoveContainers) Target() string { return "containers:" + c.Socket + ":" + c.Component }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -69,18 +71,30 @@ func ReadClient(ctx context.Context, r state.Reader, p node.Paths) (Client, erro
 	return c, nil
 }
 
-// initialClientURLs returns the client URLs of the members of --initial-cluster: they use the same
-// port as this one.
+// initialClientURLs returns the client URLs of the members of --initial-cluster.
 func initialClientURLs(pod *corev1.Pod) (urls []string) {
 	clients := splitList(manifest.ArgumentValue(pod, "advertise-client-urls"))
 	if len(clients) == 0 {
 		return nil
 	}
-	port := clients[0][strings.LastIndex(clients[0], ":")+1:]
 	for _, member := range splitList(manifest.ArgumentValue(pod, "initial-cluster")) {
-		_, url, ok := strings.Cut(member, "=")
-		if at := strings.LastIndex(url, ":"); ok && at > len("https:") {
-			urls = append(urls, url[:at+1]+port)
+		_, peer, _ := strings.Cut(member, "=")
+		urls = append(urls, ClientURLsLike(clients[0], peer)...)
+	}
+	return urls
+}
+
+// ClientURLsLike returns the client URLs of members of which only peer URLs are known: they have the same
+// port as the client URL of this machine's member.
+func ClientURLsLike(own string, peers ...string) (urls []string) {
+	client, err := url.Parse(own)
+	if err != nil {
+		return nil
+	}
+	for _, text := range peers {
+		if u, err := url.Parse(text); err == nil && u.Hostname() != "" {
+			u.Host = net.JoinHostPort(u.Hostname(), client.Port())
+			urls = append(urls, u.String())
 		}
 	}
 	return urls

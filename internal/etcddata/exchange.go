@@ -93,7 +93,7 @@ func (x *Exchange) UnfinishedError() error {
 // New returns an exchange that has not begun. Its names are after the time, and those of nothing that
 // exists.
 func New(ctx context.Context, e *engine.Env, m Member, command string) (*Exchange, error) {
-	present, err := exists(ctx, e, m.MemberDir())
+	present, err := state.HasEntry(ctx, e.World, m.MemberDir())
 	if err != nil {
 		return nil, err
 	}
@@ -162,14 +162,9 @@ func (x *Exchange) End(ctx context.Context, e *engine.Env) error {
 	return e.Do(ctx, change.Remove{Path: recordPath(e.Local.Paths)})
 }
 
-// etcdGracePeriod is that of etcd's static Pod; exitPeriod is how long kube-apiserver may take to exit.
 const (
-	etcdGracePeriod = 30 * time.Second
-	exitPeriod      = 5 * time.Second
+	etcdGracePeriod = 30 * time.Second // that of etcd's static Pod
 	stopTimeout     = 2 * time.Minute
-	// kubeletPeriod is longer than the kubelet's fileCheckFrequency, 20 s, after which it reads all
-	// manifests again.
-	kubeletPeriod = 30 * time.Second
 )
 
 // Stop takes etcd's manifest away and waits until etcd has stopped for good: a kubelet that was restarted
@@ -199,7 +194,7 @@ func (x *Exchange) Stop(ctx context.Context, e *engine.Env) error {
 			}) {
 				err = errors.New("its container is still running")
 			}
-			if err == nil && !restarted && r.Now().Sub(begun) < kubeletPeriod {
+			if err == nil && !restarted && r.Now().Sub(begun) < localkubelet.ManifestPeriod {
 				err = errors.New("the kubelet may not have noticed yet that the manifest is gone")
 			}
 			return err
@@ -212,7 +207,7 @@ func (x *Exchange) PutAside(ctx context.Context, e *engine.Env, m Member) error 
 	if x.Kept == "" {
 		return nil
 	}
-	kept, err := exists(ctx, e, x.Kept)
+	kept, err := state.HasEntry(ctx, e.World, x.Kept)
 	if err != nil || kept {
 		return err
 	}
@@ -223,7 +218,7 @@ func (x *Exchange) PutAside(ctx context.Context, e *engine.Env, m Member) error 
 // UseStaged renames the new data to be those in use. Their owner is the user as which etcd runs.
 func (x *Exchange) UseStaged(ctx context.Context, e *engine.Env, m Member) error {
 	from := path.Join(x.Staged, "member")
-	staged, err := exists(ctx, e, from)
+	staged, err := state.HasEntry(ctx, e.World, from)
 	if err != nil {
 		return err
 	}
@@ -245,7 +240,7 @@ func (x *Exchange) RemoveStaged(ctx context.Context, e *engine.Env) error {
 
 // MakeDataDir creates the data directory if it is lost, for the user as which etcd runs.
 func (m Member) MakeDataDir(ctx context.Context, e *engine.Env) error {
-	present, err := exists(ctx, e, m.DataDir)
+	present, err := state.HasEntry(ctx, e.World, m.DataDir)
 	if err != nil || present {
 		return err
 	}
@@ -270,7 +265,7 @@ func (x *Exchange) PutBack(ctx context.Context, e *engine.Env, m Member) error {
 	if err != nil || !kept {
 		return err
 	}
-	present, err := exists(ctx, e, m.MemberDir())
+	present, err := state.HasEntry(ctx, e.World, m.MemberDir())
 	if err != nil {
 		return err
 	}
@@ -290,15 +285,7 @@ func (x *Exchange) HasKept(ctx context.Context, e *engine.Env) (bool, error) {
 	if x.Kept == "" {
 		return false, nil
 	}
-	return exists(ctx, e, x.Kept)
-}
-
-func exists(ctx context.Context, e *engine.Env, name string) (bool, error) {
-	_, err := e.World.Lstat(ctx, name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	return err == nil, err
+	return state.HasEntry(ctx, e.World, x.Kept)
 }
 
 // Start writes the manifest of etcd and restarts the kubelet. kube-apiserver is stopped before, if etcd
@@ -313,7 +300,7 @@ func (x *Exchange) Start(ctx context.Context, e *engine.Env, data []byte) error 
 	if !bytes.Equal(present, data) {
 		e.Say("starting etcd")
 		if err := e.Do(ctx, change.RemoveContainers{Socket: e.Local.CRISocket,
-			Component: release.APIServer, GracePeriod: exitPeriod},
+			Component: release.APIServer, GracePeriod: change.ExitPeriod},
 			change.WriteFile{Path: file, Data: data, Mode: 0o600}); err != nil {
 			return err
 		}

@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
+	"kubeadm/internal/etcdcluster"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/problem"
@@ -213,21 +214,11 @@ func (m Member) edit(values map[string]string) ([]byte, error) {
 
 // ClientURLsLike are the client URLs of another member: those that it has published or, of one of which
 // only the peer URLs are known, those with the port of this one.
-func (m Member) ClientURLsLike(other state.Member) (urls []string) {
+func (m Member) ClientURLsLike(other state.Member) []string {
 	if len(other.ClientURLs) > 0 {
 		return other.ClientURLs
 	}
-	own, err := url.Parse(m.ClientURL)
-	if err != nil {
-		return nil
-	}
-	for _, text := range other.PeerURLs {
-		if u, err := url.Parse(text); err == nil && u.Hostname() != "" {
-			u.Host = net.JoinHostPort(u.Hostname(), own.Port())
-			urls = append(urls, u.String())
-		}
-	}
-	return urls
+	return etcdcluster.ClientURLsLike(m.ClientURL, other.PeerURLs...)
 }
 
 // PeerURLAt is the peer URL of a member at another host that uses the same ports as this one.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/engine"
@@ -15,6 +16,10 @@ import (
 
 // Service is the name of the kubelet's service.
 const Service = "kubelet"
+
+// ManifestPeriod is longer than the kubelet's fileCheckFrequency, 20 s, after which it reads all
+// manifests again.
+const ManifestPeriod = 30 * time.Second
 
 var errNoService = fmt.Errorf("the init system has no service %q", Service)
 

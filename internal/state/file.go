@@ -37,6 +37,15 @@ func Exists(ctx context.Context, r Reader, name string) (bool, error) {
 	return err == nil, ExplainMisplaced(ctx, r, name, err)
 }
 
+// HasEntry reports whether a directory has an entry of that name, be it a link that leads nowhere.
+func HasEntry(ctx context.Context, r Reader, name string) (bool, error) {
+	_, err := r.Lstat(ctx, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // ExplainMisplaced returns a clearer error than err, which came from reading the file name, if
 // that path is a directory or if a directory above it is a file. Otherwise it returns err.
 func ExplainMisplaced(ctx context.Context, r Reader, name string, err error) error {

@@ -12,6 +12,7 @@ import (
 
 	"kubeadm/internal/engine"
 	"kubeadm/internal/health"
+	"kubeadm/internal/localkubelet"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/state"
 	"kubeadm/internal/world"
@@ -166,7 +167,7 @@ func (r Replacement) awaitKubelet(ctx context.Context, e *engine.Env, s *step) e
 	var begun time.Time
 	return e.Await(ctx, world.Condition{
 		Name:    "the kubelet to read the manifest of " + s.component,
-		Timeout: 3 * kubeletPeriod,
+		Timeout: 3 * localkubelet.ManifestPeriod,
 		Check: func(ctx context.Context, reader state.Reader) error {
 			now := reader.Now()
 			if begun.IsZero() {
@@ -177,7 +178,7 @@ func (r Replacement) awaitKubelet(ctx context.Context, e *engine.Env, s *step) e
 				return err
 			}
 			// The second condition is for a clock that was set back.
-			if now.Sub(info.ModTime) >= kubeletPeriod || now.Sub(begun) >= kubeletPeriod {
+			if now.Sub(info.ModTime) >= localkubelet.ManifestPeriod || now.Sub(begun) >= localkubelet.ManifestPeriod {
 				return nil
 			}
 			all, err := reader.Containers(ctx, r.Node.CRISocket)

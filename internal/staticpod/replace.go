@@ -33,14 +33,9 @@ type Replacement struct {
 	anonymous bool // kube-apiserver is asked without credentials
 }
 
-const (
-	// stableTime is how long the previous Pod must stay healthy if there is no container of the new
-	// manifest yet: the kubelet may be about to start one.
-	stableTime = 5 * time.Second
-	// kubeletPeriod is longer than the kubelet's fileCheckFrequency, 20 s, after which it reads all
-	// manifests again.
-	kubeletPeriod = 30 * time.Second
-)
+// stableTime is how long the previous Pod must stay healthy if there is no container of the new
+// manifest yet: the kubelet may be about to start one.
+const stableTime = 5 * time.Second
 
 // Replace replaces the manifests of components, one after the other in the given order, and
 // returns the components whose Pods it has replaced. It skips a manifest that describes the same
@@ -247,7 +242,7 @@ func (r Replacement) hurryKubelet(ctx context.Context, e *engine.Env, s *step,
 			return c.Component == component && c.Running && isPrevious(c)
 		}) {
 			removals = append(removals, change.RemoveContainers{Socket: r.Node.CRISocket,
-				Component: component, GracePeriod: exitPeriod})
+				Component: component, GracePeriod: change.ExitPeriod})
 		}
 	}
 	if slices.ContainsFunc(all, func(c state.Container) bool {
@@ -271,10 +266,6 @@ func (s *step) stops() []string {
 	}
 	return []string{s.component}
 }
-
-// exitPeriod is how long a component may take to exit. kube-apiserver stops listening at once, and
-// then waits for watches to end.
-const exitPeriod = 5 * time.Second
 
 // without returns the items of all that are not in excluded.
 func without(all, excluded []string) []string {

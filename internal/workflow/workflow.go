@@ -90,6 +90,7 @@ func InitFromBackup(b *etcdsnapshot.Backup, removeOld bool) []engine.Phase {
 	restore := rebuild.Restore(b)
 	phases := initWith(addon.Rebuilt, restore)
 	phases[0] = withStep(rebuild.Check(b), phases[0])
+	phases[1].Phases = append(phases[1].Phases, asAdmin(bindClusterAdmins, rebuild.ReleaseLeaders(b)))
 	phases = slices.Insert(phases, 1, restore)
 	return slices.Insert(phases, len(phases)-1, rebuild.OldControlPlane(b, removeOld))
 }

@@ -61,7 +61,31 @@ func newBackupMachine(t testing.TB) *fake.World {
 			}
 		}
 	}
+	addLeader(t, w, "kube-controller-manager", "old1_1", "5")
 	return w
+}
+
+// addLeader adds a Lease for leader election that was last written at a revision.
+func addLeader(t testing.TB, w *fake.World, component, holder, revision string) {
+	t.Helper()
+	u := newLease("kube-system", component)
+	u.SetResourceVersion(revision)
+	u.Object["spec"] = map[string]any{"holderIdentity": holder}
+	if err := w.PutObject(u); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// checkLeader fails unless that is the holder of the component's Lease; empty for a released one.
+func checkLeader(t *testing.T, w *fake.World, component, want string) {
+	t.Helper()
+	u, err := w.Object(t.Context(), state.Ref{GVK: clusterlock.LeaseKind(), Namespace: "kube-system", Name: component})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, _, _ := unstructured.NestedString(u.Object, "spec", "holderIdentity"); got != want {
+		t.Errorf("the leader election Lease of %s is held by %q, want %q", component, got, want)
+	}
 }
 
 func newLease(namespace, name string) *unstructured.Unstructured {
@@ -161,6 +185,16 @@ func TestInitFromBackup(t *testing.T) {
 			t.Errorf("%s is left", name)
 		}
 	}
+}
+
+// The Lease of a leader that is gone must not delay this control plane. A Lease that was written after
+// the restore has a holder that runs.
+func TestInitFromBackupReleasesOldLeaders(t *testing.T) {
+	r := findSubject("init from a backup").newRun(newBackupMachine(t))
+	addLeader(t, r.machine, "kube-scheduler", "cp1_2", "1000000100")
+	r.mustSucceed(t)
+	checkLeader(t, r.machine, "kube-controller-manager", "")
+	checkLeader(t, r.machine, "kube-scheduler", "cp1_2")
 }
 
 // oldObjects are those of the old control plane.

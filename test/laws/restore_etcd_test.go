@@ -155,8 +155,12 @@ func checkExchanged(t *testing.T, m *fake.World, members ...string) {
 
 func TestRestoreEtcdOnOneOfThree(t *testing.T) {
 	r := restoreSubject(etcddata.Options{}).newRun(machineOfThree(t))
+	addLeader(t, r.machine, "kube-controller-manager", "cp2_1", "7")
+	addLeader(t, r.machine, "kube-scheduler", "cp1_2", "1000000100")
 	out := checkPreview(t, r)
 	checkExchanged(t, r.machine, "cp1")
+	checkLeader(t, r.machine, "kube-controller-manager", "")
+	checkLeader(t, r.machine, "kube-scheduler", "cp1_2")
 	t.Log(renderScript(out.events))
 }
 

@@ -386,6 +386,9 @@ func (r *restoration) finish(ctx context.Context, e *engine.Env) error {
 		release.Scheduler); err != nil {
 		return err
 	}
+	if err := etcddata.ReleaseLeaders(ctx, e, r.as, r.with.Revision); err != nil {
+		return err
+	}
 	if err := r.with.End(ctx, e); err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"kubeadm/internal/change"
 	"kubeadm/internal/clusterlock"
 	"kubeadm/internal/engine"
+	"kubeadm/internal/etcddata"
 	"kubeadm/internal/etcdsnapshot"
 	"kubeadm/internal/node"
 	"kubeadm/internal/state"
@@ -41,6 +42,22 @@ func OldControlPlane(b *etcdsnapshot.Backup, remove bool) engine.Phase {
 				return nil
 			}
 			return removeOld(ctx, e, as, names)
+		},
+	}
+}
+
+// ReleaseLeaders lets this control plane lead although the restored Leases name the leaders of the old one.
+func ReleaseLeaders(b *etcdsnapshot.Backup) engine.Phase {
+	return engine.Phase{
+		Name: "release-leaders", Hidden: true,
+		Short:    "Release the leader election Leases of the old control plane",
+		OnlyWith: []string{"wait-control-plane"},
+		Run: func(ctx context.Context, e *engine.Env) error {
+			as, err := e.Admin(ctx)
+			if err != nil {
+				return err
+			}
+			return etcddata.ReleaseLeaders(ctx, e, as, b.Manifest.Snapshot.Revision+change.RevisionBump)
 		},
 	}
 }

@@ -5,7 +5,6 @@ package rebuild
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -17,6 +16,7 @@ import (
 	"kubeadm/internal/etcdsnapshot"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
+	"kubeadm/internal/state"
 )
 
 // restoredFile is a file that the backup has for this machine.
@@ -58,12 +58,12 @@ func Restore(b *etcdsnapshot.Backup) engine.Phase {
 
 func restoreData(ctx context.Context, e *engine.Env, b *etcdsnapshot.Backup, n *node.Node) error {
 	dir, data := n.RestoredEtcd(), path.Join(n.Cluster.Etcd.DataDir, "member")
-	_, err := e.World.Lstat(ctx, data)
+	isRestored, err := state.HasEntry(ctx, e.World, data)
 	switch {
-	case err == nil:
-		e.Say("using the data of etcd that were restored before")
-	case !errors.Is(err, fs.ErrNotExist):
+	case err != nil:
 		return err
+	case isRestored:
+		e.Say("using the data of etcd that were restored before")
 	default:
 		token, err := e.Once(ctx, "etcd-cluster-token", func() (string, error) {
 			random := make([]byte, 8)

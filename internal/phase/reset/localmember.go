@@ -75,20 +75,13 @@ func (l localMember) checkMembers(ctx context.Context, e *engine.Env) (etcdclust
 	return members, err
 }
 
-// initialClientURLs returns the client URLs of the members that this one joined: they use the same
-// port.
+// initialClientURLs returns the client URLs of the members that this one joined.
 func (l localMember) initialClientURLs() []string {
 	if len(l.clients) == 0 {
 		return nil
 	}
-	port := l.clients[0][strings.LastIndex(l.clients[0], ":"):]
-	var urls []string
-	for _, url := range l.initial {
-		if at := strings.LastIndex(url, ":"); at > len("https:") && !slices.Contains(l.peers, url) {
-			urls = append(urls, url[:at]+port)
-		}
-	}
-	return urls
+	return etcdcluster.ClientURLsLike(l.clients[0], slices.DeleteFunc(slices.Clone(l.initial),
+		func(url string) bool { return slices.Contains(l.peers, url) })...)
 }
 
 // viaOthers returns a client of the others, with the healthy ones first.
