@@ -22,6 +22,7 @@ type Build struct {
 	LDFlags  string
 	CGO      bool
 	GOOS     string // another operating system than this one; may be empty
+	IsTest   bool   // compile the tests of the package, into a program
 }
 
 // Version is the Go release and its target, "go1.26.0 linux/amd64".
@@ -62,7 +63,11 @@ func (b Build) Run(ctx context.Context, out string) error {
 
 func (b Build) args(out string) []string {
 	// No program keeps its debug information; not to generate it saves an eighth of the time.
-	args := []string{"build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-gcflags=all=-dwarf=false"}
+	args := []string{"build"}
+	if b.IsTest {
+		args = []string{"test", "-c"}
+	}
+	args = append(args, "-mod=readonly", "-trimpath", "-buildvcs=false", "-gcflags=all=-dwarf=false")
 	if b.Modfile != "" {
 		args = append(args, "-modfile="+b.Modfile)
 	}
