@@ -79,7 +79,8 @@ e2e-full: build ## the same with the long matrices: a kill at every change, rebo
 	@$(bundle) && $(older) && $(oldest) && KUBEADM_BUNDLES_OLDEST="$$oldest" KUBEADM_E2E=full $(e2e) -timeout 12h -run '$(RUN)'
 
 bench: build ## time kubeadm and upstream's in turn on the same node, and draw bin/bench.svg: make bench ROUNDS=6 ONLY=init,join-planes
-	@$(bundle) && $(older) && go run ./test/bench --bundle "$$bundle" --older "$$older" --kubeadm bin/kubeadm --json bin/bench.json \
+	@$(bundle) && $(older) && etcd=$$(go -C components run ./build-extra etcd) && go run ./test/bench --bundle "$$bundle" --older "$$older" \
+		--etcd-tools "$$etcd" --kubeadm bin/kubeadm --json bin/bench.json \
 		$(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(ONLY),--only $(ONLY))
 	@go -C tools run ./benchplot --json $(CURDIR)/bin/bench.json --svg $(CURDIR)/bin/bench.svg
 

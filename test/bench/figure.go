@@ -40,6 +40,13 @@ const (
 	groupUpgradeApply      = "upgrade-apply"
 	groupUpgradeNode       = "upgrade-node"
 	groupUpgradePlane      = "upgrade-plane"
+	groupEtcd              = "etcd"
+)
+
+// Further figures of groupEtcd, whose own is the time to save a snapshot.
+const (
+	etcdStatus  = groupEtcd + "-status"
+	etcdRestore = groupEtcd + "-restore"
 )
 
 // The figure of a group's time is named after the group; its other figures have these suffixes.
@@ -81,6 +88,12 @@ func allFigures() []figure {
 		{groupCertsRenew + memorySuffix, groupCertsRenew, "  peak memory", megabytesUnit},
 		{groupVersion, groupVersion, "version", secondsUnit},
 		{groupVersion + memorySuffix, groupVersion, "  peak memory", megabytesUnit},
+		{groupEtcd, groupEtcd, "etcd snapshot save, 1 GB; etcdctl", secondsUnit},
+		{groupEtcd + memorySuffix, groupEtcd, "  peak memory", megabytesUnit},
+		{etcdStatus, groupEtcd, "etcd snapshot status, 1 GB; etcdutl", secondsUnit},
+		{etcdStatus + memorySuffix, groupEtcd, "  peak memory", megabytesUnit},
+		{etcdRestore, groupEtcd, "etcd restore, 1 GB, its data; etcdutl", secondsUnit},
+		{etcdRestore + memorySuffix, groupEtcd, "  peak memory, with the mapped file", megabytesUnit},
 		{groupSize, groupSize, "size of the program", megabytesUnit},
 		{groupScale, groupScale, "join, one of many machines at once", secondsUnit},
 		{groupScale + rateSuffix, groupScale, "  joins per minute", perMinuteUnit},

@@ -37,13 +37,15 @@ func main() {
 
 // bench holds what is compared, the settings, and the results so far.
 type bench struct {
-	bundle   string
-	older    string // bundle of the release that is upgraded
-	programs [2]program
-	rounds   int
-	kubelets int // how many join at scale
-	atOnce   int
-	only     selection
+	bundle string
+	older  string // bundle of the release that is upgraded
+	// etcdTools is a directory with etcdctl and etcdutl
+	etcdTools string
+	programs  [2]program
+	rounds    int
+	kubelets  int // how many join at scale
+	atOnce    int
+	only      selection
 
 	load     float64
 	overhead *overhead
@@ -61,6 +63,7 @@ func parseFlags(args []string) (b *bench, file string, err error) {
 	flags.StringVar(&b.bundle, "bundle", "",
 		"directory of the components bundle, which has upstream's program too")
 	flags.StringVar(&b.older, "older", "", "bundle of the release that upgrades begin with")
+	flags.StringVar(&b.etcdTools, "etcd-tools", "", "directory with etcdctl and etcdutl, for the figures of etcd")
 	flags.StringVar(&b.programs[0].path, "kubeadm", "", "our program")
 	flags.IntVar(&b.rounds, "rounds", 3, "number of clusters that each program creates")
 	flags.IntVar(&b.kubelets, "kubelets", 100,
@@ -122,6 +125,9 @@ func (b *bench) run(ctx context.Context) error {
 		return err
 	}
 	if err := b.measureRenewal(ctx); err != nil {
+		return err
+	}
+	if err := b.measureEtcd(ctx); err != nil {
 		return err
 	}
 	older, err := nodes.ReleaseOf(b.older)

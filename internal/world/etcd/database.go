@@ -38,23 +38,55 @@ const (
 	tombstoneLength = 18
 )
 
-// ReadDatabase reads what the database of a snapshot says.
+// ReadDatabase reads what the database of a snapshot says. It opens the file anew for each part of it:
+// what is read of an open database stays in the memory of the process.
 func (k *Cluster) ReadDatabase(ctx context.Context, path string) (info etcdsnapshot.Info, err error) {
+	r := keyReader{states: map[uint64]keyState{}, identity: map[string][]byte{}}
+	var written int // the last transaction that has written
+	for part := 0; part == 0 || r.next != nil; part++ {
+		if err := viewDatabase(path, func(tx *bolt.Tx) error {
+			keys := tx.Bucket([]byte(keyBucket))
+			if keys == nil {
+				return fmt.Errorf("%w: it has no bucket %q", etcdsnapshot.ErrDatabase, keyBucket)
+			}
+			if part > 0 {
+				if tx.ID() != written {
+					return errors.New("the database was changed while it was read")
+				}
+				return r.readPart(ctx, keys)
+			}
+			written = tx.ID()
+			if info.StorageVersion, err = readVersion(tx, metaBucket, storageVersionKey); err != nil {
+				return err
+			}
+			if info.EtcdVersion, err = readVersion(tx, clusterBucket, clusterVersionKey); err != nil {
+				return err
+			}
+			info.Members, info.PeerURLs = readMembers(tx)
+			return r.readPart(ctx, keys)
+		}); err != nil {
+			return info, err
+		}
+	}
+	return info, r.describe(&info)
+}
+
+// readRevision returns the newest revision in a database, 0 if there is none.
+func readRevision(path string) (revision int64, err error) {
 	err = viewDatabase(path, func(tx *bolt.Tx) error {
 		keys := tx.Bucket([]byte(keyBucket))
 		if keys == nil {
 			return fmt.Errorf("%w: it has no bucket %q", etcdsnapshot.ErrDatabase, keyBucket)
 		}
-		if info.StorageVersion, err = readVersion(tx, metaBucket, storageVersionKey); err != nil {
-			return err
+		switch last, _ := keys.Cursor().Last(); {
+		case len(last) >= revisionLength:
+			revision = int64(binary.BigEndian.Uint64(last))
+		case last != nil:
+			return fmt.Errorf("%w: its last entry is not a revision of a key", etcdsnapshot.ErrDatabase)
 		}
-		if info.EtcdVersion, err = readVersion(tx, clusterBucket, clusterVersionKey); err != nil {
-			return err
-		}
-		info.Members, info.PeerURLs = readMembers(tx)
-		return readKeys(ctx, keys, &info)
+		return nil
 	})
-	return info, err
+	return revision, err
 }
 
 // foreignLockTimeout is how long another program may hold a lock on the file.
@@ -138,44 +170,76 @@ type keyState struct {
 	encrypted string // PROVIDER:NAME; empty if the value is not encrypted
 }
 
-// readKeys reads all revisions of all keys, oldest first.
-func readKeys(ctx context.Context, b *bolt.Bucket, info *etcdsnapshot.Info) error {
-	identity := map[string][]byte{} // the newest values of the keys that identify the cluster
-	states := map[uint64]keyState{}
-	count := 0
+// keyReader reads all revisions of all keys, oldest first.
+type keyReader struct {
+	next     []byte // the revision with which the next part begins; nil after the last one
+	count    int
+	revision int64
+	states   map[uint64]keyState
+	identity map[string][]byte // the newest values of the keys that identify the cluster
+}
+
+// partSize is how many bytes of keys and values a part has.
+const partSize = 32 << 20
+
+func (r *keyReader) readPart(ctx context.Context, b *bolt.Bucket) error {
 	c := b.Cursor()
-	for revision, value := c.First(); revision != nil; revision, value = c.Next() {
-		if count++; count%10_000 == 0 {
+	revision, value := c.First()
+	if r.next != nil {
+		revision, value = c.Seek(r.next)
+	}
+	r.next = nil
+	for size := 0; revision != nil; revision, value = c.Next() {
+		if size > partSize {
+			r.next = bytes.Clone(revision)
+			return nil
+		}
+		size += len(revision) + len(value)
+		if r.count++; r.count%10_000 == 0 {
 			if err := context.Cause(ctx); err != nil {
 				return err
 			}
 		}
-		if len(value) == 0 && len(revision) == revisionLength { // of a restore that has raised the revision
-			info.Revision = max(info.Revision, int64(binary.BigEndian.Uint64(revision)))
-			continue
-		}
-		key, ok := rawKey(value)
-		if !ok || len(revision) != revisionLength && len(revision) != tombstoneLength {
-			return fmt.Errorf("%w: entry %d is not a revision of a key", etcdsnapshot.ErrDatabase, count)
-		}
-		info.Revision = max(info.Revision, int64(binary.BigEndian.Uint64(revision)))
-		id := hashKey(key)
-		if len(revision) == tombstoneLength {
-			states[id] = keyState{isDeleted: true}
-			delete(identity, string(key))
-			continue
-		}
-		name, err := encryptionKey(value)
-		if err != nil {
+		if err := r.add(revision, value); err != nil {
 			return err
 		}
-		states[id] = keyState{encrypted: name}
-		if string(key) == rootCAKey || string(key) == kubeadmConfigKey {
-			identity[string(key)] = bytes.Clone(value)
-		}
 	}
+	return nil
+}
+
+// add adds a revision of a key.
+func (r *keyReader) add(revision, value []byte) error {
+	if len(value) == 0 && len(revision) == revisionLength { // of a restore that has raised the revision
+		r.revision = max(r.revision, int64(binary.BigEndian.Uint64(revision)))
+		return nil
+	}
+	key, ok := rawKey(value)
+	if !ok || len(revision) != revisionLength && len(revision) != tombstoneLength {
+		return fmt.Errorf("%w: entry %d is not a revision of a key", etcdsnapshot.ErrDatabase, r.count)
+	}
+	r.revision = max(r.revision, int64(binary.BigEndian.Uint64(revision)))
+	id := hashKey(key)
+	if len(revision) == tombstoneLength {
+		r.states[id] = keyState{isDeleted: true}
+		delete(r.identity, string(key))
+		return nil
+	}
+	name, err := encryptionKey(value)
+	if err != nil {
+		return err
+	}
+	r.states[id] = keyState{encrypted: name}
+	if string(key) == rootCAKey || string(key) == kubeadmConfigKey {
+		r.identity[string(key)] = bytes.Clone(value)
+	}
+	return nil
+}
+
+// describe writes what was read.
+func (r *keyReader) describe(info *etcdsnapshot.Info) error {
+	info.Revision = r.revision
 	used := map[string]bool{}
-	for _, s := range states {
+	for _, s := range r.states {
 		if !s.isDeleted {
 			info.Keys++
 		}
@@ -185,7 +249,7 @@ func readKeys(ctx context.Context, b *bolt.Bucket, info *etcdsnapshot.Info) erro
 		}
 	}
 	slices.Sort(info.Encryption)
-	return identify(identity, info)
+	return identify(r.identity, info)
 }
 
 // hashKey tells the keys of one database apart without keeping them: FNV-1a.

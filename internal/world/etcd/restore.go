@@ -15,12 +15,12 @@ import (
 // error, parts of it are left. etcd's function cannot be interrupted: if the context ends, it is left
 // behind, writing to dir, for the rest of the process.
 func Restore(ctx context.Context, c change.RestoreSnapshot, dir string) error {
-	info, err := new(Cluster).ReadDatabase(ctx, c.Snapshot)
+	present, err := readRevision(c.Snapshot)
 	if err != nil {
 		return err
 	}
-	if c.Revision <= info.Revision {
-		return fmt.Errorf("the snapshot has revision %d, so its data cannot begin at %d", info.Revision, c.Revision)
+	if c.Revision <= present {
+		return fmt.Errorf("the snapshot has revision %d, so its data cannot begin at %d", present, c.Revision)
 	}
 	silent := clientv3.NewCtxClient(context.Background()).GetLogger() // discards everything
 	done := make(chan error, 1)
@@ -28,7 +28,7 @@ func Restore(ctx context.Context, c change.RestoreSnapshot, dir string) error {
 		done <- snapshot.NewV3(silent).Restore(snapshot.RestoreConfig{
 			SnapshotPath: c.Snapshot, OutputDataDir: dir,
 			Name: c.Name, PeerURLs: []string{c.PeerURL}, InitialCluster: c.Name + "=" + c.PeerURL,
-			InitialClusterToken: c.Token, RevisionBump: uint64(c.Revision - info.Revision), MarkCompacted: true,
+			InitialClusterToken: c.Token, RevisionBump: uint64(c.Revision - present), MarkCompacted: true,
 		})
 	}()
 	select {
