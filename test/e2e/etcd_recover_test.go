@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -57,8 +58,9 @@ func TestRecoverEtcdQuorum(t *testing.T) {
 	if said := runCommand(t, s.cp, recovery...); !strings.Contains(said, "etcd has a quorum: there is nothing to recover") {
 		t.Errorf("with a quorum it says %q", said)
 	}
+	checkNamesNewestData(t, s, recovery)
 	for _, n := range s.controlPlanes[1:] { // their API servers run on for a while
-		runShell(t, n, "mv /etc/kubernetes/manifests/etcd.yaml /root/; while crictl ps --name '^etcd$' -q | grep -q .; do sleep 0.2; done")
+		stopEtcd(t, n)
 	}
 	result, err := s.cp.Run(t.Context(), recovery...)
 	t.Logf("while API servers answer:\n%s", result.Stderr)
@@ -94,6 +96,40 @@ func TestRecoverEtcdQuorum(t *testing.T) {
 	checkVotingMembers(t, s.controlPlanes...)
 	t.Logf("three control planes again after %s", time.Since(began).Round(time.Second/10))
 	must(t, awaitClusterReady(t.Context(), s.cp, 4))
+}
+
+// stopEtcd stops the etcd member of a node, if it runs.
+func stopEtcd(t *testing.T, n *nodes.Node) {
+	t.Helper()
+	runShell(t, n, "mv /etc/kubernetes/manifests/etcd.yaml /root/ 2>/dev/null || true; "+
+		"while crictl ps --name '^etcd$' -q | grep -q .; do sleep 0.2; done")
+}
+
+// checkNamesNewestData loses the quorum of three members while the second one has newer data than the
+// first: the first one's node refuses to recover, and says so. Afterwards these two have a quorum again.
+func checkNamesNewestData(t *testing.T, s *haCluster, recovery []string) {
+	t.Helper()
+	first, second, third := s.controlPlanes[0], s.controlPlanes[1], s.controlPlanes[2]
+	stopEtcd(t, first)
+	await(t, "a write by two of three members", waitLimit, func() error {
+		_, err := second.Kubectl(t.Context(), "--server=https://"+second.Address()+":6443", "create", "configmap", "newer")
+		return err
+	})
+	stopEtcd(t, third)
+	const peers = "iptables --%s INPUT --protocol tcp --dport 2380 --jump DROP; iptables --%s OUTPUT --protocol tcp --dport 2380 --jump DROP"
+	runShell(t, first, fmt.Sprintf(peers, "append", "append")+"; mv /root/etcd.yaml /etc/kubernetes/manifests/")
+	await(t, "the first member to start", waitLimit, func() error {
+		_, err := first.Run(t.Context(), "curl", "--silent", "--fail", "http://127.0.0.1:2381/livez")
+		return err
+	})
+	result, err := first.Run(t.Context(), recovery...)
+	t.Logf("while another member has newer data:\n%s", result.Stderr)
+	if err == nil || !strings.Contains(result.Stderr, "the etcd member of cp2 answers") ||
+		!strings.Contains(result.Stderr, "its data are newer than those of this node") {
+		t.Errorf("it does not name the node with the newest data: %v", err)
+	}
+	runShell(t, first, fmt.Sprintf(peers, "delete", "delete"))
+	awaitQuorum(t, first)
 }
 
 // TestEtcdDataInterruptedAtEveryChange kills restore, rejoin and recover at each of their changes, also with

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -183,6 +184,25 @@ func TestRestoreEtcd(t *testing.T) {
 	kubectl(t, s.cp, "--namespace="+namespace, "create", "configmap", "written-later")
 	awaitNoDifference(t, watchers, namespace, time.Minute)
 	must(t, awaitClusterReady(t.Context(), s.cp, 5))
+	t.Run("upstream's tests", func(t *testing.T) {
+		inFullRun(t, "they are compiled for ten minutes")
+		runUpstreamTests(t, s.cp)
+	})
+}
+
+// runUpstreamTests runs upstream's tests for clusters that kubeadm has created.
+func runUpstreamTests(t *testing.T, cp *nodes.Node) {
+	t.Helper()
+	dir := strings.TrimSpace(runOnHost(t, "go", "-C", "../../components", "run", "./build-extra", "e2e-kubeadm"))
+	must(t, cp.Copy(dir+"/e2e_kubeadm.test", "/root/e2e_kubeadm.test", 0o755))
+	result, err := cp.Run(t.Context(), "/root/e2e_kubeadm.test", "--kubeconfig=/etc/kubernetes/admin.conf",
+		"--provider=skeleton", "--ginkgo.no-color")
+	ran := regexp.MustCompile(`Ran \d+ of \d+ Specs`).FindString(result.Stdout)
+	passed := regexp.MustCompile(`\d+ Passed.*`).FindString(result.Stdout)
+	t.Logf("%s: %s", ran, passed)
+	if err != nil || ran != "Ran 38 of 38 Specs" || !strings.HasPrefix(passed, "38 Passed") {
+		t.Errorf("%v\n%s\n%s", err, result.Stdout, result.Stderr)
+	}
 }
 
 // awaitNoDifference waits until each informer knows exactly what its API server lists.
