@@ -90,6 +90,16 @@ func TestUpgradeApply(t *testing.T) {
 	}
 	checkControlPlaneNode(t, s.cp)
 	checkUpgradeToSameVersion(t, s.cp)
+	t.Run("its snapshot", func(t *testing.T) {
+		inFullRun(t, "half a minute")
+		kubectl(t, s.cp, "create", "configmap", "after-upgrade")
+		snapshot := strings.Fields(runShell(t, s.cp, "ls -tr /etc/kubernetes/tmp/kubeadm-backup-etcd-*/snapshot.db"))[0]
+		t.Log(runCommand(t, s.cp, kubeadm, "etcd", "restore", snapshot, "--yes", "-v=1"))
+		if found := kubectl(t, s.cp, "get", "configmap", "after-upgrade", "--ignore-not-found"); found != "" {
+			t.Errorf("something is newer than the snapshot: %s", found)
+		}
+		must(t, awaitClusterReady(t.Context(), s.cp, 2))
+	})
 }
 
 // checkUpgradeToSameVersion upgrades a control plane node to the version that it has. No static Pod
