@@ -179,7 +179,7 @@ func (r *guideReader) runBlock(t *testing.T, at string, b guides.Block, n *nodes
 			b.Text, output)
 	}
 	for mark, pattern := range secretPatterns {
-		if m := pattern.FindStringSubmatch(output); m != nil {
+		for _, m := range pattern.FindAllStringSubmatch(output, -1) { // a dry run prints others before
 			r.secrets[mark] = m[1]
 		}
 	}
