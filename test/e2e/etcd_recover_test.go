@@ -137,22 +137,44 @@ func checkNamesNewestData(t *testing.T, s *haCluster, recovery []string) {
 func TestEtcdDataInterruptedAtEveryChange(t *testing.T) {
 	inFullRun(t, "half an hour")
 	for _, with := range interruptions {
-		t.Run(with.name, func(t *testing.T) {
-			parallel(t)
-			s := newThreeControlPlanes(t, 0)
-			createWitness(t, s.cp)
-			runCommand(t, s.cp, kubeadm, "etcd", "snapshot", "save", "/root/etcd.db")
-			interruptAtEveryChange(t, with, s.cp, nil, []string{kubeadm, "etcd", "restore", "/root/etcd.db", "--yes", "-v=1"})
-			awaitWitness(t, s.cp)
-			interruptAtEveryChange(t, with, s.controlPlanes[1], nil, []string{kubeadm, "etcd", "rejoin", "--yes", "-v=1"})
-			rejoinEtcd(t, s.controlPlanes[2])
-			checkVotingMembers(t, s.controlPlanes...)
-			for _, n := range s.controlPlanes[1:] {
-				must(t, s.DestroyNode(t.Context(), n))
-			}
-			interruptAtEveryChange(t, with, s.cp, nil, []string{kubeadm, "etcd", "recover", "--yes", "-v=1", "--lost-member=cp2,cp3"})
-			awaitWitness(t, s.cp)
-			checkVotingMembers(t, s.cp)
-		})
+		for name, interrupt := range map[string]func(*testing.T, interruption, *haCluster){
+			"restore": interruptRestore, "rejoin": interruptRejoin, "recover": interruptRecover,
+		} {
+			t.Run(name+" "+with.name, func(t *testing.T) {
+				parallel(t)
+				s := newThreeControlPlanes(t, 0)
+				createWitness(t, s.cp)
+				interrupt(t, with, s)
+				awaitWitness(t, s.cp)
+			})
+		}
 	}
+}
+
+func restoreCommand() []string {
+	return []string{kubeadm, "etcd", "restore", snapshotFile, "--yes", "-v=1"}
+}
+
+func interruptRestore(t *testing.T, with interruption, s *haCluster) {
+	runCommand(t, s.cp, kubeadm, "etcd", "snapshot", "save", snapshotFile)
+	interruptAtEveryChange(t, with, s.cp, nil, restoreCommand())
+	for _, n := range s.controlPlanes[1:] {
+		rejoinEtcd(t, n)
+	}
+	checkVotingMembers(t, s.controlPlanes...)
+}
+
+func interruptRejoin(t *testing.T, with interruption, s *haCluster) {
+	runCommand(t, s.cp, kubeadm, "etcd", "snapshot", "save", snapshotFile)
+	runCommand(t, s.cp, restoreCommand()...)
+	interruptAtEveryChange(t, with, s.controlPlanes[1], nil, []string{kubeadm, "etcd", "rejoin", "--yes", "-v=1"})
+	checkVotingMembers(t, s.controlPlanes[:2]...)
+}
+
+func interruptRecover(t *testing.T, with interruption, s *haCluster) {
+	for _, n := range s.controlPlanes[1:] {
+		must(t, s.DestroyNode(t.Context(), n))
+	}
+	interruptAtEveryChange(t, with, s.cp, nil, []string{kubeadm, "etcd", "recover", "--yes", "-v=1", "--lost-member=cp2,cp3"})
+	checkVotingMembers(t, s.cp)
 }
