@@ -13,6 +13,9 @@ type Defragment struct {
 	Member  state.Member
 	MinFree int64      // bytes that must be free to be worth the interruption
 	Via     state.Etcd // the credentials
+	// Successor is the ID of the member to which the leadership is moved first; 0 if Member does not lead,
+	// or no other one can. Without that, writes wait until the others have elected one.
+	Successor uint64
 }
 
 // Target names the database of the member.

@@ -12,9 +12,9 @@ func newEtcdDefragCommand(p *program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "defrag",
 		Short: "Free the unused space of etcd's databases",
-		Long: `Return the unused space of etcd's databases to the file systems, one member at a time, the leader last. A member
-answers nothing while it is defragmented, for some seconds per GiB: the command waits until all members are healthy
-before it continues with the next one. A member with little to free is left alone.
+		Long: `Return the unused space of etcd's databases to the file systems, one member at a time, the leader last, once another
+member leads. A member answers nothing while it is defragmented, for some seconds per GiB: the command waits until all
+members are healthy before it continues with the next one. A member with little to free is left alone.
 
 If etcd has run out of space (alarm NOSPACE) and rejects writes, the command compacts the history of the keys,
 defragments all members, disarms the alarm, and checks that the cluster accepts writes again. Members that do not answer

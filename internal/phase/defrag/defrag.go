@@ -18,7 +18,7 @@ import (
 	"kubeadm/internal/world"
 )
 
-// Phase defragments the database of each member, the leader's last. If a member has raised the alarm
+// Phase defragments the database of each member, the leader's last, after it has handed over the leadership. If a member has raised the alarm
 // NOSPACE, it first compacts the history of the keys, and at the end disarms the alarm.
 var Phase = engine.Phase{
 	Name:  "etcd",
@@ -268,7 +268,12 @@ func (c *cluster) defragmentAll(ctx context.Context, e *engine.Env) error {
 				"allows, 80 seconds by default, the kubelet restarts it, and nothing is freed", name,
 				etcdcluster.FormatSize(before.DBInUse))
 		}
-		if err := e.Do(ctx, change.Defragment{Member: *m, MinFree: least, Via: c.Etcd}); err != nil {
+		successor := c.findSuccessor(*m)
+		if successor != 0 {
+			e.Say("moving the leadership to etcd member %s first", c.nameOf(successor))
+		}
+		if err := e.Do(ctx, change.Defragment{Member: *m, MinFree: least, Via: c.Etcd,
+			Successor: successor}); err != nil {
 			return err
 		}
 		if err := c.awaitReady(ctx, e); err != nil {
@@ -300,6 +305,22 @@ func (c *cluster) next(done map[uint64]bool) (leader *state.Member) {
 		}
 	}
 	return leader
+}
+
+// findSuccessor returns the ID of the member that is to lead while m cannot: of the healthy voters, the
+// one that is least behind. It is 0 if m does not lead.
+func (c *cluster) findSuccessor(m state.Member) (id uint64) {
+	if c.health.Healthy[m.ID].Leader != m.ID {
+		return 0
+	}
+	for _, other := range c.health.Members {
+		s, isHealthy := c.health.Healthy[other.ID]
+		if other.ID != m.ID && !other.Learner && isHealthy && !c.skipped[other.ID] &&
+			(id == 0 || s.AppliedIndex > c.health.Healthy[id].AppliedIndex) {
+			id = other.ID
+		}
+	}
+	return id
 }
 
 const (

@@ -122,6 +122,15 @@ func TestLeaderIsLast(t *testing.T) {
 	if got := m.defragmented(); !slices.Equal(got, []string{"cp2", "cp1", "cp3"}) {
 		t.Errorf("the order was %v", got)
 	}
+	var successors []uint64
+	for _, c := range m.did {
+		if d, ok := c.(change.Defragment); ok {
+			successors = append(successors, d.Successor)
+		}
+	}
+	if !slices.Equal(successors, []uint64{0, 0, 1}) { // only a leader has one
+		t.Errorf("the successors are %v", successors)
+	}
 }
 
 // A member that fails while the lock is waited for is noticed before another one is paused.

@@ -64,6 +64,13 @@ func (k *Cluster) defragment(ctx context.Context, c change.Defragment) error {
 	via := c.Via
 	via.Endpoints = c.Member.ClientURLs
 	err := k.longCall(ctx, via, func(ctx context.Context, client *clientv3.Client) error {
+		if c.Successor != 0 {
+			moving, cancel := context.WithTimeout(ctx, callTimeout)
+			// Where that fails, the members elect another leader by themselves.
+			_, _ = etcdserverpb.NewMaintenanceClient(client.ActiveConnection()).
+				MoveLeader(moving, &etcdserverpb.MoveLeaderRequest{TargetID: c.Successor})
+			cancel()
+		}
 		_, err := etcdserverpb.NewMaintenanceClient(client.ActiveConnection()).
 			Defragment(ctx, &etcdserverpb.DefragmentRequest{})
 		return err
