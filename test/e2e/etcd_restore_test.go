@@ -200,7 +200,7 @@ func runUpstreamTests(t *testing.T, cp *nodes.Node) {
 	ran := regexp.MustCompile(`Ran \d+ of \d+ Specs`).FindString(result.Stdout)
 	passed := regexp.MustCompile(`\d+ Passed.*`).FindString(result.Stdout)
 	t.Logf("%s: %s", ran, passed)
-	if err != nil || ran != "Ran 38 of 38 Specs" || !strings.HasPrefix(passed, "38 Passed") {
+	if err != nil || !strings.HasPrefix(passed, "38 Passed | 0 Failed") { // it skips one more by itself
 		t.Errorf("%v\n%s\n%s", err, result.Stdout, result.Stderr)
 	}
 }
