@@ -17,7 +17,6 @@ import (
 	"kubeadm/internal/state"
 	"kubeadm/internal/staticpod"
 	"kubeadm/internal/untrusted"
-	"kubeadm/internal/world"
 )
 
 // Recover makes this node's member, with its data, the only one of etcd: the quorum is permanently lost.
@@ -104,7 +103,6 @@ func (r *recovery) undoRejoin(ctx context.Context, e *engine.Env) error {
 // reports false if there is nothing to do.
 func (r *recovery) prepare(ctx context.Context, e *engine.Env) (isNeeded bool, err error) {
 	f := newFence(r.n, r.as, r.own, r.Lost)
-	r.awaitOwn(ctx, e, f)
 	p, err := r.plan(ctx, e, f)
 	if err != nil {
 		return false, err
@@ -141,20 +139,6 @@ func (r *recovery) prepare(ctx context.Context, e *engine.Env) (isNeeded bool, e
 	}
 	r.with.Others = p.names()
 	return true, r.with.Begin(ctx, e, r.own, etcddata.Forcing)
-}
-
-// awaitOwn waits for this node's member, which may be starting: its machine may have booted a moment ago.
-// One that does not answer is found by plan.
-func (r *recovery) awaitOwn(ctx context.Context, e *engine.Env, f fence) {
-	serializable := f.via
-	serializable.Serializable = true
-	_ = e.Await(ctx, world.Condition{
-		Name: "this node's etcd member to answer", Timeout: e.Local.Timeouts.EtcdAPI, External: true,
-		Check: func(ctx context.Context, reader state.Reader) error {
-			_, err := reader.Members(ctx, serializable)
-			return err
-		},
-	})
 }
 
 // plan is that of the fence, for a member that answers: its data are used.
