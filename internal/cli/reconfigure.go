@@ -158,6 +158,9 @@ func changeConfiguration(p *program, c *cobra.Command, o *reconfigureOptions) (e
 		return err
 	}
 	intent := wanted.Intent
+	if wanted.IsFirst {
+		e.Warn("this is the first of two changes: %s", reconfiguration.SecondHalf)
+	}
 	if !o.Yes && !o.DryRun {
 		intent.Ask = func(ctx context.Context) error {
 			what := "this node is about to be brought to the configuration that the cluster stores"

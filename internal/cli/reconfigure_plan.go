@@ -69,6 +69,8 @@ type reconfigurePlan struct {
 	reconfiguration.Effects `json:",inline"`
 	// Files are those that arguments name. They must be the same on each control plane node.
 	Files []preflight.ArgumentFile `json:"files,omitempty"`
+	// Incomplete is set if the same command has to be run again once all nodes have followed.
+	Incomplete bool `json:"incomplete,omitempty"`
 	// NodeDrained are the fields for which a node has to be drained before its kubelet follows.
 	NodeDrained []string `json:"nodeDrained,omitempty"`
 	// ThisNode is what the node on which the command runs lacks of the configuration.
@@ -130,7 +132,8 @@ func planReconfigure(p *program, c *cobra.Command, o *reconfigurePlanOptions) (e
 
 // newReconfigurePlan finds out what a change means.
 func newReconfigurePlan(ctx context.Context, e *engine.Env, w reconfiguration.Wanted) (plan reconfigurePlan, err error) {
-	plan = reconfigurePlan{TypeMeta: outputMeta("ReconfigurationPlan"), Changes: hideSecrets(w.Fields), Effects: w.Effects}
+	plan = reconfigurePlan{TypeMeta: outputMeta("ReconfigurationPlan"), Changes: hideSecrets(w.Fields), Effects: w.Effects,
+		Incomplete: w.IsFirst}
 	if plan.Files, err = preflight.ReadArgumentFiles(ctx, e.World, w.Node); err != nil {
 		return plan, err
 	}

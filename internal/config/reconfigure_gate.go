@@ -27,6 +27,39 @@ type gateSetting struct {
 	found      bool     // one of them has the setting that is to be removed
 }
 
+// FirstOfGates returns the flags of the first of two changes, between which all nodes follow: a feature gate
+// is turned on in all API servers before another component uses it, and turned off, or no longer set, the
+// other way around. isOff reports whether a component has the gate set to false: to remove that counts as turning it on,
+// as it may be on by default. A gate that the user sets on one component is not ordered.
+func (f ReconfigureFlags) FirstOfGates(version string, isOff func(gate string) bool) (ReconfigureFlags, error) {
+	target, err := release.ParseTarget(version)
+	if err != nil {
+		return f, err
+	}
+	has := func(component, name string, on bool) bool {
+		b := release.Binary{Component: component, Version: target.Version()}
+		return b.HasGate(name) || b.CheckGate(name, on) == nil
+	}
+	var first []string
+	for _, text := range f.FeatureGates {
+		name, value, hasValue := strings.Cut(text, "=")
+		on, _ := strconv.ParseBool(value)
+		name, _ = strings.CutSuffix(name, "-")
+		on = on || !hasValue && isOff(name)
+		if strings.Contains(name, ":") || hasValue && !has(release.APIServer, name, on) {
+			first = append(first, text)
+			continue
+		}
+		for _, component := range gateComponents() {
+			if (component == release.APIServer) == on && (!hasValue || has(component, name, on)) {
+				first = append(first, component+":"+text)
+			}
+		}
+	}
+	f.FeatureGates = first
+	return f, nil
+}
+
 // gateSettings parses the values of --feature-gate, and finds out which components have the gates.
 func (f ReconfigureFlags) gateSettings(target release.Target, wrong *faults) (all []*gateSetting) {
 	for _, text := range f.FeatureGates {

@@ -19,6 +19,8 @@ import (
 	"kubeadm/internal/preflight"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/release"
+	"kubeadm/internal/state"
+	"kubeadm/internal/staticpod"
 	"kubeadm/internal/untrusted"
 )
 
@@ -38,6 +40,8 @@ type Wanted struct {
 	// Fields are those in which that differs from what the cluster stores now, and Effects what that means.
 	Fields  []config.FieldChange
 	Effects Effects
+	// IsFirst is set if the same command is to be run again once all nodes have followed.
+	IsFirst bool
 }
 
 // FindWanted resolves a request: a change that begins, or one that was interrupted and goes on, or one
@@ -58,7 +62,84 @@ func FindWanted(ctx context.Context, e *engine.Env, here existing.Machine, q Req
 	if err != nil {
 		return w, err
 	}
-	return r.find(ctx, stored, New(here.Name, stored, wanted, e.World.Now()), found)
+	isFirst := false
+	if len(q.Flags.FeatureGates) > 0 {
+		if wanted, isFirst, err = r.orderGates(ctx, q, stored, wanted, found); err != nil {
+			return w, err
+		}
+	}
+	w, err = r.find(ctx, stored, New(here.Name, stored, wanted, e.World.Now()), found)
+	if w.IsFirst = isFirst; isFirst && err == nil {
+		w.Effects.Later = append(w.Effects.Later, SecondHalf)
+	}
+	return w, err
+}
+
+// SecondHalf says when the rest of a change of feature gates follows.
+const SecondHalf = "the feature gates of the other components change when you run the same command again, once all " +
+	"nodes have followed this change"
+
+// orderGates returns the first part of a change of feature gates if there are other control plane nodes: all
+// API servers have a gate before other components use it, and as long as they do. If the cluster stores that
+// part, all nodes must have followed.
+func (f finder) orderGates(ctx context.Context, q Request, stored, wanted config.StoredConfig,
+	found *State) (config.StoredConfig, bool, error) {
+	planes, err := f.e.List(ctx, state.Query{GVK: state.NodeKind, As: f.here.As, LabelSelector: node.ControlPlaneLabel,
+		Fields: []string{"metadata.name"}})
+	if err != nil || len(planes) < 2 {
+		return wanted, false, err
+	}
+	n, err := f.complete(ctx, stored)
+	if err != nil {
+		return wanted, false, err
+	}
+	isOff := func(gate string) bool {
+		for _, set := range gatesOf(n) {
+			if on, isSet := set[gate]; isSet && !on {
+				return true
+			}
+		}
+		return false
+	}
+	flags, err := q.Flags.FirstOfGates(n.Cluster.Version, isOff)
+	if err != nil {
+		return wanted, false, err
+	}
+	first, _, err := config.Reconfigure(q.File, flags, stored, f.here.BindPort)
+	if err != nil {
+		return wanted, false, err
+	}
+	isDone, err := f.isSame(ctx, stored, wanted)
+	if err != nil || isDone {
+		return wanted, false, err
+	}
+	isWhole, err := f.isSame(ctx, first, wanted)
+	if err != nil || isWhole {
+		return wanted, false, err
+	}
+	if found != nil && found.Stored == nil { // an interrupted change goes on, whichever half it is
+		isSecond, err := f.isSame(ctx, found.After, wanted)
+		if err != nil || isSecond {
+			return wanted, false, err
+		}
+	}
+	isStored, err := f.isSame(ctx, first, stored)
+	if err != nil || !isStored || found != nil && found.Stored == nil {
+		return first, true, err
+	}
+	if found == nil { // the first part was there from the beginning
+		return wanted, false, nil
+	}
+	all, err := found.ReadProgress(ctx, f.e.Reader(), f.here.As)
+	if err != nil {
+		return wanted, false, err
+	}
+	if behind := append(ListBehind(all, true), ListBehind(all, false)...); len(behind) > 0 {
+		return wanted, false, problem.New(fmt.Errorf("the feature gates cannot be changed everywhere yet: these nodes have not "+
+			"followed the change before: %s", strings.Join(behind, ", ")), "on each of them: kubeadm reconfigure node",
+			"then run this command again; to change a component all the same: --feature-gate COMPONENT:NAME=VALUE")
+	}
+	return wanted, false, nil
 }
 
 // FindUndo returns the change that takes back the latest one. It is an error if the configuration was
@@ -132,10 +213,26 @@ func FindStored(ctx context.Context, e *engine.Env, here existing.Machine,
 	if w.Before, err = r.complete(ctx, w.Change.Before); err != nil {
 		return w, err
 	}
-	if w.Node, err = r.complete(ctx, stored); err == nil {
-		w.Node.KubeletArgs = args.Set()
+	if w.Node, err = r.complete(ctx, stored); err != nil {
+		return w, err
 	}
-	return w, err
+	w.Node.KubeletArgs = args.Set()
+	return w, r.keepEtcd(ctx, &w.Before, &w.Node)
+}
+
+// keepEtcd sets the image tag of this node's etcd member, unless the configuration does: which etcd belongs to
+// a version of Kubernetes is not the same for each kubeadm, and a newer one is for an upgrade. A tag that is
+// no longer set leaves the member as it is.
+func (f finder) keepEtcd(ctx context.Context, before, after **node.Node) error {
+	local, _ := node.HasLocalEtcd(*after)
+	if !local || (*after).Role != node.ControlPlane {
+		return nil
+	}
+	var err error
+	if *before, err = staticpod.WithEtcdImage(ctx, f.e, *before); err == nil {
+		*after, err = staticpod.WithEtcdImage(ctx, f.e, *after)
+	}
+	return err
 }
 
 // finder reads what the cluster stores, as it concerns this node.
@@ -250,7 +347,14 @@ func (f finder) find(ctx context.Context, stored config.StoredConfig, change, fo
 	if w.Fields, err = config.ListChanges(&now.Cluster, &w.Node.Cluster); err != nil {
 		return w, err
 	}
-	if w.Effects, err = FindEffects(ctx, f.e, now, w.Node); err != nil || change == found {
+	after := w.Node
+	if err := f.keepEtcd(ctx, &now, &after); err != nil {
+		return w, err
+	}
+	if err := f.keepEtcd(ctx, &w.Before, &w.Node); err != nil {
+		return w, err
+	}
+	if w.Effects, err = FindEffects(ctx, f.e, now, after); err != nil || change == found {
 		return w, err
 	}
 	if change.Files, err = preflight.ReadArgumentFiles(ctx, f.e.World, w.Node); err != nil {

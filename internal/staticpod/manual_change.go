@@ -22,7 +22,7 @@ func FindManualChange(ctx context.Context, e *engine.Env, present, wanted *node.
 		return nil, nil, err
 	}
 	if component == manifest.Etcd {
-		if present, err = withEtcdImage(ctx, e, present); err != nil {
+		if present, err = WithEtcdImage(ctx, e, present); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -44,9 +44,9 @@ func FindManualChange(ctx context.Context, e *engine.Env, present, wanted *node.
 	return made, found, nil
 }
 
-// withEtcdImage is the node with the etcd image of the manifest on disk. Which etcd belongs to a
-// Kubernetes version depends on the kubeadm that wrote the manifest.
-func withEtcdImage(ctx context.Context, e *engine.Env, n *node.Node) (*node.Node, error) {
+// WithEtcdImage is the node with the etcd image of the manifest on disk. Which etcd belongs to a
+// Kubernetes version depends on the kubeadm that wrote the manifest. An imageTag of the configuration counts.
+func WithEtcdImage(ctx context.Context, e *engine.Env, n *node.Node) (*node.Node, error) {
 	pod, err := Read(ctx, e, n, manifest.Etcd)
 	if err != nil || n.Cluster.Etcd.ImageTag != "" {
 		return n, err

@@ -125,7 +125,49 @@ func TestReconfigure(t *testing.T) {
 	}
 	r.endLoad(t)
 	checkKubeletArgs(t, cp, worker)
+	checkHardened(t, cp, worker)
 	checkBrokenKubelet(t, cp)
+}
+
+// checkHardened gives a running cluster what guides for hardening ask for: no profiling, kubelets with serving
+// certificates of the cluster's CA, which the API server verifies, and no CoreDNS that nobody needs: it is deleted,
+// and no later change brings it back.
+func checkHardened(t *testing.T, cp, worker *nodes.Node) {
+	t.Helper()
+	edit := []string{"env", "EDITOR=sed -i -e '/^kind: KubeletConfiguration/aserverTLSBootstrap: true'" +
+		" -e 's/^streamingConnectionIdleTimeout: .*/streamingConnectionIdleTimeout: 5m0s/' -e 's/^dns: .*/dns: {disabled: true}/'"}
+	runCommand(t, cp, append(edit, reconfigureCommand("apply", "--edit", "--set-arg=kube-apiserver:profiling=false",
+		"--set-arg=kube-controller-manager:profiling=false", "--set-arg=kube-scheduler:profiling=false")...)...)
+	runReconfigure(t, worker, "node")
+	kubectl(t, cp, "--namespace=kube-system", "delete", "deployment", "coredns")
+	await(t, "verified metrics of the kubelet", waitLimit, func() error {
+		_, err := readMetrics(t, cp)
+		if err != nil {
+			_, _ = cp.Run(t.Context(), kubeadm, "certs", "approve-kubelet-serving")
+		}
+		return err
+	})
+	runReconfigure(t, cp, "apply", "--set-arg=kube-apiserver:kubelet-certificate-authority=/etc/kubernetes/pki/ca.crt")
+	for _, n := range []*nodes.Node{cp, worker} {
+		await(t, "the kubelet of "+n.Name()+" through the API server", waitLimit, func() error {
+			configz, err := cp.Kubectl(t.Context(), "get", "--raw", "/api/v1/nodes/"+n.Name()+"/proxy/configz")
+			if err == nil && !strings.Contains(configz.Stdout, `"streamingConnectionIdleTimeout":"5m0s"`) {
+				err = fmt.Errorf("it runs with %s", configz.Stdout)
+			}
+			if err != nil {
+				_, _ = cp.Run(t.Context(), kubeadm, "certs", "approve-kubelet-serving")
+			}
+			return err
+		})
+	}
+	for _, component := range []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler"} {
+		if got := commandLine(t, cp, component); !strings.Contains(got, "--profiling=false") {
+			t.Errorf("%s runs as %s", component, got)
+		}
+	}
+	if _, err := cp.Kubectl(t.Context(), "--namespace=kube-system", "get", "deployment", "coredns"); err == nil {
+		t.Error("CoreDNS is back, although it is disabled")
+	}
 }
 
 // checkKubeletArgs sets arguments of a worker's kubelet. Those with which it does not run are taken back.
@@ -141,7 +183,16 @@ func checkKubeletArgs(t *testing.T, cp, worker *nodes.Node) {
 	if got := kubectl(t, cp, "get", "nodes", "--selector=disk=ssd", "--output=name"); got != "node/"+worker.Name() {
 		t.Errorf("the label is that of %s", got)
 	}
+	const dropIns = "/etc/kubernetes/kubelet.conf.d"
+	runShell(t, worker, "mkdir -p "+dropIns)
+	writeFile(t, worker, dropIns+"/50-pids.conf",
+		"apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\npodPidsLimit: 555\n")
+	runReconfigure(t, worker, "node", "--kubelet-arg=config-dir="+dropIns)
 	runReconfigure(t, worker, "node", "--kubelet-arg=max-pods-", "--kubelet-arg=node-labels-")
+	if got := kubectl(t, cp, "get", "--raw", "/api/v1/nodes/"+worker.Name()+"/proxy/configz"); !strings.Contains(got,
+		`"podPidsLimit":555`) {
+		t.Errorf("without its drop-in directory the kubelet of %s runs with %s", worker.Name(), got)
+	}
 	if got := readFile(t, worker, "/var/lib/kubelet/kubeadm-flags.env"); strings.Contains(got, "max-pods") {
 		t.Errorf("the kubelet runs with %s", got)
 	}
@@ -221,7 +272,7 @@ func checkBrokenKubelet(t *testing.T, cp *nodes.Node) {
 	if got := readFile(t, cp, "/var/lib/kubelet/config.yaml"); strings.Contains(got, "much") {
 		t.Errorf("the kubelet is configured by %s", got)
 	}
-	must(t, awaitClusterReady(t.Context(), cp, 2))
+	must(t, cp.AwaitReady(t.Context(), 2))
 }
 
 // TestReconfigureUpstreamCluster changes a cluster that upstream's kubeadm made. Upstream's then joins a
@@ -292,7 +343,13 @@ func TestReconfigureHA(t *testing.T) {
 	}
 	const gate = "CSIVolumeHealth"
 	for _, isOn := range []bool{true, false} {
-		follow("apply", fmt.Sprintf("--feature-gate=%s=%t", gate, isOn))
+		change := fmt.Sprintf("--feature-gate=%s=%t", gate, isOn)
+		runReconfigure(t, r.cp, "apply", change)
+		checkFails(t, r.cp, []string{r.controlPlanes[1].Name(), "kubeadm reconfigure node"}, reconfigureCommand("apply", change)...)
+		for _, n := range slices.Concat(r.controlPlanes[1:], r.workers) {
+			runReconfigure(t, n, "node")
+		}
+		follow("apply", change)
 		for _, n := range slices.Concat(r.controlPlanes, r.workers) {
 			configz := kubectl(t, r.cp, "get", "--raw", "/api/v1/nodes/"+n.Name()+"/proxy/configz")
 			if !strings.Contains(configz, fmt.Sprintf(`"%s":%t`, gate, isOn)) {

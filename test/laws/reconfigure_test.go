@@ -3,6 +3,7 @@ package laws
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -162,6 +163,43 @@ func TestFailedReconfigureIsTakenBack(t *testing.T) {
 	}
 }
 
+// A change that is not about the image of etcd keeps that of the node's member: this kubeadm may know a newer
+// one for the same version of Kubernetes.
+func TestReconfigureKeepsEtcd(t *testing.T) {
+	const older = "/etcd:3.6.1-0"
+	image := regexp.MustCompile(`/etcd:[\w.-]+`)
+	for document, want := range map[string]string{
+		changedConfig: older,
+		clusterDocument + "imageRepository: registry.example.com/k8s\n": "image: registry.example.com/k8s" + older,
+		clusterDocument + "etcd: {local: {imageTag: 9.9.9-0}}\n":        "/etcd:9.9.9-0",
+	} {
+		s := reconfigure(document)
+		w := s.machine(t)
+		name := node.DefaultPaths().Manifest(manifest.Etcd)
+		file := w.Files[name]
+		file.Data = image.ReplaceAll(file.Data, []byte(older))
+		w.Files[name] = file
+		before := string(file.Data)
+		r := s.newRun(w)
+		r.mustSucceed(t)
+		after := string(w.Files[name].Data)
+		if !strings.Contains(after, want) || document == changedConfig && after != before {
+			t.Errorf("%s\nchanges the manifest of etcd:\n%s", document, diffLines(before, after))
+		}
+		if strings.Contains(document, "imageTag") {
+			continue // an undo to an older etcd is refused
+		}
+		undo := s
+		undo.setUp = func(t testing.TB, e *engine.Env) error {
+			return setUpReconfigureWith(t, e, reconfiguration.FindUndo)
+		}
+		undo.newRun(w).mustSucceed(t)
+		if again := string(w.Files[name].Data); again != before {
+			t.Errorf("the undo of %s\nchanges the manifest of etcd:\n%s", document, diffLines(before, again))
+		}
+	}
+}
+
 // An undo leads to the configuration from before the change, but for the certificate's further name.
 func TestUndoReconfigure(t *testing.T) {
 	s := reconfigure(changedConfig)
@@ -254,20 +292,23 @@ func TestFailedReconfigureKeepsEarlierChange(t *testing.T) {
 func changedMeanwhile(s subject) subject {
 	setUp := s.setUp
 	s.setUp = func(t testing.TB, e *engine.Env) error {
-		err := setUp(t, e)
-		if err != nil {
+		if err := setUp(t, e); err != nil {
 			return err
 		}
-		stored := &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
-			ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: manifest.KubeadmConfigMap}}
-		return e.World.Do(t.Context(), change.MutateObject{Object: stored,
-			Mutate: func(u *unstructured.Unstructured) error {
-				text, _, _ := unstructured.NestedString(u.Object, "data", manifest.KubeadmConfigKey)
-				return unstructured.SetNestedField(u.Object, strings.Replace(text, "apiServer: {}",
-					"apiServer:\n  certSANs: [meanwhile.example.com]", 1), "data", manifest.KubeadmConfigKey)
-			}})
+		return e.World.Do(t.Context(), foreignChange())
 	}
 	return s
+}
+
+// foreignChange is that of another node, which adds a SAN to the stored configuration.
+func foreignChange() change.Change {
+	stored := &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: manifest.KubeadmConfigMap}}
+	return change.MutateObject{Object: stored, Mutate: func(u *unstructured.Unstructured) error {
+		text, _, _ := unstructured.NestedString(u.Object, "data", manifest.KubeadmConfigKey)
+		return unstructured.SetNestedField(u.Object, strings.Replace(text, "apiServer: {}",
+			"apiServer:\n  certSANs: [meanwhile.example.com]", 1), "data", manifest.KubeadmConfigKey)
+	}}
 }
 
 // A command that waited for the lock while another node changed the stored configuration does not write
