@@ -296,6 +296,9 @@ type Etcd struct {
 	// Serializable makes the list of members a serializable read: one endpoint answers from its own
 	// data, which may be stale. It works without a quorum.
 	Serializable bool
+	// Peer is the peer URL of a member that is asked for the members, with Serializable, if no endpoint
+	// answers: one that was started without a quorum serves no clients. Empty for none.
+	Peer string
 }
 
 // Member is one etcd member.

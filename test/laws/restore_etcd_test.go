@@ -225,6 +225,29 @@ func TestRecoverEtcd(t *testing.T) {
 	})
 }
 
+// A member whose machine has booted since the quorum was lost serves no clients. The members that its peer
+// URL names are still asked, and must be declared lost.
+func TestRecoverEtcdAfterReboot(t *testing.T) {
+	for name, lost := range map[string][]string{"all are lost": {"cp2", "cp3"}, "one is not declared": {"cp2"}} {
+		t.Run(name, func(t *testing.T) {
+			s := recoverSubjectOf(etcddata.Options{Lost: lost})
+			r := s.newRun(machineWithoutQuorum(t))
+			r.machine.UnreachableMembers, r.machine.PeersOnly = []uint64{1, 2, 3}, []uint64{1}
+			out := r.execute(t)
+			if len(lost) == 1 {
+				if out.err == nil || !strings.Contains(out.err.Error(), "these members do not answer: cp3") {
+					t.Errorf("it is not refused: %v", out.err)
+				}
+				return
+			}
+			if out.err != nil {
+				t.Fatal(out.err)
+			}
+			checkRecoveredEtcd(t, r.machine)
+		})
+	}
+}
+
 func checkRecoveredEtcd(t *testing.T, m *fake.World) {
 	t.Helper()
 	data := string(m.Files[etcdYAML].Data)

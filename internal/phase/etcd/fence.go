@@ -137,10 +137,15 @@ func (f fence) withoutOwn(ctx context.Context, r state.Reader, all []state.Membe
 func (f fence) planWithoutQuorum(ctx context.Context, e *engine.Env, more []state.Member) (fencePlan, error) {
 	var p fencePlan
 	serializable := f.via
-	serializable.Serializable = true
+	serializable.Serializable, serializable.Peer = true, f.own.PeerURL
 	found, err := checkWithoutAlarms(ctx, e.World, serializable)
 	if err == nil {
-		p.others, err = f.withoutOwn(ctx, e.World, found.Members)
+		if len(found.Answered) > 0 {
+			p.others, err = f.withoutOwn(ctx, e.World, found.Members)
+		} else { // the list is of the peer URL of this machine's member
+			p.others = slices.DeleteFunc(slices.Clone(found.Members),
+				func(m state.Member) bool { return slices.Contains(m.PeerURLs, f.own.PeerURL) })
+		}
 		for _, status := range found.Answered {
 			p.revision = max(p.revision, status.Revision)
 		}

@@ -125,10 +125,8 @@ func (r *recovery) prepare(ctx context.Context, e *engine.Env) (isNeeded bool, e
 			return false, err
 		}
 	}
-	serializable := f.via
-	serializable.Serializable = true
-	if _, err := staticpod.SaveEtcdSnapshot(ctx, e, r.n, serializable); err != nil {
-		return false, fmt.Errorf("before the data are changed: %w", err)
+	if err := r.saveSnapshot(ctx, e, f); err != nil {
+		return false, err
 	}
 	if p, err = r.plan(ctx, e, f); err != nil {
 		return false, err
@@ -141,6 +139,23 @@ func (r *recovery) prepare(ctx context.Context, e *engine.Env) (isNeeded bool, e
 	return true, r.with.Begin(ctx, e, r.own, etcddata.Forcing)
 }
 
+// saveSnapshot saves the data before they are changed. A member that was started without a quorum serves
+// no snapshot; its data stay the same but for the list of the members.
+func (r *recovery) saveSnapshot(ctx context.Context, e *engine.Env, f fence) error {
+	_, err := e.World.MemberStatus(ctx, f.via, state.Member{Name: r.own.Name, ClientURLs: f.via.Endpoints})
+	if err != nil {
+		e.Warn("no snapshot is saved before the members are changed: this node's etcd was started without a quorum, "+
+			"and serves none (%v)", err)
+		return ctx.Err()
+	}
+	serializable := f.via
+	serializable.Serializable = true
+	if _, err := staticpod.SaveEtcdSnapshot(ctx, e, r.n, serializable); err != nil {
+		return fmt.Errorf("before the data are changed: %w", err)
+	}
+	return nil
+}
+
 // plan is that of the fence, for a member that answers: its data are used.
 func (r *recovery) plan(ctx context.Context, e *engine.Env, f fence) (fencePlan, error) {
 	p, err := f.plan(ctx, e, nil)
@@ -148,7 +163,7 @@ func (r *recovery) plan(ctx context.Context, e *engine.Env, f fence) (fencePlan,
 		return p, err
 	}
 	serializable := f.via
-	serializable.Serializable = true
+	serializable.Serializable, serializable.Peer = true, r.own.PeerURL
 	if _, err := e.World.Members(ctx, serializable); err != nil {
 		return p, problem.During("this node's etcd member does not answer, so its data cannot be used",
 			err, "see why it does not run: crictl ps -a --name etcd; crictl logs CONTAINERID",

@@ -70,6 +70,13 @@ func (k *Cluster) Members(ctx context.Context, via state.Etcd) ([]state.Member, 
 		}
 		return nil
 	})
+	if err != nil && via.Serializable && via.Peer != "" && ctx.Err() == nil {
+		var peerErr error
+		if all, peerErr = k.membersOfPeer(ctx, via); peerErr == nil {
+			return all, nil
+		}
+		err = fmt.Errorf("%w; %w", err, peerErr)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("listing etcd members: %w", err)
 	}

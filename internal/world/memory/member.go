@@ -29,7 +29,10 @@ func (w *World) checkReachable(via state.Etcd) error {
 			return slices.Contains(m.ClientURLs, url) && slices.Contains(w.UnreachableMembers, m.ID)
 		})
 	}
-	if len(via.Endpoints) > 0 && !slices.ContainsFunc(via.Endpoints, answers) {
+	answersPeer := via.Serializable && slices.ContainsFunc(w.MemberList, func(m state.Member) bool {
+		return slices.Contains(m.PeerURLs, via.Peer) && slices.Contains(w.PeersOnly, m.ID)
+	})
+	if len(via.Endpoints) > 0 && !slices.ContainsFunc(via.Endpoints, answers) && !answersPeer {
 		return fmt.Errorf("at %s: connection refused", via.Endpoints)
 	}
 	if !via.Serializable && !w.hasQuorumWithout(0) {

@@ -39,6 +39,7 @@ type World struct {
 	PodNetworks        map[string]string // files of network namespaces by sandbox ID
 	MemberList         []state.Member
 	UnreachableMembers []uint64 // IDs of members that do not answer
+	PeersOnly          []uint64 // of these, those that answer at their peer URL
 	MemberProblems     []string // that each member reports: alarms, no leader
 	// MemberStatuses are statuses of members, by ID. Others have a healthy one.
 	MemberStatuses map[uint64]state.MemberStatus
