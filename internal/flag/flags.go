@@ -206,7 +206,7 @@ var rows = []Row{
 		Help: "The user's groups, which become the O of the client certificate; may be repeated"},
 	{Name: Output, Short: "o", Type: text, WithConfig: true, Help: "Output format"},
 	{Name: PassphraseFile, Type: text, WithConfig: true,
-		Help: "File with the archive's passphrase; if neither a passphrase file nor a key file is given, kubeadm prompts for the passphrase"},
+		Help: "File with the archive's passphrase; if neither this file nor a file of age identities or recipients is given, kubeadm prompts for the passphrase"},
 	{Name: Patches, Type: text,
 		Help: `Directory containing patch files named "target[suffix][+patchtype].extension", for example etcd0+merge.yaml`,
 		Fields: []Field{
