@@ -78,6 +78,16 @@ func readDescriptor(name string) (*windows.SECURITY_DESCRIPTOR, error) {
 	return d, nil
 }
 
+// readAccess is readDescriptor of what is open.
+func readAccess(h windows.Handle) (*windows.SECURITY_DESCRIPTOR, error) {
+	d, err := windows.GetSecurityInfo(h, windows.SE_FILE_OBJECT,
+		windows.OWNER_SECURITY_INFORMATION|windows.DACL_SECURITY_INFORMATION)
+	if err != nil {
+		return nil, fmt.Errorf("reading the access control list: %w", err)
+	}
+	return d, nil
+}
+
 // Rights that let a user change a file, or who may access it.
 const changingRights = windows.FILE_WRITE_DATA | windows.FILE_APPEND_DATA | windows.DELETE |
 	windows.WRITE_DAC | windows.WRITE_OWNER | windows.GENERIC_WRITE | windows.GENERIC_ALL |

@@ -239,17 +239,105 @@ func TestTreesAreRemoved(t *testing.T) {
 	}
 }
 
+// The names are of one directory, below that of Windows and empty, should it be removed after all.
 func TestSystemDirectoriesAreNotRemoved(t *testing.T) {
-	for _, dir := range []string{"C:/", "/", "C:/Windows", "c:/windows/system32", "C:/Program Files",
-		"C:/Users", "/etc", "C:/var/lib"} {
+	dir, err := os.MkdirTemp(filepath.Join(os.Getenv("SystemRoot"), "Temp"), "kubeadm-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.Remove(dir) })
+	for _, name := range []string{dir, filepath.ToSlash(dir), strings.ToUpper(dir), dir + ".", dir + `\.`,
+		filepath.Join(dir, "none", "..")} {
 		for _, contents := range []bool{false, true} {
-			name := localPath(dir)
-			if err := checkNotSystemDir(name, name); !errors.Is(err, change.ErrSystemDirectory) {
-				t.Errorf("%s, contents %t: %v", dir, contents, err)
+			err := Machine{}.Do(t.Context(), change.Remove{Path: name, Contents: contents})
+			if !errors.Is(err, change.ErrSystemDirectory) {
+				t.Errorf("%s, contents %t: %v", name, contents, err)
 			}
 		}
 	}
-	if err := checkNotSystemDir(`C:\etc\kubernetes\pki`, `C:\etc\kubernetes\pki`); err != nil {
+	if _, err := os.Stat(dir); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestDevicesAreNotFiles gives names that are devices in every directory.
+func TestDevicesAreNotFiles(t *testing.T) {
+	dir := newTempDir(t)
+	for _, name := range []string{"NUL", "nul", `\\.\NUL`, filepath.Join(dir, "NUL")} {
+		data, err := Machine{}.ReadFile(t.Context(), name)
+		if err == nil {
+			t.Errorf("%s was read: %q", name, data)
+		}
+		for _, c := range []change.Change{change.WriteFile{Path: name, Data: []byte("x"), Mode: 0o600},
+			change.MakeDir{Path: name, Mode: 0o755}} {
+			if err := (Machine{}).Do(t.Context(), c); err == nil {
+				t.Errorf("%s: %s was done", name, c)
+			}
+		}
+	}
+}
+
+// TestLongPaths has paths that are longer than the 260 characters of old programs.
+func TestLongPaths(t *testing.T) {
+	m, dir := Machine{}, filepath.ToSlash(newTempDir(t))
+	long := dir + strings.Repeat("/"+strings.Repeat("x", 50), 8)
+	file := long + "/file"
+	if err := m.Do(t.Context(), change.WriteFile{Path: file, Data: []byte("x"), Mode: 0o600}); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := m.ReadPrivate(t.Context(), file); err != nil || string(got) != "x" {
+		t.Errorf("%q, %v", got, err)
+	}
+	if list, err := m.ReadDir(t.Context(), long); err != nil || len(list) != 1 || list[0].Path != file {
+		t.Errorf("%+v, %v", list, err)
+	}
+	if err := m.Do(t.Context(), change.Remove{Path: dir, Contents: true}); err != nil {
+		t.Error(err)
+	}
+	if list, err := m.ReadDir(t.Context(), dir); err != nil || len(list) != 0 {
+		t.Errorf("%+v, %v", list, err)
+	}
+}
+
+func TestReadOnlyFileIsReplaced(t *testing.T) {
+	m, name := Machine{}, filepath.Join(newTempDir(t), "file")
+	write := change.WriteFile{Path: name, Data: []byte("1"), Mode: 0o644}
+	if err := m.Do(t.Context(), write); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(name, 0o444); err != nil {
+		t.Fatal(err)
+	}
+	write.Data = []byte("2")
+	if err := m.Do(t.Context(), write); err != nil {
+		t.Error(err)
+	}
+	if got, err := m.ReadFile(t.Context(), name); err != nil || string(got) != "2" {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// TestOpenDirectoryStays renames and removes a directory that a change has open, and one above it.
+func TestOpenDirectoryStays(t *testing.T) {
+	dir := newTempDir(t)
+	inner := filepath.Join(dir, "outer", "inner")
+	d, err := openDir(inner, 0o755)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{inner, filepath.Dir(inner)} {
+		if err := os.Rename(name, name+"-moved"); err == nil {
+			t.Errorf("%s was renamed", name)
+		}
+	}
+	if err := os.Remove(inner); err == nil {
+		t.Error("it was removed")
+	}
+	if real, err := finalPath(d.handle()); err != nil || !strings.EqualFold(real, d.path) {
+		t.Errorf("%q, %v; want %s", real, err, d.path)
+	}
+	d.close()
+	if err := os.Rename(inner, inner+"-moved"); err != nil {
 		t.Error(err)
 	}
 }

@@ -22,7 +22,7 @@ const maxFileSize = 16 << 20
 
 // ReadFile reads a file of at most 16 MiB.
 func (m Machine) ReadFile(_ context.Context, name string) ([]byte, error) {
-	f, err := openShared(localPath(name))
+	f, err := openFile(localPath(name), shareAll, 0)
 	if err != nil {
 		return nil, explainParent(err)
 	}
@@ -32,24 +32,11 @@ func (m Machine) ReadFile(_ context.Context, name string) ([]byte, error) {
 
 // OpenFile opens a regular file of any size. Until it is closed, no program can change or replace it.
 func (m Machine) OpenFile(_ context.Context, name string) (io.ReadCloser, error) {
-	name = localPath(name)
-	info, err := os.Stat(name)
+	f, err := openFile(localPath(name), windows.FILE_SHARE_READ, 0)
 	if err != nil {
-		return nil, explainParent(err)
+		return nil, explainParent(err) // not an interface around a nil *os.File
 	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a regular file", name)
-	}
-	path, err := windows.UTF16PtrFromString(name)
-	if err != nil {
-		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
-	}
-	h, err := windows.CreateFile(path, windows.GENERIC_READ, windows.FILE_SHARE_READ, nil,
-		windows.OPEN_EXISTING, windows.FILE_ATTRIBUTE_NORMAL, 0)
-	if err != nil {
-		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
-	}
-	return os.NewFile(uintptr(h), name), nil
+	return f, nil
 }
 
 // OpenedPath is the path of a file that OpenFile or WriteStream has opened: it stays that of this file.
@@ -60,46 +47,81 @@ func (m Machine) OpenedPath(f any) string {
 	return ""
 }
 
-// openShared opens a file for reading, and lets others replace it meanwhile. It waits a moment for a
-// program that has the file alone.
-func openShared(name string) (*os.File, error) {
+// shareAll lets others change, replace and remove a file that is open.
+const shareAll = windows.FILE_SHARE_READ | windows.FILE_SHARE_WRITE | windows.FILE_SHARE_DELETE
+
+// openFile opens a file for reading. It waits a moment for a program that has the file alone. Names
+// such as NUL, CON and COM1 are devices in every directory, and no files.
+func openFile(name string, share, flags uint32) (*os.File, error) {
 	path, err := windows.UTF16PtrFromString(name)
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
 	}
+	var h windows.Handle
 	for begun := time.Now(); ; time.Sleep(sharingPause) {
-		h, err := windows.CreateFile(path, windows.GENERIC_READ,
-			windows.FILE_SHARE_READ|windows.FILE_SHARE_WRITE|windows.FILE_SHARE_DELETE, nil,
-			windows.OPEN_EXISTING, windows.FILE_ATTRIBUTE_NORMAL, 0)
-		switch {
-		case err == nil:
-			return os.NewFile(uintptr(h), name), nil
-		case !errors.Is(err, windows.ERROR_SHARING_VIOLATION) || time.Since(begun) > sharingLimit:
-			return nil, &fs.PathError{Op: "open", Path: name, Err: err}
+		h, err = windows.CreateFile(path, windows.GENERIC_READ, share, nil, windows.OPEN_EXISTING,
+			windows.FILE_ATTRIBUTE_NORMAL|flags, 0)
+		if !errors.Is(err, windows.ERROR_SHARING_VIOLATION) || time.Since(begun) > sharingLimit {
+			break
 		}
 	}
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
+	}
+	f := os.NewFile(uintptr(h), name)
+	kind, err := windows.GetFileType(h)
+	if err == nil && kind != windows.FILE_TYPE_DISK {
+		err = fmt.Errorf("%s is not a regular file", name)
+	}
+	if err != nil {
+		_ = f.Close() // the first error matters
+		return nil, err
+	}
+	return f, nil
 }
 
 // ReadPrivate reads a file that only Administrators, SYSTEM and this user can read or change, in a
-// directory that only these can change.
-func (m Machine) ReadPrivate(ctx context.Context, name string) ([]byte, error) {
-	dir, err := m.Stat(ctx, filepath.Dir(localPath(name)))
+// directory that only these can change. Neither can be exchanged between the checks and the read.
+func (m Machine) ReadPrivate(_ context.Context, name string) ([]byte, error) {
+	dir, base, err := openParent(localPath(name), 0)
 	if err != nil {
 		return nil, err
 	}
-	file, err := m.Lstat(ctx, name)
+	defer dir.close()
+	f, err := openFile(dir.at(base), windows.FILE_SHARE_READ, windows.FILE_FLAG_OPEN_REPARSE_POINT)
 	if err != nil {
 		return nil, err
 	}
-	if file.Mode.Type() == fs.ModeSymlink {
-		return nil, fmt.Errorf("%s is a symbolic link", file.Path)
+	defer f.Close()
+	h := windows.Handle(f.Fd())
+	attributes, err := attributesOf(h)
+	if err != nil {
+		return nil, err
 	}
-	for _, info := range []state.FileInfo{dir, file} {
-		if err := state.CheckPrivate(info, 0); err != nil {
+	if attributes&windows.FILE_ATTRIBUTE_REPARSE_POINT != 0 {
+		return nil, fmt.Errorf("%s is a symbolic link", filepath.ToSlash(f.Name()))
+	}
+	for _, c := range []struct {
+		of   windows.Handle
+		info state.FileInfo
+	}{
+		{dir.handle(), state.FileInfo{Path: filepath.ToSlash(dir.path), Mode: fs.ModeDir}},
+		{h, state.FileInfo{Path: filepath.ToSlash(f.Name())}},
+	} {
+		d, err := readAccess(c.of)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", c.info.Path, err)
+		}
+		mode, uid, err := permissions(d, c.info.Mode.IsDir())
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", c.info.Path, err)
+		}
+		c.info.Mode, c.info.UID = c.info.Mode|mode, uid
+		if err := state.CheckPrivate(c.info, 0); err != nil {
 			return nil, err
 		}
 	}
-	return m.ReadFile(ctx, name)
+	return readLimited(f)
 }
 
 func readLimited(f *os.File) ([]byte, error) {

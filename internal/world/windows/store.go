@@ -122,14 +122,20 @@ func createPrivate(name string) (*os.File, error) {
 	if err := makeDirs(filepath.Dir(filepath.Dir(dir)), 0o755); err != nil {
 		return nil, err
 	}
-	if err := makeDirs(dir, 0o700); err != nil {
+	d, err := openDir(dir, 0o700)
+	if err != nil {
 		return nil, err
 	}
+	defer d.close()
+	return createPrivateIn(d, filepath.Base(name))
+}
+
+func createPrivateIn(d *openedDir, name string) (*os.File, error) {
 	access, err := newDescriptor(0o600, false)
 	if err != nil {
 		return nil, err
 	}
-	return createFile(name, access, windows.FILE_APPEND_DATA|windows.SYNCHRONIZE)
+	return createFile(d.at(name), access, windows.FILE_APPEND_DATA|windows.SYNCHRONIZE)
 }
 
 // Replace replaces a file atomically.
@@ -140,7 +146,7 @@ func (s *Store) Replace(name string, data []byte) error {
 
 // Clear removes the directory of the journal, and the one above it if it is empty then.
 func (s *Store) Clear() error {
-	if err := removeTree(s.dir); err != nil {
+	if err := removePath(change.Remove{Path: s.dir}); err != nil {
 		return err
 	}
 	_ = os.Remove(filepath.Dir(s.dir)) // fails unless it is empty
@@ -161,28 +167,30 @@ func CreateRunLog(dir, command string, began time.Time) (*os.File, error) {
 	if err := makeDirs(filepath.Dir(dir), 0o755); err != nil {
 		return nil, err
 	}
-	if err := makeDirs(dir, 0o700); err != nil {
-		return nil, err
-	}
-	d, err := readDescriptor(dir)
+	d, err := openDir(dir, 0o700)
 	if err != nil {
 		return nil, err
 	}
-	mode, uid, err := permissions(d, true)
+	defer d.close()
+	access, err := readAccess(d.handle())
+	if err != nil {
+		return nil, err
+	}
+	mode, uid, err := permissions(access, true)
 	if err != nil {
 		return nil, err
 	}
 	if uid != 0 || mode&0o022 != 0 {
 		return nil, fmt.Errorf("%s belongs to another user, or others may write to it", dir)
 	}
-	entries, err := os.ReadDir(dir)
+	entries, err := os.ReadDir(d.path)
 	if err != nil {
 		return nil, err
 	}
 	for _, old := range portable.OldRunLogs(entries) {
-		if err := os.Remove(filepath.Join(dir, old)); err != nil {
+		if err := os.Remove(d.at(old)); err != nil {
 			return nil, err
 		}
 	}
-	return createPrivate(filepath.Join(dir, name))
+	return createPrivateIn(d, name)
 }

@@ -49,15 +49,16 @@ func writeFileAfter(c change.WriteFile, ready func() error) error {
 	if err := c.CheckSecret(); err != nil {
 		return err
 	}
-	name, err := followLink(localPath(c.Path))
+	mode := fs.FileMode(0o755)
+	if c.Output {
+		mode = 0
+	}
+	dir, base, err := openTarget(localPath(c.Path), mode)
 	if err != nil {
 		return err
 	}
-	if !c.Output {
-		if err := makeDirs(filepath.Dir(name), 0o755); err != nil {
-			return err
-		}
-	}
+	defer dir.close()
+	name := dir.at(base)
 	if c.RemoveTemporary {
 		if err := removeTemporaryFiles(name); err != nil {
 			return err
@@ -72,8 +73,10 @@ func writeFileAfter(c change.WriteFile, ready func() error) error {
 	case err == nil && !old.Mode().IsRegular():
 		return fmt.Errorf("%s exists, but it is not a regular file", name)
 	case err == nil && !c.Secret:
-		if access, err = readDescriptor(name); err != nil {
-			return err
+		// Without the owner: this process may be unable to create files of other users.
+		access, err = windows.GetNamedSecurityInfo(name, windows.SE_FILE_OBJECT, windows.DACL_SECURITY_INFORMATION)
+		if err != nil {
+			return &fs.PathError{Op: "reading the access control list", Path: name, Err: err}
 		}
 	}
 	return explainWriteError(name, replaceFile(name, access, func(f *os.File) error {
@@ -85,26 +88,6 @@ func writeFileAfter(c change.WriteFile, ready func() error) error {
 		}
 		return ready()
 	}))
-}
-
-// followLink returns the file that a symbolic link names, which need not exist, or else name.
-func followLink(name string) (string, error) {
-	const maxLinks = 16
-	for range maxLinks {
-		info, err := os.Lstat(name)
-		if err != nil || info.Mode().Type() != fs.ModeSymlink {
-			return name, nil // what does not exist is created
-		}
-		to, err := os.Readlink(name)
-		if err != nil {
-			return "", err
-		}
-		if to = localPath(to); !filepath.IsAbs(to) {
-			to = filepath.Join(filepath.Dir(name), to)
-		}
-		name = to
-	}
-	return "", fmt.Errorf("%s: too many symbolic links", name)
 }
 
 // replaceFile renames a new file with that access to name after write has written and flushed it.
@@ -145,7 +128,7 @@ const (
 )
 
 // rename replaces a file, and returns when the directory is on the disk. Windows does not replace a
-// file that another program has open.
+// file that another program has open, nor one with the attribute that makes it read-only.
 func rename(from, to string) error {
 	source, err := windows.UTF16PtrFromString(from)
 	if err != nil {
@@ -163,46 +146,29 @@ func rename(from, to string) error {
 		switch {
 		case err == nil:
 			return nil
+		case isOpen && clearReadOnly(target):
 		case !isOpen || time.Since(begun) > sharingLimit:
 			return &fs.PathError{Op: "rename", Path: to, Err: err}
 		}
 	}
 }
 
-// makeDirs creates a directory and those above it. An existing one is not changed.
-func makeDirs(name string, mode fs.FileMode) error {
-	info, err := os.Stat(name)
-	if err == nil && info.IsDir() {
-		return nil
-	}
-	if err == nil {
-		return &fs.PathError{Op: "mkdir", Path: name, Err: errors.New("it is a file")}
-	}
-	if parent := filepath.Dir(name); parent != name {
-		if err := makeDirs(parent, mode&^0o022); err != nil {
-			return err
-		}
-	}
-	access, err := newDescriptor(mode, true)
-	if err != nil {
-		return err
-	}
-	path, err := windows.UTF16PtrFromString(name)
-	if err == nil {
-		err = windows.CreateDirectory(path, newAttributes(access))
-	}
-	if err != nil && !errors.Is(err, windows.ERROR_ALREADY_EXISTS) {
-		return explainWriteError(name, &fs.PathError{Op: "mkdir", Path: name, Err: err})
-	}
-	return nil
+// clearReadOnly reports whether a file had the attribute that makes it read-only, and has it no more.
+func clearReadOnly(name *uint16) bool {
+	attributes, err := windows.GetFileAttributes(name)
+	return err == nil && attributes&windows.FILE_ATTRIBUTE_READONLY != 0 &&
+		attributes&windows.FILE_ATTRIBUTE_DIRECTORY == 0 &&
+		windows.SetFileAttributes(name, attributes&^windows.FILE_ATTRIBUTE_READONLY) == nil
 }
 
 // makeLink creates a symbolic link under a temporary name and renames it.
 func makeLink(c change.MakeLink) error {
-	name := localPath(c.Path)
-	if err := makeDirs(filepath.Dir(name), 0o755); err != nil {
+	dir, base, err := openParent(localPath(c.Path), 0o755)
+	if err != nil {
 		return err
 	}
+	defer dir.close()
+	name := dir.at(base)
 	old, err := os.Lstat(name)
 	if err == nil && old.Mode().Type() != fs.ModeSymlink && !old.Mode().IsRegular() {
 		return fmt.Errorf("%s exists, but it is neither a link nor a regular file", name)
@@ -239,10 +205,12 @@ func removeTemporaryFiles(name string) error {
 // WriteStream atomically creates or replaces a private file with what write writes, without keeping
 // it in memory. It gets its name after write has returned nil.
 func (m Machine) WriteStream(name string, write func(to io.ReadWriteSeeker) error) error {
-	name = localPath(name)
-	if err := makeDirs(filepath.Dir(name), 0o700); err != nil {
+	dir, base, err := openParent(localPath(name), 0o700)
+	if err != nil {
 		return err
 	}
+	defer dir.close()
+	name = dir.at(base)
 	if old, err := os.Lstat(name); err == nil && !old.Mode().IsRegular() {
 		return fmt.Errorf("%s exists, but it is not a regular file", name)
 	}
