@@ -53,13 +53,13 @@ func readClusterOrConfig(p *program, c *cobra.Command, o *certsOptions,
 	if err != nil {
 		return found, err
 	}
-	planned, how, err := config.Certificates(file, config.Facts{Tool: tool})
-	if err != nil || file.Given() {
-		return certsConfig{Node: planned, warnings: how.Warnings}, err
-	}
 	host, err := r.World().Host(ctx)
 	if err != nil {
 		return found, err
+	}
+	planned, how, err := config.Certificates(file, config.Facts{Tool: tool, Platform: host.Platform})
+	if err != nil || file.Given() {
+		return certsConfig{Node: planned, warnings: how.Warnings}, err
 	}
 	o.certDir = host.Platform.Clean(o.certDir)
 	if !host.Platform.IsAbs(o.certDir) {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -34,7 +35,7 @@ func TestFirstExistingKubeconfigIsUsed(t *testing.T) {
 		"all are missing": {env: map[string]string{"HOME": "/home/me"},
 			want: "/home/me/.kube/config"},
 		"list": {env: map[string]string{"HOME": "/home/me",
-			"KUBECONFIG": "/a:/b"}, files: []string{"/b", "/home/me/.kube/config"}, want: "/b"},
+			"KUBECONFIG": "/a" + string(filepath.ListSeparator) + "/b"}, files: []string{"/b", "/home/me/.kube/config"}, want: "/b"},
 		"the flag outranks them": {env: map[string]string{"KUBECONFIG": "/a"},
 			files: []string{"/a"}, args: []string{"--kubeconfig", "/c"}, want: "/c"},
 	} {

@@ -10,9 +10,9 @@ func Certificates(file File, facts Facts) (*node.Node, RunOptions, error) {
 	if err != nil {
 		return nil, run, err
 	}
-	n := &node.Node{Local: node.Local{Paths: node.DefaultPaths(),
+	n := &node.Node{Local: node.Local{Paths: facts.Platform.Paths(),
 		Timeouts: newTimeouts(in.init.Timeouts)}}
 	n.Cluster, err = in.resolveCluster(flags, facts, &run)
-	n.Paths.Certificates = in.cluster.CertificatesDir
+	n.Paths.Certificates = facts.Platform.Clean(in.cluster.CertificatesDir)
 	return n, run, err
 }

@@ -11,11 +11,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"kubeadm/internal/config/v1beta4"
+	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/release"
 )
 
-func checkCluster(c *v1beta4.ClusterConfiguration) field.ErrorList {
+func checkCluster(c *v1beta4.ClusterConfiguration, platform node.Platform) field.ErrorList {
 	errs := append(checkEtcd(c), checkNetworking(c)...)
 	endpoint := c.ControlPlaneEndpoint
 	if _, _, err := splitEndpoint(endpoint); endpoint != "" && err != nil {
@@ -34,7 +35,9 @@ func checkCluster(c *v1beta4.ClusterConfiguration) field.ErrorList {
 	if c.Etcd.Local != nil {
 		errs = append(errs, checkImage(field.NewPath("etcd", "local"), c.Etcd.Local.ImageMeta)...)
 	}
-	errs = append(errs, checkAbsolutePath(field.NewPath("certificatesDir"), c.CertificatesDir)...)
+	if !platform.IsAbs(c.CertificatesDir) {
+		errs = append(errs, checkAbsolutePath(field.NewPath("certificatesDir"), c.CertificatesDir)...)
+	}
 	for _, err := range release.CheckFeatureGates(c.FeatureGates) {
 		errs = append(errs, invalidSecret(field.NewPath("featureGates"), err)...)
 	}

@@ -38,7 +38,7 @@ func (in *initDocuments) resolveCluster(flags InitFlags, facts Facts,
 	run *RunOptions) (node.Cluster, error) {
 	run.applyFlags(in.init.DryRun, in.init.SkipPhases, flags.Common)
 	fillCluster(&in.cluster, in.init.LocalAPIEndpoint.BindPort)
-	in.fields(v1beta4.KindCluster, checkCluster(&in.cluster))
+	in.fields(v1beta4.KindCluster, checkCluster(&in.cluster, facts.Platform))
 	target, err := in.resolve(facts, run)
 	if err != nil {
 		return node.Cluster{}, err

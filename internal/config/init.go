@@ -181,7 +181,7 @@ func (in *initDocuments) complete(facts Facts, common Common, run *RunOptions) {
 		checkTokens(&in.init),
 		checkTimeouts(in.init.Timeouts),
 	))
-	in.fields(v1beta4.KindCluster, checkCluster(&in.cluster))
+	in.fields(v1beta4.KindCluster, checkCluster(&in.cluster, facts.Platform))
 	in.fields(v1beta4.KindCluster, checkStaticPods(&in.cluster))
 	if !in.cluster.Proxy.Disabled {
 		in.fields(kindProxy, checkProxy(in.proxy.Config))

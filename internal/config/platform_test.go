@@ -59,6 +59,27 @@ func TestControlPlanesRunOnLinux(t *testing.T) {
 	}
 }
 
+func TestCertificatesOnWindows(t *testing.T) {
+	const head = "apiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\ncontrolPlaneEndpoint: 10.0.0.1:6443\ncertificatesDir: "
+	for dir, want := range map[string]string{`C:\k\pki`: "C:/k/pki", "D:/pki": "D:/pki", "/k/pki": "C:/k/pki",
+		"pki": "", "C:pki": ""} {
+		file := fileOf(head + "'" + dir + "'\n")
+		user, _, err := Init(file, NewInitFlags(), windowsFacts(t)) // as for "kubeconfig user"
+		certs, _, otherErr := Certificates(file, windowsFacts(t))
+		if want == "" {
+			if err == nil || otherErr == nil || !strings.Contains(err.Error(), "must be an absolute path") {
+				t.Errorf("%s: %v, %v", dir, err, otherErr)
+			}
+			continue
+		}
+		if err != nil || otherErr != nil {
+			t.Errorf("%s: %v, %v", dir, err, otherErr)
+		} else if user.Paths.Certificates != want || certs.Paths.Certificates != want {
+			t.Errorf("%s: certificates are in %s and %s", dir, user.Paths.Certificates, certs.Paths.Certificates)
+		}
+	}
+}
+
 func TestResetOnWindows(t *testing.T) {
 	for dir, want := range map[string]string{"": "", `D:\pki`: "", "pki": "must be an absolute path",
 		`C:\Windows\pki`: "must be a directory that contains only certificates"} {

@@ -93,7 +93,7 @@ func Reconfigure(file File, flags ReconfigureFlags, stored StoredConfig,
 	wanted.Default()
 	fillCluster(wanted, bindPort)
 	wanted.KubernetesVersion = target.Stored()
-	wrong.fields(v1beta4.KindCluster, checkCluster(wanted))
+	wrong.fields(v1beta4.KindCluster, checkCluster(wanted, node.Platform{}))
 	wrong.fields(v1beta4.KindCluster, checkStaticPods(wanted))
 	if proxy.found && wanted.Proxy.Disabled {
 		run.warn(kindProxy + " is not used: proxy.disabled is set")

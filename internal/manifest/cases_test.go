@@ -46,7 +46,7 @@ func (s scenario) readPatches(t *testing.T) manifest.Patches {
 		if err != nil {
 			t.Fatal(err)
 		}
-		files = append(files, manifest.PatchFile{Name: name, Data: data})
+		files = append(files, manifest.PatchFile{Name: filepath.ToSlash(name), Data: data})
 	}
 	patches, notes, err := manifest.ParsePatches(files)
 	if err != nil || len(notes) != 1 { // README.md

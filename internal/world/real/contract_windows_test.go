@@ -67,17 +67,38 @@ func newTempDir(t *testing.T) string {
 }
 
 func TestFiles(t *testing.T) {
-	worldtest.FilesWithModes(t, real.New(), newTempDir(t), func(mode fs.FileMode) fs.FileMode {
-		switch isDir, isPublic := mode.IsDir(), mode&0o004 != 0; {
-		case isDir && isPublic:
-			return fs.ModeDir | 0o755
-		case isDir:
-			return fs.ModeDir | 0o700
-		case isPublic:
-			return 0o644
-		}
-		return 0o600
-	})
+	worldtest.FilesWithModes(t, real.New(), newTempDir(t), shownMode)
+}
+
+// shownMode is the mode that Windows knows of what was created with another one.
+func shownMode(mode fs.FileMode) fs.FileMode {
+	switch isDir, isPublic := mode.IsDir(), mode&0o004 != 0; {
+	case isDir && isPublic:
+		return fs.ModeDir | 0o755
+	case isDir:
+		return fs.ModeDir | 0o700
+	case isPublic:
+		return 0o644
+	}
+	return 0o600
+}
+
+func TestLinks(t *testing.T) {
+	dir := newTempDir(t)
+	if err := os.Symlink(dir, dir+"/link"); err != nil {
+		t.Skipf("Wine has no symbolic links, and only Administrators may create them: %v", err)
+	}
+	system, err := os.MkdirTemp(filepath.Join(os.Getenv("SystemRoot"), "Temp"), "kubeadm-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.Remove(system) })
+	worldtest.Links(t, real.New(), newTempDir(t), worldtest.LinkConfig{SystemDir: system,
+		Shown: shownMode, Make: func(to, at string) {
+			if err := os.Symlink(filepath.FromSlash(to), at); err != nil {
+				t.Fatal(err)
+			}
+		}})
 }
 
 func TestServices(t *testing.T) {

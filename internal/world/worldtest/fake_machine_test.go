@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"kubeadm/internal/state"
-	"kubeadm/internal/world"
 	"kubeadm/internal/world/fake"
 	"kubeadm/internal/world/memory"
 	"kubeadm/internal/world/preview"
@@ -24,16 +23,20 @@ func TestFakeOwners(t *testing.T) {
 }
 
 func TestFakeLinks(t *testing.T) {
-	for _, suite := range []func(*testing.T, world.World, string, func(to, at string)){worldtest.Links, worldtest.LinkedDirectoryOwners} {
+	newWorld := func() (*fake.World, func(to, at string)) {
 		w := fake.New()
 		w.Files["/proc"] = memory.File{Mode: fs.ModeDir | 0o755}
-		suite(t, w, "/contract", func(to, at string) {
+		return w, func(to, at string) {
 			if err := w.PutFile(at,
 				memory.File{Data: []byte(to), Mode: fs.ModeSymlink | 0o777}); err != nil {
 				t.Fatal(err)
 			}
-		})
+		}
 	}
+	w, link := newWorld()
+	worldtest.Links(t, w, "/contract", worldtest.LinkConfig{Make: link, SystemDir: "/proc"})
+	w, link = newWorld()
+	worldtest.LinkedDirectoryOwners(t, w, "/contract", link)
 }
 
 func TestFakeWaits(t *testing.T) { worldtest.Await(t, fake.New()) }

@@ -10,10 +10,22 @@ import (
 	"kubeadm/internal/world"
 )
 
-// Links checks changes of symbolic links and through them. root is an empty directory of the
-// world; link creates a symbolic link, as no change does.
-func Links(t *testing.T, w world.World, root string, link func(to, at string)) {
-	f := newFileSuite(w, root)
+// LinkConfig is the input of the suite of links.
+type LinkConfig struct {
+	// Make creates a symbolic link, as no change does.
+	Make func(to, at string)
+	// SystemDir is a directory of the operating system. The suite tries to empty it.
+	SystemDir string
+	// Shown is the mode of a file or directory that was created with another one; nil for the same.
+	Shown func(fs.FileMode) fs.FileMode
+}
+
+// Links checks changes of symbolic links and through them. root is an empty directory of the world.
+func Links(t *testing.T, w world.World, root string, given LinkConfig) {
+	f, link := newFileSuite(w, root), given.Make
+	if given.Shown != nil {
+		f.shown = given.Shown
+	}
 	mustDo(t, w, change.MakeDir{Path: f.at("links"), Mode: 0o755})
 	real := f.writeText(t, "x", "real", "file")
 	isLink := func(t *testing.T, name string) {
@@ -84,10 +96,10 @@ func Links(t *testing.T, w world.World, root string, link func(to, at string)) {
 		f.wantMode(t, f.at("real"), 0o755|fs.ModeDir)
 	})
 	t.Run("to a system directory", func(t *testing.T) {
-		link("/proc", f.at("links", "d")) // its contents cannot be removed
+		link(given.SystemDir, f.at("links", "d"))
 		err := w.Do(newContext(t), change.Remove{Path: f.at("links", "d"), Contents: true})
 		if err == nil || !strings.Contains(err.Error(), "a directory of the operating system") {
-			t.Errorf("emptying /proc: got %v", err)
+			t.Errorf("emptying %s: got %v", given.SystemDir, err)
 		}
 		mustDo(t, w, change.Remove{Path: f.at("links", "d")})
 	})
