@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"kubeadm/internal/world/portable"
 )
 
 // Limits of reading a FIFO or a terminal. The writer may be a program that asks for a password
@@ -18,7 +20,7 @@ import (
 const (
 	writerLimit = 5 * time.Second // until a program opens the FIFO for writing
 	quietLimit  = 2 * time.Minute // without a byte
-	streamLimit = 16 << 20        // bytes, of a regular file too
+	streamLimit = portable.MaxFileSize
 	streamPause = 20 * time.Millisecond
 )
 

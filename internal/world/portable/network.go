@@ -1,12 +1,17 @@
 package portable
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
+
+	"kubeadm/internal/state"
 )
 
 // lookupLimit is long enough for the resolver to try a second name server.
@@ -37,4 +42,43 @@ func (m Machine) Proxy(_ context.Context, host string) (string, error) {
 	}
 	// Without the user, and without the path: a password in a malformed URL may be part of it.
 	return proxy.Scheme + "://" + proxy.Host, nil
+}
+
+// Addresses lists the global unicast addresses of all interfaces that are up. route is the place of an
+// interface among those with a default route, -1 for none: their addresses come first, those of the
+// loopback interface last.
+func Addresses(route func(net.Interface) int) ([]state.Address, error) {
+	all, err := net.Interfaces()
+	if err != nil {
+		return nil, fmt.Errorf("listing network interfaces: %w", err)
+	}
+	var found []state.Address
+	rank := map[string]int{} // by interface
+	for _, i := range all {
+		if i.Flags&net.FlagUp == 0 {
+			continue
+		}
+		addresses, err := i.Addrs()
+		if err != nil {
+			return nil, fmt.Errorf("listing addresses of %s: %w", i.Name, err)
+		}
+		isLoopback := i.Flags&net.FlagLoopback != 0
+		if rank[i.Name] = route(i); rank[i.Name] < 0 {
+			rank[i.Name] = len(all)
+			if isLoopback {
+				rank[i.Name]++
+			}
+		}
+		for _, a := range addresses {
+			if n, ok := a.(*net.IPNet); ok && n.IP.IsGlobalUnicast() {
+				bits, _ := n.Mask.Size()
+				found = append(found, state.Address{IP: n.IP.String(), Bits: bits, Interface: i.Name,
+					DefaultRoute: rank[i.Name] < len(all), Loopback: isLoopback})
+			}
+		}
+	}
+	slices.SortStableFunc(found, func(a, b state.Address) int {
+		return cmp.Compare(rank[a.Interface], rank[b.Interface])
+	})
+	return found, nil
 }

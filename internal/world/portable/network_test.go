@@ -2,6 +2,7 @@ package portable
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"strings"
@@ -34,6 +35,27 @@ func TestProxyOf(t *testing.T) {
 		out, err := cmd.CombinedOutput()
 		if err != nil || !strings.Contains(string(out), c.want+"\n") {
 			t.Errorf("%s in %q: got %v and %s, want %s", c.host, c.env, err, out, c.want)
+		}
+	}
+}
+
+func TestAddressesOfRoutesComeFirst(t *testing.T) {
+	all, err := Addresses(func(net.Interface) int { return -1 })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range all {
+		if a.DefaultRoute {
+			t.Errorf("%+v has no default route", a)
+		}
+		got, err := Addresses(func(i net.Interface) int {
+			if i.Name == a.Interface {
+				return 0
+			}
+			return -1
+		})
+		if err != nil || len(got) != len(all) || got[0].Interface != a.Interface || !got[0].DefaultRoute {
+			t.Errorf("with the default route on %s: %+v, %v", a.Interface, got, err)
 		}
 	}
 }

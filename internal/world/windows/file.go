@@ -15,10 +15,8 @@ import (
 	"golang.org/x/sys/windows"
 
 	"kubeadm/internal/state"
+	"kubeadm/internal/world/portable"
 )
-
-// maxFileSize is how much of a file is read.
-const maxFileSize = 16 << 20
 
 // ReadFile reads a file of at most 16 MiB.
 func (m Machine) ReadFile(_ context.Context, name string) ([]byte, error) {
@@ -27,7 +25,7 @@ func (m Machine) ReadFile(_ context.Context, name string) ([]byte, error) {
 		return nil, explainParent(err)
 	}
 	defer f.Close()
-	return readLimited(f)
+	return portable.ReadLimited(f)
 }
 
 // OpenFile opens a regular file of any size. Until it is closed, no program can change or replace it.
@@ -121,15 +119,7 @@ func (m Machine) ReadPrivate(_ context.Context, name string) ([]byte, error) {
 			return nil, err
 		}
 	}
-	return readLimited(f)
-}
-
-func readLimited(f *os.File) ([]byte, error) {
-	all, err := io.ReadAll(io.LimitReader(f, maxFileSize+1))
-	if err == nil && len(all) > maxFileSize {
-		return nil, fmt.Errorf("reading %s: it is larger than %d MiB", f.Name(), maxFileSize>>20)
-	}
-	return all, err
+	return portable.ReadLimited(f)
 }
 
 // Tail returns the last bytes of a file, at most limit.
@@ -161,29 +151,8 @@ func (m Machine) ReadDir(_ context.Context, name string) ([]state.FileInfo, erro
 	if info, err := os.Stat(name); err == nil && !info.IsDir() {
 		return nil, &fs.PathError{Op: "read", Path: name, Err: errors.New("not a directory")}
 	}
-	entries, err := os.ReadDir(name)
-	if err != nil {
-		return nil, explainParent(err)
-	}
-	var files []state.FileInfo
-	for _, e := range entries {
-		info, err := e.Info()
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // removed meanwhile
-		}
-		if err != nil {
-			return nil, err
-		}
-		file, err := newFileInfo(filepath.Join(name, e.Name()), info)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		files = append(files, file)
-	}
-	return files, nil
+	files, err := portable.ReadDir(name, newFileInfo)
+	return files, explainParent(err)
 }
 
 // newFileInfo describes the file of that path of Windows. Its permissions are those that the access

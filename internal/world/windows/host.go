@@ -15,6 +15,7 @@ import (
 
 	"kubeadm/internal/node"
 	"kubeadm/internal/state"
+	"kubeadm/internal/world/portable"
 )
 
 // Host returns facts about this machine. An elevated process has the user ID of root.
@@ -61,27 +62,12 @@ func (m Machine) Mounts(context.Context, string) ([]string, error) { return nil,
 
 // SyncTimes measures how long small writes take to reach the disk.
 func (m Machine) SyncTimes(ctx context.Context, dir string) (times []time.Duration, err error) {
-	const size, count, limit = 2 << 10, 50, 500 * time.Millisecond
 	f, err := os.CreateTemp(localPath(dir), ".kubeadm-sync-*")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, f.Close(), os.Remove(f.Name())) }()
-	data := make([]byte, size)
-	for begun := time.Now(); len(times) < count && time.Since(begun) < limit; {
-		if err := context.Cause(ctx); err != nil {
-			return nil, err
-		}
-		if _, err := f.Write(data); err != nil {
-			return nil, err
-		}
-		start := time.Now()
-		if err := f.Sync(); err != nil {
-			return nil, err
-		}
-		times = append(times, time.Since(start))
-	}
-	return times, nil
+	return portable.SyncTimes(ctx, f, f.Sync)
 }
 
 // Chroot refuses: Windows has no root directory that a process could change.

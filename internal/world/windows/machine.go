@@ -22,7 +22,7 @@ func (m Machine) Do(ctx context.Context, c change.Change) error {
 	case change.WriteFile:
 		return writeFile(c)
 	case change.WriteKeyPair:
-		return writeKeyPair(c)
+		return portable.FileWriter(writeFileAfter).WriteKeyPair(ctx, c)
 	case change.MakeDir:
 		return makeDirs(localPath(c.Path), c.Mode)
 	case change.MakeLink:

@@ -13,53 +13,21 @@ import (
 	"golang.org/x/sys/windows"
 
 	"kubeadm/internal/state"
+	"kubeadm/internal/world/portable"
 )
 
 // Addresses lists the global unicast addresses of all interfaces that are up, those of an interface
 // with a gateway first.
 func (m Machine) Addresses(context.Context) ([]state.Address, error) {
-	routed, err := listGateways()
+	gateways, err := listGateways()
 	if err != nil {
 		return nil, fmt.Errorf("reading the gateways: %w", err)
 	}
-	all, err := net.Interfaces()
-	if err != nil {
-		return nil, fmt.Errorf("listing network interfaces: %w", err)
-	}
-	var found []state.Address
-	for _, i := range all {
-		if i.Flags&net.FlagUp == 0 {
-			continue
-		}
-		addresses, err := i.Addrs()
-		if err != nil {
-			return nil, fmt.Errorf("listing addresses of %s: %w", i.Name, err)
-		}
-		for _, a := range addresses {
-			n, ok := a.(*net.IPNet)
-			if !ok || !n.IP.IsGlobalUnicast() {
-				continue
-			}
-			bits, _ := n.Mask.Size()
-			found = append(found, state.Address{IP: n.IP.String(), Bits: bits, Interface: i.Name,
-				DefaultRoute: routed[i.Index], Loopback: i.Flags&net.FlagLoopback != 0})
-		}
-	}
-	rank := func(a state.Address) int {
-		switch {
-		case a.DefaultRoute:
-			return 0
-		case a.Loopback:
-			return 2
-		}
-		return 1
-	}
-	slices.SortStableFunc(found, func(a, b state.Address) int { return rank(a) - rank(b) })
-	return found, nil
+	return portable.Addresses(func(i net.Interface) int { return slices.Index(gateways, i.Index) })
 }
 
 // listGateways returns the indexes of the interfaces that have a gateway.
-func listGateways() (map[int]bool, error) {
+func listGateways() ([]int, error) {
 	size := uint32(15 << 10) // as the documentation of GetAdaptersAddresses recommends
 	for {
 		buffer := make([]byte, size)
@@ -74,10 +42,10 @@ func listGateways() (map[int]bool, error) {
 		case err != nil:
 			return nil, err
 		}
-		found := map[int]bool{}
+		var found []int
 		for a := first; a != nil; a = a.Next {
 			if a.FirstGatewayAddress != nil {
-				found[int(a.IfIndex)] = true
+				found = append(found, int(a.IfIndex))
 			}
 		}
 		return found, nil

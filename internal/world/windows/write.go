@@ -3,6 +3,7 @@
 package windows
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -22,30 +23,12 @@ import (
 // symbolic link stays, and its target is replaced or created. An existing file keeps its access
 // control list, unless the new contents are secret.
 func writeFile(c change.WriteFile) error {
-	return writeFileAfter(c, func() error { return nil })
-}
-
-// writeKeyPair replaces the key when the new certificate is complete in its temporary file. If the
-// certificate cannot be replaced after that, the previous key is written again.
-func writeKeyPair(c change.WriteKeyPair) error {
-	previous := c.Key
-	var unread error
-	previous.Data, unread = os.ReadFile(localPath(c.Key.Path))
-	written := false
-	err := writeFileAfter(c.Cert, func() error {
-		err := writeFile(c.Key)
-		written = err == nil
-		return err
-	})
-	if err != nil && written && unread == nil {
-		err = errors.Join(err, writeFile(previous))
-	}
-	return err
+	return writeFileAfter(context.Background(), c, func() error { return nil })
 }
 
 // writeFileAfter is writeFile. It calls ready when the new contents are in the temporary file; the
 // file stays as it was if that fails.
-func writeFileAfter(c change.WriteFile, ready func() error) error {
+func writeFileAfter(_ context.Context, c change.WriteFile, ready func() error) error {
 	if err := c.CheckSecret(); err != nil {
 		return err
 	}
