@@ -22,7 +22,8 @@ func (p Platform) IsWindows() bool { return p.Drive != "" }
 // Path is the absolute path of this platform for one that begins with a slash.
 func (p Platform) Path(file string) string { return p.Drive + file }
 
-// Clean replaces backslashes of a Windows path, and adds the drive to one that begins with a slash.
+// Clean replaces backslashes of a Windows path, adds the drive to one that begins with a slash, and
+// writes drives in upper case.
 func (p Platform) Clean(file string) string {
 	if !p.IsWindows() || file == "" {
 		return file
@@ -30,6 +31,9 @@ func (p Platform) Clean(file string) string {
 	file = strings.ReplaceAll(file, `\`, "/")
 	if strings.HasPrefix(file, "/") && !strings.HasPrefix(file, "//") {
 		return p.Path(file)
+	}
+	if len(file) > 1 && file[1] == ':' {
+		return strings.ToUpper(file[:1]) + file[1:]
 	}
 	return file
 }
@@ -73,10 +77,19 @@ func (p Platform) IsSystemDir(dir string) bool {
 		return IsSystemDir(dir)
 	}
 	dir = strings.ToLower(p.Clean(dir)) // Windows does not distinguish the case
+	dir = strings.TrimPrefix(strings.TrimPrefix(dir, "//?/"), "//./")
+	if share, ok := strings.CutPrefix(dir, "//"); ok { // such as //host/c$/windows
+		dir = "/" + strings.Join(strings.Split(share+"//", "/")[2:], "/")
+	}
 	if _, below, hasDrive := strings.Cut(dir, ":"); hasDrive {
 		dir = below
 	}
-	dir = path.Clean(dir)
+	names := strings.Split(path.Clean(dir), "/")
+	for i, name := range names { // Windows ignores dots and spaces at the end, and streams are of the same file
+		name, _, _ = strings.Cut(name, ":")
+		names[i] = strings.TrimRight(name, ". ")
+	}
+	dir = path.Clean("/" + strings.Join(names, "/"))
 	return IsSystemDir(dir) || slices.Contains(windowsDirs, dir) || path.Dir(dir) == "/users" ||
 		strings.HasPrefix(dir, "/windows/")
 }

@@ -9,6 +9,8 @@ func TestSystemDirectoriesOfWindows(t *testing.T) {
 	for dir, want := range map[string]bool{
 		`C:\`: true, `C:\Windows`: true, "c:/windows/System32": true, "C:/Users/Jane": true, "/Users": true,
 		"D:/Program Files": true, "C:/etc": true, "C:/var/lib": true,
+		`C:\Windows.`: true, `C:\windows \System32`: true, `C:\Windows::$INDEX_ALLOCATION`: true, `\\?\C:\Windows`: true,
+		`\\.\C:\Users\Jane`: true, `\\localhost\C$\Windows`: true, `\\server\share`: true, `\\server\share\pki`: false,
 		"C:/etc/kubernetes/pki": false, "C:/Users/Jane/pki": false, "D:/windows-pki": false,
 	} {
 		if got := Windows("C:").IsSystemDir(dir); got != want {
@@ -33,6 +35,7 @@ func TestPathsOfPlatforms(t *testing.T) {
 		{windows, "/etc/kubernetes", "D:/etc/kubernetes", true},
 		{windows, `C:\etc\kubernetes`, "C:/etc/kubernetes", true},
 		{windows, "C:/etc", "C:/etc", true},
+		{windows, `c:\etc`, "C:/etc", true},
 		{windows, `\\server\share`, "//server/share", true},
 		{windows, `C:file`, "C:file", false},
 		{windows, `a\b`, "a/b", false},

@@ -219,6 +219,8 @@ func newMachineChecks(l *node.Local, tool release.Tool, kubelet Query[*version.V
 	if !l.Platform.IsWindows() {
 		list, programs = append(list, newSwapCheck()), []string{"losetup", "mount", "cp"}
 		remedy = "install its package (find it with apt-file or dnf provides), or correct PATH"
+	} else {
+		list = append(list, newDirAccessCheck(l))
 	}
 	for _, program := range programs {
 		list = append(list, Check{Name: "FileExisting-" + program,

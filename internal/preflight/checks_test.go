@@ -1,11 +1,14 @@
 package preflight
 
 import (
+	"io/fs"
 	"slices"
 	"strings"
 	"testing"
 
 	"kubeadm/internal/node"
+	"kubeadm/internal/world/fake"
+	"kubeadm/internal/world/memory"
 )
 
 const (
@@ -94,10 +97,35 @@ func TestOrderOfJoinChecks(t *testing.T) {
 func TestJoinChecksOnWindows(t *testing.T) {
 	l := worker()
 	l.Discovery.Endpoint, l.Platform = "10.0.0.5:6443", node.Windows("C:")
-	const want = joinFiles + " CRI FileExisting-xcopy SystemVerification Hostname KubeletVersion " +
+	const want = joinFiles + " CRI DirAccess FileExisting-xcopy SystemVerification Hostname KubeletVersion " +
 		"ComponentArgs Service-kubelet Port-10250" + caFile + " HTTPProxy"
 	if got := names(Join(l, tool(t), KubeletVersion())); got != want {
 		t.Errorf("\n got %s\nwant %s", got, want)
+	}
+}
+
+// Every user can create directories below the root of a drive of Windows.
+func TestDirectoriesOfOtherUsers(t *testing.T) {
+	w, l := fake.New(), worker()
+	l.Paths = node.Windows("C:").Paths()
+	for dir, file := range map[string]memory.File{
+		"C:/etc": {Mode: fs.ModeDir | 0o755, UID: 1001}, "C:/etc/kubernetes": {Mode: fs.ModeDir | 0o755},
+		"C:/var": {Mode: fs.ModeDir | 0o777}, "C:/var/lib": {Mode: fs.ModeDir | 0o700},
+	} {
+		w.Files[dir] = file
+	}
+	got := Run(t.Context(), w, []Check{newDirAccessCheck(l)}, nil).Findings
+	if len(got) != 2 {
+		t.Fatalf("got %+v", got)
+	}
+	for i, want := range []Finding{
+		{Severity: Error, Text: "C:/etc belongs to another user", Remedy: "takeown /A /F C:/etc"},
+		{Severity: Warning, Text: "other users can change C:/var", Remedy: "icacls C:/var"},
+	} {
+		if got[i].Severity != want.Severity || !strings.Contains(got[i].Text, want.Text) ||
+			!strings.Contains(got[i].Remedy, want.Remedy) {
+			t.Errorf("got %+v, want %+v", got[i], want)
+		}
 	}
 }
 
