@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -47,17 +48,27 @@ func startServer(t *testing.T, s interface {
 	runtimeapi.ImageServiceServer
 }) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "cri.sock")
-	l, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l, socket := listen(t)
 	g := grpc.NewServer()
 	runtimeapi.RegisterRuntimeServiceServer(g, s)
 	runtimeapi.RegisterImageServiceServer(g, s)
 	go g.Serve(l)
 	t.Cleanup(g.Stop)
-	return "unix://" + path
+	return socket
+}
+
+// listen opens a socket of this operating system and returns its URL. Wine has no named pipes that work.
+func listen(t *testing.T) (net.Listener, string) {
+	t.Helper()
+	network, address := "unix", filepath.Join(t.TempDir(), "cri.sock")
+	if runtime.GOOS == "windows" {
+		network, address = "tcp", "127.0.0.1:0"
+	}
+	l, err := net.Listen(network, address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l, network + "://" + l.Addr().String()
 }
 
 func (s *server) Version(context.Context,
@@ -415,13 +426,9 @@ func TestLogs(t *testing.T) {
 // startMuteServer accepts connections and never answers.
 func startMuteServer(t *testing.T) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "cri.sock")
-	l, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l, socket := listen(t)
 	t.Cleanup(func() { l.Close() })
-	return "unix://" + path
+	return socket
 }
 
 func TestSocketNeverAnswers(t *testing.T) {
