@@ -71,7 +71,7 @@ func windowsPrograms(t *testing.T) string {
 func buildWindowsKubeadm(t *testing.T) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "kubeadm.exe")
-	runOnHost(t, "env", "GOOS=windows", "CGO_ENABLED=0", "go", "build", "-trimpath", "-o", program, "../../cmd/kubeadm")
+	runOnHost(t, "env", "GOOS=windows", "CGO_ENABLED=0", "go", "build", "-o", program, "../../cmd/kubeadm")
 	return program
 }
 
