@@ -123,7 +123,7 @@ func TestWindowsCommands(t *testing.T) {
 	outputs := m.runAll(t, join, []windowsCommand{
 		{"certs check-expiration", 0, "kubelet.conf"},
 		{"certs check-expiration -o json", 0, "kubelet.conf"},
-		{"doctor", anyCode, "kubelet"},
+		{"doctor", anyCode, "Host"},
 		{"upgrade node --dry-run", 0, ""},
 		{"upgrade node phase kubelet-config", 0, ""},
 		{`token create --kubeconfig C:\k\admin.conf --print-join-command`, 0, "kubeadm join "},
