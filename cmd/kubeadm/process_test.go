@@ -81,7 +81,7 @@ func TestErrorIsPrintedWithClosedOutput(t *testing.T) {
 }
 
 func TestOnlyStandardOutputCountsAsClosedOutput(t *testing.T) {
-	closed := &fs.PathError{Op: "write", Path: os.Stdout.Name(), Err: syscall.EPIPE}
+	closed := &fs.PathError{Op: "write", Path: os.Stdout.Name(), Err: closedPipe[0]}
 	for _, c := range []struct {
 		err  error
 		want bool
@@ -89,9 +89,9 @@ func TestOnlyStandardOutputCountsAsClosedOutput(t *testing.T) {
 		{closed, true},
 		{errors.Join(closed), true},
 		{errors.Join(closed, errors.New("the token was not deleted")), false},
-		{&fs.PathError{Op: "write", Path: "/etc/kubernetes/admin.conf", Err: syscall.EPIPE}, false},
+		{&fs.PathError{Op: "write", Path: "/etc/kubernetes/admin.conf", Err: closedPipe[0]}, false},
 		{&fs.PathError{Op: "write", Path: os.Stdout.Name(), Err: syscall.ENOSPC}, false},
-		{syscall.EPIPE, false}, // such as of a connection
+		{closedPipe[0], false}, // such as of a connection
 	} {
 		if got := isClosedOutput(c.err); got != c.want {
 			t.Errorf("%v: %t", c.err, got)
@@ -111,7 +111,11 @@ func TestExitCodeOfSoonExpiringCertificates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
+	dir, err := os.MkdirTemp("", "kubeadm-") // Wine cannot remove a t.TempDir
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = errors.Join(os.Remove(filepath.Join(dir, "ca.crt")), os.Remove(dir)) })
 	if err := os.WriteFile(filepath.Join(dir, "ca.crt"), pki.EncodeCertificates(ca.Certificate),
 		0o600); err != nil {
 		t.Fatal(err)
