@@ -60,9 +60,9 @@ func startServer(t *testing.T, s interface {
 // listen opens a socket of this operating system and returns its URL. Wine has no named pipes that work.
 func listen(t *testing.T) (net.Listener, string) {
 	t.Helper()
-	network, address := "unix", filepath.Join(t.TempDir(), "cri.sock")
-	if runtime.GOOS == "windows" {
-		network, address = "tcp", "127.0.0.1:0"
+	network, address := "tcp", "127.0.0.1:0"
+	if runtime.GOOS != "windows" {
+		network, address = "unix", filepath.Join(t.TempDir(), "cri.sock")
 	}
 	l, err := net.Listen(network, address)
 	if err != nil {
