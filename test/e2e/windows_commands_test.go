@@ -54,6 +54,9 @@ func (m *windowsMachine) runAll(t *testing.T, join []string, all []windowsComman
 		}
 		outputs = append(outputs, string(out))
 	}
+	if t.Failed() {
+		t.FailNow() // what follows depends on these
+	}
 	return outputs
 }
 
@@ -63,7 +66,7 @@ func TestWindowsCommands(t *testing.T) {
 	inFullRun(t, "three minutes, and builds programs for Windows")
 	s := sharedCluster(t)
 	m := newWindowsMachine(t, s, "win4", buildWindowsKubeadm(t))
-	join := windowsJoin(s)
+	join := windowsJoin(s)[1:]
 	token := flagValue(t, s.workerJoin, "--token")
 	for file, text := range map[string]string{
 		"k/admin.conf":   readFile(t, s.cp, "/etc/kubernetes/admin.conf"),
