@@ -85,7 +85,11 @@ func shownMode(mode fs.FileMode) fs.FileMode {
 
 func TestLinks(t *testing.T) {
 	dir := newTempDir(t)
-	if err := os.Symlink(dir, dir+"/link"); err != nil {
+	err := os.Symlink(dir, dir+"/link")
+	if err == nil {
+		_, err = os.Lstat(dir + "/link") // Wine creates none, and says that it has
+	}
+	if err != nil {
 		t.Skipf("Wine has no symbolic links, and only Administrators may create them: %v", err)
 	}
 	system, err := os.MkdirTemp(filepath.Join(os.Getenv("SystemRoot"), "Temp"), "kubeadm-")
