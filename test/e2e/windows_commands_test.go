@@ -113,7 +113,7 @@ func TestWindowsCommands(t *testing.T) {
 	m.runAll(t, join, []windowsCommand{
 		{"join phase preflight $JOIN", 0, ""},
 		{"join phase kubelet-start $JOIN", 0, ""},
-		{"join phase kubelet-wait-bootstrap" + socket, 0, ""},
+		{`join phase kubelet-wait-bootstrap --config C:\k\join.yaml`, 0, ""},
 	})
 	if got := m.filesOf(t); !slices.Equal(got, workerFiles()) {
 		t.Errorf("the phases left the files%s\nwant%s", indentLines(got), indentLines(workerFiles()))
