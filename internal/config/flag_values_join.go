@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -37,9 +38,9 @@ type JoinFlags struct {
 func NewJoinFlags() JoinFlags { return JoinFlags{BindPort: v1beta4.DefaultBindPort} }
 
 // document converts the flags to the document of a file. A control plane, or a machine that has
-// joined its cluster, uses adminKubeconfig instead of discovery; it may be empty.
-func (f JoinFlags) document(
-	adminKubeconfig string) (c v1beta4.JoinConfiguration, warnings []string, err error) {
+// joined its cluster, uses the AdminKubeconfig of the facts instead of discovery; it may be empty.
+func (f JoinFlags) document(facts Facts) (c v1beta4.JoinConfiguration, warnings []string, err error) {
+	adminKubeconfig := facts.AdminKubeconfig
 	c = v1beta4.JoinConfiguration{
 		NodeRegistration: v1beta4.NodeRegistrationOptions{CRISocket: f.CRISocket},
 		Discovery: v1beta4.Discovery{
@@ -56,6 +57,10 @@ func (f JoinFlags) document(
 			CACertHashes:             slices.Clone(f.CACertHashes),
 			UnsafeSkipCAVerification: f.UnsafeSkipCAVerification,
 		}
+	}
+	if f.HasJoined && adminKubeconfig == "" && facts.Platform.IsWindows() {
+		return c, nil, problem.New(errors.New("this phase needs the discovery settings of the join"),
+			"set --config to a file with them")
 	}
 	if f.HasJoined && adminKubeconfig == "" {
 		return c, nil, problem.New(fmt.Errorf("this phase needs %s, which does not exist",

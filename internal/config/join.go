@@ -94,7 +94,7 @@ func readJoin(file File, flags JoinFlags, facts Facts) (*v1beta4.JoinConfigurati
 				" has no effect with --config: the file contains the discovery settings")
 		}
 	} else {
-		*c, run.Warnings, err = flags.document(facts.AdminKubeconfig)
+		*c, run.Warnings, err = flags.document(facts)
 	}
 	if err != nil {
 		return nil, run, err
