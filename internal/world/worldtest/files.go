@@ -13,6 +13,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/world"
@@ -153,7 +154,7 @@ func (f fileSuite) atomicWrite(t *testing.T) {
 			select {
 			case <-stop:
 				return
-			default:
+			case <-time.After(time.Millisecond): // Windows replaces no file that is open
 			}
 		}
 	})
