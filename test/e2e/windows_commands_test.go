@@ -124,13 +124,13 @@ func TestWindowsCommands(t *testing.T) {
 	})
 
 	outputs := m.runAll(t, join, []windowsCommand{
-		{"certs check-expiration", 0, "kubelet.conf"},
-		{"certs check-expiration -o json", 0, "kubelet.conf"},
+		{"certs check-expiration", 0, "ca  "},
+		{"certs check-expiration -o json", 0, "\"name\": \"ca\""},
 		{"doctor", anyCode, "Host"},
 		{"upgrade node --dry-run", 0, ""},
 		{"upgrade node phase kubelet-config", 0, ""},
 		{`token create --kubeconfig C:\k\admin.conf --print-join-command`, 0, "kubeadm join "},
-		{`token list --kubeconfig C:\k\admin.conf -o json`, 0, "authentication"},
+		{`token list --kubeconfig C:\k\admin.conf`, 0, "authentication"},
 		{`kubeconfig user --client-name jane --config C:\k\cluster.yaml`, 0, "client-certificate-data"},
 		{"reset --force --dry-run" + socket, 0, "C:/etc/kubernetes/kubelet.conf"},
 	})
