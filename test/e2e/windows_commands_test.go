@@ -138,7 +138,7 @@ func TestWindowsCommands(t *testing.T) {
 	created := flagValue(t, fields, "--token")
 	m.runAll(t, join, []windowsCommand{
 		{`token delete --kubeconfig C:\k\admin.conf ` + created, 0, "deleted"},
-		{"reset phase leave-cluster", 0, ""},
+		{`reset phase leave-cluster --kubeconfig C:\k\admin.conf`, 0, ""},
 		{"reset phase cleanup-node" + socket, 0, ""},
 	})
 	const user = "/root/jane.conf"
