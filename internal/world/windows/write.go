@@ -101,7 +101,7 @@ func createFile(name string, access *windows.SECURITY_DESCRIPTOR, rights uint32)
 	if err != nil {
 		return nil, explainParent(&fs.PathError{Op: "create", Path: name, Err: err})
 	}
-	return os.NewFile(uintptr(h), name), nil
+	return os.NewFile(uintptr(h), filepath.ToSlash(name)), nil // such as that of a log, for messages
 }
 
 // How long another program, such as a virus scanner, may have a file open that is read or replaced.
