@@ -17,7 +17,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kubeadm/internal/state"
-	"kubeadm/internal/world/portable"
 )
 
 // Addresses lists the global unicast addresses of all interfaces that are up: those of the
@@ -27,7 +26,48 @@ func (m Machine) Addresses(context.Context) ([]state.Address, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the routes: %w", err)
 	}
-	return portable.Addresses(func(i net.Interface) int { return slices.Index(routes, i.Name) })
+	all, err := net.Interfaces()
+	if err != nil {
+		return nil, fmt.Errorf("listing network interfaces: %w", err)
+	}
+	var found []state.Address
+	for _, i := range all {
+		if i.Flags&net.FlagUp == 0 {
+			continue
+		}
+		addresses, err := i.Addrs()
+		if err != nil {
+			return nil, fmt.Errorf("listing addresses of %s: %w", i.Name, err)
+		}
+		for _, a := range addresses {
+			if n, ok := a.(*net.IPNet); ok && n.IP.IsGlobalUnicast() {
+				bits, _ := n.Mask.Size()
+				found = append(found, state.Address{
+					IP:           n.IP.String(),
+					Bits:         bits,
+					Interface:    i.Name,
+					DefaultRoute: slices.Contains(routes, i.Name),
+					Loopback:     i.Flags&net.FlagLoopback != 0,
+				})
+			}
+		}
+	}
+	slices.SortStableFunc(found,
+		func(a, b state.Address) int {
+			return cmp.Compare(addressRank(a, routes),
+				addressRank(b, routes))
+		})
+	return found, nil
+}
+
+func addressRank(a state.Address, routes []string) int {
+	if a.DefaultRoute {
+		return slices.Index(routes, a.Interface)
+	}
+	if a.Loopback {
+		return len(routes) + 1
+	}
+	return len(routes)
 }
 
 // listDefaultRoutes returns the interfaces with a default route, IPv4 before IPv6 and then by

@@ -15,7 +15,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kubeadm/internal/state"
-	"kubeadm/internal/world/portable"
 )
 
 // ReadFile reads a file of at most 16 MiB. A FIFO, as of a process substitution, is read to its
@@ -36,7 +35,7 @@ func (m Machine) ReadFile(ctx context.Context, path string) ([]byte, error) {
 	case info.Mode()&(fs.ModeNamedPipe|fs.ModeCharDevice) != 0:
 		return readStream(ctx, f, info.Mode()&fs.ModeNamedPipe != 0)
 	}
-	return portable.ReadLimited(f)
+	return readLimited(f)
 }
 
 // OpenFile opens a regular file of any size.
@@ -92,7 +91,7 @@ func (m Machine) ReadPrivate(_ context.Context, path string) ([]byte, error) {
 	if err := checkPrivate(f); err != nil {
 		return nil, err
 	}
-	return portable.ReadLimited(f)
+	return readLimited(f)
 }
 
 func checkPrivate(f *os.File) error {
@@ -105,6 +104,15 @@ func checkPrivate(f *os.File) error {
 		return err
 	}
 	return state.CheckPrivate(found, os.Geteuid())
+}
+
+// readLimited reads a file of at most 16 MiB.
+func readLimited(f *os.File) ([]byte, error) {
+	all, err := io.ReadAll(io.LimitReader(f, streamLimit+1))
+	if err == nil && len(all) > streamLimit {
+		return nil, fmt.Errorf("reading %s: it is larger than %d MiB", f.Name(), streamLimit>>20)
+	}
+	return all, err
 }
 
 // Stat describes a file or directory. It follows symbolic links.
@@ -127,7 +135,26 @@ func (m Machine) Lstat(_ context.Context, path string) (state.FileInfo, error) {
 
 // ReadDir lists a directory in order of names. It does not follow symbolic links.
 func (m Machine) ReadDir(_ context.Context, path string) ([]state.FileInfo, error) {
-	return portable.ReadDir(path, newFileInfo)
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return nil, err
+	}
+	var files []state.FileInfo
+	for _, e := range entries {
+		info, err := e.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // removed meanwhile
+		}
+		if err != nil {
+			return nil, err
+		}
+		file, err := newFileInfo(filepath.Join(path, e.Name()), info)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, file)
+	}
+	return files, nil
 }
 
 func newFileInfo(path string, info fs.FileInfo) (state.FileInfo, error) {

@@ -21,7 +21,7 @@ func (m Machine) Do(ctx context.Context, c change.Change) error {
 	case change.WriteFile:
 		return writeFile(ctx, c)
 	case change.WriteKeyPair:
-		return portable.FileWriter(writeFileAfter).WriteKeyPair(ctx, c)
+		return writeKeyPair(ctx, c)
 	case change.MakeDir:
 		return explainWriteError(c.Path, makeDirs(c.Path, c.Mode.Perm()))
 	case change.MakeLink:

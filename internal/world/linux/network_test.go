@@ -35,6 +35,19 @@ down0	00000000	010200C0	0002	0	0	0	00000000	0	0	0
 	}
 }
 
+func TestAddressRank(t *testing.T) {
+	routes := []string{"eth0", "eth1"}
+	ranks := []int{
+		addressRank(state.Address{Interface: "eth0", DefaultRoute: true}, routes),
+		addressRank(state.Address{Interface: "eth1", DefaultRoute: true}, routes),
+		addressRank(state.Address{Interface: "eth2"}, routes),
+		addressRank(state.Address{Interface: "lo", Loopback: true}, routes),
+	}
+	if !slices.IsSorted(ranks) || len(slices.Compact(ranks)) != 4 {
+		t.Errorf("got %v, want an ascending order", ranks)
+	}
+}
+
 func TestParseSocket(t *testing.T) {
 	// The kernel prints words in the byte order of this machine.
 	words := func(ip ...byte) string {

@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"kubeadm/internal/world/portable"
 )
 
 // Limits of reading a FIFO or a terminal. The writer may be a program that asks for a password
@@ -20,7 +18,7 @@ import (
 const (
 	writerLimit = 5 * time.Second // until a program opens the FIFO for writing
 	quietLimit  = 2 * time.Minute // without a byte
-	streamLimit = portable.MaxFileSize
+	streamLimit = 16 << 20        // bytes, of a regular file too
 	streamPause = 20 * time.Millisecond
 )
 

@@ -28,6 +28,24 @@ func writeFile(ctx context.Context, c change.WriteFile) error {
 	return writeFileAfter(ctx, c, func() error { return nil })
 }
 
+// writeKeyPair replaces the key when the new certificate is complete in its temporary file. If the
+// certificate cannot be replaced after that, the previous key is written again.
+func writeKeyPair(ctx context.Context, c change.WriteKeyPair) error {
+	previous := c.Key
+	var unread error
+	previous.Data, unread = os.ReadFile(c.Key.Path)
+	written := false
+	err := writeFileAfter(ctx, c.Cert, func() error {
+		err := writeFile(ctx, c.Key)
+		written = err == nil
+		return err
+	})
+	if err != nil && written && unread == nil {
+		err = errors.Join(err, writeFile(context.WithoutCancel(ctx), previous))
+	}
+	return err
+}
+
 // writeFileAfter is writeFile. It calls ready once, when the new contents are in a temporary file if
 // there can be one, and before the file is changed, which stays as it was if that fails.
 func writeFileAfter(ctx context.Context, c change.WriteFile, ready func() error) error {
