@@ -128,8 +128,8 @@ To resume an interrupted command, re-run it. To revert what init or join did to 
 	addUnderHeading(root, "Create and remove a cluster:", newInitCommand(p), newJoinCommand(p),
 		newResetCommand(p))
 	addUnderHeading(root, "Manage a cluster:", newCertsCommand(p), newConfigCommand(p),
-		newDoctorCommand(p), newEtcdCommand(p), newKubeconfigCommand(p), newReconfigureCommand(p), newTokenCommand(p),
-		newUpgradeCommand(p))
+		newDoctorCommand(p), newEndpointCommand(p), newEtcdCommand(p), newKubeconfigCommand(p),
+		newReconfigureCommand(p), newTokenCommand(p), newUpgradeCommand(p))
 	addUnderHeading(root, "Other commands:", newCompletionCommand(p), help, newVersionCommand(p))
 	root.AddCommand(&cobra.Command{ // scripts read its help to learn which commands there are
 		Use:   "alpha",

@@ -52,6 +52,12 @@ type reconfigureOptions struct {
 	Yes         bool          `flag:"yes"`
 	KubeletArgs flag.TextList `flag:"kubelet-arg"`
 	undo        bool
+	// find finds the change that another command makes; nil if the other fields say what is wanted. done says
+	// what it is, once it is made.
+	find func(ctx context.Context, e *engine.Env, here existing.Machine) (reconfiguration.Wanted, error)
+	done string
+	// incomplete says what is left to be done before the change that the user wants; nil for nothing.
+	incomplete error
 }
 
 // isChanging reports whether the user wants another configuration than the stored one.
@@ -139,7 +145,7 @@ also set on the Node, which a kubelet only does when it registers.`,
 // changeConfiguration is "kubeadm reconfigure apply" or "kubeadm reconfigure undo".
 func changeConfiguration(p *program, c *cobra.Command, o *reconfigureOptions) (err error) {
 	ctx := c.Context()
-	r, err := run.Open(ctx, runHost(p), run.Command{Name: "reconfigure", Phases: workflow.ReconfigureApply,
+	r, err := run.Open(ctx, runHost(p), run.Command{Name: c.Parent().Name(), Phases: workflow.ReconfigureApply,
 		Repeatable: true})
 	if err != nil {
 		return err
@@ -150,7 +156,7 @@ func changeConfiguration(p *program, c *cobra.Command, o *reconfigureOptions) (e
 		return err
 	}
 	wanted, err := readWanted(ctx, p, here, e, o)
-	if errors.Is(err, errNotEdited) {
+	if errors.Is(err, errNotEdited) || errors.Is(err, errNothingToDo) {
 		r.Emit(engine.Info, err.Error())
 		return nil
 	}
@@ -175,7 +181,10 @@ func changeConfiguration(p *program, c *cobra.Command, o *reconfigureOptions) (e
 	if err := executeReconfigure(ctx, r, wanted.Node, env, o.DryRun); err != nil || o.DryRun {
 		return err
 	}
-	r.Emit(engine.Printed, changedText)
+	r.Emit(engine.Printed, cmp.Or(o.done, changedText))
+	if o.incomplete != nil {
+		return o.incomplete
+	}
 	showOutdatedNodes(ctx, r, e, here, intent.Change)
 	return nil
 }
@@ -241,7 +250,7 @@ func openReconfigured(p *program, c *cobra.Command, r *run.Run,
 		return existing.Machine{}, nil, err
 	}
 	access := existing.Options{Kubeconfig: named(c, o.Kubeconfig)}
-	if c.Name() != "node" {
+	if c.Name() != "node" && c.Name() != "follow" {
 		access.OnlyControlPlane = "on a worker: kubeadm reconfigure node"
 	}
 	here, err := existing.Open(c.Context(), e, access)
@@ -254,6 +263,9 @@ func openReconfigured(p *program, c *cobra.Command, r *run.Run,
 // readWanted finds out which change the user wants.
 func readWanted(ctx context.Context, p *program, here existing.Machine, e *engine.Env,
 	o *reconfigureOptions) (reconfiguration.Wanted, error) {
+	if o.find != nil {
+		return o.find(ctx, e, here)
+	}
 	if o.undo {
 		return reconfiguration.FindUndo(ctx, e, here)
 	}

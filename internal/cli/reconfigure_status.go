@@ -13,7 +13,6 @@ import (
 	"kubeadm/internal/node"
 	"kubeadm/internal/reconfiguration"
 	"kubeadm/internal/release"
-	"kubeadm/internal/report"
 	"kubeadm/internal/run"
 	"kubeadm/internal/untrusted"
 )
@@ -115,16 +114,5 @@ func (s reconfigurationStatus) write(out io.Writer) error {
 	if _, err := io.WriteString(out, describeChanges(s.Changes)+"\n"); err != nil {
 		return err
 	}
-	w := report.NewTable(out, 10, "NODE", "ROLE", "UP TO DATE")
-	for _, n := range s.Nodes {
-		role, followed := "worker", "no"
-		if n.ControlPlane {
-			role = "control plane"
-		}
-		if n.Done {
-			followed = "yes"
-		}
-		w.Row(n.Name, role, followed)
-	}
-	return w.Flush()
+	return writeProgress(out, s.Nodes)
 }

@@ -109,7 +109,8 @@ func createTokens(p *program, c *cobra.Command, o *tokenCreateOptions) (err erro
 			return err
 		}
 		if n.Cluster.Endpoint == "" {
-			upload.Warn("the cluster has no controlPlaneEndpoint: no other control plane node can join until the ConfigMap kubeadm-config has one")
+			upload.Warn("the cluster has no controlPlaneEndpoint: no other control plane node can join until it " +
+				"has one: kubeadm endpoint change HOST[:PORT]")
 		}
 		if err := sharedcerts.Upload(ctx, upload, n, as); err != nil {
 			return err

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -18,6 +19,7 @@ import (
 	"kubeadm/internal/config/v1beta4"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
+	"kubeadm/internal/problem"
 )
 
 // The checks in this file are used by several fields. Each returns nil if the value is valid.
@@ -184,6 +186,18 @@ func splitEndpoint(text string) (host, number string, err error) {
 		return "", "", err
 	}
 	return host, number, nil
+}
+
+// ServerURL is the URL of an API server at "host" or "host:port".
+func ServerURL(text string) (string, error) {
+	host, port, err := splitEndpoint(text)
+	if err == nil && host == "" {
+		err = errors.New("it is empty")
+	}
+	if err != nil {
+		return "", problem.New(fmt.Errorf("the API server %q: %w", text, err), "name it as host or host:port")
+	}
+	return "https://" + net.JoinHostPort(host, cmp.Or(port, strconv.Itoa(v1beta4.DefaultBindPort))), nil
 }
 
 func checkPortText(text string) error {

@@ -28,6 +28,10 @@ type ReconfigureFlags struct {
 	SetArgs         flag.TextList `flag:"set-arg"` // "COMPONENT:NAME=VALUE", or "COMPONENT:NAME-" to remove it
 	FeatureGates    []string      `flag:"feature-gate"`
 	ImageRepository string        `flag:"image-repository"`
+	// Endpoint is another controlPlaneEndpoint, and RemoveCertSANs are names that certificates are not to
+	// have any more: "kubeadm endpoint" sets them.
+	Endpoint       string
+	RemoveCertSANs []string
 }
 
 // Given reports whether there is a flag.
@@ -157,7 +161,7 @@ func fixedFields() []fixedField {
 	type cluster = v1beta4.ClusterConfiguration
 	return []fixedField{
 		{"controlPlaneEndpoint", func(c *cluster) *string { return &c.ControlPlaneEndpoint },
-			"every kubelet and kubeconfig of the cluster connects to it"},
+			"every kubelet and kubeconfig of the cluster connects to it; to change it, use \"kubeadm endpoint change\""},
 		{"networking.podSubnet", func(c *cluster) *string { return &c.Networking.PodSubnet },
 			"the Pod CIDRs of the Nodes, which cannot be changed, are parts of it"},
 		{"networking.serviceSubnet", func(c *cluster) *string { return &c.Networking.ServiceSubnet },
@@ -222,6 +226,9 @@ func isSameEndpoint(wanted, stored string) bool {
 
 // apply changes the fields that the flags name.
 func (f ReconfigureFlags) apply(c *v1beta4.ClusterConfiguration, wrong *faults) (warnings []string) {
+	c.ControlPlaneEndpoint = cmp.Or(f.Endpoint, c.ControlPlaneEndpoint)
+	c.APIServer.CertSANs = slices.DeleteFunc(slices.Clone(c.APIServer.CertSANs),
+		func(name string) bool { return slices.Contains(f.RemoveCertSANs, name) })
 	for _, name := range f.AddCertSANs {
 		if !slices.Contains(c.APIServer.CertSANs, name) {
 			c.APIServer.CertSANs = append(c.APIServer.CertSANs, name)

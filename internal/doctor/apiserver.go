@@ -40,6 +40,9 @@ func checkAPIServer(ctx context.Context, r state.Reader, rep *preflight.Report, 
 	case m.isControlPlane():
 		f.Remedy = "fix what check StaticPods reports on the control plane nodes; if it reports nothing, " +
 			"check the load balancer"
+	case m.IsNode:
+		f.Remedy += "; if the endpoint of the cluster has been changed, name the address of a control plane node: " +
+			"kubeadm endpoint follow HOST"
 	}
 	rep.Add(f)
 }

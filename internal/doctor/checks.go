@@ -146,9 +146,13 @@ func nodeChecks(m *machine) []preflight.Check {
 		preflight.Check{Name: "KubeletConfigDrift", Run: given(m.cluster, checkKubeletDrift),
 			Why: "the next upgrade replaces the file with what is stored in the cluster"})...)
 	if !m.isControlPlane() {
-		return list
+		return append(list, needAPI(m.cluster,
+			preflight.Check{Name: "KubeletEndpoint", Run: given(m, checkKubeletEndpoint),
+				Why: "the kubelet loses the cluster when the address that it uses goes away"})...)
 	}
 	list = append(list,
+		preflight.Check{Name: "AdvertiseAddress", Run: given(m, checkAdvertiseAddress),
+			Why: "no other machine reaches the API server and etcd of this node at an address that it does not have"},
 		preflight.Check{Name: "StaticPodManifest", Run: given(m, checkManifests),
 			Why: "the kubelet runs the control plane from these files"},
 		preflight.Check{Name: "StaticPods", Run: given(m, checkStaticPods),

@@ -176,6 +176,12 @@ func clusterDefects() map[string]plantedDefect {
 			s.world.MemberList = append(s.world.MemberList, state.Member{ID: 9, Name: "lost",
 				PeerURLs: []string{"https://192.0.2.10:2380"}, ClientURLs: []string{"https://192.0.2.10:2379"}})
 		}, check: "EtcdMembers", says: "no Node with the name of etcd member lost", warns: true},
+		"address on no interface": {plant: func(_ *testing.T, s *testNode) {
+			s.world.Interfaces = []state.Address{{IP: "192.0.2.44", Bits: 24, Interface: "eth0", DefaultRoute: true}}
+		}, check: "AdvertiseAddress", says: "192.0.2.10, is on no interface", also: true},
+		"peer URL of another address": {plant: func(_ *testing.T, s *testNode) {
+			s.world.MemberList[0].PeerURLs = []string{"https://192.0.2.44:2380"}
+		}, check: "EtcdMembers", says: "know the member of this node, cp1, at another address", also: true},
 		"no quorum": {plant: func(_ *testing.T, s *testNode) {
 			s.world.MemberList = append(s.world.MemberList, state.Member{ID: 9, Name: "cp1",
 				PeerURLs: []string{"https://192.0.2.98:2380"}, ClientURLs: []string{"https://192.0.2.98:2379"}})

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"kubeadm/internal/etcdcluster"
+	"kubeadm/internal/manifest"
 	"kubeadm/internal/preflight"
 	"kubeadm/internal/state"
 	"kubeadm/internal/untrusted"
@@ -41,6 +44,9 @@ func checkMembers(ctx context.Context, r state.Reader, rep *preflight.Report, m 
 		if err := health.Unhealthy[member.ID]; err != nil {
 			rep.Add(newMemberFinding(member, err))
 		}
+		if f, found := comparePeerURL(m, member); found {
+			rep.Add(f)
+		}
 		if member.Learner {
 			rep.Add(preflight.Finding{Severity: preflight.Warning,
 				Text: fmt.Sprintf("etcd member %s is a learner, which does not vote", name),
@@ -53,6 +59,23 @@ func checkMembers(ctx context.Context, r state.Reader, rep *preflight.Report, m 
 		rep.Add(newAlarmFinding(health, a))
 	}
 	checkMembersOfNodes(ctx, r, rep, m.cluster, health)
+}
+
+// comparePeerURL finds a member of this node that the others reach at another address than it advertises.
+func comparePeerURL(m *machine, member state.Member) (f preflight.Finding, found bool) {
+	pod := m.Pods[manifest.Etcd]
+	if pod == nil || member.Name != m.Name || m.Name == "" {
+		return f, false
+	}
+	own := strings.Split(manifest.ArgumentValue(pod, "initial-advertise-peer-urls"), ",")
+	if own[0] == "" || slices.ContainsFunc(own, func(u string) bool { return slices.Contains(member.PeerURLs, u) }) {
+		return f, false
+	}
+	return preflight.Finding{Severity: preflight.Error,
+		Text: fmt.Sprintf("etcd's members know the member of this node, %s, at another address", member.Name),
+		Evidence: fmt.Sprintf("it is listed with %s, but advertises %s",
+			untrusted.Line(strings.Join(member.PeerURLs, ", ")), untrusted.Line(strings.Join(own, ", "))),
+		Remedy: "let the machine have the address that the other members know"}, true
 }
 
 func newAlarmFinding(health etcdcluster.Health, a etcdcluster.Alarm) preflight.Finding {

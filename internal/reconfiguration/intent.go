@@ -20,6 +20,8 @@ type Intent struct {
 	Stored config.StoredConfig
 	// KubeletArgs change the arguments of this machine's kubelet.
 	KubeletArgs config.KubeletArgs
+	// OnlyEndpoint is set if the kubelet's configuration stays as it is, and only its kubeconfig changes.
+	OnlyEndpoint bool
 	// Ask asks the user whether to go on, and is an error if not; nil if there is no question.
 	Ask func(context.Context) error
 }

@@ -23,6 +23,8 @@ type Record struct {
 	Manifests map[string]string `json:"manifests,omitempty"` // by component
 	Kubelet   string            `json:"kubelet"`             // its configuration file
 	Flags     string            `json:"flags"`               // its environment file
+	// Kubeconfig is that of the kubelet if the change replaces it.
+	Kubeconfig string `json:"kubeconfig,omitempty"`
 	// Written are the digests of what the change, and interrupted ones before it, replace them by.
 	Written []string `json:"written"`
 
@@ -59,6 +61,13 @@ func ReadRecord(ctx context.Context, e *engine.Env, n *node.Node) (*Record, erro
 	}
 	isKnown := func(now, before string) bool { return now == before || r.hasWritten(now) }
 	counts := r.Version == present.Version && isKnown(present.Kubelet, r.Kubelet) && isKnown(present.Flags, r.Flags)
+	if r.Kubeconfig != "" {
+		onDisk, err := state.ReadRequired(ctx, e.World, n.Paths.KubeletKubeconfig())
+		if err != nil {
+			return nil, err
+		}
+		counts = counts && isKnown(string(onDisk), r.Kubeconfig)
+	}
 	for component, text := range present.Manifests {
 		counts = counts && isKnown(text, r.Manifests[component])
 	}
@@ -92,6 +101,15 @@ func readPresent(ctx context.Context, e *engine.Env, n *node.Node) (*Record, err
 		p.Manifests[component] = string(text)
 	}
 	return p, nil
+}
+
+// KubeletFiles are the files of the kubelet from before the change. One that it did not replace is that on disk.
+func (r *Record) KubeletFiles(onDisk KubeletFiles) KubeletFiles {
+	f := KubeletFiles{Config: []byte(r.Kubelet), Flags: []byte(r.Flags), Kubeconfig: []byte(r.Kubeconfig)}
+	if r.Kubeconfig == "" {
+		f.Kubeconfig = onDisk.Kubeconfig
+	}
+	return f
 }
 
 // Store stores it, before a part is replaced by what is written.

@@ -41,7 +41,7 @@ func recoverKubelet(ctx context.Context, e *engine.Env, local node.Local) (isRes
 		return false, err
 	}
 	onDisk, err := ReadKubeletFiles(ctx, e.World, local.Paths)
-	before := KubeletFiles{[]byte(record.Kubelet), []byte(record.Flags)}
+	before := record.KubeletFiles(onDisk)
 	isKnown := func(now, before []byte) bool { return bytes.Equal(now, before) || record.hasWritten(string(now)) }
 	if err != nil || onDisk.Equal(before) || !onDisk.all(before, isKnown) {
 		return false, err
@@ -58,8 +58,9 @@ func recoverKubelet(ctx context.Context, e *engine.Env, local node.Local) (isRes
 
 // KubeletFiles are the files of this machine's kubelet that a change replaces.
 type KubeletFiles struct {
-	Config []byte
-	Flags  []byte // its environment file; empty if there is none
+	Config     []byte
+	Flags      []byte // its environment file; empty if there is none
+	Kubeconfig []byte
 }
 
 // ReadKubeletFiles reads them.
@@ -67,12 +68,15 @@ func ReadKubeletFiles(ctx context.Context, r state.Reader, p node.Paths) (f Kube
 	if f.Config, err = state.ReadRequired(ctx, r, p.KubeletConfig()); err != nil {
 		return f, err
 	}
-	f.Flags, err = state.ReadOptional(ctx, r, p.KubeletFlags())
+	if f.Flags, err = state.ReadOptional(ctx, r, p.KubeletFlags()); err != nil {
+		return f, err
+	}
+	f.Kubeconfig, err = state.ReadRequired(ctx, r, p.KubeletKubeconfig())
 	return f, err
 }
 
 func (f KubeletFiles) all(others KubeletFiles, is func(a, b []byte) bool) bool {
-	return is(f.Config, others.Config) && is(f.Flags, others.Flags)
+	return is(f.Config, others.Config) && is(f.Flags, others.Flags) && is(f.Kubeconfig, others.Kubeconfig)
 }
 
 // Equal reports whether the files are the same.
@@ -93,6 +97,11 @@ func ReplaceKubelet(ctx context.Context, e *engine.Env, n *node.Node, files Kube
 		if err := kubeletfile.Replace(ctx, e, reads[1], files.Flags, staticpod.KubeletFlagsBackup); err != nil {
 			return err
 		}
+	}
+	reads = append(reads, n.Paths.KubeletKubeconfig())
+	if err := e.Do(ctx, change.WriteFile{Path: n.Paths.KubeletKubeconfig(), Data: files.Kubeconfig, Mode: 0o600,
+		Secret: true}); err != nil {
+		return err
 	}
 	if err := localkubelet.Start(ctx, e, reads...); err != nil {
 		return err

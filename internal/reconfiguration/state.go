@@ -42,6 +42,8 @@ type State struct {
 	Stored *metav1.Time `json:"stored,omitempty"`
 	// Earlier is the change before this one, as long as the cluster has not stored this one.
 	Earlier *State `json:"earlier,omitempty"`
+	// Endpoint is a change of the endpoint that has not been finished; nil for none.
+	Endpoint *EndpointChange `json:"endpoint,omitempty"`
 	// Files are those that arguments of components name, as they were on Node when the change was begun.
 	Files []preflight.ArgumentFile `json:"files,omitempty"`
 	// Before and After are what the cluster stores before and after the change.
@@ -195,7 +197,9 @@ func (s *State) ReadProgress(ctx context.Context, reader state.Reader,
 			continue
 		}
 		created := u.GetCreationTimestamp()
-		n.Done = u.GetAnnotations()[NodeAnnotation] == s.ID || s.Stored != nil && created.Sub(s.Stored.Time) > joinMargin
+		// A machine that joined may use an endpoint from before, by a discovery file.
+		joinedWithIt := s.Endpoint == nil && s.Stored != nil && created.Sub(s.Stored.Time) > joinMargin
+		n.Done = u.GetAnnotations()[NodeAnnotation] == s.ID || joinedWithIt
 		all = append(all, n)
 	}
 	slices.SortFunc(all, func(a, b NodeProgress) int { return strings.Compare(a.Name, b.Name) })

@@ -47,7 +47,7 @@ type Wanted struct {
 // FindWanted resolves a request: a change that begins, or one that was interrupted and goes on, or one
 // that is done.
 func FindWanted(ctx context.Context, e *engine.Env, here existing.Machine, q Request) (w Wanted, err error) {
-	r := finder{e, here}
+	r := finder{e: e, here: here}
 	stored, found, err := r.read(ctx)
 	if err != nil {
 		return w, err
@@ -62,13 +62,19 @@ func FindWanted(ctx context.Context, e *engine.Env, here existing.Machine, q Req
 	if err != nil {
 		return w, err
 	}
+	latest := found.Latest().endpoint()
+	if found != nil && found.Stored == nil && found.Endpoint != nil && !found.Endpoint.isTo(latest) {
+		return w, explainBegun(found)
+	}
 	isFirst := false
 	if len(q.Flags.FeatureGates) > 0 {
 		if wanted, isFirst, err = r.orderGates(ctx, q, stored, wanted, found); err != nil {
 			return w, err
 		}
 	}
-	w, err = r.find(ctx, stored, New(here.Name, stored, wanted, e.World.Now()), found)
+	change := New(here.Name, stored, wanted, e.World.Now())
+	change.Endpoint = latest
+	w, err = r.find(ctx, stored, change, found)
 	if w.IsFirst = isFirst; isFirst && err == nil {
 		w.Effects.Later = append(w.Effects.Later, SecondHalf)
 	}
@@ -146,7 +152,7 @@ func (f finder) orderGates(ctx context.Context, q Request, stored, wanted config
 // changed in another way since. One that the cluster has not stored yet is taken back where it was begun;
 // one that is taken back already stays so.
 func FindUndo(ctx context.Context, e *engine.Env, here existing.Machine) (w Wanted, err error) {
-	r := finder{e, here}
+	r := finder{e: e, here: here}
 	stored, found, err := r.read(ctx)
 	switch {
 	case err != nil:
@@ -158,9 +164,12 @@ func FindUndo(ctx context.Context, e *engine.Env, here existing.Machine) (w Want
 		return r.find(ctx, stored, found, found)
 	}
 	if found.Stored == nil && found.Node != here.Name {
+		lost := "if the node is lost: kubeadm reconfigure apply, on this one"
+		if c := found.Endpoint; c != nil && !c.isTo(found.Latest().endpoint()) {
+			lost = untrusted.CommandHint("if the node is lost, on this one", "kubeadm endpoint change", hostPort(c.To))
+		}
 		return w, problem.New(fmt.Errorf("the latest change of the configuration has not been completed on node %s",
-			untrusted.Line(found.Node)), "on that node: kubeadm reconfigure undo",
-			"if the node is lost: kubeadm reconfigure apply, on this one")
+			untrusted.Line(found.Node)), "on that node: kubeadm reconfigure undo", lost)
 	}
 	own, err := r.isOwn(ctx, found, stored)
 	if err != nil {
@@ -173,7 +182,12 @@ func FindUndo(ctx context.Context, e *engine.Env, here existing.Machine) (w Want
 		return r.find(ctx, stored, found, found)
 	}
 	change := New(here.Name, found.After, found.Before, e.World.Now())
-	change.Undoes = found.ID
+	change.Undoes, change.Endpoint = found.ID, found.Endpoint
+	if found.Endpoint != nil {
+		if r, err = r.undoEndpoint(ctx, change, found); err != nil {
+			return w, err
+		}
+	}
 	return r.find(ctx, stored, change, found)
 }
 
@@ -181,7 +195,7 @@ func FindUndo(ctx context.Context, e *engine.Env, here existing.Machine) (w Want
 // arguments of this node's kubelet to change beside it. With them, there need not be a change.
 func FindStored(ctx context.Context, e *engine.Env, here existing.Machine,
 	args config.KubeletArgs) (w Wanted, err error) {
-	r := finder{e, here}
+	r := finder{e: e, here: here}
 	stored, err := existing.ReadStoredConfig(ctx, e.Reader(), here.As)
 	if err != nil {
 		return w, err
@@ -239,6 +253,8 @@ func (f finder) keepEtcd(ctx context.Context, before, after **node.Node) error {
 type finder struct {
 	e    *engine.Env
 	here existing.Machine
+	// unreached is set where the endpoint that is taken back has not left this node.
+	unreached bool
 }
 
 func (f finder) read(ctx context.Context) (stored config.StoredConfig, found *State, err error) {
@@ -322,7 +338,7 @@ func (f finder) find(ctx context.Context, stored config.StoredConfig, change, fo
 		if err != nil {
 			return w, err
 		}
-		if same && change.Undoes == "" {
+		if same && change.Undoes == "" && change.Endpoint.isTo(found.Endpoint) {
 			change = found
 		} else if change.Earlier = found; found.Stored == nil && change.Undoes == "" {
 			f.e.Warn("the change of the configuration that was begun on node %s at %s has not been completed, and "+
@@ -339,6 +355,10 @@ func (f finder) find(ctx context.Context, stored config.StoredConfig, change, fo
 	}
 	if w.Node, err = f.complete(ctx, change.After); err != nil {
 		return w, err
+	}
+	if c := change.Endpoint; c != nil && w.Node.Cluster.Endpoint != "" && w.Node.ServerURL() != c.To {
+		return w, problem.New(fmt.Errorf("the configuration has the endpoint %s, but a change to %s is not finished",
+			untrusted.Line(w.Node.Cluster.Endpoint), untrusted.Line(c.To)), "look at it: kubeadm endpoint status")
 	}
 	now, err := f.complete(ctx, stored)
 	if err != nil {
@@ -361,7 +381,8 @@ func (f finder) find(ctx context.Context, stored config.StoredConfig, change, fo
 		return w, err
 	}
 	// Nodes may lack what was changed in another way, or by a change that was not completed.
-	isUnknown := len(w.Fields) == 0 && change.Undoes == ""
+	finishesEndpoint := change.Endpoint == nil && found.hasEndpoint()
+	isUnknown := len(w.Fields) == 0 && change.Undoes == "" && !finishesEndpoint
 	if found != nil && change.Undoes == "" {
 		own, err := f.isSame(ctx, found.After, stored)
 		if err != nil {
@@ -382,7 +403,7 @@ func (f finder) addConcerned(ctx context.Context, w Wanted, isUnknown bool) erro
 		}
 		change.ControlPlanes, change.Workers = len(ListBehind(all, true)) > 0, len(ListBehind(all, false)) > 0
 	}
-	change.Workers = change.Workers || isUnknown || w.Effects.Kubelet
+	change.Workers = change.Workers || isUnknown || w.Effects.Kubelet || change.Endpoint != nil && !f.unreached
 	change.ControlPlanes = change.ControlPlanes || change.Workers ||
 		len(w.Effects.Certificates)+len(w.Effects.Restarted) > 0
 	return nil

@@ -36,6 +36,7 @@ import (
 	"kubeadm/internal/phase/waitcontrolplane"
 	"kubeadm/internal/phaseindex"
 	"kubeadm/internal/pki"
+	"kubeadm/internal/reconfiguration"
 	"kubeadm/internal/rotation"
 )
 
@@ -148,12 +149,26 @@ var Join = []engine.Phase{
 		after(etcd.Check, phaseindex.DownloadCerts.End(),
 			phaseindex.JoinCertCreated(pki.EtcdHealthcheckClient), adminConfCreated),
 		after(joinedAccess, adminConfCreated),
-		after(kubelet.JoinStart, phaseindex.DownloadCerts.End(), phaseindex.CheckEtcd.End()),
+		after(withStep(checkFollowed, kubelet.JoinStart), phaseindex.DownloadCerts.End(), phaseindex.CheckEtcd.End(),
+			adminConfCreated),
 		after(etcd.Join, phaseindex.ControlPlanePrepare.End(), phaseindex.KubeletStart.End()),
 	}},
 	kubelet.WaitBootstrap,
 	markcontrolplane.Join,
 	waitcontrolplane.Join,
+}
+
+// checkFollowed prevents that a control plane node joins while nodes depend on the address of another one.
+var checkFollowed = engine.Step{
+	Name: string(phaseindex.CheckEtcd),
+	When: func(n *node.Node) bool { return n.Role == node.ControlPlane },
+	Run: func(ctx context.Context, e *engine.Env) error {
+		as, err := e.Admin(ctx)
+		if err != nil {
+			return err
+		}
+		return reconfiguration.CheckFollowed(ctx, e, as)
+	},
 }
 
 // adminConfCreated is when a join can use admin.conf.
@@ -210,7 +225,7 @@ var UpgradeNode = []engine.Phase{
 var ReconfigureApply = []engine.Phase{
 	check.Reconfigure,
 	holdingLock(reconfigure.Node, check.Unchanging, reconfigure.Claim, reconfigure.Node, addon.Reconfigure,
-		uploadconfig.Upgrade, reconfigure.Finish),
+		uploadconfig.Upgrade, reconfigure.ClusterInfo, reconfigure.Finish),
 }
 
 // ReconfigureNode brings another node to the configuration that the cluster stores.

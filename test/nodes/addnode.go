@@ -115,13 +115,16 @@ func (c *Cluster) DestroyNode(ctx context.Context, n *Node) error {
 }
 
 // SetName makes a name resolve to a node's address on all nodes. It stays if the node is destroyed.
-func (c *Cluster) SetName(name string, n *Node) error {
+func (c *Cluster) SetName(name string, n *Node) error { return c.SetNameAt(name, n.Address()) }
+
+// SetNameAt makes a name resolve to an address on all nodes, such as that of the load balancer.
+func (c *Cluster) SetNameAt(name, address string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.record.Names == nil {
 		c.record.Names = make(map[string]string)
 	}
-	c.record.Names[name] = n.Address()
+	c.record.Names[name] = address
 	if err := c.writeHosts(); err != nil {
 		return err
 	}

@@ -48,6 +48,9 @@ var Reconfigure = engine.Phase{
 		if err := checkMachine(ctx, e, n, preflight.Reconfigure(n)); err != nil {
 			return err
 		}
+		if reconfiguration.IntentOf(e).OnlyEndpoint {
+			return nil
+		}
 		if err := checkDrained(ctx, e, as, n); err != nil {
 			return err
 		}

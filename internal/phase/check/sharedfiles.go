@@ -20,9 +20,8 @@ func checkControlPlaneEndpoint(n *node.Node) error {
 	}
 	return problem.New(
 		errors.New("no control plane node can be added to this cluster: its configuration has no controlPlaneEndpoint, an address that all control plane nodes share"),
-		"set controlPlaneEndpoint in ClusterConfiguration to the DNS name or load balancer address of the API servers: kubectl edit configmap kubeadm-config --namespace kube-system",
-		"then generate the API server certificates of the existing control plane nodes again, with that name: move apiserver.crt and apiserver.key out of the way, run kubeadm init phase certs apiserver, and restart kube-apiserver",
-		"then set the server to that name in ConfigMap cluster-info and in the kubeconfig files",
+		"give it one, a DNS name or the address of a load balancer, on its control plane node: "+
+			"kubeadm endpoint change HOST[:PORT]",
 		"or join this machine as a worker, without --control-plane")
 }
 

@@ -37,7 +37,7 @@ func (m *machine) changeKubelet(ctx context.Context, e *engine.Env) error {
 
 func (m *machine) restoreKubelet(ctx context.Context, e *engine.Env) error {
 	onDisk, err := reconfiguration.ReadKubeletFiles(ctx, e.World, m.Paths)
-	before := reconfiguration.KubeletFiles{Config: []byte(m.old.Kubelet), Flags: []byte(m.old.Flags)}
+	before := m.old.KubeletFiles(onDisk)
 	if err != nil || onDisk.Equal(before) && !m.interrupted {
 		return err // it was not changed
 	}

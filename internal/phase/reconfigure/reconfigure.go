@@ -37,7 +37,7 @@ var Claim = engine.Phase{
 			read = reconfiguration.ReadPublic
 		}
 		found, err := read(ctx, e.Reader(), as)
-		if err != nil {
+		if err != nil && !(n.Role != node.ControlPlane && apierrors.IsForbidden(err)) { // before the first change
 			return err
 		}
 		if found != nil && found.ID != intent.Found && found.ID != intent.Change.ID {
@@ -142,6 +142,9 @@ var Node = engine.Phase{
 		if err := m.labelNode(ctx, e); err != nil {
 			return err
 		}
+		if err := m.checkUnused(ctx, e); err != nil {
+			return err
+		}
 		return m.issueCertificates(ctx, e, true)
 	},
 }
@@ -157,8 +160,11 @@ type machine struct {
 	pods    map[string][]byte
 	// an earlier run was interrupted after it had begun to replace them
 	interrupted bool
-	gatesOff    bool // a feature gate is turned off
-	keeps       bool // etcd is not taken back
+	endpoint    *reconfiguration.EndpointChange // nil if the endpoint stays
+	gatesOff    bool                            // a feature gate is turned off
+	keeps       bool                            // etcd is not taken back
+	// the cluster, and so other machines, may have the new endpoint already
+	endpointReached bool
 }
 
 // prepare reads what this node runs, and notes by what the change replaces it.
@@ -166,11 +172,15 @@ func (m *machine) prepare(ctx context.Context, e *engine.Env) (err error) {
 	if m.old, err = reconfiguration.ReadRecord(ctx, e, m.Node); err != nil {
 		return err
 	}
+	m.endpoint = reconfiguration.IntentOf(e).Change.Endpoint
 	m.interrupted = m.old.IsStored
-	if err := kubeletfile.WriteMissingInstance(ctx, e, m.Node); err != nil {
+	if m.kubelet, err = reconfiguration.ReadKubeletFiles(ctx, e.World, m.Paths); err != nil {
 		return err
 	}
-	if m.kubelet, err = reconfiguration.ReadKubeletFiles(ctx, e.World, m.Paths); err != nil {
+	if err := m.moveKubelet(e); err != nil || reconfiguration.IntentOf(e).OnlyEndpoint {
+		return err
+	}
+	if err := kubeletfile.WriteMissingInstance(ctx, e, m.Node); err != nil {
 		return err
 	}
 	if m.kubelet.Config, err = kubeletfile.RenderConfig(ctx, e, m.Node); err != nil {
@@ -201,32 +211,44 @@ func (m *machine) prepare(ctx context.Context, e *engine.Env) (err error) {
 func (m *machine) steps(ctx context.Context, e *engine.Env) ([]func(context.Context, *engine.Env) error, error) {
 	type steps = []func(context.Context, *engine.Env) error
 	if m.Role != node.ControlPlane {
-		return steps{m.changeKubelet}, nil
+		return steps{m.awaitEndpoint, m.changeKubelet}, nil
 	}
 	var err error
 	if m.gatesOff, err = reconfiguration.TurnsGatesOff(ctx, e, m.Node); err != nil {
 		return nil, err
 	}
 	if m.gatesOff || m.interrupted {
-		return steps{m.changeKubelet, m.replacePods}, nil
+		return steps{m.awaitEndpoint, m.changeKubelet, m.replacePods, m.moveAdmins}, nil
 	}
-	return steps{m.replacePods, m.changeKubelet}, nil
+	return steps{m.awaitEndpoint, m.replacePods, m.changeKubelet, m.moveAdmins}, nil
 }
 
 // takeBack returns to what this node ran before, and returns the cause. The kubelet comes first, since static
 // Pods need one that runs. Then the cluster forgets a change that it has not stored.
 func (m *machine) takeBack(ctx context.Context, e *engine.Env, cause error) error {
 	e.Say("taking the change back on this node: %v", cause)
+	if intent := reconfiguration.IntentOf(e); m.endpoint != nil && intent.Change.Stored == nil {
+		var err error
+		if m.endpointReached, err = m.endpoint.HasReached(ctx, e, m.as); err != nil {
+			m.endpointReached = true // the state is kept, from which the same command goes on
+		}
+	}
 	failed := m.restoreKubelet(ctx, e)
 	if m.Role == node.ControlPlane {
-		failed = errors.Join(failed, m.restorePods(ctx, e))
+		failed = errors.Join(failed, m.restorePods(ctx, e), m.restoreAdmins(ctx, e))
 	}
 	if failed != nil {
 		return problem.New(fmt.Errorf("%w; and taking it back failed: %w", cause, failed),
 			"to try again, run the same command; to return to the configuration before: kubeadm reconfigure undo")
 	}
 	errs := []error{reconfiguration.RemoveRecord(ctx, e, m.Node)}
-	if change := reconfiguration.IntentOf(e).Change; change.Stored == nil {
+	change := reconfiguration.IntentOf(e).Change
+	if m.endpointReached {
+		return problem.New(fmt.Errorf("the cluster has the endpoint %s already, but %w", untrusted.Line(m.endpoint.To),
+			errors.Join(append([]error{cause}, errs...)...)), "to complete the change, run the same command",
+			"to take it back: kubeadm reconfigure undo")
+	}
+	if change.Stored == nil {
 		changes, err := change.TakeBackChanges(m.as)
 		if err == nil {
 			err = e.Do(ctx, changes...)

@@ -1,0 +1,516 @@
+package laws
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/config"
+	"kubeadm/internal/engine"
+	"kubeadm/internal/existing"
+	"kubeadm/internal/node"
+	"kubeadm/internal/pki"
+	"kubeadm/internal/reconfiguration"
+	"kubeadm/internal/state"
+	"kubeadm/internal/workflow"
+	"kubeadm/internal/world/fake"
+	"kubeadm/internal/world/fault"
+	"kubeadm/internal/world/memory"
+)
+
+const (
+	bareURL     = "https://192.0.2.10:6443"
+	oldURL      = "https://cluster.example:6443"
+	newEndpoint = "api.example.com:6443"
+)
+
+// newBareMachine is the only control plane node of a cluster without an endpoint.
+func newBareMachine(t testing.TB) *fake.World {
+	w := newReconfiguredMachine(t)
+	for name, f := range w.Files {
+		if strings.HasSuffix(name, ".conf") {
+			f.Data = []byte(strings.ReplaceAll(string(f.Data), oldURL, bareURL))
+			w.Files[name] = f
+		}
+	}
+	for key, u := range w.Objects {
+		data, _, _ := unstructured.NestedStringMap(u.Object, "data")
+		if key.Kind.Kind != "ConfigMap" || data == nil {
+			continue
+		}
+		for name, text := range data {
+			data[name] = strings.ReplaceAll(strings.ReplaceAll(text, "controlPlaneEndpoint: cluster.example:6443\n", ""),
+				oldURL, bareURL)
+		}
+		u = u.DeepCopy()
+		if err := unstructured.SetNestedStringMap(u.Object, data, "data"); err != nil {
+			t.Fatal(err)
+		}
+		w.Objects[key] = u
+	}
+	return w
+}
+
+// changeEndpoint returns the command that changes the endpoint of a cluster.
+func changeEndpoint(endpoint string) subject {
+	s := reconfigure("")
+	s.name, s.setUp = "endpoint change", func(t testing.TB, e *engine.Env) error {
+		return setUpReconfigureWith(t, e, func(ctx context.Context, e *engine.Env,
+			here existing.Machine) (reconfiguration.Wanted, error) {
+			w, err := reconfiguration.FindEndpoint(ctx, e, here, endpoint)
+			return w.Wanted, err
+		})
+	}
+	return s
+}
+
+func undoReconfigure(s subject) subject {
+	s.setUp = func(t testing.TB, e *engine.Env) error {
+		return setUpReconfigureWith(t, e, reconfiguration.FindUndo)
+	}
+	return s
+}
+
+func finishEndpoint(s subject) subject {
+	s.setUp = func(t testing.TB, e *engine.Env) error {
+		return setUpReconfigureWith(t, e, func(ctx context.Context, e *engine.Env,
+			here existing.Machine) (reconfiguration.Wanted, error) {
+			w, err := reconfiguration.FindEndpointFinish(ctx, e, here)
+			return w.Wanted, err
+		})
+	}
+	return s
+}
+
+// findIn calls a function that finds a change, in the cluster of a machine.
+func findIn(t testing.TB, w *fake.World, find func(context.Context, *engine.Env, existing.Machine) error) error {
+	t.Helper()
+	e := engine.New(engine.Env{World: w, Tool: newDefaultTool(t), Emit: func(engine.Event) {}})
+	local, err := config.ReconfigureNodeFlags{}.Local()
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.Local = local
+	here, err := existing.Open(t.Context(), e, existing.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return find(t.Context(), e, here)
+}
+
+// endpointPlaces are the texts of all places that have the endpoint.
+func endpointPlaces(t testing.TB, w *fake.World) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, name := range []string{"admin.conf", "super-admin.conf"} {
+		if f, found := w.Files["/etc/kubernetes/"+name]; found {
+			all[name] = string(f.Data)
+		}
+	}
+	for _, o := range []struct{ namespace, name string }{{"kube-public", "cluster-info"},
+		{"kube-system", "kubeadm-config"}, {"kube-system", "kube-proxy"}} {
+		u := w.Objects[memory.Key{Kind: schema.GroupKind{Kind: "ConfigMap"}, Namespace: o.namespace, Name: o.name}]
+		if u == nil {
+			t.Fatalf("ConfigMap %s does not exist", o.name)
+		}
+		all[o.name] = fmt.Sprint(u.Object["data"])
+	}
+	return all
+}
+
+func checkEndpointPlaces(t *testing.T, w *fake.World, server string) {
+	t.Helper()
+	for place, text := range endpointPlaces(t, w) {
+		if place == "kubeadm-config" {
+			text = strings.ReplaceAll(text, "controlPlaneEndpoint: ", "https://")
+			if server == bareURL {
+				text += bareURL // which is not stored
+			}
+		}
+		if !strings.Contains(text, server) {
+			t.Errorf("%s lacks %s:\n%s", place, server, text)
+		}
+		for _, other := range []string{bareURL, oldURL, "https://" + newEndpoint} {
+			if other != server && strings.Contains(text, other) {
+				t.Errorf("%s has %s:\n%s", place, other, text)
+			}
+		}
+	}
+}
+
+// hasName reports whether the API server's certificate is valid for a host.
+func hasName(t testing.TB, w *fake.World, host string) bool {
+	t.Helper()
+	all, err := pki.ParseCertificates(w.Files["/etc/kubernetes/pki/apiserver.crt"].Data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all[0].VerifyHostname(host) == nil
+}
+
+// Each place gets the endpoint, and an undo takes it back. The kubelet of a control plane node keeps the API
+// server beside it.
+func TestChangeEndpoint(t *testing.T) {
+	for before, newMachine := range map[string]func(testing.TB) *fake.World{oldURL: newReconfiguredMachine,
+		bareURL: newBareMachine} {
+		t.Run(before, func(t *testing.T) {
+			s := changeEndpoint(newEndpoint)
+			r := s.newRun(newMachine(t))
+			checkEndpointPlaces(t, r.machine, before)
+			kubelet := string(r.machine.Files[node.DefaultPaths().KubeletKubeconfig()].Data)
+			r.mustSucceed(t)
+			checkEndpointPlaces(t, r.machine, "https://"+newEndpoint)
+			for _, host := range []string{"api.example.com", hostOf(before), "192.0.2.10"} {
+				if !hasName(t, r.machine, host) {
+					t.Errorf("the certificate of the API server is not valid for %s", host)
+				}
+			}
+			if now := string(r.machine.Files[node.DefaultPaths().KubeletKubeconfig()].Data); now != kubelet {
+				t.Errorf("the kubelet has another kubeconfig:\n%s", diffLines(kubelet, now))
+			}
+			again := s.newRun(r.machine).mustSucceed(t)
+			if n := len(again.did); n > 3 { // the lock and what is reported
+				t.Errorf("the same command changes %v", again.did)
+			}
+			undoReconfigure(s).newRun(r.machine).mustSucceed(t)
+			checkEndpointPlaces(t, r.machine, before)
+			if !hasName(t, r.machine, "api.example.com") {
+				t.Error("after an undo, nodes that have followed lose the API server")
+			}
+			// Other nodes have to follow the undo before it is finished.
+			finishEndpoint(s).newRun(r.machine).mustSucceed(t)
+			if hasName(t, r.machine, "api.example.com") {
+				t.Error("the certificate of the API server keeps the endpoint that was taken back")
+			}
+		})
+	}
+}
+
+func hostOf(server string) string {
+	host, _, _ := net.SplitHostPort(strings.TrimPrefix(server, "https://"))
+	return host
+}
+
+// A second change adds the host from before to the certificates until the change is finished.
+func TestFinishEndpoint(t *testing.T) {
+	s := changeEndpoint("first.example.com")
+	w := s.machine(t)
+	s.newRun(w).mustSucceed(t)
+	err := findIn(t, w, func(ctx context.Context, e *engine.Env, here existing.Machine) error {
+		_, err := reconfiguration.FindEndpoint(ctx, e, here, "second.example.com:6443")
+		return err
+	})
+	if err == nil || !strings.Contains(err.Error(), "has not been finished") {
+		t.Fatalf("a second change before the end of the first one: %v", err)
+	}
+	finishEndpoint(s).newRun(w).mustSucceed(t)
+	changeEndpoint("second.example.com:6443").newRun(w).mustSucceed(t)
+	checkEndpointPlaces(t, w, "https://second.example.com:6443")
+	if !hasName(t, w, "first.example.com") {
+		t.Error("the endpoint from before is not valid any more")
+	}
+	finishEndpoint(s).newRun(w).mustSucceed(t)
+	if hasName(t, w, "first.example.com") || !hasName(t, w, "second.example.com") {
+		t.Error("the certificate has the endpoint from before, or lacks the new one")
+	}
+	found, err := reconfiguration.Read(t.Context(), w, state.Identity{})
+	if err != nil || found.Endpoint != nil {
+		t.Errorf("the change of the endpoint is not finished: %+v, %v", found.Endpoint, err)
+	}
+}
+
+// Wherever a change of the endpoint is killed, the same command completes it, with both endpoints in the
+// certificate and in the configuration. A change of something else is refused meanwhile.
+func TestKilledEndpointChangeKeepsBothNames(t *testing.T) {
+	s := changeEndpoint(newEndpoint)
+	whole := s.newRun(s.machine(t)).mustSucceed(t)
+	forEachFault(len(whole.did), func(at *fault.World) {
+		t.Run(faultName(at), func(t *testing.T) {
+			t.Parallel()
+			at.Crash = true
+			r := s.newRun(s.machine(t))
+			r.fault = at
+			if first := r.execute(t); !first.crashed {
+				t.Fatalf("the run did not get that far: %v", first.err)
+			}
+			found, err := reconfiguration.Read(t.Context(), r.machine, state.Identity{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			refused := findIn(t, r.machine, func(ctx context.Context, e *engine.Env, here existing.Machine) error {
+				_, err := reconfiguration.FindWanted(ctx, e, here, reconfiguration.Request{
+					Flags: config.ReconfigureFlags{AddCertSANs: []string{"more.example.com"}}})
+				return err
+			})
+			if isBegun := found != nil && found.Stored == nil; isBegun != (refused != nil) {
+				t.Errorf("begun: %t, another change: %v", isBegun, refused)
+			}
+			again := r.rerun()
+			again.mustSucceed(t)
+			checkEndpointPlaces(t, again.machine, "https://"+newEndpoint)
+			for _, host := range []string{"cluster.example", "api.example.com"} {
+				if !hasName(t, again.machine, host) {
+					t.Errorf("the certificate of the API server is not valid for %s", host)
+				}
+			}
+			if text := endpointPlaces(t, again.machine)["kubeadm-config"]; !strings.Contains(text, "cluster.example") {
+				t.Errorf("the configuration lacks the name from before:\n%s", text)
+			}
+		})
+	})
+}
+
+// editConfig edits the ClusterConfiguration that the cluster stores.
+func editConfig(t testing.TB, w *fake.World, old, now string) {
+	t.Helper()
+	key := memory.Key{Kind: schema.GroupKind{Kind: "ConfigMap"}, Namespace: "kube-system", Name: "kubeadm-config"}
+	u := w.Objects[key].DeepCopy()
+	text, _, _ := unstructured.NestedString(u.Object, "data", "ClusterConfiguration")
+	if !strings.Contains(text, old) {
+		t.Fatalf("the configuration lacks %s", old)
+	}
+	err := unstructured.SetNestedField(u.Object, strings.Replace(text, old, now, 1), "data", "ClusterConfiguration")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Objects[key] = u
+}
+
+// A ConfigMap kubeadm-config that was edited by hand names the new endpoint already: the rest follows, and the
+// old name stays valid.
+func TestEndpointEditedByHand(t *testing.T) {
+	s := changeEndpoint(newEndpoint)
+	w := s.machine(t)
+	editConfig(t, w, "cluster.example:6443", newEndpoint)
+	s.newRun(w).mustSucceed(t)
+	checkEndpointPlaces(t, w, "https://"+newEndpoint)
+	for _, host := range []string{"cluster.example", "api.example.com"} {
+		if !hasName(t, w, host) {
+			t.Errorf("the certificate of the API server is not valid for %s", host)
+		}
+	}
+}
+
+// A name that the user has listed stays in the certificates when the change is finished.
+func TestListedNameStays(t *testing.T) {
+	s := changeEndpoint(newEndpoint)
+	w := s.machine(t)
+	editConfig(t, w, "apiServer: {}", "apiServer: {certSANs: [cluster.example]}")
+	s.newRun(w).mustSucceed(t)
+	finishEndpoint(s).newRun(w).mustSucceed(t)
+	if !hasName(t, w, "cluster.example") {
+		t.Error("the name is gone")
+	}
+}
+
+// A cluster with several control plane nodes keeps the endpoint that it was given.
+func TestUndoNeedsAnEndpoint(t *testing.T) {
+	s := changeEndpoint(newEndpoint)
+	w := newBareMachine(t)
+	s.newRun(w).mustSucceed(t)
+	addObjects(t, w, `{apiVersion: v1, kind: Node, metadata: {name: cp2, labels: {node-role.kubernetes.io/control-plane: ""}}}`)
+	err := findIn(t, w, func(ctx context.Context, e *engine.Env, here existing.Machine) error {
+		_, err := reconfiguration.FindUndo(ctx, e, here)
+		return err
+	})
+	if err == nil || !strings.Contains(err.Error(), "cp2") {
+		t.Errorf("the undo: %v", err)
+	}
+}
+
+// Wherever a change of the endpoint is killed, an undo takes it back.
+func TestUndoOfKilledEndpointChange(t *testing.T) {
+	s := changeEndpoint(newEndpoint)
+	whole := s.newRun(s.machine(t)).mustSucceed(t)
+	forEachFault(len(whole.did), func(at *fault.World) {
+		t.Run(faultName(at), func(t *testing.T) {
+			t.Parallel()
+			at.Crash = true
+			r := s.newRun(s.machine(t))
+			r.fault = at
+			if first := r.execute(t); !first.crashed {
+				t.Fatalf("the run did not get that far: %v", first.err)
+			}
+			found, err := reconfiguration.Read(t.Context(), r.machine, state.Identity{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if found == nil {
+				return // the change has not begun
+			}
+			again := r.rerun()
+			again.subject = undoReconfigure(s)
+			again.mustSucceed(t)
+			checkEndpointPlaces(t, again.machine, oldURL)
+		})
+	})
+}
+
+// newWorkerOf makes the machine a worker of its cluster, whose kubelet connects to the bare address.
+func newWorkerOf(t testing.TB, w *fake.World) *fake.World {
+	t.Helper()
+	w.RemoteAPIServer = true
+	for name := range w.Files {
+		if strings.HasPrefix(name, "/etc/kubernetes/manifests/") || strings.HasSuffix(name, "admin.conf") {
+			delete(w.Files, name)
+		}
+	}
+	w.Interfaces = slices.Clone(w.Interfaces)
+	w.Interfaces[0].IP = "192.0.2.20"
+	return w
+}
+
+func followEndpoint() subject {
+	s := reconfigure("")
+	s.name, s.phases = "reconfigure node", workflow.ReconfigureNode
+	s.machine = func(t testing.TB) *fake.World {
+		w := newBareMachine(t)
+		changeEndpoint(newEndpoint).newRun(w).mustSucceed(t)
+		return newWorkerOf(t, w)
+	}
+	s.setUp = func(t testing.TB, e *engine.Env) error {
+		return setUpReconfigureWith(t, e, func(ctx context.Context, e *engine.Env,
+			here existing.Machine) (reconfiguration.Wanted, error) {
+			return reconfiguration.FindStored(ctx, e, here, nil)
+		})
+	}
+	return s
+}
+
+// A worker follows: its kubelet gets the endpoint and is restarted. Wherever that is killed, the same command
+// completes it; whatever fails, the kubelet has its kubeconfig from before, or the same command goes on.
+func TestWorkerFollowsEndpoint(t *testing.T) {
+	s := followEndpoint()
+	file := node.DefaultPaths().KubeletKubeconfig()
+	before := s.machine(t)
+	if !strings.Contains(string(before.Files[file].Data), bareURL) {
+		t.Fatalf("the kubelet connects to another server:\n%s", before.Files[file].Data)
+	}
+	whole := s.newRun(s.machine(t)).mustSucceed(t)
+	moved := slices.IndexFunc(whole.did, func(c change.Change) bool { return c.Target() == change.FileTarget(file) })
+	if moved < 0 {
+		t.Fatal("the kubelet keeps its kubeconfig")
+	}
+	forEachFault(len(whole.did), func(at *fault.World) {
+		t.Run(faultName(at), func(t *testing.T) {
+			t.Parallel()
+			at.Crash = true
+			r := s.newRun(s.machine(t))
+			r.fault = at
+			if first := r.execute(t); !first.crashed {
+				t.Fatalf("the run did not get that far: %v", first.err)
+			}
+			again := r.rerun()
+			again.mustSucceed(t)
+			if now := string(again.machine.Files[file].Data); !strings.Contains(now, newEndpoint) {
+				t.Errorf("the kubelet connects to:\n%s", now)
+			}
+			if started := again.machine.Services["kubelet"].Since; started.Before(again.machine.Files[file].ModTime) {
+				t.Error("the kubelet is older than its kubeconfig")
+			}
+		})
+	})
+	failing := s.newRun(s.machine(t))
+	failing.fault = &fault.World{At: slices.IndexFunc(whole.did, func(c change.Change) bool {
+		return c.Target() == "service:kubelet"
+	})}
+	if out := failing.execute(t); out.err == nil || !strings.Contains(out.err.Error(), "run as before") {
+		t.Errorf("the command ended with: %v", out.err)
+	}
+	if now := string(failing.machine.Files[file].Data); !strings.Contains(now, bareURL) {
+		t.Errorf("the kubelet connects to:\n%s", now)
+	}
+}
+
+// A worker whose kubelet connects to an endpoint that is gone asks another API server. Wherever that is killed, the
+// same command completes it.
+func TestWorkerFollowsByAnotherServer(t *testing.T) {
+	file := node.DefaultPaths().KubeletKubeconfig()
+	s := followEndpoint()
+	s.name = "endpoint follow"
+	newMachine := s.machine
+	s.machine = func(t testing.TB) *fake.World {
+		w := newMachine(t)
+		f := w.Files[file]
+		f.Data = []byte(strings.ReplaceAll(string(f.Data), bareURL, "https://gone.example.com:6443"))
+		w.Files[file] = f
+		return w
+	}
+	s.setUp = func(t testing.TB, e *engine.Env) error {
+		return setUpReconfigureWith(t, e, func(ctx context.Context, e *engine.Env,
+			here existing.Machine) (reconfiguration.Wanted, error) {
+			here.As.Server = bareURL
+			w, err := reconfiguration.FindFollow(ctx, e, here)
+			return w.Wanted, err
+		})
+	}
+	whole := s.newRun(s.machine(t)).mustSucceed(t)
+	forEachFault(len(whole.did), func(at *fault.World) {
+		t.Run(faultName(at), func(t *testing.T) {
+			t.Parallel()
+			at.Crash = true
+			r := s.newRun(s.machine(t))
+			r.fault = at
+			if first := r.execute(t); !first.crashed {
+				t.Fatalf("the run did not get that far: %v", first.err)
+			}
+			done := findIn(t, r.machine, func(ctx context.Context, e *engine.Env, here existing.Machine) error {
+				w, err := reconfiguration.FindFollow(ctx, e, here)
+				if err == nil && !w.Done {
+					err = errors.New("it is not done")
+				}
+				return err
+			})
+			if done != nil {
+				r = r.rerun()
+				r.mustSucceed(t)
+			}
+			if now := string(r.machine.Files[file].Data); !strings.Contains(now, newEndpoint) {
+				t.Errorf("the kubelet connects to:\n%s", now)
+			}
+			if r.machine.Services["kubelet"].Since.Before(r.machine.Files[file].ModTime) {
+				t.Error("the kubelet is older than its kubeconfig")
+			}
+		})
+	})
+}
+
+// Until a worker has followed, no control plane node joins.
+func TestJoinWaitsForFollowers(t *testing.T) {
+	s := changeEndpoint(newEndpoint)
+	w := newBareMachine(t)
+	addObjects(t, w, `{apiVersion: v1, kind: Node, metadata: {name: worker1}}`)
+	s.newRun(w).mustSucceed(t)
+	join := func(ctx context.Context, e *engine.Env, here existing.Machine) error {
+		return reconfiguration.CheckFollowed(ctx, e, here.As)
+	}
+	finish := func(ctx context.Context, e *engine.Env, here existing.Machine) error {
+		_, err := reconfiguration.FindEndpointFinish(ctx, e, here)
+		return err
+	}
+	if err := findIn(t, w, join); err == nil || !strings.Contains(err.Error(), "worker1") {
+		t.Errorf("a control plane node may join: %v", err)
+	}
+	if err := findIn(t, w, finish); err == nil || !strings.Contains(err.Error(), "worker1") {
+		t.Errorf("the change can be finished: %v", err)
+	}
+	found, err := reconfiguration.Read(t.Context(), w, state.Identity{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Do(t.Context(), found.ReportChange("worker1", state.Identity{})); err != nil {
+		t.Fatal(err)
+	}
+	if err := findIn(t, w, join); err != nil {
+		t.Error(err)
+	}
+	finishEndpoint(s).newRun(w).mustSucceed(t)
+}
