@@ -86,12 +86,7 @@ func FindEndpoint(ctx context.Context, e *engine.Env, here existing.Machine, end
 	if err != nil {
 		return w, err
 	}
-	change := &EndpointChange{To: to, Bare: now.Cluster.Endpoint == ""}
-	for _, server := range []string{info, now.ServerURL(), proxy} {
-		if server != "" && server != to && !slices.Contains(change.From, server) {
-			change.From = append(change.From, server)
-		}
-	}
+	change := &EndpointChange{To: to, Bare: now.Cluster.Endpoint == "", From: otherServers(to, info, now.ServerURL(), proxy)}
 	if len(change.From) == 0 {
 		missing, err := FindSANChanges(ctx, e, now, after)
 		if err == nil && len(missing) > 0 {
@@ -123,6 +118,16 @@ func FindEndpoint(ctx context.Context, e *engine.Env, here existing.Machine, end
 	}
 	w.Wanted, err = r.find(ctx, stored, r.newChange(change, before, wanted), found)
 	return w, err
+}
+
+// otherServers are the servers other than the new one, each once.
+func otherServers(to string, all ...string) (others []string) {
+	for _, server := range all {
+		if server != "" && server != to && !slices.Contains(others, server) {
+			others = append(others, server)
+		}
+	}
+	return others
 }
 
 // keepNames returns a configuration with the hosts from before in the certificates until the change is finished.

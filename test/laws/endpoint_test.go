@@ -2,17 +2,14 @@ package laws
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/config"
 	"kubeadm/internal/engine"
 	"kubeadm/internal/existing"
@@ -20,7 +17,6 @@ import (
 	"kubeadm/internal/pki"
 	"kubeadm/internal/reconfiguration"
 	"kubeadm/internal/state"
-	"kubeadm/internal/workflow"
 	"kubeadm/internal/world/fake"
 	"kubeadm/internal/world/fault"
 	"kubeadm/internal/world/memory"
@@ -350,135 +346,6 @@ func TestUndoOfKilledEndpointChange(t *testing.T) {
 			again.subject = undoReconfigure(s)
 			again.mustSucceed(t)
 			checkEndpointPlaces(t, again.machine, oldURL)
-		})
-	})
-}
-
-// newWorkerOf makes the machine a worker of its cluster, whose kubelet connects to the bare address.
-func newWorkerOf(t testing.TB, w *fake.World) *fake.World {
-	t.Helper()
-	w.RemoteAPIServer = true
-	for name := range w.Files {
-		if strings.HasPrefix(name, "/etc/kubernetes/manifests/") || strings.HasSuffix(name, "admin.conf") {
-			delete(w.Files, name)
-		}
-	}
-	w.Interfaces = slices.Clone(w.Interfaces)
-	w.Interfaces[0].IP = "192.0.2.20"
-	return w
-}
-
-func followEndpoint() subject {
-	s := reconfigure("")
-	s.name, s.phases = "reconfigure node", workflow.ReconfigureNode
-	s.machine = func(t testing.TB) *fake.World {
-		w := newBareMachine(t)
-		changeEndpoint(newEndpoint).newRun(w).mustSucceed(t)
-		return newWorkerOf(t, w)
-	}
-	s.setUp = func(t testing.TB, e *engine.Env) error {
-		return setUpReconfigureWith(t, e, func(ctx context.Context, e *engine.Env,
-			here existing.Machine) (reconfiguration.Wanted, error) {
-			return reconfiguration.FindStored(ctx, e, here, nil)
-		})
-	}
-	return s
-}
-
-// A worker follows: its kubelet gets the endpoint and is restarted. Wherever that is killed, the same command
-// completes it; whatever fails, the kubelet has its kubeconfig from before, or the same command goes on.
-func TestWorkerFollowsEndpoint(t *testing.T) {
-	s := followEndpoint()
-	file := node.DefaultPaths().KubeletKubeconfig()
-	before := s.machine(t)
-	if !strings.Contains(string(before.Files[file].Data), bareURL) {
-		t.Fatalf("the kubelet connects to another server:\n%s", before.Files[file].Data)
-	}
-	whole := s.newRun(s.machine(t)).mustSucceed(t)
-	moved := slices.IndexFunc(whole.did, func(c change.Change) bool { return c.Target() == change.FileTarget(file) })
-	if moved < 0 {
-		t.Fatal("the kubelet keeps its kubeconfig")
-	}
-	forEachFault(len(whole.did), func(at *fault.World) {
-		t.Run(faultName(at), func(t *testing.T) {
-			t.Parallel()
-			at.Crash = true
-			r := s.newRun(s.machine(t))
-			r.fault = at
-			if first := r.execute(t); !first.crashed {
-				t.Fatalf("the run did not get that far: %v", first.err)
-			}
-			again := r.rerun()
-			again.mustSucceed(t)
-			if now := string(again.machine.Files[file].Data); !strings.Contains(now, newEndpoint) {
-				t.Errorf("the kubelet connects to:\n%s", now)
-			}
-			if started := again.machine.Services["kubelet"].Since; started.Before(again.machine.Files[file].ModTime) {
-				t.Error("the kubelet is older than its kubeconfig")
-			}
-		})
-	})
-	failing := s.newRun(s.machine(t))
-	failing.fault = &fault.World{At: slices.IndexFunc(whole.did, func(c change.Change) bool {
-		return c.Target() == "service:kubelet"
-	})}
-	if out := failing.execute(t); out.err == nil || !strings.Contains(out.err.Error(), "run as before") {
-		t.Errorf("the command ended with: %v", out.err)
-	}
-	if now := string(failing.machine.Files[file].Data); !strings.Contains(now, bareURL) {
-		t.Errorf("the kubelet connects to:\n%s", now)
-	}
-}
-
-// A worker whose kubelet connects to an endpoint that is gone asks another API server. Wherever that is killed, the
-// same command completes it.
-func TestWorkerFollowsByAnotherServer(t *testing.T) {
-	file := node.DefaultPaths().KubeletKubeconfig()
-	s := followEndpoint()
-	s.name = "endpoint follow"
-	newMachine := s.machine
-	s.machine = func(t testing.TB) *fake.World {
-		w := newMachine(t)
-		f := w.Files[file]
-		f.Data = []byte(strings.ReplaceAll(string(f.Data), bareURL, "https://gone.example.com:6443"))
-		w.Files[file] = f
-		return w
-	}
-	s.setUp = func(t testing.TB, e *engine.Env) error {
-		return setUpReconfigureWith(t, e, func(ctx context.Context, e *engine.Env,
-			here existing.Machine) (reconfiguration.Wanted, error) {
-			here.As.Server = bareURL
-			w, err := reconfiguration.FindFollow(ctx, e, here)
-			return w.Wanted, err
-		})
-	}
-	whole := s.newRun(s.machine(t)).mustSucceed(t)
-	forEachFault(len(whole.did), func(at *fault.World) {
-		t.Run(faultName(at), func(t *testing.T) {
-			t.Parallel()
-			at.Crash = true
-			r := s.newRun(s.machine(t))
-			r.fault = at
-			if first := r.execute(t); !first.crashed {
-				t.Fatalf("the run did not get that far: %v", first.err)
-			}
-			done := findIn(t, r.machine, func(ctx context.Context, e *engine.Env, here existing.Machine) error {
-				w, err := reconfiguration.FindFollow(ctx, e, here)
-				if err == nil && !w.Done {
-					err = errors.New("it is not done")
-				}
-				return err
-			})
-			if done != nil {
-				r = r.rerun()
-				r.mustSucceed(t)
-			}
-			if now := string(r.machine.Files[file].Data); !strings.Contains(now, newEndpoint) {
-				t.Errorf("the kubelet connects to:\n%s", now)
-			}
-			if r.machine.Services["kubelet"].Since.Before(r.machine.Files[file].ModTime) {
-				t.Error("the kubelet is older than its kubeconfig")
-			}
 		})
 	})
 }
