@@ -88,7 +88,7 @@ func TestEveryFlagHasAnEffect(t *testing.T) {
 	common := map[string]string{
 		"": "", "apiserver-advertise-address": "192.0.2.7", "apiserver-bind-port": "7443",
 		"certificate-key": key, "cri-socket": "unix:///other.sock", "dry-run": "true",
-		"ignore-preflight-errors": "Swap", "kubeconfig-dir": "/k", "node-name": "other",
+		"ignore-preflight-errors": "Swap", "kubeconfig-dir": "/k", "node-address-from": "192.0.2.0/24", "node-name": "other",
 		"patches": "/p", "skip-phases": "preflight",
 	}
 	for name, c := range map[string]struct {

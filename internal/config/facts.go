@@ -17,6 +17,8 @@ type Facts struct {
 	Platform node.Platform
 	// Addresses of this machine, that of the default route first.
 	Addresses []state.Address
+	// NodeIP is the argument node-ip of this machine's kubelet by its environment file; empty without one.
+	NodeIP string
 	// AddressOptional leaves the advertise address empty if there is no default route.
 	AddressOptional bool
 	// Runtimes are the sockets of the running container runtimes. Empty, also if they were not

@@ -24,7 +24,8 @@ type Common struct {
 // InitFlags are the flags of init. The tags name them.
 type InitFlags struct {
 	Common
-	UploadCerts bool `flag:"upload-certs"` // allowed with --config
+	UploadCerts     bool   `flag:"upload-certs"`      // allowed with --config
+	NodeAddressFrom string `flag:"node-address-from"` // allowed with --config
 
 	AdvertiseAddress     string        `flag:"apiserver-advertise-address"`
 	BindPort             int32         `flag:"apiserver-bind-port"`

@@ -30,8 +30,9 @@ type JoinFlags struct {
 	UnsafeSkipCAVerification bool     `flag:"discovery-token-unsafe-skip-ca-verification"`
 	Patches                  string   `flag:"patches"`
 	TLSBootstrapToken        string   `flag:"tls-bootstrap-token"`
-	Token                    string   `flag:"token"`          // default of both tokens
-	ReplaceMembers           []string `flag:"replace-member"` // allowed with a file too
+	Token                    string   `flag:"token"`             // default of both tokens
+	NodeAddressFrom          string   `flag:"node-address-from"` // allowed with a file too
+	ReplaceMembers           []string `flag:"replace-member"`    // allowed with a file too
 }
 
 // NewJoinFlags are the default values of the flags of join.

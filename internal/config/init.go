@@ -43,6 +43,11 @@ func Init(file File, flags InitFlags, facts Facts) (*node.Node, RunOptions, erro
 func (in *initDocuments) resolveNode(flags InitFlags, facts Facts, run *RunOptions) (*node.Node, error) {
 	run.applyFlags(in.init.DryRun, in.init.SkipPhases, flags.Common)
 	syncAddonPhases(&in.cluster, run)
+	if err := fillNodeAddress(flags.NodeAddressFrom, facts, &in.init.LocalAPIEndpoint,
+		&in.init.NodeRegistration); err != nil {
+		in.add("%v", err)
+		return nil, in.err(in.source) // without an address there would be other faults
+	}
 	in.complete(facts, flags.Common, run)
 	// a finished init may be re-run
 	for _, e := range checkTokenExpiry(in.init.BootstrapTokens, facts.Now) {

@@ -23,7 +23,7 @@ func Join(file File, flags JoinFlags, facts Facts) (node.Local, RunOptions, erro
 			return node.Local{}, run, err
 		}
 	}
-	if err := completeJoin(c, inputs{file, flags.Common, facts}, &run); err != nil {
+	if err := completeJoin(c, flags, inputs{file, flags.Common, facts}, &run); err != nil {
 		return node.Local{}, run, err
 	}
 	local := newLocal(&c.NodeRegistration, c.Timeouts, facts, flags.Common)
@@ -55,8 +55,16 @@ func Join(file File, flags JoinFlags, facts Facts) (node.Local, RunOptions, erro
 }
 
 // completeJoin sets what depends on the machine, and checks the document.
-func completeJoin(c *v1beta4.JoinConfiguration, from inputs, run *RunOptions) error {
+func completeJoin(c *v1beta4.JoinConfiguration, flags JoinFlags, from inputs, run *RunOptions) error {
 	wrong := faults{fieldName: speaker(from.file, from.common, flag.Join)}
+	var endpoint *v1beta4.APIEndpoint
+	if c.ControlPlane != nil {
+		endpoint = &c.ControlPlane.LocalAPIEndpoint
+	}
+	if err := fillNodeAddress(flags.NodeAddressFrom, from.facts, endpoint, &c.NodeRegistration); err != nil {
+		wrong.add("%v", err)
+		return wrong.err(from.file.source()) // without an address there would be other faults
+	}
 	wrong.fields(v1beta4.KindJoin, fillNode(&c.NodeRegistration, from.facts, from.common, run))
 	if c.ControlPlane != nil {
 		at := field.NewPath("controlPlane", "localAPIEndpoint")

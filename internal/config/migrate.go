@@ -124,7 +124,7 @@ func migrateJoin(file File, facts Facts) ([]any, RunOptions, error) {
 	if err != nil {
 		return nil, run, err
 	}
-	err = completeJoin(c, inputs{file: file, facts: facts}, &run)
+	err = completeJoin(c, JoinFlags{}, inputs{file: file, facts: facts}, &run)
 	if file.ReportComponentProblems {
 		for _, p := range manifest.FindKubeletProblems(
 			convertArgs(c.NodeRegistration.KubeletExtraArgs), facts.Tool.Version()) {

@@ -195,6 +195,8 @@ var rows = []Row{
 		Help: "Drain this node and delete its Node object before resetting; on a worker, --kubeconfig is also required"},
 	{Name: LostMember, Type: list, WithConfig: true,
 		Help: "Name or ID of an etcd member that is lost, or whose etcd was stopped for good; may be repeated"},
+	{Name: NodeAddressFrom, Type: text, WithConfig: true,
+		Help: "Network interface or CIDR that selects this node's address, for the API server and the kubelet's node-ip; two with a comma for dual-stack"},
 	{Name: NodeName, Type: text, WithConfig: true,
 		Help: "Name of the Node object; defaults to the host name",
 		Fields: []Field{

@@ -65,6 +65,7 @@ const (
 	KubernetesVersion         Name = "kubernetes-version"
 	LeaveCluster              Name = "leave-cluster"
 	LostMember                Name = "lost-member"
+	NodeAddressFrom           Name = "node-address-from"
 	NodeName                  Name = "node-name"
 	Org                       Name = "org"
 	Output                    Name = "output"

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strings"
 	"time"
 
 	"kubeadm/internal/config"
@@ -43,6 +44,13 @@ func (h Host) Facts(ctx context.Context, needs Needs) (config.Facts, error) {
 	}
 	if f.Addresses, err = r.Addresses(ctx); err != nil {
 		return f, fmt.Errorf("looking for the addresses of this machine: %w", err)
+	}
+	// Not all users may read it. Without it, an ambiguous --node-address-from is an error.
+	flags, _ := state.ReadOptional(ctx, r, host.Platform.Paths().KubeletFlags())
+	for _, arg := range strings.FieldsFunc(string(flags), func(c rune) bool { return strings.ContainsRune(" \n\"'", c) }) {
+		if ip, isNodeIP := strings.CutPrefix(arg, "--node-ip="); isNodeIP {
+			f.NodeIP = ip
+		}
 	}
 	if needs.Runtimes {
 		if f.Runtimes, err = r.Runtimes(ctx); err != nil {

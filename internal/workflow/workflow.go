@@ -180,7 +180,7 @@ var prepare = engine.Phase{
 	Short: "Prepare the certificates, kubeconfig files and manifests for a control plane node",
 	Long:  "Download or generate the certificates, and write the kubeconfig files and static Pod manifests of a control plane node.",
 	Flags: flag.WithDiscovery(flag.APIServerAdvertise, flag.APIServerBindPort, flag.CertificateKey,
-		flag.Config, flag.ControlPlane, flag.DryRun, flag.NodeName, flag.Patches),
+		flag.Config, flag.ControlPlane, flag.DryRun, flag.NodeAddressFrom, flag.NodeName, flag.Patches),
 	When: node.IsControlPlane,
 	Phases: []engine.Phase{
 		downloadcerts.Phase,
@@ -225,7 +225,7 @@ var UpgradeNode = []engine.Phase{
 var ReconfigureApply = []engine.Phase{
 	check.Reconfigure,
 	holdingLock(reconfigure.Node, check.Unchanging, reconfigure.Claim, reconfigure.Node, addon.Reconfigure,
-		uploadconfig.Upgrade, reconfigure.ClusterInfo, reconfigure.Finish),
+		uploadconfig.Reconfigure, reconfigure.ClusterInfo, reconfigure.Finish),
 }
 
 // ReconfigureNode brings another node to the configuration that the cluster stores.

@@ -20,7 +20,7 @@ var Phase = engine.Phase{
 	Flags: []flag.Name{flag.APIServerAdvertise, flag.APIServerBindPort, flag.Config,
 		flag.ControlPlaneEndpoint, flag.DryRun,
 		flag.FeatureGates, flag.ImageRepository, flag.Kubeconfig, flag.KubernetesVersion,
-		flag.PodNetworkCIDR, flag.ServiceCIDR, flag.ServiceDNSDomain},
+		flag.NodeAddressFrom, flag.PodNetworkCIDR, flag.ServiceCIDR, flag.ServiceDNSDomain},
 	Parallel: true,
 	Phases: []engine.Phase{
 		{
@@ -37,8 +37,8 @@ var Phase = engine.Phase{
 			Name: "kube-proxy", Short: "Deploy kube-proxy", Run: deployKubeProxy,
 			Flags: []flag.Name{flag.APIServerAdvertise, flag.APIServerBindPort, flag.Config,
 				flag.ControlPlaneEndpoint, flag.DryRun,
-				flag.ImageRepository, flag.Kubeconfig, flag.KubernetesVersion, flag.PodNetworkCIDR,
-				flag.PrintManifest},
+				flag.ImageRepository, flag.Kubeconfig, flag.KubernetesVersion, flag.NodeAddressFrom,
+				flag.PodNetworkCIDR, flag.PrintManifest},
 			When: func(n *node.Node) (bool, string) {
 				return !n.Cluster.Proxy.Disabled, "kube-proxy is disabled in the configuration"
 			},

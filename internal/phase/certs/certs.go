@@ -41,7 +41,7 @@ var Join = engine.Phase{
 	Short: "Generate this control plane node's certificates",
 	Long:  "Generate this control plane node's certificates, signed by the CAs that all control plane nodes share.",
 	Flags: flag.WithDiscovery(flag.APIServerAdvertise, flag.Config, flag.ControlPlane, flag.DryRun,
-		flag.NodeName),
+		flag.NodeAddressFrom, flag.NodeName),
 	When: node.IsControlPlane,
 	Run: func(ctx context.Context, e *engine.Env) error {
 		n, err := e.Node(ctx)
@@ -94,7 +94,7 @@ var (
 	certFlags          = []flag.Name{flag.CertDir, flag.Config, flag.DryRun, flag.KubernetesVersion}
 	apiServerCertFlags = []flag.Name{flag.APIServerAdvertise, flag.APIServerCertSANs, flag.CertDir,
 		flag.Config,
-		flag.ControlPlaneEndpoint, flag.DryRun, flag.KubernetesVersion, flag.ServiceCIDR,
+		flag.ControlPlaneEndpoint, flag.DryRun, flag.KubernetesVersion, flag.NodeAddressFrom, flag.ServiceCIDR,
 		flag.ServiceDNSDomain}
 )
 

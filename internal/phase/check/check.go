@@ -64,7 +64,7 @@ var Join = engine.Phase{
 	Long:  "Check whether this machine can become a node, find the cluster to join and read its configuration. For a control plane node, also pull the images.",
 	Flags: flag.WithDiscovery(flag.APIServerAdvertise, flag.APIServerBindPort, flag.CertificateKey,
 		flag.Config, flag.ControlPlane, flag.CRISocket, flag.DryRun, flag.IgnorePreflightErrors,
-		flag.NodeName),
+		flag.NodeAddressFrom, flag.NodeName),
 	Run: func(ctx context.Context, e *engine.Env) error {
 		e.Say("checking this machine")
 		warnOfUnknownNames(e)

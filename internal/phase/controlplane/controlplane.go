@@ -27,7 +27,7 @@ var Phase = engine.Phase{
 	Phases: []engine.Phase{
 		newComponentPhase("apiserver", release.APIServer, phaseindex.StartAPIServer, flag.APIServerAdvertise,
 			flag.APIServerBindPort, flag.APIServerExtraArgs,
-			flag.ControlPlaneEndpoint, flag.FeatureGates, flag.ServiceCIDR),
+			flag.ControlPlaneEndpoint, flag.FeatureGates, flag.NodeAddressFrom, flag.ServiceCIDR),
 		newComponentPhase("controller-manager", release.ControllerManager,
 			phaseindex.StartControllerManager, flag.ControllerManagerArgs, flag.PodNetworkCIDR),
 		newComponentPhase("scheduler", release.Scheduler, phaseindex.StartScheduler,
@@ -41,7 +41,7 @@ var Join = engine.Phase{
 	Short: "Write the static Pod manifests for this control plane node",
 	Long:  "Write the static Pod manifests from which the kubelet runs the components of this control plane node.",
 	Flags: []flag.Name{flag.APIServerAdvertise, flag.APIServerBindPort, flag.Config,
-		flag.ControlPlane, flag.DryRun, flag.Patches},
+		flag.ControlPlane, flag.DryRun, flag.NodeAddressFrom, flag.Patches},
 	NoArgs: true,
 	When:   node.IsControlPlane,
 	Run: func(ctx context.Context, e *engine.Env) error {

@@ -54,7 +54,7 @@ var Join = engine.Phase{
 	Short: "Add this machine to the etcd cluster",
 	Long:  "Add this machine's etcd member as a learner, start it, and promote it to a voting member once it has caught up with the others.",
 	Flags: []flag.Name{flag.APIServerAdvertise, flag.Config, flag.ControlPlane, flag.DryRun,
-		flag.NodeName, flag.Patches, flag.ReplaceMember},
+		flag.NodeAddressFrom, flag.NodeName, flag.Patches, flag.ReplaceMember},
 	NoArgs: true,
 	When:   joinsEtcd,
 	Run:    joinEtcd,

@@ -65,7 +65,8 @@ func newJoinPhases() []engine.Phase {
 
 // commonFlags are the flags of the phase of each file.
 var commonFlags = []flag.Name{flag.APIServerAdvertise, flag.APIServerBindPort, flag.CertDir,
-	flag.Config, flag.ControlPlaneEndpoint, flag.DryRun, flag.KubeconfigDir, flag.KubernetesVersion}
+	flag.Config, flag.ControlPlaneEndpoint, flag.DryRun, flag.KubeconfigDir, flag.KubernetesVersion,
+	flag.NodeAddressFrom}
 
 func newPhases() []engine.Phase {
 	var all []engine.Phase

@@ -24,7 +24,7 @@ var JoinStart = engine.Phase{
 	Name:  "kubelet-start",
 	Short: "Configure the kubelet, write its bootstrap kubeconfig and start it",
 	Long:  "Write the kubelet's configuration and the bootstrap kubeconfig for its client certificate request, then start or restart the kubelet.",
-	Flags: flag.WithDiscovery(flag.Config, flag.CRISocket, flag.DryRun, flag.NodeName,
+	Flags: flag.WithDiscovery(flag.Config, flag.CRISocket, flag.DryRun, flag.NodeAddressFrom, flag.NodeName,
 		flag.Patches),
 	Run: func(ctx context.Context, e *engine.Env) error {
 		n, err := e.Node(ctx)

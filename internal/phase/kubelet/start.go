@@ -24,7 +24,7 @@ var Start = engine.Phase{
 	Short: "Configure and start the kubelet",
 	Long:  "Write the environment file and the configuration of the kubelet, then start or restart the kubelet.",
 	Flags: []flag.Name{flag.Config, flag.CRISocket, flag.DryRun, flag.ImageRepository,
-		flag.NodeName, flag.Patches},
+		flag.NodeAddressFrom, flag.NodeName, flag.Patches},
 	Run: func(ctx context.Context, e *engine.Env) error {
 		n, err := e.Node(ctx)
 		if err != nil {

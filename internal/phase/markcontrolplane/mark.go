@@ -25,7 +25,7 @@ var Join = engine.Phase{
 	Short: "Finish joining as a control plane node",
 	Long:  "Complete the join of a control plane node by labeling and tainting it.",
 	Flags: []flag.Name{flag.APIServerAdvertise, flag.Config, flag.ControlPlane, flag.DryRun,
-		flag.NodeName, flag.Patches},
+		flag.NodeAddressFrom, flag.NodeName, flag.Patches},
 	When: node.IsControlPlane,
 	Phases: []engine.Phase{{
 		Name:   Phase.Name,
