@@ -225,7 +225,7 @@ var UpgradeNode = []engine.Phase{
 var ReconfigureApply = []engine.Phase{
 	check.Reconfigure,
 	holdingLock(reconfigure.Node, check.Unchanging, reconfigure.Claim, reconfigure.Node, addon.Reconfigure,
-		uploadconfig.Reconfigure, reconfigure.ClusterInfo, reconfigure.Finish),
+		uploadconfig.Upgrade, reconfigure.ClusterInfo, reconfigure.Finish),
 }
 
 // ReconfigureNode brings another node to the configuration that the cluster stores.

@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"kubeadm/internal/engine"
-	"kubeadm/internal/existing"
 	"kubeadm/internal/flag"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
@@ -51,14 +50,6 @@ func newUpgradePhase(p engine.Phase, short string) engine.Phase {
 			e.Say("skipped until all API servers have the same image as this node's; the API servers of "+
 				"these nodes do not have it yet: %s", strings.Join(behind, ", "))
 			return nil
-		}
-		n, as, err := e.Cluster(ctx)
-		if err != nil {
-			return err
-		}
-		// Another node may have changed it since this one released the lock of the cluster.
-		if err := existing.CheckUnchanged(ctx, e.Reader(), as, n); err != nil {
-			return err
 		}
 		return deploy(ctx, e)
 	}

@@ -8,45 +8,20 @@ import (
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/engine"
-	"kubeadm/internal/existing"
 	"kubeadm/internal/flag"
 	"kubeadm/internal/manifest"
-	"kubeadm/internal/node"
-	"kubeadm/internal/state"
 )
 
 // Phase uploads the configuration of the cluster and of its kubelets.
-var Phase = newPhase(nil, Flags...)
+var Phase = newPhase(Flags...)
 
 // Flags are the flags of the phase and its children.
 var Flags = []flag.Name{flag.Config, flag.CRISocket, flag.DryRun, flag.Kubeconfig}
 
-// Upgrade is the same phase in an upgrade. It does not hold the lock of the cluster any more, so another node
-// may have changed the configuration since.
-var Upgrade = newPhase(existing.CheckUnchanged, flag.Config, flag.DryRun, flag.Kubeconfig)
+// Upgrade is the same phase in an upgrade.
+var Upgrade = newPhase(flag.Config, flag.DryRun, flag.Kubeconfig)
 
-// Reconfigure is the same phase in a change of the configuration, which holds the lock.
-var Reconfigure = newPhase(nil)
-
-// check finds out whether the configuration may be uploaded; nil for no check.
-type check func(ctx context.Context, r state.Reader, as state.Identity, n *node.Node) error
-
-func newPhase(mayUpload check, flags ...flag.Name) engine.Phase {
-	checked := func(upload func(context.Context, *engine.Env) error) func(context.Context, *engine.Env) error {
-		if mayUpload == nil {
-			return upload
-		}
-		return func(ctx context.Context, e *engine.Env) error {
-			n, as, err := e.Cluster(ctx)
-			if err != nil {
-				return err
-			}
-			if err := mayUpload(ctx, e.Reader(), as, n); err != nil {
-				return err
-			}
-			return upload(ctx, e)
-		}
-	}
+func newPhase(flags ...flag.Name) engine.Phase {
 	return engine.Phase{
 		Name:     "upload-config",
 		Aliases:  []string{"uploadconfig"},
@@ -55,9 +30,9 @@ func newPhase(mayUpload check, flags ...flag.Name) engine.Phase {
 		Parallel: true,
 		Phases: []engine.Phase{
 			{Name: "kubeadm", Short: "Store the cluster's configuration in a ConfigMap",
-				Flags: flags, Run: checked(uploadKubeadmConfig)},
+				Flags: flags, Run: uploadKubeadmConfig},
 			{Name: "kubelet", Short: "Store the kubelets' configuration in a ConfigMap",
-				Flags: flags, Run: checked(uploadKubeletConfig)},
+				Flags: flags, Run: uploadKubeletConfig},
 		},
 	}
 }
