@@ -108,7 +108,7 @@ func findEndpoint(ctx context.Context, e *engine.Env, here existing.Machine, end
 	}
 	o.incomplete = problem.New(fmt.Errorf("the endpoint has not been changed yet: these control plane nodes are not ready "+
 		"for %s:\n  %s", untrusted.Line(w.Host), strings.Join(w.Behind, "\n  ")), "on each of them: kubeadm reconfigure node",
-		"if one is gone for ever, delete its Node: kubectl delete node NAME",
+		"if one is permanently lost, delete its Node: kubectl delete node NAME",
 		untrusted.CommandHint("when all of them are ready, again on this node", "kubeadm endpoint change", endpoint))
 	if w.Done {
 		return w.Wanted, o.incomplete

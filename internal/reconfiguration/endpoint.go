@@ -232,7 +232,7 @@ func FindEndpointFinish(ctx context.Context, e *engine.Env, here existing.Machin
 	if behind := append(ListBehind(all, true), ListBehind(all, false)...); len(behind) > 0 {
 		return w, problem.New(fmt.Errorf("these nodes may still use the endpoint from before: %s",
 			strings.Join(behind, ", ")), "on each of them: kubeadm reconfigure node",
-			"if a node is gone for ever, delete its Node: kubectl delete node NAME")
+			"if a node is permanently lost, delete its Node: kubectl delete node NAME")
 	}
 	proxy, err := readProxyServer(ctx, e, here.As)
 	if err != nil {

@@ -94,6 +94,9 @@ func read(ctx context.Context, r state.Reader, ref state.Ref) (*State, error) {
 	if err == nil {
 		err = yaml.Unmarshal(data, &found)
 	}
+	if err == nil && found.Endpoint != nil && (len(found.Endpoint.From) == 0 || found.Endpoint.To == "") {
+		err = errors.New("its change of the endpoint lacks from or to")
+	}
 	if err == nil && found.ID == "" {
 		err = errors.New("it has no id")
 	}

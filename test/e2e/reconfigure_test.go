@@ -130,7 +130,7 @@ func TestReconfigure(t *testing.T) {
 }
 
 // checkHardened gives a running cluster what guides for hardening ask for: no profiling, kubelets with serving
-// certificates of the cluster's CA, which the API server verifies, and no CoreDNS that nobody needs: it is deleted,
+// certificates of the cluster's CA, which the API server verifies, and no CoreDNS, which is not needed: it is deleted,
 // and no later change brings it back.
 func checkHardened(t *testing.T, cp, worker *nodes.Node) {
 	t.Helper()

@@ -38,7 +38,7 @@ const (
 	tombstoneLength = 18
 )
 
-// ReadDatabase reads what the database of a snapshot says. It opens the file anew for each part of it:
+// ReadDatabase reads what the database of a snapshot says. It opens the file again for each part of it:
 // what is read of an open database stays in the memory of the process.
 func (k *Cluster) ReadDatabase(ctx context.Context, path string) (info etcdsnapshot.Info, err error) {
 	r := keyReader{states: map[uint64]keyState{}, identity: map[string][]byte{}}

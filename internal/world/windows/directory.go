@@ -16,7 +16,7 @@ import (
 	"kubeadm/internal/problem"
 )
 
-// openedDir is a directory that is open, as are those above it. Windows lets nobody rename, remove or
+// openedDir is a directory that is open, as are those above it. Windows lets no program rename, remove or
 // replace any of them meanwhile, so the path stays that of this directory.
 type openedDir struct {
 	path    string // without links
@@ -94,7 +94,7 @@ func openVolume(name string) (*openedDir, []string, error) {
 	return &openedDir{path: root, handles: []windows.Handle{h}}, names, nil
 }
 
-// openEntry opens a file or directory, or a link itself. While it is open, nobody can rename or
+// openEntry opens a file or directory, or a link itself. While it is open, no program can rename or
 // remove it.
 func openEntry(name string) (windows.Handle, error) {
 	path, err := windows.UTF16PtrFromString(name)
