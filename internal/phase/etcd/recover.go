@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"kubeadm/internal/engine"
 	"kubeadm/internal/etcdcluster"
@@ -17,6 +18,7 @@ import (
 	"kubeadm/internal/state"
 	"kubeadm/internal/staticpod"
 	"kubeadm/internal/untrusted"
+	"kubeadm/internal/world"
 )
 
 // Recover makes this node's member, with its data, the only one of etcd: the quorum is permanently lost.
@@ -27,6 +29,9 @@ func Recover(o etcddata.Options) engine.Phase {
 }
 
 const recoverCommand = "kubeadm etcd recover"
+
+// servePeriod is how long a member that is slow may take until its data can be saved.
+const servePeriod = 20 * time.Second
 
 // recovery is one run of Recover.
 type recovery struct {
@@ -142,10 +147,16 @@ func (r *recovery) prepare(ctx context.Context, e *engine.Env) (isNeeded bool, e
 // saveSnapshot saves the data before they are changed. A member that was started without a quorum serves
 // no snapshot; its data stay the same but for the list of the members.
 func (r *recovery) saveSnapshot(ctx context.Context, e *engine.Env, f fence) error {
-	_, err := e.World.MemberStatus(ctx, f.via, state.Member{Name: r.own.Name, ClientURLs: f.via.Endpoints})
+	err := e.Await(ctx, world.Condition{Name: "this node's etcd member to serve its data", Timeout: servePeriod,
+		Check: func(ctx context.Context, reader state.Reader) error {
+			_, err := reader.MemberStatus(ctx, f.via, state.Member{Name: r.own.Name, ClientURLs: f.via.Endpoints})
+			return err
+		}})
+	if err != nil && ctx.Err() == nil {
+		e.Warn("no snapshot is saved before the members are changed: this node's etcd serves no clients, as after a start "+
+			"without a quorum (%v)", err)
+	}
 	if err != nil {
-		e.Warn("no snapshot is saved before the members are changed: this node's etcd was started without a quorum, "+
-			"and serves none (%v)", err)
 		return ctx.Err()
 	}
 	serializable := f.via
