@@ -36,7 +36,7 @@ their own once the control plane endpoint points to the new machines.`,
 		Example: `  # set the Pod network CIDR
   kubeadm init --pod-network-cidr=10.244.0.0/16
 
-  # highly available: more control plane nodes can join behind a load balancer
+  # highly available, behind a load balancer: more control plane nodes can join later
   kubeadm init --control-plane-endpoint=cluster.example:6443 --upload-certs
 
   # print what would change, using a configuration file

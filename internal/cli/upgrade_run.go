@@ -43,7 +43,7 @@ func newUpgradeApplyCommand(p *program) *cobra.Command {
 "kubeadm upgrade node" on each of the other nodes, and then upgrade the kubelet on every node.
 
 kubeadm replaces the components one at a time. If one of them does not become healthy with its new manifest, kubeadm
-restores the previous manifests; a newer etcd is rolled back only if it has clearly failed to start. To resume an
+restores the previous manifests; an upgraded etcd is rolled back only if it has clearly failed to start. To resume an
 interrupted command, re-run it.`,
 		Example: `  # print what would change
   kubeadm upgrade apply v1.37.1 --dry-run

@@ -67,7 +67,7 @@ var rows = []Row{
 			{UpgradeNode, kindUpgrade, "node.certificateRenewal"},
 		}},
 	{Name: Clean, Type: list, WithConfig: true,
-		Help: "Also remove what CNI plugins, kube-proxy and users left on this machine: cni, interfaces, rules, cgroups, logs, kubeconfig, images; or all, which means everything except images"},
+		Help: "Also remove what CNI plugins, kube-proxy and users left on this machine; any of cni, interfaces, rules, cgroups, logs, kubeconfig, images, or \"all\" for everything except images"},
 	{Name: CleanupTmpDir, Type: boolean, Help: "Also remove the contents of /etc/kubernetes/tmp",
 		Fields: []Field{{Reset, kindReset, "cleanupTmpDir"}}},
 	{Name: ClientName, Type: text,
@@ -131,7 +131,7 @@ var rows = []Row{
 		Help: "Print what would change, without changing anything"},
 	{Name: Edit, Type: boolean, WithConfig: true,
 		Help: "Edit the stored configuration in the editor that KUBE_EDITOR or EDITOR names"},
-	{Name: EtcdUpgrade, Type: boolean, Help: "Also upgrade this node's local etcd member",
+	{Name: EtcdUpgrade, Type: boolean, Help: "Include this node's local etcd member in the upgrade",
 		HelpOf: map[Command]string{UpgradePlan: "Include the local etcd members in the plan"},
 		Fields: []Field{
 			{UpgradeApply, kindUpgrade, "apply.etcdUpgrade"},
@@ -196,7 +196,7 @@ var rows = []Row{
 	{Name: LostMember, Type: list, WithConfig: true,
 		Help: "Name or ID of an etcd member that is lost, or whose etcd was stopped for good; may be repeated"},
 	{Name: NodeAddressFrom, Type: text, WithConfig: true,
-		Help: "Network interface or CIDR that selects this node's address, for the API server and the kubelet's node-ip; two with a comma for dual-stack"},
+		Help: "Network interface or CIDR that selects this node's address, for the API server and the kubelet's node-ip; for dual-stack, specify two, separated by a comma"},
 	{Name: NodeName, Type: text, WithConfig: true,
 		Help: "Name of the Node object; defaults to the host name",
 		Fields: []Field{
