@@ -233,7 +233,7 @@ var rows = []Row{
 	{Name: RecipientsFile, Type: text,
 		Help: "File with the age recipients (age1...) to encrypt the archive for, one per line"},
 	{Name: RemoveOldControlPlane, Type: boolean, WithConfig: true,
-		Help: "With --from-backup, delete the Nodes and Leases of the control plane nodes recorded in the backup"},
+		Help: "With --from-backup, delete the Node and Lease objects of the control plane nodes recorded in the backup"},
 	{Name: ReplaceMember, Type: list, WithConfig: true,
 		Help: "Name or ID of a permanently lost etcd member to remove before this machine joins; may be repeated"},
 	{Name: RootFS, Type: text, WithConfig: true,
