@@ -31,8 +31,7 @@ type tree struct {
 // that only phases have.
 func (t tree) command(c *cobra.Command, onlyOfPhases ...flag.Name) *cobra.Command {
 	c.Args = t.args
-	c.Long += fmt.Sprintf("\n\nThe \"%s\" command runs these phases:\n```\n%s```",
-		strings.TrimSpace(t.name+" "+t.argument), phaseOutline(t.phases))
+	c.Long += fmt.Sprintf("\n\nThe %q command runs these phases:\n```\n%s```", t.name, phaseOutline(t.phases))
 	var v flagTargets
 	v, c.RunE = t.newRun(engine.Selection{})
 	t.bind(v.without(onlyOfPhases...), c.Flags())

@@ -72,7 +72,7 @@ func Join(run Record) engine.Phase {
 }
 
 func reportFinished(e *engine.Env, command string, run Record) {
-	e.Say("this command has already finished on this machine: nothing was changed")
+	e.Say("this command has already succeeded on this machine; nothing was changed")
 	for _, phase := range run.Skipped {
 		e.Warn("the finished run skipped phase %q; to run it: kubeadm %s phase %s", phase, command,
 			strings.ReplaceAll(phase, "/", " "))
