@@ -42,7 +42,7 @@ their own once the control plane endpoint points to the new machines.`,
   # print what would change, using a configuration file
   kubeadm init --config kubeadm.yaml --dry-run
 
-  # rebuild a cluster on new machines: this one becomes its first control plane node
+  # rebuild a cluster on new machines, beginning with this one
   kubeadm init --from-backup cluster.tar.age --identity-file key.txt --upload-certs`,
 	}, flag.APIServerExtraArgs, flag.ControllerManagerArgs, flag.Kubeconfig, flag.KubeconfigDir,
 		flag.PrintManifest, flag.SchedulerExtraArgs))
