@@ -35,6 +35,8 @@ const (
 // Learner: it is never demoted.
 type SetMember struct {
 	PeerURL string
+	// From is the peer URL from before of a voter that gets PeerURL; empty for none.
+	From    string
 	State   MemberState
 	Via     state.Etcd
 }
@@ -49,6 +51,9 @@ func (c SetMember) String() string {
 	case Learner:
 		return fmt.Sprintf("add etcd member %s as a learner", c.PeerURL)
 	}
+	if c.From != "" {
+		return fmt.Sprintf("change the peer URL of etcd member %s to %s", c.From, c.PeerURL)
+	}
 	return fmt.Sprintf("promote etcd member %s to a voter", c.PeerURL)
 }
 
@@ -62,12 +67,15 @@ func (c SetMember) Done(ctx context.Context, r state.Reader) (bool, error) {
 // Cancelable marks the change: each of its attempts reads the member list first.
 func (c SetMember) Cancelable() {}
 
-// Inverse removes a member that does not exist yet. All else is ErrIrreversible: etcd does not
-// demote a voter, and a removed member loses its data.
+// Inverse removes a member that does not exist yet, or gives a voter its peer URL from before. All else is
+// ErrIrreversible: etcd does not demote a voter, and a removed member loses its data.
 func (c SetMember) Inverse(ctx context.Context, r state.Reader) (Change, error) {
 	current, err := c.currentState(ctx, r)
 	if err != nil || current != Absent {
 		return nil, cmp.Or(err, ErrIrreversible)
+	}
+	if c.From != "" {
+		return SetMember{PeerURL: c.From, From: c.PeerURL, State: Voter, Via: c.Via}, nil
 	}
 	return SetMember{PeerURL: c.PeerURL, State: Absent, Via: c.Via}, nil
 }

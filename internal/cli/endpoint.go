@@ -44,16 +44,6 @@ server.`
 	return c
 }
 
-// errNothingToDo ends a command that has nothing to do. Its text says why.
-var errNothingToDo = errors.New("nothing is to be changed")
-
-// nothingToDo is errNothingToDo with a text.
-type nothingToDo string
-
-func (n nothingToDo) Error() string { return string(n) }
-
-func (nothingToDo) Is(target error) bool { return target == errNothingToDo }
-
 func newEndpointChangeCommand(p *program) *cobra.Command {
 	o := &reconfigureOptions{}
 	c := &cobra.Command{
@@ -82,41 +72,40 @@ Copies of admin.conf, load balancers and DNS are not changed.`,
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			o.find = func(ctx context.Context, e *engine.Env, here existing.Machine) (reconfiguration.Wanted, error) {
-				return findEndpoint(ctx, e, here, args[0], o)
-			}
-			return changeConfiguration(p, c, o)
+			return changeConfiguration(p, c, o, endpointChange{args[0]})
 		},
 	}
 	targetsOf(o).bind(c.Flags(), flag.DryRun, flag.IgnorePreflightErrors, flag.Kubeconfig, flag.Patches, flag.Yes)
 	return withRunOutput(p, c)
 }
 
-// findEndpoint finds the change, and notes what to say of it once it is made.
-func findEndpoint(ctx context.Context, e *engine.Env, here existing.Machine, endpoint string,
-	o *reconfigureOptions) (reconfiguration.Wanted, error) {
-	w, err := reconfiguration.FindEndpoint(ctx, e, here, endpoint)
+// endpointChange leads to another endpoint.
+type endpointChange struct{ endpoint string }
+
+// find finds the change of the endpoint, or first that of the certificates.
+func (c endpointChange) find(ctx context.Context, e *engine.Env, here existing.Machine) (configurationChange, error) {
+	w, err := reconfiguration.FindEndpoint(ctx, e, here, c.endpoint)
+	found := configurationChange{Wanted: w.Wanted, done: endpointChangedText}
 	if err != nil {
-		return w.Wanted, err
+		return found, err
 	}
 	if len(w.Behind) == 0 {
 		if w.Done {
-			return w.Wanted, nothingToDo("this is the endpoint of the cluster already, and no change of it is unfinished")
+			found.nothing = "this is the endpoint of the cluster already, and no change of it is unfinished"
 		}
-		o.done = endpointChangedText
-		return w.Wanted, nil
+		return found, nil
 	}
-	o.incomplete = problem.New(fmt.Errorf("the endpoint has not been changed yet: these control plane nodes are not ready "+
+	found.incomplete = problem.New(fmt.Errorf("the endpoint has not been changed yet: these control plane nodes are not ready "+
 		"for %s:\n  %s", untrusted.Line(w.Host), strings.Join(w.Behind, "\n  ")), "on each of them: kubeadm reconfigure node",
 		"if one is permanently lost, delete its Node: kubectl delete node NAME",
-		untrusted.CommandHint("when all of them are ready, again on this node", "kubeadm endpoint change", endpoint))
+		untrusted.CommandHint("when all of them are ready, again on this node", "kubeadm endpoint change", c.endpoint))
 	if w.Done {
-		return w.Wanted, o.incomplete
+		return found, found.incomplete
 	}
 	e.Say("the certificate of this node's API server becomes valid for %s; the endpoint changes once these control plane "+
 		"nodes are ready too:\n  %s", untrusted.Line(w.Host), strings.Join(w.Behind, "\n  "))
-	o.done = "\nThe certificate of this node's API server is valid for " + untrusted.Line(w.Host) + ".\n"
-	return w.Wanted, nil
+	found.done = "\nThe certificate of this node's API server is valid for " + untrusted.Line(w.Host) + ".\n"
+	return found, nil
 }
 
 const endpointChangedText = `
@@ -124,18 +113,25 @@ SUCCESS! This node, kube-proxy and joining machines use the new endpoint. The on
 until "kubeadm endpoint finish".
 `
 
-func newEndpointFinishCommand(p *program) *cobra.Command {
-	o := &reconfigureOptions{done: `
+// endpointFinish takes the endpoint from before out of the certificates.
+type endpointFinish struct{}
+
+func (endpointFinish) find(ctx context.Context, e *engine.Env, here existing.Machine) (configurationChange, error) {
+	w, err := reconfiguration.FindEndpointFinish(ctx, e, here)
+	found := configurationChange{Wanted: w.Wanted, done: endpointFinishedText}
+	if w.Done {
+		found.nothing = "no change of the endpoint is unfinished"
+	}
+	return found, err
+}
+
+const endpointFinishedText = `
 SUCCESS! The change of the endpoint is finished. The certificates of this node are no longer issued for the one from
 before.
-`}
-	o.find = func(ctx context.Context, e *engine.Env, here existing.Machine) (reconfiguration.Wanted, error) {
-		w, err := reconfiguration.FindEndpointFinish(ctx, e, here)
-		if err == nil && w.Done {
-			err = nothingToDo("no change of the endpoint is unfinished")
-		}
-		return w.Wanted, err
-	}
+`
+
+func newEndpointFinishCommand(p *program) *cobra.Command {
+	o := &reconfigureOptions{}
 	c := &cobra.Command{
 		Use:   "finish",
 		Short: "Finish the change of the endpoint",
@@ -144,7 +140,9 @@ again without the host of the endpoint from before. Afterwards, run "kubeadm rec
 plane nodes. The command is refused as long as a node has not followed.`,
 		Example: "  kubeadm endpoint finish",
 		Args:    refuseArguments,
-		RunE:    func(c *cobra.Command, _ []string) error { return changeConfiguration(p, c, o) },
+		RunE: func(c *cobra.Command, _ []string) error {
+			return changeConfiguration(p, c, o, endpointFinish{})
+		},
 	}
 	targetsOf(o).bind(c.Flags(), flag.DryRun, flag.IgnorePreflightErrors, flag.Kubeconfig, flag.Patches, flag.Yes)
 	return withRunOutput(p, c)

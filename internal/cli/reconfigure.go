@@ -51,13 +51,6 @@ type reconfigureOptions struct {
 	DryRun      bool          `flag:"dry-run"`
 	Yes         bool          `flag:"yes"`
 	KubeletArgs flag.TextList `flag:"kubelet-arg"`
-	undo        bool
-	// find finds the change that another command makes; nil if the other fields say what is wanted. done says
-	// what it is, once it is made.
-	find func(ctx context.Context, e *engine.Env, here existing.Machine) (reconfiguration.Wanted, error)
-	done string
-	// incomplete says what is left to be done before the change that the user wants; nil for nothing.
-	incomplete error
 }
 
 // isChanging reports whether the user wants another configuration than the stored one.
@@ -89,7 +82,9 @@ each of the other nodes.`,
   # in an editor
   kubeadm reconfigure apply --edit`,
 		Args: refuseArguments,
-		RunE: func(c *cobra.Command, _ []string) error { return changeConfiguration(p, c, o) },
+		RunE: func(c *cobra.Command, _ []string) error {
+			return changeConfiguration(p, c, o, requestedChange{p, o})
+		},
 	}
 	targetsOf(o).bind(c.Flags(), flag.AddCertSAN, flag.Config, flag.DryRun, flag.Edit, flag.FeatureGate,
 		flag.IgnorePreflightErrors, flag.ImageRepository, flag.Kubeconfig, flag.Patches, flag.SetArg, flag.Yes)
@@ -97,7 +92,7 @@ each of the other nodes.`,
 }
 
 func newReconfigureUndoCommand(p *program) *cobra.Command {
-	o := &reconfigureOptions{undo: true}
+	o := &reconfigureOptions{}
 	c := &cobra.Command{
 		Use:   "undo",
 		Short: "Return to the configuration before the latest change",
@@ -108,7 +103,9 @@ another way since. Afterwards, run "kubeadm reconfigure node" on each of the oth
 
   kubeadm reconfigure undo`,
 		Args: refuseArguments,
-		RunE: func(c *cobra.Command, _ []string) error { return changeConfiguration(p, c, o) },
+		RunE: func(c *cobra.Command, _ []string) error {
+			return changeConfiguration(p, c, o, undoneChange{})
+		},
 	}
 	targetsOf(o).bind(c.Flags(), flag.DryRun, flag.IgnorePreflightErrors, flag.Kubeconfig, flag.Patches,
 		flag.Yes)
@@ -142,8 +139,21 @@ also set on the Node, which a kubelet only does when it registers.`,
 	return withRunOutput(p, c)
 }
 
-// changeConfiguration is "kubeadm reconfigure apply" or "kubeadm reconfigure undo".
-func changeConfiguration(p *program, c *cobra.Command, o *reconfigureOptions) (err error) {
+// configurationChange is a change of the configuration that a command has found to be made.
+type configurationChange struct {
+	reconfiguration.Wanted
+	nothing    string // why nothing is to be changed; empty if something is
+	done       string // what is said of it once it is made
+	incomplete error  // what is left to be done before the change that the user wants; nil for nothing
+}
+
+// changeFinder finds the change that a command is to make.
+type changeFinder interface {
+	find(ctx context.Context, e *engine.Env, here existing.Machine) (configurationChange, error)
+}
+
+// changeConfiguration is a command on a control plane node that changes what the cluster stores.
+func changeConfiguration(p *program, c *cobra.Command, o *reconfigureOptions, finder changeFinder) (err error) {
 	ctx := c.Context()
 	r, err := run.Open(ctx, runHost(p), run.Command{Name: c.Parent().Name(), Phases: workflow.ReconfigureApply,
 		Repeatable: true})
@@ -155,13 +165,13 @@ func changeConfiguration(p *program, c *cobra.Command, o *reconfigureOptions) (e
 	if err != nil {
 		return err
 	}
-	wanted, err := readWanted(ctx, p, here, e, o)
-	if errors.Is(err, errNotEdited) || errors.Is(err, errNothingToDo) {
-		r.Emit(engine.Info, err.Error())
-		return nil
-	}
+	wanted, err := finder.find(ctx, e, here)
 	if err != nil {
 		return err
+	}
+	if wanted.nothing != "" {
+		r.Emit(engine.Info, wanted.nothing)
+		return nil
 	}
 	intent := wanted.Intent
 	if wanted.IsFirst {
@@ -181,9 +191,9 @@ func changeConfiguration(p *program, c *cobra.Command, o *reconfigureOptions) (e
 	if err := executeReconfigure(ctx, r, wanted.Node, env, o.DryRun); err != nil || o.DryRun {
 		return err
 	}
-	r.Emit(engine.Printed, cmp.Or(o.done, changedText))
-	if o.incomplete != nil {
-		return o.incomplete
+	r.Emit(engine.Printed, wanted.done)
+	if wanted.incomplete != nil {
+		return wanted.incomplete
 	}
 	showOutdatedNodes(ctx, r, e, here, intent.Change)
 	return nil
@@ -260,37 +270,52 @@ func openReconfigured(p *program, c *cobra.Command, r *run.Run,
 	return here, e, err
 }
 
-// readWanted finds out which change the user wants.
-func readWanted(ctx context.Context, p *program, here existing.Machine, e *engine.Env,
-	o *reconfigureOptions) (reconfiguration.Wanted, error) {
-	if o.find != nil {
-		return o.find(ctx, e, here)
+// undoneChange takes back the latest change.
+type undoneChange struct{}
+
+func (undoneChange) find(ctx context.Context, e *engine.Env, here existing.Machine) (configurationChange, error) {
+	w, err := reconfiguration.FindUndo(ctx, e, here)
+	return configurationChange{Wanted: w, done: changedText}, err
+}
+
+// requestedChange is what the user wants by a file, an editor and flags.
+type requestedChange struct {
+	p *program
+	o *reconfigureOptions
+}
+
+func (c requestedChange) find(ctx context.Context, e *engine.Env, here existing.Machine) (configurationChange, error) {
+	request, err := c.read(ctx, e, here)
+	if errors.Is(err, errNotEdited) {
+		return configurationChange{nothing: err.Error()}, nil
 	}
-	if o.undo {
-		return reconfiguration.FindUndo(ctx, e, here)
+	if err != nil {
+		return configurationChange{}, err
 	}
-	request := reconfiguration.Request{Flags: o.ReconfigureFlags}
-	switch {
-	case o.Edit && o.File != "":
-		return reconfiguration.Wanted{}, problem.New(errors.New("--edit begins with the stored configuration, "+
-			"and --config replaces it"), "leave out one of them")
-	case o.Edit:
-		stored, err := existing.ReadStoredConfig(ctx, e.Reader(), here.As)
-		if err != nil {
-			return reconfiguration.Wanted{}, err
-		}
-		request.Edited = &stored
-		request.File, err = editConfig(ctx, p, stored, o.ReconfigureFlags, here.BindPort)
-		if err != nil && !(errors.Is(err, errNotEdited) && o.ReconfigureFlags.Given()) {
-			return reconfiguration.Wanted{}, err
-		}
-	default:
-		var err error
-		if request.File, err = readConfig(ctx, p, p.World(), o.File); err != nil {
-			return reconfiguration.Wanted{}, err
-		}
+	w, err := reconfiguration.FindWanted(ctx, e, here, request)
+	return configurationChange{Wanted: w, done: changedText}, err
+}
+
+func (c requestedChange) read(ctx context.Context, e *engine.Env, here existing.Machine) (q reconfiguration.Request, err error) {
+	q.Flags = c.o.ReconfigureFlags
+	if !c.o.Edit {
+		q.File, err = readConfig(ctx, c.p, c.p.World(), c.o.File)
+		return q, err
 	}
-	return reconfiguration.FindWanted(ctx, e, here, request)
+	if c.o.File != "" {
+		return q, problem.New(errors.New("--edit begins with the stored configuration, and --config replaces it"),
+			"leave out one of them")
+	}
+	stored, err := existing.ReadStoredConfig(ctx, e.Reader(), here.As)
+	if err != nil {
+		return q, err
+	}
+	q.Edited = &stored
+	q.File, err = editConfig(ctx, c.p, stored, c.o.ReconfigureFlags, here.BindPort)
+	if errors.Is(err, errNotEdited) && c.o.ReconfigureFlags.Given() {
+		err = nil
+	}
+	return q, err
 }
 
 // describeChanges lists fields with their values before and after.

@@ -104,21 +104,21 @@ func planReconfigure(p *program, c *cobra.Command, o *reconfigurePlanOptions) (e
 	if err != nil {
 		return err
 	}
-	wanted, err := readWanted(ctx, p, here, e, &o.reconfigureOptions)
-	if errors.Is(err, errNotEdited) {
-		r.Emit(engine.Info, err.Error())
-		return nil
-	}
+	wanted, err := (requestedChange{p, &o.reconfigureOptions}).find(ctx, e, here)
 	if err != nil {
 		return err
 	}
-	plan, err := newReconfigurePlan(ctx, e, wanted)
+	if wanted.nothing != "" {
+		r.Emit(engine.Info, wanted.nothing)
+		return nil
+	}
+	plan, err := newReconfigurePlan(ctx, e, wanted.Wanted)
 	if err != nil {
 		return err
 	}
 	switch {
 	case o.Diff:
-		err = diffReconfigure(ctx, p, r, here, wanted)
+		err = diffReconfigure(ctx, p, r, here, wanted.Wanted)
 	case encode != nil:
 		err = encode(p.Out, []any{plan})
 	default:

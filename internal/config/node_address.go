@@ -10,6 +10,7 @@ import (
 	"kubeadm/internal/config/v1beta4"
 	"kubeadm/internal/flag"
 	"kubeadm/internal/node"
+	"kubeadm/internal/problem"
 	"kubeadm/internal/state"
 	"kubeadm/internal/untrusted"
 )
@@ -45,6 +46,36 @@ func fillNodeAddress(from string, facts Facts, endpoint *v1beta4.APIEndpoint,
 	endpoint.AdvertiseAddress = chosen[0]
 	return nil
 }
+
+// SelectNodeAddress returns the address of this machine that a selector matches, as of --node-address-from; without
+// a selector, that of the interface with the default route.
+func SelectNodeAddress(selector string, facts Facts) (string, error) {
+	facts.NodeIP = "" // which is the address from before
+	if selector == "" {
+		for _, a := range facts.Addresses {
+			if a.DefaultRoute && selector != "" && selector != a.Interface {
+				return "", problem.New(errors.New("several network interfaces have a default route"), nameAddress)
+			}
+			if a.DefaultRoute {
+				selector = a.Interface
+			}
+		}
+	}
+	if selector == "" {
+		return "", problem.New(errors.New("no network interface has a default route"), nameAddress)
+	}
+	if strings.Contains(selector, ",") {
+		return "", problem.New(fmt.Errorf("%s names several addresses", untrusted.Quote(selector)),
+			"move one address at a time")
+	}
+	chosen, err := selectAddresses(selector, facts)
+	if err != nil {
+		return "", problem.New(fmt.Errorf("the new address of this node: %w", err), nameAddress)
+	}
+	return chosen[0], nil
+}
+
+const nameAddress = "name the new address, which this machine must have already: kubeadm address change ADDRESS"
 
 // selectAddresses returns the address of this machine that a selector matches: the name of a network
 // interface, a CIDR, or an address. An IPv4 address is preferred to an IPv6 one. Two selectors, with a comma

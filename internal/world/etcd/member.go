@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -19,12 +20,9 @@ func applyOnce(ctx context.Context, c clientv3.Cluster, set change.SetMember) er
 	if err != nil {
 		return fmt.Errorf("listing members: %w", err)
 	}
-	var member *clientv3.Member
-	for _, m := range answer.Members {
-		if len(m.PeerURLs) > 0 && m.PeerURLs[0] == set.PeerURL {
-			member = (*clientv3.Member)(m)
-			break
-		}
+	member := findMember(answer.Members, set.PeerURL)
+	if member == nil && set.From != "" && set.State == change.Voter {
+		return updateMember(ctx, c, findMember(answer.Members, set.From), set)
 	}
 	switch set.State {
 	case change.Absent:
@@ -38,6 +36,31 @@ func applyOnce(ctx context.Context, c clientv3.Cluster, set change.SetMember) er
 		return promoteLearner(ctx, c, member, set.PeerURL)
 	}
 	return world.Permanent(fmt.Errorf("unknown state %q of an etcd member", set.State))
+}
+
+func findMember(all []*etcdserverpb.Member, peerURL string) *clientv3.Member {
+	for _, m := range all {
+		if len(m.PeerURLs) > 0 && m.PeerURLs[0] == peerURL {
+			return (*clientv3.Member)(m)
+		}
+	}
+	return nil
+}
+
+// updateMember gives a voter another peer URL. A learner is refused: etcd before 3.5.31 and 3.6.12 may promote it
+// by that.
+func updateMember(ctx context.Context, c clientv3.Cluster, member *clientv3.Member, set change.SetMember) error {
+	switch {
+	case member == nil:
+		return world.Permanent(fmt.Errorf("etcd has no member at %s whose peer URL could change", set.From))
+	case member.IsLearner:
+		return world.Permanent(fmt.Errorf("the etcd member at %s is a learner", set.From))
+	}
+	_, err := c.MemberUpdate(ctx, member.ID, []string{set.PeerURL})
+	if errors.Is(err, rpctypes.ErrPeerURLExist) || errors.Is(err, rpctypes.ErrMemberBadURLs) {
+		return world.Permanent(fmt.Errorf("etcd accepts no peer URL %q: %w", set.PeerURL, err))
+	}
+	return err
 }
 
 func removeMember(ctx context.Context, c clientv3.Cluster, member *clientv3.Member) error {

@@ -139,7 +139,11 @@ func (w *World) setMember(c change.SetMember) error {
 	}
 	at := slices.IndexFunc(w.MemberList,
 		func(m state.Member) bool { return slices.Contains(m.PeerURLs, c.PeerURL) })
+	from := slices.IndexFunc(w.MemberList,
+		func(m state.Member) bool { return c.From != "" && slices.Contains(m.PeerURLs, c.From) })
 	switch {
+	case c.State == change.Voter && at < 0 && from >= 0:
+		w.MemberList[from].PeerURLs = []string{c.PeerURL}
 	case c.State == change.Absent && at >= 0:
 		// etcd lets a learner or a member that does not answer go, whatever the quorum.
 		m := w.MemberList[at]

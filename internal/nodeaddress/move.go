@@ -1,0 +1,175 @@
+// Package nodeaddress is about a node that gets another address: which files and members have the one from
+// before, and what becomes of them.
+package nodeaddress
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"kubeadm/internal/pki"
+)
+
+// Move is a change of this node's address.
+type Move struct {
+	To   string
+	From []string // the addresses from before, each of the family of To
+}
+
+// IsFrom reports whether a host is an address from before.
+func (m Move) IsFrom(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return err == nil && slices.ContainsFunc(m.From, func(from string) bool { return isSame(from, ip) })
+}
+
+func isSame(address string, ip netip.Addr) bool {
+	other, err := netip.ParseAddr(address)
+	return err == nil && other.Unmap() == ip.Unmap()
+}
+
+// Replace returns a text with the new address in place of those from before. The text is an address, a
+// "host:port" or a URL, as "name=URL" too, or a list of them with commas between. Everything else stays.
+func (m Move) Replace(text string) string {
+	parts := strings.Split(text, ",")
+	for i, part := range parts {
+		before, authority := "", part
+		if at := strings.Index(part, "://"); at >= 0 {
+			before, authority = part[:at+3], part[at+3:]
+		}
+		authority, after, hasPath := strings.Cut(authority, "/")
+		if hasPath && before == "" {
+			continue // a path or a CIDR
+		}
+		if hasPath {
+			after = "/" + after
+		}
+		if host, port, err := net.SplitHostPort(authority); err == nil && m.IsFrom(host) {
+			authority = net.JoinHostPort(m.To, port)
+		} else if m.IsFrom(strings.Trim(authority, "[]")) {
+			if authority = m.To; before != "" && strings.Contains(m.To, ":") {
+				authority = "[" + m.To + "]"
+			}
+		}
+		parts[i] = before + authority + after
+	}
+	return strings.Join(parts, ",")
+}
+
+// Manifest returns a static Pod manifest with the new address in annotations, arguments and probes; the same
+// data if it has none from before. Comments of a manifest that changes are lost.
+func (m Move) Manifest(data []byte) ([]byte, error) {
+	var pod map[string]any
+	if err := yaml.Unmarshal(data, &pod); err != nil {
+		return nil, err
+	}
+	changed := false
+	replaced := func(text string) string {
+		now := m.Replace(text)
+		changed = changed || now != text
+		return now
+	}
+	metadata, _ := pod["metadata"].(map[string]any)
+	annotations, _ := metadata["annotations"].(map[string]any)
+	for name, value := range annotations {
+		if text, ok := value.(string); ok {
+			annotations[name] = replaced(text)
+		}
+	}
+	for _, c := range containersOf(pod) {
+		for _, field := range []string{"command", "args"} {
+			list, _ := c[field].([]any)
+			for i, value := range list {
+				if text, ok := value.(string); ok {
+					list[i] = replaceArgument(text, replaced)
+				}
+			}
+		}
+		for _, name := range []string{"startupProbe", "livenessProbe", "readinessProbe"} {
+			probe, _ := c[name].(map[string]any)
+			for _, kind := range []string{"httpGet", "tcpSocket"} {
+				action, _ := probe[kind].(map[string]any)
+				if host, ok := action["host"].(string); ok {
+					action["host"] = replaced(host)
+				}
+			}
+		}
+	}
+	if !changed {
+		return data, nil
+	}
+	return yaml.Marshal(pod)
+}
+
+func containersOf(pod map[string]any) (all []map[string]any) {
+	spec, _ := pod["spec"].(map[string]any)
+	for _, field := range []string{"initContainers", "containers"} {
+		list, _ := spec[field].([]any)
+		for _, one := range list {
+			if c, ok := one.(map[string]any); ok {
+				all = append(all, c)
+			}
+		}
+	}
+	return all
+}
+
+// replaceArgument replaces addresses in "--name=value", or in a value that is an argument of its own.
+func replaceArgument(text string, replaced func(string) string) string {
+	if name, value, found := strings.Cut(text, "="); found && strings.HasPrefix(name, "-") {
+		return name + "=" + replaced(value)
+	}
+	return replaced(text)
+}
+
+// Kubeconfig returns a kubeconfig that leads to the new address; the same data if it leads to none from before.
+func (m Move) Kubeconfig(data []byte, file string) ([]byte, error) {
+	kubeconfig, err := pki.ParseKubeconfig(data)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", file, err)
+	}
+	cluster, err := kubeconfig.CurrentCluster()
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", file, err)
+	}
+	now := m.Replace(cluster.Server)
+	if now == cluster.Server {
+		return data, nil
+	}
+	cluster.Server = now
+	return kubeconfig.Encode()
+}
+
+// nodeIPArgument matches the argument of the kubelet in an environment file.
+var nodeIPArgument = regexp.MustCompile(`(--node-ip[= ]+)([0-9A-Fa-f:.,]+)`)
+
+// NodeIPs are the addresses that an environment file of the kubelet sets; none if it sets none.
+func NodeIPs(env string) []string {
+	all := nodeIPArgument.FindAllStringSubmatch(env, -1)
+	if len(all) == 0 {
+		return nil
+	}
+	return strings.Split(all[len(all)-1][2], ",")
+}
+
+// KubeletEnv returns an environment file of the kubelet with the new address in --node-ip.
+func (m Move) KubeletEnv(env string) string {
+	return nodeIPArgument.ReplaceAllStringFunc(env, func(argument string) string {
+		parts := nodeIPArgument.FindStringSubmatch(argument)
+		return parts[1] + m.Replace(parts[2])
+	})
+}
+
+// hostOf is the host of a URL; empty if it is none.
+func hostOf(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return ""
+	}
+	return u.Hostname()
+}
