@@ -116,7 +116,7 @@ func layers() [][]string {
 			"internal/localkubelet", "internal/report", "internal/sharedcerts"},
 		{"internal/staticpod", "internal/renewal", "internal/etcddata"},
 		{"internal/existing", "internal/kubeletfile"},
-		{"internal/certuse", "internal/reconfiguration", "internal/upgrade"},
+		{"internal/certuse", "internal/nodeaddress", "internal/reconfiguration", "internal/upgrade"},
 		{"internal/phase"},
 		{"internal/doctor", "internal/workflow"},
 		{"internal/run"},

@@ -36,9 +36,9 @@ const (
 type SetMember struct {
 	PeerURL string
 	// From is the peer URL from before of a voter that gets PeerURL; empty for none.
-	From    string
-	State   MemberState
-	Via     state.Etcd
+	From  string
+	State MemberState
+	Via   state.Etcd
 }
 
 // Target names the member.

@@ -127,7 +127,7 @@ To resume an interrupted command, re-run it. To revert what init or join did to 
 	root.SetHelpCommand(help)
 	addUnderHeading(root, "Create and remove a cluster:", newInitCommand(p), newJoinCommand(p),
 		newResetCommand(p))
-	addUnderHeading(root, "Manage a cluster:", newCertsCommand(p), newConfigCommand(p),
+	addUnderHeading(root, "Manage a cluster:", newAddressCommand(p), newCertsCommand(p), newConfigCommand(p),
 		newDoctorCommand(p), newEndpointCommand(p), newEtcdCommand(p), newKubeconfigCommand(p),
 		newReconfigureCommand(p), newTokenCommand(p), newUpgradeCommand(p))
 	addUnderHeading(root, "Other commands:", newCompletionCommand(p), help, newVersionCommand(p))

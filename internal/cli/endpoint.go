@@ -149,7 +149,7 @@ plane nodes. The command is refused as long as a node has not followed.`,
 }
 
 func newEndpointFollowCommand(p *program) *cobra.Command {
-	o := &reconfigureOptions{}
+	o := &reconfigureOptions{onWorkers: true}
 	c := &cobra.Command{
 		Use:   "follow [HOST[:PORT]]",
 		Short: "Lead the kubelet of this worker to the endpoint of the cluster",

@@ -51,6 +51,8 @@ type reconfigureOptions struct {
 	DryRun      bool          `flag:"dry-run"`
 	Yes         bool          `flag:"yes"`
 	KubeletArgs flag.TextList `flag:"kubelet-arg"`
+	onWorkers   bool          // the command runs on workers too
+	elsewhere   string        // what to do on a worker, if not "kubeadm reconfigure node"
 }
 
 // isChanging reports whether the user wants another configuration than the stored one.
@@ -113,7 +115,7 @@ another way since. Afterwards, run "kubeadm reconfigure node" on each of the oth
 }
 
 func newReconfigureNodeCommand(p *program) *cobra.Command {
-	o := &reconfigureOptions{}
+	o := &reconfigureOptions{onWorkers: true}
 	c := &cobra.Command{
 		Use:   "node",
 		Short: "Bring another node to the configuration of the cluster",
@@ -231,8 +233,8 @@ func reconfigureNode(p *program, c *cobra.Command, o *reconfigureOptions) (err e
 	return nil
 }
 
-// reconfigureEnv is what the phases of a change need.
-func reconfigureEnv(ctx context.Context, p *program, n *node.Node, as state.Identity, intent reconfiguration.Intent) engine.Env {
+// reconfigureEnv is what the phases of a change need, with their intent.
+func reconfigureEnv(ctx context.Context, p *program, n *node.Node, as state.Identity, intent any) engine.Env {
 	return engine.Env{Local: n.Local, Node: engine.Resolved(n), Intent: intent, Admin: engine.As(as),
 		Keys: newKeys(ctx, p.NewKey, n.Cluster.Algorithm, 0)}
 }
@@ -260,8 +262,8 @@ func openReconfigured(p *program, c *cobra.Command, r *run.Run,
 		return existing.Machine{}, nil, err
 	}
 	access := existing.Options{Kubeconfig: named(c, o.Kubeconfig)}
-	if c.Name() != "node" && c.Name() != "follow" {
-		access.OnlyControlPlane = "on a worker: kubeadm reconfigure node"
+	if !o.onWorkers {
+		access.OnlyControlPlane = cmp.Or(o.elsewhere, "on a worker: kubeadm reconfigure node")
 	}
 	here, err := existing.Open(c.Context(), e, access)
 	if err == nil && !o.DryRun && here.Role == node.ControlPlane {

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"kubeadm/internal/nodeaddress"
 	"kubeadm/internal/preflight"
 	"kubeadm/internal/state"
 	"kubeadm/internal/untrusted"
@@ -39,8 +40,38 @@ func checkAdvertiseAddress(ctx context.Context, r state.Reader, rep *preflight.R
 	rep.Add(preflight.Finding{Severity: severity,
 		Text:     fmt.Sprintf("the address of this node's API server, %s, is on no interface of this machine", m.Address),
 		Evidence: fmt.Sprintf("%s has it; the interfaces have %v", m.Paths.Manifest("kube-apiserver"), has),
-		Remedy: "give the machine the address again, also as a second one; if other control plane nodes work, you can " +
-			"also remove this one and join it again: kubeadm reset, kubeadm join --control-plane"})
+		Remedy: "give the machine the address again, or bring the node to the one that it has now, one control plane node " +
+			"after the other", Command: "kubeadm address change"})
+}
+
+// checkNodeIP finds a kubelet that is told an address which is on no interface: it keeps the Node as it was.
+func checkNodeIP(ctx context.Context, r state.Reader, rep *preflight.Report, m *machine) {
+	set, err := nodeaddress.ReadNodeIPs(ctx, r, m.Paths)
+	if err != nil {
+		rep.Skip("%v", err)
+		return
+	}
+	all, err := r.Addresses(ctx)
+	if err != nil {
+		rep.Skip("the addresses of this machine cannot be read: %v", err)
+		return
+	}
+	for _, text := range set {
+		wanted, err := netip.ParseAddr(text)
+		if err != nil || wanted.IsUnspecified() || slices.ContainsFunc(all, func(a state.Address) bool {
+			ip, err := netip.ParseAddr(a.IP)
+			return err == nil && ip.Unmap() == wanted.Unmap()
+		}) {
+			continue
+		}
+		f := preflight.Finding{Severity: preflight.Error,
+			Text:   fmt.Sprintf("the kubelet is told that its address is %s, which is on no interface of this machine", wanted),
+			Remedy: "give the machine the address again, or bring the node to the one that it has now", Command: "kubeadm address change"}
+		if m.isControlPlane() && text != m.Address { // that of its API server may be right
+			f.Remedy, f.Command = "tell it the address that the machine has: kubeadm reconfigure node --kubelet-arg node-ip=ADDRESS", ""
+		}
+		rep.Add(f)
+	}
 }
 
 // checkKubeletEndpoint finds a worker whose kubelet uses another address than the endpoint of the cluster. One on

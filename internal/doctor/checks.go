@@ -145,6 +145,8 @@ func nodeChecks(m *machine) []preflight.Check {
 	list = append(list, needAPI(m.cluster,
 		preflight.Check{Name: "KubeletConfigDrift", Run: given(m.cluster, checkKubeletDrift),
 			Why: "the next upgrade replaces the file with what is stored in the cluster"})...)
+	list = append(list, preflight.Check{Name: "NodeAddress", Run: given(m, checkNodeIP),
+		Why: "a kubelet that is told an address which the machine does not have no longer updates its Node"})
 	if !m.isControlPlane() {
 		return append(list, needAPI(m.cluster,
 			preflight.Check{Name: "KubeletEndpoint", Run: given(m, checkKubeletEndpoint),

@@ -179,6 +179,10 @@ func clusterDefects() map[string]plantedDefect {
 		"address on no interface": {plant: func(_ *testing.T, s *testNode) {
 			s.world.Interfaces = []state.Address{{IP: "192.0.2.44", Bits: 24, Interface: "eth0", DefaultRoute: true}}
 		}, check: "AdvertiseAddress", says: "192.0.2.10, is on no interface", also: true},
+		"kubelet with an address on no interface": {plant: func(_ *testing.T, s *testNode) {
+			const file = "/var/lib/kubelet/kubeadm-flags.env"
+			s.world.Files[file] = memory.File{Data: []byte(`KUBELET_KUBEADM_ARGS="--node-ip=192.0.2.44 --v=2"`), Mode: 0o644}
+		}, check: "NodeAddress", says: "its address is 192.0.2.44, which is on no interface"},
 		"peer URL of another address": {plant: func(_ *testing.T, s *testNode) {
 			s.world.MemberList[0].PeerURLs = []string{"https://192.0.2.44:2380"}
 		}, check: "EtcdMembers", says: "know the member of this node, cp1, at another address", also: true},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -75,7 +76,16 @@ func comparePeerURL(m *machine, member state.Member) (f preflight.Finding, found
 		Text: fmt.Sprintf("etcd's members know the member of this node, %s, at another address", member.Name),
 		Evidence: fmt.Sprintf("it is listed with %s, but advertises %s",
 			untrusted.Line(strings.Join(member.PeerURLs, ", ")), untrusted.Line(strings.Join(own, ", "))),
-		Remedy: "let the machine have the address that the other members know"}, true
+		Remedy:  "complete the move to that address, or let the machine have the one that the other members know",
+		Command: untrusted.Command("kubeadm address change", hostOf(own[0]))}, true
+}
+
+func hostOf(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return ""
+	}
+	return u.Hostname()
 }
 
 func newAlarmFinding(health etcdcluster.Health, a etcdcluster.Alarm) preflight.Finding {

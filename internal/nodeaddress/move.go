@@ -13,6 +13,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 )
 
@@ -20,6 +21,8 @@ import (
 type Move struct {
 	To   string
 	From []string // the addresses from before, each of the family of To
+	// ExternalEtcd is set if etcd does not move with this node, even if it runs on this machine.
+	ExternalEtcd bool
 }
 
 // IsFrom reports whether a host is an address from before.
@@ -61,6 +64,18 @@ func (m Move) Replace(text string) string {
 	return strings.Join(parts, ",")
 }
 
+// keepsArgument reports whether an argument keeps an address from before: it names something else than this
+// machine, such as who issues tokens, which all API servers have in common.
+func (m Move) keepsArgument(name string) bool {
+	switch strings.TrimLeft(name, "-") {
+	case "service-account-issuer", "service-account-jwks-uri", "api-audiences", "oidc-issuer-url":
+		return true
+	case "etcd-servers":
+		return m.ExternalEtcd
+	}
+	return false
+}
+
 // Manifest returns a static Pod manifest with the new address in annotations, arguments and probes; the same
 // data if it has none from before. Comments of a manifest that changes are lost.
 func (m Move) Manifest(data []byte) ([]byte, error) {
@@ -86,7 +101,7 @@ func (m Move) Manifest(data []byte) ([]byte, error) {
 			list, _ := c[field].([]any)
 			for i, value := range list {
 				if text, ok := value.(string); ok {
-					list[i] = replaceArgument(text, replaced)
+					list[i] = m.replaceArgument(text, replaced)
 				}
 			}
 		}
@@ -120,8 +135,11 @@ func containersOf(pod map[string]any) (all []map[string]any) {
 }
 
 // replaceArgument replaces addresses in "--name=value", or in a value that is an argument of its own.
-func replaceArgument(text string, replaced func(string) string) string {
+func (m Move) replaceArgument(text string, replaced func(string) string) string {
 	if name, value, found := strings.Cut(text, "="); found && strings.HasPrefix(name, "-") {
+		if m.keepsArgument(name) {
+			return text
+		}
 		return name + "=" + replaced(value)
 	}
 	return replaced(text)
@@ -146,7 +164,7 @@ func (m Move) Kubeconfig(data []byte, file string) ([]byte, error) {
 }
 
 // nodeIPArgument matches the argument of the kubelet in an environment file.
-var nodeIPArgument = regexp.MustCompile(`(--node-ip[= ]+)([0-9A-Fa-f:.,]+)`)
+var nodeIPArgument = regexp.MustCompile(`(--node-ip[= ]+["']?)([0-9A-Fa-f:.,]+)`)
 
 // NodeIPs are the addresses that an environment file of the kubelet sets; none if it sets none.
 func NodeIPs(env string) []string {
@@ -163,6 +181,36 @@ func (m Move) KubeletEnv(env string) string {
 		parts := nodeIPArgument.FindStringSubmatch(argument)
 		return parts[1] + m.Replace(parts[2])
 	})
+}
+
+// ServingCertificates are those of this node that name its address.
+func ServingCertificates(n *node.Node) (all []pki.Renewable) {
+	local, _ := node.HasLocalEtcd(n)
+	for _, c := range pki.Renewables() {
+		p, isPair := pki.ProfileOf(c.Name)
+		if isPair && p.SANs != pki.NoSANs && (local || !p.LocalEtcdOnly()) {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// Mentions reports whether a text has an address from before as a word, and returns it.
+func (m Move) Mentions(text string) (address string, found bool) {
+	for _, word := range strings.FieldsFunc(text, func(c rune) bool {
+		return !strings.ContainsRune("0123456789abcdefABCDEF.:", c)
+	}) {
+		host, _, err := net.SplitHostPort(word)
+		if err != nil {
+			host = word
+		}
+		for _, ip := range []string{host, strings.Trim(word, ":")} {
+			if m.IsFrom(ip) {
+				return ip, true
+			}
+		}
+	}
+	return "", false
 }
 
 // hostOf is the host of a URL; empty if it is none.

@@ -199,6 +199,20 @@ func infoServer(u *unstructured.Unstructured) (string, error) {
 	return cluster.Server, nil
 }
 
+// ListServers returns the URLs to which the ConfigMaps cluster-info and kube-proxy lead machines.
+func ListServers(ctx context.Context, e *engine.Env, as state.Identity) ([]string, error) {
+	info := ""
+	u, err := e.Object(ctx, state.RefOf(clusterInfo(), as))
+	if err == nil {
+		info, err = infoServer(u)
+	}
+	if err != nil && !apierrors.IsNotFound(err) { // which some delete on purpose
+		return nil, err
+	}
+	proxy, err := readProxyServer(ctx, e, as)
+	return []string{info, proxy}, err
+}
+
 // ClusterInfoChange returns the change that leads joining machines to the new endpoint. The signatures of the
 // previous content are removed: kube-controller-manager signs the new one within seconds.
 func (c *EndpointChange) ClusterInfoChange(as state.Identity) change.Change {

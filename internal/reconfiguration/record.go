@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -46,6 +47,16 @@ func readStoredRecord(ctx context.Context, r state.Reader, p node.Paths) (*Recor
 			"remove the file, after you have checked that the components of this node run")
 	}
 	return record, nil
+}
+
+// CheckNone is an error if a change of the configuration was interrupted on this node.
+func CheckNone(ctx context.Context, r state.Reader, p node.Paths) error {
+	record, err := readStoredRecord(ctx, r, p)
+	if err == nil && record != nil {
+		err = problem.New(errors.New("a change of the configuration was interrupted on this node"),
+			"complete it: kubeadm reconfigure node; see where it was begun: kubeadm reconfigure status")
+	}
+	return err
 }
 
 // ReadRecord returns what this node ran before the change: as an interrupted run has recorded it, or as it

@@ -3,8 +3,12 @@ package staticpod
 import (
 	"context"
 	"fmt"
+	"net"
+	"net/netip"
 	"path"
 	"slices"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/engine"
@@ -79,6 +83,9 @@ func (r Replacement) awaitAPIServer(ctx context.Context, e *engine.Env) error {
 	if err != nil {
 		return err
 	}
+	if isGone, err := isAddressGone(ctx, e, pod); err != nil || isGone {
+		return err // it cannot become healthy before the node has moved
+	}
 	wait, err := health.StaticPod{
 		Component: release.APIServer, Pod: pod, Anonymous: true,
 		Matches: func(state.Container) bool { return true },
@@ -90,6 +97,23 @@ func (r Replacement) awaitAPIServer(ctx context.Context, e *engine.Env) error {
 		return err
 	}
 	return nil
+}
+
+// isAddressGone reports whether this machine no longer has the address of its API server.
+func isAddressGone(ctx context.Context, e *engine.Env, pod *corev1.Pod) (bool, error) {
+	host, _, _ := net.SplitHostPort(pod.Annotations[manifest.EndpointAnnotation])
+	own, err := netip.ParseAddr(host)
+	if err != nil {
+		return false, nil //nolint:nilerr // others report an annotation that is damaged
+	}
+	all, err := e.World.Addresses(ctx)
+	if err != nil {
+		return false, fmt.Errorf("looking for the addresses of this machine: %w", err)
+	}
+	return !slices.ContainsFunc(all, func(a state.Address) bool {
+		ip, err := netip.ParseAddr(a.IP)
+		return err == nil && ip.Unmap() == own.Unmap()
+	}), nil
 }
 
 // recoverRestored waits for an etcd whose previous version was restored. If that crashes, as with

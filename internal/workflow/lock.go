@@ -12,6 +12,12 @@ import (
 // holdingLock is a phase, named like another one, that runs phases one after the other, as one step: on a
 // control plane node it holds the lock of the cluster all the time.
 func holdingLock(like engine.Phase, phases ...engine.Phase) engine.Phase {
+	return underLock(like, "changing the configuration of the cluster", phases, func(*engine.Env) bool { return true })
+}
+
+// underLock is holdingLock for a purpose. Where the lock is not required, the phases run without it if no API server
+// answers.
+func underLock(like engine.Phase, purpose string, phases []engine.Phase, isRequired func(*engine.Env) bool) engine.Phase {
 	return engine.Phase{Name: like.Name, Short: like.Short, Long: like.Long,
 		Run: func(ctx context.Context, e *engine.Env) error {
 			n, as, err := e.Cluster(ctx)
@@ -23,9 +29,12 @@ func holdingLock(like engine.Phase, phases ...engine.Phase) engine.Phase {
 			}
 			shared := as
 			shared.Server = "" // that of the kubeconfig: often a load balancer
-			lock := clusterlock.Lock{Node: n.Name, Purpose: "changing the configuration of the cluster",
-				As: []state.Identity{as, shared}}
-			return lock.Hold(ctx, e, func(ctx context.Context, e *engine.Env) error {
+			lock := clusterlock.Lock{Node: n.Name, Purpose: purpose, As: []state.Identity{as, shared}}
+			hold := lock.HoldIfReachable
+			if isRequired(e) {
+				hold = lock.Hold
+			}
+			return hold(ctx, e, func(ctx context.Context, e *engine.Env) error {
 				return runInOrder(ctx, e, phases)
 			})
 		}}

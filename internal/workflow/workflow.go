@@ -11,7 +11,9 @@ import (
 	"kubeadm/internal/etcdsnapshot"
 	"kubeadm/internal/flag"
 	"kubeadm/internal/node"
+	"kubeadm/internal/nodeaddress"
 	"kubeadm/internal/phase/addon"
+	"kubeadm/internal/phase/address"
 	"kubeadm/internal/phase/bootstraptoken"
 	"kubeadm/internal/phase/certs"
 	"kubeadm/internal/phase/check"
@@ -232,6 +234,21 @@ var ReconfigureApply = []engine.Phase{
 var ReconfigureNode = []engine.Phase{
 	check.Reconfigure,
 	holdingLock(reconfigure.Node, check.Unchanging, reconfigure.Claim, reconfigure.Node, reconfigure.Finish),
+}
+
+// ChangeAddress brings this node to another address.
+var ChangeAddress = []engine.Phase{
+	check.Address,
+	underLock(address.Node, "moving to another address", []engine.Phase{check.Staying, address.Node}, isReachable),
+}
+
+// isReachable reports whether the API server has answered that the lock of a move needs.
+func isReachable(e *engine.Env) bool { return nodeaddress.IntentOf(e).IsReachable }
+
+// FinishAddress takes the addresses from before out of the certificates of this node.
+var FinishAddress = []engine.Phase{
+	check.Address,
+	underLock(address.Finish, "forgetting an address", []engine.Phase{check.Staying, address.Finish}, isReachable),
 }
 
 // Reset reverts what Init and Join did to this machine. The journal is removed before anything

@@ -82,7 +82,7 @@ const sandboxedKubeadm = `#!/bin/sh
 case "$1 $2 $3" in
 "init phase preflight" | "join phase preflight") set -- "$@" --ignore-preflight-errors=%[1]s ;;
 "init phase "* | "join phase "* | "upgrade diff "*) ;;
-init* | join* | "upgrade "* | "reconfigure apply"* | "reconfigure undo"* | "reconfigure node"* | "endpoint change"* | "endpoint finish"* | "endpoint follow"*) set -- "$@" --ignore-preflight-errors=%[1]s ;;
+init* | join* | "upgrade "* | "reconfigure apply"* | "reconfigure undo"* | "reconfigure node"* | "address change"* | "address finish"* | "endpoint change"* | "endpoint finish"* | "endpoint follow"*) set -- "$@" --ignore-preflight-errors=%[1]s ;;
 esac
 /usr/bin/kubeadm "$@" || exit
 if [ "$1" = init ] && [ -e /etc/kubernetes/admin.conf ]; then
@@ -225,6 +225,15 @@ func (r *guideReader) runStep(t *testing.T, at string, b guides.Block) error {
 			return err
 		}
 		return etcd.InstallClientCertificate(r.Nodes()[0])
+	case "add-address": // the new one, beside that from before
+		_, err := on[0].AddAddress(t.Context())
+		return err
+	case "move": // the one from before is gone
+		address, err := on[0].AddAddress(t.Context())
+		if err != nil {
+			return err
+		}
+		return on[0].MoveTo(t.Context(), address)
 	case "poweroff":
 		return on[0].Kill(t.Context())
 	case "expire": // all certificates of a control plane node and of all kubelets

@@ -85,7 +85,8 @@ func subjects() []subject {
 			machine: newBackupMachine, setUp: setUpBackup, node: "cp1", kubelets: []string{rotatedCertificate}},
 	}, slices.Concat(cleanSubjects(), externalCASubjects(),
 		[]subject{newReplaceSubject()}, upgradeSubjects(),
-		[]subject{reconfigure(changedConfig), changeEndpoint(newEndpoint)})...)
+		[]subject{reconfigure(changedConfig), changeEndpoint(newEndpoint),
+			changeAddress(newMovingMachine, newAddress)})...)
 }
 
 // findSubject returns the subject of that name.

@@ -2,22 +2,26 @@ package nodes
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// The range of host numbers, the last part of a node's addresses.
+// The range of host numbers, the last part of a node's addresses, and what is added to it in the address to which
+// a node moves.
 const (
 	firstHost = 11
-	lastHost  = 250
+	lastHost  = 130
+	moved     = 120
 )
 
 // newNamespace creates a network namespace that exists as long as it is mounted on the file.
@@ -75,10 +79,44 @@ func (n *Node) netFile() string { return filepath.Join(n.dir, "net") }
 // linkName is the name of the node's link in the switch's namespace.
 func (n *Node) linkName() string { return fmt.Sprintf("port-%d", n.number()) }
 
-// number is the node's host number, the last part of each of its addresses.
+// number is the node's host number, the last part of each of the addresses that it was created with.
 func (n *Node) number() (host int) {
 	fmt.Sscanf(n.Address(), familyOf(n.Address()).node, &host)
+	if host > lastHost {
+		host -= moved
+	}
 	return host
+}
+
+// AddAddress gives the node a second address, to which it can move. The node has it until it boots again.
+func (n *Node) AddAddress(ctx context.Context) (string, error) {
+	address := fmt.Sprintf(familyOf(n.Address()).node, n.number()+moved)
+	return address, runIPBatch(ctx, n.netFile(), addressCommands("eth0", address)...)
+}
+
+// MoveTo makes an address that of the node, in place of the first one. Its name leads there; the routes to its Pods do
+// after PodNetwork.
+func (n *Node) MoveTo(ctx context.Context, address string) error {
+	before := n.Address()
+	if err := writeSysctls(ctx, n.netFile(), "echo 1 >/proc/sys/net/ipv4/conf/eth0/promote_secondaries"); err != nil {
+		return err
+	}
+	family := familyOf(address)
+	lines := append(addressCommands("eth0", address), fmt.Sprintf("address delete %s/%d dev eth0", before, family.length),
+		"route replace "+family.anywhere+" via "+family.gateway)
+	if err := runIPBatch(ctx, n.netFile(), lines...); err != nil {
+		return err
+	}
+	c := n.cluster
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n.addresses[0] = address
+	for i, record := range c.record.Nodes {
+		if record.Name == n.name {
+			c.record.Nodes[i].Addresses = slices.Clone(n.addresses)
+		}
+	}
+	return errors.Join(c.writeHosts(), c.save())
 }
 
 // macAddress is the MAC address of the node's eth0. It follows from the IP address, so that the

@@ -171,6 +171,8 @@ func changeMachine(ts *testscript.TestScript, _ bool, args []string) {
 		host := fmt.Sprintf("https://192.0.2.%d", 10+id)
 		w.MemberList = append(w.MemberList, state.Member{ID: id + 1, Name: value,
 			PeerURLs: []string{host + ":2380"}, ClientURLs: []string{host + ":2379"}})
+	case "address": // another one of this machine
+		w.Interfaces = append(w.Interfaces, state.Address{IP: value, Bits: 24, Interface: "eth0"})
 	case "file":
 		w.Files[expand(ts, value)] = memory.File{Data: []byte("x"), Mode: 0o600}
 	case "database": // of a member: its ID, size and what is in use of it, in MiB

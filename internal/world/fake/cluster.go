@@ -8,11 +8,13 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"kubeadm/internal/change"
 	"kubeadm/internal/state"
 )
 
@@ -68,6 +70,28 @@ func (w *World) checkAccess(ctx context.Context, as state.Identity) error {
 // isOwnAPIServer reports whether a text contains the URL of this machine's API server.
 func (w *World) isOwnAPIServer(text string) bool {
 	return strings.Contains(text, "https://"+w.Interfaces[0].IP+":")
+}
+
+// reportAddress writes the address of this machine to its Node, if that has one: the one that the kubelet is told,
+// or that of the interface with the default route.
+func (w *World) reportAddress(ctx context.Context, n *corev1.Node) error {
+	address := ""
+	for _, a := range w.Interfaces {
+		if a.DefaultRoute && address == "" {
+			address = a.IP
+		}
+	}
+	flags, _ := w.ReadFile(ctx, "/var/lib/kubelet/kubeadm-flags.env")
+	if _, set, isSet := strings.Cut(string(flags), "--node-ip="); isSet {
+		address, _, _ = strings.Cut(strings.TrimRight(set, "\"\n"), " ")
+	}
+	return w.World.Do(ctx, change.MutateObject{Object: n, Mutate: func(u *unstructured.Unstructured) error {
+		if _, has, _ := unstructured.NestedSlice(u.Object, "status", "addresses"); !has {
+			return nil
+		}
+		return unstructured.SetNestedSlice(u.Object, []any{
+			map[string]any{"type": "InternalIP", "address": address}}, "status", "addresses")
+	}})
 }
 
 // isRunning reports whether the kubelet runs, and with it a component's static Pod; "" means the

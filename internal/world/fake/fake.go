@@ -251,7 +251,10 @@ func (w *World) kubelet(ctx context.Context) error {
 	if !hasServer || !w.hasFile(k.Kubeconfig) {
 		return nil
 	}
-	return w.World.Do(ctx, change.ApplyObject{Object: k.NodeObject(), Keep: true})
+	if err := w.World.Do(ctx, change.ApplyObject{Object: k.NodeObject(), Keep: true}); err != nil {
+		return err
+	}
+	return w.reportAddress(ctx, k.NodeObject())
 }
 
 // Await checks the condition up to a hundred times. The simulated clock advances with each check.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -68,6 +69,7 @@ func Members(t *testing.T, w Etcd, via state.Etcd, j JoiningMember) {
 	if m := e.find(); m == nil || m.Learner {
 		t.Errorf("a voter should never become a learner: %+v", m)
 	}
+	e.move()
 
 	e.do(change.Absent)
 	e.do(change.Absent)
@@ -77,6 +79,34 @@ func Members(t *testing.T, w Etcd, via state.Etcd, j JoiningMember) {
 	}
 	if err := w.Do(t.Context(), e.set(change.Voter)); err == nil {
 		t.Error("a member that does not exist was promoted")
+	}
+}
+
+// move gives a voter another peer URL, and the one from before again.
+func (e etcdSuite) move() {
+	e.t.Helper()
+	scheme, _, _ := strings.Cut(e.peerURL, "://")
+	there := change.SetMember{PeerURL: scheme + "://127.0.0.1:9", From: e.peerURL, State: change.Voter, Via: e.via}
+	id := e.find().ID
+	for range 2 { // the second time it is done
+		if err := e.w.Do(e.t.Context(), there); err != nil {
+			e.t.Fatalf("%s: %v", there, err)
+		}
+	}
+	if e.find() != nil {
+		e.t.Error("the member still has its peer URL from before")
+	}
+	missing := there
+	missing.PeerURL, missing.From = scheme+"://127.0.0.1:10", scheme+"://127.0.0.1:11"
+	if err := e.w.Do(e.t.Context(), missing); err == nil {
+		e.t.Error("the peer URL of a member that does not exist was changed")
+	}
+	back := change.SetMember{PeerURL: e.peerURL, From: there.PeerURL, State: change.Voter, Via: e.via}
+	if err := e.w.Do(e.t.Context(), back); err != nil {
+		e.t.Fatalf("%s: %v", back, err)
+	}
+	if m := e.find(); m == nil || m.ID != id || m.Learner {
+		e.t.Errorf("after its way back the member is %+v, its ID was %x", m, id)
 	}
 }
 

@@ -1,0 +1,531 @@
+package nodeaddress
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	"kubeadm/internal/engine"
+	"kubeadm/internal/etcdcluster"
+	"kubeadm/internal/etcddata"
+	"kubeadm/internal/existing"
+	"kubeadm/internal/manifest"
+	"kubeadm/internal/node"
+	"kubeadm/internal/problem"
+	"kubeadm/internal/release"
+	"kubeadm/internal/state"
+	"kubeadm/internal/untrusted"
+	"kubeadm/internal/world"
+)
+
+// Wanted is what a command needs to move this node.
+type Wanted struct {
+	Intent
+	Node *node.Node // this node at the new address
+	As   state.Identity
+}
+
+// Intent is what the user wants, for the phases.
+type Intent struct {
+	Move
+	// Present is this machine by its files, at the address that they have now.
+	Present node.Local
+	// IsPrepared is set if the present address is still one of this machine, whose components serve there.
+	IsPrepared bool
+	// IsReachable is set if an API server answers before this node's own one has moved.
+	IsReachable bool
+	// KeepsNode is set if the kubelet of this control plane node has another address on purpose, which stays.
+	KeepsNode bool
+	// Member is the etcd member of this machine; nil if it has none.
+	Member *etcddata.Member
+	// Etcd is how the members are reached before this one has moved. There are no endpoints if this is the only
+	// one, and does not serve.
+	Etcd state.Etcd
+	// Ask asks the user whether to go on, and is an error if not; nil if there is no question.
+	Ask func(context.Context) error
+}
+
+// IntentOf is the intent of the command that a phase belongs to.
+func IntentOf(e *engine.Env) Intent { return engine.IntentOf[Intent](e) }
+
+// Find finds what it means that this node has another address. It is an error if that cannot be its address, or if
+// the other members of etcd cannot do without the one of this node.
+func Find(ctx context.Context, e *engine.Env, here existing.Machine, to string) (w Wanted, err error) {
+	w.To, w.Present, w.As = to, here.Local, here.As
+	own, err := e.World.Addresses(ctx)
+	if err != nil {
+		return w, fmt.Errorf("looking for the addresses of this machine: %w", err)
+	}
+	local := here.Local
+	if here.Role != node.ControlPlane {
+		w.Node = &node.Node{Local: local}
+		return w, w.findWorker(ctx, e, own)
+	}
+	local.Address = to
+	w.Node = &node.Node{Local: local}
+	if err := w.findPlane(ctx, e); err != nil {
+		return w, err
+	}
+	w.IsPrepared = has(own, here.Address)
+	if err := w.findCluster(ctx, e, here); err != nil {
+		return w, err
+	}
+	if w.KeepsNode, err = w.keepsNode(ctx, e, own); err != nil {
+		return w, err
+	}
+	return w, w.checkMembers(ctx, e, here)
+}
+
+// keepsNode reports whether the kubelet has another address than the API server beside it, such as one of another
+// network card: the one that it is told, or that its Node has. If no API server answers, it is taken for that of
+// the interface with the default route.
+func (w *Wanted) keepsNode(ctx context.Context, e *engine.Env, own []state.Address) (bool, error) {
+	moves := func(ip string) bool { return ip == w.To || w.IsFrom(ip) }
+	set, err := ReadNodeIPs(ctx, e.World, w.Present.Paths)
+	if err != nil || len(set) > 0 {
+		return err == nil && !slices.ContainsFunc(set, moves), err
+	}
+	if !w.IsReachable {
+		return !slices.ContainsFunc(own, func(a state.Address) bool { return a.DefaultRoute && a.IP == w.To }), nil
+	}
+	n, err := ReadNode(ctx, e.Reader(), w.As, w.Node.Name)
+	if err != nil {
+		return false, fmt.Errorf("reading the Node of this machine: %w", err)
+	}
+	return len(n.Status.Addresses) > 0 && !slices.ContainsFunc(n.Status.Addresses, func(a corev1.NodeAddress) bool {
+		return a.Type == corev1.NodeInternalIP && moves(a.Address)
+	}), nil
+}
+
+func has(all []state.Address, address string) bool {
+	ip, err := netip.ParseAddr(address)
+	return err == nil && slices.ContainsFunc(all, func(a state.Address) bool { return isSame(a.IP, ip) })
+}
+
+// addFrom notes an address from before, unless it is none, or the new one.
+func (m *Move) addFrom(address string) {
+	ip, err := netip.ParseAddr(address)
+	to, toErr := netip.ParseAddr(m.To)
+	if err == nil && toErr == nil && ip.Unmap() != to.Unmap() && ip.Is4() == to.Is4() && !ip.IsLoopback() &&
+		!ip.IsUnspecified() && !m.IsFrom(address) {
+		m.From = append(m.From, address)
+	}
+}
+
+// checkFamily is an error if an address from before is of another family: Pods, Services and etcd use one.
+func (m Move) checkFamily(before string) error {
+	from, err := netip.ParseAddr(before)
+	to, toErr := netip.ParseAddr(m.To)
+	if err != nil || toErr != nil || from.Unmap().Is4() == to.Unmap().Is4() {
+		return nil
+	}
+	return problem.New(fmt.Errorf("%s is of another IP family than the address of this node, %s", m.To, before),
+		"name an address of the same family", "to change the family, remove the node and join it again")
+}
+
+// checkRanges is an error if the new address is in a range of Pods or Services.
+func (m Move) checkRanges(ranges map[string]string) error {
+	to, err := netip.ParseAddr(m.To)
+	if err != nil {
+		return err
+	}
+	for what, cidrs := range ranges {
+		for text := range strings.SplitSeq(cidrs, ",") {
+			if cidr, err := netip.ParsePrefix(strings.TrimSpace(text)); err == nil && cidr.Contains(to.Unmap()) {
+				return problem.New(fmt.Errorf("%s is in the range of %s, %s", m.To, what, cidr),
+					"name an address of the network of the nodes")
+			}
+		}
+	}
+	return nil
+}
+
+// findPlane finds the addresses from before of a control plane node, and checks the new one, by its files.
+func (w *Wanted) findPlane(ctx context.Context, e *engine.Env) error {
+	p := w.Present.Paths
+	if err := w.checkFamily(w.Present.Address); err != nil {
+		return err
+	}
+	record, err := ReadRecord(ctx, e.World, p)
+	if err != nil {
+		return err
+	}
+	pods := map[string]*corev1.Pod{}
+	for _, component := range []string{release.APIServer, release.ControllerManager} {
+		if pods[component], err = readPod(ctx, e.World, p, component); err != nil {
+			return err
+		}
+	}
+	ranges := map[string]string{
+		"Services": manifest.ArgumentValue(pods[release.APIServer], "service-cluster-ip-range"),
+		"Pods":     manifest.ArgumentValue(pods[release.ControllerManager], "cluster-cidr"),
+	}
+	if err := w.checkRanges(ranges); err != nil {
+		return err
+	}
+	w.addFrom(w.Present.Address)
+	w.addFrom(manifest.ArgumentValue(pods[release.APIServer], "advertise-address"))
+	for _, ip := range append(record.From, record.To) {
+		w.addFrom(ip)
+	}
+	w.findCertificatesDir(pods[release.APIServer])
+	hasEtcd, err := state.Exists(ctx, e.World, p.Manifest(manifest.Etcd))
+	if err != nil {
+		return err
+	}
+	if w.ExternalEtcd = !hasEtcd; w.ExternalEtcd {
+		w.Node.Cluster.Etcd.External = &node.ExternalEtcd{}
+		return nil
+	}
+	member, err := etcddata.ReadMember(ctx, e.World, p)
+	if err != nil {
+		return err
+	}
+	w.Member = &member
+	w.addFrom(hostOf(member.PeerURL))
+	w.addFrom(hostOf(member.ClientURL))
+	return nil
+}
+
+func readPod(ctx context.Context, r state.Reader, p node.Paths, component string) (*corev1.Pod, error) {
+	file := p.Manifest(component)
+	data, err := state.ReadRequired(ctx, r, file)
+	if err != nil {
+		return nil, err
+	}
+	pod := &corev1.Pod{}
+	if err := yaml.Unmarshal(data, pod); err != nil {
+		return nil, problem.During("reading "+file, err, "restore the file from a backup in "+p.Tmp())
+	}
+	return pod, nil
+}
+
+// findCertificatesDir takes the directory of the certificates from the API server's manifest: without an API server the
+// configuration of the cluster is not known.
+func (w *Wanted) findCertificatesDir(pod *corev1.Pod) {
+	file, _ := manifest.HostPath(pod, manifest.ArgumentValue(pod, "tls-cert-file"))
+	if path.IsAbs(file) {
+		w.Present.Paths.Certificates, w.Node.Paths.Certificates = path.Dir(file), path.Dir(file)
+	}
+}
+
+// reachLimit is how long an API server may take to answer.
+const reachLimit = 10 * time.Second
+
+// findCluster finds an API server that answers, and what the cluster says of this node and of others. The API server
+// of this node is asked where it serves; its certificate may not have the new address yet.
+func (w *Wanted) findCluster(ctx context.Context, e *engine.Env, here existing.Machine) error {
+	candidates := []state.Identity{here.As}
+	if here.As.Server != "" { // it is that of this machine
+		shared, moved := here.As, here.As
+		shared.Server, moved.Server = "", w.Node.LocalServerURL()
+		candidates = []state.Identity{shared, moved}
+		if w.IsPrepared {
+			candidates = append([]state.Identity{here.As}, candidates...)
+		}
+	}
+	err := e.Await(ctx, world.Condition{
+		Name: "an API server of the cluster to answer", Timeout: reachLimit, External: true,
+		Check: func(ctx context.Context, r state.Reader) error {
+			var errs []error
+			for _, as := range candidates {
+				err := r.Livez(ctx, as)
+				if err == nil {
+					w.As, w.IsReachable = as, true
+					return nil
+				}
+				errs = append(errs, err)
+			}
+			return errors.Join(errs...)
+		},
+	})
+	if ctx.Err() != nil {
+		return err
+	}
+	if err != nil {
+		return w.checkOnly(ctx, e, err)
+	}
+	if w.Node, err = (existing.Machine{Local: w.Node.Local, As: w.As}).Node(ctx, e, release.Target{}); err != nil {
+		return err
+	}
+	return w.checkNodes(ctx, e)
+}
+
+// checkOnly is an error unless this machine has the only member of etcd, by its data: then no API server answers
+// until it has moved.
+func (w *Wanted) checkOnly(ctx context.Context, e *engine.Env, unreachable error) error {
+	hint := "move the nodes one after the other, as long as the others work"
+	if w.Member == nil {
+		e.Warn("no API server answers, so the addresses of other nodes are not known, nor whether an upgrade is in progress: %v",
+			unreachable)
+		return nil
+	}
+	// An etcd that runs keeps listening when its address is gone, and at the loopback address.
+	client, err := etcdcluster.ReadClient(ctx, e.World, w.Present.Paths)
+	if err != nil {
+		return err
+	}
+	if all, err := e.World.Members(ctx, client.Etcd); err == nil && len(all) == 1 {
+		w.Etcd = client.Etcd
+		return nil
+	} else if ctx.Err() != nil {
+		return err
+	}
+	info, err := e.World.ReadDatabase(ctx, path.Join(w.Member.MemberDir(), "snap", "db"))
+	if err != nil {
+		return problem.New(fmt.Errorf("%w; and the members of etcd cannot be read from its data: %w", unreachable, err), hint)
+	}
+	if len(info.Members) > 1 {
+		return problem.New(fmt.Errorf("no API server answers, and etcd has %d members: its others must agree to the new "+
+			"address of this one: %w", len(info.Members), unreachable), hint,
+			"or give the machines their addresses from before again")
+	}
+	return nil
+}
+
+// checkNodes is an error if another node has the new address. A kubelet may not read other Nodes.
+func (w *Wanted) checkNodes(ctx context.Context, e *engine.Env) error {
+	all, err := e.List(ctx, state.Query{GVK: state.NodeKind, As: w.As, Fields: []string{"metadata", "status.addresses"}})
+	if apierrors.IsForbidden(err) && w.Node.Role != node.ControlPlane {
+		e.Warn("whether another node has the address %s is not checked: the kubelet may not read other Nodes; an administrator's "+
+			"--kubeconfig may", w.To)
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("looking for the addresses of other nodes: %w", err)
+	}
+	to, _ := netip.ParseAddr(w.To)
+	for _, u := range all {
+		var n corev1.Node
+		if runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &n) != nil || n.Name == w.Node.Name {
+			continue
+		}
+		for _, a := range n.Status.Addresses {
+			if isSame(a.Address, to) {
+				return problem.New(fmt.Errorf("%s is the address of node %s", w.To, untrusted.Line(n.Name)),
+					"name an address that no other node has",
+					untrusted.CommandHint("if that node is permanently lost, delete it", "kubectl delete node", n.Name))
+			}
+		}
+	}
+	return nil
+}
+
+// checkMembers finds how to reach the members of etcd, and checks that this one can move.
+func (w *Wanted) checkMembers(ctx context.Context, e *engine.Env, here existing.Machine) error {
+	if w.Member == nil || !w.IsReachable {
+		return nil
+	}
+	here.As = w.As
+	client, found, err := here.Etcd(ctx, e)
+	if err != nil {
+		return err
+	}
+	w.Etcd = client.Etcd
+	member, err := w.CheckMembers(found)
+	if err == nil {
+		w.addFrom(hostOf(member.PeerURLs[0])) // which it may have kept in a move by hand
+	}
+	return err
+}
+
+// CheckMembers returns the member of this machine. It is an error if another one has the new address, or if the others
+// would have no quorum while this one restarts.
+func (i Intent) CheckMembers(found etcdcluster.Health) (*state.Member, error) {
+	own := i.FindMember(found)
+	to, _ := netip.ParseAddr(i.To)
+	for _, m := range found.Members {
+		isOther := own == nil || m.ID != own.ID
+		if isOther && slices.ContainsFunc(slices.Concat(m.PeerURLs, m.ClientURLs),
+			func(u string) bool { return isSame(hostOf(u), to) }) {
+			return nil, problem.New(fmt.Errorf("%s is the address of etcd member %s", i.To,
+				untrusted.Line(etcdcluster.MemberName(m))), "name an address that no other member has")
+		}
+	}
+	members := "see the members: kubeadm etcd members"
+	switch {
+	case own == nil || len(own.PeerURLs) == 0:
+		return nil, problem.New(fmt.Errorf("etcd has no member at %s, as the manifest of this node's member says",
+			untrusted.Line(i.Member.PeerURL)), members, "to add it again: kubeadm etcd rejoin")
+	case found.FindLearner() != nil:
+		return nil, problem.New(fmt.Errorf("etcd member %s is a learner: a control plane node is joining",
+			untrusted.Line(etcdcluster.MemberName(*found.FindLearner()))), "wait until that node has joined, or remove the member")
+	}
+	if err := checkQuorum(found, own.ID); err != nil {
+		return nil, problem.New(fmt.Errorf("this node cannot move: %w", err), members, "first bring the unhealthy members back")
+	}
+	return own, nil
+}
+
+// checkQuorum is an error if etcd has no quorum, or none while a member restarts. One or two members never have one
+// then; the only one has answered, if not at its address from before.
+func checkQuorum(found etcdcluster.Health, own uint64) error {
+	if len(found.Members) == 1 {
+		return nil
+	}
+	if err := found.CheckQuorum(); err != nil {
+		return err
+	}
+	var down []string
+	for _, m := range found.UnhealthyVoters() {
+		if m.ID != own {
+			down = append(down, untrusted.Line(etcdcluster.MemberName(m)))
+		}
+	}
+	if voters := len(found.Members); voters > 2 && len(down)+1 > (voters-1)/2 {
+		return fmt.Errorf("etcd would have no quorum while the member of this node restarts: %s of %d members are not healthy",
+			strings.Join(down, ", "), voters)
+	}
+	return nil
+}
+
+// FindMember returns the member of this machine; nil if there is none.
+func (i Intent) FindMember(found etcdcluster.Health) *state.Member {
+	for _, m := range found.Members {
+		if slices.Contains(m.PeerURLs, i.Member.PeerURL) || slices.Contains(m.PeerURLs, i.MovedPeerURL()) {
+			return &m
+		}
+	}
+	return found.FindByNameOrID(i.Member.Name)
+}
+
+// MovedPeerURL is the peer URL of this machine's member after the move.
+func (i Intent) MovedPeerURL() string { return i.Replace(i.Member.PeerURL) }
+
+// findWorker finds the addresses from before of a worker, and checks the new one.
+func (w *Wanted) findWorker(ctx context.Context, e *engine.Env, own []state.Address) error {
+	w.IsReachable = true
+	n, err := ReadNode(ctx, e.Reader(), w.As, w.Node.Name)
+	if err != nil {
+		return problem.New(fmt.Errorf("reading the Node of this machine: %w", err),
+			"if the endpoint of the cluster has changed: kubeadm endpoint follow HOST[:PORT]")
+	}
+	set, err := ReadNodeIPs(ctx, e.World, w.Present.Paths)
+	if err != nil {
+		return err
+	}
+	before := set
+	for _, a := range n.Status.Addresses {
+		if a.Type == corev1.NodeInternalIP {
+			before = append(before, a.Address)
+		}
+	}
+	isOther := len(before) > 0
+	for _, ip := range before {
+		isOther = isOther && w.checkFamily(ip) != nil
+		w.addFrom(ip)
+	}
+	if isOther {
+		return w.checkFamily(before[0])
+	}
+	w.IsPrepared = slices.ContainsFunc(w.From, func(ip string) bool { return has(own, ip) })
+	stored, err := existing.ReadCluster(ctx, e, w.As)
+	if err != nil {
+		return err
+	}
+	if err := w.checkRanges(map[string]string{"Pods": stored.Cluster.PodSubnet,
+		"Services": stored.Cluster.ServiceSubnet}); err != nil {
+		return err
+	}
+	return w.checkNodes(ctx, e)
+}
+
+// ReadNode reads the Node of this machine.
+func ReadNode(ctx context.Context, r state.Reader, as state.Identity, name string) (n corev1.Node, err error) {
+	u, err := r.Object(ctx, state.Ref{GVK: state.NodeKind, Name: name, As: as})
+	if err != nil {
+		return n, err
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &n); err != nil {
+		return n, untrusted.Error(err)
+	}
+	return n, nil
+}
+
+// FindFinish finds the addresses from before that this control plane node forgets; none if there are none. It is an
+// error if the node has not completed its move.
+func FindFinish(ctx context.Context, e *engine.Env, here existing.Machine) (w Wanted, err error) {
+	record, err := ReadRecord(ctx, e.World, here.Paths)
+	if err != nil || len(record.From) == 0 {
+		return w, err
+	}
+	w.To, w.Present, w.As, w.IsReachable = here.Address, here.Local, here.As, true
+	for _, ip := range record.From {
+		w.addFrom(ip)
+	}
+	incomplete := problem.New(fmt.Errorf("the move of this node from %s to %s is not complete", strings.Join(record.From, ", "),
+		record.To), untrusted.CommandHint("complete it", "kubeadm address change", record.To),
+		untrusted.CommandHint("or take it back", "kubeadm address change", record.From[0]))
+	if len(w.From) < len(record.From) || record.To != here.Address {
+		return w, incomplete
+	}
+	if w.Node, err = here.Node(ctx, e, release.Target{}); err != nil {
+		return w, err
+	}
+	if local, _ := node.HasLocalEtcd(w.Node); !local {
+		return w, nil
+	}
+	member, err := etcddata.ReadMember(ctx, e.World, here.Paths)
+	if err != nil {
+		return w, err
+	}
+	w.Member = &member
+	_, found, err := here.Etcd(ctx, e)
+	if err != nil {
+		return w, err
+	}
+	own := w.FindMember(found)
+	if own == nil || len(own.PeerURLs) == 0 || w.Replace(own.PeerURLs[0]) != own.PeerURLs[0] {
+		return w, incomplete
+	}
+	return w, nil
+}
+
+// HostPod is a Pod of this node that uses the network of the host.
+type HostPod struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	Address   string `json:"address"`
+	// IsStatic is set if the kubelet runs it from a manifest.
+	IsStatic bool `json:"static,omitempty"`
+}
+
+// ListHostPods lists the Pods of a node that use the network of the host, and report an address that the node does
+// not have: a Pod keeps the address that it was created with.
+func ListHostPods(ctx context.Context, r state.Reader, as state.Identity, n corev1.Node) (all []HostPod, err error) {
+	var addresses []string
+	for _, a := range n.Status.Addresses {
+		addresses = append(addresses, a.Address)
+	}
+	list, err := r.List(ctx, state.Query{GVK: corev1.SchemeGroupVersion.WithKind("Pod"), As: as,
+		FieldSelector: "spec.nodeName=" + n.Name, Fields: []string{"metadata", "spec.hostNetwork", "status.podIP", "status.phase"}})
+	if err != nil {
+		return nil, fmt.Errorf("looking for Pods that use the network of the host: %w", err)
+	}
+	for _, u := range list {
+		var pod corev1.Pod
+		if runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &pod) != nil || !pod.Spec.HostNetwork ||
+			pod.Status.PodIP == "" || slices.Contains(addresses, pod.Status.PodIP) ||
+			pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+			continue
+		}
+		owner := metav1.GetControllerOf(&pod)
+		all = append(all, HostPod{Namespace: pod.Namespace, Name: pod.Name, Address: pod.Status.PodIP,
+			IsStatic: owner != nil && owner.Kind == "Node"})
+	}
+	slices.SortFunc(all, func(a, b HostPod) int {
+		return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
+	})
+	return all, nil
+}

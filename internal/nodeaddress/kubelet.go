@@ -1,0 +1,124 @@
+package nodeaddress
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	kubeletconfig "k8s.io/kubelet/config/v1beta1"
+	"sigs.k8s.io/yaml"
+
+	"kubeadm/internal/config"
+	"kubeadm/internal/engine"
+	"kubeadm/internal/node"
+	"kubeadm/internal/problem"
+	"kubeadm/internal/state"
+)
+
+// EnvFiles are the environment files of the kubelet's service: that of kubeadm, and those of packages, which an
+// administrator may edit. Of arguments in several, the last one counts.
+func EnvFiles(p node.Paths) []string {
+	return []string{p.KubeletFlags(), "/etc/default/kubelet", "/etc/sysconfig/kubelet"}
+}
+
+// ReadNodeIPs returns the addresses that the kubelet is told; none if it chooses one itself.
+func ReadNodeIPs(ctx context.Context, r state.Reader, p node.Paths) (ips []string, err error) {
+	for _, file := range EnvFiles(p) {
+		data, err := state.ReadOptional(ctx, r, file)
+		if err != nil {
+			return nil, err
+		}
+		if set := NodeIPs(string(data)); set != nil {
+			ips = set
+		}
+	}
+	return ips, nil
+}
+
+// Kubelet is what changes of this machine's kubelet.
+type Kubelet struct {
+	// Files are those that it reads at its start, with what they become.
+	Files []File
+	// RequestsServing is set if the kubelet requests a serving certificate for its new address, which somebody has to
+	// approve. One that it signs itself has no address.
+	RequestsServing bool
+	// IsExternal is set if a cloud provider sets the addresses of the Node.
+	IsExternal bool
+}
+
+// File is a file before and after.
+type File struct {
+	Path        string
+	Before, Now []byte
+}
+
+// FindKubelet finds what changes of this machine's kubelet. It is told its address if it was before, or if it would
+// choose the one from before, which the machine still has.
+func (i Intent) FindKubelet(ctx context.Context, e *engine.Env) (k Kubelet, err error) {
+	p := i.Present.Paths
+	set, err := ReadNodeIPs(ctx, e.World, p)
+	if err != nil {
+		return k, err
+	}
+	own, err := e.World.Addresses(ctx)
+	if err != nil {
+		return k, fmt.Errorf("looking for the addresses of this machine: %w", err)
+	}
+	isChosen := len(own) > 0 && !slices.ContainsFunc(i.From, func(ip string) bool { return has(own, ip) }) &&
+		slices.ContainsFunc(own, func(a state.Address) bool { return a.DefaultRoute && a.IP == i.To })
+	for n, file := range EnvFiles(p) {
+		data, err := state.ReadOptional(ctx, e.World, file)
+		if err != nil {
+			return k, err
+		}
+		k.IsExternal = k.IsExternal || strings.Contains(string(data), "--cloud-provider=external")
+		now := []byte(i.KubeletEnv(string(data)))
+		if n == 0 && set == nil && !isChosen && !i.KeepsNode {
+			args, err := config.ParseKubeletArgs([]string{"node-ip=" + i.To})
+			if err == nil {
+				now, err = args.Edit(data)
+			}
+			if err != nil {
+				return k, fmt.Errorf("%s: %w", file, err)
+			}
+		}
+		if data != nil || len(now) > 0 {
+			k.Files = append(k.Files, File{Path: file, Before: data, Now: now})
+		}
+	}
+	file := p.KubeletKubeconfig()
+	data, err := state.ReadRequired(ctx, e.World, file)
+	if err != nil {
+		return k, err
+	}
+	now, err := i.Kubeconfig(data, file)
+	if err != nil {
+		return k, err
+	}
+	k.Files = append(k.Files, File{Path: file, Before: data, Now: now})
+	k.RequestsServing, err = i.checkKubeletConfig(ctx, e.World, p)
+	return k, err
+}
+
+// checkKubeletConfig is an error if the configuration file of the kubelet has an address from before: patches may
+// have set it.
+func (i Intent) checkKubeletConfig(ctx context.Context, r state.Reader, p node.Paths) (requestsServing bool, err error) {
+	file := p.KubeletConfig()
+	data, err := state.ReadRequired(ctx, r, file)
+	if err != nil {
+		return false, err
+	}
+	c := &kubeletconfig.KubeletConfiguration{}
+	if err := yaml.Unmarshal(data, c); err != nil {
+		return false, fmt.Errorf("reading %s: %w", file, err)
+	}
+	for field, value := range map[string]string{"address": c.Address, "healthzBindAddress": c.HealthzBindAddress} {
+		if i.IsFrom(value) {
+			return false, problem.New(fmt.Errorf("%s has %s: %s, which is the address from before", file, field, value),
+				"change it in the patch that sets it: kubeadm reconfigure node --patches DIR",
+				"then run this command again")
+		}
+	}
+	return c.ServerTLSBootstrap, nil
+}

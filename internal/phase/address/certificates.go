@@ -1,0 +1,90 @@
+package address
+
+import (
+	"context"
+	"crypto/x509"
+	"fmt"
+
+	"kubeadm/internal/certstore"
+	"kubeadm/internal/certuse"
+	"kubeadm/internal/engine"
+	"kubeadm/internal/node"
+	"kubeadm/internal/nodeaddress"
+	"kubeadm/internal/pki"
+	"kubeadm/internal/problem"
+	"kubeadm/internal/renewal"
+)
+
+// issueCertificates issues the serving certificates of this node for both addresses. Other nodes verify the address
+// of a member of etcd from both sides of a connection, so this comes first.
+func (m *machine) issueCertificates(ctx context.Context, e *engine.Env) error {
+	if err := m.reissue(ctx, e, m.withTo); err != nil {
+		return err
+	}
+	if !m.IsPrepared {
+		return nil // its servers have no address at which they could start
+	}
+	present := *m.Node
+	present.Local = m.Present
+	return m.awaitServed(ctx, e, &present)
+}
+
+// withTo are the names of a certificate and the new address.
+func (m *machine) withTo(cert *x509.Certificate) pki.SANs {
+	to, _ := pki.ParseSANs([]string{m.To})
+	return pki.SANsOf(cert).Plus(to)
+}
+
+// withoutFrom are the names of a certificate without the addresses from before, unless the configuration of the
+// cluster lists them.
+func (m *machine) withoutFrom(cert *x509.Certificate) pki.SANs {
+	var lost pki.SANs
+	for _, ip := range cert.IPAddresses {
+		if m.IsFrom(ip.String()) {
+			lost.IPs = append(lost.IPs, ip)
+		}
+	}
+	listed := append(append([]string{m.Site().ControlPlaneHost}, m.Cluster.CertSANs...),
+		append(m.Cluster.Etcd.ServerCertSANs, m.Cluster.Etcd.PeerCertSANs...)...)
+	kept, _ := pki.ParseSANs(listed)
+	return pki.SANsOf(cert).Without(lost.Without(kept))
+}
+
+// reissue issues the serving certificates whose names are to change.
+func (m *machine) reissue(ctx context.Context, e *engine.Env, wanted func(*x509.Certificate) pki.SANs) error {
+	for _, c := range nodeaddress.ServingCertificates(m.Node) {
+		cert, err := certstore.ReadRenewable(ctx, e.World, m.Paths, c)
+		if err == nil && cert == nil {
+			err = fmt.Errorf("%s does not exist", m.Paths.Cert(c.Base))
+		}
+		if err != nil {
+			return err
+		}
+		sans := wanted(cert)
+		if sans.String() == pki.SANsOf(cert).String() {
+			continue
+		}
+		if err := renewal.Reissue(ctx, e, c, sans); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// awaitServed waits until the components of this machine serve the certificates on disk.
+func (m *machine) awaitServed(ctx context.Context, e *engine.Env, at *node.Node) error {
+	uses, err := certuse.ListUses(ctx, e, at)
+	if err != nil {
+		return err
+	}
+	for _, u := range uses {
+		if u.Server == "" {
+			continue
+		}
+		if err := e.Await(ctx, u.Condition(at)); err != nil {
+			return problem.New(err, "restart the components that do not read their certificates: "+
+				"kubeadm certs renew all --restart", "then run this command again")
+		}
+	}
+	return nil
+}

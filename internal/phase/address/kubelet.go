@@ -1,0 +1,194 @@
+package address
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"kubeadm/internal/certuse"
+	"kubeadm/internal/change"
+	"kubeadm/internal/engine"
+	"kubeadm/internal/existing"
+	"kubeadm/internal/health"
+	"kubeadm/internal/kubeletfile"
+	"kubeadm/internal/localkubelet"
+	"kubeadm/internal/node"
+	"kubeadm/internal/nodeaddress"
+	"kubeadm/internal/problem"
+	"kubeadm/internal/state"
+	"kubeadm/internal/staticpod"
+	"kubeadm/internal/untrusted"
+	"kubeadm/internal/world"
+)
+
+// restartClients restarts the components that were started with a kubeconfig from before: they read it once, and a
+// file that was replaced is not seen in a container that runs.
+func (m *machine) restartClients(ctx context.Context, e *engine.Env) error {
+	uses, err := certuse.ListUses(ctx, e, m.Node)
+	if err != nil {
+		return err
+	}
+	var stale []string
+	for _, u := range uses {
+		if u.Server != "" {
+			continue
+		}
+		err := u.Condition(m.Node).Check(ctx, e.World)
+		if _, isStale := errors.AsType[certuse.StaleError](err); isStale {
+			stale = append(stale, u.Component)
+		}
+	}
+	return staticpod.Replacement{Node: m.Node, As: m.own()}.Restart(ctx, e, stale...)
+}
+
+// changeKubelet writes the files of the kubelet, and restarts a kubelet that is older than them.
+func (m *machine) changeKubelet(ctx context.Context, e *engine.Env) error {
+	k, err := m.FindKubelet(ctx, e)
+	if err != nil {
+		return err
+	}
+	var reads []string
+	for _, f := range k.Files {
+		reads = append(reads, f.Path)
+		if bytes.Equal(f.Before, f.Now) {
+			continue
+		}
+		switch {
+		case f.Path == m.Paths.KubeletKubeconfig():
+			e.Say("writing the new address to %q", f.Path)
+			err = e.Do(ctx, change.WriteFile{Path: f.Path, Data: f.Now, Mode: 0o600, Secret: true})
+		case f.Before == nil:
+			err = e.Do(ctx, change.WriteFile{Path: f.Path, Data: f.Now, Mode: 0o644})
+		default:
+			err = kubeletfile.Replace(ctx, e, f.Path, f.Now, staticpod.KubeletFlagsBackup)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	m.requestsServing = k.RequestsServing
+	if err := localkubelet.Start(ctx, e, reads...); err != nil {
+		return err
+	}
+	if err := e.Await(ctx, health.Kubelet(ctx, e.World, m.Node)); err != nil {
+		return health.WithKubeletHints(e.Local.Platform, err)
+	}
+	return nil
+}
+
+// awaitNode waits until the Node has the new address.
+func (m *machine) awaitNode(ctx context.Context, e *engine.Env) error {
+	k, err := m.FindKubelet(ctx, e)
+	if err != nil {
+		return err
+	}
+	if k.IsExternal {
+		e.Warn("the cloud provider sets the addresses of this Node; check it: kubectl get node -o wide")
+		return nil
+	}
+	own := m.own()
+	err = e.Await(ctx, world.Condition{Name: "Node " + m.Name + " to have the address " + m.To,
+		Timeout: m.Timeouts.Kubelet,
+		Check: func(ctx context.Context, r state.Reader) error {
+			n, err := nodeaddress.ReadNode(ctx, r, own, m.Name)
+			if err != nil {
+				return err
+			}
+			var has []string
+			for _, a := range n.Status.Addresses {
+				if a.Type == corev1.NodeInternalIP {
+					has = append(has, a.Address)
+				}
+			}
+			if !slices.Contains(has, m.To) && !m.KeepsNode {
+				return fmt.Errorf("it has %s", untrusted.Line(strings.Join(has, ", ")))
+			}
+			for _, c := range n.Status.Conditions {
+				if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
+					return fmt.Errorf("it is not ready: %s", untrusted.Line(c.Message))
+				}
+			}
+			return nil
+		}})
+	if err != nil && ctx.Err() == nil {
+		err = problem.New(err, "if another file tells the kubelet its address, change it there: systemctl cat kubelet",
+			"then run the same command again")
+	}
+	return err
+}
+
+// readEndpoint reads where nodes reach the cluster: the control plane endpoint or, without one, this node.
+func (m *machine) readEndpoint(ctx context.Context, e *engine.Env, as state.Identity) (endpoint string, err error) {
+	err = e.Await(ctx, world.Condition{Name: "the configuration of the cluster", Timeout: m.Timeouts.KubernetesAPI,
+		External: m.IsReachable, // a dry run reads it too
+		Check: func(ctx context.Context, r state.Reader) error {
+			text, err := existing.ReadClusterConfiguration(ctx, r, as)
+			if err != nil {
+				return err
+			}
+			var stored struct {
+				Endpoint string `json:"controlPlaneEndpoint"`
+			}
+			if err := yaml.Unmarshal([]byte(text), &stored); err != nil {
+				return world.Permanent(untrusted.Error(err))
+			}
+			endpoint = cmp.Or(stored.Endpoint, net.JoinHostPort(m.From[0], strconv.Itoa(int(m.BindPort))))
+			return nil
+		}})
+	return endpoint, err
+}
+
+// report says what is left to do by others.
+func (m *machine) report(ctx context.Context, e *engine.Env) error {
+	as := m.as // which works on, as the certificates are valid for both addresses
+	if !m.IsReachable {
+		as = m.own()
+	}
+	var pods []nodeaddress.HostPod
+	n, err := nodeaddress.ReadNode(ctx, e.World, as, m.Name)
+	if err == nil {
+		pods, err = nodeaddress.ListHostPods(ctx, e.World, as, n)
+	}
+	if err != nil && ctx.Err() == nil {
+		e.Warn("Pods that report the address from before are not listed: %v", err)
+	}
+	var b strings.Builder
+	for _, p := range pods {
+		if !p.IsStatic {
+			b.WriteString("  " + untrusted.Command("kubectl delete pod --namespace %s %s", p.Namespace, p.Name) + "\n")
+		}
+	}
+	if b.Len() > 0 {
+		e.Print("\nThese Pods use the network of the host and still report the address from before. Pods that replace them " +
+			"report\nthe new one:\n\n" + b.String())
+	}
+	if m.requestsServing {
+		e.Print("\nThe kubelet requests a serving certificate for its new address. Approve it on a control plane node:\n\n" +
+			"  kubeadm certs approve-kubelet-serving\n")
+	}
+	if m.Role != node.ControlPlane || len(m.From) == 0 {
+		return context.Cause(ctx)
+	}
+	endpoint, err := m.readEndpoint(ctx, e, as)
+	if err != nil {
+		return err
+	}
+	if m.Replace(endpoint) != endpoint {
+		e.Print("\nNodes and users reach the cluster at the address from before. Lead them to the new one, once " +
+			"nodes that\nhave lost it are NotReady:\n\n  " +
+			"kubeadm endpoint change " + m.APIEndpoint() + "\n\nand then, on each worker:\n\n  kubeadm endpoint follow " +
+			m.APIEndpoint() + "\n")
+	}
+	e.Print("\nReplace the address from before in load balancers, DNS and firewalls. Once nothing uses it:\n\n" +
+		"  kubeadm address finish\n")
+	return context.Cause(ctx)
+}
