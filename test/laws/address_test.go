@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -34,6 +35,9 @@ func newMovingMachine(t testing.TB) *fake.World {
 	w := newReconfiguredMachine(t)
 	w.Interfaces = append(slices.Clone(w.Interfaces), state.Address{IP: newAddress, Bits: 24, Interface: "eth0"})
 	setNodeAddress(t, w, "cp1", presentAddress)
+	kubelet := w.Services["kubelet"] // which is older than what the run writes, also by a clock that stands still
+	kubelet.Since = w.Now().Add(-time.Hour)
+	w.Services["kubelet"] = kubelet
 	return w
 }
 
