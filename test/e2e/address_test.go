@@ -161,6 +161,7 @@ func TestChangeAddressHA(t *testing.T) {
 // TestChangeAddressOfOnlyControlPlane gives the only control plane of a cluster without an endpoint another address,
 // which it has alone, and a worker follows. The command is killed, and the power cut.
 func TestChangeAddressOfOnlyControlPlane(t *testing.T) {
+	inFullRun(t, "four minutes")
 	parallel(t)
 	s := &testCluster{Cluster: newCluster(t)}
 	must(t, s.addNodes(t.Context()))
