@@ -28,8 +28,9 @@ func newRemoveMemberCommand(p *program) *cobra.Command {
 has only an ID.
 
 The command refuses to remove a member if the remaining ones would have no quorum, and the member of this node. If the
-member is healthy, it asks for confirmation: etcd stops on that node, and its API server fails. To remove a node that
-still runs, run "kubeadm reset" on it instead; it removes the member as well.`,
+member is healthy, it asks for confirmation: etcd stops on that node, and its API server fails. If the member has changed
+by the time the command holds the cluster's lock, it refuses too. To remove a node that still runs, run "kubeadm reset"
+on it instead; it removes the member as well.`,
 		Example: `  kubeadm etcd members remove cp3
 
   # a member that has never started has no name
@@ -82,11 +83,16 @@ func removeEtcdMember(p *program, c *cobra.Command, o *etcdOptions, wanted remov
 			return err
 		}
 	}
+	wanted.confirmed = wanted.confirmed || here.health.Unhealthy[m.ID] == nil
 	lock := clusterlock.Lock{Node: here.Name, Purpose: "removing etcd member " + name,
 		As: []state.Identity{here.As}}
 	err = lock.HoldIfReachable(ctx, e, func(ctx context.Context, e *engine.Env) error {
-		e.Say("removing etcd member %s at %s", name, m.PeerURLs)
-		return e.Do(ctx, change.SetMember{PeerURL: m.PeerURLs[0], State: change.Absent, Via: here.client.Etcd})
+		now, err := wanted.findAgain(ctx, e, here, m.ID)
+		if err != nil {
+			return err
+		}
+		e.Say("removing etcd member %s at %s", name, now.PeerURLs)
+		return e.Do(ctx, change.SetMember{PeerURL: now.PeerURLs[0], State: change.Absent, Via: here.client.Etcd})
 	})
 	if err != nil {
 		return err
@@ -97,6 +103,27 @@ func removeEtcdMember(p *program, c *cobra.Command, o *etcdOptions, wanted remov
 	}
 	e.Say("etcd member %s is removed", name)
 	return nil
+}
+
+// findAgain returns the member with the ID that the user saw, or an error if it must not be removed any more:
+// while the command asked and waited for the lock, another node may have removed it, added one in its place,
+// or started it.
+func (w removal) findAgain(ctx context.Context, e *engine.Env, here etcdNode, id uint64) (state.Member, error) {
+	var err error
+	if here.client, here.health, err = here.Etcd(ctx, e); err != nil {
+		return state.Member{}, err
+	}
+	m := here.health.FindByNameOrID(etcdcluster.FormatID(id))
+	if m == nil {
+		return state.Member{}, problem.New(fmt.Errorf("etcd member %s has the ID %s no longer: it was removed in the "+
+			"meantime, and may have been added again", untrusted.Quote(w.name), etcdcluster.FormatID(id)),
+			"list the members: kubeadm etcd members")
+	}
+	if here.health.Unhealthy[id] == nil && !w.confirmed {
+		return *m, problem.New(fmt.Errorf("etcd member %s has become healthy in the meantime",
+			untrusted.Line(etcdcluster.MemberName(*m))), "to remove it nevertheless, re-run the command")
+	}
+	return *m, checkMemberRemoval(ctx, e, here, *m)
 }
 
 // checkMemberRemoval refuses to remove the member of this machine, and one without which etcd would
