@@ -22,6 +22,9 @@ import (
 var ErrLearnerNotPublished = errors.New(
 	"it has caught up with the other members, but does not serve clients yet")
 
+// ErrLearnerRemoved says that etcd does not have the learner any more.
+var ErrLearnerRemoved = errors.New("it has been removed from etcd in the meantime")
+
 // How long a learner whose name the other members know may take to answer clients. etcd keeps a
 // connection open until it serves, so one that does not answer in that time has hardly begun to serve.
 const (
@@ -64,8 +67,7 @@ func (m *learnerWait) check(ctx context.Context, r state.Reader) error {
 	member := etcdcluster.Health{Members: all}.FindByPeerURL(m.n.PeerURL())
 	switch {
 	case member == nil:
-		return world.Permanent(
-			errors.New("it has been removed from etcd in the meantime: run kubeadm reset, then join this machine again"))
+		return world.Permanent(ErrLearnerRemoved)
 	case !member.Learner:
 		return nil
 	case member.Name == "":

@@ -24,9 +24,11 @@ const (
 	maxAttempts = 20
 )
 
-// addLearner adds this machine's member as a learner, once etcd accepts it.
-func addLearner(ctx context.Context, e *engine.Env, n *node.Node, via state.Etcd) error {
-	slot := &learnerSlot{n: n, via: via, unreachableSince: map[uint64]time.Time{}}
+// addLearner adds this machine's member as a learner, once etcd accepts it. lostHint says what to do about
+// a member that will not come back.
+func addLearner(ctx context.Context, e *engine.Env, n *node.Node, via state.Etcd,
+	lostHint func(state.Member) string) error {
+	slot := &learnerSlot{n: n, via: via, lostHint: lostHint, unreachableSince: map[uint64]time.Time{}}
 	e.Say("adding etcd member %s at %s as a learner", n.Name, n.PeerURL())
 	for range maxAttempts {
 		if err := e.Await(ctx, slot.isFree()); err != nil {
@@ -49,6 +51,7 @@ func addLearner(ctx context.Context, e *engine.Env, n *node.Node, via state.Etcd
 type learnerSlot struct {
 	n                *node.Node
 	via              state.Etcd
+	lostHint         func(state.Member) string
 	rejected         bool                 // etcd rejected our learner though there was no other
 	answeredAt       time.Time            // when etcd answered last
 	other            learnerProgress      // of another machine's learner, at the last check
@@ -124,8 +127,8 @@ func (s *learnerSlot) occupiedError(other state.Member, members etcdcluster.Heal
 	return world.Permanent(problem.New(
 		fmt.Errorf("etcd can have only one learner at a time, and member %s at %s has made no progress for %s",
 			name, other.PeerURLs, now.Sub(s.otherSince).Round(time.Second)),
-		"re-run kubeadm join on that machine to complete its join",
-		replaceMemberHint(other)))
+		"complete it on that machine: re-run kubeadm join or kubeadm etcd rejoin there",
+		s.lostHint(other)))
 }
 
 // checkVoters gives up if a voter stays unreachable: etcd accepts no learner meanwhile.
@@ -147,7 +150,7 @@ func (s *learnerSlot) checkVoters(ctx context.Context, r state.Reader) error {
 		if now.Sub(since) >= unreachableTimeout {
 			err = world.Permanent(problem.New(err,
 				"start the machine of "+etcdcluster.MemberName(m)+
-					", then re-run the command", replaceMemberHint(m)))
+					", then re-run the command", s.lostHint(m)))
 		}
 		errs = errors.Join(errs, err)
 	}

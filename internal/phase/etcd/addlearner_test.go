@@ -2,10 +2,12 @@ package etcd
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
 	"kubeadm/internal/node"
+	"kubeadm/internal/problem"
 	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 	"kubeadm/internal/world/fake"
@@ -61,12 +63,35 @@ func TestLearnerSlot(t *testing.T) {
 			n := &node.Node{Local: node.Local{Name: "cp5", Address: "192.0.2.5"}}
 			n.Timeouts.EtcdAPI = 2 * time.Minute
 			err := checkEachMinute(t.Context(),
-				&learnerSlot{n: n, rejected: c.rejected, unreachableSince: map[uint64]time.Time{}},
+				&learnerSlot{n: n, rejected: c.rejected, lostHint: replaceMemberHint,
+					unreachableSince: map[uint64]time.Time{}},
 				w, c.silent...)
 			if (err == nil) != c.free || world.IsPermanent(err) != c.givesUp {
 				t.Errorf("%v; gives up: %v", err, world.IsPermanent(err))
 			}
 		})
+	}
+}
+
+// What a rejoin names to do about another member are commands that work for it.
+func TestRejoinHints(t *testing.T) {
+	for name, rejected := range map[string]bool{"another learner": false, "a lost voter": true} {
+		w := fake.New()
+		w.MemberList = []state.Member{{ID: 1, Name: "cp1", PeerURLs: []string{"https://192.0.2.1:2380"},
+			Learner: !rejected}}
+		n := &node.Node{Local: node.Local{Name: "cp5", Address: "192.0.2.5"}}
+		n.Timeouts.EtcdAPI = 2 * time.Minute
+		silent := []uint64{}
+		if rejected {
+			w.MemberList = append(w.MemberList, state.Member{ID: 2, Name: "cp2"}, state.Member{ID: 3, Name: "cp3"})
+			silent = []uint64{1}
+		}
+		err := checkEachMinute(t.Context(), &learnerSlot{n: n, rejected: rejected, lostHint: removeMemberHint,
+			unreachableSince: map[uint64]time.Time{}}, w, silent, silent, silent)
+		hints := strings.Join(problem.Hints(err), "\n")
+		if !strings.Contains(hints, ": kubeadm etcd members remove cp1") || strings.Contains(hints, "--replace-member") {
+			t.Errorf("%s: %v, %q", name, err, hints)
+		}
 	}
 }
 
@@ -102,7 +127,7 @@ func TestLearnerThatHasCaughtUpMakesNoProgress(t *testing.T) {
 		}
 		n := &node.Node{Local: node.Local{Name: "cp5", Address: "192.0.2.5"}}
 		n.Timeouts.EtcdAPI = 2 * time.Minute
-		condition := (&learnerSlot{n: n}).isFree()
+		condition := (&learnerSlot{n: n, lostHint: replaceMemberHint}).isFree()
 		for look := 1; ; look++ {
 			err := condition.Check(t.Context(), b)
 			if world.IsPermanent(err) != (look >= looks) {

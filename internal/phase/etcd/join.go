@@ -89,13 +89,18 @@ func joinEtcd(ctx context.Context, e *engine.Env) error {
 	if err := replaceMembers(ctx, e, n, via); err != nil {
 		return err
 	}
-	if err := addLearner(ctx, e, n, via); err != nil {
+	if err := addLearner(ctx, e, n, via, replaceMemberHint); err != nil {
 		return err
 	}
 	if err := writeManifest(ctx, e, n, via); err != nil {
 		return err
 	}
-	return promoteLearner(ctx, e, n, via)
+	if err := promoteLearner(ctx, e, n, via); errors.Is(err, health.ErrLearnerRemoved) {
+		return problem.New(err, "run kubeadm reset, then join this machine again")
+	} else if err != nil {
+		return err
+	}
+	return nil
 }
 
 // findEtcd finds the endpoints of etcd: of the etcd Pods first, then of all members. Those that do

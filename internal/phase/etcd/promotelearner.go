@@ -14,11 +14,15 @@ import (
 	"kubeadm/internal/state"
 )
 
-// promoteLearner promotes this machine's learner to a voter as soon as it has caught up.
+// promoteLearner promotes this machine's learner to a voter as soon as it has caught up. The error wraps
+// health.ErrLearnerRemoved if etcd does not have it any more.
 func promoteLearner(ctx context.Context, e *engine.Env, n *node.Node, via state.Etcd) error {
 	begun, restarted := e.World.Now(), false
 	for {
 		err := waitForLearner(ctx, e, n, via, &restarted)
+		if errors.Is(err, health.ErrLearnerRemoved) {
+			return err
+		}
 		if err != nil {
 			return health.WithComponentHints(n, err)
 		}

@@ -86,8 +86,8 @@ func (r *rejoining) prepare(ctx context.Context, e *engine.Env, found etcdcluste
 		return problem.New(fmt.Errorf("etcd can have only one learner at a time, and member %s at %s is being added",
 			untrusted.Line(etcdcluster.MemberName(*other)), other.PeerURLs),
 			"complete the join or rejoin on that machine first",
-			untrusted.CommandHint("or, if that machine is lost, remove the member:", "kubeadm etcd members remove %s",
-				etcdcluster.MemberName(*other)))
+			untrusted.CommandHint("or, if that machine is lost, remove its member on another control plane node",
+				"kubeadm etcd members remove %s", etcdcluster.MemberName(*other)))
 	}
 	var err error
 	if r.with, err = etcddata.New(ctx, e, r.own, rejoinCommand); err != nil || o.Ask == nil {
@@ -218,7 +218,7 @@ type rejoining struct {
 
 // run brings the exchange from the stage that it has reached to its end, under the cluster's lock.
 func (r rejoining) run(ctx context.Context, e *engine.Env) error {
-	if r.with.Stage == "" {
+	if r.with.Stage == "" || r.with.Stage == etcddata.Undoing { // recover undid it, and the others are back
 		if err := r.with.Begin(ctx, e, r.own, etcddata.Exchanging); err != nil {
 			return err
 		}
@@ -227,11 +227,13 @@ func (r rejoining) run(ctx context.Context, e *engine.Env) error {
 		if err := r.leave(ctx, e); err != nil {
 			return err
 		}
+	} else if err := r.setStaleAside(ctx, e); err != nil {
+		return err
 	}
 	if err := r.disarm(ctx, e); err != nil {
 		return err
 	}
-	if err := addLearner(ctx, e, r.n, r.via); err != nil {
+	if err := addLearner(ctx, e, r.n, r.via, removeMemberHint); err != nil {
 		return err
 	}
 	members, err := checkMembers(ctx, e, r.n, r.via, etcdcluster.CheckHealthQuickly)
@@ -245,10 +247,72 @@ func (r rejoining) run(ctx context.Context, e *engine.Env) error {
 	if err := r.start(ctx, e, data); err != nil {
 		return err
 	}
-	if err := promoteLearner(ctx, e, r.n, r.via); err != nil {
+	if err := promoteLearner(ctx, e, r.n, r.via); errors.Is(err, health.ErrLearnerRemoved) {
+		return problem.New(err, "re-run the command, which adds it again")
+	} else if err != nil {
 		return err
 	}
 	return r.finish(ctx, e)
+}
+
+// removeMemberHint says how to remove a member that will not come back. This node's own commands must wait
+// for the rejoin.
+func removeMemberHint(m state.Member) string {
+	return untrusted.CommandHint("if that machine is lost, remove its member on another control plane node, and "+
+		"re-run the command here", "kubeadm etcd members remove %s", etcdcluster.MemberName(m))
+}
+
+// setStaleAside renames data of a member that the cluster does not have any more: an interrupted run had
+// added it, and it was removed since. With them etcd does not start, or belongs to another cluster. A member
+// without a name is one that was added again and cannot start with them; one that is just starting gets the
+// time to publish its name.
+func (r rejoining) setStaleAside(ctx context.Context, e *engine.Env) error {
+	inUse, err := state.HasEntry(ctx, e.World, r.own.MemberDir())
+	if err != nil || !inUse {
+		return err
+	}
+	starts, err := state.HasEntry(ctx, e.World, r.n.Paths.Manifest("etcd"))
+	if err != nil {
+		return err
+	}
+	var isListed, isStale bool
+	err = e.Await(ctx, world.Condition{
+		Name: "this node's etcd member to have joined the others", Timeout: quorumReturnTimeout, External: true,
+		Check: func(ctx context.Context, reader state.Reader) error {
+			isStale = false
+			all, err := reader.Members(ctx, r.via)
+			if err != nil {
+				return err
+			}
+			own := etcdcluster.Health{Members: all}.FindByPeerURL(r.own.PeerURL)
+			isListed, isStale = own != nil, own == nil || own.Name == ""
+			switch {
+			case !isStale:
+				return nil
+			case !isListed || !starts:
+				return world.Permanent(errors.New("it is not one of the members, or does not run"))
+			}
+			return errors.New("it has not published its name to the other members yet")
+		},
+	})
+	if ctx.Err() != nil || !isStale {
+		return err
+	}
+	e.Say("this node's etcd member was removed after an interrupted run had started it: it is added again, without " +
+		"its data")
+	if err := r.with.Stop(ctx, e); err != nil {
+		return err
+	}
+	if isListed { // its ID may be the one of the data, with which it must not start without them
+		if err := e.Do(ctx, change.SetMember{PeerURL: r.own.PeerURL, State: change.Absent, Via: r.via}); err != nil {
+			return fmt.Errorf("removing this node's etcd member from the cluster: %w", err)
+		}
+	}
+	stale, err := etcddata.New(ctx, e, r.own, rejoinCommand)
+	if err != nil {
+		return err
+	}
+	return stale.PutAside(ctx, e, r.own)
 }
 
 // leave stops this machine's member, removes it from the cluster, and puts its data aside.

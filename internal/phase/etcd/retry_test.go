@@ -37,7 +37,7 @@ func TestAddLearnerDuringElection(t *testing.T) {
 	n := &node.Node{Local: node.Local{Name: "cp2", Address: "192.0.2.2"}}
 	n.Timeouts.EtcdAPI = time.Minute
 	e := engine.New(engine.Env{World: w, Local: n.Local, Emit: func(engine.Event) {}})
-	if err := addLearner(t.Context(), e, n, state.Etcd{}); err != nil {
+	if err := addLearner(t.Context(), e, n, state.Etcd{}, replaceMemberHint); err != nil {
 		t.Fatal(err)
 	}
 	if len(w.MemberList) != 2 || !w.MemberList[1].Learner {
