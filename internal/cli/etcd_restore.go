@@ -38,8 +38,9 @@ read it again.
 If etcd has no quorum, no member can be removed: the command then continues only if no other member and no other API
 server answers, and if each of them is named with --lost-member.
 
-To resume an interrupted command, re-run it. With another file, the command supersedes an unfinished one. Once clients
-may have used the restored data, the present data are put back only with --undo.`,
+To resume an interrupted command, re-run it. If members that were named with --lost-member have a quorum by then, it
+refuses, unless etcd has run with the restored data. With another file, the command supersedes an unfinished one. Once
+clients may have used the restored data, the present data are put back only with --undo.`,
 		Example: `  # check everything and print what would change
   kubeadm etcd restore /var/backups/etcd.db --dry-run
 
@@ -110,7 +111,8 @@ left, run it on the one with the newest data; while another member answers, the 
 
 Two clusters with the same nodes must never run side by side. So the command waits to see if a quorum comes back, and
 refuses while any other member or another control plane node's API server answers. All other members must be named with
---lost-member. Before it changes the data, it saves a snapshot. To resume an interrupted command, re-run it.
+--lost-member. Before it changes the data, it saves a snapshot, unless etcd serves no clients, as after a start without a
+quorum. To resume an interrupted command, re-run it.
 
 Then run "kubeadm etcd rejoin" on the control plane nodes whose machines are left, and join new ones in place of those
 that are lost.`,

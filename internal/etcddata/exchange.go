@@ -36,8 +36,11 @@ type Exchange struct {
 	Token    string   `json:"token,omitempty"`    // of the new cluster
 	Revision int64    `json:"revision,omitempty"` // that the restored data begin with
 	Others   []string `json:"others,omitempty"`   // names of the members that were removed, or declared lost
-	Stage    Stage    `json:"stage"`
-	Manifest string   `json:"manifest"` // the backup of the manifest
+	// Lost are the members that only the user says are lost, as etcd had no quorum to remove them: they may
+	// come back.
+	Lost     []state.Member `json:"lost,omitempty"`
+	Stage    Stage          `json:"stage"`
+	Manifest string         `json:"manifest"` // the backup of the manifest
 	// Kept is where the previous data are: a directory beside those in use. It is empty if there were
 	// none.
 	Kept   string `json:"kept,omitempty"`
@@ -48,13 +51,14 @@ type Exchange struct {
 type Stage string
 
 // The stages of an exchange, in their order. Undoing follows Starting or Serving if a component does not
-// run with the new data.
+// run with the new data, and any stage of a rejoin that recover undoes.
 const (
 	Exchanging Stage = "exchanging" // etcd is being stopped, and the data are renamed
 	Starting   Stage = "starting"   // the new data are in place, and etcd has not been healthy with them
 	Serving    Stage = "serving"    // etcd has been healthy with the new data: clients may have written
 	Undoing    Stage = "undoing"    // the previous data are being put back
 	Forcing    Stage = "forcing"    // the data stay, and etcd is being started with --force-new-cluster
+	Forced     Stage = "forced"     // that has happened, and the flag is being removed
 )
 
 func recordPath(p node.Paths) string { return path.Join(p.Journal(), "exchanging-etcd-data.json") }

@@ -133,6 +133,21 @@ func (m Member) IsForced() bool {
 	return err == nil && forced
 }
 
+// IsForced reports whether the manifest of this machine's member that is in use, also during an exchange,
+// has --force-new-cluster.
+func IsForced(ctx context.Context, r state.Reader, p node.Paths) (bool, error) {
+	file := p.Manifest(manifest.Etcd)
+	data, err := state.ReadOptional(ctx, r, file)
+	if err != nil || data == nil {
+		return false, err
+	}
+	m, err := parseMember(data)
+	if err != nil {
+		return false, problem.During("reading "+file, err, "restore the file from a backup in "+p.Tmp())
+	}
+	return m.IsForced(), nil
+}
+
 // owner returns the user and group as which the Pod runs etcd; ok is false for root.
 func (m Member) owner() (uid, gid int, ok bool) {
 	set := func(user, group *int64) {

@@ -108,10 +108,20 @@ func checkWithoutAlarms(ctx context.Context, r state.Reader, via state.Etcd) (et
 	return found, err
 }
 
+// ownMember is this machine's member as its manifest describes it.
+func (f fence) ownMember() state.Member {
+	return state.Member{Name: f.own.Name, ClientURLs: f.via.Endpoints}
+}
+
+func errOwnLearner() error {
+	return problem.New(errors.New("this node's etcd member is a learner"),
+		"run the command on a node whose member votes, or complete the join here first")
+}
+
 // withoutOwn returns the members without the one that answers on this machine. Which one that is, the
 // member itself says: its URLs may have been changed in the list or in the manifest.
 func (f fence) withoutOwn(ctx context.Context, r state.Reader, all []state.Member) ([]state.Member, error) {
-	status, err := r.MemberStatus(ctx, f.via, state.Member{Name: f.own.Name, ClientURLs: f.via.Endpoints})
+	status, err := r.MemberStatus(ctx, f.via, f.ownMember())
 	if err != nil {
 		return nil, err
 	}
@@ -122,8 +132,7 @@ func (f fence) withoutOwn(ctx context.Context, r state.Reader, all []state.Membe
 			f.own.ClientURL, etcdcluster.FormatID(status.ID)),
 			"compare the lists of the control plane nodes: kubeadm etcd members")
 	case all[at].Learner:
-		return nil, problem.New(errors.New("this node's etcd member is a learner"),
-			"run the command on a node whose member votes, or complete the join here first")
+		return nil, errOwnLearner()
 	}
 	others := slices.Delete(slices.Clone(all), at, at+1)
 	slices.SortFunc(others, func(a, b state.Member) int {
@@ -140,11 +149,12 @@ func (f fence) planWithoutQuorum(ctx context.Context, e *engine.Env, more []stat
 	serializable.Serializable, serializable.Peer = true, f.own.PeerURL
 	found, err := checkWithoutAlarms(ctx, e.World, serializable)
 	if err == nil {
-		if len(found.Answered) > 0 {
+		if _, notServing := e.World.MemberStatus(ctx, f.via, f.ownMember()); notServing == nil {
 			p.others, err = f.withoutOwn(ctx, e.World, found.Members)
+		} else if own := found.FindByPeerURL(f.own.PeerURL); own != nil && own.Learner {
+			err = errOwnLearner()
 		} else { // the list is of the peer URL of this machine's member
-			p.others = slices.DeleteFunc(slices.Clone(found.Members),
-				func(m state.Member) bool { return slices.Contains(m.PeerURLs, f.own.PeerURL) })
+			p.others = found.WithoutPeer(f.own.PeerURL).Members
 		}
 		for _, status := range found.Answered {
 			p.revision = max(p.revision, status.Revision)

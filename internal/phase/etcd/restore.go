@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"kubeadm/internal/change"
@@ -40,6 +41,8 @@ type restoration struct {
 	as   state.Identity
 	own  etcddata.Member
 	with *etcddata.Exchange
+	// known are other members that etcd may not list
+	known []state.Member
 	// isFirst is set in the run that exchanged the data: no command has reported yet that they are restored
 	isFirst bool
 }
@@ -67,6 +70,9 @@ func restoreSnapshot(ctx context.Context, e *engine.Env, o etcddata.Options) err
 	}
 	if unfinished != nil && unfinished.Command == command {
 		e.Say("resuming the restore of %q", o.Snapshot)
+		if err := r.checkLostAgain(ctx, e); err != nil {
+			return err
+		}
 		return r.run(ctx, e)
 	}
 	if r.with, err = etcddata.New(ctx, e, r.own, command); err != nil {
@@ -98,12 +104,21 @@ func (r *restoration) prepare(ctx context.Context, e *engine.Env, unfinished *et
 	if unfinished != nil {
 		e.Say("an interrupted \"%s\" is superseded; data that it has kept stay where they are", unfinished.Command)
 	}
-	// Another restore that had stopped etcd has closed the fence: no other command can have changed that.
-	isClosed := unfinished != nil && unfinished.Token != "" && unfinished.Stage == etcddata.Exchanging
+	r.known = knownMembers(s)
+	isBegun := unfinished != nil && unfinished.Token != "" && unfinished.Stage == etcddata.Exchanging
+	if isBegun {
+		r.known = append(r.known, unfinished.Lost...)
+	}
+	// Another restore that had stopped etcd has closed the fence: no other command can have changed that. Members
+	// that were declared lost may be back.
+	isClosed := isBegun && len(unfinished.Lost) == 0
 	if isClosed {
-		p.revision, r.with.Others = unfinished.Revision, unfinished.Others
-	} else if p, err = f.plan(ctx, e, r.knownMembers(s)); err != nil {
+		r.with.Others = unfinished.Others
+	} else if p, err = f.plan(ctx, e, r.known); err != nil {
 		return err
+	}
+	if isBegun {
+		p.revision = max(p.revision, unfinished.Revision)
 	}
 	if p.hasQuorum && len(r.Lost) > 0 {
 		e.Warn("--%s has no effect: etcd has a quorum, so the other members are removed from it", flag.LostMember)
@@ -133,7 +148,7 @@ func (r *restoration) prepare(ctx context.Context, e *engine.Env, unfinished *et
 }
 
 // knownMembers are the members that the snapshot names.
-func (r *restoration) knownMembers(s etcdsnapshot.Info) (all []state.Member) {
+func knownMembers(s etcdsnapshot.Info) (all []state.Member) {
 	for _, name := range s.Members {
 		all = append(all, state.Member{Name: name, PeerURLs: s.PeerURLs[name]})
 	}
@@ -185,12 +200,67 @@ func (r *restoration) fenceOthers(ctx context.Context, e *engine.Env, f fence, p
 		if planned.hasQuorum && !p.hasQuorum {
 			return problem.New(errors.New("etcd has lost its quorum meanwhile"), "re-run the command")
 		}
-		r.with.Others = p.names()
+		r.with.Others = r.cutOff(ctx, e, p)
+		if !p.hasQuorum {
+			r.with.Lost = p.others
+		}
 		if err := f.close(ctx, e, p); err != nil {
-			return err
+			return problem.New(err, "re-run the command", "or, if you do not want to restore any more, add the "+
+				"members that were removed again: kubeadm etcd rejoin on the nodes of "+strings.Join(p.names(), ", "))
 		}
 		return r.with.Begin(ctx, e, r.own, etcddata.Exchanging)
 	})
+}
+
+// cutOff are the names of the nodes whose members are removed, by this run or by one before that was killed
+// when it had removed them: etcd lists only those that are left.
+func (r *restoration) cutOff(ctx context.Context, e *engine.Env, p fencePlan) []string {
+	names := p.names()
+	if !p.hasQuorum {
+		return names
+	}
+	limited, cancel := context.WithTimeout(ctx, podsTimeout)
+	defer cancel()
+	nodes, err := e.List(limited, state.Query{GVK: state.NodeKind, As: r.as, LabelSelector: node.ControlPlaneLabel})
+	if err != nil { // the snapshot names those of its time
+		for _, m := range r.known {
+			names = append(names, untrusted.Line(etcdcluster.MemberName(m)))
+		}
+	}
+	for _, one := range nodes {
+		names = append(names, untrusted.Line(one.GetName()))
+	}
+	slices.Sort(names)
+	return slices.DeleteFunc(slices.Compact(names), func(name string) bool {
+		return name == r.n.Name || name == r.own.Name
+	})
+}
+
+// checkLostAgain returns an error if members that were declared lost have come back since: they continue the
+// cluster that this node was about to leave. Once etcd was started with the restored data it is too late.
+func (r *restoration) checkLostAgain(ctx context.Context, e *engine.Env) error {
+	if len(r.with.Lost) == 0 {
+		return nil
+	}
+	switch r.with.Stage {
+	case etcddata.Exchanging:
+	case etcddata.Starting:
+		if started, err := state.HasEntry(ctx, e.World, r.n.Paths.Manifest(manifest.Etcd)); err != nil || started {
+			return err
+		}
+	default:
+		return nil
+	}
+	f := newFence(r.n, r.as, r.own, slices.Concat(r.Lost, r.with.Others))
+	p, err := f.plan(ctx, e, r.with.Lost)
+	if err == nil && p.hasQuorum && len(p.others) > 0 {
+		err = errors.New("etcd has a quorum again")
+	}
+	if err != nil && ctx.Err() == nil {
+		return problem.New(fmt.Errorf("the restore cannot be resumed: %w", err),
+			"to put the previous data back: "+undoCommand)
+	}
+	return err
 }
 
 // run brings the exchange from the stage that it has reached to its end.
@@ -292,7 +362,7 @@ func (r *restoration) undoAfter(ctx context.Context, e *engine.Env, failed error
 		return errors.Join(failed, fmt.Errorf("with the previous data: %w", err))
 	}
 	return problem.New(fmt.Errorf("nothing was restored, and etcd runs with the previous data again: %w", failed),
-		r.afterUndo()...)
+		r.afterUndo(ctx, e)...)
 }
 
 // undo puts the previous data back. Other members were removed from them: this node's is the only one.
@@ -323,9 +393,11 @@ func (r *restoration) undo(ctx context.Context, e *engine.Env) error {
 }
 
 // afterUndo is what to do after the previous data were put back.
-func (r *restoration) afterUndo() []string {
-	hints := []string{"the data of the snapshot are in " + r.with.NotStarted()}
-	if len(r.with.Others) > 0 {
+func (r *restoration) afterUndo(ctx context.Context, e *engine.Env) (hints []string) {
+	if found, err := state.HasEntry(ctx, e.World, r.with.NotStarted()); err == nil && found {
+		hints = append(hints, "the data of the snapshot are in "+r.with.NotStarted())
+	}
+	if len(r.with.Others) > 0 && len(r.with.Lost) == 0 { // lost ones were not removed
 		hints = append(hints, fmt.Sprintf("on the nodes of %s: kubeadm etcd rejoin", strings.Join(r.with.Others, ", ")))
 	}
 	return hints
@@ -376,7 +448,11 @@ func undoRestore(ctx context.Context, e *engine.Env, r *restoration) (err error)
 	if err := r.undo(ctx, e); err != nil {
 		return err
 	}
-	e.Print("\netcd runs with the data from before the restore again.\n- " + strings.Join(r.afterUndo(), "\n- ") + "\n")
+	text := "\netcd runs with the data from before the restore again.\n"
+	for _, hint := range r.afterUndo(ctx, e) {
+		text += "- " + hint + "\n"
+	}
+	e.Print(text)
 	return nil
 }
 
