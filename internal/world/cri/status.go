@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"sync"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -13,35 +12,6 @@ import (
 
 	"kubeadm/internal/state"
 )
-
-// Runtimes lists the default sockets of common container runtimes that accept a connection, in the
-// order of preference.
-func (r Runtimes) Runtimes(ctx context.Context) ([]string, error) {
-	return filterAccepting(ctx, knownSockets()), nil
-}
-
-// filterAccepting returns the sockets on which a program listens. The kernel accepts the
-// connection, so this does not block even if the program does not respond.
-func filterAccepting(ctx context.Context, sockets []string) []string {
-	accepts := make([]bool, len(sockets))
-	var wg sync.WaitGroup
-	for i, s := range sockets {
-		wg.Go(func() {
-			if conn, err := dialSocket(ctx, s); err == nil {
-				accepts[i] = true
-				_ = conn.Close()
-			}
-		})
-	}
-	wg.Wait()
-	var found []string
-	for i, s := range sockets {
-		if accepts[i] {
-			found = append(found, s)
-		}
-	}
-	return found
-}
 
 // Runtime returns the status of the runtime; an error means that it does not answer.
 func (r Runtimes) Runtime(ctx context.Context, socket string) (state.Runtime, error) {
