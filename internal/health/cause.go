@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"strings"
 
-	utilnet "k8s.io/apimachinery/pkg/util/net"
-
 	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 )
@@ -41,7 +39,7 @@ func (d *diagnosis) addCause(ctx context.Context, r state.Reader, err error) err
 	switch {
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
 		found = noAnswer
-	case utilnet.IsConnectionRefused(err):
+	case world.IsConnectionRefused(err):
 		found = connectionRefused
 	}
 	if d.best == nil || found >= d.rank {

@@ -9,7 +9,6 @@ import (
 	"net/url"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	utilnet "k8s.io/apimachinery/pkg/util/net"
 
 	"kubeadm/internal/problem"
 	"kubeadm/internal/state"
@@ -75,7 +74,7 @@ func shortenError(err error) error {
 	switch {
 	case !errors.As(err, &request):
 		return untrusted.Error(err)
-	case utilnet.IsConnectionRefused(err):
+	case world.IsConnectionRefused(err):
 		return rewordedError{"connection refused", err}
 	case request.Timeout() && !errors.Is(err, context.Canceled):
 		return rewordedError{"no answer in time", err}

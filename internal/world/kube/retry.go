@@ -102,7 +102,7 @@ func isServerBusy(err error) bool {
 		return code == http.StatusTooManyRequests || code >= http.StatusInternalServerError &&
 			code != http.StatusNotImplemented
 	}
-	return utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err) ||
+	return world.IsConnectionReset(err) || utilnet.IsProbableEOF(err) ||
 		utilnet.IsHTTP2ConnectionLost(err)
 }
 

@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"syscall"
 	"time"
 
 	"kubeadm/internal/problem"
@@ -152,7 +151,7 @@ func (m Machine) ServedCertificate(ctx context.Context, address string) (*x509.C
 	switch {
 	case errors.Is(err, seen):
 		return leaf, nil
-	case errors.Is(err, syscall.ECONNREFUSED):
+	case world.IsConnectionRefused(err):
 		err = fmt.Errorf("%w: %w", state.ErrNoServer, err)
 	}
 	return nil, err
