@@ -31,7 +31,7 @@ func Recover(o etcddata.Options) engine.Phase {
 
 const recoverCommand = "kubeadm etcd recover"
 
-// servePeriod is how long a member that is slow may take until its data can be saved.
+// servePeriod is how long a member that is slow may take to answer, and until its data can be saved.
 const servePeriod = 20 * time.Second
 
 // recovery is one run of Recover.

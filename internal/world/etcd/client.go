@@ -4,20 +4,25 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
+	"net"
+	"net/url"
 	"strings"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/connectivity"
 
 	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 )
 
-// callEndpoint connects to one endpoint and calls do, within callTimeout.
-func callEndpoint(ctx context.Context, endpoint string, trust *tls.Config,
-	do func(context.Context, *clientv3.Client) error) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
+// errNotConnected is the error of an endpoint to which there is no connection in time.
+var errNotConnected = errors.New("no connection to etcd")
+
+// connect opens a client of one endpoint, and waits up to limit until it is connected.
+func connect(ctx context.Context, endpoint string, trust *tls.Config, limit time.Duration) (*clientv3.Client, error) {
 	c, err := clientv3.New(clientv3.Config{
 		Endpoints: []string{endpoint},
 		TLS:       trust,
@@ -27,10 +32,57 @@ func callEndpoint(ctx context.Context, endpoint string, trust *tls.Config,
 		DialTimeout:     callTimeout,
 	})
 	if err != nil {
-		return world.Permanent(fmt.Errorf("connecting: %w", err))
+		return nil, world.Permanent(fmt.Errorf("connecting: %w", err))
 	}
+	if err := awaitConnection(ctx, c, limit); err != nil {
+		_ = c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// call calls do within callTimeout, and closes the client.
+func call(ctx context.Context, c *clientv3.Client, do func(context.Context, *clientv3.Client) error) error {
 	defer func() { _ = c.Close() }()
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
 	return do(ctx, c)
+}
+
+// awaitConnection waits until c is connected, or until its connection has failed: then the first call
+// returns the reason.
+func awaitConnection(ctx context.Context, c *clientv3.Client, limit time.Duration) error {
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	conn := c.ActiveConnection()
+	conn.Connect()
+	for {
+		switch now := conn.GetState(); now {
+		case connectivity.Ready, connectivity.TransientFailure, connectivity.Shutdown:
+			return nil
+		default:
+			if !conn.WaitForStateChange(limited, now) && ctx.Err() == nil {
+				return fmt.Errorf("%w within %s", errNotConnected, limit)
+			} else if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+		}
+	}
+}
+
+// acceptsConnections reports whether the machine of an endpoint accepts a TCP connection. Its kernel does
+// that at once, however busy etcd is.
+func acceptsConnections(ctx context.Context, endpoint string) bool {
+	u, err := url.Parse(endpoint)
+	if err != nil {
+		return false
+	}
+	conn, err := (&net.Dialer{Timeout: callTimeout}).DialContext(ctx, "tcp", u.Host)
+	if err != nil {
+		return false
+	}
+	_ = conn.Close()
+	return true
 }
 
 // loadTLSConfig reads the files of via. It returns nil if there are none: an external etcd may

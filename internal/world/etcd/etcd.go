@@ -6,6 +6,7 @@ package etcd
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"strconv"
@@ -23,7 +24,11 @@ import (
 
 const (
 	defaultTimeout = 2 * time.Minute
-	callTimeout    = 2 * time.Second // of all calls of one attempt at one endpoint
+	// callTimeout limits the connection of one attempt at one endpoint, and then its calls.
+	callTimeout = 2 * time.Second
+	// handshakeTimeout is for connections that are accepted, if no other endpoint answers: on a busy machine
+	// the TLS handshake takes long.
+	handshakeTimeout = 10 * time.Second
 	// etcd counts a member as connected after five seconds. A change that it refuses for twice
 	// that time, because of the quorum, it will not accept later.
 	defaultRefusalTimeout = 10 * time.Second
@@ -58,7 +63,7 @@ func (k *Cluster) Members(ctx context.Context, via state.Etcd) ([]state.Member, 
 	if via.Serializable {
 		options = append(options, clientv3.WithSerializable())
 	}
-	err := k.tryEndpoints(ctx, via, func(ctx context.Context, c *clientv3.Client) error {
+	list := func(ctx context.Context, c *clientv3.Client) error {
 		answer, err := newMemberClient(c).MemberList(ctx, options...)
 		if err != nil {
 			return err
@@ -69,13 +74,19 @@ func (k *Cluster) Members(ctx context.Context, via state.Etcd) ([]state.Member, 
 				PeerURLs: m.PeerURLs, ClientURLs: m.ClientURLs, Learner: m.IsLearner})
 		}
 		return nil
-	})
+	}
+	a, err := k.newAttempt(via, list)
+	if err == nil {
+		err = a.eachOnce(ctx)
+	}
 	if err != nil && via.Serializable && via.Peer != "" && ctx.Err() == nil {
-		var peerErr error
-		if all, peerErr = k.membersOfPeer(ctx, via); peerErr == nil {
-			return all, nil
+		peers, peerErr := k.membersOfPeer(ctx, via)
+		if peerErr == nil {
+			return peers, nil
 		}
 		err = fmt.Errorf("%w; %w", err, peerErr)
+	} else if err != nil && !world.IsPermanent(err) {
+		err = a.awaitHandshakes(ctx)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("listing etcd members: %w", err)
@@ -216,27 +227,116 @@ func (k *Cluster) isRefusedTooLong(err error, since *time.Time) bool {
 	return time.Since(*since) >= cmp.Or(k.RefusalTimeout, defaultRefusalTimeout)
 }
 
-// tryEndpoints calls do at one endpoint after the other until one succeeds.
-func (k *Cluster) tryEndpoints(ctx context.Context, via state.Etcd,
-	do func(context.Context, *clientv3.Client) error) error {
-	if len(via.Endpoints) == 0 {
-		return world.Permanent(errors.New("no etcd endpoint is known"))
-	}
-	config, err := k.loadTLSConfig(via)
+// tryEndpoints calls do at one endpoint after the other until one succeeds. If none does, those that accept
+// connections without completing the handshake get more time for it.
+func (k *Cluster) tryEndpoints(ctx context.Context, via state.Etcd, do func(context.Context, *clientv3.Client) error) error {
+	a, err := k.newAttempt(via, do)
 	if err != nil {
-		return world.Permanent(err)
+		return err
 	}
-	var all error
-	for _, endpoint := range via.Endpoints {
-		err := callEndpoint(ctx, endpoint, config, do)
+	if err := a.eachOnce(ctx); err == nil || world.IsPermanent(err) {
+		return err
+	}
+	return a.awaitHandshakes(ctx)
+}
+
+// attempt is the attempt to do something at one of several endpoints.
+type attempt struct {
+	via    state.Etcd
+	trust  *tls.Config
+	do     func(context.Context, *clientv3.Client) error
+	failed map[string]error // by endpoint
+}
+
+func (k *Cluster) newAttempt(via state.Etcd, do func(context.Context, *clientv3.Client) error) (*attempt, error) {
+	if len(via.Endpoints) == 0 {
+		return nil, world.Permanent(errors.New("no etcd endpoint is known"))
+	}
+	trust, err := k.loadTLSConfig(via)
+	if err != nil {
+		return nil, world.Permanent(err)
+	}
+	return &attempt{via: via, trust: trust, do: do, failed: map[string]error{}}, nil
+}
+
+// eachOnce tries one endpoint after the other.
+func (a *attempt) eachOnce(ctx context.Context) error {
+	for _, endpoint := range a.via.Endpoints {
+		c, err := connect(ctx, endpoint, a.trust, callTimeout)
+		if err == nil {
+			err = call(ctx, c, a.do)
+		}
 		if err == nil || world.IsPermanent(err) {
 			return err
 		}
-		err = fmt.Errorf("at %s: %w", endpoint, untrusted.Error(err))
+		a.failed[endpoint] = err
+	}
+	return a.err()
+}
+
+// awaitHandshakes tries the endpoints again that accept connections, but had not completed the handshake in
+// time, as they get ready. On a busy machine that takes long, and on a member that was started without a
+// quorum it never happens.
+func (a *attempt) awaitHandshakes(ctx context.Context) error {
+	type connection struct {
+		endpoint string
+		client   *clientv3.Client
+		err      error
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	opened, count := make(chan connection), 0
+	for endpoint, err := range a.failed {
+		if !errors.Is(err, errNotConnected) {
+			continue
+		}
+		count++
+		go func() {
+			err := err
+			var c *clientv3.Client
+			if acceptsConnections(ctx, endpoint) {
+				c, err = connect(ctx, endpoint, a.trust, handshakeTimeout)
+			}
+			opened <- connection{endpoint, c, err}
+		}()
+	}
+	if count > 0 {
+		world.ReportProgress(ctx, "etcd has not completed the TLS handshake within %s, waiting up to %s", callTimeout, handshakeTimeout)
+	}
+	done := false
+	var result error
+	for range count {
+		next := <-opened
+		switch {
+		case next.err != nil:
+			a.failed[next.endpoint] = next.err
+		case done:
+			_ = next.client.Close()
+		default:
+			err := call(ctx, next.client, a.do)
+			if done = err == nil || world.IsPermanent(err); done {
+				result = err
+				cancel() // the others are not needed
+			} else {
+				a.failed[next.endpoint] = err
+			}
+		}
+	}
+	if done {
+		return result
+	}
+	return a.err()
+}
+
+// err is the error of all endpoints.
+func (a *attempt) err() error {
+	var all error
+	for _, endpoint := range a.via.Endpoints {
+		err := fmt.Errorf("at %s: %w", endpoint, untrusted.Error(a.failed[endpoint]))
 		if all != nil {
 			err = fmt.Errorf("%w; %w", all, err)
 		}
 		all = err
 	}
-	return problem.New(all, certificateHints(via, config, all)...)
+	return problem.New(all, certificateHints(a.via, a.trust, all)...)
 }

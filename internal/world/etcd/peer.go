@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 
 	"kubeadm/internal/state"
@@ -23,13 +24,14 @@ func (k *Cluster) membersOfPeer(ctx context.Context, via state.Etcd) (all []stat
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout+callTimeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, via.Peer+"/members", nil)
 	if err != nil {
 		return nil, err
 	}
-	client := http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true},
+	client := http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true,
+		DialContext: (&net.Dialer{Timeout: callTimeout}).DialContext, TLSHandshakeTimeout: handshakeTimeout},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	answer, err := client.Do(request)
 	if err != nil {
