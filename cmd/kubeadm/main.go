@@ -90,7 +90,7 @@ func cancelOnSignal(cancel context.CancelCauseFunc) {
 
 // newHost is the machine on which this program runs.
 func newHost() cli.Host {
-	cri.LogTo(io.Discard) // until Log is called
+	cri.LogTo(io.Discard, io.Discard) // until Log is called
 	out, screen := io.Writer(os.Stdout), io.Writer(os.Stderr)
 	var terminal *report.Terminal
 	if isSameTerminal(os.Stdout, os.Stderr) {
@@ -120,8 +120,8 @@ func newHost() cli.Host {
 			Command: cmp.Or(os.Getenv("KUBE_EDITOR"), os.Getenv("EDITOR"), "vi"),
 			In:      os.Stdin, Out: os.Stdout, Err: os.Stderr}.Edit,
 		Log: func(level int, files string) error {
-			screened, err := report.Log(screen, level, files)
-			cri.LogTo(screened)
+			warnings, errs, err := report.Log(screen, level, files)
+			cri.LogTo(warnings, errs)
 			return err
 		},
 		Version: buildInfo(),

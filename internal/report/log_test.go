@@ -13,12 +13,12 @@ import (
 
 func TestLibrariesNeverLogRequests(t *testing.T) {
 	defer func() {
-		if _, err := Log(io.Discard, 0, ""); err != nil {
+		if _, _, err := Log(io.Discard, 0, ""); err != nil {
 			t.Error(err)
 		}
 	}()
 	for level, want := range map[int]klog.Level{0: 0, 3: 0, 4: 4, 7: 7, 8: 7, 10: 7} {
-		if _, err := Log(io.Discard, level, ""); err != nil {
+		if _, _, err := Log(io.Discard, level, ""); err != nil {
 			t.Fatal(err)
 		}
 		if !klog.V(want).Enabled() || klog.V(want+1).Enabled() {
@@ -29,12 +29,12 @@ func TestLibrariesNeverLogRequests(t *testing.T) {
 
 func TestVModuleNeverLogsRequests(t *testing.T) {
 	defer func() {
-		if _, err := Log(io.Discard, 0, ""); err != nil {
+		if _, _, err := Log(io.Discard, 0, ""); err != nil {
 			t.Error(err)
 		}
 	}()
 	for _, files := range []string{"log_test=9", "other=1,*=10", "log_t*=7"} {
-		if _, err := Log(io.Discard, 0, files); err != nil {
+		if _, _, err := Log(io.Discard, 0, files); err != nil {
 			t.Fatal(err)
 		}
 		if !klog.V(7).Enabled() || klog.V(8).Enabled() {
@@ -42,7 +42,7 @@ func TestVModuleNeverLogsRequests(t *testing.T) {
 		}
 	}
 	for _, files := range []string{"log_test", "log_test=x", "=3"} {
-		if _, err := Log(io.Discard, 0, files); err == nil {
+		if _, _, err := Log(io.Discard, 0, files); err == nil {
 			t.Errorf("--vmodule %s is taken", files)
 		}
 	}
@@ -50,13 +50,13 @@ func TestVModuleNeverLogsRequests(t *testing.T) {
 
 func TestLibrariesLogNothingByDefault(t *testing.T) {
 	defer func() {
-		if _, err := Log(io.Discard, 0, ""); err != nil {
+		if _, _, err := Log(io.Discard, 0, ""); err != nil {
 			t.Error(err)
 		}
 	}()
-	for level, want := range map[int]int{0: 0, 1: 4} {
+	for level, want := range map[int]int{0: 0, 1: 4, 4: 4} {
 		var b bytes.Buffer
-		other, err := Log(&b, level, "")
+		warnings, errs, err := Log(&b, level, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -69,8 +69,10 @@ func TestLibrariesLogNothingByDefault(t *testing.T) {
 			strings.Contains(b.String(), secret) || strings.Contains(b.String(), "\x1b") {
 			t.Errorf("-v %d: %d lines, want %d:\n%s", level, lines, want, b.String())
 		}
-		if _, err := io.WriteString(other, "of gRPC"); err != nil ||
-			strings.Contains(b.String(), "gRPC") != (level > 0) {
+		_, err = io.WriteString(warnings, "a warning of gRPC")
+		_, err2 := io.WriteString(errs, "an error of gRPC")
+		if err := errors.Join(err, err2); err != nil || strings.Contains(b.String(), "a warning") != (level >= 4) ||
+			strings.Contains(b.String(), "an error") != (level > 0) {
 			t.Errorf("-v %d: %v, %s", level, err, b.String())
 		}
 	}
