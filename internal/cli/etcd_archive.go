@@ -1,40 +1,33 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"kubeadm/internal/engine"
 	"kubeadm/internal/etcdsnapshot"
-	"kubeadm/internal/existing"
 	"kubeadm/internal/flag"
-	"kubeadm/internal/manifest"
-	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/state"
 )
 
-// archiveOptions are the flags that say whether a snapshot is saved with the keys of the cluster, and how
-// it is encrypted then.
+// archiveOptions are the flags that say how an archive with the keys of the cluster is encrypted.
 type archiveOptions struct {
-	withKeys, unencrypted          bool
+	unencrypted                    bool
 	recipientsFile, passphraseFile string
 }
 
 func (o *archiveOptions) values() flagTargets {
-	return flagTargets{flag.WithKeys: &o.withKeys, flag.Unencrypted: &o.unencrypted,
-		flag.RecipientsFile: &o.recipientsFile, flag.PassphraseFile: &o.passphraseFile}
+	return flagTargets{flag.Unencrypted: &o.unencrypted, flag.RecipientsFile: &o.recipientsFile,
+		flag.PassphraseFile: &o.passphraseFile}
 }
 
-// check refuses flags that do not fit together.
-func (o *archiveOptions) check() error {
+// check refuses flags that do not fit together, or have no effect because there is no archive.
+func (o *archiveOptions) check(isArchive bool) error {
 	var given []string
 	for _, f := range []struct {
 		name flag.Name
@@ -46,7 +39,7 @@ func (o *archiveOptions) check() error {
 		}
 	}
 	switch {
-	case len(given) > 0 && !o.withKeys:
+	case len(given) > 0 && !isArchive:
 		return problem.New(fmt.Errorf("%s has no effect without --%s", given[0], flag.WithKeys),
 			fmt.Sprintf("set --%s, or leave out %s", flag.WithKeys, given[0]))
 	case len(given) > 1:
@@ -60,8 +53,6 @@ func (o *archiveOptions) check() error {
 // from the terminal.
 func (o *archiveOptions) protection(ctx context.Context, p *program) (none etcdsnapshot.Protection, err error) {
 	switch {
-	case !o.withKeys:
-		return none, nil
 	case o.unencrypted:
 		warn(p, "etcd", "the archive has every secret of the cluster in clear text: whoever can read it controls the cluster")
 		return none, nil
@@ -166,70 +157,6 @@ func readPassphrase(ctx context.Context, p *program, file string, isNew bool) (s
 		return "", problem.New(errors.New("the two passphrases differ"), "re-run the command")
 	}
 	return first, nil
-}
-
-// collectKeys reads the files and configurations from which, with a snapshot, a cluster can be rebuilt.
-func collectKeys(ctx context.Context, e *engine.Env, here etcdNode) ([]etcdsnapshot.ArchivedFile, error) {
-	files, err := readKeyFiles(ctx, e, here)
-	if err != nil {
-		return nil, problem.During("reading the keys of the cluster", err,
-			fmt.Sprintf("restore the file; without --%s, the snapshot alone can be saved", flag.WithKeys))
-	}
-	for _, stored := range []struct{ object, key string }{{manifest.KubeadmConfigMap, manifest.KubeadmConfigKey},
-		{manifest.KubeletConfigMap, manifest.KubeletConfigKey}, {manifest.KubeProxyConfigMap, manifest.KubeProxyConfigKey}} {
-		limited, cancel := context.WithTimeout(ctx, nodeNamesLimit)
-		found, err := existing.ReadConfigMap(limited, e.World, here.As, stored.object)
-		cancel()
-		switch {
-		case err != nil:
-			e.Warn("the ConfigMap %s is only in the snapshot: %v", stored.object, err)
-		case found != nil:
-			files = append(files, etcdsnapshot.ArchivedFile{Name: etcdsnapshot.ConfigPrefix + stored.object + ".yaml",
-				Data: []byte(found.Data[stored.key])})
-		}
-	}
-	return files, nil
-}
-
-// readKeyFiles reads the files of this machine. Only the key of a CA may be missing, since a CA may be
-// external, and what exists only while the CAs are replaced.
-func readKeyFiles(ctx context.Context, e *engine.Env, here etcdNode) (files []etcdsnapshot.ArchivedFile, err error) {
-	type source struct{ name, file string }
-	var sources []source
-	for _, f := range pki.SharedFiles(!here.client.External) {
-		sources = append(sources, source{etcdsnapshot.PKIPrefix + f, here.Paths.Certificate(f)})
-	}
-	signer, signerKey := here.Paths.RotationSigner()
-	for _, file := range []string{signer, signerKey} {
-		sources = append(sources, source{etcdsnapshot.PKIPrefix + strings.TrimPrefix(file, here.Paths.Certificates+"/"), file})
-	}
-	sources = append(sources, source{etcdsnapshot.EncryptionName, here.client.EncryptionConfig})
-	if here.client.External {
-		sources = append(sources, source{"external-etcd/ca.crt", here.client.CAFile},
-			source{"external-etcd/client.crt", here.client.CertFile}, source{"external-etcd/client.key", here.client.KeyFile})
-	}
-	for _, s := range sources {
-		if s.file == "" {
-			continue
-		}
-		data, err := e.World.ReadFile(ctx, s.file)
-		isMissing := errors.Is(err, fs.ErrNotExist)
-		switch {
-		case isMissing && strings.HasSuffix(s.name, "ca.key"):
-			e.Warn("%s does not exist, so this CA is external: its key is not in the archive, and no cluster can be rebuilt without it",
-				s.file)
-			continue
-		case isMissing && (s.file == signer || s.file == signerKey):
-			continue
-		case err != nil:
-			return nil, err
-		}
-		if s.name == etcdsnapshot.EncryptionName && bytes.Contains(data, []byte("kms:")) {
-			e.Warn("%s names a KMS plugin, whose key is not in the archive", s.file)
-		}
-		files = append(files, etcdsnapshot.ArchivedFile{Name: s.name, Path: s.file, Data: data})
-	}
-	return files, nil
 }
 
 // readArchive decrypts an archive, verifies all of it and describes it.

@@ -8,14 +8,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kubeadm/internal/config"
 	"kubeadm/internal/engine"
 	"kubeadm/internal/etcddata"
-	"kubeadm/internal/existing"
 	"kubeadm/internal/flag"
-	"kubeadm/internal/node"
 	"kubeadm/internal/problem"
-	"kubeadm/internal/run"
 	"kubeadm/internal/workflow"
 )
 
@@ -76,7 +72,7 @@ clients may have used the restored data, the present data are put back only with
 }
 
 func newEtcdRejoinCommand(p *program) *cobra.Command {
-	o := &etcdDataOptions{shared: true}
+	o := &etcdDataOptions{etcdOptions: etcdOptions{anyServer: true}}
 	c := &cobra.Command{
 		Use:   "rejoin",
 		Short: "Replace the data of this node's etcd member by those of the cluster",
@@ -133,8 +129,7 @@ that are lost.`,
 type etcdDataOptions struct {
 	etcdOptions
 	etcddata.Options
-	shared bool // the API servers of other nodes are asked: that of this node may be down
-	yes    bool
+	yes bool
 }
 
 func (o *etcdDataOptions) bind(c *cobra.Command, more ...flag.Name) {
@@ -152,25 +147,11 @@ func replaceEtcdData(p *program, c *cobra.Command, o *etcdDataOptions,
 	workflowOf func(etcddata.Options) []engine.Phase) (err error) {
 	ctx := c.Context()
 	wanted := o.Options
-	r, err := run.Open(ctx, runHost(p), run.Command{Name: "etcd", Repeatable: true})
+	r, e, err := beginNodeRun(p, c, &o.etcdOptions)
+	if r != nil {
+		defer closeRun(r, &err)
+	}
 	if err != nil {
-		return err
-	}
-	defer closeRun(r, &err)
-	if err := checkRoot(ctx, p.World()); err != nil {
-		return err
-	}
-	here, err := existing.Open(ctx, envOfNode(ctx, p, r, config.NewLocal(), "etcd"), existing.Options{
-		Kubeconfig: named(c, o.kubeconfig), OnlyControlPlane: "list them: kubectl get nodes " +
-			"-l node-role.kubernetes.io/control-plane"})
-	if err != nil {
-		return err
-	}
-	if o.shared {
-		here.As.Server = ""
-	}
-	n := &node.Node{Local: here.Local}
-	if err := r.Begin(ctx, n, config.RunOptions{DryRun: o.dryRun}); err != nil {
 		return err
 	}
 	if !o.yes && !r.IsDryRun() {
@@ -178,7 +159,6 @@ func replaceEtcdData(p *program, c *cobra.Command, o *etcdDataOptions,
 			return confirm(ctx, p, r, what, flag.Yes)
 		}
 	}
-	e := r.NewEnv(engine.Env{Local: here.Local, Node: engine.Resolved(n), Admin: engine.As(here.As)})
 	if err := r.ExecutePhases(ctx, e, workflowOf(wanted), engine.Selection{}); err != nil {
 		return err
 	}

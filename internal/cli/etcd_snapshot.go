@@ -17,6 +17,7 @@ import (
 	"kubeadm/internal/node"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/report"
+	"kubeadm/internal/snapshots"
 	"kubeadm/internal/untrusted"
 )
 
@@ -74,7 +75,7 @@ func newSnapshotListCommand(p *program) *cobra.Command {
 		Example: "  kubeadm etcd snapshot list",
 		Args:    refuseArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return listSnapshots(p, c, snapshotDir{path: dir}, &out)
+			return listSnapshots(p, c, dir, &out)
 		},
 	}
 	flagTargets{flag.Dir: &dir}.bind(c.Flags())
@@ -96,18 +97,18 @@ type listedSnapshot struct {
 	Size    int64       `json:"size"`
 }
 
-func listSnapshots(p *program, c *cobra.Command, dir snapshotDir, out *output) error {
+func listSnapshots(p *program, c *cobra.Command, dir string, out *output) error {
 	ctx := c.Context()
 	encode, err := out.encoder(ctx, p.World())
 	if err != nil {
 		return err
 	}
-	files, err := dir.read(ctx, p.World())
+	files, err := snapshots.List(ctx, p.World(), dir)
 	if err != nil {
 		return err
 	}
 	list := snapshotList{TypeMeta: outputMeta("EtcdSnapshotList"), Snapshots: []listedSnapshot{}}
-	for _, f := range savedFiles(files) {
+	for _, f := range files {
 		list.Snapshots = append(list.Snapshots, listedSnapshot{f.Path, f.Cluster, untrusted.Line(f.Node),
 			metav1.Time{Time: f.Time}, f.Size})
 	}
@@ -115,7 +116,7 @@ func listSnapshots(p *program, c *cobra.Command, dir snapshotDir, out *output) e
 		return encode(p.Out, []any{list})
 	}
 	if len(list.Snapshots) == 0 {
-		_, err := fmt.Fprintf(p.Out, "There is no snapshot in %s.\n", untrusted.Line(dir.path))
+		_, err := fmt.Fprintf(p.Out, "There is no snapshot in %s.\n", untrusted.Line(dir))
 		return err
 	}
 	w := report.NewTable(p.Out, 4, "MADE", "CLUSTER", "NODE", "SIZE", "FILE")

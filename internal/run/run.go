@@ -61,6 +61,8 @@ type Command struct {
 	// Repeatable is for commands that find out without a journal what an interrupted run has done.
 	// Their dry runs keep copies as well.
 	Repeatable bool
+	// StartsOver is for a Repeatable command whose re-run does everything again.
+	StartsOver bool
 	// Unlocked is for commands that change nothing on this machine but its images, or call Lock before
 	// they do.
 	Unlocked bool
@@ -226,7 +228,7 @@ func (r *Run) ExecutePhases(ctx context.Context, e *engine.Env, phases []engine.
 	p.Alone = ctx.Err() != nil
 	const resume = "everything done so far is kept: re-run the command to resume"
 	if r.journal == nil {
-		if r.command.Repeatable && r.changed {
+		if r.command.Repeatable && r.changed && !r.command.StartsOver {
 			p.Hints = []string{resume}
 			return p
 		}

@@ -33,6 +33,7 @@ import (
 	"kubeadm/internal/phase/renew"
 	"kubeadm/internal/phase/reset"
 	"kubeadm/internal/phase/rotateca"
+	"kubeadm/internal/phase/savesnapshot"
 	"kubeadm/internal/phase/uploadcerts"
 	"kubeadm/internal/phase/uploadconfig"
 	"kubeadm/internal/phase/waitcontrolplane"
@@ -40,6 +41,7 @@ import (
 	"kubeadm/internal/pki"
 	"kubeadm/internal/reconfiguration"
 	"kubeadm/internal/rotation"
+	"kubeadm/internal/snapshots"
 )
 
 // Init makes this machine the first control plane of a cluster. The kubelet starts as soon as it has
@@ -314,6 +316,11 @@ func RotateCA(s rotation.Stage, o rotation.Options) []engine.Phase {
 
 // DefragmentEtcd frees the unused space of etcd's databases.
 var DefragmentEtcd = []engine.Phase{defrag.Phase}
+
+// SaveEtcdSnapshot saves a snapshot of etcd, and calls onSaved with its path.
+func SaveEtcdSnapshot(o snapshots.Options, onSaved func(file string)) []engine.Phase {
+	return []engine.Phase{savesnapshot.Save(o, onSaved)}
+}
 
 // RestoreEtcd restores etcd from a snapshot.
 func RestoreEtcd(o etcddata.Options) []engine.Phase { return []engine.Phase{etcd.Restore(o)} }
