@@ -16,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -47,35 +46,43 @@ type watcher struct {
 // startWatchers starts a watcher of each API server, and one behind the load balancer.
 func startWatchers(t *testing.T, s *haCluster, namespace string) []*watcher {
 	t.Helper()
-	config, err := clientcmd.RESTConfigFromKubeConfig([]byte(readFile(t, s.cp, kubernetesDir+"admin.conf")))
-	must(t, err)
-	config.Dial, config.QPS, config.Burst = s.Dial, 500, 500
 	servers := map[string]string{"the load balancer": "https://" + s.balancer.Endpoint()}
 	for _, n := range s.controlPlanes {
-		servers[n.Name()] = "https://" + n.Address() + ":6443"
+		servers[n.Name()] = serverURL(n)
 	}
 	var all []*watcher
 	for _, name := range slices.Sorted(maps.Keys(servers)) {
-		own := rest.CopyConfig(config)
-		own.Host = servers[name]
-		client, err := kubernetes.NewForConfig(own)
-		must(t, err)
-		factory := informers.NewSharedInformerFactoryWithOptions(client, 0,
-			informers.WithNamespace(namespace))
-		w := &watcher{name: name, client: client, informer: factory.Core().V1().ConfigMaps().Informer()}
-		_, err = w.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-			AddFunc:    func(any) { w.events.Add(1) },
-			UpdateFunc: func(any, any) { w.events.Add(1) },
-			DeleteFunc: func(any) { w.events.Add(1) },
-		})
-		must(t, err)
-		factory.Start(t.Context().Done())
-		if !cache.WaitForCacheSync(t.Context().Done(), w.informer.HasSynced) {
-			t.Fatal("the informer has not synced")
-		}
-		all = append(all, w)
+		all = append(all, startWatcher(t, s.cp, servers[name], namespace))
+		all[len(all)-1].name = name
 	}
 	return all
+}
+
+// serverURL is the URL of a node's own API server.
+func serverURL(n *nodes.Node) string { return "https://" + n.Address() + ":6443" }
+
+// startWatcher starts a watcher with the rights of a control plane's admin.conf, and waits until it has
+// listed what there is.
+func startWatcher(t *testing.T, cp *nodes.Node, server, namespace string) *watcher {
+	t.Helper()
+	config, err := clientcmd.RESTConfigFromKubeConfig([]byte(readFile(t, cp, kubernetesDir+"admin.conf")))
+	must(t, err)
+	config.Host, config.Dial, config.QPS, config.Burst = server, cp.Cluster().Dial, 500, 500
+	client, err := kubernetes.NewForConfig(config)
+	must(t, err)
+	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(namespace))
+	w := &watcher{name: cp.Name(), client: client, informer: factory.Core().V1().ConfigMaps().Informer()}
+	_, err = w.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(any) { w.events.Add(1) },
+		UpdateFunc: func(any, any) { w.events.Add(1) },
+		DeleteFunc: func(any) { w.events.Add(1) },
+	})
+	must(t, err)
+	factory.Start(t.Context().Done())
+	if !cache.WaitForCacheSync(t.Context().Done(), w.informer.HasSynced) {
+		t.Fatal("the informer has not synced")
+	}
+	return w
 }
 
 // difference says how the cache of the informer differs from a list that the API server reads from
@@ -85,22 +92,24 @@ func (w *watcher) difference(ctx context.Context, namespace string) (string, err
 	if err != nil {
 		return "", err
 	}
-	stored := map[string]bool{}
+	var stored []string
 	for _, c := range list.Items {
-		stored[namespace+"/"+c.Name] = true
+		stored = append(stored, namespace+"/"+c.Name)
 	}
-	var phantoms, missing []string
-	for _, key := range w.informer.GetStore().ListKeys() {
-		if !stored[key] {
-			phantoms = append(phantoms, key)
-		}
-		delete(stored, key)
+	if phantoms, missing := w.compare(stored); len(phantoms)+len(missing) > 0 {
+		return fmt.Sprintf("%s: %d phantoms, %d missing", w.name, len(phantoms), len(missing)), nil
 	}
-	missing = slices.Collect(maps.Keys(stored))
-	if len(phantoms)+len(missing) == 0 {
-		return "", nil
+	return "", nil
+}
+
+// compare returns what the informer knows although it is not stored, and what it does not know although
+// it is.
+func (w *watcher) compare(stored []string) (phantoms, missing []string) {
+	known := w.informer.GetStore().ListKeys()
+	without := func(all, these []string) []string {
+		return slices.DeleteFunc(slices.Clone(all), func(key string) bool { return slices.Contains(these, key) })
 	}
-	return fmt.Sprintf("%s: %d phantoms, %d missing", w.name, len(phantoms), len(missing)), nil
+	return without(known, stored), without(stored, known)
 }
 
 // createDeployment creates a Deployment of two Pods and waits for them.
@@ -119,7 +128,13 @@ func changeAfterSnapshot(t *testing.T, s *haCluster, namespace string, count int
 	kubectl(t, s.cp, "--namespace="+namespace, "delete", "configmap", "kept-1")
 	kubectl(t, s.cp, "delete", "deployment", "before")
 	createDeployment(t, s.cp, "after")
-	runShell(t, s.cp, fmt.Sprintf(`cd /root && for i in $(seq %d); do printf -- '---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: late-%%d, namespace: %s}\n' $i; done > late.yaml
+	changeConfigMaps(t, s.cp, namespace, count)
+}
+
+// changeConfigMaps creates that many ConfigMaps and deletes the first half of them.
+func changeConfigMaps(t *testing.T, cp *nodes.Node, namespace string, count int) {
+	t.Helper()
+	runShell(t, cp, fmt.Sprintf(`cd /root && for i in $(seq %d); do printf -- '---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: late-%%d, namespace: %s}\n' $i; done > late.yaml
 export KUBECONFIG=/etc/kubernetes/admin.conf
 kubectl create -f late.yaml > /dev/null
 head -n $((%d * 2)) late.yaml | kubectl delete -f - > /dev/null`, count, namespace, count))
