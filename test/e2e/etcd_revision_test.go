@@ -91,7 +91,8 @@ func restoreByHand(t *testing.T, cp *nodes.Node, components ...string) {
 	peer := "https://" + cp.Address() + ":2380"
 	stop := ""
 	for _, c := range components {
-		stop += fmt.Sprintf("kill $(pgrep --exact %s); while pgrep --exact %s >/dev/null; do sleep 0.2; done\n", c, c)
+		// without etcd, kube-apiserver does not end by itself
+		stop += fmt.Sprintf("kill -9 $(pgrep --exact %s); while pgrep --exact %s >/dev/null; do sleep 0.2; done\n", c, c)
 	}
 	runShell(t, cp, fmt.Sprintf(`
 rm -rf /var/lib/etcd-by-hand
