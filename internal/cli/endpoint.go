@@ -36,8 +36,8 @@ cluster that was created without one, so that more control plane nodes can join.
   3. kubeadm endpoint finish               on a control plane node, once all nodes use the new endpoint
 
 Until the last step, the certificates of the API servers are valid for both endpoints, and machines can join through
-either. Up to then "kubeadm reconfigure undo" returns to the endpoint from before. To resume an interrupted command, run
-it again.
+either. Up to then "kubeadm reconfigure undo" returns to the endpoint from before, unless another change of the
+configuration has followed. To resume an interrupted command, run it again.
 
 A worker that can no longer reach the endpoint from before follows with "kubeadm endpoint follow", by asking another API
 server.`
@@ -242,10 +242,12 @@ type endpointStatus struct {
 
 type endpointChangeStatus struct {
 	reconfiguration.EndpointChange `json:",inline"`
-	Node                           string                         `json:"node"` // where the latest change was begun
-	Started                        metav1.Time                    `json:"started"`
-	Stored                         *metav1.Time                   `json:"stored,omitempty"`
-	Nodes                          []reconfiguration.NodeProgress `json:"nodes"`
+	Node                           string       `json:"node"` // where the latest change was begun
+	Started                        metav1.Time  `json:"started"`
+	Stored                         *metav1.Time `json:"stored,omitempty"`
+	// Finishing is the node on which the last step was begun; empty before that.
+	Finishing string                         `json:"finishing,omitempty"`
+	Nodes     []reconfiguration.NodeProgress `json:"nodes"`
 }
 
 func showEndpoint(p *program, c *cobra.Command, o *reconfigureOptions, out *output) (err error) {
@@ -273,10 +275,13 @@ func showEndpoint(p *program, c *cobra.Command, o *reconfigureOptions, out *outp
 	if err != nil {
 		return err
 	}
-	if found != nil && found.Endpoint != nil {
-		status.Change = &endpointChangeStatus{EndpointChange: *found.Endpoint, Node: found.Node, Started: found.Started,
-			Stored: found.Stored}
-		if status.Change.Nodes, err = found.ReadProgress(ctx, e.Reader(), here.As); err != nil {
+	if begun := found.EndpointState(); begun != nil {
+		status.Change = &endpointChangeStatus{EndpointChange: *begun.Endpoint, Node: begun.Node, Started: begun.Started,
+			Stored: begun.Stored}
+		if begun != found {
+			status.Change.Finishing = found.Node
+		}
+		if status.Change.Nodes, err = begun.ReadProgress(ctx, e.Reader(), here.As); err != nil {
 			return err
 		}
 	}
@@ -310,6 +315,10 @@ func (s endpointStatus) write(out io.Writer) error {
 		if !n.Done {
 			next = "Next, on each node that is not up to date: kubeadm reconfigure node"
 		}
+	}
+	if s.Change.Finishing != "" {
+		next = "The last step was begun on node " + untrusted.Line(s.Change.Finishing) + " and has not been completed.\n" +
+			"To complete it: kubeadm endpoint finish; to return to both endpoints: kubeadm reconfigure undo"
 	}
 	_, err := fmt.Fprintln(out, "\n"+next)
 	return err

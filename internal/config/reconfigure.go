@@ -31,6 +31,7 @@ type ReconfigureFlags struct {
 	// Endpoint is another controlPlaneEndpoint, and RemoveCertSANs are names that certificates are not to
 	// have any more: "kubeadm endpoint" sets them.
 	Endpoint       string
+	RemoveEndpoint bool // the cluster is to have none
 	RemoveCertSANs []string
 }
 
@@ -226,7 +227,9 @@ func isSameEndpoint(wanted, stored string) bool {
 
 // apply changes the fields that the flags name.
 func (f ReconfigureFlags) apply(c *v1beta4.ClusterConfiguration, wrong *faults) (warnings []string) {
-	c.ControlPlaneEndpoint = cmp.Or(f.Endpoint, c.ControlPlaneEndpoint)
+	if c.ControlPlaneEndpoint = cmp.Or(f.Endpoint, c.ControlPlaneEndpoint); f.RemoveEndpoint {
+		c.ControlPlaneEndpoint = ""
+	}
 	c.APIServer.CertSANs = slices.DeleteFunc(slices.Clone(c.APIServer.CertSANs),
 		func(name string) bool { return slices.Contains(f.RemoveCertSANs, name) })
 	for _, name := range f.AddCertSANs {

@@ -11,6 +11,7 @@ import (
 	"kubeadm/internal/engine"
 	"kubeadm/internal/existing"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/state"
 	"kubeadm/internal/untrusted"
 )
 
@@ -75,6 +76,11 @@ func FindEndpoint(ctx context.Context, e *engine.Env, here existing.Machine, end
 		w.Wanted, err = r.resumeEndpoint(ctx, stored, found, w.Host)
 		return w, err
 	}
+	if finished := found.EndpointState(); finished != nil {
+		return w, problem.New(fmt.Errorf("the change of the endpoint to %s is being finished, which has not been completed "+
+			"on node %s", untrusted.Line(finished.Endpoint.To), untrusted.Line(found.Node)),
+			"to complete it: kubeadm endpoint finish", "to return to both endpoints: kubeadm reconfigure undo")
+	}
 	if err := checkHost(w.Host, now); err != nil {
 		return w, err
 	}
@@ -86,7 +92,18 @@ func FindEndpoint(ctx context.Context, e *engine.Env, here existing.Machine, end
 	if err != nil {
 		return w, err
 	}
-	change := &EndpointChange{To: to, Bare: now.Cluster.Endpoint == "", From: otherServers(to, info, now.ServerURL(), proxy)}
+	// A ConfigMap that was edited by hand names the new endpoint already: the change is that from the old one.
+	isEdited := now.Cluster.Endpoint != "" && now.ServerURL() == to
+	change := &EndpointChange{To: to, Bare: now.Cluster.Endpoint == "", From: otherServers(to, info, now.ServerURL())}
+	if len(change.From) == 0 && !IsLoopback(proxy) { // kube-proxy may have been forgotten
+		change.From = otherServers(to, proxy)
+	}
+	if len(change.From) == 0 && now.Cluster.Endpoint == "" {
+		e.Warn("%s is the address of this node: nodes that use it lose the cluster if this node is removed, unless the "+
+			"address moves to another machine", untrusted.Line(w.Host))
+		w.Wanted, err = r.find(ctx, stored, New(here.Name, stored, wanted, e.World.Now()), found)
+		return w, err
+	}
 	if len(change.From) == 0 {
 		missing, err := FindSANChanges(ctx, e, now, after)
 		if err == nil && len(missing) > 0 {
@@ -105,11 +122,17 @@ func FindEndpoint(ctx context.Context, e *engine.Env, here existing.Machine, end
 	if len(w.Behind) > 0 {
 		return w, r.findCertificate(ctx, &w, stored, found)
 	}
-	// A ConfigMap that was edited by hand names the new endpoint already: the change is that from the old one.
 	before := stored
-	if now.ServerURL() == to {
-		old := config.ReconfigureFlags{Endpoint: hostPort(change.From[0])}
-		if before, _, err = config.Reconfigure(config.File{}, old, stored, here.BindPort); err != nil {
+	if isEdited {
+		others, err := r.otherControlPlanes(ctx)
+		if err != nil {
+			return w, err
+		}
+		old := hostPort(change.From[0])
+		if change.Bare = change.From[0] == here.LocalServerURL() && len(others) == 0; change.Bare {
+			old = ""
+		}
+		if before, err = r.withEndpoint(stored, old); err != nil {
 			return w, err
 		}
 	}
@@ -138,9 +161,8 @@ func (f finder) keepNames(ctx context.Context, c *EndpointChange, stored config.
 		return stored, err
 	}
 	c.Added = nil
-	for _, server := range c.From {
-		host := hostOf(server)
-		if host != hostOf(c.To) && host != f.here.Address && !slices.Contains(n.Cluster.CertSANs, host) &&
+	for _, host := range c.hostsFrom() {
+		if host != f.here.Address && !slices.Contains(n.Cluster.CertSANs, host) &&
 			!slices.Contains(c.Added, host) {
 			c.Added = append(c.Added, host)
 		}
@@ -149,26 +171,127 @@ func (f finder) keepNames(ctx context.Context, c *EndpointChange, stored config.
 	return kept, err
 }
 
+// keepBothNames returns a request after which the certificates have the hosts from before until the change of the
+// endpoint is finished, whatever the user's file says. Names that the user lists meanwhile are the user's own.
+func (f finder) keepBothNames(ctx context.Context, q Request, stored config.StoredConfig,
+	c *EndpointChange) (Request, *EndpointChange, error) {
+	flags := config.ReconfigureFlags{RemoveCertSANs: c.Added}
+	base, _, err := config.Reconfigure(config.File{}, flags, stored, f.here.BindPort)
+	if err != nil {
+		return q, c, err
+	}
+	flags = q.Flags
+	if q.Edited != nil { // the editor has shown the names that the change has added
+		flags.RemoveCertSANs = c.Added
+	}
+	own, _, err := config.Reconfigure(q.File, flags, base, f.here.BindPort)
+	if err != nil {
+		return q, c, err
+	}
+	now, err := f.complete(ctx, stored)
+	if err != nil {
+		return q, c, err
+	}
+	after, err := f.complete(ctx, own)
+	if err != nil {
+		return q, c, err
+	}
+	kept := *c
+	kept.Added = nil
+	for _, host := range append(slices.Clone(c.Added), c.hostsFrom()...) {
+		isKept := slices.Contains(c.Added, host) || slices.Contains(now.Cluster.CertSANs, host)
+		if isKept && !slices.Contains(after.Cluster.CertSANs, host) && !slices.Contains(kept.Added, host) {
+			kept.Added = append(kept.Added, host)
+		}
+	}
+	q.Flags.AddCertSANs = append(slices.Clone(q.Flags.AddCertSANs), kept.Added...)
+	return q, &kept, nil
+}
+
 // resumeEndpoint goes on with a change of the endpoint as the cluster stores it.
 func (f finder) resumeEndpoint(ctx context.Context, stored config.StoredConfig, found *State, host string) (w Wanted, err error) {
-	own, err := f.isOwn(ctx, found, stored)
-	if err != nil {
-		return w, err
+	if found.Stored != nil {
+		own, err := f.isOwn(ctx, found, stored)
+		if err == nil && !own { // there is nothing to resume
+			err = explainBegun(found)
+		}
+		if err != nil {
+			return w, err
+		}
 	}
-	if !own {
-		return w, f.explainForeignChange(ctx, found.After, stored)
+	if found, err = f.rebase(ctx, stored, found); err != nil {
+		return w, err
 	}
 	if found.Stored == nil {
 		behind, err := f.listUncertified(ctx, host)
 		if err == nil && len(behind) > 0 {
 			err = problem.New(fmt.Errorf("these control plane nodes are not ready for %s:\n  %s", host,
-				strings.Join(behind, "\n  ")), "take the change back: kubeadm reconfigure undo", "then begin again")
+				strings.Join(behind, "\n  ")), lostNodeHint, "otherwise take the change back: kubeadm reconfigure undo",
+				"then begin again")
 		}
 		if err != nil {
 			return w, err
 		}
 	}
 	return f.find(ctx, stored, found, found)
+}
+
+// lostNodeHint is the remedy if a node is waited for that does not come back.
+const lostNodeHint = "if one is permanently lost, delete its Node: kubectl delete node NAME"
+
+// rebase returns a change as it goes on from what the cluster stores. That may have been edited before the change of
+// the endpoint or since it was begun, as by an upgrade: such a change then leads there with its own endpoint. It is
+// an error if another change has taken its place.
+func (f finder) rebase(ctx context.Context, stored config.StoredConfig, s *State) (*State, error) {
+	own, err := f.isOwn(ctx, s, stored)
+	if err != nil || own {
+		return s, err
+	}
+	now, err := f.complete(ctx, stored)
+	if err != nil {
+		return nil, err
+	}
+	before, err := f.complete(ctx, s.Before)
+	if err != nil {
+		return nil, err
+	}
+	after, err := f.complete(ctx, s.After)
+	if err != nil {
+		return nil, err
+	}
+	from, to, is := before.Cluster.Endpoint, after.Cluster.Endpoint, now.Cluster.Endpoint
+	failed := f.explainForeignChange(ctx, s.After, stored)
+	switch {
+	case s.Stored != nil || s.Endpoint == nil || from == to:
+		return nil, failed
+	case is != from && is != to:
+		return nil, problem.New(failed, forgetHint())
+	}
+	flags := config.ReconfigureFlags{RemoveCertSANs: s.Endpoint.Added}
+	if s.EndpointBefore != nil {
+		flags.RemoveCertSANs = append(slices.Clone(flags.RemoveCertSANs), s.EndpointBefore.Added...)
+	}
+	base, _, err := config.Reconfigure(config.File{}, flags, stored, f.here.BindPort)
+	if err != nil {
+		return nil, err
+	}
+	again, c := *s, *s.Endpoint
+	again.Endpoint = &c
+	if again.Before, err = f.withEndpoint(base, from); err != nil {
+		return nil, err
+	}
+	if again.After, err = f.withEndpoint(base, to); err != nil {
+		return nil, err
+	}
+	again.After, err = f.keepNames(ctx, &c, again.After)
+	return &again, err
+}
+
+// withEndpoint returns a configuration with another endpoint; an empty one is none.
+func (f finder) withEndpoint(stored config.StoredConfig, endpoint string) (config.StoredConfig, error) {
+	flags := config.ReconfigureFlags{Endpoint: endpoint, RemoveEndpoint: endpoint == ""}
+	changed, _, err := config.Reconfigure(config.File{}, flags, stored, f.here.BindPort)
+	return changed, err
 }
 
 // newChange is a change of the endpoint that begins.
@@ -212,11 +335,8 @@ func FindEndpointFinish(ctx context.Context, e *engine.Env, here existing.Machin
 	if err != nil {
 		return w, err
 	}
-	begun := found
-	if found != nil && found.Stored == nil && found.Endpoint == nil { // perhaps an interrupted finish
-		begun = found.Earlier.Latest()
-	}
-	if begun == nil || begun.Endpoint == nil {
+	begun := found.EndpointState()
+	if begun == nil {
 		w.Done = true
 		return w, nil
 	}
@@ -225,22 +345,8 @@ func FindEndpointFinish(ctx context.Context, e *engine.Env, here existing.Machin
 			untrusted.Line(begun.Endpoint.To), untrusted.Line(begun.Node)),
 			untrusted.CommandHint("on that node", "kubeadm endpoint change", hostPort(begun.Endpoint.To)))
 	}
-	all, err := begun.ReadProgress(ctx, e.Reader(), here.As)
-	if err != nil {
+	if err := begun.checkLeft(ctx, e, here.As); err != nil {
 		return w, err
-	}
-	if behind := append(ListBehind(all, true), ListBehind(all, false)...); len(behind) > 0 {
-		return w, problem.New(fmt.Errorf("these nodes may still use the endpoint from before: %s",
-			strings.Join(behind, ", ")), "on each of them: kubeadm reconfigure node",
-			"if a node is permanently lost, delete its Node: kubectl delete node NAME")
-	}
-	proxy, err := readProxyServer(ctx, e, here.As)
-	if err != nil {
-		return w, err
-	}
-	if slices.Contains(begun.Endpoint.Added, hostOf(proxy)) {
-		return w, problem.New(fmt.Errorf("ConfigMap kube-system/kube-proxy still has the endpoint from before, %s",
-			untrusted.Line(proxy)), "change the server in its kubeconfig.conf, and restart the Pods that read it")
 	}
 	wanted, _, err := config.Reconfigure(config.File{}, config.ReconfigureFlags{RemoveCertSANs: begun.Endpoint.Added},
 		stored, here.BindPort)
@@ -252,6 +358,45 @@ func FindEndpointFinish(ctx context.Context, e *engine.Env, here existing.Machin
 	return w, err
 }
 
+// checkLeft is an error if something may still use the endpoint from before.
+func (s *State) checkLeft(ctx context.Context, e *engine.Env, as state.Identity) error {
+	all, err := s.ReadProgress(ctx, e.Reader(), as)
+	if err != nil {
+		return err
+	}
+	if behind := append(ListBehind(all, true), ListBehind(all, false)...); len(behind) > 0 {
+		return problem.New(fmt.Errorf("these nodes may still use the endpoint from before: %s",
+			strings.Join(behind, ", ")), "on each of them: kubeadm reconfigure node", lostNodeHint)
+	}
+	proxy, err := readProxyServer(ctx, e, as)
+	if err == nil && slices.Contains(s.Endpoint.Added, hostOf(proxy)) {
+		err = problem.New(fmt.Errorf("ConfigMap kube-system/kube-proxy still has the endpoint from before, %s",
+			untrusted.Line(proxy)), "change the server in its kubeconfig.conf, and restart the Pods that read it")
+	}
+	return err
+}
+
+// CheckClaim is an error if a change that is about to be stored relies on what has changed since it was found, while
+// the user was asked or another command held the lock: all nodes have left the endpoint from before, or each API
+// server has a certificate for the new one. found is the latest change in the cluster.
+func (s *State) CheckClaim(ctx context.Context, e *engine.Env, here existing.Machine, found *State) error {
+	if s.Stored != nil || s.Undoes != "" {
+		return nil
+	}
+	if begun := found.Latest(); s.Endpoint == nil && begun.endpoint() != nil {
+		return begun.checkLeft(ctx, e, here.As)
+	}
+	if s.Endpoint == nil || s.EndpointBefore != nil {
+		return nil
+	}
+	behind, err := finder{e: e, here: here}.listUncertified(ctx, hostOf(s.Endpoint.To))
+	if err == nil && len(behind) > 0 {
+		err = problem.New(fmt.Errorf("these control plane nodes are not ready for %s any more:\n  %s",
+			untrusted.Line(hostOf(s.Endpoint.To)), strings.Join(behind, "\n  ")), "run this command again")
+	}
+	return err
+}
+
 // endpoint is the change of the endpoint that is not finished; nil for none.
 func (s *State) endpoint() *EndpointChange {
 	if s == nil {
@@ -260,14 +405,26 @@ func (s *State) endpoint() *EndpointChange {
 	return s.Endpoint
 }
 
-// hasEndpoint reports whether a change, or the one before it, changes the endpoint.
-func (s *State) hasEndpoint() bool {
-	for ; s != nil; s = s.Earlier {
-		if s.Endpoint != nil {
-			return true
+// EndpointState is the change that has the one of the endpoint that is not finished, also while the last step is
+// being taken; nil for none.
+func (s *State) EndpointState() *State {
+	if s.endpoint() == nil {
+		s = s.Latest()
+	}
+	if s.endpoint() == nil {
+		return nil
+	}
+	return s
+}
+
+// hostsFrom are the hosts from before, other than the new one.
+func (c *EndpointChange) hostsFrom() (hosts []string) {
+	for _, server := range c.From {
+		if host := hostOf(server); host != hostOf(c.To) && !slices.Contains(hosts, host) {
+			hosts = append(hosts, host)
 		}
 	}
-	return false
+	return hosts
 }
 
 // Reversed is the change of the endpoint that takes another one back.
@@ -283,13 +440,21 @@ func (c *EndpointChange) isTo(other *EndpointChange) bool {
 	return c.To == other.To
 }
 
+// isSame reports whether they also add the same names to certificates.
+func (c *EndpointChange) isSame(other *EndpointChange) bool {
+	return c.isTo(other) && (c == nil || slices.Equal(slices.Sorted(slices.Values(c.Added)),
+		slices.Sorted(slices.Values(other.Added))))
+}
+
 func explainBegun(found *State) error {
 	begun := found.Endpoint
 	err := fmt.Errorf("a change of the endpoint from %s to %s has not been finished", untrusted.Line(begun.From[0]),
 		untrusted.Line(begun.To))
 	if found.Stored == nil {
 		return problem.New(err, untrusted.CommandHint("to complete it, on node "+untrusted.Line(found.Node),
-			"kubeadm endpoint change", hostPort(begun.To)), "to take it back, on that node: kubeadm reconfigure undo")
+			"kubeadm endpoint change", hostPort(begun.To)), "to take it back, on that node: kubeadm reconfigure undo",
+			untrusted.CommandHint("if the node is permanently lost, delete its Node, then run either command on another one",
+				"kubectl delete node", found.Node))
 	}
 	return problem.New(err, "see which nodes have not followed: kubeadm endpoint status",
 		"to finish it: kubeadm endpoint finish")

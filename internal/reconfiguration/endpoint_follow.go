@@ -115,8 +115,8 @@ func readPublicServer(ctx context.Context, e *engine.Env, server string, p node.
 		bootstrapapi.KubeConfigKey: info[bootstrapapi.KubeConfigKey]}}})
 }
 
-// undoEndpoint makes a change that takes back the one that was found lead back to the endpoint from before. The
-// name of the one that is left stays in the certificates until that is finished.
+// undoEndpoint makes a change that takes back the one that was found lead back to the endpoint from before, if that
+// has changed it. The name of the one that is left stays in the certificates until that is finished.
 func (f finder) undoEndpoint(ctx context.Context, change, found *State) (finder, error) {
 	before, err := f.complete(ctx, found.Before)
 	if err != nil {
@@ -126,7 +126,7 @@ func (f finder) undoEndpoint(ctx context.Context, change, found *State) (finder,
 	if err != nil || before.Cluster.Endpoint == after.Cluster.Endpoint {
 		return f, err
 	}
-	if found.Endpoint.Bare {
+	if before.Cluster.Endpoint == "" {
 		others, err := f.otherControlPlanes(ctx)
 		if err != nil {
 			return f, err
@@ -135,6 +135,9 @@ func (f finder) undoEndpoint(ctx context.Context, change, found *State) (finder,
 			return f, problem.New(fmt.Errorf("the cluster had no endpoint before, and needs one: it has further control "+
 				"plane nodes, %s", strings.Join(others, ", ")), "finish the change instead: kubeadm endpoint finish")
 		}
+	}
+	if found.Endpoint == nil { // the URL stays
+		return f, nil
 	}
 	reached, err := found.Endpoint.HasReached(ctx, f.e, f.here.As)
 	if err != nil {

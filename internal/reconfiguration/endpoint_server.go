@@ -264,10 +264,15 @@ func (c *EndpointChange) LeavesFrom(server string) bool {
 	})
 }
 
-// HasReached reports whether the cluster stores the new endpoint already, or leads joining machines to it.
+// HasReached reports whether the cluster stores the new endpoint already, or leads joining machines or kube-proxy
+// to it.
 func (c *EndpointChange) HasReached(ctx context.Context, e *engine.Env, as state.Identity) (bool, error) {
 	info, err := readInfoServer(ctx, e, as)
 	if err != nil || info == c.To {
+		return true, err
+	}
+	proxy, err := readProxyServer(ctx, e, as)
+	if err != nil || proxy == c.To {
 		return true, err
 	}
 	n, err := existing.ReadCluster(ctx, e, as)
@@ -294,6 +299,27 @@ func readProxyServer(ctx context.Context, e *engine.Env, as state.Identity) (str
 		return "", nil //nolint:nilerr // it is the user's own
 	}
 	return cluster.Server, nil
+}
+
+// FindProxyServer returns the API server that kube-proxy uses if that is neither the endpoint of the cluster nor one
+// from before, such as a load balancer on each node; otherwise it is empty.
+func FindProxyServer(ctx context.Context, e *engine.Env, as state.Identity, after *node.Node) (string, error) {
+	server, err := readProxyServer(ctx, e, as)
+	if err != nil {
+		return "", err
+	}
+	before, c := IntentOf(e).Before.ServerURL(), IntentOf(e).Change.Endpoint
+	if server == before || server == after.ServerURL() || c != nil && c.LeavesFrom(server) {
+		return "", nil
+	}
+	return server, nil
+}
+
+// IsLoopback reports whether a server is one of this machine, such as a load balancer on each node.
+func IsLoopback(server string) bool {
+	host := hostOf(server)
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
 func hostPort(server string) string { return strings.TrimPrefix(server, "https://") }

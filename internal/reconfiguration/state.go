@@ -40,10 +40,14 @@ type State struct {
 	Workers       bool `json:"workers"`
 	// Stored is when the cluster's own configuration was replaced; nil before that.
 	Stored *metav1.Time `json:"stored,omitempty"`
+	// Addons is set before CoreDNS or kube-proxy gets the configuration: from then on the change is not forgotten.
+	Addons bool `json:"addons,omitempty"`
 	// Earlier is the change before this one, as long as the cluster has not stored this one.
 	Earlier *State `json:"earlier,omitempty"`
 	// Endpoint is a change of the endpoint that has not been finished; nil for none.
 	Endpoint *EndpointChange `json:"endpoint,omitempty"`
+	// EndpointBefore is one that had not been finished when this change began, to which an undo returns.
+	EndpointBefore *EndpointChange `json:"endpointBefore,omitempty"`
 	// Files are those that arguments of components name, as they were on Node when the change was begun.
 	Files []preflight.ArgumentFile `json:"files,omitempty"`
 	// Before and After are what the cluster stores before and after the change.
@@ -94,11 +98,8 @@ func read(ctx context.Context, r state.Reader, ref state.Ref) (*State, error) {
 	if err == nil {
 		err = yaml.Unmarshal(data, &found)
 	}
-	if err == nil && found.Endpoint != nil && (len(found.Endpoint.From) == 0 || found.Endpoint.To == "") {
-		err = errors.New("its change of the endpoint lacks from or to")
-	}
-	if err == nil && found.ID == "" {
-		err = errors.New("it has no id")
+	for s := &found; err == nil && s != nil; s = s.Earlier {
+		err = s.check()
 	}
 	if err != nil {
 		return nil, explainDamaged(err)
@@ -106,11 +107,30 @@ func read(ctx context.Context, r state.Reader, ref state.Ref) (*State, error) {
 	return &found, nil
 }
 
+// check is an error if a part is missing on which commands rely.
+func (s *State) check() error {
+	for _, c := range []*EndpointChange{s.Endpoint, s.EndpointBefore} {
+		if c != nil && (len(c.From) == 0 || c.To == "") {
+			return errors.New("its change of the endpoint lacks from or to")
+		}
+	}
+	if s.ID == "" {
+		return errors.New("it has no id")
+	}
+	return nil
+}
+
 func explainDamaged(err error) error {
 	secret := manifest.NewReconfigurationSecret("")
 	return problem.New(fmt.Errorf("reading Secret or ConfigMap %s/%s: %w", secret.Namespace, secret.Name,
-		untrusted.Error(err)), untrusted.CommandHint("to forget the latest change, delete them",
-		"kubectl delete secret,configmap --namespace", secret.Namespace, secret.Name))
+		untrusted.Error(err)), forgetHint())
+}
+
+// forgetHint is the remedy where no command can go on from the latest change.
+func forgetHint() string {
+	secret := manifest.NewReconfigurationSecret("")
+	return untrusted.CommandHint("to forget the latest change, delete Secret and ConfigMap",
+		"kubectl delete secret,configmap --namespace", secret.Namespace, secret.Name)
 }
 
 // Latest is the latest change that the cluster has stored; nil if there is none.

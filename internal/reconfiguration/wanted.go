@@ -66,6 +66,14 @@ func FindWanted(ctx context.Context, e *engine.Env, here existing.Machine, q Req
 	if found != nil && found.Stored == nil && found.Endpoint != nil && !found.Endpoint.isTo(latest) {
 		return w, explainBegun(found)
 	}
+	if latest != nil {
+		if q, latest, err = r.keepBothNames(ctx, q, stored, latest); err != nil {
+			return w, err
+		}
+		if wanted, _, err = config.Reconfigure(q.File, q.Flags, stored, here.BindPort); err != nil {
+			return w, err
+		}
+	}
 	isFirst := false
 	if len(q.Flags.FeatureGates) > 0 {
 		if wanted, isFirst, err = r.orderGates(ctx, q, stored, wanted, found); err != nil {
@@ -160,33 +168,28 @@ func FindUndo(ctx context.Context, e *engine.Env, here existing.Machine) (w Want
 	case found == nil:
 		return w, problem.New(errors.New("the configuration of this cluster has not been changed by \"kubeadm reconfigure\""),
 			"to change it: kubeadm reconfigure apply --config FILE")
-	case found.Undoes != "" && found.Stored == nil && found.Node == here.Name: // it was interrupted
-		return r.find(ctx, stored, found, found)
 	}
 	if found.Stored == nil && found.Node != here.Name {
-		lost := "if the node is lost: kubeadm reconfigure apply, on this one"
-		if c := found.Endpoint; c != nil && !c.isTo(found.Latest().endpoint()) {
-			lost = untrusted.CommandHint("if the node is lost, on this one", "kubeadm endpoint change", hostPort(c.To))
+		_, err := e.Object(ctx, state.Ref{GVK: state.NodeKind, Name: found.Node, As: here.As})
+		if err == nil {
+			err = problem.New(fmt.Errorf("the latest change of the configuration has not been completed on node %s",
+				untrusted.Line(found.Node)), "on that node: kubeadm reconfigure undo", untrusted.CommandHint(
+				"if it is permanently lost, delete its Node, then run this command again", "kubectl delete node", found.Node))
 		}
-		return w, problem.New(fmt.Errorf("the latest change of the configuration has not been completed on node %s",
-			untrusted.Line(found.Node)), "on that node: kubeadm reconfigure undo", lost)
+		if !apierrors.IsNotFound(err) {
+			return w, err
+		}
 	}
-	own, err := r.isOwn(ctx, found, stored)
-	if err != nil {
+	if found, err = r.rebase(ctx, stored, found); err != nil {
 		return w, err
 	}
-	if !own {
-		return w, r.explainForeignChange(ctx, found.After, stored)
-	}
-	if found.Undoes != "" && found.Stored != nil { // it is done
+	if found.Undoes != "" { // it is done, or was interrupted
 		return r.find(ctx, stored, found, found)
 	}
 	change := New(here.Name, found.After, found.Before, e.World.Now())
-	change.Undoes, change.Endpoint = found.ID, found.Endpoint
-	if found.Endpoint != nil {
-		if r, err = r.undoEndpoint(ctx, change, found); err != nil {
-			return w, err
-		}
+	change.Undoes, change.Endpoint = found.ID, found.EndpointBefore
+	if r, err = r.undoEndpoint(ctx, change, found); err != nil {
+		return w, err
 	}
 	return r.find(ctx, stored, change, found)
 }
@@ -338,7 +341,8 @@ func (f finder) find(ctx context.Context, stored config.StoredConfig, change, fo
 		if err != nil {
 			return w, err
 		}
-		if same && change.Undoes == "" && change.Endpoint.isTo(found.Endpoint) {
+		change.EndpointBefore = found.Latest().endpoint()
+		if same && change.Undoes == "" && change.Endpoint.isSame(found.Endpoint) {
 			change = found
 		} else if change.Earlier = found; found.Stored == nil && change.Undoes == "" {
 			f.e.Warn("the change of the configuration that was begun on node %s at %s has not been completed, and "+
@@ -381,7 +385,7 @@ func (f finder) find(ctx context.Context, stored config.StoredConfig, change, fo
 		return w, err
 	}
 	// Nodes may lack what was changed in another way, or by a change that was not completed.
-	finishesEndpoint := change.Endpoint == nil && found.hasEndpoint()
+	finishesEndpoint := change.Endpoint == nil && change.EndpointBefore != nil
 	isUnknown := len(w.Fields) == 0 && change.Undoes == "" && !finishesEndpoint
 	if found != nil && change.Undoes == "" {
 		own, err := f.isSame(ctx, found.After, stored)

@@ -57,33 +57,39 @@ func newBareMachine(t testing.TB) *fake.World {
 
 // changeEndpoint returns the command that changes the endpoint of a cluster.
 func changeEndpoint(endpoint string) subject {
-	s := reconfigure("")
-	s.name, s.setUp = "endpoint change", func(t testing.TB, e *engine.Env) error {
-		return setUpReconfigureWith(t, e, func(ctx context.Context, e *engine.Env,
-			here existing.Machine) (reconfiguration.Wanted, error) {
-			w, err := reconfiguration.FindEndpoint(ctx, e, here, endpoint)
-			return w.Wanted, err
-		})
-	}
+	s := reconfigureBy(findEndpoint(endpoint))
+	s.name = "endpoint change"
 	return s
 }
 
-func undoReconfigure(s subject) subject {
-	s.setUp = func(t testing.TB, e *engine.Env) error {
-		return setUpReconfigureWith(t, e, reconfiguration.FindUndo)
+func findEndpoint(endpoint string) findChange {
+	return func(ctx context.Context, e *engine.Env, here existing.Machine) (reconfiguration.Wanted, error) {
+		w, err := reconfiguration.FindEndpoint(ctx, e, here, endpoint)
+		return w.Wanted, err
 	}
+}
+
+func undoReconfigure(s subject) subject {
+	s.setUp = reconfigureBy(reconfiguration.FindUndo).setUp
 	return s
 }
 
 func finishEndpoint(s subject) subject {
-	s.setUp = func(t testing.TB, e *engine.Env) error {
-		return setUpReconfigureWith(t, e, func(ctx context.Context, e *engine.Env,
-			here existing.Machine) (reconfiguration.Wanted, error) {
-			w, err := reconfiguration.FindEndpointFinish(ctx, e, here)
-			return w.Wanted, err
-		})
-	}
+	s.setUp = reconfigureBy(findFinish).setUp
 	return s
+}
+
+func findFinish(ctx context.Context, e *engine.Env, here existing.Machine) (reconfiguration.Wanted, error) {
+	w, err := reconfiguration.FindEndpointFinish(ctx, e, here)
+	return w.Wanted, err
+}
+
+// onlyError calls a function that finds a change for its error.
+func onlyError(find findChange) func(context.Context, *engine.Env, existing.Machine) error {
+	return func(ctx context.Context, e *engine.Env, here existing.Machine) error {
+		_, err := find(ctx, e, here)
+		return err
+	}
 }
 
 // findIn calls a function that finds a change, in the cluster of a machine.

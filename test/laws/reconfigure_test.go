@@ -82,6 +82,23 @@ func reconfigure(document string) subject {
 		}}
 }
 
+// findChange finds the change that a command makes.
+type findChange func(context.Context, *engine.Env, existing.Machine) (reconfiguration.Wanted, error)
+
+// reconfigureBy returns the command that makes the change that find finds.
+func reconfigureBy(find findChange) subject {
+	s := reconfigure("")
+	s.setUp = func(t testing.TB, e *engine.Env) error { return setUpReconfigureWith(t, e, find) }
+	return s
+}
+
+// requestChange finds the change that a user requests of "kubeadm reconfigure apply".
+func requestChange(q reconfiguration.Request) findChange {
+	return func(ctx context.Context, e *engine.Env, here existing.Machine) (reconfiguration.Wanted, error) {
+		return reconfiguration.FindWanted(ctx, e, here, q)
+	}
+}
+
 func setUpReconfigure(t testing.TB, e *engine.Env, q reconfiguration.Request) error {
 	return setUpReconfigureWith(t, e, func(ctx context.Context, e *engine.Env,
 		here existing.Machine) (reconfiguration.Wanted, error) {
@@ -422,4 +439,29 @@ func TestReconfigureKubeletArgs(t *testing.T) {
 			}
 		})
 	})
+}
+
+// A change that has reached CoreDNS before it is killed, and then fails on the node, is not forgotten: an undo leads
+// CoreDNS back too.
+func TestFailedReconfigureKeepsChangeOfAddons(t *testing.T) {
+	s := reconfigure(clusterDocument + "dns: {imageRepository: registry.example.com/dns}\n---\n" + kubeletDocument + "maxPods: 99\n")
+	r := s.killAt(t, "kubeadm-config")
+	image := func() string {
+		u := r.machine.Objects[memory.Key{Kind: schema.GroupKind{Group: "apps", Kind: "Deployment"},
+			Namespace: "kube-system", Name: "coredns"}]
+		return fmt.Sprint(u.Object["spec"])
+	}
+	if !strings.Contains(image(), "registry.example.com") {
+		t.Fatalf("CoreDNS has not changed: %s", image())
+	}
+	r.machine.BrokenKubelet = "maxPods: 99"
+	if out := r.rerun().execute(t); out.err == nil || !strings.Contains(out.err.Error(), "CoreDNS") {
+		t.Errorf("the command ended with: %v", out.err)
+	}
+	undo := r.rerun()
+	undo.subject = undoReconfigure(s)
+	undo.mustSucceed(t)
+	if strings.Contains(image(), "registry.example.com") {
+		t.Errorf("the undo leaves CoreDNS as it was changed: %s", image())
+	}
 }

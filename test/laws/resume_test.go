@@ -89,6 +89,25 @@ func forEachFault(n int, try func(at *fault.World)) {
 	}
 }
 
+// killEverywhere kills the command before and after each of its changes, on a machine of its own, and passes on
+// each killed run.
+func (s subject) killEverywhere(t *testing.T, test func(t *testing.T, r run)) {
+	t.Helper()
+	whole := s.newRun(s.machine(t)).mustSucceed(t)
+	forEachFault(len(whole.did), func(at *fault.World) {
+		t.Run(faultName(at), func(t *testing.T) {
+			t.Parallel()
+			at.Crash = true
+			r := s.newRun(s.machine(t))
+			r.fault = at
+			if first := r.execute(t); !first.crashed {
+				t.Fatalf("the run did not get that far: %v", first.err)
+			}
+			test(t, r)
+		})
+	})
+}
+
 func faultName(at *fault.World) string {
 	return fmt.Sprintf("%s change %d", map[bool]string{true: "after", false: "before"}[at.After],
 		at.At)

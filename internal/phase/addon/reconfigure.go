@@ -21,6 +21,7 @@ import (
 	"kubeadm/internal/problem"
 	"kubeadm/internal/reconfiguration"
 	"kubeadm/internal/state"
+	"kubeadm/internal/untrusted"
 )
 
 // Reconfigure brings CoreDNS and kube-proxy to a changed configuration, and waits for their new Pods. An
@@ -42,7 +43,22 @@ var Reconfigure = engine.Phase{
 		if err != nil {
 			return err
 		}
+		if effects.KubeProxy {
+			if effects.KubeProxy, err = changesProxy(ctx, e, before, n); err != nil {
+				return err
+			}
+		}
 		a := addons{n, as}
+		if change := intent.Change; (effects.CoreDNS || effects.KubeProxy) && !change.Addons {
+			change.Addons = true
+			store, err := change.StoreChanges(as)
+			if err != nil {
+				return err
+			}
+			if err := e.Do(ctx, store...); err != nil {
+				return err
+			}
+		}
 		if effects.CoreDNS {
 			err := a.reconfigure(ctx, e, addon{"Deployment", "coredns", before.Cluster.DNS.Disabled, deployCoreDNS})
 			if err != nil {
@@ -55,6 +71,27 @@ var Reconfigure = engine.Phase{
 		return a.reconfigure(ctx, e,
 			addon{"DaemonSet", "kube-proxy", before.Cluster.Proxy.Disabled, a.replaceKubeProxy})
 	},
+}
+
+// changesProxy reports whether kube-proxy is to change. It stays as it is if the change is that of the endpoint, but
+// kube-proxy uses another server.
+func changesProxy(ctx context.Context, e *engine.Env, before, after *node.Node) (bool, error) {
+	_, as, err := e.Cluster(ctx)
+	if err != nil {
+		return false, err
+	}
+	own, err := reconfiguration.FindProxyServer(ctx, e, as, after)
+	if err != nil || own == "" {
+		return true, err
+	}
+	moved := *before
+	moved.Cluster.Endpoint = after.Cluster.Endpoint
+	effects, err := reconfiguration.FindEffects(ctx, e, &moved, after)
+	if err == nil && !effects.KubeProxy {
+		e.Warn("kube-proxy stays with %s, which is neither the endpoint before the change nor the new one: "+
+			"ConfigMap kube-system/kube-proxy", untrusted.Line(own))
+	}
+	return effects.KubeProxy, err
 }
 
 // addons are the addons of the cluster, as this node changes them.

@@ -3,7 +3,6 @@ package reconfigure
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/url"
 	"slices"
 	"strings"
@@ -57,7 +56,7 @@ func (m *machine) moveKubelet(e *engine.Env) error {
 	case server == m.endpoint.To, m.Role == node.ControlPlane && server == m.LocalServerURL():
 		return nil
 	case m.endpoint.LeavesFrom(server):
-	case m.endpoint.Bare && !isLoopback(server):
+	case m.endpoint.Bare && !reconfiguration.IsLoopback(server):
 		return problem.New(fmt.Errorf("the kubelet of this node connects to %s, which is neither the endpoint before the "+
 			"change nor the new one: %s", untrusted.Line(server), file),
 			"lead it to the endpoint: kubeadm endpoint follow", "then run this command again")
@@ -88,9 +87,7 @@ func (m *machine) awaitEndpoint(ctx context.Context, e *engine.Env) error {
 	if err != nil {
 		return err
 	}
-	intent := reconfiguration.IntentOf(e)
-	first := intent.Change.Stored == nil && m.before.Cluster.Endpoint != m.Cluster.Endpoint
-	if !first && len(admins) == 0 && m.old.Kubeconfig == "" {
+	if !m.movesCluster(e) && len(admins) == 0 && m.old.Kubeconfig == "" {
 		return nil // this machine has followed
 	}
 	as := m.as
@@ -111,6 +108,12 @@ func (m *machine) awaitEndpoint(ctx context.Context, e *engine.Env) error {
 	return failed
 }
 
+// movesCluster reports whether this node leads the cluster to another endpoint, rather than follow.
+func (m *machine) movesCluster(e *engine.Env) bool {
+	return m.endpoint != nil && reconfiguration.IntentOf(e).Change.Stored == nil &&
+		m.before.Cluster.Endpoint != m.Cluster.Endpoint
+}
+
 // moveAdmins writes the new endpoint to the kubeconfigs of administrators.
 func (m *machine) moveAdmins(ctx context.Context, e *engine.Env) error {
 	return m.writeAdmins(ctx, e, m.endpoint)
@@ -118,7 +121,7 @@ func (m *machine) moveAdmins(ctx context.Context, e *engine.Env) error {
 
 // restoreAdmins returns to the endpoint from before if the cluster has not stored the new one.
 func (m *machine) restoreAdmins(ctx context.Context, e *engine.Env) error {
-	if m.endpoint == nil || m.endpointReached || reconfiguration.IntentOf(e).Change.Stored != nil {
+	if !m.movesCluster(e) || m.endpointReached {
 		return nil
 	}
 	return m.writeAdmins(ctx, e, m.endpoint.Reversed())
@@ -161,16 +164,6 @@ func (m *machine) movedAdmins(ctx context.Context, e *engine.Env, c *reconfigura
 		}
 	}
 	return all, nil
-}
-
-// isLoopback reports whether a server is one of this machine, such as a load balancer on each node.
-func isLoopback(server string) bool {
-	u, err := url.Parse(server)
-	if err != nil {
-		return false
-	}
-	ip := net.ParseIP(u.Hostname())
-	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // checkUnused is an error if a kubeconfig of this control plane node has a host that the certificate of its API

@@ -58,6 +58,10 @@ var Claim = engine.Phase{
 		if intent.Change.ID == "" || n.Role != node.ControlPlane {
 			return nil
 		}
+		here := existing.Machine{Local: n.Local, As: as}
+		if err := intent.Change.CheckClaim(ctx, e, here, found); err != nil {
+			return err
+		}
 		store, err := intent.Change.StoreChanges(as)
 		if err != nil {
 			return err
@@ -227,7 +231,7 @@ func (m *machine) steps(ctx context.Context, e *engine.Env) ([]func(context.Cont
 // Pods need one that runs. Then the cluster forgets a change that it has not stored.
 func (m *machine) takeBack(ctx context.Context, e *engine.Env, cause error) error {
 	e.Say("taking the change back on this node: %v", cause)
-	if intent := reconfiguration.IntentOf(e); m.endpoint != nil && intent.Change.Stored == nil {
+	if m.movesCluster(e) {
 		var err error
 		if m.endpointReached, err = m.endpoint.HasReached(ctx, e, m.as); err != nil {
 			m.endpointReached = true // the state is kept, from which the same command goes on
@@ -243,10 +247,16 @@ func (m *machine) takeBack(ctx context.Context, e *engine.Env, cause error) erro
 	}
 	errs := []error{reconfiguration.RemoveRecord(ctx, e, m.Node)}
 	change := reconfiguration.IntentOf(e).Change
-	if m.endpointReached {
-		return problem.New(fmt.Errorf("the cluster has the endpoint %s already, but %w", untrusted.Line(m.endpoint.To),
-			errors.Join(append([]error{cause}, errs...)...)), "to complete the change, run the same command",
-			"to take it back: kubeadm reconfigure undo")
+	kept := ""
+	switch {
+	case m.endpointReached:
+		kept = "the cluster has the endpoint " + untrusted.Line(m.endpoint.To)
+	case change.Stored == nil && change.Addons:
+		kept = "CoreDNS or kube-proxy has the change"
+	}
+	if kept != "" {
+		return problem.New(fmt.Errorf("%s already, but %w", kept, errors.Join(append([]error{cause}, errs...)...)),
+			"to complete the change, run the same command", "to take it back: kubeadm reconfigure undo")
 	}
 	if change.Stored == nil {
 		changes, err := change.TakeBackChanges(m.as)
