@@ -12,41 +12,9 @@ import (
 	"kubeadm/internal/existing"
 	"kubeadm/internal/node"
 	"kubeadm/internal/reconfiguration"
-	"kubeadm/internal/workflow"
 	"kubeadm/internal/world/fake"
 	"kubeadm/internal/world/fault"
 )
-
-// newWorkerOf makes the machine a worker of its cluster, whose kubelet connects to the bare address.
-func newWorkerOf(t testing.TB, w *fake.World) *fake.World {
-	t.Helper()
-	w.RemoteAPIServer = true
-	for name := range w.Files {
-		if strings.HasPrefix(name, "/etc/kubernetes/manifests/") || strings.HasSuffix(name, "admin.conf") {
-			delete(w.Files, name)
-		}
-	}
-	w.Interfaces = slices.Clone(w.Interfaces)
-	w.Interfaces[0].IP = "192.0.2.20"
-	return w
-}
-
-func followEndpoint() subject {
-	s := reconfigure("")
-	s.name, s.phases = "reconfigure node", workflow.ReconfigureNode
-	s.machine = func(t testing.TB) *fake.World {
-		w := newBareMachine(t)
-		changeEndpoint(newEndpoint).newRun(w).mustSucceed(t)
-		return newWorkerOf(t, w)
-	}
-	s.setUp = func(t testing.TB, e *engine.Env) error {
-		return setUpReconfigureWith(t, e, func(ctx context.Context, e *engine.Env,
-			here existing.Machine) (reconfiguration.Wanted, error) {
-			return reconfiguration.FindStored(ctx, e, here, nil)
-		})
-	}
-	return s
-}
 
 // A worker follows: its kubelet gets the endpoint and is restarted. Wherever that is killed, the same command
 // completes it; whatever fails, the kubelet has its kubeconfig from before, or the same command goes on.
@@ -97,7 +65,12 @@ func TestWorkerFollowsEndpoint(t *testing.T) {
 // same command completes it.
 func TestWorkerFollowsByAnotherServer(t *testing.T) {
 	file := node.DefaultPaths().KubeletKubeconfig()
-	s := followEndpoint()
+	find := func(ctx context.Context, e *engine.Env, here existing.Machine) (reconfiguration.Wanted, error) {
+		here.As.Server = bareURL
+		w, err := reconfiguration.FindFollow(ctx, e, here)
+		return w.Wanted, err
+	}
+	s := followEndpoint().with(find)
 	s.name = "endpoint follow"
 	newMachine := s.machine
 	s.machine = func(t testing.TB) *fake.World {
@@ -107,41 +80,23 @@ func TestWorkerFollowsByAnotherServer(t *testing.T) {
 		w.Files[file] = f
 		return w
 	}
-	s.setUp = func(t testing.TB, e *engine.Env) error {
-		return setUpReconfigureWith(t, e, func(ctx context.Context, e *engine.Env,
-			here existing.Machine) (reconfiguration.Wanted, error) {
-			here.As.Server = bareURL
+	s.killEverywhere(t, func(t *testing.T, r run) {
+		done := findIn(t, r.machine, func(ctx context.Context, e *engine.Env, here existing.Machine) (reconfiguration.Wanted, error) {
 			w, err := reconfiguration.FindFollow(ctx, e, here)
+			if err == nil && !w.Done {
+				err = errors.New("it is not done")
+			}
 			return w.Wanted, err
 		})
-	}
-	whole := s.newRun(s.machine(t)).mustSucceed(t)
-	forEachFault(len(whole.did), func(at *fault.World) {
-		t.Run(faultName(at), func(t *testing.T) {
-			t.Parallel()
-			at.Crash = true
-			r := s.newRun(s.machine(t))
-			r.fault = at
-			if first := r.execute(t); !first.crashed {
-				t.Fatalf("the run did not get that far: %v", first.err)
-			}
-			done := findIn(t, r.machine, func(ctx context.Context, e *engine.Env, here existing.Machine) error {
-				w, err := reconfiguration.FindFollow(ctx, e, here)
-				if err == nil && !w.Done {
-					err = errors.New("it is not done")
-				}
-				return err
-			})
-			if done != nil {
-				r = r.rerun()
-				r.mustSucceed(t)
-			}
-			if now := string(r.machine.Files[file].Data); !strings.Contains(now, newEndpoint) {
-				t.Errorf("the kubelet connects to:\n%s", now)
-			}
-			if r.machine.Services["kubelet"].Since.Before(r.machine.Files[file].ModTime) {
-				t.Error("the kubelet is older than its kubeconfig")
-			}
-		})
+		if done != nil {
+			r = r.rerun()
+			r.mustSucceed(t)
+		}
+		if now := string(r.machine.Files[file].Data); !strings.Contains(now, newEndpoint) {
+			t.Errorf("the kubelet connects to:\n%s", now)
+		}
+		if r.machine.Services["kubelet"].Since.Before(r.machine.Files[file].ModTime) {
+			t.Error("the kubelet is older than its kubeconfig")
+		}
 	})
 }

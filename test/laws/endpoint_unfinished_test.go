@@ -24,26 +24,6 @@ import (
 	"kubeadm/internal/world/memory"
 )
 
-// readChange reads the latest change of the configuration.
-func readChange(t testing.TB, w *fake.World) *reconfiguration.State {
-	t.Helper()
-	found, err := reconfiguration.Read(t.Context(), w, state.Identity{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return found
-}
-
-// checkNames compares for which hosts the API server's certificate is valid.
-func checkNames(t testing.TB, w *fake.World, want map[string]bool) {
-	t.Helper()
-	for host, valid := range want {
-		if hasName(t, w, host) != valid {
-			t.Errorf("the certificate of the API server is valid for %s: %t", host, !valid)
-		}
-	}
-}
-
 // A user's file that lacks the host from before, as the user has never listed it or no longer does, leaves it in the
 // certificates until the change of the endpoint is finished. One that the user lists meanwhile stays.
 func TestBothNamesStayUntilFinish(t *testing.T) {
@@ -77,7 +57,7 @@ func TestBothNamesStayUntilFinish(t *testing.T) {
 			if c.edits {
 				c.request.Edited = &readChange(t, w).After
 			}
-			apply := reconfigureBy(requestChange(c.request))
+			apply := reconfigureBy(request(c.request))
 			apply.newRun(w).mustSucceed(t)
 			id := readChange(t, w).ID
 			apply.newRun(w).mustSucceed(t)
@@ -126,7 +106,7 @@ func TestUndoneFinishIsFinishedAgain(t *testing.T) {
 			t.Error("the change of the endpoint is not shown any more")
 		}
 		for _, endpoint := range []string{newEndpoint, "other.example.com"} {
-			if err := findIn(t, r.machine, onlyError(findEndpoint(endpoint))); err == nil {
+			if err := findIn(t, r.machine, findEndpoint(endpoint)); err == nil {
 				t.Errorf("a change to %s may begin", endpoint)
 			}
 		}
@@ -195,26 +175,12 @@ func TestInterruptedEndpointChangeOfEditedConfig(t *testing.T) {
 	}
 }
 
-// killAt kills the command before it changes something.
-func (s subject) killAt(t *testing.T, target string) run {
-	t.Helper()
-	whole := s.newRun(s.machine(t)).mustSucceed(t)
-	r := s.newRun(s.machine(t))
-	r.fault = &fault.World{Crash: true, At: slices.IndexFunc(whole.did, func(c change.Change) bool {
-		return strings.HasSuffix(c.Target(), target)
-	})}
-	if out := r.execute(t); !out.crashed {
-		t.Fatalf("the run did not get as far as %s: %v", target, out.err)
-	}
-	return r
-}
-
 // An interrupted change of the endpoint whose configuration was given a third one names the only way out.
 func TestInterruptedEndpointChangeToAThirdOne(t *testing.T) {
 	w := changeEndpoint(newEndpoint).killAt(t, "kubeadm-config").machine
 	editConfig(t, w, "cluster.example:6443", "third.example.com:6443")
 	for name, find := range map[string]findChange{"change": findEndpoint(newEndpoint), "undo": reconfiguration.FindUndo} {
-		err := findIn(t, w, onlyError(find))
+		err := findIn(t, w, find)
 		if hints := strings.Join(problem.Hints(err), "\n"); !strings.Contains(hints, "kubectl delete secret,configmap") {
 			t.Errorf("%s: %v, with the hints:\n%s", name, err, hints)
 		}
@@ -263,7 +229,7 @@ func TestFailedReconfigureKeepsEndpoint(t *testing.T) {
 	w := newReconfiguredMachine(t)
 	changeEndpoint(newEndpoint).newRun(w).mustSucceed(t)
 	before := readChange(t, w).ID
-	s := reconfigureBy(requestChange(reconfiguration.Request{
+	s := reconfigureBy(request(reconfiguration.Request{
 		Flags: config.ReconfigureFlags{SetArgs: []string{"kube-scheduler:v=3"}}}))
 	whole := s.newRun(w.Clone()).mustSucceed(t)
 	failing := s.newRun(w)
@@ -320,7 +286,7 @@ func TestEndpointChangeOfALostNode(t *testing.T) {
 	gone := w.Clone()
 	addObjects(t, w, `{apiVersion: v1, kind: Node, metadata: {name: lost, labels: {node-role.kubernetes.io/control-plane: ""}}}`)
 	for name, find := range map[string]findChange{"change": findEndpoint(newEndpoint), "undo": reconfiguration.FindUndo} {
-		err := findIn(t, w, onlyError(find))
+		err := findIn(t, w, find)
 		if hints := strings.Join(problem.Hints(err), "\n"); !strings.Contains(hints, "kubectl delete node") {
 			t.Errorf("%s: %v, with the hints:\n%s", name, err, hints)
 		}
@@ -376,19 +342,19 @@ func TestOwnAddressAsEndpoint(t *testing.T) {
 	if text := endpointPlaces(t, w)["kubeadm-config"]; !strings.Contains(text, "controlPlaneEndpoint: 192.0.2.10:6443") {
 		t.Errorf("the configuration has no endpoint:\n%s", text)
 	}
-	err := findIn(t, w, func(ctx context.Context, e *engine.Env, here existing.Machine) error {
+	err := findIn(t, w, func(ctx context.Context, e *engine.Env, here existing.Machine) (reconfiguration.Wanted, error) {
 		found, err := reconfiguration.FindEndpoint(ctx, e, here, "192.0.2.10")
 		if err == nil && !found.Done {
 			err = errors.New("the same command begins another change")
 		}
-		return errors.Join(err, reconfiguration.CheckFollowed(ctx, e, here.As))
+		return found.Wanted, errors.Join(err, reconfiguration.CheckFollowed(ctx, e, here.As))
 	})
 	if err != nil {
 		t.Error(err)
 	}
 	several := w.Clone()
 	addObjects(t, several, `{apiVersion: v1, kind: Node, metadata: {name: cp2, labels: {node-role.kubernetes.io/control-plane: ""}}}`)
-	if err := findIn(t, several, onlyError(reconfiguration.FindUndo)); err == nil || !strings.Contains(err.Error(), "cp2") {
+	if err := findIn(t, several, reconfiguration.FindUndo); err == nil || !strings.Contains(err.Error(), "cp2") {
 		t.Errorf("the undo: %v", err)
 	}
 	undoReconfigure(s).newRun(w).mustSucceed(t)

@@ -92,15 +92,11 @@ func TestReconfigureMatrix(t *testing.T) {
 				q.File = config.File{Name: "cluster.yaml", Data: []byte(c.document + "\n")}
 			}
 			var got effects
-			s := reconfigure("")
-			s.setUp = func(t testing.TB, e *engine.Env) error {
-				return setUpReconfigureWith(t, e, func(ctx context.Context, e *engine.Env,
-					here existing.Machine) (reconfiguration.Wanted, error) {
-					w, err := reconfiguration.FindWanted(ctx, e, here, q)
-					got = w.Effects
-					return w, err
-				})
-			}
+			s := reconfigureBy(func(ctx context.Context, e *engine.Env, here existing.Machine) (reconfiguration.Wanted, error) {
+				w, err := reconfiguration.FindWanted(ctx, e, here, q)
+				got = w.Effects
+				return w, err
+			})
 			r := s.newRun(s.machine(t))
 			out := r.mustSucceed(t)
 			if (len(got.Later) > 0) != (c.later != "") || c.later != "" && !strings.Contains(got.Later[0], c.later) {
@@ -140,9 +136,7 @@ func TestGatesOfSeveralControlPlanes(t *testing.T) {
 	w := s.machine(t)
 	addObjects(t, w, `{apiVersion: v1, kind: Node, metadata: {name: cp2, labels: {node-role.kubernetes.io/control-plane: ""}}}`)
 	apply := func(gate string) (replaced []string, err error) {
-		s.setUp = func(t testing.TB, e *engine.Env) error {
-			return setUpReconfigure(t, e, reconfiguration.Request{Flags: config.ReconfigureFlags{FeatureGates: []string{gate}}})
-		}
+		s = s.with(request(reconfiguration.Request{Flags: config.ReconfigureFlags{FeatureGates: []string{gate}}}))
 		out := s.newRun(w).execute(t)
 		for _, did := range out.did {
 			file := strings.TrimPrefix(did.Target(), change.FileTarget(""))
@@ -180,11 +174,7 @@ func TestGatesOfSeveralControlPlanes(t *testing.T) {
 		if early.execute(t); refused == nil || !strings.Contains(refused.Error(), "cp2") {
 			t.Errorf("%s goes on although cp2 has not followed: %v", c.gate, refused)
 		}
-		found, err := reconfiguration.Read(t.Context(), w, state.Identity{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := w.Do(t.Context(), found.ReportChange("cp2", state.Identity{})); err != nil {
+		if err := w.Do(t.Context(), readChange(t, w).ReportChange("cp2", state.Identity{})); err != nil {
 			t.Fatal(err)
 		}
 		if strings.HasPrefix(c.gate, "AllAlpha") {

@@ -1,14 +1,11 @@
 package laws
 
 import (
-	"context"
 	"fmt"
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,118 +15,14 @@ import (
 	"kubeadm/internal/change"
 	"kubeadm/internal/config"
 	"kubeadm/internal/engine"
-	"kubeadm/internal/existing"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
-	"kubeadm/internal/reconfiguration"
 	"kubeadm/internal/rotation"
 	"kubeadm/internal/state"
-	"kubeadm/internal/workflow"
 	"kubeadm/internal/world/fake"
 	"kubeadm/internal/world/fault"
 	"kubeadm/internal/world/memory"
 )
-
-// reconfigured is the machine of newReconfiguredMachine, created once. Its clock stands still, so that all
-// copies start at the same time.
-var reconfigured struct {
-	once  sync.Once
-	world *fake.World
-}
-
-// newReconfiguredMachine is the only control plane node of a cluster whose Pods run.
-func newReconfiguredMachine(t testing.TB) *fake.World {
-	reconfigured.once.Do(func() { reconfigured.world = createReconfiguredMachine(t) })
-	return withFastClock(reconfigured.world.Clone())
-}
-
-func createReconfiguredMachine(t testing.TB) *fake.World {
-	w := newRotatingMachine(t)
-	addMirrorPods(t, w, newVersion, "cp1")
-	addObjects(t, w, fmt.Sprintf(`{apiVersion: coordination.k8s.io/v1, kind: Lease,
-  metadata: {name: cp1, namespace: kube-node-lease},
-  spec: {holderIdentity: cp1, renewTime: %q}}`,
-		w.Now().Add(48*time.Hour).UTC().Format("2006-01-02T15:04:05.000000Z")))
-	nodeKey := memory.Key{Kind: state.NodeKind.GroupKind(), Name: "cp1"}
-	w.Objects[nodeKey].Object["status"] = map[string]any{
-		"nodeInfo":   map[string]any{"kubeletVersion": newVersion},
-		"conditions": []any{map[string]any{"type": "Ready", "status": "True"}},
-	}
-	stopClock(w)
-	return w
-}
-
-const changedConfig = `
-apiVersion: kubeadm.k8s.io/v1beta4
-kind: ClusterConfiguration
-apiServer:
-  certSANs: [api.example.com]
-  extraArgs: [{name: event-ttl, value: 2h}]
-scheduler:
-  extraArgs: [{name: v, value: "3"}]
----
-apiVersion: kubelet.config.k8s.io/v1beta1
-kind: KubeletConfiguration
-maxPods: 99
-`
-
-// reconfigure returns the command that changes the configuration.
-func reconfigure(document string) subject {
-	return subject{name: "reconfigure apply", phases: workflow.ReconfigureApply, node: "cp1",
-		machine: newReconfiguredMachine, restores: true, repeats: true, replacesSome: true,
-		setUp: func(t testing.TB, e *engine.Env) error {
-			return setUpReconfigure(t, e, reconfiguration.Request{File: config.File{Name: "cluster.yaml", Data: []byte(document)}})
-		}}
-}
-
-// findChange finds the change that a command makes.
-type findChange func(context.Context, *engine.Env, existing.Machine) (reconfiguration.Wanted, error)
-
-// reconfigureBy returns the command that makes the change that find finds.
-func reconfigureBy(find findChange) subject {
-	s := reconfigure("")
-	s.setUp = func(t testing.TB, e *engine.Env) error { return setUpReconfigureWith(t, e, find) }
-	return s
-}
-
-// requestChange finds the change that a user requests of "kubeadm reconfigure apply".
-func requestChange(q reconfiguration.Request) findChange {
-	return func(ctx context.Context, e *engine.Env, here existing.Machine) (reconfiguration.Wanted, error) {
-		return reconfiguration.FindWanted(ctx, e, here, q)
-	}
-}
-
-func setUpReconfigure(t testing.TB, e *engine.Env, q reconfiguration.Request) error {
-	return setUpReconfigureWith(t, e, func(ctx context.Context, e *engine.Env,
-		here existing.Machine) (reconfiguration.Wanted, error) {
-		return reconfiguration.FindWanted(ctx, e, here, q)
-	})
-}
-
-func setUpReconfigureWith(t testing.TB, e *engine.Env,
-	find func(context.Context, *engine.Env, existing.Machine) (reconfiguration.Wanted, error)) error {
-	t.Helper()
-	// Laws replace files by those of a user: a kubelet's configuration by one with other managers.
-	local, err := config.ReconfigureNodeFlags{IgnorePreflightErrors: []string{"NodeDrained"}}.Local()
-	if err != nil {
-		return err
-	}
-	e.Local = local
-	here, err := existing.Open(t.Context(), e, existing.Options{})
-	if err != nil {
-		return err
-	}
-	if err := reconfiguration.Recover(t.Context(), e, here); err != nil {
-		return err
-	}
-	wanted, err := find(t.Context(), e, here)
-	if err != nil {
-		return err
-	}
-	e.Local, e.Node, e.Intent, e.Admin = wanted.Node.Local, engine.Resolved(wanted.Node), wanted.Intent,
-		engine.As(here.As)
-	return nil
-}
 
 // All parts of a node follow a change, and the cluster stores it.
 func TestReconfigure(t *testing.T) {
@@ -206,11 +99,7 @@ func TestReconfigureKeepsEtcd(t *testing.T) {
 		if strings.Contains(document, "imageTag") {
 			continue // an undo to an older etcd is refused
 		}
-		undo := s
-		undo.setUp = func(t testing.TB, e *engine.Env) error {
-			return setUpReconfigureWith(t, e, reconfiguration.FindUndo)
-		}
-		undo.newRun(w).mustSucceed(t)
+		undoReconfigure(s).newRun(w).mustSucceed(t)
 		if again := string(w.Files[name].Data); again != before {
 			t.Errorf("the undo of %s\nchanges the manifest of etcd:\n%s", document, diffLines(before, again))
 		}
@@ -223,10 +112,7 @@ func TestUndoReconfigure(t *testing.T) {
 	before := s.machine(t)
 	r := s.newRun(s.machine(t))
 	r.mustSucceed(t)
-	undo := s
-	undo.setUp = func(t testing.TB, e *engine.Env) error {
-		return setUpReconfigureWith(t, e, reconfiguration.FindUndo)
-	}
+	undo := undoReconfigure(s)
 	again := undo.newRun(r.machine)
 	again.mustSucceed(t)
 	for _, file := range append(listManifests(), node.DefaultPaths().KubeletConfig()) {
@@ -240,42 +126,25 @@ func TestUndoReconfigure(t *testing.T) {
 // to its own.
 func TestUndoOfKilledReconfigure(t *testing.T) {
 	s := reconfigure(changedConfig)
-	undo := s
-	undo.setUp = func(t testing.TB, e *engine.Env) error {
-		return setUpReconfigureWith(t, e, reconfiguration.FindUndo)
-	}
+	undo := undoReconfigure(s)
 	before := s.machine(t)
 	files := append(listManifests(), node.DefaultPaths().KubeletConfig())
-	whole := s.newRun(s.machine(t)).mustSucceed(t)
-	forEachFault(len(whole.did), func(at *fault.World) {
-		t.Run(faultName(at), func(t *testing.T) {
-			t.Parallel()
-			at.Crash = true
-			r := s.newRun(s.machine(t))
-			r.fault = at
-			if first := r.execute(t); !first.crashed {
-				t.Fatalf("the run did not get that far: %v", first.err)
+	s.killEverywhere(t, func(t *testing.T, r run) {
+		if readChange(t, r.machine) == nil {
+			return // the change has not begun
+		}
+		again := r.rerun()
+		again.subject = undo
+		again.mustSucceed(t)
+		for _, file := range files {
+			if diff := diffLines(string(before.Files[file].Data), string(r.machine.Files[file].Data)); diff != "" {
+				t.Errorf("%s:\n%s", file, diff)
 			}
-			found, err := reconfiguration.Read(t.Context(), r.machine, state.Identity{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if found == nil {
-				return // the change has not begun
-			}
-			again := r.rerun()
-			again.subject = undo
-			again.mustSucceed(t)
-			for _, file := range files {
-				if diff := diffLines(string(before.Files[file].Data), string(r.machine.Files[file].Data)); diff != "" {
-					t.Errorf("%s:\n%s", file, diff)
-				}
-			}
-			if started := r.machine.Services["kubelet"].Since; started.Before(r.machine.Files[node.DefaultPaths().
-				KubeletConfig()].ModTime) {
-				t.Error("the kubelet runs with another configuration than that of its file")
-			}
-		})
+		}
+		if started := r.machine.Services["kubelet"].Since; started.Before(r.machine.Files[node.DefaultPaths().
+			KubeletConfig()].ModTime) {
+			t.Error("the kubelet runs with another configuration than that of its file")
+		}
 	})
 }
 
@@ -284,10 +153,7 @@ func TestFailedReconfigureKeepsEarlierChange(t *testing.T) {
 	s := reconfigure(changedConfig)
 	r := s.newRun(s.machine(t))
 	r.mustSucceed(t)
-	earlier, err := reconfiguration.Read(t.Context(), r.machine, state.Identity{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	earlier := readChange(t, r.machine)
 	second := reconfigure(strings.Replace(changedConfig, "maxPods: 99", "maxPods: 77", 1))
 	whole := second.newRun(r.machine.Clone()).mustSucceed(t)
 	failing := second.newRun(r.machine)
@@ -298,9 +164,8 @@ func TestFailedReconfigureKeepsEarlierChange(t *testing.T) {
 	if out.err == nil || !strings.Contains(out.err.Error(), "run as before") {
 		t.Fatalf("the change ended with: %v", out.err)
 	}
-	left, err := reconfiguration.Read(t.Context(), r.machine, state.Identity{})
-	if err != nil || left.ID != earlier.ID {
-		t.Errorf("the latest change is %+v, %v, not %s", left, err, earlier.ID)
+	if left := readChange(t, r.machine); left.ID != earlier.ID {
+		t.Errorf("the latest change is %+v, not %s", left, earlier.ID)
 	}
 }
 
@@ -357,12 +222,7 @@ func TestBrokenKubeletIsRestored(t *testing.T) {
 	before := s.machine(t)
 	whole := s.newRun(s.machine(t)).mustSucceed(t)
 	written := slices.IndexFunc(whole.did, func(c change.Change) bool { return c.Target() == change.FileTarget(file) })
-	for name, setUp := range map[string]func(testing.TB, *engine.Env) error{
-		"apply": s.setUp,
-		"undo": func(t testing.TB, e *engine.Env) error {
-			return setUpReconfigureWith(t, e, reconfiguration.FindUndo)
-		},
-	} {
+	for name, command := range map[string]subject{"apply": s, "undo": undoReconfigure(s)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := s.newRun(s.machine(t))
@@ -372,7 +232,7 @@ func TestBrokenKubeletIsRestored(t *testing.T) {
 			}
 			r.machine.BrokenKubelet = "maxPods: 99"
 			again := r.rerun()
-			again.subject.setUp = setUp
+			again.subject = command
 			out := again.execute(t)
 			if isUndone := out.err == nil; isUndone != (name == "undo") ||
 				!isUndone && !strings.Contains(out.err.Error(), "the components of this node run as before") {
@@ -392,23 +252,15 @@ func TestBrokenKubeletIsRestored(t *testing.T) {
 func TestReconfigureKubeletArgs(t *testing.T) {
 	file := node.DefaultPaths().KubeletFlags()
 	set := func(values ...string) subject {
-		s := reconfigure("")
-		s.name, s.phases = "reconfigure node", workflow.ReconfigureNode
-		s.setUp = func(t testing.TB, e *engine.Env) error {
-			return setUpReconfigureWith(t, e, func(ctx context.Context, e *engine.Env,
-				here existing.Machine) (reconfiguration.Wanted, error) {
-				args, err := config.ParseKubeletArgs(values)
-				if err != nil {
-					return reconfiguration.Wanted{}, err
-				}
-				return reconfiguration.FindStored(ctx, e, here, args)
-			})
+		args, err := config.ParseKubeletArgs(values)
+		if err != nil {
+			t.Fatal(err)
 		}
-		return s
+		return reconfigureNode(args)
 	}
 	s := set("max-pods=50", "node-labels=disk=ssd")
 	r := s.newRun(s.machine(t))
-	whole := r.mustSucceed(t)
+	r.mustSucceed(t)
 	if got := string(r.machine.Files[file].Data); !strings.Contains(got, "--max-pods=50 --node-labels=disk=ssd") {
 		t.Errorf("the kubelet runs with %s", got)
 	}
@@ -423,21 +275,11 @@ func TestReconfigureKubeletArgs(t *testing.T) {
 		string(broken.machine.Files[file].Data) != before {
 		t.Errorf("%v, the kubelet runs with %s", out.err, broken.machine.Files[file].Data)
 	}
-	forEachFault(len(whole.did), func(at *fault.World) {
-		t.Run(faultName(at), func(t *testing.T) {
-			t.Parallel()
-			at.Crash = true
-			r := s.newRun(s.machine(t))
-			r.fault = at
-			if first := r.execute(t); !first.crashed {
-				t.Fatalf("the run did not get that far: %v", first.err)
-			}
-			again := r.rerun()
-			again.mustSucceed(t)
-			if got := string(again.machine.Files[file].Data); !strings.Contains(got, "--max-pods=50") {
-				t.Errorf("the kubelet runs with %s", got)
-			}
-		})
+	s.killEverywhere(t, func(t *testing.T, r run) {
+		r.rerun().mustSucceed(t)
+		if got := string(r.machine.Files[file].Data); !strings.Contains(got, "--max-pods=50") {
+			t.Errorf("the kubelet runs with %s", got)
+		}
 	})
 }
 
