@@ -85,13 +85,16 @@ type endpointChange struct{ endpoint string }
 // find finds the change of the endpoint, or first that of the certificates.
 func (c endpointChange) find(ctx context.Context, e *engine.Env, here existing.Machine) (configurationChange, error) {
 	w, err := reconfiguration.FindEndpoint(ctx, e, here, c.endpoint)
-	found := configurationChange{Wanted: w.Wanted, done: endpointChangedText}
+	found := configurationChange{Wanted: w.Wanted, done: changedText}
 	if err != nil {
 		return found, err
 	}
 	if len(w.Behind) == 0 {
-		if w.Done {
+		switch {
+		case w.Done:
 			found.nothing = "this is the endpoint of the cluster already, and no change of it is unfinished"
+		case w.Change.Endpoint != nil: // otherwise the URL stays the same
+			found.done = endpointChangedText
 		}
 		return found, nil
 	}
