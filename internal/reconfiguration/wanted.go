@@ -70,9 +70,15 @@ func FindWanted(ctx context.Context, e *engine.Env, here existing.Machine, q Req
 		if q, latest, err = r.keepBothNames(ctx, q, stored, latest); err != nil {
 			return w, err
 		}
-		if wanted, _, err = config.Reconfigure(q.File, q.Flags, stored, here.BindPort); err != nil {
+		kept, _, err := config.Reconfigure(q.File, q.Flags, stored, here.BindPort)
+		if err != nil {
 			return w, err
 		}
+		if kept != wanted {
+			e.Say("apiServer.certSANs keeps the endpoint from before until \"kubeadm endpoint finish\": %s",
+				untrusted.Line(strings.Join(latest.Added, ", ")))
+		}
+		wanted = kept
 	}
 	isFirst := false
 	if len(q.Flags.FeatureGates) > 0 {
