@@ -18,7 +18,7 @@ func importRules() []rule {
 		onlyImportedBy("only the worlds of operating systems use them", oneDoor,
 			[]string{"os", "os/exec", "os/signal", "os/user", "syscall", "golang.org/x/sys",
 				"github.com/coreos/go-systemd", "github.com/moby/sys"},
-			"internal/world/linux", "internal/world/windows", "internal/world/portable",
+			"internal/world/linux", "internal/world/windows", "internal/world/portable", "internal/world/neterror",
 			"internal/world/pipe", "cmd/kubeadm"),
 		onlyImportedBy("only world/kube uses clients of the API server", oneDoor,
 			[]string{"k8s.io/client-go/dynamic", "k8s.io/client-go/kubernetes",

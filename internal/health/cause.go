@@ -8,6 +8,7 @@ import (
 
 	"kubeadm/internal/state"
 	"kubeadm/internal/world"
+	"kubeadm/internal/world/neterror"
 )
 
 // diagnosis keeps the most informative error of the checks of one wait. A component that fails
@@ -39,7 +40,7 @@ func (d *diagnosis) addCause(ctx context.Context, r state.Reader, err error) err
 	switch {
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
 		found = noAnswer
-	case world.IsConnectionRefused(err):
+	case neterror.IsConnectionRefused(err):
 		found = connectionRefused
 	}
 	if d.best == nil || found >= d.rank {

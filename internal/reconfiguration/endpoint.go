@@ -1,6 +1,7 @@
 package reconfiguration
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"kubeadm/internal/config"
 	"kubeadm/internal/engine"
 	"kubeadm/internal/existing"
+	"kubeadm/internal/node"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/state"
 	"kubeadm/internal/untrusted"
@@ -76,19 +78,10 @@ func FindEndpoint(ctx context.Context, e *engine.Env, here existing.Machine, end
 		w.Wanted, err = r.resumeEndpoint(ctx, stored, found, w.Host)
 		return w, err
 	}
-	if finished := found.EndpointState(); finished != nil {
-		return w, problem.New(fmt.Errorf("the change of the endpoint to %s is being finished, which has not been completed "+
-			"on node %s", untrusted.Line(finished.Endpoint.To), untrusted.Line(found.Node)),
-			"to complete it: kubeadm endpoint finish", "to return to both endpoints: kubeadm reconfigure undo")
-	}
-	if err := checkHost(w.Host, now); err != nil {
+	if err := cmp.Or(checkFinished(found), checkHost(w.Host, now)); err != nil {
 		return w, err
 	}
-	info, err := readInfoServer(ctx, e, here.As)
-	if err != nil {
-		return w, err
-	}
-	proxy, err := readProxyServer(ctx, e, here.As)
+	info, proxy, err := readServers(ctx, e, here.As)
 	if err != nil {
 		return w, err
 	}
@@ -105,13 +98,8 @@ func FindEndpoint(ctx context.Context, e *engine.Env, here existing.Machine, end
 		return w, err
 	}
 	if len(change.From) == 0 {
-		missing, err := FindSANChanges(ctx, e, now, after)
-		if err == nil && len(missing) > 0 {
-			err = problem.New(fmt.Errorf("the certificate of this node's API server is not that of the configuration, which "+
-				"has the endpoint %s already", after.Cluster.Endpoint), "bring this node to it: kubeadm reconfigure apply")
-		}
 		w.Done = true
-		return w, err
+		return w, checkIssued(ctx, e, now, after)
 	}
 	if err := checkLeadsHere(ctx, e, here, to); err != nil {
 		return w, err
@@ -124,15 +112,7 @@ func FindEndpoint(ctx context.Context, e *engine.Env, here existing.Machine, end
 	}
 	before := stored
 	if isEdited {
-		others, err := r.otherControlPlanes(ctx)
-		if err != nil {
-			return w, err
-		}
-		old := hostPort(change.From[0])
-		if change.Bare = change.From[0] == here.LocalServerURL() && len(others) == 0; change.Bare {
-			old = ""
-		}
-		if before, err = r.withEndpoint(stored, old); err != nil {
+		if before, err = r.beforeEdit(ctx, change, stored); err != nil {
 			return w, err
 		}
 	}
@@ -141,6 +121,52 @@ func FindEndpoint(ctx context.Context, e *engine.Env, here existing.Machine, end
 	}
 	w.Wanted, err = r.find(ctx, stored, r.newChange(change, before, wanted), found)
 	return w, err
+}
+
+// readServers returns the servers that cluster-info and kube-proxy name.
+func readServers(ctx context.Context, e *engine.Env, as state.Identity) (info, proxy string, err error) {
+	if info, err = readInfoServer(ctx, e, as); err != nil {
+		return info, proxy, err
+	}
+	proxy, err = readProxyServer(ctx, e, as)
+	return info, proxy, err
+}
+
+// checkFinished is an error if a change of the endpoint is being finished.
+func checkFinished(found *State) error {
+	finished := found.EndpointState()
+	if finished == nil {
+		return nil
+	}
+	return problem.New(fmt.Errorf("the change of the endpoint to %s is being finished, which has not been completed "+
+		"on node %s", untrusted.Line(finished.Endpoint.To), untrusted.Line(found.Node)),
+		"to complete it: kubeadm endpoint finish", "to return to both endpoints: kubeadm reconfigure undo")
+}
+
+// checkIssued is an error if this node's API server has no certificate yet for an endpoint that the cluster
+// has already.
+func checkIssued(ctx context.Context, e *engine.Env, now, after *node.Node) error {
+	missing, err := FindSANChanges(ctx, e, now, after)
+	if err == nil && len(missing) > 0 {
+		err = problem.New(fmt.Errorf("the certificate of this node's API server is not that of the configuration, which "+
+			"has the endpoint %s already", after.Cluster.Endpoint), "bring this node to it: kubeadm reconfigure apply")
+	}
+	return err
+}
+
+// beforeEdit returns the configuration from before the endpoint in it was edited by hand, and notes whether
+// there was none.
+func (f finder) beforeEdit(ctx context.Context, change *EndpointChange,
+	stored config.StoredConfig) (before config.StoredConfig, err error) {
+	others, err := f.otherControlPlanes(ctx)
+	if err != nil {
+		return before, err
+	}
+	old := hostPort(change.From[0])
+	if change.Bare = change.From[0] == f.here.LocalServerURL() && len(others) == 0; change.Bare {
+		old = ""
+	}
+	return f.withEndpoint(stored, old)
 }
 
 // otherServers are the servers other than the new one, each once.

@@ -14,6 +14,7 @@ import (
 	"kubeadm/internal/state"
 	"kubeadm/internal/untrusted"
 	"kubeadm/internal/world"
+	"kubeadm/internal/world/neterror"
 )
 
 // wrapRequestError adds the operation, the server and hints to an error.
@@ -74,7 +75,7 @@ func shortenError(err error) error {
 	switch {
 	case !errors.As(err, &request):
 		return untrusted.Error(err)
-	case world.IsConnectionRefused(err):
+	case neterror.IsConnectionRefused(err):
 		return rewordedError{"connection refused", err}
 	case request.Timeout() && !errors.Is(err, context.Canceled):
 		return rewordedError{"no answer in time", err}

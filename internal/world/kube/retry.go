@@ -18,6 +18,7 @@ import (
 
 	"kubeadm/internal/state"
 	"kubeadm/internal/world"
+	"kubeadm/internal/world/neterror"
 )
 
 // request is one operation on the API server, with the rules for its retries.
@@ -102,7 +103,7 @@ func isServerBusy(err error) bool {
 		return code == http.StatusTooManyRequests || code >= http.StatusInternalServerError &&
 			code != http.StatusNotImplemented
 	}
-	return world.IsConnectionReset(err) || utilnet.IsProbableEOF(err) ||
+	return neterror.IsConnectionReset(err) || utilnet.IsProbableEOF(err) ||
 		utilnet.IsHTTP2ConnectionLost(err)
 }
 

@@ -17,6 +17,7 @@ import (
 	"kubeadm/internal/state"
 	"kubeadm/internal/untrusted"
 	"kubeadm/internal/world"
+	"kubeadm/internal/world/neterror"
 )
 
 // Bounds of one request.
@@ -151,7 +152,7 @@ func (m Machine) ServedCertificate(ctx context.Context, address string) (*x509.C
 	switch {
 	case errors.Is(err, seen):
 		return leaf, nil
-	case world.IsConnectionRefused(err):
+	case neterror.IsConnectionRefused(err):
 		err = fmt.Errorf("%w: %w", state.ErrNoServer, err)
 	}
 	return nil, err

@@ -1,4 +1,5 @@
-package world
+// Package neterror recognizes errors of connections, on Linux and Windows.
+package neterror
 
 import (
 	"errors"
