@@ -81,7 +81,7 @@ func TestWorkerFollowsByAnotherServer(t *testing.T) {
 		return w
 	}
 	s.killEverywhere(t, func(t *testing.T, r run) {
-		done := findIn(t, r.machine, func(ctx context.Context, e *engine.Env, here existing.Machine) (reconfiguration.Wanted, error) {
+		done := tryFind(t, r.machine, func(ctx context.Context, e *engine.Env, here existing.Machine) (reconfiguration.Wanted, error) {
 			w, err := reconfiguration.FindFollow(ctx, e, here)
 			if err == nil && !w.Done {
 				err = errors.New("it is not done")

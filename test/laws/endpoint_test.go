@@ -53,7 +53,7 @@ func TestFinishEndpoint(t *testing.T) {
 	s := changeEndpoint("first.example.com")
 	w := s.machine(t)
 	s.newRun(w).mustSucceed(t)
-	err := findIn(t, w, findEndpoint("second.example.com:6443"))
+	err := tryFind(t, w, findEndpoint("second.example.com:6443"))
 	if err == nil || !strings.Contains(err.Error(), "has not been finished") {
 		t.Fatalf("a second change before the end of the first one: %v", err)
 	}
@@ -78,7 +78,7 @@ func TestKilledEndpointChangeKeepsBothNames(t *testing.T) {
 	s := changeEndpoint(newEndpoint)
 	s.killEverywhere(t, func(t *testing.T, r run) {
 		found := readChange(t, r.machine)
-		refused := findIn(t, r.machine, request(reconfiguration.Request{
+		refused := tryFind(t, r.machine, request(reconfiguration.Request{
 			Flags: config.ReconfigureFlags{AddCertSANs: []string{"more.example.com"}}}))
 		if isBegun := found != nil && found.Stored == nil; isBegun != (refused != nil) {
 			t.Errorf("begun: %t, another change: %v", isBegun, refused)
@@ -122,7 +122,7 @@ func TestUndoNeedsAnEndpoint(t *testing.T) {
 	w := newBareMachine(t)
 	s.newRun(w).mustSucceed(t)
 	addObjects(t, w, `{apiVersion: v1, kind: Node, metadata: {name: cp2, labels: {node-role.kubernetes.io/control-plane: ""}}}`)
-	err := findIn(t, w, reconfiguration.FindUndo)
+	err := tryFind(t, w, reconfiguration.FindUndo)
 	if err == nil || !strings.Contains(err.Error(), "cp2") {
 		t.Errorf("the undo: %v", err)
 	}
@@ -151,16 +151,16 @@ func TestJoinWaitsForFollowers(t *testing.T) {
 	join := func(ctx context.Context, e *engine.Env, here existing.Machine) (w reconfiguration.Wanted, err error) {
 		return w, reconfiguration.CheckFollowed(ctx, e, here.As)
 	}
-	if err := findIn(t, w, join); err == nil || !strings.Contains(err.Error(), "worker1") {
+	if err := tryFind(t, w, join); err == nil || !strings.Contains(err.Error(), "worker1") {
 		t.Errorf("a control plane node may join: %v", err)
 	}
-	if err := findIn(t, w, findFinish); err == nil || !strings.Contains(err.Error(), "worker1") {
+	if err := tryFind(t, w, findFinish); err == nil || !strings.Contains(err.Error(), "worker1") {
 		t.Errorf("the change can be finished: %v", err)
 	}
 	if err := w.Do(t.Context(), readChange(t, w).ReportChange("worker1", state.Identity{})); err != nil {
 		t.Fatal(err)
 	}
-	if err := findIn(t, w, join); err != nil {
+	if err := tryFind(t, w, join); err != nil {
 		t.Error(err)
 	}
 	finishEndpoint(s).newRun(w).mustSucceed(t)

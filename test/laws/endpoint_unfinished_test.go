@@ -106,7 +106,7 @@ func TestUndoneFinishIsFinishedAgain(t *testing.T) {
 			t.Error("the change of the endpoint is not shown any more")
 		}
 		for _, endpoint := range []string{newEndpoint, "other.example.com"} {
-			if err := findIn(t, r.machine, findEndpoint(endpoint)); err == nil {
+			if err := tryFind(t, r.machine, findEndpoint(endpoint)); err == nil {
 				t.Errorf("a change to %s may begin", endpoint)
 			}
 		}
@@ -180,7 +180,7 @@ func TestInterruptedEndpointChangeToAThirdOne(t *testing.T) {
 	w := changeEndpoint(newEndpoint).killAt(t, "kubeadm-config").machine
 	editConfig(t, w, "cluster.example:6443", "third.example.com:6443")
 	for name, find := range map[string]findChange{"change": findEndpoint(newEndpoint), "undo": reconfiguration.FindUndo} {
-		err := findIn(t, w, find)
+		err := tryFind(t, w, find)
 		if hints := strings.Join(problem.Hints(err), "\n"); !strings.Contains(hints, "kubectl delete secret,configmap") {
 			t.Errorf("%s: %v, with the hints:\n%s", name, err, hints)
 		}
@@ -286,7 +286,7 @@ func TestEndpointChangeOfALostNode(t *testing.T) {
 	gone := w.Clone()
 	addObjects(t, w, `{apiVersion: v1, kind: Node, metadata: {name: lost, labels: {node-role.kubernetes.io/control-plane: ""}}}`)
 	for name, find := range map[string]findChange{"change": findEndpoint(newEndpoint), "undo": reconfiguration.FindUndo} {
-		err := findIn(t, w, find)
+		err := tryFind(t, w, find)
 		if hints := strings.Join(problem.Hints(err), "\n"); !strings.Contains(hints, "kubectl delete node") {
 			t.Errorf("%s: %v, with the hints:\n%s", name, err, hints)
 		}
@@ -342,7 +342,7 @@ func TestOwnAddressAsEndpoint(t *testing.T) {
 	if text := endpointPlaces(t, w)["kubeadm-config"]; !strings.Contains(text, "controlPlaneEndpoint: 192.0.2.10:6443") {
 		t.Errorf("the configuration has no endpoint:\n%s", text)
 	}
-	err := findIn(t, w, func(ctx context.Context, e *engine.Env, here existing.Machine) (reconfiguration.Wanted, error) {
+	err := tryFind(t, w, func(ctx context.Context, e *engine.Env, here existing.Machine) (reconfiguration.Wanted, error) {
 		found, err := reconfiguration.FindEndpoint(ctx, e, here, "192.0.2.10")
 		if err == nil && !found.Done {
 			err = errors.New("the same command begins another change")
@@ -354,7 +354,7 @@ func TestOwnAddressAsEndpoint(t *testing.T) {
 	}
 	several := w.Clone()
 	addObjects(t, several, `{apiVersion: v1, kind: Node, metadata: {name: cp2, labels: {node-role.kubernetes.io/control-plane: ""}}}`)
-	if err := findIn(t, several, reconfiguration.FindUndo); err == nil || !strings.Contains(err.Error(), "cp2") {
+	if err := tryFind(t, several, reconfiguration.FindUndo); err == nil || !strings.Contains(err.Error(), "cp2") {
 		t.Errorf("the undo: %v", err)
 	}
 	undoReconfigure(s).newRun(w).mustSucceed(t)

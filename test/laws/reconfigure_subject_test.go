@@ -134,16 +134,24 @@ func reconfigureNode(args config.KubeletArgs) subject {
 	return s
 }
 
-// findIn finds a change in the cluster of a machine, and returns its error.
-func findIn(t testing.TB, w *fake.World, find findChange) error {
+// findIn calls a function that finds a change, in the cluster of a machine.
+func findIn(t testing.TB, w *fake.World, find func(context.Context, *engine.Env, existing.Machine) error) error {
 	t.Helper()
 	e := engine.New(engine.Env{World: w, Tool: newDefaultTool(t), Emit: func(engine.Event) {}})
 	here, err := openReconfigured(t, e)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = find(t.Context(), e, here)
-	return err
+	return find(t.Context(), e, here)
+}
+
+// tryFind finds a change in the cluster of a machine, and returns its error.
+func tryFind(t testing.TB, w *fake.World, find findChange) error {
+	t.Helper()
+	return findIn(t, w, func(ctx context.Context, e *engine.Env, here existing.Machine) error {
+		_, err := find(ctx, e, here)
+		return err
+	})
 }
 
 // readChange reads the latest change of the configuration.
