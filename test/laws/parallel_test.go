@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -128,12 +129,14 @@ func TestParallelRunPrintsTextOfSerialRun(t *testing.T) {
 // caPattern matches what a text shows of the CA, which differs in each run.
 var caPattern = regexp.MustCompile(`sha256:[0-9a-f]{64}|certificate-authority-data: \S+`)
 
-// renderRun returns the output of a run with a stopped clock.
+// renderRun returns the output of a run by a clock that nearly stands still: later is later, but no wait takes a
+// millisecond.
 func renderRun(t testing.TB, s subject, phases []engine.Phase, conditional bool) string {
 	t.Helper()
 	r := s.newRun(s.machine(t))
 	now := r.machine.Now()
-	r.machine.Clock = func() time.Time { return now }
+	var reads atomic.Int64
+	r.machine.Clock = func() time.Time { return now.Add(time.Duration(reads.Add(1))) }
 	r.phases, r.preview = phases, conditional
 	var text bytes.Buffer
 	to := &report.Text{Out: &text, Err: &text, Verbosity: 1}

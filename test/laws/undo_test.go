@@ -258,7 +258,7 @@ func isIrreversible(c change.Change) bool {
 	case change.Remove:
 		return c.Contents
 	case change.SetMember:
-		return c.State != change.Learner
+		return c.State != change.Learner && c.From == ""
 	case change.MutateObject:
 		return c.Subresource != ""
 	}
