@@ -58,10 +58,7 @@ func checkNodeIP(ctx context.Context, r state.Reader, rep *preflight.Report, m *
 	}
 	for _, text := range set {
 		wanted, err := netip.ParseAddr(text)
-		if err != nil || wanted.IsUnspecified() || slices.ContainsFunc(all, func(a state.Address) bool {
-			ip, err := netip.ParseAddr(a.IP)
-			return err == nil && ip.Unmap() == wanted.Unmap()
-		}) {
+		if err != nil || wanted.IsUnspecified() || nodeaddress.IsOn(all, text) {
 			continue
 		}
 		f := preflight.Finding{Severity: preflight.Error,

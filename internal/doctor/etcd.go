@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 
 	"kubeadm/internal/etcdcluster"
 	"kubeadm/internal/manifest"
+	"kubeadm/internal/node"
 	"kubeadm/internal/preflight"
 	"kubeadm/internal/state"
 	"kubeadm/internal/untrusted"
@@ -77,15 +77,7 @@ func comparePeerURL(m *machine, member state.Member) (f preflight.Finding, found
 		Evidence: fmt.Sprintf("it is listed with %s, but advertises %s",
 			untrusted.Line(strings.Join(member.PeerURLs, ", ")), untrusted.Line(strings.Join(own, ", "))),
 		Remedy:  "complete the move to that address, or let the machine have the one that the other members know",
-		Command: untrusted.Command("kubeadm address change", hostOf(own[0]))}, true
-}
-
-func hostOf(text string) string {
-	u, err := url.Parse(text)
-	if err != nil {
-		return ""
-	}
-	return u.Hostname()
+		Command: untrusted.Command("kubeadm address change", node.HostOf(own[0]))}, true
 }
 
 func newAlarmFinding(health etcdcluster.Health, a etcdcluster.Alarm) preflight.Finding {

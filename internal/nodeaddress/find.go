@@ -76,7 +76,7 @@ func Find(ctx context.Context, e *engine.Env, here existing.Machine, to string) 
 	if err := w.findPlane(ctx, e); err != nil {
 		return w, err
 	}
-	w.IsPrepared = has(own, here.Address)
+	w.IsPrepared = IsOn(own, here.Address)
 	if err := w.findCluster(ctx, e, here); err != nil {
 		return w, err
 	}
@@ -107,7 +107,8 @@ func (w *Wanted) keepsNode(ctx context.Context, e *engine.Env, own []state.Addre
 	}), nil
 }
 
-func has(all []state.Address, address string) bool {
+// IsOn reports whether one of the addresses of a machine is that one, however it is written.
+func IsOn(all []state.Address, address string) bool {
 	ip, err := netip.ParseAddr(address)
 	return err == nil && slices.ContainsFunc(all, func(a state.Address) bool { return isSame(a.IP, ip) })
 }
@@ -192,8 +193,8 @@ func (w *Wanted) findPlane(ctx context.Context, e *engine.Env) error {
 		return err
 	}
 	w.Member = &member
-	w.addFrom(hostOf(member.PeerURL))
-	w.addFrom(hostOf(member.ClientURL))
+	w.addFrom(node.HostOf(member.PeerURL))
+	w.addFrom(node.HostOf(member.ClientURL))
 	return nil
 }
 
@@ -334,7 +335,7 @@ func (w *Wanted) checkMembers(ctx context.Context, e *engine.Env, here existing.
 	w.Etcd = client.Etcd
 	member, err := w.CheckMembers(found)
 	if err == nil {
-		w.addFrom(hostOf(member.PeerURLs[0])) // which it may have kept in a move by hand
+		w.addFrom(node.HostOf(member.PeerURLs[0])) // which it may have kept in a move by hand
 	}
 	return err
 }
@@ -347,7 +348,7 @@ func (i Intent) CheckMembers(found etcdcluster.Health) (*state.Member, error) {
 	for _, m := range found.Members {
 		isOther := own == nil || m.ID != own.ID
 		if isOther && slices.ContainsFunc(slices.Concat(m.PeerURLs, m.ClientURLs),
-			func(u string) bool { return isSame(hostOf(u), to) }) {
+			func(u string) bool { return isSame(node.HostOf(u), to) }) {
 			return nil, problem.New(fmt.Errorf("%s is the address of etcd member %s", i.To,
 				untrusted.Line(etcdcluster.MemberName(m))), "name an address that no other member has")
 		}
@@ -428,7 +429,7 @@ func (w *Wanted) findWorker(ctx context.Context, e *engine.Env, own []state.Addr
 	if isOther {
 		return w.checkFamily(before[0])
 	}
-	w.IsPrepared = slices.ContainsFunc(w.From, func(ip string) bool { return has(own, ip) })
+	w.IsPrepared = slices.ContainsFunc(w.From, func(ip string) bool { return IsOn(own, ip) })
 	stored, err := existing.ReadCluster(ctx, e, w.As)
 	if err != nil {
 		return err

@@ -40,8 +40,8 @@ func ReadNodeIPs(ctx context.Context, r state.Reader, p node.Paths) (ips []strin
 type Kubelet struct {
 	// Files are those that it reads at its start, with what they become.
 	Files []File
-	// RequestsServing is set if the kubelet requests a serving certificate for its new address, which somebody has to
-	// approve. One that it signs itself has no address.
+	// RequestsServing is set if the kubelet requests a serving certificate for its new address, which an administrator
+	// has to approve. One that it signs itself has no address.
 	RequestsServing bool
 	// IsExternal is set if a cloud provider sets the addresses of the Node.
 	IsExternal bool
@@ -65,7 +65,7 @@ func (i Intent) FindKubelet(ctx context.Context, e *engine.Env) (k Kubelet, err 
 	if err != nil {
 		return k, fmt.Errorf("looking for the addresses of this machine: %w", err)
 	}
-	isChosen := len(own) > 0 && !slices.ContainsFunc(i.From, func(ip string) bool { return has(own, ip) }) &&
+	isChosen := len(own) > 0 && !slices.ContainsFunc(i.From, func(ip string) bool { return IsOn(own, ip) }) &&
 		slices.ContainsFunc(own, func(a state.Address) bool { return a.DefaultRoute && a.IP == i.To })
 	for n, file := range EnvFiles(p) {
 		data, err := state.ReadOptional(ctx, e.World, file)

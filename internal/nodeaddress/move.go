@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -211,13 +210,4 @@ func (m Move) Mentions(text string) (address string, found bool) {
 		}
 	}
 	return "", false
-}
-
-// hostOf is the host of a URL; empty if it is none.
-func hostOf(text string) string {
-	u, err := url.Parse(text)
-	if err != nil {
-		return ""
-	}
-	return u.Hostname()
 }

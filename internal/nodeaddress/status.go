@@ -53,7 +53,7 @@ func ReadStatus(ctx context.Context, e *engine.Env, here existing.Machine) (s St
 	}
 	add := func(name, address string) {
 		if address != "" {
-			s.Places = append(s.Places, Place{Name: name, Address: address, IsMissing: !has(own, address)})
+			s.Places = append(s.Places, Place{Name: name, Address: address, IsMissing: !IsOn(own, address)})
 		}
 	}
 	if here.Role == node.ControlPlane {
@@ -107,7 +107,7 @@ func addPlane(ctx context.Context, r state.Reader, p node.Paths, add func(name, 
 			return err
 		}
 		value, _, _ := strings.Cut(manifest.ArgumentValue(pod, of.argument), ",")
-		if host := hostOf(value); host != "" {
+		if host := node.HostOf(value); host != "" {
 			value = host
 		}
 		add(of.component+" --"+of.argument, untrusted.Line(value))
@@ -130,7 +130,7 @@ func addPlane(ctx context.Context, r state.Reader, p node.Paths, add func(name, 
 
 // addressOf is the host of a URL if it is an address.
 func addressOf(server string) string {
-	if ip, err := netip.ParseAddr(hostOf(server)); err == nil {
+	if ip, err := netip.ParseAddr(node.HostOf(server)); err == nil {
 		return ip.String()
 	}
 	return ""

@@ -379,7 +379,7 @@ func FindEndpointFinish(ctx context.Context, e *engine.Env, here existing.Machin
 	if err != nil {
 		return w, err
 	}
-	w.Host = hostOf(begun.Endpoint.To)
+	w.Host = node.HostOf(begun.Endpoint.To)
 	w.Wanted, err = r.find(ctx, stored, New(here.Name, stored, wanted, e.World.Now()), found)
 	return w, err
 }
@@ -395,7 +395,7 @@ func (s *State) checkLeft(ctx context.Context, e *engine.Env, as state.Identity)
 			strings.Join(behind, ", ")), "on each of them: kubeadm reconfigure node", lostNodeHint)
 	}
 	proxy, err := readProxyServer(ctx, e, as)
-	if err == nil && slices.Contains(s.Endpoint.Added, hostOf(proxy)) {
+	if err == nil && slices.Contains(s.Endpoint.Added, node.HostOf(proxy)) {
 		err = problem.New(fmt.Errorf("ConfigMap kube-system/kube-proxy still has the endpoint from before, %s",
 			untrusted.Line(proxy)), "change the server in its kubeconfig.conf, and restart the Pods that read it")
 	}
@@ -415,10 +415,10 @@ func (s *State) CheckClaim(ctx context.Context, e *engine.Env, here existing.Mac
 	if s.Endpoint == nil || s.EndpointBefore != nil {
 		return nil
 	}
-	behind, err := finder{e: e, here: here}.listUncertified(ctx, hostOf(s.Endpoint.To))
+	behind, err := finder{e: e, here: here}.listUncertified(ctx, node.HostOf(s.Endpoint.To))
 	if err == nil && len(behind) > 0 {
 		err = problem.New(fmt.Errorf("these control plane nodes are not ready for %s any more:\n  %s",
-			untrusted.Line(hostOf(s.Endpoint.To)), strings.Join(behind, "\n  ")), "run this command again")
+			untrusted.Line(node.HostOf(s.Endpoint.To)), strings.Join(behind, "\n  ")), "run this command again")
 	}
 	return err
 }
@@ -446,7 +446,7 @@ func (s *State) EndpointState() *State {
 // hostsFrom are the hosts from before, other than the new one.
 func (c *EndpointChange) hostsFrom() (hosts []string) {
 	for _, server := range c.From {
-		if host := hostOf(server); host != hostOf(c.To) && !slices.Contains(hosts, host) {
+		if host := node.HostOf(server); host != node.HostOf(c.To) && !slices.Contains(hosts, host) {
 			hosts = append(hosts, host)
 		}
 	}

@@ -81,7 +81,7 @@ func FindFollow(ctx context.Context, e *engine.Env, here existing.Machine) (w En
 			return w, err
 		}
 	}
-	w.Host = hostOf(to)
+	w.Host = node.HostOf(to)
 	record, err := readStoredRecord(ctx, e.World, here.Paths)
 	if err != nil {
 		return w, err

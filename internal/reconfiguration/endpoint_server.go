@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
-	"net/url"
 	"path"
 	"slices"
 	"strings"
@@ -260,7 +258,7 @@ func (c *EndpointChange) MoveKubeconfig(data []byte, file string) ([]byte, error
 // LeavesFrom reports whether a server is an endpoint from before, also at another port of its host.
 func (c *EndpointChange) LeavesFrom(server string) bool {
 	return server != c.To && slices.ContainsFunc(c.From, func(from string) bool {
-		return server == from || hostOf(server) == hostOf(from) && hostOf(from) != hostOf(c.To)
+		return server == from || node.HostOf(server) == node.HostOf(from) && node.HostOf(from) != node.HostOf(c.To)
 	})
 }
 
@@ -317,17 +315,9 @@ func FindProxyServer(ctx context.Context, e *engine.Env, as state.Identity, afte
 
 // IsLoopback reports whether a server is one of this machine, such as a load balancer on each node.
 func IsLoopback(server string) bool {
-	host := hostOf(server)
+	host := node.HostOf(server)
 	ip, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
 func hostPort(server string) string { return strings.TrimPrefix(server, "https://") }
-
-func hostOf(server string) string {
-	if u, err := url.Parse(server); err == nil {
-		return u.Hostname()
-	}
-	host, _, _ := net.SplitHostPort(hostPort(server))
-	return host
-}

@@ -36,7 +36,7 @@ func listen(t *testing.T) net.Listener {
 }
 
 // A member on a busy machine accepts connections at once and completes the handshake seconds later. It is
-// waited for if no other member answers, and not for ever.
+// waited for if no other member answers, and only within a bound.
 func TestSlowHandshake(t *testing.T) {
 	member := listen(t)
 	s := grpc.NewServer()
