@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -100,6 +99,9 @@ func listEtcdMembers(p *program, c *cobra.Command, kubeconfig string, out *outpu
 	if err != nil {
 		return err
 	}
+	for id, conflict := range etcdcluster.FindConflicts(ctx, e.World, here.client.Etcd, here.health) {
+		here.health.Unhealthy[id] = conflict
+	}
 	list := newEtcdMemberList(here, etcdNodes(ctx, e, here))
 	if encode != nil {
 		return encode(p.Out, []any{list})
@@ -162,12 +164,11 @@ func newEtcdMemberList(here etcdNode, nodes map[string]string) etcdMemberList {
 			row.Role = "leader"
 		}
 		err := health.Unhealthy[m.ID]
-		_, reports := errors.AsType[etcdcluster.ReportedProblems](err)
 		switch {
 		case err == nil:
 		case m.Name == "":
 			row.Status = "not started"
-		case reports:
+		case etcdcluster.Answers(err):
 			row.Status, row.Problem = "unhealthy", err.Error()
 		default:
 			row.Status, row.Problem = "unreachable", err.Error()

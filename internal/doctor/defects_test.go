@@ -191,6 +191,16 @@ func clusterDefects() map[string]plantedDefect {
 				PeerURLs: []string{"https://192.0.2.98:2380"}, ClientURLs: []string{"https://192.0.2.98:2379"}})
 			s.world.UnreachableMembers = []uint64{9}
 		}, check: "EtcdMembers", says: "etcd has no quorum", also: true},
+		"member of another cluster": {plant: func(_ *testing.T, s *testNode) {
+			s.world.MemberList[0].ClusterID = 7
+			s.world.MemberStatuses = map[uint64]state.MemberStatus{s.world.MemberList[0].ID: {ClusterID: 8}}
+		}, check: "EtcdMembers", says: "etcd member cp1 is not healthy: its data are those of another etcd cluster", also: true},
+		"members that contradict each other": {plant: func(t *testing.T, s *testNode) {
+			s.world.MemberList = append(s.world.MemberList, state.Member{ID: 10, Name: "ghost",
+				PeerURLs: []string{"https://192.0.2.11:2380"}, ClientURLs: []string{"https://192.0.2.11:2379"}})
+			add(newNode("ghost", `{conditions: [{type: Ready, status: "True"}]}`))(t, s)
+			s.world.OwnLists = map[uint64][]state.Member{10: s.world.MemberList[:1]}
+		}, check: "EtcdMembers", says: "knows other members than the others do"},
 		"etcd alarm": {plant: func(_ *testing.T, s *testNode) {
 			s.world.MemberProblems = []string{"memberID:1 alarm:NOSPACE "}
 		}, check: "EtcdMembers", says: "etcd member cp1 has raised the alarm NOSPACE: its database is full"},

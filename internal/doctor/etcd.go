@@ -56,10 +56,25 @@ func checkMembers(ctx context.Context, r state.Reader, rep *preflight.Report, m 
 		}
 		checkDatabase(rep, name, health.Healthy[member.ID])
 	}
+	addConflicts(ctx, r, rep, m, health)
 	for _, a := range alarms {
 		rep.Add(newAlarmFinding(health, a))
 	}
 	checkMembersOfNodes(ctx, r, rep, m.cluster, health)
+}
+
+const rejoinRemedy = "replace its data by those of the other members, on its node"
+
+// addConflicts finds members that contradict the others about who is a member.
+func addConflicts(ctx context.Context, r state.Reader, rep *preflight.Report, m *machine, health etcdcluster.Health) {
+	conflicts := etcdcluster.FindConflicts(ctx, r, etcdcluster.LocalClient(m.Paths), health)
+	for _, member := range health.Members {
+		if err := conflicts[member.ID]; err != nil {
+			rep.Add(preflight.Finding{Severity: preflight.Error,
+				Text:     fmt.Sprintf("etcd member %s knows other members than the others do", etcdcluster.MemberName(member)),
+				Evidence: err.Error(), Remedy: rejoinRemedy, Command: "kubeadm etcd rejoin"})
+		}
+	}
 }
 
 // comparePeerURL finds a member of this node that the others reach at another address than it advertises.
@@ -109,7 +124,11 @@ func newMemberFinding(member state.Member, err error) preflight.Finding {
 			"join a new one with the flags --control-plane and --replace-member, which names it",
 			"kubeadm join --control-plane --replace-member", name)}
 	_, answers := errors.AsType[etcdcluster.ReportedProblems](err)
+	_, isOther := errors.AsType[etcdcluster.OtherCluster](err)
 	switch {
+	case isOther:
+		f.Text = fmt.Sprintf("etcd member %s is not healthy: its data are those of another etcd cluster", name)
+		f.Remedy, f.Command = rejoinRemedy, "kubeadm etcd rejoin"
 	case answers:
 		f.Remedy = "read the log of etcd on that node"
 	case member.Name == "":

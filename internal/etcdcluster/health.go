@@ -18,6 +18,7 @@ import (
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/state"
+	"kubeadm/internal/untrusted"
 )
 
 // FindEndpoints returns the client URLs of the etcd members that run on control planes. It reads
@@ -67,6 +68,20 @@ type ReportedProblems string
 
 func (u ReportedProblems) Error() string { return string(u) }
 
+// OtherCluster is the error of a member at whose address a member of another etcd cluster answers: it has other
+// data, such as from before a restore.
+type OtherCluster string
+
+func (o OtherCluster) Error() string { return string(o) }
+
+func checkCluster(m state.Member, s state.MemberStatus) error {
+	if m.ClusterID == 0 || s.ClusterID == m.ClusterID {
+		return nil
+	}
+	return OtherCluster(fmt.Sprintf("at %s, a member of another etcd cluster answers (cluster %s instead of %s)",
+		untrusted.Line(strings.Join(m.ClientURLs, ", ")), FormatID(s.ClusterID), FormatID(m.ClusterID)))
+}
+
 // How long a member may take to answer. One that has just started may take seconds.
 const (
 	quickTimeout = 200 * time.Millisecond
@@ -99,6 +114,9 @@ func checkHealth(ctx context.Context, r state.Reader, via state.Etcd,
 	for _, m := range health.Members {
 		wg.Go(func() {
 			status, err := r.MemberStatus(ctx, via, m)
+			if err == nil {
+				err = checkCluster(m, status)
+			}
 			mu.Lock()
 			defer mu.Unlock()
 			if err == nil {

@@ -104,18 +104,6 @@ func (c CA) Issue(random io.Reader, s Spec, key crypto.PublicKey) (*x509.Certifi
 	return cert, nil
 }
 
-// RenewalSpec returns the Spec with which cert is renewed. It keeps common name, organizations, DNS
-// and IP SANs and extended key usages, and drops all other fields.
-func RenewalSpec(cert *x509.Certificate, v Validity) Spec {
-	return Spec{
-		CommonName:   cert.Subject.CommonName,
-		Organization: cert.Subject.Organization,
-		SANs:         newSANs(cert.DNSNames, cert.IPAddresses),
-		Usages:       cert.ExtKeyUsage,
-		Validity:     v,
-	}
-}
-
 // EncodeCertificates returns the certificates as one PEM bundle.
 func EncodeCertificates(certs ...*x509.Certificate) []byte {
 	var out []byte

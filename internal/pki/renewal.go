@@ -54,3 +54,15 @@ func (r Renewable) Certificate(file []byte) (*x509.Certificate, error) {
 	}
 	return config.ClientCertificate()
 }
+
+// RenewalSpec returns the Spec with which cert is renewed. It keeps common name, organizations, DNS
+// and IP SANs and extended key usages, and drops all other fields.
+func RenewalSpec(cert *x509.Certificate, v Validity) Spec {
+	return Spec{
+		CommonName:   cert.Subject.CommonName,
+		Organization: cert.Subject.Organization,
+		SANs:         newSANs(cert.DNSNames, cert.IPAddresses),
+		Usages:       cert.ExtKeyUsage,
+		Validity:     v,
+	}
+}

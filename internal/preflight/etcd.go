@@ -186,6 +186,13 @@ func EtcdRestart(n *node.Node) []Check {
 				rep.Fail(remedy, "etcd has no quorum: %v", err)
 				return
 			}
+			conflicts := etcdcluster.FindConflicts(ctx, r, via, health)
+			for _, m := range health.Members {
+				if err := conflicts[m.ID]; err != nil {
+					rep.Fail("replace its data by those of the others, on its node: kubeadm etcd rejoin",
+						"etcd member %s knows other members than the others do: %v", etcdcluster.MemberName(m), err)
+				}
+			}
 			if l := health.FindLearner(); l != nil {
 				rep.Fail("wait until that node has joined, or remove the member",
 					"etcd member %s is a learner: a control plane node is joining",

@@ -90,6 +90,19 @@ func TestEtcdRestartOfUnhealthyMember(t *testing.T) {
 	}
 }
 
+// A member that counts another quorum than the others do may serve requests all along, until one restarts.
+func TestEtcdRestartWithConflict(t *testing.T) {
+	w := withMembers(3, false)
+	removed := state.Member{ID: 9, PeerURLs: []string{"https://192.0.2.99:2380"}}
+	w.OwnLists = map[uint64][]state.Member{2: append(slices.Clone(w.MemberList), removed)}
+	found := Run(t.Context(), w, EtcdRestart(etcdNode()), nil).Findings
+	const want = "[ERROR EtcdQuorum]: etcd member cp2 knows other members than the others do: its list of the members " +
+		"contradicts that of the others: it lists voter 9 at https://192.0.2.99:2380, which the others do not"
+	if got := lines(found); !strings.HasPrefix(got, want) || len(found) > 1 {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
 func TestEtcdRestartIsNotCheckedElsewhere(t *testing.T) {
 	worker := &node.Node{Local: node.Local{Role: node.Worker}}
 	external := &node.Node{Local: node.Local{Role: node.ControlPlane}}

@@ -308,11 +308,13 @@ type Member struct {
 	PeerURLs   []string
 	ClientURLs []string
 	Learner    bool
+	ClusterID  uint64 // of the cluster that lists it; 0 if the answer does not say
 }
 
 // MemberStatus is the status that an etcd member reports.
 type MemberStatus struct {
 	ID             uint64   // of the member that answered
+	ClusterID      uint64   // of its cluster
 	AppliedIndex   uint64   // raft applied index
 	CommittedIndex uint64   // raft committed index, as far as the member knows it
 	Leader         uint64   // ID of the leader that it follows; 0 for none

@@ -5,20 +5,25 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"go.etcd.io/bbolt"
 
 	"kubeadm/test/nodes"
 )
 
 // listedMember is a member as "kubeadm etcd members" prints it.
 type listedMember struct {
-	Name, Node, Status, Role, Version string
-	DBSize, DBSizeInUse               int64
-	RaftAppliedIndex, RaftLag         uint64
-	Alarms                            []string
+	Name, Node, Status, Problem, Role, Version string
+	DBSize, DBSizeInUse                        int64
+	RaftAppliedIndex, RaftLag                  uint64
+	Alarms                                     []string
 }
 
 func listEtcdMembers(t *testing.T, n *nodes.Node) []listedMember {
@@ -130,6 +135,8 @@ func TestEtcdMembers(t *testing.T) {
 	}
 	checkListedMembers(t, s.cp, s.controlPlanes...)
 	runCommand(t, s.controlPlanes[1], kubeadm, "etcd", "snapshot", "save")
+	checkConflict(t, s.cp, s.controlPlanes[2])
+	checkListedMembers(t, s.cp, s.controlPlanes...)
 
 	lost := s.controlPlanes[2]
 	if err := lost.Kill(t.Context()); err != nil {
@@ -148,6 +155,61 @@ func TestEtcdMembers(t *testing.T) {
 	}
 	runCommand(t, s.cp, kubeadm, "etcd", "members", "remove", lost.Name())
 	checkListedMembers(t, s.cp, s.controlPlanes[:2]...)
+}
+
+// checkConflict has the etcd member of a node know one more member than the others do, as etcd of before 3.6 kept
+// removed ones in its database. Each command that asks for the members must say so, and an upgrade refuse to
+// begin; rejoin is the cure.
+func checkConflict(t *testing.T, cp, other *nodes.Node) {
+	t.Helper()
+	const etcd, elsewhere = "/etc/kubernetes/manifests/etcd.yaml", "/root/etcd.yaml"
+	runShell(t, other, "mv "+etcd+" "+elsewhere+"; while pgrep --exact etcd >/dev/null; do sleep 0.2; done")
+	addToDatabase(t, other, "/var/lib/etcd/member/snap/db", "cafe", `{"id":51966,"peerURLs":["https://192.0.2.99:2380"]}`)
+	runShell(t, other, "mv "+elsewhere+" "+etcd)
+	const says = "it lists voter cafe at https://192.0.2.99:2380, which the others do not"
+	await(t, "a member that contradicts the others", waitLimit, func() error {
+		for _, m := range listEtcdMembers(t, cp) {
+			if m.Name == other.Name() && (m.Status != "unhealthy" || !strings.Contains(m.Problem, says)) {
+				return fmt.Errorf("member %+v", m)
+			}
+		}
+		return nil
+	})
+	if result, err := cp.Run(t.Context(), upgradeCommand("v1.37.1", "--dry-run")...); err == nil ||
+		!strings.Contains(result.Stderr, says) || !strings.Contains(result.Stderr, "kubeadm etcd rejoin") {
+		t.Errorf("the upgrade: %v\n%s", err, result.Stderr)
+	}
+	if result, err := cp.Run(t.Context(), kubeadm, "doctor"); err == nil || !strings.Contains(result.Stdout, says) {
+		t.Errorf("doctor: %v\n%s", err, result.Stdout)
+	}
+	runCommand(t, other, kubeadm, "etcd", "rejoin", "--yes")
+}
+
+// addToDatabase adds a member to the database of an etcd member that does not run.
+func addToDatabase(t *testing.T, n *nodes.Node, file, id, member string) {
+	t.Helper()
+	data, err := n.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	local := filepath.Join(t.TempDir(), "db")
+	if err := os.WriteFile(local, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	db, err := bbolt.Open(local, 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = db.Update(func(tx *bbolt.Tx) error { return tx.Bucket([]byte("members")).Put([]byte(id), []byte(member)) })
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if data, err = os.ReadFile(local); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.WriteFile(file, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // fillEtcd creates ConfigMaps of 700 KiB until one is refused, or until there are that many, and returns

@@ -33,7 +33,7 @@ func TestRejoinDamagedMember(t *testing.T) {
 		"dd if=/dev/urandom of=/var/lib/etcd/member/snap/db bs=4096 count=200 conv=notrunc 2>&1",
 	} {
 		n := s.controlPlanes[i+1]
-		runShell(t, n, "mv /etc/kubernetes/manifests/etcd.yaml /root/; while crictl ps --name '^etcd$' -q | grep -q .; do sleep 0.2; done; "+
+		runShell(t, n, "mv /etc/kubernetes/manifests/etcd.yaml /root/; while pgrep --exact etcd >/dev/null; do sleep 0.2; done; "+
 			damage+"; mv /root/etcd.yaml /etc/kubernetes/manifests/")
 		rejoinEtcd(t, n)
 		checkVotingMembers(t, s.controlPlanes...)
@@ -102,7 +102,7 @@ func TestRecoverEtcdQuorum(t *testing.T) {
 func stopEtcd(t *testing.T, n *nodes.Node) {
 	t.Helper()
 	runShell(t, n, "mv /etc/kubernetes/manifests/etcd.yaml /root/ 2>/dev/null || true; "+
-		"while crictl ps --name '^etcd$' -q | grep -q .; do sleep 0.2; done")
+		"while pgrep --exact etcd >/dev/null; do sleep 0.2; done")
 }
 
 // checkNamesNewestData loses the quorum of three members while the second one has newer data than the

@@ -157,7 +157,8 @@ func checkOthers(ctx context.Context, r state.Reader, via state.Etcd,
 // lost its data answers for a moment each time it starts, before it crashes again.
 const stableChecks = 20
 
-// awaitPart reports whether this machine's member votes, is healthy and stays so, as the others see it.
+// awaitPart reports whether this machine's member votes, is healthy and stays so, as the others see it, and
+// knows the same members as they do.
 // One that does not answer gets the time in which a static Pod that exits is back.
 func (r *rejoining) awaitPart(ctx context.Context, e *engine.Env) (found etcdcluster.Health, isPart bool, err error) {
 	healthy := 0
@@ -176,6 +177,9 @@ func (r *rejoining) awaitPart(ctx context.Context, e *engine.Env) (found etcdclu
 				return world.Permanent(errors.New("it is not a voting member with intact data"))
 			}
 			if err := cmp.Or(found.Unhealthy[m.ID], found.CheckAppliedIndex(m.ID)); err != nil {
+				if _, isOther := errors.AsType[etcdcluster.OtherCluster](err); isOther {
+					return world.Permanent(err)
+				}
 				healthy = 0
 				return err
 			}
@@ -188,7 +192,11 @@ func (r *rejoining) awaitPart(ctx context.Context, e *engine.Env) (found etcdclu
 	if ctx.Err() != nil || len(found.Members) == 0 {
 		return found, false, err
 	}
-	return found, err == nil, nil
+	if err != nil {
+		return found, false, nil
+	}
+	conflicts := etcdcluster.FindConflicts(ctx, e.World, r.via, found)
+	return found, conflicts[found.FindByPeerURL(r.own.PeerURL).ID] == nil, ctx.Err()
 }
 
 // identities are the API servers beside the other members, and then that of the kubeconfig, which may be

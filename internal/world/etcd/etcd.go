@@ -71,7 +71,8 @@ func (k *Cluster) Members(ctx context.Context, via state.Etcd) ([]state.Member, 
 		all = nil
 		for _, m := range answer.Members {
 			all = append(all, state.Member{ID: m.ID, Name: untrusted.Line(m.Name),
-				PeerURLs: m.PeerURLs, ClientURLs: m.ClientURLs, Learner: m.IsLearner})
+				PeerURLs: m.PeerURLs, ClientURLs: m.ClientURLs, Learner: m.IsLearner,
+				ClusterID: answer.Header.GetClusterId()})
 		}
 		return nil
 	}
@@ -116,7 +117,8 @@ func (k *Cluster) MemberStatus(ctx context.Context, via state.Etcd,
 		if err != nil {
 			return err
 		}
-		s = state.MemberStatus{ID: answer.GetHeader().GetMemberId(), AppliedIndex: answer.GetRaftAppliedIndex(),
+		s = state.MemberStatus{ID: answer.GetHeader().GetMemberId(),
+			ClusterID: answer.GetHeader().GetClusterId(), AppliedIndex: answer.GetRaftAppliedIndex(),
 			CommittedIndex: answer.GetRaftIndex(), Leader: answer.GetLeader(),
 			Revision: answer.GetHeader().GetRevision(), Version: untrusted.Line(answer.GetVersion()),
 			DBSize: answer.GetDbSize(), DBInUse: answer.GetDbSizeInUse(),

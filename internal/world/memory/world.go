@@ -40,7 +40,9 @@ type World struct {
 	MemberList         []state.Member
 	UnreachableMembers []uint64 // IDs of members that do not answer
 	PeersOnly          []uint64 // of these, those that answer at their peer URL
-	MemberProblems     []string // that each member reports: alarms, no leader
+	// OwnLists are the lists of members that know other members than the cluster does, by ID.
+	OwnLists       map[uint64][]state.Member
+	MemberProblems []string // that each member reports: alarms, no leader
 	// MemberStatuses are statuses of members, by ID. Others have a healthy one.
 	MemberStatuses map[uint64]state.MemberStatus
 	NoHistory      bool // a compaction of etcd frees nothing
