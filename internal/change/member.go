@@ -35,7 +35,7 @@ const (
 // Learner: it is never demoted.
 type SetMember struct {
 	PeerURL string
-	// From is the peer URL from before of a voter that gets PeerURL; empty for none.
+	// From is the previous peer URL of a voter that gets PeerURL; empty for none.
 	From  string
 	State MemberState
 	Via   state.Etcd
@@ -67,7 +67,7 @@ func (c SetMember) Done(ctx context.Context, r state.Reader) (bool, error) {
 // Cancelable marks the change: each of its attempts reads the member list first.
 func (c SetMember) Cancelable() {}
 
-// Inverse removes a member that does not exist yet, or gives a voter its peer URL from before. All else is
+// Inverse removes a member that does not exist yet, or gives a voter its previous peer URL. All else is
 // ErrIrreversible: etcd does not demote a voter, and a removed member loses its data.
 func (c SetMember) Inverse(ctx context.Context, r state.Reader) (Change, error) {
 	current, err := c.currentState(ctx, r)

@@ -24,14 +24,14 @@ import (
 func newAddressCommand(p *program) *cobra.Command {
 	c := newGroup("address", "Change the address of a node",
 		newAddressChangeCommand(p), newAddressStatusCommand(p), newAddressFinishCommand(p))
-	c.Long = `Bring a node to another IP address of its machine, before or after the one from before is gone. Move one node at a
+	c.Long = `Bring a node to another IP address of its machine, before or after the previous one is gone. Move one node at a
 time.
 
   1. give the machine the new address, beside the present one if possible
   2. kubeadm address change ADDRESS    on the node
-  3. kubeadm address finish            on a control plane node, once nothing uses the address from before
+  3. kubeadm address finish            on a control plane node, once nothing uses the previous address
 
-As long as the machine has both addresses, "kubeadm address change" with the address from before is the way back. To
+As long as the machine has both addresses, "kubeadm address change" with the previous address is the way back. To
 resume an interrupted command, run it again.
 
 Not supported: another IP family, another node name, and control plane nodes of a cluster whose etcd has no quorum,
@@ -56,7 +56,7 @@ this machine lead to the new address. If a component does not become healthy, th
 is refused if etcd would lose its quorum; where etcd has one or two members, the API servers do not answer while this
 one restarts.
 
-Pods that use the network of the host keep reporting the address from before; the command lists them. Load balancers, DNS
+Pods that use the network of the host keep reporting the previous address; the command lists them. Load balancers, DNS
 and the endpoint of the cluster are not changed.`,
 		Example: `  # print what would change
   kubeadm address change 192.0.2.21 --dry-run
@@ -103,7 +103,7 @@ func changeAddress(p *program, c *cobra.Command, o *reconfigureOptions, selector
 	}
 	isPlane := here.Role == node.ControlPlane
 	if isPlane && len(wanted.From) == 0 {
-		r.Emit(engine.Info, "this node has the address "+to+" already, and none from before")
+		r.Emit(engine.Info, "this node has the address "+to+" already, and no previous one")
 		return nil
 	}
 	if isPlane && !o.Yes && !o.DryRun {
@@ -128,8 +128,8 @@ func newAddressFinishCommand(p *program) *cobra.Command {
 	o := &reconfigureOptions{elsewhere: "a worker needs no such step"}
 	c := &cobra.Command{
 		Use:   "finish",
-		Short: "Forget the address from before of this control plane node",
-		Long: `Issue the serving certificates of this control plane node again without the addresses from before, once nothing uses
+		Short: "Forget the previous address of this control plane node",
+		Long: `Issue the serving certificates of this control plane node again without the previous addresses, once nothing uses
 them. A worker needs no such step. The command is refused as long as a file of this machine, the endpoint of the
 cluster, kube-proxy or joining machines use one of them.`,
 		Example: "  kubeadm address finish",
@@ -156,7 +156,7 @@ func finishAddress(p *program, c *cobra.Command, o *reconfigureOptions) (err err
 		return err
 	}
 	if len(wanted.From) == 0 {
-		r.Emit(engine.Info, "this node has no address from before")
+		r.Emit(engine.Info, "this node has no previous address")
 		return nil
 	}
 	from := strings.Join(wanted.From, ", ")
@@ -228,7 +228,7 @@ func (s addressStatus) write(out io.Writer) error {
 		fmt.Fprintf(out, "A move to %s is not complete: run \"kubeadm address change\" with it again, or with the present address\n",
 			untrusted.Line(s.MovingTo))
 	} else if len(s.From) > 0 {
-		fmt.Fprintf(out, "Addresses from before, in the certificates until \"kubeadm address finish\": %s\n",
+		fmt.Fprintf(out, "Previous addresses, in the certificates until \"kubeadm address finish\": %s\n",
 			untrusted.Line(strings.Join(s.From, ", ")))
 	}
 	fmt.Fprintln(out)

@@ -50,7 +50,7 @@ func fillNodeAddress(from string, facts Facts, endpoint *v1beta4.APIEndpoint,
 // SelectNodeAddress returns the address of this machine that a selector matches, as of --node-address-from; without
 // a selector, that of the interface with the default route.
 func SelectNodeAddress(selector string, facts Facts) (string, error) {
-	facts.NodeIP = "" // which is the address from before
+	facts.NodeIP = "" // which is the previous address
 	if selector == "" {
 		for _, a := range facts.Addresses {
 			if a.DefaultRoute && selector != "" && selector != a.Interface {

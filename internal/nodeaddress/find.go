@@ -113,7 +113,7 @@ func IsOn(all []state.Address, address string) bool {
 	return err == nil && slices.ContainsFunc(all, func(a state.Address) bool { return isSame(a.IP, ip) })
 }
 
-// addFrom notes an address from before, unless it is none, or the new one.
+// addFrom notes a previous address, unless it is none, or the new one.
 func (m *Move) addFrom(address string) {
 	ip, err := netip.ParseAddr(address)
 	to, toErr := netip.ParseAddr(m.To)
@@ -123,7 +123,7 @@ func (m *Move) addFrom(address string) {
 	}
 }
 
-// checkFamily is an error if an address from before is of another family: Pods, Services and etcd use one.
+// checkFamily is an error if a previous address is of another family: Pods, Services and etcd use one.
 func (m Move) checkFamily(before string) error {
 	from, err := netip.ParseAddr(before)
 	to, toErr := netip.ParseAddr(m.To)
@@ -151,7 +151,7 @@ func (m Move) checkRanges(ranges map[string]string) error {
 	return nil
 }
 
-// findPlane finds the addresses from before of a control plane node, and checks the new one, by its files.
+// findPlane finds the previous addresses of a control plane node, and checks the new one, by its files.
 func (w *Wanted) findPlane(ctx context.Context, e *engine.Env) error {
 	p := w.Present.Paths
 	if err := w.checkFamily(w.Present.Address); err != nil {
@@ -289,7 +289,7 @@ func (w *Wanted) checkOnly(ctx context.Context, e *engine.Env, unreachable error
 	if len(info.Members) > 1 {
 		return problem.New(fmt.Errorf("no API server answers, and etcd has %d members: its others must agree to the new "+
 			"address of this one: %w", len(info.Members), unreachable), hint,
-			"or give the machines their addresses from before again")
+			"or give the machines their previous addresses again")
 	}
 	return nil
 }
@@ -369,7 +369,7 @@ func (i Intent) CheckMembers(found etcdcluster.Health) (*state.Member, error) {
 }
 
 // checkQuorum is an error if etcd has no quorum, or none while a member restarts. One or two members never have one
-// then; the only one has answered, if not at its address from before.
+// then; the only one has answered, if not at its previous address.
 func checkQuorum(found etcdcluster.Health, own uint64) error {
 	if len(found.Members) == 1 {
 		return nil
@@ -403,7 +403,7 @@ func (i Intent) FindMember(found etcdcluster.Health) *state.Member {
 // MovedPeerURL is the peer URL of this machine's member after the move.
 func (i Intent) MovedPeerURL() string { return i.Replace(i.Member.PeerURL) }
 
-// findWorker finds the addresses from before of a worker, and checks the new one.
+// findWorker finds the previous addresses of a worker, and checks the new one.
 func (w *Wanted) findWorker(ctx context.Context, e *engine.Env, own []state.Address) error {
 	w.IsReachable = true
 	n, err := ReadNode(ctx, e.Reader(), w.As, w.Node.Name)
@@ -453,7 +453,7 @@ func ReadNode(ctx context.Context, r state.Reader, as state.Identity, name strin
 	return n, nil
 }
 
-// FindFinish finds the addresses from before that this control plane node forgets; none if there are none. It is an
+// FindFinish finds the previous addresses that this control plane node forgets; none if there are none. It is an
 // error if the node has not completed its move.
 func FindFinish(ctx context.Context, e *engine.Env, here existing.Machine) (w Wanted, err error) {
 	record, err := ReadRecord(ctx, e.World, here.Paths)

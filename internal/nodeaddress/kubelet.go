@@ -54,7 +54,7 @@ type File struct {
 }
 
 // FindKubelet finds what changes of this machine's kubelet. It is told its address if it was before, or if it would
-// choose the one from before, which the machine still has.
+// choose the previous one, which the machine still has.
 func (i Intent) FindKubelet(ctx context.Context, e *engine.Env) (k Kubelet, err error) {
 	p := i.Present.Paths
 	set, err := ReadNodeIPs(ctx, e.World, p)
@@ -101,7 +101,7 @@ func (i Intent) FindKubelet(ctx context.Context, e *engine.Env) (k Kubelet, err 
 	return k, err
 }
 
-// checkKubeletConfig is an error if the configuration file of the kubelet has an address from before: patches may
+// checkKubeletConfig is an error if the configuration file of the kubelet has a previous address: patches may
 // have set it.
 func (i Intent) checkKubeletConfig(ctx context.Context, r state.Reader, p node.Paths) (requestsServing bool, err error) {
 	file := p.KubeletConfig()
@@ -115,7 +115,7 @@ func (i Intent) checkKubeletConfig(ctx context.Context, r state.Reader, p node.P
 	}
 	for field, value := range map[string]string{"address": c.Address, "healthzBindAddress": c.HealthzBindAddress} {
 		if i.IsFrom(value) {
-			return false, problem.New(fmt.Errorf("%s has %s: %s, which is the address from before", file, field, value),
+			return false, problem.New(fmt.Errorf("%s has %s: %s, which is the previous address", file, field, value),
 				"change it in the patch that sets it: kubeadm reconfigure node --patches DIR",
 				"then run this command again")
 		}

@@ -19,12 +19,12 @@ import (
 // Move is a change of this node's address.
 type Move struct {
 	To   string
-	From []string // the addresses from before, each of the family of To
+	From []string // the previous addresses, each of the family of To
 	// ExternalEtcd is set if etcd does not move with this node, even if it runs on this machine.
 	ExternalEtcd bool
 }
 
-// IsFrom reports whether a host is an address from before.
+// IsFrom reports whether a host is a previous address.
 func (m Move) IsFrom(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return err == nil && slices.ContainsFunc(m.From, func(from string) bool { return isSame(from, ip) })
@@ -35,7 +35,7 @@ func isSame(address string, ip netip.Addr) bool {
 	return err == nil && other.Unmap() == ip.Unmap()
 }
 
-// Replace returns a text with the new address in place of those from before. The text is an address, a
+// Replace returns a text with the new address in place of the previous ones. The text is an address, a
 // "host:port" or a URL, as "name=URL" too, or a list of them with commas between. Everything else stays.
 func (m Move) Replace(text string) string {
 	parts := strings.Split(text, ",")
@@ -63,7 +63,7 @@ func (m Move) Replace(text string) string {
 	return strings.Join(parts, ",")
 }
 
-// keepsArgument reports whether an argument keeps an address from before: it names something else than this
+// keepsArgument reports whether an argument keeps a previous address: it names something else than this
 // machine, such as who issues tokens, which all API servers have in common.
 func (m Move) keepsArgument(name string) bool {
 	switch strings.TrimLeft(name, "-") {
@@ -76,7 +76,7 @@ func (m Move) keepsArgument(name string) bool {
 }
 
 // Manifest returns a static Pod manifest with the new address in annotations, arguments and probes; the same
-// data if it has none from before. Comments of a manifest that changes are lost.
+// data if it has no previous one. Comments of a manifest that changes are lost.
 func (m Move) Manifest(data []byte) ([]byte, error) {
 	var pod map[string]any
 	if err := yaml.Unmarshal(data, &pod); err != nil {
@@ -144,7 +144,7 @@ func (m Move) replaceArgument(text string, replaced func(string) string) string 
 	return replaced(text)
 }
 
-// Kubeconfig returns a kubeconfig that leads to the new address; the same data if it leads to none from before.
+// Kubeconfig returns a kubeconfig that leads to the new address; the same data if it leads to no previous one.
 func (m Move) Kubeconfig(data []byte, file string) ([]byte, error) {
 	kubeconfig, err := pki.ParseKubeconfig(data)
 	if err != nil {
@@ -194,7 +194,7 @@ func ServingCertificates(n *node.Node) (all []pki.Renewable) {
 	return all
 }
 
-// Mentions reports whether a text has an address from before as a word, and returns it.
+// Mentions reports whether a text has a previous address as a word, and returns it.
 func (m Move) Mentions(text string) (address string, found bool) {
 	for _, word := range strings.FieldsFunc(text, func(c rune) bool {
 		return !strings.ContainsRune("0123456789abcdefABCDEF.:", c)

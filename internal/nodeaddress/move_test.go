@@ -74,7 +74,7 @@ func TestManifest(t *testing.T) {
 	}
 	same, err := Move{To: "192.0.2.20", From: []string{"192.0.2.30"}}.Manifest([]byte(movedPod))
 	if err != nil || string(same) != movedPod {
-		t.Errorf("without an address from before it becomes\n%s\n%v", same, err)
+		t.Errorf("without a previous address it becomes\n%s\n%v", same, err)
 	}
 	for _, broken := range []string{"[", "- 1", "metadata: 1", "spec: {containers: {}}", "spec: {containers: [1, {command: [1]}]}"} {
 		if got, err := m.Manifest([]byte(broken)); err == nil && string(got) != broken {

@@ -14,10 +14,10 @@ import (
 	"kubeadm/internal/state"
 )
 
-// Record is what a control plane node knows of its addresses from before, until the change is finished: its
+// Record is what a control plane node knows of its previous addresses, until the change is finished: its
 // certificates have them, and an interrupted run has left them in other files.
 type Record struct {
-	// From are addresses from before, and To is the one to which the node was moving last: an interrupted run may
+	// From are previous addresses, and To is the one to which the node was moving last: an interrupted run may
 	// have written it.
 	From []string `json:"from"`
 	To   string   `json:"to,omitempty"`
@@ -34,7 +34,7 @@ func ReadRecord(ctx context.Context, r state.Reader, p node.Paths) (record Recor
 	}
 	if err := json.Unmarshal(data, &record); err != nil {
 		return record, problem.New(fmt.Errorf("reading %s: %w", file, err),
-			"remove the file; the addresses from before stay in the certificates then")
+			"remove the file; the previous addresses stay in the certificates then")
 	}
 	return record, nil
 }
@@ -54,7 +54,7 @@ func (m Move) Store(ctx context.Context, e *engine.Env) error {
 		change.WriteFile{Path: file, Data: append(data, '\n'), Mode: 0o600})
 }
 
-// RemoveRecord forgets the addresses from before.
+// RemoveRecord forgets the previous addresses.
 func RemoveRecord(ctx context.Context, e *engine.Env) error {
 	return e.Do(ctx, change.Remove{Path: recordPath(e.Local.Paths)})
 }

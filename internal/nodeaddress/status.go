@@ -23,7 +23,7 @@ type Status struct {
 	Node string `json:"node"`
 	// Addresses are those of the network interfaces.
 	Addresses []string `json:"addresses"`
-	// From are addresses from before that the certificates have until "address finish".
+	// From are previous addresses that the certificates have until "address finish".
 	From []string `json:"from,omitempty"`
 	// MovingTo is the address to which an interrupted command was moving the node.
 	MovingTo string `json:"movingTo,omitempty"`

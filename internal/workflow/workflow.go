@@ -247,7 +247,7 @@ var ChangeAddress = []engine.Phase{
 // isReachable reports whether the API server has answered that the lock of a move needs.
 func isReachable(e *engine.Env) bool { return nodeaddress.IntentOf(e).IsReachable }
 
-// FinishAddress takes the addresses from before out of the certificates of this node.
+// FinishAddress takes the previous addresses out of the certificates of this node.
 var FinishAddress = []engine.Phase{
 	check.Address,
 	underLock(address.Finish, "forgetting an address", []engine.Phase{check.Staying, address.Finish}, isReachable),

@@ -54,7 +54,7 @@ func checkNodeAddress(t *testing.T, cp *nodes.Node, name, want string) {
 	})
 }
 
-// checkMovedPlane checks that nothing on a control plane node has its address from before but the certificates.
+// checkMovedPlane checks that nothing on a control plane node has its previous address but the certificates.
 func checkMovedPlane(t *testing.T, n *nodes.Node, before string) {
 	t.Helper()
 	if found := runShell(t, n, "grep -rlwF "+before+" /etc/kubernetes/manifests /etc/kubernetes/*.conf "+
@@ -105,7 +105,7 @@ func TestChangeAddressOfWorker(t *testing.T) {
 		}
 		return err
 	})
-	// The kubelet is told its address; the one from before is gone when the command runs.
+	// The kubelet is told its address; the previous one is gone when the command runs.
 	third := first
 	must(t, worker.MoveTo(t.Context(), third))
 	runAddress(t, worker, "change", third)
@@ -114,7 +114,7 @@ func TestChangeAddressOfWorker(t *testing.T) {
 }
 
 // TestChangeAddressHA gives two of three control planes other addresses, under a client of the load balancer: one of them
-// before the address from before is gone, with the way back, and the other one afterwards. No request fails.
+// before the previous address is gone, with the way back, and the other one afterwards. No request fails.
 func TestChangeAddressHA(t *testing.T) {
 	inFullRun(t, "five minutes")
 	parallel(t)

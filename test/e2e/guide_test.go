@@ -225,10 +225,10 @@ func (r *guideReader) runStep(t *testing.T, at string, b guides.Block) error {
 			return err
 		}
 		return etcd.InstallClientCertificate(r.Nodes()[0])
-	case "add-address": // the new one, beside that from before
+	case "add-address": // the new one, beside the previous one
 		_, err := on[0].AddAddress(t.Context())
 		return err
-	case "move": // the one from before is gone
+	case "move": // the previous one is gone
 		address, err := on[0].AddAddress(t.Context())
 		if err != nil {
 			return err

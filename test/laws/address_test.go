@@ -204,7 +204,7 @@ func TestChangeAddress(t *testing.T) {
 			checkAddress(t, r.machine, newAddress, presentAddress)
 			checkRendered(t, r.machine)
 			if !hasName(t, r.machine, presentAddress) {
-				t.Error("the certificate of the API server is not valid for the address from before")
+				t.Error("the certificate of the API server is not valid for the previous address")
 			}
 			if again := s.newRun(r.machine).mustSucceed(t).did; len(again) > 3 {
 				t.Errorf("the same command changes %v", describeChanges(again))
@@ -225,7 +225,7 @@ func TestAddressIsTakenBack(t *testing.T) {
 	}
 }
 
-// A move is finished once nothing leads to the address from before.
+// A move is finished once nothing leads to the previous address.
 func TestFinishAddress(t *testing.T) {
 	w := newMovingMachine(t)
 	s := changeAddress(newMovingMachine, newAddress)
@@ -248,7 +248,7 @@ func TestFinishAddress(t *testing.T) {
 	}
 }
 
-// Wherever a move is killed that began after the address from before was gone, the same command completes it.
+// Wherever a move is killed that began after the previous address was gone, the same command completes it.
 func TestMoveAfterwardsResumesAtEveryCrashPoint(t *testing.T) {
 	for name, machine := range map[string]func(testing.TB) *fake.World{"the only one": newMovedMachine,
 		"one of three": newMovedMachineOfThree} {
@@ -291,7 +291,7 @@ func TestKilledMoveIsTakenBack(t *testing.T) {
 				t.Fatal(err)
 			}
 			if w, err := nodeaddress.FindFinish(t.Context(), e, here); err == nil && w.IsFrom(here.Address) {
-				t.Errorf("the address in use, %s, is one from before: %v", here.Address, w.From)
+				t.Errorf("the address in use, %s, is a previous one: %v", here.Address, w.From)
 			}
 			again := r.rerun()
 			again.subject = back

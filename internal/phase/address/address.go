@@ -36,7 +36,7 @@ var Node = engine.Phase{
 	Name:  "node",
 	Short: "Bring this node to its new address",
 	Long: "Issue the serving certificates for both addresses, change the peer URL of the etcd member, replace the static " +
-		"Pods and kubeconfigs that name the address from before, and restart the kubelet.",
+		"Pods and kubeconfigs that name the previous address, and restart the kubelet.",
 	Run: func(ctx context.Context, e *engine.Env) error {
 		n, as, err := e.Cluster(ctx)
 		if err != nil {
@@ -57,7 +57,7 @@ var Node = engine.Phase{
 	},
 }
 
-// withWayBack adds to an error how to go on, and how to return to the address from before.
+// withWayBack adds to an error how to go on, and how to return to the previous address.
 func (m *machine) withWayBack(err error) error {
 	if len(m.From) == 0 {
 		return err
@@ -138,8 +138,8 @@ func (m *machine) writeKubeconfigs(ctx context.Context, e *engine.Env) error {
 	return nil
 }
 
-// replacePods replaces the static Pods that have an address from before, etcd first. If one does not become
-// healthy, all have their manifests from before again.
+// replacePods replaces the static Pods that have a previous address, etcd first. If one does not become
+// healthy, all have their previous manifests again.
 func (m *machine) replacePods(ctx context.Context, e *engine.Env) error {
 	var wanted []staticpod.Manifest
 	for _, component := range staticpod.Components(m.Node) {
@@ -204,7 +204,7 @@ func (m *machine) awaitMember(ctx context.Context, e *engine.Env) error {
 // awaitService waits until the Service kubernetes leads to the new address alone. Each API server writes its own
 // address, and removes those that are not renewed after 15 seconds.
 func (m *machine) awaitService(ctx context.Context, e *engine.Env) error {
-	err := e.Await(ctx, world.Condition{Name: "the Service kubernetes to leave the address from before",
+	err := e.Await(ctx, world.Condition{Name: "the Service kubernetes to leave the previous address",
 		Timeout: serviceTimeout,
 		Check: func(ctx context.Context, r state.Reader) error {
 			list, err := r.List(ctx, state.Query{GVK: discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"),
@@ -234,10 +234,10 @@ func (m *machine) awaitService(ctx context.Context, e *engine.Env) error {
 
 const serviceTimeout = time.Minute
 
-// Finish issues the certificates of this node again without its addresses from before.
+// Finish issues the certificates of this node again without its previous addresses.
 var Finish = engine.Phase{
 	Name:  "finish",
-	Short: "Issue the certificates without the addresses from before",
+	Short: "Issue the certificates without the previous addresses",
 	Run: func(ctx context.Context, e *engine.Env) error {
 		n, as, err := e.Cluster(ctx)
 		if err != nil {
@@ -270,7 +270,7 @@ var Finish = engine.Phase{
 	},
 }
 
-// checkEndpointChange is an error while nodes may use an address from before as the endpoint from before.
+// checkEndpointChange is an error while nodes may use a previous address as the endpoint from before.
 func (m *machine) checkEndpointChange(ctx context.Context, e *engine.Env) error {
 	found, err := reconfiguration.Read(ctx, e.Reader(), m.as)
 	if err != nil || found == nil || found.Endpoint == nil {
@@ -311,7 +311,7 @@ func (m *machine) checkUnused(ctx context.Context, e *engine.Env) error {
 			return fmt.Errorf("reading %s: %w", file, err)
 		}
 		if string(now) != string(data) {
-			return problem.New(fmt.Errorf("%s still has an address from before, %s", file, strings.Join(m.From, ", ")),
+			return problem.New(fmt.Errorf("%s still has a previous address, %s", file, strings.Join(m.From, ", ")),
 				"complete the move first: kubeadm address change "+m.To)
 		}
 	}

@@ -35,7 +35,7 @@ func (m *machine) withTo(cert *x509.Certificate) pki.SANs {
 	return pki.SANsOf(cert).Plus(to)
 }
 
-// withoutFrom are the names of a certificate without the addresses from before, unless the configuration of the
+// withoutFrom are the names of a certificate without the previous addresses, unless the configuration of the
 // cluster lists them.
 func (m *machine) withoutFrom(cert *x509.Certificate) pki.SANs {
 	var lost pki.SANs

@@ -159,7 +159,7 @@ func (m *machine) report(ctx context.Context, e *engine.Env) error {
 		pods, err = nodeaddress.ListHostPods(ctx, e.World, as, n)
 	}
 	if err != nil && ctx.Err() == nil {
-		e.Warn("Pods that report the address from before are not listed: %v", err)
+		e.Warn("Pods that report the previous address are not listed: %v", err)
 	}
 	var b strings.Builder
 	for _, p := range pods {
@@ -168,7 +168,7 @@ func (m *machine) report(ctx context.Context, e *engine.Env) error {
 		}
 	}
 	if b.Len() > 0 {
-		e.Print("\nThese Pods use the network of the host and still report the address from before. Pods that replace them " +
+		e.Print("\nThese Pods use the network of the host and still report the previous address. Pods that replace them " +
 			"report\nthe new one:\n\n" + b.String())
 	}
 	if m.requestsServing {
@@ -183,12 +183,12 @@ func (m *machine) report(ctx context.Context, e *engine.Env) error {
 		return err
 	}
 	if m.Replace(endpoint) != endpoint {
-		e.Print("\nNodes and users reach the cluster at the address from before. Lead them to the new one, once " +
+		e.Print("\nNodes and users reach the cluster at the previous address. Lead them to the new one, once " +
 			"nodes that\nhave lost it are NotReady:\n\n  " +
 			"kubeadm endpoint change " + m.APIEndpoint() + "\n\nand then, on each worker:\n\n  kubeadm endpoint follow " +
 			m.APIEndpoint() + "\n")
 	}
-	e.Print("\nReplace the address from before in load balancers, DNS and firewalls. Once nothing uses it:\n\n" +
+	e.Print("\nReplace the previous address in load balancers, DNS and firewalls. Once nothing uses it:\n\n" +
 		"  kubeadm address finish\n")
 	return context.Cause(ctx)
 }

@@ -67,7 +67,7 @@ var Staying = engine.Phase{
 	},
 }
 
-// warnOfOthers warns of what has an address from before and is not changed: static Pods of the user, and arguments in
+// warnOfOthers warns of what has a previous address and is not changed: static Pods of the user, and arguments in
 // the configuration of the cluster, which an upgrade would write again.
 func warnOfOthers(ctx context.Context, e *engine.Env, n *node.Node) error {
 	move := nodeaddress.IntentOf(e).Move
