@@ -85,8 +85,6 @@ func FindEndpoint(ctx context.Context, e *engine.Env, here existing.Machine, end
 	if err != nil {
 		return w, err
 	}
-	// A ConfigMap that was edited by hand names the new endpoint already: the change is that from the old one.
-	isEdited := now.Cluster.Endpoint != "" && now.ServerURL() == to
 	change := &EndpointChange{To: to, Bare: now.Cluster.Endpoint == "", From: otherServers(to, info, now.ServerURL())}
 	if len(change.From) == 0 && !IsLoopback(proxy) { // kube-proxy may have been forgotten
 		change.From = otherServers(to, proxy)
@@ -110,11 +108,9 @@ func FindEndpoint(ctx context.Context, e *engine.Env, here existing.Machine, end
 	if len(w.Behind) > 0 {
 		return w, r.findCertificate(ctx, &w, stored, found)
 	}
-	before := stored
-	if isEdited {
-		if before, err = r.beforeEdit(ctx, change, stored); err != nil {
-			return w, err
-		}
+	before, err := r.findBefore(ctx, change, stored, now)
+	if err != nil {
+		return w, err
 	}
 	if wanted, err = r.keepNames(ctx, change, wanted); err != nil {
 		return w, err
@@ -154,10 +150,17 @@ func checkIssued(ctx context.Context, e *engine.Env, now, after *node.Node) erro
 	return err
 }
 
-// beforeEdit returns the configuration from before the endpoint in it was edited by hand, and notes whether
-// there was none.
-func (f finder) beforeEdit(ctx context.Context, change *EndpointChange,
-	stored config.StoredConfig) (before config.StoredConfig, err error) {
+// findBefore returns the configuration that leads to where nodes connect before the change. It is not the stored
+// one if that names the new endpoint already: somebody has edited it, which notes whether there was none, or it
+// has none, and this node has moved to the new endpoint's address.
+func (f finder) findBefore(ctx context.Context, change *EndpointChange, stored config.StoredConfig,
+	now *node.Node) (before config.StoredConfig, err error) {
+	switch {
+	case now.ServerURL() != change.To:
+		return stored, nil
+	case now.Cluster.Endpoint == "":
+		return f.withEndpoint(stored, hostPort(change.From[0]))
+	}
 	others, err := f.otherControlPlanes(ctx)
 	if err != nil {
 		return before, err
@@ -290,7 +293,7 @@ func (f finder) rebase(ctx context.Context, stored config.StoredConfig, s *State
 	switch {
 	case s.Stored != nil || s.Endpoint == nil || from == to:
 		return nil, failed
-	case is != from && is != to:
+	case is != from && is != to && (is != "" || !s.Endpoint.Bare):
 		return nil, problem.New(failed, forgetHint())
 	}
 	flags := config.ReconfigureFlags{RemoveCertSANs: s.Endpoint.Added}

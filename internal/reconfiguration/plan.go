@@ -384,8 +384,18 @@ func (f finder) find(ctx context.Context, stored config.StoredConfig, change, fo
 	if err := f.keepEtcd(ctx, &w.Before, &w.Node); err != nil {
 		return w, err
 	}
-	if w.Effects, err = FindEffects(ctx, f.e, now, after); err != nil || change == found {
+	if w.Effects, err = FindEffects(ctx, f.e, now, after); err != nil {
 		return w, err
+	}
+	if change.Endpoint != nil && !w.Effects.KubeProxy { // the configuration may have the endpoint before kube-proxy does
+		begun, err := FindEffects(ctx, f.e, w.Before, after)
+		if err != nil {
+			return w, err
+		}
+		w.Effects.KubeProxy = begun.KubeProxy
+	}
+	if change == found {
+		return w, nil
 	}
 	if change.Files, err = preflight.ReadArgumentFiles(ctx, f.e.World, w.Node); err != nil {
 		return w, err

@@ -2,8 +2,11 @@ package laws
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kubeadm/internal/config"
 	"kubeadm/internal/engine"
@@ -12,6 +15,7 @@ import (
 	"kubeadm/internal/reconfiguration"
 	"kubeadm/internal/state"
 	"kubeadm/internal/world/fake"
+	"kubeadm/internal/world/memory"
 )
 
 // Each place gets the endpoint, and an undo takes it back. The kubelet of a control plane node keeps the API
@@ -139,6 +143,42 @@ func TestUndoOfKilledEndpointChange(t *testing.T) {
 		again.subject = undoReconfigure(s)
 		again.mustSucceed(t)
 		checkEndpointPlaces(t, again.machine, oldURL)
+	})
+}
+
+// newMovedBareMachine is the only control plane node of a cluster without an endpoint after it has moved: the others
+// connect to its previous address.
+func newMovedBareMachine(t testing.TB) *fake.World {
+	w := newBareMachine(t)
+	w.Interfaces = newMovingMachine(t).Interfaces
+	setNodeAddress(t, w, "cp1", presentAddress)
+	if out := changeAddress(newMovingMachine, newAddress).newRun(w).execute(t); out.err != nil {
+		t.Fatal(out.err)
+	}
+	return w
+}
+
+// A node without an endpoint that has moved becomes the endpoint at its new address, also for kube-proxy, wherever
+// the command is killed. An undo leads back to the previous address.
+func TestMovedNodeBecomesEndpoint(t *testing.T) {
+	const moved, kubeProxy = newAddress + ":6443", "kube-proxy"
+	s := changeEndpoint(moved)
+	s.machine = newMovedBareMachine
+	s.killEverywhere(t, func(t *testing.T, r run) {
+		again := r.rerun()
+		again.mustSucceed(t)
+		checkEndpointPlaces(t, again.machine, "https://"+moved)
+		if set := again.machine.Objects[memory.Key{Kind: schema.GroupKind{Group: "apps", Kind: "DaemonSet"},
+			Namespace: "kube-system", Name: kubeProxy}]; !strings.Contains(fmt.Sprint(set.Object["spec"]), "kube-proxy-config") {
+			t.Error("the Pods of kube-proxy are not replaced")
+		}
+		if text := endpointPlaces(t, again.machine)[kubeProxy]; strings.Contains(text, bareURL) {
+			t.Errorf("kube-proxy connects to the previous address:\n%s", text)
+		}
+		undoReconfigure(s).newRun(again.machine).mustSucceed(t)
+		if text := endpointPlaces(t, again.machine)[kubeProxy]; !strings.Contains(text, bareURL) {
+			t.Errorf("after an undo, kube-proxy connects to\n%s", text)
+		}
 	})
 }
 
