@@ -211,10 +211,34 @@ func (r Replacement) newRecordFile(s *step) change.WriteFile {
 // writeManifest writes a manifest and makes the kubelet replace the Pod at once.
 func (r Replacement) writeManifest(ctx context.Context, e *engine.Env, s *step,
 	data []byte) error {
+	if err := r.drainAPIServer(ctx, e, s); err != nil {
+		return err
+	}
 	if err := e.Do(ctx, change.WriteFile{Path: s.file, Data: data, Mode: 0o600}); err != nil {
 		return err
 	}
 	return r.hurryKubelet(ctx, e, s, false)
+}
+
+// drainAPIServer stops the kube-apiserver beside an etcd that is about to be replaced, so that it
+// answers the requests that it has while its etcd still does: the kubelet stops etcd as soon as its
+// manifest changes. The kube-apiserver that the kubelet starts next does not listen without etcd, so a
+// load balancer uses others.
+func (r Replacement) drainAPIServer(ctx context.Context, e *engine.Env, s *step) error {
+	if s.component != manifest.Etcd {
+		return nil
+	}
+	all, err := e.World.Containers(ctx, r.Node.CRISocket)
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(all, func(c state.Container) bool {
+		return c.Component == release.APIServer && c.Running
+	}) {
+		return nil
+	}
+	return e.Do(ctx, change.RemoveContainers{Socket: r.Node.CRISocket, Component: release.APIServer,
+		GracePeriod: change.ExitPeriod})
 }
 
 // hurryKubelet ends the Pod of the manifest that was replaced and restarts the kubelet. By itself a
@@ -238,11 +262,15 @@ func (r Replacement) hurryKubelet(ctx context.Context, e *engine.Env, s *step,
 	}
 	var removals []change.Change
 	for _, component := range s.stops() {
+		grace := change.ExitPeriod
+		if component != s.component && !isResumed {
+			grace = 0 // it was drained, and has only just started
+		}
 		if slices.ContainsFunc(all, func(c state.Container) bool {
 			return c.Component == component && c.Running && isPrevious(c)
 		}) {
 			removals = append(removals, change.RemoveContainers{Socket: r.Node.CRISocket,
-				Component: component, GracePeriod: change.ExitPeriod})
+				Component: component, GracePeriod: grace})
 		}
 	}
 	if slices.ContainsFunc(all, func(c state.Container) bool {
