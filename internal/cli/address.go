@@ -51,10 +51,10 @@ On a worker, the kubelet is told its address if it was before, or if it would no
 restarted if its files change; containers keep running.
 
 On a control plane node, the serving certificates of the API server and of etcd are issued for both addresses first. The
-other members of etcd get the new address of this one, then etcd and the API server are replaced, and the kubeconfigs of
-this machine lead to the new address. If a component does not become healthy, the static Pods run as before. The command
-is refused if etcd would lose its quorum; where etcd has one or two members, the API servers do not answer while this
-one restarts.
+other members of etcd get the new address of this one. The API server answers the requests that it has, then etcd and the
+API server are replaced, and the kubeconfigs of this machine lead to the new address. If a component does not become
+healthy, the static Pods run as before. The command is refused if etcd would lose its quorum; where etcd has one or two
+members, the API servers do not answer while this one restarts.
 
 Pods that use the network of the host keep reporting the previous address; the command lists them. Load balancers, DNS
 and the endpoint of the cluster are not changed.`,

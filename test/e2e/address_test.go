@@ -113,8 +113,17 @@ func TestChangeAddressOfWorker(t *testing.T) {
 	must(t, awaitClusterReady(t.Context(), s.cp, 2))
 }
 
+// balance makes these nodes the only backends of the load balancer, and waits until the client has no request in progress
+// at another one: an address that is taken away cuts the connections to it.
+func (r *rotatedCluster) balance(t *testing.T, backends ...*nodes.Node) {
+	t.Helper()
+	must(t, r.balancer.SetBackends(backends...))
+	r.load.awaitRequest()
+}
+
 // TestChangeAddressHA gives two of three control planes other addresses, under a client of the load balancer: one of them
-// before the previous address is gone, with the way back, and the other one afterwards. No request fails.
+// before the previous address is gone, with the way back, and the other one afterwards. No request fails, as the load
+// balancer leaves each address before it is gone.
 func TestChangeAddressHA(t *testing.T) {
 	inFullRun(t, "five minutes")
 	parallel(t)
@@ -127,22 +136,23 @@ func TestChangeAddressHA(t *testing.T) {
 	runAddress(t, prepared, "change", second)
 	runAddress(t, prepared, "change", first) // the way back
 	runAddress(t, prepared, "change", second)
+	r.balance(t, r.cp, after)
 	must(t, prepared.MoveTo(t.Context(), second))
-	must(t, r.balancer.SetBackends(r.controlPlanes...))
+	r.balance(t, r.controlPlanes...)
 	checkMovedPlane(t, prepared, first)
 	checkVotingMembers(t, r.controlPlanes...)
 
 	gone := after.Address()
 	second, err = after.AddAddress(t.Context())
 	must(t, err)
+	r.balance(t, r.controlPlanes[:2]...)
 	must(t, after.MoveTo(t.Context(), second))
-	must(t, r.balancer.SetBackends(r.controlPlanes[:2]...))
 	if said := runShell(t, after, kubeadm+" doctor || true"); !strings.Contains(said, "kubeadm address change") {
 		t.Errorf("the doctor does not name the command:\n%s", said)
 	}
 	killAddressChange(t, after, second, "etcd.yaml")
 	runAddress(t, after, "change", second)
-	must(t, r.balancer.SetBackends(r.controlPlanes...))
+	r.balance(t, r.controlPlanes...)
 	checkMovedPlane(t, after, gone)
 	checkVotingMembers(t, r.controlPlanes...)
 	must(t, awaitClusterReady(t.Context(), r.cp, 4))

@@ -45,8 +45,9 @@ func newOlderHAClusterOf(t *testing.T, program string, planes, workers int) *haC
 
 // load is a client that writes and reads an object through the load balancer, ten times a second.
 type load struct {
-	cancel context.CancelFunc
-	done   sync.WaitGroup
+	cancel     context.CancelFunc
+	done       sync.WaitGroup
+	inProgress sync.Mutex // held during a request
 
 	requests, failed int
 	gap              time.Duration // the longest time without a successful request
@@ -71,8 +72,10 @@ func startLoadWith(t *testing.T, cp, n *nodes.Node, limit string) *load {
 	l.done.Go(func() {
 		for i := 1; ctx.Err() == nil; i++ {
 			value := fmt.Sprint(i)
+			l.inProgress.Lock()
 			_, err := n.Run(t.Context(), "kubectl", "--kubeconfig="+kubeconfig, "patch", "configmap",
 				"load", "--request-timeout="+limit, "--patch", `{"data": {"value": "`+value+`"}}`)
+			l.inProgress.Unlock()
 			if t.Context().Err() != nil {
 				return
 			}
@@ -90,6 +93,12 @@ func startLoadWith(t *testing.T, cp, n *nodes.Node, limit string) *load {
 		}
 	})
 	return l
+}
+
+// awaitRequest waits for the end of the request in progress.
+func (l *load) awaitRequest() {
+	l.inProgress.Lock()
+	defer l.inProgress.Unlock()
 }
 
 // stop ends the client after the request in hand: the API server may have carried that out.
