@@ -97,6 +97,7 @@ type step struct {
 	containerIDs, podUIDs []string
 	otherPodUIDs          []string // UIDs of Pods of other manifests than the wanted one
 	wasHealthy            bool     // the component was healthy with the previous manifest
+	drained               bool     // the kube-apiserver beside it was stopped
 	state                 stepState
 }
 
@@ -222,8 +223,7 @@ func (r Replacement) writeManifest(ctx context.Context, e *engine.Env, s *step,
 
 // drainAPIServer stops the kube-apiserver beside an etcd that is about to be replaced, so that it
 // answers the requests that it has while its etcd still does: the kubelet stops etcd as soon as its
-// manifest changes. The kube-apiserver that the kubelet starts next does not listen without etcd, so a
-// load balancer uses others.
+// manifest changes.
 func (r Replacement) drainAPIServer(ctx context.Context, e *engine.Env, s *step) error {
 	if s.component != manifest.Etcd {
 		return nil
@@ -237,6 +237,7 @@ func (r Replacement) drainAPIServer(ctx context.Context, e *engine.Env, s *step)
 	}) {
 		return nil
 	}
+	s.drained = true
 	return e.Do(ctx, change.RemoveContainers{Socket: r.Node.CRISocket, Component: release.APIServer,
 		GracePeriod: change.ExitPeriod})
 }
@@ -262,15 +263,16 @@ func (r Replacement) hurryKubelet(ctx context.Context, e *engine.Env, s *step,
 	}
 	var removals []change.Change
 	for _, component := range s.stops() {
-		grace := change.ExitPeriod
-		if component != s.component && !isResumed {
-			grace = 0 // it was drained, and has only just started
+		if component != s.component && s.drained {
+			// The kubelet has just started it again. It accepts connections, but answers nothing without etcd.
+			removals = append(removals, change.RemoveContainers{Socket: r.Node.CRISocket, Component: component})
+			continue
 		}
 		if slices.ContainsFunc(all, func(c state.Container) bool {
 			return c.Component == component && c.Running && isPrevious(c)
 		}) {
 			removals = append(removals, change.RemoveContainers{Socket: r.Node.CRISocket,
-				Component: component, GracePeriod: grace})
+				Component: component, GracePeriod: change.ExitPeriod})
 		}
 	}
 	if slices.ContainsFunc(all, func(c state.Container) bool {
