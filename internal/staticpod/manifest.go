@@ -13,6 +13,7 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/yaml"
 
+	"kubeadm/internal/change"
 	"kubeadm/internal/engine"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/manifestinput"
@@ -187,6 +188,17 @@ func gracePeriod(pod *corev1.Pod) time.Duration {
 		return time.Duration(*s) * time.Second
 	}
 	return 30 * time.Second // the default of Kubernetes
+}
+
+// exitPeriod returns how long a component may take to exit when its Pod is replaced or restarted. With
+// --shutdown-delay-duration, kube-apiserver is not ready but serves on for that time, so that load
+// balancers leave it first.
+func exitPeriod(pod *corev1.Pod) time.Duration {
+	delay, err := time.ParseDuration(manifest.ArgumentValue(pod, "shutdown-delay-duration"))
+	if err != nil {
+		return change.ExitPeriod
+	}
+	return min(change.ExitPeriod+max(delay, 0), max(change.ExitPeriod, gracePeriod(pod)))
 }
 
 // listImages returns the images of all containers, each once.

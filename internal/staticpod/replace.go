@@ -237,9 +237,13 @@ func (r Replacement) drainAPIServer(ctx context.Context, e *engine.Env, s *step)
 	}) {
 		return nil
 	}
+	pod, err := Read(ctx, e, r.Node, release.APIServer)
+	if err != nil {
+		return err
+	}
 	s.drained = true
 	return e.Do(ctx, change.RemoveContainers{Socket: r.Node.CRISocket, Component: release.APIServer,
-		GracePeriod: change.ExitPeriod})
+		GracePeriod: exitPeriod(pod)})
 }
 
 // hurryKubelet ends the Pod of the manifest that was replaced and restarts the kubelet. By itself a
@@ -272,7 +276,7 @@ func (r Replacement) hurryKubelet(ctx context.Context, e *engine.Env, s *step,
 			return c.Component == component && c.Running && isPrevious(c)
 		}) {
 			removals = append(removals, change.RemoveContainers{Socket: r.Node.CRISocket,
-				Component: component, GracePeriod: change.ExitPeriod})
+				Component: component, GracePeriod: exitPeriod(s.previousPod)})
 		}
 	}
 	if slices.ContainsFunc(all, func(c state.Container) bool {

@@ -14,6 +14,7 @@ import (
 	"kubeadm/internal/change"
 	"kubeadm/internal/engine"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/state"
 	"kubeadm/internal/staticpod"
 	"kubeadm/internal/world"
 	"kubeadm/internal/world/fake"
@@ -65,6 +66,34 @@ func TestEqualManifestIsNotReplaced(t *testing.T) {
 		newManifest(scheduler, "v1", "--b", "--a"))
 	if same || err != nil {
 		t.Errorf("the order of arguments is no difference: %v", err)
+	}
+}
+
+// Before etcd's manifest changes, kube-apiserver answers its requests: it gets its own delay in addition. The one that
+// the kubelet starts meanwhile gets no time.
+func TestAPIServerIsDrainedBeforeEtcd(t *testing.T) {
+	w := newMachine(t)
+	writeFile(t, w, "/etc/kubernetes/manifests/kube-apiserver.yaml",
+		string(newManifest(apiserver, "v1", "--shutdown-delay-duration=10s")))
+	w.Pods = []state.Sandbox{{ID: "1", Namespace: "kube-system", Component: apiserver},
+		{ID: "2", Namespace: "kube-system", Component: etcdComponent}}
+	out := runReplace(t.Context(), w, staticpod.Manifest{Component: etcdComponent, Data: newManifest(etcdComponent, "v2")})
+	if out.err != nil {
+		t.Fatal(out.err)
+	}
+	var did []string
+	for _, c := range out.did {
+		switch c := c.(type) {
+		case change.RemoveContainers:
+			did = append(did, fmt.Sprintf("%s %s", c.Component, c.GracePeriod))
+		case change.WriteFile:
+			if strings.HasSuffix(c.Path, "/manifests/etcd.yaml") {
+				did = append(did, "manifest")
+			}
+		}
+	}
+	if len(did) < 3 || did[0] != "kube-apiserver 15s" || did[1] != "manifest" || !slices.Contains(did, "etcd 5s") {
+		t.Errorf("did %q", did)
 	}
 }
 

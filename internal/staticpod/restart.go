@@ -99,7 +99,7 @@ func (r Replacement) RestartEtcd(ctx context.Context, e *engine.Env) error {
 			return err
 		}
 		removals = append(removals, change.RemoveContainers{Socket: r.Node.CRISocket,
-			Component: component, GracePeriod: change.ExitPeriod})
+			Component: component, GracePeriod: exitPeriod(pod)})
 		waits = append(waits, wait)
 	}
 	e.Say("restarting the static Pods of etcd and kube-apiserver")

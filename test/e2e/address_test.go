@@ -123,11 +123,12 @@ func (r *rotatedCluster) balance(t *testing.T, backends ...*nodes.Node) {
 
 // TestChangeAddressHA gives two of three control planes other addresses, under a client of the load balancer: one of them
 // before the previous address is gone, with the way back, and the other one afterwards. No request fails, as the load
-// balancer leaves each address before it is gone.
+// balancer leaves each address before it is gone, and an API server that exits serves until the load balancer has seen it.
 func TestChangeAddressHA(t *testing.T) {
 	inFullRun(t, "five minutes")
 	parallel(t)
-	r := newRotatedCluster(t, 3, 1)
+	r := newRotatedClusterOf(t, 3, 1, nodes.Config{
+		Cluster: "apiServer:\n  extraArgs:\n  - {name: shutdown-delay-duration, value: 5s}\n"})
 	prepared, after := r.controlPlanes[1], r.controlPlanes[2]
 	first := prepared.Address()
 	second, err := prepared.AddAddress(t.Context())

@@ -110,8 +110,14 @@ func (r *rotatedCluster) everyone() []*nodes.Node { return slices.Concat(r.contr
 // newRotatedCluster is a cluster with a workload, and a client of its load balancer.
 func newRotatedCluster(t *testing.T, planes, workers int) *rotatedCluster {
 	t.Helper()
+	return newRotatedClusterOf(t, planes, workers, nodes.Config{})
+}
+
+// newRotatedClusterOf is newRotatedCluster with another configuration.
+func newRotatedClusterOf(t *testing.T, planes, workers int, config nodes.Config) *rotatedCluster {
+	t.Helper()
 	s := &haCluster{testCluster: testCluster{Cluster: newCluster(t)}}
-	must(t, s.createFirst(t.Context(), planes, workers, nodes.Config{}))
+	must(t, s.createFirst(t.Context(), planes, workers, config))
 	if planes > 1 {
 		must(t, s.joinNodes(t.Context(), s.controlPlanes[1:]...))
 	}
