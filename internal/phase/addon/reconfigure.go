@@ -6,11 +6,9 @@ import (
 	"math"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/engine"
@@ -126,7 +124,7 @@ func (a addons) reconfigure(ctx context.Context, e *engine.Env, one addon) error
 	if failed == nil || ctx.Err() != nil {
 		return failed
 	}
-	down, err := a.nodesDown(ctx, e)
+	_, down, err := a.listNodes(ctx, e)
 	if err != nil {
 		return err
 	}
@@ -140,28 +138,6 @@ func (a addons) reconfigure(ctx context.Context, e *engine.Env, one addon) error
 	}
 	e.Warn("the roll-out of %s is not complete, since %d nodes are not ready: %v", ref, down, failed)
 	return nil
-}
-
-// nodesDown is the number of nodes that are not ready: there, no Pod becomes available.
-func (a addons) nodesDown(ctx context.Context, e *engine.Env) (down int, err error) {
-	all, err := e.List(ctx, state.Query{GVK: state.NodeKind, As: a.as,
-		Fields: []string{"status.conditions"}})
-	if err != nil {
-		return 0, err
-	}
-	for _, u := range all {
-		var n corev1.Node
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &n); err != nil {
-			down++
-			continue
-		}
-		for _, c := range n.Status.Conditions {
-			if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
-				down++
-			}
-		}
-	}
-	return down, nil
 }
 
 // missingPods is the number of nodes without a new Pod of a DaemonSet. A Deployment runs where it can, so
@@ -192,11 +168,15 @@ func (a addons) replaceKubeProxy(ctx context.Context, e *engine.Env) error {
 	if err != nil {
 		return err
 	}
-	return e.Do(ctx, change.MutateObject{Object: proxy.DaemonSet, As: a.as,
+	err = e.Do(ctx, change.MutateObject{Object: proxy.DaemonSet, As: a.as,
 		Mutate: func(u *unstructured.Unstructured) error {
 			return unstructured.SetNestedField(u.Object, proxy.ConfigHash(), "spec", "template", "metadata",
 				"annotations", proxyConfigAnnotation)
 		}})
+	if err != nil {
+		return err
+	}
+	return a.replaceOnReadyNodes(ctx, e, proxy.ConfigHash())
 }
 
 // proxyConfigAnnotation is the annotation of the Pods of kube-proxy with the digest of their configuration.

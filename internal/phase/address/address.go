@@ -89,7 +89,9 @@ func (m *machine) moveMember(ctx context.Context, e *engine.Env) error {
 	if m.Member == nil || len(m.Etcd.Endpoints) == 0 {
 		return nil
 	}
-	found, err := etcdcluster.CheckHealth(ctx, e.World, m.Etcd)
+	via := m.Etcd // where this member serves too if it has moved already
+	via.Endpoints = append(slices.Clone(via.Endpoints), m.Replace(m.Member.ClientURL))
+	found, err := etcdcluster.CheckHealth(ctx, e.World, via)
 	if err != nil {
 		return fmt.Errorf("listing the members of etcd: %w", err)
 	}
@@ -97,7 +99,7 @@ func (m *machine) moveMember(ctx context.Context, e *engine.Env) error {
 	if err != nil {
 		return err
 	}
-	return m.setPeerURL(ctx, e, m.Etcd, listed.PeerURLs[0])
+	return m.setPeerURL(ctx, e, via, listed.PeerURLs[0])
 }
 
 func (m *machine) setPeerURL(ctx context.Context, e *engine.Env, via state.Etcd, from string) error {

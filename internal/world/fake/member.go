@@ -3,6 +3,7 @@ package fake
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
@@ -10,6 +11,7 @@ import (
 	"sync"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/node"
 	"kubeadm/internal/state"
 	"kubeadm/internal/world/memory"
 )
@@ -28,8 +30,11 @@ var (
 // Members lists the etcd members. The member of this machine has a name once the kubelet has
 // started its static Pod.
 func (w *World) Members(ctx context.Context, via state.Etcd) ([]state.Member, error) {
-	all, err := w.World.Members(ctx, via)
 	own := w.ownMember(ctx)
+	if w.listensElsewhere(own, via.Endpoints) {
+		return nil, fmt.Errorf("dial tcp %s: connect: connection refused", via.Endpoints[0])
+	}
+	all, err := w.World.Members(ctx, via)
 	for i, m := range all {
 		if len(m.PeerURLs) > 0 && m.PeerURLs[0] == own.PeerURLs[0] && m.Name == "" &&
 			w.hasFile(etcdData) {
@@ -37,6 +42,20 @@ func (w *World) Members(ctx context.Context, via state.Etcd) ([]state.Member, er
 		}
 	}
 	return all, err
+}
+
+// listensElsewhere reports whether all endpoints are of this machine, but of addresses at which its member does not
+// listen.
+func (w *World) listensElsewhere(own state.Member, endpoints []string) bool {
+	listens := node.HostOf(own.ClientURLs[0])
+	for _, endpoint := range endpoints {
+		host := node.HostOf(endpoint)
+		isOwn := slices.ContainsFunc(w.Interfaces, func(a state.Address) bool { return a.IP == host })
+		if !isOwn || host == listens {
+			return false
+		}
+	}
+	return len(endpoints) > 0 && listens != ""
 }
 
 // ownMember returns the etcd member of this machine according to its manifest.

@@ -1,0 +1,135 @@
+package addon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/engine"
+	"kubeadm/internal/state"
+	"kubeadm/internal/untrusted"
+	"kubeadm/internal/world"
+)
+
+// replaceOnReadyNodes replaces the Pods of kube-proxy on nodes that are ready, a tenth of them at a time, if other
+// nodes are not: by itself, a DaemonSet replaces none of them as long as its Pods on the others are unavailable, such
+// as on nodes that have lost the endpoint.
+func (a addons) replaceOnReadyNodes(ctx context.Context, e *engine.Env, digest string) error {
+	ready, down, err := a.listNodes(ctx, e)
+	if err != nil || down == 0 {
+		return err
+	}
+	if err := e.Await(ctx, a.observed()); err != nil {
+		return err
+	}
+	pods, err := e.List(ctx, a.proxyPods())
+	if err != nil {
+		return err
+	}
+	var stale []corev1.Pod
+	for _, u := range pods {
+		pod, ok := toPod(u)
+		if ok && ready[pod.Spec.NodeName] && pod.DeletionTimestamp == nil && pod.Annotations[proxyConfigAnnotation] != digest {
+			stale = append(stale, pod)
+		}
+	}
+	for some := range slices.Chunk(stale, 1+len(stale)/10) {
+		var evictions []change.Change
+		for _, pod := range some {
+			evictions = append(evictions, change.EvictPod{Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID), As: a.as})
+		}
+		if err := e.DoAll(ctx, evictions...); err != nil {
+			return err
+		}
+		if err := e.Await(ctx, a.replaced(some, digest)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// observed is met when the controller of kube-proxy has seen its new template: Pods that it creates by then have it.
+func (a addons) observed() world.Condition {
+	return world.Condition{Name: "kube-controller-manager to see the new template of kube-proxy",
+		Timeout: a.node.Timeouts.KubernetesAPI,
+		Check: func(ctx context.Context, r state.Reader) error {
+			u, err := r.Object(ctx, state.Ref{GVK: appsv1.SchemeGroupVersion.WithKind("DaemonSet"), As: a.as,
+				Namespace: metav1.NamespaceSystem, Name: "kube-proxy"})
+			if err != nil {
+				return err
+			}
+			seen, _, _ := unstructured.NestedInt64(u.Object, "status", "observedGeneration")
+			if seen < u.GetGeneration() {
+				return errors.New("it has not seen it yet")
+			}
+			return nil
+		}}
+}
+
+// replaced is met when the nodes of these Pods of kube-proxy have new ones, which are ready.
+func (a addons) replaced(pods []corev1.Pod, digest string) world.Condition {
+	return world.Condition{Name: "the new Pods of kube-proxy on nodes that are ready", Timeout: a.node.Timeouts.KubernetesAPI,
+		Check: func(ctx context.Context, r state.Reader) error {
+			all, err := r.List(ctx, a.proxyPods())
+			if err != nil {
+				return err
+			}
+			isNew := map[string]bool{}
+			for _, u := range all {
+				pod, ok := toPod(u)
+				isNew[pod.Spec.NodeName] = isNew[pod.Spec.NodeName] || ok && isReady(pod) &&
+					pod.Annotations[proxyConfigAnnotation] == digest
+			}
+			for _, pod := range pods {
+				if !isNew[pod.Spec.NodeName] {
+					return fmt.Errorf("node %s has none", untrusted.Line(pod.Spec.NodeName))
+				}
+			}
+			return nil
+		}}
+}
+
+func (a addons) proxyPods() state.Query {
+	return state.Query{GVK: corev1.SchemeGroupVersion.WithKind("Pod"), As: a.as, Namespace: metav1.NamespaceSystem,
+		LabelSelector: "k8s-app=kube-proxy", Fields: []string{"metadata", "spec.nodeName", "status.conditions"}}
+}
+
+func toPod(u unstructured.Unstructured) (pod corev1.Pod, ok bool) {
+	err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &pod)
+	return pod, err == nil
+}
+
+func isReady(pod corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// listNodes returns the nodes that are ready, and the number of those that are not.
+func (a addons) listNodes(ctx context.Context, e *engine.Env) (ready map[string]bool, down int, err error) {
+	all, err := e.List(ctx, state.Query{GVK: state.NodeKind, As: a.as, Fields: []string{"metadata.name", "status.conditions"}})
+	if err != nil {
+		return nil, 0, err
+	}
+	ready = map[string]bool{}
+	for _, u := range all {
+		var n corev1.Node
+		err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &n)
+		if err != nil || slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+			return c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue
+		}) {
+			down++
+			continue
+		}
+		ready[n.Name] = true
+	}
+	return ready, down, nil
+}

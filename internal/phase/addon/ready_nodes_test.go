@@ -1,0 +1,115 @@
+package addon_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	proxyconfig "k8s.io/kube-proxy/config/v1alpha1"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/engine"
+	"kubeadm/internal/manifest"
+	"kubeadm/internal/phase/addon"
+	"kubeadm/internal/reconfiguration"
+	"kubeadm/internal/state"
+	"kubeadm/internal/world/memory"
+)
+
+// daemonSet is a cluster whose controller replaces each Pod of kube-proxy that is evicted.
+type daemonSet struct {
+	*scene
+	t       *testing.T
+	evicted []string
+}
+
+func (d *daemonSet) Do(ctx context.Context, c change.Change) error {
+	evict, ok := c.(change.EvictPod)
+	if !ok {
+		return d.scene.Do(ctx, c)
+	}
+	d.evicted = append(d.evicted, evict.Name)
+	set, err := d.Object(ctx, state.Ref{GVK: appsv1.SchemeGroupVersion.WithKind("DaemonSet"), Namespace: "kube-system", Name: "kube-proxy"})
+	if err != nil {
+		return err
+	}
+	annotations, _, _ := unstructured.NestedStringMap(set.Object, "spec", "template", "metadata", "annotations")
+	d.addPod(evict.Name, annotations)
+	return nil
+}
+
+// addPod adds a Pod of kube-proxy, which is named after its node.
+func (d *daemonSet) addPod(node string, annotations map[string]string) {
+	d.t.Helper()
+	pod := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: node, Labels: map[string]string{"k8s-app": "kube-proxy"},
+			Annotations: annotations},
+		Spec:   corev1.PodSpec{NodeName: node},
+		Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}}
+	d.put("Pod", pod)
+}
+
+func (d *daemonSet) addNode(name string, ready corev1.ConditionStatus) {
+	d.t.Helper()
+	n := &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: metav1.ObjectMeta{Name: name},
+		Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}}}
+	d.put("Node", n)
+}
+
+// put stores an object with its status.
+func (d *daemonSet) put(kind string, o metav1.Object) {
+	d.t.Helper()
+	all, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.Objects[memory.Key{Kind: schema.GroupKind{Kind: kind}, Namespace: o.GetNamespace(), Name: o.GetName()}] =
+		&unstructured.Unstructured{Object: all}
+}
+
+// Where a node is not ready, the DaemonSet would replace no Pod of kube-proxy: those on the other nodes are evicted, once.
+func TestProxyOnReadyNodes(t *testing.T) {
+	for lost, want := range map[corev1.ConditionStatus][]string{
+		corev1.ConditionUnknown: {"cp1", "worker1"}, corev1.ConditionTrue: nil} {
+		d := &daemonSet{scene: newScene(), t: t}
+		d.e.World = d
+		d.node.Cluster.DNS.Disabled, d.node.Cluster.KubeProxy.Config = true, &proxyconfig.KubeProxyConfiguration{}
+		d.node.Cluster.Endpoint = "192.0.2.10:6443"
+		before, err := manifest.NewKubeProxy(d.node, manifest.Host{}, manifest.Patches{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range before.Objects() {
+			if err := d.World.Do(t.Context(), change.ApplyObject{Object: o}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, name := range []string{"cp1", "worker1", "worker2"} {
+			status := corev1.ConditionTrue
+			if name == "worker2" {
+				status = lost
+			}
+			d.addNode(name, status)
+			d.addPod(name, nil)
+		}
+		previous := *d.node
+		d.node.Cluster.Endpoint = "192.0.2.20:6443"
+		d.e.Intent = reconfiguration.Intent{Before: &previous, Change: &reconfiguration.State{Addons: true,
+			Endpoint: &reconfiguration.EndpointChange{From: []string{"https://192.0.2.10:6443"}, To: "https://192.0.2.20:6443"}}}
+		for range 2 {
+			if err := engine.Run(t.Context(), d.e, []engine.Phase{addon.Reconfigure}, engine.Selection{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if slices.Sort(d.evicted); !slices.Equal(d.evicted, want) {
+			t.Errorf("worker2 is ready: %s; evicted %v, want %v", lost, d.evicted, want)
+		}
+	}
+}
