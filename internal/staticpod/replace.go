@@ -187,6 +187,9 @@ func (r Replacement) replaceOne(ctx context.Context, e *engine.Env, s *step) err
 				return err
 			}
 		}
+		if err := r.drainAPIServer(ctx, e, s); err != nil {
+			return err
+		}
 		if err := r.writeManifest(ctx, e, s, s.wanted); err != nil {
 			return err
 		}
@@ -212,9 +215,6 @@ func (r Replacement) newRecordFile(s *step) change.WriteFile {
 // writeManifest writes a manifest and makes the kubelet replace the Pod at once.
 func (r Replacement) writeManifest(ctx context.Context, e *engine.Env, s *step,
 	data []byte) error {
-	if err := r.drainAPIServer(ctx, e, s); err != nil {
-		return err
-	}
 	if err := e.Do(ctx, change.WriteFile{Path: s.file, Data: data, Mode: 0o600}); err != nil {
 		return err
 	}

@@ -112,6 +112,9 @@ func (r Replacement) restore(ctx context.Context, e *engine.Env,
 				return true, err
 			}
 		}
+		if err := r.drainAPIServer(ctx, e, s); err != nil {
+			e.Warn("requests in progress may be cut: %v", err)
+		}
 		if err := r.writeManifest(ctx, e, s, s.previous); err != nil {
 			return true, err
 		}

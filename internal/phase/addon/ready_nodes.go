@@ -41,7 +41,7 @@ func (a addons) replaceOnReadyNodes(ctx context.Context, e *engine.Env, digest s
 			stale = append(stale, pod)
 		}
 	}
-	for some := range slices.Chunk(stale, 1+len(stale)/10) {
+	for some := range slices.Chunk(stale, min(1+len(stale)/10, maxEvicted)) {
 		var evictions []change.Change
 		for _, pod := range some {
 			evictions = append(evictions, change.EvictPod{Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID), As: a.as})
@@ -55,6 +55,9 @@ func (a addons) replaceOnReadyNodes(ctx context.Context, e *engine.Env, digest s
 	}
 	return nil
 }
+
+// maxEvicted is how many Pods are evicted at the same time.
+const maxEvicted = 50
 
 // observed is met when the controller of kube-proxy has seen its new template: Pods that it creates by then have it.
 func (a addons) observed() world.Condition {
