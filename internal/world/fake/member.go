@@ -36,9 +36,11 @@ func (w *World) Members(ctx context.Context, via state.Etcd) ([]state.Member, er
 	}
 	all, err := w.World.Members(ctx, via)
 	for i, m := range all {
-		if len(m.PeerURLs) > 0 && m.PeerURLs[0] == own.PeerURLs[0] && m.Name == "" &&
-			w.hasFile(etcdData) {
+		isOwn := len(m.PeerURLs) > 0 && m.PeerURLs[0] == own.PeerURLs[0]
+		if isOwn && m.Name == "" && w.hasFile(etcdData) {
 			all[i].Name, all[i].ClientURLs = own.Name, own.ClientURLs
+		} else if isOwn && m.Name == own.Name { // which it publishes at each start
+			all[i].ClientURLs = own.ClientURLs
 		}
 	}
 	return all, err
