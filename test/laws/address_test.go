@@ -24,7 +24,6 @@ import (
 	"kubeadm/internal/staticpod"
 	"kubeadm/internal/workflow"
 	"kubeadm/internal/world/fake"
-	"kubeadm/internal/world/fault"
 	"kubeadm/internal/world/memory"
 )
 
@@ -252,20 +251,10 @@ func TestFinishAddress(t *testing.T) {
 func TestMoveAfterwardsResumesAtEveryCrashPoint(t *testing.T) {
 	for name, machine := range map[string]func(testing.TB) *fake.World{"the only one": newMovedMachine,
 		"one of three": newMovedMachineOfThree} {
-		s := changeAddress(machine, newAddress)
-		whole := s.newRun(machine(t)).mustSucceed(t)
-		forEachFault(len(whole.did), func(at *fault.World) {
-			t.Run(name+" "+faultName(at), func(t *testing.T) {
-				t.Parallel()
-				at.Crash = true
-				r := s.newRun(machine(t))
-				r.fault = at
-				if first := r.execute(t); !first.crashed {
-					t.Fatalf("the run did not get that far: %v", first.err)
-				}
-				again := r.rerun()
-				again.mustSucceed(t)
-				checkAddress(t, again.machine, newAddress, presentAddress)
+		t.Run(name, func(t *testing.T) {
+			changeAddress(machine, newAddress).killEverywhere(t, func(t *testing.T, r killedRun) {
+				r.rerun().mustSucceed(t)
+				checkAddress(t, r.machine, newAddress, presentAddress)
 			})
 		})
 	}
@@ -275,29 +264,19 @@ func TestMoveAfterwardsResumesAtEveryCrashPoint(t *testing.T) {
 // that is in use.
 func TestKilledMoveIsTakenBack(t *testing.T) {
 	s, back := changeAddress(newMovingMachine, newAddress), changeAddress(newMovingMachine, presentAddress)
-	whole := s.newRun(s.machine(t)).mustSucceed(t)
-	forEachFault(len(whole.did), func(at *fault.World) {
-		t.Run(faultName(at), func(t *testing.T) {
-			t.Parallel()
-			at.Crash = true
-			r := s.newRun(s.machine(t))
-			r.fault = at
-			if first := r.execute(t); !first.crashed {
-				t.Fatalf("the run did not get that far: %v", first.err)
-			}
-			e := engine.New(engine.Env{World: r.machine, Tool: newDefaultTool(t), Emit: func(engine.Event) {}})
-			here, err := openAddress(t, e)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if w, err := nodeaddress.FindFinish(t.Context(), e, here); err == nil && w.IsFrom(here.Address) {
-				t.Errorf("the address in use, %s, is a previous one: %v", here.Address, w.From)
-			}
-			again := r.rerun()
-			again.subject = back
-			again.mustSucceed(t)
-			checkAddress(t, again.machine, presentAddress, newAddress)
-		})
+	s.killEverywhere(t, func(t *testing.T, r killedRun) {
+		e := engine.New(engine.Env{World: r.machine, Tool: newDefaultTool(t), Emit: func(engine.Event) {}})
+		here, err := openAddress(t, e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if w, err := nodeaddress.FindFinish(t.Context(), e, here); err == nil && w.IsFrom(here.Address) {
+			t.Errorf("the address in use, %s, is a previous one: %v", here.Address, w.From)
+		}
+		again := r.rerun()
+		again.subject = back
+		again.mustSucceed(t)
+		checkAddress(t, again.machine, presentAddress, newAddress)
 	})
 }
 

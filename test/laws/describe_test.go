@@ -147,9 +147,14 @@ func (s describer) text(of string) string {
 	return withoutGeneratedNames(of)
 }
 
-// reconfigurationPattern matches the ID and the times of a change of the configuration.
+// changeIDPattern matches the ID of a change of the configuration, which is quoted if it looks like a
+// number.
+var changeIDPattern = regexp.MustCompile(`(\bid: )(?:\\?"[0-9a-f]+\\?"|[^"\\\n]+)`)
+
+// reconfigurationPattern matches the times of a change of the configuration, and its ID in an
+// annotation.
 var reconfigurationPattern = regexp.MustCompile(
-	`(\bid: |\bstarted: \\?"|\bstored: \\?"|kubeadm\.kubernetes\.io/reconfiguration": ")[^"\\\n]+`)
+	`(\bstarted: \\?"|\bstored: \\?"|kubeadm\.kubernetes\.io/reconfiguration": ")[^"\\\n]+`)
 
 var tokenPattern = regexp.MustCompile(`bootstrap-token-[a-z0-9]{6}\b`)
 
@@ -166,11 +171,23 @@ var kubeletTimePattern = regexp.MustCompile(`(kubelet-client-)\d{4}(-\d\d){5}`)
 // withoutGeneratedNames replaces the names of tokens, the signatures with them and the times of
 // backups and of client certificates of the kubelet.
 func withoutGeneratedNames(text string) string {
-	text = backupTimePattern.ReplaceAllString(text, "$1*")
-	text = kubeletTimePattern.ReplaceAllString(text, "$1*")
-	text = reconfigurationPattern.ReplaceAllString(text, "$1*")
-	return signaturePattern.ReplaceAllString(tokenPattern.ReplaceAllString(text,
-		"bootstrap-token-*"), "jws-kubeconfig-*")
+	for _, r := range []struct {
+		names       []string // of which a match has one: most texts have none
+		pattern     *regexp.Regexp
+		replacement string
+	}{
+		{[]string{"kubeadm-", "kept-", "restored-"}, backupTimePattern, "$1*"},
+		{[]string{"kubelet-client-"}, kubeletTimePattern, "$1*"},
+		{[]string{"id: "}, changeIDPattern, "$1*"},
+		{[]string{"started: ", "stored: ", "/reconfiguration"}, reconfigurationPattern, "$1*"},
+		{[]string{"bootstrap-token-"}, tokenPattern, "bootstrap-token-*"},
+		{[]string{"jws-kubeconfig-"}, signaturePattern, "jws-kubeconfig-*"},
+	} {
+		if slices.ContainsFunc(r.names, func(n string) bool { return strings.Contains(text, n) }) {
+			text = r.pattern.ReplaceAllString(text, r.replacement)
+		}
+	}
+	return text
 }
 
 func (s describer) objects() string {

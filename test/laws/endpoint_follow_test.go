@@ -30,24 +30,15 @@ func TestWorkerFollowsEndpoint(t *testing.T) {
 	if moved < 0 {
 		t.Fatal("the kubelet keeps its kubeconfig")
 	}
-	forEachFault(len(whole.did), func(at *fault.World) {
-		t.Run(faultName(at), func(t *testing.T) {
-			t.Parallel()
-			at.Crash = true
-			r := s.newRun(s.machine(t))
-			r.fault = at
-			if first := r.execute(t); !first.crashed {
-				t.Fatalf("the run did not get that far: %v", first.err)
-			}
-			again := r.rerun()
-			again.mustSucceed(t)
-			if now := string(again.machine.Files[file].Data); !strings.Contains(now, newEndpoint) {
-				t.Errorf("the kubelet connects to:\n%s", now)
-			}
-			if started := again.machine.Services["kubelet"].Since; started.Before(again.machine.Files[file].ModTime) {
-				t.Error("the kubelet is older than its kubeconfig")
-			}
-		})
+	s.killEverywhere(t, func(t *testing.T, r killedRun) {
+		again := r.rerun()
+		again.mustSucceed(t)
+		if now := string(again.machine.Files[file].Data); !strings.Contains(now, newEndpoint) {
+			t.Errorf("the kubelet connects to:\n%s", now)
+		}
+		if started := again.machine.Services["kubelet"].Since; started.Before(again.machine.Files[file].ModTime) {
+			t.Error("the kubelet is older than its kubeconfig")
+		}
 	})
 	failing := s.newRun(s.machine(t))
 	failing.fault = &fault.World{At: slices.IndexFunc(whole.did, func(c change.Change) bool {
@@ -80,7 +71,7 @@ func TestWorkerFollowsByAnotherServer(t *testing.T) {
 		w.Files[file] = f
 		return w
 	}
-	s.killEverywhere(t, func(t *testing.T, r run) {
+	s.killEverywhere(t, func(t *testing.T, r killedRun) {
 		done := tryFind(t, r.machine, func(ctx context.Context, e *engine.Env, here existing.Machine) (reconfiguration.Wanted, error) {
 			w, err := reconfiguration.FindFollow(ctx, e, here)
 			if err == nil && !w.Done {
@@ -89,8 +80,7 @@ func TestWorkerFollowsByAnotherServer(t *testing.T) {
 			return w.Wanted, err
 		})
 		if done != nil {
-			r = r.rerun()
-			r.mustSucceed(t)
+			r.rerun().mustSucceed(t)
 		}
 		if now := string(r.machine.Files[file].Data); !strings.Contains(now, newEndpoint) {
 			t.Errorf("the kubelet connects to:\n%s", now)

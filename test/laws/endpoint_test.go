@@ -80,7 +80,7 @@ func TestFinishEndpoint(t *testing.T) {
 // certificate and in the configuration. A change of something else is refused meanwhile.
 func TestKilledEndpointChangeKeepsBothNames(t *testing.T) {
 	s := changeEndpoint(newEndpoint)
-	s.killEverywhere(t, func(t *testing.T, r run) {
+	s.killEverywhere(t, func(t *testing.T, r killedRun) {
 		found := readChange(t, r.machine)
 		refused := tryFind(t, r.machine, request(reconfiguration.Request{
 			Flags: config.ReconfigureFlags{AddCertSANs: []string{"more.example.com"}}}))
@@ -135,7 +135,7 @@ func TestUndoNeedsAnEndpoint(t *testing.T) {
 // Wherever a change of the endpoint is killed, an undo takes it back.
 func TestUndoOfKilledEndpointChange(t *testing.T) {
 	s := changeEndpoint(newEndpoint)
-	s.killEverywhere(t, func(t *testing.T, r run) {
+	s.killEverywhere(t, func(t *testing.T, r killedRun) {
 		if readChange(t, r.machine) == nil {
 			return // the change has not begun
 		}
@@ -164,7 +164,7 @@ func TestMovedNodeBecomesEndpoint(t *testing.T) {
 	const moved, kubeProxy = newAddress + ":6443", "kube-proxy"
 	s := changeEndpoint(moved)
 	s.machine = newMovedBareMachine
-	s.killEverywhere(t, func(t *testing.T, r run) {
+	s.killEverywhere(t, func(t *testing.T, r killedRun) {
 		again := r.rerun()
 		again.mustSucceed(t)
 		checkEndpointPlaces(t, again.machine, "https://"+moved)

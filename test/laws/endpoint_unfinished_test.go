@@ -97,7 +97,7 @@ func TestUndoneFinishIsFinishedAgain(t *testing.T) {
 		r.mustSucceed(t)
 		check(t, r)
 	})
-	finish.killEverywhere(t, func(t *testing.T, r run) {
+	finish.killEverywhere(t, func(t *testing.T, r killedRun) {
 		found := readChange(t, r.machine)
 		if found.Endpoint != nil || found.Stored != nil {
 			return // the end has not begun, or is complete
@@ -110,7 +110,7 @@ func TestUndoneFinishIsFinishedAgain(t *testing.T) {
 				t.Errorf("a change to %s may begin", endpoint)
 			}
 		}
-		check(t, r)
+		check(t, r.run)
 	})
 }
 
@@ -143,7 +143,7 @@ func TestInterruptedEndpointChangeOfEditedConfig(t *testing.T) {
 				}
 				return w
 			}
-			s.killEverywhere(t, func(t *testing.T, r run) {
+			s.killEverywhere(t, func(t *testing.T, r killedRun) {
 				found := readChange(t, r.machine)
 				if c.later != nil {
 					c.later(t, r.machine)
@@ -204,7 +204,7 @@ func (u unreachable) Await(ctx context.Context, c world.Condition) error {
 // soon as a place outside this node has it, and an undo leads back from there.
 func TestBrokenEndpointIsNotForgotten(t *testing.T) {
 	s := changeEndpoint(newEndpoint)
-	s.killEverywhere(t, func(t *testing.T, r run) {
+	s.killEverywhere(t, func(t *testing.T, r killedRun) {
 		if found := readChange(t, r.machine); found == nil || found.Stored != nil {
 			return
 		}

@@ -40,17 +40,6 @@ func readExchange(t testing.TB, m *fake.World) *etcddata.Exchange {
 	return x
 }
 
-// crashAt returns the run of a subject's command that a fault has killed.
-func crashAt(t testing.TB, s subject, at *fault.World) run {
-	t.Helper()
-	at.Crash = true
-	r := s.newRun(s.machine(t))
-	r.fault = at
-	r.execute(t)
-	r.fault = nil
-	return r
-}
-
 // electingEtcd is an etcd that does not list its members at the first request.
 type electingEtcd struct {
 	world.World
@@ -74,7 +63,6 @@ func (w *electingEtcd) Await(ctx context.Context, c world.Condition) error {
 // back, even if one read fails, and leaves nothing that other commands would have to wait for.
 func TestResumedRecoverFindsMembersBack(t *testing.T) {
 	s := recoverSubjectOf(allLost)
-	out := s.newRun(s.machine(t)).mustSucceed(t)
 	for name, c := range map[string]struct {
 		back func(*fake.World)
 		word string // of the error; empty if there is nothing to recover
@@ -86,8 +74,7 @@ func TestResumedRecoverFindsMembersBack(t *testing.T) {
 			"the etcd member of cp2 answers"},
 	} {
 		resumed := 0
-		forEachFault(len(out.did), func(at *fault.World) {
-			r := crashAt(t, s, at)
+		s.forEachKill(t, func(r killedRun) {
 			m := r.machine
 			if readExchange(t, m) == nil || strings.Contains(string(m.Files[etcdYAML].Data), "force-new-cluster") ||
 				len(m.MemberList) == 1 {
@@ -101,17 +88,17 @@ func TestResumedRecoverFindsMembersBack(t *testing.T) {
 			again := r.rerun().execute(t)
 			if c.word == "" && again.err != nil ||
 				c.word != "" && (again.err == nil || !strings.Contains(again.err.Error(), c.word)) {
-				t.Errorf("%s, %s: %v", name, faultName(at), again.err)
+				t.Errorf("%s, %s: %v", name, r.name, again.err)
 			}
 			if len(m.MemberList) != 3 || slices.ContainsFunc(again.did, isForcing) {
-				t.Errorf("%s, %s: a new cluster was forced, of %v", name, faultName(at), memberNames(m))
+				t.Errorf("%s, %s: a new cluster was forced, of %v", name, r.name, memberNames(m))
 			}
 			if x := readExchange(t, m); x != nil {
-				t.Errorf("%s, %s: the exchange %+v is left", name, faultName(at), x)
+				t.Errorf("%s, %s: the exchange %+v is left", name, r.name, x)
 			}
 			for file := range m.Files {
 				if strings.Contains(file, "/kubeadm-journal/replacing") {
-					t.Errorf("%s, %s: %s is left", name, faultName(at), file)
+					t.Errorf("%s, %s: %s is left", name, r.name, file)
 				}
 			}
 		})
@@ -131,10 +118,8 @@ func isForcing(c change.Change) bool {
 func TestResumedRestoreFindsMembersBack(t *testing.T) {
 	s := restoreSubject(allLost)
 	s.machine = machineWithoutQuorum
-	out := s.newRun(s.machine(t)).mustSucceed(t)
 	resumed := map[etcddata.Stage]int{}
-	forEachFault(len(out.did), func(at *fault.World) {
-		r := crashAt(t, s, at)
+	s.forEachKill(t, func(r killedRun) {
 		m := r.machine
 		_, starts := m.Files[etcdYAML]
 		x := readExchange(t, m)
@@ -147,19 +132,19 @@ func TestResumedRestoreFindsMembersBack(t *testing.T) {
 		const word = "the other members of etcd have a quorum"
 		if again.err == nil || !strings.Contains(again.err.Error(), word) ||
 			!slices.Contains(problem.Hints(again.err), "to put the previous data back: kubeadm etcd restore --undo") {
-			t.Errorf("%s: %v, %q", faultName(at), again.err, problem.Hints(again.err))
+			t.Errorf("%s: %v, %q", r.name, again.err, problem.Hints(again.err))
 		}
 		if len(again.did) > 0 || len(m.MemberList) != 3 {
-			t.Errorf("%s: it has gone on: %v", faultName(at), describeChanges(again.did))
+			t.Errorf("%s: it has gone on: %v", r.name, describeChanges(again.did))
 		}
 		back := restoreSubject(etcddata.Options{Undo: true}).newRun(m)
 		said := printed(back.mustSucceed(t))
 		if string(m.Files[memberDir+"/db"].Data) != "previous" || len(m.MemberList) != 3 {
-			t.Errorf("%s: the previous data are not in use", faultName(at))
+			t.Errorf("%s: the previous data are not in use", r.name)
 		}
 		_, exists := m.Files[x.NotStarted()]
 		if strings.Contains(said, "-not-started") != exists {
-			t.Errorf("%s: there are data in %s: %v; it says %q", faultName(at), x.NotStarted(), exists, said)
+			t.Errorf("%s: there are data in %s: %v; it says %q", r.name, x.NotStarted(), exists, said)
 		}
 	})
 	if resumed[etcddata.Exchanging] == 0 || resumed[etcddata.Starting] == 0 {
@@ -195,10 +180,8 @@ func publishOwn(m *fake.World) {
 // learner, which may be incomplete, are replaced by older ones only if the user agrees.
 func TestRecoverKeepsRejoinedData(t *testing.T) {
 	s := interruptedRejoinSubject()
-	out := s.newRun(s.machine(t)).mustSucceed(t)
 	var voters, learners, absent int
-	forEachFault(len(out.did), func(at *fault.World) {
-		r := crashAt(t, s, at)
+	s.forEachKill(t, func(r killedRun) {
 		m := r.machine
 		x := readExchange(t, m)
 		if x == nil || x.Stage != etcddata.Starting {
@@ -228,20 +211,20 @@ func TestRecoverKeepsRejoinedData(t *testing.T) {
 		}
 		again := recoverSubjectOf(o).newRun(m).execute(t)
 		if string(m.Files[memberDir+"/db"].Data) != "brought" || string(m.Files[kept].Data) != "previous" {
-			t.Errorf("%s: the data in use are %q", faultName(at), m.Files[memberDir+"/db"].Data)
+			t.Errorf("%s: the data in use are %q", r.name, m.Files[memberDir+"/db"].Data)
 		}
 		own := slices.IndexFunc(m.MemberList, func(m state.Member) bool { return slices.Contains(m.PeerURLs, ownPeer) })
 		if own >= 0 && m.MemberList[own].Learner {
 			learners++
 			if again.err == nil || len(asked) != 1 || !strings.Contains(asked[0], memberDir) ||
 				!strings.Contains(asked[0], x.NotStarted()) {
-				t.Errorf("%s: asked %q, then %v", faultName(at), asked, again.err)
+				t.Errorf("%s: asked %q, then %v", r.name, asked, again.err)
 			}
 			return
 		}
 		voters++
 		if again.err != nil || len(m.MemberList) != 1 || len(asked) != 1 {
-			t.Errorf("%s: members %v, asked %q, %v", faultName(at), memberNames(m), asked, again.err)
+			t.Errorf("%s: members %v, asked %q, %v", r.name, memberNames(m), asked, again.err)
 		}
 	})
 	if voters == 0 || learners == 0 || absent == 0 {
@@ -255,10 +238,8 @@ func checkRecoverResumes(t *testing.T, m *fake.World) {
 	t.Helper()
 	s := recoverSubjectOf(allLost)
 	s.machine = func(testing.TB) *fake.World { return m.Clone() }
-	out := s.newRun(m.Clone()).mustSucceed(t)
 	var undoing int
-	forEachFault(len(out.did), func(at *fault.World) {
-		r := crashAt(t, s, at)
+	s.forEachKill(t, func(r killedRun) {
 		if x := readExchange(t, r.machine); x != nil && x.Stage == etcddata.Undoing {
 			undoing++
 			back := r.machine.Clone()
@@ -279,10 +260,9 @@ func checkRecoverResumes(t *testing.T, m *fake.World) {
 // replaced then.
 func TestRecoverAfterRejoinWithoutEtcd(t *testing.T) {
 	s := interruptedRejoinSubject()
-	out := s.newRun(s.machine(t)).mustSucceed(t)
 	refused := 0
-	forEachFault(len(out.did), func(at *fault.World) {
-		m := crashAt(t, s, at).machine
+	s.forEachKill(t, func(r killedRun) {
+		m := r.machine
 		x := readExchange(t, m)
 		if _, brought := m.Files[memberDir]; x == nil || x.Stage != etcddata.Starting || !brought {
 			return
@@ -296,10 +276,10 @@ func TestRecoverAfterRejoinWithoutEtcd(t *testing.T) {
 		before := m.Snapshot()
 		err := recoverSubjectOf(allLost).newRun(m).execute(t).err
 		if err == nil || !strings.Contains(err.Error(), "it is not known whether they are complete") {
-			t.Errorf("%s: %v", faultName(at), err)
+			t.Errorf("%s: %v", r.name, err)
 		}
 		if before != m.Snapshot() {
-			t.Errorf("%s: it changed the machine", faultName(at))
+			t.Errorf("%s: it changed the machine", r.name)
 		}
 	})
 	if refused == 0 {
@@ -336,11 +316,9 @@ func (w *staleEtcd) Await(ctx context.Context, c world.Condition) error {
 // if a run in between has added a member that cannot start with the data.
 func TestResumedRejoinAfterRemoval(t *testing.T) {
 	s := rejoinSubject()
-	out := s.newRun(s.machine(t)).mustSucceed(t)
 	for name, isAdded := range map[string]bool{"removed": false, "added again": true} {
 		resumed := 0
-		forEachFault(len(out.did), func(at *fault.World) {
-			r := crashAt(t, s, at)
+		s.forEachKill(t, func(r killedRun) {
 			m := r.machine
 			x := readExchange(t, m)
 			if _, brought := m.Files[memberDir]; x == nil || x.Stage != etcddata.Starting || !brought {
@@ -355,15 +333,15 @@ func TestResumedRejoinAfterRemoval(t *testing.T) {
 			r.observe = func(below world.World) world.World { return &staleEtcd{World: below, machine: m} }
 			again := r.rerun().execute(t)
 			if again.err != nil {
-				t.Errorf("%s, %s: %v", name, faultName(at), again.err)
+				t.Errorf("%s, %s: %v", name, r.name, again.err)
 				return
 			}
 			checkExchanged(t, m, "cp2", "cp1")
 			if last := m.MemberList[len(m.MemberList)-1]; last.ID == 500 {
-				t.Errorf("%s, %s: etcd has started without its data, and with the same ID", name, faultName(at))
+				t.Errorf("%s, %s: etcd has started without its data, and with the same ID", name, r.name)
 			}
 			if _, isStale := m.Files[staleFile]; isStale {
-				t.Errorf("%s, %s: the data of the removed member are in use", name, faultName(at))
+				t.Errorf("%s, %s: the data of the removed member are in use", name, r.name)
 			}
 		})
 		if resumed == 0 {
@@ -427,14 +405,13 @@ func TestRestoreNamesRemovedMembers(t *testing.T) {
 		t.Errorf("%q is not in %s", want, printed(out))
 	}
 	resumed := 0
-	forEachFault(len(out.did), func(at *fault.World) {
-		r := crashAt(t, s, at)
+	s.forEachKill(t, func(r killedRun) {
 		if len(r.machine.MemberList) == 3 || readExchange(t, r.machine) != nil {
 			return
 		}
 		resumed++
 		if said := printed(r.rerun().mustSucceed(t)); !strings.Contains(said, want) {
-			t.Errorf("%s: %q is not in %s", faultName(at), want, said)
+			t.Errorf("%s: %q is not in %s", r.name, want, said)
 		}
 	})
 	if resumed == 0 {

@@ -129,7 +129,7 @@ func TestUndoOfKilledReconfigure(t *testing.T) {
 	undo := undoReconfigure(s)
 	before := s.machine(t)
 	files := append(listManifests(), node.DefaultPaths().KubeletConfig())
-	s.killEverywhere(t, func(t *testing.T, r run) {
+	s.killEverywhere(t, func(t *testing.T, r killedRun) {
 		if readChange(t, r.machine) == nil {
 			return // the change has not begun
 		}
@@ -275,7 +275,7 @@ func TestReconfigureKubeletArgs(t *testing.T) {
 		string(broken.machine.Files[file].Data) != before {
 		t.Errorf("%v, the kubelet runs with %s", out.err, broken.machine.Files[file].Data)
 	}
-	s.killEverywhere(t, func(t *testing.T, r run) {
+	s.killEverywhere(t, func(t *testing.T, r killedRun) {
 		r.rerun().mustSucceed(t)
 		if got := string(r.machine.Files[file].Data); !strings.Contains(got, "--max-pods=50") {
 			t.Errorf("the kubelet runs with %s", got)

@@ -140,29 +140,20 @@ func checkKubelet(t *testing.T, m *fake.World, name string) {
 
 func TestRecoveryResumesAtEveryCrashPoint(t *testing.T) {
 	whole := recoverSubject.newRun(recoverSubject.machine(t))
-	out := whole.mustSucceed(t)
+	whole.mustSucceed(t)
 	checkRecovered(t, whole.machine)
 	if info, err := whole.machine.Lstat(t.Context(), rotatedCertificate); err != nil ||
 		info.Mode.Type() != fs.ModeSymlink {
 		t.Errorf("%s is %+v, %v", rotatedCertificate, info, err)
 	}
-	forEachFault(len(out.did), func(at *fault.World) {
-		t.Run(faultName(at), func(t *testing.T) {
-			t.Parallel()
-			at.Crash = true
-			r := recoverSubject.newRun(recoverSubject.machine(t))
-			r.fault = at
-			if first := r.execute(t); !first.crashed {
-				t.Fatalf("the run did not get that far: %v", first.err)
-			}
-			r.rerun().mustSucceed(t)
-			checkRecovered(t, r.machine)
-			again := r.rerun()
-			again.phases = workflow.RestartStale
-			if left := again.mustSucceed(t).did; len(left) > 0 {
-				t.Errorf("left to do: %v", describeChanges(left))
-			}
-		})
+	recoverSubject.killEverywhere(t, func(t *testing.T, r killedRun) {
+		r.rerun().mustSucceed(t)
+		checkRecovered(t, r.machine)
+		again := r.rerun()
+		again.phases = workflow.RestartStale
+		if left := again.mustSucceed(t).did; len(left) > 0 {
+			t.Errorf("left to do: %v", describeChanges(left))
+		}
 	})
 }
 

@@ -151,32 +151,25 @@ func TestRestoreWithMovedMemberAndAlarm(t *testing.T) {
 // Another restore supersedes an unfinished one, whichever change that was killed at.
 func TestRestoreSupersedesAnother(t *testing.T) {
 	s := restoreSubject(etcddata.Options{})
-	out := s.newRun(s.machine(t)).mustSucceed(t)
-	forEachFault(len(out.did), func(at *fault.World) {
-		t.Run(faultName(at), func(t *testing.T) {
-			at.Crash = true
-			r := s.newRun(s.machine(t))
-			r.fault = at
-			r.execute(t)
-			m := r.machine
-			m.Files["/other.db"] = m.Files[snapshotPath]
-			m.SnapshotInfos["/other.db"] = m.SnapshotInfos[snapshotPath]
-			other := restoreSubject(etcddata.Options{Lost: []string{"cp2", "cp3"}})
-			other.phases = restorePhasesOf("/other.db", []string{"cp2", "cp3"})
-			other.newRun(m).mustSucceed(t)
-			if x, err := etcddata.Read(t.Context(), m, node.DefaultPaths()); x != nil || err != nil {
-				t.Errorf("the exchange %+v, %v is left", x, err)
+	s.killEverywhere(t, func(t *testing.T, r killedRun) {
+		m := r.machine
+		m.Files["/other.db"] = m.Files[snapshotPath]
+		m.SnapshotInfos["/other.db"] = m.SnapshotInfos[snapshotPath]
+		other := restoreSubject(etcddata.Options{Lost: []string{"cp2", "cp3"}})
+		other.phases = restorePhasesOf("/other.db", []string{"cp2", "cp3"})
+		other.newRun(m).mustSucceed(t)
+		if x, err := etcddata.Read(t.Context(), m, node.DefaultPaths()); x != nil || err != nil {
+			t.Errorf("the exchange %+v, %v is left", x, err)
+		}
+		previous := 0
+		for _, f := range m.Files {
+			if string(f.Data) == "previous" {
+				previous++
 			}
-			previous := 0
-			for _, f := range m.Files {
-				if string(f.Data) == "previous" {
-					previous++
-				}
-			}
-			if previous != 1 {
-				t.Error("the data from before both are gone")
-			}
-		})
+		}
+		if previous != 1 {
+			t.Error("the data from before both are gone")
+		}
 	})
 }
 
@@ -235,13 +228,8 @@ func TestRecoverAfterInterruptedRejoin(t *testing.T) {
 // A member that joined after the forced start, and before the run that was killed is resumed, stays.
 func TestResumedRecoverKeepsNewMembers(t *testing.T) {
 	s := recoverSubjectOf(etcddata.Options{Lost: []string{"cp2", "cp3"}})
-	out := s.newRun(s.machine(t)).mustSucceed(t)
 	kept := 0
-	forEachFault(len(out.did), func(at *fault.World) {
-		at.Crash = true
-		r := s.newRun(s.machine(t))
-		r.fault = at
-		r.execute(t)
+	s.forEachKill(t, func(r killedRun) {
 		m := r.machine
 		x, err := etcddata.Read(t.Context(), m, node.DefaultPaths())
 		if err != nil {
@@ -255,7 +243,7 @@ func TestResumedRecoverKeepsNewMembers(t *testing.T) {
 		r.rerun().mustSucceed(t)
 		if names := memberNames(m); !slices.Equal(names, []string{"cp1", "cp4"}) ||
 			strings.Contains(string(m.Files[etcdYAML].Data), "force-new-cluster") {
-			t.Errorf("%s: the members are %v", faultName(at), names)
+			t.Errorf("%s: the members are %v", r.name, names)
 		}
 	})
 	if kept == 0 {

@@ -180,16 +180,8 @@ func TestEtcdDataExchangeResumesAtEveryCrashPoint(t *testing.T) {
 		subject subject
 		members []string
 	}{{restoreSubject(etcddata.Options{}), []string{"cp1"}}, {rejoinSubject(), []string{"cp2", "cp1"}}} {
-		out := c.subject.newRun(c.subject.machine(t)).mustSucceed(t)
-		forEachFault(len(out.did), func(at *fault.World) {
-			t.Run(c.subject.name+" "+faultName(at), func(t *testing.T) {
-				t.Parallel()
-				at.Crash = true
-				r := c.subject.newRun(c.subject.machine(t))
-				r.fault = at
-				if first := r.execute(t); !first.crashed {
-					t.Fatalf("the run did not get that far: %v", first.err)
-				}
+		t.Run(c.subject.name, func(t *testing.T) {
+			c.subject.killEverywhere(t, func(t *testing.T, r killedRun) {
 				checkNoEmptyStart(t, r.machine)
 				if len(listKept(r.machine)) == 0 && string(r.machine.Files[memberDir+"/db"].Data) != "previous" {
 					t.Error("the previous data are gone")
@@ -210,18 +202,9 @@ func TestRecoverEtcd(t *testing.T) {
 	if again := r.rerun().mustSucceed(t).did; len(again) > 0 {
 		t.Errorf("again: %v", describeChanges(again))
 	}
-	forEachFault(len(out.did), func(at *fault.World) {
-		t.Run(faultName(at), func(t *testing.T) {
-			t.Parallel()
-			at.Crash = true
-			r := s.newRun(s.machine(t))
-			r.fault = at
-			if first := r.execute(t); !first.crashed {
-				t.Fatalf("the run did not get that far: %v", first.err)
-			}
-			r.rerun().mustSucceed(t)
-			checkRecoveredEtcd(t, r.machine)
-		})
+	s.killEverywhere(t, func(t *testing.T, r killedRun) {
+		r.rerun().mustSucceed(t)
+		checkRecoveredEtcd(t, r.machine)
 	})
 }
 

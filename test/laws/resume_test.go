@@ -16,21 +16,13 @@ import (
 func TestRunResumesAtEveryCrashPoint(t *testing.T) {
 	forEachSubject(t, func(t *testing.T, s subject) {
 		whole := s.newRun(s.machine(t))
-		out := whole.mustSucceed(t)
+		out, killed := whole.killedEverywhere(t)
 		want, changes := s.describe(t, whole.machine, out.key),
 			sortedLines(describeChanges(s.withoutRepeated(out.did)))
-		forEachFault(len(out.did), func(at *fault.World) {
-			t.Run(faultName(at), func(t *testing.T) {
-				t.Parallel()
-				at.Crash = true
-				r := s.newRun(s.machine(t))
-				r.fault = at
-				first := r.execute(t)
-				if !first.crashed {
-					t.Fatalf("the run did not get that far: %v", first.err)
-				}
-				second := checkPreview(t, r.rerun())
-				if diff := diffLines(want, s.describe(t, r.machine, second.key)); diff != "" {
+		for _, first := range killed {
+			t.Run(first.name, func(t *testing.T) {
+				second := checkPreview(t, first.rerun())
+				if diff := diffLines(want, s.describe(t, first.machine, second.key)); diff != "" {
 					t.Errorf("the machine is not as after one run (-want +got):\n%s", diff)
 				}
 				if diff := diffLines(changes,
@@ -39,11 +31,11 @@ func TestRunResumesAtEveryCrashPoint(t *testing.T) {
 					t.Errorf("both runs together did not make each change once (-want +got):\n%s",
 						diff)
 				}
-				if !r.isFinished(t) {
+				if !first.isFinished(t) {
 					t.Error("the journal does not record that the command has finished")
 				}
 			})
-		})
+		}
 	})
 }
 
@@ -76,36 +68,20 @@ func TestRunResumesAfterInterrupt(t *testing.T) {
 	})
 }
 
+// shortStep is of how many changes a short test tries one.
+const shortStep = 7
+
 // forEachFault calls try with a fault before and after each of n changes; in short tests only
 // some.
 func forEachFault(n int, try func(at *fault.World)) {
 	step := 1
 	if testing.Short() {
-		step = 7
+		step = shortStep
 	}
 	for at := 0; at < n; at += step {
 		try(&fault.World{At: at})
 		try(&fault.World{At: at, After: true})
 	}
-}
-
-// killEverywhere kills the command before and after each of its changes, on a machine of its own, and passes on
-// each killed run.
-func (s subject) killEverywhere(t *testing.T, test func(t *testing.T, r run)) {
-	t.Helper()
-	whole := s.newRun(s.machine(t)).mustSucceed(t)
-	forEachFault(len(whole.did), func(at *fault.World) {
-		t.Run(faultName(at), func(t *testing.T) {
-			t.Parallel()
-			at.Crash = true
-			r := s.newRun(s.machine(t))
-			r.fault = at
-			if first := r.execute(t); !first.crashed {
-				t.Fatalf("the run did not get that far: %v", first.err)
-			}
-			test(t, r)
-		})
-	})
 }
 
 func faultName(at *fault.World) string {

@@ -124,15 +124,9 @@ func TestRotationCompletesWithSeveralNodes(t *testing.T) {
 	}
 	reportWorker(t, before, rotation.Finish)
 	command := rotateCA(rotation.Finish, rotation.Options{})
-	out := command.newRun(before.Clone()).mustSucceed(t)
-	forEachFault(len(out.did), func(at *fault.World) {
-		t.Run(faultName(at), func(t *testing.T) {
-			at.Crash = true
-			r := command.newRun(before.Clone())
-			r.fault = at
-			if first := r.execute(t); !first.crashed {
-				t.Fatalf("the run did not get that far: %v", first.err)
-			}
+	_, killed := command.newRun(before.Clone()).killedEverywhere(t)
+	for _, r := range killed {
+		t.Run(r.name, func(t *testing.T) {
 			if out := r.rerun().execute(t); out.err != nil &&
 				!strings.Contains(out.err.Error(), "no rotation is in progress") {
 				t.Fatal(out.err)
@@ -144,7 +138,7 @@ func TestRotationCompletesWithSeveralNodes(t *testing.T) {
 				}
 			}
 		})
-	})
+	}
 }
 
 // lockWaiter changes the cluster when a run takes the lock, as another node that held it before.

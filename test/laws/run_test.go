@@ -37,6 +37,7 @@ type run struct {
 	phases []engine.Phase   // instead of the subject's
 	sel    engine.Selection // default: all phases
 	fault  *fault.World     // may be nil
+	kills  *killPoints      // may be nil
 	// number of the change, from 1, during which the run is interrupted; 0: never
 	stop    int
 	preview bool
@@ -63,7 +64,7 @@ func (s subject) newRun(m *fake.World) run {
 // renew what expires (TestResumedUploadIsRenewed).
 func (r run) rerun() run {
 	r.machine.Clock = memory.NewTickingClock(r.machine.Now().Add(5 * time.Minute))
-	r.fault, r.stop = nil, 0
+	r.fault, r.kills, r.stop = nil, nil, 0
 	return r
 }
 
@@ -158,9 +159,12 @@ func (r run) mustSucceed(t testing.TB) outcome {
 	return out
 }
 
-// wrapWorld puts the fault or the preview between the run and the machine.
-func (r run) wrapWorld(real world.World) world.World {
+// wrapWorld puts the kill points, the fault or the preview between the run and the machine.
+func (r run) wrapWorld(real *recorder) world.World {
 	switch {
+	case r.kills != nil:
+		r.kills.World, r.kills.made = real, real.listChanges
+		return r.kills
 	case r.preview:
 		return preview.New(real, dryRunDir, r.paths())
 	case r.fault != nil:
@@ -205,6 +209,13 @@ func (t *recorder) Do(ctx context.Context, c change.Change) error {
 		t.mu.Unlock()
 	}
 	return err
+}
+
+// listChanges lists the changes that were made.
+func (t *recorder) listChanges() []change.Change {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.did)
 }
 
 func (t *recorder) Await(ctx context.Context, c world.Condition) error {

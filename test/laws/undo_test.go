@@ -24,13 +24,13 @@ import (
 // changes that cannot be undone.
 func TestFailedRunIsUndone(t *testing.T) {
 	forEachSubject(t, func(t *testing.T, s subject) {
-		whole := s.newRun(newUserMachine(t, s))
+		machine := newUserMachine(t, s)
 		failed := 0
-		n := len(whole.mustSucceed(t).did)
+		n := len(s.newRun(machine.Clone()).mustSucceed(t).did)
 		t.Run("at", func(t *testing.T) {
 			forEachFault(n, func(at *fault.World) {
 				t.Run(faultName(at), func(t *testing.T) {
-					if checkUndone(t, s, at) {
+					if checkUndone(t, s, machine, at) {
 						failed++
 					}
 				})
@@ -38,7 +38,7 @@ func TestFailedRunIsUndone(t *testing.T) {
 		})
 		if testing.Short() { // the run may have survived all faults so far: try more until it fails
 			for at := 0; at < n && failed == 0; at++ {
-				if checkUndone(t, s, &fault.World{At: at}) {
+				if checkUndone(t, s, machine, &fault.World{At: at}) {
 					failed++
 				}
 			}
@@ -137,10 +137,10 @@ func TestUserFilesAreKept(t *testing.T) {
 	})
 }
 
-// checkUndone injects a fault into a run and checks that the run was undone. It returns false if
+// checkUndone injects a fault into a run on a copy of the machine and checks that the run was undone. It returns false if
 // the run succeeded in spite of the fault.
-func checkUndone(t *testing.T, s subject, at *fault.World) bool {
-	before := newUserMachine(t, s)
+func checkUndone(t *testing.T, s subject, machine *fake.World, at *fault.World) bool {
+	before := machine.Clone()
 	r := s.newRun(before.Clone())
 	r.fault, r.phases = at, withUndo(s.phases)
 	out := r.execute(t)

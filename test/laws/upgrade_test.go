@@ -25,7 +25,6 @@ import (
 	"kubeadm/internal/upgrade"
 	"kubeadm/internal/workflow"
 	"kubeadm/internal/world/fake"
-	"kubeadm/internal/world/fault"
 	"kubeadm/internal/world/memory"
 )
 
@@ -309,24 +308,14 @@ func setUpUpgrade(t testing.TB, e *engine.Env, intent node.Upgrade) (err error) 
 // whose static Pods have the version of the cluster for one that "upgrade apply" has yet to precede.
 func TestUpgradeNodeResumesWithNewerKubeadm(t *testing.T) {
 	s := upgradeSubjects()[1]
-	changes := len(s.newRun(s.machine(t)).mustSucceed(t).did)
-	forEachFault(changes, func(at *fault.World) {
-		t.Run(faultName(at), func(t *testing.T) {
-			t.Parallel()
-			at.Crash = true
-			r := s.newRun(s.machine(t))
-			r.fault = at
-			if first := r.execute(t); !first.crashed {
-				t.Fatalf("the run did not get that far: %v", first.err)
+	s.killEverywhere(t, func(t *testing.T, r killedRun) {
+		again := r.rerun()
+		again.setUp = func(t testing.TB, e *engine.Env) (err error) {
+			if e.Tool, err = release.ParseTool("v1.38.0"); err != nil {
+				return err
 			}
-			again := r.rerun()
-			again.setUp = func(t testing.TB, e *engine.Env) (err error) {
-				if e.Tool, err = release.ParseTool("v1.38.0"); err != nil {
-					return err
-				}
-				return s.setUp(t, e)
-			}
-			again.mustSucceed(t)
-		})
+			return s.setUp(t, e)
+		}
+		again.mustSucceed(t)
 	})
 }

@@ -1,6 +1,7 @@
 package fake
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -104,10 +105,12 @@ func (w *World) isRunning(ctx context.Context, component string) bool {
 			!w.hasFile("/etc/kubernetes/bootstrap-kubelet.conf") {
 		return false
 	}
-	for _, file := range []string{"config.yaml", "kubeadm-flags.env"} {
-		text, _ := w.ReadFile(ctx, "/var/lib/kubelet/"+file)
-		if w.BrokenKubelet != "" && strings.Contains(string(text), w.BrokenKubelet) {
-			return false
+	if w.BrokenKubelet != "" {
+		for _, file := range []string{"config.yaml", "kubeadm-flags.env"} {
+			text, _ := w.ReadFile(ctx, "/var/lib/kubelet/"+file)
+			if strings.Contains(string(text), w.BrokenKubelet) {
+				return false
+			}
 		}
 	}
 	if component == "" {
@@ -117,14 +120,18 @@ func (w *World) isRunning(ctx context.Context, component string) bool {
 	if err != nil || w.crashLog(ctx, component) != "" {
 		return false
 	}
-	for line := range strings.Lines(string(data)) {
-		_, file, ok := strings.Cut(strings.TrimSpace(line), "=/")
-		if ok && slices.Contains([]string{".crt", ".key", ".pub", ".conf"}, path.Ext(file)) &&
+	for line := range bytes.Lines(data) {
+		_, value, ok := bytes.Cut(line, []byte("=/"))
+		if !ok {
+			continue
+		}
+		file := string(bytes.TrimSpace(value))
+		if slices.Contains([]string{".crt", ".key", ".pub", ".conf"}, path.Ext(file)) &&
 			!w.hasFile("/"+file) {
 			return false
 		}
 	}
-	return !strings.Contains(string(data), "--etcd-servers=https://127.0.0.1:") ||
+	return !bytes.Contains(data, []byte("--etcd-servers=https://127.0.0.1:")) ||
 		w.isRunning(ctx, "etcd")
 }
 

@@ -412,27 +412,20 @@ func (w *World) WasCreated(string) bool { return false }
 // Clone returns a copy of the world.
 func (w *World) Clone() *World {
 	c := *w
-	c.World = memory.New()
+	c.World = w.World.Clone()
 	w.staticPods.mu.Lock()
 	c.staticPods = &podTable{pods: maps.Clone(w.staticPods.pods),
 		uids: maps.Clone(w.staticPods.uids)}
 	w.staticPods.mu.Unlock()
-	c.Clock = memory.NewTickingClock(w.Now())
 	c.Names, c.Paths, c.PortsInUse, c.Discovery = maps.Clone(w.Names), maps.Clone(w.Paths),
 		maps.Clone(w.PortsInUse), maps.Clone(w.Discovery)
-	c.Files, c.Services, c.ImageList = maps.Clone(w.Files), maps.Clone(w.Services),
-		maps.Clone(w.ImageList)
-	c.MountList, c.Pods, c.MemberList = slices.Clone(w.MountList), slices.Clone(w.Pods),
-		slices.Clone(w.MemberList)
-	c.PodNetworks = maps.Clone(w.PodNetworks)
-	c.clusters.mu, c.clusters.members = &sync.Mutex{}, maps.Clone(w.clusters.members)
-	c.UnreachableMembers = slices.Clone(w.UnreachableMembers)
-	c.MemberStatuses, c.SnapshotInfos = maps.Clone(w.MemberStatuses), maps.Clone(w.SnapshotInfos)
-	c.LinkList, c.Rules, c.VirtualServerList = slices.Clone(w.LinkList), maps.Clone(w.Rules),
-		slices.Clone(w.VirtualServerList)
-	for k, o := range w.Objects {
-		c.Objects[k] = o.DeepCopy()
+	c.OldCertificates = maps.Clone(w.OldCertificates)
+	w.clusters.mu.Lock()
+	c.clusters.mu, c.clusters.members = &sync.Mutex{}, map[string][]state.Member{}
+	for token, members := range w.clusters.members {
+		c.clusters.members[token] = slices.Clone(members)
 	}
+	w.clusters.mu.Unlock()
 	return &c
 }
 

@@ -137,8 +137,11 @@ func (w *World) syncPod(ctx context.Context, component string, pod runningPod) r
 
 // crashLog returns the log of a component that exits right after each start; empty if it runs.
 func (w *World) crashLog(ctx context.Context, component string) string {
+	if w.CrashLog == nil {
+		return ""
+	}
 	data, err := w.ReadFile(ctx, "/etc/kubernetes/manifests/"+component+".yaml")
-	if err != nil || w.CrashLog == nil {
+	if err != nil {
 		return ""
 	}
 	return w.CrashLog(component, data)

@@ -73,6 +73,34 @@ func New() *World {
 	}
 }
 
+// Clone copies the world, with a clock that ticks from now.
+func (w *World) Clone() *World {
+	now := w.Now()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c := &World{
+		lastMemberID: w.lastMemberID, SyncTime: w.SyncTime, NoHistory: w.NoHistory,
+		Clock: NewTickingClock(now),
+		Files: maps.Clone(w.Files), Services: maps.Clone(w.Services),
+		ServiceLogs: maps.Clone(w.ServiceLogs), ImageList: maps.Clone(w.ImageList),
+		PodNetworks: maps.Clone(w.PodNetworks), Rules: maps.Clone(w.Rules),
+		MemberStatuses: maps.Clone(w.MemberStatuses), SnapshotInfos: maps.Clone(w.SnapshotInfos),
+		MountList: slices.Clone(w.MountList), Pods: slices.Clone(w.Pods),
+		MemberList:         slices.Clone(w.MemberList),
+		UnreachableMembers: slices.Clone(w.UnreachableMembers),
+		PeersOnly:          slices.Clone(w.PeersOnly),
+		OwnLists:           maps.Clone(w.OwnLists),
+		MemberProblems:     slices.Clone(w.MemberProblems),
+		LinkList:           slices.Clone(w.LinkList),
+		VirtualServerList:  slices.Clone(w.VirtualServerList),
+		Objects:            make(map[Key]*unstructured.Unstructured, len(w.Objects)),
+	}
+	for k, o := range w.Objects {
+		c.Objects[k] = o.DeepCopy()
+	}
+	return c
+}
+
 // Now returns the time of Clock.
 func (w *World) Now() time.Time { return w.Clock() }
 
