@@ -73,13 +73,18 @@ func (b *Balancer) Endpoint() string {
 }
 
 // SetBackends makes these nodes the only backends, each at the API server's port. Open connections
-// stay.
+// stay. If readiness is checked, a new one gets connections once it is ready.
 func (b *Balancer) SetBackends(backends ...*Node) error {
 	var all []string
 	for _, n := range backends {
 		all = append(all, net.JoinHostPort(n.Address(), serverPort))
 	}
 	b.mu.Lock()
+	for _, backend := range all {
+		if b.unready != nil && !slices.Contains(b.backends, backend) {
+			b.unready[backend] = true
+		}
+	}
 	b.backends = all
 	b.mu.Unlock()
 	b.cluster.mu.Lock()
