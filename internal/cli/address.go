@@ -34,8 +34,8 @@ time.
 As long as the machine has both addresses, "kubeadm address change" with the previous address is the way back. To
 resume an interrupted command, run it again.
 
-Not supported: another IP family, another node name, and control plane nodes of a cluster whose etcd has no quorum,
-such as after all of them got other addresses at once.`
+Not supported: another IP family, and another node name. If all control plane nodes got other addresses at once, etcd has
+no quorum: first give the machines their previous addresses again, as second ones.`
 	return c
 }
 

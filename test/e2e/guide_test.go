@@ -234,6 +234,18 @@ func (r *guideReader) runStep(t *testing.T, at string, b guides.Block) error {
 			return err
 		}
 		return on[0].MoveTo(t.Context(), address)
+	case "reboot": // all at once
+		for _, n := range on {
+			if err := n.Kill(t.Context()); err != nil {
+				return err
+			}
+		}
+		for _, n := range on {
+			if err := n.Boot(t.Context()); err != nil {
+				return err
+			}
+		}
+		return nil
 	case "poweroff":
 		return on[0].Kill(t.Context())
 	case "expire": // all certificates of a control plane node and of all kubelets
