@@ -289,7 +289,8 @@ func (w *Wanted) checkOnly(ctx context.Context, e *engine.Env, unreachable error
 	if len(info.Members) > 1 {
 		return problem.New(fmt.Errorf("no API server answers, and etcd has %d members: its others must agree to the new "+
 			"address of this one: %w", len(info.Members), unreachable), hint,
-			"or, if all control plane nodes got other addresses at once, give them their previous ones again, as second addresses")
+			"or, if all control plane nodes got other addresses at once, give them their previous ones again, as second "+
+				"addresses")
 	}
 	return nil
 }

@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -200,7 +199,9 @@ func TestChangeAddressOfOnlyControlPlane(t *testing.T) {
 		ready, err := cp.Kubectl(t.Context(), "get", "node", s.worker.Name(),
 			`--output=jsonpath={.status.conditions[?(@.type=="Ready")].status}`)
 		if err == nil && ready.Stdout == "True" {
-			err = errors.New("it counts as ready")
+			leader, _ := cp.Kubectl(t.Context(), "get", "lease", "--namespace=kube-system", "kube-controller-manager",
+				"--output=jsonpath={.spec.holderIdentity} since {.spec.acquireTime}, renewed {.spec.renewTime}")
+			err = fmt.Errorf("it counts as ready; kube-controller-manager: %s", leader.Stdout)
 		}
 		return err
 	})
