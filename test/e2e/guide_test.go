@@ -3,10 +3,8 @@
 package e2e
 
 import (
-	"errors"
 	"fmt"
 	"net"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -65,10 +63,7 @@ func newGuideReader(t *testing.T, g guides.Guide) *guideReader {
 		must(t, r.balancer.SetBackends(added[0]))
 		host, _, err := net.SplitHostPort(r.balancer.Endpoint())
 		must(t, err)
-		names, err := os.OpenFile(r.Dir()+"/hosts", os.O_WRONLY|os.O_APPEND, 0) // of all nodes
-		must(t, err)
-		_, err = fmt.Fprintf(names, "%s cluster.example\n", host)
-		must(t, errors.Join(err, names.Close()))
+		must(t, r.SetNameAt("cluster.example", host))
 	}
 	for _, n := range added {
 		r.prepareNode(t, n)
