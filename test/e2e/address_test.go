@@ -138,6 +138,7 @@ func TestChangeAddressHA(t *testing.T) {
 	runAddress(t, prepared, "change", second)
 	r.balance(t, r.cp, after)
 	must(t, prepared.MoveTo(t.Context(), second))
+	runCommand(t, prepared, "ss", "--kill", "--tcp", "src", first) // or etcd uses them until it notices
 	r.balance(t, r.controlPlanes...)
 	checkMovedPlane(t, prepared, first)
 	checkVotingMembers(t, r.controlPlanes...)
