@@ -25,7 +25,7 @@ const csrDir = "/root/renewal"
 // externalMachine is a control plane without the key of the cluster CA, and that CA.
 func externalMachine(t *testing.T) (*testMachine, pki.CA) {
 	t.Helper()
-	s := newTestMachine(t)
+	s := newForeignMachine(t)
 	s.initCluster(t)
 	ca, err := pki.StoredPair{Certificate: s.world.Files["/etc/kubernetes/pki/ca.crt"].Data,
 		Key: s.world.Files["/etc/kubernetes/pki/ca.key"].Data}.ParseCA()

@@ -26,7 +26,7 @@ func (s *testMachine) supplied(t *testing.T) {
 // is done.
 func TestExternalCAFilesAreChecked(t *testing.T) {
 	const directory = "/etc/kubernetes/"
-	other := newTestMachine(t)
+	other := newForeignMachine(t)
 	other.supplied(t)
 	foreign := func(file string) string { return string(other.world.Files[directory+file].Data) }
 	for name, c := range map[string]struct{ file, data, want string }{

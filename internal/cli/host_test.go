@@ -30,6 +30,17 @@ func newTestMachine(t *testing.T) *testMachine {
 	return newDefaultMachine()
 }
 
+// newForeignMachine is a machine with other keys than all others have: its cluster has another CA.
+func newForeignMachine(t *testing.T) *testMachine {
+	t.Helper()
+	s := newDefaultMachine()
+	s.NewKey = new(keys.Pool).ForMachine()
+	return s
+}
+
+// sharedKeys are the keys of the other machines: generating them was half of the time of these tests.
+var sharedKeys keys.Pool
+
 // newDefaultMachine is a machine on which every command can succeed.
 func newDefaultMachine() *testMachine {
 	s := &testMachine{world: fake.New(), journal: &journal.Memory{}, env: map[string]string{}}
@@ -40,7 +51,7 @@ func newDefaultMachine() *testMachine {
 		World:   func() world.World { return s.world },
 		Journal: func(string) (Journal, error) { return unlockedJournal{s.journal}, nil },
 		Random:  func(string) io.Reader { return rand.Reader },
-		NewKey:  new(keys.Pool).ForMachine(),
+		NewKey:  sharedKeys.ForMachine(),
 		Chroot:  func(string) error { return nil },
 		Log:     func(int, string) error { return nil },
 		Version: version.Info{Major: "1", Minor: "37", GitVersion: "v1.37.1"},

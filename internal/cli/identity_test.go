@@ -76,7 +76,7 @@ func TestWarningOfAClientCertificateOfAnotherCA(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	other := newTestMachine(t)
+	other := newForeignMachine(t)
 	other.initCluster(t)
 	foreign, err := pki.ParseKubeconfig(other.world.Files["/etc/kubernetes/admin.conf"].Data)
 	if err != nil {

@@ -40,6 +40,7 @@ func TestPhasesOfInitKeepFilesOfOtherCommands(t *testing.T) {
 		w.Files["/var/lib/etcd/member"] = memory.File{Mode: fs.ModeDir | 0o700}
 		for _, phase := range []string{"certs", "kubeconfig", "etcd", "control-plane"} {
 			t.Run(s.name+", then "+phase, func(t *testing.T) {
+				t.Parallel()
 				later := subject{name: "init phase " + phase, setUp: setUp, node: s.node,
 					phases: findPhases(t, phase)}
 				if strings.Contains(s.name, "external") {

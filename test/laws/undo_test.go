@@ -68,6 +68,7 @@ func TestFailedUpgradePhaseIsUndone(t *testing.T) {
 	} {
 		for _, phase := range c.phases {
 			t.Run(strings.ReplaceAll(c.subject.name, " ", "-")+"/"+phase, func(t *testing.T) {
+				t.Parallel()
 				checkPhaseUndone(t, c.subject, phase)
 			})
 		}
