@@ -36,10 +36,10 @@ cluster that was created without one, so that more control plane nodes can join.
   3. kubeadm endpoint finish               on a control plane node, once all nodes use the new endpoint
 
 Until the last step, the certificates of the API servers are valid for both endpoints, and machines can join through
-either. Up to then "kubeadm reconfigure undo" returns to the endpoint from before, unless another change of the
+either. Up to then "kubeadm reconfigure undo" returns to the previous endpoint, unless another change of the
 configuration has followed. To resume an interrupted command, run it again.
 
-A worker that can no longer reach the endpoint from before follows with "kubeadm endpoint follow", by asking another API
+A worker that can no longer reach the previous endpoint follows with "kubeadm endpoint follow", by asking another API
 server.`
 	return c
 }
@@ -56,7 +56,7 @@ there.
 Each API server needs a certificate for the new endpoint first. As long as one lacks it, the command adds it to the
 configuration and to the certificate of this node, and ends with an error that lists the other control plane nodes. Then this node, kube-proxy
 and joining machines get the new endpoint, and the cluster stores it. Afterwards, run "kubeadm reconfigure node" on each
-of the other nodes, whose kubelets keep using the endpoint from before until then.
+of the other nodes, whose kubelets keep using the previous endpoint until then.
 
 Copies of admin.conf, load balancers and DNS are not changed.`,
 		Example: `  # print what would change
@@ -112,11 +112,11 @@ func (c endpointChange) find(ctx context.Context, e *engine.Env, here existing.M
 }
 
 const endpointChangedText = `
-SUCCESS! This node, kube-proxy and joining machines use the new endpoint. The one from before stays valid
+SUCCESS! This node, kube-proxy and joining machines use the new endpoint. The previous one stays valid
 until "kubeadm endpoint finish".
 `
 
-// endpointFinish takes the endpoint from before out of the certificates.
+// endpointFinish takes the previous endpoint out of the certificates.
 type endpointFinish struct{}
 
 func (endpointFinish) find(ctx context.Context, e *engine.Env, here existing.Machine) (configurationChange, error) {
@@ -139,7 +139,7 @@ func newEndpointFinishCommand(p *program) *cobra.Command {
 		Use:   "finish",
 		Short: "Finish the change of the endpoint",
 		Long: `Finish the change of the endpoint, once every node uses the new one: the certificate of this node's API server is issued
-again without the host of the endpoint from before. Afterwards, run "kubeadm reconfigure node" on the other control
+again without the host of the previous endpoint. Afterwards, run "kubeadm reconfigure node" on the other control
 plane nodes. The command is refused as long as a node has not followed.`,
 		Example: "  kubeadm endpoint finish",
 		Args:    refuseArguments,
@@ -223,7 +223,7 @@ func newEndpointStatusCommand(p *program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "status",
 		Short: "Show which nodes use the new endpoint",
-		Long: `Show the endpoint of the cluster and, until a change of it is finished, the one from before and which nodes have
+		Long: `Show the endpoint of the cluster and, until a change of it is finished, the previous one and which nodes have
 followed. Run the command on a control plane node.`,
 		Example: "  kubeadm endpoint status",
 		Args:    refuseArguments,

@@ -34,7 +34,7 @@ type Member struct {
 	Pod      *corev1.Pod
 }
 
-// ReadMember reads the manifest of this machine's etcd member; during an exchange, the one from before
+// ReadMember reads the manifest of this machine's etcd member; during an exchange, the previous one
 // it.
 func ReadMember(ctx context.Context, r state.Reader, p node.Paths) (Member, error) {
 	file := p.Manifest(manifest.Etcd)

@@ -387,26 +387,26 @@ func FindEndpointFinish(ctx context.Context, e *engine.Env, here existing.Machin
 	return w, err
 }
 
-// checkLeft is an error if something may still use the endpoint from before.
+// checkLeft is an error if something may still use the previous endpoint.
 func (s *State) checkLeft(ctx context.Context, e *engine.Env, as state.Identity) error {
 	all, err := s.ReadProgress(ctx, e.Reader(), as)
 	if err != nil {
 		return err
 	}
 	if behind := append(ListBehind(all, true), ListBehind(all, false)...); len(behind) > 0 {
-		return problem.New(fmt.Errorf("these nodes may still use the endpoint from before: %s",
+		return problem.New(fmt.Errorf("these nodes may still use the previous endpoint: %s",
 			strings.Join(behind, ", ")), "on each of them: kubeadm reconfigure node", lostNodeHint)
 	}
 	proxy, err := readProxyServer(ctx, e, as)
 	if err == nil && slices.Contains(s.Endpoint.Added, node.HostOf(proxy)) {
-		err = problem.New(fmt.Errorf("ConfigMap kube-system/kube-proxy still has the endpoint from before, %s",
+		err = problem.New(fmt.Errorf("ConfigMap kube-system/kube-proxy still has the previous endpoint, %s",
 			untrusted.Line(proxy)), "change the server in its kubeconfig.conf, and restart the Pods that read it")
 	}
 	return err
 }
 
 // CheckClaim is an error if a change that is about to be stored relies on what has changed since it was found, while
-// the user was asked or another command held the lock: all nodes have left the endpoint from before, or each API
+// the user was asked or another command held the lock: all nodes have left the previous endpoint, or each API
 // server has a certificate for the new one. found is the latest change in the cluster.
 func (s *State) CheckClaim(ctx context.Context, e *engine.Env, here existing.Machine, found *State) error {
 	if s.Stored != nil || s.Undoes != "" {

@@ -115,7 +115,7 @@ func readPublicServer(ctx context.Context, e *engine.Env, server string, p node.
 		bootstrapapi.KubeConfigKey: info[bootstrapapi.KubeConfigKey]}}})
 }
 
-// undoEndpoint makes a change that takes back the one that was found lead back to the endpoint from before, if that
+// undoEndpoint makes a change that takes back the one that was found lead back to the previous endpoint, if that
 // has changed it. The name of the one that is left stays in the certificates until that is finished.
 func (f finder) undoEndpoint(ctx context.Context, change, found *State) (finder, error) {
 	before, err := f.complete(ctx, found.Before)

@@ -255,7 +255,7 @@ func (c *EndpointChange) MoveKubeconfig(data []byte, file string) ([]byte, error
 	return kubeconfig.Encode()
 }
 
-// LeavesFrom reports whether a server is an endpoint from before, also at another port of its host.
+// LeavesFrom reports whether a server is a previous endpoint, also at another port of its host.
 func (c *EndpointChange) LeavesFrom(server string) bool {
 	return server != c.To && slices.ContainsFunc(c.From, func(from string) bool {
 		return server == from || node.HostOf(server) == node.HostOf(from) && node.HostOf(from) != node.HostOf(c.To)

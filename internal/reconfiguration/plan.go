@@ -75,7 +75,7 @@ func FindWanted(ctx context.Context, e *engine.Env, here existing.Machine, q Req
 			return w, err
 		}
 		if kept != wanted {
-			e.Say("apiServer.certSANs keeps the endpoint from before until \"kubeadm endpoint finish\": %s",
+			e.Say("apiServer.certSANs keeps the previous endpoint until \"kubeadm endpoint finish\": %s",
 				untrusted.Line(strings.Join(latest.Added, ", ")))
 		}
 		wanted = kept

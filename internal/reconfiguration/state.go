@@ -220,7 +220,7 @@ func (s *State) ReadProgress(ctx context.Context, reader state.Reader,
 			continue
 		}
 		created := u.GetCreationTimestamp()
-		// A machine that joined may use an endpoint from before, by a discovery file.
+		// A machine that joined may use a previous endpoint, by a discovery file.
 		joinedWithIt := s.Endpoint == nil && s.Stored != nil && created.Sub(s.Stored.Time) > joinMargin
 		n.Done = u.GetAnnotations()[NodeAnnotation] == s.ID || joinedWithIt
 		all = append(all, n)

@@ -65,11 +65,11 @@ func TestFinishEndpoint(t *testing.T) {
 	changeEndpoint("second.example.com:6443").newRun(w).mustSucceed(t)
 	checkEndpointPlaces(t, w, "https://second.example.com:6443")
 	if !hasName(t, w, "first.example.com") {
-		t.Error("the endpoint from before is not valid any more")
+		t.Error("the previous endpoint is not valid any more")
 	}
 	finishEndpoint(s).newRun(w).mustSucceed(t)
 	if hasName(t, w, "first.example.com") || !hasName(t, w, "second.example.com") {
-		t.Error("the certificate has the endpoint from before, or lacks the new one")
+		t.Error("the certificate has the previous endpoint, or lacks the new one")
 	}
 	if found := readChange(t, w); found.Endpoint != nil {
 		t.Errorf("the change of the endpoint is not finished: %+v", found.Endpoint)

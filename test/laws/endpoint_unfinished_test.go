@@ -245,7 +245,7 @@ func TestFailedReconfigureKeepsEndpoint(t *testing.T) {
 	}
 }
 
-// A load balancer on each node stays what kube-proxy and kubelets use, and is no endpoint from before.
+// A load balancer on each node stays what kube-proxy and kubelets use, and is no previous endpoint.
 func TestOwnBalancerStays(t *testing.T) {
 	const own = "https://127.0.0.1:6443"
 	w := newReconfiguredMachine(t)
@@ -262,7 +262,7 @@ func TestOwnBalancerStays(t *testing.T) {
 		t.Errorf("kube-proxy has changed:\n%s", diffLines(before, now))
 	}
 	if c := readChange(t, w).Endpoint; !slices.Equal(c.From, []string{oldURL}) || c.LeavesFrom(own) {
-		t.Errorf("the endpoint from before is %v", c.From)
+		t.Errorf("the previous endpoint is %v", c.From)
 	}
 	finishEndpoint(reconfigure("")).newRun(w).mustSucceed(t)
 }

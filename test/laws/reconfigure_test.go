@@ -194,7 +194,7 @@ func foreignChange() change.Change {
 }
 
 // A command that waited for the lock while another node changed the stored configuration does not write
-// the one from before.
+// the previous one.
 func TestConfigurationChangedBeforeLock(t *testing.T) {
 	upgrade := changedMeanwhile(upgradeSubjects()[0])
 	r := upgrade.newRun(upgrade.machine(t))

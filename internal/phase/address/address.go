@@ -272,7 +272,7 @@ var Finish = engine.Phase{
 	},
 }
 
-// checkEndpointChange is an error while nodes may use a previous address as the endpoint from before.
+// checkEndpointChange is an error while nodes may use a previous address as the previous endpoint.
 func (m *machine) checkEndpointChange(ctx context.Context, e *engine.Env) error {
 	found, err := reconfiguration.Read(ctx, e.Reader(), m.as)
 	if err != nil || found == nil || found.Endpoint == nil {

@@ -119,7 +119,7 @@ func (m *machine) moveAdmins(ctx context.Context, e *engine.Env) error {
 	return m.writeAdmins(ctx, e, m.endpoint)
 }
 
-// restoreAdmins returns to the endpoint from before if the cluster has not stored the new one.
+// restoreAdmins returns to the previous endpoint if the cluster has not stored the new one.
 func (m *machine) restoreAdmins(ctx context.Context, e *engine.Env) error {
 	if !m.movesCluster(e) || m.endpointReached {
 		return nil
@@ -141,7 +141,7 @@ func (m *machine) writeAdmins(ctx context.Context, e *engine.Env, c *reconfigura
 	return nil
 }
 
-// movedAdmins are the kubeconfigs of administrators that lead to an endpoint from before, as they will be.
+// movedAdmins are the kubeconfigs of administrators that lead to a previous endpoint, as they will be.
 func (m *machine) movedAdmins(ctx context.Context, e *engine.Env, c *reconfiguration.EndpointChange) (all []change.WriteFile, err error) {
 	if c == nil || m.Role != node.ControlPlane {
 		return nil, nil
