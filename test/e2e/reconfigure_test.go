@@ -38,10 +38,11 @@ func runReconfigure(t *testing.T, n *nodes.Node, sub string, more ...string) str
 	return result.Stdout
 }
 
-// commandLine is the command line of a running component.
+// commandLine is the command line of a running component. One that has just lost its lease is started again.
 func commandLine(t *testing.T, n *nodes.Node, component string) string {
 	t.Helper()
-	return runShell(t, n, fmt.Sprintf("tr '\\0' ' ' < /proc/$(pgrep --oldest --exact %.15s)/cmdline", component))
+	return runShell(t, n, fmt.Sprintf("for i in $(seq 300); do pid=$(pgrep --oldest --exact %.15s) && break; sleep 0.2; done; tr '\\0' ' ' < /proc/$pid/cmdline",
+		component))
 }
 
 // TestReconfigure changes the configuration of a cluster of one control plane node and a worker: names,
