@@ -151,7 +151,7 @@ func checkIssued(ctx context.Context, e *engine.Env, now, after *node.Node) erro
 }
 
 // findBefore returns the configuration that leads to where nodes connect before the change. It is not the stored
-// one if that names the new endpoint already: somebody has edited it, which notes whether there was none, or it
+// one if that names the new endpoint already: a user has edited it, which notes whether there was none, or it
 // has none, and this node has moved to the new endpoint's address.
 func (f finder) findBefore(ctx context.Context, change *EndpointChange, stored config.StoredConfig,
 	now *node.Node) (before config.StoredConfig, err error) {
