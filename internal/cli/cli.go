@@ -128,7 +128,7 @@ To resume an interrupted command, re-run it. To revert what init or join did to 
 	addUnderHeading(root, "Create and remove a cluster:", newInitCommand(p), newJoinCommand(p),
 		newResetCommand(p))
 	addUnderHeading(root, "Manage a cluster:", newAddressCommand(p), newCertsCommand(p), newConfigCommand(p),
-		newDoctorCommand(p), newEndpointCommand(p), newEtcdCommand(p), newKubeconfigCommand(p),
+		newDoctorCommand(p), newEndpointCommand(p), newEtcdCommand(p), newKubeconfigCommand(p), newNodeNameCommand(p),
 		newReconfigureCommand(p), newTokenCommand(p), newUpgradeCommand(p))
 	addUnderHeading(root, "Other commands:", newCompletionCommand(p), help, newVersionCommand(p))
 	root.AddCommand(&cobra.Command{ // scripts read its help to learn which commands there are

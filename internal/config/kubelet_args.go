@@ -23,11 +23,16 @@ type kubeletArg struct {
 // fixedKubeletArgs are arguments that no running node can change, and why.
 func fixedKubeletArgs() map[string]string {
 	return map[string]string{
-		"hostname-override":    "the Node has that name",
+		"hostname-override":    "the Node has that name; kubeadm node-name keep sets it after the host was renamed",
 		"config":               "kubeadm writes that file",
 		"kubeconfig":           "kubeadm writes that file",
 		"bootstrap-kubeconfig": "kubeadm writes that file",
 	}
+}
+
+// HostnameOverride is the argument with which a kubelet keeps the name of its Node, which the caller has checked.
+func HostnameOverride(name string) KubeletArgs {
+	return KubeletArgs{{Arg: node.Arg{Name: "hostname-override", Value: name}}}
 }
 
 // ParseKubeletArgs parses the values of --kubelet-arg: "NAME=VALUE", or "NAME-" to remove it.

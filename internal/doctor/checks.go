@@ -146,7 +146,10 @@ func nodeChecks(m *machine) []preflight.Check {
 		preflight.Check{Name: "KubeletConfigDrift", Run: given(m.cluster, checkKubeletDrift),
 			Why: "the next upgrade replaces the file with what is stored in the cluster"})...)
 	list = append(list, preflight.Check{Name: "NodeAddress", Run: given(m, checkNodeIP),
-		Why: "a kubelet that is told an address which the machine does not have no longer updates its Node"})
+		Why: "a kubelet that is told an address which the machine does not have no longer updates its Node"},
+		preflight.Check{Name: "NodeName", Run: given(m, checkNodeName),
+			Why: "the API server refuses a kubelet that gives itself another name than its client certificate, and the node " +
+				"becomes NotReady"})
 	if !m.isControlPlane() {
 		return append(list, needAPI(m.cluster,
 			preflight.Check{Name: "KubeletEndpoint", Run: given(m, checkKubeletEndpoint),

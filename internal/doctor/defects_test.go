@@ -183,6 +183,12 @@ func clusterDefects() map[string]plantedDefect {
 			const file = "/var/lib/kubelet/kubeadm-flags.env"
 			s.world.Files[file] = memory.File{Data: []byte(`KUBELET_KUBEADM_ARGS="--node-ip=192.0.2.44 --v=2"`), Mode: 0o644}
 		}, check: "NodeAddress", says: "its address is 192.0.2.44, which is on no interface"},
+		"host renamed": {plant: func(_ *testing.T, s *testNode) { s.world.Info.Hostname = "Renamed" },
+			check: "NodeName", says: "the kubelet of Node cp1 gives itself another name, renamed"},
+		"kubelet with another name": {plant: func(_ *testing.T, s *testNode) {
+			const file = "/etc/default/kubelet"
+			s.world.Files[file] = memory.File{Data: []byte("KUBELET_EXTRA_ARGS=--hostname-override=other"), Mode: 0o644}
+		}, check: "NodeName", says: "/etc/default/kubelet sets --hostname-override"},
 		"peer URL of another address": {plant: func(_ *testing.T, s *testNode) {
 			s.world.MemberList[0].PeerURLs = []string{"https://192.0.2.44:2380"}
 		}, check: "EtcdMembers", says: "know the member of this node, cp1, at another address", also: true},

@@ -11,20 +11,15 @@ import (
 
 	"kubeadm/internal/config"
 	"kubeadm/internal/engine"
+	"kubeadm/internal/kubeletfile"
 	"kubeadm/internal/node"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/state"
 )
 
-// EnvFiles are the environment files of the kubelet's service: that of kubeadm, and those of packages, which an
-// administrator may edit. Of arguments in several, the last one counts.
-func EnvFiles(p node.Paths) []string {
-	return []string{p.KubeletFlags(), "/etc/default/kubelet", "/etc/sysconfig/kubelet"}
-}
-
 // ReadNodeIPs returns the addresses that the kubelet is told; none if it chooses one itself.
 func ReadNodeIPs(ctx context.Context, r state.Reader, p node.Paths) (ips []string, err error) {
-	for _, file := range EnvFiles(p) {
+	for _, file := range kubeletfile.EnvFiles(p) {
 		data, err := state.ReadOptional(ctx, r, file)
 		if err != nil {
 			return nil, err
@@ -67,7 +62,7 @@ func (i Intent) FindKubelet(ctx context.Context, e *engine.Env) (k Kubelet, err 
 	}
 	isChosen := len(own) > 0 && !slices.ContainsFunc(i.From, func(ip string) bool { return IsOn(own, ip) }) &&
 		slices.ContainsFunc(own, func(a state.Address) bool { return a.DefaultRoute && a.IP == i.To })
-	for n, file := range EnvFiles(p) {
+	for n, file := range kubeletfile.EnvFiles(p) {
 		data, err := state.ReadOptional(ctx, e.World, file)
 		if err != nil {
 			return k, err

@@ -28,6 +28,7 @@ import (
 	"kubeadm/internal/phase/kubelet"
 	"kubeadm/internal/phase/kubeletserving"
 	"kubeadm/internal/phase/markcontrolplane"
+	"kubeadm/internal/phase/nodename"
 	"kubeadm/internal/phase/rebuild"
 	"kubeadm/internal/phase/reconfigure"
 	"kubeadm/internal/phase/renew"
@@ -251,6 +252,13 @@ func isReachable(e *engine.Env) bool { return nodeaddress.IntentOf(e).IsReachabl
 var FinishAddress = []engine.Phase{
 	check.Address,
 	underLock(address.Finish, "forgetting an address", []engine.Phase{check.Staying, address.Finish}, isReachable),
+}
+
+// KeepNodeName lets the kubelet of this machine keep the name of its Node when the host is renamed.
+var KeepNodeName = []engine.Phase{
+	check.KeepNodeName,
+	underLock(nodename.Keep, "restarting a kubelet under the name of its node", []engine.Phase{nodename.Keep},
+		func(*engine.Env) bool { return false }),
 }
 
 // Reset reverts what Init and Join did to this machine. The journal is removed before anything

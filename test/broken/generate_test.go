@@ -129,6 +129,8 @@ func generateTexts() (map[string]string, error) {
 	m.ca("future", pki.Validity{NotBefore: now.Add(24 * time.Hour),
 		NotAfter: now.Add(48 * time.Hour)})
 	m.leaf("leaf", ca, pki.NewValidity(now, time.Hour))
+	m.leaf("system:node:cp1", ca, pki.NewValidity(now, time.Hour))
+	m.leaf("system:node:Node_1", ca, pki.NewValidity(now, time.Hour))
 	m.leaf("foreign", other, pki.NewValidity(now, time.Hour))
 	m.leaf("old", ca, pki.Validity{NotBefore: now.Add(-2 * time.Hour),
 		NotAfter: now.Add(-time.Hour)})
@@ -257,6 +259,8 @@ func (m *generator) kubeconfigs() {
 		"mixed": {"leaf.crt", "other.key"}, "keyless": {"leaf.crt", ""},
 		"certless": {"", "leaf.key"}, "badcert": {"garbage", "leaf.key"},
 		"badpair": {"leaf.crt", "badkey"}, "anonymous": {"", ""},
+		"node":     {"system:node:cp1.crt", "system:node:cp1.key"},
+		"bad-node": {"system:node:Node_1.crt", "system:node:Node_1.key"},
 	} {
 		text, err := access.WithCertificate([]byte(m.texts[pair[0]]),
 			[]byte(m.texts[pair[1]])).Encode()

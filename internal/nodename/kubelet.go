@@ -1,0 +1,102 @@
+// Package nodename is about the name of this machine's Node: as which its kubelet registers, for which its client
+// certificate was issued, and what keeps both the same when the host is renamed.
+package nodename
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"strings"
+
+	"kubeadm/internal/kubeletfile"
+	"kubeadm/internal/node"
+	"kubeadm/internal/state"
+)
+
+// Kubelet is the name that the kubelet of this machine gives itself when it starts.
+type Kubelet struct {
+	// Name is empty if File sets it by a variable.
+	Name string
+	// File sets the argument hostname-override; it is empty if the kubelet takes the name of the host.
+	File string
+	// IsUnit is set if File belongs to the unit of the service, and is no environment file.
+	IsUnit bool
+}
+
+// ReadKubelet reads the name that the kubelet gives itself when it starts.
+func ReadKubelet(ctx context.Context, r state.Reader, local node.Local) (k Kubelet, err error) {
+	k.Name = local.Hostname
+	units, err := listUnitFiles(ctx, r)
+	if err != nil {
+		return k, err
+	}
+	for i, file := range append(units, kubeletfile.EnvFiles(local.Paths)...) { // the last one counts
+		data, err := state.ReadOptional(ctx, r, file)
+		if err != nil {
+			return k, err
+		}
+		name, isSet := findOverride(string(data))
+		if !isSet {
+			continue
+		}
+		k = Kubelet{Name: strings.ToLower(name), File: file, IsUnit: i < len(units)}
+		if strings.ContainsAny(name, "$%") {
+			k.Name = ""
+		}
+	}
+	return k, nil
+}
+
+// listUnitFiles lists the files of the kubelet's unit: those of packages, then those of administrators.
+func listUnitFiles(ctx context.Context, r state.Reader) (all []string, err error) {
+	for _, dir := range []string{"/usr/lib/systemd/system", "/etc/systemd/system"} {
+		unit := path.Join(dir, "kubelet.service")
+		files, err := r.ReadDir(ctx, unit+".d")
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("looking for files of the kubelet's unit: %w", err)
+		}
+		all = append(all, unit)
+		for _, f := range files {
+			if f.Mode.IsRegular() && path.Ext(f.Path) == ".conf" {
+				all = append(all, f.Path)
+			}
+		}
+	}
+	return all, nil
+}
+
+// override matches the argument of the kubelet with its name.
+var override = regexp.MustCompile(`(--hostname-override[= ]+["']?)([^\s"']+)`)
+
+// findOverride returns the name that a file of the kubelet's service sets.
+func findOverride(text string) (name string, isSet bool) {
+	for line := range strings.Lines(text) {
+		if isComment(line) {
+			continue
+		}
+		if all := override.FindAllStringSubmatch(line, -1); len(all) > 0 {
+			name, isSet = all[len(all)-1][2], true
+		}
+	}
+	return name, isSet
+}
+
+// replaceOverride returns an environment file with another name in the argument, where it has that.
+func replaceOverride(text, name string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		if !isComment(line) {
+			line = override.ReplaceAllString(line, "${1}"+name)
+		}
+		b.WriteString(line)
+	}
+	return b.String()
+}
+
+func isComment(line string) bool {
+	line = strings.TrimSpace(line)
+	return strings.HasPrefix(line, "#") || strings.HasPrefix(line, ";")
+}
