@@ -39,7 +39,9 @@ func TestReadKubelet(t *testing.T) {
 	} {
 		w := fake.New()
 		for file, text := range c.files {
-			w.Files[file] = memory.File{Data: []byte(text), Mode: 0o644}
+			if err := w.PutFile(file, memory.File{Data: []byte(text), Mode: 0o644}); err != nil {
+				t.Fatal(err)
+			}
 		}
 		got, err := ReadKubelet(t.Context(), w, node.Local{Hostname: "host", Paths: node.DefaultPaths()})
 		if err != nil || got != c.want {

@@ -65,7 +65,7 @@ func (i Intent) Store(ctx context.Context, e *engine.Env) error {
 	}
 	file := recordPath(e.Local.Paths)
 	return e.Do(ctx, change.MakeDir{Path: path.Dir(file), Mode: 0o700},
-		change.WriteFile{Path: file, Data: append(data, '\n'), Mode: 0o600})
+		change.WriteFile{Path: file, Data: append(data, '\n'), Mode: 0o600, Secret: true})
 }
 
 // RemoveRecord forgets the files: the kubelet runs with them, or they are as before.

@@ -181,8 +181,10 @@ func TestNameIsNotKeptWithinAnotherChange(t *testing.T) {
 // What cannot be kept is refused, and nothing is changed.
 func TestKeepIsRefused(t *testing.T) {
 	w := newRenamedMachine(t)
-	w.Files["/usr/lib/systemd/system/kubelet.service.d/10-kubeadm.conf"] = memory.File{Mode: 0o644,
-		Data: []byte("[Service]\nExecStart=/usr/bin/kubelet --hostname-override=$HOSTNAME\n")}
+	if err := w.PutFile("/usr/lib/systemd/system/kubelet.service.d/10-kubeadm.conf", memory.File{Mode: 0o644,
+		Data: []byte("[Service]\nExecStart=/usr/bin/kubelet --hostname-override=$HOSTNAME\n")}); err != nil {
+		t.Fatal(err)
+	}
 	before := w.Snapshot()
 	err := findIn(t, w, func(ctx context.Context, e *engine.Env, here existing.Machine) error {
 		_, err := nodename.FindKeep(ctx, e, here)

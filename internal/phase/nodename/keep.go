@@ -88,6 +88,9 @@ func (m *machine) writeFiles(ctx context.Context, e *engine.Env) (err error) {
 	if err := m.Store(ctx, e); err != nil {
 		return err
 	}
+	if len(m.Files) > 0 {
+		e.Say("telling the kubelet the name of its Node, %s; the name of this host is %s", m.Name, untrusted.Line(m.Host))
+	}
 	for _, f := range m.Files {
 		if f.Existed {
 			err = kubeletfile.Replace(ctx, e, f.Path, []byte(f.Now), staticpod.KubeletFlagsBackup)
