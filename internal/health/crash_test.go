@@ -16,23 +16,23 @@ import (
 	"kubeadm/internal/world"
 )
 
-// runtime is a machine with containers, a clock and an API server.
-type runtime struct {
+// simulatedRuntime is a machine with containers, a clock and an API server.
+type simulatedRuntime struct {
 	state.Reader
 	now        time.Time
 	containers []state.Container
 	livez      error
 }
 
-func (r *runtime) Now() time.Time { return r.now }
+func (r *simulatedRuntime) Now() time.Time { return r.now }
 
-func (r *runtime) Containers(context.Context, string) ([]state.Container, error) {
+func (r *simulatedRuntime) Containers(context.Context, string) ([]state.Container, error) {
 	return r.containers, nil
 }
 
-func (r *runtime) Livez(context.Context, state.Identity) error { return r.livez }
+func (r *simulatedRuntime) Livez(context.Context, state.Identity) error { return r.livez }
 
-func (r *runtime) Stat(context.Context, string) (state.FileInfo, error) {
+func (r *simulatedRuntime) Stat(context.Context, string) (state.FileInfo, error) {
 	return state.FileInfo{}, errors.New("no such file")
 }
 
@@ -106,7 +106,7 @@ func TestWaitGivesUpForCrashesDuringWait(t *testing.T) {
 			false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := &runtime{now: start}
+			r := &simulatedRuntime{now: start}
 			d := diagnosis{watches: []*crashWatch{{component: "kube-scheduler"}}}
 			var err error
 			for _, r.containers = range c.looks {
@@ -133,7 +133,7 @@ func TestAPIServerWaitsForEtcd(t *testing.T) {
 		"etcd runs":               {[]state.Container{running(etcd)}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := &runtime{now: start, livez: syscall.ECONNREFUSED}
+			r := &simulatedRuntime{now: start, livez: syscall.ECONNREFUSED}
 			wait := APIServer(&node.Node{}, state.Identity{})
 			err := wait.Check(t.Context(), r)
 			for i, id := range []string{"a", "b", "c"} {
@@ -198,7 +198,7 @@ func TestMostInformativeCauseIsKept(t *testing.T) {
 			`container etcd exited with code 1 (start 1): "no space left"; container kube-apiserver exited`, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := &runtime{now: start}
+			r := &simulatedRuntime{now: start}
 			wait := APIServer(&node.Node{}, state.Identity{})
 			var err error
 			for _, l := range c.looks {
@@ -230,7 +230,7 @@ func TestMissingContainersAreNamed(t *testing.T) {
 			[]state.Container{server, running(of("etcd", ended("e", 0, "")))}, ""},
 		"etcd that is elsewhere": {external, []state.Container{server}, ""},
 	} {
-		r := &runtime{now: start, livez: errors.New("no answer"), containers: c.containers}
+		r := &simulatedRuntime{now: start, livez: errors.New("no answer"), containers: c.containers}
 		if got, want := APIServer(c.n, state.Identity{}).Check(t.Context(), r).Error(),
 			"no answer"+c.says; got != want {
 			t.Errorf("%s: got %q, want %q", name, got, want)
@@ -249,7 +249,7 @@ func TestHintNamesEtcdServersArgument(t *testing.T) {
 }
 
 func TestComponentRecovers(t *testing.T) {
-	r := &runtime{now: start, livez: errors.New("it answered 500")}
+	r := &simulatedRuntime{now: start, livez: errors.New("it answered 500")}
 	wait := APIServer(&node.Node{}, state.Identity{})
 	_ = wait.Check(t.Context(), r)
 	crashed, next := of(release.APIServer, ended("a", 0, "no space\n")),
@@ -265,7 +265,7 @@ func TestComponentRecovers(t *testing.T) {
 
 // TestCauseBetweenTwoLooks looks twice within the time in which containers are looked at once.
 func TestCauseBetweenTwoLooks(t *testing.T) {
-	r := &runtime{now: start, containers: []state.Container{ended("a", 0, "no space left")}}
+	r := &simulatedRuntime{now: start, containers: []state.Container{ended("a", 0, "no space left")}}
 	d := diagnosis{watches: []*crashWatch{{component: "kube-scheduler"}}}
 	for range 2 {
 		if err := d.addCause(t.Context(), r,

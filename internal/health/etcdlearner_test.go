@@ -13,7 +13,7 @@ import (
 
 // cluster is an etcd with a voter and this machine's learner.
 type cluster struct {
-	runtime
+	simulatedRuntime
 	name     string // of the learner, once it is published
 	index    uint64 // that the learner has applied
 	answer   error  // of the learner, to clients

@@ -53,7 +53,7 @@ func TestJoinedAPIServer(t *testing.T) {
 		"no check is named":         {notLive(), false, false},
 		"it refuses the connection": {errors.New("connection refused"), false, false},
 	} {
-		r, n := &runtime{livez: c.livez}, &node.Node{}
+		r, n := &simulatedRuntime{livez: c.livez}, &node.Node{}
 		if err := JoinedAPIServer(n, state.Identity{}).Check(t.Context(), r); (err == nil) != c.joined {
 			t.Errorf("%s: on join: %v", name, err)
 		}
@@ -65,7 +65,7 @@ func TestJoinedAPIServer(t *testing.T) {
 
 // denying is a machine whose API server answers requests for objects with an error.
 type denying struct {
-	runtime
+	simulatedRuntime
 	err error
 	as  state.Identity // of the last request
 }
@@ -95,7 +95,7 @@ func TestAuthorizingAPIServer(t *testing.T) {
 		"another check fails":      {notLive(RBACCheck, "etcd"), missing, false},
 		"no check is named":        {notLive(), missing, false},
 	} {
-		r, n := &denying{runtime: runtime{livez: c.livez}, err: c.lease}, &node.Node{Local: node.Local{Paths: node.DefaultPaths()}}
+		r, n := &denying{simulatedRuntime: simulatedRuntime{livez: c.livez}, err: c.lease}, &node.Node{Local: node.Local{Paths: node.DefaultPaths()}}
 		if err := AuthorizingAPIServer(n, state.Identity{}).Check(t.Context(), r); (err == nil) != c.met {
 			t.Errorf("%s: %v", name, err)
 		}

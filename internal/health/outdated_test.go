@@ -14,7 +14,7 @@ import (
 
 // answering is a machine whose API server always answers.
 type answering struct {
-	runtime
+	simulatedRuntime
 	written time.Time // modification time of its manifests
 	asked   int
 }
@@ -57,7 +57,7 @@ func TestOutdatedAPIServer(t *testing.T) {
 		"of a runtime that tells nothing": {nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := &answering{runtime: runtime{now: now, containers: c.containers}, written: now}
+			a := &answering{simulatedRuntime: simulatedRuntime{now: now, containers: c.containers}, written: now}
 			wait := APIServer(&node.Node{Local: node.Local{Paths: node.DefaultPaths()}},
 				state.Identity{})
 			err := wait.Check(t.Context(), a)
@@ -82,7 +82,7 @@ func TestOutdatedAPIServer(t *testing.T) {
 // A component without a manifest, such as an external etcd, is not waited for.
 func TestComponentWithoutManifestIsNotOutdated(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	a := &answering{runtime: runtime{now: now,
+	a := &answering{simulatedRuntime: simulatedRuntime{now: now,
 		containers: []state.Container{{Name: "etcd", Component: "etcd", Running: true}}}}
 	if err := APIServer(&node.Node{}, state.Identity{}).Check(t.Context(), a); err != nil {
 		t.Error(err)

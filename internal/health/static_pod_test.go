@@ -19,7 +19,7 @@ import (
 
 // probedMachine is a machine whose components answer at the URLs in answers.
 type probedMachine struct {
-	runtime
+	simulatedRuntime
 	answers []string
 	kubelet bool
 	asked   state.Identity // of the last request to the API server
@@ -103,7 +103,7 @@ func TestStaticPodCondition(t *testing.T) {
 			ended("a", 0, "unknown flag"))}, want: "there is no container of"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := &probedMachine{runtime: runtime{now: start, containers: c.containers}}
+			p := &probedMachine{simulatedRuntime: simulatedRuntime{now: start, containers: c.containers}}
 			if !c.unhealthy {
 				p.answers = []string{schedulerURL}
 			}
@@ -134,7 +134,7 @@ func newTestCondition(t *testing.T, p StaticPod) world.Condition {
 }
 
 func TestKeptPodIsAccepted(t *testing.T) {
-	p := &probedMachine{runtime: runtime{now: start,
+	p := &probedMachine{simulatedRuntime: simulatedRuntime{now: start,
 		containers: []state.Container{withUID("old", running(ended("a", 0, "")))}},
 		answers: []string{schedulerURL}}
 	wait := newTestCondition(t, StaticPod{
@@ -155,7 +155,7 @@ func TestKeptPodIsAccepted(t *testing.T) {
 }
 
 func TestStableFor(t *testing.T) {
-	p := &probedMachine{runtime: runtime{now: start,
+	p := &probedMachine{simulatedRuntime: simulatedRuntime{now: start,
 		containers: []state.Container{running(ended("a", 0, ""))}}}
 	wait := newTestCondition(t, StaticPod{
 		Component: "kube-scheduler", Pod: parsePod(t, schedulerPod), StableFor: 5 * time.Second,
@@ -173,7 +173,7 @@ func TestStableFor(t *testing.T) {
 }
 
 func TestAPIServerIdentity(t *testing.T) {
-	p := &probedMachine{runtime: runtime{now: start,
+	p := &probedMachine{simulatedRuntime: simulatedRuntime{now: start,
 		containers: []state.Container{running(of(release.APIServer, ended("a", 0, "")))}}}
 	wait := newTestCondition(t, StaticPod{
 		Component: release.APIServer,
@@ -207,7 +207,7 @@ func (r *refusing) Fetch(context.Context, state.Request) (state.Response, error)
 }
 
 func TestAnonymousAPIServer(t *testing.T) {
-	r := &refusing{probedMachine: probedMachine{runtime: runtime{now: start, livez: errors.New("bad credential"),
+	r := &refusing{probedMachine: probedMachine{simulatedRuntime: simulatedRuntime{now: start, livez: errors.New("bad credential"),
 		containers: []state.Container{running(of(release.APIServer, ended("a", 0, "")))}}}}
 	wait := newTestCondition(t, StaticPod{Component: release.APIServer, Anonymous: true,
 		Pod:     parsePod(t, "spec: {containers: [{name: kube-apiserver}]}"),
