@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"kubeadm/internal/pki"
+	"kubeadm/internal/problem"
 	"kubeadm/internal/state"
 )
 
@@ -26,6 +27,22 @@ type WriteFile struct {
 	Secret          bool // Data must not be shown or stored unencrypted
 	Output          bool // the user named this file for output: its directory must exist
 	RemoveTemporary bool // an earlier write may have been killed: its temporary files are removed
+	// Placement is for a file of another machine; nil: owner and mode of an existing file stay, and symbolic
+	// links are followed.
+	Placement *Placement
+}
+
+// Placement says whose a file is. Its owner is set together with Mode, also where the file exists, before it has
+// its name. A symbolic link anywhere on the path is an error.
+type Placement struct {
+	UID, GID int
+	DirMode  fs.FileMode // of missing directories, which belong to root
+}
+
+// NewLinkError is the error of a file with a Placement whose path leads through a symbolic link.
+func NewLinkError(file, link string) error {
+	return problem.New(fmt.Errorf("%s is not written: %s is a symbolic link", file, link),
+		"write the file yourself, or replace the link")
 }
 
 // temporaryInfix is in the name of a temporary file between the name of the final file and a

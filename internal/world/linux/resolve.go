@@ -41,6 +41,7 @@ type pathWalk struct {
 	rest     []string // names to resolve
 	fromLink int      // how many of the first names of rest are from a symbolic link
 	links    int      // followed so far
+	strict   bool     // a link is an error
 	mode     fs.FileMode
 }
 
@@ -60,11 +61,25 @@ func resolvePath(path string, mode fs.FileMode) (*resolvedPath, error) {
 // resolvePathNoFollow is resolvePath without following a symbolic link at the end of the path.
 func resolvePathNoFollow(path string) (*resolvedPath, error) { return resolve(path, 0, false) }
 
+// resolvePathWithoutLinks is resolvePath, with an error for any symbolic link.
+func resolvePathWithoutLinks(path string, mode fs.FileMode) (*resolvedPath, error) {
+	w, err := newPathWalk(path, mode)
+	if err != nil {
+		return nil, err
+	}
+	w.strict = true
+	return w.resolveOrClose(true)
+}
+
 func resolve(path string, mode fs.FileMode, follow bool) (*resolvedPath, error) {
 	w, err := newPathWalk(path, mode)
 	if err != nil {
 		return nil, err
 	}
+	return w.resolveOrClose(follow)
+}
+
+func (w *pathWalk) resolveOrClose(follow bool) (*resolvedPath, error) {
 	p, err := w.resolve(follow)
 	if err != nil {
 		return nil, errors.Join(err, w.dir.Close())
@@ -136,6 +151,9 @@ func (w *pathWalk) resolve(follow bool) (*resolvedPath, error) {
 		return p, err
 	}
 	defer e.close()
+	if w.strict {
+		return nil, p.pathError("open", unix.ELOOP)
+	}
 	if p.magic = w.inProcFS(); p.magic || !follow {
 		return p, nil
 	}
@@ -174,6 +192,9 @@ func (w *pathWalk) enterNext() error {
 	flags := unix.O_NOFOLLOW
 	switch e.st.Mode & unix.S_IFMT {
 	case unix.S_IFLNK:
+		if w.strict {
+			return p.pathError("open", unix.ELOOP)
+		}
 		if !w.inProcFS() {
 			return w.followLink(e, p.path)
 		}

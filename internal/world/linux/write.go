@@ -56,7 +56,14 @@ func writeFileAfter(ctx context.Context, c change.WriteFile, ready func() error)
 	if c.Output {
 		dirMode = 0
 	}
-	p, err := resolvePath(c.Path, dirMode)
+	find := resolvePath
+	if c.Placement != nil {
+		find, dirMode = resolvePathWithoutLinks, c.Placement.DirMode
+	}
+	p, err := find(c.Path, dirMode)
+	if link := (&fs.PathError{}); c.Placement != nil && errors.Is(err, unix.ELOOP) && errors.As(err, &link) {
+		return change.NewLinkError(c.Path, link.Path)
+	}
 	if err != nil {
 		return explainWriteError(c.Path, err)
 	}
@@ -184,6 +191,11 @@ func (p *resolvedPath) replace(write func(f *os.File) error) error {
 func (p *resolvedPath) writeContents(f *os.File, c change.WriteFile, old *entry) error {
 	mode := c.Mode.Perm()
 	switch {
+	case c.Placement != nil:
+		if err := f.Chown(c.Placement.UID, c.Placement.GID); err != nil {
+			return err
+		}
+		old = nil
 	case old != nil && p.inheritsAccess(c):
 		mode = fs.FileMode(old.st.Mode).Perm()
 		created, err := fstat(f)

@@ -154,14 +154,19 @@ func (w *World) writeFile(c change.WriteFile) error {
 	if err := c.CheckSecret(); err != nil {
 		return err
 	}
-	name := w.resolve(c.Path, true)
+	name, dirMode := w.resolve(c.Path, true), fs.FileMode(0o755)
+	if c.Placement != nil {
+		if dirMode = c.Placement.DirMode; name != path.Clean(c.Path) {
+			return change.NewLinkError(c.Path, w.firstLink(c.Path))
+		}
+	}
 	dir := path.Dir(name)
 	if _, ok := w.Files[dir]; c.Output && !ok && dir != "/" && dir != "." {
 		if err := w.notFoundError("open", dir); errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
-	if err := w.makeDirs(dir, 0o755); err != nil {
+	if err := w.makeDirs(dir, dirMode); err != nil {
 		return err
 	}
 	f := File{Mode: c.Mode}
@@ -171,9 +176,23 @@ func (w *World) writeFile(c change.WriteFile) error {
 		}
 		f = old
 	}
+	if p := c.Placement; p != nil {
+		f.Mode, f.UID, f.GID = c.Mode.Perm(), p.UID, p.GID
+	}
 	f.Data, f.ModTime = slices.Clone(c.Data), w.Now()
 	w.Files[name] = f
 	return nil
+}
+
+// firstLink is the first symbolic link of a path.
+func (w *World) firstLink(name string) string {
+	link := ""
+	for name = path.Clean(name); name != "/" && name != "."; name = path.Dir(name) {
+		if w.Files[name].Mode.Type() == fs.ModeSymlink {
+			link = name
+		}
+	}
+	return link
 }
 
 func (w *World) makeDirs(name string, mode fs.FileMode) error {

@@ -107,7 +107,7 @@ func (w *World) Do(ctx context.Context, c change.Change) error {
 		if !ok {
 			rest = path.Base(c.Path)
 		}
-		c.Path = path.Join(w.dir, rest)
+		c.Path, c.Placement = path.Join(w.dir, rest), nil
 		return w.World.Do(ctx, c)
 	case change.MakeDir:
 		w.forgetRemoval(c.Path)

@@ -56,6 +56,15 @@ func Owners(t *testing.T, w world.World, root string) {
 	f.wantOwner(t, name, 1234, 4321, 0o600)
 	mustDo(t, w, change.WriteFile{Path: name, Data: []byte("another key"), Mode: 0o644})
 	f.wantOwner(t, name, 1234, 4321, 0o600)
+	placed := change.WriteFile{Path: f.at("owners", "new", "placed"), Data: []byte("key"), Mode: 0o640, Secret: true,
+		Placement: &change.Placement{UID: 5, GID: 6, DirMode: 0o700}}
+	for _, text := range []string{"key", "another key"} {
+		placed.Data, placed.Placement.UID = []byte(text), len(text)
+		mustDo(t, w, placed)
+		f.wantContent(t, placed.Path, text)
+		f.wantOwner(t, placed.Path, len(text), 6, 0o640)
+		f.wantOwner(t, f.at("owners", "new"), 0, 0, 0o700)
+	}
 	mustDo(t, w, change.SetOwner{Path: name, UID: 1, GID: 2, Name: "another"})
 	f.wantOwner(t, name, 1, 2, 0o600)
 	err := w.Do(newContext(t), change.SetOwner{Path: f.at("owners", "none"), Name: "etcd-user"})

@@ -116,4 +116,14 @@ func LinkedDirectoryOwners(t *testing.T, w world.World, root string, link func(t
 	mustDo(t, w, give)
 	f.wantOwner(t, deep, 7, 8, 0o640)
 	f.wantOwner(t, f.at("elsewhere"), 7, 8, 0o755)
+
+	link(deep, f.at("elsewhere", "link"))
+	for _, at := range []string{f.at("data", "member", "file"), f.at("data", "placed"), f.at("elsewhere", "link")} {
+		placed := change.WriteFile{Path: at, Data: []byte("placed"), Mode: 0o600, Secret: true,
+			Placement: &change.Placement{UID: 9, GID: 9, DirMode: 0o700}}
+		if err := w.Do(newContext(t), placed); err == nil || !strings.Contains(err.Error(), "is a symbolic link") {
+			t.Errorf("writing %s: %v", at, err)
+		}
+	}
+	f.wantContent(t, deep, "x")
 }
