@@ -71,7 +71,11 @@ settings. Without any of them, this node is brought to the configuration that th
 its ConfigMaps were edited.
 
 The cluster stores the new configuration once this node runs with it. Afterwards, run "kubeadm reconfigure node" on
-each of the other nodes.`,
+each of the other nodes.
+
+With --upload-certs, files that arguments of components name, such as an audit policy, are uploaded once this node has
+the change, together with the control plane certificates. They are encrypted with --certificate-key or a new key, and
+deleted after two hours. The other control plane nodes download them with "kubeadm reconfigure node --certificate-key".`,
 		Example: `  # the new configuration in a file
   kubeadm reconfigure apply --config cluster.yaml
 
@@ -82,14 +86,21 @@ each of the other nodes.`,
   kubeadm reconfigure apply --set-arg kube-apiserver:event-ttl=2h
 
   # in an editor
-  kubeadm reconfigure apply --edit`,
+  kubeadm reconfigure apply --edit
+
+  # an argument that names a file, and the file for the other control plane nodes
+  kubeadm reconfigure apply --config cluster.yaml --upload-certs`,
 		Args: refuseArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if err := o.completeUpload(p); err != nil {
+				return err
+			}
 			return changeConfiguration(p, c, o, requestedChange{p, o})
 		},
 	}
-	targetsOf(o).bind(c.Flags(), flag.AddCertSAN, flag.Config, flag.DryRun, flag.Edit, flag.FeatureGate,
-		flag.IgnorePreflightErrors, flag.ImageRepository, flag.Kubeconfig, flag.Patches, flag.SetArg, flag.Yes)
+	targetsOf(o).bind(c.Flags(), flag.AddCertSAN, flag.CertificateKey, flag.Config, flag.DryRun, flag.Edit,
+		flag.FeatureGate, flag.IgnorePreflightErrors, flag.ImageRepository, flag.Kubeconfig, flag.Patches, flag.SetArg,
+		flag.UploadCerts, flag.Yes)
 	return withRunOutput(p, c)
 }
 
@@ -124,11 +135,17 @@ apply" has changed it. Run the command on one node at a time.
 
 Arguments of the kubelet that only this node has are set with --kubelet-arg, also without a change of the cluster's
 configuration. A kubelet that does not become healthy gets its previous arguments again. Labels in node-labels are
-also set on the Node, which a kubelet only does when it registers.`,
+also set on the Node, which a kubelet only does when it registers.
+
+With the --certificate-key that "kubeadm reconfigure apply --upload-certs" has printed, a control plane node downloads
+the files that arguments of components name. A file that differs is replaced, and a copy is kept beside it.`,
 		Example: `  # print what would change
   kubeadm reconfigure node --dry-run
 
   kubeadm reconfigure node
+
+  # with the files that arguments of components name
+  kubeadm reconfigure node --certificate-key KEY
 
   # an argument of this node's kubelet, and to remove it again
   kubeadm reconfigure node --kubelet-arg max-pods=50
@@ -136,8 +153,8 @@ also set on the Node, which a kubelet only does when it registers.`,
 		Args: refuseArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return reconfigureNode(p, c, o) },
 	}
-	targetsOf(o).bind(c.Flags(), flag.DryRun, flag.IgnorePreflightErrors, flag.Kubeconfig, flag.KubeletArg,
-		flag.Patches)
+	targetsOf(o).bind(c.Flags(), flag.CertificateKey, flag.DryRun, flag.IgnorePreflightErrors, flag.Kubeconfig,
+		flag.KubeletArg, flag.Patches)
 	return withRunOutput(p, c)
 }
 
@@ -197,7 +214,7 @@ func changeConfiguration(p *program, c *cobra.Command, o *reconfigureOptions, fi
 	if wanted.incomplete != nil {
 		return wanted.incomplete
 	}
-	showOutdatedNodes(ctx, r, e, here, intent.Change)
+	showOutdatedNodes(ctx, r, e, here, wanted.Wanted)
 	return nil
 }
 
@@ -214,6 +231,9 @@ func reconfigureNode(p *program, c *cobra.Command, o *reconfigureOptions) (err e
 	if err != nil {
 		return err
 	}
+	if here.Role != node.ControlPlane && o.CertificateKey != "" {
+		return problem.New(errors.New("--certificate-key has an effect only on a control plane node"), "leave it out")
+	}
 	args, err := config.ParseKubeletArgs(o.KubeletArgs)
 	if err != nil {
 		return err
@@ -228,7 +248,7 @@ func reconfigureNode(p *program, c *cobra.Command, o *reconfigureOptions) (err e
 	}
 	r.Emit(engine.Printed, "\nSUCCESS! This node has the configuration of the cluster.\n")
 	if here.Role == node.ControlPlane && wanted.Change.ID != "" { // others may not list Nodes
-		showOutdatedNodes(ctx, r, e, here, wanted.Change)
+		showOutdatedNodes(ctx, r, e, here, wanted)
 	}
 	return nil
 }
@@ -351,24 +371,39 @@ SUCCESS! The configuration of the cluster has been changed, and this node has it
 // showOutdatedNodes says which nodes do not have the configuration yet. The command has succeeded if that
 // cannot be found out.
 func showOutdatedNodes(ctx context.Context, r *run.Run, e *engine.Env, here existing.Machine,
-	change *reconfiguration.State) {
-	all, err := change.ReadProgress(ctx, e.Reader(), here.As)
+	w reconfiguration.Wanted) {
+	all, err := w.Change.ReadProgress(ctx, e.Reader(), here.As)
 	if err != nil {
 		e.Warn("which other nodes need the change is not known: %v; run kubeadm reconfigure status", err)
 		return
 	}
 	var b strings.Builder
+	command := "kubeadm reconfigure node"
+	if here.UploadCerts {
+		command += " --certificate-key " + here.CertificateKey
+	}
 	for _, group := range []struct {
-		controlPlane bool
-		text         string
-	}{{true, "on these control plane nodes, one at a time"}, {false, "on these workers"}} {
-		if names := reconfiguration.ListBehind(all, group.controlPlane); len(names) > 0 {
-			fmt.Fprintf(&b, "  %s: kubeadm reconfigure node\n    %s\n", group.text, strings.Join(names, ", "))
+		controlPlane  bool
+		text, command string
+	}{
+		{true, "on these control plane nodes, one at a time", command},
+		{false, "on these workers", "kubeadm reconfigure node"},
+	} {
+		names := reconfiguration.ListBehind(all, group.controlPlane)
+		if len(names) == 0 {
+			continue
 		}
+		if group.controlPlane && !here.UploadCerts {
+			b.WriteString(describeNewFiles(e, w))
+		}
+		fmt.Fprintf(&b, "  %s: %s\n    %s\n", group.text, group.command, strings.Join(names, ", "))
 	}
 	text := "\nAll affected nodes are up to date.\n"
 	if b.Len() > 0 {
 		text = "\nNext:\n" + b.String()
+	}
+	if here.UploadCerts {
+		text += "\nThe certificate key: " + here.CertificateKey + "\nWhat it decrypts is deleted after two hours. Keep the key secret.\n"
 	}
 	r.Emit(engine.Printed, text)
 }

@@ -227,7 +227,8 @@ func (p reconfigurePlan) write(out io.Writer, isChanging bool) error {
 	for _, f := range p.Files {
 		files = append(files, f.SHA256+"  "+untrusted.Line(f.Path)+" ("+untrusted.Line(f.Argument)+")")
 	}
-	section("Files that arguments name; copy them to each control plane node first (SHA-256 of this node's):", files...)
+	section("Files that arguments name; copy them to each control plane node first, or apply the change with "+
+		"--upload-certs (SHA-256 of this node's):", files...)
 	section("Different on this node:", p.ThisNode...)
 	section("Not as kubeadm writes it, before or after the change; it was changed manually, or with --patches, which "+
 		"must be set again. It is replaced, and a backup is kept:", p.ManuallyChanged...)

@@ -44,6 +44,8 @@ func (f ReconfigureFlags) Given() bool {
 type ReconfigureNodeFlags struct {
 	Patches               string   `flag:"patches"`
 	IgnorePreflightErrors []string `flag:"ignore-preflight-errors"`
+	CertificateKey        string   `flag:"certificate-key"`
+	UploadCerts           bool     `flag:"upload-certs"`
 }
 
 // Local is what the flags say of this machine.
@@ -55,6 +57,8 @@ func (f ReconfigureNodeFlags) Local() (node.Local, error) {
 		wrong.fields("", checkAbsolutePath(field.NewPath(string(flag.Patches)), f.Patches))
 	}
 	local := NewLocal()
+	wrong.fields("", checkCertificateKey(field.NewPath(string(flag.CertificateKey)), f.CertificateKey))
+	local.CertificateKey, local.UploadCerts = f.CertificateKey, f.UploadCerts
 	local.Patches, local.IgnoredChecks = f.Patches, normalizeIgnored(ignored)
 	local.PullPolicy = corev1.PullIfNotPresent
 	return local, wrong.err(File{}.source())

@@ -45,9 +45,10 @@ type Env struct {
 	// Undoer undoes the changes of phases that ask for it; nil without a journal.
 	Undoer Undoer
 
-	phase  string
-	place  []Slot
-	linked bool // this phase runs beside phases that it may wait for
+	phase     string
+	place     []Slot
+	selection Selection
+	linked    bool // this phase runs beside phases that it may wait for
 
 	// shared by all copies
 	locks        *sync.Map     // a *sync.Mutex for each target of a change
@@ -112,6 +113,9 @@ func (e *Env) Named(name string) *Env {
 	own.phase = name
 	return &own
 }
+
+// Selection says which phases of the workflow this run runs.
+func (e *Env) Selection() Selection { return e.selection }
 
 // Changed reports whether this run has changed that target.
 func (e *Env) Changed(target string) bool {

@@ -28,7 +28,7 @@ func Run(ctx context.Context, e *Env, phases []Phase, sel Selection) error {
 		}
 	}
 	own := *e
-	e, own.progress = &own, newProgress()
+	e, own.progress, own.selection = &own, newProgress(), sel
 	Walk(phases, func(address string, p Phase) {
 		if sel.includes(address, p) {
 			e.progress.selected = append(e.progress.selected, address)

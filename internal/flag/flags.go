@@ -54,7 +54,7 @@ var rows = []Row{
 			{Reset, kindReset, "certificatesDir"},
 		}},
 	{Name: CertificateKey, Type: text,
-		Help: "Key (64 hex digits) that encrypts and decrypts the uploaded control plane certificates",
+		Help: "Key (64 hex digits) that encrypts and decrypts the uploaded control plane certificates and files",
 		Fields: []Field{
 			{Init, kindInit, "certificateKey"},
 			{Join, kindJoin, "controlPlane.certificateKey"},
@@ -277,7 +277,7 @@ var rows = []Row{
 	{Name: Undo, Type: boolean, WithConfig: true,
 		Help: "Put back the data that an unfinished restore has replaced"},
 	{Name: UploadCerts, Type: boolean, WithConfig: true,
-		Help: "Upload the control plane certificates, encrypted with the certificate key; the uploaded copy is deleted after two hours"},
+		Help: "Upload the control plane certificates, and files that arguments of components name, encrypted with the certificate key; the uploaded copy is deleted after two hours"},
 	{Name: Usages, Type: list, Help: "Allowed uses of the token: signing, authentication or both",
 		Fields: []Field{{TokenCreate, kindInit, "bootstrapTokens[0].usages"}}},
 	{Name: ValidityPeriod, Type: duration, Help: "Validity of the client certificate"},

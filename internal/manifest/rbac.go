@@ -71,6 +71,9 @@ var (
 	// key.
 	CertsAccess = ReadAccess{kubeSystem, "secrets", CertsSecret, "kubeadm:kubeadm-certs",
 		[]rbacv1.Subject{tokenUsers}}
+	// FilesAccess is access to the Secret kubeadm-files, which is useless without that key too.
+	FilesAccess = ReadAccess{kubeSystem, "secrets", FilesSecret, "kubeadm:kubeadm-files",
+		[]rbacv1.Subject{tokenUsers}}
 
 	// CARotationAccess is access to the state of a CA rotation.
 	CARotationAccess = ReadAccess{kubeSystem, "configmaps", CARotation, "kubeadm:ca-rotation",

@@ -15,6 +15,9 @@ import (
 // share.
 const CertsSecret = "kubeadm-certs"
 
+// FilesSecret is the Secret, in kube-system, with the encrypted files that arguments of components name.
+const FilesSecret = "kubeadm-files"
+
 // certsLifetime is the lifetime of uploaded certificates.
 const certsLifetime = 2 * time.Hour
 
@@ -84,6 +87,14 @@ func NewCertsSecret(sealed map[string][]byte, owner metav1.Object) *corev1.Secre
 		},
 		Data: sealed,
 	}
+}
+
+// NewFilesSecret is the Secret with the encrypted files, by meaningless names. Its owner is that of
+// NewCertsSecret.
+func NewFilesSecret(encrypted map[string][]byte, owner metav1.Object) *corev1.Secret {
+	s := NewCertsSecret(encrypted, owner)
+	s.Name = FilesSecret
+	return s
 }
 
 // CARotation is the name, in kube-system, of the ConfigMap with the state of a CA rotation, and of

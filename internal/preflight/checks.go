@@ -37,7 +37,7 @@ func Init(n *node.Node, tool release.Tool) []Check {
 		newExternalEtcdVersionChecks(n.Cluster.Etcd.External),
 		newLocalEtcdChecks(n),
 		newExternalEtcdFileChecks(n.Cluster.Etcd.External),
-		newComponentChecks(n),
+		newComponentChecks(n, nil),
 	)
 }
 
@@ -94,10 +94,10 @@ func AfterDiscovery(n *node.Node, kubelet Query[*version.Version]) []Check {
 }
 
 // JoinControlPlane returns the checks, besides those of Join, of a machine that joins as a
-// control plane.
-func JoinControlPlane(n *node.Node, tool release.Tool) []Check {
+// control plane and downloads these files.
+func JoinControlPlane(n *node.Node, tool release.Tool, downloaded []ArgumentFile) []Check {
 	list := slices.Concat(newControlPlaneChecks(n, tool), newLocalEtcdChecks(n),
-		newComponentChecks(n))
+		newComponentChecks(n, downloaded))
 	if n.CertificateKey != "" { // the files will be downloaded
 		return list
 	}
@@ -127,15 +127,15 @@ func Upgrade(n *node.Node) []Check {
 	return append(list, newObstacleChecks(n)...)
 }
 
-// Reconfigure returns the checks of a node that follows a change of its cluster's configuration. They
-// share cached queries: call it again for each Run.
-func Reconfigure(n *node.Node) []Check {
+// Reconfigure returns the checks of a node that follows a change of its cluster's configuration and
+// downloads these files. They share cached queries: call it again for each Run.
+func Reconfigure(n *node.Node, downloaded []ArgumentFile) []Check {
 	kubelet := KubeletVersion()
 	list := append(newRuntimeChecks(&n.Local), newKubeletGateCheck(n, kubelet), newKubeletArgsCheck(&n.Local, kubelet))
 	if n.Role != node.ControlPlane {
 		return list
 	}
-	return append(list, newComponentChecks(n)...)
+	return append(list, newComponentChecks(n, downloaded)...)
 }
 
 // Machine returns the checks that a machine must pass before it is a node and as long as it is one.

@@ -145,7 +145,7 @@ func TestOrderOfControlPlaneJoinChecks(t *testing.T) {
 	} {
 		n := controlPlane()
 		n.CertificateKey, n.Cluster.Etcd.External = c.key, c.etcd
-		if got := names(JoinControlPlane(n, tool(t))); got != c.want {
+		if got := names(JoinControlPlane(n, tool(t), nil)); got != c.want {
 			t.Errorf("key %q, external %v:\n got %s\nwant %s", c.key, c.etcd, got, c.want)
 		}
 	}

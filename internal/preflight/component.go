@@ -2,9 +2,7 @@ package preflight
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
-	"fmt"
 	"io/fs"
 	"slices"
 	"strings"
@@ -31,12 +29,12 @@ const componentFile = "ComponentFile"
 // newComponentChecks returns the checks of what the user sets for control plane components. The
 // files in arguments and volumes must exist on this machine and be mounted in the component's
 // container, no component may be kept from running, and the users of a rootless control plane must
-// not exist, or be as init creates them.
-func newComponentChecks(n *node.Node) (list []Check) {
+// not exist, or be as init creates them. The files that the command downloads need not exist yet.
+func newComponentChecks(n *node.Node, downloaded []ArgumentFile) (list []Check) {
 	for _, s := range sectionsOf(n) {
 		for _, flag := range s.fileFlags {
 			if path, given := node.LastArg(s.user.Args, flag); given && path != "" {
-				list = append(list, s.newArgumentCheck(n, flag, path))
+				list = append(list, s.newArgumentCheck(n, flag, path, downloaded))
 			}
 		}
 		for _, v := range s.user.Volumes {
@@ -45,7 +43,7 @@ func newComponentChecks(n *node.Node) (list []Check) {
 				corev1.HostPathFileOrCreate:
 				continue // the kubelet does not need the path, or creates it
 			}
-			if isCreated(n, v.HostPath) {
+			if isCreated(n, v.HostPath) || isDownloaded(downloaded, v.HostPath) {
 				continue
 			}
 			list = append(list, Check{Name: componentFile,
@@ -85,60 +83,7 @@ func sectionsOf(n *node.Node) []section {
 	}
 }
 
-// ArgumentFile is a file of the user that an argument of a control plane component names. It must be the
-// same on each control plane node.
-type ArgumentFile struct {
-	Path     string `json:"path"`     // on the machine
-	Argument string `json:"argument"` // as "kube-apiserver --audit-policy-file"
-	SHA256   string `json:"sha256"`
-}
-
-// SameArgumentFiles is the check that such files are those of another node.
-func SameArgumentFiles(n *node.Node, other string, others []ArgumentFile) Check {
-	return Check{Name: componentFile,
-		Run: func(ctx context.Context, r state.Reader, rep *Report) {
-			own, err := ReadArgumentFiles(ctx, r, n)
-			if err != nil {
-				rep.FailWith(err)
-			}
-			for _, f := range own {
-				if slices.ContainsFunc(others, func(o ArgumentFile) bool { return o.Path == f.Path && o.SHA256 != f.SHA256 }) {
-					rep.Warn("make it the same on each control plane node, and restart "+f.Argument[:strings.Index(f.Argument, " ")],
-						"%s (%s) is not as it was on node %s when the configuration was changed there", f.Path, f.Argument, other)
-				}
-			}
-		}}
-}
-
-// ReadArgumentFiles returns the files that exist on this control plane node; a check reports others.
-func ReadArgumentFiles(ctx context.Context, r state.Reader, n *node.Node) (all []ArgumentFile, err error) {
-	for _, s := range sectionsOf(n) {
-		for _, flag := range s.fileFlags {
-			path, given := node.LastArg(s.user.Args, flag)
-			if !given || path == "" {
-				continue
-			}
-			onHost, mounted, err := s.hostPath(n, path)
-			if err != nil {
-				return nil, err
-			}
-			if !mounted || isCreated(n, onHost) {
-				continue
-			}
-			data, err := state.ReadOptional(ctx, r, onHost)
-			if err != nil {
-				return nil, err
-			}
-			if data != nil {
-				all = append(all, ArgumentFile{onHost, s.component + " --" + flag,
-					fmt.Sprintf("%x", sha256.Sum256(data))})
-			}
-		}
-	}
-	return all, nil
-}
-
-func (s section) newArgumentCheck(n *node.Node, flag, path string) Check {
+func (s section) newArgumentCheck(n *node.Node, flag, path string, downloaded []ArgumentFile) Check {
 	return Check{Name: componentFile, Run: func(ctx context.Context, r state.Reader, rep *Report) {
 		onHost, mounted, err := s.hostPath(n, path)
 		switch {
@@ -152,7 +97,7 @@ func (s section) newArgumentCheck(n *node.Node, flag, path string) Check {
 			rep.Fail("mount the file, or its directory, there",
 				"%s has --%s=%s, but %s.extraVolumes does not mount that path", s.component, flag,
 				path, s.field)
-		case !isCreated(n, onHost):
+		case !isCreated(n, onHost) && !isDownloaded(downloaded, onHost):
 			s.checkExists(ctx, r, rep, onHost, "--"+flag+"="+path)
 		}
 	}}

@@ -3,9 +3,13 @@ package reconfiguration
 import (
 	"context"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"kubeadm/internal/config"
 	"kubeadm/internal/engine"
 	"kubeadm/internal/node"
+	"kubeadm/internal/sharedcerts"
+	"kubeadm/internal/state"
 )
 
 // Intent is what the user wants of a change of the configuration, for its phases.
@@ -24,6 +28,23 @@ type Intent struct {
 	OnlyEndpoint bool
 	// Ask asks the user whether to go on, and is an error if not; nil if there is no question.
 	Ask func(context.Context) error
+}
+
+// Downloads reports whether a node gets the files that arguments of components name from the cluster.
+func Downloads(n *node.Node) bool {
+	return n.Role == node.ControlPlane && n.CertificateKey != "" && !n.UploadCerts
+}
+
+// FilesDownload is how it gets them, by an identity that may read every Secret.
+func FilesDownload(as state.Identity) sharedcerts.FilesDownload {
+	return sharedcerts.FilesDownload{
+		Read: func(ctx context.Context, e *engine.Env, ref state.Ref) (*unstructured.Unstructured, error) {
+			return e.Object(ctx, ref)
+		},
+		As: as, Replaces: true,
+		Remedy: "copy it to this machine, or upload it again on a control plane node that has it: " +
+			"kubeadm reconfigure apply --upload-certs",
+	}
 }
 
 // IntentOf is the intent of the command that a phase belongs to.

@@ -1,5 +1,6 @@
-// Package sharedcerts uploads the certificates that control planes share for those that join:
-// encrypted, in a Secret that expires after two hours.
+// Package sharedcerts uploads what control planes share for those that join: the certificates, and the
+// files of the user that arguments of components name. They are encrypted, in Secrets that expire after
+// two hours. It also downloads these files.
 package sharedcerts
 
 import (
@@ -30,8 +31,9 @@ import (
 	"kubeadm/internal/state"
 )
 
-// Upload uploads the certificates, encrypted with the node's certificate key. It replaces those
-// that were uploaded before with another key, which then decrypts nothing any more.
+// Upload uploads the certificates and the files that arguments name, encrypted with the node's
+// certificate key. It replaces those that were uploaded before with another key, which then decrypts
+// nothing any more.
 func Upload(ctx context.Context, e *engine.Env, n *node.Node, as state.Identity) error {
 	key, err := pki.ParseCertificateKey(n.CertificateKey)
 	if err != nil {
@@ -54,7 +56,10 @@ func Upload(ctx context.Context, e *engine.Env, n *node.Node, as state.Identity)
 	}
 	secret := manifest.NewCertsSecret(encrypted, owner)
 	e.Say("uploading the certificates to Secret %q in namespace %q", secret.Name, secret.Namespace)
-	return e.DoAll(ctx, change.ApplyAll(as, append(manifest.CertsAccess.Objects(), secret)...)...)
+	if err := e.DoAll(ctx, change.ApplyAll(as, append(manifest.CertsAccess.Objects(), secret)...)...); err != nil {
+		return err
+	}
+	return uploadFiles(ctx, e, n, as, owner)
 }
 
 // createOwner creates the bootstrap token that owns the Secret. When it expires, its Secret and

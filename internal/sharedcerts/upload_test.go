@@ -19,6 +19,7 @@ import (
 	"kubeadm/internal/pki"
 	"kubeadm/internal/sharedcerts"
 	"kubeadm/internal/state"
+	"kubeadm/internal/world"
 	"kubeadm/internal/world/fake"
 	"kubeadm/internal/world/memory"
 )
@@ -62,13 +63,17 @@ func newUpload(t *testing.T, edit func(files map[string]string)) (*fake.World, *
 	w.RemoteAPIServer = true
 	n := &node.Node{Local: node.Local{Role: node.ControlPlane,
 		CertificateKey: strings.Repeat("5e", 32), Paths: node.DefaultPaths()}}
-	e := engine.New(engine.Env{World: w, Local: n.Local, Emit: func(engine.Event) {},
+	return w, newEnv(w, n.Local), n
+}
+
+func newEnv(w world.World, local node.Local) *engine.Env {
+	e := engine.New(engine.Env{World: w, Local: local, Emit: func(engine.Event) {},
 		Rand: func(string) io.Reader { return rand.Reader }})
 	e.Once = func(_ context.Context, _ string, make func() (string, error)) (string,
 		error) {
 		return make()
 	}
-	return w, e, n
+	return e
 }
 
 func must(t *testing.T, err error) {

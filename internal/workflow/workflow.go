@@ -231,11 +231,13 @@ var ReconfigureApply = []engine.Phase{
 	check.Reconfigure,
 	holdingLock(reconfigure.Node, check.Unchanging, reconfigure.Claim, reconfigure.Node, addon.Reconfigure,
 		uploadconfig.Upgrade, reconfigure.ClusterInfo, reconfigure.Finish),
+	uploadcerts.Reconfigured,
 }
 
 // ReconfigureNode brings another node to the configuration that the cluster stores.
 var ReconfigureNode = []engine.Phase{
 	check.Reconfigure,
+	reconfigure.DownloadFiles,
 	holdingLock(reconfigure.Node, check.Unchanging, reconfigure.Claim, reconfigure.Node, reconfigure.Finish),
 }
 

@@ -226,6 +226,9 @@ func (s describer) secret(o *unstructured.Unstructured, name, value string) stri
 		file := "/etc/kubernetes/pki/" + strings.Replace(name, "etcd-", "etcd/", 1)
 		opened, err := s.key.Decrypt(plain)
 		return fmt.Sprintf("the file: %v", err == nil && bytes.Equal(opened, s.read(file)))
+	case o.GetName() == "kubeadm-files":
+		opened, err := s.key.Decrypt(plain)
+		return fmt.Sprintf("a file: %v, %s", err == nil, opened)
 	case name == "token-id":
 		return fmt.Sprintf("as in the name: %v", o.GetName() == "bootstrap-token-"+string(plain))
 	case name == "token-secret", name == "expiration":

@@ -14,29 +14,32 @@ import (
 // machine ends in the same state, each change is made exactly once, a preview announces the rest,
 // and the journal records that the command has finished.
 func TestRunResumesAtEveryCrashPoint(t *testing.T) {
-	forEachSubject(t, func(t *testing.T, s subject) {
-		whole := s.newRun(s.machine(t))
-		out, killed := whole.killedEverywhere(t)
-		want, changes := s.describe(t, whole.machine, out.key),
-			sortedLines(describeChanges(s.withoutRepeated(out.did)))
-		for _, first := range killed {
-			t.Run(first.name, func(t *testing.T) {
-				second := checkPreview(t, first.rerun())
-				if diff := diffLines(want, s.describe(t, first.machine, second.key)); diff != "" {
-					t.Errorf("the machine is not as after one run (-want +got):\n%s", diff)
-				}
-				if diff := diffLines(changes,
-					sortedLines(append(describeChanges(s.withoutRepeated(first.did)),
-						describeChanges(s.withoutRepeated(second.did))...))); diff != "" {
-					t.Errorf("both runs together did not make each change once (-want +got):\n%s",
-						diff)
-				}
-				if !first.isFinished(t) {
-					t.Error("the journal does not record that the command has finished")
-				}
-			})
-		}
-	})
+	forEachSubject(t, checkResumes)
+}
+
+func checkResumes(t *testing.T, s subject) {
+	t.Helper()
+	whole := s.newRun(s.machine(t))
+	out, killed := whole.killedEverywhere(t)
+	want, changes := s.describe(t, whole.machine, out.key),
+		sortedLines(describeChanges(s.withoutRepeated(out.did)))
+	for _, first := range killed {
+		t.Run(first.name, func(t *testing.T) {
+			second := checkPreview(t, first.rerun())
+			if diff := diffLines(want, s.describe(t, first.machine, second.key)); diff != "" {
+				t.Errorf("the machine is not as after one run (-want +got):\n%s", diff)
+			}
+			if diff := diffLines(changes,
+				sortedLines(append(describeChanges(s.withoutRepeated(first.did)),
+					describeChanges(s.withoutRepeated(second.did))...))); diff != "" {
+				t.Errorf("both runs together did not make each change once (-want +got):\n%s",
+					diff)
+			}
+			if !first.isFinished(t) {
+				t.Error("the journal does not record that the command has finished")
+			}
+		})
+	}
 }
 
 // An interrupted run returns that error, completes the current change and is resumed like a killed

@@ -17,6 +17,7 @@ import (
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/manifestinput"
 	"kubeadm/internal/node"
+	"kubeadm/internal/phaseindex"
 	"kubeadm/internal/preflight"
 	"kubeadm/internal/world"
 )
@@ -104,7 +105,15 @@ func checkControlPlane(ctx context.Context, e *engine.Env, n *node.Node) error {
 		}
 	}
 	e.Say("checking whether this machine can become a control plane node")
-	if err := runChecks(ctx, e, preflight.JoinControlPlane(n, e.Tool)); err != nil {
+	var downloaded []preflight.ArgumentFile
+	skips := engine.Selection{Skip: e.Selection().Skip} // a phase that runs alone precedes the others
+	if n.CertificateKey != "" && skips.Runs(string(phaseindex.DownloadCerts)) {
+		var err error
+		if downloaded, err = preflight.UploadedFiles(n); err != nil {
+			return err
+		}
+	}
+	if err := runChecks(ctx, e, preflight.JoinControlPlane(n, e.Tool, downloaded)); err != nil {
 		return err
 	}
 	return pullImages(ctx, e, n)

@@ -24,6 +24,7 @@ import (
 	"kubeadm/internal/release"
 	"kubeadm/internal/renewal"
 	"kubeadm/internal/rotation"
+	"kubeadm/internal/sharedcerts"
 	"kubeadm/internal/state"
 	"kubeadm/internal/staticpod"
 	"kubeadm/internal/untrusted"
@@ -45,7 +46,11 @@ var Reconfigure = engine.Phase{
 			return err
 		}
 		e.Say("checking this machine")
-		if err := checkMachine(ctx, e, n, preflight.Reconfigure(n)); err != nil {
+		downloaded, err := findDownloaded(n)
+		if err != nil {
+			return err
+		}
+		if err := checkMachine(ctx, e, n, preflight.Reconfigure(n, downloaded)); err != nil {
 			return err
 		}
 		if reconfiguration.IntentOf(e).OnlyEndpoint {
@@ -63,6 +68,11 @@ var Reconfigure = engine.Phase{
 		if err := checkReconfiguredPlane(ctx, e, n); err != nil {
 			return err
 		}
+		if reconfiguration.Downloads(n) {
+			if err := sharedcerts.CheckDownload(ctx, e, n, reconfiguration.FilesDownload(as)); err != nil {
+				return err
+			}
+		}
 		if ask := reconfiguration.IntentOf(e).Ask; ask != nil {
 			if err := ask(ctx); err != nil {
 				return err
@@ -70,6 +80,14 @@ var Reconfigure = engine.Phase{
 		}
 		return pullImages(ctx, e, n)
 	},
+}
+
+// findDownloaded returns the files that this node downloads once it was checked.
+func findDownloaded(n *node.Node) ([]preflight.ArgumentFile, error) {
+	if !reconfiguration.Downloads(n) {
+		return nil, nil
+	}
+	return preflight.UploadedFiles(n)
 }
 
 // Unchanging checks that nothing else is changing the cluster: no CA rotation and no upgrade. It is checked
@@ -161,8 +179,10 @@ func checkReconfiguredPlane(ctx context.Context, e *engine.Env, n *node.Node) er
 	}
 	e.Say("checking the cluster")
 	begun := reconfiguration.IntentOf(e).Change
-	checks := append(preflight.EtcdRestart(n), upgrade.StaticPodManifests(n.Paths, staticpod.Components(n)),
-		preflight.SameArgumentFiles(n, untrusted.Line(begun.Node), begun.Files))
+	checks := append(preflight.EtcdRestart(n), upgrade.StaticPodManifests(n.Paths, staticpod.Components(n)))
+	if !reconfiguration.Downloads(n) {
+		checks = append(checks, preflight.SameArgumentFiles(n, untrusted.Line(begun.Node), begun.Files))
+	}
 	if err := runChecks(ctx, e, checks); err != nil {
 		return err
 	}

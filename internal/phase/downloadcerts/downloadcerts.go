@@ -25,6 +25,7 @@ import (
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/sharedcerts"
 	"kubeadm/internal/state"
 )
 
@@ -32,7 +33,9 @@ import (
 var Phase = engine.Phase{
 	Name:  "download-certs",
 	Short: "Download the shared certificates that another control plane node has uploaded",
-	Long:  "Read the Secret kubeadm-certs, decrypt the certificates and keys in it with the certificate key, and write them to this machine.",
+	Long: "Read the Secret kubeadm-certs, decrypt the certificates and keys in it with the certificate key, and write them to this machine. " +
+		"The same is done with the Secret kubeadm-files: it has files that arguments of control plane components name, such as an audit policy. " +
+		"Files that exist are kept.",
 	Flags: flag.WithDiscovery(flag.CertificateKey, flag.Config, flag.ControlPlane, flag.DryRun),
 	When: func(n *node.Node) (bool, string) {
 		if ok, why := node.IsControlPlane(n); !ok {
@@ -41,8 +44,22 @@ var Phase = engine.Phase{
 		return n.CertificateKey != "",
 			"no certificate key was given, so the shared certificates must already be on this machine"
 	},
-	Run: downloadCerts,
+	Run: func(ctx context.Context, e *engine.Env) error {
+		if err := downloadCerts(ctx, e); err != nil {
+			return err
+		}
+		n, err := e.Node(ctx)
+		if err != nil {
+			return err
+		}
+		return sharedcerts.DownloadFiles(ctx, e, n, sharedcerts.FilesDownload{Read: discovery.ReadObject,
+			As: state.Identity{Config: n.BootstrapKubeconfig}, Remedy: missingFileHint})
+	},
 }
+
+// missingFileHint is the remedy for a file that no control plane node has uploaded.
+const missingFileHint = "copy it to this machine, or upload it again on a control plane node that has it, which prints " +
+	"a new join command: kubeadm token create --print-join-command --upload-certs"
 
 // uploadAgainHint names the command that uploads the certificates again, with a new key.
 const uploadAgainHint = "upload them again on a control plane node, which prints a new join command: kubeadm token create --print-join-command --upload-certs"
