@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -24,6 +25,28 @@ func TestArgumentFiles(t *testing.T) {
 	if err != nil || len(got) != 1 || got[0].Path != "/srv/audit/policy.yaml" ||
 		got[0].Argument != "kube-apiserver --audit-policy-file" || !strings.HasPrefix(got[0].SHA256, "ca978112") {
 		t.Fatalf("found %+v, %v", got, err)
+	}
+	downloaded, err := UploadedFiles(n)
+	if err != nil || len(downloaded) != 1 {
+		t.Fatalf("uploaded are %+v, %v", downloaded, err)
+	}
+	delete(w.Files, "/srv/audit/policy.yaml")
+	for name, c := range map[string]struct {
+		checks []Check
+		want   string
+	}{
+		"a join without a key": {JoinControlPlane(n, tool(t), nil), "or join with a certificate key"},
+		"a join":               {JoinControlPlane(n, tool(t), downloaded), ""},
+		"apply":                {Reconfigure(n, nil), "kubeadm reconfigure apply --upload-certs"},
+		"node":                 {Reconfigure(n, downloaded), ""},
+		"after the download":   {DownloadedFiles(downloaded, nil, "copy it"), "no control plane node has uploaded it; copy it"},
+		"before it is written": {DownloadedFiles(downloaded, map[string]bool{"/srv/audit/policy.yaml": true}, ""), ""},
+	} {
+		checks := slices.DeleteFunc(c.checks, func(c Check) bool { return c.Name != componentFile })
+		report := lines(Run(t.Context(), w, checks, nil).Findings)
+		if (report != "") != (c.want != "") || !strings.Contains(report, c.want) {
+			t.Errorf("%s: the report is %q, want %q", name, report, c.want)
+		}
 	}
 	for text, warns := range map[string]bool{"a": false, "b": true} {
 		w.Files["/srv/audit/policy.yaml"] = memory.File{Data: []byte(text), Mode: 0o600}

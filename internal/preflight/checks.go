@@ -37,7 +37,7 @@ func Init(n *node.Node, tool release.Tool) []Check {
 		newExternalEtcdVersionChecks(n.Cluster.Etcd.External),
 		newLocalEtcdChecks(n),
 		newExternalEtcdFileChecks(n.Cluster.Etcd.External),
-		newComponentChecks(n, nil),
+		newComponentChecks(n, nil, createFile),
 	)
 }
 
@@ -97,7 +97,8 @@ func AfterDiscovery(n *node.Node, kubelet Query[*version.Version]) []Check {
 // control plane and downloads these files.
 func JoinControlPlane(n *node.Node, tool release.Tool, downloaded []ArgumentFile) []Check {
 	list := slices.Concat(newControlPlaneChecks(n, tool), newLocalEtcdChecks(n),
-		newComponentChecks(n, downloaded))
+		newComponentChecks(n, downloaded, createFile+", or join with a certificate key, with which it is downloaded "+
+			"(on a node that has the file: kubeadm token create --print-join-command --upload-certs)"))
 	if n.CertificateKey != "" { // the files will be downloaded
 		return list
 	}
@@ -135,7 +136,8 @@ func Reconfigure(n *node.Node, downloaded []ArgumentFile) []Check {
 	if n.Role != node.ControlPlane {
 		return list
 	}
-	return append(list, newComponentChecks(n, downloaded)...)
+	return append(list, newComponentChecks(n, downloaded, createFile+"; one that has it can upload it for others "+
+		"(kubeadm reconfigure apply --upload-certs)")...)
 }
 
 // Machine returns the checks that a machine must pass before it is a node and as long as it is one.

@@ -22,16 +22,22 @@ type section struct {
 	user             node.Component
 	// flags that name a file of the user's: the component exits if it cannot read the file
 	fileFlags []string
+	remedy    string // for a file that does not exist
 }
 
 const componentFile = "ComponentFile"
+
+// createFile is the remedy for a file that does not exist. Others are appended.
+const createFile = "create it on every control plane node"
 
 // newComponentChecks returns the checks of what the user sets for control plane components. The
 // files in arguments and volumes must exist on this machine and be mounted in the component's
 // container, no component may be kept from running, and the users of a rootless control plane must
 // not exist, or be as init creates them. The files that the command downloads need not exist yet.
-func newComponentChecks(n *node.Node, downloaded []ArgumentFile) (list []Check) {
+// The remedy is for others.
+func newComponentChecks(n *node.Node, downloaded []ArgumentFile, remedy string) (list []Check) {
 	for _, s := range sectionsOf(n) {
+		s.remedy = remedy
 		for _, flag := range s.fileFlags {
 			if path, given := node.LastArg(s.user.Args, flag); given && path != "" {
 				list = append(list, s.newArgumentCheck(n, flag, path, downloaded))
@@ -69,7 +75,7 @@ func newComponentChecks(n *node.Node, downloaded []ArgumentFile) (list []Check) 
 // sectionsOf returns the sections of the components that may read files of the user.
 func sectionsOf(n *node.Node) []section {
 	return []section{
-		{release.APIServer, "apiServer", n.Cluster.APIServer, []string{
+		{component: release.APIServer, field: "apiServer", user: n.Cluster.APIServer, fileFlags: []string{
 			"admission-control-config-file", "audit-policy-file", "audit-webhook-config-file",
 			"authentication-config", "authentication-token-webhook-config-file",
 			"authorization-config", "authorization-policy-file",
@@ -77,9 +83,9 @@ func sectionsOf(n *node.Node) []section {
 			"encryption-provider-config", "kubelet-certificate-authority", "oidc-ca-file",
 			"token-auth-file", "tracing-config-file",
 		}},
-		{release.ControllerManager, "controllerManager", n.Cluster.ControllerManager,
-			[]string{"cloud-config"}},
-		{release.Scheduler, "scheduler", n.Cluster.Scheduler, []string{"config"}},
+		{component: release.ControllerManager, field: "controllerManager", user: n.Cluster.ControllerManager,
+			fileFlags: []string{"cloud-config"}},
+		{component: release.Scheduler, field: "scheduler", user: n.Cluster.Scheduler, fileFlags: []string{"config"}},
 	}
 }
 
@@ -108,7 +114,7 @@ func (s section) checkExists(ctx context.Context, r state.Reader, rep *Report, p
 	origin string) {
 	switch _, err := r.Stat(ctx, path); {
 	case errors.Is(err, fs.ErrNotExist):
-		rep.Fail("create it on every control plane node", "%s needs %s, which does not exist (%s)",
+		rep.Fail(s.remedy, "%s needs %s, which does not exist (%s)",
 			s.component, path, origin)
 	case err != nil:
 		rep.Fail("check that it can be read", "%s needs %s (%s): %v", s.component, path, origin,
