@@ -263,7 +263,15 @@ func TestUnusableArgumentFiles(t *testing.T) {
 			}
 			r.second.Files[policy] = memory.File{Data: []byte("own"), Mode: 0o600}
 			r.second.Files[config] = memory.File{Data: []byte("own"), Mode: 0o600}
+			r.said = nil
 			must(t, r.download(t, false))
+			if name == "no Secret" && len(r.said) > 0 {
+				t.Errorf("a join says %q", r.said)
+			}
+			must(t, r.download(t, true))
+			if name == "no Secret" {
+				r.mustSay(t, "there is no Secret kubeadm-files")
+			}
 		})
 	}
 }

@@ -122,6 +122,10 @@ func (d FilesDownload) readUploaded(ctx context.Context, e *engine.Env, n *node.
 	u, err := d.Read(ctx, e, state.RefOf(manifest.NewFilesSecret(nil, &corev1.Secret{}), d.As))
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsForbidden(err): // as in clusters of upstream's kubeadm
+		if d.Replaces { // the user asks for the files
+			e.WarnOnce("there is no Secret %s in namespace %q: an upload expires after two hours; to upload the files again "+
+				"on a node that has them: kubeadm reconfigure apply --upload-certs", manifest.FilesSecret, "kube-system")
+		}
 		return nil, nil
 	case apierrors.IsUnauthorized(err):
 		e.WarnOnce("the files that arguments of components name cannot be downloaded: the API server no longer accepts " +
