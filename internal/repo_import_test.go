@@ -117,7 +117,7 @@ func layers() [][]string {
 		{"internal/clusterlock", "internal/discovery", "internal/health", "internal/imagepull",
 			"internal/localkubelet", "internal/report", "internal/sharedcerts"},
 		{"internal/staticpod", "internal/renewal", "internal/etcddata", "internal/snapshots"},
-		{"internal/existing", "internal/kubeletfile"},
+		{"internal/drain", "internal/existing", "internal/kubeletfile"},
 		{"internal/certuse", "internal/nodeaddress", "internal/nodename", "internal/reconfiguration",
 			"internal/upgrade"},
 		{"internal/phase"},

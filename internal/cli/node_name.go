@@ -1,18 +1,23 @@
 package cli
 
 import (
+	"context"
+	"fmt"
+
 	"github.com/spf13/cobra"
 
 	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
 	"kubeadm/internal/nodename"
+	"kubeadm/internal/problem"
 	"kubeadm/internal/run"
 	"kubeadm/internal/untrusted"
 	"kubeadm/internal/workflow"
 )
 
 func newNodeNameCommand(p *program) *cobra.Command {
-	c := newGroup("node-name", "Keep the name of a node whose host is renamed", newNodeNameKeepCommand(p))
+	c := newGroup("node-name", "Rename the host of a node, or the node itself", newNodeNameKeepCommand(p),
+		newNodeNameChangeCommand(p))
 	c.Long = `Rename the host of a node. The Node keeps its name, and with it everything that is bound to that: its client
 certificate, labels and taints, local volumes, the name of its etcd member.
 
@@ -21,7 +26,7 @@ certificate, labels and taints, local volumes, the name of its etcd member.
 
 If the host was renamed first, "kubeadm node-name keep" repairs the node.
 
-Not supported: another name for the Node itself. Remove the node and join it again under that name.`
+If the Node itself has to get another name, "kubeadm node-name change NAME" drains it and puts another Node in its place.`
 	return c
 }
 
@@ -75,5 +80,79 @@ func keepNodeName(p *program, c *cobra.Command, o *reconfigureOptions) (err erro
 		return nil
 	}
 	r.Emit(engine.Printed, "\nSUCCESS! Node "+name+" keeps its name, however this host is named.\n")
+	return nil
+}
+
+func newNodeNameChangeCommand(p *program) *cobra.Command {
+	o := &reconfigureOptions{onWorkers: true}
+	c := &cobra.Command{
+		Use:   "change NAME",
+		Short: "Give this node another name",
+		Long: `Give this node another name. Kubernetes cannot rename a Node: the command puts another one in its place. If only the
+host is renamed, let the Node keep its name instead: "kubeadm node-name keep".
+
+The node is drained. A Node of the new name is created with the labels, taints and annotations of the present one. The
+kubelet gets a client certificate for it and is restarted; on a control plane node with all static Pods, and the etcd
+member gets the new name. Once the new Node is ready, the previous one is deleted with its Lease and its Pods, and the
+serving certificates of a control plane node are issued for the new name.
+
+On a worker an administrator's kubeconfig is needed: a kubelet can neither create another Node nor get a certificate
+for it. To resume an interrupted command, run it again. As long as the previous Node exists, the same command with its
+name is the way back.
+
+Refused: a name that another Node or etcd member has, a node of a cloud provider, a node with local volumes, which are
+bound to its name, and a change while an upgrade, a rotation of the CAs or another change is under way, or while etcd
+is not healthy.`,
+		Example: `  # print what would change
+  kubeadm node-name change rack7 --dry-run
+
+  # on a worker
+  kubeadm node-name change rack7 --kubeconfig admin.conf`,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return problem.New(fmt.Errorf("%s takes one argument, the new name, but got %d", c.CommandPath(), len(args)),
+					"for example: "+c.CommandPath()+" rack7")
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error { return changeNodeName(p, c, o, args[0]) },
+	}
+	targetsOf(o).bind(c.Flags(), flag.DryRun, flag.IgnorePreflightErrors, flag.Kubeconfig, flag.Yes)
+	return withRunOutput(p, c)
+}
+
+func changeNodeName(p *program, c *cobra.Command, o *reconfigureOptions, to string) (err error) {
+	ctx := c.Context()
+	r, err := run.Open(ctx, runHost(p), run.Command{Name: "node-name", Phases: workflow.ChangeNodeName, Repeatable: true})
+	if err != nil {
+		return err
+	}
+	defer closeRun(r, &err)
+	here, e, err := openReconfigured(p, c, r, o)
+	if err == nil && !o.DryRun {
+		err = nodename.Recover(ctx, e, here)
+	}
+	if err != nil {
+		return err
+	}
+	wanted, err := nodename.FindRename(ctx, e, here, to)
+	if err != nil {
+		return err
+	}
+	if wanted.Done {
+		r.Emit(engine.Info, "this node has the name "+untrusted.Line(to)+" already")
+		return nil
+	}
+	if !o.Yes && !o.DryRun {
+		wanted.Ask = func(ctx context.Context) error {
+			return confirm(ctx, p, r, fmt.Sprintf("node %s is about to be drained, and replaced by a Node %s",
+				untrusted.Line(wanted.From()), untrusted.Line(to)), flag.Yes)
+		}
+	}
+	env := reconfigureEnv(ctx, p, wanted.Node, wanted.As, wanted.Rename)
+	if err := executeReconfigure(ctx, r, wanted.Node, env, o.DryRun); err != nil || o.DryRun {
+		return err
+	}
+	r.Emit(engine.Printed, "\nSUCCESS! This node has the name "+untrusted.Line(to)+".\n")
 	return nil
 }

@@ -19,6 +19,19 @@ func checkNodeName(ctx context.Context, r state.Reader, rep *preflight.Report, m
 		rep.Skip("the kubelet has no client certificate of a node") // checks Kubeconfigs and KubeletCertificate report it
 		return
 	}
+	renaming, err := nodename.ReadRename(ctx, r, m.Paths)
+	if err != nil {
+		addError(rep, preflight.Finding{}, err)
+		return
+	}
+	if renaming != nil {
+		rep.Add(preflight.Finding{Severity: preflight.Error,
+			Text: fmt.Sprintf("the change of this node's name from %s to %s is not complete", untrusted.Line(renaming.Original),
+				untrusted.Line(renaming.Other)),
+			Evidence: "it was interrupted; " + client.Source(), Remedy: "complete it, or take it back with the other name",
+			Command: untrusted.Command("kubeadm node-name change", renaming.To)})
+		return
+	}
 	k, err := nodename.ReadKubelet(ctx, r, m.Local)
 	if err != nil {
 		rep.Skip("%v", err)

@@ -26,30 +26,46 @@ func ReplaceClientCert(ctx context.Context, e *engine.Env, n *node.Node) error {
 	if err != nil {
 		return err
 	}
-	profile, _ := pki.ProfileOf(pki.ClusterCA)
-	ca, err := certstore.ReadCA(ctx, e.World, n, profile)
-	if err != nil {
+	if canSign, err := CanSign(ctx, e, n); err != nil || !canSign {
+		if err == nil {
+			profile, _ := pki.ProfileOf(pki.ClusterCA)
+			err = newNoKeyError(n.Paths.Key(profile.Base))
+		}
 		return err
-	}
-	if !ca.CanIssue() {
-		return newNoKeyError(n.Paths.Key(profile.Base))
 	}
 	name := cmp.Or(c.NodeName(ctx, e.World), n.Name)
 	if name == "" {
 		return problem.New(errors.New("the name of this node is unknown: its kubelet has no client certificate left"),
 			"create a token with kubeadm token create, and run: kubeadm certs renew kubelet.conf --token TOKEN")
 	}
-	valid := pki.NewValidity(e.World.Now(), cmp.Or(n.Cluster.CertValidity, defaultValidity))
-	p, err := SignClientCert(e, ca, pki.ClientSpec(userPrefix+name, []string{"system:nodes"}, valid))
-	if err != nil {
-		return err
-	}
-	p.CA, err = certstore.ReadTrusted(ctx, e.World, n.Paths, ca.Certificate)
+	p, err := SignFor(ctx, e, n, name)
 	if err != nil {
 		return err
 	}
 	e.Say("signing a new client certificate for the kubelet, user %s%s", userPrefix, name)
 	return c.Use(ctx, e, p)
+}
+
+// CanSign reports whether this machine has the key of the cluster CA.
+func CanSign(ctx context.Context, e *engine.Env, n *node.Node) (bool, error) {
+	profile, _ := pki.ProfileOf(pki.ClusterCA)
+	ca, err := certstore.ReadCA(ctx, e.World, n, profile)
+	return err == nil && ca.CanIssue(), err
+}
+
+// SignFor signs a client certificate for the kubelet of a node of that name, with the cluster CA of this machine.
+func SignFor(ctx context.Context, e *engine.Env, n *node.Node, name string) (p ClientPair, err error) {
+	profile, _ := pki.ProfileOf(pki.ClusterCA)
+	ca, err := certstore.ReadCA(ctx, e.World, n, profile)
+	if err != nil {
+		return p, err
+	}
+	valid := pki.NewValidity(e.World.Now(), cmp.Or(n.Cluster.CertValidity, defaultValidity))
+	if p, err = SignClientCert(e, ca, pki.ClientSpec(userPrefix+name, []string{"system:nodes"}, valid)); err != nil {
+		return p, err
+	}
+	p.CA, err = certstore.ReadTrusted(ctx, e.World, n.Paths, ca.Certificate)
+	return p, err
 }
 
 // Use installs the pair and restarts the kubelet. The link or kubelet.conf is replaced while the

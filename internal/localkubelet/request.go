@@ -3,6 +3,7 @@ package localkubelet
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"time"
@@ -10,6 +11,7 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"kubeadm/internal/change"
@@ -26,6 +28,9 @@ type RequestOptions struct {
 	Name    string // how the name of the CertificateSigningRequest begins
 	As      state.Identity
 	Timeout time.Duration
+	// Node is the node that the certificate is for, if not that of the one in use. As, an administrator, approves the
+	// request then.
+	Node string
 }
 
 // Request asks the cluster for another client certificate with the subject of the one in use, as the
@@ -38,6 +43,9 @@ func (c *ClientCert) Request(ctx context.Context, e *engine.Env,
 		return ClientPair{}, err
 	}
 	spec := pki.RenewalSpec(c.Certificate, pki.Validity{})
+	if q.Node != "" {
+		spec = pki.ClientSpec(userPrefix+q.Node, []string{"system:nodes"}, pki.Validity{})
+	}
 	request, err := spec.Request(e.Rand("kubelet-client/request"), key)
 	if err != nil {
 		return ClientPair{}, err
@@ -55,6 +63,11 @@ func (c *ClientCert) Request(ctx context.Context, e *engine.Env,
 	e.Say("requesting a client certificate for the kubelet: CertificateSigningRequest %s", csr.Name)
 	if err := e.Do(ctx, change.ApplyObject{Object: csr, As: q.As, Keep: true}); err != nil {
 		return ClientPair{}, err
+	}
+	if q.Node != "" {
+		if err := e.Do(ctx, approval(csr, q)); err != nil {
+			return ClientPair{}, err
+		}
 	}
 	p := ClientPair{Key: key}
 	err = e.Await(ctx, world.Condition{
@@ -78,6 +91,27 @@ func (c *ClientCert) Request(ctx context.Context, e *engine.Env,
 		err = errors.New("the issued certificate is not for the requested key")
 	}
 	return p, err
+}
+
+// approval approves a request that this run has made: its name has the digest of the request.
+func approval(csr *certificatesv1.CertificateSigningRequest, q RequestOptions) change.Change {
+	return change.MutateObject{Object: csr, As: q.As, Subresource: "approval",
+		Mutate: func(u *unstructured.Unstructured) error {
+			request, _, _ := unstructured.NestedString(u.Object, "spec", "request")
+			if request != base64.StdEncoding.EncodeToString(csr.Spec.Request) {
+				return errors.New("another request has its name")
+			}
+			conditions, _, err := unstructured.NestedSlice(u.Object, "status", "conditions")
+			if err != nil || len(conditions) > 0 {
+				return err
+			}
+			return unstructured.SetNestedSlice(u.Object, []any{map[string]any{
+				"type":    string(certificatesv1.CertificateApproved),
+				"status":  string(corev1.ConditionTrue),
+				"reason":  "KubeadmApprove",
+				"message": "An administrator gives the node of this kubelet the name " + q.Node + ".",
+			}}, "status", "conditions")
+		}}
 }
 
 // readIssued returns the certificate of a request, or an error while there is none.

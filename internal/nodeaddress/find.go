@@ -363,32 +363,10 @@ func (i Intent) CheckMembers(found etcdcluster.Health) (*state.Member, error) {
 		return nil, problem.New(fmt.Errorf("etcd member %s is a learner: a control plane node is joining",
 			untrusted.Line(etcdcluster.MemberName(*found.FindLearner()))), "wait until that node has joined, or remove the member")
 	}
-	if err := checkQuorum(found, own.ID); err != nil {
+	if err := found.CheckRestart(own.ID); err != nil {
 		return nil, problem.New(fmt.Errorf("this node cannot move: %w", err), members, "first bring the unhealthy members back")
 	}
 	return own, nil
-}
-
-// checkQuorum is an error if etcd has no quorum, or none while a member restarts. One or two members never have one
-// then; the only one has answered, if not at its previous address.
-func checkQuorum(found etcdcluster.Health, own uint64) error {
-	if len(found.Members) == 1 {
-		return nil
-	}
-	if err := found.CheckQuorum(); err != nil {
-		return err
-	}
-	var down []string
-	for _, m := range found.UnhealthyVoters() {
-		if m.ID != own {
-			down = append(down, untrusted.Line(etcdcluster.MemberName(m)))
-		}
-	}
-	if voters := len(found.Members); voters > 2 && len(down)+1 > (voters-1)/2 {
-		return fmt.Errorf("etcd would have no quorum while the member of this node restarts: %s of %d members are not healthy",
-			strings.Join(down, ", "), voters)
-	}
-	return nil
 }
 
 // FindMember returns the member of this machine; nil if there is none.

@@ -51,13 +51,17 @@ func FindKeep(ctx context.Context, e *engine.Env, here existing.Machine) (w Want
 		local.Name = client.NodeName(ctx, e.World)
 	}
 	if client == nil || local.Name == "" {
-		return w, problem.New(fmt.Errorf("the name of this node is not known: the kubelet has no client certificate of a node, "+
-			"which %s should name", here.Paths.KubeletKubeconfig()),
-			"look at the certificate of the kubelet: kubeadm doctor")
+		return w, newUnknownError(here.Paths)
 	}
 	if wrong := validation.IsDNS1123Subdomain(local.Name); len(wrong) > 0 {
 		return w, fmt.Errorf("the client certificate of the kubelet is for %s, which cannot be the name of a Node: %s",
 			untrusted.Quote(local.Name), strings.Join(wrong, "; "))
+	}
+	if renaming, err := ReadRename(ctx, e.World, local.Paths); err != nil || renaming != nil {
+		if err == nil {
+			err = renaming.NewIncompleteError()
+		}
+		return w, err
 	}
 	w.Node, w.As, w.Host = &node.Node{Local: local}, here.As, here.Hostname
 	hasEtcd, err := state.Exists(ctx, e.World, local.Paths.Manifest(manifest.Etcd))

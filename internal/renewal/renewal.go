@@ -57,6 +57,11 @@ func Renew(ctx context.Context, e *engine.Env, c pki.Renewable) error {
 
 // Reissue replaces a serving certificate of this control plane by one with other SANs.
 func Reissue(ctx context.Context, e *engine.Env, c pki.Renewable, sans pki.SANs) error {
+	return ReissueFor(ctx, e, c, "", sans)
+}
+
+// ReissueFor is Reissue with another common name, which stays if it is empty.
+func ReissueFor(ctx context.Context, e *engine.Env, c pki.Renewable, commonName string, sans pki.SANs) error {
 	n, err := e.Node(ctx)
 	if err != nil {
 		return err
@@ -76,7 +81,8 @@ func Reissue(ctx context.Context, e *engine.Env, c pki.Renewable, sans pki.SANs)
 		return NewForeignCAError(n.Paths, c, sans)
 	}
 	e.Say("issuing %s again, for %s", c.Purpose, sans)
-	return replaceCertificate(ctx, e, renewal{Renewable: c, paths: n.Paths, old: old, ca: ca, sans: &sans})
+	return replaceCertificate(ctx, e, renewal{Renewable: c, paths: n.Paths, old: old, ca: ca, sans: &sans,
+		commonName: commonName})
 }
 
 // NewForeignCAError is the error of a certificate that needs other SANs, but whose CA has no key on this
@@ -159,6 +165,8 @@ type renewal struct {
 	old   *x509.Certificate
 	ca    pki.CA
 	sans  *pki.SANs // of the new certificate; nil for those of the old one
+	// commonName is that of the new certificate; empty for that of the old one
+	commonName string
 }
 
 // replaceCertificate generates a new key and certificate; where the cluster's settings are not
@@ -181,6 +189,7 @@ func replaceCertificate(ctx context.Context, e *engine.Env, r renewal) error {
 	if r.sans != nil {
 		spec.SANs = *r.sans
 	}
+	spec.CommonName = cmp.Or(r.commonName, spec.CommonName)
 	cert, err := r.ca.Issue(e.Rand("renew/"+r.Name), spec, key.Public())
 	if err != nil {
 		return err

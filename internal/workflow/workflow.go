@@ -263,6 +263,13 @@ var KeepNodeName = []engine.Phase{
 		func(*engine.Env) bool { return false }),
 }
 
+// ChangeNodeName gives this node another name.
+var ChangeNodeName = []engine.Phase{
+	check.ChangeNodeName,
+	underLock(nodename.Change, "giving a node another name", []engine.Phase{check.NothingElse, nodename.Change},
+		func(*engine.Env) bool { return true }),
+}
+
 // Reset reverts what Init and Join did to this machine. The journal is removed before anything
 // else on the machine.
 var Reset = []engine.Phase{

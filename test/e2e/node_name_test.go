@@ -128,3 +128,114 @@ func TestNodeNameKept(t *testing.T) {
 	checkNamedKubelet(t, s.cp)
 	must(t, awaitClusterReady(t.Context(), s.cp, 2))
 }
+
+// localVolume is a volume that only Pods on a node can use.
+const localVolume = `apiVersion: v1
+kind: PersistentVolume
+metadata: {name: local-data}
+spec:
+  capacity: {storage: 1Gi}
+  accessModes: [ReadWriteOnce]
+  storageClassName: local
+  local: {path: /srv/data}
+  nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: [%s]}]}]}}
+`
+
+// checkRenamed checks that a Node has taken the place of another one, with what an administrator had set.
+func checkRenamed(t *testing.T, cp *nodes.Node, from, to string) {
+	t.Helper()
+	if names := kubectl(t, cp, "get", "nodes", "--output=name"); strings.Contains(names+"\n", "node/"+from+"\n") ||
+		!strings.Contains(names+"\n", "node/"+to+"\n") {
+		t.Errorf("the Nodes are\n%s", names)
+	}
+	if got := kubectl(t, cp, "get", "node", to, `--output=jsonpath={.metadata.labels.disk} {.metadata.labels.kubernetes\.io/hostname} `+
+		`{.metadata.annotations.example\.com/rack} {.metadata.annotations.kubeadm\.kubernetes\.io/renamed-from} {.spec.unschedulable} `+
+		`{.spec.taints[?(@.key=="dedicated")].value}`); got != "ssd "+to+" r7   db" {
+		t.Errorf("Node %s has %q", to, got)
+	}
+	leases := kubectl(t, cp, "get", "leases", "--namespace=kube-node-lease", "--output=name")
+	pods := kubectl(t, cp, "get", "pods", "--all-namespaces", "--field-selector=spec.nodeName="+from, "--output=name")
+	if strings.Contains(leases+"\n", "/"+from+"\n") || strings.TrimSpace(pods) != "" {
+		t.Errorf("Leases\n%s\nPods\n%s", leases, pods)
+	}
+}
+
+// markNode sets on a node what a kubelet may not set.
+func markNode(t *testing.T, cp *nodes.Node, name string) {
+	t.Helper()
+	kubectl(t, cp, "label", "node", name, "disk=ssd")
+	kubectl(t, cp, "annotate", "node", name, "example.com/rack=r7")
+	kubectl(t, cp, "taint", "node", name, "dedicated=db:PreferNoSchedule")
+}
+
+func killNodeNameChange(t *testing.T, n *nodes.Node, text string, args ...string) {
+	t.Helper()
+	if _, killed := runInterrupted(t, n, unix.SIGKILL, func(line string) bool {
+		change, _ := doneChange(line)
+		return strings.Contains(change, text)
+	}, nodeNameCommand("change", append(args, "--yes", "-v=1")...)...); !killed {
+		t.Errorf("the command was not killed after %q", text)
+	}
+}
+
+// TestNodeRenamed gives a worker and the only control plane node other names, with labels, taints and annotations. It is
+// killed, taken back, and refused where volumes are bound to the name.
+func TestNodeRenamed(t *testing.T) {
+	parallel(t)
+	s := &testCluster{Cluster: newCluster(t)}
+	must(t, s.addNodes(t.Context()))
+	must(t, s.initAndJoin(t.Context()))
+	must(t, awaitClusterReady(t.Context(), s.cp, 2))
+	cp, worker := s.cp, s.worker
+	markNode(t, cp, "worker1")
+	admin := readFile(t, cp, "/etc/kubernetes/admin.conf")
+	writeFile(t, worker, "/root/admin.conf", string(admin))
+	asAdmin := []string{"--kubeconfig=/root/admin.conf"}
+	command := func(args ...string) []string { return nodeNameCommand("change", append(args, "--yes")...) }
+	checkFails(t, worker, []string{"an administrator has to give the node another name", "--kubeconfig"}, command("rack7")...)
+	checkFails(t, worker, []string{"the cluster has a Node cp1 already"}, command(append(asAdmin, "cp1")...)...)
+	writeFile(t, cp, "/root/volume.yaml", fmt.Sprintf(localVolume, "worker1"))
+	kubectl(t, cp, "apply", "--filename=/root/volume.yaml")
+	checkFails(t, worker, []string{"local-data", "kubeadm node-name keep", "LocalVolumes"}, command(append(asAdmin, "rack7")...)...)
+	kubectl(t, cp, "delete", "persistentvolume", "local-data")
+
+	runNodeName(t, worker, "change", append(asAdmin, "rack7", "--dry-run")...)
+	killNodeNameChange(t, worker, `"/var/lib/kubelet/kubeadm-flags.env"`, append(asAdmin, "rack7")...)
+	if said := runShell(t, worker, kubeadm+" doctor || true"); !strings.Contains(said, "kubeadm node-name change rack7") {
+		t.Errorf("the doctor does not name the command:\n%s", said)
+	}
+	runNodeName(t, worker, "change", append(asAdmin, "worker1", "--yes")...) // the way back
+	checkRenamed(t, cp, "rack7", "worker1")
+	killNodeNameChange(t, worker, `start service "kubelet"`, append(asAdmin, "rack7")...)
+	runNodeName(t, worker, "change", append(asAdmin, "rack7", "--yes")...)
+	checkRenamed(t, cp, "worker1", "rack7")
+	must(t, awaitClusterReady(t.Context(), cp, 2))
+	if said := runNodeName(t, worker, "change", append(asAdmin, "rack7")...); !strings.Contains(said, "already") {
+		t.Errorf("the same command says\n%s", said)
+	}
+
+	markNode(t, cp, "cp1")
+	runNodeName(t, cp, "change", "cp9", "--dry-run")
+	killNodeNameChange(t, cp, "remove the containers of Pod kube-apiserver", "cp9")
+	runNodeName(t, cp, "change", "cp9", "--yes")
+	checkRenamed(t, cp, "cp1", "cp9")
+	must(t, awaitClusterReady(t.Context(), cp, 2))
+	for _, base := range []string{"apiserver", "etcd/server", "etcd/peer"} {
+		cert := parseOne(t, readFile(t, cp, certsDir+base+".crt"))
+		if cert.VerifyHostname("cp9") != nil || cert.VerifyHostname("cp1") == nil || cert.Subject.CommonName == "cp1" {
+			t.Errorf("%s is for %s %v", base, cert.Subject.CommonName, cert.DNSNames)
+		}
+	}
+	members := runCommand(t, cp, kubeadm, "etcd", "members")
+	if !strings.Contains(members, "cp9") || strings.Contains(members, "cp1 ") {
+		t.Errorf("the members are\n%s", members)
+	}
+	must(t, cp.Kill(t.Context()))
+	must(t, cp.Boot(t.Context()))
+	must(t, awaitClusterReady(t.Context(), cp, 2))
+	runReconfigure(t, cp, "apply", "--set-arg=kube-scheduler:v=3")
+	runReconfigure(t, worker, "node", "--kubelet-arg=max-pods=99")
+	if said := runShell(t, cp, kubeadm+" doctor || true"); strings.Contains(said, "NodeName: ") || strings.Contains(said, "ManifestDrift: ") {
+		t.Errorf("the doctor says\n%s", said)
+	}
+}

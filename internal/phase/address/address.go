@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"kubeadm/internal/certuse"
 	"kubeadm/internal/change"
 	"kubeadm/internal/engine"
 	"kubeadm/internal/etcdcluster"
@@ -265,7 +266,7 @@ var Finish = engine.Phase{
 		if err := m.reissue(ctx, e, m.withoutFrom); err != nil {
 			return err
 		}
-		if err := m.awaitServed(ctx, e, m.Node); err != nil {
+		if err := certuse.AwaitServed(ctx, e, m.Node); err != nil {
 			return err
 		}
 		return nodeaddress.RemoveRecord(ctx, e)

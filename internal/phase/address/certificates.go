@@ -8,10 +8,8 @@ import (
 	"kubeadm/internal/certstore"
 	"kubeadm/internal/certuse"
 	"kubeadm/internal/engine"
-	"kubeadm/internal/node"
 	"kubeadm/internal/nodeaddress"
 	"kubeadm/internal/pki"
-	"kubeadm/internal/problem"
 	"kubeadm/internal/renewal"
 )
 
@@ -26,7 +24,7 @@ func (m *machine) issueCertificates(ctx context.Context, e *engine.Env) error {
 	}
 	present := *m.Node
 	present.Local = m.Present
-	return m.awaitServed(ctx, e, &present)
+	return certuse.AwaitServed(ctx, e, &present)
 }
 
 // withTo are the names of a certificate and the new address.
@@ -66,24 +64,6 @@ func (m *machine) reissue(ctx context.Context, e *engine.Env, wanted func(*x509.
 		}
 		if err := renewal.Reissue(ctx, e, c, sans); err != nil {
 			return err
-		}
-	}
-	return nil
-}
-
-// awaitServed waits until the components of this machine serve the certificates on disk.
-func (m *machine) awaitServed(ctx context.Context, e *engine.Env, at *node.Node) error {
-	uses, err := certuse.ListUses(ctx, e, at)
-	if err != nil {
-		return err
-	}
-	for _, u := range uses {
-		if u.Server == "" {
-			continue
-		}
-		if err := e.Await(ctx, u.Condition(at)); err != nil {
-			return problem.New(err, "restart the components that do not read their certificates: "+
-				"kubeadm certs renew all --restart", "then run this command again")
 		}
 	}
 	return nil

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/drain"
 	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
 	"kubeadm/internal/localkubelet"
@@ -51,7 +52,8 @@ Static Pods and the Pods of DaemonSets are not evicted. PodDisruptionBudgets are
 		if name == "" || err != nil {
 			return explainLeaveFailure(e, as, nothingRemoved, err)
 		}
-		if err := drain(ctx, e, as, name); err != nil {
+		if err := drain.Run(ctx, e, drain.Options{Node: name, As: as, Timeout: intentOf(e).DrainTimeout,
+			Longer: fmt.Sprintf("set --%s to a longer time, and re-run the command", flag.DrainTimeout)}); err != nil {
 			return explainLeaveFailure(e, as, nothingRemoved, err)
 		}
 		// A join that is run again must not find that it has finished.

@@ -1,4 +1,5 @@
-package reset
+// Package drain lets the Pods of a node leave it.
+package drain
 
 import (
 	"context"
@@ -14,7 +15,6 @@ import (
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/engine"
-	"kubeadm/internal/flag"
 	"kubeadm/internal/localkubelet"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/state"
@@ -25,9 +25,18 @@ import (
 // evictionPause is the time between two attempts to evict the Pods that are left.
 const evictionPause = 5 * time.Second
 
-// drain cordons the node and evicts its Pods, until none is left or the drain timeout is over. With
-// a stopped kubelet no Pod would exit, so none is evicted.
-func drain(ctx context.Context, e *engine.Env, as state.Identity, name string) error {
+// Options say which node is drained.
+type Options struct {
+	Node    string
+	As      state.Identity
+	Timeout time.Duration // for all Pods to leave
+	Longer  string        // the hint how to wait longer
+}
+
+// Run cordons the node and evicts its Pods, until none is left or the timeout is over. With a stopped kubelet no Pod
+// would exit, so none is evicted.
+func Run(ctx context.Context, e *engine.Env, o Options) error {
+	as, name := o.As, o.Node
 	kubelet, err := e.World.Service(ctx, localkubelet.Service)
 	if err == nil && !kubelet.Active {
 		e.Say("the kubelet is not running, so node %s is not drained: no Pod could exit cleanly", name)
@@ -37,7 +46,7 @@ func drain(ctx context.Context, e *engine.Env, as state.Identity, name string) e
 	if err := e.Do(ctx, cordon(as, name)); err != nil {
 		return err
 	}
-	deadline := e.World.Now().Add(intentOf(e).DrainTimeout)
+	deadline := e.World.Now().Add(o.Timeout)
 	announced, blocked := "", ""
 	wait := e.Await // the first wait is announced
 	for {
@@ -57,7 +66,7 @@ func drain(ctx context.Context, e *engine.Env, as state.Identity, name string) e
 		if left != announced {
 			announced = left
 			e.Say("evicting Pods and waiting for them to leave, at most %s: %s",
-				intentOf(e).DrainTimeout, left)
+				o.Timeout, left)
 		}
 		refused, err := evict(ctx, e, as, pods)
 		if err != nil {
@@ -71,7 +80,7 @@ func drain(ctx context.Context, e *engine.Env, as state.Identity, name string) e
 		}
 		remaining := deadline.Sub(e.World.Now())
 		if remaining <= 0 {
-			return newDrainError(e, name, left, refused)
+			return newError(o, left, refused)
 		}
 		// whether they have left is read again above
 		_ = wait(ctx, gonePods(as, name, min(evictionPause, remaining)))
@@ -94,12 +103,12 @@ func cordon(as state.Identity, name string) change.Change {
 	}}
 }
 
-func newDrainError(e *engine.Env, name, left string, refused []string) error {
-	err := fmt.Errorf("after %s, these Pods are still on node %s: %s", intentOf(e).DrainTimeout, name,
+func newError(o Options, left string, refused []string) error {
+	err := fmt.Errorf("after %s, these Pods are still on node %s: %s", o.Timeout, o.Node,
 		left)
 	hints := []string{
-		fmt.Sprintf("set --%s to a longer time, and re-run the command", flag.DrainTimeout),
-		untrusted.CommandHint("or keep the node", "kubectl uncordon", name),
+		o.Longer,
+		untrusted.CommandHint("or keep the node", "kubectl uncordon", o.Node),
 	}
 	if len(refused) > 0 {
 		err = fmt.Errorf("%w; their PodDisruptionBudgets do not allow the eviction of %s", err,

@@ -1,0 +1,271 @@
+package nodename
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"kubeadm/internal/engine"
+	"kubeadm/internal/etcdcluster"
+	"kubeadm/internal/etcddata"
+	"kubeadm/internal/existing"
+	"kubeadm/internal/health"
+	"kubeadm/internal/localkubelet"
+	"kubeadm/internal/node"
+	"kubeadm/internal/problem"
+	"kubeadm/internal/release"
+	"kubeadm/internal/state"
+	"kubeadm/internal/untrusted"
+)
+
+// RenameWanted is what a command needs to give this node another name.
+type RenameWanted struct {
+	Rename
+	Node *node.Node // this node under its new name
+	As   state.Identity
+	// Done is set if the node has the name, and nothing is left to do.
+	Done bool
+}
+
+// Recover starts a kubelet that an interrupted change of the node's name has stopped: without it no API server runs on the
+// only control plane node.
+func Recover(ctx context.Context, e *engine.Env, here existing.Machine) error {
+	record, err := ReadRename(ctx, e.World, here.Paths)
+	if err != nil || record == nil {
+		return err
+	}
+	kubelet, err := e.World.Service(ctx, localkubelet.Service)
+	if err != nil || kubelet.Active {
+		return nil // the user may run it by other means
+	}
+	e.Say("starting the kubelet, which an interrupted change of the node's name has stopped")
+	if err := localkubelet.Start(ctx, e); err != nil || here.Role != node.ControlPlane {
+		return err
+	}
+	// If it is not healthy in time, what asks it next says why.
+	_ = e.Await(ctx, health.APIServer(&node.Node{Local: here.Local}, here.As))
+	return ctx.Err()
+}
+
+// FindRename finds what it means that this node gets another name. It is an error if it cannot have that.
+func FindRename(ctx context.Context, e *engine.Env, here existing.Machine, to string) (w RenameWanted, err error) {
+	if err := checkName(to); err != nil {
+		return w, err
+	}
+	client, err := localkubelet.ReadManagedClientCert(ctx, e.World, here.Paths)
+	if err != nil {
+		return w, err
+	}
+	name := client.NodeName(ctx, e.World)
+	if name == "" {
+		return w, newUnknownError(here.Paths)
+	}
+	record, err := ReadRename(ctx, e.World, here.Paths)
+	if err != nil {
+		return w, err
+	}
+	w.As = here.As
+	switch {
+	case record == nil && to == name:
+		w.Done = true
+		return w, nil
+	case record == nil:
+		w.Record = Record{Original: name, Other: to, To: to}
+	case to != record.Original && to != record.Other:
+		return w, record.NewIncompleteError()
+	default:
+		w.Record = *record
+		w.To = to
+	}
+	if here.As.Kubeconfig == here.Paths.KubeletKubeconfig() {
+		return w, problem.New(errors.New("a kubelet can neither create another Node nor get a certificate for it: an administrator "+
+			"has to give the node another name"), "set --kubeconfig to an administrator's kubeconfig, such as a copy of admin.conf")
+	}
+	local := here.Local
+	local.Name = to
+	if w.Node, err = (existing.Machine{Local: local, As: here.As}).Node(ctx, e, release.Target{}); err != nil {
+		return w, err
+	}
+	if err := w.findNodes(ctx, e, record == nil); err != nil {
+		return w, err
+	}
+	if err := w.findMember(ctx, e, here); err != nil {
+		return w, err
+	}
+	_, err = w.FindFiles(ctx, e, here.Local) // what cannot be edited is an error
+	return w, err
+}
+
+func newUnknownError(p node.Paths) error {
+	return problem.New(fmt.Errorf("the name of this node is not known: the kubelet has no client certificate of a node, "+
+		"which %s should name", p.KubeletKubeconfig()), "look at the certificate of the kubelet: kubeadm doctor")
+}
+
+func checkName(name string) error {
+	if wrong := validation.IsDNS1123Subdomain(name); len(wrong) > 0 {
+		return problem.New(fmt.Errorf("%s cannot be the name of a Node", untrusted.Quote(name)),
+			"use at most 253 lower-case letters, digits, dashes and dots, and begin and end with a letter or digit")
+	}
+	return nil
+}
+
+// ReadNode reads a Node; it is nil if there is none.
+func ReadNode(ctx context.Context, r state.Reader, as state.Identity, name string) (*corev1.Node, error) {
+	u, err := r.Object(ctx, state.Ref{GVK: state.NodeKind, Name: name, As: as})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading Node %s: %w", untrusted.Line(name), err)
+	}
+	n := &corev1.Node{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, n); err != nil {
+		return nil, untrusted.Error(err)
+	}
+	return n, nil
+}
+
+// findNodes checks the Nodes of both names, and what is bound to the previous one.
+func (w *RenameWanted) findNodes(ctx context.Context, e *engine.Env, isFirst bool) error {
+	to, err := ReadNode(ctx, e.Reader(), w.As, w.To)
+	if err != nil {
+		return err
+	}
+	switch {
+	case w.IsBack() && to == nil:
+		return problem.New(fmt.Errorf("Node %s is deleted already, so the change cannot be taken back", w.To),
+			untrusted.CommandHint("complete it", "kubeadm node-name change", w.Other))
+	case !w.IsBack() && to != nil && (isFirst || !w.IsOwn(to)):
+		return w.NewTakenError()
+	}
+	from, err := ReadNode(ctx, e.Reader(), w.As, w.From())
+	if err != nil || from == nil {
+		if err == nil && to == nil {
+			err = problem.New(fmt.Errorf("there is no Node %s", untrusted.Line(w.From())),
+				"restart the kubelet, which registers it: systemctl restart kubelet")
+		}
+		return err
+	}
+	if isFirst {
+		w.Cordoned = from.Spec.Unschedulable
+	}
+	if from.Spec.ProviderID != "" {
+		return problem.New(fmt.Errorf("the cloud provider knows Node %s by its name (providerID %s)", untrusted.Line(from.Name),
+			untrusted.Line(from.Spec.ProviderID)), "remove the node, and join it again under the name that the provider expects")
+	}
+	if w.IsBack() {
+		return nil
+	}
+	return w.checkVolumes(ctx, e, cmp.Or(from.Labels[corev1.LabelHostname], from.Name))
+}
+
+// IsOwn reports whether a Node was created to replace the one of this machine.
+func (r Record) IsOwn(n *corev1.Node) bool { return n.Annotations[RenamedFrom] == r.From() }
+
+// NewTakenError is the error of a name that another Node has.
+func (r Record) NewTakenError() error {
+	return problem.New(fmt.Errorf("the cluster has a Node %s already", r.To), "choose another name",
+		untrusted.CommandHint("or, if that node is permanently lost, delete it", "kubectl delete node", r.To))
+}
+
+// localVolumes is the name of the check for volumes that only Pods on a Node of the previous name can use.
+const localVolumes = "LocalVolumes"
+
+// checkVolumes is an error if volumes are bound to the previous name.
+func (w *RenameWanted) checkVolumes(ctx context.Context, e *engine.Env, host string) error {
+	all, err := e.List(ctx, state.Query{GVK: corev1.SchemeGroupVersion.WithKind("PersistentVolume"), As: w.As,
+		Fields: []string{"metadata", "spec.nodeAffinity", "spec.claimRef"}})
+	if err != nil {
+		return fmt.Errorf("looking for volumes that are bound to this node: %w", err)
+	}
+	var bound []string
+	for _, u := range all {
+		var v corev1.PersistentVolume
+		if runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &v) != nil || !isBoundTo(v, host) {
+			continue
+		}
+		text := untrusted.Line(v.Name)
+		if claim := v.Spec.ClaimRef; claim != nil {
+			text += " (of PersistentVolumeClaim " + untrusted.Line(claim.Namespace+"/"+claim.Name) + ")"
+		}
+		bound = append(bound, text)
+	}
+	if len(bound) == 0 {
+		return nil
+	}
+	slices.Sort(bound)
+	list := strings.Join(bound, ", ")
+	if e.Local.IgnoredChecks.Has(localVolumes) {
+		e.Warn("these volumes are bound to the previous name, so no Pod can use them until they are created again: %s", list)
+		return nil
+	}
+	return problem.New(fmt.Errorf("these volumes are bound to the name %s, which cannot be changed: %s", untrusted.Line(host), list),
+		"let the Node keep its name, however the host is named: kubeadm node-name keep",
+		"or save their data, and create them again for the new name; to go on all the same, add --ignore-preflight-errors="+localVolumes)
+}
+
+// isBoundTo reports whether only Pods on a host can use a volume.
+func isBoundTo(v corev1.PersistentVolume, host string) bool {
+	if v.Spec.NodeAffinity == nil || v.Spec.NodeAffinity.Required == nil {
+		return false
+	}
+	for _, term := range v.Spec.NodeAffinity.Required.NodeSelectorTerms {
+		for _, r := range term.MatchExpressions {
+			if r.Key == corev1.LabelHostname && r.Operator == corev1.NodeSelectorOpIn && slices.Contains(r.Values, host) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// findMember finds the etcd member of a control plane node. It is an error if another one has the new name, or if the others
+// would have no quorum while this one restarts.
+func (w *RenameWanted) findMember(ctx context.Context, e *engine.Env, here existing.Machine) error {
+	if local, _ := node.HasLocalEtcd(w.Node); here.Role != node.ControlPlane || !local {
+		return nil
+	}
+	member, err := etcddata.ReadMember(ctx, e.World, here.Paths)
+	if err != nil {
+		return err
+	}
+	w.Member = &member
+	client, found, err := here.Etcd(ctx, e)
+	if err != nil {
+		return err
+	}
+	w.Etcd = client.Etcd
+	return w.CheckMembers(found)
+}
+
+// CheckMembers is an error if another member has the new name, or if the others would have no quorum while this one restarts.
+func (r Rename) CheckMembers(found etcdcluster.Health) error {
+	const members = "see the members: kubeadm etcd members"
+	own := found.FindByPeerURL(r.Member.PeerURL)
+	if own == nil {
+		return problem.New(fmt.Errorf("etcd has no member at %s, as the manifest of this node's member says",
+			untrusted.Line(r.Member.PeerURL)), members)
+	}
+	for _, m := range found.Members {
+		if m.ID != own.ID && m.Name == r.To {
+			return problem.New(fmt.Errorf("another etcd member has the name %s", r.To), "choose another name", members)
+		}
+	}
+	if learner := found.FindLearner(); learner != nil {
+		return problem.New(fmt.Errorf("etcd member %s is a learner: a control plane node is joining",
+			untrusted.Line(etcdcluster.MemberName(*learner))), "wait until that node has joined, or remove the member")
+	}
+	if err := found.CheckRestart(own.ID); err != nil {
+		return problem.New(fmt.Errorf("the member of this node cannot restart: %w", err), members,
+			"first bring the unhealthy members back")
+	}
+	return nil
+}
