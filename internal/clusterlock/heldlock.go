@@ -124,6 +124,18 @@ func Confirm(ctx context.Context, e *engine.Env) error {
 	return nil
 }
 
+// Commit returns an Env for a few changes that must not end half-way, such as stopping a kubelet and starting it: they are
+// carried out even if the lock is lost meanwhile. It is an error if it is lost already.
+func Commit(ctx context.Context, e *engine.Env) (*engine.Env, error) {
+	g, isGuarded := e.World.(guardedWorld)
+	if !isGuarded {
+		return e, nil
+	}
+	own := *e
+	own.World = g.World
+	return &own, g.held.Confirm(ctx)
+}
+
 // startRenewals renews the lock in the background until it is released.
 func (l Lock) startRenewals(ctx context.Context, e *engine.Env, at time.Time) *HeldLock {
 	h := &HeldLock{lock: l, e: e, acquired: at, renewed: at, tried: at}
@@ -193,8 +205,20 @@ func (l Lock) findServers(ctx context.Context, e *engine.Env) ([]state.Identity,
 	}
 	planes, err := e.World.List(ctx, state.Query{GVK: state.NodeKind, As: l.As[0],
 		LabelSelector: node.ControlPlaneLabel})
+	planes = withoutReplacements(planes)
 	isOnly := len(planes) == 1 && planes[0].GetName() == l.Node && len(servers) <= len(l.As)
 	return servers, isOnly, err
+}
+
+// withoutReplacements are Nodes without those that are about to take the place of another one: they are the same machine.
+func withoutReplacements(nodes []unstructured.Unstructured) []unstructured.Unstructured {
+	isListed := func(name string) bool {
+		return slices.ContainsFunc(nodes, func(u unstructured.Unstructured) bool { return u.GetName() == name })
+	}
+	return slices.DeleteFunc(slices.Clone(nodes), func(u unstructured.Unstructured) bool {
+		replaced := u.GetAnnotations()[node.RenamedFromAnnotation]
+		return replaced != "" && replaced != u.GetName() && isListed(replaced)
+	})
 }
 
 // renewAfter renews the Lease if the last attempt was begun that long ago. Only one attempt is made

@@ -24,6 +24,9 @@ const (
 	Worker       Role = "worker"
 )
 
+// RenamedFromAnnotation is the annotation of a Node that is about to take the place of another one, whose name it has.
+const RenamedFromAnnotation = "kubeadm.kubernetes.io/renamed-from"
+
 // ControlPlaneLabel is the label of the Nodes of a control plane, and the key of their taint. The
 // admission plugin NodeRestriction keeps kubelets from setting it.
 const ControlPlaneLabel = "node-role.kubernetes.io/control-plane"

@@ -8,17 +8,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kubeadm/internal/node"
 	"kubeadm/internal/state"
 )
-
-// RenamedFrom is the annotation of a Node that is to replace another one: its name. It is removed once that is done.
-const RenamedFrom = "kubeadm.kubernetes.io/renamed-from"
 
 // NewNode is the Node that replaces another one: with its labels, taints and annotations, and cordoned. It is created before
 // the kubelet registers, which may set few of them itself; no Pod is assigned to a Node without its taints.
 func (r Record) NewNode(old corev1.Node) *corev1.Node {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: r.To, Labels: maps.Clone(old.Labels),
-		Annotations: map[string]string{RenamedFrom: old.Name}}}
+		Annotations: map[string]string{node.RenamedFromAnnotation: old.Name}}}
 	n.SetGroupVersionKind(state.NodeKind)
 	if n.Labels == nil {
 		n.Labels = map[string]string{}
@@ -44,7 +42,7 @@ func (r Record) NewNode(old corev1.Node) *corev1.Node {
 func isOfController(key string) bool {
 	domain, _, _ := strings.Cut(key, "/")
 	if domain == "kubeadm.kubernetes.io" || domain == "kubeadm.alpha.kubernetes.io" {
-		return key == RenamedFrom
+		return key == node.RenamedFromAnnotation
 	}
 	return slices.ContainsFunc([]string{"kubernetes.io", "k8s.io", "flannel.alpha.coreos.com", "projectcalico.org", "cilium.io",
 		"kube-router.io", "ovn.org", "antrea.io", "weave.works", "multus-cni.io"}, func(of string) bool {

@@ -94,7 +94,7 @@ func FindRename(ctx context.Context, e *engine.Env, here existing.Machine, to st
 	if w.Node, err = (existing.Machine{Local: local, As: here.As}).Node(ctx, e, release.Target{}); err != nil {
 		return w, err
 	}
-	if err := w.findNodes(ctx, e, record == nil); err != nil {
+	if err := w.findNodes(ctx, e, name); err != nil {
 		return w, err
 	}
 	if err := w.findMember(ctx, e, here); err != nil {
@@ -134,7 +134,13 @@ func ReadNode(ctx context.Context, r state.Reader, as state.Identity, name strin
 }
 
 // findNodes checks the Nodes of both names, and what is bound to the previous one.
-func (w *RenameWanted) findNodes(ctx context.Context, e *engine.Env, isFirst bool) error {
+// A kubelet that has the new name already has been given it by an interrupted run.
+func (w *RenameWanted) findNodes(ctx context.Context, e *engine.Env, present string) error {
+	record, err := ReadRename(ctx, e.World, w.Node.Paths)
+	if err != nil {
+		return err
+	}
+	isFirst := record == nil
 	to, err := ReadNode(ctx, e.Reader(), w.As, w.To)
 	if err != nil {
 		return err
@@ -143,7 +149,7 @@ func (w *RenameWanted) findNodes(ctx context.Context, e *engine.Env, isFirst boo
 	case w.IsBack() && to == nil:
 		return problem.New(fmt.Errorf("Node %s is deleted already, so the change cannot be taken back", w.To),
 			untrusted.CommandHint("complete it", "kubeadm node-name change", w.Other))
-	case !w.IsBack() && to != nil && (isFirst || !w.IsOwn(to)):
+	case !w.IsBack() && to != nil && (isFirst || !w.IsOwn(to) && present != w.To):
 		return w.NewTakenError()
 	}
 	from, err := ReadNode(ctx, e.Reader(), w.As, w.From())
@@ -168,7 +174,9 @@ func (w *RenameWanted) findNodes(ctx context.Context, e *engine.Env, isFirst boo
 }
 
 // IsOwn reports whether a Node was created to replace the one of this machine.
-func (r Record) IsOwn(n *corev1.Node) bool { return n.Annotations[RenamedFrom] == r.From() }
+func (r Record) IsOwn(n *corev1.Node) bool {
+	return n.Annotations[node.RenamedFromAnnotation] == r.From()
+}
 
 // NewTakenError is the error of a name that another Node has.
 func (r Record) NewTakenError() error {

@@ -6,6 +6,7 @@ import (
 	"kubeadm/internal/clusterlock"
 	"kubeadm/internal/engine"
 	"kubeadm/internal/node"
+	"kubeadm/internal/nodename"
 	"kubeadm/internal/state"
 )
 
@@ -29,7 +30,11 @@ func underLock(like engine.Phase, purpose string, phases []engine.Phase, isRequi
 			}
 			shared := as
 			shared.Server = "" // that of the kubeconfig: often a load balancer
-			lock := clusterlock.Lock{Node: n.Name, Purpose: purpose, As: []state.Identity{as, shared}}
+			name := n.Name
+			if renaming, isRenamed := e.Intent.(nodename.Rename); isRenamed {
+				name = renaming.Original // an interrupted run holds the lock under this name
+			}
+			lock := clusterlock.Lock{Node: name, Purpose: purpose, As: []state.Identity{as, shared}}
 			hold := lock.HoldIfReachable
 			if isRequired(e) {
 				hold = lock.Hold

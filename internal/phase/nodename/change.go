@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/clusterlock"
 	"kubeadm/internal/drain"
 	"kubeadm/internal/engine"
 	"kubeadm/internal/etcdcluster"
@@ -110,8 +111,9 @@ func (r *renaming) leave(ctx context.Context, e *engine.Env) error {
 
 // createNode creates the new Node before the kubelet registers: it carries over what a kubelet may not set.
 func (r *renaming) createNode(ctx context.Context, e *engine.Env) error {
-	if r.IsBack() {
-		return nil
+	client, err := r.readClient(ctx, e)
+	if err != nil || r.IsBack() || client.NodeName(ctx, e.World) == r.To {
+		return err
 	}
 	to, err := nodename.ReadNode(ctx, e.Reader(), r.as, r.To)
 	if err != nil {
@@ -167,20 +169,25 @@ func (r *renaming) switchKubelet(ctx context.Context, e *engine.Env) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	// An interrupt does not leave the node without a kubelet: its Pods would be evicted.
+	// Neither an interrupt nor the loss of the lock leaves the node without a kubelet: its Pods would be evicted. The only
+	// API server is down meanwhile.
 	whole := context.WithoutCancel(ctx)
-	e.Say("restarting the kubelet as that of Node %s", r.To)
-	if err := localkubelet.Stop(whole, e); err != nil {
+	committed, err := clusterlock.Commit(ctx, e)
+	if err != nil {
 		return err
 	}
-	err = r.replaceFiles(whole, e, files)
+	e.Say("restarting the kubelet as that of Node %s", r.To)
+	if err := localkubelet.Stop(whole, committed); err != nil {
+		return err
+	}
+	err = r.replaceFiles(whole, committed, files)
 	if err == nil && !isSwitched {
-		err = client.Install(whole, e, pair)
+		err = client.Install(whole, committed, pair)
 	}
 	if err == nil {
-		err = r.removeContainers(whole, e)
+		err = r.removeContainers(whole, committed)
 	}
-	if err = errors.Join(err, localkubelet.Start(whole, e)); err != nil {
+	if err = errors.Join(err, localkubelet.Start(whole, committed)); err != nil {
 		return err
 	}
 	if err := e.Await(ctx, health.Kubelet(ctx, e.World, r.Node)); err != nil {
@@ -302,7 +309,7 @@ func (r *renaming) finish(ctx context.Context, e *engine.Env) error {
 	}
 	if err := e.Do(ctx, r.editNode(func(u *unstructured.Unstructured) error {
 		annotations := u.GetAnnotations()
-		delete(annotations, nodename.RenamedFrom)
+		delete(annotations, node.RenamedFromAnnotation)
 		u.SetAnnotations(annotations)
 		return nil
 	})); err != nil {

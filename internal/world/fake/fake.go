@@ -65,6 +65,8 @@ type World struct {
 	// IssueKubelet returns a new client certificate and key of the kubelet; if nil, a text stands for
 	// them.
 	IssueKubelet func() []byte
+	// SignRequest returns the certificate of a CertificateSigningRequest that is approved; if nil, none is signed.
+	SignRequest func(request []byte) []byte
 	// what servers of other machines serve, by "host:port"
 	RemoteCertificates map[string]*x509.Certificate
 	// "host:port" of servers that do not complete a handshake
@@ -146,6 +148,14 @@ func (w *World) Do(ctx context.Context, c change.Change) error {
 	case change.SetService:
 		if c.Name == "kubelet" && c.Active {
 			return w.kubelet(ctx)
+		}
+	case change.DeleteObject:
+		if c.GVK == state.NodeKind {
+			return w.replaceMirrors(ctx, c.Name)
+		}
+	case change.MutateObject:
+		if c.Subresource == "approval" && w.SignRequest != nil {
+			return w.signRequest(ctx, c)
 		}
 	case change.WriteFile:
 		// A running kubelet registers once its API server answers. One without a certificate is restarted
@@ -231,7 +241,7 @@ func (w *World) kubelet(ctx context.Context) error {
 		return nil
 	}
 	k := simkubelet.Kubelet{
-		Node: w.NodeName, BootstrapConfig: dir + "/bootstrap-kubelet.conf",
+		Node: w.registeredName(ctx), BootstrapConfig: dir + "/bootstrap-kubelet.conf",
 		Kubeconfig:  dir + "/kubelet.conf",
 		RotatedCert: "/var/lib/kubelet/pki/kubelet-client-current.pem",
 	}
@@ -252,6 +262,9 @@ func (w *World) kubelet(ctx context.Context) error {
 		return nil
 	}
 	if err := w.World.Do(ctx, change.ApplyObject{Object: k.NodeObject(), Keep: true}); err != nil {
+		return err
+	}
+	if err := w.reportReady(ctx, k.Node); err != nil {
 		return err
 	}
 	return w.reportAddress(ctx, k.NodeObject())

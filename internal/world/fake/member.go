@@ -41,6 +41,8 @@ func (w *World) Members(ctx context.Context, via state.Etcd) ([]state.Member, er
 			all[i].Name, all[i].ClientURLs = own.Name, own.ClientURLs
 		} else if isOwn && m.Name == own.Name { // which it publishes at each start
 			all[i].ClientURLs = own.ClientURLs
+		} else if isOwn && w.registeredName(ctx) != w.NodeName { // so the kubelet has started it again
+			all[i].Name = own.Name
 		}
 	}
 	return all, err

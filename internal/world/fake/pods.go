@@ -77,7 +77,7 @@ func (w *World) Containers(ctx context.Context, socket string) ([]state.Containe
 		}
 		current := state.Container{
 			ID:   fmt.Sprintf("%s-%.8s-%d-%d", component, pod.uid, pod.generation, pod.attempt),
-			Name: component, Pod: component + "-" + w.NodeName, Namespace: "kube-system",
+			Name: component, Pod: component + "-" + w.registeredName(ctx), Namespace: "kube-system",
 			Component: component,
 			PodUID:    pod.uid, Created: pod.created, Attempt: pod.attempt, Running: true,
 		}
