@@ -150,7 +150,9 @@ func changeNodeName(p *program, c *cobra.Command, o *reconfigureOptions, to stri
 		}
 	}
 	env := reconfigureEnv(ctx, p, wanted.Node, wanted.As, wanted.Rename)
-	if err := executeReconfigure(ctx, r, wanted.Node, env, o.DryRun); err != nil || o.DryRun {
+	present := *wanted.Node // a dry run simulates its kubelet
+	present.Name = here.Name
+	if err := executeReconfigure(ctx, r, &present, env, o.DryRun); err != nil || o.DryRun {
 		return err
 	}
 	r.Emit(engine.Printed, "\nSUCCESS! This node has the name "+untrusted.Line(to)+".\n")

@@ -64,7 +64,7 @@ func (r *Run) enterPreview(ctx context.Context, n *node.Node) error {
 
 // createCopyDir creates the directory for copies, or takes the one that the environment names.
 func (r *Run) createCopyDir(ctx context.Context, paths node.Paths) (string, error) {
-	variable := "KUBEADM_" + strings.ToUpper(r.Name()) + "_DRYRUN_DIR"
+	variable := "KUBEADM_" + strings.ReplaceAll(strings.ToUpper(r.Name()), "-", "_") + "_DRYRUN_DIR"
 	dir, _ := r.host.Getenv(variable)
 	if dir == "" {
 		suffix := make([]byte, 4)

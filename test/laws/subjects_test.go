@@ -86,7 +86,8 @@ func subjects() []subject {
 	}, slices.Concat(cleanSubjects(), externalCASubjects(),
 		[]subject{newReplaceSubject()}, upgradeSubjects(),
 		[]subject{reconfigure(changedConfig), changeEndpoint(newEndpoint),
-			changeAddress(newMovingMachine, newAddress), keepNodeName(newRenamedMachine)})...)
+			changeAddress(newMovingMachine, newAddress), keepNodeName(newRenamedMachine),
+			changeNodeName(newNamedMachine, newName)})...)
 }
 
 // findSubject returns the subject of that name.
