@@ -229,6 +229,42 @@ func TestNodeIsRenamed(t *testing.T) {
 	}
 }
 
+// A dry run announces what the command does, and changes nothing.
+func TestPreviewOfRename(t *testing.T) {
+	s := changeNodeName(newNamedMachine, newName)
+	checkPreview(t, s.newRun(s.machine(t)))
+	w := newNamedWorker(t) // whose request has another key each time
+	before := w.Snapshot()
+	changeNodeName(newNamedWorker, newName).newRun(w).asPreview(t).mustSucceed(t)
+	removeDryRunFiles(w)
+	if diff := diffLines(before, w.Snapshot()); diff != "" {
+		t.Errorf("the preview changed the machine:\n%s", diff)
+	}
+}
+
+// Where volumes are bound to the previous name, an administrator may go on all the same.
+func TestRenameDespiteVolumes(t *testing.T) {
+	w := newNamedMachine(t)
+	addObjects(t, w, `{apiVersion: v1, kind: PersistentVolume, metadata: {name: data}, spec: {
+  nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: [cp1]}]}]}}}}`)
+	var warnings []string
+	e := engine.New(engine.Env{World: w, Tool: newDefaultTool(t), Emit: func(e engine.Event) {
+		if e.Kind == engine.Warned {
+			warnings = append(warnings, e.Text)
+		}
+	}})
+	here, err := openReconfigured(t, e, "LocalVolumes")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := nodename.FindRename(t.Context(), e, here, newName); err != nil {
+		t.Error(err)
+	}
+	if text := strings.Join(warnings, "\n"); !strings.Contains(text, "bound to the previous name") || !strings.Contains(text, "data") {
+		t.Errorf("it warns of %q", text)
+	}
+}
+
 // As long as the previous Node exists, a killed change is taken back by the same command with its name. After that it is
 // refused, and nothing is changed.
 func TestKilledRenameIsTakenBack(t *testing.T) {

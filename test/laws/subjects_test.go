@@ -86,8 +86,7 @@ func subjects() []subject {
 	}, slices.Concat(cleanSubjects(), externalCASubjects(),
 		[]subject{newReplaceSubject()}, upgradeSubjects(),
 		[]subject{reconfigure(changedConfig), changeEndpoint(newEndpoint),
-			changeAddress(newMovingMachine, newAddress), keepNodeName(newRenamedMachine),
-			changeNodeName(newNamedMachine, newName)})...)
+			changeAddress(newMovingMachine, newAddress), keepNodeName(newRenamedMachine)})...)
 }
 
 // findSubject returns the subject of that name.
