@@ -239,3 +239,32 @@ func TestNodeRenamed(t *testing.T) {
 		t.Errorf("the doctor says\n%s", said)
 	}
 }
+
+// TestNodeRenamedHA gives one of three control plane nodes another name under a client of the load balancer, killed in
+// between and back. No request fails, as the load balancer leaves the node before its API server is replaced.
+func TestNodeRenamedHA(t *testing.T) {
+	inFullRun(t, "five minutes")
+	parallel(t)
+	r := newRotatedClusterOf(t, 3, 1, nodes.Config{
+		Cluster: "apiServer:\n  extraArgs:\n  - {name: shutdown-delay-duration, value: 5s}\n"})
+	renamed := r.controlPlanes[1]
+	name := renamed.Name()
+	markNode(t, r.cp, name)
+	r.balance(t, r.cp, r.controlPlanes[2])
+	killNodeNameChange(t, renamed, "manifests/etcd.yaml", "cp9")
+	runNodeName(t, renamed, "change", name, "--yes") // the way back
+	checkRenamed(t, r.cp, "cp9", name)
+	killNodeNameChange(t, renamed, "remove the containers of Pod etcd", "cp9")
+	runNodeName(t, renamed, "change", "cp9", "--yes")
+	checkRenamed(t, r.cp, name, "cp9")
+	r.balance(t, r.controlPlanes...)
+	must(t, awaitClusterReady(t.Context(), r.cp, 4))
+	r.endLoad(t)
+	members := strings.Join(describeMembers(t, r.cp), "\n")
+	if !strings.Contains(members, "cp9 votes at https://"+renamed.Address()+":2380") || strings.Contains(members, name+" ") {
+		t.Errorf("the members are\n%s", members)
+	}
+	runReconfigure(t, r.cp, "apply", "--set-arg=kube-scheduler:v=3")
+	runReconfigure(t, renamed, "node")
+	must(t, awaitClusterReady(t.Context(), r.cp, 4))
+}
