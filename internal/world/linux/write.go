@@ -195,7 +195,11 @@ func (p *resolvedPath) writeContents(f *os.File, c change.WriteFile, old *entry)
 		if err := f.Chown(c.Placement.UID, c.Placement.GID); err != nil {
 			return err
 		}
-		old = nil
+		isSame := old != nil && int(old.st.Uid) == c.Placement.UID && int(old.st.Gid) == c.Placement.GID &&
+			fs.FileMode(old.st.Mode).Perm() == mode
+		if !isSame || !p.inheritsAccess(c) {
+			old = nil
+		}
 	case old != nil && p.inheritsAccess(c):
 		mode = fs.FileMode(old.st.Mode).Perm()
 		created, err := fstat(f)

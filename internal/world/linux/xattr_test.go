@@ -37,9 +37,10 @@ func TestWriteKeepsAccessAttributes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, text := range []string{"new", "newer"} {
-		if err := (Machine{}).Do(t.Context(),
-			change.WriteFile{Path: path, Data: []byte(text), Mode: 0o600}); err != nil {
+	for text, c := range map[string]change.WriteFile{"new": {Mode: 0o600}, "newer": {Mode: 0o600}, // the mask is the group's mode
+		"placed": {Mode: 0o640, Secret: true, Placement: &change.Placement{UID: os.Getuid(), GID: os.Getgid(), DirMode: 0o700}}} {
+		c.Path, c.Data = path, []byte(text)
+		if err := (Machine{}).Do(t.Context(), c); err != nil {
 			t.Fatal(err)
 		}
 		for name, value := range want {
@@ -48,8 +49,15 @@ func TestWriteKeepsAccessAttributes(t *testing.T) {
 			}
 		}
 	}
-	// the mask stands for the group
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o640 {
 		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+	// another mode is meant for others
+	if err := (Machine{}).Do(t.Context(), change.WriteFile{Path: path, Data: []byte("placed"), Mode: 0o600, Secret: true,
+		Placement: &change.Placement{UID: os.Getuid(), GID: os.Getgid(), DirMode: 0o700}}); err != nil {
+		t.Fatal(err)
+	}
+	if acl, err := readXattr(path, aclXattr); err != nil || acl != nil {
+		t.Errorf("a file with another mode keeps %q, %v", acl, err)
 	}
 }

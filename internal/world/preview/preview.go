@@ -98,7 +98,7 @@ func (w *World) Do(ctx context.Context, c change.Change) error {
 	switch c := c.(type) {
 	case change.WriteFile:
 		w.forgetRemoval(c.Path)
-		if w.dir == "" {
+		if w.dir == "" || c.Placement != nil { // files of other machines may have one name, and another's mode
 			return nil
 		}
 		// Certificates are copied with their directories, all else to the top directory, as
@@ -107,7 +107,7 @@ func (w *World) Do(ctx context.Context, c change.Change) error {
 		if !ok {
 			rest = path.Base(c.Path)
 		}
-		c.Path, c.Placement = path.Join(w.dir, rest), nil
+		c.Path = path.Join(w.dir, rest)
 		return w.World.Do(ctx, c)
 	case change.MakeDir:
 		w.forgetRemoval(c.Path)
