@@ -5,6 +5,8 @@ import (
 	"crypto"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -130,6 +132,18 @@ func (e *Env) Note(fact string) { e.notes.Store(fact, true) }
 func (e *Env) IsNoted(fact string) bool {
 	_, ok := e.notes.Load(fact)
 	return ok
+}
+
+// ListNoted returns what follows the prefix in the facts that phases of this run have noted, sorted.
+func (e *Env) ListNoted(prefix string) (all []string) {
+	e.notes.Range(func(fact, _ any) bool {
+		if rest, has := strings.CutPrefix(fact.(string), prefix); has {
+			all = append(all, rest)
+		}
+		return true
+	})
+	slices.Sort(all)
+	return all
 }
 
 // IntentOf is the intent of a command, of the type that its phases expect. Other commands have none.

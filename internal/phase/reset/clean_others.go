@@ -26,6 +26,7 @@ func intentOf(e *engine.Env) *node.Reset { return engine.IntentOf[*node.Reset](e
 const (
 	rulesLeft = "packet filter rules of programs that are not installed are left"
 	nodeLeft  = "the Node object is left: its name is not known"
+	fileLeft  = "an argument named a file, which is left: "
 )
 
 // clean removes what the user named with --clean. It runs after the containers are removed, so

@@ -14,6 +14,8 @@ import (
 	"kubeadm/internal/localkubelet"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
+	"kubeadm/internal/staticpod"
+	"kubeadm/internal/untrusted"
 )
 
 // Cleanup stops the kubelet and removes containers, mounts and files.
@@ -56,6 +58,7 @@ func removeFiles(ctx context.Context, e *engine.Env) error {
 		e.Warn("certificates are removed from %s, not from %s: check that this is where all of them are",
 			p.Certificates, d)
 	}
+	named := findArgumentFiles(ctx, e)
 	dirs := []string{p.Manifests(), p.Kubelet, p.Certificates}
 	if intentOf(e).CleanupTmpDir {
 		dirs = append(dirs, p.Tmp())
@@ -73,10 +76,39 @@ func removeFiles(ctx context.Context, e *engine.Env) error {
 	for _, f := range append(gone, findPending(ctx, e, gone)...) {
 		warnOnError(e, e.Do(ctx, change.Remove{Path: f}), "remove it manually")
 	}
+	for _, f := range named {
+		if info, err := e.World.Stat(ctx, f); err == nil && info.Mode.IsRegular() {
+			e.Note(fileLeft + f)
+		}
+	}
 	accounts := manifest.SystemAccounts()
 	accounts.Absent = true
 	warnOnError(e, e.Do(ctx, accounts), "remove them manually: userdel, groupdel")
 	return e.Do(ctx, change.Remove{Path: p.Tmp(), OnlyEmpty: true})
+}
+
+// findArgumentFiles finds the files that arguments of the static Pods on this machine name through volumes of the
+// machine, but for CAs of the operating system. A manifest that cannot be read names none.
+func findArgumentFiles(ctx context.Context, e *engine.Env) (files []string) {
+	excluded := append(manifest.CADirs(), "/etc/ssl/certs")
+	for _, component := range append(manifest.Components(), manifest.Etcd) {
+		pod, err := staticpod.Read(ctx, e, &node.Node{Local: e.Local}, component)
+		if err != nil {
+			continue
+		}
+		c, err := manifest.ComponentContainer(pod, pod.Name)
+		if err != nil {
+			continue
+		}
+		for _, arg := range slices.Concat(c.Command, c.Args) {
+			_, value, _ := strings.Cut(arg, "=")
+			file, mounted := manifest.HostPath(pod, value)
+			if mounted && !slices.ContainsFunc(excluded, func(dir string) bool { return strings.HasPrefix(file, dir+"/") }) {
+				files = append(files, file)
+			}
+		}
+	}
+	return files
 }
 
 // findPending finds the unfinished files of a killed run.
@@ -124,6 +156,13 @@ func ClosingText(e *engine.Env) string {
 		if !s.removed {
 			lines = append(lines, "  - "+s.text)
 		}
+	}
+	if files := e.ListNoted(fileLeft); len(files) > 0 {
+		text := "  - files that arguments of components named, and copies beside them (.kubeadm-…), which may contain secrets:"
+		for _, f := range files {
+			text += "\n    " + untrusted.Line(f)
+		}
+		lines = append(lines, text)
 	}
 	text := "\nEverything that init or join created on this machine was removed."
 	if len(lines) > 0 {

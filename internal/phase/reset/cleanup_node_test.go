@@ -3,6 +3,7 @@ package reset_test
 import (
 	"io/fs"
 	"slices"
+	"strings"
 	"testing"
 
 	"kubeadm/internal/change"
@@ -53,5 +54,49 @@ func TestLinkToSystemDirectoryIsNotEmptied(t *testing.T) {
 	if _, there := s.Files["/etc/hosts"]; !there ||
 		!s.said("a directory of the operating system: nothing was removed there") {
 		t.Errorf("a file of /etc is there: %v; said was %q", there, s.lines)
+	}
+}
+
+// The closing text lists files that arguments named, as they stay, but not those that are removed, are not there or
+// belong to the operating system.
+func TestClosingTextListsArgumentFiles(t *testing.T) {
+	const enc, policy = "/etc/kubernetes/enc/encryption.yaml", "/srv/audit/policy.yaml"
+	s := newScene(alone, member(1))
+	s.Files["/etc/kubernetes/manifests/kube-apiserver.yaml"] = memory.File{Mode: 0o600, Data: []byte(`
+apiVersion: v1
+kind: Pod
+metadata: {name: kube-apiserver}
+spec:
+  containers:
+  - name: kube-apiserver
+    command: [kube-apiserver, --encryption-provider-config=` + enc + `, --audit-policy-file=/audit/policy.yaml,
+      --audit-webhook-config-file=/audit/webhook.yaml, --client-ca-file=/etc/kubernetes/pki/ca.crt,
+      --oidc-ca-file=/etc/ssl/certs/ca.crt, --audit-log-path=/in-container/audit.log]
+    volumeMounts:
+    - {name: enc, mountPath: ` + enc + `}
+    - {name: audit, mountPath: /audit}
+    - {name: pki, mountPath: /etc/kubernetes/pki}
+    - {name: ca, mountPath: /etc/ssl/certs}
+  volumes:
+  - {name: enc, hostPath: {path: ` + enc + `}}
+  - {name: audit, hostPath: {path: /srv/audit}}
+  - {name: pki, hostPath: {path: /etc/kubernetes/pki}}
+  - {name: ca, hostPath: {path: /etc/ssl/certs}}
+`)}
+	s.Files["/etc/kubernetes/manifests/kube-scheduler.yaml"] = memory.File{Mode: 0o600, Data: []byte("damaged")}
+	for _, file := range []string{enc, policy, "/etc/kubernetes/pki/ca.crt", "/etc/ssl/certs/ca.crt", "/in-container/audit.log"} {
+		if err := s.PutFile(file, memory.File{Mode: 0o600}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := reset.Cleanup.Run(t.Context(), s.e); err != nil {
+		t.Fatal(err)
+	}
+	text := reset.ClosingText(s.e)
+	if !strings.Contains(text, "may contain secrets:\n    "+enc+"\n    "+policy+"\nFor more") {
+		t.Errorf("the closing text is %s", text)
+	}
+	if _, there := s.Files[enc]; !there {
+		t.Errorf("%s is removed", enc)
 	}
 }
