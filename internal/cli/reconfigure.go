@@ -211,6 +211,10 @@ func changeConfiguration(p *program, c *cobra.Command, o *reconfigureOptions, fi
 		return err
 	}
 	r.Emit(engine.Printed, wanted.done)
+	if here.UploadCerts { // before anything that may fail, as nothing else has the key
+		r.Emit(engine.Printed, "\nThe certificate key: "+here.CertificateKey+
+			"\nWhat it decrypts is deleted after two hours. Keep the key secret.\n")
+	}
 	if wanted.incomplete != nil {
 		return wanted.incomplete
 	}
@@ -368,42 +372,18 @@ const changedText = `
 SUCCESS! The configuration of the cluster has been changed, and this node has it.
 `
 
-// showOutdatedNodes says which nodes do not have the configuration yet. The command has succeeded if that
-// cannot be found out.
+// showOutdatedNodes says which nodes do not have the configuration yet, and which may lack uploaded files. The
+// command has succeeded if that cannot be found out.
 func showOutdatedNodes(ctx context.Context, r *run.Run, e *engine.Env, here existing.Machine,
 	w reconfiguration.Wanted) {
-	all, err := w.Change.ReadProgress(ctx, e.Reader(), here.As)
+	concerned := *w.Change
+	concerned.ControlPlanes = concerned.ControlPlanes || here.UploadCerts
+	all, err := concerned.ReadProgress(ctx, e.Reader(), here.As)
 	if err != nil {
 		e.Warn("which other nodes need the change is not known: %v; run kubeadm reconfigure status", err)
-		return
-	}
-	var b strings.Builder
-	command := "kubeadm reconfigure node"
-	if here.UploadCerts {
-		command += " --certificate-key " + here.CertificateKey
-	}
-	for _, group := range []struct {
-		controlPlane  bool
-		text, command string
-	}{
-		{true, "on these control plane nodes, one at a time", command},
-		{false, "on these workers", "kubeadm reconfigure node"},
-	} {
-		names := reconfiguration.ListBehind(all, group.controlPlane)
-		if len(names) == 0 {
-			continue
+		if !here.UploadCerts {
+			return
 		}
-		if group.controlPlane && !here.UploadCerts {
-			b.WriteString(describeNewFiles(e, w))
-		}
-		fmt.Fprintf(&b, "  %s: %s\n    %s\n", group.text, group.command, strings.Join(names, ", "))
 	}
-	text := "\nAll affected nodes are up to date.\n"
-	if b.Len() > 0 {
-		text = "\nNext:\n" + b.String()
-	}
-	if here.UploadCerts {
-		text += "\nThe certificate key: " + here.CertificateKey + "\nWhat it decrypts is deleted after two hours. Keep the key secret.\n"
-	}
-	r.Emit(engine.Printed, text)
+	r.Emit(engine.Printed, describeNext(here, all, err == nil, func() string { return describeNewFiles(e, w) }))
 }

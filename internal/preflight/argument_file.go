@@ -20,6 +20,7 @@ type ArgumentFile struct {
 	Path     string `json:"path"`     // on the machine
 	Argument string `json:"argument"` // as "kube-apiserver --audit-policy-file"
 	SHA256   string `json:"sha256"`   // empty if the file was not read
+	IsMount  bool   `json:"-"`        // a volume has the file itself, not its directory
 }
 
 // Component is the component that reads the file.
@@ -124,7 +125,8 @@ func listArgumentFiles(n *node.Node) (all []ArgumentFile, err error) {
 				return nil, err
 			}
 			if mounted {
-				all = append(all, ArgumentFile{Path: onHost, Argument: s.component + " --" + flag})
+				all = append(all, ArgumentFile{Path: onHost, Argument: s.component + " --" + flag,
+					IsMount: slices.ContainsFunc(s.user.Volumes, func(v node.Volume) bool { return path.Clean(v.MountPath) == path.Clean(name) })})
 			}
 		}
 	}

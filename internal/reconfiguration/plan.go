@@ -89,6 +89,9 @@ func FindWanted(ctx context.Context, e *engine.Env, here existing.Machine, q Req
 	change := New(here.Name, stored, wanted, e.World.Now())
 	change.Endpoint = latest
 	w, err = r.find(ctx, stored, change, found)
+	if err == nil && w.Change == found && here.UploadCerts && found.Node == here.Name { // they are uploaded as they are now
+		found.Files, err = preflight.ReadArgumentFiles(ctx, e.World, w.Node)
+	}
 	if w.IsFirst = isFirst; isFirst && err == nil {
 		w.Effects.Later = append(w.Effects.Later, SecondHalf)
 	}

@@ -48,7 +48,8 @@ type State struct {
 	Endpoint *EndpointChange `json:"endpoint,omitempty"`
 	// EndpointBefore is one that had not been finished when this change began, to which an undo returns.
 	EndpointBefore *EndpointChange `json:"endpointBefore,omitempty"`
-	// Files are those that arguments of components name, as they were on Node when the change was begun.
+	// Files are those that arguments of components name, as they were on Node when the change was begun, or
+	// when Node uploaded them last.
 	Files []preflight.ArgumentFile `json:"files,omitempty"`
 	// Before and After are what the cluster stores before and after the change.
 	Before config.StoredConfig `json:"before"`

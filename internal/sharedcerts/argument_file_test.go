@@ -39,6 +39,7 @@ type travel struct {
 	first, second *fake.World
 	n             *node.Node
 	said          []string // "warning: …" or what the node says otherwise
+	resumes       bool     // an earlier run on the second node has written its files
 }
 
 func newTravel(t *testing.T) *travel {
@@ -82,11 +83,24 @@ func (r *travel) download(t *testing.T, replaces bool) error {
 	t.Helper()
 	r.second.RemoteAPIServer = true
 	maps.Copy(r.second.Objects, r.first.Objects)
-	return sharedcerts.DownloadFiles(t.Context(), r.env(r.second), r.n, sharedcerts.FilesDownload{
+	var w world.World = r.second
+	if r.resumes {
+		w = resumed{r.second}
+	}
+	return sharedcerts.DownloadFiles(t.Context(), r.env(w), r.n, newDownload(replaces))
+}
+
+func newDownload(replaces bool) sharedcerts.FilesDownload {
+	return sharedcerts.FilesDownload{
 		Read: func(ctx context.Context, e *engine.Env, ref state.Ref) (*unstructured.Unstructured, error) {
 			return e.World.Object(ctx, ref)
-		}, Remedy: "upload it again", Replaces: replaces})
+		}, Remedy: "upload it again", Replaces: replaces}
 }
+
+// resumed is a machine on which an earlier run of the command has written all files.
+type resumed struct{ *fake.World }
+
+func (resumed) WasCreated(string) bool { return true }
 
 // edit edits the encrypted files in the Secret.
 func (r *travel) edit(t *testing.T, edit func(data map[string]any)) {
@@ -166,7 +180,7 @@ func TestArgumentFilesTravel(t *testing.T) {
 }
 
 // A join keeps a file that differs. A node that follows a change replaces it, once, and keeps a copy with the same
-// owner and mode.
+// owner, which other users cannot read.
 func TestDifferentArgumentFile(t *testing.T) {
 	r := newTravel(t)
 	r.upload(t)
@@ -177,7 +191,8 @@ func TestDifferentArgumentFile(t *testing.T) {
 	if got := r.second.Files[policy]; string(got.Data) != "edited" {
 		t.Errorf("the file is %q", got.Data)
 	}
-	r.mustSay(t, "warning: "+policy+" (kube-apiserver --audit-policy-file) is kept")
+	r.mustSay(t, "warning: "+policy+" (kube-apiserver --audit-policy-file) is kept",
+		"kube-apiserver starts with this machine's own file", "then restart kube-apiserver")
 	for range 2 {
 		must(t, r.download(t, true))
 	}
@@ -185,15 +200,34 @@ func TestDifferentArgumentFile(t *testing.T) {
 		t.Errorf("the file is %q with mode %v, user %d", got.Data, got.Mode, got.UID)
 	}
 	copied := policy + ".kubeadm-2026-01-02-03-04-05"
-	if got := r.second.Files[copied]; string(got.Data) != "edited" || got.Mode != 0o604 || got.UID != 3 {
+	if got := r.second.Files[copied]; string(got.Data) != "edited" || got.Mode != 0o600 || got.UID != 3 {
 		t.Errorf("the copy is %q with mode %v, user %d", got.Data, got.Mode, got.UID)
 	}
-	r.mustSay(t, "is replaced, and the previous file is kept as "+copied)
+	r.mustSay(t, "is replaced, and the previous file is kept as "+copied+"; restart kube-apiserver if it does not reload")
+	r.second.Files[config] = memory.File{Data: []byte("edited"), Mode: 0o600}
+	must(t, r.download(t, true))
+	r.mustSay(t, "; restart kube-scheduler if this command does not restart it: the file is mounted by itself")
 	r.second.Files[policy] = memory.File{Data: []byte("edited again"), Mode: 0o600, ModTime: edited.ModTime}
 	must(t, r.download(t, true))
 	if got := r.second.Files[policy+".kubeadm-2026-01-02-03-04-06"]; string(got.Data) != "edited again" ||
 		string(r.second.Files[copied].Data) != "edited" {
 		t.Errorf("the second copy is %q", got.Data)
+	}
+}
+
+// A run that is resumed writes a file again that was uploaded once more, but keeps the owner and mode that the user
+// has given it meanwhile.
+func TestArgumentFileOfResumedRun(t *testing.T) {
+	r := newTravel(t)
+	r.upload(t)
+	must(t, r.download(t, false))
+	r.second.Files[policy] = memory.File{Data: []byte("a policy"), Mode: 0o644, UID: 5, GID: 6}
+	r.first.Files[policy] = memory.File{Data: []byte("a newer policy"), Mode: 0o600}
+	r.upload(t)
+	r.resumes = true
+	must(t, r.download(t, false))
+	if got := r.second.Files[policy]; string(got.Data) != "a newer policy" || got.Mode != 0o644 || got.UID != 5 || got.GID != 6 {
+		t.Errorf("the file is %q with mode %v, owner %d:%d", got.Data, got.Mode, got.UID, got.GID)
 	}
 }
 
@@ -299,11 +333,15 @@ func TestArgumentFileBehindLink(t *testing.T) {
 func TestArgumentFileOfRootlessComponent(t *testing.T) {
 	r := newTravel(t)
 	r.n.Cluster.FeatureGates = map[string]bool{release.RootlessControlPlane: true}
+	var accounts map[string]memory.File // of the second node before they are created
 	for w, first := range map[*fake.World]int{r.first: 200, r.second: 300} {
 		w.Files["/etc/passwd"] = memory.File{Data: []byte("root:x:0:0:root:/root:/bin/bash\n"), Mode: 0o644}
 		w.Files["/etc/group"] = memory.File{Data: []byte("root:x:0:\n"), Mode: 0o644}
 		w.Files["/etc/login.defs"] = memory.File{Mode: 0o644,
 			Data: fmt.Appendf(nil, "SYS_UID_MIN %d\nSYS_GID_MIN %d\n", first, first)}
+		if w == r.second {
+			accounts = maps.Clone(w.Files)
+		}
 		must(t, w.Do(t.Context(), manifest.SystemAccounts()))
 	}
 	ids := func(w *fake.World) (uid, gid int) {
@@ -316,6 +354,14 @@ func TestArgumentFileOfRootlessComponent(t *testing.T) {
 	file.UID, file.GID = ids(r.first)
 	r.first.Files[policy] = file
 	r.upload(t)
+	with := r.second.Files
+	r.second.Files, r.second.RemoteAPIServer = accounts, true
+	maps.Copy(r.second.Objects, r.first.Objects)
+	if uploaded, err := sharedcerts.CheckDownload(t.Context(), r.env(r.second), r.n, newDownload(true)); err != nil ||
+		!uploaded[policy] {
+		t.Errorf("before the accounts are created: %v, %v", uploaded, err)
+	}
+	r.second.Files = with
 	must(t, r.download(t, false))
 	uid, gid := ids(r.second)
 	if got := r.second.Files[policy]; got.UID != uid || got.GID != gid || uid == file.UID {

@@ -46,7 +46,7 @@ func DownloadFiles(ctx context.Context, e *engine.Env, n *node.Node, d FilesDown
 	if err := e.Do(ctx, manifest.AccountChanges(n)...); err != nil {
 		return err
 	}
-	steps, err := d.planAll(ctx, e, n)
+	steps, _, err := d.planAll(ctx, e, n)
 	if err != nil {
 		return err
 	}
@@ -61,26 +61,32 @@ func DownloadFiles(ctx context.Context, e *engine.Env, n *node.Node, d FilesDown
 	return nil
 }
 
-// CheckDownload is the error that DownloadFiles would return, on a machine that is a node already.
-func CheckDownload(ctx context.Context, e *engine.Env, n *node.Node, d FilesDownload) error {
-	_, err := d.planAll(ctx, e, n)
-	return err
+// CheckDownload is the error that DownloadFiles would return, on a machine that is a node already. It returns the
+// paths of the uploaded files.
+func CheckDownload(ctx context.Context, e *engine.Env, n *node.Node, d FilesDownload) (map[string]bool, error) {
+	_, uploaded, err := d.planAll(ctx, e, n)
+	return uploaded, err
 }
 
-// planAll plans what is done with each file. It is an error if one is missing then.
-func (d FilesDownload) planAll(ctx context.Context, e *engine.Env, n *node.Node) ([]fileStep, error) {
+// planAll plans what is done with each file, and returns the paths of the uploaded ones. It is an error if one is
+// missing then.
+func (d FilesDownload) planAll(ctx context.Context, e *engine.Env, n *node.Node) ([]fileStep, map[string]bool, error) {
 	wanted, err := preflight.UploadedFiles(n)
 	if err != nil || len(wanted) == 0 {
-		return nil, err
+		return nil, nil, err
 	}
 	uploaded, err := d.readUploaded(ctx, e, n, wanted)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var accounts change.Accounts
 	if len(uploaded) > 0 && manifest.IsRootless(n) {
-		if accounts, err = change.ReadAccounts(ctx, e.World, manifest.SystemAccounts().Dir); err != nil {
-			return nil, err
+		system := manifest.SystemAccounts() // which are created before the files
+		if accounts, err = change.ReadAccounts(ctx, e.World, system.Dir); err == nil {
+			accounts, err = system.Edit(accounts)
+		}
+		if err != nil {
+			return nil, nil, err
 		}
 	}
 	var steps []fileStep
@@ -96,13 +102,13 @@ func (d FilesDownload) planAll(ctx context.Context, e *engine.Env, n *node.Node)
 		errs, written[f.Path] = append(errs, err), true
 	}
 	if err := errors.Join(errs...); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	found := preflight.Run(ctx, e.Reader(), preflight.DownloadedFiles(wanted, written, d.Remedy), e.Local.IgnoredChecks)
 	for _, w := range found.Warnings() {
 		e.WarnCheck(w.Check, w.Message())
 	}
-	return steps, found.Err()
+	return steps, written, found.Err()
 }
 
 // fileStep is what is done with one file, and what is told of it; without changes nothing.
@@ -200,12 +206,13 @@ func (d FilesDownload) plan(ctx context.Context, e *engine.Env, f argumentFile,
 	if err != nil || bytes.Equal(old, f.data) {
 		return s, err
 	}
-	if e.World.WasCreated(file.Target()) {
+	if e.World.WasCreated(file.Target()) { // the user may have given it another owner or mode since
+		file.Mode, file.Placement = info.Mode.Perm(), &change.Placement{UID: info.UID, GID: info.GID, DirMode: at.DirMode}
 		return fileStep{[]change.Change{file}, e.Say, "writing " + named + " again, which was uploaded once more"}, nil
 	}
 	if !d.Replaces {
-		e.WarnOnce("%s is kept, but is not as another control plane node has uploaded it: make it the same on each "+
-			"control plane node", named)
+		e.WarnOnce("%s is kept, but is not as another control plane node has uploaded it, and %s starts with this machine's "+
+			"own file; to replace it, copy it from that node, then restart %s", named, f.from.Component(), f.from.Component())
 		return s, nil
 	}
 	if err := checkNoLink(ctx, e.World, f.Path); err != nil {
@@ -214,13 +221,16 @@ func (d FilesDownload) plan(ctx context.Context, e *engine.Env, f argumentFile,
 	file.Mode = info.Mode.Perm()
 	file.Placement = &change.Placement{UID: info.UID, GID: info.GID, DirMode: at.DirMode}
 	kept := file
-	kept.Data = old
+	kept.Data, kept.Mode = old, file.Mode&^0o077
 	if kept.Path, err = findCopyName(ctx, e.World, info, old); err != nil {
 		return s, err
 	}
+	unless := "it does not reload the file and this command does not restart it"
+	if f.from.IsMount { // a running container keeps the previous file
+		unless = "this command does not restart it: the file is mounted by itself, so that a running container keeps the previous one"
+	}
 	return fileStep{[]change.Change{kept, file}, e.Warn, fmt.Sprintf("%s is replaced, and the previous file is kept as %s; "+
-		"restart %s if it does not reload the file and this command does not restart it", named,
-		untrusted.Line(kept.Path), f.from.Component())}, nil
+		"restart %s if %s", named, untrusted.Line(kept.Path), f.from.Component(), unless)}, nil
 }
 
 // findCopyName returns the name of the copy of a file: with the time when the file was changed, so that a run

@@ -2,8 +2,11 @@ package laws
 
 import (
 	"context"
+	"crypto/sha256"
+	"fmt"
 	"io/fs"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +18,7 @@ import (
 	"kubeadm/internal/engine"
 	"kubeadm/internal/existing"
 	"kubeadm/internal/pki"
+	"kubeadm/internal/preflight"
 	"kubeadm/internal/reconfiguration"
 	"kubeadm/internal/state"
 	"kubeadm/internal/workflow"
@@ -214,10 +218,51 @@ func TestArgumentFilesOfReconfiguredNode(t *testing.T) {
 	w := s.machine(t)
 	s.newRun(w).mustSucceed(t)
 	copied := policyFile + ".kubeadm-2026-03-04-05-06-07"
+	modes := map[string]fs.FileMode{policyFile: 0o604, copied: 0o600}
 	for file, text := range map[string]string{policyFile: policyText, encryptionFile: encryptionText, copied: "another policy"} {
-		if got := w.Files[file]; string(got.Data) != text || file != encryptionFile && (got.Mode != 0o604 || got.UID != 3) {
+		if got := w.Files[file]; string(got.Data) != text || file != encryptionFile && (got.Mode != modes[file] || got.UID != 3) {
 			t.Errorf("%s is %q with mode %v, user %d", file, got.Data, got.Mode, got.UID)
 		}
+	}
+}
+
+// After the upload has expired, a node that asks for files says so, and which of its own differ.
+func TestArgumentFilesAfterExpiry(t *testing.T) {
+	s := reconfigureNodeWithFiles()
+	w := s.machine(t)
+	w.Files[encryptionFile] = memory.File{Data: []byte(encryptionText), Mode: 0o600}
+	maps.DeleteFunc(w.Objects, func(k memory.Key, _ *unstructured.Unstructured) bool { return k.Name == "kubeadm-files" })
+	said := renderAll(t, s.name, s.newRun(w).mustSucceed(t))
+	for _, want := range []string{"an upload expires after two hours", policyFile + " (kube-apiserver --audit-policy-file) is not as it was on node cp1"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("%q is not said:\n%s", want, said)
+		}
+	}
+}
+
+// A file that is downloaded is not compared with what it was when the change was begun.
+func TestDownloadedArgumentFileIsNotCompared(t *testing.T) {
+	s := reconfigureNodeWithFiles()
+	if said := renderAll(t, s.name, s.newRun(s.machine(t)).mustSucceed(t)); strings.Contains(said, "is not as it was on node") {
+		t.Errorf("a file that is replaced is compared:\n%s", said)
+	}
+}
+
+// If files are uploaded again, the cluster stores their new digests, without a change of the configuration.
+func TestUploadedArgumentFilesAreRecorded(t *testing.T) {
+	s := applyWithFiles()
+	w := s.machine(t)
+	s.newRun(w).mustSucceed(t)
+	const text = "a newer policy"
+	w.Files[policyFile] = memory.File{Data: []byte(text), Mode: 0o640}
+	s.newRun(w).mustSucceed(t)
+	found, err := reconfiguration.Read(t.Context(), w, state.Identity{Kubeconfig: "/etc/kubernetes/admin.conf"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := fmt.Sprintf("%x", sha256.Sum256([]byte(text)))
+	if !slices.ContainsFunc(found.Files, func(f preflight.ArgumentFile) bool { return f.Path == policyFile && f.SHA256 == want }) {
+		t.Errorf("recorded is %v", found.Files)
 	}
 }
 

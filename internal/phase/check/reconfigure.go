@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -68,10 +69,8 @@ var Reconfigure = engine.Phase{
 		if err := checkReconfiguredPlane(ctx, e, n); err != nil {
 			return err
 		}
-		if reconfiguration.Downloads(n) {
-			if err := sharedcerts.CheckDownload(ctx, e, n, reconfiguration.FilesDownload(as)); err != nil {
-				return err
-			}
+		if err := checkArgumentFiles(ctx, e, n, as); err != nil {
+			return err
 		}
 		if ask := reconfiguration.IntentOf(e).Ask; ask != nil {
 			if err := ask(ctx); err != nil {
@@ -178,11 +177,7 @@ func checkReconfiguredPlane(ctx context.Context, e *engine.Env, n *node.Node) er
 		return err
 	}
 	e.Say("checking the cluster")
-	begun := reconfiguration.IntentOf(e).Change
 	checks := append(preflight.EtcdRestart(n), upgrade.StaticPodManifests(n.Paths, staticpod.Components(n)))
-	if !reconfiguration.Downloads(n) {
-		checks = append(checks, preflight.SameArgumentFiles(n, untrusted.Line(begun.Node), begun.Files))
-	}
 	if err := runChecks(ctx, e, checks); err != nil {
 		return err
 	}
@@ -210,6 +205,21 @@ func checkReconfiguredPlane(ctx context.Context, e *engine.Env, n *node.Node) er
 		}
 	}
 	return nil
+}
+
+// checkArgumentFiles checks that the files that arguments name can be downloaded, if they are, and warns about others
+// that are not as they were where the change was begun.
+func checkArgumentFiles(ctx context.Context, e *engine.Env, n *node.Node, as state.Identity) (err error) {
+	var uploaded map[string]bool
+	if reconfiguration.Downloads(n) {
+		uploaded, err = sharedcerts.CheckDownload(ctx, e, n, reconfiguration.FilesDownload(as))
+		if err != nil {
+			return err
+		}
+	}
+	begun := reconfiguration.IntentOf(e).Change
+	others := slices.DeleteFunc(slices.Clone(begun.Files), func(f preflight.ArgumentFile) bool { return uploaded[f.Path] })
+	return runChecks(ctx, e, []preflight.Check{preflight.SameArgumentFiles(n, untrusted.Line(begun.Node), others)})
 }
 
 // checkKubeletFile warns if the configuration file of the kubelet was changed manually.
