@@ -63,16 +63,14 @@ func checkMembers(ctx context.Context, r state.Reader, rep *preflight.Report, m 
 	checkMembersOfNodes(ctx, r, rep, m.cluster, health)
 }
 
-const rejoinRemedy = "replace its data by those of the other members, on its node"
-
 // addConflicts finds members that contradict the others about who is a member.
 func addConflicts(ctx context.Context, r state.Reader, rep *preflight.Report, m *machine, health etcdcluster.Health) {
 	conflicts := etcdcluster.FindConflicts(ctx, r, etcdcluster.LocalClient(m.Paths), health)
 	for _, member := range health.Members {
 		if err := conflicts[member.ID]; err != nil {
 			rep.Add(preflight.Finding{Severity: preflight.Error,
-				Text:     fmt.Sprintf("etcd member %s knows other members than the others do", etcdcluster.MemberName(member)),
-				Evidence: err.Error(), Remedy: rejoinRemedy, Command: "kubeadm etcd rejoin"})
+				Text: etcdcluster.DescribeConflict(member), Evidence: err.Error(),
+				Remedy: etcdcluster.RejoinRemedy, Command: "kubeadm etcd rejoin"})
 		}
 	}
 }
@@ -128,7 +126,7 @@ func newMemberFinding(member state.Member, err error) preflight.Finding {
 	switch {
 	case isOther:
 		f.Text = fmt.Sprintf("etcd member %s is not healthy: its data are those of another etcd cluster", name)
-		f.Remedy, f.Command = rejoinRemedy, "kubeadm etcd rejoin"
+		f.Remedy, f.Command = etcdcluster.RejoinRemedy, "kubeadm etcd rejoin"
 	case answers:
 		f.Remedy = "read the log of etcd on that node"
 	case member.Name == "":

@@ -23,6 +23,15 @@ type Conflict string
 
 func (c Conflict) Error() string { return string(c) }
 
+// DescribeConflict says in one clause which member contradicts the others.
+func DescribeConflict(m state.Member) string {
+	return fmt.Sprintf("etcd member %s knows other members than the others do", MemberName(m))
+}
+
+// RejoinRemedy is the remedy for a member that contradicts the others, or belongs to another etcd cluster;
+// its command is "kubeadm etcd rejoin".
+const RejoinRemedy = "replace its data by those of the other members, on its node"
+
 // Answers reports whether an error of Unhealthy, or a conflict, is that of a member that answers.
 func Answers(err error) bool {
 	_, reports := errors.AsType[ReportedProblems](err)

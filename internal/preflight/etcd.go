@@ -189,8 +189,7 @@ func EtcdRestart(n *node.Node) []Check {
 			conflicts := etcdcluster.FindConflicts(ctx, r, via, health)
 			for _, m := range health.Members {
 				if err := conflicts[m.ID]; err != nil {
-					rep.Fail("replace its data by those of the others, on its node: kubeadm etcd rejoin",
-						"etcd member %s knows other members than the others do: %v", etcdcluster.MemberName(m), err)
+					rep.Fail(etcdcluster.RejoinRemedy+": kubeadm etcd rejoin", "%s: %v", etcdcluster.DescribeConflict(m), err)
 				}
 			}
 			if l := health.FindLearner(); l != nil {

@@ -45,7 +45,7 @@ func (r Replacement) restartOne(ctx context.Context, e *engine.Env, component st
 	}
 	e.Say("restarting the static Pod of %s", component)
 	err = e.Do(ctx, change.RemoveContainers{
-		Socket: r.Node.CRISocket, Component: component, GracePeriod: gracePeriod(pod),
+		Socket: r.Node.CRISocket, Component: component, GracePeriod: exitPeriod(pod),
 	})
 	if err == nil {
 		err = e.Await(ctx, wait)
