@@ -167,7 +167,7 @@ func (c LabelNode) Done(ctx context.Context, r state.Reader) (bool, error) {
 }
 
 // Apply returns the Node with the labels and taints added: the given taints first, then those it
-// has.
+// has. A given taint replaces one of its key and effect with another value.
 func (c LabelNode) Apply(u *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	var n corev1.Node
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &n); err != nil {
@@ -188,8 +188,11 @@ func (c LabelNode) Apply(u *unstructured.Unstructured) (*unstructured.Unstructur
 	if len(added) == 0 {
 		return after, nil
 	}
+	kept := slices.DeleteFunc(n.Spec.Taints, func(h corev1.Taint) bool {
+		return slices.ContainsFunc(added, func(t corev1.Taint) bool { return h.Key == t.Key && h.Effect == t.Effect })
+	})
 	var list []any
-	for _, taint := range append(added, n.Spec.Taints...) {
+	for _, taint := range append(added, kept...) {
 		m, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&taint)
 		if err != nil {
 			return nil, fmt.Errorf("converting taint %s: %w", taint.ToString(), err)

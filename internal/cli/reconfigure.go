@@ -134,8 +134,9 @@ func newReconfigureNodeCommand(p *program) *cobra.Command {
 apply" has changed it. Run the command on one node at a time.
 
 Arguments of the kubelet that only this node has are set with --kubelet-arg, also without a change of the cluster's
-configuration. A kubelet that does not become healthy gets its previous arguments again. Labels in node-labels are
-also set on the Node, which a kubelet only does when it registers.
+configuration. A kubelet that does not become healthy gets its previous arguments again. Labels in node-labels and
+taints in register-with-taints are also set on the Node, which a kubelet only does when it registers. The taints of a
+worker need an administrator: --kubeconfig.
 
 With the --certificate-key that "kubeadm reconfigure apply --upload-certs" has printed, a control plane node downloads
 the files that arguments of components name. A file that differs is replaced, and a copy is kept beside it.`,

@@ -363,6 +363,7 @@ func TestReconfigureHA(t *testing.T) {
 			}
 		}
 	}
+	changeEverything(t, r)
 	r.endLoad(t)
 }
 

@@ -47,10 +47,11 @@ func newOlderHAClusterOf(t *testing.T, program string, planes, workers int) *haC
 type load struct {
 	cancel     context.CancelFunc
 	done       sync.WaitGroup
-	inProgress sync.Mutex // held during a request
+	inProgress sync.Mutex // held during a request, and while it is counted
 
 	requests, failed int
 	gap              time.Duration // the longest time without a successful request
+	recent           time.Duration // the same, since measureGap has begun
 	last             string        // the last value that was written
 	errors           []string      // of the failed requests
 }
@@ -75,8 +76,8 @@ func startLoadWith(t *testing.T, cp, n *nodes.Node, limit string) *load {
 			l.inProgress.Lock()
 			_, err := n.Run(t.Context(), "kubectl", "--kubeconfig="+kubeconfig, "patch", "configmap",
 				"load", "--request-timeout="+limit, "--patch", `{"data": {"value": "`+value+`"}}`)
-			l.inProgress.Unlock()
 			if t.Context().Err() != nil {
+				l.inProgress.Unlock()
 				return
 			}
 			l.requests++
@@ -86,9 +87,11 @@ func startLoadWith(t *testing.T, cp, n *nodes.Node, limit string) *load {
 					fmt.Sprintf("%s: %v", time.Now().Format(time.TimeOnly), err))
 			} else {
 				l.last = value
-				l.gap = max(l.gap, time.Since(good))
+				l.recent = max(l.recent, time.Since(good))
+				l.gap = max(l.gap, l.recent)
 				good = time.Now()
 			}
+			l.inProgress.Unlock()
 			time.Sleep(100 * time.Millisecond)
 		}
 	})
@@ -99,6 +102,19 @@ func startLoadWith(t *testing.T, cp, n *nodes.Node, limit string) *load {
 func (l *load) awaitRequest() {
 	l.inProgress.Lock()
 	defer l.inProgress.Unlock()
+}
+
+// measureGap returns the longest time without a successful request during a change. A single request with kubectl takes a
+// part of it.
+func (l *load) measureGap(change func()) time.Duration {
+	l.inProgress.Lock()
+	l.recent = 0
+	l.inProgress.Unlock()
+	change()
+	time.Sleep(200 * time.Millisecond) // so that the next request has begun
+	l.inProgress.Lock()
+	defer l.inProgress.Unlock()
+	return l.recent
 }
 
 // stop ends the client after the request in hand: the API server may have carried that out.

@@ -258,15 +258,17 @@ func TestReconfigureKubeletArgs(t *testing.T) {
 		}
 		return reconfigureNode(args)
 	}
-	s := set("max-pods=50", "node-labels=disk=ssd")
+	s := set("max-pods=50", "node-labels=disk=ssd", "register-with-taints=gpu=yes:NoSchedule,slow:NoExecute")
 	r := s.newRun(s.machine(t))
 	r.mustSucceed(t)
-	if got := string(r.machine.Files[file].Data); !strings.Contains(got, "--max-pods=50 --node-labels=disk=ssd") {
+	if got := string(r.machine.Files[file].Data); !strings.Contains(got, "--max-pods=50 --node-labels=disk=ssd --register-with-taints=") {
 		t.Errorf("the kubelet runs with %s", got)
 	}
-	labels := r.machine.Objects[memory.Key{Kind: state.NodeKind.GroupKind(), Name: "cp1"}].GetLabels()
-	if labels["disk"] != "ssd" {
-		t.Errorf("the Node has the labels %v", labels)
+	own := r.machine.Objects[memory.Key{Kind: state.NodeKind.GroupKind(), Name: "cp1"}]
+	taints, _, _ := unstructured.NestedSlice(own.Object, "spec", "taints")
+	if labels := own.GetLabels(); labels["disk"] != "ssd" || !strings.Contains(fmt.Sprint(taints), "effect:NoSchedule key:gpu value:yes") ||
+		!strings.Contains(fmt.Sprint(taints), "effect:NoExecute key:slow") {
+		t.Errorf("the Node has the labels %v and taints %v", labels, taints)
 	}
 	before := string(s.machine(t).Files[file].Data)
 	broken := set("v=99").newRun(s.machine(t))

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"kubeadm/internal/change"
 	"kubeadm/internal/engine"
 	"kubeadm/internal/health"
@@ -12,6 +15,7 @@ import (
 	"kubeadm/internal/node"
 	"kubeadm/internal/reconfiguration"
 	"kubeadm/internal/state"
+	"kubeadm/internal/untrusted"
 )
 
 // changeKubelet writes the files of the kubelet, restarts it if they change, and waits until the Node is
@@ -57,17 +61,45 @@ func (m *machine) writeKubelet(ctx context.Context, e *engine.Env, files reconfi
 	return e.Await(ctx, health.Node(m.Node, m.as, started, notReady == nil))
 }
 
-// labelNode sets the labels of the kubelet's argument node-labels, which a kubelet sets only when it registers.
+// labelNode sets the labels and taints of the kubelet's arguments node-labels and register-with-taints, which a
+// kubelet sets only when it registers.
 func (m *machine) labelNode(ctx context.Context, e *engine.Env) error {
-	text, isSet := node.LastArg(m.KubeletArgs, "node-labels")
-	if !isSet {
-		return nil
-	}
 	labels := map[string]string{}
+	text, _ := node.LastArg(m.KubeletArgs, "node-labels")
 	for label := range strings.SplitSeq(text, ",") {
 		if key, value, _ := strings.Cut(label, "="); key != "" {
 			labels[key] = value
 		}
 	}
-	return e.Do(ctx, change.LabelNode{Name: m.Name, Labels: labels, As: m.as})
+	if len(labels) > 0 {
+		if err := e.Do(ctx, change.LabelNode{Name: m.Name, Labels: labels, As: m.as}); err != nil {
+			return err
+		}
+	}
+	text, _ = node.LastArg(m.KubeletArgs, "register-with-taints")
+	taints := parseTaints(text)
+	if len(taints) == 0 {
+		return nil
+	}
+	err := e.Do(ctx, change.LabelNode{Name: m.Name, Taints: taints, As: m.as})
+	if apierrors.IsForbidden(err) && m.Role != node.ControlPlane { // by the admission plugin NodeRestriction
+		e.Warn("%s", untrusted.CommandHint("the kubelet of this node may not change its taints; as an administrator, run",
+			"kubectl taint node --overwrite", append([]string{m.Name}, strings.Split(text, ",")...)...))
+		return nil
+	}
+	return err
+}
+
+// parseTaints parses taints as the kubelet's argument has them: "KEY:EFFECT" or "KEY=VALUE:EFFECT", separated by
+// commas. The kubelet runs with them, so they are valid.
+func parseTaints(text string) (all []corev1.Taint) {
+	for taint := range strings.SplitSeq(text, ",") {
+		name, effect, found := strings.Cut(taint, ":")
+		if !found {
+			continue
+		}
+		key, value, _ := strings.Cut(name, "=")
+		all = append(all, corev1.Taint{Key: key, Value: value, Effect: corev1.TaintEffect(effect)})
+	}
+	return all
 }

@@ -329,13 +329,29 @@ func testLabelNode(s *objectSuite) {
 	s.do(c)
 	s.do(c)
 	s.wantLabels(c.Ref(), map[string]string{corev1.LabelHostname: suiteNode, "role": ""})
-	taints, _, err := unstructured.NestedSlice(s.read(c.Ref()).Object, "spec", "taints")
-	keys := map[any]bool{}
+	s.wantTaints(c.Ref(), map[any]any{"ours": nil, "theirs": nil})
+	c.Taints[0].Value = "other"
+	s.done(c, false)
+	s.do(c)
+	s.wantTaints(c.Ref(), map[any]any{"ours": "other", "theirs": nil})
+}
+
+// wantTaints compares the values of a Node's taints, by key. The API server may have added others.
+func (s *objectSuite) wantTaints(ref state.Ref, want map[any]any) {
+	s.t.Helper()
+	taints, _, err := unstructured.NestedSlice(s.read(ref).Object, "spec", "taints")
+	values := map[any]any{}
 	for _, t := range taints {
-		keys[t.(map[string]any)["key"]] = true
+		taint := t.(map[string]any)
+		if _, isDouble := values[taint["key"]]; isDouble {
+			s.t.Errorf("taint %v is set twice: %v", taint["key"], taints)
+		}
+		values[taint["key"]] = taint["value"]
 	}
-	if err != nil || !keys["ours"] || !keys["theirs"] {
-		s.t.Errorf("taints are %v, %v", taints, err)
+	for key, value := range want {
+		if got, found := values[key]; !found || got != value || err != nil {
+			s.t.Errorf("taint %v is %v: %v, %v", key, got, taints, err)
+		}
 	}
 }
 
