@@ -53,7 +53,7 @@ restarted if its files change; containers keep running.
 On a control plane node, the serving certificates of the API server and of etcd are issued for both addresses first. The
 other members of etcd get the new address of this one. The API server answers the requests that it has, then etcd and the
 API server are replaced, and the kubeconfigs of this machine lead to the new address. If a component does not become
-healthy, the static Pods run as before. The command is refused if etcd would lose its quorum; where etcd has one or two
+healthy, the static Pods run as before, unless the previous address is gone. The command is refused if etcd would lose its quorum; where etcd has one or two
 members, the API servers do not answer while this one restarts.
 
 Pods that use the network of the host keep reporting the previous address; the command lists them. Load balancers, DNS
@@ -131,7 +131,7 @@ func newAddressFinishCommand(p *program) *cobra.Command {
 		Short: "Forget the previous address of this control plane node",
 		Long: `Issue the serving certificates of this control plane node again without the previous addresses, once nothing uses
 them. A worker needs no such step. The command is refused as long as a file of this machine, the endpoint of the
-cluster, kube-proxy or joining machines use one of them.`,
+cluster, kube-proxy or joining machines use one of them, or connections to other members of etcd may come from one.`,
 		Example: "  kubeadm address finish",
 		Args:    refuseArguments,
 		RunE:    func(c *cobra.Command, _ []string) error { return finishAddress(p, c, o) },

@@ -14,6 +14,7 @@ import (
 	"kubeadm/internal/engine"
 	"kubeadm/internal/etcdcluster"
 	"kubeadm/internal/flag"
+	"kubeadm/internal/nodeaddress"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/state"
 	"kubeadm/internal/untrusted"
@@ -135,6 +136,9 @@ func checkMemberRemoval(ctx context.Context, e *engine.Env, here etcdNode, m sta
 	}
 	if !here.client.External {
 		own, err := etcdcluster.ReadLocalPeerURLs(ctx, e.World, here.Paths)
+		if err == nil {
+			own, err = nodeaddress.ListPeerURLs(ctx, e.World, here.Paths, own)
+		}
 		if err != nil {
 			return err
 		}

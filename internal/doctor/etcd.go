@@ -10,6 +10,7 @@ import (
 	"kubeadm/internal/etcdcluster"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
+	"kubeadm/internal/nodeaddress"
 	"kubeadm/internal/preflight"
 	"kubeadm/internal/state"
 	"kubeadm/internal/untrusted"
@@ -45,7 +46,7 @@ func checkMembers(ctx context.Context, r state.Reader, rep *preflight.Report, m 
 		if err := health.Unhealthy[member.ID]; err != nil {
 			rep.Add(newMemberFinding(member, err))
 		}
-		if f, found := comparePeerURL(m, member); found {
+		if f, found := comparePeerURL(ctx, r, m, member); found {
 			rep.Add(f)
 		}
 		if member.Learner {
@@ -76,7 +77,7 @@ func addConflicts(ctx context.Context, r state.Reader, rep *preflight.Report, m 
 }
 
 // comparePeerURL finds a member of this node that the others reach at another address than it advertises.
-func comparePeerURL(m *machine, member state.Member) (f preflight.Finding, found bool) {
+func comparePeerURL(ctx context.Context, r state.Reader, m *machine, member state.Member) (f preflight.Finding, found bool) {
 	pod := m.Pods[manifest.Etcd]
 	if pod == nil || member.Name != m.Name || m.Name == "" {
 		return f, false
@@ -85,12 +86,17 @@ func comparePeerURL(m *machine, member state.Member) (f preflight.Finding, found
 	if own[0] == "" || slices.ContainsFunc(own, func(u string) bool { return slices.Contains(member.PeerURLs, u) }) {
 		return f, false
 	}
+	to := node.HostOf(own[0])
+	if all, err := r.Addresses(ctx); err == nil && !nodeaddress.IsOn(all, to) && len(member.PeerURLs) > 0 &&
+		nodeaddress.IsOn(all, node.HostOf(member.PeerURLs[0])) { // it has lost the one from which it moves
+		to = node.HostOf(member.PeerURLs[0])
+	}
 	return preflight.Finding{Severity: preflight.Error,
 		Text: fmt.Sprintf("etcd's members know the member of this node, %s, at another address", member.Name),
 		Evidence: fmt.Sprintf("it is listed with %s, but advertises %s",
 			untrusted.Line(strings.Join(member.PeerURLs, ", ")), untrusted.Line(strings.Join(own, ", "))),
-		Remedy:  "complete the move to that address, or let the machine have the one that the other members know",
-		Command: untrusted.Command("kubeadm address change", node.HostOf(own[0]))}, true
+		Remedy:  "complete the move of this node, or let the machine have the address that the other members know",
+		Command: untrusted.Command("kubeadm address change", to)}, true
 }
 
 func newAlarmFinding(health etcdcluster.Health, a etcdcluster.Alarm) preflight.Finding {

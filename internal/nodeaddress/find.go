@@ -69,7 +69,11 @@ func Find(ctx context.Context, e *engine.Env, here existing.Machine, to string) 
 	local := here.Local
 	if here.Role != node.ControlPlane {
 		w.Node = &node.Node{Local: local}
-		return w, w.findWorker(ctx, e, own)
+		if err := w.findWorker(ctx, e, own); err != nil {
+			return w, err
+		}
+		_, err := w.FindKubelet(ctx, e)
+		return w, err
 	}
 	local.Address = to
 	w.Node = &node.Node{Local: local}
@@ -83,7 +87,11 @@ func Find(ctx context.Context, e *engine.Env, here existing.Machine, to string) 
 	if w.KeepsNode, err = w.keepsNode(ctx, e, own); err != nil {
 		return w, err
 	}
-	return w, w.checkMembers(ctx, e, here)
+	if err := w.checkMembers(ctx, e, here); err != nil {
+		return w, err
+	}
+	_, err = w.FindKubelet(ctx, e) // before anything is changed
+	return w, err
 }
 
 // keepsNode reports whether the kubelet has another address than the API server beside it, such as one of another
@@ -134,7 +142,8 @@ func (m Move) checkFamily(before string) error {
 		"name an address of the same family", "to change the family, remove the node and join it again")
 }
 
-// checkRanges is an error if the new address is in a range of Pods or Services.
+// checkRanges is an error if the new address is in a range of Pods or Services. Where the node had an address of the
+// range before, Pods have addresses of the network of the nodes.
 func (m Move) checkRanges(ranges map[string]string) error {
 	to, err := netip.ParseAddr(m.To)
 	if err != nil {
@@ -142,7 +151,12 @@ func (m Move) checkRanges(ranges map[string]string) error {
 	}
 	for what, cidrs := range ranges {
 		for text := range strings.SplitSeq(cidrs, ",") {
-			if cidr, err := netip.ParsePrefix(strings.TrimSpace(text)); err == nil && cidr.Contains(to.Unmap()) {
+			cidr, err := netip.ParsePrefix(strings.TrimSpace(text))
+			isWithin := func(address string) bool {
+				ip, err := netip.ParseAddr(address)
+				return err == nil && cidr.Contains(ip.Unmap())
+			}
+			if err == nil && cidr.Contains(to.Unmap()) && !slices.ContainsFunc(m.From, isWithin) {
 				return problem.New(fmt.Errorf("%s is in the range of %s, %s", m.To, what, cidr),
 					"name an address of the network of the nodes")
 			}
@@ -167,17 +181,17 @@ func (w *Wanted) findPlane(ctx context.Context, e *engine.Env) error {
 			return err
 		}
 	}
+	w.addFrom(w.Present.Address)
+	w.addFrom(manifest.ArgumentValue(pods[release.APIServer], "advertise-address"))
+	for _, ip := range append(record.From, record.To) {
+		w.addFrom(ip)
+	}
 	ranges := map[string]string{
 		"Services": manifest.ArgumentValue(pods[release.APIServer], "service-cluster-ip-range"),
 		"Pods":     manifest.ArgumentValue(pods[release.ControllerManager], "cluster-cidr"),
 	}
 	if err := w.checkRanges(ranges); err != nil {
 		return err
-	}
-	w.addFrom(w.Present.Address)
-	w.addFrom(manifest.ArgumentValue(pods[release.APIServer], "advertise-address"))
-	for _, ip := range append(record.From, record.To) {
-		w.addFrom(ip)
 	}
 	w.findCertificatesDir(pods[release.APIServer])
 	hasEtcd, err := state.Exists(ctx, e.World, p.Manifest(manifest.Etcd))
@@ -266,6 +280,10 @@ func (w *Wanted) findCluster(ctx context.Context, e *engine.Env, here existing.M
 // until it has moved.
 func (w *Wanted) checkOnly(ctx context.Context, e *engine.Env, unreachable error) error {
 	hint := "move the nodes one after the other, as long as the others work"
+	if w.Member == nil && w.IsPrepared {
+		return problem.New(fmt.Errorf("no API server answers, so the addresses of other nodes are not known, nor whether an "+
+			"upgrade is in progress: %w", unreachable), "find out why the control plane does not answer: kubeadm doctor")
+	}
 	if w.Member == nil {
 		e.Warn("no API server answers, so the addresses of other nodes are not known, nor whether an upgrade is in progress: %v",
 			unreachable)
@@ -285,6 +303,9 @@ func (w *Wanted) checkOnly(ctx context.Context, e *engine.Env, unreachable error
 	info, err := e.World.ReadDatabase(ctx, path.Join(w.Member.MemberDir(), "snap", "db"))
 	if err != nil {
 		return problem.New(fmt.Errorf("%w; and the members of etcd cannot be read from its data: %w", unreachable, err), hint)
+	}
+	if len(info.Members) == 0 {
+		return problem.New(fmt.Errorf("%w; and etcd's data name no member", unreachable), hint)
 	}
 	if len(info.Members) > 1 {
 		return problem.New(fmt.Errorf("no API server answers, and etcd has %d members: its others must agree to the new "+
@@ -369,14 +390,21 @@ func (i Intent) CheckMembers(found etcdcluster.Health) (*state.Member, error) {
 	return own, nil
 }
 
-// FindMember returns the member of this machine; nil if there is none.
+// FindMember returns the member of this machine; nil if there is none. A member of another machine, which is lost, may
+// be listed at the new address.
 func (i Intent) FindMember(found etcdcluster.Health) *state.Member {
-	for _, m := range found.Members {
-		if slices.Contains(m.PeerURLs, i.Member.PeerURL) || slices.Contains(m.PeerURLs, i.MovedPeerURL()) {
-			return &m
+	isMoved := func(m state.Member) bool { return slices.Contains(m.PeerURLs, i.MovedPeerURL()) }
+	for _, isOwn := range []func(state.Member) bool{
+		func(m state.Member) bool { return slices.Contains(m.PeerURLs, i.Member.PeerURL) },
+		func(m state.Member) bool { return m.Name == i.Member.Name && isMoved(m) },
+		func(m state.Member) bool { return m.Name == i.Member.Name },
+		func(m state.Member) bool { return m.Name == "" && isMoved(m) }, // it has never started
+	} {
+		if at := slices.IndexFunc(found.Members, isOwn); at >= 0 {
+			return &found.Members[at]
 		}
 	}
-	return found.FindByNameOrID(i.Member.Name)
+	return nil
 }
 
 // MovedPeerURL is the peer URL of this machine's member after the move.
@@ -468,5 +496,25 @@ func FindFinish(ctx context.Context, e *engine.Env, here existing.Machine) (w Wa
 	if own == nil || len(own.PeerURLs) == 0 || w.Replace(own.PeerURLs[0]) != own.PeerURLs[0] {
 		return w, incomplete
 	}
-	return w, nil
+	return w, w.checkLeft(ctx, e, found)
+}
+
+// checkLeft is an error while this machine has a previous address from which it may connect to other members of etcd:
+// they accept a connection only from an address that the peer certificate has.
+func (w *Wanted) checkLeft(ctx context.Context, e *engine.Env, found etcdcluster.Health) error {
+	if len(found.Members) < 2 {
+		return nil
+	}
+	own, err := e.World.Addresses(ctx)
+	if err != nil {
+		return fmt.Errorf("looking for the addresses of this machine: %w", err)
+	}
+	for _, ip := range w.From {
+		if IsOn(own, ip) {
+			return problem.New(fmt.Errorf("this machine still has the address %s, and may connect to the other etcd members "+
+				"from it, which refuse that without it in the peer certificate", ip),
+				"remove the address from the machine first, as with: ip address del", "if the machine keeps it, leave it in the certificates")
+		}
+	}
+	return nil
 }

@@ -3,6 +3,7 @@ package nodeaddress
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -17,7 +18,7 @@ import (
 	"kubeadm/internal/state"
 )
 
-// ReadNodeIPs returns the addresses that the kubelet is told; none if it chooses one itself.
+// ReadNodeIPs returns the addresses that the kubelet is told; none if it chooses one itself, as with "0.0.0.0" or "::".
 func ReadNodeIPs(ctx context.Context, r state.Reader, p node.Paths) (ips []string, err error) {
 	for _, file := range kubeletfile.EnvFiles(p) {
 		data, err := state.ReadOptional(ctx, r, file)
@@ -28,7 +29,10 @@ func ReadNodeIPs(ctx context.Context, r state.Reader, p node.Paths) (ips []strin
 			ips = set
 		}
 	}
-	return ips, nil
+	return slices.DeleteFunc(ips, func(text string) bool {
+		ip, err := netip.ParseAddr(text)
+		return err == nil && ip.IsUnspecified()
+	}), nil
 }
 
 // Kubelet is what changes of this machine's kubelet.
@@ -60,8 +64,7 @@ func (i Intent) FindKubelet(ctx context.Context, e *engine.Env) (k Kubelet, err 
 	if err != nil {
 		return k, fmt.Errorf("looking for the addresses of this machine: %w", err)
 	}
-	isChosen := len(own) > 0 && !slices.ContainsFunc(i.From, func(ip string) bool { return IsOn(own, ip) }) &&
-		slices.ContainsFunc(own, func(a state.Address) bool { return a.DefaultRoute && a.IP == i.To })
+	isChosen := !slices.ContainsFunc(i.From, func(ip string) bool { return IsOn(own, ip) }) && i.isFirst(own)
 	for n, file := range kubeletfile.EnvFiles(p) {
 		data, err := state.ReadOptional(ctx, e.World, file)
 		if err != nil {
@@ -69,7 +72,7 @@ func (i Intent) FindKubelet(ctx context.Context, e *engine.Env) (k Kubelet, err 
 		}
 		k.IsExternal = k.IsExternal || strings.Contains(string(data), "--cloud-provider=external")
 		now := []byte(i.KubeletEnv(string(data)))
-		if n == 0 && set == nil && !isChosen && !i.KeepsNode {
+		if n == 0 && len(set) == 0 && !isChosen && !i.KeepsNode {
 			args, err := config.ParseKubeletArgs([]string{"node-ip=" + i.To})
 			if err == nil {
 				now, err = args.Edit(data)
@@ -96,6 +99,17 @@ func (i Intent) FindKubelet(ctx context.Context, e *engine.Env) (k Kubelet, err 
 	return k, err
 }
 
+// isFirst reports whether the new address is the first one of its family on the first interface with a default route:
+// the one that a kubelet chooses.
+func (i Intent) isFirst(own []state.Address) bool {
+	to, err := netip.ParseAddr(i.To)
+	at := slices.IndexFunc(own, func(a state.Address) bool {
+		ip, err := netip.ParseAddr(a.IP)
+		return err == nil && a.DefaultRoute && ip.Unmap().Is4() == to.Unmap().Is4()
+	})
+	return err == nil && at >= 0 && isSame(own[at].IP, to)
+}
+
 // checkKubeletConfig is an error if the configuration file of the kubelet has a previous address: patches may
 // have set it.
 func (i Intent) checkKubeletConfig(ctx context.Context, r state.Reader, p node.Paths) (requestsServing bool, err error) {
@@ -110,9 +124,12 @@ func (i Intent) checkKubeletConfig(ctx context.Context, r state.Reader, p node.P
 	}
 	for field, value := range map[string]string{"address": c.Address, "healthzBindAddress": c.HealthzBindAddress} {
 		if i.IsFrom(value) {
+			remedy := "change it in the patch that sets it: kubeadm reconfigure node --patches DIR"
+			if !i.IsPrepared { // no kubelet can run with it
+				remedy = "change it in that file, and in the patch that sets it"
+			}
 			return false, problem.New(fmt.Errorf("%s has %s: %s, which is the previous address", file, field, value),
-				"change it in the patch that sets it: kubeadm reconfigure node --patches DIR",
-				"then run this command again")
+				remedy, "then run this command again")
 		}
 	}
 	return c.ServerTLSBootstrap, nil

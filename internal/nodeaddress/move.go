@@ -166,12 +166,16 @@ func (m Move) Kubeconfig(data []byte, file string) ([]byte, error) {
 var nodeIPArgument = regexp.MustCompile(`(--node-ip[= ]+["']?)([0-9A-Fa-f:.,]+)`)
 
 // NodeIPs are the addresses that an environment file of the kubelet sets; none if it sets none.
-func NodeIPs(env string) []string {
-	all := nodeIPArgument.FindAllStringSubmatch(env, -1)
-	if len(all) == 0 {
-		return nil
+func NodeIPs(env string) (ips []string) {
+	for line := range strings.Lines(env) {
+		if strings.HasPrefix(strings.TrimSpace(line), "#") {
+			continue
+		}
+		for _, argument := range nodeIPArgument.FindAllStringSubmatch(line, -1) {
+			ips = strings.Split(argument[2], ",") // the last one counts
+		}
 	}
-	return strings.Split(all[len(all)-1][2], ",")
+	return ips
 }
 
 // KubeletEnv returns an environment file of the kubelet with the new address in --node-ip.

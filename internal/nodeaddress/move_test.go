@@ -101,6 +101,9 @@ func TestKubeletEnv(t *testing.T) {
 	if got := NodeIPs(`A="--node-ip=192.0.2.1 --node-ip=192.0.2.2,2001:db8::1"`); strings.Join(got, " ") != "192.0.2.2 2001:db8::1" {
 		t.Errorf("the kubelet is told %v", got)
 	}
+	if got := NodeIPs("# KUBELET_EXTRA_ARGS=--node-ip=192.0.2.1\nKUBELET_EXTRA_ARGS=--v=2\n"); got != nil {
+		t.Errorf("by a comment, the kubelet is told %v", got)
+	}
 }
 
 func TestMentions(t *testing.T) {

@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/netip"
 	"path"
 	"slices"
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/engine"
+	"kubeadm/internal/etcddata"
 	"kubeadm/internal/node"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/state"
@@ -52,6 +54,44 @@ func (m Move) Store(ctx context.Context, e *engine.Env) error {
 	file := recordPath(e.Local.Paths)
 	return e.Do(ctx, change.MakeDir{Path: path.Dir(file), Mode: 0o700},
 		change.WriteFile{Path: file, Data: append(data, '\n'), Mode: 0o600})
+}
+
+// IsHalfMoved reports whether a move to an address was interrupted after parts of this control plane node had it: they
+// serve at different addresses. Of member, nil is a node without one.
+func (r Record) IsHalfMoved(server string, member *etcddata.Member) bool {
+	if r.To == "" {
+		return false
+	}
+	to, err := netip.ParseAddr(r.To)
+	if err != nil {
+		return false
+	}
+	return !isSame(server, to) || member != nil && !isSame(node.HostOf(member.PeerURL), to)
+}
+
+// ListPeerURLs returns the peer URLs at which etcd may list the member of this machine: those of its manifest and,
+// if a move was interrupted, those at the addresses of the move that the machine has.
+func ListPeerURLs(ctx context.Context, r state.Reader, p node.Paths, manifested []string) ([]string, error) {
+	record, err := ReadRecord(ctx, r, p)
+	if err != nil || record.To == "" {
+		return manifested, err
+	}
+	own, err := r.Addresses(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("looking for the addresses of this machine: %w", err)
+	}
+	addresses, urls := append(record.From, record.To), slices.Clone(manifested)
+	for _, ip := range addresses {
+		if !IsOn(own, ip) {
+			continue
+		}
+		for _, u := range manifested {
+			if at := (Move{To: ip, From: addresses}).Replace(u); !slices.Contains(urls, at) {
+				urls = append(urls, at)
+			}
+		}
+	}
+	return urls, nil
 }
 
 // RemoveRecord forgets the previous addresses.

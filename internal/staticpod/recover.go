@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"path"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -14,6 +15,7 @@ import (
 	"kubeadm/internal/engine"
 	"kubeadm/internal/health"
 	"kubeadm/internal/manifest"
+	"kubeadm/internal/node"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/release"
 	"kubeadm/internal/state"
@@ -44,6 +46,9 @@ func (r Replacement) Recover(ctx context.Context, e *engine.Env) error {
 			continue
 		}
 		if ctx.Err() != nil || s.record.Restored || !r.hasFailed(ctx, e, s, err) {
+			return r.explainUnfinished(s, err)
+		}
+		if isAnyAddressGone(ctx, e, left[i:]) {
 			return r.explainUnfinished(s, err)
 		}
 		e.Warn("%s does not run with the manifest from an interrupted run: %v", s.component, err)
@@ -99,9 +104,21 @@ func (r Replacement) awaitAPIServer(ctx context.Context, e *engine.Env) error {
 	return nil
 }
 
-// isAddressGone reports whether this machine no longer has the address of its API server.
+// isAnyAddressGone reports whether a previous manifest serves at an address that this machine has no longer: it cannot
+// run again.
+func isAnyAddressGone(ctx context.Context, e *engine.Env, steps []*step) bool {
+	return slices.ContainsFunc(steps, func(s *step) bool {
+		isGone, err := isAddressGone(ctx, e, s.previousPod)
+		return err == nil && isGone
+	})
+}
+
+// isAddressGone reports whether this machine no longer has the address at which its API server or etcd serves.
 func isAddressGone(ctx context.Context, e *engine.Env, pod *corev1.Pod) (bool, error) {
 	host, _, _ := net.SplitHostPort(pod.Annotations[manifest.EndpointAnnotation])
+	if url, _, _ := strings.Cut(pod.Annotations[manifest.EtcdURLAnnotation], ","); url != "" {
+		host = node.HostOf(url)
+	}
 	own, err := netip.ParseAddr(host)
 	if err != nil {
 		return false, nil //nolint:nilerr // others report an annotation that is damaged

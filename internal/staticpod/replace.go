@@ -42,7 +42,8 @@ const stableTime = 5 * time.Second
 // Pod as the one on disk. After each manifest it waits until the Pod is running and healthy. If
 // one is not, it restores all manifests, newest first, and waits until their Pods are healthy; the
 // error has the cause and says what was restored. An etcd with another image is restored only if it
-// crashes again and again before it was healthy: the previous version cannot read its data.
+// crashes again and again before it was healthy: the previous version cannot read its data. Manifests with an
+// address that this machine has no longer are not restored: the next run goes on.
 //
 // After a kill the next Replace of the same components completes the work, with the same manifests
 // or others. All images are pulled before the first change. The previous manifests are kept in a

@@ -44,8 +44,12 @@ func (r Replacement) restartOne(ctx context.Context, e *engine.Env, component st
 		return err
 	}
 	e.Say("restarting the static Pod of %s", component)
+	period := gracePeriod(pod)
+	if component == release.APIServer { // it waits for watches to end
+		period = exitPeriod(pod)
+	}
 	err = e.Do(ctx, change.RemoveContainers{
-		Socket: r.Node.CRISocket, Component: component, GracePeriod: exitPeriod(pod),
+		Socket: r.Node.CRISocket, Component: component, GracePeriod: period,
 	})
 	if err == nil {
 		err = e.Await(ctx, wait)

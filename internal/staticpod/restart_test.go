@@ -26,22 +26,26 @@ func TestRestartRecreatesContainers(t *testing.T) {
 			return
 		}
 		did = append(did, ev.Text)
-		if c, ok := ev.Change.(change.RemoveContainers); !ok || c.GracePeriod != 30*time.Second {
-			t.Errorf("the grace period is %s", c.GracePeriod)
+		want := 30 * time.Second
+		if c, ok := ev.Change.(change.RemoveContainers); ok && c.Component == apiserver {
+			want = change.ExitPeriod
+		}
+		if c, ok := ev.Change.(change.RemoveContainers); !ok || c.GracePeriod != want {
+			t.Errorf("%v: the grace period is %s", ev.Change, c.GracePeriod)
 		}
 	}})
-	if err := newReplacement().Restart(t.Context(), e, etcdComponent, scheduler); err != nil {
+	if err := newReplacement().Restart(t.Context(), e, etcdComponent, scheduler, apiserver); err != nil {
 		t.Fatal(err)
 	}
 	after := listRunningIDs(t, w)
 	for _, c := range components {
-		restarted := c.name == etcdComponent || c.name == scheduler
+		restarted := c.name == etcdComponent || c.name == scheduler || c.name == apiserver
 		if (before[c.name] != after[c.name]) != restarted || after[c.name] == "" {
 			t.Errorf("%s: before %s, after %s", c.name, before[c.name], after[c.name])
 		}
 	}
 	if want := []string{"remove the containers of Pod etcd",
-		"remove the containers of Pod kube-scheduler"}; !slices.Equal(did, want) {
+		"remove the containers of Pod kube-scheduler", "remove the containers of Pod kube-apiserver"}; !slices.Equal(did, want) {
 		t.Errorf("did %q", did)
 	}
 }

@@ -32,6 +32,11 @@ func (r Replacement) restoreAll(ctx context.Context, e *engine.Env, steps []*ste
 		return problem.During("replacing the static Pod of "+failed.component, fmt.Errorf(
 			"%w; no manifest was restored, because another node may be changing the cluster", cause))
 	}
+	if isAnyAddressGone(ctx, e, steps) {
+		return problem.During("replacing the static Pod of "+failed.component,
+			fmt.Errorf("%w; no manifest was restored, because this machine no longer has the address in them", cause),
+			append(failed.failureHints(cause), "re-run the command to resume")...)
+	}
 	var restored []string
 	var errs []error
 	var kept string

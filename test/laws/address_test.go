@@ -292,6 +292,15 @@ func TestAddressIsRefused(t *testing.T) {
 			addObjects(t, w, `{apiVersion: v1, kind: Node, metadata: {name: cp2},
   status: {addresses: [{type: InternalIP, address: 192.0.2.20}]}}`)
 		}, "192.0.2.20 is the address of node cp2"},
+		"a lost member": {newMovedMachineOfThree, newAddress, func(w *fake.World) {
+			w.MemberList = append([]state.Member{newMember(4, "cp4", newAddress)}, w.MemberList...)
+			w.UnreachableMembers = []uint64{4}
+		}, "192.0.2.20 is the address of etcd member cp4"},
+		"the kubelet's configuration": {newMovingMachine, newAddress, func(w *fake.World) {
+			f := w.Files["/var/lib/kubelet/config.yaml"]
+			f.Data = append(slices.Clone(f.Data), "\naddress: "+presentAddress+"\n"...)
+			w.Files["/var/lib/kubelet/config.yaml"] = f
+		}, "has address: 192.0.2.10, which is the previous address"},
 		"another member": {newMovedMachineOfThree, "192.0.2.12", nil, "192.0.2.12 is the address of etcd member cp3"},
 		"Services":       {newMovingMachine, "10.96.0.7", nil, "10.96.0.7 is in the range of Services, 10.96.0.0/12"},
 		"another family": {newMovingMachine, "2001:db8::7", nil, "2001:db8::7 is of another IP family"},

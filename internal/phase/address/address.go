@@ -19,6 +19,7 @@ import (
 	"kubeadm/internal/change"
 	"kubeadm/internal/engine"
 	"kubeadm/internal/etcdcluster"
+	"kubeadm/internal/etcddata"
 	"kubeadm/internal/health"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
@@ -169,7 +170,34 @@ func (m *machine) replacePods(ctx context.Context, e *engine.Env) error {
 			return m.moveMember(ctx, e)
 		}}
 	_, err := replacement.Replace(ctx, e, wanted...)
+	if err != nil && m.Member != nil && len(m.Etcd.Endpoints) > 0 {
+		if failed := m.restorePeerURL(ctx, e); failed != nil {
+			e.Warn("the other members of etcd may still know the one of this node at %s: %v", m.MovedPeerURL(), failed)
+		}
+	}
 	return err
+}
+
+// restorePeerURL gives the member of this machine its previous peer URL again if it has its previous manifest again,
+// also after an interrupt: the others reach it there.
+func (m *machine) restorePeerURL(ctx context.Context, e *engine.Env) error {
+	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), m.Timeouts.EtcdAPI,
+		fmt.Errorf("etcd did not answer within %s", m.Timeouts.EtcdAPI))
+	defer cancel()
+	now, err := etcddata.ReadMember(ctx, e.World, m.Paths)
+	if err != nil || now.PeerURL == m.MovedPeerURL() {
+		return err
+	}
+	found, err := etcdcluster.CheckHealth(ctx, e.Reader(), m.Etcd)
+	if err != nil {
+		return err
+	}
+	own := m.FindMember(found)
+	if own == nil || !slices.Contains(own.PeerURLs, m.MovedPeerURL()) {
+		return nil
+	}
+	e.Say("changing the peer URL of this node's etcd member back to %s", now.PeerURL)
+	return e.Do(ctx, change.SetMember{PeerURL: now.PeerURL, From: m.MovedPeerURL(), State: change.Voter, Via: m.Etcd})
 }
 
 // awaitMember waits until the member of this machine is healthy at its new address and has caught up.
@@ -255,9 +283,10 @@ var Finish = engine.Phase{
 			return err
 		}
 		for _, server := range append(servers, "https://"+n.Cluster.Endpoint) {
-			if m.Replace(server) != server {
+			if now := m.Replace(server); now != server {
 				return problem.New(fmt.Errorf("nodes and users still reach the cluster at %s", untrusted.Line(server)),
-					"lead them to the new address first: kubeadm endpoint change "+m.APIEndpoint())
+					untrusted.CommandHint("lead them to the new address first", "kubeadm endpoint change",
+						strings.TrimPrefix(now, "https://")))
 			}
 		}
 		if err := m.checkEndpointChange(ctx, e); err != nil {

@@ -42,9 +42,13 @@ func (m *machine) restartClients(ctx context.Context, e *engine.Env) error {
 		if u.Server != "" {
 			continue
 		}
-		err := u.Condition(m.Node).Check(ctx, e.World)
-		if _, isStale := errors.AsType[certuse.StaleError](err); isStale {
+		err := u.Condition(m.Node).Check(ctx, e.Reader())
+		switch {
+		case err == nil:
+		case errors.As(err, new(certuse.StaleError)):
 			stale = append(stale, u.Component)
+		default:
+			return fmt.Errorf("looking whether %s has read the new address: %w", u.Component, err)
 		}
 	}
 	return staticpod.Replacement{Node: m.Node, As: m.own()}.Restart(ctx, e, stale...)
@@ -127,11 +131,14 @@ func (m *machine) awaitNode(ctx context.Context, e *engine.Env) error {
 }
 
 // readEndpoint reads where nodes reach the cluster: the control plane endpoint or, without one, this node.
-func (m *machine) readEndpoint(ctx context.Context, e *engine.Env, as state.Identity) (endpoint string, err error) {
+func (m *machine) readEndpoint(ctx context.Context, e *engine.Env) (endpoint string, err error) {
 	err = e.Await(ctx, world.Condition{Name: "the configuration of the cluster", Timeout: m.Timeouts.KubernetesAPI,
 		External: m.IsReachable, // a dry run reads it too
 		Check: func(ctx context.Context, r state.Reader) error {
-			text, err := existing.ReadClusterConfiguration(ctx, r, as)
+			text, err := existing.ReadClusterConfiguration(ctx, r, m.own())
+			if err != nil {
+				text, err = existing.ReadClusterConfiguration(ctx, r, m.as)
+			}
 			if err != nil {
 				return err
 			}
@@ -147,17 +154,21 @@ func (m *machine) readEndpoint(ctx context.Context, e *engine.Env, as state.Iden
 	return endpoint, err
 }
 
+// listHostPods lists the Pods that report the previous address. The API server of this node serves at the new address;
+// in a dry run it has not moved.
+func (m *machine) listHostPods(ctx context.Context, e *engine.Env) (pods []nodeaddress.HostPod, err error) {
+	for _, as := range []state.Identity{m.own(), m.as} {
+		var n corev1.Node
+		if n, err = nodeaddress.ReadNode(ctx, e.World, as, m.Name); err == nil {
+			return nodeaddress.ListHostPods(ctx, e.World, as, n)
+		}
+	}
+	return nil, err
+}
+
 // report says what is left to do by others.
 func (m *machine) report(ctx context.Context, e *engine.Env) error {
-	as := m.as // which works on, as the certificates are valid for both addresses
-	if !m.IsReachable {
-		as = m.own()
-	}
-	var pods []nodeaddress.HostPod
-	n, err := nodeaddress.ReadNode(ctx, e.World, as, m.Name)
-	if err == nil {
-		pods, err = nodeaddress.ListHostPods(ctx, e.World, as, n)
-	}
+	pods, err := m.listHostPods(ctx, e)
 	if err != nil && ctx.Err() == nil {
 		e.Warn("Pods that report the previous address are not listed: %v", err)
 	}
@@ -178,15 +189,14 @@ func (m *machine) report(ctx context.Context, e *engine.Env) error {
 	if m.Role != node.ControlPlane || len(m.From) == 0 {
 		return context.Cause(ctx)
 	}
-	endpoint, err := m.readEndpoint(ctx, e, as)
+	endpoint, err := m.readEndpoint(ctx, e)
 	if err != nil {
 		return err
 	}
-	if m.Replace(endpoint) != endpoint {
+	if now := m.Replace(endpoint); now != endpoint {
 		e.Print("\nNodes and users reach the cluster at the previous address. Lead them to the new one, once " +
-			"nodes that\nhave lost it are NotReady:\n\n  " +
-			"kubeadm endpoint change " + m.APIEndpoint() + "\n\nand then, on each worker:\n\n  kubeadm endpoint follow " +
-			m.APIEndpoint() + "\n")
+			"nodes that\nhave lost it are NotReady:\n\n  " + untrusted.Command("kubeadm endpoint change", now) +
+			"\n\nand then, on each worker:\n\n  " + untrusted.Command("kubeadm endpoint follow", now) + "\n")
 	}
 	e.Print("\nReplace the previous address in load balancers, DNS and firewalls. Once nothing uses it:\n\n" +
 		"  kubeadm address finish\n")

@@ -14,6 +14,7 @@ import (
 	"kubeadm/internal/node"
 	"kubeadm/internal/nodeaddress"
 	"kubeadm/internal/pki"
+	"kubeadm/internal/problem"
 	"kubeadm/internal/reconfiguration"
 	"kubeadm/internal/renewal"
 	"kubeadm/internal/state"
@@ -54,6 +55,31 @@ var Address = engine.Phase{
 		}
 		return intent.Ask(ctx)
 	},
+}
+
+// checkMoved is an error if the move of this control plane node to another address was interrupted: manifests are
+// rendered for one address.
+func checkMoved(ctx context.Context, e *engine.Env, n *node.Node) error {
+	if n.Role != node.ControlPlane {
+		return nil
+	}
+	record, err := nodeaddress.ReadRecord(ctx, e.World, n.Paths)
+	if err != nil || record.To == "" {
+		return err
+	}
+	var member *etcddata.Member
+	if local, _ := node.HasLocalEtcd(n); local {
+		found, err := etcddata.ReadMember(ctx, e.World, n.Paths)
+		if err != nil {
+			return err
+		}
+		member = &found
+	}
+	if !record.IsHalfMoved(n.Address, member) {
+		return nil
+	}
+	return problem.New(fmt.Errorf("the move of this node to %s was interrupted", untrusted.Line(record.To)),
+		untrusted.CommandHint("complete it first", "kubeadm address change", record.To))
 }
 
 // Staying is Unchanging for a node whose API server may not answer before it has moved.

@@ -167,6 +167,9 @@ func checkRenewals(ctx context.Context, e *engine.Env) error {
 // checkMachine runs the checks of this machine, and tries the patches before anything is changed.
 func checkMachine(ctx context.Context, e *engine.Env, n *node.Node, checks []preflight.Check) error {
 	warnOfUnknownNames(e)
+	if err := checkMoved(ctx, e, n); err != nil {
+		return err
+	}
 	if err := runChecks(ctx, e, checks); err != nil {
 		return err
 	}

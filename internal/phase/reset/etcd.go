@@ -53,7 +53,11 @@ var Etcd = engine.Phase{
 			e.Warn("the data directory %q in the etcd manifest is not dedicated to etcd and is not removed; remove etcd's data manually", dir)
 			return nil
 		}
-		if err := removeMember(ctx, e, newLocalMember(e, pod)); err != nil {
+		local, err := newLocalMember(ctx, e, pod)
+		if err == nil {
+			err = removeMember(ctx, e, local)
+		}
+		if err != nil {
 			e.Warn("this machine's etcd member was not removed from its cluster: %v", err)
 			for _, hint := range problem.Hints(err) {
 				e.Warn("%s", hint)

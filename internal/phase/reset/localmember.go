@@ -12,24 +12,27 @@ import (
 	"kubeadm/internal/engine"
 	"kubeadm/internal/etcdcluster"
 	"kubeadm/internal/manifest"
+	"kubeadm/internal/nodeaddress"
 	"kubeadm/internal/state"
 )
 
 // localMember is this machine's etcd member, as its manifest describes it.
 type localMember struct {
-	peers   []string   // peer URLs
+	peers   []string   // peer URLs, also those of an interrupted move to another address
 	clients []string   // client URLs
 	initial []string   // peer URLs of --initial-cluster
 	via     state.Etcd // credentials, without endpoints
 }
 
-func newLocalMember(e *engine.Env, pod *corev1.Pod) localMember {
+func newLocalMember(ctx context.Context, e *engine.Env, pod *corev1.Pod) (localMember, error) {
 	paths := e.Local.Paths
 	if file, ok := strings.CutSuffix(manifest.ArgumentValue(pod, "trusted-ca-file"), "/etcd/ca.crt"); ok {
 		paths.Certificates = file // not that of --cert-dir, which names the files to remove
 	}
+	peers, err := nodeaddress.ListPeerURLs(ctx, e.World, paths,
+		splitCommas(manifest.ArgumentValue(pod, "initial-advertise-peer-urls")))
 	l := localMember{
-		peers:   splitCommas(manifest.ArgumentValue(pod, "initial-advertise-peer-urls")),
+		peers:   peers,
 		clients: splitCommas(manifest.ArgumentValue(pod, "advertise-client-urls")),
 		via:     etcdcluster.LocalClient(paths),
 	}
@@ -38,7 +41,7 @@ func newLocalMember(e *engine.Env, pod *corev1.Pod) localMember {
 			l.initial = append(l.initial, url)
 		}
 	}
-	return l
+	return l, err
 }
 
 // matches reports whether m is this member.

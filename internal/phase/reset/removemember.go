@@ -203,7 +203,10 @@ func ReportQuorumAfterRemoval(ctx context.Context, e *engine.Env) {
 	if err != nil {
 		return
 	}
-	local := newLocalMember(e, pod)
+	local, err := newLocalMember(ctx, e, pod)
+	if err != nil {
+		return
+	}
 	members, err := local.checkMembers(ctx, e)
 	if err != nil {
 		return // the phase reports it

@@ -1,0 +1,113 @@
+package laws
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"kubeadm/internal/config"
+	"kubeadm/internal/engine"
+	"kubeadm/internal/existing"
+	"kubeadm/internal/nodeaddress"
+	"kubeadm/internal/state"
+	"kubeadm/internal/world/fake"
+)
+
+// newPreparedMachineOfThree is newMovingMachine with two other control plane nodes.
+func newPreparedMachineOfThree(t testing.TB) *fake.World {
+	w := newMovingMachine(t)
+	w.RemoteAPIServer = true
+	w.MemberList = append(slices.Clone(w.MemberList), newMember(2, "cp2", "192.0.2.11"), newMember(3, "cp3", "192.0.2.12"))
+	return w
+}
+
+// crashAt lets the API server crash with a manifest that has an address, besides what crashes already.
+func crashAt(w *fake.World, address string) (repair func()) {
+	others := w.CrashLog
+	w.CrashLog = func(component string, manifest []byte) string {
+		if component == "kube-apiserver" && strings.Contains(string(manifest), address) {
+			return "something else is wrong with " + address
+		}
+		if others != nil {
+			return others(component, manifest)
+		}
+		return ""
+	}
+	return func() { w.CrashLog = others }
+}
+
+func isMemberAt(w *fake.World, address string) bool {
+	return slices.ContainsFunc(w.MemberList, func(m state.Member) bool {
+		return m.ID == 1 && slices.Contains(m.PeerURLs, "https://"+address+":2380")
+	})
+}
+
+// A prepared move that fails is taken back whole: the other members of etcd reach this one where it runs.
+func TestFailedMoveRestoresPeerURL(t *testing.T) {
+	w := newPreparedMachineOfThree(t)
+	crashAt(w, newAddress)
+	out := changeAddress(newPreparedMachineOfThree, newAddress).newRun(w).execute(t)
+	if out.err == nil || !strings.Contains(out.err.Error(), "the previous static Pods were restored") {
+		t.Errorf("got %v", out.err)
+	}
+	if !isMemberAt(w, presentAddress) {
+		t.Errorf("the members are %v", w.MemberList)
+	}
+}
+
+// A move after the previous address is gone is not taken back: nothing could run there. The same command goes on.
+func TestFailedMoveAfterwardsIsNotTakenBack(t *testing.T) {
+	for name, machine := range map[string]func(testing.TB) *fake.World{"the only one": newMovedMachine,
+		"one of three": newMovedMachineOfThree} {
+		t.Run(name, func(t *testing.T) {
+			w := machine(t)
+			repair := crashAt(w, newAddress)
+			s := changeAddress(machine, newAddress)
+			r := s.newRun(w)
+			if err := r.execute(t).err; err == nil || !strings.Contains(err.Error(), "no manifest was restored") {
+				t.Errorf("got %v", err)
+			}
+			for _, component := range []string{"etcd", "kube-apiserver"} {
+				if got := string(w.Files["/etc/kubernetes/manifests/"+component+".yaml"].Data); strings.Contains(got, presentAddress) {
+					t.Errorf("%s is led back to the address that is gone:\n%s", component, got)
+				}
+			}
+			repair()
+			r.rerun().mustSucceed(t)
+			checkAddress(t, w, newAddress, presentAddress)
+		})
+	}
+}
+
+// While the machine has its previous address, it may connect from it to other members of etcd.
+func TestFinishAddressWaitsUntilAddressIsGone(t *testing.T) {
+	w := newPreparedMachineOfThree(t)
+	s := changeAddress(newPreparedMachineOfThree, newAddress)
+	s.newRun(w).mustSucceed(t)
+	err := findIn(t, w, func(ctx context.Context, e *engine.Env, here existing.Machine) error {
+		_, err := nodeaddress.FindFinish(ctx, e, here)
+		return err
+	})
+	if err == nil || !strings.Contains(err.Error(), "this machine still has the address "+presentAddress) {
+		t.Errorf("got %v", err)
+	}
+	w.Interfaces = slices.DeleteFunc(w.Interfaces, func(a state.Address) bool { return a.IP == presentAddress })
+	finishAddress(s).newRun(w).mustSucceed(t)
+	checkAddress(t, w, newAddress, presentAddress)
+}
+
+// Other changes of a node wait until its interrupted move is complete, since manifests have one address.
+func TestHalfMovedNodeIsNotReconfigured(t *testing.T) {
+	r := changeAddress(newPreparedMachineOfThree, newAddress).killAt(t, "kube-apiserver.yaml")
+	args, err := config.ParseKubeletArgs([]string{"max-pods=50"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	follow := reconfigureNode(args).newRun(r.machine)
+	if err := follow.execute(t).err; err == nil || !strings.Contains(err.Error(), "was interrupted") {
+		t.Errorf("got %v", err)
+	}
+	r.rerun().mustSucceed(t)
+	follow.rerun().mustSucceed(t)
+}
