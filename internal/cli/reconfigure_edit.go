@@ -33,7 +33,7 @@ func editConfig(ctx context.Context, p *program, stored config.StoredConfig, fla
 		text := withoutHeader(string(edited))
 		switch {
 		case strings.TrimSpace(text) == "" || text == original:
-			failed = errNotEdited
+			file, failed = config.File{}, errNotEdited
 			return nil, nil
 		case text == last:
 			return nil, problem.New(failed, "nothing was changed: the file was left as it is")

@@ -69,6 +69,8 @@ type reconfigurePlan struct {
 	reconfiguration.Effects `json:",inline"`
 	// Files are those that arguments name. They must be the same on each control plane node.
 	Files []preflight.ArgumentFile `json:"files,omitempty"`
+	// Unfinished is set if the change was begun, and the cluster does not store it yet.
+	Unfinished bool `json:"unfinished,omitempty"`
 	// Incomplete is set if the same command has to be run again once all nodes have followed.
 	Incomplete bool `json:"incomplete,omitempty"`
 	// NodeDrained are the fields for which a node has to be drained before its kubelet follows.
@@ -124,7 +126,7 @@ func planReconfigure(p *program, c *cobra.Command, o *reconfigurePlanOptions) (e
 	default:
 		err = plan.write(p.Out, o.isChanging())
 	}
-	if err == nil && o.DetailedExitCode && (len(plan.Changes)+len(plan.ThisNode) > 0) {
+	if err == nil && o.DetailedExitCode && !plan.isNothing() {
 		return &problem.Problem{Err: errors.New("something is to be changed"), Code: 2}
 	}
 	return err
@@ -133,7 +135,7 @@ func planReconfigure(p *program, c *cobra.Command, o *reconfigurePlanOptions) (e
 // newReconfigurePlan finds out what a change means.
 func newReconfigurePlan(ctx context.Context, e *engine.Env, w reconfiguration.Wanted) (plan reconfigurePlan, err error) {
 	plan = reconfigurePlan{TypeMeta: outputMeta("ReconfigurationPlan"), Changes: hideSecrets(w.Fields), Effects: w.Effects,
-		Incomplete: w.IsFirst}
+		Incomplete: w.IsFirst, Unfinished: w.Change.ID == w.Found && w.Change.Stored == nil}
 	if plan.Files, err = preflight.ReadArgumentFiles(ctx, e.World, w.Node); err != nil {
 		return plan, err
 	}
@@ -191,6 +193,11 @@ func newReconfigurePlan(ctx context.Context, e *engine.Env, w reconfiguration.Wa
 	return plan, err
 }
 
+// isNothing reports whether neither the cluster nor this node lacks anything.
+func (p reconfigurePlan) isNothing() bool {
+	return len(p.Changes)+len(p.ThisNode) == 0 && !p.CoreDNS && !p.KubeProxy && !p.Unfinished
+}
+
 func (p reconfigurePlan) write(out io.Writer, isChanging bool) error {
 	var b strings.Builder
 	if len(p.Changes) == 0 && isChanging {
@@ -211,7 +218,7 @@ func (p reconfigurePlan) write(out io.Writer, isChanging bool) error {
 	section("Each control plane node issues these certificates again, without a restart:", p.Certificates...)
 	section("Each control plane node restarts, one node at a time:", p.Restarted...)
 	if p.Kubelet {
-		b.WriteString("Each node restarts its kubelet; containers keep running.\n\n")
+		b.WriteString("Each node restarts its kubelet; containers of Pods that fit the node keep running.\n\n")
 	}
 	section("Drain each node before its kubelet changes these fields:", p.NodeDrained...)
 	var addons []string
@@ -235,7 +242,9 @@ func (p reconfigurePlan) write(out io.Writer, isChanging bool) error {
 	switch {
 	case len(p.Changes) > 0:
 		b.WriteString("To apply it: kubeadm reconfigure apply, with the same flags\n")
-	case len(p.ThisNode) > 0:
+	case p.Unfinished:
+		b.WriteString("The change was begun and is not complete. To complete it: kubeadm reconfigure apply, with the same flags\n")
+	case len(p.ThisNode) > 0 || p.CoreDNS || p.KubeProxy:
 		b.WriteString("To bring this node to the stored configuration: kubeadm reconfigure apply\n")
 	default:
 		b.WriteString("Nothing is to be changed on this node.\n")

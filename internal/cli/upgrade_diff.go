@@ -22,6 +22,7 @@ import (
 	"kubeadm/internal/node"
 	"kubeadm/internal/phaseindex"
 	"kubeadm/internal/preflight"
+	"kubeadm/internal/redact"
 	"kubeadm/internal/release"
 	"kubeadm/internal/run"
 	"kubeadm/internal/state"
@@ -162,8 +163,7 @@ func (d *differ) diff(ctx context.Context, c change.Change) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		return upgrade.Diff(upgrade.Text{Name: c.Path, Content: string(old)},
-			upgrade.Text{Name: "new " + d.kindOf(c.Path), Content: string(c.Data)}, d.context), nil
+		return d.compare(c.Path, string(old), "new "+d.kindOf(c.Path), string(c.Data)), nil
 	case change.WriteKeyPair:
 		return fmt.Sprintf("# %s and %s: changed; the key is secret\n", c.Key.Path, c.Cert.Path), nil
 	case change.ApplyObject:
@@ -207,8 +207,16 @@ func (d *differ) diffObject(ctx context.Context, ref state.Ref, wanted state.Obj
 		return "", err
 	}
 	name := strings.TrimPrefix(ref.Target(), "object:")
-	return upgrade.Diff(upgrade.Text{Name: name, Content: before},
-		upgrade.Text{Name: "new object", Content: change.RenderYAML(after)}, d.context), nil
+	return d.compare(name, before, "new object", change.RenderYAML(after)), nil
+}
+
+// compare is the diff of two texts without secrets.
+func (d *differ) compare(name, before, newName, after string) string {
+	hiddenBefore, hiddenAfter := redact.Text(before), redact.Text(after)
+	if hiddenBefore == hiddenAfter && before != after {
+		return fmt.Sprintf("# %s: a secret value in it changes\n", name)
+	}
+	return upgrade.Diff(upgrade.Text{Name: name, Content: hiddenBefore}, upgrade.Text{Name: newName, Content: hiddenAfter}, d.context)
 }
 
 // markManualChanges shows how manifests differ from what kubeadm writes for the current version.
@@ -228,8 +236,7 @@ func (d *differ) markManualChanges(ctx context.Context, e *engine.Env, wanted *n
 		file := wanted.Paths.Manifest(component)
 		d.diffs[change.FileTarget(file)] = "# changed manually: differs from what this kubeadm writes " +
 			"for the current version\n" +
-			upgrade.Diff(upgrade.Text{Name: "as kubeadm writes it", Content: string(made)},
-				upgrade.Text{Name: file, Content: string(found)}, d.context) +
+			d.compare("as kubeadm writes it", string(made), file, string(found)) +
 			"# what the upgrade changes:\n"
 	}
 	return nil

@@ -96,6 +96,9 @@ func (k KubeletArgs) Edit(text []byte) ([]byte, error) {
 			words = append(words, "--"+a.Name+"="+a.Value)
 		}
 	}
+	if last := len(lines) - 1; last >= 0 && !strings.HasSuffix(lines[last], "\n") {
+		lines[last] += "\n"
+	}
 	return []byte(strings.Join(lines, "") +
 		fmt.Sprintf("%s=%q\n", manifest.KubeletFlagsVariable, strings.Join(words, " "))), nil
 }

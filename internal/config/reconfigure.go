@@ -3,7 +3,6 @@ package config
 import (
 	"cmp"
 	"fmt"
-	"net"
 	"reflect"
 	"slices"
 	"strings"
@@ -86,6 +85,7 @@ func Reconfigure(file File, flags ReconfigureFlags, stored StoredConfig,
 		}
 	}
 	wrong := faults{fieldName: func(kind, path string) string { return kind + " " + path }}
+	fixed := valuesOfFixedArgs(present) // which the flags may change
 	switch {
 	case cluster.found:
 		keepFixed(wanted, present, target, &wrong)
@@ -97,6 +97,7 @@ func Reconfigure(file File, flags ReconfigureFlags, stored StoredConfig,
 		wanted = present // which nothing compares any more
 	}
 	run.warn(flags.apply(wanted, &wrong)...)
+	refuseFixedArgs(fixed, valuesOfFixedArgs(wanted), &wrong)
 	gates := flags.gateSettings(target, &wrong)
 	setGateArgs(wanted, gates, &wrong)
 	wanted.Default()
@@ -153,80 +154,6 @@ func isStored(document, into any, stored StoredComponent, kind string) bool {
 	var ignored []string
 	err := decodeStored(storedDocument{"", stored.Text, kind}, into, &ignored)
 	return err == nil && reflect.DeepEqual(document, into)
-}
-
-// fixedField is a field of the ClusterConfiguration that keeps its value as long as a cluster lives.
-type fixedField struct {
-	path string
-	of   func(*v1beta4.ClusterConfiguration) *string
-	why  string // and what can be done instead
-}
-
-func fixedFields() []fixedField {
-	type cluster = v1beta4.ClusterConfiguration
-	return []fixedField{
-		{"controlPlaneEndpoint", func(c *cluster) *string { return &c.ControlPlaneEndpoint },
-			"every kubelet and kubeconfig of the cluster connects to it; to change it, use \"kubeadm endpoint change\""},
-		{"networking.podSubnet", func(c *cluster) *string { return &c.Networking.PodSubnet },
-			"the Pod CIDRs of the Nodes, which cannot be changed, are parts of it"},
-		{"networking.serviceSubnet", func(c *cluster) *string { return &c.Networking.ServiceSubnet },
-			"the cluster IPs of all Services are in it; for more addresses, create another ServiceCIDR"},
-		{"networking.dnsDomain", func(c *cluster) *string { return &c.Networking.DNSDomain },
-			"running Pods and service account tokens contain it; a second zone in the Corefile can serve another domain"},
-		{"clusterName", func(c *cluster) *string { return &c.ClusterName },
-			"kubeconfigs and resources of cloud providers are named after it"},
-		{"certificatesDir", func(c *cluster) *string { return &c.CertificatesDir },
-			"the components read their certificates there"},
-	}
-}
-
-// keepFixed completes the wanted configuration by what a running cluster cannot change, and adds the
-// fields that the file changes all the same to the faults.
-func keepFixed(wanted, present *v1beta4.ClusterConfiguration, target release.Target, wrong *faults) {
-	if text := wanted.KubernetesVersion; text != "" && !release.IsLabel(text) {
-		if t, err := release.ParseTarget(text); err != nil || t.Stored() != target.Stored() {
-			wrong.add("%s kubernetesVersion: the cluster runs %s; to change the version, "+
-				"use \"kubeadm upgrade apply\"", v1beta4.KindCluster, target)
-		}
-	}
-	keepFields(wanted, present, fixedFields(), wrong)
-	if wanted.Etcd.Local == nil && wanted.Etcd.External == nil {
-		wanted.Etcd = present.Etcd
-	}
-	local, external := wanted.Etcd.Local, wanted.Etcd.External
-	switch {
-	case (local == nil) != (present.Etcd.Local == nil) || local != nil && external != nil:
-		wrong.add("%s etcd: a running cluster cannot move between a local and an external etcd",
-			v1beta4.KindCluster)
-	case external != nil && !slices.Equal(external.Endpoints, present.Etcd.External.Endpoints):
-		wrong.add("%s etcd.external.endpoints: a running cluster cannot change them: another etcd has other data",
-			v1beta4.KindCluster)
-	case local != nil:
-		if local.DataDir = cmp.Or(local.DataDir, present.Etcd.Local.DataDir); local.DataDir != present.Etcd.Local.DataDir {
-			wrong.add("%s etcd.local.dataDir: a running cluster cannot change it from %q: the data of "+
-				"each member are there", v1beta4.KindCluster, present.Etcd.Local.DataDir)
-		}
-	}
-}
-
-// keepFields completes fields, and adds those with another value to the faults.
-func keepFields(wanted, present *v1beta4.ClusterConfiguration, fields []fixedField, wrong *faults) {
-	for _, f := range fields {
-		now, is := f.of(wanted), *f.of(present)
-		if f.path == "controlPlaneEndpoint" && isSameEndpoint(*now, is) {
-			*now = is
-		}
-		if *now = cmp.Or(*now, is); *now != is {
-			wrong.add("%s: a running cluster cannot change it from %q: %s",
-				wrong.fieldName(v1beta4.KindCluster, f.path), is, f.why)
-		}
-	}
-}
-
-// isSameEndpoint reports whether an endpoint without a port is the stored one.
-func isSameEndpoint(wanted, stored string) bool {
-	host, _, err := net.SplitHostPort(stored)
-	return err == nil && wanted == host
 }
 
 // apply changes the fields that the flags name.

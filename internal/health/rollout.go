@@ -60,3 +60,16 @@ func checkRollout(u *unstructured.Unstructured) error {
 	}
 	return nil
 }
+
+// NewPods is the number of Pods of a DaemonSet or Deployment that are of its latest template, as far as its controller has
+// seen that.
+func NewPods(u *unstructured.Unstructured) int64 {
+	number := func(fields ...string) int64 {
+		n, _, _ := unstructured.NestedInt64(u.Object, fields...)
+		return n
+	}
+	if number("status", "observedGeneration") < number("metadata", "generation") {
+		return 0
+	}
+	return number("status", "updatedReplicas") + number("status", "updatedNumberScheduled") // it has one of them
+}

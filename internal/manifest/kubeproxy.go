@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -104,7 +105,7 @@ func kubeProxyConfig(n *node.Node) (*corev1.ConfigMap, error) {
 	const name = "default"
 	kubeconfig, err := yaml.Marshal(kubeconfigv1.Config{
 		Clusters: []kubeconfigv1.NamedCluster{{Name: name, Cluster: kubeconfigv1.Cluster{
-			Server: n.ServerURL(), CertificateAuthority: serviceAccount + "/ca.crt",
+			Server: cmp.Or(n.Cluster.KubeProxy.Server, n.ServerURL()), CertificateAuthority: serviceAccount + "/ca.crt",
 		}}},
 		AuthInfos: []kubeconfigv1.NamedAuthInfo{{Name: name, AuthInfo: kubeconfigv1.AuthInfo{
 			TokenFile: serviceAccount + "/token",

@@ -181,6 +181,7 @@ type KubeletConfig struct {
 type ProxyConfig struct {
 	Config    *proxyconfig.KubeProxyConfiguration // shared: copy before changing
 	Generated bool                                // no KubeProxyConfiguration came from the user
+	Server    string                              // the URL that kube-proxy uses; empty for the endpoint
 }
 
 // BootstrapToken is a token that init creates for joining nodes.

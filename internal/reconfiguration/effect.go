@@ -84,6 +84,18 @@ func FindEffects(ctx context.Context, e *engine.Env, before, after *node.Node) (
 	return f, nil
 }
 
+// AddUnfinished adds what CoreDNS and kube-proxy lack if they have one of other configurations.
+func (f *Effects) AddUnfinished(ctx context.Context, e *engine.Env, after *node.Node, others ...*node.Node) error {
+	for _, before := range others {
+		var begun Effects
+		if err := begun.addAddons(ctx, e, before, after); err != nil {
+			return err
+		}
+		f.CoreDNS, f.KubeProxy = f.CoreDNS || begun.CoreDNS, f.KubeProxy || begun.KubeProxy
+	}
+	return nil
+}
+
 func (f *Effects) addAddons(ctx context.Context, e *engine.Env, before, after *node.Node) error {
 	host, patches, err := manifestinput.Read(ctx, e.World, after, e.Named("patches").WarnOnce)
 	if err != nil {
@@ -136,6 +148,19 @@ func (f *Effects) addLater(before, after node.Cluster) {
 		f.Later = append(f.Later, "clusterDNS, clusterDomain, resolvConf and podPidsLimit of the kubelet apply "+
 			"to Pods that start after its restart")
 	}
+	if lowersRoom(a, b) {
+		f.Later = append(f.Later, "a kubelet that restarts checks whether each Pod of its node still fits maxPods, the reserved "+
+			"resources and the eviction limits, and stops those that do not")
+	}
+}
+
+// lowersRoom reports whether fewer Pods may fit on a node.
+func lowersRoom(a, b *kubeletconfig.KubeletConfiguration) bool {
+	const defaultMaxPods = 110
+	return cmp.Or(b.MaxPods, defaultMaxPods) < cmp.Or(a.MaxPods, defaultMaxPods) ||
+		b.PodsPerCore > 0 && (a.PodsPerCore == 0 || b.PodsPerCore < a.PodsPerCore) ||
+		!reflect.DeepEqual(a.KubeReserved, b.KubeReserved) || !reflect.DeepEqual(a.SystemReserved, b.SystemReserved) ||
+		!reflect.DeepEqual(a.EvictionHard, b.EvictionHard)
 }
 
 // Order is the order in which the static Pods of a control plane node are replaced: first etcd. Where a

@@ -18,6 +18,9 @@ type Intent struct {
 	Change *State
 	// Before is this node by what the cluster stored before the change.
 	Before *node.Node
+	// Begun is this node by each of the changes that this one replaces before they were stored: CoreDNS and
+	// kube-proxy may have them.
+	Begun []*node.Node
 	// Found is the ID of the change that the cluster stored when this command began; empty for none.
 	Found string
 	// Stored is the configuration that it stored then.

@@ -390,12 +390,20 @@ func (f finder) find(ctx context.Context, stored config.StoredConfig, change, fo
 	if w.Effects, err = FindEffects(ctx, f.e, now, after); err != nil {
 		return w, err
 	}
-	if change.Endpoint != nil && !w.Effects.KubeProxy { // the configuration may have the endpoint before kube-proxy does
-		begun, err := FindEffects(ctx, f.e, w.Before, after)
+	for s := change.Earlier; s != nil && s.Stored == nil; s = s.Earlier {
+		if !s.Addons {
+			continue
+		}
+		begun, err := f.complete(ctx, s.After)
 		if err != nil {
 			return w, err
 		}
-		w.Effects.KubeProxy = begun.KubeProxy
+		w.Begun = append(w.Begun, begun)
+	}
+	if change.Stored == nil { // the cluster may store it before CoreDNS and kube-proxy have it
+		if err := w.Effects.AddUnfinished(ctx, f.e, after, append(w.Begun, w.Before)...); err != nil {
+			return w, err
+		}
 	}
 	if change == found {
 		return w, nil

@@ -230,7 +230,7 @@ var UpgradeNode = []engine.Phase{
 var ReconfigureApply = []engine.Phase{
 	check.Reconfigure,
 	holdingLock(reconfigure.Node, check.Unchanging, reconfigure.Claim, reconfigure.Node, addon.Reconfigure,
-		uploadconfig.Upgrade, reconfigure.ClusterInfo, reconfigure.Finish),
+		reconfigure.Unedited, uploadconfig.Upgrade, reconfigure.ClusterInfo, reconfigure.Finish),
 	uploadcerts.Reconfigured,
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -80,6 +81,7 @@ func (a addons) observed() world.Condition {
 // replaced is met when the nodes of these Pods of kube-proxy have new ones, which are ready.
 func (a addons) replaced(pods []corev1.Pod, digest string) world.Condition {
 	return world.Condition{Name: "the new Pods of kube-proxy on nodes that are ready", Timeout: a.node.Timeouts.KubernetesAPI,
+		MaxPause: 2 * time.Second, // each check lists all Pods of kube-proxy
 		Check: func(ctx context.Context, r state.Reader) error {
 			all, err := r.List(ctx, a.proxyPods())
 			if err != nil {

@@ -51,5 +51,5 @@ func moveKubeProxy(ctx context.Context, e *engine.Env) error {
 	if err != nil {
 		return err
 	}
-	return addons{n, as}.replaceKubeProxy(ctx, e)
+	return addons{node: n, as: as}.replaceKubeProxy(ctx, e)
 }

@@ -41,12 +41,18 @@ var Reconfigure = engine.Phase{
 		if err != nil {
 			return err
 		}
+		if err := effects.AddUnfinished(ctx, e, n, intent.Begun...); err != nil {
+			return err
+		}
+		a := addons{node: n, as: as}
 		if effects.KubeProxy {
-			if effects.KubeProxy, err = changesProxy(ctx, e, before, n); err != nil {
+			if a.proxyServer, err = reconfiguration.FindProxyServer(ctx, e, as, n); err != nil {
+				return err
+			}
+			if effects.KubeProxy, err = a.changesProxy(ctx, e, before); err != nil {
 				return err
 			}
 		}
-		a := addons{n, as}
 		if change := intent.Change; (effects.CoreDNS || effects.KubeProxy) && !change.Addons {
 			change.Addons = true
 			store, err := change.StoreChanges(as)
@@ -71,24 +77,17 @@ var Reconfigure = engine.Phase{
 	},
 }
 
-// changesProxy reports whether kube-proxy is to change. It stays as it is if the change is that of the endpoint, but
-// kube-proxy uses another server.
-func changesProxy(ctx context.Context, e *engine.Env, before, after *node.Node) (bool, error) {
-	_, as, err := e.Cluster(ctx)
-	if err != nil {
-		return false, err
+// changesProxy reports whether kube-proxy is to change. One that uses another server keeps it, and stays as it is if the
+// change is only that of the endpoint.
+func (a addons) changesProxy(ctx context.Context, e *engine.Env, before *node.Node) (bool, error) {
+	if a.proxyServer == "" {
+		return true, nil
 	}
-	own, err := reconfiguration.FindProxyServer(ctx, e, as, after)
-	if err != nil || own == "" {
-		return true, err
-	}
+	e.Warn("kube-proxy stays with %s, which is neither the endpoint before the change nor the new one: "+
+		"ConfigMap kube-system/kube-proxy", untrusted.Line(a.proxyServer))
 	moved := *before
-	moved.Cluster.Endpoint = after.Cluster.Endpoint
-	effects, err := reconfiguration.FindEffects(ctx, e, &moved, after)
-	if err == nil && !effects.KubeProxy {
-		e.Warn("kube-proxy stays with %s, which is neither the endpoint before the change nor the new one: "+
-			"ConfigMap kube-system/kube-proxy", untrusted.Line(own))
-	}
+	moved.Cluster.Endpoint = a.node.Cluster.Endpoint
+	effects, err := reconfiguration.FindEffects(ctx, e, &moved, a.node)
 	return effects.KubeProxy, err
 }
 
@@ -96,6 +95,8 @@ func changesProxy(ctx context.Context, e *engine.Env, before, after *node.Node) 
 type addons struct {
 	node *node.Node
 	as   state.Identity
+	// proxyServer is the server that kube-proxy keeps, since it is not an endpoint of the cluster; empty for none.
+	proxyServer string
 }
 
 // addon is one of them.
@@ -120,7 +121,7 @@ func (a addons) reconfigure(ctx context.Context, e *engine.Env, one addon) error
 	if err := one.deploy(ctx, e); err != nil {
 		return err
 	}
-	failed := e.Await(ctx, health.Rollout(ref, a.node.Timeouts.KubernetesAPI))
+	failed := a.awaitRollout(ctx, e, ref)
 	if failed == nil || ctx.Err() != nil {
 		return failed
 	}
@@ -140,6 +141,28 @@ func (a addons) reconfigure(ctx context.Context, e *engine.Env, one addon) error
 	return nil
 }
 
+// awaitRollout waits for the new Pods of an addon, until there have been no more of them for the usual limit: a DaemonSet
+// replaces one Pod at a time, on any number of nodes.
+func (a addons) awaitRollout(ctx context.Context, e *engine.Env, ref state.Ref) (failed error) {
+	const parts = 2 // of the limit
+	most := int64(0)
+	for idle := 0; idle < parts; idle++ {
+		failed = e.Await(ctx, health.Rollout(ref, a.node.Timeouts.KubernetesAPI/parts))
+		if failed == nil || ctx.Err() != nil {
+			return failed
+		}
+		u, err := e.Object(ctx, ref)
+		if err != nil {
+			return err
+		}
+		if now := health.NewPods(u); now > most {
+			e.Say("there are %d new Pods of %s so far", now, ref)
+			most, idle = now, -1
+		}
+	}
+	return failed
+}
+
 // missingPods is the number of nodes without a new Pod of a DaemonSet. A Deployment runs where it can, so
 // all of its Pods count.
 func (a addons) missingPods(ctx context.Context, e *engine.Env, ref state.Ref) (int, error) {
@@ -157,15 +180,18 @@ func (a addons) missingPods(ctx context.Context, e *engine.Env, ref state.Ref) (
 // replaceKubeProxy deploys kube-proxy, and replaces its Pods, which do not restart when their ConfigMap
 // changes.
 func (a addons) replaceKubeProxy(ctx context.Context, e *engine.Env) error {
-	if err := deployKubeProxy(ctx, e); err != nil {
-		return err
-	}
 	host, patches, err := manifestinput.Read(ctx, e.World, a.node, e.Named("patches").WarnOnce)
 	if err != nil {
 		return err
 	}
-	proxy, err := manifest.NewKubeProxy(a.node, host, patches)
+	n := *a.node
+	n.Cluster.KubeProxy.Server = a.proxyServer
+	proxy, err := manifest.NewKubeProxy(&n, host, patches)
 	if err != nil {
+		return err
+	}
+	e.Say("deploying kube-proxy")
+	if err := e.DoAll(ctx, change.ApplyAll(a.as, proxy.Objects()...)...); err != nil {
 		return err
 	}
 	err = e.Do(ctx, change.MutateObject{Object: proxy.DaemonSet, As: a.as,

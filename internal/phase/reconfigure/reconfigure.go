@@ -52,8 +52,11 @@ var Claim = engine.Phase{
 			return problem.New(errors.New("the configuration that the cluster stores was changed meanwhile"),
 				"run this command again")
 		}
-		if found != nil && found.ID == intent.Change.ID && found.Stored != nil {
+		switch {
+		case found != nil && found.ID == intent.Change.ID && found.Stored != nil:
 			intent.Change.Stored, intent.Change.Earlier = found.Stored, nil
+		case found == nil || found.ID != intent.Change.ID: // it may have been stored or taken back meanwhile
+			intent.Change.Earlier = found
 		}
 		if intent.Change.ID == "" || n.Role != node.ControlPlane {
 			return nil
@@ -67,6 +70,19 @@ var Claim = engine.Phase{
 			return err
 		}
 		return e.Do(ctx, store...) // in their order
+	},
+}
+
+// Unedited checks, before the cluster stores the change, that nobody else has changed the configuration.
+var Unedited = engine.Phase{
+	Name:  "unedited",
+	Short: "Check that the stored configuration was not changed meanwhile",
+	Run: func(ctx context.Context, e *engine.Env) error {
+		n, as, err := e.Cluster(ctx)
+		if err != nil {
+			return err
+		}
+		return reconfiguration.CheckStored(ctx, e, existing.Machine{Local: n.Local, As: as})
 	},
 }
 
