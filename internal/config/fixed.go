@@ -88,7 +88,7 @@ func isSameEndpoint(wanted, stored string) bool {
 // fixedArgs are arguments that a running cluster keeps, by component, and why.
 func fixedArgs() map[string]map[string]string {
 	const (
-		data     = "the data of each member are there"
+		data     = "the data of each member are there; to move them to another disk, mount it at the present directory"
 		members  = "each member has its own, and the others know it by that"
 		services = "the cluster IPs of all Services are in it; for more addresses, create another ServiceCIDR"
 		clients  = "all clients of this API server, and its probes, use it"

@@ -1,0 +1,70 @@
+package laws
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/world"
+	"kubeadm/internal/world/memory"
+)
+
+// meanwhile is a world in which somebody else acts before the first change of a target.
+type meanwhile struct {
+	world.World
+	target string
+	once   *sync.Once
+	act    func()
+}
+
+func (m meanwhile) Do(ctx context.Context, c change.Change) error {
+	if strings.HasSuffix(c.Target(), m.target) {
+		m.once.Do(m.act)
+	}
+	return m.World.Do(ctx, c)
+}
+
+// What somebody else stores while a change is being made is not overwritten: kubectl and upstream's kubeadm do not take
+// the cluster's lock.
+func TestReconfigureKeepsEditMeanwhile(t *testing.T) {
+	s := reconfigure(clusterDocument + "dns: {imageRepository: registry.example.com/dns}\n")
+	r := s.newRun(s.machine(t))
+	r.observe = func(w world.World) world.World {
+		return meanwhile{w, "coredns", new(sync.Once), func() {
+			editConfig(t, r.machine, "kind: ClusterConfiguration", "kind: ClusterConfiguration\nfeatureGates: {NodeLocalCRISocket: true}")
+		}}
+	}
+	if err := r.execute(t).err; err == nil || !strings.Contains(err.Error(), "was changed meanwhile, and is not overwritten") {
+		t.Errorf("got %v", err)
+	}
+	u := r.machine.Objects[memory.Key{Kind: schema.GroupKind{Kind: "ConfigMap"}, Namespace: "kube-system", Name: "kubeadm-config"}]
+	if text, _, _ := unstructured.NestedString(u.Object, "data", "ClusterConfiguration"); !strings.Contains(text, "NodeLocalCRISocket") {
+		t.Errorf("the edit is lost:\n%s", text)
+	}
+}
+
+// A change that replaces one which was not completed leads CoreDNS back too, if that has it already.
+func TestReplacedReconfigureLeadsAddonsBack(t *testing.T) {
+	s := reconfigure(clusterDocument + "dns: {imageRepository: registry.example.com/dns}\n")
+	r := s.killAt(t, "kubeadm-config")
+	image := func() string {
+		u := r.machine.Objects[memory.Key{Kind: schema.GroupKind{Group: "apps", Kind: "Deployment"},
+			Namespace: "kube-system", Name: "coredns"}]
+		return fmt.Sprint(u.Object["spec"])
+	}
+	if !strings.Contains(image(), "registry.example.com") {
+		t.Fatalf("CoreDNS has not changed: %s", image())
+	}
+	again := r.rerun()
+	again.subject = reconfigure(clusterDocument)
+	again.mustSucceed(t)
+	if strings.Contains(image(), "registry.example.com") {
+		t.Errorf("CoreDNS keeps the image: %s", image())
+	}
+}
