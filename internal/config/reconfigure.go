@@ -90,8 +90,7 @@ func Reconfigure(file File, flags ReconfigureFlags, stored StoredConfig,
 	case cluster.found:
 		keepFixed(wanted, present, target, &wrong)
 	case file.Given() && !kubelet.found && !proxy.found:
-		wrong.add("it has no document that can change a cluster: %s, %s or %s", v1beta4.KindCluster,
-			kindKubelet, kindProxy)
+		wrong.add("it has no document that can change a cluster: %s, %s or %s", v1beta4.KindCluster, kindKubelet, kindProxy)
 		return stored, run, wrong.err(file.source())
 	default:
 		wanted = present // which nothing compares any more

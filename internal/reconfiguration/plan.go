@@ -390,15 +390,8 @@ func (f finder) find(ctx context.Context, stored config.StoredConfig, change, fo
 	if w.Effects, err = FindEffects(ctx, f.e, now, after); err != nil {
 		return w, err
 	}
-	for s := change.Earlier; s != nil && s.Stored == nil; s = s.Earlier {
-		if !s.Addons {
-			continue
-		}
-		begun, err := f.complete(ctx, s.After)
-		if err != nil {
-			return w, err
-		}
-		w.Begun = append(w.Begun, begun)
+	if w.Begun, err = f.listBegun(ctx, change.Earlier); err != nil {
+		return w, err
 	}
 	if change.Stored == nil { // the cluster may store it before CoreDNS and kube-proxy have it
 		if err := w.Effects.AddUnfinished(ctx, f.e, after, append(w.Begun, w.Before)...); err != nil {
@@ -422,6 +415,22 @@ func (f finder) find(ctx context.Context, stored config.StoredConfig, change, fo
 		isUnknown = isUnknown || !own
 	}
 	return w, f.addConcerned(ctx, w, isUnknown)
+}
+
+// listBegun returns this node by a change that was not stored, and by those that it replaced in turn, as far as CoreDNS
+// and kube-proxy may have them.
+func (f finder) listBegun(ctx context.Context, s *State) (all []*node.Node, err error) {
+	for ; s != nil && s.Stored == nil; s = s.Earlier {
+		if !s.Addons {
+			continue
+		}
+		begun, err := f.complete(ctx, s.After)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, begun)
+	}
+	return all, nil
 }
 
 // addConcerned says which nodes a new change concerns: also those that have not followed the one before.

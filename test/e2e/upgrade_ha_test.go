@@ -153,7 +153,8 @@ func upgradeUnderLoad(t *testing.T, s *haCluster, program string) map[string]nod
 	startWorkload(t, s.cp)
 	containers := workloadContainers(t, s.cp)
 	results := map[string]nodes.Result{}
-	l := startLoad(t, s.cp, s.worker)
+	s.balancer.CheckReadiness() // as load balancers do
+	l := startLoadWith(t, s.cp, s.worker, "20s")
 	defer l.stop()
 	upgrade := func(n *nodes.Node, command []string) {
 		result, err := n.Run(t.Context(), append([]string{program}, command[1:]...)...)
@@ -170,6 +171,9 @@ func upgradeUnderLoad(t *testing.T, s *haCluster, program string) map[string]nod
 	l.stop()
 	t.Logf("of %d requests %d failed; the longest gap was %s", l.requests, l.failed,
 		l.gap.Round(10*time.Millisecond))
+	if program == kubeadm && l.failed > 0 {
+		t.Errorf("requests failed:\n%s", strings.Join(l.errors, "\n"))
+	}
 	if got := kubectl(t, s.cp, "get", "configmap", "load",
 		"--output=jsonpath={.data.value}"); got != l.last {
 		t.Errorf("the value is %s, but %s was written last", got, l.last)
