@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"fmt"
+	"io"
 	"regexp"
 	"slices"
 	"strings"
@@ -93,5 +94,25 @@ func TestResetOnCleanMachine(t *testing.T) {
 	n := addNode(t, newCluster(t), "blank")
 	before := takeFingerprint(t, n)
 	runCommand(t, n, kubeadm, "reset", "--force")
+	awaitRestored(t, n, before)
+}
+
+// TestResetWithKubeletRootElsewhere resets a machine whose kubelet keeps its volumes in another directory.
+func TestResetWithKubeletRootElsewhere(t *testing.T) {
+	inFullRun(t, "a minute")
+	parallel(t)
+	n := addNode(t, newCluster(t), "cp1")
+	before := takeFingerprint(t, n)
+	const dir = "/srv/kubelet"
+	config := nodes.InitConfig(nodes.Config{Address: n.Address(),
+		Registration: "  kubeletExtraArgs: [{name: root-dir, value: " + dir + "}]"})
+	if _, err := n.Init(t.Context(), config, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	runShell(t, n, "ls -d "+dir+"/pods/* && mkdir -p "+dir+"/pods/mounted && mount -t tmpfs tmpfs "+dir+"/pods/mounted")
+	runCommand(t, n, kubeadm, "reset", "--force")
+	if left := runShell(t, n, "grep "+dir+" /proc/mounts || true; ls -d "+dir+" 2>/dev/null || true"); left != "" {
+		t.Errorf("left behind: %s", left)
+	}
 	awaitRestored(t, n, before)
 }

@@ -41,6 +41,9 @@ var Cleanup = engine.Phase{
 				return err // removing files below a mount would destroy the files of others
 			}
 		}
+		if err := removeKubeletRoot(ctx, e, findKubeletRoot(ctx, e)); err != nil {
+			return err
+		}
 		if intentOf(e).Cleans(node.CleanKubeconfig) {
 			removeUserKubeconfigs(ctx, e) // while the cluster's CA is here to compare with
 		}

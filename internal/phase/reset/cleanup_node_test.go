@@ -100,3 +100,41 @@ spec:
 		t.Errorf("%s is removed", enc)
 	}
 }
+
+// A kubelet may keep its volumes in another directory, beside files of others.
+func TestCleanupOfAnotherKubeletRoot(t *testing.T) {
+	for name, c := range map[string]struct {
+		env     string
+		removed bool
+	}{
+		"kubeadm's file":            {`KUBELET_KUBEADM_ARGS="--v=2 --root-dir=/srv/kubelet"`, true},
+		"a comment":                 {"# --root-dir=/srv/kubelet\nKUBELET_KUBEADM_ARGS=--v=2\n", false},
+		"not dedicated":             {`KUBELET_KUBEADM_ARGS="--root-dir=/srv/kubelet --root-dir=/var/lib"`, false},
+		"kubeadm's directory":       {`KUBELET_KUBEADM_ARGS="--root-dir=/var/lib/kubelet"`, false},
+		"a directory in kubeadm's":  {`KUBELET_KUBEADM_ARGS="--root-dir=/var/lib/kubelet/root"`, false},
+		"no absolute path, unknown": {`KUBELET_KUBEADM_ARGS="--root-dir=srv/kubelet"`, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(alone, member(1))
+			s.Files["/var/lib/kubelet"] = memory.File{Mode: fs.ModeDir | 0o755}
+			s.Files["/var/lib/kubelet/kubeadm-flags.env"] = memory.File{Data: []byte(c.env), Mode: 0o644}
+			for _, dir := range []string{"/srv/kubelet", "/srv/kubelet/pods", "/srv/kubelet/pods/1"} {
+				s.Files[dir] = memory.File{Mode: fs.ModeDir | 0o750}
+			}
+			for _, file := range []string{"/srv/kubelet/pods/1/etc-hosts", "/srv/kubelet/cpu_manager_state", "/srv/kubelet/mine"} {
+				s.Files[file] = memory.File{Mode: 0o600}
+			}
+			if err := reset.Cleanup.Run(t.Context(), s.e); err != nil {
+				t.Fatal(err)
+			}
+			for _, file := range []string{"/srv/kubelet/pods/1/etc-hosts", "/srv/kubelet/cpu_manager_state"} {
+				if _, there := s.Files[file]; there == c.removed {
+					t.Errorf("%s is there: %t", file, there)
+				}
+			}
+			if _, there := s.Files["/srv/kubelet/mine"]; !there {
+				t.Error("a file of others is gone")
+			}
+		})
+	}
+}
