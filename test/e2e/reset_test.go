@@ -111,7 +111,7 @@ func TestResetWithKubeletRootElsewhere(t *testing.T) {
 	}
 	runShell(t, n, "ls -d "+dir+"/pods/* && mkdir -p "+dir+"/pods/mounted && mount -t tmpfs tmpfs "+dir+"/pods/mounted")
 	runCommand(t, n, kubeadm, "reset", "--force")
-	if left := runShell(t, n, "grep "+dir+" /proc/mounts || true; ls -d "+dir+" 2>/dev/null || true"); left != "" {
+	if left := runShell(t, n, "grep "+dir+" /proc/mounts || true; find "+dir+" 2>/dev/null || true"); left != "" {
 		t.Errorf("left behind: %s", left)
 	}
 	awaitRestored(t, n, before)

@@ -20,7 +20,7 @@ var rootDirArgument = regexp.MustCompile(`--root-dir[= ]+["']?([^\s"']+)`)
 
 // kubeletState is what a kubelet keeps in its root directory. Others may have files beside it.
 var kubeletState = [...]string{"actuated_pods_state", "allocated_pods_state", "checkpoints", "cpu_manager_state", "device-plugins",
-	"dra_manager_state", "image_manager", "memory_manager_state", "plugins", "plugins_registry", "pod-resources", "pods", "userns"}
+	"dra_manager_state", "image_manager", "memory_manager_state", "plugins", "plugins_registry", "pod-resources", "pods", "pods-api", "userns"}
 
 // findKubeletRoot returns the directory in which the kubelet keeps volumes and state, if its arguments name another one than
 // kubeadm's; otherwise it is empty. It is read before the arguments are removed.
