@@ -103,6 +103,7 @@ func TestChangeEndpoint(t *testing.T) {
 // lead to its API server is refused. The command is killed and resumed, and the power cut; it is taken back and done
 // again. A control plane joins once the worker has followed.
 func TestEndpointIsGivenAfterwards(t *testing.T) {
+	inFullRun(t, "three minutes")
 	parallel(t)
 	s := &testCluster{Cluster: newCluster(t)}
 	must(t, s.addNodes(t.Context()))

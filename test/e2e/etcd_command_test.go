@@ -123,6 +123,7 @@ func TestEtcdSnapshots(t *testing.T) {
 
 // TestEtcdMembers lists the members of three control plane nodes and removes a lost one.
 func TestEtcdMembers(t *testing.T) {
+	inFullRun(t, "three minutes")
 	parallel(t)
 	s := &haCluster{testCluster: testCluster{Cluster: newCluster(t)}}
 	if err := s.createFirst(t.Context(), 3, 0, nodes.Config{}); err != nil {

@@ -13,6 +13,7 @@ import (
 // the API server's client certificate for kubelets, as one of an older kubeadm does: kubectl logs and
 // exec work through its API server.
 func TestControlPlaneJoinCreatesKubeletAccess(t *testing.T) {
+	inFullRun(t, "a minute")
 	parallel(t)
 	s := &haCluster{testCluster: testCluster{Cluster: newCluster(t)}}
 	must(t, s.createFirst(t.Context(), 2, 0, nodes.Config{}))

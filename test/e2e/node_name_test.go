@@ -63,6 +63,7 @@ func checkNamedKubelet(t *testing.T, n *nodes.Node) {
 // doctor names the command, which repairs the nodes, also if it is killed. Prepared, a host is renamed without a gap.
 // Other commands keep the name.
 func TestNodeNameKept(t *testing.T) {
+	inFullRun(t, "two minutes")
 	parallel(t)
 	s := &testCluster{Cluster: newCluster(t)}
 	must(t, s.addNodes(t.Context()))

@@ -33,6 +33,7 @@ func buildDebianPackage(t *testing.T, revision string) string {
 // TestDebianPackage makes a cluster with what the package installs, upgrades the package and
 // removes it. The cluster stays as it is.
 func TestDebianPackage(t *testing.T) {
+	inFullRun(t, "two minutes")
 	parallel(t)
 	const first, second = "/root/first.deb", "/root/second.deb"
 	packages := map[string]string{first: buildDebianPackage(t, "1"), second: buildDebianPackage(t, "2")}
