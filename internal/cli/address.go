@@ -34,7 +34,7 @@ time.
 As long as the machine has both addresses, "kubeadm address change" with the previous address is the way back. To
 resume an interrupted command, run it again.
 
-Not supported: another IP family, and another node name. If all control plane nodes got other addresses at once, etcd has
+Not supported: another IP family. For another name: "kubeadm node-name". If all control plane nodes got other addresses at once, etcd has
 no quorum: first give the machines their previous addresses again, as second ones.`
 	return c
 }
