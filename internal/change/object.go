@@ -113,17 +113,26 @@ func (c MutateObject) Inverse(ctx context.Context, r state.Reader) (Change, erro
 }
 
 // DeleteObject deletes an object. Its Target is that of the Ref.
-type DeleteObject struct{ state.Ref }
+type DeleteObject struct {
+	state.Ref
+	// UID is that of the object; another one of the same name is not deleted. Empty means any.
+	UID string
+}
 
 func (c DeleteObject) String() string { return "delete " + c.Ref.String() }
 
 // Done reports whether the object does not exist.
 func (c DeleteObject) Done(ctx context.Context, r state.Reader) (bool, error) {
-	_, err := r.Object(ctx, c.Ref)
+	now, err := r.Object(ctx, c.Ref)
 	if apierrors.IsNotFound(err) {
 		return true, nil
 	}
-	return false, err
+	return err == nil && !c.Matches(now), err
+}
+
+// Matches reports whether an object of that name is the one to delete.
+func (c DeleteObject) Matches(u *unstructured.Unstructured) bool {
+	return c.UID == "" || string(u.GetUID()) == c.UID
 }
 
 // Inverse creates the object again.

@@ -82,5 +82,24 @@ func Replace(ctx context.Context, e *engine.Env, file string, data []byte, kind 
 	return staticpod.PruneBackups(ctx, e, tmp, kind, mostBackups)
 }
 
+// Remove removes a file of the kubelet, if it exists, and keeps it in a backup directory of that kind.
+func Remove(ctx context.Context, e *engine.Env, file string, kind staticpod.BackupKind) error {
+	old, err := state.ReadOptional(ctx, e.World, file)
+	if err != nil || old == nil {
+		return err
+	}
+	tmp := e.Local.Paths.Tmp()
+	dir, err := staticpod.BackupDir(ctx, e, tmp, kind)
+	if err != nil {
+		return err
+	}
+	if err := e.Do(ctx, change.MakeDir{Path: dir, Mode: 0o700},
+		change.WriteFile{Path: path.Join(dir, path.Base(file)), Data: old, Mode: 0o600, Secret: true},
+		change.Remove{Path: file}); err != nil {
+		return err
+	}
+	return staticpod.PruneBackups(ctx, e, tmp, kind, mostBackups)
+}
+
 // mostBackups is how many backups of each file are kept.
 const mostBackups = 10

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -226,16 +227,9 @@ func (c *ClientCert) NodeName(ctx context.Context, r state.Reader) string {
 	candidates := []*x509.Certificate{c.Certificate}
 	if c.File != "" {
 		files, _ := r.ReadDir(ctx, path.Dir(c.File))
-		for _, f := range files {
-			if !strings.HasPrefix(path.Base(f.Path), filePrefix) {
-				continue
-			}
-			text, err := r.ReadFile(ctx, f.Path)
-			if err != nil {
-				continue
-			}
-			if certs, err := pki.ParseCertificates(text); err == nil {
-				candidates = append(candidates, certs[0])
+		for _, f := range slices.Backward(files) { // the newest one first
+			if cert := readStored(ctx, r, f.Path); cert != nil {
+				candidates = append(candidates, cert)
 			}
 		}
 	}
@@ -248,4 +242,43 @@ func (c *ClientCert) NodeName(ctx context.Context, r state.Reader) string {
 		}
 	}
 	return ""
+}
+
+// readStored returns the certificate in a file that a kubelet has stored; nil if it has none.
+func readStored(ctx context.Context, r state.Reader, file string) *x509.Certificate {
+	if !strings.HasPrefix(path.Base(file), filePrefix) {
+		return nil
+	}
+	text, err := r.ReadFile(ctx, file)
+	if err != nil {
+		return nil
+	}
+	certs, err := pki.ParseCertificates(text)
+	if err != nil {
+		return nil
+	}
+	return certs[0]
+}
+
+// RemoveClientCerts removes the stored client certificates of a node that this machine was before: they would be valid
+// until they expire.
+func RemoveClientCerts(ctx context.Context, e *engine.Env, name string) error {
+	c, err := ReadClientCert(ctx, e.World, e.Local.Paths)
+	if err != nil || c == nil || c.File == "" {
+		return err
+	}
+	files, err := e.World.ReadDir(ctx, path.Dir(c.File))
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		cert := readStored(ctx, e.World, f.Path)
+		if cert == nil || cert.Subject.CommonName != userPrefix+name || f.Path == c.File {
+			continue
+		}
+		if err := e.Do(ctx, change.Remove{Path: f.Path}); err != nil {
+			return err
+		}
+	}
+	return nil
 }

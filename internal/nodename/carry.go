@@ -13,13 +13,17 @@ import (
 )
 
 // NewNode is the Node that replaces another one: with its labels, taints and annotations, and cordoned. It is created before
-// the kubelet registers, which may set few of them itself; no Pod is assigned to a Node without its taints.
-func (r Record) NewNode(old corev1.Node) *corev1.Node {
+// the kubelet registers, which may set few of them itself; no Pod is assigned to a Node without its taints. The labels except
+// are left out: CSI drivers set them, with values of the new Node.
+func (r Record) NewNode(old corev1.Node, except ...string) *corev1.Node {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: r.To, Labels: maps.Clone(old.Labels),
 		Annotations: map[string]string{node.RenamedFromAnnotation: old.Name}}}
 	n.SetGroupVersionKind(state.NodeKind)
 	if n.Labels == nil {
 		n.Labels = map[string]string{}
+	}
+	for _, key := range except {
+		delete(n.Labels, key)
 	}
 	n.Labels[corev1.LabelHostname] = r.To
 	for key, value := range old.Annotations {

@@ -14,7 +14,8 @@ import (
 // The new Node has what an administrator has set, and nothing that describes the previous one.
 func TestNewNode(t *testing.T) {
 	old := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "w1",
-		Labels: map[string]string{"disk": "ssd", corev1.LabelHostname: "w1", "topology.kubernetes.io/zone": "a"},
+		Labels: map[string]string{"disk": "ssd", corev1.LabelHostname: "w1", "topology.kubernetes.io/zone": "a",
+			"topology.lvm.example/node": "w1"},
 		Annotations: map[string]string{"example.com/rack": "r7", "kubeadm.alpha.kubernetes.io/cri-socket": "unix:///run/c.sock",
 			"kubeadm.kubernetes.io/reconfiguration": "abc", "node.alpha.kubernetes.io/ttl": "0",
 			"volumes.kubernetes.io/controller-managed-attach-detach": "true", "flannel.alpha.coreos.com/backend-data": "x",
@@ -22,7 +23,7 @@ func TestNewNode(t *testing.T) {
 			"k8s.ovn.org/node-subnets": "x", "plain": "yes"}},
 		Spec: corev1.NodeSpec{PodCIDR: "10.244.1.0/24", Taints: []corev1.Taint{{Key: "dedicated", Effect: corev1.TaintEffectNoSchedule},
 			{Key: "node.kubernetes.io/unschedulable", Effect: corev1.TaintEffectNoSchedule}}}}
-	n := Record{Original: "w1", Other: "w2", To: "w2"}.NewNode(old)
+	n := Record{Original: "w1", Other: "w2", To: "w2"}.NewNode(old, "topology.lvm.example/node", corev1.LabelHostname)
 	if n.Name != "w2" || !n.Spec.Unschedulable || n.Spec.PodCIDR != "" || len(n.Spec.Taints) != 1 || n.Spec.Taints[0].Key != "dedicated" {
 		t.Errorf("%s %+v", n.Name, n.Spec)
 	}

@@ -1,12 +1,9 @@
 package nodename
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -97,11 +94,30 @@ func FindRename(ctx context.Context, e *engine.Env, here existing.Machine, to st
 	if err := w.findNodes(ctx, e, name); err != nil {
 		return w, err
 	}
+	if record == nil {
+		if err := checkKubelet(ctx, e.World, here.Local, name); err != nil {
+			return w, err
+		}
+	}
 	if err := w.findMember(ctx, e, here); err != nil {
 		return w, err
 	}
 	_, err = w.FindFiles(ctx, e, here.Local) // what cannot be edited is an error
 	return w, err
+}
+
+// checkKubelet is an error unless the kubelet gives itself the name in its certificate: it has been refused since it was
+// started, or will be once it restarts.
+func checkKubelet(ctx context.Context, r state.Reader, local node.Local, name string) error {
+	k, err := ReadKubelet(ctx, r, local)
+	switch {
+	case err != nil || k.Name == name && !k.IsUnit:
+		return err
+	case k.IsUnit:
+		return newPresentUnitError(k, name)
+	}
+	return problem.New(fmt.Errorf("the kubelet takes the name %s when it starts, but its certificate is for node %s",
+		untrusted.Quote(k.Name), untrusted.Line(name)), "first run: kubeadm node-name keep")
 }
 
 func newUnknownError(p node.Paths) error {
@@ -110,9 +126,10 @@ func newUnknownError(p node.Paths) error {
 }
 
 func checkName(name string) error {
-	if wrong := validation.IsDNS1123Subdomain(name); len(wrong) > 0 {
+	// The kubelet labels its Node with the name.
+	if wrong := append(validation.IsDNS1123Subdomain(name), validation.IsValidLabelValue(name)...); len(wrong) > 0 {
 		return problem.New(fmt.Errorf("%s cannot be the name of a Node", untrusted.Quote(name)),
-			"use at most 253 lower-case letters, digits, dashes and dots, and begin and end with a letter or digit")
+			"use at most 63 lower-case letters, digits, dashes and dots, and begin and end with a letter or digit")
 	}
 	return nil
 }
@@ -145,20 +162,37 @@ func (w *RenameWanted) findNodes(ctx context.Context, e *engine.Env, present str
 	if err != nil {
 		return err
 	}
-	switch {
-	case w.IsBack() && to == nil:
-		return problem.New(fmt.Errorf("Node %s is deleted already, so the change cannot be taken back", w.To),
-			untrusted.CommandHint("complete it", "kubeadm node-name change", w.Other))
-	case !w.IsBack() && to != nil && (isFirst || !w.IsOwn(to) && present != w.To):
-		return w.NewTakenError()
-	}
 	from, err := ReadNode(ctx, e.Reader(), w.As, w.From())
-	if err != nil || from == nil {
-		if err == nil && to == nil {
-			err = problem.New(fmt.Errorf("there is no Node %s", untrusted.Line(w.From())),
+	if err != nil {
+		return err
+	}
+	if present == w.Original { // the kubelet has not left that Node yet
+		w.UID = uidOf(from)
+		if w.IsBack() {
+			w.UID = uidOf(to)
+		}
+	}
+	switch {
+	case w.IsBack() && (to == nil || string(to.UID) != w.UID):
+		text := fmt.Sprintf("Node %s is deleted already, so the change cannot be taken back", w.To)
+		if to != nil {
+			text += "; another machine has joined under that name"
+		}
+		return problem.New(errors.New(text), untrusted.CommandHint("complete it", "kubeadm node-name change", w.Other))
+	case isFirst && to != nil:
+		return w.NewTakenError()
+	case !w.IsBack() && to != nil && !w.IsOwn(to) && present != w.To:
+		return problem.New(w.NewTakenError(), untrusted.CommandHint("or take the change back", "kubeadm node-name change", w.Original))
+	}
+	if from != nil && !w.Owns(from) {
+		from = nil // of another machine, which has joined since
+	}
+	if from == nil {
+		if to == nil {
+			return problem.New(fmt.Errorf("there is no Node %s", untrusted.Line(w.From())),
 				"restart the kubelet, which registers it: systemctl restart kubelet")
 		}
-		return err
+		return nil
 	}
 	if isFirst {
 		w.Cordoned = from.Spec.Unschedulable
@@ -170,7 +204,23 @@ func (w *RenameWanted) findNodes(ctx context.Context, e *engine.Env, present str
 	if w.IsBack() {
 		return nil
 	}
-	return w.checkVolumes(ctx, e, cmp.Or(from.Labels[corev1.LabelHostname], from.Name))
+	if err := w.checkVolumes(ctx, e, *from); err != nil || !isFirst {
+		return err
+	}
+	notReady, err := health.CheckNode(ctx, e.Reader(), w.As, from.Name)
+	if err == nil && notReady != nil {
+		err = problem.New(fmt.Errorf("Node %s is not ready: %w", untrusted.Line(from.Name), notReady),
+			"look at the kubelet: kubeadm doctor", "repair the node first")
+	}
+	return err
+}
+
+// uidOf is the UID of a Node; empty if there is none.
+func uidOf(n *corev1.Node) string {
+	if n == nil {
+		return ""
+	}
+	return string(n.UID)
 }
 
 // IsOwn reports whether a Node was created to replace the one of this machine.
@@ -182,57 +232,6 @@ func (r Record) IsOwn(n *corev1.Node) bool {
 func (r Record) NewTakenError() error {
 	return problem.New(fmt.Errorf("the cluster has a Node %s already", r.To), "choose another name",
 		untrusted.CommandHint("or, if that node is permanently lost, delete it", "kubectl delete node", r.To))
-}
-
-// localVolumes is the name of the check for volumes that only Pods on a Node of the previous name can use.
-const localVolumes = "LocalVolumes"
-
-// checkVolumes is an error if volumes are bound to the previous name.
-func (w *RenameWanted) checkVolumes(ctx context.Context, e *engine.Env, host string) error {
-	all, err := e.List(ctx, state.Query{GVK: corev1.SchemeGroupVersion.WithKind("PersistentVolume"), As: w.As,
-		Fields: []string{"metadata", "spec.nodeAffinity", "spec.claimRef"}})
-	if err != nil {
-		return fmt.Errorf("looking for volumes that are bound to this node: %w", err)
-	}
-	var bound []string
-	for _, u := range all {
-		var v corev1.PersistentVolume
-		if runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &v) != nil || !isBoundTo(v, host) {
-			continue
-		}
-		text := untrusted.Line(v.Name)
-		if claim := v.Spec.ClaimRef; claim != nil {
-			text += " (of PersistentVolumeClaim " + untrusted.Line(claim.Namespace+"/"+claim.Name) + ")"
-		}
-		bound = append(bound, text)
-	}
-	if len(bound) == 0 {
-		return nil
-	}
-	slices.Sort(bound)
-	list := strings.Join(bound, ", ")
-	if e.Local.IgnoredChecks.Has(localVolumes) {
-		e.Warn("these volumes are bound to the previous name, so no Pod can use them until they are created again: %s", list)
-		return nil
-	}
-	return problem.New(fmt.Errorf("these volumes are bound to the name %s, which cannot be changed: %s", untrusted.Line(host), list),
-		"let the Node keep its name, however the host is named: kubeadm node-name keep",
-		"or save their data, and create them again for the new name; to go on all the same, add --ignore-preflight-errors="+localVolumes)
-}
-
-// isBoundTo reports whether only Pods on a host can use a volume.
-func isBoundTo(v corev1.PersistentVolume, host string) bool {
-	if v.Spec.NodeAffinity == nil || v.Spec.NodeAffinity.Required == nil {
-		return false
-	}
-	for _, term := range v.Spec.NodeAffinity.Required.NodeSelectorTerms {
-		for _, r := range term.MatchExpressions {
-			if r.Key == corev1.LabelHostname && r.Operator == corev1.NodeSelectorOpIn && slices.Contains(r.Values, host) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // findMember finds the etcd member of a control plane node. It is an error if another one has the new name, or if the others
@@ -263,7 +262,7 @@ func (r Rename) CheckMembers(found etcdcluster.Health) error {
 			untrusted.Line(r.Member.PeerURL)), members)
 	}
 	for _, m := range found.Members {
-		if m.ID != own.ID && m.Name == r.To {
+		if m.ID != own.ID && m.Name == r.To && r.RenamesMember() {
 			return problem.New(fmt.Errorf("another etcd member has the name %s", r.To), "choose another name", members)
 		}
 	}

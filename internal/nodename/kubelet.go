@@ -11,6 +11,8 @@ import (
 	"regexp"
 	"strings"
 
+	"sigs.k8s.io/yaml"
+
 	"kubeadm/internal/kubeletfile"
 	"kubeadm/internal/node"
 	"kubeadm/internal/state"
@@ -49,6 +51,41 @@ func ReadKubelet(ctx context.Context, r state.Reader, local node.Local) (k Kubel
 	}
 	return k, nil
 }
+
+// FindServingCertificate returns the serving certificate that an administrator has given to the kubelet of this machine by
+// tlsCertFile in its configuration; empty if the kubelet generates or requests its own.
+func FindServingCertificate(ctx context.Context, r state.Reader, p node.Paths) (string, error) {
+	data, err := state.ReadOptional(ctx, r, p.KubeletConfig())
+	if err != nil {
+		return "", err
+	}
+	var config struct {
+		TLSCertFile string `json:"tlsCertFile"`
+	}
+	if err := yaml.Unmarshal(data, &config); err != nil {
+		return "", fmt.Errorf("reading %s: %w", p.KubeletConfig(), err)
+	}
+	if config.TLSCertFile != "" {
+		return config.TLSCertFile, nil
+	}
+	units, err := listUnitFiles(ctx, r)
+	if err != nil {
+		return "", err
+	}
+	for _, file := range append(units, kubeletfile.EnvFiles(p)...) {
+		data, err := state.ReadOptional(ctx, r, file)
+		if err != nil {
+			return "", err
+		}
+		if found := servingArgument.FindSubmatch(data); found != nil {
+			return string(found[1]), nil
+		}
+	}
+	return "", nil
+}
+
+// servingArgument matches the argument of the kubelet that does the same as tlsCertFile.
+var servingArgument = regexp.MustCompile(`--tls-cert-file[= ]+["']?([^\s"']+)`)
 
 // listUnitFiles lists the files of the kubelet's unit: those of packages, then those of administrators.
 func listUnitFiles(ctx context.Context, r state.Reader) (all []string, err error) {

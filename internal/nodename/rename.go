@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path"
 
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
 	"kubeadm/internal/change"
@@ -41,6 +42,8 @@ type Record struct {
 	Other    string `json:"other"`
 	// To is the one that it gets now: Original if the change is taken back.
 	To string `json:"to"`
+	// UID is that of the Node Original: another one of that name is of another machine.
+	UID string `json:"uid,omitempty"`
 	// Cordoned is set if the node was cordoned before.
 	Cordoned bool `json:"cordoned,omitempty"`
 }
@@ -55,6 +58,15 @@ func (r Record) From() string {
 
 // IsBack reports whether the node returns to the name that it had.
 func (r Record) IsBack() bool { return r.To == r.Original }
+
+// Owns reports whether the Node From is of this machine, which may delete it: of the two machines of a name, one may have
+// joined since the change began.
+func (r Record) Owns(from *corev1.Node) bool {
+	if r.IsBack() {
+		return from.Annotations[node.RenamedFromAnnotation] == r.Original
+	}
+	return string(from.UID) == r.UID
+}
 
 func renamePath(p node.Paths) string { return path.Join(p.Journal(), "renaming.json") }
 
@@ -110,7 +122,7 @@ func (r Rename) FindFiles(ctx context.Context, e *engine.Env, local node.Local) 
 		return nil, err
 	}
 	if k.IsUnit && k.Name != r.To {
-		return nil, newUnitError(k, r.To)
+		return nil, newPresentUnitError(k, r.From())
 	}
 	for i, file := range kubeletfile.EnvFiles(local.Paths) {
 		before, err := state.ReadOptional(ctx, e.World, file)
@@ -127,7 +139,7 @@ func (r Rename) FindFiles(ctx context.Context, e *engine.Env, local node.Local) 
 			all = append(all, File{Path: file, Before: string(before), Existed: before != nil, Now: string(now)})
 		}
 	}
-	if r.Member == nil {
+	if !r.RenamesMember() {
 		return all, nil
 	}
 	file := local.Paths.Manifest(manifest.Etcd)
@@ -143,6 +155,21 @@ func (r Rename) FindFiles(ctx context.Context, e *engine.Env, local node.Local) 
 		all = append(all, File{Path: file, Before: string(before), Existed: true, Now: string(now)})
 	}
 	return all, nil
+}
+
+// RenamesMember reports whether the etcd member of this machine has the name of the node. An administrator may have given it
+// another one, by the argument name in etcd.local.extraArgs: it keeps that.
+func (r Rename) RenamesMember() bool {
+	return r.Member != nil && (r.Member.Name == r.From() || r.Member.Name == r.To)
+}
+
+// newPresentUnitError is the error of a kubelet that has its name from the unit of its service. It is not told to change the
+// name there: a kubelet that restarts with another name than its certificate is refused.
+func newPresentUnitError(k Kubelet, name string) error {
+	return problem.New(fmt.Errorf("%s sets the name of the kubelet, --hostname-override, and kubeadm does not edit that file",
+		untrusted.Line(k.File)), "move the argument to KUBELET_EXTRA_ARGS in /etc/default/kubelet, or /etc/sysconfig/kubelet with "+
+		"RPM packages, with its present value: --hostname-override="+untrusted.Line(name),
+		"then run: systemctl daemon-reload, and this command again")
 }
 
 // renameMember returns the manifest of etcd with the new name of the member; the same data if it has that. Comments of a

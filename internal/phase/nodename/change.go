@@ -48,8 +48,10 @@ var Change = engine.Phase{
 			steps = append(steps, r.awaitStaticPods, r.awaitMember)
 		}
 		for _, step := range append(steps, r.awaitNode) {
-			if err := step(ctx, e); err != nil {
+			if err := step(ctx, e); err != nil && !r.isTaken {
 				return r.withWayBack(err)
+			} else if err != nil {
+				return err
 			}
 		}
 		return r.finish(ctx, e)
@@ -60,6 +62,7 @@ var Change = engine.Phase{
 type renaming struct {
 	nodename.Rename
 	machine
+	isTaken bool // another machine has got the new name
 }
 
 func (r *renaming) withWayBack(err error) error {
@@ -80,7 +83,7 @@ func (r *renaming) leave(ctx context.Context, e *engine.Env) error {
 		return err
 	}
 	from, err := nodename.ReadNode(ctx, e.Reader(), r.as, r.From())
-	if err != nil || from == nil {
+	if err != nil || from == nil || !r.IsBack() && !r.Owns(from) {
 		return err
 	}
 	err = drain.Run(ctx, e, drain.Options{Node: r.From(), As: r.as, Timeout: drainTimeout,
@@ -124,20 +127,43 @@ func (r *renaming) createNode(ctx context.Context, e *engine.Env) error {
 		if err != nil {
 			return err
 		}
-		if from == nil {
+		if from == nil || !r.Owns(from) {
 			return fmt.Errorf("there is no Node %s any more, whose labels and taints Node %s is to get", untrusted.Line(r.From()), r.To)
 		}
+		keys, err := nodename.ListTopologyKeys(ctx, e.Reader(), r.as, r.From())
+		if err != nil {
+			return err
+		}
 		e.Say("creating Node %s with the labels, taints and annotations of Node %s", r.To, untrusted.Line(r.From()))
-		if err := e.Do(ctx, change.ApplyObject{Object: r.NewNode(*from), As: r.as, Keep: true}); err != nil {
+		if err := e.Do(ctx, change.ApplyObject{Object: r.NewNode(*from, keys...), As: r.as, Keep: true}); err != nil {
 			return err
 		}
 		if to, err = nodename.ReadNode(ctx, e.Reader(), r.as, r.To); err != nil {
 			return err
 		}
 	}
-	if to != nil && !r.IsOwn(to) { // somebody else was faster
-		return r.NewTakenError()
+	if to != nil && !r.IsOwn(to) { // another machine was faster
+		return r.giveUp(ctx, e)
 	}
+	return nil
+}
+
+// giveUp forgets the change, of which nothing but the drain is done, and returns the error of a name that is taken.
+func (r *renaming) giveUp(ctx context.Context, e *engine.Env) error {
+	r.isTaken = true
+	if !r.Cordoned {
+		if err := e.Do(ctx, r.editNode(r.From(), uncordon)); err != nil {
+			return problem.New(errors.Join(r.NewTakenError(), err), untrusted.CommandHint("let Pods run here", "kubectl uncordon", r.From()))
+		}
+	}
+	if err := nodename.RemoveRename(ctx, e); err != nil {
+		return errors.Join(r.NewTakenError(), err)
+	}
+	return r.NewTakenError()
+}
+
+func uncordon(u *unstructured.Unstructured) error {
+	unstructured.RemoveNestedField(u.Object, "spec", "unschedulable")
 	return nil
 }
 
@@ -159,6 +185,9 @@ func (r *renaming) switchKubelet(ctx context.Context, e *engine.Env) error {
 	isSwitched := client.NodeName(ctx, e.World) == r.To
 	if isSwitched && len(files) == 0 {
 		return localkubelet.Start(ctx, e, append(kubeletfile.EnvFiles(r.Paths), client.File)...)
+	}
+	if err := r.checkMembers(ctx, e); err != nil {
+		return err
 	}
 	var pair localkubelet.ClientPair
 	if !isSwitched {
@@ -196,6 +225,18 @@ func (r *renaming) switchKubelet(ctx context.Context, e *engine.Env) error {
 	return nil
 }
 
+// checkMembers checks again whether the etcd member of this machine can restart: the drain may have taken minutes.
+func (r *renaming) checkMembers(ctx context.Context, e *engine.Env) error {
+	if r.Member == nil {
+		return nil
+	}
+	found, err := etcdcluster.CheckHealth(ctx, e.Reader(), r.Etcd)
+	if err != nil {
+		return err
+	}
+	return r.CheckMembers(found)
+}
+
 // newPair is a client certificate for the new name: signed with the key of the cluster CA, or by the cluster.
 func (r *renaming) newPair(ctx context.Context, e *engine.Env, c *localkubelet.ClientCert) (localkubelet.ClientPair, error) {
 	if r.Role == node.ControlPlane {
@@ -229,8 +270,21 @@ func (r *renaming) replaceFiles(ctx context.Context, e *engine.Env, files []node
 			return err
 		}
 	}
-	for _, name := range []string{"kubelet.crt", "kubelet.key", "kubelet-server-current.pem"} {
-		if err := e.Do(ctx, change.Remove{Path: path.Join(r.Paths.Kubelet, "pki", name)}); err != nil {
+	pki := path.Join(r.Paths.Kubelet, "pki")
+	if err := e.Do(ctx, change.Remove{Path: path.Join(pki, "kubelet-server-current.pem")}); err != nil {
+		return err
+	}
+	file, err := nodename.FindServingCertificate(ctx, e.World, r.Paths)
+	if err != nil {
+		return err
+	}
+	if file != "" {
+		e.Warn("the kubelet serves with %s, which kubeadm does not replace: issue a certificate for the name %s there",
+			untrusted.Line(file), r.To)
+		return nil
+	}
+	for _, name := range []string{"kubelet.crt", "kubelet.key"} {
+		if err := kubeletfile.Remove(ctx, e, path.Join(pki, name), staticpod.KubeletConfigBackup); err != nil {
 			return err
 		}
 	}
@@ -269,7 +323,7 @@ func (r *renaming) awaitMember(ctx context.Context, e *engine.Env) error {
 			if own == nil {
 				return errors.New("etcd does not list it")
 			}
-			if own.Name != r.To {
+			if own.Name != r.To && r.RenamesMember() {
 				return fmt.Errorf("its name is still %s", untrusted.Line(own.Name))
 			}
 			if err := found.Unhealthy[own.ID]; err != nil {
@@ -285,21 +339,14 @@ func (r *renaming) awaitMember(ctx context.Context, e *engine.Env) error {
 
 // finish lets Pods run on the new Node, and removes what is left of the previous one. From then on there is no way back.
 func (r *renaming) finish(ctx context.Context, e *engine.Env) error {
-	if err := e.Do(ctx, r.editNode(func(u *unstructured.Unstructured) error {
-		if !r.Cordoned {
-			unstructured.RemoveNestedField(u.Object, "spec", "unschedulable")
-		}
-		return nil
-	})); err != nil {
+	edit := uncordon
+	if r.Cordoned {
+		edit = func(*unstructured.Unstructured) error { return nil }
+	}
+	if err := e.Do(ctx, r.editNode(r.To, edit)); err != nil {
 		return err
 	}
-	e.Say("deleting Node %s", untrusted.Line(r.From()))
-	lease := coordinationv1.SchemeGroupVersion.WithKind("Lease")
-	if err := e.Do(ctx, change.DeleteObject{Ref: state.Ref{GVK: state.NodeKind, Name: r.From(), As: r.as}},
-		change.DeleteObject{Ref: state.Ref{GVK: lease, Namespace: corev1.NamespaceNodeLease, Name: r.From(), As: r.as}}); err != nil {
-		return err
-	}
-	if err := r.awaitGone(ctx, e); err != nil {
+	if err := r.deletePrevious(ctx, e); err != nil {
 		return err
 	}
 	if r.Role == node.ControlPlane {
@@ -307,7 +354,10 @@ func (r *renaming) finish(ctx context.Context, e *engine.Env) error {
 			return err
 		}
 	}
-	if err := e.Do(ctx, r.editNode(func(u *unstructured.Unstructured) error {
+	if err := localkubelet.RemoveClientCerts(ctx, e, r.From()); err != nil {
+		return err
+	}
+	if err := e.Do(ctx, r.editNode(r.To, func(u *unstructured.Unstructured) error {
 		annotations := u.GetAnnotations()
 		delete(annotations, node.RenamedFromAnnotation)
 		u.SetAnnotations(annotations)
@@ -321,10 +371,38 @@ func (r *renaming) finish(ctx context.Context, e *engine.Env) error {
 	return r.report(ctx, e)
 }
 
-func (r *renaming) editNode(edit func(*unstructured.Unstructured) error) change.Change {
+// deletePrevious deletes the previous Node with its Lease and Pods. One of another machine, which has joined under that name
+// since, is left alone.
+func (r *renaming) deletePrevious(ctx context.Context, e *engine.Env) error {
+	from, err := nodename.ReadNode(ctx, e.Reader(), r.as, r.From())
+	if err != nil {
+		return err
+	}
+	if from != nil && !r.Owns(from) {
+		e.Warn("Node %s is not deleted: it may be that of another machine; %s", untrusted.Line(r.From()),
+			untrusted.CommandHint("if no machine has that name, delete it", "kubectl delete node", r.From()))
+		return nil
+	}
+	e.Say("deleting Node %s", untrusted.Line(r.From()))
+	if from != nil {
+		err := e.Do(ctx, change.DeleteObject{Ref: state.Ref{GVK: state.NodeKind, Name: r.From(), As: r.as}, UID: string(from.UID)})
+		if err != nil {
+			return err
+		}
+	}
+	// A kubelet that has joined under that name since creates its Lease again.
+	lease := coordinationv1.SchemeGroupVersion.WithKind("Lease")
+	if err := e.Do(ctx, change.DeleteObject{Ref: state.Ref{GVK: lease, Namespace: corev1.NamespaceNodeLease, Name: r.From(),
+		As: r.as}}); err != nil {
+		return err
+	}
+	return r.awaitGone(ctx, e)
+}
+
+func (r *renaming) editNode(name string, edit func(*unstructured.Unstructured) error) change.Change {
 	n := &corev1.Node{}
 	n.SetGroupVersionKind(state.NodeKind)
-	n.Name = r.To
+	n.Name = name
 	return change.MutateObject{Object: n, As: r.as, Mutate: edit}
 }
 

@@ -129,7 +129,18 @@ func unlessGone(err error) error {
 func (k *Cluster) delete(ctx context.Context, c change.DeleteObject) error {
 	return k.changeObject(ctx, c.Ref, "deleting ",
 		func(ctx context.Context, r dynamic.ResourceInterface) error {
-			err := r.Delete(ctx, c.Ref.Name, metav1.DeleteOptions{})
+			options := metav1.DeleteOptions{}
+			if uid := types.UID(c.UID); uid != "" {
+				options.Preconditions = &metav1.Preconditions{UID: &uid}
+			}
+			err := r.Delete(ctx, c.Ref.Name, options)
+			if c.UID != "" && apierrors.IsConflict(err) {
+				now, getErr := r.Get(ctx, c.Ref.Name, metav1.GetOptions{})
+				if getErr == nil && !c.Matches(now) {
+					return nil // another object of that name
+				}
+				err = cmp.Or(getErr, err)
+			}
 			if apierrors.IsNotFound(err) {
 				return nil
 			}

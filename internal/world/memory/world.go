@@ -243,7 +243,9 @@ func (w *World) Do(ctx context.Context, c change.Change) error {
 				return after, c.Mutate(after)
 			})
 	case change.DeleteObject:
-		delete(w.Objects, keyOf(c.Ref))
+		if u, ok := w.Objects[keyOf(c.Ref)]; ok && c.Matches(u) {
+			delete(w.Objects, keyOf(c.Ref))
+		}
 	case change.LabelNode:
 		if _, ok := w.Objects[keyOf(c.Ref())]; !ok {
 			return apierrors.NewNotFound(corev1.Resource("nodes"), c.Name)

@@ -159,6 +159,17 @@ func testApplyAndDelete(s *objectSuite) {
 	s.do(s.config(map[string]string{"a": "5"}))
 	s.wantLabels(s.ref(), map[string]string{"ours": "1", "theirs": "2"})
 
+	other := change.DeleteObject{Ref: s.ref(), UID: "of-another"}
+	s.done(other, true)
+	s.do(other)
+	if now := s.read(s.ref()).GetUID(); now != uid {
+		s.t.Errorf("an object with another uid was deleted: %q became %q", uid, now)
+	}
+	own := change.DeleteObject{Ref: s.ref(), UID: string(uid)}
+	s.done(own, false)
+	s.do(own)
+	s.do(second)
+
 	remove := change.DeleteObject{Ref: s.ref()}
 	s.done(remove, false)
 	s.do(remove)
