@@ -342,6 +342,33 @@ func TestRenameIsRefused(t *testing.T) {
 			addObjects(t, w, `{apiVersion: v1, kind: PersistentVolume, metadata: {name: data}, spec: {claimRef: {namespace: a, name: b},
   nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: [cp1]}]}]}}}}`)
 		}, "data (of PersistentVolumeClaim a/b)"},
+		"a volume by the name of its Node": {newNamedWorker, newName, func(w *fake.World) {
+			addObjects(t, w, `{apiVersion: v1, kind: PersistentVolume, metadata: {name: data}, spec: {
+  nodeAffinity: {required: {nodeSelectorTerms: [{matchFields: [{key: metadata.name, operator: In, values: [cp1]}]}]}}}}`)
+		}, "bound to the name cp1"},
+		"a volume of a CSI driver": {newNamedWorker, newName, func(w *fake.World) {
+			addObjects(t, w, `{apiVersion: v1, kind: PersistentVolume, metadata: {name: data}, spec: {
+  nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: topology.lvm.example/node, operator: In, values: [cp1]}]}]}}}}`)
+		}, "bound to the name cp1"},
+		"a volume of a CSI driver with a value of its own": {newNamedWorker, newName, func(w *fake.World) {
+			labels := readNamed(w, "cp1").GetLabels()
+			labels["topology.lvm.example/node"] = "rack/CP1"
+			readNamed(w, "cp1").SetLabels(labels)
+			addObjects(t, w, `{apiVersion: storage.k8s.io/v1, kind: CSINode, metadata: {name: cp1}, spec: {drivers: [
+  {name: lvm.example, nodeID: x, topologyKeys: [topology.lvm.example/node]}]}}
+---
+{apiVersion: v1, kind: PersistentVolume, metadata: {name: data}, spec: {
+  nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: topology.lvm.example/node, operator: In, values: [rack/CP1]}]}]}}}}`)
+		}, "bound to the name cp1"},
+		"64 characters": {newNamedMachine, strings.Repeat("a", 64), nil, "cannot be the name of a Node"},
+		"a kubelet of another name": {newNamedMachine, newName, func(w *fake.World) { w.Info.Hostname = "renamed" },
+			"the kubelet takes the name"},
+		"not ready": {newNamedMachine, newName, func(w *fake.World) {
+			conditions := []any{map[string]any{"type": "Ready", "status": "False", "message": "no Pod network"}}
+			if err := unstructured.SetNestedSlice(readNamed(w, "cp1").Object, conditions, "status", "conditions"); err != nil {
+				t.Fatal(err)
+			}
+		}, "Node cp1 is not ready: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := c.machine(t)

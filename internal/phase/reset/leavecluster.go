@@ -19,6 +19,7 @@ import (
 	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
 	"kubeadm/internal/localkubelet"
+	"kubeadm/internal/nodename"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/state"
@@ -48,7 +49,11 @@ Static Pods and the Pods of DaemonSets are not evicted. PodDisruptionBudgets are
 		if err != nil {
 			return err
 		}
-		name, err := findLeavingNode(ctx, e, as)
+		other, err := findReplacedNode(ctx, e, as)
+		if err != nil {
+			return explainLeaveFailure(e, as, nothingRemoved, err)
+		}
+		name, err := findLeavingNode(ctx, e, as, other)
 		if name == "" || err != nil {
 			return explainLeaveFailure(e, as, nothingRemoved, err)
 		}
@@ -66,6 +71,12 @@ Static Pods and the Pods of DaemonSets are not evicted. PodDisruptionBudgets are
 			err = explainLeaveFailure(e, as, fmt.Sprintf("node %s may be cordoned and drained; on this machine only the journal of init or join was removed",
 				name), err)
 			return problem.New(err, untrusted.CommandHint("or keep the node", "kubectl uncordon", name))
+		}
+		if other != nil && other.Name != name {
+			e.Say("deleting Node %s, which a change of this node's name has left", untrusted.Line(other.Name))
+			ref := state.Ref{GVK: state.NodeKind, Name: other.Name, As: as}
+			warnOnError(e, e.Do(ctx, change.DeleteObject{Ref: ref, UID: string(other.UID)}),
+				untrusted.CommandHint("delete it", "kubectl delete node", other.Name))
 		}
 		// A kubelet that is restarted would register the Node again.
 		warnOnError(e, e.Do(ctx, change.SetService{Name: localkubelet.Service}),
@@ -145,8 +156,9 @@ func readNodeUser(ctx context.Context, e *engine.Env, file string, config *pki.K
 }
 
 // findLeavingNode returns the name of this machine's Node; empty if there is nothing to leave. A
-// machine with the files of another one, such as a clone, must not delete the other's Node.
-func findLeavingNode(ctx context.Context, e *engine.Env, as state.Identity) (string, error) {
+// machine with the files of another one, such as a clone, must not delete the other's Node. Another
+// Node of this machine, if there is one, is not counted.
+func findLeavingNode(ctx context.Context, e *engine.Env, as state.Identity, other *corev1.Node) (string, error) {
 	name := ""
 	file := e.Local.Paths.KubeletKubeconfig()
 	if data, err := e.World.ReadFile(ctx, file); err == nil {
@@ -168,7 +180,10 @@ func findLeavingNode(ctx context.Context, e *engine.Env, as state.Identity) (str
 		e.Say("the cluster has no Node %s: there is nothing to delete", name)
 		return "", nil
 	}
-	if len(all) == 1 {
+	others := slices.ContainsFunc(all, func(u unstructured.Unstructured) bool {
+		return u.GetName() != name && (other == nil || u.GetName() != other.Name)
+	})
+	if !others {
 		e.Say("%s is the only node, so the cluster ends with it: it is neither drained nor deleted", name)
 		return "", nil
 	}
@@ -180,6 +195,31 @@ func findLeavingNode(ctx context.Context, e *engine.Env, as state.Identity) (str
 		return "", fmt.Errorf("node %s may be another machine: this one has none of its addresses", name)
 	}
 	return name, nil
+}
+
+// findReplacedNode finds the other Node of a machine whose name was changed incompletely; nil if there
+// is none, or if it belongs to another machine.
+func findReplacedNode(ctx context.Context, e *engine.Env, as state.Identity) (*corev1.Node, error) {
+	record, err := nodename.ReadRename(ctx, e.World, e.Local.Paths)
+	if err != nil {
+		e.Warn("%v; another Node of this machine may be left", err)
+	}
+	if record == nil {
+		return nil, nil
+	}
+	client, err := localkubelet.ReadClientCert(ctx, e.World, e.Local.Paths)
+	if err != nil || client == nil {
+		return nil, nil // nor is the name of the node known
+	}
+	record.To = client.NodeName(ctx, e.World)
+	if record.To != record.Original && record.To != record.Other {
+		return nil, nil
+	}
+	other, err := nodename.ReadNode(ctx, e.Reader(), as, record.From())
+	if err != nil || other == nil || !record.Owns(other) {
+		return nil, err
+	}
+	return other, nil
 }
 
 // isOwnNode reports whether this machine has an internal address of a Node, if any is known.
