@@ -91,7 +91,7 @@ func TestSecondOfOneNameGivesUp(t *testing.T) {
 // taken back.
 func TestResumedRenameLeavesNodeOfAnother(t *testing.T) {
 	resumed := 0
-	changeNodeName(newNamedWorker, newName).killEverywhere(t, func(t *testing.T, r killedRun) {
+	changeNodeName(newNamedWorker, newName).forEachKill(t, func(r killedRun) {
 		_, isRecorded := r.machine.Files[node.DefaultPaths().Journal()+"/renaming.json"]
 		if readNamed(r.machine, "cp1") != nil || !isRecorded {
 			return
