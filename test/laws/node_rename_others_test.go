@@ -161,10 +161,12 @@ func TestNameInUnitIsMoved(t *testing.T) {
 
 // A client certificate of the previous name is not left: it would be valid until it expires.
 func TestPreviousClientCertIsRemoved(t *testing.T) {
+	const dir = "/var/lib/kubelet/pki/"
 	w := newNamedWorker(t)
+	w.Files[dir+"kubelet-client-2020-01-02-03-04-05.pem"] = w.Files[dir+"kubelet-client-current.pem"]
 	changeNodeName(newNamedWorker, newName).newRun(w).mustSucceed(t)
 	for name := range w.Files {
-		if !strings.HasPrefix(name, "/var/lib/kubelet/pki/kubelet-client-") {
+		if !strings.HasPrefix(name, dir+"kubelet-client-") {
 			continue
 		}
 		certs, err := pki.ParseCertificates(w.Files[name].Data)
