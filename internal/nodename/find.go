@@ -209,7 +209,7 @@ func (w *RenameWanted) findNodes(ctx context.Context, e *engine.Env, present str
 	}
 	notReady, err := health.CheckNode(ctx, e.Reader(), w.As, from.Name)
 	if err == nil && notReady != nil {
-		err = problem.New(fmt.Errorf("Node %s is not ready: %w", untrusted.Line(from.Name), notReady),
+		err = problem.New(fmt.Errorf("the Node %s is not ready: %w", untrusted.Line(from.Name), notReady),
 			"look at the kubelet: kubeadm doctor", "repair the node first")
 	}
 	return err

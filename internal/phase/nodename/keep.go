@@ -1,5 +1,5 @@
-// Package nodename lets the kubelet of this machine keep the name of its Node when the host is renamed.
-// docs/decisions/0080 has the reasons.
+// Package nodename lets the kubelet of this machine keep the name of its Node when the host is renamed (docs/decisions/0080),
+// or gives the Node another name (docs/decisions/0081).
 package nodename
 
 import (
