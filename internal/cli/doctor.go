@@ -89,9 +89,6 @@ func (o *doctorOptions) check(asObject bool) error {
 	return nil
 }
 
-// foundErrorsCode is the exit code if the doctor has found an error.
-const foundErrorsCode = 2
-
 func runDoctor(p *program, c *cobra.Command, o *doctorOptions) (err error) {
 	ctx := c.Context()
 	encode, err := o.encoder(ctx, p.World())
@@ -179,7 +176,7 @@ func foundErrors(d doctor.Diagnosis) error {
 	if len(d.Fixes()) > 0 {
 		err.Hints = []string{"review and apply the safe fixes: kubeadm doctor --fix"}
 	}
-	err.Code = foundErrorsCode
+	err.Code = problem.Found
 	return err
 }
 

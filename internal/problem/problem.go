@@ -34,18 +34,6 @@ func (p *Problem) Error() string {
 // Unwrap returns the cause.
 func (p *Problem) Unwrap() error { return p.Err }
 
-// ExitCode is the exit code of a program that ends with err: 1, unless a Problem in its chain has
-// another one.
-func ExitCode(err error) int {
-	var p *Problem
-	for ; errors.As(err, &p); err = p.Err {
-		if p.Code != 0 {
-			return p.Code
-		}
-	}
-	return 1
-}
-
 // Hints are those of every Problem in the chain of err, outermost first, each once.
 func Hints(err error) []string {
 	var all []string
