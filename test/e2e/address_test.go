@@ -75,7 +75,9 @@ func TestChangeAddressOfWorker(t *testing.T) {
 	s := &testCluster{Cluster: newCluster(t)}
 	must(t, s.addNodes(t.Context()))
 	must(t, s.initAndJoin(t.Context()))
+	must(t, awaitClusterReady(t.Context(), s.cp, 2)) // so that kube-proxy reports the first address
 	worker, first := s.worker, s.worker.Address()
+	kubectl(t, s.cp, "rollout", "status", "--namespace=kube-system", "daemonset/kube-proxy", "--timeout=2m")
 	checkFails(t, worker, []string{"192.0.2.99", "matches no address", first}, addressCommand("change", "192.0.2.99")...)
 	second, err := worker.AddAddress(t.Context())
 	must(t, err)
