@@ -182,6 +182,7 @@ func killNodeNameChange(t *testing.T, n *nodes.Node, text string, args ...string
 // TestNodeRenamed gives a worker and the only control plane node other names, with labels, taints and annotations. It is
 // killed, taken back, and refused where volumes are bound to the name.
 func TestNodeRenamed(t *testing.T) {
+	inFullRun(t, "three minutes")
 	parallel(t)
 	s := &testCluster{Cluster: newCluster(t)}
 	must(t, s.addNodes(t.Context()))
