@@ -9,7 +9,7 @@ import (
 	"kubeadm/internal/problem"
 )
 
-// CheckStored is an error if somebody else has changed the configuration that the cluster stores since this command
+// CheckStored is an error if another client has changed the configuration that the cluster stores since this command
 // began: commands of upstream's kubeadm and kubectl do not take the cluster's lock.
 func CheckStored(ctx context.Context, e *engine.Env, here existing.Machine) error {
 	intent := IntentOf(e)

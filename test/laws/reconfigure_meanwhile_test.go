@@ -15,7 +15,7 @@ import (
 	"kubeadm/internal/world/memory"
 )
 
-// meanwhile is a world in which somebody else acts before the first change of a target.
+// meanwhile is a world in which another client acts before the first change of a target.
 type meanwhile struct {
 	world.World
 	target string
@@ -30,7 +30,7 @@ func (m meanwhile) Do(ctx context.Context, c change.Change) error {
 	return m.World.Do(ctx, c)
 }
 
-// What somebody else stores while a change is being made is not overwritten: kubectl and upstream's kubeadm do not take
+// What another client stores while a change is being made is not overwritten: kubectl and upstream's kubeadm do not take
 // the cluster's lock.
 func TestReconfigureKeepsEditMeanwhile(t *testing.T) {
 	s := reconfigure(clusterDocument + "dns: {imageRepository: registry.example.com/dns}\n")

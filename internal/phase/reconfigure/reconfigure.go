@@ -73,7 +73,7 @@ var Claim = engine.Phase{
 	},
 }
 
-// Unedited checks, before the cluster stores the change, that nobody else has changed the configuration.
+// Unedited checks, before the cluster stores the change, that no other client has changed the configuration.
 var Unedited = engine.Phase{
 	Name:  "unedited",
 	Short: "Check that the stored configuration was not changed meanwhile",
