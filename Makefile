@@ -123,7 +123,7 @@ broken: ## broken input of every kind, and the error that each must get: make br
 # Each package that a worker runs, under Wine. Left out: etcd with its restores, what only reads this repository, tests with a Unix shell, socket
 # or trust store, those that compare with upstream's program for Linux, and files of a release. Wine cannot remove their t.TempDir.
 PACKAGES ?= $(shell GOOS=windows go list ./cmd/... ./internal/... ./test/broken | grep -vE '^kubeadm/internal(/world/etcd|/world/linux)?$$')
-not_on_windows = ^Test(Edit|FileInPlaceOfADirectoryIsNamed|ManPages|CompletionScripts|DoctorCommandsKeepConfiguration|ShellCompletion|RuntimeDoesNotAnswer|DiscoveryFileExecCredentials|ReadPatchesSkipsOtherFiles|ReadPatchFromFIFO|MachineTrustStore|(CheckExpiration|RenewedCertificates|CSRs|UserKubeconfigs|Verdicts|MigratedFiles)Match(es)?Upstream|Peer.*|PreviewOfThisMachine)$$|^TestBrokenInput$$/^etcd/^restore_
+not_on_windows = ^Test(Edit|FileInPlaceOfADirectoryIsNamed|ManPages|CompletionScripts|DoctorCommandsKeepConfiguration|ShellCompletion|RuntimeDoesNotAnswer|DiscoveryFileExecCredentials|ReadPatchesSkipsOtherFiles|ReadPatchFromFIFO|MachineTrustStore|(CheckExpiration|RenewedCertificates|CSRs|UserKubeconfigs|Verdicts|MigratedFiles)Match(es)?Upstream|Peer.*|DryRunOfThisMachine)$$|^TestBrokenInput$$/^etcd/^restore_
 
 windows: ## vet the program for Windows and run its tests under Wine, which is installed if it is missing: make windows PACKAGES=./internal/world/windows
 	GOOS=windows go vet ./cmd/... ./internal/... ./test/broken ./test/laws ./test/scripts

@@ -22,7 +22,7 @@ func wordRules() []rule {
 					"NewTicker", "Since", "Until"},
 				"crypto/rand": {"Reader", "Read", "Text", "Prime"},
 			}, "internal/world"),
-		onlyUsedBy("only worlds use the network", "previews and tests must see every request",
+		onlyUsedBy("only worlds use the network", "dry runs and tests must see every request",
 			map[string][]string{
 				"net": {"Dial*", "Listen*", "Lookup*", "Resolver", "DefaultResolver",
 					"Interfaces", "InterfaceAddrs"},
@@ -31,11 +31,11 @@ func wordRules() []rule {
 			}, "internal/world"),
 		{
 			name:   "no phase handles dry runs",
-			reason: "a preview is a world like others: a phase must behave the same in it",
+			reason: "a dry run is a world like others: a phase must behave the same in it",
 			check: func(s source, report func(token.Pos, string, ...any)) {
 				s.program(func(f file) {
 					if !isBelow(f.dir, "internal/cli", "internal/run", "internal/config",
-						"internal/flag", "internal/world/preview", "internal/world/kube",
+						"internal/flag", "internal/world/dryrun", "internal/world/kube",
 						"cmd/kubeadm") {
 						checkDryRunNames(f, report)
 					}

@@ -16,9 +16,9 @@ import (
 	"kubeadm/internal/problem"
 	"kubeadm/internal/state"
 	"kubeadm/internal/world"
+	"kubeadm/internal/world/dryrun"
 	"kubeadm/internal/world/fake"
 	"kubeadm/internal/world/memory"
-	"kubeadm/internal/world/preview"
 )
 
 // api is the cluster of both nodes. Waits take real time, but the test sets its clock.
@@ -219,7 +219,7 @@ func putLease(t *testing.T, a *api, holder string) {
 func TestDryRunDoesNotWait(t *testing.T) {
 	a := newAPI()
 	putLease(t, a, "cp1")
-	e, said := newEnv(preview.New(a, "", preview.Paths{}))
+	e, said := newEnv(dryrun.New(a, "", dryrun.Paths{}))
 	done := false
 	if err := newLock("cp2").Hold(t.Context(), e,
 		func(context.Context, *engine.Env) error { done = true; return nil }); err != nil {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -48,23 +47,6 @@ func mergeIgnored(lists ...[]string) (all []string) {
 		}
 	}
 	return all
-}
-
-// fillSocket finds the socket of the container runtime.
-func fillSocket(socket *string, facts Facts, at *field.Path, run *RunOptions) field.ErrorList {
-	runtimes := facts.Runtimes
-	switch {
-	case *socket == "" && len(runtimes) > 1:
-		return field.ErrorList{field.Required(at,
-			"found several container runtimes, set one of "+strings.Join(runtimes, ", "))}
-	case *socket == "":
-		*socket = cmp.Or(append(slices.Clone(runtimes), facts.Platform.DefaultCRISocket())...)
-	case path.IsAbs(*socket) && !facts.Platform.IsWindows():
-		run.warn(fmt.Sprintf("container runtime socket %q is a path: use the URL unix://%s",
-			*socket, *socket))
-		*socket = "unix://" + *socket
-	}
-	return nil
 }
 
 // fillCluster sets what depends on other fields.

@@ -175,7 +175,9 @@ func (in *initDocuments) complete(facts Facts, common Common, run *RunOptions) {
 	in.fields(v1beta4.KindInit, fillNode(&in.init.NodeRegistration, facts, common, run))
 	in.fields(v1beta4.KindInit,
 		fillAddress(&in.init.LocalAPIEndpoint, facts, field.NewPath("localAPIEndpoint")))
-	in.init.NodeRegistration.Taints = controlPlaneTaints(in.init.NodeRegistration.Taints)
+	if in.init.NodeRegistration.Taints == nil {
+		in.init.NodeRegistration.Taints = node.ControlPlaneTaints()
+	}
 	fillCluster(&in.cluster, in.init.LocalAPIEndpoint.BindPort)
 
 	in.fields(v1beta4.KindInit, slices.Concat(

@@ -70,7 +70,9 @@ func completeJoin(c *v1beta4.JoinConfiguration, flags JoinFlags, from inputs, ru
 		at := field.NewPath("controlPlane", "localAPIEndpoint")
 		wrong.fields(v1beta4.KindJoin,
 			fillAddress(&c.ControlPlane.LocalAPIEndpoint, from.facts, at))
-		c.NodeRegistration.Taints = controlPlaneTaints(c.NodeRegistration.Taints)
+		if c.NodeRegistration.Taints == nil {
+			c.NodeRegistration.Taints = node.ControlPlaneTaints()
+		}
 	}
 
 	platform := from.facts.Platform

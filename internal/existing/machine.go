@@ -132,7 +132,8 @@ var runtimeFlag = regexp.MustCompile(`--container-runtime-endpoint[= ]([^"\s]+)`
 // which of them the kubelet uses.
 var ErrSeveralRuntimes = errors.New("several container runtimes run on this machine")
 
-// RuntimeSocket is the container runtime's socket that the kubelet of this machine uses.
+// RuntimeSocket is the container runtime's socket that the kubelet of this machine uses. For a machine that
+// is not a node yet, package config chooses one.
 func RuntimeSocket(ctx context.Context, r state.Reader, paths node.Paths) (string, error) {
 	file := paths.KubeletInstanceConfig()
 	data, err := state.ReadOptional(ctx, r, file)

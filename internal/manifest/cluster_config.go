@@ -55,11 +55,3 @@ func ClusterInfo(admin *pki.Kubeconfig) (*corev1.ConfigMap, error) {
 	return configMap(kubePublic, bootstrapapi.ConfigMapClusterInfo,
 		map[string]string{bootstrapapi.KubeConfigKey: string(text)}), nil
 }
-
-// ControlPlaneLabels are the labels of a control-plane Node. Its taints are in node.Local.
-func ControlPlaneLabels() map[string]string {
-	return map[string]string{
-		node.ControlPlaneLabel: "",
-		"node.kubernetes.io/exclude-from-external-load-balancers": "",
-	}
-}

@@ -5,5 +5,5 @@
 // their contents for a node (profile.go, san.go), private keys (key.go, key_pool.go),
 // certificates (certificate.go), checks of existing files (verify.go, file.go, shared_files.go),
 // kubeconfig files (kubeconfig_profile.go, kubeconfig.go), and the encryption of uploaded
-// certificates (certificate_key.go).
+// certificates (upload_encryption.go).
 package pki

@@ -8,6 +8,17 @@ import (
 	"strings"
 )
 
+// Names of the files of an external etcd in the Secret of the uploaded certificates.
+const (
+	UploadedExternalEtcdCA          = "external-etcd-ca.crt"
+	UploadedExternalEtcdCertificate = "external-etcd.crt"
+	UploadedExternalEtcdKey         = "external-etcd.key"
+)
+
+// UploadedName returns the name of a shared file in that Secret: its path below the
+// certificates directory with "-" in place of "/".
+func UploadedName(path string) string { return strings.ReplaceAll(path, "/", "-") }
+
 // ParseSharedFiles parses the files that control planes share, by their names in the Secret
 // kubeadm-certs. Each file must contain what its name says, each key must belong to its
 // certificate, and sa.pub to sa.key. Empty files are left out.

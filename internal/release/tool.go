@@ -35,9 +35,6 @@ func (t Tool) MinorVersion() string {
 	return fmt.Sprintf("%d.%d", t.number.Major(), t.number.Minor())
 }
 
-// maxKubeletSkew is how many minors a kubelet may lag behind the tool.
-const maxKubeletSkew = 3
-
 // CheckTarget returns an error if the tool does not support the release.
 func (t Tool) CheckTarget(target Target) error {
 	oldest, newest := minorReleases[0], minorReleases[len(minorReleases)-1]
@@ -58,30 +55,6 @@ func (t Tool) IsOlderThan(target Target) bool {
 		return false
 	}
 	return t.behind(target.Version())
-}
-
-// CheckKubelet returns an error if the kubelet is older than the tool supports, or of a newer
-// minor version than the control plane. If controlPlane is nil, the second check is skipped.
-func (t Tool) CheckKubelet(kubelet, controlPlane *version.Version) error {
-	minor := t.number.Minor()
-	// Parsed as semantic, for only then does a pre-release count as older.
-	oldest := version.MustParseSemantic(fmt.Sprintf("%d.%d.0", t.number.Major(),
-		minor-min(maxKubeletSkew, minor)))
-	if kubelet.LessThan(oldest) {
-		return fmt.Errorf("kubelet v%s is too old for kubeadm %s: install v%s or newer", kubelet, t,
-			oldest)
-	}
-	if controlPlane != nil && IsKubeletNewer(kubelet, controlPlane) {
-		return fmt.Errorf("kubelet v%s is newer than the control plane, v%s: install a kubelet of the same or an older minor version",
-			kubelet, controlPlane)
-	}
-	return nil
-}
-
-// IsKubeletNewer reports whether the kubelet has a newer minor version than the control plane. See
-// https://kubernetes.io/releases/version-skew-policy/#kubelet.
-func IsKubeletNewer(kubelet, controlPlane *version.Version) bool {
-	return kubelet.Major() > controlPlane.Major() || kubelet.Minor() > controlPlane.Minor()
 }
 
 // CheckEtcd returns an error if the version of an external etcd, as its /version endpoint reports

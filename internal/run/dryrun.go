@@ -14,7 +14,7 @@ import (
 	"kubeadm/internal/node"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/release"
-	"kubeadm/internal/world/preview"
+	"kubeadm/internal/world/dryrun"
 )
 
 // enterPreview is Begin for a dry run: nothing changes but a directory with copies of the files
@@ -46,7 +46,7 @@ func (r *Run) enterPreview(ctx context.Context, n *node.Node) error {
 			return err
 		}
 	}
-	paths := preview.Paths{
+	paths := dryrun.Paths{
 		Node:                n.Name,
 		Certificates:        n.Paths.Certificates,
 		KubeletConfig:       n.Paths.KubeletConfig(),
@@ -58,7 +58,7 @@ func (r *Run) enterPreview(ctx context.Context, n *node.Node) error {
 		paths.APIServerManifest, paths.EtcdManifest = n.Paths.Manifest(release.APIServer),
 			n.Paths.Manifest(manifest.Etcd)
 	}
-	r.world = preview.New(r.world, dir, paths)
+	r.world = dryrun.New(r.world, dir, paths)
 	return nil
 }
 

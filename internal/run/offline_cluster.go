@@ -22,7 +22,7 @@ import (
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
-	"kubeadm/internal/world/preview"
+	"kubeadm/internal/world/dryrun"
 )
 
 // offlineLimit is how long the dry run of a join looks for the cluster before it simulates one.
@@ -35,7 +35,7 @@ const exampleAddress = "192.0.2.1"
 // then shows a simulated one with the defaults of this program, which accepts the token and has
 // whatever CA is wanted.
 func (r *Run) SimulateOfflineCluster(ctx context.Context, e *engine.Env) error {
-	simulation, ok := r.world.(*preview.World)
+	simulation, ok := r.world.(*dryrun.World)
 	if !ok {
 		return nil
 	}

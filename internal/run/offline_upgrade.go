@@ -24,7 +24,7 @@ import (
 	"kubeadm/internal/state"
 	"kubeadm/internal/staticpod"
 	"kubeadm/internal/upgrade"
-	"kubeadm/internal/world/preview"
+	"kubeadm/internal/world/dryrun"
 )
 
 // BeginOfflineUpgrade is Begin for the dry run of an upgrade on a machine without the kubeconfig:
@@ -46,7 +46,7 @@ func (r *Run) BeginOfflineUpgrade(ctx context.Context, intent node.Upgrade, how 
 	r.Emit(engine.Warned, fmt.Sprintf("kubeconfig %s does not exist: using a simulated cluster of "+
 		"Kubernetes %s with default settings; to read a real one, set --kubeconfig",
 		kubeconfig, n.Cluster.Version))
-	simulation, ok := r.world.(*preview.World)
+	simulation, ok := r.world.(*dryrun.World)
 	if !ok {
 		return local, errors.New("only a dry run can upgrade a simulated cluster")
 	}
@@ -118,7 +118,7 @@ func simulatedVersion(tool release.Tool, target release.Target) string {
 
 // simulateUpgrade lets the preview show what an upgrade of the node reads. Of what an upgrade
 // writes it shows as little as possible, so that the dry run lists all that would be written.
-func (r *Run) simulateUpgrade(ctx context.Context, simulation *preview.World, n *node.Node) error {
+func (r *Run) simulateUpgrade(ctx context.Context, simulation *dryrun.World, n *node.Node) error {
 	older := *n
 	older.Cluster.Kubelet.Config = &kubeletconfig.KubeletConfiguration{}
 	kubelets, err := manifest.KubeletConfig(&older)
@@ -180,7 +180,7 @@ func olderCoreDNS(n *node.Node) (*appsv1.Deployment, error) {
 // readyNode is the Node object of a control plane node whose kubelet has the cluster's version.
 func readyNode(n *node.Node) *corev1.Node {
 	o := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name,
-		Labels: manifest.ControlPlaneLabels()}}
+		Labels: node.ControlPlaneLabels()}}
 	o.SetGroupVersionKind(state.NodeKind)
 	o.Status.NodeInfo.KubeletVersion = n.Cluster.Version
 	o.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady,

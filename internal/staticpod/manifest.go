@@ -66,7 +66,7 @@ func RenderPresent(ctx context.Context, e *engine.Env, n *node.Node,
 // JoinedMembers are the members that the manifest of this machine's etcd member lists, if it has joined
 // an etcd cluster and has its data: they have no effect on data that exist, and another list would only
 // restart it. It is nil for a new cluster. All commands that write that manifest keep them
-// (docs/decisions/0059).
+// (docs/decisions/0062).
 func JoinedMembers(ctx context.Context, e *engine.Env, n *node.Node) ([]state.Member, error) {
 	hasData, err := state.Exists(ctx, e.World, path.Join(n.Cluster.Etcd.DataDir, "member"))
 	if err != nil || !hasData {

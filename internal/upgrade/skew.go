@@ -8,6 +8,9 @@ import (
 	"kubeadm/internal/release"
 )
 
+// kubeletSkew is how many minors a kubelet may be older than the API servers, and than this program.
+const kubeletSkew = release.KubeletSkew
+
 // Skew is what the version skew policy compares.
 type Skew struct {
 	Target   release.Target

@@ -9,9 +9,6 @@ import (
 	"kubeadm/internal/release"
 )
 
-// kubeletSkew is how many minors a kubelet may be older than the API servers.
-const kubeletSkew = 3
-
 // Step is one thing to do on the way to a version.
 type Step struct {
 	Text    string

@@ -176,15 +176,15 @@ func TestArgumentFilesTravelDespiteKills(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			checkResumes(t, s)
-			for _, preview := range []bool{true, false} {
+			for _, dryRun := range []bool{true, false} {
 				r := s.newRun(s.machine(t))
-				r.preview = preview
+				r.dryRun = dryRun
 				said := renderAll(t, s.name, r.mustSucceed(t))
 				if journal, err := r.store.Load("journal"); err == nil {
 					said += string(journal)
 				}
 				if strings.Contains(said, "not to be seen") {
-					t.Errorf("preview %v: the output shows a file:\n%s", preview, said)
+					t.Errorf("dryRun %v: the output shows a file:\n%s", dryRun, said)
 				}
 			}
 		})

@@ -55,7 +55,7 @@ func TestDefragmentationResumesAtEveryCrashPoint(t *testing.T) {
 			})
 			dry := s.newRun(s.machine(t))
 			before := dry.machine.Snapshot()
-			dry.asPreview(t).mustSucceed(t)
+			dry.asDryRun(t).mustSucceed(t)
 			if diff := diffLines(before, dry.machine.Snapshot()); diff != "" {
 				t.Errorf("the dry run changed the cluster:\n%s", diff)
 			}

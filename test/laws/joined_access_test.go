@@ -104,7 +104,7 @@ func TestControlPlaneJoinsClusterWithoutAccessRules(t *testing.T) {
 	t.Run("a dry run says what a join creates", func(t *testing.T) {
 		w := subject.machine(t)
 		delete(w.Objects, keyOf(client))
-		out := subject.newRun(w).asPreview(t).execute(t)
+		out := subject.newRun(w).asDryRun(t).execute(t)
 		if out.err != nil || !slices.ContainsFunc(out.events, func(e engine.Event) bool {
 			return e.Kind == engine.Info && strings.Contains(e.Text, "creates the ClusterRoleBinding "+client.GetName())
 		}) {

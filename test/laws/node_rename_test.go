@@ -230,15 +230,15 @@ func TestNodeIsRenamed(t *testing.T) {
 }
 
 // A dry run announces what the command does, and changes nothing.
-func TestPreviewOfRename(t *testing.T) {
+func TestDryRunOfRename(t *testing.T) {
 	s := changeNodeName(newNamedMachine, newName)
-	checkPreview(t, s.newRun(s.machine(t)))
+	checkDryRun(t, s.newRun(s.machine(t)))
 	w := newNamedWorker(t) // whose request has another key each time
 	before := w.Snapshot()
-	changeNodeName(newNamedWorker, newName).newRun(w).asPreview(t).mustSucceed(t)
+	changeNodeName(newNamedWorker, newName).newRun(w).asDryRun(t).mustSucceed(t)
 	removeDryRunFiles(w)
 	if diff := diffLines(before, w.Snapshot()); diff != "" {
-		t.Errorf("the preview changed the machine:\n%s", diff)
+		t.Errorf("the dry run changed the machine:\n%s", diff)
 	}
 }
 

@@ -137,7 +137,7 @@ func renderRun(t testing.TB, s subject, phases []engine.Phase, conditional bool)
 	now := r.machine.Now()
 	var reads atomic.Int64
 	r.machine.Clock = func() time.Time { return now.Add(time.Duration(reads.Add(1))) }
-	r.phases, r.preview = phases, conditional
+	r.phases, r.dryRun = phases, conditional
 	var text bytes.Buffer
 	to := &report.Text{Out: &text, Err: &text, Verbosity: 1}
 	for _, e := range r.mustSucceed(t).events {

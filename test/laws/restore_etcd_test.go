@@ -157,7 +157,7 @@ func TestRestoreEtcdOnOneOfThree(t *testing.T) {
 	r := restoreSubject(etcddata.Options{}).newRun(machineOfThree(t))
 	addLeader(t, r.machine, "kube-controller-manager", "cp2_1", "7")
 	addLeader(t, r.machine, "kube-scheduler", "cp1_2", "1000000100")
-	out := checkPreview(t, r)
+	out := checkDryRun(t, r)
 	checkExchanged(t, r.machine, "cp1")
 	checkLeader(t, r.machine, "kube-controller-manager", "")
 	checkLeader(t, r.machine, "kube-scheduler", "cp1_2")
@@ -166,7 +166,7 @@ func TestRestoreEtcdOnOneOfThree(t *testing.T) {
 
 func TestRejoinEtcd(t *testing.T) {
 	r := rejoinSubject().newRun(machineOfRestored(t))
-	out := checkPreview(t, r)
+	out := checkDryRun(t, r)
 	checkExchanged(t, r.machine, "cp2", "cp1")
 	t.Log(renderScript(out.events))
 	if again := r.rerun().mustSucceed(t).did; len(again) > 0 {
@@ -196,7 +196,7 @@ func TestEtcdDataExchangeResumesAtEveryCrashPoint(t *testing.T) {
 func TestRecoverEtcd(t *testing.T) {
 	s := recoverSubjectOf(etcddata.Options{Lost: []string{"cp2", "cp3"}})
 	r := s.newRun(s.machine(t))
-	out := checkPreview(t, r)
+	out := checkDryRun(t, r)
 	t.Log(renderScript(out.events))
 	checkRecoveredEtcd(t, r.machine)
 	if again := r.rerun().mustSucceed(t).did; len(again) > 0 {

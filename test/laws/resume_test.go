@@ -11,7 +11,7 @@ import (
 )
 
 // A killed run is resumed by the same command, minutes later and with other random values: the
-// machine ends in the same state, each change is made exactly once, a preview announces the rest,
+// machine ends in the same state, each change is made exactly once, a dry run announces the rest,
 // and the journal records that the command has finished.
 func TestRunResumesAtEveryCrashPoint(t *testing.T) {
 	forEachSubject(t, checkResumes)
@@ -25,7 +25,7 @@ func checkResumes(t *testing.T, s subject) {
 		sortedLines(describeChanges(s.withoutRepeated(out.did)))
 	for _, first := range killed {
 		t.Run(first.name, func(t *testing.T) {
-			second := checkPreview(t, first.rerun())
+			second := checkDryRun(t, first.rerun())
 			if diff := diffLines(want, s.describe(t, first.machine, second.key)); diff != "" {
 				t.Errorf("the machine is not as after one run (-want +got):\n%s", diff)
 			}

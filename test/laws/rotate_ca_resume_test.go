@@ -220,11 +220,11 @@ func TestRotationListsPods(t *testing.T) {
 	putPod(t, w, w.Now().Add(-time.Hour), nil)
 	const listed = "1 Pods were started before they could trust the new CA: default/app"
 	sign := rotateCA(rotation.Sign, rotation.Options{}).newRun(w)
-	mustFail(t, sign.asPreview(t), listed)
+	mustFail(t, sign.asDryRun(t), listed)
 	mustFail(t, sign, listed)
 	later := w.Clone()
 	putPod(t, later, later.Now().Add(time.Minute), nil)
-	rotateCA(rotation.Sign, rotation.Options{}).newRun(later).asPreview(t).mustSucceed(t)
+	rotateCA(rotation.Sign, rotation.Options{}).newRun(later).asDryRun(t).mustSucceed(t)
 	root := later.Objects[memory.Key{Kind: corev1.SchemeGroupVersion.WithKind("ConfigMap").
 		GroupKind(), Namespace: "default", Name: "kube-root-ca.crt"}]
 	root.SetManagedFields(nil) // when it was written is not known

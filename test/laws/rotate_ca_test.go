@@ -212,7 +212,7 @@ func listNames(w *fake.World) (names []string) {
 }
 
 // A dry run of each stage tells what the stage does, and changes nothing.
-func TestRotationPreview(t *testing.T) {
+func TestRotationDryRun(t *testing.T) {
 	for name, steps := range rotationSteps() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -223,7 +223,7 @@ func TestRotationPreview(t *testing.T) {
 			stopClock(w)
 			snapshot := w.Snapshot()
 			w.Clock = memory.NewTickingClock(w.Now())
-			told := r.asPreview(t)
+			told := r.asDryRun(t)
 			shown := describeEvents(told.mustSucceed(t))
 			maps.DeleteFunc(w.Files, func(name string, _ memory.File) bool {
 				return strings.HasPrefix(name, dryRunDir)

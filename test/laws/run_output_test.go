@@ -27,7 +27,7 @@ func TestRunOutputMatchesSchema(t *testing.T) {
 			whole := s.newRun(s.machine(t)).mustSucceed(t)
 			checkRunOutput(t, schema, renderOutput(t, s.name, whole, false), whole)
 			dry := s.newRun(s.machine(t))
-			dry.preview = true
+			dry.dryRun = true
 			out := dry.execute(t)
 			checkRunOutput(t, schema, renderOutput(t, s.name, out, true), out)
 			n := len(whole.did)
@@ -73,7 +73,7 @@ func (r rendered) text(t *testing.T) string {
 	return string(slices.Concat(r.stream, result, r.trace))
 }
 
-func renderOutput(t *testing.T, name string, out outcome, preview bool) (r rendered) {
+func renderOutput(t *testing.T, name string, out outcome, dryRun bool) (r rendered) {
 	t.Helper()
 	// The first phase began before its event.
 	start, end := out.events[0].Time.Add(-time.Second), out.events[len(out.events)-1].Time
@@ -82,7 +82,7 @@ func renderOutput(t *testing.T, name string, out outcome, preview bool) (r rende
 	recorder := report.NewRecorder(name, start)
 	tracer := &report.Trace{Command: name, Start: start}
 	for _, e := range out.events {
-		e.Preview = preview
+		e.Preview = dryRun
 		for _, to := range []report.Renderer{stream, recorder, tracer} {
 			to.Emit(e)
 		}

@@ -21,11 +21,11 @@ import (
 	"kubeadm/internal/release"
 	"kubeadm/internal/state"
 	"kubeadm/internal/world"
+	"kubeadm/internal/world/dryrun"
 	"kubeadm/internal/world/fake"
 	"kubeadm/internal/world/fault"
 	"kubeadm/internal/world/journal"
 	"kubeadm/internal/world/memory"
-	"kubeadm/internal/world/preview"
 )
 
 // run is one run of a subject's command on a machine, with the journal of earlier runs.
@@ -40,7 +40,7 @@ type run struct {
 	kills  *killPoints      // may be nil
 	// number of the change, from 1, during which the run is interrupted; 0: never
 	stop    int
-	preview bool
+	dryRun  bool
 	observe func(world.World) world.World // wraps the world that the phases use; may be nil
 }
 
@@ -71,11 +71,11 @@ func (r run) rerun() run {
 // errInterrupted is the cause of an interrupted run.
 var errInterrupted = errors.New("stopped by the user")
 
-// asPreview returns a dry run of the same command, with a copy of the journal.
-func (r run) asPreview(t testing.TB) run {
+// asDryRun returns a dry run of the same command, with a copy of the journal.
+func (r run) asDryRun(t testing.TB) run {
 	t.Helper()
 	var err error
-	r.preview = true
+	r.dryRun = true
 	r.store, err = journal.Copy(r.store)
 	if err != nil {
 		t.Fatal(err)
@@ -159,14 +159,14 @@ func (r run) mustSucceed(t testing.TB) outcome {
 	return out
 }
 
-// wrapWorld puts the kill points, the fault or the preview between the run and the machine.
+// wrapWorld puts the kill points, the fault or the dry run between the run and the machine.
 func (r run) wrapWorld(real *recorder) world.World {
 	switch {
 	case r.kills != nil:
 		r.kills.World, r.kills.made = real, real.listChanges
 		return r.kills
-	case r.preview:
-		return preview.New(real, dryRunDir, r.paths())
+	case r.dryRun:
+		return dryrun.New(real, dryRunDir, r.paths())
 	case r.fault != nil:
 		r.fault.World = real
 		return r.fault

@@ -187,19 +187,19 @@ func TestSaveResumesAtEveryCrashPoint(t *testing.T) {
 }
 
 // A dry run tells what a save does, and does nothing.
-func TestSavePreview(t *testing.T) {
+func TestSaveDryRun(t *testing.T) {
 	for name, s := range saveSubjects() {
 		t.Run(name, func(t *testing.T) {
 			r := s.newRun(s.machine(t))
 			if strings.HasSuffix(name, "file") {
-				checkPreview(t, r)
+				checkDryRun(t, r)
 				return
 			}
 			before := r.machine.Snapshot() // the name of the file has the time
-			seen := r.asPreview(t).mustSucceed(t)
+			seen := r.asDryRun(t).mustSucceed(t)
 			removeDryRunFiles(r.machine)
 			if diff := diffLines(before, r.machine.Snapshot()); diff != "" {
-				t.Errorf("the preview changed the machine:\n%s", diff)
+				t.Errorf("the dry run changed the machine:\n%s", diff)
 			}
 			if announced, done := len(announcedChanges(seen)), len(doneChanges(r.mustSucceed(t))); announced != done {
 				t.Errorf("%d changes are announced, and %d are made", announced, done)

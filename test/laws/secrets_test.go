@@ -15,14 +15,14 @@ import (
 	"kubeadm/internal/world/fake"
 )
 
-// The output, the preview and the journal of a run hold no secret, unless the user asks to print
+// The output, the dry run and the journal of a run hold no secret, unless the user asks to print
 // tokens and keys.
 func TestOutputHoldsNoSecrets(t *testing.T) {
 	forEachSubject(t, func(t *testing.T, s subject) {
 		before := s.machine(t)
-		for _, preview := range []bool{true, false} {
+		for _, dryRun := range []bool{true, false} {
 			r := s.newRun(before.Clone())
-			r.preview = preview
+			r.dryRun = dryRun
 			out := r.mustSucceed(t)
 			journal, err := r.store.Load("journal")
 			if err != nil {
@@ -33,11 +33,11 @@ func TestOutputHoldsNoSecrets(t *testing.T) {
 				out.secrets)
 			for _, secret := range secrets {
 				if strings.Contains(said, secret) {
-					t.Errorf("preview %v: the output holds a secret: %.12s…", preview, secret)
+					t.Errorf("dryRun %v: the output holds a secret: %.12s…", dryRun, secret)
 				}
 			}
 			if s.name == "init" && len(secrets) < 20 {
-				t.Errorf("preview %v: only %d secrets were searched for", preview, len(secrets))
+				t.Errorf("dryRun %v: only %d secrets were searched for", dryRun, len(secrets))
 			}
 		}
 	})

@@ -28,9 +28,9 @@ import (
 	"kubeadm/internal/release"
 	"kubeadm/internal/state"
 	"kubeadm/internal/workflow"
+	"kubeadm/internal/world/dryrun"
 	"kubeadm/internal/world/fake"
 	"kubeadm/internal/world/memory"
-	"kubeadm/internal/world/preview"
 )
 
 // subject is a command with a machine on which it succeeds.
@@ -53,7 +53,7 @@ const adminConf = "/etc/kubernetes/admin.conf"
 // rotatedCertificate is the file with the kubelet's client certificate.
 const rotatedCertificate = "/var/lib/kubelet/pki/kubelet-client-current.pem"
 
-// dryRunDir is where previews write copies of files.
+// dryRunDir is where dry runs write copies of files.
 const dryRunDir = "/dry-run"
 
 // subjects are all commands that change a machine.
@@ -106,9 +106,9 @@ func forEachSubject(t *testing.T, law func(t *testing.T, s subject)) {
 	}
 }
 
-func (s subject) paths() preview.Paths {
+func (s subject) paths() dryrun.Paths {
 	p := node.DefaultPaths()
-	all := preview.Paths{
+	all := dryrun.Paths{
 		Node: s.node, Certificates: p.Certificates, KubeletConfig: p.KubeletConfig(),
 		BootstrapKubeconfig: p.BootstrapKubeconfig(), KubeletKubeconfig: p.KubeletKubeconfig(),
 		KubeletClientCert: rotatedCertificate,

@@ -12,7 +12,6 @@ import (
 	"kubeadm/internal/change"
 	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
-	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/state"
@@ -48,7 +47,7 @@ var Phase = engine.Phase{
 		if err != nil {
 			return err
 		}
-		mark := change.LabelNode{Name: n.Name, Labels: manifest.ControlPlaneLabels(),
+		mark := change.LabelNode{Name: n.Name, Labels: node.ControlPlaneLabels(),
 			Taints: n.Taints, As: as}
 		if err := e.Await(ctx, newRegisteredCondition(n, mark)); err != nil {
 			return err

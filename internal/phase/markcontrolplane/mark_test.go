@@ -12,7 +12,6 @@ import (
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/engine"
-	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/phase/markcontrolplane"
 	"kubeadm/internal/state"
@@ -60,7 +59,7 @@ func TestMarkBehindFlappingLoadBalancer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for label := range manifest.ControlPlaneLabels() {
+	for label := range node.ControlPlaneLabels() {
 		if _, ok := u.GetLabels()[label]; !ok {
 			t.Errorf("label %s is missing", label)
 		}

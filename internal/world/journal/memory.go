@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// Memory is a Store in memory, for previews and tests.
+// Memory is a Store in memory, for dry runs and tests.
 type Memory struct {
 	mu    sync.Mutex
 	files map[string][]byte

@@ -10,13 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-)
 
-// Limits of SyncTimes.
-const (
-	syncSize  = 2 << 10 // bytes, about an entry of etcd's write-ahead log
-	syncCount = 50
-	syncLimit = 500 * time.Millisecond
+	"kubeadm/internal/world/portable"
 )
 
 // SyncTimes measures fdatasync(2) on a file that has no name in the directory, so that the kernel
@@ -27,21 +22,12 @@ func (m Machine) SyncTimes(ctx context.Context, dir string) (times []time.Durati
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	data := make([]byte, syncSize)
-	for begun := time.Now(); len(times) < syncCount && time.Since(begun) < syncLimit; {
-		if err := context.Cause(ctx); err != nil {
-			return nil, err
-		}
-		if _, err := f.Write(data); err != nil {
-			return nil, err
-		}
-		start := time.Now()
+	return portable.SyncTimes(ctx, f, func() error {
 		if err := unix.Fdatasync(int(f.Fd())); err != nil {
-			return nil, &os.PathError{Op: "fdatasync", Path: dir, Err: err}
+			return &os.PathError{Op: "fdatasync", Path: dir, Err: err}
 		}
-		times = append(times, time.Since(start))
-	}
-	return times, nil
+		return nil
+	})
 }
 
 // openUnnamed opens a new file without a name. On a file system that has no such files it creates one

@@ -1,4 +1,4 @@
-// Package simkubelet simulates what a started kubelet does by itself, for previews and for the
+// Package simkubelet simulates what a started kubelet does by itself, for dry runs and for the
 // world of tests.
 package simkubelet
 

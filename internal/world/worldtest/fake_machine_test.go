@@ -5,9 +5,9 @@ import (
 	"testing"
 
 	"kubeadm/internal/state"
+	"kubeadm/internal/world/dryrun"
 	"kubeadm/internal/world/fake"
 	"kubeadm/internal/world/memory"
-	"kubeadm/internal/world/preview"
 	"kubeadm/internal/world/worldtest"
 )
 
@@ -142,10 +142,10 @@ func TestFakePodNetwork(t *testing.T) {
 	worldtest.NamespaceMount(t, newPodNetwork(), "/run/netns/cni-1")
 }
 
-func TestPreviewOfPodNetwork(t *testing.T) {
+func TestDryRunOfPodNetwork(t *testing.T) {
 	below := newPodNetwork()
 	before := below.Snapshot()
-	w := preview.New(below, "", preview.Paths{})
+	w := dryrun.New(below, "", dryrun.Paths{})
 	worldtest.PodNetwork(t, w, fakePodNetwork)
 	worldtest.NamespaceMount(t, w, "/run/netns/cni-1")
 	if below.Snapshot() != before {
@@ -157,6 +157,6 @@ func TestFakeRemovedImages(t *testing.T) {
 	below := fake.New()
 	below.ImageList["registry.example/pause:1"] = true
 	given := worldtest.RuntimeConfig{Socket: below.Sockets[0], Present: "registry.example/pause:1"}
-	worldtest.RemovedImages(t, preview.New(below, "", preview.Paths{}), given)
+	worldtest.RemovedImages(t, dryrun.New(below, "", dryrun.Paths{}), given)
 	worldtest.RemovedImages(t, below, given)
 }

@@ -10,8 +10,8 @@ import (
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/state"
+	"kubeadm/internal/world/dryrun"
 	"kubeadm/internal/world/fake"
-	"kubeadm/internal/world/preview"
 	"kubeadm/internal/world/worldtest"
 )
 
@@ -69,6 +69,6 @@ func TestFakeEvictions(t *testing.T) {
 		t.Fatal(err)
 	}
 	as := state.Identity{Kubeconfig: "/etc/kubernetes/admin.conf"}
-	worldtest.Evictions(t, preview.New(below, "", preview.Paths{}), as, pod)
+	worldtest.Evictions(t, dryrun.New(below, "", dryrun.Paths{}), as, pod)
 	worldtest.Evictions(t, below, as, pod)
 }

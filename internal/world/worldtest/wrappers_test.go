@@ -9,10 +9,10 @@ import (
 
 	"kubeadm/internal/state"
 	"kubeadm/internal/world"
+	"kubeadm/internal/world/dryrun"
 	"kubeadm/internal/world/fake"
 	"kubeadm/internal/world/journal"
 	"kubeadm/internal/world/memory"
-	"kubeadm/internal/world/preview"
 	"kubeadm/internal/world/real"
 	"kubeadm/internal/world/worldtest"
 )
@@ -50,30 +50,30 @@ func testKernel(t *testing.T, w world.World) {
 }
 
 // A preview passes the suites without a change of the world below it.
-func TestPreviewPassesSuites(t *testing.T) {
+func TestDryRunPassesSuites(t *testing.T) {
 	below := newMachine()
 	before := below.Snapshot()
-	testChanges(t, preview.New(below, "", preview.Paths{}))
+	testChanges(t, dryrun.New(below, "", dryrun.Paths{}))
 	if below.Snapshot() != before {
 		t.Error("the preview changed the world")
 	}
 }
 
-func TestPreviewReadDirOfFile(t *testing.T) {
+func TestDryRunReadDirOfFile(t *testing.T) {
 	below := newMachine()
 	below.Files["/contract"] = memory.File{Mode: 0o644}
-	if _, err := preview.New(below, "", preview.Paths{}).ReadDir(t.Context(),
+	if _, err := dryrun.New(below, "", dryrun.Paths{}).ReadDir(t.Context(),
 		"/contract"); err == nil || errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("got %v", err)
 	}
 }
 
-func TestPreviewOfThisMachine(t *testing.T) {
+func TestDryRunOfThisMachine(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	worldtest.Files(t, preview.New(real.New(), "", preview.Paths{}), filepath.Join(dir, "contract"))
+	worldtest.Files(t, dryrun.New(real.New(), "", dryrun.Paths{}), filepath.Join(dir, "contract"))
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
 		t.Errorf("the preview wrote %v, %v", left, err)
 	}

@@ -1,4 +1,4 @@
-package preview
+package dryrun
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 )
 
 // Members lists the etcd members that there would be. With a certificate that was only "written"
-// the real etcd cannot be asked: then these are the changes of this preview alone.
+// the real etcd cannot be asked: then these are the changes of this dry run alone.
 func (w *World) Members(ctx context.Context, via state.Etcd) ([]state.Member, error) {
 	if w.has(membersRead) || w.has(change.FileTarget(via.CertFile)) {
 		return w.overlay.Members(ctx, via)

@@ -1,4 +1,4 @@
-package preview_test
+package dryrun_test
 
 import (
 	"context"
@@ -12,8 +12,8 @@ import (
 	"kubeadm/internal/change"
 	"kubeadm/internal/state"
 	"kubeadm/internal/world"
+	"kubeadm/internal/world/dryrun"
 	"kubeadm/internal/world/fake"
-	"kubeadm/internal/world/preview"
 )
 
 // deadServer is a machine with a kubeconfig whose API server does not answer.
@@ -36,7 +36,7 @@ func TestDeadAPIServerIsAskedOnce(t *testing.T) {
 		Data: []byte("x")}); err != nil {
 		t.Fatal(err)
 	}
-	w := preview.New(below, "", preview.Paths{})
+	w := dryrun.New(below, "", dryrun.Paths{})
 	if err := w.Await(t.Context(), world.Condition{Name: "the API server"}); err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func TestChangedObjectKeepsIdentityAndStatus(t *testing.T) {
   status: {addresses: [{type: Hostname, address: worker1}]}}`); err != nil {
 		t.Fatal(err)
 	}
-	w := preview.New(below, "", preview.Paths{})
+	w := dryrun.New(below, "", dryrun.Paths{})
 	label := change.LabelNode{Name: "worker1", Labels: map[string]string{"a": "b"}, As: as}
 	if err := w.Do(t.Context(), label); err != nil {
 		t.Fatal(err)

@@ -102,14 +102,3 @@ func (k CertificateKey) newAEAD() (cipher.AEAD, error) {
 	}
 	return cipher.NewGCM(block)
 }
-
-// Names of the files of an external etcd in the Secret of the uploaded certificates.
-const (
-	UploadedExternalEtcdCA          = "external-etcd-ca.crt"
-	UploadedExternalEtcdCertificate = "external-etcd.crt"
-	UploadedExternalEtcdKey         = "external-etcd.key"
-)
-
-// UploadedName returns the name of a shared file in that Secret: its path below the
-// certificates directory with "-" in place of "/".
-func UploadedName(path string) string { return strings.ReplaceAll(path, "/", "-") }

@@ -1,18 +1,18 @@
-package preview_test
+package dryrun_test
 
 import (
 	"testing"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/world/dryrun"
 	"kubeadm/internal/world/fake"
-	"kubeadm/internal/world/preview"
 )
 
 // Files of other machines are not copied to the directory of a dry run: one may have the name of another file there,
 // and get its mode.
 func TestPlacedFileIsNotCopied(t *testing.T) {
 	real := fake.New()
-	w := preview.New(real, "/tmp/dry-run", preview.Paths{Certificates: "/etc/kubernetes/pki"})
+	w := dryrun.New(real, "/tmp/dry-run", dryrun.Paths{Certificates: "/etc/kubernetes/pki"})
 	for _, c := range []change.WriteFile{{Path: "/etc/kubernetes/config.yaml", Data: []byte("public"), Mode: 0o644},
 		{Path: "/srv/secret/config.yaml", Data: []byte("secret"), Mode: 0o600, Secret: true,
 			Placement: &change.Placement{DirMode: 0o700}}} {

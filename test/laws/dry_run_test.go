@@ -12,20 +12,20 @@ import (
 	"kubeadm/internal/world/memory"
 )
 
-func TestPreviewMatchesRun(t *testing.T) {
-	forEachSubject(t, func(t *testing.T, s subject) { checkPreview(t, s.newRun(s.machine(t))) })
+func TestDryRunMatchesRun(t *testing.T) {
+	forEachSubject(t, func(t *testing.T, s subject) { checkDryRun(t, s.newRun(s.machine(t))) })
 }
 
-// checkPreview previews a run and then executes it: the preview must change nothing and announce
+// checkDryRun makes a dry run of a command and then executes it: the dry run must change nothing and announce
 // exactly what the run does. ServiceAccounts of controllers do not count: a cluster that does not
 // exist yet has no list of them.
-func checkPreview(t testing.TB, r run) outcome {
+func checkDryRun(t testing.TB, r run) outcome {
 	t.Helper()
 	before := r.machine.Snapshot()
-	seen := r.asPreview(t).mustSucceed(t)
+	seen := r.asDryRun(t).mustSucceed(t)
 	removeDryRunFiles(r.machine)
 	if diff := diffLines(before, r.machine.Snapshot()); diff != "" {
-		t.Errorf("the preview changed the machine (-before +after):\n%s", diff)
+		t.Errorf("the dry run changed the machine (-before +after):\n%s", diff)
 	}
 	out := r.mustSucceed(t)
 	if diff := diffLines(strings.Join(withoutControllerAccounts(announcedChanges(seen)), "\n"),
@@ -45,7 +45,7 @@ func withoutControllerAccounts(all []string) []string {
 	})
 }
 
-// announcedChanges lists the changes and waits that a preview prints, by kind and target.
+// announcedChanges lists the changes and waits that a dry run prints, by kind and target.
 func announcedChanges(out outcome) []string {
 	var changes []change.Change
 	var waits []string
@@ -69,7 +69,7 @@ func doneChanges(out outcome) []string {
 	return slices.Sorted(slices.Values(all))
 }
 
-// removeDryRunFiles removes the copies that a preview writes for the user.
+// removeDryRunFiles removes the copies that a dry run writes for the user.
 func removeDryRunFiles(m *fake.World) {
 	maps.DeleteFunc(m.Files, func(name string, _ memory.File) bool {
 		return name == dryRunDir || strings.HasPrefix(name, dryRunDir+"/")

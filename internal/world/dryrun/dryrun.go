@@ -1,7 +1,7 @@
-// Package preview is a world in which changes do not happen: reads return the real state unless
+// Package dryrun is a world in which changes do not happen: reads return the real state unless
 // this run "changed" it; changes are kept in memory, and files also as copies in a directory;
-// waits for the results of this run end at once. A phase cannot tell that it runs in a preview.
-package preview
+// waits for the results of this run end at once. A phase cannot tell that it runs in a dry run.
+package dryrun
 
 import (
 	"context"
@@ -47,14 +47,14 @@ type World struct {
 	discoveryFiles map[string][]byte
 }
 
-// Marks of what happened in a preview besides changes.
+// Marks of what happened in a dry run besides changes.
 const (
 	membersRead      = "members" // the etcd members are in the overlay
 	waited           = "waited"  // something was waited for, and counts as having happened
 	boundClusterRole = "rights"  // a ClusterRoleBinding was "created"
 )
 
-// Paths are the files of a machine that a preview needs to simulate its kubelet.
+// Paths are the files of a machine that a dry run needs to simulate its kubelet.
 type Paths struct {
 	Node string // name of this machine's Node object
 	// copied with their directories; all other files are copied to the top directory
@@ -67,7 +67,7 @@ type Paths struct {
 	APIServerManifest, EtcdManifest string
 }
 
-// New previews on top of real and copies files to dir, unless it is empty.
+// New returns a world for a dry run on top of real and copies files to dir, unless it is empty.
 func New(real world.World, dir string, p Paths) *World {
 	over := memory.New()
 	over.Clock = real.Now // times of real files and of those in the overlay are compared
@@ -153,7 +153,7 @@ func (w *World) Do(ctx context.Context, c change.Change) error {
 	return nil
 }
 
-// Await ends at once: what a preview waits for would be the result of its own changes. Only
+// Await ends at once: what a dry run waits for would be the result of its own changes. Only
 // conditions that do not depend on this run are waited for.
 func (w *World) Await(ctx context.Context, c world.Condition) error {
 	switch {
@@ -168,7 +168,7 @@ func (w *World) Await(ctx context.Context, c world.Condition) error {
 	return w.simulated.Do(ctx, change.ApplyObject{Object: w.kubelet.NodeObject()})
 }
 
-// ReadFile reads what this preview "wrote", or else the real file.
+// ReadFile reads what this dry run "wrote", or else the real file.
 func (w *World) ReadFile(ctx context.Context, name string) ([]byte, error) {
 	return readWith(ctx, w, name, w.overlay.ReadFile, w.World.ReadFile)
 }
@@ -178,17 +178,17 @@ func (w *World) ReadPrivate(ctx context.Context, name string) ([]byte, error) {
 	return readWith(ctx, w, name, w.overlay.ReadPrivate, w.World.ReadPrivate)
 }
 
-// OpenFile opens what this preview "wrote", or else the real file.
+// OpenFile opens what this dry run "wrote", or else the real file.
 func (w *World) OpenFile(ctx context.Context, name string) (io.ReadCloser, error) {
 	return readWith(ctx, w, name, w.overlay.OpenFile, w.World.OpenFile)
 }
 
-// ReadSnapshot describes a snapshot that this preview "saved", or else a real one.
+// ReadSnapshot describes a snapshot that this dry run "saved", or else a real one.
 func (w *World) ReadSnapshot(ctx context.Context, name string) (etcdsnapshot.Info, error) {
 	return readWith(ctx, w, name, w.overlay.ReadSnapshot, w.World.ReadSnapshot)
 }
 
-// ReadDatabase describes a database that is on disk: a preview starts no member.
+// ReadDatabase describes a database that is on disk: a dry run starts no member.
 func (w *World) ReadDatabase(ctx context.Context, name string) (etcdsnapshot.Info, error) {
 	return readWith(ctx, w, name, w.overlay.ReadDatabase, w.World.ReadDatabase)
 }
@@ -203,7 +203,7 @@ func readWith[T any](ctx context.Context, w *World, name string, overlay, below 
 	return below(ctx, name)
 }
 
-// Stat describes what this preview "wrote", or else the real file.
+// Stat describes what this dry run "wrote", or else the real file.
 func (w *World) Stat(ctx context.Context, name string) (state.FileInfo, error) {
 	return w.statWith(ctx, name, w.World.Stat)
 }
@@ -228,7 +228,7 @@ func (w *World) statWith(ctx context.Context, name string, below stat) (state.Fi
 	return real, rerr
 }
 
-// ReadDir lists the real directory with what this preview "wrote" and without what it "removed".
+// ReadDir lists the real directory with what this dry run "wrote" and without what it "removed".
 func (w *World) ReadDir(ctx context.Context, name string) ([]state.FileInfo, error) {
 	mine, err := w.overlay.ReadDir(ctx, name)
 	all := map[string]state.FileInfo{}
@@ -300,7 +300,7 @@ func (w *World) ImageRefs(ctx context.Context, socket string) ([]string, error) 
 }
 
 // Containers lists the real containers. A container runtime that does not answer has none: the checks
-// before a change report it, and a preview that goes on despite them changes nothing. It is asked once,
+// before a change report it, and a dry run that goes on despite them changes nothing. It is asked once,
 // as each question may take until its timeout.
 func (w *World) Containers(ctx context.Context, socket string) ([]state.Container, error) {
 	w.mu.Lock()

@@ -1,4 +1,4 @@
-package preview
+package dryrun
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 	"kubeadm/internal/world/memory"
 )
 
-// Object reads what this preview "wrote", or else the real object. A cluster that this run would
+// Object reads what this dry run "wrote", or else the real object. A cluster that this run would
 // create has no real objects.
 func (w *World) Object(ctx context.Context, ref state.Ref) (*unstructured.Unstructured, error) {
 	o, err := w.overlay.Object(ctx, ref)
@@ -33,7 +33,7 @@ func (w *World) Object(ctx context.Context, ref state.Ref) (*unstructured.Unstru
 	return w.simulated.Object(ctx, ref)
 }
 
-// List reads the real objects, or those of a simulated cluster, together with those this preview
+// List reads the real objects, or those of a simulated cluster, together with those this dry run
 // "wrote".
 func (w *World) List(ctx context.Context, q state.Query) ([]unstructured.Unstructured, error) {
 	mine, err := w.overlay.List(ctx, q)
@@ -163,7 +163,7 @@ func (w *World) isLive(ctx context.Context, as state.Identity) bool {
 }
 
 // isForbiddenUntilBound reports whether the API server denied a user to whom this run would give
-// permissions. What that user would read is unknown; the preview assumes that it does not exist.
+// permissions. What that user would read is unknown; the dry run assumes that it does not exist.
 func (w *World) isForbiddenUntilBound(err error) bool {
 	return apierrors.IsForbidden(err) && w.has(boundClusterRole)
 }

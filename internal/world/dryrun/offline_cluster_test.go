@@ -1,4 +1,4 @@
-package preview_test
+package dryrun_test
 
 import (
 	"context"
@@ -15,9 +15,9 @@ import (
 	"kubeadm/internal/change"
 	"kubeadm/internal/state"
 	"kubeadm/internal/world"
+	"kubeadm/internal/world/dryrun"
 	"kubeadm/internal/world/fake"
 	"kubeadm/internal/world/memory"
-	"kubeadm/internal/world/preview"
 )
 
 var as = state.Identity{Kubeconfig: "/etc/kubernetes/admin.conf"}
@@ -30,7 +30,7 @@ func newPod(name string) *corev1.Pod {
 }
 
 // listPods lists the names and images of all Pods.
-func listPods(t *testing.T, w *preview.World) (list []string) {
+func listPods(t *testing.T, w *dryrun.World) (list []string) {
 	t.Helper()
 	found, err := w.List(t.Context(), state.Query{
 		GVK: corev1.SchemeGroupVersion.WithKind("Pod"), Namespace: "kube-system", As: as})
@@ -52,7 +52,7 @@ func TestSimulatedClusterIsListed(t *testing.T) {
  namespace: kube-system}, spec: {containers: [{image: "c:1"}]}}`); err != nil {
 		t.Fatal(err)
 	}
-	w := preview.New(below, "", preview.Paths{})
+	w := dryrun.New(below, "", dryrun.Paths{})
 	if err := w.SimulateCluster(map[string]string{}, newPod("a"), newPod("b"),
 		newPod("c")); err != nil {
 		t.Fatal(err)
@@ -76,7 +76,7 @@ func TestSimulatedClusterIsListed(t *testing.T) {
 
 // The Node that a started kubelet registers does not replace that of a simulated cluster.
 func TestSimulatedNodeKeepsStatus(t *testing.T) {
-	w := preview.New(fake.New(), "", preview.Paths{Node: "cp1"})
+	w := dryrun.New(fake.New(), "", dryrun.Paths{Node: "cp1"})
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "cp1"}}
 	node.SetGroupVersionKind(state.NodeKind)
 	node.Status.NodeInfo.KubeletVersion = "v1.37.0"
@@ -100,7 +100,7 @@ func TestSimulatedMachineKeepsRealFiles(t *testing.T) {
 	below := fake.New()
 	below.Files["/etc/real"] = memory.File{Data: []byte("real"), Mode: 0o644}
 	before := below.Snapshot()
-	w := preview.New(below, "/copies", preview.Paths{})
+	w := dryrun.New(below, "/copies", dryrun.Paths{})
 	members := []state.Member{{ID: 1, Name: "cp1", PeerURLs: []string{"https://192.0.2.1:2380"}}}
 	if err := w.SimulateMachine(t.Context(), map[string][]byte{"/etc/real": []byte("simulated"),
 		"/etc/missing": []byte("simulated")}, members); err != nil {
@@ -130,9 +130,9 @@ func (w noRuntime) Containers(context.Context, string) ([]state.Container, error
 	return nil, errors.New("does not answer")
 }
 
-func TestPreviewNeedsNoContainerRuntime(t *testing.T) {
+func TestDryRunNeedsNoContainerRuntime(t *testing.T) {
 	asked := 0
-	w := preview.New(noRuntime{fake.New(), &asked}, "", preview.Paths{})
+	w := dryrun.New(noRuntime{fake.New(), &asked}, "", dryrun.Paths{})
 	var told []string
 	ctx := world.WithProgress(t.Context(), func(text string) { told = append(told, text) })
 	for range 3 {
