@@ -118,7 +118,9 @@ func isTransientReadError(err error) bool {
 	case isServerBusy(err), errors.Is(err, world.ErrEtcdUnavailable):
 		return true
 	}
-	return !errors.As(err, &answer) && errors.As(err, &request)
+	// An answer that breaks off, or ends after the time of the request, has no error type of its own in client-go.
+	isCut := strings.Contains(err.Error(), "when reading response body")
+	return !errors.As(err, &answer) && (errors.As(err, &request) || isCut)
 }
 
 // isPermanentConnectionError reports whether a certificate was rejected, the server does not use

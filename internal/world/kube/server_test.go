@@ -45,6 +45,9 @@ type answer struct {
 	body any
 }
 
+// hangs is the body of an answer that has begun and does not end.
+const hangs = "an answer that does not end"
+
 func newRejection(code int, reason metav1.StatusReason) answer {
 	return answer{code, metav1.Status{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
@@ -71,6 +74,13 @@ func startServer(t *testing.T, answers ...answer) *scripted {
 		s.asked = append(s.asked, r.Method+" "+r.URL.Path)
 		s.agent = r.UserAgent()
 		s.mu.Unlock()
+		if now.body == hangs {
+			w.WriteHeader(now.code)
+			_, _ = w.Write([]byte("{"))
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+			return
+		}
 		if text, ok := now.body.(string); ok {
 			w.WriteHeader(now.code)
 			_, _ = w.Write([]byte(text))
