@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"kubeadm/internal/state"
 )
@@ -82,6 +83,9 @@ func (c SetMember) Inverse(ctx context.Context, r state.Reader) (Change, error) 
 
 func (c SetMember) currentState(ctx context.Context, r state.Reader) (MemberState, error) {
 	all, err := r.Members(ctx, c.Via)
+	if c.From != "" && slices.ContainsFunc(all, func(m state.Member) bool { return len(m.PeerURLs) > 0 && m.PeerURLs[0] == c.From }) {
+		return Absent, err // a member that has the new peer URL already is another one
+	}
 	for _, m := range all {
 		if len(m.PeerURLs) == 0 || m.PeerURLs[0] != c.PeerURL {
 			continue

@@ -21,8 +21,10 @@ func applyOnce(ctx context.Context, c clientv3.Cluster, set change.SetMember) er
 		return fmt.Errorf("listing members: %w", err)
 	}
 	member := findMember(answer.Members, set.PeerURL)
-	if member == nil && set.From != "" && set.State == change.Voter {
-		return updateMember(ctx, c, findMember(answer.Members, set.From), set)
+	if set.From != "" && set.State == change.Voter {
+		if from := findMember(answer.Members, set.From); member == nil || from != nil {
+			return updateMember(ctx, c, from, set)
+		}
 	}
 	switch set.State {
 	case change.Absent:

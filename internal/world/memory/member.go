@@ -147,7 +147,9 @@ func (w *World) setMember(c change.SetMember) error {
 	from := slices.IndexFunc(w.MemberList,
 		func(m state.Member) bool { return c.From != "" && slices.Contains(m.PeerURLs, c.From) })
 	switch {
-	case c.State == change.Voter && at < 0 && from >= 0:
+	case c.State == change.Voter && from >= 0 && (at >= 0 || w.MemberList[from].Learner):
+		return fmt.Errorf("the etcd member at %s cannot get the peer URL %s", c.From, c.PeerURL)
+	case c.State == change.Voter && from >= 0:
 		w.MemberList[from].PeerURLs = []string{c.PeerURL}
 	case c.State == change.Absent && at >= 0:
 		// etcd lets a learner or a member that does not answer go, whatever the quorum.

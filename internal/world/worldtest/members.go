@@ -51,6 +51,11 @@ func Members(t *testing.T, w Etcd, via state.Etcd, j JoiningMember) {
 		t.Errorf("adding a member twice should add one: %+v", all)
 	}
 
+	learner := change.SetMember{PeerURL: "https://192.0.2.99:2380", From: j.PeerURL, State: change.Voter, Via: via}
+	if err := w.Do(t.Context(), learner); err == nil || e.find() == nil || !e.find().Learner {
+		t.Errorf("the peer URL of a learner was changed: %v", err)
+	}
+
 	j.Start()
 	e.do(change.Voter)
 	if m := e.find(); m == nil || m.Learner {
@@ -95,6 +100,15 @@ func (e etcdSuite) move() {
 	}
 	if e.find() != nil {
 		e.t.Error("the member still has its peer URL from before")
+	}
+	for _, m := range e.list() {
+		if m.ID == id {
+			continue
+		}
+		taken := change.SetMember{PeerURL: m.PeerURLs[0], From: there.PeerURL, State: change.Voter, Via: e.via}
+		if err := e.w.Do(e.t.Context(), taken); err == nil {
+			e.t.Errorf("%s: two members have one peer URL", taken)
+		}
 	}
 	missing := there
 	missing.PeerURL, missing.From = scheme+"://127.0.0.1:10", scheme+"://127.0.0.1:11"
