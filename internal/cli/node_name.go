@@ -3,13 +3,16 @@ package cli
 import (
 	"context"
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
 	"kubeadm/internal/nodename"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/report"
 	"kubeadm/internal/run"
 	"kubeadm/internal/untrusted"
 	"kubeadm/internal/workflow"
@@ -17,7 +20,7 @@ import (
 
 func newNodeNameCommand(p *program) *cobra.Command {
 	c := newGroup("node-name", "Rename the host of a node, or the node itself", newNodeNameKeepCommand(p),
-		newNodeNameChangeCommand(p))
+		newNodeNameChangeCommand(p), newNodeNameStatusCommand(p))
 	c.Long = `Rename the host of a node. The Node keeps its name, and with it everything that is bound to that: its client
 certificate, labels and taints, local volumes, the name of its etcd member.
 
@@ -26,7 +29,8 @@ certificate, labels and taints, local volumes, the name of its etcd member.
 
 If the host was renamed first, "kubeadm node-name keep" repairs the node.
 
-If the Node itself has to get another name, "kubeadm node-name change NAME" drains it and puts another Node in its place.`
+If the Node itself has to get another name, "kubeadm node-name change NAME" drains it and puts another Node in its place.
+"kubeadm node-name status" shows what an interrupted command has left, and how to complete it.`
 	return c
 }
 
@@ -157,4 +161,90 @@ func changeNodeName(p *program, c *cobra.Command, o *reconfigureOptions, to stri
 	}
 	r.Emit(engine.Printed, "\nSUCCESS! This node has the name "+untrusted.Line(to)+".\n")
 	return nil
+}
+
+func newNodeNameStatusCommand(p *program) *cobra.Command {
+	o, out := &reconfigureOptions{onWorkers: true}, newOutput()
+	c := &cobra.Command{
+		Use:   "status",
+		Short: "Show which name this node has where, and what is not complete",
+		Long: `Show which name this node has where and, if a change of its name was interrupted, the command that completes it. On a
+control plane node, changes of other nodes' names and addresses that are not complete are shown too.`,
+		Example: "  kubeadm node-name status",
+		Args:    refuseArguments,
+		RunE:    func(c *cobra.Command, _ []string) error { return showNodeName(p, c, o, &out) },
+	}
+	targetsOf(o).bind(c.Flags(), flag.Kubeconfig)
+	out.bind(c.Flags())
+	return c
+}
+
+// nodeNameStatus is the result as an object.
+type nodeNameStatus struct {
+	metav1.TypeMeta `json:",inline"`
+	nodename.Status `json:",inline"`
+}
+
+func showNodeName(p *program, c *cobra.Command, o *reconfigureOptions, out *output) (err error) {
+	ctx := c.Context()
+	encode, err := out.encoder(ctx, p.World())
+	if err != nil {
+		return err
+	}
+	r, err := run.Open(ctx, runHost(p), run.Command{Name: "node-name", Unlocked: true})
+	if err != nil {
+		return err
+	}
+	defer closeRun(r, &err)
+	o.DryRun = true
+	here, e, err := openReconfigured(p, c, r, o)
+	if err != nil {
+		return err
+	}
+	found, err := nodename.ReadStatus(ctx, e, here)
+	if err != nil {
+		return err
+	}
+	status := nodeNameStatus{TypeMeta: outputMeta("NodeNameStatus"), Status: found}
+	if encode != nil {
+		return encode(p.Out, []any{status})
+	}
+	return status.write(p.Out)
+}
+
+func (s nodeNameStatus) write(out io.Writer) error {
+	fmt.Fprintf(out, "Node: %s\nHost: %s\n", untrusted.Line(s.Node), untrusted.Line(s.Host))
+	if s.Change != nil {
+		fmt.Fprintf(out, "The change of the name from %s to %s is not complete.\n", untrusted.Line(s.Change.From()),
+			untrusted.Line(s.Change.To))
+	}
+	fmt.Fprintln(out)
+	w := report.NewTable(out, 10, "PLACE", "NAME")
+	for _, place := range s.Places {
+		w.Row(untrusted.Line(place.Name), untrusted.Line(place.NodeName))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if s.Next != "" {
+		fmt.Fprintf(out, "\nNext: %s\n", s.Next)
+	}
+	if s.Change != nil && !s.Change.IsBack() {
+		if back := untrusted.Command("kubeadm node-name change", s.Change.Original); back != "" {
+			fmt.Fprintf(out, "To take it back, as long as that Node exists: %s\n", back)
+		}
+	}
+	if len(s.Others) == 0 {
+		return nil
+	}
+	fmt.Fprint(out, "\nChanges of other nodes that are not complete:\n\n")
+	w = report.NewTable(out, 10, "NODE", "CHANGE", "COMMAND ON THAT NODE")
+	for _, c := range s.Others {
+		what := "moves to " + c.MovingTo
+		if c.MovingTo == "" {
+			what = "renamed from " + c.RenamedFrom
+		}
+		w.Row(untrusted.Line(c.Node), untrusted.Line(what), c.Command)
+	}
+	return w.Flush()
 }

@@ -376,9 +376,24 @@ func (h *HeldLock) Release(ctx context.Context) error {
 	if h.isLost() {
 		return nil
 	}
-	current, err := h.lock.read(ctx, h.e)
+	as := h.findServer(ctx)
+	current, err := Lock{As: []state.Identity{as}}.read(ctx, h.e)
 	if err != nil || current.holder != h.lock.Node || current.acquired != leaseTime(h.acquired) {
 		return err
 	}
-	return h.e.Do(ctx, change.DeleteObject{Ref: h.lock.ref(h.lock.As[0])})
+	return h.e.Do(ctx, change.DeleteObject{Ref: h.lock.ref(as)})
+}
+
+// findServer returns the first identity whose API server answers: the work may have moved the one by which the lock was
+// taken. If none does, it is that one.
+func (h *HeldLock) findServer(ctx context.Context) state.Identity {
+	for _, as := range h.servers {
+		limited, cancel := context.WithTimeout(ctx, renewInterval/3)
+		_, err := h.e.World.Object(limited, h.lock.ref(as))
+		cancel()
+		if err == nil || apierrors.IsNotFound(err) {
+			return as
+		}
+	}
+	return h.lock.As[0]
 }

@@ -130,6 +130,22 @@ func TestUnreachableServers(t *testing.T) {
 	}
 }
 
+// The work may move the API server by which the lock was taken: the Lease is deleted through another one.
+func TestMovedServerReleasesLock(t *testing.T) {
+	a := newAPI()
+	e, recorded := newEnv(a)
+	lock := newLock("cp1")
+	err := lock.Hold(t.Context(), e, func(context.Context, *engine.Env) error {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.refuses = lock.As[0].Server
+		return nil
+	})
+	if err != nil || readLease(t, a) != nil || recorded.has("deleting the Lease") {
+		t.Errorf("%v; the Lease is %v; events are %q", err, readLease(t, a), recorded.text)
+	}
+}
+
 func addNode(t *testing.T, a *api, name string) {
 	t.Helper()
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name,

@@ -27,6 +27,9 @@ const (
 // RenamedFromAnnotation is the annotation of a Node that is about to take the place of another one, whose name it has.
 const RenamedFromAnnotation = "kubeadm.kubernetes.io/renamed-from"
 
+// MovingToAnnotation is the annotation of a control plane's Node with the address to which it moves, until that is complete.
+const MovingToAnnotation = "kubeadm.kubernetes.io/moving-to"
+
 // ControlPlaneLabel is the label of the Nodes of a control plane, and the key of their taint. The
 // admission plugin NodeRestriction keeps kubelets from setting it.
 const ControlPlaneLabel = "node-role.kubernetes.io/control-plane"

@@ -48,6 +48,9 @@ type Intent struct {
 	KeepsNode bool
 	// Member is the etcd member of this machine; nil if it has none.
 	Member *etcddata.Member
+	// IsForgotten is set if etcd does not list that member any more, and it does not run: "etcd rejoin" adds it again once
+	// the node has moved.
+	IsForgotten bool
 	// Etcd is how the members are reached before this one has moved. There are no endpoints if this is the only
 	// one, and does not serve.
 	Etcd state.Etcd
@@ -311,7 +314,8 @@ func (w *Wanted) checkOnly(ctx context.Context, e *engine.Env, unreachable error
 		return problem.New(fmt.Errorf("no API server answers, and etcd has %d members: its others must agree to the new "+
 			"address of this one: %w", len(info.Members), unreachable), hint,
 			"or, if all control plane nodes got other addresses at once, give them their previous ones again, as second "+
-				"addresses")
+				"addresses", "or, if that cannot be done, give this one its previous address again for the time being, and run: kubeadm "+
+				"etcd recover")
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package nodeaddress
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -26,6 +27,13 @@ func (w *Wanted) checkMembers(ctx context.Context, e *engine.Env, here existing.
 		return err
 	}
 	w.Etcd = client.Etcd
+	if w.FindMember(found) == nil && found.CheckQuorum() == nil {
+		own := etcdcluster.LocalClient(w.Present.Paths, w.Member.ClientURL)
+		_, err := e.World.MemberStatus(ctx, own, state.Member{Name: w.Member.Name, ClientURLs: own.Endpoints})
+		if w.IsForgotten = err != nil; w.IsForgotten {
+			return errors.Join(w.checkNotTaken(found), context.Cause(ctx))
+		}
+	}
 	member, err := w.CheckMembers(found)
 	if err == nil {
 		w.addFrom(node.HostOf(member.PeerURLs[0])) // which it may have kept in a move by hand
@@ -36,16 +44,10 @@ func (w *Wanted) checkMembers(ctx context.Context, e *engine.Env, here existing.
 // CheckMembers returns the member of this machine. It is an error if another one has the new address, or if the others
 // would have no quorum while this one restarts.
 func (i Intent) CheckMembers(found etcdcluster.Health) (*state.Member, error) {
-	own := i.FindMember(found)
-	to, _ := netip.ParseAddr(i.To)
-	for _, m := range found.Members {
-		isOther := own == nil || m.ID != own.ID
-		if isOther && slices.ContainsFunc(slices.Concat(m.PeerURLs, m.ClientURLs),
-			func(u string) bool { return isSame(node.HostOf(u), to) }) {
-			return nil, problem.New(fmt.Errorf("%s is the address of etcd member %s", i.To,
-				untrusted.Line(etcdcluster.MemberName(m))), "name an address that no other member has")
-		}
+	if err := i.checkNotTaken(found); err != nil {
+		return nil, err
 	}
+	own := i.FindMember(found)
 	members := "see the members: kubeadm etcd members"
 	switch {
 	case own == nil || len(own.PeerURLs) == 0:
@@ -59,6 +61,21 @@ func (i Intent) CheckMembers(found etcdcluster.Health) (*state.Member, error) {
 		return nil, problem.New(fmt.Errorf("this node cannot move: %w", err), members, "first bring the unhealthy members back")
 	}
 	return own, nil
+}
+
+// checkNotTaken is an error if the member of another machine has the new address.
+func (i Intent) checkNotTaken(found etcdcluster.Health) error {
+	own := i.FindMember(found)
+	to, _ := netip.ParseAddr(i.To)
+	for _, m := range found.Members {
+		isOther := own == nil || m.ID != own.ID
+		if isOther && slices.ContainsFunc(slices.Concat(m.PeerURLs, m.ClientURLs),
+			func(u string) bool { return isSame(node.HostOf(u), to) }) {
+			return problem.New(fmt.Errorf("%s is the address of etcd member %s", i.To,
+				untrusted.Line(etcdcluster.MemberName(m))), "name an address that no other member has")
+		}
+	}
+	return nil
 }
 
 // FindMember returns the member of this machine; nil if there is none. A member of another machine, which is lost, may

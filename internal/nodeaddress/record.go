@@ -14,6 +14,7 @@ import (
 	"kubeadm/internal/node"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/state"
+	"kubeadm/internal/untrusted"
 )
 
 // Record is what a control plane node knows of its previous addresses, until the change is finished: its
@@ -67,6 +68,30 @@ func (r Record) IsHalfMoved(server string, member *etcddata.Member) bool {
 		return false
 	}
 	return !isSame(server, to) || member != nil && !isSame(node.HostOf(member.PeerURL), to)
+}
+
+// CheckComplete is an error if a move of this control plane node was interrupted: manifests are rendered for one address.
+func CheckComplete(ctx context.Context, r state.Reader, n *node.Node) error {
+	if n.Role != node.ControlPlane {
+		return nil
+	}
+	record, err := ReadRecord(ctx, r, n.Paths)
+	if err != nil || record.To == "" {
+		return err
+	}
+	var member *etcddata.Member
+	if local, _ := node.HasLocalEtcd(n); local {
+		found, err := etcddata.ReadMember(ctx, r, n.Paths)
+		if err != nil {
+			return err
+		}
+		member = &found
+	}
+	if !record.IsHalfMoved(n.Address, member) {
+		return nil
+	}
+	return problem.New(fmt.Errorf("the move of this node to %s was interrupted", untrusted.Line(record.To)),
+		untrusted.CommandHint("complete it first", "kubeadm address change", record.To))
 }
 
 // ListPeerURLs returns the peer URLs at which etcd may list the member of this machine: those of its manifest and,

@@ -89,6 +89,15 @@ func ReadRename(ctx context.Context, r state.Reader, p node.Paths) (*Record, err
 	return &found, nil
 }
 
+// CheckComplete is an error if a command has begun to change the name of this node, and has not completed that.
+func CheckComplete(ctx context.Context, r state.Reader, p node.Paths) error {
+	record, err := ReadRename(ctx, r, p)
+	if err != nil || record == nil {
+		return err
+	}
+	return record.NewIncompleteError()
+}
+
 // NewIncompleteError is the error of what cannot be done before the change is complete.
 func (r Record) NewIncompleteError() error {
 	return problem.New(fmt.Errorf("the change of this node's name from %s to %s is not complete",

@@ -57,10 +57,7 @@ func FindKeep(ctx context.Context, e *engine.Env, here existing.Machine) (w Want
 		return w, fmt.Errorf("the client certificate of the kubelet is for %s, which cannot be the name of a Node: %s",
 			untrusted.Quote(local.Name), strings.Join(wrong, "; "))
 	}
-	if renaming, err := ReadRename(ctx, e.World, local.Paths); err != nil || renaming != nil {
-		if err == nil {
-			err = renaming.NewIncompleteError()
-		}
+	if err := CheckComplete(ctx, e.World, local.Paths); err != nil {
 		return w, err
 	}
 	w.Node, w.As, w.Host = &node.Node{Local: local}, here.As, here.Hostname

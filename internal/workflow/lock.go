@@ -6,6 +6,7 @@ import (
 	"kubeadm/internal/clusterlock"
 	"kubeadm/internal/engine"
 	"kubeadm/internal/node"
+	"kubeadm/internal/nodeaddress"
 	"kubeadm/internal/nodename"
 	"kubeadm/internal/state"
 )
@@ -35,6 +36,11 @@ func underLock(like engine.Phase, purpose string, phases []engine.Phase, isRequi
 				name = renaming.Original // an interrupted run holds the lock under this name
 			}
 			lock := clusterlock.Lock{Node: name, Purpose: purpose, As: []state.Identity{as, shared}}
+			if _, moves := e.Intent.(nodeaddress.Intent); moves && as.Kubeconfig == n.Paths.Kubeconfig("admin.conf") {
+				moved := as // renews and deletes the Lease once this node has moved
+				moved.Server = n.LocalServerURL()
+				lock.As = append(lock.As, moved)
+			}
 			hold := lock.HoldIfReachable
 			if isRequired(e) {
 				hold = lock.Hold

@@ -111,3 +111,36 @@ func TestHalfMovedNodeIsNotReconfigured(t *testing.T) {
 	r.rerun().mustSucceed(t)
 	follow.rerun().mustSucceed(t)
 }
+
+// newForgottenMachine is a control plane node whose etcd member cannot start at its address, and is not one of the members any more.
+func newForgottenMachine(t testing.TB) *fake.World {
+	w := newMovedMachineOfThree(t)
+	w.MemberList = slices.DeleteFunc(w.MemberList, func(m state.Member) bool { return m.ID == 1 })
+	return w
+}
+
+// A node whose member etcd has forgotten moves by its files; its member is not added, which "etcd rejoin" does.
+func TestForgottenMemberMovesAsFiles(t *testing.T) {
+	checkFiles := func(t *testing.T, w *fake.World) {
+		t.Helper()
+		for name, f := range w.Files {
+			isOwn := strings.HasPrefix(name, "/etc/kubernetes/manifests/") || strings.HasSuffix(name, ".conf")
+			if isOwn && strings.Contains(string(f.Data), presentAddress) {
+				t.Errorf("%s has %s:\n%s", name, presentAddress, f.Data)
+			}
+		}
+		checkRendered(t, w)
+		if isMemberAt(w, newAddress) || len(w.MemberList) != 2 {
+			t.Errorf("the members are %v", w.MemberList)
+		}
+	}
+	s := changeAddress(newForgottenMachine, newAddress)
+	out := s.newRun(s.machine(t)).mustSucceed(t)
+	if !slices.ContainsFunc(out.events, func(e engine.Event) bool { return strings.Contains(e.Text, "kubeadm etcd rejoin") }) {
+		t.Error("it does not name the command that adds the member again")
+	}
+	s.killEverywhere(t, func(t *testing.T, r killedRun) {
+		r.rerun().mustSucceed(t)
+		checkFiles(t, r.machine)
+	})
+}

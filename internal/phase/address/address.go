@@ -47,8 +47,12 @@ var Node = engine.Phase{
 		m := &machine{Node: n, Intent: nodeaddress.IntentOf(e), as: as}
 		steps := []func(context.Context, *engine.Env) error{m.changeKubelet, m.awaitNode}
 		if n.Role == node.ControlPlane { // a kubelet that was restarted starts at once what has crashed often
-			steps = []func(context.Context, *engine.Env) error{m.Store, m.issueCertificates, m.replacePods, m.moveMember,
-				m.awaitMember, m.writeKubeconfigs, m.changeKubelet, m.restartClients, m.awaitNode, m.awaitService}
+			steps = []func(context.Context, *engine.Env) error{m.Store, m.mark, m.issueCertificates, m.replacePods, m.moveMember,
+				m.awaitMember, m.writeKubeconfigs, m.changeKubelet, m.restartClients, m.awaitNode, m.awaitService, m.unmark}
+		}
+		if m.IsForgotten { // no API server runs here before its member is one of etcd again
+			steps = []func(context.Context, *engine.Env) error{m.Store, m.mark, m.issueCertificates, m.writeManifests,
+				m.writeKubeconfigs, m.changeKubelet, m.unmark}
 		}
 		for _, step := range steps {
 			if err := step(ctx, e); err != nil {
@@ -145,17 +149,9 @@ func (m *machine) writeKubeconfigs(ctx context.Context, e *engine.Env) error {
 // replacePods replaces the static Pods that have a previous address, etcd first. If one does not become
 // healthy, all have their previous manifests again.
 func (m *machine) replacePods(ctx context.Context, e *engine.Env) error {
-	var wanted []staticpod.Manifest
-	for _, component := range staticpod.Components(m.Node) {
-		data, err := state.ReadRequired(ctx, e.World, m.Paths.Manifest(component))
-		if err != nil {
-			return err
-		}
-		now, err := m.Manifest(data)
-		if err != nil {
-			return fmt.Errorf("reading %s: %w", m.Paths.Manifest(component), err)
-		}
-		wanted = append(wanted, staticpod.Manifest{Component: component, Data: now})
+	wanted, err := m.editManifests(ctx, e)
+	if err != nil {
+		return err
 	}
 	replacement := staticpod.Replacement{Node: m.Node, As: m.own(),
 		Prepare: func(ctx context.Context, component string) error {
@@ -169,13 +165,53 @@ func (m *machine) replacePods(ctx context.Context, e *engine.Env) error {
 			}
 			return m.moveMember(ctx, e)
 		}}
-	_, err := replacement.Replace(ctx, e, wanted...)
+	_, err = replacement.Replace(ctx, e, wanted...)
 	if err != nil && m.Member != nil && len(m.Etcd.Endpoints) > 0 {
 		if failed := m.restorePeerURL(ctx, e); failed != nil {
 			e.Warn("the other members of etcd may still know the one of this node at %s: %v", m.MovedPeerURL(), failed)
 		}
 	}
 	return err
+}
+
+// editManifests returns the manifests of the static Pods with the new address.
+func (m *machine) editManifests(ctx context.Context, e *engine.Env) (wanted []staticpod.Manifest, err error) {
+	for _, component := range staticpod.Components(m.Node) {
+		data, err := state.ReadRequired(ctx, e.World, m.Paths.Manifest(component))
+		if err != nil {
+			return nil, err
+		}
+		now, err := m.Manifest(data)
+		if err != nil {
+			return nil, fmt.Errorf("reading %s: %w", m.Paths.Manifest(component), err)
+		}
+		wanted = append(wanted, staticpod.Manifest{Component: component, Data: now})
+	}
+	return wanted, nil
+}
+
+// writeManifests writes the manifests of static Pods that cannot run before the etcd member of this machine has been added
+// again: nothing waits for them.
+func (m *machine) writeManifests(ctx context.Context, e *engine.Env) error {
+	wanted, err := m.editManifests(ctx, e)
+	if err != nil {
+		return err
+	}
+	for _, w := range wanted {
+		file := m.Paths.Manifest(w.Component)
+		present, err := state.ReadRequired(ctx, e.World, file)
+		if err != nil {
+			return err
+		}
+		if string(present) == string(w.Data) {
+			continue
+		}
+		e.Say("writing the new address to %q", file)
+		if err := e.Do(ctx, change.WriteFile{Path: file, Data: w.Data, Mode: 0o600}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // restorePeerURL gives the member of this machine its previous peer URL again if it has its previous manifest again,

@@ -19,8 +19,8 @@ func (m *machine) issueCertificates(ctx context.Context, e *engine.Env) error {
 	if err := m.reissue(ctx, e, m.withTo); err != nil {
 		return err
 	}
-	if !m.IsPrepared {
-		return nil // its servers have no address at which they could start
+	if !m.IsPrepared || m.IsForgotten {
+		return nil // its servers have no address, or no etcd, with which they could start
 	}
 	present := *m.Node
 	present.Local = m.Present

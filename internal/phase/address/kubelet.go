@@ -189,6 +189,10 @@ func (m *machine) report(ctx context.Context, e *engine.Env) error {
 	if m.Role != node.ControlPlane || len(m.From) == 0 {
 		return context.Cause(ctx)
 	}
+	if m.IsForgotten {
+		e.Print("\nThe etcd member of this node is not one of the cluster's any more. Add it again, with the data of the others:\n\n" +
+			"  kubeadm etcd rejoin\n")
+	}
 	endpoint, err := m.readEndpoint(ctx, e)
 	if err != nil {
 		return err

@@ -13,8 +13,8 @@ import (
 	"kubeadm/internal/flag"
 	"kubeadm/internal/node"
 	"kubeadm/internal/nodeaddress"
+	"kubeadm/internal/nodename"
 	"kubeadm/internal/pki"
-	"kubeadm/internal/problem"
 	"kubeadm/internal/reconfiguration"
 	"kubeadm/internal/renewal"
 	"kubeadm/internal/state"
@@ -33,6 +33,9 @@ var Address = engine.Phase{
 			return err
 		}
 		intent := nodeaddress.IntentOf(e)
+		if err := nodename.CheckComplete(ctx, e.World, n.Paths); err != nil {
+			return err
+		}
 		if n.Role == node.ControlPlane {
 			if err := etcddata.CheckNone(ctx, e.World, n.Paths); err != nil {
 				return err
@@ -57,37 +60,25 @@ var Address = engine.Phase{
 	},
 }
 
-// checkMoved is an error if the move of this control plane node to another address was interrupted: manifests are
-// rendered for one address.
-func checkMoved(ctx context.Context, e *engine.Env, n *node.Node) error {
-	if n.Role != node.ControlPlane {
-		return nil
-	}
-	record, err := nodeaddress.ReadRecord(ctx, e.World, n.Paths)
-	if err != nil || record.To == "" {
-		return err
-	}
-	var member *etcddata.Member
-	if local, _ := node.HasLocalEtcd(n); local {
-		found, err := etcddata.ReadMember(ctx, e.World, n.Paths)
-		if err != nil {
-			return err
-		}
-		member = &found
-	}
-	if !record.IsHalfMoved(n.Address, member) {
-		return nil
-	}
-	return problem.New(fmt.Errorf("the move of this node to %s was interrupted", untrusted.Line(record.To)),
-		untrusted.CommandHint("complete it first", "kubeadm address change", record.To))
-}
-
-// Staying is Unchanging for a node whose API server may not answer before it has moved.
+// Staying is Unchanging for a node whose API server may not answer before it has moved. A move that was interrupted is
+// completed whatever else has begun since: that waits for it.
 var Staying = engine.Phase{
 	Name: "preflight",
 	Run: func(ctx context.Context, e *engine.Env) error {
-		if !nodeaddress.IntentOf(e).IsReachable {
+		intent := nodeaddress.IntentOf(e)
+		if !intent.IsReachable {
 			return nil
+		}
+		n, as, err := e.Cluster(ctx)
+		if err != nil || n.Role != node.ControlPlane {
+			return err
+		}
+		record, err := nodeaddress.ReadRecord(ctx, e.World, n.Paths)
+		if err != nil {
+			return err
+		}
+		if record.IsHalfMoved(intent.Present.Address, intent.Member) {
+			return checkNodeChanges(ctx, e, as)
 		}
 		return Unchanging.Run(ctx, e)
 	},

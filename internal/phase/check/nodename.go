@@ -16,6 +16,7 @@ import (
 	"kubeadm/internal/reconfiguration"
 	"kubeadm/internal/renewal"
 	"kubeadm/internal/rotation"
+	"kubeadm/internal/state"
 	"kubeadm/internal/untrusted"
 )
 
@@ -67,6 +68,13 @@ func nothingElse(ctx context.Context, e *engine.Env) error {
 	if err := reconfiguration.CheckNone(ctx, e.World, n.Paths); err != nil {
 		return err
 	}
+	resumed, err := nodename.ReadRename(ctx, e.World, n.Paths)
+	if err != nil {
+		return err
+	}
+	if resumed != nil { // what has begun since waits for this change
+		return checkOwnParts(ctx, e, n, as)
+	}
 	found, err := reconfiguration.Read(ctx, e.Reader(), as)
 	if err != nil {
 		return err
@@ -83,6 +91,17 @@ func nothingElse(ctx context.Context, e *engine.Env) error {
 		}
 		return err
 	}
+	if err := checkOwnParts(ctx, e, n, as); err != nil {
+		return err
+	}
+	return Unchanging.Run(ctx, e)
+}
+
+// checkOwnParts is an error if another change of this control plane node, or of another one's address or name, is not complete.
+func checkOwnParts(ctx context.Context, e *engine.Env, n *node.Node, as state.Identity) error {
+	if n.Role != node.ControlPlane {
+		return nil
+	}
 	if err := etcddata.CheckNone(ctx, e.World, n.Paths); err != nil {
 		return err
 	}
@@ -94,7 +113,7 @@ func nothingElse(ctx context.Context, e *engine.Env) error {
 		return problem.New(fmt.Errorf("the move of this node to %s is not complete", untrusted.Line(record.To)),
 			untrusted.CommandHint("complete it", "kubeadm address change", record.To))
 	}
-	return Unchanging.Run(ctx, e)
+	return checkNodeChanges(ctx, e, as)
 }
 
 // checkNameIssuers is an error if this machine cannot issue the serving certificates that have the name of the node.

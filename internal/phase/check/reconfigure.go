@@ -89,13 +89,17 @@ func findDownloaded(n *node.Node) ([]preflight.ArgumentFile, error) {
 	return preflight.UploadedFiles(n)
 }
 
-// Unchanging checks that nothing else is changing the cluster: no CA rotation and no upgrade. It is checked
+// Unchanging checks that nothing else is changing the cluster: no CA rotation, no upgrade, no control plane node that gets
+// another address or name. It is checked
 // again once this node holds the lock of the cluster.
 var Unchanging = engine.Phase{
 	Name: "preflight",
 	Run: func(ctx context.Context, e *engine.Env) error {
 		n, as, err := e.Cluster(ctx)
 		if err != nil || n.Role != node.ControlPlane {
+			return err
+		}
+		if err := checkNodeChanges(ctx, e, as); err != nil {
 			return err
 		}
 		r, err := rotation.Read(ctx, e.Reader(), as)

@@ -44,6 +44,9 @@ var UpgradeApply = engine.Phase{
 		if err := checkMachine(ctx, e, n, preflight.Upgrade(n)); err != nil {
 			return err
 		}
+		if err := checkNodeChanges(ctx, e, as); err != nil {
+			return err
+		}
 		cluster, err := readCluster(ctx, e, as)
 		if err != nil {
 			return err
@@ -99,6 +102,9 @@ var UpgradeNode = engine.Phase{
 		}
 		if n.Role != node.ControlPlane {
 			return nil
+		}
+		if err := checkNodeChanges(ctx, e, as); err != nil {
+			return err
 		}
 		if err := checkUpgradeOrder(ctx, e, n, as); err != nil {
 			return err
@@ -167,7 +173,7 @@ func checkRenewals(ctx context.Context, e *engine.Env) error {
 // checkMachine runs the checks of this machine, and tries the patches before anything is changed.
 func checkMachine(ctx context.Context, e *engine.Env, n *node.Node, checks []preflight.Check) error {
 	warnOfUnknownNames(e)
-	if err := checkMoved(ctx, e, n); err != nil {
+	if err := checkComplete(ctx, e, n); err != nil {
 		return err
 	}
 	if err := runChecks(ctx, e, checks); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"kubeadm/internal/health"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
+	"kubeadm/internal/nodeaddress"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/release"
 	"kubeadm/internal/state"
@@ -266,10 +268,14 @@ func (r *recovery) plan(ctx context.Context, e *engine.Env, f fence) (fencePlan,
 	if _, err := r.awaitMembers(ctx, e); ctx.Err() != nil {
 		return p, err
 	} else if err != nil {
-		return p, problem.During("this node's etcd member does not answer, so its data cannot be used",
-			err, "see why it does not run: crictl ps -a --name etcd; crictl logs CONTAINERID",
-			"run the command on another control plane node whose etcd runs",
-			"or restore a snapshot: kubeadm etcd restore FILE")
+		hints := []string{"see why it does not run: crictl ps -a --name etcd; crictl logs CONTAINERID",
+			"run the command on another control plane node whose etcd runs", "or restore a snapshot: kubeadm etcd restore FILE"}
+		host := node.HostOf(r.own.PeerURL)
+		if own, err := e.World.Addresses(ctx); err == nil && net.ParseIP(host) != nil && !nodeaddress.IsOn(own, host) {
+			hints = slices.Insert(hints, 0, "this machine does not have the address of its member: give it that for the time being, "+
+				"as with: ip address add "+host+" dev eth0; then: systemctl restart kubelet")
+		}
+		return p, problem.During("this node's etcd member does not answer, so its data cannot be used", err, hints...)
 	}
 	return p, nil
 }

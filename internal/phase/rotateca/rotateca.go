@@ -19,6 +19,8 @@ import (
 	"kubeadm/internal/existing"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
+	"kubeadm/internal/nodeaddress"
+	"kubeadm/internal/nodename"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/release"
@@ -45,8 +47,17 @@ func run(ctx context.Context, e *engine.Env, command rotation.Stage, o rotation.
 	if err != nil {
 		return err
 	}
+	if err := nodename.CheckComplete(ctx, e.World, n.Paths); err != nil {
+		return err
+	}
 	if n.Role != node.ControlPlane {
 		return runWorker(ctx, machine{node: n, as: as, e: e}, command)
+	}
+	if err := nodeaddress.CheckComplete(ctx, e.World, n); err != nil {
+		return err
+	}
+	if err := checkNodeChanges(ctx, e, as); err != nil {
+		return err
 	}
 	if err := checkBefore(ctx, machine{node: n, as: as, e: e}, command, o); err != nil {
 		return err
@@ -56,7 +67,10 @@ func run(ctx context.Context, e *engine.Env, command rotation.Stage, o rotation.
 	lock := clusterlock.Lock{Node: n.Name, Purpose: "replacing CAs: stage " + string(command),
 		As: []state.Identity{as, shared}}
 	return lock.Hold(ctx, e, func(ctx context.Context, e *engine.Env) error {
-		// Another node may have changed the configuration while this one waited for the lock.
+		// Another node may have changed while this one waited for the lock.
+		if err := checkNodeChanges(ctx, e, as); err != nil {
+			return err
+		}
 		n, _, err := existing.ReadNode(ctx, e.Reader(), as, n.Local, release.Target{})
 		if err != nil {
 			return err
@@ -83,6 +97,16 @@ func run(ctx context.Context, e *engine.Env, command rotation.Stage, o rotation.
 		m.State = r
 		return runControlPlane(ctx, m, command, o)
 	})
+}
+
+// checkNodeChanges is an error if a control plane node has half of another address or name: its certificates, or its progress in
+// the rotation, are of one of both.
+func checkNodeChanges(ctx context.Context, e *engine.Env, as state.Identity) error {
+	all, err := existing.ListNodeChanges(ctx, e.Reader(), as, node.ControlPlaneLabel)
+	if err != nil || len(all) == 0 {
+		return err
+	}
+	return all[0].NewError()
 }
 
 // checkAuthorities is an error if the user wants to replace more than this rotation does.

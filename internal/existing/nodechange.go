@@ -1,0 +1,58 @@
+package existing
+
+import (
+	"context"
+	"fmt"
+
+	"kubeadm/internal/node"
+	"kubeadm/internal/problem"
+	"kubeadm/internal/state"
+	"kubeadm/internal/untrusted"
+)
+
+// NodeChange is a change of a node's address or name that is not complete: it is in progress, or was interrupted. Its Node
+// says so, which the administrator has annotated.
+type NodeChange struct {
+	Node string `json:"node"`
+	// MovingTo is the address that the node is to get; empty if that is not what changes.
+	MovingTo string `json:"movingTo,omitempty"`
+	// RenamedFrom is the name that the node had; empty if that is not what changes.
+	RenamedFrom string `json:"renamedFrom,omitempty"`
+	// Command completes the change, on that node; empty if a name is not fit to be copied into a shell.
+	Command string `json:"command,omitempty"`
+}
+
+// ListNodeChanges lists the changes of nodes that are not complete. Of workers their own kubelets could say so, which must
+// not keep others from anything: a label selects those that count.
+func ListNodeChanges(ctx context.Context, r state.Reader, as state.Identity, selector string) (all []NodeChange, err error) {
+	nodes, err := r.List(ctx, state.Query{GVK: state.NodeKind, As: as, LabelSelector: selector, Fields: []string{"metadata"}})
+	if err != nil {
+		return nil, fmt.Errorf("looking for changes of nodes that are not complete: %w", err)
+	}
+	for _, u := range nodes {
+		annotations := u.GetAnnotations()
+		if to := annotations[node.MovingToAnnotation]; to != "" {
+			all = append(all, NodeChange{Node: u.GetName(), MovingTo: to, Command: untrusted.Command("kubeadm address change", to)})
+		}
+		if from := annotations[node.RenamedFromAnnotation]; from != "" && from != u.GetName() {
+			all = append(all, NodeChange{Node: u.GetName(), RenamedFrom: from,
+				Command: untrusted.Command("kubeadm node-name change", u.GetName())})
+		}
+	}
+	return all, nil
+}
+
+// NewError is the error of what cannot be done before the change is complete.
+func (c NodeChange) NewError() error {
+	err := fmt.Errorf("the move of node %s to %s is not complete", untrusted.Line(c.Node), untrusted.Line(c.MovingTo))
+	if c.MovingTo == "" {
+		err = fmt.Errorf("the change of a node's name from %s to %s is not complete", untrusted.Line(c.RenamedFrom),
+			untrusted.Line(c.Node))
+	}
+	complete := "complete it there"
+	if c.Command != "" {
+		complete += ": " + c.Command
+	}
+	return problem.New(err, complete,
+		untrusted.CommandHint("or, if that node is permanently lost, delete it", "kubectl delete node", c.Node))
+}
