@@ -49,14 +49,14 @@ func mergeIgnored(lists ...[]string) (all []string) {
 	return all
 }
 
-// fillCluster sets what depends on other fields.
+// fillCluster sets what depends on other fields. bindPort is that of this machine's API server; 0 if it has none.
 func fillCluster(c *v1beta4.ClusterConfiguration, bindPort int32) {
 	for i, san := range c.APIServer.CertSANs {
 		c.APIServer.CertSANs[i] = strings.ToLower(san)
 	}
 	if host, port, err := splitEndpoint(c.ControlPlaneEndpoint); err == nil && host != "" &&
 		port == "" {
-		c.ControlPlaneEndpoint = net.JoinHostPort(host, strconv.Itoa(int(bindPort)))
+		c.ControlPlaneEndpoint = net.JoinHostPort(host, strconv.Itoa(int(cmp.Or(bindPort, v1beta4.DefaultBindPort))))
 	}
 }
 

@@ -37,6 +37,7 @@ func Rebuild(file File, flags InitFlags, b Backup, facts Facts) (*node.Node, Run
 	if err != nil {
 		return nil, run, err
 	}
+	in.keepHost(old)
 	in.setDefaults(flags)
 	if err := in.takeOverComponents(b.Stored, &run); err != nil {
 		return nil, run, err
@@ -101,6 +102,17 @@ func (in *initDocuments) takeOver(given inputs, flags InitFlags, stored StoredCo
 		in.keepMinor(wanted.KubernetesVersion, target)
 	}
 	return old, in.checkLocalEtcd()
+}
+
+// keepHost keeps the host of the endpoint from before in the certificates of the API server: nodes connect to it until
+// they follow, or where it leads to this machine.
+func (in *initDocuments) keepHost(old string) {
+	host, _, err := splitEndpoint(old)
+	wanted, _, _ := splitEndpoint(in.cluster.ControlPlaneEndpoint)
+	sans := &in.cluster.APIServer.CertSANs
+	if err == nil && host != "" && !node.SameHost(host, wanted) && !node.HasHost(*sans, host) {
+		*sans = append(slices.Clone(*sans), host)
+	}
 }
 
 // withoutDefaults clears the fields that the user has not set by flags.

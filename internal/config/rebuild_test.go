@@ -83,7 +83,7 @@ func TestRebuildWithChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got.Version != "v1.37.1" || got.Endpoint != "new.example:6443" || got.OldEndpoint != "cluster.example:6443" ||
-		!slices.Equal(got.SANs, []string{"old.example", "more.example"}) || got.ServiceSubnet != "10.97.0.0/16" {
+		!slices.Equal(got.SANs, []string{"old.example", "more.example", "cluster.example"}) || got.ServiceSubnet != "10.97.0.0/16" {
 		t.Errorf("with flags the result is %+v", got)
 	}
 	got, err = rebuild(t, `apiVersion: kubeadm.k8s.io/v1beta4
@@ -117,6 +117,21 @@ func TestRebuildRefusesOtherData(t *testing.T) {
 	for _, word := range []string{"--pod-network-cidr", "--service-dns-domain", "--cert-dir", "--kubernetes-version"} {
 		if err == nil || !strings.Contains(err.Error(), word) {
 			t.Errorf("%s is not in %v", word, err)
+		}
+	}
+}
+
+// Nodes connect to the endpoint from before until they follow: the certificates keep its host, also by a file.
+func TestRebuildKeepsTheOldHost(t *testing.T) {
+	for endpoint, want := range map[string][]string{"new.example:6443": {"mine.example", "cluster.example"},
+		"cluster.example:8443": {"mine.example"}} {
+		got, err := rebuild(t, "apiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\ncontrolPlaneEndpoint: "+endpoint+
+			"\napiServer: {certSANs: [mine.example]}\n", config.NewInitFlags())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(got.SANs, want) {
+			t.Errorf("at %s the names are %v", endpoint, got.SANs)
 		}
 	}
 }

@@ -161,9 +161,9 @@ func (f ReconfigureFlags) apply(c *v1beta4.ClusterConfiguration, wrong *faults) 
 		c.ControlPlaneEndpoint = ""
 	}
 	c.APIServer.CertSANs = slices.DeleteFunc(slices.Clone(c.APIServer.CertSANs),
-		func(name string) bool { return slices.Contains(f.RemoveCertSANs, name) })
+		func(name string) bool { return node.HasHost(f.RemoveCertSANs, name) })
 	for _, name := range f.AddCertSANs {
-		if !slices.Contains(c.APIServer.CertSANs, name) {
+		if !node.HasHost(c.APIServer.CertSANs, name) {
 			c.APIServer.CertSANs = append(c.APIServer.CertSANs, name)
 		}
 	}

@@ -149,3 +149,16 @@ func TestFlattenRepeatedArguments(t *testing.T) {
 		t.Errorf("%v, %v", got, err)
 	}
 }
+
+// An endpoint without a port has the default one on machines that do not know that of their API server.
+func TestStoredEndpointWithoutPort(t *testing.T) {
+	tool, err := release.ParseTool("v1.37.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored := strings.Replace(storedForReconfigure, "lb.example.com:6443", "lb.example.com", 1)
+	n, _, err := CompleteMember(NewLocal(), stored, tool)
+	if err != nil || n.Cluster.Endpoint != "lb.example.com:6443" {
+		t.Errorf("the endpoint is %q: %v", n.Cluster.Endpoint, err)
+	}
+}

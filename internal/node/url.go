@@ -2,7 +2,9 @@ package node
 
 import (
 	"net"
+	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -13,4 +15,19 @@ func HostOf(server string) string {
 	}
 	host, _, _ := net.SplitHostPort(strings.TrimPrefix(server, "https://"))
 	return host
+}
+
+// SameHost reports whether two hosts are the same DNS name or address, however they are written.
+func SameHost(a, b string) bool {
+	x, notA := netip.ParseAddr(a)
+	y, notB := netip.ParseAddr(b)
+	if notA == nil && notB == nil {
+		return x.Unmap() == y.Unmap()
+	}
+	return strings.EqualFold(a, b)
+}
+
+// HasHost reports whether a list of hosts has one.
+func HasHost(hosts []string, host string) bool {
+	return slices.ContainsFunc(hosts, func(h string) bool { return SameHost(h, host) })
 }

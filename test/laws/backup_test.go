@@ -208,6 +208,72 @@ func oldObjects(m *fake.World) (names []string) {
 	return names
 }
 
+// Only a refused connection shows that the old control plane is off. Anything else is said, with what is at stake.
+func TestInitFromBackupWarnsOfUnknownOldControlPlane(t *testing.T) {
+	const endpoint = "cluster.example:6443"
+	for name, c := range map[string]struct {
+		change func(*fake.World)
+		warns  bool
+	}{
+		"refused": {func(*fake.World) {}, false},
+		"unknown": {func(m *fake.World) { m.UnknownServers = []string{endpoint} }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := findSubject("init from a backup").newRun(newBackupMachine(t))
+			c.change(r.machine)
+			warned := slices.ContainsFunc(r.mustSucceed(t).events, func(e engine.Event) bool {
+				return e.Kind == engine.Warned && strings.Contains(e.Text, "still answers at "+endpoint)
+			})
+			if warned != c.warns {
+				t.Errorf("warned: %t", warned)
+			}
+		})
+	}
+}
+
+// Without a configuration in the backup, the endpoint of the user's file is that of the old control plane.
+func TestInitFromBackupChecksEndpointOfFile(t *testing.T) {
+	w := newBackupMachine(t)
+	backup := sharedBackup.Backup
+	backup.Files = slices.DeleteFunc(slices.Clone(backup.Files), func(f etcdsnapshot.ArchivedFile) bool {
+		return f.Name == etcdsnapshot.ConfigPrefix+"kubeadm-config.yaml"
+	})
+	s := findSubject("init from a backup")
+	s.phases = workflow.InitFromBackup(&backup, false)
+	setUp := s.setUp
+	s.setUp = func(t testing.TB, e *engine.Env) error {
+		err := setUp(t, e)
+		if n, failed := e.Node(t.Context()); failed == nil {
+			n.Cluster.Backup.Endpoint = ""
+		}
+		return err
+	}
+	r := s.newRun(w)
+	r.machine.RemoteCertificates = map[string]*x509.Certificate{"cluster.example:6443": {}}
+	if out := r.execute(t); out.err == nil || !strings.Contains(out.err.Error(), "something still answers") {
+		t.Errorf("the command ended with: %v", out.err)
+	}
+}
+
+// Workers learn how to follow to another endpoint.
+func TestInitFromBackupAtAnotherEndpoint(t *testing.T) {
+	s := findSubject("init from a backup")
+	setUp := s.setUp
+	s.setUp = func(t testing.TB, e *engine.Env) error {
+		err := setUp(t, e)
+		if n, failed := e.Node(t.Context()); failed == nil {
+			n.Cluster.Backup.Endpoint = "previous.example:6443"
+		}
+		return err
+	}
+	warned := slices.ContainsFunc(s.newRun(newBackupMachine(t)).mustSucceed(t).events, func(e engine.Event) bool {
+		return e.Kind == engine.Warned && strings.Contains(e.Text, "kubeadm endpoint follow cluster.example:6443")
+	})
+	if !warned {
+		t.Error("the command for workers is not named")
+	}
+}
+
 func TestInitFromBackupRemovesOldControlPlane(t *testing.T) {
 	s := findSubject("init from a backup")
 	s.phases = workflow.InitFromBackup(&sharedBackup.Backup, true)

@@ -173,23 +173,34 @@ func checkFiles(ctx context.Context, e *engine.Env, b *etcdsnapshot.Backup, n *n
 
 // checkOldEndpoint returns an error if the old control plane still serves the endpoint: nodes would stay
 // there, and there would be two clusters with the same names and keys. It warns of nodes that do not find
-// the new one.
-func checkOldEndpoint(ctx context.Context, e *engine.Env, _ *etcdsnapshot.Backup, n *node.Node) error {
+// the new one, and if it cannot be known whether something answers.
+func checkOldEndpoint(ctx context.Context, e *engine.Env, b *etcdsnapshot.Backup, n *node.Node) error {
 	old := n.Cluster.Backup.Endpoint
+	follow := untrusted.CommandHint("on each worker that does not return", "kubeadm endpoint follow",
+		strings.TrimPrefix(n.ServerURL(), "https://"))
 	switch {
+	case b.File(etcdsnapshot.ConfigPrefix+manifest.KubeadmConfigMap+".yaml") == nil:
+		old = n.Cluster.Endpoint // that of the user's file, which is not compared
 	case old == "":
-		e.Warn("the cluster had no control plane endpoint: its nodes connect to the address of an old control " +
-			"plane node, and have to join again unless this machine takes over that address")
+		e.Warn("the cluster had no control plane endpoint: its nodes connect to the address of an old control "+
+			"plane node, and return only if this machine takes over that address; %s", follow)
 	case n.Cluster.Backup.Moves(n):
 		e.Warn("the nodes of the cluster still connect to %s, and not to %s: they return when that leads to this "+
-			"machine, or have to join again", untrusted.Line(old), untrusted.Line(n.Cluster.Endpoint))
+			"machine, whose certificates are valid for both; %s", untrusted.Line(old), untrusted.Line(n.Cluster.Endpoint), follow)
 	}
 	if old == "" || e.World.WasCreated(change.FileTarget(n.Paths.Manifest(release.APIServer))) {
 		return ctx.Err()
 	}
 	e.Say("checking that nothing answers at the endpoint %s yet", untrusted.Line(old))
-	if _, err := e.World.ServedCertificate(ctx, old); err != nil {
+	_, err := e.World.ServedCertificate(ctx, old)
+	switch {
+	case ctx.Err() != nil || errors.Is(err, state.ErrNoServer):
 		return ctx.Err()
+	case err != nil:
+		e.Warn("whether the old control plane still answers at %s, the endpoint of the cluster, is not known: %s; make sure "+
+			"that it is off: there would be two clusters with the same nodes and keys", untrusted.Line(old),
+			untrusted.Line(err.Error()))
+		return nil
 	}
 	return problem.New(fmt.Errorf("something still answers at %s, the endpoint of the cluster: if that is its "+
 		"old control plane, there would be two clusters with the same nodes and keys", untrusted.Line(old)),
