@@ -13,14 +13,17 @@ import (
 
 	"kubeadm/internal/certstore"
 	"kubeadm/internal/change"
+	"kubeadm/internal/config"
 	"kubeadm/internal/engine"
+	"kubeadm/internal/existing"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
+	"kubeadm/internal/pki"
 	"kubeadm/internal/state"
 )
 
-// newClusterInfo returns the ConfigMap cluster-info, signed with the tokens: server and CA of the
-// kubeconfig with which it is written.
+// newClusterInfo returns the ConfigMap cluster-info, signed with the tokens: the CA of the kubeconfig with
+// which it is written, and the endpoint that the cluster stores, or the server of the kubeconfig.
 func newClusterInfo(ctx context.Context, e *engine.Env, n *node.Node,
 	as state.Identity) (*corev1.ConfigMap, error) {
 	admin, err := certstore.ReadAdmin(ctx, e.World,
@@ -28,11 +31,32 @@ func newClusterInfo(ctx context.Context, e *engine.Env, n *node.Node,
 	if err != nil {
 		return nil, err
 	}
+	if err := leadToEndpoint(ctx, e, n, as, admin); err != nil {
+		return nil, err
+	}
 	info, err := manifest.ClusterInfo(admin)
 	if err != nil {
 		return nil, err
 	}
 	return info, signClusterInfo(info, n.Tokens)
+}
+
+// leadToEndpoint sets the server of a kubeconfig to the endpoint that the cluster stores, if this run has none: the
+// kubeconfig may be older than a change of it.
+func leadToEndpoint(ctx context.Context, e *engine.Env, n *node.Node, as state.Identity, admin *pki.Kubeconfig) error {
+	if n.Cluster.Endpoint != "" {
+		return nil
+	}
+	stored, err := existing.ReadConfigMap(ctx, e.Reader(), as, manifest.KubeadmConfigMap)
+	if err != nil || stored == nil {
+		return err
+	}
+	c, _, err := config.CompleteMember(n.Local, stored.Data[manifest.KubeadmConfigKey], e.Tool)
+	if err != nil || c.Cluster.Endpoint == "" {
+		return nil //nolint:nilerr // whoever needs the rest of it says what is wrong
+	}
+	admin.SetServer(c.ServerURL())
+	return nil
 }
 
 // signClusterInfo signs cluster-info with each token that has the usage. The bootstrap signer of
