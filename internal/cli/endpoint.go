@@ -122,6 +122,10 @@ type endpointFinish struct{}
 func (endpointFinish) find(ctx context.Context, e *engine.Env, here existing.Machine) (configurationChange, error) {
 	w, err := reconfiguration.FindEndpointFinish(ctx, e, here)
 	found := configurationChange{Wanted: w.Wanted, done: endpointFinishedText}
+	if len(w.Kept) > 0 {
+		found.done = "\nSUCCESS! The change of the endpoint is finished. The certificates stay valid for names that\n" +
+			"apiServer.certSANs lists: " + untrusted.Line(strings.Join(w.Kept, ", ")) + ".\n"
+	}
 	if w.Done {
 		found.nothing = "no change of the endpoint is unfinished"
 	}

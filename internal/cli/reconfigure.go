@@ -291,6 +291,9 @@ func openReconfigured(p *program, c *cobra.Command, r *run.Run,
 		access.OnlyControlPlane = cmp.Or(o.elsewhere, "on a worker: kubeadm reconfigure node")
 	}
 	here, err := existing.Open(c.Context(), e, access)
+	if err == nil {
+		e.Local = here.Local
+	}
 	if err == nil && !o.DryRun && here.Role == node.ControlPlane {
 		err = reconfiguration.Recover(c.Context(), e, here)
 	}

@@ -17,18 +17,6 @@ import (
 	"kubeadm/internal/untrusted"
 )
 
-// EndpointChange is a change of the URL by which clients reach the API servers. Each change of the
-// configuration has it, from the one that begins it until the one that finishes it.
-type EndpointChange struct {
-	// From are the URLs from before: first that of cluster-info. They stay valid until the change is finished.
-	From []string `json:"from"`
-	To   string   `json:"to"`
-	// Added are the names that certificates have only until the change is finished: hosts of From.
-	Added []string `json:"added,omitempty"`
-	// Bare is set if the cluster had no controlPlaneEndpoint: nodes depend on one control plane node.
-	Bare bool `json:"bare,omitempty"`
-}
-
 // EndpointWanted is a change of the endpoint that the user wants.
 type EndpointWanted struct {
 	Wanted
@@ -37,6 +25,8 @@ type EndpointWanted struct {
 	// Behind are the other control plane nodes whose API servers have no certificate for Host, each with the
 	// reason. As long as there is one, the change is only that of certificates.
 	Behind []string
+	// Kept are hosts of the previous endpoint that the user lists in apiServer.certSANs, where they stay.
+	Kept []string
 	// Done is set if there is nothing to do on this node.
 	Done bool
 }
@@ -53,8 +43,7 @@ func FindEndpoint(ctx context.Context, e *engine.Env, here existing.Machine, end
 	if endpoint == "" {
 		return w, problem.New(errors.New("the new endpoint is empty"), "name it: kubeadm endpoint change HOST[:PORT]")
 	}
-	flags := config.ReconfigureFlags{Endpoint: endpoint}
-	wanted, how, err := config.Reconfigure(config.File{}, flags, stored, here.BindPort)
+	wanted, how, err := config.Reconfigure(config.File{}, config.ReconfigureFlags{Endpoint: endpoint}, stored, here.BindPort)
 	for _, text := range how.Warnings {
 		e.Named("config").Warn("%s", text)
 	}
@@ -85,18 +74,22 @@ func FindEndpoint(ctx context.Context, e *engine.Env, here existing.Machine, end
 	if err != nil {
 		return w, err
 	}
-	change := &EndpointChange{To: to, Bare: now.Cluster.Endpoint == "", From: otherServers(to, info, now.ServerURL())}
-	if len(change.From) == 0 && !IsLoopback(proxy) { // kube-proxy may have been forgotten
-		change.From = otherServers(to, proxy)
+	change, err := newEndpointChange(to, info, proxy, now)
+	if err != nil {
+		return w, err
 	}
 	if len(change.From) == 0 && now.Cluster.Endpoint == "" {
 		e.Warn("%s is the address of this node: nodes that use it lose the cluster if this node is removed, unless the "+
 			"address moves to another machine", untrusted.Line(w.Host))
-		w.Wanted, err = r.find(ctx, stored, New(here.Name, stored, wanted, e.World.Now()), found)
+		begins := r.newChange(nil, stored, wanted)
+		begins.Prepared = found.prepared()
+		w.Wanted, err = r.find(ctx, stored, begins, found)
 		return w, err
 	}
 	if len(change.From) == 0 {
-		w.Done = true
+		if w.Done = true; proxy != "" && proxy != to {
+			e.Warn("kube-proxy stays with %s, which is not the endpoint: ConfigMap kube-system/kube-proxy", untrusted.Line(proxy))
+		}
 		return w, checkIssued(ctx, e, now, after)
 	}
 	if err := checkLeadsHere(ctx, e, here, to); err != nil {
@@ -112,11 +105,36 @@ func FindEndpoint(ctx context.Context, e *engine.Env, here existing.Machine, end
 	if err != nil {
 		return w, err
 	}
-	if wanted, err = r.keepNames(ctx, change, wanted); err != nil {
+	wanted, prepared, err := r.usePrepared(ctx, change, wanted, found)
+	if err != nil {
 		return w, err
 	}
-	w.Wanted, err = r.find(ctx, stored, r.newChange(change, before, wanted), found)
+	begins := r.newChange(change, before, wanted)
+	begins.Prepared = prepared
+	w.Wanted, err = r.find(ctx, stored, begins, found)
 	return w, err
+}
+
+// newEndpointChange is a change of the endpoint from where cluster-info and the configuration lead, if that is elsewhere.
+func newEndpointChange(to, info, proxy string, now *node.Node) (c *EndpointChange, err error) {
+	c = &EndpointChange{To: to, Bare: now.Cluster.Endpoint == "", From: otherServers(to, info, now.ServerURL())}
+	if len(c.From) == 0 {
+		c.From, err = findForgotten(to, proxy, now)
+	}
+	return c, err
+}
+
+// findForgotten returns the server of kube-proxy if that is the previous address of the only control plane node of a
+// cluster without an endpoint, which has moved. Any other server is the user's own, such as a load balancer that only
+// kube-proxy uses: certificates have its host by the configuration, or it is on each node.
+func findForgotten(to, proxy string, now *node.Node) ([]string, error) {
+	if now.Cluster.Endpoint != "" || proxy == "" || IsLoopback(proxy) {
+		return nil, nil
+	}
+	if isOwn, err := isCertified(now, node.HostOf(proxy)); err != nil || isOwn {
+		return nil, err
+	}
+	return otherServers(to, proxy), nil
 }
 
 // readServers returns the servers that cluster-info and kube-proxy name.
@@ -182,61 +200,6 @@ func otherServers(to string, all ...string) (others []string) {
 	return others
 }
 
-// keepNames returns a configuration with the hosts from before in the certificates until the change is finished.
-// The address of this node's API server is in its certificate anyway.
-func (f finder) keepNames(ctx context.Context, c *EndpointChange, stored config.StoredConfig) (config.StoredConfig, error) {
-	n, err := f.complete(ctx, stored)
-	if err != nil {
-		return stored, err
-	}
-	c.Added = nil
-	for _, host := range c.hostsFrom() {
-		if host != f.here.Address && !slices.Contains(n.Cluster.CertSANs, host) &&
-			!slices.Contains(c.Added, host) {
-			c.Added = append(c.Added, host)
-		}
-	}
-	kept, _, err := config.Reconfigure(config.File{}, config.ReconfigureFlags{AddCertSANs: c.Added}, stored, f.here.BindPort)
-	return kept, err
-}
-
-// keepBothNames returns a request after which the certificates have the hosts from before until the change of the
-// endpoint is finished, whatever the user's file says. Names that the user lists meanwhile are the user's own.
-func (f finder) keepBothNames(ctx context.Context, q Request, stored config.StoredConfig,
-	c *EndpointChange) (Request, *EndpointChange, error) {
-	flags := config.ReconfigureFlags{RemoveCertSANs: c.Added}
-	base, _, err := config.Reconfigure(config.File{}, flags, stored, f.here.BindPort)
-	if err != nil {
-		return q, c, err
-	}
-	flags = q.Flags
-	if q.Edited != nil { // the editor has shown the names that the change has added
-		flags.RemoveCertSANs = c.Added
-	}
-	own, _, err := config.Reconfigure(q.File, flags, base, f.here.BindPort)
-	if err != nil {
-		return q, c, err
-	}
-	now, err := f.complete(ctx, stored)
-	if err != nil {
-		return q, c, err
-	}
-	after, err := f.complete(ctx, own)
-	if err != nil {
-		return q, c, err
-	}
-	kept := *c
-	kept.Added = nil
-	for _, host := range append(slices.Clone(c.Added), c.hostsFrom()...) {
-		isKept := slices.Contains(c.Added, host) || slices.Contains(now.Cluster.CertSANs, host)
-		if isKept && !slices.Contains(after.Cluster.CertSANs, host) && !slices.Contains(kept.Added, host) {
-			kept.Added = append(kept.Added, host)
-		}
-	}
-	q.Flags.AddCertSANs = append(slices.Clone(q.Flags.AddCertSANs), kept.Added...)
-	return q, &kept, nil
-}
-
 // resumeEndpoint goes on with a change of the endpoint as the cluster stores it.
 func (f finder) resumeEndpoint(ctx context.Context, stored config.StoredConfig, found *State, host string) (w Wanted, err error) {
 	if found.Stored != nil {
@@ -296,17 +259,20 @@ func (f finder) rebase(ctx context.Context, stored config.StoredConfig, s *State
 	case is != from && is != to && (is != "" || !s.Endpoint.Bare):
 		return nil, problem.New(failed, forgetHint())
 	}
-	flags := config.ReconfigureFlags{RemoveCertSANs: s.Endpoint.Added}
+	added := slices.Clone(s.Endpoint.Added)
 	if s.EndpointBefore != nil {
-		flags.RemoveCertSANs = append(slices.Clone(flags.RemoveCertSANs), s.EndpointBefore.Added...)
+		added = append(added, s.EndpointBefore.Added...)
 	}
-	base, _, err := config.Reconfigure(config.File{}, flags, stored, f.here.BindPort)
+	base, err := f.withoutNames(stored, added)
 	if err != nil {
 		return nil, err
 	}
 	again, c := *s, *s.Endpoint
 	again.Endpoint = &c
 	if again.Before, err = f.withEndpoint(base, from); err != nil {
+		return nil, err
+	}
+	if base, err = f.withoutNames(base, c.Prepared); err != nil {
 		return nil, err
 	}
 	if again.After, err = f.withEndpoint(base, to); err != nil {
@@ -323,37 +289,11 @@ func (f finder) withEndpoint(stored config.StoredConfig, endpoint string) (confi
 	return changed, err
 }
 
-// newChange is a change of the endpoint that begins.
+// newChange is a change that begins, and with it one of the endpoint; nil is none.
 func (f finder) newChange(c *EndpointChange, before, after config.StoredConfig) *State {
 	s := New(f.here.Name, before, after, f.e.World.Now())
 	s.Endpoint = c
 	return s
-}
-
-// findCertificate finds the change that adds the host of the endpoint to the certificates.
-func (f finder) findCertificate(ctx context.Context, w *EndpointWanted, stored config.StoredConfig, found *State) error {
-	flags := config.ReconfigureFlags{AddCertSANs: []string{w.Host}}
-	wanted, _, err := config.Reconfigure(config.File{}, flags, stored, f.here.BindPort)
-	if err != nil {
-		return err
-	}
-	before, err := f.complete(ctx, stored)
-	if err != nil {
-		return err
-	}
-	after, err := f.complete(ctx, wanted)
-	if err != nil {
-		return err
-	}
-	missing, err := FindSANChanges(ctx, f.e, before, after)
-	if err != nil {
-		return err
-	}
-	if w.Done = len(missing) == 0 && config.IsSame(&before.Cluster, &after.Cluster); w.Done {
-		return nil
-	}
-	w.Wanted, err = f.find(ctx, stored, New(f.here.Name, stored, wanted, f.e.World.Now()), found)
-	return err
 }
 
 // FindEndpointFinish returns the change that finishes that of the endpoint: the certificates lose the hosts
@@ -377,32 +317,25 @@ func FindEndpointFinish(ctx context.Context, e *engine.Env, here existing.Machin
 	if err := begun.checkLeft(ctx, e, here.As); err != nil {
 		return w, err
 	}
-	wanted, _, err := config.Reconfigure(config.File{}, config.ReconfigureFlags{RemoveCertSANs: begun.Endpoint.Added},
-		stored, here.BindPort)
+	wanted, err := r.withoutNames(stored, begun.Endpoint.Added)
 	if err != nil {
 		return w, err
 	}
 	w.Host = node.HostOf(begun.Endpoint.To)
-	w.Wanted, err = r.find(ctx, stored, New(here.Name, stored, wanted, e.World.Now()), found)
-	return w, err
-}
-
-// checkLeft is an error if something may still use the previous endpoint.
-func (s *State) checkLeft(ctx context.Context, e *engine.Env, as state.Identity) error {
-	all, err := s.ReadProgress(ctx, e.Reader(), as)
-	if err != nil {
-		return err
+	finish := r.newChange(nil, stored, wanted)
+	finish.Prepared = found.prepared()
+	if w.Wanted, err = r.find(ctx, stored, finish, found); err != nil {
+		return w, err
 	}
-	if behind := append(ListBehind(all, true), ListBehind(all, false)...); len(behind) > 0 {
-		return problem.New(fmt.Errorf("these nodes may still use the previous endpoint: %s",
-			strings.Join(behind, ", ")), "on each of them: kubeadm reconfigure node", lostNodeHint)
+	if err := CheckUnused(ctx, e, w.Before, w.Node); err != nil {
+		return w, err
 	}
-	proxy, err := readProxyServer(ctx, e, as)
-	if err == nil && slices.Contains(s.Endpoint.Added, node.HostOf(proxy)) {
-		err = problem.New(fmt.Errorf("ConfigMap kube-system/kube-proxy still has the previous endpoint, %s",
-			untrusted.Line(proxy)), "change the server in its kubeconfig.conf, and restart the Pods that read it")
+	for _, host := range begun.Endpoint.hostsFrom() {
+		if node.HasHost(w.Node.Cluster.CertSANs, host) {
+			w.Kept = append(w.Kept, host)
+		}
 	}
-	return err
+	return w, nil
 }
 
 // CheckClaim is an error if a change that is about to be stored relies on what has changed since it was found, while
@@ -444,35 +377,6 @@ func (s *State) EndpointState() *State {
 		return nil
 	}
 	return s
-}
-
-// hostsFrom are the hosts from before, other than the new one.
-func (c *EndpointChange) hostsFrom() (hosts []string) {
-	for _, server := range c.From {
-		if host := node.HostOf(server); host != node.HostOf(c.To) && !slices.Contains(hosts, host) {
-			hosts = append(hosts, host)
-		}
-	}
-	return hosts
-}
-
-// Reversed is the change of the endpoint that takes another one back.
-func (c *EndpointChange) Reversed() *EndpointChange {
-	return &EndpointChange{From: append([]string{c.To}, c.From[1:]...), To: c.From[0]}
-}
-
-// isTo reports whether two changes lead to the same endpoint; nil is none.
-func (c *EndpointChange) isTo(other *EndpointChange) bool {
-	if c == nil || other == nil {
-		return c == other
-	}
-	return c.To == other.To
-}
-
-// isSame reports whether they also add the same names to certificates.
-func (c *EndpointChange) isSame(other *EndpointChange) bool {
-	return c.isTo(other) && (c == nil || slices.Equal(slices.Sorted(slices.Values(c.Added)),
-		slices.Sorted(slices.Values(other.Added))))
 }
 
 func explainBegun(found *State) error {

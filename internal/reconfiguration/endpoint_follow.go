@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
 
+	"kubeadm/internal/change"
 	"kubeadm/internal/config/v1beta4"
 	"kubeadm/internal/engine"
 	"kubeadm/internal/existing"
@@ -48,6 +50,9 @@ func CheckFollowed(ctx context.Context, e *engine.Env, as state.Identity) error 
 		strings.Join(behind, ", ")), "on each of them: kubeadm reconfigure node", "then run this command again")
 }
 
+// followHint is the remedy on a worker whose kubelet reaches no API server.
+const followHint = "if the API server is gone, name another one: kubeadm endpoint follow HOST[:PORT]"
+
 // FindFollow returns the change that leads the kubelet of this worker to the endpoint of the cluster, whatever
 // its kubeconfig has now. It asks the API server that is the Server of here.As.
 func FindFollow(ctx context.Context, e *engine.Env, here existing.Machine) (w EndpointWanted, err error) {
@@ -67,7 +72,7 @@ func FindFollow(ctx context.Context, e *engine.Env, here existing.Machine) (w En
 		return w, fmt.Errorf("reading %s: %w", file, err)
 	}
 	if w.Stored, err = existing.ReadStoredConfig(ctx, e.Reader(), here.As); err != nil {
-		return w, problem.New(err, "if the API server is gone, name another one: kubeadm endpoint follow HOST[:PORT]")
+		return w, problem.New(err, followHint)
 	}
 	if w.Before, err = r.complete(ctx, w.Stored); err != nil {
 		return w, err
@@ -144,7 +149,25 @@ func (f finder) undoEndpoint(ctx context.Context, change, found *State) (finder,
 		return f, err
 	}
 	f.unreached = found.Stored == nil && !reached
-	change.Endpoint = found.Endpoint.Reversed()
+	to := found.Endpoint.From[0]
+	if before.Cluster.Endpoint != "" { // cluster-info may have had another one
+		to = before.ServerURL()
+	}
+	change.Endpoint = found.Endpoint.Reversed(to)
+	if change.After, err = f.withoutNames(change.After, found.Endpoint.Prepared); err != nil {
+		return f, err
+	}
 	change.After, err = f.keepNames(ctx, change.Endpoint, change.After)
 	return f, err
+}
+
+// ForgetFollowed returns the change after which the Node of a machine that joins no longer says which change of the
+// configuration it has followed. A kubelet may do that for its own Node.
+func ForgetFollowed(name string, as state.Identity) change.Change {
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	n.SetGroupVersionKind(state.NodeKind)
+	return change.MutateObject{Object: n, As: as, Mutate: func(u *unstructured.Unstructured) error {
+		unstructured.RemoveNestedField(u.Object, "metadata", "annotations", NodeAnnotation)
+		return nil
+	}}
 }

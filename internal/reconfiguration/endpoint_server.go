@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"path"
 	"slices"
@@ -29,11 +30,16 @@ import (
 
 // checkHost refuses hosts at which no API server of the cluster can be reached from other machines.
 func checkHost(host string, now *node.Node) error {
+	if IsLoopback("https://" + net.JoinHostPort(host, "0")) {
+		return problem.New(fmt.Errorf("controlPlaneEndpoint: %s leads each machine to itself, and workers run no API server",
+			host), "use a DNS name, or the address of a load balancer", "to use a load balancer on each node, set it in the "+
+			"kubeconfigs of the kubelets and of kube-proxy, which keep it")
+	}
 	ip, err := netip.ParseAddr(host)
 	if err != nil {
 		return nil // a DNS name
 	}
-	if ip.IsUnspecified() || ip.IsMulticast() || ip.IsLinkLocalUnicast() {
+	if ip = ip.Unmap(); ip.IsUnspecified() || ip.IsMulticast() || ip.IsLinkLocalUnicast() {
 		return problem.New(fmt.Errorf("controlPlaneEndpoint: %s is not an address that other machines can reach", ip),
 			"use a DNS name, or the address of a load balancer")
 	}
@@ -41,7 +47,7 @@ func checkHost(host string, now *node.Node) error {
 		{"networking.podSubnet", now.Cluster.PodSubnet}, {"networking.serviceSubnet", now.Cluster.ServiceSubnet},
 	} {
 		for text := range strings.SplitSeq(r.cidrs, ",") {
-			if cidr, err := netip.ParsePrefix(strings.TrimSpace(text)); err == nil && cidr.Contains(ip.Unmap()) {
+			if cidr, err := netip.ParsePrefix(strings.TrimSpace(text)); err == nil && cidr.Contains(ip) {
 				return problem.New(fmt.Errorf("controlPlaneEndpoint: %s is in %s of the cluster, %s", ip, r.field, cidr),
 					"use an address of the network of the nodes")
 			}
@@ -258,7 +264,8 @@ func (c *EndpointChange) MoveKubeconfig(data []byte, file string) ([]byte, error
 // LeavesFrom reports whether a server is a previous endpoint, also at another port of its host.
 func (c *EndpointChange) LeavesFrom(server string) bool {
 	return server != c.To && slices.ContainsFunc(c.From, func(from string) bool {
-		return server == from || node.HostOf(server) == node.HostOf(from) && node.HostOf(from) != node.HostOf(c.To)
+		return server == from || node.SameHost(node.HostOf(server), node.HostOf(from)) &&
+			!node.SameHost(node.HostOf(from), node.HostOf(c.To))
 	})
 }
 
@@ -317,7 +324,8 @@ func FindProxyServer(ctx context.Context, e *engine.Env, as state.Identity, afte
 func IsLoopback(server string) bool {
 	host := node.HostOf(server)
 	ip, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && ip.IsLoopback()
+	isLocal := host == "localhost" || strings.HasSuffix(host, ".localhost") // RFC 6761
+	return isLocal || err == nil && ip.Unmap().IsLoopback()
 }
 
 func hostPort(server string) string { return strings.TrimPrefix(server, "https://") }

@@ -86,8 +86,10 @@ func FindWanted(ctx context.Context, e *engine.Env, here existing.Machine, q Req
 			return w, err
 		}
 	}
-	change := New(here.Name, stored, wanted, e.World.Now())
-	change.Endpoint = latest
+	change := r.newChange(latest, stored, wanted)
+	if change.Prepared, err = r.stillPrepared(ctx, q, stored, found); err != nil {
+		return w, err
+	}
 	w, err = r.find(ctx, stored, change, found)
 	if err == nil && w.Change == found && here.UploadCerts && found.Node == here.Name { // they are uploaded as they are now
 		found.Files, err = preflight.ReadArgumentFiles(ctx, e.World, w.Node)
@@ -196,7 +198,7 @@ func FindUndo(ctx context.Context, e *engine.Env, here existing.Machine) (w Want
 		return r.find(ctx, stored, found, found)
 	}
 	change := New(here.Name, found.After, found.Before, e.World.Now())
-	change.Undoes, change.Endpoint = found.ID, found.EndpointBefore
+	change.Undoes, change.Endpoint, change.Prepared = found.ID, found.EndpointBefore, found.Prepared
 	if r, err = r.undoEndpoint(ctx, change, found); err != nil {
 		return w, err
 	}
@@ -209,6 +211,9 @@ func FindStored(ctx context.Context, e *engine.Env, here existing.Machine,
 	args config.KubeletArgs) (w Wanted, err error) {
 	r := finder{e: e, here: here}
 	stored, err := existing.ReadStoredConfig(ctx, e.Reader(), here.As)
+	if status := apierrors.APIStatus(nil); err != nil && here.Role != node.ControlPlane && !errors.As(err, &status) {
+		err = problem.New(err, followHint)
+	}
 	if err != nil {
 		return w, err
 	}
@@ -351,7 +356,8 @@ func (f finder) find(ctx context.Context, stored config.StoredConfig, change, fo
 			return w, err
 		}
 		change.EndpointBefore = found.Latest().endpoint()
-		if same && change.Undoes == "" && change.Endpoint.isSame(found.Endpoint) {
+		if same && change.Undoes == "" && change.Endpoint.isSame(found.Endpoint) &&
+			hasSameNames(change.Prepared, found.Prepared) {
 			change = found
 		} else if change.Earlier = found; found.Stored == nil && change.Undoes == "" {
 			f.e.Warn("the change of the configuration that was begun on node %s at %s has not been completed, and "+

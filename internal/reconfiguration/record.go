@@ -26,6 +26,8 @@ type Record struct {
 	Flags     string            `json:"flags"`               // its environment file
 	// Kubeconfig is that of the kubelet if the change replaces it.
 	Kubeconfig string `json:"kubeconfig,omitempty"`
+	// Kubeconfigs are those of administrators and components that the change replaces, by their path.
+	Kubeconfigs map[string]string `json:"kubeconfigs,omitempty"`
 	// Written are the digests of what the change, and interrupted ones before it, replace them by.
 	Written []string `json:"written"`
 
@@ -141,6 +143,20 @@ func (r *Record) Expect(text []byte) {
 		r.Written = append(r.Written, digest(string(text)))
 	}
 }
+
+// Replaces notes that a kubeconfig is to be replaced. One that an interrupted run has written is not from before.
+func (r *Record) Replaces(file string, before, after []byte) {
+	if _, isNoted := r.Kubeconfigs[file]; !isNoted || !r.hasWritten(string(before)) {
+		if r.Kubeconfigs == nil {
+			r.Kubeconfigs = map[string]string{}
+		}
+		r.Kubeconfigs[file] = string(before)
+	}
+	r.Expect(after)
+}
+
+// HasWritten reports whether the change has written these data.
+func (r *Record) HasWritten(data []byte) bool { return r.hasWritten(string(data)) }
 
 func (r *Record) hasWritten(text string) bool { return slices.Contains(r.Written, digest(text)) }
 

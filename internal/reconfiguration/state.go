@@ -48,6 +48,9 @@ type State struct {
 	Endpoint *EndpointChange `json:"endpoint,omitempty"`
 	// EndpointBefore is one that had not been finished when this change began, to which an undo returns.
 	EndpointBefore *EndpointChange `json:"endpointBefore,omitempty"`
+	// Prepared are the names in apiServer.certSANs that prepare a change of the endpoint: once it is that of the cluster,
+	// certificates have its host without them.
+	Prepared []string `json:"prepared,omitempty"`
 	// Files are those that arguments of components name, as they were on Node when the change was begun, or
 	// when Node uploaded them last.
 	Files []preflight.ArgumentFile `json:"files,omitempty"`

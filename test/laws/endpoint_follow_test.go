@@ -11,6 +11,7 @@ import (
 	"kubeadm/internal/engine"
 	"kubeadm/internal/existing"
 	"kubeadm/internal/node"
+	"kubeadm/internal/problem"
 	"kubeadm/internal/reconfiguration"
 	"kubeadm/internal/world/fake"
 	"kubeadm/internal/world/fault"
@@ -89,4 +90,24 @@ func TestWorkerFollowsByAnotherServer(t *testing.T) {
 			t.Error("the kubelet is older than its kubeconfig")
 		}
 	})
+}
+
+// A worker that reaches no API server learns by which command it follows to another endpoint.
+func TestWorkerWithoutEndpointLearnsToFollow(t *testing.T) {
+	w := followEndpoint().machine(t)
+	w.RemoteAPIServer = false
+	for name, find := range map[string]findChange{
+		"reconfigure node": func(ctx context.Context, e *engine.Env, here existing.Machine) (reconfiguration.Wanted, error) {
+			return reconfiguration.FindStored(ctx, e, here, nil)
+		},
+		"endpoint follow": func(ctx context.Context, e *engine.Env, here existing.Machine) (reconfiguration.Wanted, error) {
+			w, err := reconfiguration.FindFollow(ctx, e, here)
+			return w.Wanted, err
+		},
+	} {
+		err := tryFind(t, w, find)
+		if hints := strings.Join(problem.Hints(err), "\n"); !strings.Contains(hints, "kubeadm endpoint follow HOST[:PORT]") {
+			t.Errorf("%s: %v, with the hints:\n%s", name, err, hints)
+		}
+	}
 }

@@ -295,3 +295,27 @@ func (w versionCounter) KubeletVersion(ctx context.Context) (string, error) {
 	w.asked.Add(1)
 	return w.World.KubeletVersion(ctx)
 }
+
+// A Node that a machine takes over does not say any more that it has followed a change of the configuration: this machine
+// may use a previous endpoint.
+func TestJoinForgetsWhatTheNodeHasFollowed(t *testing.T) {
+	for _, name := range []string{"join", "join a control plane"} {
+		t.Run(name, func(t *testing.T) {
+			s := findSubject(name)
+			newMachine := s.machine
+			s.machine = func(t testing.TB) *fake.World {
+				w := newMachine(t)
+				addObjects(t, w, `{apiVersion: v1, kind: Node, metadata: {name: `+s.node+`, labels: {kubernetes.io/hostname: `+s.node+
+					`}, annotations: {kubeadm.kubernetes.io/reconfiguration: "1"}}}`)
+				return w
+			}
+			s.killEverywhere(t, func(t *testing.T, r killedRun) {
+				r.rerun().mustSucceed(t)
+				u := r.machine.Objects[memory.Key{Kind: state.NodeKind.GroupKind(), Name: s.node}]
+				if _, hasFollowed := u.GetAnnotations()["kubeadm.kubernetes.io/reconfiguration"]; hasFollowed {
+					t.Error("the Node still says so")
+				}
+			})
+		})
+	}
+}

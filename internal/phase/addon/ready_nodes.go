@@ -15,6 +15,7 @@ import (
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/engine"
+	"kubeadm/internal/reconfiguration"
 	"kubeadm/internal/state"
 	"kubeadm/internal/untrusted"
 	"kubeadm/internal/world"
@@ -38,7 +39,7 @@ func (a addons) replaceOnReadyNodes(ctx context.Context, e *engine.Env, digest s
 	var stale []corev1.Pod
 	for _, u := range pods {
 		pod, ok := toPod(u)
-		if ok && ready[pod.Spec.NodeName] && pod.DeletionTimestamp == nil && pod.Annotations[proxyConfigAnnotation] != digest {
+		if ok && ready[pod.Spec.NodeName] && pod.DeletionTimestamp == nil && pod.Annotations[reconfiguration.ProxyConfigAnnotation] != digest {
 			stale = append(stale, pod)
 		}
 	}
@@ -91,7 +92,7 @@ func (a addons) replaced(pods []corev1.Pod, digest string) world.Condition {
 			for _, u := range all {
 				pod, ok := toPod(u)
 				isNew[pod.Spec.NodeName] = isNew[pod.Spec.NodeName] || ok && isReady(pod) &&
-					pod.Annotations[proxyConfigAnnotation] == digest
+					pod.Annotations[reconfiguration.ProxyConfigAnnotation] == digest
 			}
 			for _, pod := range pods {
 				if !isNew[pod.Spec.NodeName] {

@@ -194,16 +194,31 @@ func (a addons) replaceKubeProxy(ctx context.Context, e *engine.Env) error {
 	if err := e.DoAll(ctx, change.ApplyAll(a.as, proxy.Objects()...)...); err != nil {
 		return err
 	}
-	err = e.Do(ctx, change.MutateObject{Object: proxy.DaemonSet, As: a.as,
-		Mutate: func(u *unstructured.Unstructured) error {
-			return unstructured.SetNestedField(u.Object, proxy.ConfigHash(), "spec", "template", "metadata",
-				"annotations", proxyConfigAnnotation)
-		}})
+	if err := e.Do(ctx, a.replacePods(proxy.DaemonSet, proxy.ConfigHash())); err != nil {
+		return err
+	}
+	sets, err := reconfiguration.ListProxySets(ctx, e, a.as)
 	if err != nil {
 		return err
+	}
+	for _, set := range sets {
+		if set.Name == proxy.DaemonSet.Name {
+			continue
+		}
+		e.Say("replacing the Pods of DaemonSet %s, which read the ConfigMap of kube-proxy too", untrusted.Line(set.Name))
+		other := &appsv1.DaemonSet{TypeMeta: proxy.DaemonSet.TypeMeta,
+			ObjectMeta: metav1.ObjectMeta{Namespace: set.Namespace, Name: set.Name}}
+		if err := e.Do(ctx, a.replacePods(other, proxy.ConfigHash())); err != nil {
+			return err
+		}
 	}
 	return a.replaceOnReadyNodes(ctx, e, proxy.ConfigHash())
 }
 
-// proxyConfigAnnotation is the annotation of the Pods of kube-proxy with the digest of their configuration.
-const proxyConfigAnnotation = "kubeadm.kubernetes.io/kube-proxy-config"
+// replacePods returns the change that replaces the Pods of a DaemonSet, unless they have read this configuration.
+func (a addons) replacePods(set *appsv1.DaemonSet, digest string) change.Change {
+	return change.MutateObject{Object: set, As: a.as, Mutate: func(u *unstructured.Unstructured) error {
+		return unstructured.SetNestedField(u.Object, digest, "spec", "template", "metadata", "annotations",
+			reconfiguration.ProxyConfigAnnotation)
+	}}
+}

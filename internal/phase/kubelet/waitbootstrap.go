@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"kubeadm/internal/change"
 	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
@@ -14,6 +16,7 @@ import (
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/reconfiguration"
 	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 )
@@ -48,8 +51,31 @@ var WaitBootstrap = engine.Phase{
 				"check the kubelet's log: "+n.Platform.LogHint("kubelet"),
 				"check whether its certificate signing request is pending: kubectl get csr; kubectl certificate approve <name>")
 		}
+		if err := forgetFollowed(ctx, e, n); err != nil {
+			return err
+		}
 		return e.Do(ctx, change.Remove{Path: n.Paths.BootstrapKubeconfig()})
 	},
+}
+
+// forgetFollowed removes what the Node says of the change of the configuration that it has followed, if it is that of a
+// machine which this one replaces: this one may use a previous endpoint, by a discovery file.
+func forgetFollowed(ctx context.Context, e *engine.Env, n *node.Node) error {
+	as := state.Identity{Kubeconfig: n.Paths.KubeletKubeconfig()}
+	if exists, err := state.Exists(ctx, e.World, as.Kubeconfig); err != nil || !exists {
+		return err
+	}
+	u, err := e.Object(ctx, state.Ref{GVK: state.NodeKind, Name: n.Name, As: as})
+	if apierrors.IsNotFound(err) {
+		return nil // the kubelet creates it
+	}
+	if err != nil {
+		return fmt.Errorf("reading Node %s: %w", n.Name, err)
+	}
+	if _, hasFollowed := u.GetAnnotations()[reconfiguration.NodeAnnotation]; !hasFollowed {
+		return nil
+	}
+	return e.Do(ctx, reconfiguration.ForgetFollowed(n.Name, as))
 }
 
 // waitForLocalAPIServer waits for the local API server of a control plane, from which its kubelet

@@ -3,7 +3,7 @@ package reconfigure
 import (
 	"context"
 	"fmt"
-	"net/url"
+	"maps"
 	"slices"
 	"strings"
 
@@ -15,7 +15,9 @@ import (
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/reconfiguration"
+	"kubeadm/internal/release"
 	"kubeadm/internal/state"
+	"kubeadm/internal/staticpod"
 	"kubeadm/internal/untrusted"
 	"kubeadm/internal/world"
 )
@@ -83,11 +85,11 @@ func (m *machine) awaitEndpoint(ctx context.Context, e *engine.Env) error {
 	if m.endpoint == nil {
 		return nil
 	}
-	admins, err := m.movedAdmins(ctx, e, m.endpoint)
+	moved, err := m.movedKubeconfigs(ctx, e)
 	if err != nil {
 		return err
 	}
-	if !m.movesCluster(e) && len(admins) == 0 && m.old.Kubeconfig == "" {
+	if !m.movesCluster(e) && len(moved) == 0 && m.old.Kubeconfig == "" {
 		return nil // this machine has followed
 	}
 	as := m.as
@@ -114,23 +116,24 @@ func (m *machine) movesCluster(e *engine.Env) bool {
 		m.before.Cluster.Endpoint != m.Cluster.Endpoint
 }
 
-// moveAdmins writes the new endpoint to the kubeconfigs of administrators.
-func (m *machine) moveAdmins(ctx context.Context, e *engine.Env) error {
-	return m.writeAdmins(ctx, e, m.endpoint)
-}
-
-// restoreAdmins returns to the previous endpoint if the cluster has not stored the new one.
-func (m *machine) restoreAdmins(ctx context.Context, e *engine.Env) error {
-	if !m.movesCluster(e) || m.endpointReached {
-		return nil
-	}
-	return m.writeAdmins(ctx, e, m.endpoint.Reversed())
-}
-
-func (m *machine) writeAdmins(ctx context.Context, e *engine.Env, c *reconfiguration.EndpointChange) error {
-	moved, err := m.movedAdmins(ctx, e, c)
+// moveKubeconfigs writes the new endpoint to the kubeconfigs of administrators, and to those of components that have the
+// previous one, and restarts these.
+func (m *machine) moveKubeconfigs(ctx context.Context, e *engine.Env) error {
+	moved, err := m.movedKubeconfigs(ctx, e)
 	if err != nil {
 		return err
+	}
+	if len(moved) > 0 {
+		for _, w := range moved {
+			before, err := state.ReadRequired(ctx, e.World, w.Path)
+			if err != nil {
+				return err
+			}
+			m.old.Replaces(w.Path, before, w.Data)
+		}
+		if err := m.old.Store(ctx, e, m.Node); err != nil {
+			return err
+		}
 	}
 	for _, w := range moved {
 		e.Say("writing the endpoint to %q", w.Path)
@@ -138,22 +141,64 @@ func (m *machine) writeAdmins(ctx context.Context, e *engine.Env, c *reconfigura
 			return err
 		}
 	}
-	return nil
+	return m.restartClients(ctx, e)
 }
 
-// movedAdmins are the kubeconfigs of administrators that lead to a previous endpoint, as they will be.
-func (m *machine) movedAdmins(ctx context.Context, e *engine.Env, c *reconfiguration.EndpointChange) (all []change.WriteFile, err error) {
-	if c == nil || m.Role != node.ControlPlane {
+// restoreKubeconfigs writes what they were before, if the cluster has not stored the new endpoint.
+func (m *machine) restoreKubeconfigs(ctx context.Context, e *engine.Env) error {
+	if !m.movesCluster(e) || m.endpointReached || len(m.old.Kubeconfigs) == 0 {
+		return nil
+	}
+	for _, file := range slices.Sorted(maps.Keys(m.old.Kubeconfigs)) {
+		onDisk, err := state.ReadOptional(ctx, e.World, file)
+		if err != nil {
+			return err
+		}
+		if !m.old.HasWritten(onDisk) {
+			continue // it was not changed, or by somebody else
+		}
+		before := []byte(m.old.Kubeconfigs[file])
+		if err := e.Do(ctx, change.WriteFile{Path: file, Data: before, Mode: 0o600, Secret: true}); err != nil {
+			return err
+		}
+	}
+	return m.restartClients(ctx, e)
+}
+
+// restartClients restarts the components whose kubeconfigs the change replaces, which they read when they start.
+func (m *machine) restartClients(ctx context.Context, e *engine.Env) error {
+	var components []string
+	for _, component := range []string{release.ControllerManager, release.Scheduler} {
+		file := m.Paths.Kubeconfig(strings.TrimPrefix(component, "kube-") + ".conf")
+		if _, isReplaced := m.old.Kubeconfigs[file]; !isReplaced {
+			continue
+		}
+		if err := staticpod.SetOwners(ctx, e, m.Node, component); err != nil {
+			return err
+		}
+		components = append(components, component)
+	}
+	return m.replacement(e).Restart(ctx, e, components...)
+}
+
+// movedKubeconfigs are the kubeconfigs of this control plane node that lead to a previous endpoint, as they will be:
+// components use the API server beside them. That of the kubelet comes with its restart.
+func (m *machine) movedKubeconfigs(ctx context.Context, e *engine.Env) (all []change.WriteFile, err error) {
+	if m.endpoint == nil || m.Role != node.ControlPlane {
 		return nil, nil
 	}
-	for _, name := range []string{"admin.conf", "super-admin.conf"} {
-		file := m.Paths.Kubeconfig(name)
+	for _, p := range pki.KubeconfigProfiles() {
+		file := m.Paths.Kubeconfig(p.File)
 		data, err := state.ReadOptional(ctx, e.World, file)
-		if err != nil || data == nil {
-			if err != nil {
-				return nil, err
-			}
+		if err != nil {
+			return nil, err
+		}
+		if data == nil || file == m.Paths.KubeletKubeconfig() {
 			continue
+		}
+		c := *m.endpoint
+		if p.UsesLocalAPIServer {
+			c.To = m.LocalServerURL()
 		}
 		moved, err := c.MoveKubeconfig(data, file)
 		if err != nil {
@@ -164,42 +209,4 @@ func (m *machine) movedAdmins(ctx context.Context, e *engine.Env, c *reconfigura
 		}
 	}
 	return all, nil
-}
-
-// checkUnused is an error if a kubeconfig of this control plane node has a host that the certificate of its API
-// server is about to lose.
-func (m *machine) checkUnused(ctx context.Context, e *engine.Env) error {
-	if m.Role != node.ControlPlane {
-		return nil
-	}
-	old, _, err := m.before.Site().SANs(pki.APIServerSANs)
-	if err != nil {
-		return err
-	}
-	wanted, _, err := m.Site().SANs(pki.APIServerSANs)
-	if err != nil {
-		return err
-	}
-	lost := strings.Split(old.Without(wanted).String(), ", ")
-	for _, p := range pki.KubeconfigProfiles() {
-		file := m.Paths.Kubeconfig(p.File)
-		data, err := state.ReadOptional(ctx, e.World, file)
-		if err != nil {
-			return err
-		}
-		kubeconfig, err := pki.ParseKubeconfig(data)
-		if data == nil || err != nil {
-			continue // what cannot be read connects to nothing
-		}
-		cluster, err := kubeconfig.CurrentCluster()
-		if err != nil {
-			continue
-		}
-		if u, err := url.Parse(cluster.Server); err == nil && u.Hostname() != "" && slices.Contains(lost, u.Hostname()) {
-			return problem.New(fmt.Errorf("%s still connects to %s, which the certificate of the API server is about to lose",
-				file, untrusted.Line(cluster.Server)), "set its server to "+m.LocalServerURL()+", restart what reads the file, "+
-				"and run this command again")
-		}
-	}
-	return nil
 }

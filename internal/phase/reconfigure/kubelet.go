@@ -37,6 +37,9 @@ func (m *machine) restoreKubelet(ctx context.Context, e *engine.Env) error {
 	if err != nil || onDisk.Equal(before) && !m.interrupted {
 		return err // it was not changed
 	}
+	if reconfiguration.IntentOf(e).OnlyEndpoint { // it may have led nowhere: then the Node does not become ready again
+		return reconfiguration.ReplaceKubelet(ctx, e, m.Node, before)
+	}
 	return m.writeKubelet(ctx, e, before)
 }
 

@@ -162,7 +162,7 @@ var Node = engine.Phase{
 		if err := m.labelNode(ctx, e); err != nil {
 			return err
 		}
-		if err := m.checkUnused(ctx, e); err != nil {
+		if err := reconfiguration.CheckUnused(ctx, e, m.before, m.Node); err != nil {
 			return err
 		}
 		return m.issueCertificates(ctx, e, true)
@@ -238,9 +238,9 @@ func (m *machine) steps(ctx context.Context, e *engine.Env) ([]func(context.Cont
 		return nil, err
 	}
 	if m.gatesOff || m.interrupted {
-		return steps{m.awaitEndpoint, m.changeKubelet, m.replacePods, m.moveAdmins}, nil
+		return steps{m.awaitEndpoint, m.changeKubelet, m.replacePods, m.moveKubeconfigs}, nil
 	}
-	return steps{m.awaitEndpoint, m.replacePods, m.changeKubelet, m.moveAdmins}, nil
+	return steps{m.awaitEndpoint, m.replacePods, m.changeKubelet, m.moveKubeconfigs}, nil
 }
 
 // takeBack returns to what this node ran before, and returns the cause. The kubelet comes first, since static
@@ -255,11 +255,14 @@ func (m *machine) takeBack(ctx context.Context, e *engine.Env, cause error) erro
 	}
 	failed := m.restoreKubelet(ctx, e)
 	if m.Role == node.ControlPlane {
-		failed = errors.Join(failed, m.restorePods(ctx, e), m.restoreAdmins(ctx, e))
+		failed = errors.Join(failed, m.restorePods(ctx, e), m.restoreKubeconfigs(ctx, e))
 	}
 	if failed != nil {
-		return problem.New(fmt.Errorf("%w; and taking it back failed: %w", cause, failed),
-			"to try again, run the same command; to return to the configuration before: kubeadm reconfigure undo")
+		hint := "to try again, run the same command"
+		if m.Role == node.ControlPlane {
+			hint += "; to return to the configuration before: kubeadm reconfigure undo"
+		}
+		return problem.New(fmt.Errorf("%w; and taking it back failed: %w", cause, failed), hint)
 	}
 	errs := []error{reconfiguration.RemoveRecord(ctx, e, m.Node)}
 	change := reconfiguration.IntentOf(e).Change
