@@ -65,6 +65,8 @@ type MutateObject struct {
 	// Subresource is the part that is written, such as "approval"; empty for the object itself. Of
 	// an object that does not exist no part is written: that is an error.
 	Subresource string
+	// MustExist makes it an error that the object does not exist, such as a Node that was just deleted.
+	MustExist bool
 }
 
 // Target names the object.
@@ -77,9 +79,12 @@ func (c MutateObject) String() string {
 	return "apply " + state.RefOf(c.Object, c.As).String()
 }
 
+// Creates reports whether an object that does not exist is created.
+func (c MutateObject) Creates() bool { return c.Subresource == "" && !c.MustExist }
+
 // Content is the object that would be created.
 func (c MutateObject) Content() string {
-	if c.Subresource != "" {
+	if !c.Creates() {
 		return ""
 	}
 	return ApplyObject{Object: c.Object}.Content()
@@ -88,7 +93,7 @@ func (c MutateObject) Content() string {
 // Done reports whether the object exists and Mutate would change nothing.
 func (c MutateObject) Done(ctx context.Context, r state.Reader) (bool, error) {
 	now, err := r.Object(ctx, state.RefOf(c.Object, c.As))
-	if apierrors.IsNotFound(err) && c.Subresource == "" {
+	if apierrors.IsNotFound(err) && c.Creates() {
 		return false, nil
 	}
 	if err != nil {

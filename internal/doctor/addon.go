@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"kubeadm/internal/preflight"
@@ -22,10 +23,13 @@ func describePods(ctx context.Context, r state.Reader, as state.Identity,
 	selector string) string {
 	pods, err := state.ListOf[corev1.Pod](ctx, r, state.Query{
 		GVK:       corev1.SchemeGroupVersion.WithKind("Pod"),
-		Namespace: metav1.NamespaceSystem, LabelSelector: selector, As: as})
+		Namespace: metav1.NamespaceSystem, LabelSelector: selector, As: as,
+		Fields: []string{"spec.nodeName", "status.phase", "status.containerStatuses", "status.conditions"},
+		Keep:   isFaulty})
 	if err != nil {
 		return ""
 	}
+	const most = 10 // lines
 	var lines []string
 	for _, p := range pods {
 		text := string(p.Status.Phase)
@@ -43,7 +47,21 @@ func describePods(ctx context.Context, r state.Reader, as state.Identity,
 			lines = append(lines, fmt.Sprintf("Pod %s on %q: %s", p.Name, p.Spec.NodeName, text))
 		}
 	}
+	if more := len(lines) - most; more > 0 {
+		lines = append(lines[:most], fmt.Sprintf("and %d more Pods", more))
+	}
 	return strings.Join(lines, "\n")
+}
+
+// isFaulty reports whether something may be wrong with a Pod: it does not run, or a container of it waits.
+func isFaulty(u *unstructured.Unstructured) bool {
+	phase, _, _ := unstructured.NestedString(u.Object, "status", "phase")
+	containers, _, _ := unstructured.NestedSlice(u.Object, "status", "containerStatuses")
+	return phase != string(corev1.PodRunning) || slices.ContainsFunc(containers, func(c any) bool {
+		container, _ := c.(map[string]any)
+		_, waits, _ := unstructured.NestedFieldNoCopy(container, "state", "waiting")
+		return waits
+	})
 }
 
 func checkCoreDNS(ctx context.Context, r state.Reader, rep *preflight.Report, c *cluster) {

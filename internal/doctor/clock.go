@@ -25,9 +25,9 @@ func checkClock(ctx context.Context, r state.Reader, rep *preflight.Report, c *c
 		servers[endpoint] = "the API server at " + endpoint
 	}
 	if all, err := c.nodes(ctx, r); err == nil {
-		for name, n := range peersOf(c.nodeName, all) {
-			if address := kubeletAddress(n); address != "" && len(servers) <= maxPeers {
-				servers[address] = "node " + name
+		for _, n := range peersOf(c.nodeName, all) {
+			if address := kubeletAddress(n); address != "" {
+				servers[address] = "node " + n.Name
 			}
 		}
 	}

@@ -2,9 +2,11 @@ package doctor
 
 import (
 	"context"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"kubeadm/internal/existing"
@@ -51,11 +53,25 @@ func newCluster(as state.Identity, local node.Local) *cluster {
 		}).Cached()
 	c.nodes = preflight.Query[[]corev1.Node](
 		func(ctx context.Context, r state.Reader) ([]corev1.Node, error) {
-			return state.ListOf[corev1.Node](ctx, r, state.Query{GVK: state.NodeKind, As: as,
-				Fields: []string{"status.conditions", "status.addresses", "status.daemonEndpoints",
-					upgrade.KubeletVersionField}})
+			return listNodes(ctx, r, as)
 		}).Cached()
 	return c
+}
+
+// listNodes lists the Nodes with what the checks read of them, as a cluster may have thousands: names, the label of
+// control plane nodes, conditions that are not as they should be, addresses and versions.
+func listNodes(ctx context.Context, r state.Reader, as state.Identity) ([]corev1.Node, error) {
+	slim := func(u *unstructured.Unstructured) bool {
+		upgrade.KeepRole(u)
+		conditions, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
+		conditions = slices.DeleteFunc(conditions, func(c any) bool {
+			m, ok := c.(map[string]any)
+			return ok && m["type"] != string(corev1.NodeReady) && m["status"] != string(corev1.ConditionTrue)
+		})
+		return unstructured.SetNestedSlice(u.Object, conditions, "status", "conditions") == nil
+	}
+	return state.ListOf[corev1.Node](ctx, r, state.Query{GVK: state.NodeKind, As: as, Keep: slim,
+		Fields: []string{"status.conditions", "status.addresses", "status.daemonEndpoints", upgrade.KubeletVersionField}})
 }
 
 // skipOnError reports whether a server could not be read, and skips the check then. A user without

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	certv1 "k8s.io/api/certificates/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"kubeadm/internal/preflight"
 	"kubeadm/internal/state"
@@ -17,13 +18,13 @@ const requestAge = 10 * time.Second
 
 func checkRequests(ctx context.Context, r state.Reader, rep *preflight.Report, c *cluster) {
 	all, err := state.ListOf[certv1.CertificateSigningRequest](ctx, r, state.Query{
-		GVK: certv1.SchemeGroupVersion.WithKind("CertificateSigningRequest"), As: c.as})
+		GVK: certv1.SchemeGroupVersion.WithKind("CertificateSigningRequest"), As: c.as,
+		Fields: []string{"spec.signerName", "spec.username", "status"}, Keep: isUndecided})
 	if c.skipOnError(rep, err) {
 		return
 	}
 	for _, request := range all {
-		if len(request.Status.Conditions) > 0 || len(request.Status.Certificate) > 0 ||
-			r.Now().Sub(request.CreationTimestamp.Time) < requestAge {
+		if r.Now().Sub(request.CreationTimestamp.Time) < requestAge {
 			continue
 		}
 		f := preflight.Finding{Severity: preflight.Warning,
@@ -37,4 +38,11 @@ func checkRequests(ctx context.Context, r state.Reader, rep *preflight.Report, c
 		}
 		rep.Add(f)
 	}
+}
+
+// isUndecided reports whether a certificate signing request is neither approved nor denied, and has no certificate.
+func isUndecided(u *unstructured.Unstructured) bool {
+	conditions, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
+	certificate, _, _ := unstructured.NestedString(u.Object, "status", "certificate")
+	return len(conditions) == 0 && certificate == ""
 }

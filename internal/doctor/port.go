@@ -23,15 +23,17 @@ import (
 	"kubeadm/internal/state"
 )
 
-// peersOf are the other nodes by their names.
-func peersOf(own string, all []corev1.Node) map[string]corev1.Node {
-	others := map[string]corev1.Node{}
-	for _, n := range all {
-		if n.Name != own {
-			others[n.Name] = n
+// peersOf are the other nodes that are asked, control plane nodes first.
+func peersOf(own string, all []corev1.Node) []corev1.Node {
+	var peers []corev1.Node
+	for _, wanted := range []bool{true, false} {
+		for _, n := range all {
+			if _, ok := n.Labels[node.ControlPlaneLabel]; ok == wanted && n.Name != own && len(peers) < maxPeers {
+				peers = append(peers, n)
+			}
 		}
 	}
-	return others
+	return peers
 }
 
 // maxPeers is how many other nodes are asked at most.
@@ -138,16 +140,16 @@ func nodePorts(ctx context.Context, r state.Reader, m *machine,
 	all []corev1.Node) map[string]string {
 	ports := map[string]string{}
 	advertised := apiEndpoints(ctx, r, m.cluster.as)
-	for name, n := range peersOf(m.Name, all) {
+	for _, n := range peersOf(m.Name, all) {
 		address := kubeletAddress(n)
-		if address == "" || len(ports) > maxPeers {
+		if address == "" {
 			continue
 		}
-		ports[address] = "the kubelet of node " + name
+		ports[address] = "the kubelet of node " + n.Name
 		if _, ok := n.Labels[node.ControlPlaneLabel]; ok {
-			endpoint := cmp.Or(advertised[name],
+			endpoint := cmp.Or(advertised[n.Name],
 				net.JoinHostPort(internalAddress(n), strconv.Itoa(int(m.BindPort))))
-			ports[endpoint] = "the API server of node " + name
+			ports[endpoint] = "the API server of node " + n.Name
 		}
 	}
 	return ports

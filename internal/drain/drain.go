@@ -25,6 +25,9 @@ import (
 // evictionPause is the time between two attempts to evict the Pods that are left.
 const evictionPause = 5 * time.Second
 
+// longestPause is the longest pause between two lists of the Pods that are left.
+const longestPause = 2 * time.Second
+
 // Options say which node is drained.
 type Options struct {
 	Node    string
@@ -46,7 +49,8 @@ func Run(ctx context.Context, e *engine.Env, o Options) error {
 	if err := e.Do(ctx, cordon(as, name)); err != nil {
 		return err
 	}
-	deadline := e.World.Now().Add(o.Timeout)
+	begun := e.World.Now()
+	deadline := begun.Add(o.Timeout)
 	announced, blocked := "", ""
 	wait := e.Await // the first wait is announced
 	for {
@@ -83,7 +87,9 @@ func Run(ctx context.Context, e *engine.Env, o Options) error {
 			return newError(o, left, refused)
 		}
 		// whether they have left is read again above
-		_ = wait(ctx, gonePods(as, name, min(evictionPause, remaining)))
+		gone := gonePods(as, name, min(evictionPause, remaining))
+		gone.Begun, gone.MaxPause = begun, longestPause
+		_ = wait(ctx, gone)
 		wait = func(ctx context.Context, cs ...world.Condition) error {
 			return e.World.Await(ctx, cs[0])
 		}
@@ -98,7 +104,7 @@ func cordon(as state.Identity, name string) change.Change {
 	n := &corev1.Node{}
 	n.SetGroupVersionKind(state.NodeKind)
 	n.Name, n.Spec.Unschedulable = name, true
-	return change.MutateObject{Object: n, As: as, Mutate: func(u *unstructured.Unstructured) error {
+	return change.MutateObject{Object: n, As: as, MustExist: true, Mutate: func(u *unstructured.Unstructured) error {
 		return unstructured.SetNestedField(u.Object, true, "spec", "unschedulable")
 	}}
 }
@@ -153,7 +159,7 @@ func gonePods(as state.Identity, name string, limit time.Duration) (c world.Cond
 func listPods(ctx context.Context, r state.Objects, as state.Identity,
 	name string) (pods []corev1.Pod, err error) {
 	all, err := r.List(ctx, state.Query{GVK: corev1.SchemeGroupVersion.WithKind("Pod"),
-		FieldSelector: "spec.nodeName=" + name, As: as})
+		FieldSelector: "spec.nodeName=" + name, As: as, Fields: []string{"metadata", "status.phase"}})
 	for _, u := range all {
 		var pod corev1.Pod
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &pod); err != nil {

@@ -251,7 +251,7 @@ func ListBehind(all []NodeProgress, controlPlane bool) (names []string) {
 func (s *State) ReportChange(name string, as state.Identity) change.Change {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	n.SetGroupVersionKind(state.NodeKind)
-	return change.MutateObject{Object: n, As: as, Mutate: func(u *unstructured.Unstructured) error {
+	return change.MutateObject{Object: n, As: as, MustExist: true, Mutate: func(u *unstructured.Unstructured) error {
 		annotations := u.GetAnnotations()
 		if annotations == nil {
 			annotations = map[string]string{}

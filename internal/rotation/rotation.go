@@ -204,7 +204,7 @@ func NewForgetChange(name string, as state.Identity) change.Change {
 func newAnnotateChange(name, text string, as state.Identity) change.Change {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	n.SetGroupVersionKind(state.NodeKind)
-	return change.MutateObject{Object: n, As: as, Mutate: func(u *unstructured.Unstructured) error {
+	return change.MutateObject{Object: n, As: as, MustExist: true, Mutate: func(u *unstructured.Unstructured) error {
 		annotations := u.GetAnnotations()
 		if text == "" {
 			delete(annotations, NodeAnnotation)

@@ -67,12 +67,16 @@ type Query struct {
 	// Keep is called once with each object, as it arrives, and reports whether it belongs to the
 	// result. nil means all objects.
 	Keep func(o *unstructured.Unstructured) bool
+	// Limit is the most objects that are read, whichever they are, where a few of many are enough; 0 means all.
+	Limit int
 }
 
 // MetadataOnly reports whether the query needs only the metadata of objects.
 func (q Query) MetadataOnly() bool {
 	return q.Fields != nil &&
-		!slices.ContainsFunc(q.Fields, func(path string) bool { return path != "metadata" })
+		!slices.ContainsFunc(q.Fields, func(path string) bool {
+			return path != "metadata" && !strings.HasPrefix(path, "metadata.")
+		})
 }
 
 // Filter removes the fields of a selected object that are not needed, and reports whether it belongs to
@@ -102,11 +106,15 @@ func (q Query) Filter(o *unstructured.Unstructured) bool {
 	return q.Keep == nil || q.Keep(o)
 }
 
-// ListOf lists objects as values of their type, each converted as it arrives.
+// ListOf lists objects as values of their type, each converted as it arrives and is kept.
 func ListOf[T any](ctx context.Context, r Objects, q Query) ([]T, error) {
 	var all []T
 	var odd error
+	keep := q.Keep
 	q.Keep = func(u *unstructured.Unstructured) bool {
+		if keep != nil && !keep(u) {
+			return false
+		}
 		var one T
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &one); err != nil {
 			odd = fmt.Errorf("reading %s %s: %w", q.GVK.Kind, u.GetName(), err)

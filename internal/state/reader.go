@@ -204,6 +204,8 @@ var ErrRedirected = errors.New("this redirect is not followed, because its answe
 type Response struct {
 	Status int
 	Body   []byte
+	// RetryAfter is how long the server asks to wait before another request; zero if it does not.
+	RetryAfter time.Duration
 }
 
 // PortError is the error of a port in use.

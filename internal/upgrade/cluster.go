@@ -12,6 +12,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -54,12 +55,23 @@ type Cluster struct {
 func ReadCluster(ctx context.Context, r state.Reader, as state.Identity) (*Cluster, []string, error) {
 	return ReadClusterOf(ctx, r, as, func(ctx context.Context, r state.Reader) ([]corev1.Node, error) {
 		return state.ListOf[corev1.Node](ctx, r, state.Query{GVK: state.NodeKind, As: as,
-			Fields: []string{KubeletVersionField}})
+			Fields: []string{KubeletVersionField}, Keep: KeepRole})
 	})
 }
 
 // KubeletVersionField is the path of the field of Nodes that an upgrade needs.
 const KubeletVersionField = "status.nodeInfo.kubeletVersion"
+
+// KeepRole is the Keep of a query for Nodes, of which a cluster may have thousands: of a Node's metadata it leaves the name
+// and the label of a control plane node.
+func KeepRole(u *unstructured.Unstructured) bool {
+	meta := map[string]any{"name": u.GetName()}
+	if value, ok := u.GetLabels()[node.ControlPlaneLabel]; ok {
+		meta["labels"] = map[string]any{node.ControlPlaneLabel: value}
+	}
+	u.Object["metadata"] = meta
+	return true
+}
 
 // ReadClusterOf is ReadCluster for a caller that lists the Nodes itself.
 func ReadClusterOf(ctx context.Context, r state.Reader, as state.Identity,
@@ -74,23 +86,19 @@ func ReadClusterOf(ctx context.Context, r state.Reader, as state.Identity,
 	if err != nil {
 		return nil, warnings, fmt.Errorf("reading the versions of the kubelets: %w", err)
 	}
-	ignored, err := c.readControlPlane(ctx, read, nodes)
-	warnings = append(warnings, ignored...)
+	others := map[string]bool{} // Nodes without the label
+	for _, n := range nodes {
+		if _, ok := n.Labels[node.ControlPlaneLabel]; !ok {
+			others[n.Name] = true
+		}
+	}
+	isOther := func(_ context.Context, name string) (bool, error) {
+		return others[name] && len(others) < len(nodes), nil
+	}
+	more, err := c.readVersions(ctx, read, isOther)
+	warnings = append(warnings, more...)
 	if err != nil {
 		return nil, warnings, err
-	}
-	warning, err := c.findVersion()
-	if err != nil {
-		return nil, warnings, err
-	}
-	if warning != "" {
-		warnings = append(warnings, warning)
-	}
-	if running := "v" + c.Version.String(); running != c.Config.Version {
-		warnings = append(warnings, fmt.Sprintf(
-			"ConfigMap kube-system/kubeadm-config says Kubernetes %s, but the newest API server is "+
-				"%s: an upgrade is unfinished, or a manifest was changed manually",
-			c.Config.Version, running))
 	}
 	for _, n := range nodes {
 		c.Kubelets = append(c.Kubelets, Instance{n.Name, n.Status.NodeInfo.KubeletVersion})
@@ -101,6 +109,37 @@ func ReadClusterOf(ctx context.Context, r state.Reader, as state.Identity,
 	}
 	c.ComponentConfigs, err = read.componentConfigs(ctx, &c.Config)
 	return c, warnings, err
+}
+
+// ReadControlPlane is ReadCluster without the kubelets and the add-ons, which costs the same in a cluster of any size.
+func ReadControlPlane(ctx context.Context, r state.Reader, as state.Identity) (c *Cluster, warnings []string, err error) {
+	c = &Cluster{}
+	read := reader{state: r, as: as}
+	if c.Config, warnings, err = read.storedCluster(ctx); err != nil {
+		return nil, warnings, err
+	}
+	labelled, err := r.List(ctx, state.Query{GVK: state.NodeKind, As: as, LabelSelector: node.ControlPlaneLabel,
+		Fields: []string{"metadata"}})
+	if err != nil {
+		return nil, warnings, fmt.Errorf("reading which nodes are control plane nodes: %w", err)
+	}
+	isOther := func(ctx context.Context, name string) (bool, error) {
+		if len(labelled) == 0 || slices.ContainsFunc(labelled,
+			func(u unstructured.Unstructured) bool { return u.GetName() == name }) {
+			return false, nil
+		}
+		// The Pod of a Node that is gone counts, as it does where all Nodes are read.
+		_, err := r.Object(ctx, state.Ref{GVK: state.NodeKind, Name: name, As: as})
+		if apierrors.IsNotFound(err) {
+			return false, nil
+		}
+		return err == nil, err
+	}
+	more, err := c.readVersions(ctx, read, isOther)
+	if err != nil {
+		return nil, append(warnings, more...), err
+	}
+	return c, append(warnings, more...), nil
 }
 
 // ReadConfig reads the ClusterConfiguration that the cluster stores as the identity, and returns
@@ -201,21 +240,37 @@ func (r reader) storedCluster(ctx context.Context) (node.Cluster, []string, erro
 	return cluster, warnings, nil
 }
 
+// readVersions reads the versions of the control plane, and returns warnings about them.
+func (c *Cluster) readVersions(ctx context.Context, r reader,
+	isOther func(ctx context.Context, name string) (bool, error)) (warnings []string, err error) {
+	if warnings, err = c.readControlPlane(ctx, r, isOther); err != nil {
+		return warnings, err
+	}
+	warning, err := c.findVersion()
+	if err != nil {
+		return warnings, err
+	}
+	if warning != "" {
+		warnings = append(warnings, warning)
+	}
+	if running := "v" + c.Version.String(); running != c.Config.Version {
+		warnings = append(warnings, fmt.Sprintf(
+			"ConfigMap kube-system/kubeadm-config says Kubernetes %s, but the newest API server is "+
+				"%s: an upgrade is unfinished, or a manifest was changed manually",
+			c.Config.Version, running))
+	}
+	return warnings, nil
+}
+
 // readControlPlane finds the versions of the static Pods by their images. The kubelet of any node can create such a
-// Pod, but not label its Node: where Nodes are labelled, the Pods of others are ignored with a warning.
+// Pod, but not label its Node: where Nodes are labelled, the Pods of others, as isOther says, are ignored with a warning.
 func (c *Cluster) readControlPlane(ctx context.Context, r reader,
-	nodes []corev1.Node) (warnings []string, err error) {
+	isOther func(ctx context.Context, name string) (bool, error)) (warnings []string, err error) {
 	found, err := r.list(ctx, state.Query{
 		GVK: podKind, Namespace: metav1.NamespaceSystem, LabelSelector: "tier=control-plane",
 	})
 	if err != nil {
 		return nil, fmt.Errorf("reading the versions of the control plane: %w", err)
-	}
-	others := map[string]bool{} // Nodes without the label
-	for _, n := range nodes {
-		if _, ok := n.Labels[node.ControlPlaneLabel]; !ok {
-			others[n.Name] = true
-		}
 	}
 	c.ControlPlane = map[string][]Instance{}
 	for _, u := range found {
@@ -228,7 +283,11 @@ func (c *Cluster) readControlPlane(ctx context.Context, r reader,
 		if component != release.Etcd && !slices.Contains(controlPlaneComponents(), component) {
 			continue
 		}
-		if others[pod.Spec.NodeName] && len(others) < len(nodes) {
+		other, err := isOther(ctx, pod.Spec.NodeName)
+		if err != nil {
+			return warnings, fmt.Errorf("reading the Node of Pod kube-system/%s: %w", pod.Name, err)
+		}
+		if other {
 			warnings = append(warnings, fmt.Sprintf("Pod kube-system/%s is ignored: its Node %s does not have the "+
 				"label %s; %s", pod.Name, pod.Spec.NodeName, node.ControlPlaneLabel,
 				untrusted.CommandHint("if it is a control plane node", "kubectl label node", pod.Spec.NodeName,

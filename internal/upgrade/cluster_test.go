@@ -1,6 +1,7 @@
 package upgrade
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -132,22 +133,29 @@ func TestComponentConfigs(t *testing.T) {
 
 // The kubelet of a worker can create a mirror Pod that looks like an API server's.
 func TestPodsOfWorkersAreNoControlPlane(t *testing.T) {
-	for _, image := range []string{"registry.k8s.io/kube-apiserver:v1.99.0", "kube-apiserver"} {
-		c, warnings, err := ReadCluster(t.Context(), testWorld(t, apiServer("worker", image)), state.Identity{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := c.Version.String(); got != "1.36.3" || len(c.ControlPlaneNodes) != 2 {
-			t.Errorf("%s: the version is %s, the control plane nodes are %q", image, got, c.ControlPlaneNodes)
-		}
-		if said := strings.Join(warnings, "\n"); !strings.Contains(said, "Pod kube-system/kube-apiserver-worker is ignored") {
-			t.Errorf("%s: the warnings are %q", image, said)
-		}
-	}
+	type read func(context.Context, state.Reader, state.Identity) (*Cluster, []string, error)
 	bare := `{apiVersion: v1, kind: Node, metadata: {name: %s}}`
-	c, _, err := ReadCluster(t.Context(), testWorld(t, fmt.Sprintf(bare, "cp1"), fmt.Sprintf(bare, "cp2")), state.Identity{})
-	if err != nil || len(c.ControlPlaneNodes) != 2 {
-		t.Errorf("without labels: %v", err)
+	for what, read := range map[string]read{"all nodes": ReadCluster, "labelled nodes": ReadControlPlane} {
+		for _, image := range []string{"registry.k8s.io/kube-apiserver:v1.99.0", "kube-apiserver"} {
+			c, warnings, err := read(t.Context(), testWorld(t, apiServer("worker", image)), state.Identity{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := c.Version.String(); got != "1.36.3" || len(c.ControlPlaneNodes) != 2 {
+				t.Errorf("%s, %s: the version is %s, the control plane nodes are %q", what, image, got, c.ControlPlaneNodes)
+			}
+			if said := strings.Join(warnings, "\n"); !strings.Contains(said, "Pod kube-system/kube-apiserver-worker is ignored") {
+				t.Errorf("%s, %s: the warnings are %q", what, image, said)
+			}
+		}
+		c, _, err := read(t.Context(), testWorld(t, fmt.Sprintf(bare, "cp1"), fmt.Sprintf(bare, "cp2")), state.Identity{})
+		if err != nil || len(c.ControlPlaneNodes) != 2 {
+			t.Errorf("%s, without labels: %v", what, err)
+		}
+		c, _, err = read(t.Context(), testWorld(t, apiServer("gone", "kube-apiserver:v1.36.3")), state.Identity{})
+		if err != nil || len(c.ControlPlaneNodes) != 3 {
+			t.Errorf("%s, with the Pod of a Node that is gone: %v", what, err)
+		}
 	}
 }
 

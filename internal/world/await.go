@@ -3,7 +3,9 @@ package world
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"kubeadm/internal/state"
@@ -16,6 +18,18 @@ const (
 	maxPause = 250 * time.Millisecond
 )
 
+// pauseAfter is how long to wait until the next check, some time after the first one. Up to a quarter more or less is
+// chosen at random, so that machines that were started together, or all lost a server, do not ask in step.
+func pauseAfter(err error, elapsed, longest time.Duration) time.Duration {
+	pause := min(max(elapsed/10, minPause), longest)
+	pause += rand.N(pause/2+1) - pause/4
+	var asked *retryAfterError
+	if errors.As(err, &asked) {
+		return max(pause, asked.pause+rand.N(asked.pause/4+1))
+	}
+	return pause
+}
+
 // Poll implements Await for a world with a real clock. The first check is immediate.
 func Poll(ctx context.Context, r state.Reader, c Condition) error {
 	if c.Timeout <= 0 {
@@ -24,6 +38,9 @@ func Poll(ctx context.Context, r state.Reader, c Condition) error {
 	limited, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
 	started := time.Now()
+	if !c.Begun.IsZero() {
+		started = c.Begun
+	}
 	longest := cmp.Or(c.MaxPause, maxPause)
 	var last error
 	for {
@@ -44,7 +61,7 @@ func Poll(ctx context.Context, r state.Reader, c Condition) error {
 				return fmt.Errorf("%w while waiting for %s; last error: %v", err, c.Name, last)
 			}
 			return fmt.Errorf("waited %s for %s: %w", c.Timeout, c.Name, last)
-		case <-time.After(min(max(time.Since(started)/10, minPause), longest)):
+		case <-time.After(pauseAfter(err, time.Since(started), longest)):
 		}
 	}
 }

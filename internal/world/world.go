@@ -36,6 +36,8 @@ type Condition struct {
 	// MaxPause is the longest pause between two checks; 0 for a quarter of a second. It is for cheap
 	// checks of what is likely to become true within seconds.
 	MaxPause time.Duration
+	// Begun is when the wait began, if it goes on one that ended before, so that pauses stay as long as they were.
+	Begun time.Time
 }
 
 // Permanent marks an error as permanent: retrying cannot help.

@@ -33,12 +33,18 @@ func commands() []command {
 		{"--rootfs=NODE token list", 1, true},
 		{"--rootfs=NODE token create --dry-run", 3, true},
 		{"--rootfs=NODE upgrade plan v1.37.1 --ignore-preflight-errors=all", 11, false},
-		{"--rootfs=NODE upgrade node --dry-run --ignore-preflight-errors=all", 13, false},
+		{"--rootfs=NODE upgrade node --dry-run --ignore-preflight-errors=all", 45, false},
 		{"--rootfs=MACHINE join --dry-run --discovery-file=/discovery.conf --node-name=new --ignore-preflight-errors=all", 7, false},
-		{"--rootfs=NODE doctor", 35, false},
+		{"--rootfs=NODE doctor", 36, false},
 		{"--rootfs=NODE certs rotate-ca status", 4, false},
 		{"--rootfs=NODE certs approve-kubelet-serving --dry-run", 1, false},
 		{"--rootfs=NODE reconfigure status", 1, false},
+		{"--rootfs=NODE reconfigure plan --add-cert-san=new.example.com", 4, false},
+		{"--rootfs=NODE reconfigure apply --add-cert-san=new.example.com --yes --dry-run --ignore-preflight-errors=all", 48, false},
+		{"--rootfs=NODE endpoint status", 2, false},
+		{"--rootfs=NODE address status", 2, false},
+		{"--rootfs=NODE upgrade apply v1.37.1 --yes --dry-run --ignore-preflight-errors=all", 56, false},
+		{"--rootfs=NODE reset --leave-cluster --force --dry-run", 10, false},
 	}
 }
 
@@ -168,13 +174,39 @@ func (b *bench) start(t *testing.T) *filler {
 			writeFile(t, b.node+name, strings.ReplaceAll(string(file.Data), "192.0.2.10:6443", b.address))
 		}
 	}
-	for _, name := range []string{"admin.conf", "kubelet.conf"} {
-		writeFile(t, b.node+"/etc/kubernetes/"+name, kubeconfig)
+	writeFile(t, b.node+"/etc/kubernetes/admin.conf", kubeconfig)
+	kubelet, err := os.ReadFile(a.Identity(t, "system:node:cp1", "system:nodes").Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
 	}
+	writeFile(t, b.node+"/etc/kubernetes/kubelet.conf", strings.ReplaceAll(string(kubelet), a.Server, "https://"+b.address))
+	b.copyCertificates(t, filepath.Dir(filepath.Dir(a.Etcd.Via.CAFile)))
 	writeFile(t, b.machine+"/discovery.conf", kubeconfig)
 	writeFile(t, b.node+"/config.yaml", "apiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\n"+
 		"kubernetesVersion: "+clusterVersion+"\n")
 	return newFiller(t, a.Etcd.Via)
+}
+
+// copyCertificates gives the control plane node the certificates of the control plane, and a service account key.
+func (b *bench) copyCertificates(t *testing.T, from string) {
+	t.Helper()
+	for _, pattern := range []string{"*.crt", "*.key", "etcd/*.crt", "etcd/*.key"} {
+		files, err := filepath.Glob(filepath.Join(from, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			writeFile(t, b.node+"/etc/kubernetes/pki/"+strings.TrimPrefix(file, from+"/"), string(data))
+		}
+	}
+	command := exec.Command(b.programs["ours"], "--rootfs="+b.node, "init", "phase", "certs", "sa")
+	if said, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, said)
+	}
 }
 
 func writeFile(t *testing.T, name, content string) {

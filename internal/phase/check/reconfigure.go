@@ -110,7 +110,7 @@ var Unchanging = engine.Phase{
 			return problem.New(fmt.Errorf("a CA rotation is in progress, in stage %q", r.Stage),
 				"complete it first: kubeadm certs rotate-ca status")
 		}
-		cluster, err := readCluster(ctx, e, as)
+		cluster, err := readCluster(ctx, e, as, upgrade.ReadControlPlane)
 		if err != nil {
 			return err
 		}

@@ -47,7 +47,7 @@ var UpgradeApply = engine.Phase{
 		if err := checkNodeChanges(ctx, e, as); err != nil {
 			return err
 		}
-		cluster, err := readCluster(ctx, e, as)
+		cluster, err := readCluster(ctx, e, as, upgrade.ReadCluster)
 		if err != nil {
 			return err
 		}
@@ -188,14 +188,16 @@ func checkMachine(ctx context.Context, e *engine.Env, n *node.Node, checks []pre
 // mirrorPodTimeout is how long a kubelet may take to create the Pod of a changed manifest.
 const mirrorPodTimeout = 30 * time.Second
 
-func readCluster(ctx context.Context, e *engine.Env, as state.Identity) (*upgrade.Cluster, error) {
-	cluster, warnings, err := upgrade.ReadCluster(ctx, e.Reader(), as)
+// readCluster reads what runs in the cluster with one of the functions of package upgrade that do so.
+func readCluster(ctx context.Context, e *engine.Env, as state.Identity,
+	read func(context.Context, state.Reader, state.Identity) (*upgrade.Cluster, []string, error)) (*upgrade.Cluster, error) {
+	cluster, warnings, err := read(ctx, e.Reader(), as)
 	if errors.Is(err, upgrade.ErrNoAPIServerPod) {
 		missing := err
 		failed := e.Await(ctx, world.Condition{
-			Name: "a Pod of kube-apiserver", Timeout: mirrorPodTimeout, External: true,
+			Name: "a Pod of kube-apiserver", Timeout: mirrorPodTimeout, External: true, MaxPause: 2 * time.Second,
 			Check: func(waitCtx context.Context, _ state.Reader) error {
-				cluster, warnings, err = upgrade.ReadCluster(waitCtx, e.Reader(), as)
+				cluster, warnings, err = read(waitCtx, e.Reader(), as)
 				if errors.Is(err, upgrade.ErrNoAPIServerPod) || waitCtx.Err() != nil {
 					return err
 				}
@@ -251,7 +253,7 @@ func checkSkew(e *engine.Env, cluster *upgrade.Cluster, target release.Target) e
 // apply" has to raise the version of the cluster first.
 func checkUpgradeOrder(ctx context.Context, e *engine.Env, n *node.Node,
 	as state.Identity) error {
-	cluster, err := readCluster(ctx, e, as)
+	cluster, err := readCluster(ctx, e, as, upgrade.ReadControlPlane)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package kubelet
 import (
 	"cmp"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,7 +12,7 @@ import (
 
 	certv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
 
 	"kubeadm/internal/engine"
@@ -22,11 +23,13 @@ import (
 	"kubeadm/internal/world"
 )
 
-// Without manual approval the certificate is issued within a second or two. After approvalGrace
-// the requests are listed every listInterval, as many machines may be joining at once.
+// Without manual approval the certificate is issued within a second or two, or later if many machines join at once: so
+// the requests, which are then as many, are first listed after approvalGrace, and less and less often. A list that takes
+// longer than listLimit does not delay the wait for the certificate.
 const (
-	approvalGrace = 3 * time.Second
-	listInterval  = 5 * time.Second
+	approvalGrace   = 5 * time.Second
+	maxListInterval = time.Minute
+	listLimit       = 2 * time.Second
 )
 
 // withRequestState returns the condition with errors that say in what state the kubelet's
@@ -51,9 +54,10 @@ type csrWatch struct {
 	user    string // who creates them; empty if that is not known
 	subject string // their common name
 
-	next  time.Time                // when to list them
-	say   func(f string, a ...any) // shows a new state
-	state error                    // the one found last
+	next     time.Time                // when to list them
+	interval time.Duration            // between the list before and the next one
+	say      func(f string, a ...any) // shows a new state
+	state    error                    // the one found last
 }
 
 // newCSRWatch watches the requests that the kubelet makes with the bootstrap kubeconfig on this
@@ -73,7 +77,7 @@ func newCSRWatch(ctx context.Context, e *engine.Env, n *node.Node) (*csrWatch, e
 	return &csrWatch{
 		as: state.Identity{Config: n.BootstrapKubeconfig}, user: findRequestor(config),
 		subject: "system:node:" + n.Name,
-		next:    e.World.Now().Add(approvalGrace), say: e.Say,
+		next:    e.World.Now().Add(approvalGrace), interval: approvalGrace, say: e.Say,
 	}, nil
 }
 
@@ -97,7 +101,8 @@ func findRequestor(config *pki.Kubeconfig) string {
 // addState returns the state of the kubelet's request in place of err, if it is known.
 func (w *csrWatch) addState(ctx context.Context, r state.Reader, err error) error {
 	if now := r.Now(); now.After(w.next) {
-		w.next = now.Add(listInterval)
+		w.interval = min(2*w.interval, maxListInterval)
+		w.next = now.Add(w.interval)
 		before := w.state
 		w.state = w.findState(ctx, r)
 		if w.state != nil && (before == nil || before.Error() != w.state.Error()) {
@@ -110,24 +115,15 @@ func (w *csrWatch) addState(ctx context.Context, r state.Reader, err error) erro
 // findState returns the state of the newest request without a certificate; nil if there is none, or
 // if this machine may not list them. A request of an earlier join of this machine has a certificate.
 func (w *csrWatch) findState(ctx context.Context, r state.Reader) error {
-	all, err := r.List(ctx, state.Query{
+	ctx, cancel := context.WithTimeout(ctx, listLimit)
+	defer cancel()
+	requests, err := state.ListOf[certv1.CertificateSigningRequest](ctx, r, state.Query{
 		GVK: certv1.SchemeGroupVersion.WithKind("CertificateSigningRequest"), As: w.as,
 		FieldSelector: "spec.signerName=" + certv1.KubeAPIServerClientKubeletSignerName,
+		Fields:        []string{"spec.request", "spec.username", "status"}, Keep: w.isOwn,
 	})
 	if err != nil {
 		return nil
-	}
-	var requests []certv1.CertificateSigningRequest
-	for _, u := range all {
-		var one certv1.CertificateSigningRequest
-		if runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &one) != nil {
-			continue
-		}
-		asked, err := pki.ParseRequest(one.Spec.Request)
-		if err == nil && len(one.Status.Certificate) == 0 && asked.Subject.CommonName == w.subject &&
-			(w.user == "" || w.user == one.Spec.Username) {
-			requests = append(requests, one)
-		}
 	}
 	if len(requests) == 0 {
 		return nil
@@ -136,6 +132,22 @@ func (w *csrWatch) findState(ctx context.Context, r state.Reader) error {
 		return b.CreationTimestamp.Compare(a.CreationTimestamp.Time)
 	})
 	return explainPending(requests)
+}
+
+// isOwn reports whether a request is of this kubelet and has no certificate.
+func (w *csrWatch) isOwn(u *unstructured.Unstructured) bool {
+	user, _, _ := unstructured.NestedString(u.Object, "spec", "username")
+	certificate, _, _ := unstructured.NestedString(u.Object, "status", "certificate")
+	text, _, _ := unstructured.NestedString(u.Object, "spec", "request")
+	if certificate != "" || w.user != "" && w.user != user {
+		return false
+	}
+	request, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		return false
+	}
+	asked, err := pki.ParseRequest(request)
+	return err == nil && asked.Subject.CommonName == w.subject
 }
 
 // explainPending says what the newest of the requests waits for.

@@ -403,7 +403,7 @@ func (r *renaming) editNode(name string, edit func(*unstructured.Unstructured) e
 	n := &corev1.Node{}
 	n.SetGroupVersionKind(state.NodeKind)
 	n.Name = name
-	return change.MutateObject{Object: n, As: r.as, Mutate: edit}
+	return change.MutateObject{Object: n, As: r.as, Mutate: edit, MustExist: true}
 }
 
 // goneTimeout is longer than the controllers take to delete the Pods of a Node that is gone, 40 to 80 seconds.

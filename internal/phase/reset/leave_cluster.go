@@ -170,24 +170,27 @@ func findLeavingNode(ctx context.Context, e *engine.Env, as state.Identity, othe
 	if fromHost {
 		name = e.Local.Name
 	}
-	all, err := e.List(ctx, state.Query{GVK: state.NodeKind, As: as,
-		Fields: []string{"status.addresses"}})
-	if err != nil {
-		return "", err
-	}
-	i := slices.IndexFunc(all, func(u unstructured.Unstructured) bool { return u.GetName() == name })
-	if i < 0 {
+	node, err := e.Object(ctx, state.Ref{GVK: state.NodeKind, Name: name, As: as})
+	if apierrors.IsNotFound(err) {
 		e.Say("the cluster has no Node %s: there is nothing to delete", name)
 		return "", nil
 	}
-	others := slices.ContainsFunc(all, func(u unstructured.Unstructured) bool {
+	if err != nil {
+		return "", err
+	}
+	// Of three Nodes one is neither this one nor the one that it replaces.
+	some, err := e.List(ctx, state.Query{GVK: state.NodeKind, As: as, Fields: []string{"metadata"}, Limit: 3})
+	if err != nil {
+		return "", err
+	}
+	others := slices.ContainsFunc(some, func(u unstructured.Unstructured) bool {
 		return u.GetName() != name && (other == nil || u.GetName() != other.Name)
 	})
 	if !others {
 		e.Say("%s is the only node, so the cluster ends with it: it is neither drained nor deleted", name)
 		return "", nil
 	}
-	own, known, err := isOwnNode(ctx, e, all[i])
+	own, known, err := isOwnNode(ctx, e, *node)
 	if err != nil {
 		return "", err
 	}

@@ -3,6 +3,7 @@ package rotateca
 import (
 	"context"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -43,7 +44,10 @@ func (m machine) complete(ctx context.Context, s rotation.Stage) error {
 		return err
 	}
 	for _, u := range marked {
-		changes = append(changes, rotation.NewForgetChange(u.GetName(), m.as))
+		err := m.e.Do(ctx, rotation.NewForgetChange(u.GetName(), m.as))
+		if err != nil && !apierrors.IsNotFound(err) { // the Node may be gone by now
+			return err
+		}
 	}
 	secret := state.Ref{GVK: secretKind, Namespace: metav1.NamespaceSystem,
 		Name: manifest.CARotation, As: m.as}

@@ -178,8 +178,12 @@ func (k *Cluster) checkCertificates(config *pki.Kubeconfig, cluster *api.Cluster
 	return nil
 }
 
+// askedPauseKey is the context key of where a request notes, in nanoseconds, the pause that the server asks for.
+type askedPauseKey struct{}
+
 // trackingTransport removes Retry-After headers, as client-go would wait for seconds without a
-// message. It records the time of failed requests, including those that client-go retries itself.
+// message, and notes them for Cluster.retry, which waits. It records the time of failed requests, including those that
+// client-go retries itself.
 type trackingTransport struct {
 	next   http.RoundTripper
 	outage *atomic.Int64
@@ -188,6 +192,9 @@ type trackingTransport struct {
 func (t trackingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	answer, err := t.next.RoundTrip(r)
 	if answer != nil {
+		if asked, ok := r.Context().Value(askedPauseKey{}).(*atomic.Int64); ok {
+			asked.Store(int64(world.AskedPause(answer)))
+		}
 		answer.Header.Del("Retry-After")
 	}
 	if failed := answer == nil || answer.StatusCode >= http.StatusInternalServerError; failed &&

@@ -31,8 +31,8 @@ func (k *Cluster) Do(ctx context.Context, c change.Change) error {
 	case change.ApplyObject:
 		return k.createOrUpdate(ctx, objectWrite{c.Object, c.As, c.MergeInto})
 	case change.MutateObject:
-		if c.Subresource != "" {
-			return k.updateSubresource(ctx, c)
+		if !c.Creates() {
+			return k.updateExisting(ctx, c)
 		}
 		return k.createOrUpdate(ctx,
 			objectWrite{c.Object, c.As,
@@ -98,9 +98,13 @@ func (k *Cluster) createOrUpdate(ctx context.Context, w objectWrite) error {
 		})
 }
 
-func (k *Cluster) updateSubresource(ctx context.Context, c change.MutateObject) error {
+func (k *Cluster) updateExisting(ctx context.Context, c change.MutateObject) error {
 	ref := state.RefOf(c.Object, c.As)
-	return k.changeObject(ctx, ref, "applying the "+c.Subresource+" of ",
+	op, parts := "applying ", []string(nil)
+	if c.Subresource != "" {
+		op, parts = "applying the "+c.Subresource+" of ", []string{c.Subresource}
+	}
+	return k.changeObject(ctx, ref, op,
 		func(ctx context.Context, r dynamic.ResourceInterface) error {
 			existing, err := r.Get(ctx, ref.Name, metav1.GetOptions{})
 			if err != nil {
@@ -113,7 +117,7 @@ func (k *Cluster) updateSubresource(ctx context.Context, c change.MutateObject) 
 			if reflect.DeepEqual(existing.Object, after.Object) {
 				return nil
 			}
-			_, err = r.Update(ctx, after, metav1.UpdateOptions{}, c.Subresource)
+			_, err = r.Update(ctx, after, metav1.UpdateOptions{}, parts...)
 			return unlessGone(err)
 		})
 }

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -25,7 +26,7 @@ const pageSize = 500
 const metadataOnly = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
 
 // List reads the objects of a kind and namespace that match both selectors; an empty namespace
-// means all. It reads pages, and retries the request for each as Object does.
+// means all. It reads pages, or with a limit one, and retries the request for each as Object does.
 func (k *Cluster) List(ctx context.Context, q state.Query) ([]unstructured.Unstructured, error) {
 	var found []unstructured.Unstructured
 	for next := ""; ; {
@@ -47,7 +48,7 @@ func (k *Cluster) List(ctx context.Context, q state.Query) ([]unstructured.Unstr
 				found = append(found, o)
 			}
 		}
-		if next = p.next; next == "" {
+		if next = p.next; next == "" || q.Limit > 0 {
 			return found, nil
 		}
 	}
@@ -81,7 +82,7 @@ func (c *client) readPage(ctx context.Context, q state.Query, next string) (page
 		root = []string{"api", kind.Version}
 	}
 	r := c.lists.Get().AbsPath(root...).NamespaceIfScoped(q.Namespace, q.Namespace != "").
-		Resource(kind.Resource).Param("limit", strconv.Itoa(pageSize))
+		Resource(kind.Resource).Param("limit", strconv.Itoa(cmp.Or(q.Limit, pageSize)))
 	for name, value := range map[string]string{"labelSelector": q.LabelSelector,
 		"fieldSelector": q.FieldSelector, "continue": next} {
 		if value != "" {

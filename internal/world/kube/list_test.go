@@ -52,6 +52,17 @@ func TestListReadsPages(t *testing.T) {
 	}
 }
 
+// With a limit one page is read, however many objects there are.
+func TestListWithLimit(t *testing.T) {
+	s := startServer(t, newPage("second", "a", "b"), newPage("", "c"))
+	data := s.kubeconfig(t)
+	found, err := newCluster(&data).List(t.Context(), state.Query{GVK: state.NodeKind,
+		As: state.Identity{Kubeconfig: admin}, Limit: 2})
+	if err != nil || len(found) != 2 || len(s.asked) != 1 {
+		t.Errorf("listed %d with %d requests: %v", len(found), len(s.asked), err)
+	}
+}
+
 // A page that fails is read again, and no other one.
 func TestListRetriesOnePage(t *testing.T) {
 	whole := newPage("", "b", "c")

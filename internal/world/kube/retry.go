@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -30,6 +31,9 @@ type request struct {
 	do          func(ctx context.Context, c *client) error
 }
 
+// longestPause is the longest pause before a request is repeated, unless the server asks for a longer one.
+const longestPause = 2 * time.Second
+
 // progressInterval is the time between two progress messages.
 const progressInterval = 10 * time.Second
 
@@ -42,9 +46,12 @@ func (k *Cluster) retry(ctx context.Context, a request) error {
 	reported := started
 	var last error
 	err = world.Poll(ctx, nil, world.Condition{
-		Name:    "the API server",
-		Timeout: world.TimeLeft(ctx, cmp.Or(k.Timeout, defaultTimeout)),
+		Name:     "the API server",
+		Timeout:  world.TimeLeft(ctx, cmp.Or(k.Timeout, defaultTimeout)),
+		MaxPause: longestPause,
 		Check: func(attemptCtx context.Context, _ state.Reader) error {
+			var asked atomic.Int64
+			attemptCtx = context.WithValue(attemptCtx, askedPauseKey{}, &asked)
 			err := world.CallWithEtcdCheck(attemptCtx, func(ctx context.Context) string {
 				_, report, _ := c.readHealth(ctx, "/readyz")
 				return report
@@ -63,6 +70,9 @@ func (k *Cluster) retry(ctx context.Context, a request) error {
 			if time.Since(reported) >= progressInterval {
 				reported = time.Now()
 				world.ReportProgress(ctx, "still waiting for the API server: %v", last)
+			}
+			if pause := time.Duration(asked.Load()); pause > 0 {
+				return world.RetryAfter(last, pause)
 			}
 			return last
 		},

@@ -34,10 +34,11 @@ var object = &corev1.ConfigMap{
 // repeated. It is ready, unless the test says otherwise.
 type scripted struct {
 	*httptest.Server
-	mu     sync.Mutex
-	readyz []int    // the next answers of /readyz; 200 if there is none
-	asked  []string // "METHOD path" of all other requests
-	agent  string
+	mu         sync.Mutex
+	readyz     []int    // the next answers of /readyz; 200 if there is none
+	asked      []string // "METHOD path" of all other requests
+	agent      string
+	retryAfter int // seconds; 0 for no such header
 }
 
 type answer struct {
@@ -87,7 +88,9 @@ func startServer(t *testing.T, answers ...answer) *scripted {
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		w.Header().Set("Retry-After", strconv.Itoa(int(bound.Seconds())))
+		if s.retryAfter > 0 {
+			w.Header().Set("Retry-After", strconv.Itoa(s.retryAfter))
+		}
 		w.WriteHeader(now.code)
 		_ = json.NewEncoder(w).Encode(now.body)
 	}))
@@ -110,8 +113,7 @@ func (s *scripted) kubeconfig(t *testing.T, edit ...func(*pki.KubeconfigSpec)) [
 	return data
 }
 
-// bound is long enough for a few requests on a busy machine, even if each of them obeys
-// Retry-After.
+// bound is long enough for a few requests on a busy machine.
 const bound = time.Minute
 
 // newCluster returns a Cluster that reads admin.conf from data.

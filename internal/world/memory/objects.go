@@ -56,7 +56,11 @@ func (w *World) List(_ context.Context, q state.Query) ([]unstructured.Unstructu
 	keys := slices.SortedFunc(maps.Keys(w.Objects),
 		func(a, b Key) int { return strings.Compare(a.Name, b.Name) })
 	var found []unstructured.Unstructured
+	read := 0
 	for _, k := range keys {
+		if q.Limit > 0 && read == q.Limit {
+			break
+		}
 		o := w.Objects[k]
 		if k.Kind != q.GVK.GroupKind() || q.Namespace != "" && k.Namespace != q.Namespace {
 			continue
@@ -73,6 +77,7 @@ func (w *World) List(_ context.Context, q state.Query) ([]unstructured.Unstructu
 		if !byLabel.Matches(labels.Set(o.GetLabels())) || !byField.Matches(set) {
 			continue
 		}
+		read++
 		if o := o.DeepCopy(); q.Filter(o) {
 			found = append(found, *o)
 		}

@@ -233,7 +233,7 @@ func (w *World) Do(ctx context.Context, c change.Change) error {
 		return w.createOrUpdate(state.RefOf(c.Object, c.As), c.Object, c.MergeInto)
 	case change.MutateObject:
 		ref := state.RefOf(c.Object, c.As)
-		if _, ok := w.Objects[keyOf(ref)]; !ok && c.Subresource != "" {
+		if _, ok := w.Objects[keyOf(ref)]; !ok && !c.Creates() {
 			return apierrors.NewNotFound(schema.GroupResource{Group: ref.GVK.Group,
 				Resource: ref.GVK.Kind}, ref.Name)
 		}

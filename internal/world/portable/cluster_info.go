@@ -55,7 +55,11 @@ func (m Machine) ClusterInfo(ctx context.Context, server string,
 	if err != nil {
 		return nil, err
 	}
-	return parseClusterInfo(answer)
+	info, err := parseClusterInfo(answer)
+	if err != nil && answer.RetryAfter > 0 {
+		err = world.RetryAfter(err, answer.RetryAfter)
+	}
+	return info, err
 }
 
 func parseClusterInfo(answer state.Response) (map[string]string, error) {

@@ -86,7 +86,7 @@ func httpGet(ctx context.Context, client *http.Client, address string) (state.Re
 		return state.Response{},
 			fmt.Errorf("the answer of %s is longer than %d bytes", redactURL(address), bodyLimit)
 	}
-	return state.Response{Status: answer.StatusCode, Body: body}, nil
+	return state.Response{Status: answer.StatusCode, Body: body, RetryAfter: world.AskedPause(answer)}, nil
 }
 
 // redactURL returns a URL without a password and without the query, which may contain a signature.

@@ -183,14 +183,24 @@ func testMutate(s *objectSuite) {
 			return unstructured.SetNestedField(o.Object, "2", "data", "added")
 		},
 	}
+	existing := c
+	existing.MustExist = true
+	if err := s.w.Do(s.t.Context(), existing); !apierrors.IsNotFound(err) {
+		s.t.Errorf("an object that must exist and does not: %v", err)
+	}
+	if _, err := s.w.Object(s.t.Context(), s.ref()); !apierrors.IsNotFound(err) {
+		s.t.Errorf("it was created: %v", err)
+	}
 	s.done(c, false)
 	if err := s.w.Do(s.t.Context(), c); err != nil {
 		s.t.Fatal(err)
 	}
 	s.wantData(map[string]string{"fresh": "1"})
+	s.done(existing, false)
 	s.done(c, false)
-	s.do(c)
+	s.do(existing)
 	s.wantData(map[string]string{"fresh": "1", "added": "2"})
+	s.done(existing, true)
 	s.do(c)
 	refused := errors.New("refused")
 	c.Mutate = func(*unstructured.Unstructured) error { return refused }
