@@ -344,5 +344,19 @@ func writeProgress(out io.Writer, nodes []reconfiguration.NodeProgress) error {
 		}
 		w.Row(n.Name, role, followed)
 	}
-	return w.Flush()
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	var again []string
+	for _, n := range nodes {
+		if n.Reregistered {
+			again = append(again, untrusted.Line(n.Name))
+		}
+	}
+	if len(again) == 0 {
+		return nil
+	}
+	_, err := fmt.Fprintf(out, "\nThe Nodes of these machines were registered again after the change, so it is not known whether the machines "+
+		"have it:\n  %s\nOn each of them: kubeadm reconfigure node\n", strings.Join(again, ", "))
+	return err
 }

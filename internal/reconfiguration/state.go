@@ -8,8 +8,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,12 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"kubeadm/internal/change"
 	"kubeadm/internal/config"
 	"kubeadm/internal/manifest"
-	"kubeadm/internal/node"
 	"kubeadm/internal/preflight"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/state"
@@ -54,6 +49,10 @@ type State struct {
 	// Files are those that arguments of components name, as they were on Node when the change was begun, or
 	// when Node uploaded them last.
 	Files []preflight.ArgumentFile `json:"files,omitempty"`
+	// Nodes are those that the cluster had when it stored the change.
+	Nodes KnownNodes `json:"nodes,omitempty"`
+	// Rest is what the cluster is to store once all nodes have followed; nil for the same as After.
+	Rest *config.StoredConfig `json:"rest,omitempty"`
 	// Before and After are what the cluster stores before and after the change.
 	Before config.StoredConfig `json:"before"`
 	After  config.StoredConfig `json:"after"`
@@ -181,7 +180,7 @@ func (s *State) public() (*State, error) {
 		return nil, nil
 	}
 	p := *s
-	p.After, p.Files = config.StoredConfig{}, nil
+	p.After, p.Files, p.Nodes, p.Rest = config.StoredConfig{}, nil, "", nil
 	p.Before = config.StoredConfig{Kubelet: s.Before.Kubelet}
 	var cluster map[string]any
 	if err := yaml.Unmarshal([]byte(s.Before.Cluster), &cluster); err != nil {
@@ -197,67 +196,4 @@ func (s *State) public() (*State, error) {
 	p.Before.Cluster = string(text)
 	p.Earlier, err = s.Earlier.public()
 	return &p, err
-}
-
-// NodeProgress says whether a node has followed the change.
-type NodeProgress struct {
-	Name         string `json:"name"`
-	ControlPlane bool   `json:"controlPlane"`
-	Done         bool   `json:"done"`
-}
-
-// ReadProgress returns which of the nodes that the change concerns have followed, in the order of their
-// names. A node that joined some time after the cluster's configuration was replaced joined with it: the
-// time when it was, and that of the Node, are of different clocks.
-func (s *State) ReadProgress(ctx context.Context, reader state.Reader,
-	as state.Identity) ([]NodeProgress, error) {
-	list, err := reader.List(ctx, state.Query{GVK: state.NodeKind, As: as,
-		Fields: []string{"metadata"}})
-	if err != nil {
-		return nil, fmt.Errorf("reading which nodes have followed: %w", err)
-	}
-	var all []NodeProgress
-	for _, u := range list {
-		n := NodeProgress{Name: u.GetName()}
-		_, n.ControlPlane = u.GetLabels()[node.ControlPlaneLabel]
-		if n.ControlPlane && !s.ControlPlanes || !n.ControlPlane && !s.Workers {
-			continue
-		}
-		created := u.GetCreationTimestamp()
-		// A machine that joined may use a previous endpoint, by a discovery file.
-		joinedWithIt := s.Endpoint == nil && s.Stored != nil && created.Sub(s.Stored.Time) > joinMargin
-		n.Done = u.GetAnnotations()[NodeAnnotation] == s.ID || joinedWithIt
-		all = append(all, n)
-	}
-	slices.SortFunc(all, func(a, b NodeProgress) int { return strings.Compare(a.Name, b.Name) })
-	return all, nil
-}
-
-// joinMargin is longer than a join takes, and than clocks of control plane nodes may differ.
-const joinMargin = 5 * time.Minute
-
-// ListBehind returns the names of the nodes that have not followed: control plane nodes or workers.
-func ListBehind(all []NodeProgress, controlPlane bool) (names []string) {
-	for _, n := range all {
-		if !n.Done && n.ControlPlane == controlPlane {
-			names = append(names, untrusted.Line(n.Name))
-		}
-	}
-	return names
-}
-
-// ReportChange returns the change that says in the Node that it has followed. A kubelet may do that for
-// its own Node.
-func (s *State) ReportChange(name string, as state.Identity) change.Change {
-	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	n.SetGroupVersionKind(state.NodeKind)
-	return change.MutateObject{Object: n, As: as, MustExist: true, Mutate: func(u *unstructured.Unstructured) error {
-		annotations := u.GetAnnotations()
-		if annotations == nil {
-			annotations = map[string]string{}
-		}
-		annotations[NodeAnnotation] = s.ID
-		u.SetAnnotations(annotations)
-		return nil
-	}}
 }

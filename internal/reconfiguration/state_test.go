@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubeadm/internal/config"
@@ -95,30 +94,6 @@ clusterName: one
 	}
 	if all, err := Read(t.Context(), w, as); err != nil || all.Before.Cluster != removed {
 		t.Errorf("administrators read %+v, %v", all, err)
-	}
-}
-
-// A Node is up to date by its annotation, or if it is clearly younger than the change.
-func TestReadProgress(t *testing.T) {
-	w := newWorld()
-	stored := metav1.Time{Time: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
-	s := &State{ID: "id", Stored: &stored, ControlPlanes: true, Workers: true}
-	for name, n := range map[string]*corev1.Node{
-		"done":    {ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{NodeAnnotation: "id"}}},
-		"earlier": {ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{NodeAnnotation: "other"}}},
-		"old":     {},
-		"joining": {ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.Time{Time: stored.Add(time.Minute)}}},
-		"young":   {ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.Time{Time: stored.Add(time.Hour)}}},
-	} {
-		n.Name = name
-		n.SetGroupVersionKind(state.NodeKind)
-		if err := w.PutObject(n); err != nil {
-			t.Fatal(err)
-		}
-	}
-	all, err := s.ReadProgress(t.Context(), w, state.Identity{})
-	if got := fmt.Sprint(ListBehind(all, false)); err != nil || got != "[earlier joining old]" {
-		t.Errorf("behind are %s, %v", got, err)
 	}
 }
 

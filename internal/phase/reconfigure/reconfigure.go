@@ -97,6 +97,9 @@ var Finish = engine.Phase{
 		}
 		s := reconfiguration.IntentOf(e).Change
 		if s.Stored == nil {
+			if err := s.RecordNodes(ctx, e.Reader(), as); err != nil {
+				return err
+			}
 			now := metav1.Time{Time: e.World.Now()}.Rfc3339Copy() // as it is stored
 			s.Stored, s.Earlier = &now, nil
 			store, err := s.StoreChanges(as)
@@ -160,6 +163,9 @@ var Node = engine.Phase{
 			return m.takeBack(ctx, e, err)
 		}
 		if err := m.labelNode(ctx, e); err != nil {
+			return err
+		}
+		if err := m.warnOfReaders(ctx, e); err != nil {
 			return err
 		}
 		if err := reconfiguration.CheckUnused(ctx, e, m.before, m.Node); err != nil {

@@ -1,0 +1,131 @@
+package reconfiguration
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"kubeadm/internal/change"
+	"kubeadm/internal/node"
+	"kubeadm/internal/state"
+	"kubeadm/internal/untrusted"
+)
+
+// NodeProgress says whether a node has followed the change.
+type NodeProgress struct {
+	Name         string `json:"name"`
+	ControlPlane bool   `json:"controlPlane"`
+	Done         bool   `json:"done"`
+	// Reregistered is set if another Node of that name was there when the cluster stored the change. Whether the
+	// machine has the change is not known then: it may be the same one, or one that has joined since.
+	Reregistered bool `json:"reregistered,omitempty"`
+}
+
+// ReadProgress returns which of the nodes that the change concerns have followed, in the order of their
+// names. A node that joined some time after the cluster's configuration was replaced joined with it: the
+// time when it was, and that of the Node, are of different clocks. A Node that was registered again did not
+// necessarily join.
+func (s *State) ReadProgress(ctx context.Context, reader state.Reader,
+	as state.Identity) ([]NodeProgress, error) {
+	list, err := listNodes(ctx, reader, as)
+	if err != nil {
+		return nil, fmt.Errorf("reading which nodes have followed: %w", err)
+	}
+	known := s.Nodes.byName()
+	var all []NodeProgress
+	for _, u := range list {
+		n := NodeProgress{Name: u.GetName()}
+		_, n.ControlPlane = u.GetLabels()[node.ControlPlaneLabel]
+		if n.ControlPlane && !s.ControlPlanes || !n.ControlPlane && !s.Workers {
+			continue
+		}
+		uid, wasThere := known[shortDigest(n.Name)]
+		created := u.GetCreationTimestamp()
+		switch {
+		case u.GetAnnotations()[NodeAnnotation] == s.ID:
+			n.Done = true
+		case wasThere:
+			n.Reregistered = uid != shortDigest(string(u.GetUID()))
+		case s.Endpoint == nil: // a machine that joined may use a previous endpoint, by a discovery file
+			n.Done = s.Stored != nil && created.Sub(s.Stored.Time) > joinMargin
+		}
+		all = append(all, n)
+	}
+	slices.SortFunc(all, func(a, b NodeProgress) int { return strings.Compare(a.Name, b.Name) })
+	return all, nil
+}
+
+// joinMargin is longer than a join takes, and than clocks of control plane nodes may differ.
+const joinMargin = 5 * time.Minute
+
+func listNodes(ctx context.Context, reader state.Reader, as state.Identity) ([]unstructured.Unstructured, error) {
+	return reader.List(ctx, state.Query{GVK: state.NodeKind, As: as, Fields: []string{"metadata"}})
+}
+
+// ListBehind returns the names of the nodes that have not followed: control plane nodes or workers.
+func ListBehind(all []NodeProgress, controlPlane bool) (names []string) {
+	for _, n := range all {
+		if !n.Done && n.ControlPlane == controlPlane {
+			names = append(names, untrusted.Line(n.Name))
+		}
+	}
+	return names
+}
+
+// KnownNodes are the Nodes of a cluster at some time: of each, the beginnings of the digests of its name and of its UID,
+// separated by blanks. Names and UIDs themselves would not fit in an object for a large cluster.
+type KnownNodes string
+
+// digestLength is the length of such a beginning, in hex digits. Two names with the same one only cause a node that
+// joined to count as one that was registered again.
+const digestLength = 8
+
+func shortDigest(text string) string { return digest(text)[:digestLength] }
+
+// RecordNodes records the Nodes that the cluster has now.
+func (s *State) RecordNodes(ctx context.Context, reader state.Reader, as state.Identity) error {
+	list, err := listNodes(ctx, reader, as)
+	if err != nil {
+		return fmt.Errorf("reading which nodes there are: %w", err)
+	}
+	var all []string
+	for _, u := range list {
+		all = append(all, shortDigest(u.GetName())+shortDigest(string(u.GetUID())))
+	}
+	slices.Sort(all)
+	s.Nodes = KnownNodes(strings.Join(all, " "))
+	return nil
+}
+
+// byName returns the digests of the UIDs by those of the names.
+func (k KnownNodes) byName() map[string]string {
+	all := map[string]string{}
+	for one := range strings.FieldsSeq(string(k)) {
+		if len(one) == 2*digestLength {
+			all[one[:digestLength]] = one[digestLength:]
+		}
+	}
+	return all
+}
+
+// ReportChange returns the change that says in the Node that it has followed. A kubelet may do that for
+// its own Node.
+func (s *State) ReportChange(name string, as state.Identity) change.Change {
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	n.SetGroupVersionKind(state.NodeKind)
+	return change.MutateObject{Object: n, As: as, MustExist: true, Mutate: func(u *unstructured.Unstructured) error {
+		annotations := u.GetAnnotations()
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations[NodeAnnotation] = s.ID
+		u.SetAnnotations(annotations)
+		return nil
+	}}
+}
