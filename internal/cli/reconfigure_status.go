@@ -36,13 +36,15 @@ on a control plane node.`,
 // reconfigurationStatus is the result as an object.
 type reconfigurationStatus struct {
 	metav1.TypeMeta `json:",inline"`
-	ID              string                         `json:"id,omitempty"`
-	Started         *metav1.Time                   `json:"started,omitempty"`
-	Node            string                         `json:"node,omitempty"`
-	Undoes          string                         `json:"undoes,omitempty"`
-	Stored          *metav1.Time                   `json:"stored,omitempty"`
-	Changes         []config.FieldChange           `json:"changes"`
-	Nodes           []reconfiguration.NodeProgress `json:"nodes"`
+	ID              string       `json:"id,omitempty"`
+	Started         *metav1.Time `json:"started,omitempty"`
+	Node            string       `json:"node,omitempty"`
+	Undoes          string       `json:"undoes,omitempty"`
+	Stored          *metav1.Time `json:"stored,omitempty"`
+	// Incomplete is set if "kubeadm reconfigure undo" has to be run again once all nodes have followed.
+	Incomplete bool                           `json:"incomplete,omitempty"`
+	Changes    []config.FieldChange           `json:"changes"`
+	Nodes      []reconfiguration.NodeProgress `json:"nodes"`
 }
 
 func showReconfiguration(p *program, c *cobra.Command, o *reconfigureOptions, out *output) (err error) {
@@ -68,7 +70,7 @@ func showReconfiguration(p *program, c *cobra.Command, o *reconfigureOptions, ou
 	status := reconfigurationStatus{TypeMeta: outputMeta("ReconfigurationStatus")}
 	if found != nil {
 		status.ID, status.Started, status.Node, status.Undoes = found.ID, &found.Started, found.Node, found.Undoes
-		status.Stored = found.Stored
+		status.Stored, status.Incomplete = found.Stored, found.Rest != nil
 		if status.Nodes, err = found.ReadProgress(ctx, e.Reader(), here.As); err != nil {
 			return err
 		}
@@ -114,5 +116,9 @@ func (s reconfigurationStatus) write(out io.Writer) error {
 	if _, err := io.WriteString(out, describeChanges(s.Changes)+"\n"); err != nil {
 		return err
 	}
-	return writeProgress(out, s.Nodes)
+	if err := writeProgress(out, s.Nodes); err != nil || !s.Incomplete {
+		return err
+	}
+	_, err := fmt.Fprintln(out, "\nThis is the first part of the undo. Once all nodes have followed: kubeadm reconfigure undo")
+	return err
 }

@@ -30,34 +30,36 @@ type gateSetting struct {
 // FirstOfGates returns the flags of the first of two changes, between which all nodes follow: a feature gate
 // is turned on in all API servers before another component uses it, and turned off, or no longer set, the
 // other way around. isOff reports whether a component has the gate set to false: to remove that counts as turning it on,
-// as it may be on by default. A gate that the user sets on one component is not ordered.
-func (f ReconfigureFlags) FirstOfGates(version string, isOff func(gate string) bool) (ReconfigureFlags, error) {
+// as it may be on by default. A gate that the user sets on one component is not ordered. onNodes is set if a gate is
+// turned off that kubelets or kube-proxy have, and so every node.
+func (f ReconfigureFlags) FirstOfGates(version string, isOff func(gate string) bool) (first ReconfigureFlags,
+	onNodes bool, err error) {
+	first, first.FeatureGates = f, nil
 	target, err := release.ParseTarget(version)
 	if err != nil {
-		return f, err
+		return first, false, err
 	}
 	has := func(component, name string, on bool) bool {
 		b := release.Binary{Component: component, Version: target.Version()}
 		return b.HasGate(name) || b.CheckGate(name, on) == nil
 	}
-	var first []string
 	for _, text := range f.FeatureGates {
 		name, value, hasValue := strings.Cut(text, "=")
 		on, _ := strconv.ParseBool(value)
 		name, _ = strings.CutSuffix(name, "-")
 		on = on || !hasValue && isOff(name)
 		if strings.Contains(name, ":") || hasValue && !has(release.APIServer, name, on) {
-			first = append(first, text)
+			first.FeatureGates = append(first.FeatureGates, text)
 			continue
 		}
 		for _, component := range gateComponents() {
 			if (component == release.APIServer) == on && (!hasValue || has(component, name, on)) {
-				first = append(first, component+":"+text)
+				first.FeatureGates = append(first.FeatureGates, component+":"+text)
 			}
 		}
+		onNodes = onNodes || !on && (has(release.Kubelet, name, on) || has(release.Proxy, name, on))
 	}
-	f.FeatureGates = first
-	return f, nil
+	return first, onNodes, nil
 }
 
 // gateSettings parses the values of --feature-gate, and finds out which components have the gates.

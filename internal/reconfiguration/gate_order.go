@@ -3,6 +3,8 @@ package reconfiguration
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -88,19 +90,27 @@ func parseGates(value string) map[string]bool {
 // isGateOff reports whether a gate that is on, or not set, is turned off, or one that is on is not set any
 // more.
 func isGateOff(now, wanted gateSettings) bool {
-	for component, set := range wanted {
-		for name, on := range set {
-			if wasOn, wasSet := now[component][name]; !on && (wasOn || !wasSet) {
-				return true
-			}
-		}
-	}
-	for component, set := range now {
-		for name, on := range set {
-			if _, isSet := wanted[component][name]; on && !isSet {
-				return true
-			}
+	for _, component := range slices.Concat(slices.Collect(maps.Keys(now)), slices.Collect(maps.Keys(wanted))) {
+		if len(gatesTurnedOff(now[component], wanted[component])) > 0 {
+			return true
 		}
 	}
 	return false
+}
+
+// gatesTurnedOff returns the gates that are on, or not set, and are turned off, and those that are on and are not set any
+// more.
+func gatesTurnedOff(now, wanted map[string]bool) (names []string) {
+	for name, on := range wanted {
+		if wasOn, wasSet := now[name]; !on && (wasOn || !wasSet) {
+			names = append(names, name)
+		}
+	}
+	for name, on := range now {
+		if _, isSet := wanted[name]; on && !isSet {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }

@@ -100,73 +100,6 @@ func FindWanted(ctx context.Context, e *engine.Env, here existing.Machine, q Req
 	return w, err
 }
 
-// SecondHalf says when the rest of a change of feature gates follows.
-const SecondHalf = "the feature gates of the other components change when you run the same command again, once all " +
-	"nodes have followed this change"
-
-// orderGates returns the first part of a change of feature gates if there are other control plane nodes: all
-// API servers have a gate before other components use it, and as long as they do. If the cluster stores that
-// part, all nodes must have followed.
-func (f finder) orderGates(ctx context.Context, q Request, stored, wanted config.StoredConfig,
-	found *State) (config.StoredConfig, bool, error) {
-	planes, err := f.e.List(ctx, state.Query{GVK: state.NodeKind, As: f.here.As, LabelSelector: node.ControlPlaneLabel,
-		Fields: []string{"metadata.name"}})
-	if err != nil || len(planes) < 2 {
-		return wanted, false, err
-	}
-	n, err := f.complete(ctx, stored)
-	if err != nil {
-		return wanted, false, err
-	}
-	isOff := func(gate string) bool {
-		for _, set := range gatesOf(n) {
-			if on, isSet := set[gate]; isSet && !on {
-				return true
-			}
-		}
-		return false
-	}
-	flags, err := q.Flags.FirstOfGates(n.Cluster.Version, isOff)
-	if err != nil {
-		return wanted, false, err
-	}
-	first, _, err := config.Reconfigure(q.File, flags, stored, f.here.BindPort)
-	if err != nil {
-		return wanted, false, err
-	}
-	isDone, err := f.isSame(ctx, stored, wanted)
-	if err != nil || isDone {
-		return wanted, false, err
-	}
-	isWhole, err := f.isSame(ctx, first, wanted)
-	if err != nil || isWhole {
-		return wanted, false, err
-	}
-	if found != nil && found.Stored == nil { // an interrupted change goes on, whichever half it is
-		isSecond, err := f.isSame(ctx, found.After, wanted)
-		if err != nil || isSecond {
-			return wanted, false, err
-		}
-	}
-	isStored, err := f.isSame(ctx, first, stored)
-	if err != nil || !isStored || found != nil && found.Stored == nil {
-		return first, true, err
-	}
-	if found == nil { // the first part was there from the beginning
-		return wanted, false, nil
-	}
-	all, err := found.ReadProgress(ctx, f.e.Reader(), f.here.As)
-	if err != nil {
-		return wanted, false, err
-	}
-	if behind := append(ListBehind(all, true), ListBehind(all, false)...); len(behind) > 0 {
-		return wanted, false, problem.New(fmt.Errorf("the feature gates cannot be changed everywhere yet: these nodes have not "+
-			"followed the change before: %s", strings.Join(behind, ", ")), "on each of them: kubeadm reconfigure node",
-			"then run this command again; to change a component all the same: --feature-gate COMPONENT:NAME=VALUE")
-	}
-	return wanted, false, nil
-}
-
 // FindUndo returns the change that takes back the latest one. It is an error if the configuration was
 // changed in another way since. One that the cluster has not stored yet is taken back where it was begun;
 // one that is taken back already stays so.
@@ -194,15 +127,34 @@ func FindUndo(ctx context.Context, e *engine.Env, here existing.Machine) (w Want
 	if found, err = r.rebase(ctx, stored, found); err != nil {
 		return w, err
 	}
-	if found.Undoes != "" { // it is done, or was interrupted
-		return r.find(ctx, stored, found, found)
+	if found.Undoes != "" && (found.Stored == nil || found.Rest == nil) { // it was interrupted, or is done
+		return markFirst(r.find(ctx, stored, found, found))
 	}
 	change := New(here.Name, found.After, found.Before, e.World.Now())
 	change.Undoes, change.Endpoint, change.Prepared = found.ID, found.EndpointBefore, found.Prepared
+	if found.Undoes != "" {
+		change, err = r.continueUndo(ctx, found)
+	} else {
+		err = r.orderUndo(ctx, change, found)
+	}
+	if err != nil {
+		return w, err
+	}
+	if change == found { // a killed run has not recorded that this node has it
+		return markFirst(r.find(ctx, stored, found, found))
+	}
 	if r, err = r.undoEndpoint(ctx, change, found); err != nil {
 		return w, err
 	}
-	return r.find(ctx, stored, change, found)
+	return markFirst(r.find(ctx, stored, change, found))
+}
+
+// markFirst says of a change that another part of it follows.
+func markFirst(w Wanted, err error) (Wanted, error) {
+	if w.IsFirst = err == nil && w.Change.Rest != nil; w.IsFirst {
+		w.Effects.Later = append(w.Effects.Later, SecondHalf)
+	}
+	return w, err
 }
 
 // FindStored returns the latest change that the cluster has stored, for another node to follow, and the

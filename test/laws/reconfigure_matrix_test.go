@@ -15,8 +15,6 @@ import (
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/reconfiguration"
 	"kubeadm/internal/release"
-	"kubeadm/internal/state"
-	"kubeadm/internal/world/fake"
 )
 
 const (
@@ -127,81 +125,5 @@ func TestReconfigureMatrix(t *testing.T) {
 				t.Errorf("no file has %q", c.writes)
 			}
 		})
-	}
-}
-
-// With a second control plane node, a feature gate is turned on in all API servers first, and turned off in them
-// last. The second half of the change waits for all nodes.
-func TestGatesOfSeveralControlPlanes(t *testing.T) {
-	s := reconfigure("")
-	w := s.machine(t)
-	addObjects(t, w, `{apiVersion: v1, kind: Node, metadata: {name: cp2, labels: {node-role.kubernetes.io/control-plane: ""}}}`)
-	apply := func(gate string) (replaced []string, err error) {
-		s = s.with(request(reconfiguration.Request{Flags: config.ReconfigureFlags{FeatureGates: []string{gate}}}))
-		out := s.newRun(w).execute(t)
-		for _, did := range out.did {
-			file := strings.TrimPrefix(did.Target(), change.FileTarget(""))
-			if component, ok := strings.CutPrefix(file, "/etc/kubernetes/manifests/"); ok {
-				replaced = append(replaced, strings.TrimSuffix(component, ".yaml"))
-			}
-			if file == "/var/lib/kubelet/config.yaml" {
-				replaced = append(replaced, "kubelet")
-			}
-		}
-		return replaced, out.err
-	}
-	apiServer := []string{release.APIServer}
-	others := []string{release.ControllerManager, release.Scheduler, "kubelet"}
-	reversed := []string{"kubelet", release.Scheduler, release.ControllerManager}
-	for _, c := range []struct {
-		gate          string
-		first, second []string
-	}{
-		{"AllAlpha=true", apiServer, others}, {"AllAlpha-", reversed, apiServer},
-		{"AllBeta=false", reversed, apiServer}, {"AllBeta-", apiServer, others}, // removed, it may be on again
-	} {
-		got, err := apply(c.gate)
-		if err != nil || !slices.Equal(got, c.first) {
-			t.Fatalf("%s changes %q first, %v", c.gate, got, err)
-		}
-		var refused error
-		early := s.newRun(w)
-		find := s.setUp
-		early.subject.setUp = func(t testing.TB, e *engine.Env) error {
-			refused = find(t, e)
-			return nil
-		}
-		early.phases = []engine.Phase{}
-		if early.execute(t); refused == nil || !strings.Contains(refused.Error(), "cp2") {
-			t.Errorf("%s goes on although cp2 has not followed: %v", c.gate, refused)
-		}
-		if err := w.Do(t.Context(), readChange(t, w).ReportChange("cp2", state.Identity{})); err != nil {
-			t.Fatal(err)
-		}
-		if strings.HasPrefix(c.gate, "AllAlpha") {
-			checkKilledHalf(t, s, w)
-		}
-		if got, err := apply(c.gate); err != nil || !slices.Equal(got, c.second) {
-			t.Errorf("%s changes %q then, %v", c.gate, got, err)
-		}
-	}
-}
-
-// checkKilledHalf kills the second half of a change of feature gates after each of its changes: the same command
-// goes on with it, and does not begin with the first half again.
-func checkKilledHalf(t *testing.T, s subject, w *fake.World) {
-	t.Helper()
-	done := w.Clone()
-	out, killed := s.newRun(done).killedEverywhere(t)
-	for _, r := range killed {
-		if len(r.did) == 0 || !strings.HasPrefix(r.name, "after") {
-			continue
-		}
-		r.rerun().mustSucceed(t)
-		for _, file := range append(listManifests(), "/var/lib/kubelet/config.yaml") {
-			if diff := diffLines(string(done.Files[file].Data), string(r.machine.Files[file].Data)); diff != "" {
-				t.Fatalf("killed after %s: %s:\n%s", out.did[r.nth], file, diff)
-			}
-		}
 	}
 }
