@@ -55,8 +55,9 @@ type Host struct {
 	Explain func(error) error
 	// CreateLog creates the log file of a run of a command that began at that time; nil for none.
 	CreateLog func(command string, began time.Time) (report.LogFile, error)
-	// Edit lets the user edit a text until check returns no text to edit again, or an error.
-	Edit func(ctx context.Context, text []byte, check func(edited []byte) ([]byte, error)) error
+	// Edit lets the user edit a text in a file until check returns no text to edit again, or an error. end is called with
+	// the error of what is done with the edited text, and returns it: the file is kept if there is one.
+	Edit func(ctx context.Context, text []byte, check func(edited []byte) ([]byte, error)) (end func(error) error, err error)
 	// Log sets the log verbosity of libraries: a level, and "pattern=N,..." for single files.
 	Log func(level int, files string) error
 	// Version is what this program was built from.

@@ -35,8 +35,8 @@ the control plane components, image repositories, and the configuration of kubel
   2. kubeadm reconfigure apply   change this control plane node, and then what the cluster stores
   3. kubeadm reconfigure node    on each of the other nodes, one at a time
 
-If a component does not become healthy with the change, the components of the node run as before, and the cluster
-keeps its configuration. To resume an interrupted command, run it again. "undo" returns to the configuration before
+If a component does not become healthy with the change, or new Pods of an addon do not run, everything is put back, and
+the cluster keeps its configuration. To resume an interrupted command, run it again. "undo" returns to the configuration before
 the latest change.`
 	return c
 }
@@ -53,6 +53,7 @@ type reconfigureOptions struct {
 	KubeletArgs flag.TextList `flag:"kubelet-arg"`
 	onWorkers   bool          // the command runs on workers too
 	elsewhere   string        // what to do on a worker, if not "kubeadm reconfigure node"
+	edited      editedText    // with --edit
 }
 
 // isChanging reports whether the user wants another configuration than the stored one.
@@ -110,7 +111,8 @@ func newReconfigureUndoCommand(p *program) *cobra.Command {
 		Use:   "undo",
 		Short: "Return to the configuration before the latest change",
 		Long: `Return the cluster and this control plane node to the configuration before the latest change, unless it was changed in
-another way since. Afterwards, run "kubeadm reconfigure node" on each of the other nodes.`,
+another way since. Afterwards, run "kubeadm reconfigure node" on each of the other nodes. If it turns off a feature gate
+that other nodes have, the API server keeps the gate until they have followed: the same command then completes the undo.`,
 		Example: `  # print what would change
   kubeadm reconfigure undo --dry-run
 
@@ -174,6 +176,7 @@ type changeFinder interface {
 
 // changeConfiguration is a command on a control plane node that changes what the cluster stores.
 func changeConfiguration(p *program, c *cobra.Command, o *reconfigureOptions, finder changeFinder) (err error) {
+	defer o.edited.finish(&err)
 	ctx := c.Context()
 	r, err := run.Open(ctx, runHost(p), run.Command{Name: c.Parent().Name(), Phases: workflow.ReconfigureApply,
 		Repeatable: true})
@@ -208,7 +211,12 @@ func changeConfiguration(p *program, c *cobra.Command, o *reconfigureOptions, fi
 		}
 	}
 	env := reconfigureEnv(ctx, p, wanted.Node, here.As, intent)
-	if err := executeReconfigure(ctx, r, wanted.Node, env, o.DryRun); err != nil || o.DryRun {
+	err = executeReconfigure(ctx, r, wanted.Node, env, o.DryRun)
+	var broken *reconfiguration.BrokenAddon
+	if errors.As(err, &broken) && ctx.Err() == nil && wanted.Change.Undoes == "" && wanted.Change.Endpoint == nil {
+		return takeBackChange(ctx, p, r, e, here, broken)
+	}
+	if err != nil || o.DryRun {
 		return err
 	}
 	r.Emit(engine.Printed, wanted.done)
@@ -221,6 +229,23 @@ func changeConfiguration(p *program, c *cobra.Command, o *reconfigureOptions, fi
 	}
 	showOutdatedNodes(ctx, r, e, here, wanted.Wanted)
 	return nil
+}
+
+// takeBackChange undoes a change with which CoreDNS or kube-proxy does not run, before the cluster has stored it, and
+// returns the cause.
+func takeBackChange(ctx context.Context, p *program, r *run.Run, e *engine.Env, here existing.Machine,
+	broken *reconfiguration.BrokenAddon) error {
+	r.Emit(engine.Info, fmt.Sprintf("taking the change back: %v", broken))
+	here.UploadCerts, here.CertificateKey = false, ""
+	w, err := reconfiguration.FindUndo(ctx, e, here)
+	if err == nil {
+		err = r.Execute(ctx, r.NewEnv(reconfigureEnv(ctx, p, w.Node, here.As, w.Intent)))
+	}
+	if err != nil {
+		return problem.New(fmt.Errorf("%w; and taking the change back failed: %w", broken, err),
+			"to return to the configuration before: kubeadm reconfigure undo")
+	}
+	return fmt.Errorf("the change was taken back, and the cluster keeps its configuration: %w", broken)
 }
 
 // reconfigureNode is "kubeadm reconfigure node".
@@ -341,7 +366,7 @@ func (c requestedChange) read(ctx context.Context, e *engine.Env, here existing.
 		return q, err
 	}
 	q.Edited = &stored
-	q.File, err = editConfig(ctx, c.p, stored, c.o.ReconfigureFlags, here.BindPort)
+	q.File, c.o.edited, err = editConfig(ctx, c.p, stored, c.o.ReconfigureFlags, here.BindPort)
 	if errors.Is(err, errNotEdited) && c.o.ReconfigureFlags.Given() {
 		err = nil
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,9 +19,29 @@ const editHeader = `# Edit the configuration of the cluster. Lines at the top th
 #
 `
 
+// editedText is a text that the user has edited. Its file is kept until it is known that the text is no longer needed.
+type editedText struct {
+	end func(error) error // that of Host.Edit; nil if nothing was edited
+}
+
+// finish removes the file if the command has succeeded. Otherwise its error gets a hint that names the file. A plan that
+// has found changes has succeeded.
+func (t *editedText) finish(err *error) {
+	if t.end == nil {
+		return
+	}
+	if *err != nil && problem.ExitCode(*err) == problem.Found {
+		if failed := t.end(nil); failed != nil {
+			*err = errors.Join(*err, failed)
+		}
+		return
+	}
+	*err = t.end(*err)
+}
+
 // editConfig lets the user edit the configuration that the cluster stores, until it is valid.
 func editConfig(ctx context.Context, p *program, stored config.StoredConfig, flags config.ReconfigureFlags,
-	bindPort int32) (file config.File, err error) {
+	bindPort int32) (file config.File, kept editedText, err error) {
 	var documents []string
 	for _, text := range []string{stored.Cluster, stored.Kubelet.Text, stored.KubeProxy.Text} {
 		if text = strings.TrimSpace(text); text != "" {
@@ -29,7 +50,7 @@ func editConfig(ctx context.Context, p *program, stored config.StoredConfig, fla
 	}
 	original := strings.Join(documents, "---\n")
 	last, failed := original, errNotEdited
-	err = p.Edit(ctx, []byte(editHeader+original), func(edited []byte) ([]byte, error) {
+	kept.end, err = p.Edit(ctx, []byte(editHeader+original), func(edited []byte) ([]byte, error) {
 		text := withoutHeader(string(edited))
 		switch {
 		case strings.TrimSpace(text) == "" || text == original:
@@ -46,13 +67,14 @@ func editConfig(ctx context.Context, p *program, stored config.StoredConfig, fla
 		faults := strings.Join(append([]string{failed.Error()}, problem.Hints(failed)...), "\n")
 		return []byte(editHeader + "# " + strings.ReplaceAll(faults, "\n", "\n# ") + "\n#\n" + text), nil
 	})
-	if err == nil {
-		err = failed
+	if err != nil {
+		return file, editedText{}, fmt.Errorf("editing the configuration: %w", err)
 	}
-	if err != nil && !errors.Is(err, errNotEdited) {
-		err = fmt.Errorf("editing the configuration: %w", err)
+	if failed != nil { // nothing was edited
+		err = kept.end(nil)
+		return file, editedText{}, cmp.Or(err, failed)
 	}
-	return file, err
+	return file, kept, nil
 }
 
 // withoutHeader is a text without the comments at its top.

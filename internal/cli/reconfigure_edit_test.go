@@ -3,10 +3,12 @@ package cli
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
 	"kubeadm/internal/config"
+	"kubeadm/internal/problem"
 )
 
 var editedConfig = config.StoredConfig{Cluster: `apiVersion: kubeadm.k8s.io/v1beta4
@@ -15,19 +17,49 @@ kubernetesVersion: v1.37.1
 networking: {serviceSubnet: 10.96.0.0/12, dnsDomain: cluster.local}
 `, Kubelet: config.StoredComponent{Text: "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"}}
 
-// edit answers with texts, one for each time that the editor opens, and returns what it showed.
+// edit answers with texts, one for each time that the editor opens, and returns what it showed. What was edited is
+// kept in the file edited.yaml.
 func (s *testMachine) edit(texts ...func(shown string) string) *[]string {
 	shown := &[]string{}
-	s.Edit = func(_ context.Context, text []byte, check func([]byte) ([]byte, error)) (err error) {
+	end := func(err error) error {
+		if err != nil {
+			err = problem.New(err, "it is kept in edited.yaml")
+		}
+		return err
+	}
+	s.Edit = func(_ context.Context, text []byte, check func([]byte) ([]byte, error)) (_ func(error) error, err error) {
 		for _, edit := range texts {
 			*shown = append(*shown, string(text))
 			if text, err = check([]byte(edit(string(text)))); text == nil || err != nil {
-				return err
+				return end, err
 			}
 		}
-		return errors.New("the editor was opened once too often")
+		return nil, errors.New("the editor was opened once too often")
 	}
 	return shown
+}
+
+// What was edited is kept unless the command succeeds, as a plan does that has found changes.
+func TestEditedTextIsKept(t *testing.T) {
+	failed := errors.New("the lock is held")
+	for _, c := range []struct {
+		err  error
+		kept bool
+	}{
+		{failed, true}, {nil, false}, {&problem.Problem{Err: errors.New("something is to be changed"), Code: problem.Found}, false},
+	} {
+		s := newTestMachine(t)
+		s.edit(func(shown string) string { return shown + "maxPods: 99\n" })
+		_, kept, err := editConfig(t.Context(), newProgram(s.Host), editedConfig, config.ReconfigureFlags{}, 6443)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := c.err
+		kept.finish(&got)
+		if !errors.Is(got, c.err) || slices.Contains(problem.Hints(got), "it is kept in edited.yaml") != c.kept {
+			t.Errorf("after %v: %v, with the hints %q", c.err, got, problem.Hints(got))
+		}
+	}
 }
 
 // The editor opens again, with the fault at the top, until the configuration is valid, or left as it is.
@@ -54,7 +86,7 @@ func TestEditConfig(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newTestMachine(t)
 			shown := s.edit(c.edits...)
-			file, err := editConfig(t.Context(), newProgram(s.Host), editedConfig, config.ReconfigureFlags{}, 6443)
+			file, _, err := editConfig(t.Context(), newProgram(s.Host), editedConfig, config.ReconfigureFlags{}, 6443)
 			if c.err == "" && (err != nil || !strings.Contains(string(file.Data), c.want)) ||
 				c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
 				t.Errorf("edited %q, %v", file.Data, err)

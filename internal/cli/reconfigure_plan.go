@@ -82,6 +82,7 @@ type reconfigurePlan struct {
 }
 
 func planReconfigure(p *program, c *cobra.Command, o *reconfigurePlanOptions) (err error) {
+	defer o.edited.finish(&err)
 	ctx := c.Context()
 	encode, err := o.output.encoder(ctx, p.World())
 	if err != nil {

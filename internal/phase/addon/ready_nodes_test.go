@@ -30,6 +30,33 @@ type daemonSet struct {
 	evicted []string
 }
 
+// newDaemonSet is a cluster with kube-proxy and without CoreDNS.
+func newDaemonSet(t *testing.T) *daemonSet {
+	t.Helper()
+	d := &daemonSet{scene: newScene(), t: t}
+	d.e.World = d
+	d.node.Cluster.DNS.Disabled, d.node.Cluster.KubeProxy.Config = true, &proxyconfig.KubeProxyConfiguration{}
+	d.node.Cluster.Endpoint = "192.0.2.10:6443"
+	before, err := manifest.NewKubeProxy(d.node, manifest.Host{}, manifest.Patches{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range before.Objects() {
+		if err := d.World.Do(t.Context(), change.ApplyObject{Object: o}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return d
+}
+
+// changeEndpoint is the change that kube-proxy gets.
+func (d *daemonSet) changeEndpoint() {
+	previous := *d.node
+	d.node.Cluster.Endpoint = "192.0.2.20:6443"
+	d.e.Intent = reconfiguration.Intent{Before: &previous, Change: &reconfiguration.State{Addons: true,
+		Endpoint: &reconfiguration.EndpointChange{From: []string{"https://192.0.2.10:6443"}, To: "https://192.0.2.20:6443"}}}
+}
+
 func (d *daemonSet) Do(ctx context.Context, c change.Change) error {
 	evict, ok := c.(change.EvictPod)
 	if !ok {
@@ -78,19 +105,7 @@ func (d *daemonSet) put(kind string, o metav1.Object) {
 func TestProxyOnReadyNodes(t *testing.T) {
 	for lost, want := range map[corev1.ConditionStatus][]string{
 		corev1.ConditionUnknown: {"cp1", "worker1"}, corev1.ConditionTrue: nil} {
-		d := &daemonSet{scene: newScene(), t: t}
-		d.e.World = d
-		d.node.Cluster.DNS.Disabled, d.node.Cluster.KubeProxy.Config = true, &proxyconfig.KubeProxyConfiguration{}
-		d.node.Cluster.Endpoint = "192.0.2.10:6443"
-		before, err := manifest.NewKubeProxy(d.node, manifest.Host{}, manifest.Patches{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, o := range before.Objects() {
-			if err := d.World.Do(t.Context(), change.ApplyObject{Object: o}); err != nil {
-				t.Fatal(err)
-			}
-		}
+		d := newDaemonSet(t)
 		for _, name := range []string{"cp1", "worker1", "worker2"} {
 			status := corev1.ConditionTrue
 			if name == "worker2" {
@@ -99,10 +114,7 @@ func TestProxyOnReadyNodes(t *testing.T) {
 			d.addNode(name, status)
 			d.addPod(name, nil)
 		}
-		previous := *d.node
-		d.node.Cluster.Endpoint = "192.0.2.20:6443"
-		d.e.Intent = reconfiguration.Intent{Before: &previous, Change: &reconfiguration.State{Addons: true,
-			Endpoint: &reconfiguration.EndpointChange{From: []string{"https://192.0.2.10:6443"}, To: "https://192.0.2.20:6443"}}}
+		d.changeEndpoint()
 		for range 2 {
 			if err := engine.Run(t.Context(), d.e, []engine.Phase{addon.Reconfigure}, engine.Selection{}); err != nil {
 				t.Fatal(err)

@@ -2,8 +2,10 @@ package addon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -20,6 +22,7 @@ import (
 	"kubeadm/internal/reconfiguration"
 	"kubeadm/internal/state"
 	"kubeadm/internal/untrusted"
+	"kubeadm/internal/world"
 )
 
 // Reconfigure brings CoreDNS and kube-proxy to a changed configuration, and waits for their new Pods. An
@@ -64,7 +67,7 @@ var Reconfigure = engine.Phase{
 			}
 		}
 		if effects.CoreDNS {
-			err := a.reconfigure(ctx, e, addon{"Deployment", "coredns", before.Cluster.DNS.Disabled, deployCoreDNS})
+			err := a.reconfigure(ctx, e, addon{"Deployment", "coredns", "kube-dns", before.Cluster.DNS.Disabled, deployCoreDNS})
 			if err != nil {
 				return err
 			}
@@ -73,7 +76,7 @@ var Reconfigure = engine.Phase{
 			return nil
 		}
 		return a.reconfigure(ctx, e,
-			addon{"DaemonSet", "kube-proxy", before.Cluster.Proxy.Disabled, a.replaceKubeProxy})
+			addon{"DaemonSet", "kube-proxy", "kube-proxy", before.Cluster.Proxy.Disabled, a.replaceKubeProxy})
 	},
 }
 
@@ -102,6 +105,7 @@ type addons struct {
 // addon is one of them.
 type addon struct {
 	kind, name  string // of the object that has its Pods
+	label       string // of the Pods
 	wasDisabled bool   // before the change
 	deploy      func(context.Context, *engine.Env) error
 }
@@ -118,11 +122,18 @@ func (a addons) reconfigure(ctx context.Context, e *engine.Env, one addon) error
 	if err != nil && !apierrors.IsNotFound(err) {
 		return err
 	}
+	pods, err := a.watchPods(ctx, e, one.label)
+	if err != nil {
+		return err
+	}
 	if err := one.deploy(ctx, e); err != nil {
 		return err
 	}
-	failed := a.awaitRollout(ctx, e, ref)
+	failed := a.awaitRollout(ctx, e, ref, pods)
 	if failed == nil || ctx.Err() != nil {
+		return failed
+	}
+	if errors.As(failed, new(*reconfiguration.BrokenAddon)) {
 		return failed
 	}
 	_, down, err := a.listNodes(ctx, e)
@@ -142,13 +153,26 @@ func (a addons) reconfigure(ctx context.Context, e *engine.Env, one addon) error
 }
 
 // awaitRollout waits for the new Pods of an addon, until there have been no more of them for the usual limit: a DaemonSet
-// replaces one Pod at a time, on any number of nodes.
-func (a addons) awaitRollout(ctx context.Context, e *engine.Env, ref state.Ref) (failed error) {
+// replaces one Pod at a time, on any number of nodes. It gives up if a new Pod does not run.
+func (a addons) awaitRollout(ctx context.Context, e *engine.Env, ref state.Ref, pods newPods) (failed error) {
 	const parts = 2 // of the limit
 	most := int64(0)
+	rollout := health.Rollout(ref, a.node.Timeouts.KubernetesAPI/parts)
+	rollout.MaxPause = 2 * time.Second // each check lists all Pods of the addon
+	check := rollout.Check
+	rollout.Check = func(ctx context.Context, r state.Reader) error {
+		err := check(ctx, r)
+		if err == nil {
+			return nil
+		}
+		if broken := pods.findBroken(ctx, r, false); broken != nil {
+			return world.Permanent(broken)
+		}
+		return err
+	}
 	for idle := 0; idle < parts; idle++ {
-		failed = e.Await(ctx, health.Rollout(ref, a.node.Timeouts.KubernetesAPI/parts))
-		if failed == nil || ctx.Err() != nil {
+		failed = e.Await(ctx, rollout)
+		if failed == nil || ctx.Err() != nil || errors.As(failed, new(*reconfiguration.BrokenAddon)) {
 			return failed
 		}
 		u, err := e.Object(ctx, ref)
@@ -159,6 +183,9 @@ func (a addons) awaitRollout(ctx context.Context, e *engine.Env, ref state.Ref) 
 			e.Say("there are %d new Pods of %s so far", now, ref)
 			most, idle = now, -1
 		}
+	}
+	if broken := pods.findBroken(ctx, e.Reader(), true); broken != nil {
+		return broken
 	}
 	return failed
 }

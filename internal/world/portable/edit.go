@@ -8,6 +8,7 @@ import (
 	"os/exec"
 
 	"kubeadm/internal/problem"
+	"kubeadm/internal/untrusted"
 )
 
 // editedLimit is more than what a cluster can store.
@@ -21,22 +22,35 @@ type Editor struct {
 }
 
 // Edit lets the user edit a text in a temporary file that only the user can read. check returns the text to
-// edit again, nil to end. If it or the editor fails, the file is kept, and the error names it.
-func (d Editor) Edit(ctx context.Context, text []byte, check func(edited []byte) ([]byte, error)) error {
+// edit again, nil to end. end is called with the error of what is done with the edited text, and returns it: the file
+// is removed if there is none, and otherwise kept, and a hint names it. If check or the editor fails, the error has
+// that hint, and end is nil.
+func (d Editor) Edit(ctx context.Context, text []byte, check func(edited []byte) ([]byte, error)) (end func(error) error,
+	err error) {
 	f, err := os.CreateTemp("", "kubeadm-edit-*.yaml")
 	if err != nil {
-		return fmt.Errorf("creating a file to edit: %w", err)
+		return nil, fmt.Errorf("creating a file to edit: %w", err)
 	}
 	name := f.Name()
+	end = func(failed error) error {
+		if failed == nil {
+			return os.Remove(name)
+		}
+		hints := []string{"what was edited is kept in " + untrusted.Line(name)}
+		if command := untrusted.Command("kubeadm reconfigure apply --config", name); command != "" {
+			hints = append(hints, "to use it: "+command)
+		}
+		return problem.New(failed, hints...)
+	}
 	if err := f.Close(); err != nil {
-		return err
+		return nil, end(err)
 	}
 	for text != nil {
 		if text, err = d.editOnce(ctx, name, text, check); err != nil {
-			return problem.New(err, "what was edited is kept in "+name)
+			return nil, end(err)
 		}
 	}
-	return os.Remove(name)
+	return end, nil
 }
 
 func (d Editor) editOnce(ctx context.Context, name string, text []byte,
@@ -55,6 +69,9 @@ func (d Editor) editOnce(ctx context.Context, name string, text []byte,
 		return nil, err
 	}
 	defer f.Close()
+	if err := f.Chmod(0o600); err != nil {
+		return nil, err
+	}
 	edited, err := io.ReadAll(io.LimitReader(f, editedLimit+1))
 	if err == nil && len(edited) > editedLimit {
 		err = fmt.Errorf("%s has more than %d bytes", name, editedLimit)

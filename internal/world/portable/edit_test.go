@@ -11,7 +11,8 @@ import (
 	"kubeadm/internal/problem"
 )
 
-// A text is edited until it is accepted, and the file is removed then. Otherwise it is kept, for its user only.
+// A text is edited until it is accepted, and the file is removed once what is done with it has succeeded. Otherwise it is
+// kept, for its user only.
 func TestEdit(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
@@ -23,29 +24,40 @@ func TestEdit(t *testing.T) {
 		return found
 	}
 	var seen []string
-	err := Editor{Command: "printf 'more\n' >>"}.Edit(t.Context(), []byte("text\n"), func(edited []byte) ([]byte, error) {
+	end, err := Editor{Command: "printf 'more\n' >>"}.Edit(t.Context(), []byte("text\n"), func(edited []byte) ([]byte, error) {
 		seen = append(seen, string(edited))
 		if len(seen) == 1 {
 			return []byte("again\n"), nil
 		}
 		return nil, nil
 	})
-	if want := []string{"text\nmore\n", "again\nmore\n"}; err != nil || !slices.Equal(seen, want) || len(files()) > 0 {
-		t.Errorf("edited %q, %v, left %v", seen, err, files())
+	if want := []string{"text\nmore\n", "again\nmore\n"}; err != nil || !slices.Equal(seen, want) || len(files()) != 1 {
+		t.Fatalf("edited %q, %v, left %v", seen, err, files())
 	}
-	err = Editor{Command: "true"}.Edit(t.Context(), []byte("secret"), func([]byte) ([]byte, error) { return nil, errors.New("refused") })
-	left := files()
-	if err == nil || len(left) != 1 || !strings.Contains(strings.Join(problem.Hints(err), " "), left[0]) {
-		t.Fatalf("the error is %v, left %v", err, left)
+	checkKept := func(err error) {
+		t.Helper()
+		left := files()
+		if err == nil || !strings.Contains(err.Error(), "refused") || len(left) != 1 ||
+			!strings.Contains(strings.Join(problem.Hints(err), " "), "kubeadm reconfigure apply --config "+left[0]) {
+			t.Fatalf("the error is %v, left %v", err, left)
+		}
+		if info, err := os.Stat(left[0]); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("the file has mode %v, %v", info, err)
+		}
 	}
-	if info, err := os.Stat(left[0]); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("the file has mode %v, %v", info, err)
+	refused := errors.New("refused")
+	checkKept(end(refused))
+	if err := end(nil); err != nil || len(files()) > 0 {
+		t.Errorf("%v, left %v", err, files())
 	}
+	const replace = "f() { rm $1; umask 0; echo secret >$1; }; f"
+	_, err = Editor{Command: replace}.Edit(t.Context(), []byte("secret"), func([]byte) ([]byte, error) { return nil, refused })
+	checkKept(err)
 	missing := Editor{Command: "no-such-editor"}
-	if err := missing.Edit(t.Context(), nil, nil); err != nil { // nothing to edit
+	if _, err := missing.Edit(t.Context(), nil, nil); err != nil { // nothing to edit
 		t.Error(err)
 	}
-	if err := missing.Edit(t.Context(), []byte("text"), nil); err == nil ||
+	if _, err := missing.Edit(t.Context(), []byte("text"), nil); err == nil ||
 		!strings.Contains(err.Error(), "no-such-editor") {
 		t.Errorf("the error is %v", err)
 	}
