@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"kubeadm/internal/manifest"
@@ -20,7 +21,8 @@ type ArgumentFile struct {
 	Path     string `json:"path"`     // on the machine
 	Argument string `json:"argument"` // as "kube-apiserver --audit-policy-file"
 	SHA256   string `json:"sha256"`   // empty if the file was not read
-	IsMount  bool   `json:"-"`        // a volume has the file itself, not its directory
+	// IsReread is set if the running component reads the file again when it changes.
+	IsReread bool `json:"-"`
 }
 
 // Component is the component that reads the file.
@@ -125,12 +127,29 @@ func listArgumentFiles(n *node.Node) (all []ArgumentFile, err error) {
 				return nil, err
 			}
 			if mounted {
-				all = append(all, ArgumentFile{Path: onHost, Argument: s.component + " --" + flag,
-					IsMount: slices.ContainsFunc(s.user.Volumes, func(v node.Volume) bool { return path.Clean(v.MountPath) == path.Clean(name) })})
+				all = append(all, ArgumentFile{Path: onHost, Argument: s.component + " --" + flag, IsReread: s.isReread(flag, name)})
 			}
 		}
 	}
 	return all, nil
+}
+
+// isReread reports whether the component reads the file of an argument again when that changes. A file that is mounted by
+// itself stays the previous one in a running container, as it is replaced by a rename.
+func (s section) isReread(flag, name string) bool {
+	isMount := func(v node.Volume) bool { return path.Clean(v.MountPath) == path.Clean(name) }
+	if slices.ContainsFunc(s.user.Volumes, isMount) {
+		return false
+	}
+	switch flag {
+	case "authentication-config", "authorization-config":
+		return true
+	case "encryption-provider-config":
+		value, _ := node.LastArg(s.user.Args, "encryption-provider-config-automatic-reload")
+		isOn, err := strconv.ParseBool(value)
+		return err == nil && isOn
+	}
+	return false
 }
 
 // isDownloaded reports whether a path is that of a downloaded file, or of a directory that is created for it.

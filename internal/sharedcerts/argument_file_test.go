@@ -203,10 +203,10 @@ func TestDifferentArgumentFile(t *testing.T) {
 	if got := r.second.Files[copied]; string(got.Data) != "edited" || got.Mode != 0o600 || got.UID != 3 {
 		t.Errorf("the copy is %q with mode %v, user %d", got.Data, got.Mode, got.UID)
 	}
-	r.mustSay(t, "is replaced, and the previous file is kept as "+copied+"; restart kube-apiserver if it does not reload")
+	r.mustSay(t, "is replaced, and the previous file is kept as "+copied+"; kube-apiserver reads it when it starts")
 	r.second.Files[config] = memory.File{Data: []byte("edited"), Mode: 0o600}
 	must(t, r.download(t, true))
-	r.mustSay(t, "; restart kube-scheduler if this command does not restart it: the file is mounted by itself")
+	r.mustSay(t, "; kube-scheduler reads it when it starts")
 	r.second.Files[policy] = memory.File{Data: []byte("edited again"), Mode: 0o600, ModTime: edited.ModTime}
 	must(t, r.download(t, true))
 	if got := r.second.Files[policy+".kubeadm-2026-01-02-03-04-06"]; string(got.Data) != "edited again" ||

@@ -225,12 +225,12 @@ func (d FilesDownload) plan(ctx context.Context, e *engine.Env, f argumentFile,
 	if kept.Path, err = findCopyName(ctx, e.World, info, old); err != nil {
 		return s, err
 	}
-	unless := "it does not reload the file and this command does not restart it"
-	if f.from.IsMount { // a running container keeps the previous file
-		unless = "this command does not restart it: the file is mounted by itself, so that a running container keeps the previous one"
+	reads := "reads it when it starts"
+	if f.from.IsReread {
+		reads = "reads it without a restart"
 	}
-	return fileStep{[]change.Change{kept, file}, e.Warn, fmt.Sprintf("%s is replaced, and the previous file is kept as %s; "+
-		"restart %s if %s", named, untrusted.Line(kept.Path), f.from.Component(), unless)}, nil
+	return fileStep{[]change.Change{kept, file}, e.Warn, fmt.Sprintf("%s is replaced, and the previous file is kept as %s; %s %s",
+		named, untrusted.Line(kept.Path), f.from.Component(), reads)}, nil
 }
 
 // findCopyName returns the name of the copy of a file: with the time when the file was changed, so that a run

@@ -216,7 +216,10 @@ func TestArgumentFilesOfJoinedNode(t *testing.T) {
 func TestArgumentFilesOfReconfiguredNode(t *testing.T) {
 	s := reconfigureNodeWithFiles()
 	w := s.machine(t)
-	s.newRun(w).mustSucceed(t)
+	said := renderAll(t, s.name, s.newRun(w).mustSucceed(t))
+	if !strings.Contains(said, "kube-apiserver uses the previous "+policyFile) {
+		t.Errorf("the component that has to be restarted is not named:\n%s", said)
+	}
 	copied := policyFile + ".kubeadm-2026-03-04-05-06-07"
 	modes := map[string]fs.FileMode{policyFile: 0o604, copied: 0o600}
 	for file, text := range map[string]string{policyFile: policyText, encryptionFile: encryptionText, copied: "another policy"} {

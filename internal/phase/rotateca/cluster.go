@@ -60,19 +60,31 @@ func (m machine) mutate(ctx context.Context, kind schema.GroupVersionKind, names
 	return m.e.Do(ctx, change.MutateObject{Object: object, As: m.as, Mutate: edit})
 }
 
-// updateCluster updates what the cluster tells to joining nodes: the CAs to trust, and the arguments
-// of kube-controller-manager. Certificates that were uploaded before have only one CA.
-func (m machine) updateCluster(ctx context.Context, s rotation.Stage) error {
-	uploaded := state.Ref{GVK: secretKind, Namespace: metav1.NamespaceSystem,
-		Name: manifest.CertsSecret, As: m.as}
-	switch _, err := m.e.Object(ctx, uploaded); {
-	case err == nil:
-		m.e.Say("deleting the uploaded certificates, because they do not include a CA; before a control " +
-			"plane node joins, upload them again: kubeadm token create --print-join-command --upload-certs")
-	case !apierrors.IsNotFound(err):
-		return err
+// deleteUploaded deletes what was uploaded for joining control plane nodes: the certificates have only one CA, and the files
+// that the same certificate key decrypts may contain it.
+func (m machine) deleteUploaded(ctx context.Context) error {
+	said := false
+	for _, name := range []string{manifest.CertsSecret, manifest.FilesSecret} {
+		uploaded := state.Ref{GVK: secretKind, Namespace: metav1.NamespaceSystem, Name: name, As: m.as}
+		switch _, err := m.e.Object(ctx, uploaded); {
+		case err == nil && !said:
+			said = true
+			m.e.Say("deleting the uploaded certificates, because they do not include a CA, and the files that were uploaded with " +
+				"them; before a control plane node joins, upload them again: kubeadm token create --print-join-command --upload-certs")
+		case err != nil && !apierrors.IsNotFound(err):
+			return err
+		}
+		if err := m.e.Do(ctx, change.DeleteObject{Ref: uploaded}); err != nil {
+			return err
+		}
 	}
-	if err := m.e.Do(ctx, change.DeleteObject{Ref: uploaded}); err != nil {
+	return nil
+}
+
+// updateCluster updates what the cluster tells to joining nodes: the CAs to trust, and the arguments
+// of kube-controller-manager.
+func (m machine) updateCluster(ctx context.Context, s rotation.Stage) error {
+	if err := m.deleteUploaded(ctx); err != nil {
 		return err
 	}
 	if !m.Replaces(rotation.ClusterAuthority) {
