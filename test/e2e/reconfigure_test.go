@@ -95,7 +95,7 @@ func TestReconfigure(t *testing.T) {
 		r.endLoad(t)
 		return // the other kinds of changes take minutes: make e2e-full
 	}
-	checkFeatureGate(t, cp)
+	checkFeatureGate(t, cp, worker)
 	checkAuditPolicy(t, cp)
 
 	documents := strings.SplitN(nodes.InitConfig(nodes.Config{Address: cp.Address(), Kubelet: "maxPods: 50"}),
@@ -207,26 +207,43 @@ func checkKubeletArgs(t *testing.T, cp, worker *nodes.Node) {
 	}
 }
 
-// checkFeatureGate turns a feature gate on and removes it again, on all components that have it.
-func checkFeatureGate(t *testing.T, cp *nodes.Node) {
+// checkFeatureGate turns a feature gate on and removes it again, on all components that have it: the API server loses it
+// once the kubelet of the worker has lost it.
+func checkFeatureGate(t *testing.T, cp, worker *nodes.Node) {
 	t.Helper()
 	const gate = "CSIVolumeHealth"
-	check := func(isOn bool) {
+	check := func(isServerOn, isOn bool) {
 		t.Helper()
-		for _, component := range []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler"} {
-			if got := commandLine(t, cp, component); strings.Contains(got, gate+"=true") != isOn {
+		for component, want := range map[string]bool{"kube-apiserver": isServerOn, "kube-controller-manager": isOn,
+			"kube-scheduler": isOn} {
+			if got := commandLine(t, cp, component); strings.Contains(got, gate+"=true") != want {
 				t.Errorf("%s runs as %s", component, got)
 			}
 		}
-		configz := kubectl(t, cp, "get", "--raw", "/api/v1/nodes/"+cp.Name()+"/proxy/configz")
-		if strings.Contains(configz, `"`+gate+`":true`) != isOn {
-			t.Errorf("the kubelet runs with %s", configz)
+		for _, n := range []*nodes.Node{cp, worker} {
+			configz := kubectl(t, cp, "get", "--raw", "/api/v1/nodes/"+n.Name()+"/proxy/configz")
+			if strings.Contains(configz, `"`+gate+`":true`) != isOn {
+				t.Errorf("the kubelet of %s runs with %s", n.Name(), configz)
+			}
 		}
 	}
+	remove := "--feature-gate=" + gate + "-"
 	runReconfigure(t, cp, "apply", "--feature-gate="+gate+"=true")
-	check(true)
-	runReconfigure(t, cp, "apply", "--feature-gate="+gate+"-")
-	check(false)
+	runReconfigure(t, worker, "node")
+	check(true, true)
+	runReconfigure(t, cp, "apply", remove)
+	checkFails(t, cp, []string{worker.Name(), "kubeadm reconfigure node"}, reconfigureCommand("apply", remove)...)
+	runReconfigure(t, worker, "node")
+	check(true, false)
+	runReconfigure(t, cp, "apply", remove)
+	check(false, false)
+	runReconfigure(t, cp, "apply", "--feature-gate="+gate+"=true")
+	runReconfigure(t, worker, "node")
+	for range 2 { // both parts
+		runReconfigure(t, cp, "undo")
+		runReconfigure(t, worker, "node")
+	}
+	check(false, false)
 }
 
 // checkAuditPolicy lets the API server write an audit log by a policy in a file. Before the file exists, the
