@@ -14,6 +14,8 @@ type Problem struct {
 	Hints []string // what to check or run next, a line each
 	Alone bool     // the hints of wrapped problems do not apply
 	Code  int      // exit code of the program, if it is not 1
+	// Undone is set if everything that was changed has been put back: there is nothing to resume.
+	Undone bool
 }
 
 // New is a Problem whose error says by itself what was being done.
@@ -33,6 +35,17 @@ func (p *Problem) Error() string {
 
 // Unwrap returns the cause.
 func (p *Problem) Unwrap() error { return p.Err }
+
+// IsUndone reports whether everything that was changed has been put back.
+func IsUndone(err error) bool {
+	var p *Problem
+	for ; errors.As(err, &p); err = p.Err {
+		if p.Undone {
+			return true
+		}
+	}
+	return false
+}
 
 // Hints are those of every Problem in the chain of err, outermost first, each once.
 func Hints(err error) []string {

@@ -36,3 +36,10 @@ func TestExitCode(t *testing.T) {
 		}
 	}
 }
+
+func TestIsUndone(t *testing.T) {
+	undone := fmt.Errorf("phase: %w", New(&Problem{Err: errors.New("a"), Undone: true}))
+	if !IsUndone(undone) || IsUndone(New(errors.New("a"))) || IsUndone(nil) {
+		t.Errorf("%t, %t", IsUndone(undone), IsUndone(nil))
+	}
+}

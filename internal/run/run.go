@@ -228,7 +228,7 @@ func (r *Run) ExecutePhases(ctx context.Context, e *engine.Env, phases []engine.
 	p.Alone = ctx.Err() != nil
 	const resume = "everything done so far is kept: re-run the command to resume"
 	if r.journal == nil {
-		if r.command.Repeatable && r.changed && !r.command.StartsOver {
+		if r.command.Repeatable && r.changed && !r.command.StartsOver && !problem.IsUndone(err) {
 			p.Hints = []string{resume}
 			return p
 		}

@@ -294,5 +294,9 @@ func (m *machine) takeBack(ctx context.Context, e *engine.Env, cause error) erro
 	if m.keeps {
 		what += ", except for etcd"
 	}
-	return errors.Join(append([]error{fmt.Errorf("%s: %w", what, cause)}, errs...)...)
+	cause = fmt.Errorf("%s: %w", what, cause)
+	if failed := errors.Join(errs...); failed != nil {
+		return errors.Join(cause, failed)
+	}
+	return &problem.Problem{Err: cause, Undone: true}
 }
