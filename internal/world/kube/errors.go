@@ -62,7 +62,7 @@ func certificateHint(as state.Identity, server string, err error) string {
 	case errors.As(err, &name):
 		return fmt.Sprintf("the certificate of %s is not valid for that name; apiServer.certSANs in the configuration adds names", server)
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		return "by this machine's clock, the certificate is not valid now: compare the clocks, or check its dates: openssl x509 -noout -dates -in FILE"
+		return "by this machine's clock, the certificate is not valid now: compare the clocks; if it has expired, renew it on that control plane node: kubeadm certs renew all --restart"
 	}
 	return fmt.Sprintf("the certificate of %s cannot be verified with the CA in %s", server,
 		describeIdentity(as))
