@@ -214,7 +214,7 @@ func changeConfiguration(p *program, c *cobra.Command, o *reconfigureOptions, fi
 	err = executeReconfigure(ctx, r, wanted.Node, env, o.DryRun)
 	var broken *reconfiguration.BrokenAddon
 	if errors.As(err, &broken) && ctx.Err() == nil && wanted.Change.Undoes == "" && wanted.Change.Endpoint == nil {
-		return takeBackChange(ctx, p, r, e, here, broken)
+		return reconfiguredMachine{p, r, e, here}.takeBack(ctx, broken)
 	}
 	if err != nil || o.DryRun {
 		return err
@@ -231,15 +231,22 @@ func changeConfiguration(p *program, c *cobra.Command, o *reconfigureOptions, fi
 	return nil
 }
 
-// takeBackChange undoes a change with which CoreDNS or kube-proxy does not run, before the cluster has stored it, and
+// reconfiguredMachine is the machine whose command changes the configuration.
+type reconfiguredMachine struct {
+	program *program
+	run     *run.Run
+	env     *engine.Env // to read the cluster
+	here    existing.Machine
+}
+
+// takeBack undoes a change with which CoreDNS or kube-proxy does not run, before the cluster has stored it, and
 // returns the cause.
-func takeBackChange(ctx context.Context, p *program, r *run.Run, e *engine.Env, here existing.Machine,
-	broken *reconfiguration.BrokenAddon) error {
-	r.Emit(engine.Info, fmt.Sprintf("taking the change back: %v", broken))
-	here.UploadCerts, here.CertificateKey = false, ""
-	w, err := reconfiguration.FindUndo(ctx, e, here)
+func (m reconfiguredMachine) takeBack(ctx context.Context, broken *reconfiguration.BrokenAddon) error {
+	m.run.Emit(engine.Info, fmt.Sprintf("taking the change back: %v", broken))
+	m.here.UploadCerts, m.here.CertificateKey = false, ""
+	w, err := reconfiguration.FindUndo(ctx, m.env, m.here)
 	if err == nil {
-		err = r.Execute(ctx, r.NewEnv(reconfigureEnv(ctx, p, w.Node, here.As, w.Intent)))
+		err = m.run.Execute(ctx, m.run.NewEnv(reconfigureEnv(ctx, m.program, w.Node, m.here.As, w.Intent)))
 	}
 	if err != nil {
 		return problem.New(fmt.Errorf("%w; and taking the change back failed: %w", broken, err),
