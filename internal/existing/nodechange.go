@@ -49,10 +49,15 @@ func (c NodeChange) NewError() error {
 		err = fmt.Errorf("the change of a node's name from %s to %s is not complete", untrusted.Line(c.RenamedFrom),
 			untrusted.Line(c.Node))
 	}
-	complete := "complete it there"
+	complete, annotation := "complete it there", node.MovingToAnnotation
 	if c.Command != "" {
 		complete += ": " + c.Command
 	}
+	if c.MovingTo == "" {
+		annotation = node.RenamedFromAnnotation
+	}
 	return problem.New(err, complete,
+		untrusted.CommandHint("if nothing is left to do there, as after etcd was restored, remove the mark", "kubectl annotate node",
+			c.Node, annotation+"-"),
 		untrusted.CommandHint("or, if that node is permanently lost, delete it", "kubectl delete node", c.Node))
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -166,8 +167,21 @@ func (f finder) undoEndpoint(ctx context.Context, change, found *State) (finder,
 func ForgetFollowed(name string, as state.Identity) change.Change {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	n.SetGroupVersionKind(state.NodeKind)
-	return change.MutateObject{Object: n, As: as, Mutate: func(u *unstructured.Unstructured) error {
-		unstructured.RemoveNestedField(u.Object, "metadata", "annotations", NodeAnnotation)
+	return change.MutateObject{Object: n, As: as, MustExist: true, Mutate: func(u *unstructured.Unstructured) error {
+		for _, name := range machineAnnotations() {
+			unstructured.RemoveNestedField(u.Object, "metadata", "annotations", name)
+		}
 		return nil
 	}}
+}
+
+// SaysOfMachine reports whether a Node says something of its machine that ForgetFollowed removes.
+func SaysOfMachine(u *unstructured.Unstructured) bool {
+	return slices.ContainsFunc(machineAnnotations(), func(name string) bool { return u.GetAnnotations()[name] != "" })
+}
+
+// machineAnnotations are the annotations of a Node that are about its machine, and not about one that takes its place: which
+// change it has followed, and a move or a change of its name that is not complete.
+func machineAnnotations() []string {
+	return []string{NodeAnnotation, node.MovingToAnnotation, node.RenamedFromAnnotation}
 }

@@ -124,7 +124,7 @@ func ReadControlPlane(ctx context.Context, r state.Reader, as state.Identity) (c
 		return nil, warnings, fmt.Errorf("reading which nodes are control plane nodes: %w", err)
 	}
 	isOther := func(ctx context.Context, name string) (bool, error) {
-		if len(labelled) == 0 || slices.ContainsFunc(labelled,
+		if name == "" || len(labelled) == 0 || slices.ContainsFunc(labelled,
 			func(u unstructured.Unstructured) bool { return u.GetName() == name }) {
 			return false, nil
 		}

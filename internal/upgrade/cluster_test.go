@@ -152,6 +152,10 @@ func TestPodsOfWorkersAreNoControlPlane(t *testing.T) {
 		if err != nil || len(c.ControlPlaneNodes) != 2 {
 			t.Errorf("%s, without labels: %v", what, err)
 		}
+		c, _, err = read(t.Context(), testWorld(t, apiServer(`""`, "kube-apiserver:v1.36.3")), state.Identity{})
+		if err != nil || len(c.ControlPlaneNodes) != 3 {
+			t.Errorf("%s, with a Pod that has no node yet: %v", what, err)
+		}
 		c, _, err = read(t.Context(), testWorld(t, apiServer("gone", "kube-apiserver:v1.36.3")), state.Identity{})
 		if err != nil || len(c.ControlPlaneNodes) != 3 {
 			t.Errorf("%s, with the Pod of a Node that is gone: %v", what, err)

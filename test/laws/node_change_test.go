@@ -124,8 +124,11 @@ func TestInterruptedChangeIsCompletedDuringUpgrade(t *testing.T) {
 			func(t *testing.T, w *fake.World) { checkAddress(t, w, newAddress, presentAddress) }},
 		{changeNodeName(newNamedMachine, newName), "kubeadm-flags.env",
 			func(t *testing.T, w *fake.World) { checkRenamed(t, w, newName, "cp1") }},
+		// All manifests have moved, but others still wait for this node.
+		{changeAddress(newPreparedMachineOfThree, newAddress), "kubeadm-flags.env",
+			func(t *testing.T, w *fake.World) { checkAddress(t, w, newAddress, presentAddress) }},
 	} {
-		t.Run(c.name, func(t *testing.T) {
+		t.Run(c.name+" at "+c.at, func(t *testing.T) {
 			w := c.machine(t)
 			beginUpgrade(t, w)
 			if err := c.newRun(w).execute(t).err; err == nil || !strings.Contains(err.Error(), "an upgrade is in progress") {
@@ -152,5 +155,14 @@ func TestMoveIsSeenByOthers(t *testing.T) {
 	r.rerun().mustSucceed(t)
 	if got := moving(r.machine); got != "" {
 		t.Errorf("the Node still says that it moves to %q", got)
+	}
+	// Killed before its last step, the command is not run again, as nothing seems to be left: finish removes the mark.
+	key := memory.Key{Kind: state.NodeKind.GroupKind(), Name: "cp1"}
+	r.machine.Objects[key].SetAnnotations(map[string]string{node.MovingToAnnotation: newAddress})
+	r.machine.Interfaces = slices.DeleteFunc(r.machine.Interfaces,
+		func(a state.Address) bool { return a.IP == presentAddress })
+	finishAddress(s).newRun(r.machine).mustSucceed(t)
+	if got := moving(r.machine); got != "" {
+		t.Errorf("after finish the Node says that it moves to %q", got)
 	}
 }

@@ -334,6 +334,9 @@ var Finish = engine.Phase{
 		if err := certuse.AwaitServed(ctx, e, m.Node); err != nil {
 			return err
 		}
+		if err := m.unmark(ctx, e); err != nil { // the command may have been killed after the move, before its last step
+			return err
+		}
 		return nodeaddress.RemoveRecord(ctx, e)
 	},
 }

@@ -64,7 +64,7 @@ func (m *machine) annotate(as state.Identity, to string) change.Change {
 	n := &corev1.Node{}
 	n.SetGroupVersionKind(state.NodeKind)
 	n.Name = m.Name
-	return change.MutateObject{Object: n, As: as, Mutate: func(u *unstructured.Unstructured) error {
+	return change.MutateObject{Object: n, As: as, MustExist: true, Mutate: func(u *unstructured.Unstructured) error {
 		annotations := u.GetAnnotations()
 		if annotations == nil {
 			annotations = map[string]string{}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/yaml"
 
 	"kubeadm/internal/certstore"
@@ -77,7 +78,15 @@ var Staying = engine.Phase{
 		if err != nil {
 			return err
 		}
-		if record.IsHalfMoved(intent.Present.Address, intent.Member) {
+		isHalf := record.IsHalfMoved(intent.Present.Address, intent.Member)
+		if !isHalf && record.To != "" { // all manifests may have moved, but other nodes wait for the rest
+			own, err := nodeaddress.ReadNode(ctx, e.Reader(), as, intent.Present.Name)
+			if err != nil && !apierrors.IsNotFound(err) {
+				return err
+			}
+			isHalf = err == nil && own.Annotations[node.MovingToAnnotation] != ""
+		}
+		if isHalf {
 			return checkNodeChanges(ctx, e, as)
 		}
 		return Unchanging.Run(ctx, e)

@@ -58,8 +58,8 @@ var WaitBootstrap = engine.Phase{
 	},
 }
 
-// forgetFollowed removes what the Node says of the change of the configuration that it has followed, if it is that of a
-// machine which this one replaces: this one may use a previous endpoint, by a discovery file.
+// forgetFollowed removes what the Node says of the change of the configuration that it has followed, and of half a move or
+// rename, if it is that of a machine which this one replaces: this one may use a previous endpoint, by a discovery file.
 func forgetFollowed(ctx context.Context, e *engine.Env, n *node.Node) error {
 	as := state.Identity{Kubeconfig: n.Paths.KubeletKubeconfig()}
 	if exists, err := state.Exists(ctx, e.World, as.Kubeconfig); err != nil || !exists {
@@ -72,7 +72,7 @@ func forgetFollowed(ctx context.Context, e *engine.Env, n *node.Node) error {
 	if err != nil {
 		return fmt.Errorf("reading Node %s: %w", n.Name, err)
 	}
-	if _, hasFollowed := u.GetAnnotations()[reconfiguration.NodeAnnotation]; !hasFollowed {
+	if !reconfiguration.SaysOfMachine(u) {
 		return nil
 	}
 	return e.Do(ctx, reconfiguration.ForgetFollowed(n.Name, as))
