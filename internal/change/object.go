@@ -4,7 +4,9 @@ import (
 	"context"
 	"reflect"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
@@ -110,6 +112,22 @@ func (c MutateObject) Inverse(ctx context.Context, r state.Reader) (Change, erro
 		return nil, ErrIrreversible
 	}
 	return restoreObject(ctx, r, state.RefOf(c.Object, c.As))
+}
+
+// AnnotateNode returns the change that sets annotations of an existing Node; an empty value removes one.
+func AnnotateNode(name string, as state.Identity, values map[string]string) MutateObject {
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	n.SetGroupVersionKind(state.NodeKind)
+	return MutateObject{Object: n, As: as, MustExist: true, Mutate: func(u *unstructured.Unstructured) error {
+		for key, value := range values {
+			if value == "" {
+				unstructured.RemoveNestedField(u.Object, "metadata", "annotations", key)
+			} else if err := unstructured.SetNestedField(u.Object, value, "metadata", "annotations", key); err != nil {
+				return err
+			}
+		}
+		return nil
+	}}
 }
 
 // DeleteObject deletes an object. Its Target is that of the Ref.

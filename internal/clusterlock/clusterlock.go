@@ -157,7 +157,7 @@ func (l Lock) awaitFree(ctx context.Context, e *engine.Env, deadline time.Time) 
 	// Not External, though it depends on another node: a dry run need not wait.
 	err = e.Await(ctx, world.Condition{
 		Name:    found.String(),
-		Timeout: max(deadline.Sub(changed), time.Second), MaxPause: 2 * time.Second,
+		Timeout: max(deadline.Sub(changed), time.Second), MaxPause: world.LongPause,
 		Check: func(ctx context.Context, r state.Reader) error {
 			u, err := r.Object(ctx, l.ref(l.As[0]))
 			at := r.Now()

@@ -40,15 +40,11 @@ func isWrongServer(err error) bool {
 		errors.As(err, &answer) && answer.Status().Code/100 == 3
 }
 
-// longestPause is the longest pause between two requests of a machine that joins: each is a connection of its own, and
-// many machines may wait for the same server.
-const longestPause = 2 * time.Second
-
 // awaitServer waits for a condition of the cluster. After an answer of a wrong server it asks
 // again, and gives up if there is no other answer for wrongServerDuration.
 func awaitServer(ctx context.Context, e *engine.Env, c world.Condition) error {
 	check, count, since := c.Check, 0, time.Time{}
-	c.External, c.MaxPause = true, longestPause
+	c.External, c.MaxPause = true, world.LongPause
 	c.Check = func(ctx context.Context, r state.Reader) error {
 		err := check(ctx, r)
 		if !isWrongServer(err) {

@@ -25,9 +25,6 @@ import (
 // evictionPause is the time between two attempts to evict the Pods that are left.
 const evictionPause = 5 * time.Second
 
-// longestPause is the longest pause between two lists of the Pods that are left.
-const longestPause = 2 * time.Second
-
 // Options say which node is drained.
 type Options struct {
 	Node    string
@@ -88,7 +85,7 @@ func Run(ctx context.Context, e *engine.Env, o Options) error {
 		}
 		// whether they have left is read again above
 		gone := gonePods(as, name, min(evictionPause, remaining))
-		gone.Begun, gone.MaxPause = begun, longestPause
+		gone.Begun, gone.MaxPause = begun, world.LongPause
 		_ = wait(ctx, gone)
 		wait = func(ctx context.Context, cs ...world.Condition) error {
 			return e.World.Await(ctx, cs[0])

@@ -42,6 +42,21 @@ func ListNodeChanges(ctx context.Context, r state.Reader, as state.Identity, sel
 	return all, nil
 }
 
+// CheckNodeChanges is an error if a control plane node has half of another address or name. isOwn reports whether that is
+// what this command completes; nil is nothing.
+func CheckNodeChanges(ctx context.Context, r state.Reader, as state.Identity, isOwn func(NodeChange) bool) error {
+	all, err := ListNodeChanges(ctx, r, as, node.ControlPlaneLabel)
+	if err != nil {
+		return err
+	}
+	for _, c := range all {
+		if isOwn == nil || !isOwn(c) {
+			return c.NewError()
+		}
+	}
+	return nil
+}
+
 // NewError is the error of what cannot be done before the change is complete.
 func (c NodeChange) NewError() error {
 	err := fmt.Errorf("the move of node %s to %s is not complete", untrusted.Line(c.Node), untrusted.Line(c.MovingTo))

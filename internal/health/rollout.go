@@ -20,7 +20,7 @@ import (
 func Rollout(ref state.Ref, timeout time.Duration) world.Condition {
 	return world.Condition{
 		Name:    "the new Pods of " + ref.String(),
-		Timeout: timeout, MaxPause: 2 * time.Second,
+		Timeout: timeout, MaxPause: world.LongPause,
 		Check: func(ctx context.Context, r state.Reader) error {
 			u, err := r.Object(ctx, ref)
 			if apierrors.IsNotFound(err) {

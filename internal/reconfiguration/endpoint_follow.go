@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -162,26 +160,18 @@ func (f finder) undoEndpoint(ctx context.Context, change, found *State) (finder,
 	return f, err
 }
 
-// ForgetFollowed returns the change after which the Node of a machine that joins no longer says which change of the
-// configuration it has followed. A kubelet may do that for its own Node.
-func ForgetFollowed(name string, as state.Identity) change.Change {
-	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	n.SetGroupVersionKind(state.NodeKind)
-	return change.MutateObject{Object: n, As: as, MustExist: true, Mutate: func(u *unstructured.Unstructured) error {
-		for _, name := range machineAnnotations() {
-			unstructured.RemoveNestedField(u.Object, "metadata", "annotations", name)
+// ForgetMachine returns the change after which a Node says nothing more of the machine that a joining one replaces: which
+// change of the configuration it has followed, and half of a move or rename. It is nil if the Node says nothing of these. A
+// kubelet may do that for its own Node.
+func ForgetMachine(n *unstructured.Unstructured, as state.Identity) change.Change {
+	values := map[string]string{}
+	for _, key := range []string{NodeAnnotation, node.MovingToAnnotation, node.RenamedFromAnnotation} {
+		if n.GetAnnotations()[key] != "" {
+			values[key] = ""
 		}
+	}
+	if len(values) == 0 {
 		return nil
-	}}
-}
-
-// SaysOfMachine reports whether a Node says something of its machine that ForgetFollowed removes.
-func SaysOfMachine(u *unstructured.Unstructured) bool {
-	return slices.ContainsFunc(machineAnnotations(), func(name string) bool { return u.GetAnnotations()[name] != "" })
-}
-
-// machineAnnotations are the annotations of a Node that are about its machine, and not about one that takes its place: which
-// change it has followed, and a move or a change of its name that is not complete.
-func machineAnnotations() []string {
-	return []string{NodeAnnotation, node.MovingToAnnotation, node.RenamedFromAnnotation}
+	}
+	return change.AnnotateNode(n.GetName(), as, values)
 }

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"kubeadm/internal/change"
@@ -117,15 +115,5 @@ func (k KnownNodes) byName() map[string]string {
 // ReportChange returns the change that says in the Node that it has followed. A kubelet may do that for
 // its own Node.
 func (s *State) ReportChange(name string, as state.Identity) change.Change {
-	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	n.SetGroupVersionKind(state.NodeKind)
-	return change.MutateObject{Object: n, As: as, MustExist: true, Mutate: func(u *unstructured.Unstructured) error {
-		annotations := u.GetAnnotations()
-		if annotations == nil {
-			annotations = map[string]string{}
-		}
-		annotations[NodeAnnotation] = s.ID
-		u.SetAnnotations(annotations)
-		return nil
-	}}
+	return change.AnnotateNode(name, as, map[string]string{NodeAnnotation: s.ID})
 }

@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -192,31 +191,12 @@ func (r *State) NewReportChange(name string, s Stage, as state.Identity) (change
 	if err != nil {
 		return nil, err
 	}
-	return newAnnotateChange(name, string(text), as), nil
+	return change.AnnotateNode(name, as, map[string]string{NodeAnnotation: string(text)}), nil
 }
 
 // NewForgetChange returns the change that removes from the Node what NewReportChange has written.
 func NewForgetChange(name string, as state.Identity) change.Change {
-	return newAnnotateChange(name, "", as)
-}
-
-// newAnnotateChange returns the change that sets the annotation of a Node; an empty text removes it.
-func newAnnotateChange(name, text string, as state.Identity) change.Change {
-	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	n.SetGroupVersionKind(state.NodeKind)
-	return change.MutateObject{Object: n, As: as, MustExist: true, Mutate: func(u *unstructured.Unstructured) error {
-		annotations := u.GetAnnotations()
-		if text == "" {
-			delete(annotations, NodeAnnotation)
-		} else {
-			if annotations == nil {
-				annotations = map[string]string{}
-			}
-			annotations[NodeAnnotation] = text
-		}
-		u.SetAnnotations(annotations)
-		return nil
-	}}
+	return change.AnnotateNode(name, as, map[string]string{NodeAnnotation: ""})
 }
 
 // ListBehind returns the names of the nodes that have not reached a stage.

@@ -8,9 +8,6 @@ import (
 	"kubeadm/internal/release"
 )
 
-// kubeletSkew is how many minors a kubelet may be older than the API servers, and than this program.
-const kubeletSkew = release.KubeletSkew
-
 // Skew is what the version skew policy compares.
 type Skew struct {
 	Target   release.Target
@@ -79,13 +76,13 @@ func (s Skew) Violations() (all []Violation) {
 		v, err := version.ParseSemantic(k.Version)
 		if err != nil {
 			add(false, "the kubelet of node %s has the unusable version %q", k.Node, k.Version)
-		} else if target.Minor() > v.Minor()+kubeletSkew {
+		} else if target.Minor() > v.Minor()+release.KubeletSkew {
 			tooOld = append(tooOld, k)
 		}
 	}
 	if len(tooOld) > 0 {
 		add(false, "kubelets may be at most %d minor versions older than the API servers: "+
-			"upgrade these first: %s", kubeletSkew, listVersions(tooOld))
+			"upgrade these first: %s", release.KubeletSkew, listVersions(tooOld))
 	}
 	return all
 }
@@ -111,7 +108,7 @@ func (c *Cluster) SkewedKubelets() (newer, tooOld []Instance) {
 		case err != nil: // the Node has just been created
 		case release.IsKubeletNewer(v, c.Version):
 			newer = append(newer, k)
-		case c.Version.Minor() > v.Minor()+kubeletSkew:
+		case c.Version.Minor() > v.Minor()+release.KubeletSkew:
 			tooOld = append(tooOld, k)
 		}
 	}

@@ -43,7 +43,7 @@ func (c *Cluster) Steps(
 		}
 		var tooOld []string
 		for _, k := range c.Kubelets {
-			if known, ok := kubelets[k.Node]; ok && known+kubeletSkew < minor {
+			if known, ok := kubelets[k.Node]; ok && known+release.KubeletSkew < minor {
 				tooOld = append(tooOld, k.Node)
 				kubelets[k.Node] = minor - 1
 			}
@@ -51,7 +51,7 @@ func (c *Cluster) Steps(
 		if len(tooOld) > 0 {
 			add("", "Upgrade the kubelets of these nodes to %s, because a kubelet may be at most %d minor "+
 				"versions older than the API servers: %s",
-				reached, kubeletSkew, strings.Join(tooOld, ", "))
+				reached, release.KubeletSkew, strings.Join(tooOld, ", "))
 		}
 		if !canDeploy(tool, minor) {
 			add("", "Install kubeadm %s on every control plane node: this kubeadm, %s, cannot deploy "+

@@ -18,6 +18,10 @@ const (
 	maxPause = 250 * time.Millisecond
 )
 
+// LongPause is the MaxPause of conditions that cost a server more than one cheap request, or that many machines may wait
+// for: a wait for them ends at most a tenth later than it could.
+const LongPause = 2 * time.Second
+
 // pauseAfter is how long to wait until the next check, some time after the first one. Up to a quarter more or less is
 // chosen at random, so that machines that were started together, or all lost a server, do not ask in step.
 func pauseAfter(err error, elapsed, longest time.Duration) time.Duration {

@@ -63,7 +63,14 @@ func TestBrokenPodsOfAddon(t *testing.T) {
 		status corev1.ContainerStatus
 		node   string
 		cause  string // empty if the Pod is not the cause
+		before string // the status of the condition Ready of the node's Pod from before; empty if it had none
 	}{
+		"exits on a node whose Pod was not ready before": {node: "worker1", before: "False",
+			status: corev1.ContainerStatus{State: waits("CrashLoopBackOff"), LastTerminationState: exited(2), RestartCount: 1}},
+		"exits on a node whose Pod was ready before": {node: "worker1", before: "True", cause: "exits with code 2",
+			status: corev1.ContainerStatus{State: waits("CrashLoopBackOff"), LastTerminationState: exited(2), RestartCount: 1}},
+		"exits on a node that is not ready": {node: "down",
+			status: corev1.ContainerStatus{State: waits("CrashLoopBackOff"), LastTerminationState: exited(2), RestartCount: 1}},
 		"exits": {status: corev1.ContainerStatus{State: waits("CrashLoopBackOff"), LastTerminationState: exited(2), RestartCount: 1},
 			node: "worker1", cause: "container kube-proxy of the new Pod kube-proxy-new on node worker1 exits with code 2"},
 		"exits here": {status: corev1.ContainerStatus{State: exited(1), RestartCount: 3}, node: "cp1",
@@ -82,10 +89,22 @@ func TestBrokenPodsOfAddon(t *testing.T) {
 				Spec: corev1.PodSpec{NodeName: c.node}, Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{c.status}}}}
 			r.e.World, r.node.Name = r, "cp1"
 			r.addNode("cp1", corev1.ConditionTrue)
+			r.addNode(c.node, corev1.ConditionTrue)
+			if c.node == "down" { // the others follow, and it is warned of
+				r.addNode(c.node, corev1.ConditionFalse)
+			}
+			if c.before != "" {
+				earlier := r.pod
+				earlier.Name, earlier.UID = "kube-proxy-old", "old"
+				earlier.Status = corev1.PodStatus{Conditions: []corev1.PodCondition{
+					{Type: corev1.PodReady, Status: corev1.ConditionStatus(c.before)}}}
+				r.put("Pod", &earlier)
+			}
 			r.changeEndpoint()
 			err := engine.Run(t.Context(), r.e, []engine.Phase{addon.Reconfigure}, engine.Selection{})
-			if isBroken := errors.As(err, new(*reconfiguration.BrokenAddon)); isBroken != (c.cause != "") || err == nil ||
-				!strings.Contains(err.Error(), c.cause) {
+			if isBroken := errors.As(err, new(*reconfiguration.BrokenAddon)); isBroken != (c.cause != "") ||
+				(err == nil) != (c.node == "down") ||
+				err != nil && !strings.Contains(err.Error(), c.cause) {
 				t.Errorf("the roll-out ended with: %v", err)
 			}
 		})

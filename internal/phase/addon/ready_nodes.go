@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -82,7 +81,7 @@ func (a addons) observed() world.Condition {
 // replaced is met when the nodes of these Pods of kube-proxy have new ones, which are ready.
 func (a addons) replaced(pods []corev1.Pod, digest string) world.Condition {
 	return world.Condition{Name: "the new Pods of kube-proxy on nodes that are ready", Timeout: a.node.Timeouts.KubernetesAPI,
-		MaxPause: 2 * time.Second, // each check lists all Pods of kube-proxy
+		MaxPause: world.LongPause, // each check lists all Pods of kube-proxy
 		Check: func(ctx context.Context, r state.Reader) error {
 			all, err := r.List(ctx, a.proxyPods())
 			if err != nil {
@@ -129,13 +128,18 @@ func (a addons) listNodes(ctx context.Context, e *engine.Env) (ready map[string]
 	for _, u := range all {
 		var n corev1.Node
 		err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &n)
-		if err != nil || slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
-			return c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue
-		}) {
+		if err != nil || isDown(n) {
 			down++
 			continue
 		}
 		ready[n.Name] = true
 	}
 	return ready, down, nil
+}
+
+// isDown reports whether a node says that it is not ready.
+func isDown(n corev1.Node) bool {
+	return slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue
+	})
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -158,7 +157,6 @@ func (a addons) awaitRollout(ctx context.Context, e *engine.Env, ref state.Ref, 
 	const parts = 2 // of the limit
 	most := int64(0)
 	rollout := health.Rollout(ref, a.node.Timeouts.KubernetesAPI/parts)
-	rollout.MaxPause = 2 * time.Second // each check lists all Pods of the addon
 	check := rollout.Check
 	rollout.Check = func(ctx context.Context, r state.Reader) error {
 		err := check(ctx, r)

@@ -5,9 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
 	"kubeadm/internal/change"
 	"kubeadm/internal/engine"
 	"kubeadm/internal/node"
@@ -61,19 +58,5 @@ func (m *machine) unmark(ctx context.Context, e *engine.Env) error {
 
 // annotate sets the address to which this node moves on its Node; empty removes it.
 func (m *machine) annotate(as state.Identity, to string) change.Change {
-	n := &corev1.Node{}
-	n.SetGroupVersionKind(state.NodeKind)
-	n.Name = m.Name
-	return change.MutateObject{Object: n, As: as, MustExist: true, Mutate: func(u *unstructured.Unstructured) error {
-		annotations := u.GetAnnotations()
-		if annotations == nil {
-			annotations = map[string]string{}
-		}
-		annotations[node.MovingToAnnotation] = to
-		if to == "" {
-			delete(annotations, node.MovingToAnnotation)
-		}
-		u.SetAnnotations(annotations)
-		return nil
-	}}
+	return change.AnnotateNode(m.Name, as, map[string]string{node.MovingToAnnotation: to})
 }

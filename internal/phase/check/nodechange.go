@@ -22,16 +22,7 @@ func checkComplete(ctx context.Context, e *engine.Env, n *node.Node) error {
 // checkNodeChanges is an error if a control plane node has half of another address or name, and that is not what this command
 // completes.
 func checkNodeChanges(ctx context.Context, e *engine.Env, as state.Identity) error {
-	all, err := existing.ListNodeChanges(ctx, e.Reader(), as, node.ControlPlaneLabel)
-	if err != nil {
-		return err
-	}
-	for _, c := range all {
-		if !isOwnChange(e, c) {
-			return c.NewError()
-		}
-	}
-	return nil
+	return existing.CheckNodeChanges(ctx, e.Reader(), as, func(c existing.NodeChange) bool { return isOwnChange(e, c) })
 }
 
 // isOwnChange reports whether this command completes a change, or takes it back.

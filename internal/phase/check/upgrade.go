@@ -195,7 +195,7 @@ func readCluster(ctx context.Context, e *engine.Env, as state.Identity,
 	if errors.Is(err, upgrade.ErrNoAPIServerPod) {
 		missing := err
 		failed := e.Await(ctx, world.Condition{
-			Name: "a Pod of kube-apiserver", Timeout: mirrorPodTimeout, External: true, MaxPause: 2 * time.Second,
+			Name: "a Pod of kube-apiserver", Timeout: mirrorPodTimeout, External: true, MaxPause: world.LongPause,
 			Check: func(waitCtx context.Context, _ state.Reader) error {
 				cluster, warnings, err = read(waitCtx, e.Reader(), as)
 				if errors.Is(err, upgrade.ErrNoAPIServerPod) || waitCtx.Err() != nil {

@@ -51,16 +51,16 @@ var WaitBootstrap = engine.Phase{
 				"check the kubelet's log: "+n.Platform.LogHint("kubelet"),
 				"check whether its certificate signing request is pending: kubectl get csr; kubectl certificate approve <name>")
 		}
-		if err := forgetFollowed(ctx, e, n); err != nil {
+		if err := forgetMachine(ctx, e, n); err != nil {
 			return err
 		}
 		return e.Do(ctx, change.Remove{Path: n.Paths.BootstrapKubeconfig()})
 	},
 }
 
-// forgetFollowed removes what the Node says of the change of the configuration that it has followed, and of half a move or
+// forgetMachine removes what the Node says of the change of the configuration that it has followed, and of half a move or
 // rename, if it is that of a machine which this one replaces: this one may use a previous endpoint, by a discovery file.
-func forgetFollowed(ctx context.Context, e *engine.Env, n *node.Node) error {
+func forgetMachine(ctx context.Context, e *engine.Env, n *node.Node) error {
 	as := state.Identity{Kubeconfig: n.Paths.KubeletKubeconfig()}
 	if exists, err := state.Exists(ctx, e.World, as.Kubeconfig); err != nil || !exists {
 		return err
@@ -72,10 +72,10 @@ func forgetFollowed(ctx context.Context, e *engine.Env, n *node.Node) error {
 	if err != nil {
 		return fmt.Errorf("reading Node %s: %w", n.Name, err)
 	}
-	if !reconfiguration.SaysOfMachine(u) {
-		return nil
+	if forget := reconfiguration.ForgetMachine(u, as); forget != nil {
+		return e.Do(ctx, forget)
 	}
-	return e.Do(ctx, reconfiguration.ForgetFollowed(n.Name, as))
+	return nil
 }
 
 // waitForLocalAPIServer waits for the local API server of a control plane, from which its kubelet

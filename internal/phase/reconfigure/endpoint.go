@@ -155,7 +155,7 @@ func (m *machine) restoreKubeconfigs(ctx context.Context, e *engine.Env) error {
 			return err
 		}
 		if !m.old.HasWritten(onDisk) {
-			continue // it was not changed, or by somebody else
+			continue // it was not changed, or by another program
 		}
 		before := []byte(m.old.Kubeconfigs[file])
 		if err := e.Do(ctx, change.WriteFile{Path: file, Data: before, Mode: 0o600, Secret: true}); err != nil {

@@ -28,7 +28,7 @@ func reportNodes(ctx context.Context, e *engine.Env, as state.Identity, kubeletH
 	var silent []corev1.Node
 	firstSeen := map[string]time.Time{}
 	err := e.Await(ctx, world.Condition{
-		Name: "all nodes to report", Timeout: reportTime, MaxPause: 2 * time.Second,
+		Name: "all nodes to report", Timeout: reportTime, MaxPause: world.LongPause,
 		Check: func(ctx context.Context, r state.Reader) error {
 			found, err := findSilentNodes(ctx, r, as, kubeletHadExpired, firstSeen)
 			if err != nil {

@@ -56,7 +56,7 @@ func run(ctx context.Context, e *engine.Env, command rotation.Stage, o rotation.
 	if err := nodeaddress.CheckComplete(ctx, e.World, n); err != nil {
 		return err
 	}
-	if err := checkNodeChanges(ctx, e, as); err != nil {
+	if err := existing.CheckNodeChanges(ctx, e.Reader(), as, nil); err != nil {
 		return err
 	}
 	if err := checkBefore(ctx, machine{node: n, as: as, e: e}, command, o); err != nil {
@@ -68,7 +68,7 @@ func run(ctx context.Context, e *engine.Env, command rotation.Stage, o rotation.
 		As: []state.Identity{as, shared}}
 	return lock.Hold(ctx, e, func(ctx context.Context, e *engine.Env) error {
 		// Another node may have changed while this one waited for the lock.
-		if err := checkNodeChanges(ctx, e, as); err != nil {
+		if err := existing.CheckNodeChanges(ctx, e.Reader(), as, nil); err != nil {
 			return err
 		}
 		n, _, err := existing.ReadNode(ctx, e.Reader(), as, n.Local, release.Target{})
@@ -97,16 +97,6 @@ func run(ctx context.Context, e *engine.Env, command rotation.Stage, o rotation.
 		m.State = r
 		return runControlPlane(ctx, m, command, o)
 	})
-}
-
-// checkNodeChanges is an error if a control plane node has half of another address or name: its certificates, or its progress in
-// the rotation, are of one of both.
-func checkNodeChanges(ctx context.Context, e *engine.Env, as state.Identity) error {
-	all, err := existing.ListNodeChanges(ctx, e.Reader(), as, node.ControlPlaneLabel)
-	if err != nil || len(all) == 0 {
-		return err
-	}
-	return all[0].NewError()
 }
 
 // checkAuthorities is an error if the user wants to replace more than this rotation does.

@@ -31,9 +31,6 @@ type request struct {
 	do          func(ctx context.Context, c *client) error
 }
 
-// longestPause is the longest pause before a request is repeated, unless the server asks for a longer one.
-const longestPause = 2 * time.Second
-
 // progressInterval is the time between two progress messages.
 const progressInterval = 10 * time.Second
 
@@ -48,7 +45,7 @@ func (k *Cluster) retry(ctx context.Context, a request) error {
 	err = world.Poll(ctx, nil, world.Condition{
 		Name:     "the API server",
 		Timeout:  world.TimeLeft(ctx, cmp.Or(k.Timeout, defaultTimeout)),
-		MaxPause: longestPause,
+		MaxPause: world.LongPause,
 		Check: func(attemptCtx context.Context, _ state.Reader) error {
 			var asked atomic.Int64
 			attemptCtx = context.WithValue(attemptCtx, askedPauseKey{}, &asked)
