@@ -88,13 +88,13 @@ func shortDigest(text string) string { return digest(text)[:digestLength] }
 
 // RecordNodes records the Nodes that the cluster has now.
 func (s *State) RecordNodes(ctx context.Context, reader state.Reader, as state.Identity) error {
-	list, err := listNodes(ctx, reader, as)
-	if err != nil {
-		return fmt.Errorf("reading which nodes there are: %w", err)
-	}
 	var all []string
-	for _, u := range list {
+	note := func(u *unstructured.Unstructured) bool { // and keep nothing else of thousands
 		all = append(all, shortDigest(u.GetName())+shortDigest(string(u.GetUID())))
+		return false
+	}
+	if _, err := reader.List(ctx, state.Query{GVK: state.NodeKind, As: as, Fields: []string{"metadata"}, Keep: note}); err != nil {
+		return fmt.Errorf("reading which nodes there are: %w", err)
 	}
 	slices.Sort(all)
 	s.Nodes = KnownNodes(strings.Join(all, " "))
