@@ -25,7 +25,7 @@ func TestEffectOf(t *testing.T) {
 		{SetAccounts{Absent: true}, Removed, Removed},
 		{SetService{}, Changed, Changed},
 		{SetOwner{}, Changed, Changed},
-		{LabelNode{}, Changed, Changed},
+		{LabelAndTaintNode{}, Changed, Changed},
 		{Remove{}, Removed, Removed},
 		{Remove{Contents: true}, Emptied, Emptied},
 		{DeleteObject{}, Removed, Removed},

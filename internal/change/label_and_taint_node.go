@@ -14,8 +14,8 @@ import (
 	"kubeadm/internal/state"
 )
 
-// LabelNode adds labels and taints to a Node.
-type LabelNode struct {
+// LabelAndTaintNode adds labels and taints to a Node.
+type LabelAndTaintNode struct {
 	Name   string
 	Labels map[string]string
 	Taints []corev1.Taint
@@ -23,12 +23,14 @@ type LabelNode struct {
 }
 
 // Ref names the Node.
-func (c LabelNode) Ref() state.Ref { return state.Ref{GVK: state.NodeKind, Name: c.Name, As: c.As} }
+func (c LabelAndTaintNode) Ref() state.Ref {
+	return state.Ref{GVK: state.NodeKind, Name: c.Name, As: c.As}
+}
 
 // Target names the Node.
-func (c LabelNode) Target() string { return c.Ref().Target() }
+func (c LabelAndTaintNode) Target() string { return c.Ref().Target() }
 
-func (c LabelNode) String() string {
+func (c LabelAndTaintNode) String() string {
 	var taints []string
 	for _, t := range c.Taints {
 		taints = append(taints, t.ToString())
@@ -40,7 +42,7 @@ func (c LabelNode) String() string {
 // Done reports whether the Node has all of them. If the Node cannot be read, as when a load
 // balancer has no healthy backend, it is false without an error: carrying out the change retries
 // and reports the error.
-func (c LabelNode) Done(ctx context.Context, r state.Reader) (bool, error) {
+func (c LabelAndTaintNode) Done(ctx context.Context, r state.Reader) (bool, error) {
 	u, err := r.Object(ctx, c.Ref())
 	if err != nil {
 		return false, nil
@@ -51,7 +53,7 @@ func (c LabelNode) Done(ctx context.Context, r state.Reader) (bool, error) {
 
 // Apply returns the Node with the labels and taints added: the given taints first, then those it
 // has. A given taint replaces one of its key and effect with another value.
-func (c LabelNode) Apply(u *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+func (c LabelAndTaintNode) Apply(u *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	var n corev1.Node
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &n); err != nil {
 		return nil, fmt.Errorf("reading Node %s: %w", c.Name, err)
@@ -86,6 +88,6 @@ func (c LabelNode) Apply(u *unstructured.Unstructured) (*unstructured.Unstructur
 }
 
 // Inverse restores the current Node.
-func (c LabelNode) Inverse(ctx context.Context, r state.Reader) (Change, error) {
+func (c LabelAndTaintNode) Inverse(ctx context.Context, r state.Reader) (Change, error) {
 	return restoreObject(ctx, r, c.Ref())
 }

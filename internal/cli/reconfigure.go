@@ -307,14 +307,14 @@ func executeReconfigure(ctx context.Context, r *run.Run, n *node.Node, env engin
 	return err
 }
 
-// openReconfigured reads what this machine is as a node.
+// openReconfigured reads what this machine is as a node. Its warnings bear the name of the command's group, such as address.
 func openReconfigured(p *program, c *cobra.Command, r *run.Run,
 	o *reconfigureOptions) (existing.Machine, *engine.Env, error) {
 	local, err := o.ReconfigureNodeFlags.Local()
 	if err != nil {
 		return existing.Machine{}, nil, err
 	}
-	e := envOfNode(c.Context(), p, r, local, "reconfigure")
+	e := envOfNode(c.Context(), p, r, local, c.Parent().Name())
 	if err := runChecks(c.Context(), e, preflight.Root()); err != nil {
 		return existing.Machine{}, nil, err
 	}

@@ -2,16 +2,13 @@ package preflight
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/version"
 
-	"kubeadm/internal/change"
 	"kubeadm/internal/node"
 	"kubeadm/internal/state"
 )
@@ -61,33 +58,6 @@ func newHostCheck(name string, check func(state.HostInfo, *Report)) Check {
 		}
 		check(h, rep)
 	}}
-}
-
-// newSwapCheck warns of swap space.
-func newSwapCheck() Check {
-	return Check{Name: "Swap", Run: func(ctx context.Context, r state.Reader, rep *Report) {
-		areas, err := state.SwapAreas(ctx, r)
-		if errors.Is(err, fs.ErrPermission) {
-			return
-		}
-		if err != nil {
-			rep.Warn("", "looking for swap space: %v", err)
-			return
-		}
-		if len(areas) == 0 {
-			return
-		}
-		f := Finding{Severity: Warning,
-			Text: fmt.Sprintf("swap is on (%s), but the kubelet does not start with swap unless its configuration allows it",
-				strings.Join(areas, ", ")),
-			Remedy:  `turn it off with "swapoff -a" and in /etc/fstab, or set failSwapOn: false for the kubelet`,
-			Command: "swapoff -a"}
-		for _, area := range areas {
-			f.Changes = append(f.Changes, change.SetSwap{Area: area})
-		}
-		rep.Add(f)
-	}, Why: "without failSwapOn: false the kubelet does not start while swap is on; " +
-		"with it, Pods may become slow instead of being evicted"}
 }
 
 func newSystemVerificationCheck(kubelet Query[*version.Version]) Check {

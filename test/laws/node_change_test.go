@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"kubeadm/internal/config"
@@ -12,6 +13,7 @@ import (
 	"kubeadm/internal/problem"
 	"kubeadm/internal/rotation"
 	"kubeadm/internal/state"
+	"kubeadm/internal/world"
 	"kubeadm/internal/world/fake"
 	"kubeadm/internal/world/memory"
 )
@@ -80,6 +82,28 @@ func TestIncompleteChangeOfNode(t *testing.T) {
 				}
 				if len(out.did) > 0 {
 					t.Errorf("it has changed %v", describeChanges(out.did))
+				}
+			})
+		}
+	}
+}
+
+// Nor where another node began such a change while the command waited for the lock of the cluster.
+func TestIncompleteChangeBegunMeanwhile(t *testing.T) {
+	for name, c := range incompleteChanges() {
+		if !strings.HasPrefix(name, "another") {
+			continue
+		}
+		for _, s := range changingCommands(t) {
+			t.Run(name+"/"+s.name, func(t *testing.T) {
+				t.Parallel()
+				r := s.newRun(s.machine(t))
+				r.observe = func(below world.World) world.World {
+					return meanwhile{below, clusterLock, new(sync.Once), func() { c.leave(t, r.machine) }}
+				}
+				mustFail(t, r, c.err)
+				if _, isOwn := r.machine.Files[node.DefaultPaths().Journal()+"/addresses.json"]; isOwn {
+					t.Error("it has begun a move")
 				}
 			})
 		}

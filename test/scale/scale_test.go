@@ -33,7 +33,7 @@ func commands() []command {
 		{"--rootfs=NODE token list", 1, true},
 		{"--rootfs=NODE token create --dry-run", 3, true},
 		{"--rootfs=NODE upgrade plan v1.37.1 --ignore-preflight-errors=all", 11, false},
-		{"--rootfs=NODE upgrade node --dry-run --ignore-preflight-errors=all", 46, false},
+		{"--rootfs=NODE upgrade node --dry-run --ignore-preflight-errors=all", 47, false},
 		{"--rootfs=MACHINE join --dry-run --discovery-file=/discovery.conf --node-name=new --ignore-preflight-errors=all", 7, false},
 		{"--rootfs=NODE doctor", 36, false},
 		{"--rootfs=NODE certs rotate-ca status", 4, false},
@@ -43,7 +43,7 @@ func commands() []command {
 		{"--rootfs=NODE reconfigure apply --add-cert-san=new.example.com --yes --dry-run --ignore-preflight-errors=all", 51, false},
 		{"--rootfs=NODE endpoint status", 2, false},
 		{"--rootfs=NODE address status", 2, false},
-		{"--rootfs=NODE upgrade apply v1.37.1 --yes --dry-run --ignore-preflight-errors=all", 57, false},
+		{"--rootfs=NODE upgrade apply v1.37.1 --yes --dry-run --ignore-preflight-errors=all", 58, false},
 		{"--rootfs=NODE reset --leave-cluster --force --dry-run", 11, false},
 	}
 }

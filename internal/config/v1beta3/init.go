@@ -40,26 +40,3 @@ type NodeRegistrationOptions struct {
 	// Taints of the Node. Null means the default taints, an empty list none.
 	Taints []corev1.Taint `json:"taints"`
 }
-
-// Convert converts the document to v1beta4, without defaults.
-func (c *InitConfiguration) Convert() v1beta4.InitConfiguration {
-	return v1beta4.InitConfiguration{
-		BootstrapTokens:  c.BootstrapTokens,
-		CertificateKey:   c.CertificateKey,
-		LocalAPIEndpoint: c.LocalAPIEndpoint,
-		NodeRegistration: c.NodeRegistration.convert(),
-		Patches:          c.Patches,
-		SkipPhases:       c.SkipPhases,
-	}
-}
-
-func (r *NodeRegistrationOptions) convert() v1beta4.NodeRegistrationOptions {
-	return v1beta4.NodeRegistrationOptions{
-		CRISocket:             r.CRISocket,
-		IgnorePreflightErrors: r.IgnorePreflightErrors,
-		ImagePullPolicy:       r.ImagePullPolicy,
-		KubeletExtraArgs:      convertArgs(r.KubeletExtraArgs),
-		Name:                  r.Name,
-		Taints:                r.Taints,
-	}
-}

@@ -31,19 +31,3 @@ type Discovery struct {
 	// Timeout limits the discovery.
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
 }
-
-// Convert converts the document to v1beta4, without defaults.
-func (c *JoinConfiguration) Convert() v1beta4.JoinConfiguration {
-	to := v1beta4.JoinConfiguration{
-		CACertPath:       c.CACertPath,
-		ControlPlane:     c.ControlPlane,
-		Discovery:        c.Discovery.Discovery,
-		NodeRegistration: c.NodeRegistration.convert(),
-		Patches:          c.Patches,
-		SkipPhases:       c.SkipPhases,
-	}
-	if c.Discovery.Timeout != nil {
-		to.Timeouts = &v1beta4.Timeouts{Discovery: c.Discovery.Timeout}
-	}
-	return to
-}

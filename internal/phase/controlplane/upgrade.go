@@ -54,7 +54,10 @@ func upgradeStaticPods(ctx context.Context, e *engine.Env) error {
 		As: []state.Identity{as, shared},
 	}
 	return lock.Hold(ctx, e, func(ctx context.Context, e *engine.Env) error {
-		// Another node may have changed it while this one waited for the lock.
+		// Another node may have changed it, or begun to get another address or name, while this one waited for the lock.
+		if err := existing.CheckNodeChanges(ctx, e.Reader(), as, nil); err != nil {
+			return err
+		}
 		if err := existing.CheckUnchanged(ctx, e.Reader(), as, n); err != nil {
 			return err
 		}

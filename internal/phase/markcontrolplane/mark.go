@@ -47,7 +47,7 @@ var Phase = engine.Phase{
 		if err != nil {
 			return err
 		}
-		mark := change.LabelNode{Name: n.Name, Labels: node.ControlPlaneLabels(),
+		mark := change.LabelAndTaintNode{Name: n.Name, Labels: node.ControlPlaneLabels(),
 			Taints: n.Taints, As: as}
 		if err := e.Await(ctx, newRegisteredCondition(n, mark)); err != nil {
 			return err
@@ -59,7 +59,7 @@ var Phase = engine.Phase{
 
 // newRegisteredCondition is met once the kubelet has created its Node with the label of its host
 // name, which the kubelet sets last.
-func newRegisteredCondition(n *node.Node, mark change.LabelNode) world.Condition {
+func newRegisteredCondition(n *node.Node, mark change.LabelAndTaintNode) world.Condition {
 	return world.Condition{
 		Name:    "the kubelet to register node " + mark.Name,
 		Timeout: n.Timeouts.KubernetesAPI,

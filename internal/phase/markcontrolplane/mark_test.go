@@ -55,7 +55,7 @@ func TestMarkBehindFlappingLoadBalancer(t *testing.T) {
 		engine.Selection{}); err != nil {
 		t.Fatal(err)
 	}
-	u, err := f.World.Object(t.Context(), change.LabelNode{Name: "cp2"}.Ref())
+	u, err := f.World.Object(t.Context(), change.LabelAndTaintNode{Name: "cp2"}.Ref())
 	if err != nil {
 		t.Fatal(err)
 	}

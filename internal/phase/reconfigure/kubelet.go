@@ -75,7 +75,7 @@ func (m *machine) labelNode(ctx context.Context, e *engine.Env) error {
 		}
 	}
 	if len(labels) > 0 {
-		if err := e.Do(ctx, change.LabelNode{Name: m.Name, Labels: labels, As: m.as}); err != nil {
+		if err := e.Do(ctx, change.LabelAndTaintNode{Name: m.Name, Labels: labels, As: m.as}); err != nil {
 			return err
 		}
 	}
@@ -84,7 +84,7 @@ func (m *machine) labelNode(ctx context.Context, e *engine.Env) error {
 	if len(taints) == 0 {
 		return nil
 	}
-	err := e.Do(ctx, change.LabelNode{Name: m.Name, Taints: taints, As: m.as})
+	err := e.Do(ctx, change.LabelAndTaintNode{Name: m.Name, Taints: taints, As: m.as})
 	if apierrors.IsForbidden(err) && m.Role != node.ControlPlane { // by the admission plugin NodeRestriction
 		e.Warn("%s", untrusted.CommandHint("the kubelet of this node may not change its taints; as an administrator, run",
 			"kubectl taint node --overwrite", append([]string{m.Name}, strings.Split(text, ",")...)...))

@@ -72,7 +72,7 @@ func (w *World) copyToOverlay(ctx context.Context, c change.Change) error {
 		ref = state.RefOf(c.Object, c.As)
 	case change.MutateObject:
 		ref = state.RefOf(c.Object, c.As)
-	case change.LabelNode:
+	case change.LabelAndTaintNode:
 		ref = c.Ref()
 	case change.SetMember:
 		if !w.has(membersRead) {

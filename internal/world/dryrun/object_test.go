@@ -65,7 +65,7 @@ func TestChangedObjectKeepsIdentityAndStatus(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := dryrun.New(below, "", dryrun.Paths{})
-	label := change.LabelNode{Name: "worker1", Labels: map[string]string{"a": "b"}, As: as}
+	label := change.LabelAndTaintNode{Name: "worker1", Labels: map[string]string{"a": "b"}, As: as}
 	if err := w.Do(t.Context(), label); err != nil {
 		t.Fatal(err)
 	}

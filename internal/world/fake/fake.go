@@ -178,7 +178,7 @@ func (w *World) checkChange(ctx context.Context, c change.Change) error {
 		return errors.Join(w.checkAccess(ctx, c.As), w.checkSpace())
 	case change.DeleteObject:
 		return w.checkAccess(ctx, c.Ref.As)
-	case change.LabelNode:
+	case change.LabelAndTaintNode:
 		return w.checkAccess(ctx, c.As)
 	case change.EvictPod:
 		if w.EvictionsRefused > 0 {

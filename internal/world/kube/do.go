@@ -42,7 +42,7 @@ func (k *Cluster) Do(ctx context.Context, c change.Change) error {
 				}})
 	case change.DeleteObject:
 		return k.delete(ctx, c)
-	case change.LabelNode:
+	case change.LabelAndTaintNode:
 		return k.label(ctx, c)
 	case change.EvictPod:
 		return k.evict(ctx, c)
@@ -180,7 +180,7 @@ func (k *Cluster) evict(ctx context.Context, c change.EvictPod) error {
 		})
 }
 
-func (k *Cluster) label(ctx context.Context, c change.LabelNode) error {
+func (k *Cluster) label(ctx context.Context, c change.LabelAndTaintNode) error {
 	return k.changeObject(ctx, c.Ref(), "labelling ",
 		func(ctx context.Context, r dynamic.ResourceInterface) error {
 			existing, err := r.Get(ctx, c.Name, metav1.GetOptions{})

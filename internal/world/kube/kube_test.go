@@ -133,7 +133,7 @@ func TestLabelWaitsForKubeletRegistration(t *testing.T) {
 		answer{200, known}, answer{200, known})
 	data := s.kubeconfig(t)
 	err := newCluster(&data).Do(t.Context(),
-		change.LabelNode{Name: "n", Labels: map[string]string{"a": ""}, As: newApply().As})
+		change.LabelAndTaintNode{Name: "n", Labels: map[string]string{"a": ""}, As: newApply().As})
 	get := "GET /api/v1/nodes/n"
 	if want := []string{get, get, get, "PATCH /api/v1/nodes/n"}; err != nil ||
 		!slices.Equal(s.asked, want) {

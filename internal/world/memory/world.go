@@ -246,7 +246,7 @@ func (w *World) Do(ctx context.Context, c change.Change) error {
 		if u, ok := w.Objects[keyOf(c.Ref)]; ok && c.Matches(u) {
 			delete(w.Objects, keyOf(c.Ref))
 		}
-	case change.LabelNode:
+	case change.LabelAndTaintNode:
 		if _, ok := w.Objects[keyOf(c.Ref())]; !ok {
 			return apierrors.NewNotFound(corev1.Resource("nodes"), c.Name)
 		}

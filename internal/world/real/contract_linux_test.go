@@ -118,7 +118,7 @@ func TestEveryChangeHasItsPart(t *testing.T) {
 		"apply":  change.ApplyObject{Object: config, As: nobody},
 		"mutate": change.MutateObject{Object: config, As: nobody},
 		"delete": change.DeleteObject{Ref: state.RefOf(config, nobody)},
-		"label":  change.LabelNode{Name: "x", As: nobody},
+		"label":  change.LabelAndTaintNode{Name: "x", As: nobody},
 	} {
 		err := real.New().Do(ctx, c)
 		if err == nil || strings.Contains(err.Error(), "carry out") {

@@ -60,7 +60,7 @@ func (w *World) Do(ctx context.Context, c change.Change) error {
 		return w.saveArchive(ctx, c)
 	case change.RestoreSnapshot:
 		return w.restoreSnapshot(ctx, c)
-	case change.ApplyObject, change.MutateObject, change.DeleteObject, change.LabelNode,
+	case change.ApplyObject, change.MutateObject, change.DeleteObject, change.LabelAndTaintNode,
 		change.EvictPod:
 		return w.objects.Do(ctx, c)
 	}

@@ -342,7 +342,7 @@ func testLabelNode(s *objectSuite) {
 	if err := s.w.Do(s.t.Context(), change.ApplyObject{Object: n, As: s.as}); err != nil {
 		s.t.Fatal(err)
 	}
-	c := change.LabelNode{
+	c := change.LabelAndTaintNode{
 		Name: suiteNode, As: s.as, Labels: map[string]string{"role": ""},
 		Taints: []corev1.Taint{{Key: "ours", Effect: corev1.TaintEffectNoSchedule}},
 	}
