@@ -3,7 +3,6 @@ package kube
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/go-json-experiment/json/jsontext"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -106,53 +106,42 @@ func (c *client) readPage(ctx context.Context, q state.Query, next string) (page
 	return p, err
 }
 
+// decodePage reads a page as it arrives.
 func decodePage(r io.Reader, q state.Query) (p page, err error) {
-	d := json.NewDecoder(r)
-	if err := expect(d, json.Delim('{')); err != nil {
-		return p, err
-	}
-	for d.More() {
-		name, err := d.Token()
-		if err != nil {
-			return p, err
-		}
-		var value any
+	// Package encoding/json decodes such names and text too.
+	d := jsontext.NewDecoder(r, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	err = readMembers(d, func(name string) (err error) {
 		switch name {
 		case "items":
 			p.objects, err = decodeItems(d, q)
+			return err
 		case "metadata":
 			var meta metav1.ListMeta
-			err = d.Decode(&meta)
+			err = readValue(d, &meta)
 			p.next = meta.Continue
-		default:
-			err = d.Decode(&value)
+			return err
 		}
-		if err != nil {
-			return p, err
-		}
-	}
-	return p, expect(d, json.Delim('}'))
+		return d.SkipValue()
+	})
+	return p, err
 }
 
-func decodeItems(d *json.Decoder, q state.Query) (found []unstructured.Unstructured, err error) {
-	begin, err := d.Token()
-	if err != nil || begin == nil { // the list is null
+func decodeItems(d *jsontext.Decoder, q state.Query) (found []unstructured.Unstructured, err error) {
+	if d.PeekKind() == jsontext.KindNull {
+		return nil, d.SkipValue()
+	}
+	if err := expect(d, jsontext.KindBeginArray); err != nil {
 		return nil, err
 	}
-	if begin != json.Delim('[') {
-		return nil, fmt.Errorf("the items of the list begin with %v", begin)
-	}
-	var paths []string // nil: all
-	if q.Fields != nil {
-		paths = append([]string{"apiVersion", "kind", "metadata"}, q.Fields...)
-	}
-	for d.More() {
-		var members map[string]json.RawMessage
-		if err := d.Decode(&members); err != nil {
-			return nil, err
+	paths := append([]string{"apiVersion", "kind", "metadata"}, q.Fields...)
+	for d.PeekKind() == jsontext.KindBeginObject {
+		o := unstructured.Unstructured{Object: map[string]any{}}
+		if q.Fields == nil {
+			err = readValue(d, &o.Object)
+		} else {
+			o.Object, err = decodeFields(d, paths)
 		}
-		var o unstructured.Unstructured
-		if o.Object, err = decodeMembers(members, paths); err != nil {
+		if err != nil {
 			return nil, err
 		}
 		o.SetGroupVersionKind(q.GVK) // items have none, or that of PartialObjectMetadata
@@ -160,48 +149,81 @@ func decodeItems(d *json.Decoder, q state.Query) (found []unstructured.Unstructu
 			found = append(found, o)
 		}
 	}
-	return found, expect(d, json.Delim(']'))
+	return found, expect(d, jsontext.KindEndArray)
 }
 
-// decodeMembers decodes those members of a JSON object that the paths lead to, or all if paths is nil. The
-// others, such as the images of a Node and managedFields, would take most of the time.
-func decodeMembers(members map[string]json.RawMessage, paths []string) (map[string]any, error) {
+// decodeFields decodes the fields of a JSON object that the paths lead to. It skips the others: the images of a Node and
+// managedFields would take most of the time.
+func decodeFields(d *jsontext.Decoder, paths []string) (map[string]any, error) {
 	decoded := map[string]any{}
-	for name, raw := range members {
+	return decoded, readMembers(d, func(name string) (err error) {
 		var below []string
-		needed, whole := paths == nil, paths == nil
+		needed, whole := false, false
 		for _, path := range paths {
 			first, rest, more := strings.Cut(path, ".")
 			if first == name {
 				needed, whole, below = true, whole || !more, append(below, rest)
 			}
 		}
-		var inside map[string]json.RawMessage
-		var err error
-		switch {
+		var value any
+		switch isObject := d.PeekKind() == jsontext.KindBeginObject; {
 		case !needed:
-			continue
-		case name == "metadata" && paths != nil && json.Unmarshal(raw, &inside) == nil:
-			delete(inside, "managedFields")
-			decoded[name], err = decodeMembers(inside, nil)
-		case !whole && json.Unmarshal(raw, &inside) == nil:
-			decoded[name], err = decodeMembers(inside, below)
+			return d.SkipValue()
+		case name == "metadata" && isObject:
+			value, err = decodeMetadata(d)
+		case !whole && isObject:
+			value, err = decodeFields(d, below)
 		default:
-			var value any
-			err = utiljson.Unmarshal(raw, &value)
-			decoded[name] = value
+			err = readValue(d, &value)
 		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	return decoded, nil
+		decoded[name] = value
+		return err
+	})
 }
 
-func expect(d *json.Decoder, want json.Token) error {
-	got, err := d.Token()
-	if err == nil && got != want {
-		err = fmt.Errorf("the answer has %v where %v belongs", got, want)
+func decodeMetadata(d *jsontext.Decoder) (map[string]any, error) {
+	decoded := map[string]any{}
+	return decoded, readMembers(d, func(name string) error {
+		if name == "managedFields" {
+			return d.SkipValue()
+		}
+		var value any
+		err := readValue(d, &value)
+		decoded[name] = value
+		return err
+	})
+}
+
+// readMembers calls read for each member of a JSON object, to read its value.
+func readMembers(d *jsontext.Decoder, read func(name string) error) error {
+	if err := expect(d, jsontext.KindBeginObject); err != nil {
+		return err
+	}
+	for d.PeekKind() == jsontext.KindString {
+		name, err := d.ReadToken()
+		if err != nil {
+			return err
+		}
+		if err := read(name.String()); err != nil {
+			return err
+		}
+	}
+	return expect(d, jsontext.KindEndObject)
+}
+
+// readValue decodes a value as the API machinery does: whole numbers are int64.
+func readValue(d *jsontext.Decoder, into any) error {
+	raw, err := d.ReadValue()
+	if err != nil {
+		return err
+	}
+	return utiljson.Unmarshal(raw, into)
+}
+
+func expect(d *jsontext.Decoder, want jsontext.Kind) error {
+	got, err := d.ReadToken()
+	if err == nil && got.Kind() != want {
+		err = fmt.Errorf("the answer has %v where %v belongs", got.Kind(), want)
 	}
 	return err
 }

@@ -1,10 +1,12 @@
 package kube_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -91,5 +93,56 @@ func TestListContinuesExpiredList(t *testing.T) {
 	expired.body = status
 	if _, _, err := listNames(t, startServer(t, newPage("second", "a"), expired)); !apierrors.IsResourceExpired(err) {
 		t.Errorf("without a token to continue with: %v", err)
+	}
+}
+
+// Members that are not named are skipped, managedFields always are, and whole numbers stay whole.
+func TestListDecodesNamedFields(t *testing.T) {
+	const item = `{"apiVersion": "v1", "metadata": {"name": "a", "generation": 7, "managedFields": [{"fieldsV1": {"f:spec": {}}}]},
+		"spec": {"taints": [{"key": "k"}], "podCIDR": "10.0.0.0/24"}, "status": {"nodeInfo": {"kubeletVersion": "v1", "osImage": "x"},
+		"images": [{"sizeBytes": 1}], "phase": null}}`
+	for fields, want := range map[string]string{
+		"spec.taints":                            `{"spec":{"taints":[{"key":"k"}]}}`,
+		"spec.podCIDR,spec":                      `{"spec":{"podCIDR":"10.0.0.0/24","taints":[{"key":"k"}]}}`,
+		"status.nodeInfo.osImage,status.missing": `{"status":{"nodeInfo":{"osImage":"x"}}}`,
+		"status.phase":                           `{"status":{"phase":null}}`,
+		"status.phase.below":                     `{}`,
+	} {
+		s := startServer(t, answer{http.StatusOK, `{"items": [` + item + `], "metadata": {}}`})
+		data := s.kubeconfig(t)
+		found, err := newCluster(&data).List(t.Context(), state.Query{GVK: state.NodeKind, As: state.Identity{Kubeconfig: admin},
+			Fields: strings.Split(fields, ",")})
+		if err != nil || len(found) != 1 {
+			t.Fatalf("%s: %v, %v", fields, found, err)
+		}
+		o := found[0].Object
+		if meta := o["metadata"].(map[string]any); meta["generation"] != int64(7) || meta["managedFields"] != nil || o["kind"] != "Node" {
+			t.Errorf("%s: %v", fields, o)
+		}
+		for _, name := range []string{"apiVersion", "kind", "metadata"} {
+			delete(o, name)
+		}
+		if got, _ := json.Marshal(o); string(got) != want {
+			t.Errorf("%s: got %s, want %s", fields, got, want)
+		}
+	}
+}
+
+// What is no list of objects is an error, and no empty list.
+func TestListOfOddAnswers(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"items": null}`: "", `{"items": []}`: "", `{}`: "",
+		`{"items": {}}`: "has { where [ belongs", `{"items": ["x"]}`: `has string where ] belongs`,
+		`[]`: "has [ where { belongs", `<html>`: "invalid", ``: "EOF",
+	} {
+		s := startServer(t, answer{http.StatusOK, text})
+		data := s.kubeconfig(t)
+		k := newCluster(&data)
+		k.Timeout = 50 * time.Millisecond
+		found, err := k.List(t.Context(), state.Query{GVK: state.NodeKind, As: state.Identity{Kubeconfig: admin},
+			Fields: []string{"spec"}})
+		if len(found) > 0 || (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, %v, want %q", text, found, err, want)
+		}
 	}
 }
