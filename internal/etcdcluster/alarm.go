@@ -2,14 +2,11 @@ package etcdcluster
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-
-	"kubeadm/internal/state"
 )
 
 // Kinds of alarms that etcd raises.
@@ -62,28 +59,4 @@ func (h Health) SplitAlarms() (Health, []Alarm) {
 		}
 	}
 	return h, all
-}
-
-// FormatID returns the ID of a member as etcd's own tools write it.
-func FormatID(id uint64) string { return strconv.FormatUint(id, 16) }
-
-// FormatSize returns a number of bytes in the unit that keeps it short.
-func FormatSize(bytes int64) string {
-	switch {
-	case bytes >= 1<<30:
-		return fmt.Sprintf("%.1f GiB", float64(bytes)/(1<<30))
-	case bytes >= 1<<20:
-		return fmt.Sprintf("%.1f MiB", float64(bytes)/(1<<20))
-	}
-	return fmt.Sprintf("%.1f KiB", float64(bytes)/(1<<10))
-}
-
-// CheckRemoval returns an error if etcd has no quorum now, or would have none without the member.
-// Members that have raised an alarm count as healthy: etcd accepts changes of its members then.
-func (h Health) CheckRemoval(m state.Member) error {
-	h, _ = h.SplitAlarms()
-	if m.Learner {
-		return h.CheckQuorum()
-	}
-	return errors.Join(h.CheckQuorum(), h.CheckQuorum(m.ID))
 }

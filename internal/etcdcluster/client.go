@@ -2,7 +2,6 @@ package etcdcluster
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/url"
@@ -10,6 +9,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
 	"kubeadm/internal/manifest"
@@ -114,24 +114,41 @@ func readStaticPod(ctx context.Context, r state.Reader, p node.Paths,
 	return &pod, nil
 }
 
-func splitList(text string) []string {
-	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' })
+// LocalClient returns the endpoints with the client certificate of this control plane.
+func LocalClient(p node.Paths, endpoints ...string) state.Etcd {
+	return state.Etcd{
+		Endpoints: endpoints,
+		CAFile:    p.Cert("etcd/ca"),
+		CertFile:  p.Cert("etcd/healthcheck-client"),
+		KeyFile:   p.Key("etcd/healthcheck-client"),
+	}
 }
 
-// CheckMembers is CheckHealth for a client of a cluster that may have lost its quorum: then the list of
-// the members is what one of them knows, and isStale is set.
-func (c Client) CheckMembers(ctx context.Context, r state.Reader) (h Health, isStale bool, err error) {
-	h, err = CheckHealth(ctx, r, c.Etcd)
-	if err == nil || ctx.Err() != nil {
-		return h, false, err
+// FindEndpoints returns the client URLs of the etcd members that run on control planes. It reads
+// them from an annotation of their Pods. As the kubelet of any node can create such a Pod, only URLs of
+// servers that must prove who they are, by TLS, are returned.
+func FindEndpoints(ctx context.Context, r state.Reader, as state.Identity) ([]string, error) {
+	pods, err := r.List(ctx, state.Query{
+		GVK: corev1.SchemeGroupVersion.WithKind("Pod"), Namespace: "kube-system",
+		LabelSelector: "component=etcd,tier=control-plane", As: as,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("looking for the Pods of etcd: %w", err)
 	}
-	via := c.Etcd
-	via.Serializable = true
-	h, failed := CheckHealth(ctx, r, via)
-	if failed != nil {
-		return h, false, errors.Join(err, context.Cause(ctx))
+	var urls []string
+	for _, p := range pods {
+		text, _, _ := unstructured.NestedString(p.Object, "metadata", "annotations",
+			manifest.EtcdURLAnnotation)
+		if u, err := url.Parse(text); err == nil && u.Scheme == "https" && u.Port() != "" && u.Hostname() != "" &&
+			u.User == nil && strings.Trim(u.Path, "/") == "" {
+			urls = append(urls, text)
+		}
 	}
-	return h, true, nil
+	return urls, nil
+}
+
+func splitList(text string) []string {
+	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' })
 }
 
 // ReadLocalPeerURLs returns the peer URLs of this machine's member, by its manifest.

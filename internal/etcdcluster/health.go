@@ -6,53 +6,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
-	"kubeadm/internal/manifest"
-	"kubeadm/internal/node"
 	"kubeadm/internal/state"
 	"kubeadm/internal/untrusted"
 )
-
-// FindEndpoints returns the client URLs of the etcd members that run on control planes. It reads
-// them from an annotation of their Pods. As the kubelet of any node can create such a Pod, only URLs of
-// servers that must prove who they are, by TLS, are returned.
-func FindEndpoints(ctx context.Context, r state.Reader, as state.Identity) ([]string, error) {
-	pods, err := r.List(ctx, state.Query{
-		GVK: corev1.SchemeGroupVersion.WithKind("Pod"), Namespace: "kube-system",
-		LabelSelector: "component=etcd,tier=control-plane", As: as,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("looking for the Pods of etcd: %w", err)
-	}
-	var urls []string
-	for _, p := range pods {
-		text, _, _ := unstructured.NestedString(p.Object, "metadata", "annotations",
-			manifest.EtcdURLAnnotation)
-		if u, err := url.Parse(text); err == nil && u.Scheme == "https" && u.Port() != "" && u.Hostname() != "" &&
-			u.User == nil && strings.Trim(u.Path, "/") == "" {
-			urls = append(urls, text)
-		}
-	}
-	return urls, nil
-}
-
-// LocalClient returns the endpoints with the client certificate of this control plane.
-func LocalClient(p node.Paths, endpoints ...string) state.Etcd {
-	return state.Etcd{
-		Endpoints: endpoints,
-		CAFile:    p.Cert("etcd/ca"),
-		CertFile:  p.Cert("etcd/healthcheck-client"),
-		KeyFile:   p.Key("etcd/healthcheck-client"),
-	}
-}
 
 // Health is the health of an etcd cluster at one moment.
 type Health struct {
@@ -136,6 +98,22 @@ func checkHealth(ctx context.Context, r state.Reader, via state.Etcd,
 	return health, nil
 }
 
+// CheckMembers is CheckHealth for a client of a cluster that may have lost its quorum: then the list of
+// the members is what one of them knows, and isStale is set.
+func (c Client) CheckMembers(ctx context.Context, r state.Reader) (h Health, isStale bool, err error) {
+	h, err = CheckHealth(ctx, r, c.Etcd)
+	if err == nil || ctx.Err() != nil {
+		return h, false, err
+	}
+	via := c.Etcd
+	via.Serializable = true
+	h, failed := CheckHealth(ctx, r, via)
+	if failed != nil {
+		return h, false, errors.Join(err, context.Cause(ctx))
+	}
+	return h, true, nil
+}
+
 // Endpoints returns the client URLs of all voting members, those of healthy members first.
 func (h Health) Endpoints() []string {
 	var healthy, others []string
@@ -191,50 +169,6 @@ func (h Health) UnhealthyVoters() []state.Member {
 	})
 }
 
-// CheckQuorum returns an error if fewer voting members are healthy than a quorum needs. Members
-// whose IDs are in removed do not count.
-func (h Health) CheckQuorum(removed ...uint64) error {
-	var voters, healthy int
-	var causes []error
-	for _, m := range h.Members {
-		if m.Learner || slices.Contains(removed, m.ID) {
-			continue
-		}
-		voters++
-		if err := h.Unhealthy[m.ID]; err != nil {
-			causes = append(causes, err)
-			continue
-		}
-		healthy++
-	}
-	if voters == 0 {
-		return errors.New("no voting etcd member is left")
-	}
-	if needed := voters/2 + 1; healthy < needed {
-		return fmt.Errorf("%d of %d voting etcd members are healthy, and a quorum needs %d: %w",
-			healthy, voters, needed, errors.Join(causes...))
-	}
-	return nil
-}
-
-// HasAnsweringQuorum reports whether enough voting members for a quorum answer, healthy or not.
-// While etcd elects a leader, its members answer that there is no leader; after the loss of the
-// quorum, too many do not answer at all.
-func (h Health) HasAnsweringQuorum() bool {
-	var voters, answering int
-	for _, m := range h.Members {
-		if m.Learner {
-			continue
-		}
-		voters++
-		err := h.Unhealthy[m.ID]
-		if _, answers := errors.AsType[ReportedProblems](err); answers || err == nil {
-			answering++
-		}
-	}
-	return answering > voters/2
-}
-
 // CheckAppliedIndex returns an error while the applied index of a member is below nine tenths of
 // the highest one. etcd promotes a learner by the same measure (isLearnerReady in
 // server/etcdserver/server.go).
@@ -256,4 +190,18 @@ func MemberName(m state.Member) string {
 		return FormatID(m.ID)
 	}
 	return m.Name
+}
+
+// FormatID returns the ID of a member as etcd's own tools write it.
+func FormatID(id uint64) string { return strconv.FormatUint(id, 16) }
+
+// FormatSize returns a number of bytes in the unit that keeps it short.
+func FormatSize(bytes int64) string {
+	switch {
+	case bytes >= 1<<30:
+		return fmt.Sprintf("%.1f GiB", float64(bytes)/(1<<30))
+	case bytes >= 1<<20:
+		return fmt.Sprintf("%.1f MiB", float64(bytes)/(1<<20))
+	}
+	return fmt.Sprintf("%.1f KiB", float64(bytes)/(1<<10))
 }

@@ -197,14 +197,12 @@ func EtcdRestart(n *node.Node) []Check {
 					"etcd member %s is a learner: a control plane node is joining",
 					etcdcluster.MemberName(*l))
 			}
-			down := health.UnhealthyVoters()
-			if own := health.FindByPeerURL(n.PeerURL()); own != nil {
-				down = slices.DeleteFunc(down,
-					func(m state.Member) bool { return m.ID == own.ID })
+			var own uint64
+			if m := health.FindByPeerURL(n.PeerURL()); m != nil {
+				own = m.ID
 			}
-			if voters := len(health.Members); voters > 2 && len(down)+1 > (voters-1)/2 {
-				rep.Fail(remedy, "etcd would lose its quorum while the member of this node restarts: "+
-					"%d of %d members are not healthy", len(down), voters)
+			if err := health.CheckRestart(own); err != nil {
+				rep.Fail(remedy, "%v", err)
 			}
 		}}}
 }

@@ -327,7 +327,7 @@ func TestRenameIsRefused(t *testing.T) {
 		"etcd unhealthy": {newNamedMachine, newName, func(w *fake.World) {
 			w.MemberList = append(w.MemberList, newMember(2, "cp2", "192.0.2.11"), newMember(3, "cp3", "192.0.2.12"))
 			w.UnreachableMembers = []uint64{3}
-		}, "the member of this node cannot restart: etcd would have no quorum"},
+		}, "the member of this node cannot restart: etcd would lose its quorum"},
 		"a learner": {newNamedMachine, newName, func(w *fake.World) {
 			learner := newMember(2, "cp2", "192.0.2.11")
 			learner.Learner = true

@@ -36,8 +36,8 @@ func fixedFields() []fixedField {
 	}
 }
 
-// keepFixed completes the wanted configuration by what a running cluster cannot change, and adds the
-// fields that the file changes all the same to the faults.
+// keepFixed fills in, from the present configuration, the fields that a running cluster cannot change. A field that has
+// another value in the file becomes a fault.
 func keepFixed(wanted, present *v1beta4.ClusterConfiguration, target release.Target, wrong *faults) {
 	if text := wanted.KubernetesVersion; text != "" && !release.IsLabel(text) {
 		if t, err := release.ParseTarget(text); err != nil || t.Stored() != target.Stored() {
