@@ -135,14 +135,17 @@ func TestListOfOddAnswers(t *testing.T) {
 		`{"items": {}}`: "has { where [ belongs", `{"items": ["x"]}`: `has string where ] belongs`,
 		`[]`: "has [ where { belongs", `<html>`: "invalid", ``: "EOF",
 	} {
-		s := startServer(t, answer{http.StatusOK, text})
-		data := s.kubeconfig(t)
-		k := newCluster(&data)
-		k.Timeout = 50 * time.Millisecond
-		found, err := k.List(t.Context(), state.Query{GVK: state.NodeKind, As: state.Identity{Kubeconfig: admin},
-			Fields: []string{"spec"}})
-		if len(found) > 0 || (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: got %v, %v, want %q", text, found, err, want)
-		}
+		t.Run(text, func(t *testing.T) {
+			t.Parallel() // each is asked again until the time is over
+			s := startServer(t, answer{http.StatusOK, text})
+			data := s.kubeconfig(t)
+			k := newCluster(&data)
+			k.Timeout = 2 * time.Second
+			found, err := k.List(t.Context(), state.Query{GVK: state.NodeKind, As: state.Identity{Kubeconfig: admin},
+				Fields: []string{"spec"}})
+			if len(found) > 0 || (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: got %v, %v, want %q", text, found, err, want)
+			}
+		})
 	}
 }
