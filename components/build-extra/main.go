@@ -4,6 +4,8 @@
 //   - e2e-kubeadm is upstream's test suite for clusters that kubeadm created, e2e_kubeadm.test, of the
 //     newest pinned Kubernetes
 //   - etcd is etcdctl and etcdutl, each a program of its own as etcd releases them
+//   - conformance is Kubernetes' conformance suite of the newest pinned release: e2e.test, ginkgo, which runs it, and
+//     conformance.tar, the images of its Pods
 package main
 
 import (
@@ -15,6 +17,7 @@ import (
 	"path/filepath"
 
 	"kubeadm/components/internal/cache"
+	"kubeadm/components/internal/conformance"
 	"kubeadm/components/internal/golang"
 	"kubeadm/components/internal/pins"
 )
@@ -36,20 +39,27 @@ func build(ctx context.Context, args []string) (string, error) {
 		return "", err
 	}
 	if len(args) != 1 {
-		return "", errors.New("name what to build: e2e-kubeadm or etcd")
+		return "", errors.New("name what to build: e2e-kubeadm, etcd or conformance")
+	}
+	dir, err := cache.DefaultDir()
+	if err != nil {
+		return "", err
+	}
+	store := &cache.Store{Dir: dir, Say: func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }}
+	releases, err := pins.Releases(filepath.Join(root, "kubernetes"))
+	if err != nil {
+		return "", err
+	}
+	release, err := pins.Choose(releases, "")
+	if err != nil {
+		return "", err
 	}
 	b, part := golang.Build{LDFlags: "-s -w"}, cache.Part{Name: args[0]}
 	var sources []string
 	switch args[0] {
+	case "conformance":
+		return conformance.Build(ctx, root, release, store)
 	case "e2e-kubeadm":
-		releases, err := pins.Releases(filepath.Join(root, "kubernetes"))
-		if err != nil {
-			return "", err
-		}
-		release, err := pins.Choose(releases, "")
-		if err != nil {
-			return "", err
-		}
 		part.Version = release.Version
 		b.Dir, b.Modfile, b.IsTest = filepath.Join(root, "kubernetes"), release.Modfile, true
 		b.Packages, b.Tags = []string{"k8s.io/kubernetes/test/e2e_kubeadm"}, "selinux,notest,grpcnotrace"
@@ -58,11 +68,7 @@ func build(ctx context.Context, args []string) (string, error) {
 		b.Dir, b.Packages = filepath.Join(root, "tools/etcd"), []string{"tool"}
 		sources = []string{"tools/etcd/go.*"}
 	default:
-		return "", fmt.Errorf("there is nothing named %q: e2e-kubeadm or etcd", args[0])
-	}
-	dir, err := cache.DefaultDir()
-	if err != nil {
-		return "", err
+		return "", fmt.Errorf("there is nothing named %q: e2e-kubeadm, etcd or conformance", args[0])
 	}
 	compiler, err := golang.Version(ctx)
 	if err != nil {
@@ -72,7 +78,6 @@ func build(ctx context.Context, args []string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	store := &cache.Store{Dir: dir, Say: func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }}
 	part.Key = cache.NewKey(append(b.Inputs(), compiler, digest)...)
 	part.Build = b.Run
 	return store.Path(part), store.Build(ctx, part)

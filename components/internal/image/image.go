@@ -25,7 +25,8 @@ type Image struct {
 	Arch       string // as Go names it
 	Layers     []v1.Layer
 	Entrypoint []string
-	User       string // empty is root
+	Command    []string // after the entrypoint, unless a Pod has arguments of its own
+	User       string   // empty is root
 }
 
 // refAnnotation is the annotation with which containerd finds the full name of an image in an OCI
@@ -82,7 +83,7 @@ func (i Image) build() (v1.Image, error) {
 	}
 	file = file.DeepCopy()
 	file.OS, file.Architecture = "linux", i.Arch
-	file.Config = v1.Config{Entrypoint: i.Entrypoint, Env: []string{searchPath}, User: i.User, WorkingDir: "/"}
+	file.Config = v1.Config{Entrypoint: i.Entrypoint, Cmd: i.Command, Env: []string{searchPath}, User: i.User, WorkingDir: "/"}
 	return mutate.ConfigFile(img, file)
 }
 

@@ -165,22 +165,22 @@ func (p *Plan) releasePart(name, program string, further ...string) (cache.Part,
 	}
 	b := golang.Build{Dir: filepath.Join(p.root, "kubernetes"), Modfile: p.release.Modfile,
 		Packages: append([]string{"./" + program}, further...), Tags: "selinux,notest,grpcnotrace"}
-	inputs := append([]string{p.compiler, sources, versionFlags(p.release.Version, time.Time{})}, b.Inputs()...)
+	inputs := append([]string{p.compiler, sources, VersionFlags(p.release.Version, time.Time{})}, b.Inputs()...)
 	part.Key = cache.NewKey(inputs...)
 	part.Build = func(ctx context.Context, dir string) error {
 		m, err := golang.Lookup(ctx, "k8s.io/kubernetes", p.release.Version)
 		if err != nil {
 			return err
 		}
-		b.LDFlags = "-s -w" + versionFlags(p.release.Version, m.Time)
+		b.LDFlags = "-s -w" + VersionFlags(p.release.Version, m.Time)
 		return b.Run(ctx, dir)
 	}
 	return part, nil
 }
 
-// versionFlags are the linker flags that set the version that programs report. The commit is
+// VersionFlags are the linker flags that set the version that programs report. The commit is
 // empty: a module proxy does not know it.
-func versionFlags(version string, published time.Time) string {
+func VersionFlags(version string, published time.Time) string {
 	major, minor, _ := strings.Cut(strings.TrimPrefix(semver.MajorMinor(version), "v"), ".")
 	var flags strings.Builder
 	for _, pkg := range []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"} {
