@@ -43,7 +43,7 @@ REVISION ?= 1
 
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help build cluster cluster-down shell check test parity e2e e2e-full bench bench-scale lint vulncheck unit laws scripts broken deps shells windows golden reference man release packages release-check
+.PHONY: help build cluster cluster-down shell check test parity e2e e2e-full conformance bench bench-scale lint vulncheck unit laws scripts broken deps shells windows golden reference man release packages release-check
 
 help: ## list all of this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -79,6 +79,16 @@ e2e: build ## end-to-end tests on real nodes: make e2e RUN=TestDualStack, or SCE
 
 e2e-full: build ## the same with the long matrices: a kill at every change, reboots
 	@$(bundle) && $(older) && $(oldest) && KUBEADM_BUNDLES_OLDEST="$$oldest" KUBEADM_E2E=full $(e2e) -timeout 12h -run '$(RUN)'
+
+# "kubeadm" or "upstream": the program that creates the cluster. The parts are "parallel", "serial" and "quick".
+PROGRAM ?= kubeadm
+PARTS ?= parallel serial
+
+conformance: build ## run Kubernetes' conformance suite, which takes an hour: make conformance PARTS=quick, or PROGRAM=upstream; log: bin/conformance.log
+	@$(bundle) && $(older) && go -C components run ./build-extra conformance >/dev/null && rm -f bin/conformance.log && \
+		CONFORMANCE_LOG=$(CURDIR)/bin/conformance.log CONFORMANCE_OF=$(PROGRAM) CONFORMANCE_PARTS="$(PARTS)" \
+		KUBEADM_BUNDLE="$$bundle" KUBEADM_BUNDLE_OLDER="$$older" KUBEADM=$(CURDIR)/bin/kubeadm \
+		go test -tags e2e -count=1 -timeout 4h -v -run '^TestConformance$$' ./test/e2e
 
 bench: build ## time kubeadm and upstream's in turn on the same node, and draw bin/bench.svg: make bench ROUNDS=6 ONLY=init,join-planes
 	@$(bundle) && $(older) && etcd=$$(go -C components run ./build-extra etcd) && go run ./test/bench --bundle "$$bundle" --older "$$older" \
