@@ -144,19 +144,14 @@ func (s *State) Latest() *State {
 	return s
 }
 
-// TakeBackChanges returns the changes that forget a change that the cluster has not stored.
-func (s *State) TakeBackChanges(as state.Identity) ([]change.Change, error) {
-	if s.Earlier == nil {
+// StoreChanges returns the changes that store the state in the cluster: all of it for administrators, and
+// for every node what that needs. The Secret comes first: commands on control plane nodes go by it, and
+// write what a kill has left out. Without a state, they remove what is stored.
+func (s *State) StoreChanges(as state.Identity) ([]change.Change, error) {
+	if s == nil {
 		return []change.Change{change.DeleteObject{Ref: state.RefOf(manifest.NewReconfiguration(""), as)},
 			change.DeleteObject{Ref: state.RefOf(manifest.NewReconfigurationSecret(""), as)}}, nil
 	}
-	return s.Earlier.StoreChanges(as)
-}
-
-// StoreChanges returns the changes that store the state in the cluster: all of it for administrators, and
-// for every node what that needs. The Secret comes first: commands on control plane nodes go by it, and
-// write what a kill has left out.
-func (s *State) StoreChanges(as state.Identity) ([]change.Change, error) {
 	all, err := yaml.Marshal(s)
 	if err != nil {
 		return nil, err

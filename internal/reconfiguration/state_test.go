@@ -50,7 +50,7 @@ func TestStateOfChanges(t *testing.T) {
 	if found := read(); found.ID != second.ID || found.Latest().ID != first.ID || first.ID == second.ID {
 		t.Errorf("during the second change there is %+v", found)
 	}
-	changes, err := second.TakeBackChanges(as)
+	changes, err := second.Earlier.StoreChanges(as)
 	for _, c := range changes {
 		if err == nil {
 			err = w.Do(t.Context(), c)

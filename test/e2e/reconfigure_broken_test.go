@@ -16,7 +16,7 @@ import (
 
 // TestReconfigureTakesBackBrokenComponents breaks one component after the other by a change that the checks let pass.
 // Each time the command names the component and the cause, and the node, the addons and the stored configuration are as
-// before.
+// before. The change that was made before these can still be undone.
 func TestReconfigureTakesBackBrokenComponents(t *testing.T) {
 	inFullRun(t, "eight minutes")
 	parallel(t)
@@ -62,6 +62,10 @@ func TestReconfigureTakesBackBrokenComponents(t *testing.T) {
 				kubectl(t, s.cp, "--namespace=kube-system", "rollout", "status", addon, "--timeout=60s")
 			}
 		})
+	}
+	runReconfigure(t, s.cp, "undo") // of the only change that was not taken back
+	if got := commandLine(t, s.cp, "kube-apiserver"); strings.Contains(got, "--event-ttl") {
+		t.Errorf("after the undo, kube-apiserver runs as %s", got)
 	}
 }
 

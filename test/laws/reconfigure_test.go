@@ -1,6 +1,7 @@
 package laws
 
 import (
+	"context"
 	"fmt"
 	"regexp"
 	"slices"
@@ -15,8 +16,10 @@ import (
 	"kubeadm/internal/change"
 	"kubeadm/internal/config"
 	"kubeadm/internal/engine"
+	"kubeadm/internal/existing"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
+	"kubeadm/internal/reconfiguration"
 	"kubeadm/internal/rotation"
 	"kubeadm/internal/state"
 	"kubeadm/internal/world/fake"
@@ -307,5 +310,37 @@ func TestFailedReconfigureKeepsChangeOfAddons(t *testing.T) {
 	undo.mustSucceed(t)
 	if strings.Contains(image(), "registry.example.com") {
 		t.Errorf("the undo leaves CoreDNS as it was changed: %s", image())
+	}
+}
+
+// A command that takes back its own change, which the cluster has not stored, leaves the change before it as the latest
+// one: an undo leads to the configuration before that.
+func TestTakenBackReconfigureLeavesEarlierChange(t *testing.T) {
+	before := newReconfiguredMachine(t)
+	first := reconfigure(changedConfig)
+	w := before.Clone()
+	first.newRun(w).mustSucceed(t)
+	earlier := readChange(t, w)
+	for name, begun := range map[string]*fake.World{"after a change": w, "the first change": before} {
+		t.Run(name, func(t *testing.T) {
+			second := reconfigure(clusterDocument + "dns: {imageRepository: registry.example.com/dns}\n")
+			second.machine = func(testing.TB) *fake.World { return withFastClock(begun.Clone()) }
+			r := second.killAt(t, "kubeadm-config")
+			back := r.rerun()
+			back.subject = second.with(func(ctx context.Context, e *engine.Env, here existing.Machine) (reconfiguration.Wanted, error) {
+				wanted, err := reconfiguration.FindUndo(ctx, e, here)
+				wanted.Forgets = true
+				return wanted, err
+			})
+			back.mustSucceed(t)
+			if left := readChange(t, r.machine); begun == before && left != nil || begun == w && (left == nil || left.ID != earlier.ID) {
+				t.Fatalf("the latest change is %+v", left)
+			}
+			if begun == before {
+				return
+			}
+			undoReconfigure(first).newRun(r.machine).mustSucceed(t)
+			checkUntouched(t, before, r.machine)
+		})
 	}
 }

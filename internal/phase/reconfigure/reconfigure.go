@@ -95,13 +95,18 @@ var Finish = engine.Phase{
 		if err != nil {
 			return err
 		}
-		s := reconfiguration.IntentOf(e).Change
+		intent := reconfiguration.IntentOf(e)
+		s := intent.Change
 		if s.Stored == nil {
-			if err := s.RecordNodes(ctx, e.Reader(), as); err != nil {
-				return err
+			if intent.Forgets {
+				s = s.Latest()
+			} else {
+				if err := s.RecordNodes(ctx, e.Reader(), as); err != nil {
+					return err
+				}
+				now := metav1.Time{Time: e.World.Now()}.Rfc3339Copy() // as it is stored
+				s.Stored, s.Earlier = &now, nil
 			}
-			now := metav1.Time{Time: e.World.Now()}.Rfc3339Copy() // as it is stored
-			s.Stored, s.Earlier = &now, nil
 			store, err := s.StoreChanges(as)
 			if err != nil {
 				return err
@@ -110,7 +115,7 @@ var Finish = engine.Phase{
 				return err
 			}
 		}
-		if s.ID == "" { // only this node has changed
+		if s == nil || s.ID == "" { // no other node has to follow
 			return reconfiguration.RemoveRecord(ctx, e, n)
 		}
 		// A kubelet may not write its Node in the moment in which a controller has changed the taints:
@@ -284,7 +289,7 @@ func (m *machine) takeBack(ctx context.Context, e *engine.Env, cause error) erro
 			"to complete the change, run the same command", "to take it back: kubeadm reconfigure undo")
 	}
 	if change.Stored == nil {
-		changes, err := change.TakeBackChanges(m.as)
+		changes, err := change.Earlier.StoreChanges(m.as)
 		if err == nil {
 			err = e.Do(ctx, changes...)
 		}
