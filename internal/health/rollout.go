@@ -45,7 +45,7 @@ func checkRollout(u *unstructured.Unstructured) error {
 		n, _, _ := unstructured.NestedInt64(u.Object, fields...)
 		return n
 	}
-	if number("status", "observedGeneration") < number("metadata", "generation") {
+	if !IsObserved(u) {
 		return errors.New("its controller has not seen the change yet")
 	}
 	wanted, updated := number("spec", "replicas"), number("status", "updatedReplicas")
@@ -64,12 +64,18 @@ func checkRollout(u *unstructured.Unstructured) error {
 // NewPods is the number of Pods of a DaemonSet or Deployment that are of its latest template, as far as its controller has
 // seen that.
 func NewPods(u *unstructured.Unstructured) int64 {
+	if !IsObserved(u) {
+		return 0
+	}
 	number := func(fields ...string) int64 {
 		n, _, _ := unstructured.NestedInt64(u.Object, fields...)
 		return n
 	}
-	if number("status", "observedGeneration") < number("metadata", "generation") {
-		return 0
-	}
 	return number("status", "updatedReplicas") + number("status", "updatedNumberScheduled") // it has one of them
+}
+
+// IsObserved reports whether the controller of a DaemonSet or Deployment has seen its latest template.
+func IsObserved(u *unstructured.Unstructured) bool {
+	seen, _, _ := unstructured.NestedInt64(u.Object, "status", "observedGeneration")
+	return seen >= u.GetGeneration()
 }

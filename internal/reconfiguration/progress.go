@@ -112,6 +112,22 @@ func (k KnownNodes) byName() map[string]string {
 	return all
 }
 
+// NodeSet are nodes, as the beginnings of the digests of their names.
+type NodeSet string
+
+// NewNodeSet returns the set of nodes with these names.
+func NewNodeSet(names []string) NodeSet {
+	var all []string
+	for _, name := range names {
+		all = append(all, shortDigest(name))
+	}
+	slices.Sort(all)
+	return NodeSet(strings.Join(slices.Compact(all), " "))
+}
+
+// Has reports whether a node is in the set.
+func (s NodeSet) Has(name string) bool { return strings.Contains(string(s), shortDigest(name)) }
+
 // ReportChange returns the change that says in the Node that it has followed. A kubelet may do that for
 // its own Node.
 func (s *State) ReportChange(name string, as state.Identity) change.Change {

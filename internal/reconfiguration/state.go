@@ -37,6 +37,8 @@ type State struct {
 	Stored *metav1.Time `json:"stored,omitempty"`
 	// Addons is set before CoreDNS or kube-proxy gets the configuration: from then on the change is not forgotten.
 	Addons bool `json:"addons,omitempty"`
+	// NotReady are the nodes on which a Pod of CoreDNS or kube-proxy was not ready before that, by the label of the Pods.
+	NotReady map[string]NodeSet `json:"notReady,omitempty"`
 	// Earlier is the change before this one, as long as the cluster has not stored this one.
 	Earlier *State `json:"earlier,omitempty"`
 	// Endpoint is a change of the endpoint that has not been finished; nil for none.
@@ -175,7 +177,7 @@ func (s *State) public() (*State, error) {
 		return nil, nil
 	}
 	p := *s
-	p.After, p.Files, p.Nodes, p.Rest = config.StoredConfig{}, nil, "", nil
+	p.After, p.Files, p.Nodes, p.Rest, p.NotReady = config.StoredConfig{}, nil, "", nil, nil
 	p.Before = config.StoredConfig{Kubelet: s.Before.Kubelet}
 	var cluster map[string]any
 	if err := yaml.Unmarshal([]byte(s.Before.Cluster), &cluster); err != nil {

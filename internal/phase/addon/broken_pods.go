@@ -7,7 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 
 	"kubeadm/internal/crashlog"
 	"kubeadm/internal/engine"
@@ -20,40 +19,46 @@ import (
 // newPods finds out what is wrong with the Pods that an addon gets by its roll-out.
 type newPods struct {
 	addons
-	query   state.Query
-	earlier map[types.UID]bool // Pods from before the roll-out
-	failing map[string]bool    // nodes on which one of these was not ready, for a reason that is not the change
+	workload state.Ref // the DaemonSet or Deployment
+	query    state.Query
+	notReady reconfiguration.NodeSet // where a Pod was not ready before the change
 }
 
-// watchPods notes the Pods of an addon before its roll-out.
-func (a addons) watchPods(ctx context.Context, e *engine.Env, label string) (w newPods, err error) {
-	w = newPods{addons: a, earlier: map[types.UID]bool{}, failing: map[string]bool{}, query: state.Query{GVK: corev1.SchemeGroupVersion.WithKind("Pod"),
-		As: a.as, Namespace: metav1.NamespaceSystem, LabelSelector: "k8s-app=" + label,
+func (a addons) newPodsOf(one addon, notReady reconfiguration.NodeSet) newPods {
+	return newPods{addons: a, workload: a.refOf(one), notReady: notReady, query: state.Query{
+		GVK: corev1.SchemeGroupVersion.WithKind("Pod"), As: a.as, Namespace: metav1.NamespaceSystem, LabelSelector: "k8s-app=" + one.label,
 		Fields: []string{"metadata", "spec.nodeName", "status.conditions", "status.containerStatuses"}}}
-	all, err := e.List(ctx, w.query)
-	if err != nil {
-		return w, err
-	}
+}
+
+// listNotReady returns the nodes on which a Pod of an addon is not ready.
+func (a addons) listNotReady(ctx context.Context, e *engine.Env, one addon) (reconfiguration.NodeSet, error) {
+	all, err := e.List(ctx, a.newPodsOf(one, "").query)
+	var nodes []string
 	for _, u := range all {
-		w.earlier[u.GetUID()] = true
-		if pod, ok := toPod(u); ok && !isReady(pod) {
-			w.failing[pod.Spec.NodeName] = true
+		if pod, ok := toPod(u); ok && !isReady(pod) && pod.Spec.NodeName != "" {
+			nodes = append(nodes, pod.Spec.NodeName)
 		}
 	}
-	return w, nil
+	return reconfiguration.NewNodeSet(nodes), err
 }
 
-// findBroken is a *reconfiguration.BrokenAddon if a new Pod exits again and again. At the end of the wait, an image that
-// cannot be pulled is one too. On a node that is not ready, or whose Pod was not before, that is no evidence against the
-// change.
+// findBroken is a *reconfiguration.BrokenAddon if a Pod of the latest template exits again and again. At the end of the
+// wait, an image that cannot be pulled is one too. On a node that is not ready, or whose Pod was not before the change, that
+// is no evidence against the change.
 func (w newPods) findBroken(ctx context.Context, r state.Reader, isEnd bool) error {
-	all, err := r.List(ctx, w.query)
-	if err != nil {
+	revision, err := findRevision(ctx, r, w.workload, w.query.LabelSelector)
+	if err != nil || revision == "" {
 		return nil // the wait goes on
+	}
+	query := w.query
+	query.LabelSelector += "," + revision
+	all, err := r.List(ctx, query)
+	if err != nil {
+		return nil
 	}
 	for _, u := range all {
 		pod, ok := toPod(u)
-		if !ok || w.earlier[pod.UID] || w.failing[pod.Spec.NodeName] || pod.DeletionTimestamp != nil {
+		if !ok || w.notReady.Has(pod.Spec.NodeName) || pod.DeletionTimestamp != nil {
 			continue
 		}
 		for _, c := range pod.Status.ContainerStatuses {

@@ -3,9 +3,11 @@ package addon_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -25,6 +27,20 @@ type rollOut struct {
 	pod corev1.Pod
 }
 
+// revisionLabel is what the controller of a DaemonSet adds to the labels of the template.
+const revisionLabel = "controller-revision-hash"
+
+// addRevision adds what the controller stores of a template.
+func (r *rollOut) addRevision(number int64) {
+	r.t.Helper()
+	hash := fmt.Sprint(number)
+	r.put(&appsv1.ControllerRevision{TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "ControllerRevision"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kube-proxy-" + hash,
+			Labels:          map[string]string{"k8s-app": "kube-proxy", revisionLabel: hash},
+			OwnerReferences: []metav1.OwnerReference{{UID: "kube-proxy"}}},
+		Revision: number})
+}
+
 func (r *rollOut) Do(ctx context.Context, c change.Change) error {
 	if err := r.daemonSet.Do(ctx, c); err != nil {
 		return err
@@ -32,13 +48,21 @@ func (r *rollOut) Do(ctx context.Context, c change.Change) error {
 	if _, ok := c.(change.MutateObject); !ok {
 		return nil
 	}
-	r.put("Pod", &r.pod)
+	r.replacePod()
+	return nil
+}
+
+// replacePod is what the controller does after a change of the template.
+func (r *rollOut) replacePod() {
+	r.t.Helper()
+	r.addRevision(10)
+	r.put(&r.pod)
 	u := r.Objects[memory.Key{Kind: schema.GroupKind{Group: "apps", Kind: "DaemonSet"}, Namespace: "kube-system",
 		Name: "kube-proxy"}].DeepCopy()
-	u.Object["status"] = map[string]any{"desiredNumberScheduled": int64(1)}
+	u.SetUID("kube-proxy")
+	u.Object["status"] = map[string]any{"desiredNumberScheduled": int64(1), "observedGeneration": u.GetGeneration()}
 	r.Objects[memory.Key{Kind: schema.GroupKind{Group: "apps", Kind: "DaemonSet"}, Namespace: "kube-system",
 		Name: "kube-proxy"}] = u
-	return nil
 }
 
 // Await checks once.
@@ -59,18 +83,23 @@ func TestBrokenPodsOfAddon(t *testing.T) {
 	waits := func(reason string) corev1.ContainerState {
 		return corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: "the message"}}
 	}
+	crashes := corev1.ContainerStatus{State: waits("CrashLoopBackOff"), LastTerminationState: exited(2), RestartCount: 1}
 	for name, c := range map[string]struct {
 		status corev1.ContainerStatus
 		node   string
 		cause  string // empty if the Pod is not the cause
 		before string // the status of the condition Ready of the node's Pod from before; empty if it had none
+		// an interrupted run has deployed kube-proxy already
+		resumed bool
+		// the Pod is of an older template
+		older bool
 	}{
-		"exits on a node whose Pod was not ready before": {node: "worker1", before: "False",
-			status: corev1.ContainerStatus{State: waits("CrashLoopBackOff"), LastTerminationState: exited(2), RestartCount: 1}},
-		"exits on a node whose Pod was ready before": {node: "worker1", before: "True", cause: "exits with code 2",
-			status: corev1.ContainerStatus{State: waits("CrashLoopBackOff"), LastTerminationState: exited(2), RestartCount: 1}},
-		"exits on a node that is not ready": {node: "down",
-			status: corev1.ContainerStatus{State: waits("CrashLoopBackOff"), LastTerminationState: exited(2), RestartCount: 1}},
+		"exits on a node whose Pod was not ready before": {node: "worker1", before: "False", status: crashes},
+		"exits on a node whose Pod was ready before":     {node: "worker1", before: "True", cause: "exits with code 2", status: crashes},
+		"exits on a node that is not ready":              {node: "down", status: crashes},
+		"exits since an interrupted run":                 {node: "worker1", before: "True", cause: "exits with code 2", resumed: true, status: crashes},
+		"exits since an interrupted run, and before it":  {node: "worker1", before: "False", resumed: true, status: crashes},
+		"exits since before an interrupted run":          {node: "worker1", before: "True", resumed: true, older: true, status: crashes},
 		"exits": {status: corev1.ContainerStatus{State: waits("CrashLoopBackOff"), LastTerminationState: exited(2), RestartCount: 1},
 			node: "worker1", cause: "container kube-proxy of the new Pod kube-proxy-new on node worker1 exits with code 2"},
 		"exits here": {status: corev1.ContainerStatus{State: exited(1), RestartCount: 3}, node: "cp1",
@@ -85,9 +114,13 @@ func TestBrokenPodsOfAddon(t *testing.T) {
 			c.status.Name = "kube-proxy"
 			r := &rollOut{newDaemonSet(t), corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 				ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kube-proxy-new", UID: "new",
-					Labels: map[string]string{"k8s-app": "kube-proxy"}},
+					Labels: map[string]string{"k8s-app": "kube-proxy", revisionLabel: "10"}},
 				Spec: corev1.PodSpec{NodeName: c.node}, Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{c.status}}}}
+			if c.older {
+				r.pod.Labels[revisionLabel] = "9"
+			}
 			r.e.World, r.node.Name = r, "cp1"
+			r.addRevision(9)
 			r.addNode("cp1", corev1.ConditionTrue)
 			r.addNode(c.node, corev1.ConditionTrue)
 			if c.node == "down" { // the others follow, and it is warned of
@@ -95,17 +128,26 @@ func TestBrokenPodsOfAddon(t *testing.T) {
 			}
 			if c.before != "" {
 				earlier := r.pod
-				earlier.Name, earlier.UID = "kube-proxy-old", "old"
+				earlier.Name, earlier.UID, earlier.Labels = "kube-proxy-old", "old", map[string]string{"k8s-app": "kube-proxy", revisionLabel: "9"}
 				earlier.Status = corev1.PodStatus{Conditions: []corev1.PodCondition{
 					{Type: corev1.PodReady, Status: corev1.ConditionStatus(c.before)}}}
-				r.put("Pod", &earlier)
+				r.put(&earlier)
 			}
-			r.changeEndpoint()
+			change := r.changeEndpoint()
+			if c.resumed {
+				if change.Addons = true; c.before == "False" {
+					change.NotReady = map[string]reconfiguration.NodeSet{"kube-proxy": reconfiguration.NewNodeSet([]string{c.node})}
+				}
+				r.replacePod()
+			}
 			err := engine.Run(t.Context(), r.e, []engine.Phase{addon.Reconfigure}, engine.Selection{})
-			if isBroken := errors.As(err, new(*reconfiguration.BrokenAddon)); isBroken != (c.cause != "") ||
-				(err == nil) != (c.node == "down") ||
+			isWarned := c.node == "down" || c.before == "False"
+			if isBroken := errors.As(err, new(*reconfiguration.BrokenAddon)); isBroken != (c.cause != "") || (err == nil) != isWarned ||
 				err != nil && !strings.Contains(err.Error(), c.cause) {
 				t.Errorf("the roll-out ended with: %v", err)
+			}
+			if got := change.NotReady["kube-proxy"].Has(c.node); got != (c.before == "False") {
+				t.Errorf("the change says that the Pod on %s was not ready before: %t", c.node, got)
 			}
 		})
 	}

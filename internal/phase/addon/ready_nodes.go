@@ -14,6 +14,7 @@ import (
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/engine"
+	"kubeadm/internal/health"
 	"kubeadm/internal/reconfiguration"
 	"kubeadm/internal/state"
 	"kubeadm/internal/untrusted"
@@ -21,11 +22,11 @@ import (
 )
 
 // replaceOnReadyNodes replaces the Pods of kube-proxy on nodes that are ready, a tenth of them at a time, if other
-// nodes are not: by itself, a DaemonSet replaces none of them as long as its Pods on the others are unavailable, such
-// as on nodes that have lost the endpoint.
+// nodes are not, or their Pods were not: by itself, a DaemonSet replaces none of them as long as its Pods on the others are
+// unavailable, such as on nodes that have lost the endpoint.
 func (a addons) replaceOnReadyNodes(ctx context.Context, e *engine.Env, digest string) error {
-	ready, down, err := a.listNodes(ctx, e)
-	if err != nil || down == 0 {
+	ready, others, err := a.listNodes(ctx, e, a.notReady[proxyAddon.label])
+	if err != nil || others == 0 {
 		return err
 	}
 	if err := e.Await(ctx, a.observed()); err != nil {
@@ -70,8 +71,7 @@ func (a addons) observed() world.Condition {
 			if err != nil {
 				return err
 			}
-			seen, _, _ := unstructured.NestedInt64(u.Object, "status", "observedGeneration")
-			if seen < u.GetGeneration() {
+			if !health.IsObserved(u) {
 				return errors.New("it has not seen it yet")
 			}
 			return nil
@@ -118,8 +118,10 @@ func isReady(pod corev1.Pod) bool {
 	})
 }
 
-// listNodes returns the nodes that are ready, and the number of those that are not.
-func (a addons) listNodes(ctx context.Context, e *engine.Env) (ready map[string]bool, down int, err error) {
+// listNodes returns the nodes that are ready, and the number of the others. One whose Pod was not ready before the change
+// counts as one of them.
+func (a addons) listNodes(ctx context.Context, e *engine.Env, notReady reconfiguration.NodeSet) (ready map[string]bool, others int,
+	err error) {
 	all, err := e.List(ctx, state.Query{GVK: state.NodeKind, As: a.as, Fields: []string{"metadata.name", "status.conditions"}})
 	if err != nil {
 		return nil, 0, err
@@ -128,13 +130,13 @@ func (a addons) listNodes(ctx context.Context, e *engine.Env) (ready map[string]
 	for _, u := range all {
 		var n corev1.Node
 		err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &n)
-		if err != nil || isDown(n) {
-			down++
+		if err != nil || isDown(n) || notReady.Has(n.Name) {
+			others++
 			continue
 		}
 		ready[n.Name] = true
 	}
-	return ready, down, nil
+	return ready, others, nil
 }
 
 // isDown reports whether a node says that it is not ready.

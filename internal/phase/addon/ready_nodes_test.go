@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	proxyconfig "k8s.io/kube-proxy/config/v1alpha1"
 
@@ -49,12 +48,14 @@ func newDaemonSet(t *testing.T) *daemonSet {
 	return d
 }
 
-// changeEndpoint is the change that kube-proxy gets.
-func (d *daemonSet) changeEndpoint() {
+// changeEndpoint begins the change that kube-proxy gets.
+func (d *daemonSet) changeEndpoint() *reconfiguration.State {
 	previous := *d.node
 	d.node.Cluster.Endpoint = "192.0.2.20:6443"
-	d.e.Intent = reconfiguration.Intent{Before: &previous, Change: &reconfiguration.State{Addons: true,
-		Endpoint: &reconfiguration.EndpointChange{From: []string{"https://192.0.2.10:6443"}, To: "https://192.0.2.20:6443"}}}
+	change := &reconfiguration.State{ID: "1",
+		Endpoint: &reconfiguration.EndpointChange{From: []string{"https://192.0.2.10:6443"}, To: "https://192.0.2.20:6443"}}
+	d.e.Intent = reconfiguration.Intent{Before: &previous, Change: change}
+	return change
 }
 
 func (d *daemonSet) Do(ctx context.Context, c change.Change) error {
@@ -68,60 +69,67 @@ func (d *daemonSet) Do(ctx context.Context, c change.Change) error {
 		return err
 	}
 	annotations, _, _ := unstructured.NestedStringMap(set.Object, "spec", "template", "metadata", "annotations")
-	d.addPod(evict.Name, annotations)
+	d.addPod(evict.Name, annotations, corev1.ConditionTrue)
 	return nil
 }
 
 // addPod adds a Pod of kube-proxy, which is named after its node.
-func (d *daemonSet) addPod(node string, annotations map[string]string) {
+func (d *daemonSet) addPod(node string, annotations map[string]string, ready corev1.ConditionStatus) {
 	d.t.Helper()
 	pod := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: node, Labels: map[string]string{"k8s-app": "kube-proxy"},
 			Annotations: annotations},
 		Spec:   corev1.PodSpec{NodeName: node},
-		Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}}
-	d.put("Pod", pod)
+		Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}}}}
+	d.put(pod)
 }
 
 func (d *daemonSet) addNode(name string, ready corev1.ConditionStatus) {
 	d.t.Helper()
 	n := &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: metav1.ObjectMeta{Name: name},
 		Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}}}
-	d.put("Node", n)
+	d.put(n)
 }
 
 // put stores an object with its status.
-func (d *daemonSet) put(kind string, o metav1.Object) {
+func (d *daemonSet) put(o state.Object) {
 	d.t.Helper()
 	all, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	d.Objects[memory.Key{Kind: schema.GroupKind{Kind: kind}, Namespace: o.GetNamespace(), Name: o.GetName()}] =
+	d.Objects[memory.Key{Kind: o.GetObjectKind().GroupVersionKind().GroupKind(), Namespace: o.GetNamespace(), Name: o.GetName()}] =
 		&unstructured.Unstructured{Object: all}
 }
 
-// Where a node is not ready, the DaemonSet would replace no Pod of kube-proxy: those on the other nodes are evicted, once.
+// Where a node, or its Pod, is not ready, the DaemonSet would replace no Pod of kube-proxy: those on the other nodes are
+// evicted, once.
 func TestProxyOnReadyNodes(t *testing.T) {
-	for lost, want := range map[corev1.ConditionStatus][]string{
-		corev1.ConditionUnknown: {"cp1", "worker1"}, corev1.ConditionTrue: nil} {
-		d := newDaemonSet(t)
-		for _, name := range []string{"cp1", "worker1", "worker2"} {
-			status := corev1.ConditionTrue
-			if name == "worker2" {
-				status = lost
+	for name, c := range map[string]struct {
+		node, pod corev1.ConditionStatus // of worker2
+		want      []string
+	}{
+		"all are ready":         {corev1.ConditionTrue, corev1.ConditionTrue, nil},
+		"a node is not ready":   {corev1.ConditionUnknown, corev1.ConditionTrue, []string{"cp1", "worker1"}},
+		"its Pod was not ready": {corev1.ConditionTrue, corev1.ConditionFalse, []string{"cp1", "worker1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDaemonSet(t)
+			for _, name := range []string{"cp1", "worker1"} {
+				d.addNode(name, corev1.ConditionTrue)
+				d.addPod(name, nil, corev1.ConditionTrue)
 			}
-			d.addNode(name, status)
-			d.addPod(name, nil)
-		}
-		d.changeEndpoint()
-		for range 2 {
-			if err := engine.Run(t.Context(), d.e, []engine.Phase{addon.Reconfigure}, engine.Selection{}); err != nil {
-				t.Fatal(err)
+			d.addNode("worker2", c.node)
+			d.addPod("worker2", nil, c.pod)
+			d.changeEndpoint()
+			for range 2 {
+				if err := engine.Run(t.Context(), d.e, []engine.Phase{addon.Reconfigure}, engine.Selection{}); err != nil {
+					t.Fatal(err)
+				}
 			}
-		}
-		if slices.Sort(d.evicted); !slices.Equal(d.evicted, want) {
-			t.Errorf("worker2 is ready: %s; evicted %v, want %v", lost, d.evicted, want)
-		}
+			if slices.Sort(d.evicted); !slices.Equal(d.evicted, c.want) {
+				t.Errorf("evicted %v, want %v", d.evicted, c.want)
+			}
+		})
 	}
 }

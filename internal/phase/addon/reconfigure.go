@@ -55,28 +55,52 @@ var Reconfigure = engine.Phase{
 				return err
 			}
 		}
-		if change := intent.Change; (effects.CoreDNS || effects.KubeProxy) && !change.Addons {
-			change.Addons = true
-			store, err := change.StoreChanges(as)
-			if err != nil {
-				return err
-			}
-			if err := e.Do(ctx, store...); err != nil {
-				return err
-			}
+		if !effects.CoreDNS && !effects.KubeProxy {
+			return nil
+		}
+		if err := a.begin(ctx, e, intent.Change); err != nil {
+			return err
 		}
 		if effects.CoreDNS {
-			err := a.reconfigure(ctx, e, addon{"Deployment", "coredns", "kube-dns", before.Cluster.DNS.Disabled, deployCoreDNS})
-			if err != nil {
+			if err := a.reconfigure(ctx, e, dnsAddon, before.Cluster.DNS.Disabled, deployCoreDNS); err != nil {
 				return err
 			}
 		}
 		if !effects.KubeProxy {
 			return nil
 		}
-		return a.reconfigure(ctx, e,
-			addon{"DaemonSet", "kube-proxy", "kube-proxy", before.Cluster.Proxy.Disabled, a.replaceKubeProxy})
+		return a.reconfigure(ctx, e, proxyAddon, before.Cluster.Proxy.Disabled, a.replaceKubeProxy)
 	},
+}
+
+// begin records that the addons get the change, and on which nodes their Pods were not ready before. A change that
+// replaces or takes back one that was not stored goes by what was before that.
+func (a *addons) begin(ctx context.Context, e *engine.Env, change *reconfiguration.State) error {
+	if !change.Addons {
+		change.Addons, change.NotReady = true, map[string]reconfiguration.NodeSet{}
+		if begun := change.Earlier; begun != nil && begun.Stored == nil && begun.Addons {
+			change.NotReady = begun.NotReady
+		} else {
+			for _, one := range []addon{dnsAddon, proxyAddon} {
+				nodes, err := a.listNotReady(ctx, e, one)
+				if err != nil {
+					return err
+				}
+				if nodes != "" {
+					change.NotReady[one.label] = nodes
+				}
+			}
+		}
+		store, err := change.StoreChanges(a.as)
+		if err != nil {
+			return err
+		}
+		if err := e.Do(ctx, store...); err != nil {
+			return err
+		}
+	}
+	a.notReady = change.NotReady
+	return nil
 }
 
 // changesProxy reports whether kube-proxy is to change. One that uses another server keeps it, and stays as it is if the
@@ -99,43 +123,48 @@ type addons struct {
 	as   state.Identity
 	// proxyServer is the server that kube-proxy keeps, since it is not an endpoint of the cluster; empty for none.
 	proxyServer string
+	// notReady are the nodes on which Pods of an addon were not ready before the change, by their label.
+	notReady map[string]reconfiguration.NodeSet
 }
 
 // addon is one of them.
 type addon struct {
-	kind, name  string // of the object that has its Pods
-	label       string // of the Pods
-	wasDisabled bool   // before the change
-	deploy      func(context.Context, *engine.Env) error
+	kind, name string // of the object that has its Pods
+	label      string // of the Pods
+}
+
+var (
+	dnsAddon   = addon{"Deployment", "coredns", "kube-dns"}
+	proxyAddon = addon{"DaemonSet", "kube-proxy", "kube-proxy"}
+)
+
+func (a addons) refOf(one addon) state.Ref {
+	return state.Ref{GVK: appsv1.SchemeGroupVersion.WithKind(one.kind), Namespace: metav1.NamespaceSystem, Name: one.name, As: a.as}
 }
 
 // reconfigure deploys an addon again and waits for its new Pods.
-func (a addons) reconfigure(ctx context.Context, e *engine.Env, one addon) error {
-	ref := state.Ref{GVK: appsv1.SchemeGroupVersion.WithKind(one.kind), Namespace: metav1.NamespaceSystem,
-		Name: one.name, As: a.as}
+func (a addons) reconfigure(ctx context.Context, e *engine.Env, one addon, wasDisabled bool,
+	deploy func(context.Context, *engine.Env) error) error {
+	ref := a.refOf(one)
 	_, err := e.Object(ctx, ref)
-	if apierrors.IsNotFound(err) && !one.wasDisabled {
+	if apierrors.IsNotFound(err) && !wasDisabled {
 		e.Warn("%s does not exist, so it is not deployed again", ref)
 		return nil
 	}
 	if err != nil && !apierrors.IsNotFound(err) {
 		return err
 	}
-	pods, err := a.watchPods(ctx, e, one.label)
-	if err != nil {
+	if err := deploy(ctx, e); err != nil {
 		return err
 	}
-	if err := one.deploy(ctx, e); err != nil {
-		return err
-	}
-	failed := a.awaitRollout(ctx, e, ref, pods)
+	failed := a.awaitRollout(ctx, e, a.newPodsOf(one, a.notReady[one.label]))
 	if failed == nil || ctx.Err() != nil {
 		return failed
 	}
 	if errors.As(failed, new(*reconfiguration.BrokenAddon)) {
 		return failed
 	}
-	_, down, err := a.listNodes(ctx, e)
+	_, others, err := a.listNodes(ctx, e, a.notReady[one.label])
 	if err != nil {
 		return err
 	}
@@ -143,17 +172,19 @@ func (a addons) reconfigure(ctx context.Context, e *engine.Env, one addon) error
 	if err != nil {
 		return err
 	}
-	if missing > down {
+	if missing > others {
 		return problem.New(fmt.Errorf("the roll-out of %s is not complete: %w", ref, failed),
 			"to go on, run the same command; to return to the configuration before: kubeadm reconfigure undo")
 	}
-	e.Warn("the roll-out of %s is not complete, since %d nodes are not ready: %v", ref, down, failed)
+	e.Warn("the roll-out of %s is not complete, since %d nodes are not ready, or their Pods were not before the change: %v", ref,
+		others, failed)
 	return nil
 }
 
 // awaitRollout waits for the new Pods of an addon, until there have been no more of them for the usual limit: a DaemonSet
 // replaces one Pod at a time, on any number of nodes. It gives up if a new Pod does not run.
-func (a addons) awaitRollout(ctx context.Context, e *engine.Env, ref state.Ref, pods newPods) (failed error) {
+func (a addons) awaitRollout(ctx context.Context, e *engine.Env, pods newPods) (failed error) {
+	ref := pods.workload
 	const parts = 2 // of the limit
 	most := int64(0)
 	rollout := health.Rollout(ref, a.node.Timeouts.KubernetesAPI/parts)

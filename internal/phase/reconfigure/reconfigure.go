@@ -105,7 +105,7 @@ var Finish = engine.Phase{
 					return err
 				}
 				now := metav1.Time{Time: e.World.Now()}.Rfc3339Copy() // as it is stored
-				s.Stored, s.Earlier = &now, nil
+				s.Stored, s.Earlier, s.NotReady = &now, nil, nil
 			}
 			store, err := s.StoreChanges(as)
 			if err != nil {
