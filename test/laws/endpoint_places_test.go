@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"kubeadm/internal/change"
 	"kubeadm/internal/config"
 	"kubeadm/internal/engine"
 	"kubeadm/internal/existing"
@@ -142,6 +143,59 @@ func TestComponentsLeavePreviousEndpoint(t *testing.T) {
 		}
 		finishEndpoint(s).newRun(r.machine).mustSucceed(t)
 	})
+}
+
+// A component that could not be restarted with its new kubeconfig is restarted when the command is run again: where the
+// cluster has the endpoint already, on the first node and on another one.
+func TestFailedRestartIsNotForgotten(t *testing.T) {
+	place := func(w *fake.World) { replaceInFile(t, w, "scheduler.conf", bareURL, oldURL) }
+	moved := newReconfiguredMachine(t)
+	changeEndpoint(newEndpoint).newRun(moved).mustSucceed(t)
+	place(moved)
+	moved.Objects[memory.Key{Kind: state.NodeKind.GroupKind(), Name: "cp1"}].SetAnnotations(nil)
+	reached := changeEndpoint(newEndpoint).killAt(t, "kubeadm-config").machine
+	place(reached)
+	for name, c := range map[string]struct {
+		command subject
+		machine *fake.World
+	}{
+		"the first node": {changeEndpoint(newEndpoint), reached},
+		"another node":   {reconfigureNode(nil), moved},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := c.command.newRun(c.machine)
+			r.observe = func(w world.World) world.World { return stuckScheduler{w} }
+			if out := r.execute(t); out.err == nil || !strings.Contains(out.err.Error(), "the runtime hangs") {
+				t.Fatalf("the command ended with: %v", out.err)
+			}
+			again := r.rerun()
+			again.observe = nil
+			again.mustSucceed(t)
+			file := r.machine.Files["/etc/kubernetes/scheduler.conf"]
+			if !strings.Contains(string(file.Data), bareURL) {
+				t.Errorf("scheduler.conf is\n%s", file.Data)
+			}
+			all, err := r.machine.Containers(t.Context(), "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, c := range all {
+				if c.Component == "kube-scheduler" && c.Running && c.Created.Before(file.ModTime) {
+					t.Errorf("the scheduler was started at %s, before scheduler.conf was written at %s", c.Created, file.ModTime)
+				}
+			}
+		})
+	}
+}
+
+// stuckScheduler is a world in which the containers of the scheduler cannot be removed.
+type stuckScheduler struct{ world.World }
+
+func (w stuckScheduler) Do(ctx context.Context, c change.Change) error {
+	if remove, ok := c.(change.RemoveContainers); ok && remove.Component == "kube-scheduler" {
+		return errors.New("the runtime hangs")
+	}
+	return w.World.Do(ctx, c)
 }
 
 // What still has the previous endpoint is found before the end of a change begins.

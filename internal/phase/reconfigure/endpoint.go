@@ -2,7 +2,9 @@ package reconfigure
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"slices"
 	"strings"
@@ -165,12 +167,31 @@ func (m *machine) restoreKubeconfigs(ctx context.Context, e *engine.Env) error {
 	return m.restartClients(ctx, e)
 }
 
-// restartClients restarts the components whose kubeconfigs the change replaces, which they read when they start.
+// restartClients restarts the components whose kubeconfigs the change replaces, which they read when they start: also one
+// that an earlier run has not restarted.
 func (m *machine) restartClients(ctx context.Context, e *engine.Env) error {
+	if m.endpoint == nil && len(m.old.Kubeconfigs) == 0 {
+		return nil
+	}
+	containers, err := e.World.Containers(ctx, m.CRISocket)
+	if err != nil {
+		return err
+	}
 	var components []string
 	for _, component := range []string{release.ControllerManager, release.Scheduler} {
 		file := m.Paths.Kubeconfig(strings.TrimPrefix(component, "kube-") + ".conf")
-		if _, isReplaced := m.old.Kubeconfigs[file]; !isReplaced {
+		info, err := e.World.Stat(ctx, file)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		_, isReplaced := m.old.Kubeconfigs[file]
+		isOlder := slices.ContainsFunc(containers, func(c state.Container) bool {
+			return c.Component == component && c.Name == component && c.Running && !c.Created.After(info.ModTime)
+		})
+		if !isReplaced && !isOlder {
 			continue
 		}
 		if err := staticpod.SetOwners(ctx, e, m.Node, component); err != nil {
