@@ -5,14 +5,12 @@ package reconfiguration
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
 	"kubeadm/internal/change"
@@ -94,14 +92,10 @@ func read(ctx context.Context, r state.Reader, ref state.Ref) (*State, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the state of the reconfiguration: %w", err)
 	}
-	text, _, _ := unstructured.NestedString(u.Object, "data", manifest.ReconfigurationKey)
-	data := []byte(text)
-	if ref.GVK.Kind == "Secret" {
-		data, err = base64.StdEncoding.DecodeString(text)
-	}
+	text, err := textOf(u)
 	var found State
 	if err == nil {
-		err = yaml.Unmarshal(data, &found)
+		err = yaml.Unmarshal([]byte(text), &found)
 	}
 	for s := &found; err == nil && s != nil; s = s.Earlier {
 		err = s.check()
@@ -166,8 +160,9 @@ func (s *State) StoreChanges(as state.Identity) ([]change.Change, error) {
 	if err != nil {
 		return nil, err
 	}
-	return change.ApplyAll(as, append(manifest.ReconfigurationAccess.Objects(),
-		manifest.NewReconfigurationSecret(string(all)), manifest.NewReconfiguration(string(text)))...), nil
+	return append(change.ApplyAll(as, manifest.ReconfigurationAccess.Objects()...),
+		storeIn(manifest.NewReconfigurationSecret(string(all)), string(all), as),
+		storeIn(manifest.NewReconfiguration(string(text)), string(text), as)), nil
 }
 
 // public is the state without what only control plane nodes need, which may contain secrets: the arguments

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubeadm/internal/config"
+	"kubeadm/internal/manifest"
 	"kubeadm/internal/state"
 	"kubeadm/internal/world/fake"
 )
@@ -95,6 +96,75 @@ clusterName: one
 	if all, err := Read(t.Context(), w, as); err != nil || all.Before.Cluster != removed {
 		t.Errorf("administrators read %+v, %v", all, err)
 	}
+}
+
+// Fields that a newer kubeadm has stored stay with their change, also in the part that every node may read.
+func TestUnknownFieldsOfStateStay(t *testing.T) {
+	const before = `
+id: b
+future: [1, two]
+endpoint: {from: [a], to: b, future: {of: endpoint}}
+earlier: {id: a, future: of a, before: {}, after: {Cluster: "name: a"}}
+before: {Cluster: "name: a"}
+after: {Cluster: "name: b", future: true}
+`
+	w, as := newWorld(), state.Identity{}
+	store := func(s *State) {
+		t.Helper()
+		changes, err := s.StoreChanges(as)
+		for _, c := range changes {
+			if err == nil {
+				err = w.Do(t.Context(), c)
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	check := func(secret bool, want ...string) {
+		t.Helper()
+		var o state.Object = manifest.NewReconfiguration("")
+		if secret {
+			o = manifest.NewReconfigurationSecret("")
+		}
+		u, err := w.Object(t.Context(), state.RefOf(o, as))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := textOf(u)
+		if got := strings.Count(text, "future:"); err != nil || got != len(want) {
+			t.Errorf("there are %d unknown fields, want %q in\n%s", got, want, text)
+		}
+		for _, one := range want {
+			if !strings.Contains(strings.Join(strings.Fields(text), " "), one) {
+				t.Errorf("%q is missing in\n%s", one, text)
+			}
+		}
+	}
+	for _, o := range []state.Object{manifest.NewReconfigurationSecret(before), manifest.NewReconfiguration(before)} {
+		if err := w.PutObject(o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	found, err := Read(t.Context(), w, as)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := []string{"future: - 1 - two", "future: of: endpoint", "future: of a", "future: true"}
+	for range 2 {
+		store(found)
+		check(true, all...)
+		check(false, all...)
+	}
+	next := New("cp1", found.After, found.Before, time.Now())
+	next.Earlier = found
+	store(next)
+	check(true, all...)
+	store(found.Earlier)
+	check(true, "future: of a")
+	check(false, "future: of a")
+	store(New("cp1", found.Before, found.After, time.Now()))
+	check(true)
 }
 
 // newWorld is a machine whose API server answers.
