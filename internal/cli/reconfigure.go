@@ -213,7 +213,7 @@ func changeConfiguration(p *program, c *cobra.Command, o *reconfigureOptions, fi
 	env := reconfigureEnv(ctx, p, wanted.Node, here.As, intent)
 	err = executeReconfigure(ctx, r, wanted.Node, env, o.DryRun)
 	var broken *reconfiguration.BrokenAddon
-	if errors.As(err, &broken) && ctx.Err() == nil && wanted.Change.Undoes == "" && wanted.Change.Endpoint == nil {
+	if errors.As(err, &broken) && ctx.Err() == nil && wanted.Change.IsTakenBack() {
 		return reconfiguredMachine{p, r, e, here}.takeBack(ctx, broken)
 	}
 	if err != nil || o.DryRun {

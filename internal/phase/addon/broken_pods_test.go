@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,6 +16,7 @@ import (
 	"kubeadm/internal/change"
 	"kubeadm/internal/engine"
 	"kubeadm/internal/phase/addon"
+	"kubeadm/internal/problem"
 	"kubeadm/internal/reconfiguration"
 	"kubeadm/internal/state"
 	"kubeadm/internal/world"
@@ -145,6 +147,9 @@ func TestBrokenPodsOfAddon(t *testing.T) {
 			if isBroken := errors.As(err, new(*reconfiguration.BrokenAddon)); isBroken != (c.cause != "") || (err == nil) != isWarned ||
 				err != nil && !strings.Contains(err.Error(), c.cause) {
 				t.Errorf("the roll-out ended with: %v", err)
+			}
+			if isExplained := slices.Contains(problem.Hints(err), "to take the change back: kubeadm reconfigure undo"); isExplained != (c.cause != "") {
+				t.Errorf("the error has the hints %q", problem.Hints(err))
 			}
 			if got := change.NotReady["kube-proxy"].Has(c.node); got != (c.before == "False") {
 				t.Errorf("the change says that the Pod on %s was not ready before: %t", c.node, got)

@@ -62,14 +62,12 @@ var Reconfigure = engine.Phase{
 			return err
 		}
 		if effects.CoreDNS {
-			if err := a.reconfigure(ctx, e, dnsAddon, before.Cluster.DNS.Disabled, deployCoreDNS); err != nil {
-				return err
-			}
+			err = a.reconfigure(ctx, e, dnsAddon, before.Cluster.DNS.Disabled, deployCoreDNS)
 		}
-		if !effects.KubeProxy {
-			return nil
+		if err == nil && effects.KubeProxy {
+			err = a.reconfigure(ctx, e, proxyAddon, before.Cluster.Proxy.Disabled, a.replaceKubeProxy)
 		}
-		return a.reconfigure(ctx, e, proxyAddon, before.Cluster.Proxy.Disabled, a.replaceKubeProxy)
+		return intent.Change.ExplainBroken(err)
 	},
 }
 
