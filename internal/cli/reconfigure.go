@@ -363,6 +363,7 @@ func (c requestedChange) read(ctx context.Context, e *engine.Env, here existing.
 	q.Flags = c.o.ReconfigureFlags
 	if !c.o.Edit {
 		q.File, err = readConfig(ctx, c.p, c.p.World(), c.o.File)
+		q.Base = baseOf(q.File.Data)
 		return q, err
 	}
 	if c.o.File != "" {
@@ -373,7 +374,7 @@ func (c requestedChange) read(ctx context.Context, e *engine.Env, here existing.
 	if err != nil {
 		return q, err
 	}
-	q.Edited = &stored
+	q.Base = reconfiguration.BaseOf(stored)
 	q.File, c.o.edited, err = editConfig(ctx, c.p, stored, c.o.ReconfigureFlags, here.BindPort)
 	if errors.Is(err, errNotEdited) && c.o.ReconfigureFlags.Given() {
 		err = nil

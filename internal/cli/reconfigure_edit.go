@@ -9,10 +9,25 @@ import (
 
 	"kubeadm/internal/config"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/reconfiguration"
 )
 
 // errNotEdited says that the user has changed nothing in the editor.
 var errNotEdited = errors.New("the configuration was not edited, so nothing is to be changed")
+
+// baseMark begins the line of an edited text that says from which configuration it was edited. A kept file is refused once
+// the cluster stores another one.
+const baseMark = "# Edited from the configuration "
+
+// baseOf returns what the line with baseMark of a text names; empty if there is none.
+func baseOf(text []byte) string {
+	for line := range strings.SplitSeq(string(text), "\n") {
+		if base, found := strings.CutPrefix(line, baseMark); found {
+			return strings.TrimSpace(base)
+		}
+	}
+	return ""
+}
 
 const editHeader = `# Edit the configuration of the cluster. Lines at the top that begin with "#" are ignored. A document that you
 # remove stays as it is. To change nothing, leave the file as it is, or empty it.
@@ -49,8 +64,9 @@ func editConfig(ctx context.Context, p *program, stored config.StoredConfig, fla
 		}
 	}
 	original := strings.Join(documents, "---\n")
+	header := baseMark + reconfiguration.BaseOf(stored) + "\n" + editHeader
 	last, failed := original, errNotEdited
-	kept.end, err = p.Edit(ctx, []byte(editHeader+original), func(edited []byte) ([]byte, error) {
+	kept.end, err = p.Edit(ctx, []byte(header+original), func(edited []byte) ([]byte, error) {
 		text := withoutHeader(string(edited))
 		switch {
 		case strings.TrimSpace(text) == "" || text == original:
@@ -65,7 +81,7 @@ func editConfig(ctx context.Context, p *program, stored config.StoredConfig, fla
 			return nil, nil
 		}
 		faults := strings.Join(append([]string{failed.Error()}, problem.Hints(failed)...), "\n")
-		return []byte(editHeader + "# " + strings.ReplaceAll(faults, "\n", "\n# ") + "\n#\n" + text), nil
+		return []byte(header + "# " + strings.ReplaceAll(faults, "\n", "\n# ") + "\n#\n" + text), nil
 	})
 	if err != nil {
 		return file, editedText{}, fmt.Errorf("editing the configuration: %w", err)

@@ -9,6 +9,7 @@ import (
 
 	"kubeadm/internal/config"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/reconfiguration"
 )
 
 var editedConfig = config.StoredConfig{Cluster: `apiVersion: kubeadm.k8s.io/v1beta4
@@ -50,9 +51,12 @@ func TestEditedTextIsKept(t *testing.T) {
 	} {
 		s := newTestMachine(t)
 		s.edit(func(shown string) string { return shown + "maxPods: 99\n" })
-		_, kept, err := editConfig(t.Context(), newProgram(s.Host), editedConfig, config.ReconfigureFlags{}, 6443)
+		file, kept, err := editConfig(t.Context(), newProgram(s.Host), editedConfig, config.ReconfigureFlags{}, 6443)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if base := baseOf(file.Data); base != reconfiguration.BaseOf(editedConfig) { // of the kept file too
+			t.Errorf("it says that it was edited from %q:\n%s", base, file.Data)
 		}
 		got := c.err
 		kept.finish(&got)

@@ -118,7 +118,7 @@ func (f finder) listedNames(ctx context.Context, q Request, stored config.Stored
 		return nil, err
 	}
 	flags := q.Flags
-	if q.Edited != nil { // the editor has shown these names
+	if q.Base != "" { // the editor has shown these names
 		flags.RemoveCertSANs = added
 	}
 	own, _, err := config.Reconfigure(q.File, flags, base, f.here.BindPort)

@@ -29,8 +29,8 @@ import (
 type Request struct {
 	File  config.File
 	Flags config.ReconfigureFlags
-	// Edited is what the cluster stored when the user began to edit it; nil if the file is the user's own.
-	Edited *config.StoredConfig
+	// Base is the BaseOf what the cluster stored when the user began to edit it; empty if the file is the user's own.
+	Base string
 }
 
 // Wanted is the change of the configuration that the user wants.
@@ -51,9 +51,6 @@ func FindWanted(ctx context.Context, e *engine.Env, here existing.Machine, q Req
 	stored, found, err := r.read(ctx)
 	if err != nil {
 		return w, err
-	}
-	if q.Edited != nil { // if it was changed since, Claim refuses that
-		stored = *q.Edited
 	}
 	wanted, how, err := config.Reconfigure(q.File, q.Flags, stored, here.BindPort)
 	for _, text := range how.Warnings {
@@ -85,6 +82,9 @@ func FindWanted(ctx context.Context, e *engine.Env, here existing.Machine, q Req
 		if wanted, isFirst, err = r.orderGates(ctx, q, stored, wanted, found); err != nil {
 			return w, err
 		}
+	}
+	if err := r.checkBase(ctx, q, stored, wanted, found); err != nil {
+		return w, err
 	}
 	change := r.newChange(latest, stored, wanted)
 	if change.Prepared, err = r.stillPrepared(ctx, q, stored, found); err != nil {

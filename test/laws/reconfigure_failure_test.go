@@ -6,6 +6,7 @@ import (
 
 	"kubeadm/internal/config"
 	"kubeadm/internal/engine"
+	"kubeadm/internal/existing"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/reconfiguration"
@@ -61,6 +62,34 @@ func TestReconfigureOfTwoOperators(t *testing.T) {
 		t.Errorf("the command ended with: %v", err)
 	}
 	checkUntouched(t, before, w)
+}
+
+// A file that was edited from a configuration which another operator has changed since is refused, also if that change was
+// interrupted. The file's own change is resumed wherever it was killed.
+func TestEditedFileOfTwoOperators(t *testing.T) {
+	machine := newReconfiguredMachine(t)
+	stored, err := existing.ReadStoredConfig(t.Context(), machine, state.Identity{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	edited := request(reconfiguration.Request{Base: reconfiguration.BaseOf(stored),
+		File: config.File{Name: "edited.yaml", Data: []byte(clusterDocument + "certificateValidityPeriod: 9000h0m0s\n")}})
+	other := reconfigure(changedConfig)
+	whole := other.machine(t)
+	other.newRun(whole).mustSucceed(t)
+	for name, w := range map[string]*fake.World{"complete": whole, "interrupted": other.killAt(t, "kubelet-config").machine} {
+		if err := tryFind(t, w, edited); err == nil || !strings.Contains(err.Error(), "was changed after it had been opened in the editor") {
+			t.Errorf("after another change, %s, the file is not refused: %v", name, err)
+		}
+	}
+	s := reconfigure("").with(edited)
+	s.killEverywhere(t, func(t *testing.T, r killedRun) {
+		r.rerun().mustSucceed(t)
+		now, err := existing.ReadStoredConfig(t.Context(), r.machine, state.Identity{})
+		if err != nil || !strings.Contains(now.Cluster, "certificateValidityPeriod: 9000h0m0s") {
+			t.Errorf("the cluster stores %v, %v", now, err)
+		}
+	})
 }
 
 // Without a quorum of etcd, or if the restart of this node's member would cost it, nothing is changed.

@@ -1,11 +1,14 @@
 package portable
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 
 	"kubeadm/internal/problem"
 	"kubeadm/internal/untrusted"
@@ -24,7 +27,7 @@ type Editor struct {
 // Edit lets the user edit a text in a temporary file that only the user can read. check returns the text to
 // edit again, nil to end. end is called with the error of what is done with the edited text, and returns it: the file
 // is removed if there is none, and otherwise kept, and a hint names it. If check or the editor fails, the error has
-// that hint, and end is nil.
+// that hint, and end is nil. The kept file has the first line of the text, which the user may have removed.
 func (d Editor) Edit(ctx context.Context, text []byte, check func(edited []byte) ([]byte, error)) (end func(error) error,
 	err error) {
 	f, err := os.CreateTemp("", "kubeadm-edit-*.yaml")
@@ -32,9 +35,13 @@ func (d Editor) Edit(ctx context.Context, text []byte, check func(edited []byte)
 		return nil, fmt.Errorf("creating a file to edit: %w", err)
 	}
 	name := f.Name()
+	first, _, _ := bytes.Cut(text, []byte("\n"))
 	end = func(failed error) error {
 		if failed == nil {
 			return os.Remove(name)
+		}
+		if err := keepLine(name, first); err != nil {
+			return problem.New(errors.Join(failed, err), "what was edited is kept in "+untrusted.Line(name))
 		}
 		hints := []string{"what was edited is kept in " + untrusted.Line(name)}
 		if command := untrusted.Command("kubeadm reconfigure apply --config", name); command != "" {
@@ -53,6 +60,20 @@ func (d Editor) Edit(ctx context.Context, text []byte, check func(edited []byte)
 	return end, nil
 }
 
+// keepLine adds a line at the end of a file that does not have it.
+func keepLine(name string, line []byte) error {
+	data, err := readEdited(name)
+	if err != nil || slices.ContainsFunc(bytes.Split(data, []byte("\n")), func(l []byte) bool { return bytes.Equal(l, line) }) {
+		return err
+	}
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(f, "\n%s\n", line)
+	return errors.Join(err, f.Close())
+}
+
 func (d Editor) editOnce(ctx context.Context, name string, text []byte,
 	check func([]byte) ([]byte, error)) ([]byte, error) {
 	if err := os.WriteFile(name, text, 0o600); err != nil {
@@ -64,6 +85,15 @@ func (d Editor) editOnce(ctx context.Context, name string, text []byte,
 		return nil, problem.New(fmt.Errorf("running the editor %q: %w", d.Command, err),
 			"set KUBE_EDITOR or EDITOR to an editor, or use --config")
 	}
+	edited, err := readEdited(name)
+	if err != nil {
+		return nil, err
+	}
+	return check(edited)
+}
+
+// readEdited reads a file that its user has edited, which only the user may read from now on.
+func readEdited(name string) ([]byte, error) {
 	f, err := os.Open(name) // an editor may have replaced the file
 	if err != nil {
 		return nil, err
@@ -76,8 +106,5 @@ func (d Editor) editOnce(ctx context.Context, name string, text []byte,
 	if err == nil && len(edited) > editedLimit {
 		err = fmt.Errorf("%s has more than %d bytes", name, editedLimit)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return check(edited)
+	return edited, err
 }

@@ -51,8 +51,11 @@ func TestEdit(t *testing.T) {
 		t.Errorf("%v, left %v", err, files())
 	}
 	const replace = "f() { rm $1; umask 0; echo secret >$1; }; f"
-	_, err = Editor{Command: replace}.Edit(t.Context(), []byte("secret"), func([]byte) ([]byte, error) { return nil, refused })
+	_, err = Editor{Command: replace}.Edit(t.Context(), []byte("# first line\nsecret"), func([]byte) ([]byte, error) { return nil, refused })
 	checkKept(err)
+	if data, err := os.ReadFile(files()[0]); err != nil || string(data) != "secret\n\n# first line\n" {
+		t.Errorf("the file has %q, %v", data, err)
+	}
 	missing := Editor{Command: "no-such-editor"}
 	if _, err := missing.Edit(t.Context(), nil, nil); err != nil { // nothing to edit
 		t.Error(err)
