@@ -107,13 +107,13 @@ func (f finder) checkAllFollowed(ctx context.Context, found *State, last string)
 }
 
 // orderUndo lets an undo keep the gates of the API servers at first that other nodes use and lose too, as orderGates does.
-// If no other node has followed the change, none uses them.
+// If no other node has anything of the change, none uses them.
 func (f finder) orderUndo(ctx context.Context, undo, found *State) error {
 	if found.Stored == nil {
 		return nil
 	}
 	all, err := found.ReadProgress(ctx, f.e.Reader(), f.here.As)
-	if err != nil || !slices.ContainsFunc(all, func(n NodeProgress) bool { return n.Done && n.Name != f.here.Name }) {
+	if err != nil || !slices.ContainsFunc(all, func(n NodeProgress) bool { return !n.Untouched && n.Name != f.here.Name }) {
 		return err
 	}
 	_, planes, err := f.countNodes(ctx)

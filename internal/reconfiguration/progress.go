@@ -23,6 +23,8 @@ type NodeProgress struct {
 	// Reregistered is set if another Node of that name was there when the cluster stored the change. Whether the
 	// machine has the change is not known then: it may be the same one, or one that has joined since.
 	Reregistered bool `json:"reregistered,omitempty"`
+	// Untouched is set if the machine is known to have nothing of the change: it has not begun to follow.
+	Untouched bool `json:"-"`
 }
 
 // ReadProgress returns which of the nodes that the change concerns have followed, in the order of their
@@ -50,6 +52,7 @@ func (s *State) ReadProgress(ctx context.Context, reader state.Reader,
 			n.Done = true
 		case wasThere:
 			n.Reregistered = uid != shortDigest(string(u.GetUID()))
+			n.Untouched = !n.Reregistered && n.Name != s.Node && u.GetAnnotations()[NodeAnnotation] != s.begun()
 		case s.Endpoint == nil: // a machine that joined may use a previous endpoint, by a discovery file
 			n.Done = s.Stored != nil && created.Sub(s.Stored.Time) > joinMargin
 		}
@@ -133,3 +136,14 @@ func (s NodeSet) Has(name string) bool { return strings.Contains(string(s), shor
 func (s *State) ReportChange(name string, as state.Identity) change.Change {
 	return change.AnnotateNode(name, as, map[string]string{NodeAnnotation: s.ID})
 }
+
+// ReportBegin returns the change that says in a Node that its machine begins to follow; nil if it says that it has followed.
+// What is killed before it has followed may have a part of the change.
+func (s *State) ReportBegin(n *unstructured.Unstructured, as state.Identity) change.Change {
+	if n.GetAnnotations()[NodeAnnotation] == s.ID {
+		return nil
+	}
+	return change.AnnotateNode(n.GetName(), as, map[string]string{NodeAnnotation: s.begun()})
+}
+
+func (s *State) begun() string { return s.ID + "-begun" }

@@ -52,7 +52,7 @@ func TestReadProgressOfNodesRegisteredAgain(t *testing.T) {
 	stored := metav1.Time{Time: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
 	s := New("cp1", config.StoredConfig{Cluster: "name: a"}, config.StoredConfig{Cluster: "name: b"}, stored.Time)
 	s.Stored, s.Workers = &stored, true
-	for _, name := range []string{"again", "done", "same", "followed-again"} {
+	for _, name := range []string{"again", "begun", "done", "same", "followed-again"} {
 		putNode(t, w, name, corev1.Node{ObjectMeta: metav1.ObjectMeta{UID: types.UID(name + "-1")}})
 	}
 	if err := s.RecordNodes(t.Context(), w, as); err != nil {
@@ -73,6 +73,7 @@ func TestReadProgressOfNodesRegisteredAgain(t *testing.T) {
 	putNode(t, w, "followed-again", corev1.Node{ObjectMeta: metav1.ObjectMeta{UID: "followed-2", CreationTimestamp: later,
 		Annotations: has}})
 	putNode(t, w, "done", corev1.Node{ObjectMeta: metav1.ObjectMeta{UID: "done-1", Annotations: has}})
+	putNode(t, w, "begun", corev1.Node{ObjectMeta: metav1.ObjectMeta{UID: "begun-1", Annotations: map[string]string{NodeAnnotation: s.begun()}}})
 	putNode(t, w, "new", corev1.Node{ObjectMeta: metav1.ObjectMeta{UID: "new-1", CreationTimestamp: later}})
 	found, err := Read(t.Context(), w, as)
 	if err != nil {
@@ -81,9 +82,10 @@ func TestReadProgressOfNodesRegisteredAgain(t *testing.T) {
 	all, err := found.ReadProgress(t.Context(), w, as)
 	var got []string
 	for _, n := range all {
-		got = append(got, fmt.Sprintf("%s %t %t", n.Name, n.Done, n.Reregistered))
+		got = append(got, fmt.Sprintf("%s %t %t %t", n.Name, n.Done, n.Reregistered, n.Untouched))
 	}
-	const want = "again false true, done true false, followed-again true false, new true false, same false false"
+	const want = "again false true false, begun false false false, done true false false, followed-again true false false, " +
+		"new true false false, same false false true"
 	if text := strings.Join(got, ", "); err != nil || text != want {
 		t.Errorf("the nodes are %s, %v", text, err)
 	}

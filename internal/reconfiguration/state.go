@@ -58,7 +58,8 @@ type State struct {
 	After  config.StoredConfig `json:"after"`
 }
 
-// NodeAnnotation is the annotation of a Node with the ID of the change that it has followed last.
+// NodeAnnotation is the annotation of a Node with the ID of the change that it has followed last, or, followed by
+// "-begun", of the one that it has begun to follow.
 const NodeAnnotation = "kubeadm.kubernetes.io/reconfiguration"
 
 // New is a change that begins.

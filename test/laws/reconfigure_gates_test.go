@@ -123,24 +123,45 @@ func TestGatesOfOneControlPlaneAndWorkers(t *testing.T) {
 	}
 }
 
-// An undo, too, takes a gate from the API server only once the nodes that have it have lost it. If none has it, it goes
-// at once.
+// An undo, too, takes a gate from the API server only once the nodes that have it, or may have it, have lost it. If none can
+// have it, it goes at once.
 func TestUndoOfGates(t *testing.T) {
-	for name, hasFollowed := range map[string]bool{"a worker has followed": true, "no worker has followed": false} {
+	for name, followed := range map[string]func(*testing.T, *fake.World){
+		"a worker has followed":  func(t *testing.T, w *fake.World) { follow(t, w, "worker1") },
+		"no worker has followed": nil,
+		"a worker was killed": func(t *testing.T, w *fake.World) {
+			begin := readChange(t, w).ReportBegin(w.Objects[memory.Key{Kind: state.NodeKind.GroupKind(), Name: "worker1"}], state.Identity{})
+			if err := w.Do(t.Context(), begin); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"a worker was registered again": func(t *testing.T, w *fake.World) {
+			key := memory.Key{Kind: state.NodeKind.GroupKind(), Name: "worker1"}
+			again := w.Objects[key].DeepCopy()
+			again.SetUID("another")
+			w.Objects[key] = again
+		},
+		"a worker joined meanwhile": func(t *testing.T, w *fake.World) {
+			addObjects(t, w, `{apiVersion: v1, kind: Node, metadata: {name: worker2}}`)
+		},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newReconfiguredMachine(t)
 			addObjects(t, w, `{apiVersion: v1, kind: Node, metadata: {name: worker1}}`)
 			on, undo := changeGate("AllAlpha=true"), undoReconfigure(changeGate(""))
 			on.mustReplace(t, w, append(slices.Clone(onlyAPIServer), otherGates...))
-			if !hasFollowed {
+			if followed == nil {
 				undo.mustReplace(t, w, append(slices.Clone(reversedGates), onlyAPIServer...))
 				undo.mustReplace(t, w, nil)
 				return
 			}
-			follow(t, w, "worker1")
+			followed(t, w)
 			checkKilledHalf(t, undo, w)
 			undo.mustReplace(t, w, reversedGates)
+			if name == "a worker joined meanwhile" {
+				follow(t, w, "worker2")
+			}
 			undo.mustWaitFor(t, w, "worker1")
 			checkKilledHalf(t, undo, w)
 			undo.mustReplace(t, w, onlyAPIServer)

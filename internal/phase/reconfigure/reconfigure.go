@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kubeadm/internal/change"
 	"kubeadm/internal/engine"
 	"kubeadm/internal/existing"
 	"kubeadm/internal/kubeletfile"
@@ -58,8 +59,8 @@ var Claim = engine.Phase{
 		case found == nil || found.ID != intent.Change.ID: // it may have been stored or taken back meanwhile
 			intent.Change.Earlier = found
 		}
-		if intent.Change.ID == "" || n.Role != node.ControlPlane {
-			return nil
+		if err := reportBegin(ctx, e, n.Name, as); err != nil || intent.Change.ID == "" || n.Role != node.ControlPlane {
+			return err
 		}
 		here := existing.Machine{Local: n.Local, As: as}
 		if err := intent.Change.CheckClaim(ctx, e, here, found); err != nil {
@@ -118,22 +119,44 @@ var Finish = engine.Phase{
 		if s == nil || s.ID == "" { // no other node has to follow
 			return reconfiguration.RemoveRecord(ctx, e, n)
 		}
-		// A kubelet may not write its Node in the moment in which a controller has changed the taints:
-		// that counts as changing them back.
-		for range reportAttempts {
-			if err = e.Do(ctx, s.ReportChange(n.Name, as)); !apierrors.IsForbidden(err) {
-				break
-			}
-		}
-		if err != nil {
+		if err := report(ctx, e, s.ReportChange(n.Name, as)); err != nil {
 			return err
 		}
 		return reconfiguration.RemoveRecord(ctx, e, n)
 	},
 }
 
-// reportAttempts is how often a kubelet tries to write its Node.
-const reportAttempts = 5
+// reportBegin says in the Node of a machine that follows that it begins: from then on it may have a part of the change.
+func reportBegin(ctx context.Context, e *engine.Env, name string, as state.Identity) error {
+	s := reconfiguration.IntentOf(e).Change
+	if s.ID == "" || s.Stored == nil {
+		return nil
+	}
+	u, err := e.Object(ctx, state.Ref{GVK: state.NodeKind, Name: name, As: as})
+	if apierrors.IsNotFound(err) {
+		return nil // a kubelet that is restarted registers it again
+	}
+	if err != nil {
+		return err
+	}
+	begin := s.ReportBegin(u, as)
+	if begin == nil {
+		return nil
+	}
+	return report(ctx, e, begin)
+}
+
+// report writes the Node. A kubelet may not do that in the moment in which a controller has changed the taints: that counts
+// as changing them back.
+func report(ctx context.Context, e *engine.Env, c change.Change) (err error) {
+	const attempts = 5
+	for range attempts {
+		if err = e.Do(ctx, c); !apierrors.IsForbidden(err) {
+			break
+		}
+	}
+	return err
+}
 
 // Node brings this node to the configuration.
 var Node = engine.Phase{
