@@ -44,6 +44,9 @@ func commands() []command {
 		{"--rootfs=NODE endpoint status", 2, false},
 		{"--rootfs=NODE address status", 2, false},
 		{"--rootfs=NODE upgrade apply v1.37.1 --yes --dry-run --ignore-preflight-errors=all", 58, false},
+		{"--rootfs=NODE upgrade diff v1.37.1", 15, false},
+		{"--rootfs=NODE certs check-expiration", 1, false},
+		{"--rootfs=NODE certs renew all", 2, false},
 		{"--rootfs=NODE reset --leave-cluster --force --dry-run", 11, false},
 	}
 }
