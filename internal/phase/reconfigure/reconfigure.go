@@ -116,11 +116,13 @@ var Finish = engine.Phase{
 				return err
 			}
 		}
-		if s == nil || s.ID == "" { // no other node has to follow
-			return reconfiguration.RemoveRecord(ctx, e, n)
+		if s != nil && s.ID != "" { // other nodes have to follow too
+			if err := report(ctx, e, s.ReportChange(n.Name, as)); err != nil {
+				return err
+			}
 		}
-		if err := report(ctx, e, s.ReportChange(n.Name, as)); err != nil {
-			return err
+		if intent.Change.ID != "" {
+			reportEvent(ctx, e, n, as)
 		}
 		return reconfiguration.RemoveRecord(ctx, e, n)
 	},
@@ -156,6 +158,23 @@ func report(ctx context.Context, e *engine.Env, c change.Change) (err error) {
 		}
 	}
 	return err
+}
+
+// reportEvent tells of the change by an Event, which nothing depends on.
+func reportEvent(ctx context.Context, e *engine.Env, n *node.Node, as state.Identity) {
+	intent := reconfiguration.IntentOf(e)
+	var effects reconfiguration.Effects
+	err := error(nil)
+	if intent.Before != nil {
+		effects, err = reconfiguration.FindEffects(ctx, e, intent.Before, n)
+	}
+	if err == nil {
+		err = e.Do(ctx, intent.Change.ReportEvent(n, as, effects, e.World.Now()))
+	}
+	// A kubelet may create Events, and not read them: that of an interrupted run exists.
+	if err != nil && ctx.Err() == nil && !apierrors.IsForbidden(err) {
+		e.Warn("the change is complete, but there is no Event of it: %v", err)
+	}
 }
 
 // Node brings this node to the configuration.
