@@ -168,9 +168,9 @@ func checkIssued(ctx context.Context, e *engine.Env, now, after *node.Node) erro
 	return err
 }
 
-// findBefore returns the configuration that leads to where nodes connect before the change. It is not the stored
-// one if that names the new endpoint already: a user has edited it, which notes whether there was none, or it
-// has none, and this node has moved to the new endpoint's address.
+// findBefore returns the configuration that leads nodes to where they connect before the change. That is the stored one,
+// with the endpoint of cluster-info in two cases: a user has written the new endpoint into it already (without an endpoint
+// if the cluster had none before that edit: change.Bare), or it has none and this node already has the address of the new one.
 func (f finder) findBefore(ctx context.Context, change *EndpointChange, stored config.StoredConfig,
 	now *node.Node) (before config.StoredConfig, err error) {
 	switch {
@@ -338,9 +338,9 @@ func FindEndpointFinish(ctx context.Context, e *engine.Env, here existing.Machin
 	return w, nil
 }
 
-// CheckClaim is an error if a change that is about to be stored relies on what has changed since it was found, while
-// the user was asked or another command held the lock: all nodes have left the previous endpoint, or each API
-// server has a certificate for the new one. found is the latest change in the cluster.
+// CheckClaim checks again, right before a change is stored, what was true when it was found: that all nodes have left the
+// previous endpoint, or that each API server has a certificate for the new one. Meanwhile the user was asked, or another
+// command held the lock. found is the latest change in the cluster.
 func (s *State) CheckClaim(ctx context.Context, e *engine.Env, here existing.Machine, found *State) error {
 	if s.Stored != nil || s.Undoes != "" {
 		return nil

@@ -149,7 +149,8 @@ func FindUndo(ctx context.Context, e *engine.Env, here existing.Machine) (w Want
 	return markFirst(r.find(ctx, stored, change, found))
 }
 
-// markFirst says of a change that another part of it follows.
+// markFirst marks the first of two changes that together turn a feature gate off: the second one follows once all nodes have
+// the first (docs/decisions/0082), and the effects say so.
 func markFirst(w Wanted, err error) (Wanted, error) {
 	if w.IsFirst = err == nil && w.Change.Rest != nil; w.IsFirst {
 		w.Effects.Later = append(w.Effects.Later, SecondHalf)
