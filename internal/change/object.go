@@ -20,6 +20,8 @@ type ApplyObject struct {
 	As     state.Identity
 	Keep   bool // an existing object is not changed
 	Exact  bool // fields that Object leaves unset are removed; used to restore an earlier state
+	// Unread is set, with Keep, if As may create the object but not read it, as a kubelet an Event: it is not read before.
+	Unread bool
 }
 
 // Target names the object.
@@ -36,8 +38,11 @@ func (c ApplyObject) Content() string {
 	return RenderYAML(u)
 }
 
-// Done reports whether the object exists with all the fields that Object sets.
+// Done reports whether the object exists with all the fields that Object sets; of one that is not read never.
 func (c ApplyObject) Done(ctx context.Context, r state.Reader) (bool, error) {
+	if c.Unread {
+		return false, nil
+	}
 	now, err := r.Object(ctx, state.RefOf(c.Object, c.As))
 	if apierrors.IsNotFound(err) {
 		return false, nil

@@ -27,7 +27,7 @@ func (s *State) ReportEvent(n *node.Node, as state.Identity, effects Effects, no
 	if all := effects.onNode(n.Role == node.ControlPlane); len(all) > 0 {
 		message += ": " + strings.Join(all, "; ")
 	}
-	return change.ApplyObject{Keep: true, As: as, Object: &corev1.Event{
+	return change.ApplyObject{Keep: true, Unread: true, As: as, Object: &corev1.Event{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Event"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: n.Name + ".kubeadm-" + s.ID},
 		// kubectl looks for the name of a Node in both: kubelets have only that.

@@ -22,7 +22,7 @@ func TestReportEvent(t *testing.T) {
 		s := &State{ID: "abc", Undoes: "def"}
 		applied := s.ReportEvent(n, state.Identity{}, effects, time.Unix(1, 0)).(change.ApplyObject)
 		event := applied.Object.(*corev1.Event)
-		if event.Message != want || event.Name != "n1.kubeadm-abc" || event.InvolvedObject.UID != "n1" || !applied.Keep {
+		if event.Message != want || event.Name != "n1.kubeadm-abc" || event.InvolvedObject.UID != "n1" || !applied.Unread {
 			t.Errorf("%v: got %+v", role, event)
 		}
 	}

@@ -15,8 +15,8 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// strongCiphers are what the hardened components offer to clients of TLS 1.2.
-const strongCiphers = "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384"
+// strongCiphers are what the hardened components offer to clients of TLS 1.2. HTTP/2 requires one of them with AES_128_GCM.
+const strongCiphers = "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
 
 // checkHardened gives a running cluster what guides for hardening ask for: no profiling, strong TLS, kubelets with serving
 // certificates of the cluster's CA, which the API server verifies, and no CoreDNS, which is not needed: it is deleted,

@@ -171,8 +171,7 @@ func reportEvent(ctx context.Context, e *engine.Env, n *node.Node, as state.Iden
 	if err == nil {
 		err = e.Do(ctx, intent.Change.ReportEvent(n, as, effects, e.World.Now()))
 	}
-	// A kubelet may create Events, and not read them: that of an interrupted run exists.
-	if err != nil && ctx.Err() == nil && !apierrors.IsForbidden(err) {
+	if err != nil && ctx.Err() == nil {
 		e.Warn("the change is complete, but there is no Event of it: %v", err)
 	}
 }
