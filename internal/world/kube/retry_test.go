@@ -279,7 +279,7 @@ func TestRetriesEndAtLimitAndWithContext(t *testing.T) {
 		took > bound/2 {
 		t.Errorf("%v after %s", err, took)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second) // an attempt must fit into it
 	defer cancel()
 	if _, err = newCluster(&data).Object(world.WithRetry(ctx, bound),
 		state.RefOf(object, newApply().As)); err == nil ||
