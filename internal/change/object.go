@@ -20,7 +20,7 @@ type ApplyObject struct {
 	As     state.Identity
 	Keep   bool // an existing object is not changed
 	Exact  bool // fields that Object leaves unset are removed; used to restore an earlier state
-	// Unread is set, with Keep, if As may create the object but not read it, as a kubelet an Event: it is not read before.
+	// Unread is set, with Keep, if As may create the object but perhaps not read it, as a kubelet an Event.
 	Unread bool
 }
 
@@ -38,13 +38,10 @@ func (c ApplyObject) Content() string {
 	return RenderYAML(u)
 }
 
-// Done reports whether the object exists with all the fields that Object sets; of one that is not read never.
+// Done reports whether the object exists with all the fields that Object sets, or, if it may not be read, false.
 func (c ApplyObject) Done(ctx context.Context, r state.Reader) (bool, error) {
-	if c.Unread {
-		return false, nil
-	}
 	now, err := r.Object(ctx, state.RefOf(c.Object, c.As))
-	if apierrors.IsNotFound(err) {
+	if apierrors.IsNotFound(err) || c.Unread && apierrors.IsForbidden(err) {
 		return false, nil
 	}
 	if err != nil || c.Keep {

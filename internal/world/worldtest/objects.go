@@ -150,7 +150,6 @@ func testApplyAndDelete(s *objectSuite) {
 	s.do(keep)
 	s.wantData(map[string]string{"a": "3"})
 	keep.Unread = true
-	s.done(keep, false)
 	s.do(keep)
 	s.wantData(map[string]string{"a": "3"})
 
