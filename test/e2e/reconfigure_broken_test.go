@@ -40,7 +40,7 @@ func TestReconfigureTakesBackBrokenComponents(t *testing.T) {
 			change: []string{"--set-arg=etcd:heartbeat-interval=5000"}},
 		{component: "kubelet", words: []string{"kubelet", "quantities must match"},
 			edit: "s/memory.available: .*/memory.available: much/"},
-		{component: "kube-proxy", words: []string{"kube-proxy", "exits with code", "TCPEstablishedTimeout"},
+		{component: "kube-proxy", words: []string{"kube-proxy", "exits with code"},
 			edit: `/^  tcpEstablishedTimeout:/d; s/^conntrack:$/&\n  tcpEstablishedTimeout: -1s/`},
 		{component: "CoreDNS", words: []string{"coredns", "v0.0.1"}, change: []string{"--ignore-preflight-errors=ImagePull"},
 			edit: "s/^dns: .*/dns: {imageTag: v0.0.1}/"},
