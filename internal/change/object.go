@@ -20,8 +20,6 @@ type ApplyObject struct {
 	As     state.Identity
 	Keep   bool // an existing object is not changed
 	Exact  bool // fields that Object leaves unset are removed; used to restore an earlier state
-	// Unread is set, with Keep, if As may create the object but perhaps not read it, as a kubelet an Event.
-	Unread bool
 }
 
 // Target names the object.
@@ -38,10 +36,10 @@ func (c ApplyObject) Content() string {
 	return RenderYAML(u)
 }
 
-// Done reports whether the object exists with all the fields that Object sets, or, if it may not be read, false.
+// Done reports whether the object exists with all the fields that Object sets.
 func (c ApplyObject) Done(ctx context.Context, r state.Reader) (bool, error) {
 	now, err := r.Object(ctx, state.RefOf(c.Object, c.As))
-	if apierrors.IsNotFound(err) || c.Unread && apierrors.IsForbidden(err) {
+	if apierrors.IsNotFound(err) {
 		return false, nil
 	}
 	if err != nil || c.Keep {

@@ -87,13 +87,11 @@ func TestReconfigure(t *testing.T) {
 		t.Errorf("the cluster stores %s", got)
 	}
 
-	checkReported(t, cp, cp, "restarted kube-apiserver, kube-scheduler")
 	if !suite.full {
 		runReconfigure(t, cp, "undo")
 		if got := commandLine(t, cp, "kube-apiserver"); strings.Contains(got, "--event-ttl") {
 			t.Errorf("after the undo, kube-apiserver runs as %s", got)
 		}
-		checkReported(t, cp, cp, "which takes back change")
 		r.endLoad(t)
 		return // the other kinds of changes take minutes: make e2e-full
 	}
@@ -114,7 +112,6 @@ func TestReconfigure(t *testing.T) {
 		t.Errorf("the status is %s", status)
 	}
 	runReconfigure(t, worker, "node")
-	checkReported(t, cp, worker, "restarted kubelet")
 	for _, n := range []*nodes.Node{cp, worker} {
 		if got := kubectl(t, cp, "get", "--raw", "/api/v1/nodes/"+n.Name()+"/proxy/configz"); !strings.Contains(got,
 			`"maxPods":99`) {
@@ -139,14 +136,6 @@ func TestReconfigure(t *testing.T) {
 	checkKubeletArgs(t, cp, worker)
 	checkHardened(t, cp, worker)
 	checkBrokenKubelet(t, cp)
-}
-
-// checkReported looks for an Event of a node that has followed a change.
-func checkReported(t *testing.T, cp, n *nodes.Node, words string) {
-	t.Helper()
-	if got := kubectl(t, cp, "describe", "node", n.Name()); !strings.Contains(got, "Reconfigured") || !strings.Contains(got, words) {
-		t.Errorf("%s does not say %q:\n%s", n.Name(), words, got)
-	}
 }
 
 // checkKubeletArgs sets arguments of a worker's kubelet. Those with which it does not run are taken back.

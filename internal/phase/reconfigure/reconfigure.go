@@ -121,9 +121,6 @@ var Finish = engine.Phase{
 				return err
 			}
 		}
-		if intent.Change.ID != "" {
-			reportEvent(ctx, e, n, as)
-		}
 		return reconfiguration.RemoveRecord(ctx, e, n)
 	},
 }
@@ -158,22 +155,6 @@ func report(ctx context.Context, e *engine.Env, c change.Change) (err error) {
 		}
 	}
 	return err
-}
-
-// reportEvent tells of the change by an Event, which nothing depends on.
-func reportEvent(ctx context.Context, e *engine.Env, n *node.Node, as state.Identity) {
-	intent := reconfiguration.IntentOf(e)
-	var effects reconfiguration.Effects
-	err := error(nil)
-	if intent.Before != nil {
-		effects, err = reconfiguration.FindEffects(ctx, e, intent.Before, n)
-	}
-	if err == nil {
-		err = e.Do(ctx, intent.Change.ReportEvent(n, as, effects, e.World.Now()))
-	}
-	if err != nil && ctx.Err() == nil {
-		e.Warn("the change is complete, but there is no Event of it: %v", err)
-	}
 }
 
 // Node brings this node to the configuration.

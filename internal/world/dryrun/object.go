@@ -69,9 +69,6 @@ func (w *World) copyToOverlay(ctx context.Context, c change.Change) error {
 	var ref state.Ref
 	switch c := c.(type) {
 	case change.ApplyObject:
-		if c.Unread {
-			return nil
-		}
 		ref = state.RefOf(c.Object, c.As)
 	case change.MutateObject:
 		ref = state.RefOf(c.Object, c.As)

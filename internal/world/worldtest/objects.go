@@ -149,9 +149,6 @@ func testApplyAndDelete(s *objectSuite) {
 	s.done(keep, true)
 	s.do(keep)
 	s.wantData(map[string]string{"a": "3"})
-	keep.Unread = true
-	s.do(keep)
-	s.wantData(map[string]string{"a": "3"})
 
 	// labels of other programs stay
 	s.do(change.MutateObject{Object: s.config(nil).Object, As: s.as,
