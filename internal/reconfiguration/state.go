@@ -141,6 +141,17 @@ func (s *State) Latest() *State {
 	return s
 }
 
+// FirstWithAddons is the first of the changes that this one replaces before they were stored, of those that CoreDNS or
+// kube-proxy may have; nil if there is none.
+func (s *State) FirstWithAddons() (first *State) {
+	for begun := s.Earlier; begun != nil && begun.Stored == nil; begun = begun.Earlier {
+		if begun.Addons {
+			first = begun
+		}
+	}
+	return first
+}
+
 // StoreChanges returns the changes that store the state in the cluster: all of it for administrators, and
 // for every node what that needs. The Secret comes first: commands on control plane nodes go by it, and
 // write what a kill has left out. Without a state, they remove what is stored.

@@ -5,6 +5,7 @@ import (
 	"context"
 	_ "embed"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -131,6 +132,9 @@ func (s *Suite) Run(ctx context.Context, which Selection, log io.Writer) (Report
 	}
 	args = append(args, "/root/e2e.test", "--", "--provider=skeleton", "--kubeconfig=/etc/kubernetes/admin.conf",
 		"--num-nodes=2", "--disable-log-dump")
+	if _, err := s.cp.Run(ctx, "rm", "-f", file); err != nil { // that of an earlier run
+		return Report{}, err
+	}
 	command := s.cp.Command(args...)
 	command.Stdout, command.Stderr = log, log
 	_, failed := command.Run(ctx)
@@ -143,7 +147,7 @@ func (s *Suite) Run(ctx context.Context, which Selection, log io.Writer) (Report
 	}
 	r, err := parseReport(data)
 	if err == nil && len(r.Passed)+len(r.Failed) == 0 {
-		err = fmt.Errorf("no test has run: %w", failed)
+		err = errors.Join(errors.New("no test has run"), failed)
 	}
 	return r, err
 }

@@ -11,6 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/config"
+	"kubeadm/internal/reconfiguration"
+	"kubeadm/internal/state"
 	"kubeadm/internal/world"
 	"kubeadm/internal/world/memory"
 )
@@ -46,6 +49,34 @@ func TestReconfigureKeepsEditMeanwhile(t *testing.T) {
 	u := r.machine.Objects[memory.Key{Kind: schema.GroupKind{Kind: "ConfigMap"}, Namespace: "kube-system", Name: "kubeadm-config"}]
 	if text, _, _ := unstructured.NestedString(u.Object, "data", "ClusterConfiguration"); !strings.Contains(text, "NodeLocalCRISocket") {
 		t.Errorf("the edit is lost:\n%s", text)
+	}
+}
+
+// A node that follows the stored change leaves a later one, which another node has begun, the latest.
+func TestFollowingKeepsUnfinishedChange(t *testing.T) {
+	w := newReconfiguredMachine(t)
+	reconfigure(changedConfig).newRun(w).mustSucceed(t)
+	stored := readChange(t, w)
+	begun := reconfiguration.New("cp2", stored.After, stored.Before, w.Now())
+	begun.ControlPlanes, begun.Workers, begun.Addons, begun.Earlier = true, true, true, stored
+	changes, err := begun.StoreChanges(state.Identity{})
+	for _, c := range changes {
+		if err == nil {
+			err = w.Do(t.Context(), c)
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	args, err := config.ParseKubeletArgs([]string{"max-pods=50"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		reconfigureNode(args).newRun(w).mustSucceed(t)
+		if now := readChange(t, w); now.ID != begun.ID || now.Earlier == nil || now.Earlier.ID != stored.ID {
+			t.Fatalf("the latest change is %s, and not %s before %s", now.ID, begun.ID, stored.ID)
+		}
 	}
 }
 

@@ -95,6 +95,9 @@ func (a addons) replaced(pods []corev1.Pod, digest string) world.Condition {
 			}
 			for _, pod := range pods {
 				if !isNew[pod.Spec.NodeName] {
+					if broken := a.newPodsOf(proxyAddon, a.notReady[proxyAddon.label]).findBroken(ctx, r, false); broken != nil {
+						return world.Permanent(broken)
+					}
 					return fmt.Errorf("node %s has none", untrusted.Line(pod.Spec.NodeName))
 				}
 			}

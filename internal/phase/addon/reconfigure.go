@@ -76,7 +76,7 @@ var Reconfigure = engine.Phase{
 func (a *addons) begin(ctx context.Context, e *engine.Env, change *reconfiguration.State) error {
 	if !change.Addons {
 		change.Addons, change.NotReady = true, map[string]reconfiguration.NodeSet{}
-		if begun := change.Earlier; begun != nil && begun.Stored == nil && begun.Addons {
+		if begun := change.FirstWithAddons(); begun != nil {
 			change.NotReady = begun.NotReady
 		} else {
 			for _, one := range []addon{dnsAddon, proxyAddon} {
@@ -162,7 +162,11 @@ func (a addons) reconfigure(ctx context.Context, e *engine.Env, one addon, wasDi
 	if errors.As(failed, new(*reconfiguration.BrokenAddon)) {
 		return failed
 	}
-	_, others, err := a.listNodes(ctx, e, a.notReady[one.label])
+	ready, others, err := a.listNodes(ctx, e, a.notReady[one.label])
+	if err != nil {
+		return err
+	}
+	_, down, err := a.listNodes(ctx, e, "")
 	if err != nil {
 		return err
 	}
@@ -170,11 +174,12 @@ func (a addons) reconfigure(ctx context.Context, e *engine.Env, one addon, wasDi
 	if err != nil {
 		return err
 	}
-	if missing > others {
+	// Where the Pods of all nodes were not ready, none of them shows whether the change works.
+	if missing > others || missing > down && len(ready) == 0 {
 		return problem.New(fmt.Errorf("the roll-out of %s is not complete: %w", ref, failed),
 			"to go on, run the same command; to return to the configuration before: kubeadm reconfigure undo")
 	}
-	e.Warn("the roll-out of %s is not complete, since %d nodes are not ready, or their Pods were not before the change: %v", ref,
+	e.Warn("the roll-out of %s is not complete: %d nodes are not ready, or had an unready Pod before the change: %v", ref,
 		others, failed)
 	return nil
 }

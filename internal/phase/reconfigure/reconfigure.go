@@ -56,6 +56,9 @@ var Claim = engine.Phase{
 		switch {
 		case found != nil && found.ID == intent.Change.ID && found.Stored != nil:
 			intent.Change.Stored, intent.Change.Earlier = found.Stored, nil
+		case found != nil && found.ID != intent.Change.ID && intent.Change.Stored != nil:
+			// This node follows a change, and a later one, which is not complete, stays the latest.
+			return reportBegin(ctx, e, n.Name, as)
 		case found == nil || found.ID != intent.Change.ID: // it may have been stored or taken back meanwhile
 			intent.Change.Earlier = found
 		}
