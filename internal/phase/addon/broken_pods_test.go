@@ -157,3 +157,49 @@ func TestBrokenPodsOfAddon(t *testing.T) {
 		})
 	}
 }
+
+// evicting is a roll-out in which no new Pod takes the place of an evicted one.
+type evicting struct{ *rollOut }
+
+func (e evicting) Do(ctx context.Context, c change.Change) error {
+	if _, ok := c.(change.EvictPod); ok {
+		return nil
+	}
+	return e.rollOut.Do(ctx, c)
+}
+
+// newCrashingProxy is a roll-out of kube-proxy whose new Pod on worker1 crashes. The one from before was ready or not.
+func newCrashingProxy(t *testing.T, wasReady corev1.ConditionStatus) *rollOut {
+	t.Helper()
+	r := &rollOut{newDaemonSet(t), corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kube-proxy-new", UID: "new",
+			Labels: map[string]string{"k8s-app": "kube-proxy", revisionLabel: "10"}},
+		Spec: corev1.PodSpec{NodeName: "worker1"}, Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{
+			Name: "kube-proxy", RestartCount: 1, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
+			LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 2}}}}}}}
+	r.e.World, r.node.Name = evicting{r}, "cp1"
+	r.addRevision(9)
+	r.addNode("worker1", corev1.ConditionTrue)
+	r.addPod("worker1", nil, wasReady)
+	r.changeEndpoint()
+	return r
+}
+
+// A kube-proxy that crashes is found too while Pods are evicted, since another node is not ready.
+func TestBrokenPodsWhileEvicting(t *testing.T) {
+	r := newCrashingProxy(t, corev1.ConditionTrue)
+	r.addNode("down", corev1.ConditionFalse)
+	err := engine.Run(t.Context(), r.e, []engine.Phase{addon.Reconfigure}, engine.Selection{})
+	if !errors.As(err, new(*reconfiguration.BrokenAddon)) || !strings.Contains(err.Error(), "exits with code 2") {
+		t.Errorf("the roll-out ended with: %v", err)
+	}
+}
+
+// Where no Pod was ready before, none shows that the change works: the roll-out is not complete.
+func TestRollOutWithoutReadyPods(t *testing.T) {
+	r := newCrashingProxy(t, corev1.ConditionFalse)
+	err := engine.Run(t.Context(), r.e, []engine.Phase{addon.Reconfigure}, engine.Selection{})
+	if errors.As(err, new(*reconfiguration.BrokenAddon)) || err == nil || !strings.Contains(err.Error(), "is not complete") {
+		t.Errorf("the roll-out ended with: %v", err)
+	}
+}
