@@ -128,10 +128,11 @@ var Finish = engine.Phase{
 	},
 }
 
-// reportBegin says in the Node of a machine that follows that it begins: from then on it may have a part of the change.
+// reportBegin says in the Node of a machine that follows that it begins: from then on it may have a part of the change. The
+// one on which the change was begun counts as having it anyway.
 func reportBegin(ctx context.Context, e *engine.Env, name string, as state.Identity) error {
 	s := reconfiguration.IntentOf(e).Change
-	if s.ID == "" || s.Stored == nil {
+	if s.ID == "" || s.Stored == nil || s.Node == name {
 		return nil
 	}
 	u, err := e.Object(ctx, state.Ref{GVK: state.NodeKind, Name: name, As: as})
