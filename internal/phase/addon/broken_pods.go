@@ -24,15 +24,15 @@ type newPods struct {
 	notReady reconfiguration.NodeSet // where a Pod was not ready before the change
 }
 
-func (a addons) newPodsOf(one addon, notReady reconfiguration.NodeSet) newPods {
-	return newPods{addons: a, workload: a.refOf(one), notReady: notReady, query: state.Query{
+func (a addons) newPodsOf(one addon) newPods {
+	return newPods{addons: a, workload: a.refOf(one), notReady: a.notReady[one.label], query: state.Query{
 		GVK: corev1.SchemeGroupVersion.WithKind("Pod"), As: a.as, Namespace: metav1.NamespaceSystem, LabelSelector: "k8s-app=" + one.label,
 		Fields: []string{"metadata", "spec.nodeName", "status.conditions", "status.containerStatuses"}}}
 }
 
 // listNotReady returns the nodes on which a Pod of an addon is not ready.
 func (a addons) listNotReady(ctx context.Context, e *engine.Env, one addon) (reconfiguration.NodeSet, error) {
-	all, err := e.List(ctx, a.newPodsOf(one, "").query)
+	all, err := e.List(ctx, a.newPodsOf(one).query)
 	var nodes []string
 	for _, u := range all {
 		if pod, ok := toPod(u); ok && !isReady(pod) && pod.Spec.NodeName != "" {

@@ -15,6 +15,7 @@ import (
 	"kubeadm/internal/change"
 	"kubeadm/internal/engine"
 	"kubeadm/internal/health"
+	"kubeadm/internal/problem"
 	"kubeadm/internal/reconfiguration"
 	"kubeadm/internal/state"
 	"kubeadm/internal/untrusted"
@@ -25,8 +26,8 @@ import (
 // nodes are not, or their Pods were not: by itself, a DaemonSet replaces none of them as long as its Pods on the others are
 // unavailable, such as on nodes that have lost the endpoint.
 func (a addons) replaceOnReadyNodes(ctx context.Context, e *engine.Env, digest string) error {
-	ready, others, err := a.listNodes(ctx, e, a.notReady[proxyAddon.label])
-	if err != nil || others == 0 {
+	ready, down, unready, err := a.listNodes(ctx, e, proxyAddon)
+	if err != nil || down+unready == 0 {
 		return err
 	}
 	if err := e.Await(ctx, a.observed()); err != nil {
@@ -52,7 +53,10 @@ func (a addons) replaceOnReadyNodes(ctx context.Context, e *engine.Env, digest s
 			return err
 		}
 		if err := e.Await(ctx, a.replaced(some, digest)); err != nil {
-			return err
+			if broken := a.newPodsOf(proxyAddon).findBroken(ctx, e.Reader(), true); broken != nil {
+				return broken
+			}
+			return problem.New(err, incompleteHint)
 		}
 	}
 	return nil
@@ -95,7 +99,7 @@ func (a addons) replaced(pods []corev1.Pod, digest string) world.Condition {
 			}
 			for _, pod := range pods {
 				if !isNew[pod.Spec.NodeName] {
-					if broken := a.newPodsOf(proxyAddon, a.notReady[proxyAddon.label]).findBroken(ctx, r, false); broken != nil {
+					if broken := a.newPodsOf(proxyAddon).findBroken(ctx, r, false); broken != nil {
 						return world.Permanent(broken)
 					}
 					return fmt.Errorf("node %s has none", untrusted.Line(pod.Spec.NodeName))
@@ -121,25 +125,27 @@ func isReady(pod corev1.Pod) bool {
 	})
 }
 
-// listNodes returns the nodes that are ready, and the number of the others. One whose Pod was not ready before the change
-// counts as one of them.
-func (a addons) listNodes(ctx context.Context, e *engine.Env, notReady reconfiguration.NodeSet) (ready map[string]bool, others int,
-	err error) {
+// listNodes returns the nodes that are ready, the number of those that are down, and that of the others whose Pod of an
+// addon was not ready before the change.
+func (a addons) listNodes(ctx context.Context, e *engine.Env, one addon) (ready map[string]bool, down, unready int, err error) {
 	all, err := e.List(ctx, state.Query{GVK: state.NodeKind, As: a.as, Fields: []string{"metadata.name", "status.conditions"}})
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, 0, err
 	}
 	ready = map[string]bool{}
 	for _, u := range all {
 		var n corev1.Node
 		err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &n)
-		if err != nil || isDown(n) || notReady.Has(n.Name) {
-			others++
-			continue
+		switch {
+		case err != nil || isDown(n):
+			down++
+		case a.notReady[one.label].Has(n.Name):
+			unready++
+		default:
+			ready[n.Name] = true
 		}
-		ready[n.Name] = true
 	}
-	return ready, others, nil
+	return ready, down, unready, nil
 }
 
 // isDown reports whether a node says that it is not ready.

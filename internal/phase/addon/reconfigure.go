@@ -155,18 +155,14 @@ func (a addons) reconfigure(ctx context.Context, e *engine.Env, one addon, wasDi
 	if err := deploy(ctx, e); err != nil {
 		return err
 	}
-	failed := a.awaitRollout(ctx, e, a.newPodsOf(one, a.notReady[one.label]))
+	failed := a.awaitRollout(ctx, e, a.newPodsOf(one))
 	if failed == nil || ctx.Err() != nil {
 		return failed
 	}
 	if errors.As(failed, new(*reconfiguration.BrokenAddon)) {
 		return failed
 	}
-	ready, others, err := a.listNodes(ctx, e, a.notReady[one.label])
-	if err != nil {
-		return err
-	}
-	_, down, err := a.listNodes(ctx, e, "")
+	ready, down, unready, err := a.listNodes(ctx, e, one)
 	if err != nil {
 		return err
 	}
@@ -175,14 +171,16 @@ func (a addons) reconfigure(ctx context.Context, e *engine.Env, one addon, wasDi
 		return err
 	}
 	// Where the Pods of all nodes were not ready, none of them shows whether the change works.
-	if missing > others || missing > down && len(ready) == 0 {
-		return problem.New(fmt.Errorf("the roll-out of %s is not complete: %w", ref, failed),
-			"to go on, run the same command; to return to the configuration before: kubeadm reconfigure undo")
+	if missing > down+unready || missing > down && len(ready) == 0 {
+		return problem.New(fmt.Errorf("the roll-out of %s is not complete: %w", ref, failed), incompleteHint)
 	}
 	e.Warn("the roll-out of %s is not complete: %d nodes are not ready, or had an unready Pod before the change: %v", ref,
-		others, failed)
+		down+unready, failed)
 	return nil
 }
+
+// incompleteHint says what to do about a roll-out that has not ended.
+const incompleteHint = "to resume, run this command again; to return to the configuration before: kubeadm reconfigure undo"
 
 // awaitRollout waits for the new Pods of an addon, until there have been no more of them for the usual limit: a DaemonSet
 // replaces one Pod at a time, on any number of nodes. It gives up if a new Pod does not run.
