@@ -6,9 +6,13 @@ import (
 	"go/token"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // Every decision is listed by subject under its title, so that a reader who looks for a reason finds
@@ -39,6 +43,38 @@ func TestDecisionsAreListed(t *testing.T) {
 		if !strings.Contains(string(index), line) {
 			t.Errorf("docs/decisions/README.md does not list this page under its subject: %s", line)
 		}
+	}
+}
+
+// The page on architecture lists the layers of layers, which exist, from the top down.
+func TestArchitectureListsLayers(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "docs", "architecture.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]string{}
+	layer := ""
+	for _, row := range regexp.MustCompile("(?m)^\\| (\\d*) \\| `([a-z/*]+)` \\|").FindAllStringSubmatch(string(page), -1) {
+		if row[1] != "" {
+			layer = row[1]
+		}
+		found[row[2]] = layer
+	}
+	want := map[string]string{}
+	for i, packages := range layers() {
+		for _, dir := range packages {
+			if _, err := os.Stat(filepath.Join("..", dir)); err != nil {
+				t.Errorf("layers: %v", err)
+			}
+			name := strings.TrimPrefix(dir, "internal/")
+			if name == "phase" {
+				name = "phase/*"
+			}
+			want[name] = strconv.Itoa(i + 1)
+		}
+	}
+	if diff := cmp.Diff(want, found); diff != "" {
+		t.Errorf("docs/architecture.md has another layer for (- layers(), + the page):\n%s", diff)
 	}
 }
 

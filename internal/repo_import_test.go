@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"go/parser"
 	"go/token"
+	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -48,7 +50,7 @@ func importRules() []rule {
 			subpackages("internal/world", "fake", "fault", "worldtest")),
 		onlyImportedBy("a run selects wrappers of the world",
 			"a phase must behave the same in all of them",
-			subpackages("internal/world", "journal", "preview"), "internal/run"),
+			subpackages("internal/world", "journal", "dryrun"), "internal/run"),
 		onlyImportedBy("only worlds use memory", "it implements previews and fakes",
 			subpackages("internal/world", "memory"), "internal/world"),
 		{
@@ -236,9 +238,13 @@ func localDirs(imported []string) []string {
 	return dirs
 }
 
+// subpackages are packages of one directory. It panics if one does not exist: a rule for it would hold for nothing.
 func subpackages(dir string, names ...string) []string {
 	var all []string
 	for _, n := range names {
+		if _, err := os.Stat(filepath.Join("..", dir, n)); err != nil {
+			panic(fmt.Sprintf("importRules: %v", err))
+		}
 		all = append(all, module+path.Join(dir, n))
 	}
 	return all

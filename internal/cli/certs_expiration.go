@@ -153,7 +153,7 @@ func (c certsConfig) readingText() string {
 
 const restartHint = "restart the components that use an old certificate: kubeadm certs renew all --restart"
 
-// checkWithin is an error with exit code problem.Found if a certificate expires within that time. It is
+// checkWithin is an error with exit code problem.ExitFound if a certificate expires within that time. It is
 // another error if one is missing, or if a component uses one from before a renewal that it does not
 // show: then it is not known when what is in use expires.
 func (x expirations) checkWithin(limit time.Duration) error {
@@ -219,7 +219,7 @@ func (x expirations) checkWithin(limit time.Duration) error {
 	}
 	err := problem.New(errors.Join(errs...), hints...)
 	if len(soon) > 0 {
-		err.Code = problem.Found
+		err.Code = problem.ExitFound
 	}
 	return err
 }

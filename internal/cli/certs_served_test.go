@@ -83,7 +83,7 @@ func TestServedCertificates(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := s.run(t.Context(), "certs", "check-expiration", "--served", "--within", "1d")
-	if problem.ExitCode(err) != problem.Found || !strings.Contains(err.Error(), "kube-apiserver at 192.0.2.10:6443") {
+	if problem.ExitCode(err) != problem.ExitFound || !strings.Contains(err.Error(), "kube-apiserver at 192.0.2.10:6443") {
 		t.Errorf("got %v", err)
 	}
 }

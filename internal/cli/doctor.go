@@ -176,7 +176,7 @@ func foundErrors(d doctor.Diagnosis) error {
 	if len(d.Fixes()) > 0 {
 		err.Hints = []string{"review and apply the safe fixes: kubeadm doctor --fix"}
 	}
-	err.Code = problem.Found
+	err.Code = problem.ExitFound
 	return err
 }
 

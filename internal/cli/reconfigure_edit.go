@@ -45,7 +45,7 @@ func (t *editedText) finish(err *error) {
 	if t.end == nil {
 		return
 	}
-	if *err != nil && problem.ExitCode(*err) == problem.Found {
+	if *err != nil && problem.ExitCode(*err) == problem.ExitFound {
 		if failed := t.end(nil); failed != nil {
 			*err = errors.Join(*err, failed)
 		}

@@ -47,7 +47,7 @@ func TestEditedTextIsKept(t *testing.T) {
 		err  error
 		kept bool
 	}{
-		{failed, true}, {nil, false}, {&problem.Problem{Err: errors.New("something is to be changed"), Code: problem.Found}, false},
+		{failed, true}, {nil, false}, {&problem.Problem{Err: errors.New("something is to be changed"), Code: problem.ExitFound}, false},
 	} {
 		s := newTestMachine(t)
 		s.edit(func(shown string) string { return shown + "maxPods: 99\n" })

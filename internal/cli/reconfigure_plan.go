@@ -128,7 +128,7 @@ func planReconfigure(p *program, c *cobra.Command, o *reconfigurePlanOptions) (e
 		err = plan.write(p.Out, o.isChanging())
 	}
 	if err == nil && o.DetailedExitCode && !plan.isNothing() {
-		return &problem.Problem{Err: errors.New("something is to be changed"), Code: problem.Found}
+		return &problem.Problem{Err: errors.New("something is to be changed"), Code: problem.ExitFound}
 	}
 	return err
 }

@@ -2,9 +2,9 @@ package problem
 
 import "errors"
 
-// Found is the exit code of a command that was asked whether there is something, and has found it: the doctor an error,
+// ExitFound is the exit code of a command that was asked whether there is something, and has found it: the doctor an error,
 // "certs check-expiration" a certificate that expires soon, "reconfigure plan" a difference.
-const Found = 2
+const ExitFound = 2
 
 // ExitCode is the exit code of a program that ends with err: 1, unless a Problem in its chain has
 // another one.
