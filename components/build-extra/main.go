@@ -6,6 +6,7 @@
 //   - etcd is etcdctl and etcdutl, each a program of its own as etcd releases them
 //   - conformance is Kubernetes' conformance suite of the newest pinned release: e2e.test, ginkgo, which runs it, and
 //     conformance.tar, the images of its Pods
+//   - kube-bench is kube-bench with its profiles of the CIS Kubernetes Benchmark, in the directory cfg, and jq, which they run
 package main
 
 import (
@@ -39,7 +40,7 @@ func build(ctx context.Context, args []string) (string, error) {
 		return "", err
 	}
 	if len(args) != 1 {
-		return "", errors.New("name what to build: e2e-kubeadm, etcd or conformance")
+		return "", errors.New("name what to build: e2e-kubeadm, etcd, kube-bench or conformance")
 	}
 	dir, err := cache.DefaultDir()
 	if err != nil {
@@ -55,6 +56,7 @@ func build(ctx context.Context, args []string) (string, error) {
 		return "", err
 	}
 	b, part := golang.Build{LDFlags: "-s -w"}, cache.Part{Name: args[0]}
+	part.Build = func(ctx context.Context, dir string) error { return b.Run(ctx, dir) }
 	var sources []string
 	switch args[0] {
 	case "conformance":
@@ -67,8 +69,12 @@ func build(ctx context.Context, args []string) (string, error) {
 	case "etcd":
 		b.Dir, b.Packages = filepath.Join(root, "tools/etcd"), []string{"tool"}
 		sources = []string{"tools/etcd/go.*"}
+	case "kube-bench":
+		b.Dir, b.Packages = filepath.Join(root, "tools/kube-bench"), []string{"tool"}
+		part.Build = func(ctx context.Context, dir string) error { return buildKubeBench(ctx, b, dir) }
+		sources = []string{"tools/kube-bench/go.*", "build-extra/kubebench.go"}
 	default:
-		return "", fmt.Errorf("there is nothing named %q: e2e-kubeadm, etcd or conformance", args[0])
+		return "", fmt.Errorf("there is nothing named %q: e2e-kubeadm, etcd, kube-bench or conformance", args[0])
 	}
 	compiler, err := golang.Version(ctx)
 	if err != nil {
@@ -79,6 +85,5 @@ func build(ctx context.Context, args []string) (string, error) {
 		return "", err
 	}
 	part.Key = cache.NewKey(append(b.Inputs(), compiler, digest)...)
-	part.Build = b.Run
 	return store.Path(part), store.Build(ctx, part)
 }
