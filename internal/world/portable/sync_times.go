@@ -13,7 +13,7 @@ const (
 	syncLimit = 500 * time.Millisecond
 )
 
-// SyncTimes measures how long small writes to a file take to reach the disk by sync.
+// SyncTimes is the fsync probe: it measures how long small writes to a file take to reach the disk by sync.
 func SyncTimes(ctx context.Context, f *os.File, sync func() error) (times []time.Duration, err error) {
 	data := make([]byte, syncSize)
 	for begun := time.Now(); len(times) < syncCount && time.Since(begun) < syncLimit; {
