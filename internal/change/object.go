@@ -20,6 +20,8 @@ type ApplyObject struct {
 	As     state.Identity
 	Keep   bool // an existing object is not changed
 	Exact  bool // fields that Object leaves unset are removed; used to restore an earlier state
+	// Unreadable is set, with Keep, if As may create the object but perhaps not read it, as a kubelet an Event.
+	Unreadable bool
 }
 
 // Target names the object.
@@ -36,10 +38,10 @@ func (c ApplyObject) Content() string {
 	return RenderYAML(u)
 }
 
-// Done reports whether the object exists with all the fields that Object sets.
+// Done reports whether the object exists with all the fields that Object sets, or, if it may not be read, false.
 func (c ApplyObject) Done(ctx context.Context, r state.Reader) (bool, error) {
 	now, err := r.Object(ctx, state.RefOf(c.Object, c.As))
-	if apierrors.IsNotFound(err) {
+	if apierrors.IsNotFound(err) || c.Unreadable && apierrors.IsForbidden(err) {
 		return false, nil
 	}
 	if err != nil || c.Keep {
@@ -53,9 +55,13 @@ func (c ApplyObject) Done(ctx context.Context, r state.Reader) (bool, error) {
 	return reflect.DeepEqual(want.Object, now.Object), nil
 }
 
-// Inverse restores the existing object, or deletes the new one.
+// Inverse restores the existing object, or deletes the new one. One that may not be read cannot be restored.
 func (c ApplyObject) Inverse(ctx context.Context, r state.Reader) (Change, error) {
-	return restoreObject(ctx, r, state.RefOf(c.Object, c.As))
+	undo, err := restoreObject(ctx, r, state.RefOf(c.Object, c.As))
+	if c.Unreadable && apierrors.IsForbidden(err) {
+		return nil, ErrIrreversible
+	}
+	return undo, err
 }
 
 // MutateObject changes a part of an existing object, or creates the object.

@@ -246,7 +246,7 @@ func (m reconfiguredMachine) takeBack(ctx context.Context, broken *reconfigurati
 	m.here.UploadCerts, m.here.CertificateKey = false, ""
 	w, err := reconfiguration.FindUndo(ctx, m.env, m.here)
 	if err == nil {
-		w.Forgets = true
+		w.Forgets, w.Cause = true, broken
 		err = m.run.Execute(ctx, m.run.NewEnv(reconfigureEnv(ctx, m.program, w.Node, m.here.As, w.Intent)))
 	}
 	if err != nil {

@@ -87,8 +87,14 @@ func TestReconfigure(t *testing.T) {
 		t.Errorf("the cluster stores %s", got)
 	}
 
+	checkEvent(t, cp, cp, "ReconfiguredNode", "apiServer.extraArgs[event-ttl]")
+	checkEvent(t, cp, cp, "ReconfigurationTakenBack", "kube-scheduler")
+	runReconfigure(t, worker, "node")
+	checkEvent(t, cp, worker, "ReconfiguredNode", "begun on node "+cp.Name())
+
 	if !suite.full {
 		runReconfigure(t, cp, "undo")
+		checkEvent(t, cp, cp, "ReconfiguredNode", "which takes back change")
 		if got := commandLine(t, cp, "kube-apiserver"); strings.Contains(got, "--event-ttl") {
 			t.Errorf("after the undo, kube-apiserver runs as %s", got)
 		}
@@ -112,6 +118,7 @@ func TestReconfigure(t *testing.T) {
 		t.Errorf("the status is %s", status)
 	}
 	runReconfigure(t, worker, "node")
+	checkEvent(t, cp, worker, "ReconfiguredNode", "KubeletConfiguration maxPods")
 	for _, n := range []*nodes.Node{cp, worker} {
 		if got := kubectl(t, cp, "get", "--raw", "/api/v1/nodes/"+n.Name()+"/proxy/configz"); !strings.Contains(got,
 			`"maxPods":99`) {
@@ -136,6 +143,19 @@ func TestReconfigure(t *testing.T) {
 	checkKubeletArgs(t, cp, worker)
 	checkHardened(t, cp, worker)
 	checkBrokenKubelet(t, cp)
+}
+
+// checkEvent looks for an Event of a Node, and for it in what kubectl shows of the Node.
+func checkEvent(t *testing.T, cp, n *nodes.Node, reason, words string) {
+	t.Helper()
+	got := kubectl(t, cp, "get", "events", "--namespace=default", "--output=jsonpath={.items[*].message}",
+		"--field-selector=involvedObject.kind=Node,involvedObject.name="+n.Name()+",reason="+reason)
+	if !strings.Contains(got, words) {
+		t.Errorf("no Event of %s with the reason %s says %q, but: %s", n.Name(), reason, words, got)
+	}
+	if got := kubectl(t, cp, "describe", "node", n.Name()); !strings.Contains(got, reason) {
+		t.Errorf("kubectl describe node %s lacks %s:\n%s", n.Name(), reason, got)
+	}
 }
 
 // checkKubeletArgs sets arguments of a worker's kubelet. Those with which it does not run are taken back.

@@ -156,6 +156,11 @@ var changeIDPattern = regexp.MustCompile(`(\bid: )(?:\\?"[0-9a-f]+\\?"|[^"\\\n]+
 var reconfigurationPattern = regexp.MustCompile(
 	`(\bstarted: \\?"|\bstored: \\?"|kubeadm\.kubernetes\.io/reconfiguration": ")[^"\\\n]+`)
 
+// eventPattern matches the ID of a change of the configuration in the name and the message of an Event, and the times of
+// an Event. How many Events there are, of which node and with which reason, is the same in each run.
+var eventPattern = regexp.MustCompile(
+	`(\.kubeadm-reconfigured-|\bThis node has change |"(?:first|last)Timestamp": ")(?:[0-9a-f]{12}\b|[-0-9:TZ]+)`)
+
 var tokenPattern = regexp.MustCompile(`bootstrap-token-[a-z0-9]{6}\b`)
 
 // signaturePattern matches the signatures of cluster-info.
@@ -180,6 +185,7 @@ func withoutGeneratedNames(text string) string {
 		{[]string{"kubelet-client-"}, kubeletTimePattern, "$1*"},
 		{[]string{"id: "}, changeIDPattern, "$1*"},
 		{[]string{"started: ", "stored: ", "/reconfiguration"}, reconfigurationPattern, "$1*"},
+		{[]string{".kubeadm-reconfigured-", "Timestamp"}, eventPattern, "$1*"},
 		{[]string{"bootstrap-token-"}, tokenPattern, "bootstrap-token-*"},
 		{[]string{"jws-kubeconfig-"}, signaturePattern, "jws-kubeconfig-*"},
 	} {

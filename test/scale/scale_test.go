@@ -40,7 +40,7 @@ func commands() []command {
 		{"--rootfs=NODE certs approve-kubelet-serving --dry-run", 1, false},
 		{"--rootfs=NODE reconfigure status", 1, false},
 		{"--rootfs=NODE reconfigure plan --add-cert-san=new.example.com", 4, false},
-		{"--rootfs=NODE reconfigure apply --add-cert-san=new.example.com --yes --dry-run --ignore-preflight-errors=all", 51, false},
+		{"--rootfs=NODE reconfigure apply --add-cert-san=new.example.com --yes --dry-run --ignore-preflight-errors=all", 53, false},
 		{"--rootfs=NODE endpoint status", 2, false},
 		{"--rootfs=NODE address status", 2, false},
 		{"--rootfs=NODE upgrade apply v1.37.1 --yes --dry-run --ignore-preflight-errors=all", 58, false},

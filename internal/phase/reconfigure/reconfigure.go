@@ -100,7 +100,13 @@ var Finish = engine.Phase{
 			return err
 		}
 		intent := reconfiguration.IntentOf(e)
-		s := intent.Change
+		s, followed := intent.Change, false
+		if s.Stored != nil && s.ID != "" {
+			// Events expire: a run which finds that this node has followed creates none.
+			if followed, err = s.ReportChange(n.Name, as).Done(ctx, e.Reader()); err != nil {
+				return err
+			}
+		}
 		if s.Stored == nil {
 			if intent.Forgets {
 				s = s.Latest()
@@ -118,6 +124,12 @@ var Finish = engine.Phase{
 			if err := e.Do(ctx, store...); err != nil {
 				return err
 			}
+		}
+		switch {
+		case intent.Forgets:
+			reconfiguration.ReportTakenBack(ctx, e, n, as, intent.Cause)
+		case s.ID != "" && !followed:
+			reconfiguration.ReportFollowed(ctx, e, n, as)
 		}
 		if s != nil && s.ID != "" { // other nodes have to follow too
 			if err := report(ctx, e, s.ReportChange(n.Name, as)); err != nil {
@@ -301,6 +313,7 @@ func (m *machine) takeBack(ctx context.Context, e *engine.Env, cause error) erro
 		}
 		return problem.New(fmt.Errorf("%w; and taking it back failed: %w", cause, failed), hint)
 	}
+	defer reconfiguration.ReportTakenBack(ctx, e, m.Node, m.as, cause) // last: nothing depends on it
 	errs := []error{reconfiguration.RemoveRecord(ctx, e, m.Node)}
 	change := reconfiguration.IntentOf(e).Change
 	kept := ""

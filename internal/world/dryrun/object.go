@@ -67,9 +67,10 @@ func (w *World) Livez(ctx context.Context, as state.Identity) error {
 // copyToOverlay copies what the change modifies rather than replaces.
 func (w *World) copyToOverlay(ctx context.Context, c change.Change) error {
 	var ref state.Ref
+	unreadable := false
 	switch c := c.(type) {
 	case change.ApplyObject:
-		ref = state.RefOf(c.Object, c.As)
+		ref, unreadable = state.RefOf(c.Object, c.As), c.Unreadable
 	case change.MutateObject:
 		ref = state.RefOf(c.Object, c.As)
 	case change.LabelAndTaintNode:
@@ -94,7 +95,7 @@ func (w *World) copyToOverlay(ctx context.Context, c change.Change) error {
 		return nil
 	}
 	now, err := w.Object(ctx, ref)
-	if apierrors.IsNotFound(err) {
+	if apierrors.IsNotFound(err) || unreadable && apierrors.IsForbidden(err) {
 		return nil
 	}
 	if err != nil {

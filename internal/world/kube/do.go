@@ -29,7 +29,7 @@ import (
 func (k *Cluster) Do(ctx context.Context, c change.Change) error {
 	switch c := c.(type) {
 	case change.ApplyObject:
-		return k.createOrUpdate(ctx, objectWrite{c.Object, c.As, c.MergeInto})
+		return k.createOrUpdate(ctx, objectWrite{c.Object, c.As, c.MergeInto, c.Unreadable})
 	case change.MutateObject:
 		if !c.Creates() {
 			return k.updateExisting(ctx, c)
@@ -39,7 +39,7 @@ func (k *Cluster) Do(ctx context.Context, c change.Change) error {
 				func(existing *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 					after := existing.DeepCopy()
 					return after, c.Mutate(after)
-				}})
+				}, false})
 	case change.DeleteObject:
 		return k.delete(ctx, c)
 	case change.LabelAndTaintNode:
@@ -55,6 +55,8 @@ type objectWrite struct {
 	object state.Object
 	as     state.Identity
 	merge  func(existing *unstructured.Unstructured) (*unstructured.Unstructured, error)
+	// an existing object is neither read nor changed
+	unreadable bool
 }
 
 func (k *Cluster) createOrUpdate(ctx context.Context, w objectWrite) error {
@@ -66,6 +68,9 @@ func (k *Cluster) createOrUpdate(ctx context.Context, w objectWrite) error {
 	return k.changeObject(ctx, ref, "applying ",
 		func(ctx context.Context, r dynamic.ResourceInterface) error {
 			_, err := r.Create(ctx, fresh, metav1.CreateOptions{})
+			if w.unreadable && apierrors.IsAlreadyExists(err) {
+				return nil
+			}
 			// For an existing Service with the same cluster IP the error is Invalid, not
 			// AlreadyExists.
 			if !apierrors.IsAlreadyExists(err) && !apierrors.IsInvalid(err) {

@@ -147,8 +147,10 @@ func testApplyAndDelete(s *objectSuite) {
 	keep := s.config(map[string]string{"a": "4"})
 	keep.Keep = true
 	s.done(keep, true)
-	s.do(keep)
-	s.wantData(map[string]string{"a": "3"})
+	for _, keep.Unreadable = range []bool{false, true} {
+		s.do(keep)
+		s.wantData(map[string]string{"a": "3"})
+	}
 
 	// labels of other programs stay
 	s.do(change.MutateObject{Object: s.config(nil).Object, As: s.as,
