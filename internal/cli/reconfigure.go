@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -246,7 +247,8 @@ func (m reconfiguredMachine) takeBack(ctx context.Context, broken *reconfigurati
 	m.here.UploadCerts, m.here.CertificateKey = false, ""
 	w, err := reconfiguration.FindUndo(ctx, m.env, m.here)
 	if err == nil {
-		w.Forgets, w.Cause = true, broken
+		w.Change.Forgets = true // it is stored with the change, and outlives a kill
+		w.Cause = broken
 		err = m.run.Execute(ctx, m.run.NewEnv(reconfigureEnv(ctx, m.program, w.Node, m.here.As, w.Intent)))
 	}
 	if err != nil {
@@ -338,7 +340,22 @@ type undoneChange struct{}
 
 func (undoneChange) find(ctx context.Context, e *engine.Env, here existing.Machine) (configurationChange, error) {
 	w, err := reconfiguration.FindUndo(ctx, e, here)
-	return configurationChange{Wanted: w, done: changedText}, err
+	done := changedText
+	if err == nil && w.Change.Forgets {
+		done = describeForgotten(w.Change)
+	}
+	return configurationChange{Wanted: w, done: done}, err
+}
+
+// describeForgotten says that a change was taken back which a killed run had begun to take back, and which one is the
+// latest then.
+func describeForgotten(undo *reconfiguration.State) string {
+	text := "\nSUCCESS! The interrupted change has been taken back, and the cluster keeps its configuration.\n"
+	if latest := undo.Latest(); latest != nil {
+		text += fmt.Sprintf("The latest change is again the one that was begun on node %s at %s. To take that back too: "+
+			"kubeadm reconfigure undo\n", untrusted.Line(latest.Node), latest.Started.UTC().Format(time.RFC3339))
+	}
+	return text
 }
 
 // requestedChange is what the user wants by a file, an editor and flags.
@@ -356,7 +373,7 @@ func (c requestedChange) find(ctx context.Context, e *engine.Env, here existing.
 		return configurationChange{}, err
 	}
 	w, err := reconfiguration.FindWanted(ctx, e, here, request)
-	return configurationChange{Wanted: w, done: changedText}, err
+	return configurationChange{Wanted: w, done: changedText}, c.explainStale(err)
 }
 
 func (c requestedChange) read(ctx context.Context, e *engine.Env, here existing.Machine) (q reconfiguration.Request, err error) {
@@ -374,8 +391,10 @@ func (c requestedChange) read(ctx context.Context, e *engine.Env, here existing.
 	if err != nil {
 		return q, err
 	}
-	q.Base = reconfiguration.BaseOf(stored)
-	q.File, c.o.edited, err = editConfig(ctx, c.p, stored, c.o.ReconfigureFlags, here.BindPort)
+	if q.Base, err = reconfiguration.BaseOf(here.Local, stored); err != nil {
+		return q, err
+	}
+	q.File, c.o.edited, err = editConfig(ctx, c.p, storedBase{stored, q.Base}, c.o.ReconfigureFlags, here.BindPort)
 	if errors.Is(err, errNotEdited) && c.o.ReconfigureFlags.Given() {
 		err = nil
 	}
@@ -414,7 +433,13 @@ SUCCESS! The configuration of the cluster has been changed, and this node has it
 // command has succeeded if that cannot be found out.
 func showOutdatedNodes(ctx context.Context, r *run.Run, e *engine.Env, here existing.Machine,
 	w reconfiguration.Wanted) {
-	concerned := *w.Change
+	change := w.Change
+	if change.Forgets { // no other node has it
+		if change = change.Latest(); change == nil {
+			return
+		}
+	}
+	concerned := *change
 	concerned.ControlPlanes = concerned.ControlPlanes || here.UploadCerts
 	all, err := concerned.ReadProgress(ctx, e.Reader(), here.As)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 
 	"kubeadm/internal/config"
 	"kubeadm/internal/problem"
-	"kubeadm/internal/reconfiguration"
+	"kubeadm/internal/untrusted"
 )
 
 // errNotEdited says that the user has changed nothing in the editor.
@@ -54,8 +54,24 @@ func (t *editedText) finish(err *error) {
 	*err = t.end(*err)
 }
 
+// explainStale adds to the error of a file that an earlier command has kept, and that is refused, what to do about it.
+func (c requestedChange) explainStale(err error) error {
+	if c.o.Edit || c.o.File == "" || !problem.IsStale(err) {
+		return err
+	}
+	file := untrusted.Line(c.o.File)
+	return problem.New(err, "copy your changes from "+file+" in the editor: kubeadm reconfigure apply --edit",
+		fmt.Sprintf("to apply %s as it is and revert the change, remove its line that begins with %q", file, strings.TrimSpace(baseMark)))
+}
+
+// storedBase is what the cluster stores, and its reconfiguration.BaseOf.
+type storedBase struct {
+	config.StoredConfig
+	base string
+}
+
 // editConfig lets the user edit the configuration that the cluster stores, until it is valid.
-func editConfig(ctx context.Context, p *program, stored config.StoredConfig, flags config.ReconfigureFlags,
+func editConfig(ctx context.Context, p *program, stored storedBase, flags config.ReconfigureFlags,
 	bindPort int32) (file config.File, kept editedText, err error) {
 	var documents []string
 	for _, text := range []string{stored.Cluster, stored.Kubelet.Text, stored.KubeProxy.Text} {
@@ -64,7 +80,7 @@ func editConfig(ctx context.Context, p *program, stored config.StoredConfig, fla
 		}
 	}
 	original := strings.Join(documents, "---\n")
-	header := baseMark + reconfiguration.BaseOf(stored) + "\n" + editHeader
+	header := baseMark + stored.base + "\n" + editHeader
 	last, failed := original, errNotEdited
 	kept.end, err = p.Edit(ctx, []byte(header+original), func(edited []byte) ([]byte, error) {
 		text := withoutHeader(string(edited))
@@ -76,7 +92,7 @@ func editConfig(ctx context.Context, p *program, stored config.StoredConfig, fla
 			return nil, problem.New(failed, "nothing was changed: the file was left as it is")
 		}
 		file = config.File{Name: "that was edited", Data: edited, Strict: p.strict}
-		_, _, failed = config.Reconfigure(file, flags, stored, bindPort)
+		_, _, failed = config.Reconfigure(file, flags, stored.StoredConfig, bindPort)
 		if last = text; failed == nil {
 			return nil, nil
 		}

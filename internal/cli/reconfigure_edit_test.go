@@ -9,7 +9,6 @@ import (
 
 	"kubeadm/internal/config"
 	"kubeadm/internal/problem"
-	"kubeadm/internal/reconfiguration"
 )
 
 var editedConfig = config.StoredConfig{Cluster: `apiVersion: kubeadm.k8s.io/v1beta4
@@ -51,11 +50,11 @@ func TestEditedTextIsKept(t *testing.T) {
 	} {
 		s := newTestMachine(t)
 		s.edit(func(shown string) string { return shown + "maxPods: 99\n" })
-		file, kept, err := editConfig(t.Context(), newProgram(s.Host), editedConfig, config.ReconfigureFlags{}, 6443)
+		file, kept, err := editConfig(t.Context(), newProgram(s.Host), storedBase{editedConfig, "0123"}, config.ReconfigureFlags{}, 6443)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if base := baseOf(file.Data); base != reconfiguration.BaseOf(editedConfig) { // of the kept file too
+		if base := baseOf(file.Data); base != "0123" { // of the kept file too
 			t.Errorf("it says that it was edited from %q:\n%s", base, file.Data)
 		}
 		got := c.err
@@ -90,7 +89,7 @@ func TestEditConfig(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newTestMachine(t)
 			shown := s.edit(c.edits...)
-			file, _, err := editConfig(t.Context(), newProgram(s.Host), editedConfig, config.ReconfigureFlags{}, 6443)
+			file, _, err := editConfig(t.Context(), newProgram(s.Host), storedBase{editedConfig, "0123"}, config.ReconfigureFlags{}, 6443)
 			if c.err == "" && (err != nil || !strings.Contains(string(file.Data), c.want)) ||
 				c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
 				t.Errorf("edited %q, %v", file.Data, err)
@@ -100,5 +99,26 @@ func TestEditConfig(t *testing.T) {
 				t.Errorf("the editor showed %q", *shown)
 			}
 		})
+	}
+}
+
+// The error of a kept file that is refused names the editor, and how to apply the file all the same.
+func TestStaleFileIsExplained(t *testing.T) {
+	stale := &problem.Problem{Err: errors.New("it has changed"), Stale: true}
+	for _, c := range []struct {
+		options reconfigureOptions
+		err     error
+		hints   int
+	}{
+		{reconfigureOptions{File: "/tmp/kept.yaml"}, stale, 2},
+		{reconfigureOptions{File: "/tmp/kept.yaml"}, errors.New("other"), 0},
+		{reconfigureOptions{Edit: true}, stale, 0},
+	} {
+		err := requestedChange{o: &c.options}.explainStale(c.err)
+		hints := problem.Hints(err)
+		if !errors.Is(err, c.err) || len(hints) != c.hints || c.hints > 0 && (!strings.Contains(hints[0], "/tmp/kept.yaml in the editor: "+
+			"kubeadm reconfigure apply --edit") || !strings.Contains(hints[1], `"# Edited from the configuration"`)) {
+			t.Errorf("%+v: %v, with the hints %q", c.options.File, err, hints)
+		}
 	}
 }

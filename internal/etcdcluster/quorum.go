@@ -86,7 +86,7 @@ func (h Health) CheckRestart(own uint64) error {
 		}
 	}
 	if voters > 2 && len(down)+1 > (voters-1)/2 {
-		return fmt.Errorf("etcd would lose its quorum while the member of this node restarts: %d of %d members are not healthy: %s",
+		return fmt.Errorf("etcd would lose its quorum while the member of this node restarts; unhealthy members: %d of %d (%s)",
 			len(down), voters, strings.Join(down, ", "))
 	}
 	return nil

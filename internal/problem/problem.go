@@ -16,6 +16,8 @@ type Problem struct {
 	Code  int      // exit code of the program, if it is not 1
 	// Undone is set if everything that was changed has been put back: there is nothing to resume.
 	Undone bool
+	// Stale is set if what the user gave was derived from a state that has changed since: given again, it is refused.
+	Stale bool
 }
 
 // New is a Problem whose error says by itself what was being done.
@@ -37,10 +39,16 @@ func (p *Problem) Error() string {
 func (p *Problem) Unwrap() error { return p.Err }
 
 // IsUndone reports whether everything that was changed has been put back.
-func IsUndone(err error) bool {
+func IsUndone(err error) bool { return hasProblem(err, func(p *Problem) bool { return p.Undone }) }
+
+// IsStale reports whether what the user gave was derived from a state that has changed since.
+func IsStale(err error) bool { return hasProblem(err, func(p *Problem) bool { return p.Stale }) }
+
+// hasProblem reports whether a Problem in the chain of err is one of these.
+func hasProblem(err error, is func(*Problem) bool) bool {
 	var p *Problem
 	for ; errors.As(err, &p); err = p.Err {
-		if p.Undone {
+		if is(p) {
 			return true
 		}
 	}

@@ -21,6 +21,8 @@ func CheckStored(ctx context.Context, e *engine.Env, here existing.Machine) erro
 	if isOwn, err := (finder{e: e, here: here}).isOwn(ctx, intent.Change, stored); err != nil || isOwn {
 		return err
 	}
-	return problem.New(errors.New("the configuration that the cluster stores was changed meanwhile, and is not overwritten"),
-		"see what differs: kubeadm reconfigure plan", "to make this change in the present configuration, run this command again")
+	return &problem.Problem{Stale: true,
+		Err: errors.New("the configuration that the cluster stores was changed meanwhile, and is not overwritten"),
+		Hints: []string{"see what differs: kubeadm reconfigure plan",
+			"to make this change in the present configuration, run this command again"}}
 }

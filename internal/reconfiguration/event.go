@@ -62,7 +62,7 @@ func ReportFollowed(ctx context.Context, e *engine.Env, n *node.Node, as state.I
 func ReportTakenBack(ctx context.Context, e *engine.Env, n *node.Node, as state.Identity, cause error) {
 	s := IntentOf(e).Change
 	id, message := s.ID, "A change of the arguments of this node's kubelet was taken back on this node"
-	if IntentOf(e).Forgets {
+	if s.Forgets {
 		id = s.Undoes
 	}
 	if id != "" {
@@ -71,8 +71,11 @@ func ReportTakenBack(ctx context.Context, e *engine.Env, n *node.Node, as state.
 	if cause != nil {
 		message += ": " + shortCause(cause)
 	}
-	event := nodeEvent{id: "taken-back-" + strings.TrimPrefix(id+"-", "-") + shortDigest(message), reason: takenBackReason,
-		message: message}
+	name := "taken-back-" + strings.TrimPrefix(id+"-", "-") + shortDigest(message)
+	if s.Forgets { // once, also by a run that no longer knows the cause
+		name = "taken-back-" + id
+	}
+	event := nodeEvent{id: name, reason: takenBackReason, message: message}
 	event.create(ctx, e, n, as)
 }
 

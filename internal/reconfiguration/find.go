@@ -134,8 +134,8 @@ func FindUndo(ctx context.Context, e *engine.Env, here existing.Machine) (w Want
 	change.Undoes, change.Endpoint, change.Prepared = found.ID, found.EndpointBefore, found.Prepared
 	if found.Undoes != "" {
 		change, err = r.continueUndo(ctx, found)
-	} else {
-		err = r.orderUndo(ctx, change, found)
+	} else if err = r.orderUndo(ctx, change, found); err == nil {
+		change.Forgets, err = r.isBeingTakenBack(ctx, found)
 	}
 	if err != nil {
 		return w, err

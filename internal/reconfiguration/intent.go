@@ -29,10 +29,7 @@ type Intent struct {
 	KubeletArgs config.KubeletArgs
 	// OnlyEndpoint is set if the kubelet's configuration stays as it is, and only its kubeconfig changes.
 	OnlyEndpoint bool
-	// Forgets is set if the change takes back one that the same command has begun, and that the cluster has not stored: in
-	// the end the one before it is the latest again.
-	Forgets bool
-	// Cause is why that change is taken back, for an Event; nil if it is not known.
+	// Cause is why the command takes back the change that it has begun, for an Event; nil if it is not known.
 	Cause error
 	// Ask asks the user whether to go on, and is an error if not; nil if there is no question.
 	Ask func(context.Context) error

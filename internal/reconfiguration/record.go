@@ -28,6 +28,8 @@ type Record struct {
 	Kubeconfig string `json:"kubeconfig,omitempty"`
 	// Kubeconfigs are those of administrators and components that the change replaces, by their path.
 	Kubeconfigs map[string]string `json:"kubeconfigs,omitempty"`
+	// TakesBack is the ID of the change that was being taken back when a run was interrupted; empty for none.
+	TakesBack string `json:"takesBack,omitempty"`
 	// Written are the digests of what the change, and interrupted ones before it, replace them by.
 	Written []string `json:"written"`
 
@@ -49,6 +51,16 @@ func readStoredRecord(ctx context.Context, r state.Reader, p node.Paths) (*Recor
 			"remove the file, after you have checked that the components of this node run")
 	}
 	return record, nil
+}
+
+// isBeingTakenBack reports whether a run on this node was interrupted while it took a change back that the cluster has
+// not stored. One of the endpoint may have left the node.
+func (f finder) isBeingTakenBack(ctx context.Context, s *State) (bool, error) {
+	if s.Stored != nil || s.Endpoint != nil || s.Node != f.here.Name {
+		return false, nil
+	}
+	record, err := readStoredRecord(ctx, f.e.World, f.here.Paths)
+	return record != nil && record.TakesBack == s.ID, err
 }
 
 // CheckNone is an error if a change of the configuration was interrupted on this node.

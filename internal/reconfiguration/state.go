@@ -35,6 +35,9 @@ type State struct {
 	Stored *metav1.Time `json:"stored,omitempty"`
 	// Addons is set before CoreDNS or kube-proxy gets the configuration: from then on the change is not forgotten.
 	Addons bool `json:"addons,omitempty"`
+	// Forgets is set on a change that takes back one which the cluster has not stored, because a component did not run
+	// with it: in the end the change before that one is the latest again, also if the command was killed meanwhile.
+	Forgets bool `json:"forgets,omitempty"`
 	// NotReady are the nodes on which a Pod of CoreDNS or kube-proxy was not ready before that, by the label of the Pods.
 	NotReady map[string]NodeSet `json:"notReady,omitempty"`
 	// Earlier is the change before this one, as long as the cluster has not stored this one.

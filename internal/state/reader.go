@@ -347,10 +347,23 @@ type Objects interface {
 	// TryCreate asks the API server whether it would create the object: authorization, admission
 	// and validation run, and nothing is stored (a server-side dry run).
 	TryCreate(ctx context.Context, object Object, as Identity) error
+	// PodLog returns the last log lines of a container, at most PodLogLimit bytes. The text is that of the container.
+	PodLog(ctx context.Context, of PodLog) (string, error)
 	// Livez returns nil if the API server answers at /livez that it is healthy, and a *NotLiveError if
 	// it answers that it is not.
 	Livez(ctx context.Context, as Identity) error
 }
+
+// PodLog names the log of a container of a Pod.
+type PodLog struct {
+	Namespace, Pod, Container string
+	Previous                  bool // of its last run before the present one
+	Lines                     int
+	As                        Identity
+}
+
+// PodLogLimit is the most bytes that are read of the log of a container.
+const PodLogLimit = 64 << 10
 
 // NotLiveError is an API server's answer that it is not live, or not yet.
 type NotLiveError struct {

@@ -309,12 +309,12 @@ func TestAddressIsRefused(t *testing.T) {
 		"another one unhealthy": {newMovedMachineOfThree, newAddress, func(w *fake.World) {
 			w.CrashLog, w.UnreachableMembers = nil, []uint64{3}
 			w.Interfaces = newMovingMachine(t).Interfaces
-		}, "this node cannot move: etcd would lose its quorum while the member of this node restarts: 1 of 3 members are not healthy: cp3"},
+		}, "this node cannot move: etcd would lose its quorum while the member of this node restarts; unhealthy members: 1 of 3 (cp3)"},
 		"two of four healthy while it restarts": {newMovedMachineOfThree, newAddress, func(w *fake.World) {
 			w.CrashLog, w.UnreachableMembers = nil, []uint64{3}
 			w.MemberList = append(w.MemberList, newMember(4, "cp4", "192.0.2.14"))
 			w.Interfaces = newMovingMachine(t).Interfaces
-		}, "this node cannot move: etcd would lose its quorum while the member of this node restarts: 1 of 4 members are not healthy: cp3"},
+		}, "this node cannot move: etcd would lose its quorum while the member of this node restarts; unhealthy members: 1 of 4 (cp3)"},
 		"a learner": {newMovedMachineOfThree, newAddress, func(w *fake.World) { w.MemberList[2].Learner = true },
 			"etcd member cp3 is a learner"},
 		"all at once": {newMovedMachine, newAddress, func(w *fake.World) {

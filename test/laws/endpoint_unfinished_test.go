@@ -55,7 +55,7 @@ func TestBothNamesStayUntilFinish(t *testing.T) {
 			s := changeEndpoint(newEndpoint)
 			s.newRun(w).mustSucceed(t)
 			if c.edits {
-				c.request.Base = reconfiguration.BaseOf(readChange(t, w).After)
+				c.request.Base = baseOf(t, readChange(t, w).After)
 			}
 			apply := reconfigureBy(request(c.request))
 			apply.newRun(w).mustSucceed(t)

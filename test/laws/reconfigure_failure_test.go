@@ -72,13 +72,13 @@ func TestEditedFileOfTwoOperators(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	edited := request(reconfiguration.Request{Base: reconfiguration.BaseOf(stored),
+	edited := request(reconfiguration.Request{Base: baseOf(t, stored),
 		File: config.File{Name: "edited.yaml", Data: []byte(clusterDocument + "certificateValidityPeriod: 9000h0m0s\n")}})
 	other := reconfigure(changedConfig)
 	whole := other.machine(t)
 	other.newRun(whole).mustSucceed(t)
 	for name, w := range map[string]*fake.World{"complete": whole, "interrupted": other.killAt(t, "kubelet-config").machine} {
-		if err := tryFind(t, w, edited); err == nil || !strings.Contains(err.Error(), "was changed after it had been opened in the editor") {
+		if err := tryFind(t, w, edited); err == nil || !strings.Contains(err.Error(), "has changed since you opened it") {
 			t.Errorf("after another change, %s, the file is not refused: %v", name, err)
 		}
 	}

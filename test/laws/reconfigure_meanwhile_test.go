@@ -12,9 +12,13 @@ import (
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/config"
+	"kubeadm/internal/engine"
+	"kubeadm/internal/existing"
 	"kubeadm/internal/reconfiguration"
 	"kubeadm/internal/state"
 	"kubeadm/internal/world"
+	"kubeadm/internal/world/fake"
+	"kubeadm/internal/world/fault"
 	"kubeadm/internal/world/memory"
 )
 
@@ -97,5 +101,75 @@ func TestReplacedReconfigureLeadsAddonsBack(t *testing.T) {
 	again.mustSucceed(t)
 	if strings.Contains(image(), "registry.example.com") {
 		t.Errorf("CoreDNS keeps the image: %s", image())
+	}
+}
+
+// Wherever a take-back is killed, an undo completes it and leaves the change before it as the latest one, which a further
+// undo takes back.
+func TestKilledTakeBackLeavesEarlierChange(t *testing.T) {
+	before := newReconfiguredMachine(t)
+	first := reconfigure(changedConfig)
+	w := before.Clone()
+	first.newRun(w).mustSucceed(t)
+	earlier := readChange(t, w)
+	second := reconfigure(clusterDocument + "dns: {imageRepository: registry.example.com/dns}\n")
+	second.machine = func(testing.TB) *fake.World { return withFastClock(w.Clone()) }
+	begun := second.killAt(t, "kubeadm-config").machine
+	back := second.with(func(ctx context.Context, e *engine.Env, here existing.Machine) (reconfiguration.Wanted, error) {
+		wanted, err := reconfiguration.FindUndo(ctx, e, here)
+		if err == nil {
+			wanted.Change.Forgets = true
+		}
+		return wanted, err
+	})
+	back.machine = func(testing.TB) *fake.World { return withFastClock(begun.Clone()) }
+	back.killEverywhere(t, func(t *testing.T, r killedRun) {
+		found := readChange(t, r.machine)
+		if found == nil || found.ID != earlier.ID && found.Undoes == "" {
+			return // the take-back has not begun
+		}
+		undo := r.rerun()
+		undo.subject = undoReconfigure(second)
+		if found.ID != earlier.ID {
+			undo.mustSucceed(t)
+		}
+		if left := readChange(t, r.machine); left == nil || left.ID != earlier.ID {
+			t.Fatalf("the latest change is %+v", left)
+		}
+		again := undo.rerun()
+		again.mustSucceed(t)
+		checkUntouched(t, before, r.machine)
+	})
+}
+
+// A node that was killed while it took a change back forgets the change by an undo as well.
+func TestKilledTakeBackOfNodeLeavesEarlierChange(t *testing.T) {
+	w := newReconfiguredMachine(t)
+	reconfigure(changedConfig).newRun(w).mustSucceed(t)
+	earlier := readChange(t, w)
+	second := reconfigure(strings.Replace(changedConfig, "maxPods: 99", "maxPods: 77", 1))
+	failing := second.newRun(w.Clone())
+	failing.machine.BrokenKubelet = "maxPods: 77"
+	out := failing.execute(t)
+	if out.err == nil || !strings.Contains(out.err.Error(), "run as before") {
+		t.Fatalf("the change ended with: %v", out.err)
+	}
+	restored := -1
+	for i, c := range out.did {
+		if strings.HasSuffix(c.Target(), "/kubelet/config.yaml") {
+			restored = i
+		}
+	}
+	r := second.newRun(w)
+	r.machine.BrokenKubelet = "maxPods: 77"
+	r.fault = &fault.World{Crash: true, At: restored}
+	if out := r.execute(t); !out.crashed {
+		t.Fatalf("the run ended with: %v", out.err)
+	}
+	undo := r.rerun()
+	undo.subject = undoReconfigure(second)
+	undo.mustSucceed(t)
+	if left := readChange(t, r.machine); left == nil || left.ID != earlier.ID {
+		t.Errorf("the latest change is %+v", left)
 	}
 }

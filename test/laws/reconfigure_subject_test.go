@@ -180,6 +180,16 @@ func editConfig(t testing.TB, w *fake.World, old, now string) {
 	w.Objects[key] = u
 }
 
+// baseOf is what a text names that was edited from a configuration.
+func baseOf(t testing.TB, stored config.StoredConfig) string {
+	t.Helper()
+	base, err := reconfiguration.BaseOf(config.NewLocal(), stored)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return base
+}
+
 // killAt kills the command before it changes something.
 func (s subject) killAt(t *testing.T, target string) run {
 	t.Helper()

@@ -329,7 +329,7 @@ func TestTakenBackReconfigureLeavesEarlierChange(t *testing.T) {
 			back := r.rerun()
 			back.subject = second.with(func(ctx context.Context, e *engine.Env, here existing.Machine) (reconfiguration.Wanted, error) {
 				wanted, err := reconfiguration.FindUndo(ctx, e, here)
-				wanted.Forgets = true
+				wanted.Change.Forgets = true
 				return wanted, err
 			})
 			back.mustSucceed(t)

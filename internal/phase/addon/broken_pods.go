@@ -3,6 +3,7 @@ package addon
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -94,8 +95,8 @@ func (w newPods) describeFailure(ctx context.Context, r state.Reader, pod corev1
 	}
 	if exited != nil && exited.ExitCode != 0 && c.RestartCount > 0 { // the first time may be a coincidence
 		text := fmt.Sprintf("exits with code %d", exited.ExitCode)
-		if log := w.readLog(ctx, r, pod, c.Name); log != "" {
-			text += ": " + crashlog.Cause(log, 2)
+		if cause := crashlog.Cause(w.readLog(ctx, r, pod, c), 2); cause != "" {
+			text += ": " + cause
 		}
 		return text
 	}
@@ -106,11 +107,31 @@ func (w newPods) describeFailure(ctx context.Context, r state.Reader, pod corev1
 	return ""
 }
 
-// readLog reads the last lines of a container that runs on this machine; empty if it does not.
-func (w newPods) readLog(ctx context.Context, r state.Reader, pod corev1.Pod, container string) (log string) {
-	if pod.Spec.NodeName != w.node.Name {
+// readLog reads the last lines of a container that has exited: from the container runtime if it ran on this machine, and
+// from the API server otherwise. It is empty if they cannot be read, which does not make the exit less certain.
+func (w newPods) readLog(ctx context.Context, r state.Reader, pod corev1.Pod, c corev1.ContainerStatus) (log string) {
+	if pod.Spec.NodeName == w.node.Name {
+		log = w.readOwnLog(ctx, r, pod, c.Name)
+	}
+	if log != "" {
+		return log
+	}
+	const lines = 50 // a stack trace may follow the cause
+	ctx, cancel := context.WithTimeout(ctx, logTimeout)
+	defer cancel()
+	log, err := r.PodLog(ctx, state.PodLog{Namespace: pod.Namespace, Pod: pod.Name, Container: c.Name, Lines: lines,
+		Previous: c.State.Terminated == nil, As: w.as})
+	if err != nil {
 		return ""
 	}
+	return log
+}
+
+// logTimeout is how long the kubelet of another node has to send the end of a log.
+const logTimeout = 10 * time.Second
+
+// readOwnLog reads the last lines of a container that ran on this machine.
+func (w newPods) readOwnLog(ctx context.Context, r state.Reader, pod corev1.Pod, container string) (log string) {
 	all, err := r.Containers(ctx, w.node.CRISocket)
 	if err != nil {
 		return ""

@@ -76,6 +76,14 @@ func (r *rollOut) Containers(context.Context, string) ([]state.Container, error)
 		Log: "F0102 03:04:05.000000 1 server.go:1] \"Error running ProxyServer\" err=\"wrong\"\n"}}, nil
 }
 
+// PodLog is the log of the last run of a Pod on another node, of a container that waits for its restart.
+func (r *rollOut) PodLog(_ context.Context, of state.PodLog) (string, error) {
+	if of.Pod != r.pod.Name || of.Container != "kube-proxy" || !of.Previous || of.Lines == 0 {
+		return "", fmt.Errorf("no log of %+v", of)
+	}
+	return "I0102 03:04:05.000000 1 server.go:1] starts\nF0102 03:04:05.000000 1 server.go:2] \x1b[2Jno such mode\n", nil
+}
+
 // A new Pod that exits again and again, or whose image cannot be pulled, is the cause of a roll-out that fails. One that
 // has exited once, or waits for something else, is none.
 func TestBrokenPodsOfAddon(t *testing.T) {
@@ -103,7 +111,7 @@ func TestBrokenPodsOfAddon(t *testing.T) {
 		"exits since an interrupted run, and before it":  {node: "worker1", before: "False", resumed: true, status: crashes},
 		"exits since before an interrupted run":          {node: "worker1", before: "True", resumed: true, older: true, status: crashes},
 		"exits": {status: corev1.ContainerStatus{State: waits("CrashLoopBackOff"), LastTerminationState: exited(2), RestartCount: 1},
-			node: "worker1", cause: "container kube-proxy of the new Pod kube-proxy-new on node worker1 exits with code 2"},
+			node: "worker1", cause: "container kube-proxy of the new Pod kube-proxy-new on node worker1 exits with code 2: \"F0102 03:04:05.000000 1 server.go:2] \\x1b[2Jno such mode\""},
 		"exits here": {status: corev1.ContainerStatus{State: exited(1), RestartCount: 3}, node: "cp1",
 			cause: "exits with code 1: \"F0102 03:04:05.000000 1 server.go:1]"},
 		"has exited once":     {status: corev1.ContainerStatus{State: exited(1)}, node: "cp1"},

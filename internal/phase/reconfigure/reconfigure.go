@@ -50,8 +50,8 @@ var Claim = engine.Phase{
 			return err
 		}
 		if n.Role == node.ControlPlane && stored != intent.Stored {
-			return problem.New(errors.New("the configuration that the cluster stores was changed meanwhile"),
-				"run this command again")
+			return &problem.Problem{Stale: true, Hints: []string{"run this command again"},
+				Err: errors.New("the configuration that the cluster stores was changed meanwhile")}
 		}
 		switch {
 		case found != nil && found.ID == intent.Change.ID && found.Stored != nil:
@@ -101,6 +101,9 @@ var Finish = engine.Phase{
 		}
 		intent := reconfiguration.IntentOf(e)
 		s, followed := intent.Change, false
+		if s.Stored == nil && s.Forgets {
+			return forget(ctx, e, n, as)
+		}
 		if s.Stored != nil && s.ID != "" {
 			// Events expire: a run which finds that this node has followed creates none.
 			if followed, err = s.ReportChange(n.Name, as).Done(ctx, e.Reader()); err != nil {
@@ -108,15 +111,11 @@ var Finish = engine.Phase{
 			}
 		}
 		if s.Stored == nil {
-			if intent.Forgets {
-				s = s.Latest()
-			} else {
-				if err := s.RecordNodes(ctx, e.Reader(), as); err != nil {
-					return err
-				}
-				now := metav1.Time{Time: e.World.Now()}.Rfc3339Copy() // as it is stored
-				s.Stored, s.Earlier, s.NotReady = &now, nil, nil
+			if err := s.RecordNodes(ctx, e.Reader(), as); err != nil {
+				return err
 			}
+			now := metav1.Time{Time: e.World.Now()}.Rfc3339Copy() // as it is stored
+			s.Stored, s.Earlier, s.NotReady = &now, nil, nil
 			store, err := s.StoreChanges(as)
 			if err != nil {
 				return err
@@ -125,19 +124,37 @@ var Finish = engine.Phase{
 				return err
 			}
 		}
-		switch {
-		case intent.Forgets:
-			reconfiguration.ReportTakenBack(ctx, e, n, as, intent.Cause)
-		case s.ID != "" && !followed:
+		if s.ID != "" && !followed {
 			reconfiguration.ReportFollowed(ctx, e, n, as)
 		}
-		if s != nil && s.ID != "" { // other nodes have to follow too
+		if s.ID != "" { // other nodes have to follow too
 			if err := report(ctx, e, s.ReportChange(n.Name, as)); err != nil {
 				return err
 			}
 		}
 		return reconfiguration.RemoveRecord(ctx, e, n)
 	},
+}
+
+// forget makes the change before the ones that the cluster has not stored the latest again. That is done last: what is
+// killed before it resumes the same change.
+func forget(ctx context.Context, e *engine.Env, n *node.Node, as state.Identity) error {
+	intent := reconfiguration.IntentOf(e)
+	reconfiguration.ReportTakenBack(ctx, e, n, as, intent.Cause)
+	latest := intent.Change.Latest()
+	if latest != nil {
+		if err := report(ctx, e, latest.ReportChange(n.Name, as)); err != nil {
+			return err
+		}
+	}
+	if err := reconfiguration.RemoveRecord(ctx, e, n); err != nil {
+		return err
+	}
+	store, err := latest.StoreChanges(as)
+	if err != nil {
+		return err
+	}
+	return e.Do(ctx, store...)
 }
 
 // reportBegin says in the Node of a machine that follows that it begins: from then on it may have a part of the change. The
@@ -302,6 +319,13 @@ func (m *machine) takeBack(ctx context.Context, e *engine.Env, cause error) erro
 			m.endpointReached = true // the state is kept, from which the same command goes on
 		}
 	}
+	change := reconfiguration.IntentOf(e).Change
+	if change.Stored == nil && m.old.IsStored {
+		m.old.TakesBack = change.ID // an undo after a kill forgets the change too
+		if err := m.old.Store(ctx, e, m.Node); err != nil {
+			e.Warn("it is not recorded that the change is taken back: %v", err)
+		}
+	}
 	failed := m.restoreKubelet(ctx, e)
 	if m.Role == node.ControlPlane {
 		failed = errors.Join(failed, m.restorePods(ctx, e), m.restoreKubeconfigs(ctx, e))
@@ -314,8 +338,6 @@ func (m *machine) takeBack(ctx context.Context, e *engine.Env, cause error) erro
 		return problem.New(fmt.Errorf("%w; and taking it back failed: %w", cause, failed), hint)
 	}
 	defer reconfiguration.ReportTakenBack(ctx, e, m.Node, m.as, cause) // last: nothing depends on it
-	errs := []error{reconfiguration.RemoveRecord(ctx, e, m.Node)}
-	change := reconfiguration.IntentOf(e).Change
 	kept := ""
 	switch {
 	case m.endpointReached:
@@ -324,22 +346,23 @@ func (m *machine) takeBack(ctx context.Context, e *engine.Env, cause error) erro
 		kept = "CoreDNS or kube-proxy has the change"
 	}
 	if kept != "" {
-		return problem.New(fmt.Errorf("%s already, but %w", kept, errors.Join(append([]error{cause}, errs...)...)),
+		return problem.New(fmt.Errorf("%s already, but %w", kept, errors.Join(cause, reconfiguration.RemoveRecord(ctx, e, m.Node))),
 			"to complete the change, run the same command", "to take it back: kubeadm reconfigure undo")
 	}
-	if change.Stored == nil {
+	if change.Stored == nil { // before the record is removed, from which an undo knows this
 		changes, err := change.Earlier.StoreChanges(m.as)
 		if err == nil {
 			err = e.Do(ctx, changes...)
 		}
-		errs = append(errs, err)
+		failed = err
 	}
+	failed = errors.Join(failed, reconfiguration.RemoveRecord(ctx, e, m.Node))
 	what := "the components of this node run as before"
 	if m.keeps {
 		what += ", except for etcd"
 	}
 	cause = fmt.Errorf("%s: %w", what, cause)
-	if failed := errors.Join(errs...); failed != nil {
+	if failed != nil {
 		return errors.Join(cause, failed)
 	}
 	return &problem.Problem{Err: cause, Undone: true}

@@ -10,6 +10,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/state"
@@ -54,6 +55,14 @@ func (w *World) List(ctx context.Context, q state.Query) ([]unstructured.Unstruc
 		return mine, nil
 	}
 	return append(present, mine...), err
+}
+
+// PodLog reads the log of a Pod that exists.
+func (w *World) PodLog(ctx context.Context, of state.PodLog) (string, error) {
+	if w.isNotCreatedYet(ctx, of.As) {
+		return "", apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, of.Pod)
+	}
+	return w.World.PodLog(ctx, of)
 }
 
 // Livez succeeds for a cluster that this run would create.

@@ -35,6 +35,18 @@ func (w *World) List(ctx context.Context, q state.Query) ([]unstructured.Unstruc
 	return w.World.List(ctx, q)
 }
 
+// PodLog returns the log of a Pod, from PodLogs.
+func (w *World) PodLog(ctx context.Context, of state.PodLog) (string, error) {
+	if err := w.checkAccess(ctx, of.As); err != nil {
+		return "", err
+	}
+	log, found := w.PodLogs[of.Pod]
+	if !found {
+		return "", apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, of.Pod)
+	}
+	return log, nil
+}
+
 // Livez succeeds once an API server was started.
 func (w *World) Livez(ctx context.Context, as state.Identity) error {
 	if err := w.checkAccess(ctx, as); err != nil && !apierrors.IsForbidden(err) {

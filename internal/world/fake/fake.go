@@ -55,6 +55,8 @@ type World struct {
 	// CrashLog returns the log of a component's container that exits right after each start; it is
 	// empty for one that runs. If nil, all run.
 	CrashLog func(component string, manifest []byte) string
+	// PodLogs are what the API server returns as the logs of Pods, by their names.
+	PodLogs map[string]string
 	// a text in one of its files with which the kubelet does not run; empty for none
 	BrokenKubelet string
 	// how many calls of Containers it takes until the kubelet acts on a changed manifest

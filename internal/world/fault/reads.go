@@ -268,6 +268,11 @@ func (w *Reads) TryCreate(ctx context.Context, o state.Object, as state.Identity
 	return err
 }
 
+// PodLog is a read.
+func (w *Reads) PodLog(ctx context.Context, of state.PodLog) (string, error) {
+	return readUnlessFailing(w, func() (string, error) { return w.World.PodLog(ctx, of) })
+}
+
 // Livez is a read.
 func (w *Reads) Livez(ctx context.Context, as state.Identity) error {
 	_, err := readUnlessFailing(w, func() (any, error) { return nil, w.World.Livez(ctx, as) })

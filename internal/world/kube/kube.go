@@ -5,7 +5,9 @@ package kube
 
 import (
 	"context"
+	"io"
 	"net/http"
+	"strconv"
 	"sync"
 	"time"
 
@@ -81,6 +83,26 @@ func (k *Cluster) Livez(ctx context.Context, as state.Identity) error {
 		err = refusal{err, metav1.StatusReasonForbidden}
 	}
 	return err
+}
+
+// PodLog returns the last log lines of a container. It asks once: what it says is not needed to go on.
+func (k *Cluster) PodLog(ctx context.Context, of state.PodLog) (string, error) {
+	var log string
+	err := k.retry(ctx, request{as: of.As, op: "reading the log of Pod " + of.Namespace + "/" + of.Pod,
+		isRetryable: func(error) bool { return false }, do: func(ctx context.Context, c *client) error {
+			stream, err := c.lists.Get().AbsPath("/api/v1/namespaces", of.Namespace, "pods", of.Pod, "log").
+				Param("container", of.Container).Param("previous", strconv.FormatBool(of.Previous)).
+				Param("tailLines", strconv.Itoa(of.Lines)).Param("limitBytes", strconv.Itoa(state.PodLogLimit)).
+				Stream(ctx)
+			if err != nil {
+				return err
+			}
+			defer stream.Close()
+			data, err := io.ReadAll(io.LimitReader(stream, state.PodLogLimit)) // whatever the server sends
+			log = string(data)
+			return err
+		}})
+	return log, err
 }
 
 // refusal is the error of a health endpoint that refuses the user. It is no answer of the API, which is

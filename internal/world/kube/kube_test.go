@@ -179,6 +179,20 @@ func TestLivez(t *testing.T) {
 		"check that an API server is running at "+s.URL+" and that this machine can reach it; on that machine, run: kubeadm doctor")
 }
 
+// The end of a log is asked for, and no more of it is kept, whatever the server sends.
+func TestPodLog(t *testing.T) {
+	s := startServer(t, answer{200, strings.Repeat("line\n", state.PodLogLimit)})
+	data := s.kubeconfig(t)
+	log, err := newCluster(&data).PodLog(t.Context(), state.PodLog{Namespace: "kube-system", Pod: "p", Container: "c",
+		Previous: true, Lines: 5, As: newApply().As})
+	if err != nil || len(log) != state.PodLogLimit || !strings.HasPrefix(strings.Trim(log, "\""), "line") {
+		t.Errorf("read %d bytes, %v", len(log), err)
+	}
+	if len(s.asked) != 1 || !strings.HasPrefix(s.asked[0], "GET /api/v1/namespaces/kube-system/pods/p/log") {
+		t.Errorf("asked %q", s.asked)
+	}
+}
+
 func TestLivezOfRefusedUser(t *testing.T) {
 	s := startServer(t, answer{401, "Unauthorized"}, answer{403, "Forbidden"})
 	data := s.kubeconfig(t)

@@ -27,7 +27,7 @@ type Editor struct {
 // Edit lets the user edit a text in a temporary file that only the user can read. check returns the text to
 // edit again, nil to end. end is called with the error of what is done with the edited text, and returns it: the file
 // is removed if there is none, and otherwise kept, and a hint names it. If check or the editor fails, the error has
-// that hint, and end is nil. The kept file has the first line of the text, which the user may have removed.
+// that hint, and end is nil. It names the command that uses the file, unless that would be refused as well. The kept file has the first line of the text, which the user may have removed.
 func (d Editor) Edit(ctx context.Context, text []byte, check func(edited []byte) ([]byte, error)) (end func(error) error,
 	err error) {
 	f, err := os.CreateTemp("", "kubeadm-edit-*.yaml")
@@ -43,7 +43,11 @@ func (d Editor) Edit(ctx context.Context, text []byte, check func(edited []byte)
 		if err := keepLine(name, first); err != nil {
 			return problem.New(errors.Join(failed, err), "what was edited is kept in "+untrusted.Line(name))
 		}
-		hints := []string{"what was edited is kept in " + untrusted.Line(name)}
+		kept := "what was edited is kept in " + untrusted.Line(name)
+		if problem.IsStale(failed) { // --config would be refused
+			return problem.New(failed, kept+"; copy your changes from there")
+		}
+		hints := []string{kept}
 		if command := untrusted.Command("kubeadm reconfigure apply --config", name); command != "" {
 			hints = append(hints, "to use it: "+command)
 		}

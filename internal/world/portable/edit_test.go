@@ -47,6 +47,10 @@ func TestEdit(t *testing.T) {
 	}
 	refused := errors.New("refused")
 	checkKept(end(refused))
+	stale := end(&problem.Problem{Err: refused, Stale: true})
+	if hints := strings.Join(problem.Hints(stale), " "); strings.Contains(hints, "--config") || !strings.Contains(hints, files()[0]) {
+		t.Errorf("a file that would be refused again has the hints %q", hints)
+	}
 	if err := end(nil); err != nil || len(files()) > 0 {
 		t.Errorf("%v, left %v", err, files())
 	}
