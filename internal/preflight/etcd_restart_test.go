@@ -14,7 +14,7 @@ import (
 
 func TestEtcdRestart(t *testing.T) {
 	const loss = "[ERROR EtcdQuorum]: etcd would lose its quorum while the member of this node " +
-		"restarts: "
+		"restarts; unhealthy members: "
 	for name, c := range map[string]struct {
 		members int
 		down    []uint64
@@ -29,10 +29,10 @@ func TestEtcdRestart(t *testing.T) {
 			"[ERROR EtcdQuorum]: etcd's members cannot be listed: "},
 		"three members": {3, nil, false, ""},
 		"another of three is down": {3, []uint64{2}, false,
-			loss + "1 of 3 members"},
+			loss + "1 of 3 (cp2); "},
 		"another of five is down": {5, []uint64{2}, false, ""},
 		"two of five are down": {5, []uint64{2, 3}, false,
-			loss + "2 of 5 members"},
+			loss + "2 of 5 (cp2, cp3); "},
 		"a learner": {3, nil, true, "[ERROR EtcdQuorum]: etcd member cp3 "},
 	} {
 		t.Run(name, func(t *testing.T) {
