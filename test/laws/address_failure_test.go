@@ -5,13 +5,18 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"kubeadm/internal/config"
 	"kubeadm/internal/engine"
 	"kubeadm/internal/existing"
+	"kubeadm/internal/node"
 	"kubeadm/internal/nodeaddress"
 	"kubeadm/internal/state"
 	"kubeadm/internal/world/fake"
+	"kubeadm/internal/world/memory"
 )
 
 // newPreparedMachineOfThree is newMovingMachine with two other control plane nodes.
@@ -143,4 +148,40 @@ func TestForgottenMemberMovesAsFiles(t *testing.T) {
 		r.rerun().mustSucceed(t)
 		checkFiles(t, r.machine)
 	})
+}
+
+// A Node that is not ready for another reason does not keep a move from its end, so that other nodes may be changed again and
+// the user learns what to do next. Whether it was so before decides how long it is waited for.
+func TestNotReadyNodeMoves(t *testing.T) {
+	for name, machine := range map[string]func(testing.TB) *fake.World{"prepared": newMovingMachine,
+		"the only one, afterwards": newMovedMachine} {
+		t.Run(name, func(t *testing.T) {
+			w := machine(t)
+			setNotReady(t, w)
+			began := w.Now()
+			out := changeAddress(machine, newAddress).newRun(w).mustSucceed(t)
+			checkAddress(t, w, newAddress, presentAddress)
+			if took := w.Now().Sub(began); took >= 4*time.Minute {
+				t.Errorf("it has waited %s for a Node that was not ready before", took)
+			}
+			u := w.Objects[memory.Key{Kind: state.NodeKind.GroupKind(), Name: "cp1"}]
+			if to, isMoving := u.GetAnnotations()[node.MovingToAnnotation]; isMoving {
+				t.Errorf("the Node is still marked as moving to %s", to)
+			}
+			for _, text := range []string{"it is not ready: no Pod network", "kubeadm address finish"} {
+				if !slices.ContainsFunc(out.events, func(e engine.Event) bool { return strings.Contains(e.Text, text) }) {
+					t.Errorf("it does not say %q", text)
+				}
+			}
+		})
+	}
+}
+
+func setNotReady(t testing.TB, w *fake.World) {
+	t.Helper()
+	u := w.Objects[memory.Key{Kind: state.NodeKind.GroupKind(), Name: "cp1"}]
+	if err := unstructured.SetNestedSlice(u.Object, []any{map[string]any{"type": "Ready", "status": "False",
+		"message": "no Pod network"}}, "status", "conditions"); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -45,10 +45,11 @@ var Node = engine.Phase{
 			return err
 		}
 		m := &machine{Node: n, Intent: nodeaddress.IntentOf(e), as: as}
-		steps := []func(context.Context, *engine.Env) error{m.changeKubelet, m.awaitNode}
+		steps := []func(context.Context, *engine.Env) error{m.lookAtNode, m.changeKubelet, m.awaitNode}
 		if n.Role == node.ControlPlane { // a kubelet that was restarted starts at once what has crashed often
 			steps = []func(context.Context, *engine.Env) error{m.Store, m.mark, m.issueCertificates, m.replacePods, m.moveMember,
-				m.awaitMember, m.writeKubeconfigs, m.changeKubelet, m.restartClients, m.awaitNode, m.awaitService, m.unmark}
+				m.awaitMember, m.writeKubeconfigs, m.lookAtNode, m.changeKubelet, m.restartClients, m.awaitNode, m.awaitService,
+				m.unmark}
 		}
 		if m.IsForgotten { // no API server runs here before its member is one of etcd again
 			steps = []func(context.Context, *engine.Env) error{m.Store, m.mark, m.issueCertificates, m.writeManifests,
@@ -78,6 +79,7 @@ type machine struct {
 	nodeaddress.Intent
 	as              state.Identity // before this node's API server has moved
 	requestsServing bool           // the kubelet requests another serving certificate
+	wasNotReady     bool           // the kubelet itself said so before it was restarted
 }
 
 // own is the identity at this node's API server, once that has moved; that of the kubelet on a worker.

@@ -89,7 +89,21 @@ func (m *machine) changeKubelet(ctx context.Context, e *engine.Env) error {
 	return nil
 }
 
-// awaitNode waits until the Node has the new address.
+// lookAtNode notes whether the kubelet itself says that its Node is not ready, as without a Pod network. If the Node
+// cannot be read, that is not known.
+func (m *machine) lookAtNode(ctx context.Context, e *engine.Env) error {
+	n, err := nodeaddress.ReadNode(ctx, e.World, m.own(), m.Name)
+	if err != nil {
+		return ctx.Err()
+	}
+	m.wasNotReady = slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionFalse
+	})
+	return nil
+}
+
+// awaitNode waits until the Node has the new address. It waits for a Node that was ready before to be ready again, too; one
+// that is not does not keep the move from its end, since what it lacks may need the new address of the cluster first.
 func (m *machine) awaitNode(ctx context.Context, e *engine.Env) error {
 	k, err := m.FindKubelet(ctx, e)
 	if err != nil {
@@ -100,9 +114,11 @@ func (m *machine) awaitNode(ctx context.Context, e *engine.Env) error {
 		return nil
 	}
 	own := m.own()
+	var notReady error
 	err = e.Await(ctx, world.Condition{Name: "Node " + m.Name + " to have the address " + m.To,
 		Timeout: m.Timeouts.Kubelet,
 		Check: func(ctx context.Context, r state.Reader) error {
+			notReady = nil
 			n, err := nodeaddress.ReadNode(ctx, r, own, m.Name)
 			if err != nil {
 				return err
@@ -118,11 +134,18 @@ func (m *machine) awaitNode(ctx context.Context, e *engine.Env) error {
 			}
 			for _, c := range n.Status.Conditions {
 				if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
-					return fmt.Errorf("it is not ready: %s", untrusted.Line(c.Message))
+					notReady = fmt.Errorf("it is not ready: %s", untrusted.Line(c.Message))
 				}
 			}
-			return nil
+			if m.wasNotReady {
+				return nil
+			}
+			return notReady
 		}})
+	if notReady != nil && ctx.Err() == nil {
+		e.Warn("the Node %s has its address, but %v; look at it: kubeadm doctor", m.Name, notReady)
+		return nil
+	}
 	if err != nil && ctx.Err() == nil {
 		err = problem.New(err, "if another file tells the kubelet its address, change it there: systemctl cat kubelet",
 			"then run the same command again")
