@@ -93,6 +93,7 @@ func changeAddress(p *program, c *cobra.Command, o *reconfigureOptions, selector
 	if err != nil {
 		return err
 	}
+	o.movesTo = to
 	here, e, err := openReconfigured(p, c, r, o)
 	if err != nil {
 		return err

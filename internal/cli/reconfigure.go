@@ -55,6 +55,7 @@ type reconfigureOptions struct {
 	onWorkers   bool          // the command runs on workers too
 	elsewhere   string        // what to do on a worker, if not "kubeadm reconfigure node"
 	edited      editedText    // with --edit
+	movesTo     string        // the address to which this node is about to move
 }
 
 // isChanging reports whether the user wants another configuration than the stored one.
@@ -330,6 +331,9 @@ func openReconfigured(p *program, c *cobra.Command, r *run.Run,
 		e.Local = here.Local
 	}
 	if err == nil && !o.DryRun && here.Role == node.ControlPlane {
+		if o.movesTo != "" {
+			return here, e, reconfiguration.RecoverMove(c.Context(), e, here, o.movesTo)
+		}
 		err = reconfiguration.Recover(c.Context(), e, here)
 	}
 	return here, e, err

@@ -35,6 +35,23 @@ func Recover(ctx context.Context, e *engine.Env, here existing.Machine) error {
 	return ctx.Err()
 }
 
+// RecoverMove finishes what a killed run has left on a control plane node that is about to move to an address. That what it left
+// cannot work, as where other members of etcd are not reached from the new address, is no error on the way back: the
+// replacement of the static Pods takes it over.
+func RecoverMove(ctx context.Context, e *engine.Env, here existing.Machine, to string) error {
+	isBack, err := staticpod.Replacement{Node: &node.Node{Local: here.Local}}.LeadsBackTo(ctx, e, to)
+	if err != nil {
+		return err
+	}
+	err = Recover(ctx, e, here)
+	if err == nil || !isBack || ctx.Err() != nil {
+		return err
+	}
+	e.Warn("%v", err)
+	e.Say("returning to the previous address, %s", to)
+	return nil
+}
+
 func recoverKubelet(ctx context.Context, e *engine.Env, local node.Local) (isRestored bool, err error) {
 	record, err := readStoredRecord(ctx, e.World, local.Paths)
 	if err != nil || record == nil {

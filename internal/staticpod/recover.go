@@ -115,11 +115,7 @@ func isAnyAddressGone(ctx context.Context, e *engine.Env, steps []*step) bool {
 
 // isAddressGone reports whether this machine no longer has the address at which its API server or etcd serves.
 func isAddressGone(ctx context.Context, e *engine.Env, pod *corev1.Pod) (bool, error) {
-	host, _, _ := net.SplitHostPort(pod.Annotations[manifest.EndpointAnnotation])
-	if url, _, _ := strings.Cut(pod.Annotations[manifest.EtcdURLAnnotation], ","); url != "" {
-		host = node.HostOf(url)
-	}
-	own, err := netip.ParseAddr(host)
+	own, err := servingAddress(pod)
 	if err != nil {
 		return false, nil //nolint:nilerr // others report an annotation that is damaged
 	}
@@ -131,6 +127,15 @@ func isAddressGone(ctx context.Context, e *engine.Env, pod *corev1.Pod) (bool, e
 		ip, err := netip.ParseAddr(a.IP)
 		return err == nil && ip.Unmap() == own.Unmap()
 	}), nil
+}
+
+// servingAddress returns the address at which an API server or etcd serves by its manifest; an error for other components.
+func servingAddress(pod *corev1.Pod) (netip.Addr, error) {
+	host, _, _ := net.SplitHostPort(pod.Annotations[manifest.EndpointAnnotation])
+	if url, _, _ := strings.Cut(pod.Annotations[manifest.EtcdURLAnnotation], ","); url != "" {
+		host = node.HostOf(url)
+	}
+	return netip.ParseAddr(host)
 }
 
 // recoverRestored waits for an etcd whose previous version was restored. If that crashes, as with
@@ -248,4 +253,19 @@ func (r Replacement) readUnfinished(ctx context.Context, e *engine.Env, componen
 		return nil, fmt.Errorf("reading the manifests from an interrupted run: %w", err)
 	}
 	return s, nil
+}
+
+// LeadsBackTo reports whether a killed run has led the API server or etcd away from an address, which their previous manifests
+// have: a Replace with these takes over what that run has left. Recover may remove the records of it.
+func (r Replacement) LeadsBackTo(ctx context.Context, e *engine.Env, address string) (bool, error) {
+	left, err := r.listUnfinished(ctx, e)
+	return slices.ContainsFunc(left, func(s *step) bool {
+		return isServedAt(s.previousPod, address) && !isServedAt(s.wantedPod, address) && !s.changesEtcdVersion()
+	}), err
+}
+
+func isServedAt(pod *corev1.Pod, address string) bool {
+	at, err := servingAddress(pod)
+	wanted, wantedErr := netip.ParseAddr(address)
+	return err == nil && wantedErr == nil && at.Unmap() == wanted.Unmap()
 }

@@ -82,7 +82,7 @@ func changeAddress(machine func(testing.TB) *fake.World, to string) subject {
 
 func setUpAddress(t testing.TB, e *engine.Env, to string) error {
 	t.Helper()
-	here, err := openAddress(t, e)
+	here, err := openAddressFor(t, e, to)
 	if err != nil {
 		return err
 	}
@@ -95,6 +95,10 @@ func setUpAddress(t testing.TB, e *engine.Env, to string) error {
 }
 
 func openAddress(t testing.TB, e *engine.Env) (existing.Machine, error) {
+	return openAddressFor(t, e, "")
+}
+
+func openAddressFor(t testing.TB, e *engine.Env, to string) (existing.Machine, error) {
 	local, err := config.ReconfigureNodeFlags{}.Local()
 	if err != nil {
 		return existing.Machine{}, err
@@ -102,7 +106,7 @@ func openAddress(t testing.TB, e *engine.Env) (existing.Machine, error) {
 	e.Local = local
 	here, err := existing.Open(t.Context(), e, existing.Options{})
 	if err == nil && here.Role == node.ControlPlane {
-		err = reconfiguration.Recover(t.Context(), e, here)
+		err = reconfiguration.RecoverMove(t.Context(), e, here, to)
 	}
 	return here, err
 }

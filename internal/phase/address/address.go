@@ -330,7 +330,7 @@ var Finish = engine.Phase{
 		if err := m.checkEndpointChange(ctx, e); err != nil {
 			return err
 		}
-		if err := m.reissue(ctx, e, m.withoutFrom); err != nil {
+		if _, err := m.reissue(ctx, e, m.withoutFrom); err != nil {
 			return err
 		}
 		if err := certuse.AwaitServed(ctx, e, m.Node); err != nil {

@@ -16,8 +16,12 @@ import (
 // issueCertificates issues the serving certificates of this node for both addresses. Other nodes verify the address
 // of a member of etcd from both sides of a connection, so this comes first.
 func (m *machine) issueCertificates(ctx context.Context, e *engine.Env) error {
-	if err := m.reissue(ctx, e, m.withTo); err != nil {
+	hasReissued, err := m.reissue(ctx, e, m.withTo)
+	if err != nil {
 		return err
+	}
+	if !hasReissued {
+		return nil // on the way back its servers may not work
 	}
 	if !m.IsPrepared || m.IsForgotten {
 		return nil // its servers have no address, or no etcd, with which they could start
@@ -48,23 +52,25 @@ func (m *machine) withoutFrom(cert *x509.Certificate) pki.SANs {
 	return pki.SANsOf(cert).Without(lost.Without(kept))
 }
 
-// reissue issues the serving certificates whose names are to change.
-func (m *machine) reissue(ctx context.Context, e *engine.Env, wanted func(*x509.Certificate) pki.SANs) error {
+// reissue issues the serving certificates whose names are to change, and reports whether there were any.
+func (m *machine) reissue(ctx context.Context, e *engine.Env, wanted func(*x509.Certificate) pki.SANs) (hasReissued bool,
+	err error) {
 	for _, c := range nodeaddress.ServingCertificates(m.Node) {
 		cert, err := certstore.ReadRenewable(ctx, e.World, m.Paths, c)
 		if err == nil && cert == nil {
 			err = fmt.Errorf("%s does not exist", m.Paths.Cert(c.Base))
 		}
 		if err != nil {
-			return err
+			return hasReissued, err
 		}
 		sans := wanted(cert)
 		if sans.String() == pki.SANsOf(cert).String() {
 			continue
 		}
 		if err := renewal.Reissue(ctx, e, c, sans); err != nil {
-			return err
+			return hasReissued, err
 		}
+		hasReissued = true
 	}
-	return nil
+	return hasReissued, nil
 }

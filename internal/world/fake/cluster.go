@@ -144,7 +144,7 @@ func (w *World) isRunning(ctx context.Context, component string) bool {
 		}
 	}
 	return !bytes.Contains(data, []byte("--etcd-servers=https://127.0.0.1:")) ||
-		w.isRunning(ctx, "etcd")
+		w.isRunning(ctx, "etcd") && !w.isIsolated(ctx)
 }
 
 func (w *World) hasFile(name string) bool {

@@ -57,6 +57,8 @@ type World struct {
 	CrashLog func(component string, manifest []byte) string
 	// PodLogs are what the API server returns as the logs of Pods, by their names.
 	PodLogs map[string]string
+	// IsolatedAddress is one at which the etcd member of this machine runs, but does not reach the others.
+	IsolatedAddress string
 	// a text in one of its files with which the kubelet does not run; empty for none
 	BrokenKubelet string
 	// how many calls of Containers it takes until the kubelet acts on a changed manifest
@@ -141,6 +143,9 @@ func (w *World) Do(ctx context.Context, c change.Change) error {
 		}
 		// The etcd member of this machine restarts, and answers again.
 		own := w.ownMember(ctx)
+		if w.isIsolated(ctx) {
+			return nil
+		}
 		for _, m := range w.MemberList {
 			if slices.Equal(m.PeerURLs, own.PeerURLs) {
 				w.UnreachableMembers = slices.DeleteFunc(w.UnreachableMembers,
@@ -396,6 +401,9 @@ func (w *World) Fetch(ctx context.Context, req state.Request) (state.Response, e
 	for port, component := range map[string]string{":10257/": "kube-controller-manager",
 		":10259/": "kube-scheduler", ":2381/": "etcd", ":6443/livez": "kube-apiserver", ":10248/": ""} {
 		if strings.Contains(req.URL, port) && w.isRunning(ctx, component) {
+			if component == "etcd" && w.isIsolated(ctx) {
+				return state.Response{Status: 503, Body: []byte("no leader")}, nil
+			}
 			return ok, nil
 		}
 	}

@@ -97,6 +97,11 @@ func (w *World) startMember(ctx context.Context) error {
 	return nil
 }
 
+// isIsolated reports whether the member of this machine runs at the address from which it does not reach the others.
+func (w *World) isIsolated(ctx context.Context) bool {
+	return w.IsolatedAddress != "" && node.HostOf(w.ownMember(ctx).PeerURLs[0]) == w.IsolatedAddress
+}
+
 // isDown reports whether a host is that of a member that does not answer, other than this machine.
 func (w *World) isDown(host string) bool {
 	return host != w.Interfaces[0].IP && slices.ContainsFunc(w.MemberList, func(m state.Member) bool {
