@@ -312,7 +312,8 @@ func (w *Wanted) checkOnly(ctx context.Context, e *engine.Env, unreachable error
 	}
 	if len(info.Members) > 1 {
 		return problem.New(fmt.Errorf("no API server answers, and etcd has %d members: its others must agree to the new "+
-			"address of this one: %w", len(info.Members), unreachable), hint,
+			"address of this one: %w", len(info.Members), unreachable),
+			"if another control plane node works: set --kubeconfig to an administrator's kubeconfig whose server is that node", hint,
 			"or, if all control plane nodes got other addresses at once, give them their previous ones again, as second "+
 				"addresses", "or, if that cannot be done, give this one its previous address again for the time being, and run: kubeadm "+
 				"etcd recover")

@@ -11,9 +11,11 @@ import (
 
 	"kubeadm/internal/config"
 	"kubeadm/internal/engine"
+	"kubeadm/internal/etcdsnapshot"
 	"kubeadm/internal/existing"
 	"kubeadm/internal/node"
 	"kubeadm/internal/nodeaddress"
+	"kubeadm/internal/problem"
 	"kubeadm/internal/state"
 	"kubeadm/internal/world/fake"
 	"kubeadm/internal/world/memory"
@@ -207,5 +209,20 @@ func TestKilledMoveToIsolatedAddressIsTakenBack(t *testing.T) {
 	})
 	if !wasIsolated {
 		t.Error("no run was killed while etcd waits for the others")
+	}
+}
+
+// The endpoint may be the address that this node has lost, while other control plane nodes work.
+func TestMoveNamesKubeconfigOfOthers(t *testing.T) {
+	w := newMovedMachine(t)
+	w.MemberList = append(w.MemberList, newMember(2, "cp2", "192.0.2.11"), newMember(3, "cp3", "192.0.2.12"))
+	w.UnreachableMembers = []uint64{1}
+	w.SnapshotInfos[memberDir+"/snap/db"] = etcdsnapshot.Info{Members: []string{"cp1", "cp2", "cp3"}}
+	err := findIn(t, w, func(ctx context.Context, e *engine.Env, here existing.Machine) error {
+		_, err := nodeaddress.Find(ctx, e, here, newAddress)
+		return err
+	})
+	if hints := problem.Hints(err); len(hints) == 0 || !strings.Contains(hints[0], "set --kubeconfig to") {
+		t.Errorf("%v: %q", err, hints)
 	}
 }
