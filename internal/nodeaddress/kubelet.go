@@ -110,27 +110,46 @@ func (i Intent) isFirst(own []state.Address) bool {
 	return err == nil && at >= 0 && isSame(own[at].IP, to)
 }
 
-// checkKubeletConfig is an error if the configuration file of the kubelet has a previous address: patches may
-// have set it.
+// checkKubeletConfig is an error if the configuration file of the kubelet has a previous address. Patches may have set
+// it, or the instance configuration, which is merged into the file after them.
 func (i Intent) checkKubeletConfig(ctx context.Context, r state.Reader, p node.Paths) (requestsServing bool, err error) {
-	file := p.KubeletConfig()
+	file, instanceFile := p.KubeletConfig(), p.KubeletInstanceConfig()
 	data, err := state.ReadRequired(ctx, r, file)
 	if err != nil {
 		return false, err
 	}
-	c := &kubeletconfig.KubeletConfiguration{}
-	if err := yaml.Unmarshal(data, c); err != nil {
+	instanceData, err := state.ReadOptional(ctx, r, instanceFile)
+	if err != nil {
+		return false, err
+	}
+	var c, instance kubeletconfig.KubeletConfiguration
+	if err := yaml.Unmarshal(data, &c); err != nil {
 		return false, fmt.Errorf("reading %s: %w", file, err)
 	}
-	for field, value := range map[string]string{"address": c.Address, "healthzBindAddress": c.HealthzBindAddress} {
-		if i.IsFrom(value) {
-			remedy := "change it in the patch that sets it: kubeadm reconfigure node --patches DIR"
-			if !i.IsPrepared { // no kubelet can run with it
-				remedy = "change it in that file, and in the patch that sets it"
-			}
-			return false, problem.New(fmt.Errorf("%s has %s: %s, which is the previous address", file, field, value),
-				remedy, "then run this command again")
+	if err := yaml.Unmarshal(instanceData, &instance); err != nil {
+		return false, problem.During("reading "+instanceFile, err, "correct the file")
+	}
+	for _, field := range []struct{ name, value, instance string }{
+		{"address", c.Address, instance.Address},
+		{"healthzBindAddress", c.HealthzBindAddress, instance.HealthzBindAddress},
+	} {
+		has, value, remedy := file, field.value, "change it in the patch that sets it: kubeadm reconfigure node --patches DIR"
+		switch {
+		case i.IsFrom(field.instance):
+			has, value, remedy = instanceFile, field.instance, "change it in that file, then apply that: kubeadm reconfigure node"
+		case !i.IsFrom(value):
+			continue
+		case field.instance != "":
+			remedy = fmt.Sprintf("apply the value in %s: kubeadm reconfigure node", instanceFile)
 		}
+		if !i.IsPrepared { // no kubelet can run with it
+			remedy = "change it in that file, and in the patch that sets it"
+			if has == instanceFile || field.instance != "" {
+				remedy = fmt.Sprintf("change it in %s and in %s", instanceFile, file)
+			}
+		}
+		return false, problem.New(fmt.Errorf("%s has %s: %s, which is the previous address", has, field.name, value),
+			remedy, "then run this command again")
 	}
 	return c.ServerTLSBootstrap, nil
 }
