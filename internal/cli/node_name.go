@@ -230,7 +230,7 @@ func (s nodeNameStatus) write(out io.Writer) error {
 		fmt.Fprintf(out, "\nNext: %s\n", s.Next)
 	}
 	if s.Change != nil && !s.Change.IsBack() {
-		if back := untrusted.Command("kubeadm node-name change", s.Change.Original); back != "" {
+		if back := s.Change.Command(s.Change.Original); back != "" {
 			fmt.Fprintf(out, "To take it back, as long as that Node exists: %s\n", back)
 		}
 	}

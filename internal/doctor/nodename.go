@@ -29,7 +29,7 @@ func checkNodeName(ctx context.Context, r state.Reader, rep *preflight.Report, m
 			Text: fmt.Sprintf("the change of this node's name from %s to %s is not complete", untrusted.Line(renaming.Original),
 				untrusted.Line(renaming.Other)),
 			Evidence: "it was interrupted; " + client.Source(), Remedy: "complete it, or take it back with the other name",
-			Command: untrusted.Command("kubeadm node-name change", renaming.To)})
+			Command: renaming.Command(renaming.To)})
 		return
 	}
 	k, err := nodename.ReadKubelet(ctx, r, m.Local)

@@ -10,6 +10,13 @@ import (
 	"kubeadm/internal/untrusted"
 )
 
+// The command that changes the name of the node on which it runs. On a worker it needs the kubeconfig of an administrator:
+// a kubelet cannot create another Node.
+const (
+	RenameCommand       = "kubeadm node-name change"
+	RenameWorkerCommand = RenameCommand + " %s --kubeconfig ADMIN.CONF"
+)
+
 // NodeChange is a change of a node's address or name that is not complete: it is in progress, or was interrupted. Its Node
 // says so, which the administrator has annotated.
 type NodeChange struct {
@@ -35,8 +42,11 @@ func ListNodeChanges(ctx context.Context, r state.Reader, as state.Identity, sel
 			all = append(all, NodeChange{Node: u.GetName(), MovingTo: to, Command: untrusted.Command("kubeadm address change", to)})
 		}
 		if from := annotations[node.RenamedFromAnnotation]; from != "" && from != u.GetName() {
-			all = append(all, NodeChange{Node: u.GetName(), RenamedFrom: from,
-				Command: untrusted.Command("kubeadm node-name change", u.GetName())})
+			command := RenameCommand
+			if _, isControlPlane := u.GetLabels()[node.ControlPlaneLabel]; !isControlPlane {
+				command = RenameWorkerCommand
+			}
+			all = append(all, NodeChange{Node: u.GetName(), RenamedFrom: from, Command: untrusted.Command(command, u.GetName())})
 		}
 	}
 	return all, nil

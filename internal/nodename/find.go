@@ -75,7 +75,7 @@ func FindRename(ctx context.Context, e *engine.Env, here existing.Machine, to st
 		w.Done = true
 		return w, nil
 	case record == nil:
-		w.Record = Record{Original: name, Other: to, To: to}
+		w.Record = Record{Original: name, Other: to, To: to, isWorker: here.Role != node.ControlPlane}
 	case to != record.Original && to != record.Other:
 		return w, record.NewIncompleteError()
 	default:
@@ -178,11 +178,11 @@ func (w *RenameWanted) findNodes(ctx context.Context, e *engine.Env, present str
 		if to != nil {
 			text += "; another machine has joined under that name"
 		}
-		return problem.New(errors.New(text), untrusted.CommandHint("complete it", "kubeadm node-name change", w.Other))
+		return problem.New(errors.New(text), w.Hint("complete it", w.Other))
 	case isFirst && to != nil:
 		return w.NewTakenError()
 	case !w.IsBack() && to != nil && !w.IsOwn(to) && present != w.To:
-		return problem.New(w.NewTakenError(), untrusted.CommandHint("or take the change back", "kubeadm node-name change", w.Original))
+		return problem.New(w.NewTakenError(), w.Hint("or take the change back", w.Original))
 	}
 	if from != nil && !w.Owns(from) {
 		from = nil // of another machine, which has joined since

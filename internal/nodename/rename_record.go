@@ -10,8 +10,10 @@ import (
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/engine"
+	"kubeadm/internal/existing"
 	"kubeadm/internal/node"
 	"kubeadm/internal/problem"
+	"kubeadm/internal/release"
 	"kubeadm/internal/state"
 	"kubeadm/internal/untrusted"
 )
@@ -27,6 +29,24 @@ type Record struct {
 	UID string `json:"uid,omitempty"`
 	// Cordoned is set if the node was cordoned before.
 	Cordoned bool `json:"cordoned,omitempty"`
+
+	isWorker bool // this machine is a worker, by its files
+}
+
+// Command is the command that gives this node one of the two names; empty if that is not fit to be copied into a shell. On a
+// worker it names the administrator's kubeconfig, since a kubelet cannot create another Node.
+func (r Record) Command(name string) string { return untrusted.Command(r.commandText(), name) }
+
+func (r Record) commandText() string {
+	if r.isWorker {
+		return existing.RenameWorkerCommand
+	}
+	return existing.RenameCommand
+}
+
+// Hint is the hint to run the Command.
+func (r Record) Hint(what, name string) string {
+	return untrusted.CommandHint(what, r.commandText(), name)
 }
 
 // From is the name that the node is to lose.
@@ -67,7 +87,9 @@ func ReadRename(ctx context.Context, r state.Reader, p node.Paths) (*Record, err
 		return nil, problem.New(fmt.Errorf("reading %s: %w", file, err),
 			"remove the file once the kubelet runs under the name in its client certificate: kubeadm doctor")
 	}
-	return &found, nil
+	hasAPIServer, err := state.Exists(ctx, r, p.Manifest(release.APIServer))
+	found.isWorker = !hasAPIServer
+	return &found, err
 }
 
 // CheckComplete is an error if a command has begun to change the name of this node, and has not completed that.
@@ -83,8 +105,8 @@ func CheckComplete(ctx context.Context, r state.Reader, p node.Paths) error {
 func (r Record) NewIncompleteError() error {
 	return problem.New(fmt.Errorf("the change of this node's name from %s to %s is not complete",
 		untrusted.Line(r.Original), untrusted.Line(r.Other)),
-		untrusted.CommandHint("complete it", "kubeadm node-name change", r.Other),
-		untrusted.CommandHint("or take it back, as long as that Node exists", "kubeadm node-name change", r.Original))
+		r.Hint("complete it", r.Other),
+		r.Hint("or take it back, as long as that Node exists", r.Original))
 }
 
 // Store records the change before anything else is changed.

@@ -13,7 +13,6 @@ import (
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/state"
-	"kubeadm/internal/untrusted"
 )
 
 // Status says which name this node has where, and which changes of nodes are not complete.
@@ -103,7 +102,7 @@ func (s *Status) addMember(ctx context.Context, r state.Reader, p node.Paths) er
 func (s *Status) findNext(k Kubelet) {
 	switch {
 	case s.Change != nil:
-		s.Next = untrusted.Command("kubeadm node-name change", s.Change.To)
+		s.Next = s.Change.Command(s.Change.To)
 	case k.Name != "" && k.Name != s.Node && !k.IsUnit:
 		s.Next = "kubeadm node-name keep"
 	}

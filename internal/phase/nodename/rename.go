@@ -67,7 +67,7 @@ type renaming struct {
 
 func (r *renaming) withWayBack(err error) error {
 	return problem.New(err, "to complete the change, run the same command again",
-		untrusted.CommandHint("to take it back", "kubeadm node-name change", r.From()))
+		r.Hint("to take it back", r.From()))
 }
 
 // drainTimeout is how long the Pods of the node may take to leave it.
