@@ -109,9 +109,12 @@ func readClusterConfig(ctx context.Context, p *program, o *certsOptions, r *run.
 }
 
 // completeMachine adds to the Node what the files of this machine say, and as its name the host name:
-// the kubelet's certificate has the name that counts.
+// the kubelet's certificate has the name that counts. The directory of the certificates stays the one that
+// the command works in, which may be that of --cert-dir.
 func completeMachine(ctx context.Context, r *run.Run, n *node.Node) (err error) {
+	dir := n.Paths.Certificates
 	n.Local, err = existing.ReadControlPlane(ctx, r.World(), n.Local)
+	n.Paths.Certificates = dir
 	n.Name = cmp.Or(n.Name, n.Hostname)
 	return err
 }

@@ -24,7 +24,7 @@ import (
 )
 
 // ReadMachine completes local with what the files of this machine say about it as a node: its
-// role, name, address and container runtime. Without a kubelet.conf the machine is no node, unless
+// role, name, address, certificates directory and container runtime. Without a kubelet.conf the machine is no node, unless
 // local has a name already. Nothing is read from the API server, so that it works while that is
 // down.
 func ReadMachine(ctx context.Context, r state.Reader, local node.Local) (node.Local, error) {
@@ -52,7 +52,7 @@ func ReadControlPlane(ctx context.Context, r state.Reader, local node.Local) (no
 	}
 	if apiServer != nil {
 		local.Role = node.ControlPlane
-		if err := readAPIEndpoint(apiServer, &local); err != nil {
+		if err := readAPIServer(apiServer, &local); err != nil {
 			return local, problem.During("reading "+local.Paths.Manifest(release.APIServer), err,
 				"restore the file from a backup in "+local.Paths.Tmp())
 		}
@@ -61,11 +61,15 @@ func ReadControlPlane(ctx context.Context, r state.Reader, local node.Local) (no
 	return local, err
 }
 
-// readAPIEndpoint takes the address and port of this machine's API server from its manifest.
-func readAPIEndpoint(data []byte, local *node.Local) error {
+// readAPIServer takes the address and port of this machine's API server, and the directory of the certificates, from its
+// manifest.
+func readAPIServer(data []byte, local *node.Local) error {
 	var pod corev1.Pod
 	if err := yaml.Unmarshal(data, &pod); err != nil {
 		return err
+	}
+	if dir, ok := manifest.CertificatesDir(&pod); ok {
+		local.Paths.Certificates = dir
 	}
 	endpoint := pod.Annotations[manifest.EndpointAnnotation]
 	if endpoint == "" {

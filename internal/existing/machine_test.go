@@ -1,6 +1,7 @@
 package existing
 
 import (
+	"cmp"
 	"crypto/rand"
 	"strings"
 	"testing"
@@ -34,6 +35,10 @@ func TestReadMachine(t *testing.T) {
 		"a control plane": {files: map[string]string{apiManifest: endpoint("192.0.2.10:7443")},
 			want: node.Local{Role: node.ControlPlane, Name: "node-7", Address: "192.0.2.10",
 				BindPort: 7443}},
+		"certificates elsewhere": {files: map[string]string{apiManifest: endpoint("192.0.2.10:7443") +
+			"\nspec: {containers: [{name: kube-apiserver, command: [kube-apiserver, --client-ca-file=/opt/pki/ca.crt]}]}"},
+			want: node.Local{Role: node.ControlPlane, Name: "node-7", Address: "192.0.2.10", BindPort: 7443,
+				Paths: node.Paths{Certificates: "/opt/pki"}}},
 		"IPv6": {files: map[string]string{apiManifest: endpoint("[2001:db8::1]:6443")},
 			want: node.Local{Role: node.ControlPlane, Name: "node-7", Address: "2001:db8::1",
 				BindPort: 6443}},
@@ -83,12 +88,14 @@ func TestReadMachine(t *testing.T) {
 				}
 				return
 			}
+			c.want.Paths.Certificates = cmp.Or(c.want.Paths.Certificates, "/etc/kubernetes/pki")
 			if c.want.CRISocket == "" {
 				c.want.CRISocket = w.Sockets[0]
 			}
 			if err != nil || got.Role != c.want.Role || got.Name != c.want.Name ||
 				got.Address != c.want.Address || got.BindPort != c.want.BindPort ||
-				got.CRISocket != c.want.CRISocket || got.Hostname != "cp1" {
+				got.CRISocket != c.want.CRISocket ||
+				got.Paths.Certificates != c.want.Paths.Certificates || got.Hostname != "cp1" {
 				t.Errorf("got %+v: %v", got, err)
 			}
 		})

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"net"
-	"path"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -72,8 +71,8 @@ func (m *Remains) readManifests(ctx context.Context, r state.Reader) {
 		m.Role = node.ControlPlane
 	}
 	if pod := m.Pods[release.APIServer]; pod != nil {
-		if file := manifest.ArgumentValue(pod, "client-ca-file"); path.IsAbs(file) {
-			m.Paths.Certificates = path.Dir(file)
+		if dir, ok := manifest.CertificatesDir(pod); ok {
+			m.Paths.Certificates = dir
 		}
 	}
 	if m.Role == node.ControlPlane && m.Address == "" {

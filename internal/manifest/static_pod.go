@@ -136,6 +136,26 @@ func HostPath(pod *corev1.Pod, file string) (host string, ok bool) {
 	return path.Join(pod.Spec.Volumes[i].HostPath.Path, mount.SubPath, strings.TrimPrefix(file, mount.MountPath)), true
 }
 
+// CertificatesDir returns the directory on the node with the certificates of kubeadm, by the static Pod of the API server:
+// users may have --cert-dir or certificatesDir of their own. Arguments that users have given other files tell nothing, so
+// only those count whose files have the names that kubeadm gives them. ok is false if there is none.
+func CertificatesDir(apiServer *corev1.Pod) (dir string, ok bool) {
+	for _, known := range []struct{ argument, base string }{
+		{"client-ca-file", "ca.crt"},
+		{"kubelet-client-certificate", "apiserver-kubelet-client.crt"},
+	} {
+		file := ArgumentValue(apiServer, known.argument)
+		if !path.IsAbs(file) || path.Base(file) != known.base {
+			continue
+		}
+		if host, ok := HostPath(apiServer, file); ok {
+			file = host
+		}
+		return path.Dir(file), true
+	}
+	return "", false
+}
+
 func (s componentPod) pod(name string, n *node.Node) *corev1.Pod {
 	requests := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(s.cpu)}
 	if s.memory != "" {

@@ -10,10 +10,12 @@ import (
 	"time"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/config"
 	"kubeadm/internal/engine"
 	"kubeadm/internal/etcdcluster"
 	"kubeadm/internal/etcddata"
 	"kubeadm/internal/etcdsnapshot"
+	"kubeadm/internal/existing"
 	"kubeadm/internal/node"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
@@ -57,15 +59,12 @@ func machineWithoutQuorum(t testing.TB) *fake.World {
 	return m
 }
 
-func setUpEtcdData(t testing.TB, e *engine.Env) error {
-	if err := setUpInit(t, e); err != nil {
-		return err
-	}
-	n, err := e.Node(t.Context())
-	if err == nil {
-		e.Node = engine.Resolved(&node.Node{Local: n.Local})
-		e.Admin = engine.As(state.Identity{Kubeconfig: adminConf, Server: n.LocalServerURL()})
-	}
+// setUpEtcdData reads this machine as the commands do: from its files, without an API server.
+func setUpEtcdData(t testing.TB, e *engine.Env) (err error) {
+	e.Local, err = existing.ReadControlPlane(t.Context(), e.World, config.NewLocal())
+	e.Local.Name = "cp1"
+	e.Node = engine.Resolved(&node.Node{Local: e.Local})
+	e.Admin = engine.As(existing.Admin(e.Local, ""))
 	return err
 }
 

@@ -83,6 +83,9 @@ func (f fence) plan(ctx context.Context, e *engine.Env, more []state.Member) (fe
 	if ctx.Err() != nil {
 		return fencePlan{}, err
 	}
+	if world.IsPermanent(err) {
+		return fencePlan{}, newClientError(err)
+	}
 	if err != nil {
 		return f.planWithoutQuorum(ctx, e, more)
 	}
@@ -96,6 +99,13 @@ func (f fence) plan(ctx context.Context, e *engine.Env, more []state.Member) (fe
 		p.revision = max(p.revision, status.Revision)
 	}
 	return p, err
+}
+
+// newClientError is the error of a permanent one: the files with which this machine asks etcd cannot be used. Whether etcd
+// has a quorum is not known then.
+func newClientError(err error) error {
+	return problem.New(err, "restore the file from a backup",
+		"or, if it is of the client certificate: kubeadm certs renew etcd-healthcheck-client")
 }
 
 // checkWithoutAlarms is the health of the members as far as it decides who votes: a member with an alarm
@@ -241,6 +251,9 @@ func (f fence) checkNoQuorumElsewhere(ctx context.Context, r state.Reader, other
 		return nil
 	}
 	found, err := checkWithoutAlarms(ctx, r, via)
+	if world.IsPermanent(err) {
+		return newClientError(err)
+	}
 	if err != nil || found.CheckQuorum() != nil {
 		return ctx.Err()
 	}

@@ -366,7 +366,7 @@ func (w *World) ServedCertificate(ctx context.Context, address string) (*x509.Ce
 	if old := w.OldCertificates[server.component]; old != nil {
 		return old, nil
 	}
-	data, err := w.ReadFile(ctx, "/etc/kubernetes/pki/"+server.base+".crt")
+	data, err := w.ReadFile(ctx, w.certificatesDir(ctx)+"/"+server.base+".crt")
 	if err != nil {
 		return nil, err
 	}

@@ -13,23 +13,59 @@ import (
 	"kubeadm/internal/change"
 	"kubeadm/internal/node"
 	"kubeadm/internal/state"
+	"kubeadm/internal/world"
 	"kubeadm/internal/world/memory"
 )
 
 const (
-	etcdManifest = "/etc/kubernetes/manifests/etcd.yaml"
-	etcdData     = "/var/lib/etcd/member"
+	apiServerManifest = "/etc/kubernetes/manifests/kube-apiserver.yaml"
+	etcdManifest      = "/etc/kubernetes/manifests/etcd.yaml"
+	etcdData          = "/var/lib/etcd/member"
 )
 
 var (
 	memberName = regexp.MustCompile(`--name=(\S+)`)
 	memberPeer = regexp.MustCompile(`--initial-advertise-peer-urls=(\S+)`)
 	memberURL  = regexp.MustCompile(`--advertise-client-urls=(\S+)`)
+	clientCA   = regexp.MustCompile(`--client-ca-file=(\S+)/ca\.crt`)
 )
+
+// certificatesDir is the directory of the certificates that the static Pods of this machine use.
+func (w *World) certificatesDir(ctx context.Context) string {
+	text, _ := w.ReadFile(ctx, apiServerManifest)
+	if found := clientCA.FindSubmatch(text); found != nil {
+		return string(found[1])
+	}
+	return "/etc/kubernetes/pki"
+}
+
+// checkClientFiles returns a permanent error, as a real client does, if a file of its certificate cannot be read.
+func (w *World) checkClientFiles(ctx context.Context, via state.Etcd) error {
+	for _, file := range []string{via.CAFile, via.CertFile, via.KeyFile} {
+		if file == "" {
+			continue
+		}
+		if _, err := w.ReadFile(ctx, file); err != nil {
+			return world.Permanent(fmt.Errorf("reading the client certificate for etcd: %w", err))
+		}
+	}
+	return nil
+}
+
+// MemberStatus asks a member if the files of the client certificate exist.
+func (w *World) MemberStatus(ctx context.Context, via state.Etcd, m state.Member) (state.MemberStatus, error) {
+	if err := w.checkClientFiles(ctx, via); err != nil {
+		return state.MemberStatus{}, err
+	}
+	return w.World.MemberStatus(ctx, via, m)
+}
 
 // Members lists the etcd members. The member of this machine has a name once the kubelet has
 // started its static Pod.
 func (w *World) Members(ctx context.Context, via state.Etcd) ([]state.Member, error) {
+	if err := w.checkClientFiles(ctx, via); err != nil {
+		return nil, fmt.Errorf("listing etcd members: %w", err)
+	}
 	own := w.ownMember(ctx)
 	if w.listensElsewhere(own, via.Endpoints) {
 		return nil, fmt.Errorf("dial tcp %s: connect: connection refused", via.Endpoints[0])
