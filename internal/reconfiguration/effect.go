@@ -46,11 +46,11 @@ func (f Effects) None() bool { return reflect.DeepEqual(f, Effects{}) }
 func FindEffects(ctx context.Context, e *engine.Env, before, after *node.Node) (f Effects, err error) {
 	if after.Role == node.ControlPlane {
 		for _, p := range pki.Profiles() {
-			old, _, err := before.Site().SANs(p.SANs)
+			old, _, err := before.CertificateNames().SANs(p.SANs)
 			if err != nil {
 				return f, err
 			}
-			wanted, _, err := after.Site().SANs(p.SANs)
+			wanted, _, err := after.CertificateNames().SANs(p.SANs)
 			if err != nil {
 				return f, err
 			}
@@ -244,11 +244,11 @@ func FindSANChanges(ctx context.Context, e *engine.Env, before, after *node.Node
 		if cert == nil {
 			return nil, fmt.Errorf("%s does not exist", after.Paths.Cert(p.Base))
 		}
-		old, _, err := before.Site().SANs(p.SANs)
+		old, _, err := before.CertificateNames().SANs(p.SANs)
 		if err != nil {
 			return nil, err
 		}
-		wanted, ignored, err := after.Site().SANs(p.SANs)
+		wanted, ignored, err := after.CertificateNames().SANs(p.SANs)
 		if err != nil {
 			return nil, err
 		}

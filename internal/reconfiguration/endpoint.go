@@ -58,7 +58,7 @@ func FindEndpoint(ctx context.Context, e *engine.Env, here existing.Machine, end
 	if err != nil {
 		return w, err
 	}
-	w.Host = after.Site().ControlPlaneHost
+	w.Host = after.CertificateNames().ControlPlaneHost
 	to := after.ServerURL()
 	if begun := found.endpoint(); begun != nil {
 		if begun.To != to {

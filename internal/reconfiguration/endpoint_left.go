@@ -115,7 +115,7 @@ func checkProxyPods(ctx context.Context, e *engine.Env, as state.Identity) error
 
 // isCertified reports whether the configuration gives the API server of this node a certificate for a host.
 func isCertified(n *node.Node, host string) (bool, error) {
-	sans, _, err := n.Site().SANs(pki.APIServerSANs)
+	sans, _, err := n.CertificateNames().SANs(pki.APIServerSANs)
 	one, _ := pki.ParseSANs([]string{host})
 	return one.String() != "" && one.Without(sans).String() == "", err
 }

@@ -154,7 +154,7 @@ func (o *offlineCluster) chooseCA(ctx context.Context, e *engine.Env, cluster *a
 func (o *offlineCluster) newCA(name string) (pki.CA, error) {
 	profile, _ := pki.ProfileOf(name)
 	now := o.host.World.Now().UTC()
-	spec, _, err := profile.Spec(o.node.Site(),
+	spec, _, err := profile.Spec(o.node.CertificateNames(),
 		pki.Validity{NotBefore: now.Add(-time.Minute), NotAfter: now.Add(time.Hour)})
 	if err != nil {
 		return pki.CA{}, err

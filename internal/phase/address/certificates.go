@@ -46,7 +46,7 @@ func (m *machine) withoutFrom(cert *x509.Certificate) pki.SANs {
 			lost.IPs = append(lost.IPs, ip)
 		}
 	}
-	listed := append(append([]string{m.Site().ControlPlaneHost}, m.Cluster.CertSANs...),
+	listed := append(append([]string{m.CertificateNames().ControlPlaneHost}, m.Cluster.CertSANs...),
 		append(m.Cluster.Etcd.ServerCertSANs, m.Cluster.Etcd.PeerCertSANs...)...)
 	kept, _ := pki.ParseSANs(listed)
 	return pki.SANsOf(cert).Without(lost.Without(kept))

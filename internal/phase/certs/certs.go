@@ -160,7 +160,7 @@ func createCA(ctx context.Context, e *engine.Env, p pki.Profile) error {
 	if err != nil {
 		return err
 	}
-	spec, _, err := p.Spec(n.Site(), pki.NewValidity(e.World.Now(), n.Cluster.CAValidity))
+	spec, _, err := p.Spec(n.CertificateNames(), pki.NewValidity(e.World.Now(), n.Cluster.CAValidity))
 	if err != nil {
 		return err
 	}
@@ -201,7 +201,7 @@ func createCertificate(ctx context.Context, e *engine.Env, p pki.Profile) error 
 	if err != nil {
 		return err
 	}
-	spec, ignored, err := p.Spec(n.Site(), pki.NewValidity(e.World.Now(), n.Cluster.CertValidity))
+	spec, ignored, err := p.Spec(n.CertificateNames(), pki.NewValidity(e.World.Now(), n.Cluster.CertValidity))
 	if err != nil {
 		return err
 	}

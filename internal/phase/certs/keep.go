@@ -30,7 +30,7 @@ func keepCertificate(ctx context.Context, e *engine.Env, p pki.Profile, found pk
 		}
 		e.Warn("%s: %v", path, err)
 	}
-	spec, _, err := p.Spec(n.Site(), pki.NewValidity(e.World.Now(), n.Cluster.CertValidity))
+	spec, _, err := p.Spec(n.CertificateNames(), pki.NewValidity(e.World.Now(), n.Cluster.CertValidity))
 	if err != nil {
 		return err
 	}

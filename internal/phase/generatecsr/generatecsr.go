@@ -77,7 +77,7 @@ func newFiles(e *engine.Env, n *node.Node) ([]change.WriteFile, error) {
 
 // newKeyAndRequest generates a key and the signing request for its certificate.
 func newKeyAndRequest(e *engine.Env, n *node.Node, p pki.Profile) ([]change.WriteFile, error) {
-	spec, ignored, err := p.Spec(n.Site(), pki.Validity{})
+	spec, ignored, err := p.Spec(n.CertificateNames(), pki.Validity{})
 	if err != nil {
 		return nil, err
 	}

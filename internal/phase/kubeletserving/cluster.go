@@ -85,7 +85,7 @@ func (c *cluster) addConfig(config *node.Cluster) (err error) {
 		return fmt.Errorf("networking.podSubnet of ConfigMap kube-system/kubeadm-config: %w", err)
 	}
 	n := node.Node{Cluster: *config}
-	if host := n.Site().ControlPlaneHost; host != "" {
+	if host := n.CertificateNames().ControlPlaneHost; host != "" {
 		c.addControlPlane(host, "the controlPlaneEndpoint")
 	}
 	for _, name := range config.CertSANs {

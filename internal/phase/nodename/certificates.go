@@ -39,7 +39,7 @@ func (r *renaming) reissue(ctx context.Context, e *engine.Env) error {
 func (r *renaming) namesOf(cert *x509.Certificate) (sans pki.SANs, commonName string) {
 	to, _ := pki.ParseSANs([]string{r.To})
 	from, _ := pki.ParseSANs([]string{r.From()})
-	kept, _ := pki.ParseSANs(append(append([]string{r.Site().ControlPlaneHost}, r.Cluster.CertSANs...),
+	kept, _ := pki.ParseSANs(append(append([]string{r.CertificateNames().ControlPlaneHost}, r.Cluster.CertSANs...),
 		append(r.Cluster.Etcd.ServerCertSANs, r.Cluster.Etcd.PeerCertSANs...)...))
 	if cert.Subject.CommonName == r.From() {
 		commonName = r.To

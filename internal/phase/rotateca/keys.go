@@ -120,7 +120,7 @@ func createNew(ctx context.Context, e *engine.Env, n *node.Node, a rotation.Auth
 	}
 	if a.IsCA() {
 		profile, _ := pki.ProfileOf(a.Profile)
-		spec, _, err := profile.Spec(n.Site(), pki.NewValidity(e.World.Now(), n.Cluster.CAValidity))
+		spec, _, err := profile.Spec(n.CertificateNames(), pki.NewValidity(e.World.Now(), n.Cluster.CAValidity))
 		if err != nil {
 			return nil, err
 		}

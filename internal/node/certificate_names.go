@@ -6,8 +6,8 @@ import (
 	"kubeadm/internal/pki"
 )
 
-// Site is the data of this node for its certificates.
-func (n *Node) Site() pki.NodeNames {
+// CertificateNames are the names and addresses of this node that its certificates contain.
+func (n *Node) CertificateNames() pki.NodeNames {
 	host := n.Cluster.Endpoint
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
