@@ -68,8 +68,11 @@ func (k *Cluster) createOrUpdate(ctx context.Context, w objectWrite) error {
 	return k.changeObject(ctx, ref, "applying ",
 		func(ctx context.Context, r dynamic.ResourceInterface) error {
 			_, err := r.Create(ctx, fresh, metav1.CreateOptions{})
-			if w.unreadable && apierrors.IsAlreadyExists(err) {
-				return nil
+			if w.unreadable {
+				if apierrors.IsAlreadyExists(err) {
+					return nil
+				}
+				return err
 			}
 			// For an existing Service with the same cluster IP the error is Invalid, not
 			// AlreadyExists.
