@@ -1,6 +1,7 @@
 package addon
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -63,7 +64,11 @@ func (w newPods) findBroken(ctx context.Context, r state.Reader, isEnd bool) err
 			continue
 		}
 		for _, c := range pod.Status.ContainerStatuses {
-			if cause := w.describeFailure(ctx, r, pod, c, isEnd); cause != "" && w.isOnReadyNode(ctx, r, pod) {
+			// The log comes last: the API server waits long for that of a node that is down.
+			if cause := describeFailure(c, isEnd); cause != "" && w.isOnReadyNode(ctx, r, pod) {
+				if isCrashing(c) {
+					cause += w.explainCrash(ctx, r, pod, c)
+				}
 				return &reconfiguration.BrokenAddon{Err: problem.New(fmt.Errorf("container %s of the new Pod %s on node %s %s",
 					untrusted.Line(c.Name), untrusted.Line(pod.Name), untrusted.Line(pod.Spec.NodeName), cause), untrusted.CommandHint(
 					"look at the Pods", "kubectl get pods --namespace kube-system --selector", w.query.LabelSelector))}
@@ -83,22 +88,36 @@ func (w newPods) isOnReadyNode(ctx context.Context, r state.Reader, pod corev1.P
 	return err == nil && !isDown(n)
 }
 
-// describeFailure says why a container does not run; empty if it runs, or may run soon.
-func (w newPods) describeFailure(ctx context.Context, r state.Reader, pod corev1.Pod, c corev1.ContainerStatus,
-	isEnd bool) string {
+// exitOf is how a container that does not run has exited; nil if it runs or has not.
+func exitOf(c corev1.ContainerStatus) *corev1.ContainerStateTerminated {
+	if c.State.Running != nil {
+		return nil
+	}
+	return cmp.Or(c.State.Terminated, c.LastTerminationState.Terminated)
+}
+
+// isCrashing reports whether a container exits again and again. The first time may be a coincidence.
+func isCrashing(c corev1.ContainerStatus) bool {
+	exited := exitOf(c)
+	return exited != nil && exited.ExitCode != 0 && c.RestartCount > 0
+}
+
+// explainCrash returns what the log says of a crash, to be appended to its description; empty if it says nothing.
+func (w newPods) explainCrash(ctx context.Context, r state.Reader, pod corev1.Pod, c corev1.ContainerStatus) string {
+	cause := crashlog.Cause(w.readLog(ctx, r, pod, c), 2)
+	if cause == "" {
+		return ""
+	}
+	return ": " + cause
+}
+
+// describeFailure says by its status why a container does not run; empty if it runs, or may run soon.
+func describeFailure(c corev1.ContainerStatus, isEnd bool) string {
 	if c.State.Running != nil {
 		return ""
 	}
-	exited := c.State.Terminated
-	if exited == nil {
-		exited = c.LastTerminationState.Terminated
-	}
-	if exited != nil && exited.ExitCode != 0 && c.RestartCount > 0 { // the first time may be a coincidence
-		text := fmt.Sprintf("exits with code %d", exited.ExitCode)
-		if cause := crashlog.Cause(w.readLog(ctx, r, pod, c), 2); cause != "" {
-			text += ": " + cause
-		}
-		return text
+	if isCrashing(c) {
+		return fmt.Sprintf("exits with code %d", exitOf(c).ExitCode)
 	}
 	if waits := c.State.Waiting; waits != nil && (waits.Reason == "InvalidImageName" ||
 		isEnd && (waits.Reason == "ErrImagePull" || waits.Reason == "ImagePullBackOff")) {

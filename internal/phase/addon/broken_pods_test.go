@@ -78,6 +78,9 @@ func (r *rollOut) Containers(context.Context, string) ([]state.Container, error)
 
 // PodLog is the log of the last run of a Pod on another node, of a container that waits for its restart.
 func (r *rollOut) PodLog(_ context.Context, of state.PodLog) (string, error) {
+	if r.pod.Spec.NodeName == "down" {
+		r.t.Error("the log of a Pod is read whose node is not ready")
+	}
 	if of.Pod != r.pod.Name || of.Container != "kube-proxy" || !of.Previous || of.Lines == 0 {
 		return "", fmt.Errorf("no log of %+v", of)
 	}
