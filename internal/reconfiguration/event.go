@@ -25,6 +25,9 @@ const (
 	takenBackReason = "ReconfigurationTakenBack"
 )
 
+// notRecorded is the warning if an Event cannot be created.
+const notRecorded = "could not record Event %s for this node (informational only): %v"
+
 // nodeEvent is an Event of the Node of a machine. It is of core/v1: the ClusterRole system:node lets a kubelet create
 // Events of no other API group.
 type nodeEvent struct {
@@ -39,20 +42,20 @@ type nodeEvent struct {
 func ReportFollowed(ctx context.Context, e *engine.Env, n *node.Node, as state.Identity) {
 	intent := IntentOf(e)
 	s := intent.Change
-	message := fmt.Sprintf("This node has change %s of the configuration of the cluster, begun on node %s", untrusted.Line(s.ID),
-		untrusted.Line(s.Node))
+	message := fmt.Sprintf("Applied configuration change %s (started on %s", untrusted.Line(s.ID), untrusted.Line(s.Node))
 	if s.Undoes != "" {
-		message += ", which takes back change " + untrusted.Line(s.Undoes)
+		message += "; reverts " + untrusted.Line(s.Undoes)
 	}
+	message += ")"
 	fields, err := changedFields(intent, n)
 	if err != nil {
-		e.Warn("no Event tells that this node has the change: %v", err)
+		e.Warn(notRecorded, followedReason, err)
 		return
 	}
 	if len(fields) > 0 {
 		message += ": " + strings.Join(fields, ", ")
 	}
-	message += ". On a control plane node, \"kubeadm reconfigure status\" shows all nodes."
+	message += ". Run \"kubeadm reconfigure status\" on a control plane node to see all nodes."
 	event := nodeEvent{id: "reconfigured-" + s.ID, reason: followedReason, message: message}
 	event.create(ctx, e, n, as)
 }
@@ -61,12 +64,12 @@ func ReportFollowed(ctx context.Context, e *engine.Env, n *node.Node, as state.I
 // has the same name. A failure to create it is a warning: what took place is the error of the command.
 func ReportTakenBack(ctx context.Context, e *engine.Env, n *node.Node, as state.Identity, cause error) {
 	s := IntentOf(e).Change
-	id, message := s.ID, "A change of the arguments of this node's kubelet was taken back on this node"
+	id, message := s.ID, "A change of this node's kubelet arguments was rolled back"
 	if s.Forgets {
 		id = s.Undoes
 	}
 	if id != "" {
-		message = fmt.Sprintf("Change %s of the configuration of the cluster was taken back on this node", untrusted.Line(id))
+		message = fmt.Sprintf("Configuration change %s was rolled back on this node", untrusted.Line(id))
 	}
 	if cause != nil {
 		message += ": " + shortCause(cause)
@@ -138,6 +141,6 @@ func (v nodeEvent) create(ctx context.Context, e *engine.Env, n *node.Node, as s
 		FirstTimestamp: at, LastTimestamp: at, Count: 1,
 	}})
 	if err != nil && ctx.Err() == nil {
-		e.Warn("this node has no Event with the reason %s, on which nothing depends: %v", v.reason, err)
+		e.Warn(notRecorded, v.reason, err)
 	}
 }

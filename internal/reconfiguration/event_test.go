@@ -78,8 +78,8 @@ func TestReportFollowed(t *testing.T) {
 			}
 		}
 		event := w.created[0]
-		const want = "This node has change abc of the configuration of the cluster, begun on node cp1, which takes back change def: " +
-			"KubeletConfiguration maxPods. On a control plane node, \"kubeadm reconfigure status\" shows all nodes."
+		const want = "Applied configuration change abc (started on cp1; reverts def): KubeletConfiguration maxPods. " +
+			"Run \"kubeadm reconfigure status\" on a control plane node to see all nodes."
 		if events != 1 || len(*warned) > 0 || event.Message != want || event.Name != "n1.kubeadm-reconfigured-abc" ||
 			event.Namespace != "default" || event.Reason != "ReconfiguredNode" || event.Type != "Normal" ||
 			event.InvolvedObject.Kind != "Node" || event.InvolvedObject.Name != "n1" || event.InvolvedObject.UID != "n1" {
@@ -92,8 +92,8 @@ func TestReportFollowed(t *testing.T) {
 func TestReportTakenBack(t *testing.T) {
 	cause := fmt.Errorf("kube-scheduler exited: it listens nowhere, --token=%s\nlast line", "abcdef.0123456789abcdee")
 	for id, want := range map[string]string{
-		"abc": "Change abc of the configuration of the cluster was taken back on this node: kube-scheduler exited: it listens nowhere",
-		"":    "A change of the arguments of this node's kubelet was taken back on this node: kube-scheduler exited",
+		"abc": "Configuration change abc was rolled back on this node: kube-scheduler exited: it listens nowhere",
+		"":    "A change of this node's kubelet arguments was rolled back: kube-scheduler exited",
 	} {
 		w, e, n, warned := newEventEnv(&State{ID: id}, node.ControlPlane)
 		ReportTakenBack(t.Context(), e, n, state.Identity{}, cause)
@@ -112,7 +112,7 @@ func TestRefusedEventIsWarning(t *testing.T) {
 	w.refuses = true
 	ReportFollowed(t.Context(), e, n, state.Identity{})
 	ReportTakenBack(t.Context(), e, n, state.Identity{}, errors.New("broken"))
-	if len(*warned) != 2 || !strings.Contains((*warned)[0], "on which nothing depends") {
+	if len(*warned) != 2 || !strings.Contains((*warned)[0], "could not record Event ReconfiguredNode for this node (informational only)") {
 		t.Errorf("the warnings are %q", *warned)
 	}
 }

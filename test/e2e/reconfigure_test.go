@@ -90,11 +90,11 @@ func TestReconfigure(t *testing.T) {
 	checkEvent(t, cp, cp, "ReconfiguredNode", "apiServer.extraArgs[event-ttl]")
 	checkEvent(t, cp, cp, "ReconfigurationTakenBack", "kube-scheduler")
 	runReconfigure(t, worker, "node")
-	checkEvent(t, cp, worker, "ReconfiguredNode", "begun on node "+cp.Name())
+	checkEvent(t, cp, worker, "ReconfiguredNode", "started on "+cp.Name())
 
 	if !suite.full {
 		runReconfigure(t, cp, "undo")
-		checkEvent(t, cp, cp, "ReconfiguredNode", "which takes back change")
+		checkEvent(t, cp, cp, "ReconfiguredNode", "; reverts ")
 		if got := commandLine(t, cp, "kube-apiserver"); strings.Contains(got, "--event-ttl") {
 			t.Errorf("after the undo, kube-apiserver runs as %s", got)
 		}
