@@ -169,6 +169,8 @@ type configurationChange struct {
 	nothing    string // why nothing is to be changed; empty if something is
 	done       string // what is said of it once it is made
 	incomplete error  // what is left to be done before the change that the user wants; nil for nothing
+
+	keptFileHints []string // those of reconfiguration.Intent
 }
 
 // changeFinder finds the change that a command is to make.
@@ -199,6 +201,7 @@ func changeConfiguration(p *program, c *cobra.Command, o *reconfigureOptions, fi
 		return nil
 	}
 	intent := wanted.Intent
+	intent.KeptFileHints = wanted.keptFileHints
 	if wanted.IsFirst {
 		e.Warn("this is the first of two changes: %s", reconfiguration.SecondHalf)
 	}
@@ -356,7 +359,7 @@ func (undoneChange) find(ctx context.Context, e *engine.Env, here existing.Machi
 func describeForgotten(undo *reconfiguration.State) string {
 	text := "\nSUCCESS! The interrupted change has been taken back, and the cluster keeps its configuration.\n"
 	if latest := undo.Latest(); latest != nil {
-		text += fmt.Sprintf("The latest change is again the one that was begun on node %s at %s. To take that back too: "+
+		text += fmt.Sprintf("The latest change is now the one started on node %s at %s. To undo it as well: "+
 			"kubeadm reconfigure undo\n", untrusted.Line(latest.Node), latest.Started.UTC().Format(time.RFC3339))
 	}
 	return text
@@ -377,7 +380,11 @@ func (c requestedChange) find(ctx context.Context, e *engine.Env, here existing.
 		return configurationChange{}, err
 	}
 	w, err := reconfiguration.FindWanted(ctx, e, here, request)
-	return configurationChange{Wanted: w, done: changedText}, c.explainStale(err)
+	found := configurationChange{Wanted: w, done: changedText}
+	if request.Base != "" {
+		found.keptFileHints = c.keptFileHints()
+	}
+	return found, c.explainStale(err)
 }
 
 func (c requestedChange) read(ctx context.Context, e *engine.Env, here existing.Machine) (q reconfiguration.Request, err error) {

@@ -56,12 +56,24 @@ func (t *editedText) finish(err *error) {
 
 // explainStale adds to the error of a file that an earlier command has kept, and that is refused, what to do about it.
 func (c requestedChange) explainStale(err error) error {
-	if c.o.Edit || c.o.File == "" || !problem.IsStale(err) {
+	if !problem.IsStale(err) {
 		return err
 	}
+	hints := c.keptFileHints()
+	if len(hints) == 0 {
+		return err
+	}
+	return problem.New(err, hints...)
+}
+
+// keptFileHints are the remedies if the file is refused; none without a file.
+func (c requestedChange) keptFileHints() []string {
+	if c.o.Edit || c.o.File == "" {
+		return nil
+	}
 	file := untrusted.Line(c.o.File)
-	return problem.New(err, "copy your changes from "+file+" in the editor: kubeadm reconfigure apply --edit",
-		fmt.Sprintf("to apply %s as it is and revert the change, remove its line that begins with %q", file, strings.TrimSpace(baseMark)))
+	return []string{"copy your changes from " + file + " in the editor: kubeadm reconfigure apply --edit",
+		fmt.Sprintf("to apply %s as it is and revert the change, remove its line that begins with %q", file, strings.TrimSpace(baseMark))}
 }
 
 // storedBase is what the cluster stores, and its reconfiguration.BaseOf.

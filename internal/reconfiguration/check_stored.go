@@ -23,6 +23,6 @@ func CheckStored(ctx context.Context, e *engine.Env, here existing.Machine) erro
 	}
 	return &problem.Problem{Stale: true,
 		Err: errors.New("the configuration that the cluster stores was changed meanwhile, and is not overwritten"),
-		Hints: []string{"see what differs: kubeadm reconfigure plan",
-			"to make this change in the present configuration, run this command again"}}
+		Hints: append([]string{"see what differs: kubeadm reconfigure plan"},
+			intent.StaleHints("to make this change in the present configuration, run this command again")...)}
 }

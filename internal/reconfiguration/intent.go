@@ -31,8 +31,19 @@ type Intent struct {
 	OnlyEndpoint bool
 	// Cause is why the command takes back the change that it has begun, for an Event; nil if it is not known.
 	Cause error
+	// KeptFileHints are the remedies if the configuration is changed meanwhile and the change is from a file that an earlier
+	// command has kept: given again, such a file is refused. None for another change.
+	KeptFileHints []string
 	// Ask asks the user whether to go on, and is an error if not; nil if there is no question.
 	Ask func(context.Context) error
+}
+
+// StaleHints are the remedies if the configuration was changed meanwhile; again is that of a change that may be given again.
+func (i Intent) StaleHints(again string) []string {
+	if len(i.KeptFileHints) > 0 {
+		return i.KeptFileHints
+	}
+	return []string{again}
 }
 
 // Downloads reports whether a node gets the files that arguments of components name from the cluster.

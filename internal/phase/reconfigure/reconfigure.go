@@ -50,7 +50,7 @@ var Claim = engine.Phase{
 			return err
 		}
 		if n.Role == node.ControlPlane && stored != intent.Stored {
-			return &problem.Problem{Stale: true, Hints: []string{"run this command again"},
+			return &problem.Problem{Stale: true, Hints: intent.StaleHints("run this command again"),
 				Err: errors.New("the configuration that the cluster stores was changed meanwhile")}
 		}
 		switch {
