@@ -102,13 +102,19 @@ func FindWanted(ctx context.Context, e *engine.Env, here existing.Machine, q Req
 
 // FindUndo returns the change that takes back the latest one. It is an error if the configuration was
 // changed in another way since. One that the cluster has not stored yet is taken back where it was begun;
-// one that is taken back already stays so.
+// one that is taken back already stays so. A take-back that was killed is completed first.
 func FindUndo(ctx context.Context, e *engine.Env, here existing.Machine) (w Wanted, err error) {
 	r := finder{e: e, here: here}
 	stored, found, err := r.read(ctx)
+	if err != nil {
+		return w, err
+	}
+	forgotten, err := r.findForgotten(ctx, stored, found)
 	switch {
 	case err != nil:
 		return w, err
+	case forgotten != nil:
+		return r.find(ctx, stored, forgotten, found)
 	case found == nil:
 		return w, problem.New(errors.New("the configuration of this cluster has not been changed by \"kubeadm reconfigure\""),
 			"to change it: kubeadm reconfigure apply --config FILE")

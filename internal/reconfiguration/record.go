@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/config"
 	"kubeadm/internal/engine"
 	"kubeadm/internal/node"
 	"kubeadm/internal/problem"
@@ -30,6 +31,8 @@ type Record struct {
 	Kubeconfigs map[string]string `json:"kubeconfigs,omitempty"`
 	// TakesBack is the ID of the change that was being taken back when a run was interrupted; empty for none.
 	TakesBack string `json:"takesBack,omitempty"`
+	// Leaves is the ID of the change that is the latest one once TakesBack is taken back; empty for none.
+	Leaves string `json:"leaves,omitempty"`
 	// Written are the digests of what the change, and interrupted ones before it, replace them by.
 	Written []string `json:"written"`
 
@@ -61,6 +64,23 @@ func (f finder) isBeingTakenBack(ctx context.Context, s *State) (bool, error) {
 	}
 	record, err := readStoredRecord(ctx, f.e.World, f.here.Paths)
 	return record != nil && record.TakesBack == s.ID, err
+}
+
+// findForgotten returns the change that completes a take-back on this node, if a run was killed after the cluster had
+// forgotten what it takes back, but before the record was removed; nil for none. Without it, an undo would take back the
+// change before that one.
+func (f finder) findForgotten(ctx context.Context, stored config.StoredConfig, found *State) (*State, error) {
+	latest := ""
+	if found != nil {
+		latest = found.ID
+	}
+	record, err := readStoredRecord(ctx, f.e.World, f.here.Paths)
+	if err != nil || record == nil || record.TakesBack == "" || record.Leaves != latest || found != nil && found.Stored == nil {
+		return nil, err
+	}
+	s := f.newChange(found.Latest().endpoint(), stored, stored)
+	s.Undoes, s.Forgets, s.Prepared = record.TakesBack, true, found.prepared()
+	return s, nil
 }
 
 // CheckNone is an error if a change of the configuration was interrupted on this node.

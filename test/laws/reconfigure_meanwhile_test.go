@@ -14,6 +14,8 @@ import (
 	"kubeadm/internal/config"
 	"kubeadm/internal/engine"
 	"kubeadm/internal/existing"
+	"kubeadm/internal/node"
+	"kubeadm/internal/problem"
 	"kubeadm/internal/reconfiguration"
 	"kubeadm/internal/state"
 	"kubeadm/internal/world"
@@ -40,19 +42,34 @@ func (m meanwhile) Do(ctx context.Context, c change.Change) error {
 // What another client stores while a change is being made is not overwritten: kubectl and upstream's kubeadm do not take
 // the cluster's lock.
 func TestReconfigureKeepsEditMeanwhile(t *testing.T) {
-	s := reconfigure(clusterDocument + "dns: {imageRepository: registry.example.com/dns}\n")
-	r := s.newRun(s.machine(t))
-	r.observe = func(w world.World) world.World {
-		return meanwhile{w, "coredns", new(sync.Once), func() {
-			editConfig(t, r.machine, "kind: ClusterConfiguration", "kind: ClusterConfiguration\nfeatureGates: {NodeLocalCRISocket: true}")
-		}}
-	}
-	if err := r.execute(t).err; err == nil || !strings.Contains(err.Error(), "was changed meanwhile, and is not overwritten") {
-		t.Errorf("got %v", err)
-	}
-	u := r.machine.Objects[memory.Key{Kind: schema.GroupKind{Kind: "ConfigMap"}, Namespace: "kube-system", Name: "kubeadm-config"}]
-	if text, _, _ := unstructured.NestedString(u.Object, "data", "ClusterConfiguration"); !strings.Contains(text, "NodeLocalCRISocket") {
-		t.Errorf("the edit is lost:\n%s", text)
+	document := clusterDocument + "dns: {imageRepository: registry.example.com/dns}\n"
+	s := reconfigure(document)
+	const kept = "copy your changes from /tmp/kept.yaml"
+	fromKeptFile := s.with(func(ctx context.Context, e *engine.Env, here existing.Machine) (reconfiguration.Wanted, error) {
+		wanted, err := reconfiguration.FindWanted(ctx, e, here, reconfiguration.Request{
+			File: config.File{Name: "kept.yaml", Data: []byte(document)}})
+		wanted.KeptFileHints = []string{kept}
+		return wanted, err
+	})
+	for want, s := range map[string]subject{"run this command again": s, kept: fromKeptFile} {
+		r := s.newRun(s.machine(t))
+		r.observe = func(w world.World) world.World {
+			return meanwhile{w, "coredns", new(sync.Once), func() {
+				editConfig(t, r.machine, "kind: ClusterConfiguration", "kind: ClusterConfiguration\nfeatureGates: {NodeLocalCRISocket: true}")
+			}}
+		}
+		err := r.execute(t).err
+		if err == nil || !strings.Contains(err.Error(), "was changed meanwhile, and is not overwritten") {
+			t.Errorf("got %v", err)
+		}
+		hints := strings.Join(problem.Hints(err), "\n")
+		if !strings.Contains(hints, want) || want == kept && strings.Contains(hints, "run this command again") {
+			t.Errorf("the hints are:\n%s", hints)
+		}
+		u := r.machine.Objects[memory.Key{Kind: schema.GroupKind{Kind: "ConfigMap"}, Namespace: "kube-system", Name: "kubeadm-config"}]
+		if text, _, _ := unstructured.NestedString(u.Object, "data", "ClusterConfiguration"); !strings.Contains(text, "NodeLocalCRISocket") {
+			t.Errorf("the edit is lost:\n%s", text)
+		}
 	}
 }
 
@@ -142,34 +159,67 @@ func TestKilledTakeBackLeavesEarlierChange(t *testing.T) {
 	})
 }
 
-// A node that was killed while it took a change back forgets the change by an undo as well.
+// Wherever a node was killed while it took a change back, an undo completes that, forgets the change and takes back no other.
 func TestKilledTakeBackOfNodeLeavesEarlierChange(t *testing.T) {
-	w := newReconfiguredMachine(t)
-	reconfigure(changedConfig).newRun(w).mustSucceed(t)
-	earlier := readChange(t, w)
+	for name, isFirst := range map[string]bool{"first change": true, "later change": false} {
+		t.Run(name, func(t *testing.T) {
+			w, latest := newReconfiguredMachine(t), ""
+			if !isFirst {
+				reconfigure(changedConfig).newRun(w).mustSucceed(t)
+				latest = readChange(t, w).ID
+			}
+			testKilledTakeBackOfNode(t, w, latest)
+		})
+	}
+}
+
+// testKilledTakeBackOfNode kills a change of the kubelet, which does not run with it, after each step from the restored file on.
+func testKilledTakeBackOfNode(t *testing.T, w *fake.World, latest string) {
+	t.Helper()
+	const record = "/reconfiguring.json"
+	kubelet := node.DefaultPaths().KubeletConfig()
+	before := string(w.Files[kubelet].Data)
 	second := reconfigure(strings.Replace(changedConfig, "maxPods: 99", "maxPods: 77", 1))
-	failing := second.newRun(w.Clone())
-	failing.machine.BrokenKubelet = "maxPods: 77"
-	out := failing.execute(t)
+	newFailing := func() run {
+		r := second.newRun(w.Clone())
+		r.machine.BrokenKubelet = "maxPods: 77"
+		return r
+	}
+	out := newFailing().execute(t)
 	if out.err == nil || !strings.Contains(out.err.Error(), "run as before") {
 		t.Fatalf("the change ended with: %v", out.err)
 	}
-	restored := -1
+	restored, removed := -1, -1
 	for i, c := range out.did {
-		if strings.HasSuffix(c.Target(), "/kubelet/config.yaml") {
+		switch {
+		case strings.HasSuffix(c.Target(), kubelet):
 			restored = i
+		case strings.HasSuffix(c.Target(), record):
+			removed = i
 		}
 	}
-	r := second.newRun(w)
-	r.machine.BrokenKubelet = "maxPods: 77"
-	r.fault = &fault.World{Crash: true, At: restored}
-	if out := r.execute(t); !out.crashed {
-		t.Fatalf("the run ended with: %v", out.err)
-	}
-	undo := r.rerun()
-	undo.subject = undoReconfigure(second)
-	undo.mustSucceed(t)
-	if left := readChange(t, r.machine); left == nil || left.ID != earlier.ID {
-		t.Errorf("the latest change is %+v", left)
+	for at := restored; at <= removed; at++ {
+		t.Run(out.did[at].String(), func(t *testing.T) {
+			r := newFailing()
+			r.fault = &fault.World{Crash: true, At: at}
+			if out := r.execute(t); !out.crashed {
+				t.Fatalf("the run ended with: %v", out.err)
+			}
+			undo := r.rerun()
+			undo.subject = undoReconfigure(second)
+			undo.mustSucceed(t)
+			left := readChange(t, r.machine)
+			if left == nil && latest != "" || left != nil && left.ID != latest {
+				t.Errorf("the latest change is %+v", left)
+			}
+			if diff := diffLines(before, string(r.machine.Files[kubelet].Data)); diff != "" {
+				t.Errorf("the kubelet is configured in another way than before:\n%s", diff)
+			}
+			for file := range r.machine.Files {
+				if strings.HasSuffix(file, record) {
+					t.Errorf("%s is left", file)
+				}
+			}
+		})
 	}
 }

@@ -321,7 +321,10 @@ func (m *machine) takeBack(ctx context.Context, e *engine.Env, cause error) erro
 	}
 	change := reconfiguration.IntentOf(e).Change
 	if change.Stored == nil && m.old.IsStored {
-		m.old.TakesBack = change.ID // an undo after a kill forgets the change too
+		m.old.TakesBack, m.old.Leaves = change.ID, "" // an undo after a kill forgets the change too
+		if change.Earlier != nil {
+			m.old.Leaves = change.Earlier.ID
+		}
 		if err := m.old.Store(ctx, e, m.Node); err != nil {
 			e.Warn("it is not recorded that the change is taken back: %v", err)
 		}
