@@ -93,13 +93,27 @@ func (m Machine) Node(ctx context.Context, e *engine.Env, target release.Target)
 // is written, and replacements of static Pods. Commands that replace or restart static Pods call it
 // before they ask the API server, which may be down until then.
 func Recover(ctx context.Context, e *engine.Env, local node.Local) error {
-	n := &node.Node{Local: local}
-	own := *e
-	own.Local, own.Node = local, engine.Resolved(n)
-	if err := renewal.Repair(ctx, &own); err != nil {
+	if err := RepairKeyPairs(ctx, e, local); err != nil {
 		return err
 	}
-	return staticpod.Replacement{Node: n}.Recover(ctx, &own)
+	return RecoverStaticPods(ctx, e, local)
+}
+
+// RepairKeyPairs completes key pairs of which a killed run has written only a part.
+func RepairKeyPairs(ctx context.Context, e *engine.Env, local node.Local) error {
+	return renewal.Repair(ctx, ownEnv(e, local))
+}
+
+// RecoverStaticPods finishes the replacements of static Pods that a killed run has left.
+func RecoverStaticPods(ctx context.Context, e *engine.Env, local node.Local) error {
+	return staticpod.Replacement{Node: &node.Node{Local: local}}.Recover(ctx, ownEnv(e, local))
+}
+
+// ownEnv is an Env for this machine as it is.
+func ownEnv(e *engine.Env, local node.Local) *engine.Env {
+	own := *e
+	own.Local, own.Node = local, engine.Resolved(&node.Node{Local: local})
+	return &own
 }
 
 // NewNoKubeconfig is the error of a command whose kubeconfig does not exist.

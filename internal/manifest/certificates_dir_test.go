@@ -16,8 +16,9 @@ func TestCertificatesDir(t *testing.T) {
 		"as it is":             {"--client-ca-file=/opt/pki/ca.crt", "", "/opt/pki"},
 		"mounted elsewhere":    {"--client-ca-file=/certs/ca.crt", mounted, "/opt/pki"},
 		"a bundle of the user": {"--client-ca-file=/etc/clients.pem, --kubelet-client-certificate=/opt/pki/apiserver-kubelet-client.crt", "", "/opt/pki"},
-		"a relative file":      {"--client-ca-file=ca.crt", "", ""},
-		"nothing":              {"--secure-port=6443", "", ""},
+		"a bundle of the user with the same name": {"--client-ca-file=/etc/clients/ca.crt, --kubelet-client-certificate=/opt/pki/apiserver-kubelet-client.crt", "", "/opt/pki"},
+		"a relative file":                         {"--client-ca-file=ca.crt", "", ""},
+		"nothing":                                 {"--secure-port=6443", "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod := &corev1.Pod{}

@@ -138,11 +138,12 @@ func HostPath(pod *corev1.Pod, file string) (host string, ok bool) {
 
 // CertificatesDir returns the directory on the node with the certificates of kubeadm, by the static Pod of the API server:
 // users may have --cert-dir or certificatesDir of their own. Arguments that users have given other files tell nothing, so
-// only those count whose files have the names that kubeadm gives them. ok is false if there is none.
+// only those count whose files have the names that kubeadm gives them, first the one that users have no reason to
+// replace. ok is false if there is none.
 func CertificatesDir(apiServer *corev1.Pod) (dir string, ok bool) {
 	for _, known := range []struct{ argument, base string }{
-		{"client-ca-file", "ca.crt"},
 		{"kubelet-client-certificate", "apiserver-kubelet-client.crt"},
+		{"client-ca-file", "ca.crt"},
 	} {
 		file := ArgumentValue(apiServer, known.argument)
 		if !path.IsAbs(file) || path.Base(file) != known.base {

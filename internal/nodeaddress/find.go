@@ -196,7 +196,6 @@ func (w *Wanted) findPlane(ctx context.Context, e *engine.Env) error {
 	if err := w.checkRanges(ranges); err != nil {
 		return err
 	}
-	w.findCertificatesDir(pods[release.APIServer])
 	hasEtcd, err := state.Exists(ctx, e.World, p.Manifest(manifest.Etcd))
 	if err != nil {
 		return err
@@ -226,15 +225,6 @@ func readPod(ctx context.Context, r state.Reader, p node.Paths, component string
 		return nil, problem.During("reading "+file, err, "restore the file from a backup in "+p.Tmp())
 	}
 	return pod, nil
-}
-
-// findCertificatesDir takes the directory of the certificates from the API server's manifest: without an API server the
-// configuration of the cluster is not known.
-func (w *Wanted) findCertificatesDir(pod *corev1.Pod) {
-	file, _ := manifest.HostPath(pod, manifest.ArgumentValue(pod, "tls-cert-file"))
-	if path.IsAbs(file) {
-		w.Present.Paths.Certificates, w.Node.Paths.Certificates = path.Dir(file), path.Dir(file)
-	}
 }
 
 // reachLimit is how long an API server may take to answer.

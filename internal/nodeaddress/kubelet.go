@@ -129,18 +129,19 @@ func (i Intent) checkKubeletConfig(ctx context.Context, r state.Reader, p node.P
 	if err := yaml.Unmarshal(instanceData, &instance); err != nil {
 		return false, problem.During("reading "+instanceFile, err, "correct the file")
 	}
+	const rewrite, restart = "kubeadm upgrade node phase kubelet-config", "; systemctl restart kubelet"
 	for _, field := range []struct{ name, value, instance string }{
 		{"address", c.Address, instance.Address},
 		{"healthzBindAddress", c.HealthzBindAddress, instance.HealthzBindAddress},
 	} {
-		has, value, remedy := file, field.value, "change it in the patch that sets it: kubeadm reconfigure node --patches DIR"
+		has, value, remedy := file, field.value, "change it in the patch that sets it, then apply that: "+rewrite+" --patches DIR"+restart
 		switch {
 		case i.IsFrom(field.instance):
-			has, value, remedy = instanceFile, field.instance, "change it in that file, then apply that: kubeadm reconfigure node"
+			has, value, remedy = instanceFile, field.instance, "change it in that file, then apply that: "+rewrite+restart
 		case !i.IsFrom(value):
 			continue
 		case field.instance != "":
-			remedy = fmt.Sprintf("apply the value in %s: kubeadm reconfigure node", instanceFile)
+			remedy = fmt.Sprintf("apply the value in %s: %s%s", instanceFile, rewrite, restart)
 		}
 		if !i.IsPrepared { // no kubelet can run with it
 			remedy = "change it in that file, and in the patch that sets it"

@@ -21,14 +21,14 @@ func TestAddressInKubeletConfig(t *testing.T) {
 		err, remedy      string
 	}{
 		"none":                {config: other, isPrepared: true},
-		"a patch":             {old, "", true, file + " has address: 192.0.2.10", "kubeadm reconfigure node --patches DIR"},
+		"a patch":             {old, "", true, file + " has address: 192.0.2.10", "kubeadm upgrade node phase kubelet-config --patches DIR"},
 		"a patch, moved":      {old, "", false, file + " has address: 192.0.2.10", "and in the patch that sets it"},
 		"the instance":        {old, old, true, instanceFile + " has address: 192.0.2.10", "change it in that file"},
 		"the instance, moved": {old, old, false, instanceFile + " has address: 192.0.2.10", "in " + instanceFile + " and in " + file},
 		"the instance, not yet applied": {other, "healthzBindAddress: 192.0.2.10\n", true,
 			instanceFile + " has healthzBindAddress: 192.0.2.10", "change it in that file"},
 		"the instance, corrected": {old, other, true, file + " has address: 192.0.2.10",
-			"apply the value in " + instanceFile + ": kubeadm reconfigure node"},
+			"apply the value in " + instanceFile + ": kubeadm upgrade node phase kubelet-config; systemctl restart kubelet"},
 		"a broken instance": {other, "[", true, "reading " + instanceFile, "correct the file"},
 	} {
 		t.Run(name, func(t *testing.T) {

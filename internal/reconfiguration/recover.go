@@ -23,9 +23,18 @@ import (
 // that, a kubelet that does not run with what an interrupted change has written gets its file from before:
 // without a kubelet no API server runs here, and no command could go on. It asks no API server.
 func Recover(ctx context.Context, e *engine.Env, here existing.Machine) error {
+	return recoverMachine(ctx, e, here, existing.RecoverStaticPods)
+}
+
+// recoverMachine is Recover with another way to finish the replacements of static Pods.
+func recoverMachine(ctx context.Context, e *engine.Env, here existing.Machine,
+	finish func(context.Context, *engine.Env, node.Local) error) error {
 	isRestored, err := recoverKubelet(ctx, e, here.Local)
 	if err == nil {
-		err = existing.Recover(ctx, e, here.Local)
+		err = existing.RepairKeyPairs(ctx, e, here.Local)
+	}
+	if err == nil {
+		err = finish(ctx, e, here.Local)
 	}
 	if err != nil || !isRestored {
 		return err
@@ -43,13 +52,15 @@ func RecoverMove(ctx context.Context, e *engine.Env, here existing.Machine, to s
 	if err != nil {
 		return err
 	}
-	err = Recover(ctx, e, here)
-	if err == nil || !isBack || ctx.Err() != nil {
-		return err
-	}
-	e.Warn("%v", err)
-	e.Say("returning to the previous address, %s", to)
-	return nil
+	return recoverMachine(ctx, e, here, func(ctx context.Context, e *engine.Env, local node.Local) error {
+		err := existing.RecoverStaticPods(ctx, e, local)
+		if err == nil || !isBack || ctx.Err() != nil {
+			return err
+		}
+		e.Warn("%v", err)
+		e.Say("returning to the previous address, %s", to)
+		return nil
+	})
 }
 
 func recoverKubelet(ctx context.Context, e *engine.Env, local node.Local) (isRestored bool, err error) {

@@ -24,6 +24,7 @@ func moveCertificates(m *fake.World) *fake.World {
 			m.Files[name] = f
 		}
 	}
+	m.EtcdClientFiles = true
 	return m
 }
 
@@ -57,21 +58,27 @@ func TestEtcdDataWithOtherCertificatesDir(t *testing.T) {
 
 // A client file that cannot be read says nothing of etcd: no other member is taken for lost.
 func TestUnreadableEtcdClientIsNoLostQuorum(t *testing.T) {
-	for name, s := range map[string]subject{
-		"restore": restoreSubject(etcddata.Options{Lost: []string{"cp2", "cp3"}}),
-		"recover": recoverSubjectOf(etcddata.Options{Lost: []string{"cp2", "cp3"}}),
+	lost := etcddata.Options{Lost: []string{"cp2", "cp3"}}
+	for name, c := range map[string]struct {
+		subject   subject
+		extension string
+	}{
+		"restore without the key":         {restoreSubject(lost), ".key"},
+		"restore without the certificate": {restoreSubject(lost), ".crt"},
+		"recover without the key":         {recoverSubjectOf(lost), ".key"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := machineOfThree(t)
-			const file = "/etc/kubernetes/pki/etcd/healthcheck-client.key"
+			file := "/etc/kubernetes/pki/etcd/healthcheck-client" + c.extension
+			m.EtcdClientFiles = true
 			delete(m.Files, file)
-			r := s.newRun(m)
+			r := c.subject.newRun(m)
 			before := m.Snapshot()
 			err := r.execute(t).err
 			if !world.IsPermanent(err) || !strings.Contains(err.Error(), file) {
 				t.Errorf("it says %v", err)
 			}
-			if !strings.Contains(strings.Join(problem.Hints(err), "\n"), "kubeadm certs renew etcd-healthcheck-client") {
+			if !strings.Contains(strings.Join(problem.Hints(err), "\n"), "kubeadm init phase certs etcd-healthcheck-client --cert-dir /etc/kubernetes/pki") {
 				t.Errorf("the hints are %q", problem.Hints(err))
 			}
 			if diff := diffLines(before, m.Snapshot()); diff != "" {

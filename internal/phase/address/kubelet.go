@@ -118,11 +118,11 @@ func (m *machine) awaitNode(ctx context.Context, e *engine.Env) error {
 	err = e.Await(ctx, world.Condition{Name: "Node " + m.Name + " to have the address " + m.To,
 		Timeout: m.Timeouts.Kubelet,
 		Check: func(ctx context.Context, r state.Reader) error {
-			notReady = nil
 			n, err := nodeaddress.ReadNode(ctx, r, own, m.Name)
 			if err != nil {
-				return err
+				return err // which may be the end of the wait: the reason before it counts
 			}
+			notReady = nil
 			var has []string
 			for _, a := range n.Status.Addresses {
 				if a.Type == corev1.NodeInternalIP {
@@ -133,17 +133,24 @@ func (m *machine) awaitNode(ctx context.Context, e *engine.Env) error {
 				return fmt.Errorf("it has %s", untrusted.Line(strings.Join(has, ", ")))
 			}
 			for _, c := range n.Status.Conditions {
-				if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
-					notReady = fmt.Errorf("it is not ready: %s", untrusted.Line(c.Message))
+				switch {
+				case c.Type != corev1.NodeReady || c.Status == corev1.ConditionTrue:
+				case c.Status == corev1.ConditionFalse: // by the kubelet, which reaches an API server then
+					notReady = fmt.Errorf("is not ready: %s", untrusted.Line(c.Message))
+				default:
+					return fmt.Errorf("it is not ready: %s", untrusted.Line(c.Message))
 				}
 			}
 			if m.wasNotReady {
 				return nil
 			}
-			return notReady
+			if notReady != nil {
+				return fmt.Errorf("it %w", notReady)
+			}
+			return nil
 		}})
 	if notReady != nil && ctx.Err() == nil {
-		e.Warn("the Node %s has its address, but %v; look at it: kubeadm doctor", m.Name, notReady)
+		e.Warn("Node %s has its new address but %v; to find out why: kubeadm doctor", m.Name, notReady)
 		return nil
 	}
 	if err != nil && ctx.Err() == nil {

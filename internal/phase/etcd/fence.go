@@ -84,7 +84,7 @@ func (f fence) plan(ctx context.Context, e *engine.Env, more []state.Member) (fe
 		return fencePlan{}, err
 	}
 	if world.IsPermanent(err) {
-		return fencePlan{}, newClientError(err)
+		return fencePlan{}, f.newClientError(err)
 	}
 	if err != nil {
 		return f.planWithoutQuorum(ctx, e, more)
@@ -103,9 +103,10 @@ func (f fence) plan(ctx context.Context, e *engine.Env, more []state.Member) (fe
 
 // newClientError is the error of a permanent one: the files with which this machine asks etcd cannot be used. Whether etcd
 // has a quorum is not known then.
-func newClientError(err error) error {
-	return problem.New(err, "restore the file from a backup",
-		"or, if it is of the client certificate: kubeadm certs renew etcd-healthcheck-client")
+func (f fence) newClientError(err error) error {
+	generate := untrusted.Command("kubeadm init phase certs etcd-healthcheck-client --cert-dir %s", f.paths.Certificates)
+	return problem.New(err, "restore the file from a backup", "or, if it is the client certificate or its key, move both of "+
+		"these files away and generate new ones: "+generate)
 }
 
 // checkWithoutAlarms is the health of the members as far as it decides who votes: a member with an alarm
@@ -252,7 +253,7 @@ func (f fence) checkNoQuorumElsewhere(ctx context.Context, r state.Reader, other
 	}
 	found, err := checkWithoutAlarms(ctx, r, via)
 	if world.IsPermanent(err) {
-		return newClientError(err)
+		return f.newClientError(err)
 	}
 	if err != nil || found.CheckQuorum() != nil {
 		return ctx.Err()

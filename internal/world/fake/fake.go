@@ -57,6 +57,8 @@ type World struct {
 	CrashLog func(component string, manifest []byte) string
 	// PodLogs are what the API server returns as the logs of Pods, by their names.
 	PodLogs map[string]string
+	// EtcdClientFiles is set if clients of etcd must be able to read the files of their certificate.
+	EtcdClientFiles bool
 	// IsolatedAddress is one at which the etcd member of this machine runs, but does not reach the others.
 	IsolatedAddress string
 	// a text in one of its files with which the kubelet does not run; empty for none

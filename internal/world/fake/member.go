@@ -39,10 +39,11 @@ func (w *World) certificatesDir(ctx context.Context) string {
 	return "/etc/kubernetes/pki"
 }
 
-// checkClientFiles returns a permanent error, as a real client does, if a file of its certificate cannot be read.
+// checkClientFiles returns a permanent error, as a real client does, if a file of its certificate cannot be read. Machines
+// that are not complete are not asked for these files.
 func (w *World) checkClientFiles(ctx context.Context, via state.Etcd) error {
 	for _, file := range []string{via.CAFile, via.CertFile, via.KeyFile} {
-		if file == "" {
+		if file == "" || !w.EtcdClientFiles {
 			continue
 		}
 		if _, err := w.ReadFile(ctx, file); err != nil {
