@@ -173,7 +173,7 @@ func TestNotReadyNodeMoves(t *testing.T) {
 			if to, isMoving := u.GetAnnotations()[node.MovingToAnnotation]; isMoving {
 				t.Errorf("the Node is still marked as moving to %s", to)
 			}
-			for _, text := range []string{"it is not ready: no Pod network", "kubeadm address finish"} {
+			for _, text := range []string{"but is not ready: no Pod network", "kubeadm address finish"} {
 				if !slices.ContainsFunc(out.events, func(e engine.Event) bool { return strings.Contains(e.Text, text) }) {
 					t.Errorf("it does not say %q", text)
 				}
