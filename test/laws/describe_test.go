@@ -159,7 +159,7 @@ var reconfigurationPattern = regexp.MustCompile(
 // eventPattern matches the ID of a change of the configuration in the name and the message of an Event, and the times of
 // an Event. How many Events there are, of which node and with which reason, is the same in each run.
 var eventPattern = regexp.MustCompile(
-	`(\.kubeadm-reconfigured-|\bThis node has change |"(?:first|last)Timestamp": ")(?:[0-9a-f]{12}\b|[-0-9:TZ]+)`)
+	`(\.kubeadm-reconfigured-|\bApplied configuration change |"(?:first|last)Timestamp": ")(?:[0-9a-f]{12}\b|[-0-9:TZ]+)`)
 
 var tokenPattern = regexp.MustCompile(`bootstrap-token-[a-z0-9]{6}\b`)
 
