@@ -77,7 +77,7 @@ const sandboxedKubeadm = `#!/bin/sh
 case "$1 $2 $3" in
 "init phase preflight" | "join phase preflight") set -- "$@" --ignore-preflight-errors=%[1]s ;;
 "init phase "* | "join phase "* | "upgrade diff "*) ;;
-init* | join* | "upgrade "* | "reconfigure apply"* | "reconfigure undo"* | "reconfigure node"* | "address change"* | "address finish"* | "endpoint change"* | "endpoint finish"* | "endpoint follow"* | "node-name "*) set -- "$@" --ignore-preflight-errors=%[1]s ;;
+init* | join* | "upgrade "* | "reconfigure apply"* | "reconfigure undo"* | "reconfigure node"* | "address change"* | "address finish"* | "endpoint change"* | "endpoint finish"* | "endpoint follow"* | "node-name keep"* | "node-name change"*) set -- "$@" --ignore-preflight-errors=%[1]s ;;
 esac
 /usr/bin/kubeadm "$@" || exit
 if [ "$1" = init ] && [ -e /etc/kubernetes/admin.conf ]; then
