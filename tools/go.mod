@@ -16,7 +16,7 @@ tool (
 require (
 	github.com/goreleaser/nfpm/v2 v2.44.0 // release: .deb and .rpm packages
 	github.com/spdx/tools-golang v0.5.7 // release: bills of materials
-	gonum.org/v1/plot v0.17.0 // benchplot: charts
+	gonum.org/v1/plot v0.17.0 // benchplot, scaleplot: charts
 )
 
 require (

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -14,11 +13,12 @@ import (
 	"strings"
 
 	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgsvg"
+
+	"kubeadm/tools/internal/chart"
 )
 
 func main() {
@@ -48,14 +48,7 @@ func drawFile(in, out string) error {
 	if err != nil {
 		return err
 	}
-	var svg bytes.Buffer
-	if _, err := canvas.WriteTo(&svg); err != nil {
-		return err
-	}
-	// Readers without the font need one whose letters have the same widths.
-	text := strings.ReplaceAll(svg.String(), "font-family:Liberation Sans",
-		"font-family:Liberation Sans,Arial,Helvetica,sans-serif")
-	return os.WriteFile(out, []byte(text), 0o644)
+	return chart.Write(out, canvas)
 }
 
 // figure is a time that was measured of both programs, in seconds.
@@ -105,12 +98,6 @@ func readFigures(data []byte) ([]figure, error) {
 	return all, nil
 }
 
-// The colors differ in brightness too, for readers who do not see the hue.
-var (
-	oursColor     = color.RGBA{R: 0x1f, G: 0x5f, B: 0xbf, A: 0xff}
-	upstreamColor = color.RGBA{R: 0xb8, G: 0xc4, B: 0xd0, A: 0xff}
-)
-
 const barWidth = vg.Length(9)
 
 // drawChart draws two bars for each figure, the first figure at the top.
@@ -126,8 +113,7 @@ func drawChart(figures []figure) (*vgsvg.Canvas, error) {
 		oursText = append(oursText, fmt.Sprintf("%.1f s", f.ours))
 		upstreamText = append(upstreamText, fmt.Sprintf("%.1f s", f.upstream))
 	}
-	plot.DefaultFont = font.Font{Typeface: "Liberation", Variant: "Sans"}
-	plotter.DefaultFont = plot.DefaultFont
+	plot.DefaultFont, plotter.DefaultFont = chart.Font, chart.Font
 	p := plot.New()
 	p.BackgroundColor = color.White
 	p.X.Label.Text = "median time as a percentage of upstream kubeadm's; shorter is better"
@@ -139,8 +125,8 @@ func drawChart(figures []figure) (*vgsvg.Canvas, error) {
 		color  color.Color
 		offset vg.Length
 	}{
-		{"this project", ours, oursText, oursColor, barWidth / 2},
-		{"upstream", upstream, upstreamText, upstreamColor, -barWidth / 2},
+		{"this project", ours, oursText, chart.OursColor, barWidth / 2},
+		{"upstream", upstream, upstreamText, chart.UpstreamColor, -barWidth / 2},
 	} {
 		bars, err := plotter.NewBarChart(program.values, barWidth)
 		if err != nil {
