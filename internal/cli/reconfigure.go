@@ -76,7 +76,7 @@ its ConfigMaps were edited.
 The cluster stores the new configuration once this node runs with it. Afterwards, run "kubeadm reconfigure node" on
 each of the other nodes.
 
-With --upload-certs, files that arguments of components name, such as an audit policy, are uploaded once this node has
+With --upload-certs, files referenced by component arguments, such as an audit policy, are uploaded once this node has
 the change, together with the control plane certificates. They are encrypted with --certificate-key or a new key, and
 deleted after two hours. The other control plane nodes download them with "kubeadm reconfigure node --certificate-key".`,
 		Example: `  # the new configuration in a file
@@ -143,13 +143,13 @@ taints in register-with-taints are also set on the Node, which a kubelet only do
 worker need an administrator: --kubeconfig.
 
 With the --certificate-key that "kubeadm reconfigure apply --upload-certs" has printed, a control plane node downloads
-the files that arguments of components name. A file that differs is replaced, and a copy is kept beside it.`,
+the files referenced by component arguments. A file that differs is replaced, and a copy is kept beside it.`,
 		Example: `  # print what would change
   kubeadm reconfigure node --dry-run
 
   kubeadm reconfigure node
 
-  # with the files that arguments of components name
+  # with the files referenced by component arguments
   kubeadm reconfigure node --certificate-key KEY
 
   # an argument of this node's kubelet, and to remove it again

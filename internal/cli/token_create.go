@@ -41,7 +41,7 @@ func newTokenCreateCommand(p *program, shared *clusterOptions) *cobra.Command {
 
 With --print-join-command, the output is a join command on one line: for a control plane node if --certificate-key or
 --upload-certs is set, otherwise for a worker. With --upload-certs, which works only on a control plane node, kubeadm
-uploads the control plane certificates again, and files that arguments of components name, encrypted with
+uploads the control plane certificates again, and files referenced by component arguments, encrypted with
 --certificate-key or a new key. They are deleted after two hours. Keys from earlier uploads stop working.`,
 		Example: `  # print the join command for a worker
   kubeadm token create --print-join-command

@@ -277,7 +277,7 @@ var rows = []Row{
 	{Name: Undo, Type: boolean, WithConfig: true,
 		Help: "Put back the data that an unfinished restore has replaced"},
 	{Name: UploadCerts, Type: boolean, WithConfig: true,
-		Help: "Upload the control plane certificates, and files that arguments of components name, encrypted with the certificate key; the uploaded copy is deleted after two hours"},
+		Help: "Upload the control plane certificates and any files referenced by component arguments, encrypted with the certificate key; the uploaded copy is deleted after two hours"},
 	{Name: Usages, Type: list, Help: "Allowed uses of the token: signing, authentication or both",
 		Fields: []Field{{TokenCreate, kindInit, "bootstrapTokens[0].usages"}}},
 	{Name: ValidityPeriod, Type: duration, Help: "Validity of the client certificate"},

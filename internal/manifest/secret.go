@@ -15,7 +15,7 @@ import (
 // share.
 const CertsSecret = "kubeadm-certs"
 
-// FilesSecret is the Secret, in kube-system, with the encrypted files that arguments of components name.
+// FilesSecret is the Secret, in kube-system, with the encrypted files referenced by component arguments.
 const FilesSecret = "kubeadm-files"
 
 // certsLifetime is the lifetime of uploaded certificates.

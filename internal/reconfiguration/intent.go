@@ -46,7 +46,7 @@ func (i Intent) StaleHints(again string) []string {
 	return []string{again}
 }
 
-// Downloads reports whether a node gets the files that arguments of components name from the cluster.
+// Downloads reports whether a node gets the files referenced by component arguments from the cluster.
 func Downloads(n *node.Node) bool {
 	return n.Role == node.ControlPlane && n.CertificateKey != "" && !n.UploadCerts
 }

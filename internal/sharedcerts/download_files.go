@@ -134,7 +134,7 @@ func (d FilesDownload) readUploaded(ctx context.Context, e *engine.Env, n *node.
 		}
 		return nil, nil
 	case apierrors.IsUnauthorized(err):
-		e.WarnOnce("the files that arguments of components name cannot be downloaded: the API server no longer accepts " +
+		e.WarnOnce("the files referenced by component arguments cannot be downloaded: the API server no longer accepts " +
 			"the bootstrap token")
 		return nil, nil
 	case err != nil:

@@ -28,7 +28,7 @@ const (
 	maxFilesSize = 900 << 10 // of all files, encrypted
 )
 
-// UploadFiles uploads the files that arguments of components name, encrypted with the node's certificate key.
+// UploadFiles uploads the files referenced by component arguments, encrypted with the node's certificate key.
 // A file that cannot be uploaded is a warning. Without such files it does nothing.
 func UploadFiles(ctx context.Context, e *engine.Env, n *node.Node, as state.Identity) error {
 	return uploadFiles(ctx, e, n, as, nil)
@@ -54,7 +54,7 @@ func uploadFiles(ctx context.Context, e *engine.Env, n *node.Node, as state.Iden
 	for _, f := range files {
 		names = append(names, untrusted.Line(f.Path))
 	}
-	e.Say("uploading files that arguments of components name to Secret %q in namespace %q: %s", secret.Name,
+	e.Say("uploading files referenced by component arguments to Secret %q in namespace %q: %s", secret.Name,
 		secret.Namespace, strings.Join(names, ", "))
 	return e.DoAll(ctx, change.ApplyAll(as, append(manifest.FilesAccess.Objects(), secret)...)...)
 }

@@ -14,7 +14,7 @@ import (
 	"kubeadm/internal/untrusted"
 )
 
-// DownloadFiles writes the files that arguments of components name as another control plane node has uploaded
+// DownloadFiles writes the files referenced by component arguments as another control plane node has uploaded
 // them.
 var DownloadFiles = engine.Phase{
 	Name:  "download-files",

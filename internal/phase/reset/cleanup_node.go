@@ -161,7 +161,7 @@ func ClosingText(e *engine.Env) string {
 		}
 	}
 	if files := e.ListNoted(fileLeft); len(files) > 0 {
-		text := "  - files that arguments of components named, and copies beside them (.kubeadm-…), which may contain secrets:"
+		text := "  - files referenced by component arguments, and copies beside them (.kubeadm-…), which may contain secrets:"
 		for _, f := range files {
 			text += "\n    " + untrusted.Line(f)
 		}

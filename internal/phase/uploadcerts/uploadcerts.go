@@ -85,7 +85,7 @@ func withStoredComponents(ctx context.Context, e *engine.Env, n *node.Node, as s
 		}()
 	}
 	if err != nil {
-		e.Warn("files that arguments of components name are not uploaded: %v", err)
+		e.Warn("files referenced by component arguments are not uploaded: %v", err)
 		return n
 	}
 	return &complete
@@ -103,7 +103,7 @@ var Reconfigured = engine.Phase{
 		}
 		upload := sharedcerts.Upload
 		if err := certstore.CheckUploadable(ctx, e.World, n); err != nil {
-			e.Say("only files that arguments of components name are uploaded: %v", err)
+			e.Say("only files referenced by component arguments are uploaded: %v", err)
 			upload = sharedcerts.UploadFiles
 		}
 		return upload(ctx, e, n, as)
