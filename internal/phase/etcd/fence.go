@@ -104,9 +104,9 @@ func (f fence) plan(ctx context.Context, e *engine.Env, more []state.Member) (fe
 // newClientError is the error of a permanent one: the files with which this machine asks etcd cannot be used. Whether etcd
 // has a quorum is not known then.
 func (f fence) newClientError(err error) error {
-	generate := untrusted.Command("kubeadm init phase certs etcd-healthcheck-client --cert-dir %s", f.paths.Certificates)
-	return problem.New(err, "restore the file from a backup", "or, if it is the client certificate or its key, move both of "+
-		"these files away and generate new ones: "+generate)
+	return problem.New(err, "restore the file from a backup", untrusted.CommandHint("or, if it is the client certificate or its "+
+		"key, move both of these files away and generate new ones",
+		"kubeadm init phase certs etcd-healthcheck-client --cert-dir %s", f.paths.Certificates))
 }
 
 // checkWithoutAlarms is the health of the members as far as it decides who votes: a member with an alarm
