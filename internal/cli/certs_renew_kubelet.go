@@ -66,5 +66,7 @@ func renewKubeletClient(p *program, c *cobra.Command, o *certsOptions, token str
 	if err := r.Begin(ctx, n, config.RunOptions{}); err != nil {
 		return err
 	}
-	return r.Execute(ctx, r.NewEnv(engine.Env{Local: n.Local, Node: engine.Resolved(n)}))
+	e := r.NewEnv(engine.Env{Local: n.Local, Node: engine.Resolved(n)})
+	removeTemporary(ctx, e.Named("renew"))
+	return r.Execute(ctx, e)
 }

@@ -65,7 +65,7 @@ func beginEtcdRun(p *program, c *cobra.Command, o *etcdOptions) (*run.Run, *engi
 		return r, nil, etcdNode{}, err
 	}
 	here, err := openEtcd(ctx, envOfNode(ctx, p, r, config.NewLocal(), "etcd"), existing.Options{
-		Kubeconfig: named(c, o.kubeconfig)})
+		Kubeconfig: named(c, o.kubeconfig), RemoveTemporary: !o.dryRun})
 	if err != nil {
 		return r, nil, here, err
 	}
@@ -87,7 +87,7 @@ func beginNodeRun(p *program, c *cobra.Command, o *etcdOptions) (*run.Run, *engi
 		return r, nil, err
 	}
 	here, err := existing.Open(ctx, envOfNode(ctx, p, r, config.NewLocal(), "etcd"), existing.Options{
-		Kubeconfig: named(c, o.kubeconfig), OnlyControlPlane: listControlPlanes})
+		Kubeconfig: named(c, o.kubeconfig), OnlyControlPlane: listControlPlanes, RemoveTemporary: !o.dryRun})
 	if err != nil {
 		return r, nil, err
 	}

@@ -325,7 +325,7 @@ func openReconfigured(p *program, c *cobra.Command, r *run.Run,
 	if err := runChecks(c.Context(), e, preflight.Root()); err != nil {
 		return existing.Machine{}, nil, err
 	}
-	access := existing.Options{Kubeconfig: named(c, o.Kubeconfig)}
+	access := existing.Options{Kubeconfig: named(c, o.Kubeconfig), RemoveTemporary: !o.DryRun}
 	if !o.onWorkers {
 		access.OnlyControlPlane = cmp.Or(o.elsewhere, "on a worker: kubeadm reconfigure node")
 	}

@@ -27,7 +27,9 @@ type Options struct {
 	// OnlyControlPlane is set by commands that are refused on a worker: what to do there, such as
 	// "on a worker: kubeadm upgrade node".
 	OnlyControlPlane string
-	// Recover finishes what a killed run has left on a control plane node.
+	// RemoveTemporary removes the temporary files that killed runs have left. The caller holds the lock of the machine.
+	RemoveTemporary bool
+	// Recover does that too, and finishes what a killed run has left on a control plane node.
 	Recover bool
 	// Simulated is set if the kubeconfig need not exist, since the cluster is simulated.
 	Simulated bool
@@ -69,6 +71,11 @@ func Open(ctx context.Context, e *engine.Env, o Options) (m Machine, err error) 
 	if o.Kubeconfig != "" {
 		if warning := CheckClient(ctx, e.World, o.Kubeconfig); warning != "" {
 			e.Named("kubeconfig").Warn("%s", warning)
+		}
+	}
+	if o.RemoveTemporary || o.Recover {
+		if err := RemoveTemporary(ctx, e, m.Paths); err != nil {
+			return m, err
 		}
 	}
 	if !o.Recover || m.Role != node.ControlPlane {

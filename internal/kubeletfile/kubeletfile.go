@@ -52,12 +52,6 @@ func WriteMissingInstance(ctx context.Context, e *engine.Env, n *node.Node) erro
 	return e.Do(ctx, change.WriteFile{Path: file, Data: manifest.KubeletInstanceConfig(n), Mode: 0o644})
 }
 
-// EnvFiles are the environment files of the kubelet's service: that of kubeadm, and those of packages, which an
-// administrator may edit. Of arguments in several, the last one counts.
-func EnvFiles(p node.Paths) []string {
-	return []string{p.KubeletFlags(), "/etc/default/kubelet", "/etc/sysconfig/kubelet"}
-}
-
 // Replace writes a file of the kubelet, and keeps what it replaces in a backup directory of that kind.
 func Replace(ctx context.Context, e *engine.Env, file string, data []byte, kind staticpod.BackupKind) error {
 	old, err := state.ReadRequired(ctx, e.World, file)

@@ -84,6 +84,12 @@ func (p Paths) KubeletInstanceConfig() string {
 // KubeletFlags is the environment file with the kubelet's command line.
 func (p Paths) KubeletFlags() string { return path.Join(p.Kubelet, "kubeadm-flags.env") }
 
+// KubeletEnvFiles are the environment files of the kubelet's service: that of kubeadm, and those of packages, which an
+// administrator may edit. Of arguments in several, the last one counts.
+func (p Paths) KubeletEnvFiles() []string {
+	return []string{p.KubeletFlags(), "/etc/default/kubelet", "/etc/sysconfig/kubelet"}
+}
+
 // SharedFiles are the files that all control planes of the cluster share: their paths on this
 // machine, by their names in the kubeadm-certs Secret.
 func (n *Node) SharedFiles() map[string]string {

@@ -12,7 +12,6 @@ import (
 
 	"kubeadm/internal/config"
 	"kubeadm/internal/engine"
-	"kubeadm/internal/kubeletfile"
 	"kubeadm/internal/node"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/state"
@@ -20,7 +19,7 @@ import (
 
 // ReadNodeIPs returns the addresses that the kubelet is told; none if it chooses one itself, as with "0.0.0.0" or "::".
 func ReadNodeIPs(ctx context.Context, r state.Reader, p node.Paths) (ips []string, err error) {
-	for _, file := range kubeletfile.EnvFiles(p) {
+	for _, file := range p.KubeletEnvFiles() {
 		data, err := state.ReadOptional(ctx, r, file)
 		if err != nil {
 			return nil, err
@@ -65,7 +64,7 @@ func (i Intent) FindKubelet(ctx context.Context, e *engine.Env) (k Kubelet, err 
 		return k, fmt.Errorf("looking for the addresses of this machine: %w", err)
 	}
 	isChosen := !slices.ContainsFunc(i.From, func(ip string) bool { return IsOn(own, ip) }) && i.isFirst(own)
-	for n, file := range kubeletfile.EnvFiles(p) {
+	for n, file := range p.KubeletEnvFiles() {
 		data, err := state.ReadOptional(ctx, e.World, file)
 		if err != nil {
 			return k, err

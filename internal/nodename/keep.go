@@ -10,7 +10,6 @@ import (
 	"kubeadm/internal/config"
 	"kubeadm/internal/engine"
 	"kubeadm/internal/existing"
-	"kubeadm/internal/kubeletfile"
 	"kubeadm/internal/localkubelet"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
@@ -86,7 +85,7 @@ func (w *Wanted) findFiles(ctx context.Context, r state.Reader) error {
 	if k.IsUnit {
 		return newUnitError(k, local.Name)
 	}
-	for i, file := range kubeletfile.EnvFiles(local.Paths) {
+	for i, file := range local.Paths.KubeletEnvFiles() {
 		before, err := state.ReadOptional(ctx, r, file)
 		if err != nil {
 			return err

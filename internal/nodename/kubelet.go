@@ -13,7 +13,6 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"kubeadm/internal/kubeletfile"
 	"kubeadm/internal/node"
 	"kubeadm/internal/state"
 )
@@ -35,7 +34,7 @@ func ReadKubelet(ctx context.Context, r state.Reader, local node.Local) (k Kubel
 	if err != nil {
 		return k, err
 	}
-	for i, file := range append(units, kubeletfile.EnvFiles(local.Paths)...) { // the last one counts
+	for i, file := range append(units, local.Paths.KubeletEnvFiles()...) { // the last one counts
 		data, err := state.ReadOptional(ctx, r, file)
 		if err != nil {
 			return k, err
@@ -72,7 +71,7 @@ func FindServingCertificate(ctx context.Context, r state.Reader, p node.Paths) (
 	if err != nil {
 		return "", err
 	}
-	for _, file := range append(units, kubeletfile.EnvFiles(p)...) {
+	for _, file := range append(units, p.KubeletEnvFiles()...) {
 		data, err := state.ReadOptional(ctx, r, file)
 		if err != nil {
 			return "", err

@@ -8,7 +8,6 @@ import (
 
 	"kubeadm/internal/config"
 	"kubeadm/internal/engine"
-	"kubeadm/internal/kubeletfile"
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/problem"
@@ -27,7 +26,7 @@ func (r Rename) FindFiles(ctx context.Context, e *engine.Env, local node.Local) 
 	if k.IsUnit && k.Name != r.To {
 		return nil, newPresentUnitError(k, r.From())
 	}
-	for i, file := range kubeletfile.EnvFiles(local.Paths) {
+	for i, file := range local.Paths.KubeletEnvFiles() {
 		before, err := state.ReadOptional(ctx, e.World, file)
 		if err != nil {
 			return nil, err

@@ -185,7 +185,8 @@ func (d FilesDownload) readUploaded(ctx context.Context, e *engine.Env, n *node.
 func (d FilesDownload) plan(ctx context.Context, e *engine.Env, f argumentFile,
 	at *change.Placement) (s fileStep, err error) {
 	named := fmt.Sprintf("%s (%s)", untrusted.Line(f.Path), untrusted.Line(f.from.Argument))
-	file := change.WriteFile{Path: f.Path, Data: f.data, Mode: f.Mode, Secret: true, Placement: at}
+	file := change.WriteFile{Path: f.Path, Data: f.data, Mode: f.Mode, Secret: true, Placement: at,
+		RemoveTemporary: true} // safe, as this run holds the lock of the machine
 	info, err := e.World.Stat(ctx, f.Path)
 	if err != nil {
 		if link := checkNoLink(ctx, e.World, f.Path); link != nil {

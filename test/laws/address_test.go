@@ -104,7 +104,7 @@ func openAddressFor(t testing.TB, e *engine.Env, to string) (existing.Machine, e
 		return existing.Machine{}, err
 	}
 	e.Local = local
-	here, err := existing.Open(t.Context(), e, existing.Options{})
+	here, err := existing.Open(t.Context(), e, existing.Options{RemoveTemporary: true})
 	if err == nil && here.Role == node.ControlPlane {
 		err = reconfiguration.RecoverMove(t.Context(), e, here, to)
 	}

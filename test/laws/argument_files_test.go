@@ -119,7 +119,7 @@ func withFilesKey(s subject, uploads bool, find findChange) subject {
 		if err != nil {
 			return err
 		}
-		here, err := existing.Open(t.Context(), e, existing.Options{})
+		here, err := existing.Open(t.Context(), e, existing.Options{RemoveTemporary: true})
 		if err == nil {
 			err = reconfiguration.Recover(t.Context(), e, here)
 		}

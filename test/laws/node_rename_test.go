@@ -121,7 +121,7 @@ func openNamed(t testing.TB, e *engine.Env) (existing.Machine, error) {
 		return existing.Machine{}, err
 	}
 	e.Local = local
-	o := existing.Options{}
+	o := existing.Options{RemoveTemporary: true}
 	if _, err := e.World.Stat(t.Context(), administrator); err == nil {
 		o.Kubeconfig = administrator
 	}

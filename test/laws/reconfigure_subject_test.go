@@ -101,7 +101,7 @@ func openReconfigured(t testing.TB, e *engine.Env, ignored ...string) (existing.
 		return existing.Machine{}, err
 	}
 	e.Local = local
-	return existing.Open(t.Context(), e, existing.Options{})
+	return existing.Open(t.Context(), e, existing.Options{RemoveTemporary: true})
 }
 
 // reconfigure returns the command that changes the configuration by a file.

@@ -285,7 +285,7 @@ func setUpUpgradeNodeWith(t testing.TB, e *engine.Env, flags config.UpgradeFlags
 func setUpUpgrade(t testing.TB, e *engine.Env, intent node.Upgrade) (err error) {
 	ctx := t.Context()
 	e.Local = intent.Local
-	here, err := existing.Open(ctx, e, existing.Options{})
+	here, err := existing.Open(ctx, e, existing.Options{RemoveTemporary: true})
 	if err != nil {
 		return err
 	}

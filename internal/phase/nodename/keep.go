@@ -124,7 +124,7 @@ func (m *machine) startKubelet(ctx context.Context, e *engine.Env) error {
 }
 
 func (m *machine) restartKubelet(ctx context.Context, e *engine.Env) error {
-	return localkubelet.Start(ctx, e, kubeletfile.EnvFiles(m.Paths)...)
+	return localkubelet.Start(ctx, e, m.Paths.KubeletEnvFiles()...)
 }
 
 // takeBack restores the files that nothing else has changed since.

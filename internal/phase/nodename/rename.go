@@ -184,7 +184,7 @@ func (r *renaming) switchKubelet(ctx context.Context, e *engine.Env) error {
 	}
 	isSwitched := client.NodeName(ctx, e.World) == r.To
 	if isSwitched && len(files) == 0 {
-		return localkubelet.Start(ctx, e, append(kubeletfile.EnvFiles(r.Paths), client.File)...)
+		return localkubelet.Start(ctx, e, append(r.Paths.KubeletEnvFiles(), client.File)...)
 	}
 	if err := r.checkMembers(ctx, e); err != nil {
 		return err

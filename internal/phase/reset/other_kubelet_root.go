@@ -10,7 +10,6 @@ import (
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/engine"
-	"kubeadm/internal/kubeletfile"
 	"kubeadm/internal/node"
 	"kubeadm/internal/state"
 )
@@ -26,7 +25,7 @@ var kubeletState = [...]string{"actuated_pods_state", "allocated_pods_state", "c
 // kubeadm's; otherwise it is empty. It is read before the arguments are removed.
 func findKubeletRoot(ctx context.Context, e *engine.Env) (dir string) {
 	own := e.Local.Paths.Kubelet
-	for _, file := range kubeletfile.EnvFiles(e.Local.Paths) {
+	for _, file := range e.Local.Paths.KubeletEnvFiles() {
 		data, err := state.ReadOptional(ctx, e.World, file)
 		if err != nil {
 			e.Warn("another root directory of the kubelet is not looked for: %v", err)

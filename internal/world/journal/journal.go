@@ -104,7 +104,7 @@ func (w *World) Do(ctx context.Context, c change.Change) error {
 	isRepeated := func(f change.WriteFile) bool { return w.log.named[f.Target()] }
 	switch repeated := c.(type) {
 	case change.WriteFile:
-		repeated.RemoveTemporary = isRepeated(repeated)
+		repeated.RemoveTemporary = repeated.RemoveTemporary || isRepeated(repeated)
 		c = repeated
 	case change.WriteKeyPair:
 		repeated.Key.RemoveTemporary = isRepeated(repeated.Key)
