@@ -46,6 +46,8 @@ type Intent struct {
 	IsReachable bool
 	// KeepsNode is set if the kubelet of this control plane node has another address on purpose, which stays.
 	KeepsNode bool
+	// IsGuessed is set if KeepsNode is a guess, since no API server answers: LookAt corrects it.
+	IsGuessed bool
 	// Member is the etcd member of this machine; nil if it has none.
 	Member *etcddata.Member
 	// IsForgotten is set if etcd does not list that member any more, and it does not run: "etcd rejoin" adds it again once
@@ -99,23 +101,38 @@ func Find(ctx context.Context, e *engine.Env, here existing.Machine, to string) 
 
 // keepsNode reports whether the kubelet has another address than the API server beside it, such as one of another
 // network card: the one that it is told, or that its Node has. If no API server answers, it is taken for that of
-// the interface with the default route.
+// the interface with the default route, which is a guess.
 func (w *Wanted) keepsNode(ctx context.Context, e *engine.Env, own []state.Address) (bool, error) {
-	moves := func(ip string) bool { return ip == w.To || w.IsFrom(ip) }
 	set, err := ReadNodeIPs(ctx, e.World, w.Present.Paths)
 	if err != nil || len(set) > 0 {
-		return err == nil && !slices.ContainsFunc(set, moves), err
+		return err == nil && !slices.ContainsFunc(set, w.isMoving), err
 	}
 	if !w.IsReachable {
+		w.IsGuessed = true
 		return !slices.ContainsFunc(own, func(a state.Address) bool { return a.DefaultRoute && a.IP == w.To }), nil
 	}
 	n, err := ReadNode(ctx, e.Reader(), w.As, w.Node.Name)
 	if err != nil {
 		return false, fmt.Errorf("reading the Node of this machine: %w", err)
 	}
+	return w.isKept(n), nil
+}
+
+// isMoving reports whether an address is the new one, or one that it replaces.
+func (m Move) isMoving(ip string) bool { return ip == m.To || m.IsFrom(ip) }
+
+// isKept reports whether a Node has other addresses than those of the move.
+func (m Move) isKept(n corev1.Node) bool {
 	return len(n.Status.Addresses) > 0 && !slices.ContainsFunc(n.Status.Addresses, func(a corev1.NodeAddress) bool {
-		return a.Type == corev1.NodeInternalIP && moves(a.Address)
-	}), nil
+		return a.Type == corev1.NodeInternalIP && m.isMoving(a.Address)
+	})
+}
+
+// LookAt replaces a guess about the address of the Node by what the Node has.
+func (i *Intent) LookAt(n corev1.Node) {
+	if i.IsGuessed {
+		i.KeepsNode, i.IsGuessed = i.isKept(n), false
+	}
 }
 
 // IsOn reports whether one of the addresses of a machine is that one, however it is written.

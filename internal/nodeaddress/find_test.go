@@ -3,6 +3,8 @@ package nodeaddress
 import (
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"kubeadm/internal/etcdcluster"
 	"kubeadm/internal/etcddata"
 	"kubeadm/internal/state"
@@ -60,6 +62,31 @@ func TestFindMember(t *testing.T) {
 		found := i.FindMember(etcdcluster.Health{Members: c.members})
 		if got := found; (got == nil) != (c.want == 0) || got != nil && got.ID != c.want {
 			t.Errorf("%s: found %v", name, found)
+		}
+	}
+}
+
+// What the Node has replaces a guess, and nothing else.
+func TestLookAt(t *testing.T) {
+	for name, c := range map[string]struct {
+		has              string
+		guess, isGuessed bool
+		keeps            bool
+	}{
+		"the previous address":           {"192.0.2.10", true, true, false},
+		"the new address":                {"192.0.2.20", true, true, false},
+		"an address of its own":          {"198.51.100.7", false, true, true},
+		"no address":                     {"", true, true, false},
+		"an address, and it was told so": {"192.0.2.10", true, false, true},
+	} {
+		var n corev1.Node
+		if c.has != "" {
+			n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: "cp1"},
+				{Type: corev1.NodeInternalIP, Address: c.has}}
+		}
+		i := Intent{Move: Move{To: "192.0.2.20", From: []string{"192.0.2.10"}}, KeepsNode: c.guess, IsGuessed: c.isGuessed}
+		if i.LookAt(n); i.KeepsNode != c.keeps || i.IsGuessed {
+			t.Errorf("%s: it keeps its address: %v, guessed: %v", name, i.KeepsNode, i.IsGuessed)
 		}
 	}
 }

@@ -12,26 +12,60 @@ import (
 
 	"kubeadm/internal/config"
 	"kubeadm/internal/engine"
+	"kubeadm/internal/kubeletfile"
 	"kubeadm/internal/node"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/state"
+	"kubeadm/internal/untrusted"
 )
 
 // ReadNodeIPs returns the addresses that the kubelet is told; none if it chooses one itself, as with "0.0.0.0" or "::".
-func ReadNodeIPs(ctx context.Context, r state.Reader, p node.Paths) (ips []string, err error) {
-	for _, file := range p.KubeletEnvFiles() {
+func ReadNodeIPs(ctx context.Context, r state.Reader, p node.Paths) ([]string, error) {
+	told, err := readToldIPs(ctx, r, p)
+	return told.ips, err
+}
+
+// toldIPs are the addresses that the kubelet is told.
+type toldIPs struct {
+	ips []string // none if it chooses one itself
+	// unit is the file of the kubelet's unit that tells it the addresses; empty if an environment file does.
+	unit string
+}
+
+func readToldIPs(ctx context.Context, r state.Reader, p node.Paths) (told toldIPs, err error) {
+	units, err := kubeletfile.ListUnitFiles(ctx, r)
+	if err != nil {
+		return told, err
+	}
+	for i, file := range append(units, p.KubeletEnvFiles()...) { // the last one counts
 		data, err := state.ReadOptional(ctx, r, file)
 		if err != nil {
-			return nil, err
+			return told, err
 		}
 		if set := NodeIPs(string(data)); set != nil {
-			ips = set
+			told = toldIPs{ips: set}
+			if i < len(units) {
+				told.unit = file
+			}
 		}
 	}
-	return slices.DeleteFunc(ips, func(text string) bool {
+	told.ips = slices.DeleteFunc(told.ips, func(text string) bool {
 		ip, err := netip.ParseAddr(text)
 		return err == nil && ip.IsUnspecified()
-	}), nil
+	})
+	return told, nil
+}
+
+// checkUnit is an error if the unit of the kubelet's service tells it a previous address: kubeadm does not edit that.
+func (i Intent) checkUnit(told toldIPs) error {
+	if told.unit == "" || !slices.ContainsFunc(told.ips, i.IsFrom) {
+		return nil
+	}
+	argument := "--node-ip=" + strings.Join(told.ips, ",")
+	return problem.New(fmt.Errorf("%s sets the address of the kubelet, %s, and kubeadm does not edit that file",
+		untrusted.Line(told.unit), argument),
+		"move the argument to KUBELET_EXTRA_ARGS in /etc/default/kubelet, or /etc/sysconfig/kubelet with RPM packages, with its "+
+			"present value: "+argument, "then run: systemctl daemon-reload, and this command again")
 }
 
 // Kubelet is what changes of this machine's kubelet.
@@ -55,7 +89,10 @@ type File struct {
 // choose the previous one, which the machine still has.
 func (i Intent) FindKubelet(ctx context.Context, e *engine.Env) (k Kubelet, err error) {
 	p := i.Present.Paths
-	set, err := ReadNodeIPs(ctx, e.World, p)
+	told, err := readToldIPs(ctx, e.World, p)
+	if err == nil {
+		err = i.checkUnit(told)
+	}
 	if err != nil {
 		return k, err
 	}
@@ -71,7 +108,7 @@ func (i Intent) FindKubelet(ctx context.Context, e *engine.Env) (k Kubelet, err 
 		}
 		k.IsExternal = k.IsExternal || strings.Contains(string(data), "--cloud-provider=external")
 		now := []byte(i.KubeletEnv(string(data)))
-		if n == 0 && len(set) == 0 && !isChosen && !i.KeepsNode {
+		if n == 0 && len(told.ips) == 0 && !isChosen && !i.KeepsNode && !(i.IsGuessed && i.IsForgotten) {
 			args, err := config.ParseKubeletArgs([]string{"node-ip=" + i.To})
 			if err == nil {
 				now, err = args.Edit(data)

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"kubeadm/internal/engine"
 	"kubeadm/internal/node"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/world/fake"
@@ -49,6 +50,49 @@ func TestAddressInKubeletConfig(t *testing.T) {
 				t.Errorf("got %v, want %s", err, c.err)
 			}
 			if hints := problem.Hints(err); !slices.ContainsFunc(hints, func(h string) bool { return strings.Contains(h, c.remedy) }) {
+				t.Errorf("the hints are %q", hints)
+			}
+		})
+	}
+}
+
+// kubeadm does not edit the unit of the kubelet's service, so a previous address in it is refused, unless a later file
+// replaces it.
+func TestAddressInKubeletUnit(t *testing.T) {
+	const dropIn, admin = "/etc/systemd/system/kubelet.service.d/20-address.conf", "/etc/default/kubelet"
+	const old = "[Service]\nEnvironment=\"KUBELET_EXTRA_ARGS=--node-ip=192.0.2.10\"\n"
+	for name, c := range map[string]struct {
+		files map[string]string
+		told  string
+		isErr bool
+	}{
+		"none":              {map[string]string{dropIn: "[Service]\nRestart=always\n"}, "", false},
+		"the previous one":  {map[string]string{dropIn: old}, "192.0.2.10", true},
+		"in the unit":       {map[string]string{"/usr/lib/systemd/system/kubelet.service": "ExecStart=/usr/bin/kubelet --node-ip 192.0.2.10\n"}, "192.0.2.10", true},
+		"a comment":         {map[string]string{dropIn: "; --node-ip=192.0.2.10\n# --node-ip=192.0.2.10\n"}, "", false},
+		"the new one":       {map[string]string{dropIn: strings.ReplaceAll(old, ".10", ".20")}, "192.0.2.20", false},
+		"another one":       {map[string]string{dropIn: strings.ReplaceAll(old, ".10", ".99")}, "192.0.2.99", false},
+		"replaced later":    {map[string]string{dropIn: old, admin: "KUBELET_EXTRA_ARGS=--node-ip=192.0.2.10\n"}, "192.0.2.10", false},
+		"no file of a unit": {map[string]string{dropIn + ".bak": old}, "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := fake.New()
+			for file, text := range c.files {
+				if err := w.PutFile(file, memory.File{Data: []byte(text), Mode: 0o644}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			told, err := readToldIPs(t.Context(), w, node.DefaultPaths())
+			if err != nil || strings.Join(told.ips, ",") != c.told {
+				t.Errorf("it is told %+v: %v", told, err)
+			}
+			i := Intent{Move: Move{To: "192.0.2.20", From: []string{"192.0.2.10"}}, Present: node.Local{Paths: node.DefaultPaths()}}
+			_, err = i.FindKubelet(t.Context(), engine.New(engine.Env{World: w}))
+			const want = " sets the address of the kubelet, --node-ip=192.0.2.10, and kubeadm does not edit that file"
+			if isErr := err != nil && strings.HasSuffix(err.Error(), want); isErr != c.isErr {
+				t.Errorf("got %v", err)
+			}
+			if hints := strings.Join(problem.Hints(err), "\n"); c.isErr && !strings.Contains(hints, admin) {
 				t.Errorf("the hints are %q", hints)
 			}
 		})

@@ -165,10 +165,10 @@ func (m Move) Kubeconfig(data []byte, file string) ([]byte, error) {
 // nodeIPArgument matches the argument of the kubelet in an environment file.
 var nodeIPArgument = regexp.MustCompile(`(--node-ip[= ]+["']?)([0-9A-Fa-f:.,]+)`)
 
-// NodeIPs are the addresses that an environment file of the kubelet sets; none if it sets none.
-func NodeIPs(env string) (ips []string) {
-	for line := range strings.Lines(env) {
-		if strings.HasPrefix(strings.TrimSpace(line), "#") {
+// NodeIPs are the addresses that an environment file of the kubelet, or a file of its unit, sets; none if it sets none.
+func NodeIPs(text string) (ips []string) {
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); strings.HasPrefix(line, "#") || strings.HasPrefix(line, ";") {
 			continue
 		}
 		for _, argument := range nodeIPArgument.FindAllStringSubmatch(line, -1) {

@@ -4,15 +4,13 @@ package nodename
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
-	"path"
 	"regexp"
 	"strings"
 
 	"sigs.k8s.io/yaml"
 
+	"kubeadm/internal/kubeletfile"
 	"kubeadm/internal/node"
 	"kubeadm/internal/state"
 )
@@ -30,7 +28,7 @@ type Kubelet struct {
 // ReadKubelet reads the name that the kubelet gives itself when it starts.
 func ReadKubelet(ctx context.Context, r state.Reader, local node.Local) (k Kubelet, err error) {
 	k.Name = local.Hostname
-	units, err := listUnitFiles(ctx, r)
+	units, err := kubeletfile.ListUnitFiles(ctx, r)
 	if err != nil {
 		return k, err
 	}
@@ -67,7 +65,7 @@ func FindServingCertificate(ctx context.Context, r state.Reader, p node.Paths) (
 	if config.TLSCertFile != "" {
 		return config.TLSCertFile, nil
 	}
-	units, err := listUnitFiles(ctx, r)
+	units, err := kubeletfile.ListUnitFiles(ctx, r)
 	if err != nil {
 		return "", err
 	}
@@ -85,24 +83,6 @@ func FindServingCertificate(ctx context.Context, r state.Reader, p node.Paths) (
 
 // servingArgument matches the argument of the kubelet that does the same as tlsCertFile.
 var servingArgument = regexp.MustCompile(`--tls-cert-file[= ]+["']?([^\s"']+)`)
-
-// listUnitFiles lists the files of the kubelet's unit: those of packages, then those of administrators.
-func listUnitFiles(ctx context.Context, r state.Reader) (all []string, err error) {
-	for _, dir := range []string{"/usr/lib/systemd/system", "/etc/systemd/system"} {
-		unit := path.Join(dir, "kubelet.service")
-		files, err := r.ReadDir(ctx, unit+".d")
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("looking for files of the kubelet's unit: %w", err)
-		}
-		all = append(all, unit)
-		for _, f := range files {
-			if f.Mode.IsRegular() && path.Ext(f.Path) == ".conf" {
-				all = append(all, f.Path)
-			}
-		}
-	}
-	return all, nil
-}
 
 // override matches the argument of the kubelet with its name.
 var override = regexp.MustCompile(`(--hostname-override[= ]+["']?)([^\s"']+)`)

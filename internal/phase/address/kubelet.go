@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/yaml"
 
 	"kubeadm/internal/certuse"
@@ -90,16 +91,42 @@ func (m *machine) changeKubelet(ctx context.Context, e *engine.Env) error {
 }
 
 // lookAtNode notes whether the kubelet itself says that its Node is not ready, as without a Pod network. If the Node
-// cannot be read, that is not known.
+// cannot be read, that is not known, unless it has been guessed so far which address the Node has: the kubelet must not
+// be given another one by a guess.
 func (m *machine) lookAtNode(ctx context.Context, e *engine.Env) error {
 	n, err := nodeaddress.ReadNode(ctx, e.World, m.own(), m.Name)
+	if err != nil && m.IsGuessed {
+		n, err = m.awaitGuessed(ctx, e)
+		if err != nil {
+			return err
+		}
+	}
 	if err != nil {
 		return ctx.Err()
+	}
+	if n.Name != "" {
+		m.LookAt(n)
 	}
 	m.wasNotReady = slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionFalse
 	})
 	return nil
+}
+
+// awaitGuessed waits until the Node can be read. It is empty if there is none, and in a dry run.
+func (m *machine) awaitGuessed(ctx context.Context, e *engine.Env) (n corev1.Node, err error) {
+	err = e.Await(ctx, world.Condition{Name: "Node " + m.Name, Timeout: m.Timeouts.KubernetesAPI,
+		Check: func(ctx context.Context, r state.Reader) (err error) {
+			n, err = nodeaddress.ReadNode(ctx, r, m.own(), m.Name)
+			if apierrors.IsNotFound(err) {
+				return nil
+			}
+			return err
+		}})
+	if err != nil {
+		err = fmt.Errorf("reading which address the Node of this machine has: %w", err)
+	}
+	return n, err
 }
 
 // awaitNode waits until the Node has the new address. It waits for a Node that was ready before to be ready again, too; one
