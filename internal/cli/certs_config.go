@@ -18,6 +18,8 @@ import (
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/run"
+	"kubeadm/internal/state"
+	"kubeadm/internal/untrusted"
 	"kubeadm/internal/world"
 )
 
@@ -41,7 +43,8 @@ type certsConfig struct {
 }
 
 // readClusterOrConfig reads the configuration file, or else the configuration of the cluster. If the
-// cluster does not answer, the default paths are used, and the key algorithm is unknown.
+// cluster does not answer, the certificates directory is that of the manifests on this machine, and the
+// key algorithm is unknown.
 func readClusterOrConfig(p *program, c *cobra.Command, o *certsOptions,
 	r *run.Run) (found certsConfig, err error) {
 	ctx := c.Context()
@@ -69,10 +72,29 @@ func readClusterOrConfig(p *program, c *cobra.Command, o *certsOptions,
 	}
 	warnOfForeignClient(ctx, p, c, r.World(), o.kubeconfig)
 	found = readClusterConfig(ctx, p, o, r, planned)
-	if c.Flags().Changed(string(flag.CertDir)) {
+	switch {
+	case c.Flags().Changed(string(flag.CertDir)):
 		found.Paths.Certificates = o.certDir
+	case !found.answered:
+		found.readCertificatesDir(ctx, r.World())
 	}
 	return found, nil
+}
+
+// readCertificatesDir takes the certificates directory from the manifest of this machine's API server, if there is one.
+func (c *certsConfig) readCertificatesDir(ctx context.Context, r state.Reader) {
+	local, err := existing.ReadControlPlane(ctx, r, c.Local)
+	if local.Role != node.ControlPlane {
+		return
+	}
+	if dir := local.Paths.Certificates; dir != c.Paths.Certificates {
+		c.Paths.Certificates = dir
+		c.warnings = append(c.warnings, fmt.Sprintf("the certificates directory is %s, as the manifest of the API server says",
+			untrusted.Line(dir)))
+	}
+	if err != nil {
+		c.warnings = append(c.warnings, fmt.Sprintf("the certificates directory may not be %s: %v", c.Paths.Certificates, err))
+	}
 }
 
 // Limits of reading the configuration of certificates from the cluster: a load balancer with a
