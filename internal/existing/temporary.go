@@ -13,6 +13,7 @@ import (
 	"kubeadm/internal/node"
 	"kubeadm/internal/problem"
 	"kubeadm/internal/state"
+	"kubeadm/internal/untrusted"
 )
 
 // RemoveTemporary removes the temporary files of writes that were killed. A run after that may find the file as it
@@ -30,7 +31,7 @@ func RemoveTemporary(ctx context.Context, e *engine.Env, p node.Paths) error {
 	}
 	for _, file := range found {
 		if err := e.Do(ctx, change.Remove{Path: file}); err != nil {
-			return problem.During("removing a temporary file of an interrupted run", err, "remove it: rm "+file)
+			return problem.During("removing a temporary file of an interrupted run", err, untrusted.CommandHint("remove it", "rm", file))
 		}
 	}
 	return nil
