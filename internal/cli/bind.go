@@ -90,6 +90,16 @@ func (v flagTargets) bind(set *pflag.FlagSet, names ...flag.Name) {
 	}
 }
 
+// bindOf defines flags with the help that they have in this command.
+func (v flagTargets) bindOf(command flag.Command, set *pflag.FlagSet, names ...flag.Name) {
+	v.bind(set, names...)
+	set.VisitAll(func(f *pflag.Flag) {
+		if help, ok := flag.Of(flag.Name(f.Name)).HelpOf[command]; ok {
+			f.Usage = help
+		}
+	})
+}
+
 // stringMap is the library's map value with the name that kubectl has for its type.
 type stringMap struct{ pflag.Value }
 

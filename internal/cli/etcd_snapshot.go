@@ -54,7 +54,7 @@ what the manifest says. With --identity-file or --passphrase-file, the file must
 			return showSnapshot(p, c, args[0], statusOptions{&out, keys})
 		},
 	}
-	targetsOf(keys).bind(c.Flags())
+	targetsOf(keys).bindOf(flag.SnapshotStatus, c.Flags())
 	out.bind(c.Flags())
 	return c
 }

@@ -70,7 +70,7 @@ A snapshot on the node's own disk is lost with that disk: copy it to another mac
 	targets := o.etcdOptions.values()
 	targets[flag.Dir], targets[flag.Keep], targets[flag.WithKeys] = &o.Dir, &o.Keep, &o.WithKeys
 	maps.Copy(targets, o.archiveOptions.values())
-	targets.bind(c.Flags())
+	targets.bindOf(flag.SnapshotSave, c.Flags())
 	return withRunOutput(p, c)
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"kubeadm/internal/config"
@@ -180,6 +181,32 @@ func TestFeatureGatesAreInHelp(t *testing.T) {
 		if !strings.Contains(flag.Of(flag.FeatureGates).Help, g.Name) {
 			t.Errorf("the help of --feature-gates does not tell of %s", g.Name)
 		}
+	}
+}
+
+// A command shows the help that a flag has in this command, not what it has elsewhere.
+func TestFlagsHaveHelpOfTheirCommand(t *testing.T) {
+	seen := 0
+	var check func(*cobra.Command)
+	check = func(c *cobra.Command) {
+		for _, child := range c.Commands() {
+			check(child)
+		}
+		name, _, _ := strings.Cut(strings.TrimPrefix(c.CommandPath(), "kubeadm "), " phase ")
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			want, ok := flag.Of(flag.Name(f.Name)).HelpOf[flag.Command(name)]
+			if !ok {
+				return
+			}
+			seen++
+			if f.Usage != want {
+				t.Errorf("%s: --%s has the help %q, want %q", c.CommandPath(), f.Name, f.Usage, want)
+			}
+		})
+	}
+	check(New(Host{}))
+	if seen == 0 {
+		t.Error("no flag has help of its command")
 	}
 }
 

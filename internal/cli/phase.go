@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"kubeadm/internal/engine"
 	"kubeadm/internal/flag"
@@ -34,7 +33,7 @@ func (t tree) command(c *cobra.Command, onlyOfPhases ...flag.Name) *cobra.Comman
 	c.Long += fmt.Sprintf("\n\nThe %q command runs these phases:\n```\n%s```", t.name, phaseOutline(t.phases))
 	var v flagTargets
 	v, c.RunE = t.newRun(engine.Selection{})
-	t.bind(v.without(onlyOfPhases...), c.Flags())
+	v.without(onlyOfPhases...).bindOf(flag.Command(t.name), c.Flags())
 	// every workflow has the flag
 	_ = c.RegisterFlagCompletionFunc(string(flag.SkipPhases), someOf(childAddresses(t.phases)))
 	phase := newGroup("phase", fmt.Sprintf("Run a single phase of %q", t.name))
@@ -78,19 +77,9 @@ func (t tree) phaseCommand(address string, p engine.Phase) *cobra.Command {
 	v, c.RunE = t.newRun(engine.Selection{Only: address})
 	c.Example = t.example(address, p)
 	if len(p.Flags) > 0 {
-		t.bind(v, c.Flags(), p.Flags...)
+		v.bindOf(flag.Command(t.name), c.Flags(), p.Flags...)
 	}
 	return c
-}
-
-// bind defines flags, with the help that they have in this command.
-func (t tree) bind(v flagTargets, set *pflag.FlagSet, names ...flag.Name) {
-	v.bind(set, names...)
-	set.VisitAll(func(f *pflag.Flag) {
-		if help, ok := flag.Of(flag.Name(f.Name)).HelpOf[flag.Command(t.name)]; ok {
-			f.Usage = help
-		}
-	})
 }
 
 // example shows how to skip a phase, and how to run it alone unless it needs others before it.

@@ -17,7 +17,7 @@ func newUpgradeCommand(p *program) *cobra.Command {
 		newUpgradeNodeCommand(p))
 	c.Long = `Upgrade a cluster to a newer Kubernetes version: "plan" lists the available versions, and "diff" shows what would
 change. "apply" upgrades the cluster-wide components and one control plane node. Afterwards, run "upgrade node" on
-each of the other nodes in turn.`
+each of the other nodes in turn, and then upgrade the kubelet on every node.`
 	return c
 }
 

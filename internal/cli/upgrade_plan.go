@@ -73,7 +73,7 @@ stable-1.37, only that release is considered. An explicit version needs no inter
 			return planUpgrade(p, c, o)
 		},
 	}
-	o.values().bind(c.Flags())
+	o.values().bindOf(flag.UpgradePlan, c.Flags())
 	describeOutputFormats(c.Flags())
 	return c
 }

@@ -54,7 +54,8 @@ var rows = []Row{
 			{Reset, kindReset, "certificatesDir"},
 		}},
 	{Name: CertificateKey, Type: text,
-		Help: "Key (64 hex digits) that encrypts and decrypts the uploaded control plane certificates and files",
+		Help:   "Key (64 hex digits) that encrypts and decrypts the uploaded control plane certificates and files",
+		HelpOf: map[Command]string{Join: "Key (64 hex digits) that decrypts the uploaded control plane certificates and files"},
 		Fields: []Field{
 			{Init, kindInit, "certificateKey"},
 			{Join, kindJoin, "controlPlane.certificateKey"},
@@ -112,12 +113,16 @@ var rows = []Row{
 		Help:   "Kubeconfig file (a path or an https URL) from which to discover the cluster",
 		Fields: []Field{{Join, kindJoin, "discovery.file.kubeConfigPath"}}},
 	{Name: Token, Type: text, Help: `Bootstrap token in the form "abcdef.0123456789abcdef"`,
+		HelpOf: map[Command]string{
+			Init: `Bootstrap token to create, in the form "abcdef.0123456789abcdef"; generated if not set`,
+			Join: `Bootstrap token in the form "abcdef.0123456789abcdef"; the default of --discovery-token and --tls-bootstrap-token`,
+		},
 		Fields: []Field{
 			{Init, kindInit, "bootstrapTokens[0].token"},
 			{Join, kindJoin, "discovery.bootstrapToken.token"},
 		}},
 	{Name: DiscoveryToken, Type: text,
-		Help:   "Bootstrap token used to verify the discovered cluster information",
+		Help:   "Bootstrap token used to verify the discovered cluster information; defaults to --token",
 		Fields: []Field{{Join, kindJoin, "discovery.bootstrapToken.token"}}},
 	{Name: DiscoveryTokenHash, Type: list,
 		Help:   `Hash of a cluster CA public key to trust, "sha256:<64 hex digits>"; may be repeated`,
@@ -163,7 +168,10 @@ var rows = []Row{
 		Help:   "Extra groups that the token authenticates as; each must begin with \"system:bootstrappers:\"",
 		Fields: []Field{{TokenCreate, kindInit, "bootstrapTokens[0].groups"}}},
 	{Name: IdentityFile, Type: text, WithConfig: true,
-		Help: "File with the age identities (AGE-SECRET-KEY-1...) that decrypt the archive, one per line"},
+		Help: "File with the age identities (AGE-SECRET-KEY-1...) that decrypt the archive, one per line",
+		HelpOf: map[Command]string{
+			Init: "With --from-backup, file with the age identities (AGE-SECRET-KEY-1...) that decrypt the archive, one per line",
+		}},
 	{Name: IgnorePreflightErrors, Type: list, WithConfig: true,
 		Help: `Preflight checks to downgrade from errors to warnings, for example Swap,NumCPU; "all" for all checks`,
 		Fields: []Field{
@@ -208,7 +216,15 @@ var rows = []Row{
 		Help: "The user's groups, which become the O of the client certificate; may be repeated"},
 	{Name: Output, Short: "o", Type: text, WithConfig: true, Help: "Output format"},
 	{Name: PassphraseFile, Type: text, WithConfig: true,
-		Help: "File with the archive's passphrase; if neither this file nor a file of age identities or recipients is given, kubeadm prompts for the passphrase"},
+		Help: "File with the archive's passphrase",
+		HelpOf: map[Command]string{
+			Init: "With --from-backup, file with the archive's passphrase; " +
+				"if neither this flag nor --identity-file is set, kubeadm prompts for the passphrase of an encrypted archive",
+			SnapshotSave: "With --with-keys, file with a passphrase to encrypt the archive with; " +
+				"without this flag, --recipients-file or --unencrypted, kubeadm prompts for a passphrase",
+			SnapshotStatus: "File with the archive's passphrase; " +
+				"if neither this flag nor --identity-file is set, kubeadm prompts for the passphrase of an encrypted archive",
+		}},
 	{Name: Patches, Type: text,
 		Help: `Directory containing patch files named "target[suffix][+patchtype].extension", for example etcd0+merge.yaml`,
 		Fields: []Field{
@@ -231,7 +247,7 @@ var rows = []Row{
 	{Name: PrintManifest, Type: boolean, WithConfig: true,
 		Help: "Print the addon's manifests instead of deploying them"},
 	{Name: RecipientsFile, Type: text,
-		Help: "File with the age recipients (age1...) to encrypt the archive for, one per line"},
+		Help: "With --with-keys, file with the age recipients (age1...) to encrypt the archive for, one per line"},
 	{Name: RemoveOldControlPlane, Type: boolean, WithConfig: true,
 		Help: "With --from-backup, delete the Node and Lease objects of the control plane nodes recorded in the backup"},
 	{Name: ReplaceMember, Type: list, WithConfig: true,
@@ -273,7 +289,7 @@ var rows = []Row{
 	{Name: TTL, Type: duration, Help: "Lifetime of the token; 0 for a token that never expires",
 		Fields: []Field{{TokenCreate, kindInit, "bootstrapTokens[0].ttl"}}},
 	{Name: Unencrypted, Type: boolean,
-		Help: "Do not encrypt the archive, which contains every secret of the cluster"},
+		Help: "With --with-keys, do not encrypt the archive, which contains every secret of the cluster"},
 	{Name: Undo, Type: boolean, WithConfig: true,
 		Help: "Put back the data that an unfinished restore has replaced"},
 	{Name: UploadCerts, Type: boolean, WithConfig: true,

@@ -14,19 +14,22 @@ type Row struct {
 	Fields     []Field
 }
 
-// Command is a command whose flags stand for fields of a configuration file.
+// Command is a command whose flags stand for fields of a configuration file, or whose flags have
+// help of their own.
 type Command string
 
-// The commands whose flags stand for fields.
+// These commands.
 const (
-	Init         Command = "init"
-	Join         Command = "join"
-	Reset        Command = "reset"
-	TokenCreate  Command = "token create"
-	UpgradeApply Command = "upgrade apply"
-	UpgradeDiff  Command = "upgrade diff"
-	UpgradeNode  Command = "upgrade node"
-	UpgradePlan  Command = "upgrade plan"
+	Init           Command = "init"
+	Join           Command = "join"
+	Reset          Command = "reset"
+	SnapshotSave   Command = "etcd snapshot save"
+	SnapshotStatus Command = "etcd snapshot status"
+	TokenCreate    Command = "token create"
+	UpgradeApply   Command = "upgrade apply"
+	UpgradeDiff    Command = "upgrade diff"
+	UpgradeNode    Command = "upgrade node"
+	UpgradePlan    Command = "upgrade plan"
 )
 
 // The kinds of the fields.

@@ -22,7 +22,7 @@ import (
 // JoinStart writes the bootstrap kubeconfig of a joining machine's kubelet and starts the kubelet.
 var JoinStart = engine.Phase{
 	Name:  "kubelet-start",
-	Short: "Configure the kubelet, write its bootstrap kubeconfig and start it",
+	Short: "Write the kubelet's configuration and bootstrap kubeconfig, and start the kubelet",
 	Long:  "Write the kubelet's configuration and the bootstrap kubeconfig for its client certificate request, then start or restart the kubelet.",
 	Flags: flag.WithDiscovery(flag.Config, flag.CRISocket, flag.DryRun, flag.NodeAddressFrom, flag.NodeName,
 		flag.Patches),
