@@ -68,7 +68,7 @@ var rows = []Row{
 			{UpgradeNode, kindUpgrade, "node.certificateRenewal"},
 		}},
 	{Name: Clean, Type: list, WithConfig: true,
-		Help: "Also remove what CNI plugins, kube-proxy and users left on this machine; any of cni, interfaces, rules, cgroups, logs, kubeconfig, images, or \"all\" for everything except images"},
+		Help: "Also remove these leftovers, separated by commas: cni, interfaces, rules, cgroups, logs, kubeconfig (the .kube/config of the user), images; or \"all\" for everything except images"},
 	{Name: CleanupTmpDir, Type: boolean, Help: "Also remove the contents of /etc/kubernetes/tmp",
 		Fields: []Field{{Reset, kindReset, "cleanupTmpDir"}}},
 	{Name: ClientName, Type: text,
@@ -115,7 +115,7 @@ var rows = []Row{
 	{Name: Token, Type: text, Help: `Bootstrap token in the form "abcdef.0123456789abcdef"`,
 		HelpOf: map[Command]string{
 			Init: `Bootstrap token to create, in the form "abcdef.0123456789abcdef"; generated if not set`,
-			Join: `Bootstrap token in the form "abcdef.0123456789abcdef"; the default of --discovery-token and --tls-bootstrap-token`,
+			Join: `Bootstrap token in the form "abcdef.0123456789abcdef"; also the default for --discovery-token and --tls-bootstrap-token`,
 		},
 		Fields: []Field{
 			{Init, kindInit, "bootstrapTokens[0].token"},
