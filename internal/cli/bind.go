@@ -69,6 +69,8 @@ func (v flagTargets) bind(set *pflag.FlagSet, names ...flag.Name) {
 			set.IntVarP(at, name, f.Short, *at, f.Help)
 		case *int32:
 			set.Int32VarP(at, name, f.Short, *at, f.Help)
+		case **int32:
+			set.VarP(optionalNumber{at}, name, f.Short, f.Help)
 		case *time.Duration:
 			set.DurationVarP(at, name, f.Short, *at, f.Help)
 		case **time.Duration:
@@ -118,6 +120,26 @@ func (o optional) Set(text string) error {
 	b, err := strconv.ParseBool(text)
 	if err == nil {
 		*o.at = &b
+	}
+	return err
+}
+
+// optionalNumber is a number that is nil if it was not set.
+type optionalNumber struct{ at **int32 }
+
+func (o optionalNumber) String() string {
+	if o.at == nil || *o.at == nil {
+		return ""
+	}
+	return strconv.Itoa(int(**o.at))
+}
+
+func (o optionalNumber) Type() string { return "int32" }
+
+func (o optionalNumber) Set(text string) error {
+	n, err := strconv.ParseInt(text, 10, 32)
+	if err == nil {
+		*o.at = new(int32(n))
 	}
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -101,7 +102,7 @@ deleted after two hours. The other control plane nodes download them with "kubea
 			return changeConfiguration(p, c, o, requestedChange{p, o})
 		},
 	}
-	targetsOf(o).bind(c.Flags(), flag.AddCertSAN, flag.CertificateKey, flag.Config, flag.DryRun, flag.Edit,
+	targetsOf(o).bind(c.Flags(), flag.AddCertSAN, flag.CertificateKey, flag.Config, flag.CoreDNSReplicas, flag.Corefile, flag.DryRun, flag.Edit,
 		flag.FeatureGate, flag.IgnorePreflightErrors, flag.ImageRepository, flag.Kubeconfig, flag.Patches, flag.SetArg,
 		flag.UploadCerts, flag.Yes)
 	return withRunOutput(p, c)
@@ -389,6 +390,9 @@ func (c requestedChange) find(ctx context.Context, e *engine.Env, here existing.
 
 func (c requestedChange) read(ctx context.Context, e *engine.Env, here existing.Machine) (q reconfiguration.Request, err error) {
 	q.Flags = c.o.ReconfigureFlags
+	if q.DNS, err = c.readDNS(ctx); err != nil {
+		return q, err
+	}
 	if !c.o.Edit {
 		q.File, err = readConfig(ctx, c.p, c.p.World(), c.o.File)
 		q.Base = baseOf(q.File.Data)
@@ -410,6 +414,24 @@ func (c requestedChange) read(ctx context.Context, e *engine.Env, here existing.
 		err = nil
 	}
 	return q, err
+}
+
+// readDNS returns the settings of CoreDNS that the flags ask for.
+func (c requestedChange) readDNS(ctx context.Context) (s reconfiguration.DNSSettings, err error) {
+	flags := c.o.ReconfigureFlags
+	s.Replicas = flags.CoreDNSReplicas
+	if flags.Corefile == "" {
+		return s, nil
+	}
+	data, err := state.ReadRequired(ctx, c.p.World(), flags.Corefile)
+	if err == nil && !utf8.Valid(data) {
+		err = fmt.Errorf("%s is not text", untrusted.Line(flags.Corefile))
+	}
+	if err != nil {
+		return s, problem.New(fmt.Errorf("reading the Corefile: %w", err), fmt.Sprintf("set --%s to a text file that can be read", flag.Corefile))
+	}
+	s.Corefile = reconfiguration.NewCorefile(string(data))
+	return s, nil
 }
 
 // describeChanges lists fields with their values before and after.

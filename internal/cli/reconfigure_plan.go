@@ -56,7 +56,7 @@ Without a file and flags, it shows what this node lacks of the configuration tha
 		Args: refuseArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return planReconfigure(p, c, o) },
 	}
-	targetsOf(o).bind(c.Flags(), flag.AddCertSAN, flag.Config, flag.DetailedExitCode, flag.Diff, flag.Edit,
+	targetsOf(o).bind(c.Flags(), flag.AddCertSAN, flag.Config, flag.CoreDNSReplicas, flag.Corefile, flag.DetailedExitCode, flag.Diff, flag.Edit,
 		flag.FeatureGate, flag.IgnorePreflightErrors, flag.ImageRepository, flag.Kubeconfig, flag.Patches, flag.SetArg)
 	o.output.bind(c.Flags())
 	return c

@@ -27,6 +27,9 @@ type ReconfigureFlags struct {
 	SetArgs         flag.TextList `flag:"set-arg"` // "COMPONENT:NAME=VALUE", or "COMPONENT:NAME-" to remove it
 	FeatureGates    []string      `flag:"feature-gate"`
 	ImageRepository string        `flag:"image-repository"`
+	// Corefile is the path of a file, and CoreDNSReplicas how many Pods CoreDNS has: settings that no document has.
+	Corefile        string `flag:"corefile"`
+	CoreDNSReplicas *int32 `flag:"coredns-replicas"`
 	// Endpoint is another controlPlaneEndpoint, and RemoveCertSANs are names that certificates are not to
 	// have any more: "kubeadm endpoint" sets them.
 	Endpoint       string
@@ -36,8 +39,10 @@ type ReconfigureFlags struct {
 
 // Given reports whether there is a flag.
 func (f ReconfigureFlags) Given() bool {
-	return len(f.AddCertSANs)+len(f.SetArgs)+len(f.FeatureGates) > 0 || f.ImageRepository != ""
+	return len(f.AddCertSANs)+len(f.SetArgs)+len(f.FeatureGates) > 0 || f.ImageRepository != "" || f.changesCoreDNS()
 }
+
+func (f ReconfigureFlags) changesCoreDNS() bool { return f.Corefile != "" || f.CoreDNSReplicas != nil }
 
 // ReconfigureNodeFlags are the flags of the commands that bring a node to a configuration.
 type ReconfigureNodeFlags struct {
@@ -102,6 +107,7 @@ func Reconfigure(file File, flags ReconfigureFlags, stored StoredConfig,
 	wanted.Default()
 	fillCluster(wanted, bindPort)
 	wanted.KubernetesVersion = target.Stored()
+	flags.checkCoreDNS(wanted, &wrong)
 	wrong.fields(v1beta4.KindCluster, checkCluster(wanted, node.Platform{}))
 	wrong.fields(v1beta4.KindCluster, checkStaticPods(wanted))
 	if proxy.found && wanted.Proxy.Disabled {
@@ -224,6 +230,17 @@ func (f ReconfigureFlags) apply(c *v1beta4.ClusterConfiguration, wrong *faults) 
 		set[component+":"+name] = true
 	}
 	return warnings
+}
+
+// checkCoreDNS adds what is wrong with the flags of CoreDNS to the faults.
+func (f ReconfigureFlags) checkCoreDNS(c *v1beta4.ClusterConfiguration, wrong *faults) {
+	if f.changesCoreDNS() && c.DNS.Disabled {
+		wrong.add("--%s and --%s: %s dns.disabled is set, so kubeadm does not manage CoreDNS", flag.Corefile, flag.CoreDNSReplicas,
+			v1beta4.KindCluster)
+	}
+	if n := f.CoreDNSReplicas; n != nil && *n < 1 {
+		wrong.add("--%s=%d: it must be at least 1, as Pods find Services by CoreDNS", flag.CoreDNSReplicas, *n)
+	}
 }
 
 // argsOf are the extra arguments of a component; nil if there is no component of that name.

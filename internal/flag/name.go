@@ -27,6 +27,8 @@ const (
 	ClientName                Name = "client-name"
 	Color                     Name = "color"
 	Config                    Name = "config"
+	CoreDNSReplicas           Name = "coredns-replicas"
+	Corefile                  Name = "corefile"
 	ContextLines              Name = "context-lines"
 	ControllerManagerArgs     Name = "controller-manager-extra-args"
 	ControlPlane              Name = "control-plane"

@@ -97,6 +97,7 @@ func changedFields(intent Intent, n *node.Node) (names []string, err error) {
 	if err != nil {
 		return nil, err
 	}
+	all = append(all, intent.Change.DNS.Fields()...)
 	if n.Role != node.ControlPlane {
 		all = slices.DeleteFunc(all, func(f config.FieldChange) bool { return f.Kind != kubelet })
 	}

@@ -31,6 +31,8 @@ type Request struct {
 	Flags config.ReconfigureFlags
 	// Base is the BaseOf what the cluster stored when the user began to edit it; empty if the file is the user's own.
 	Base string
+	// DNS are the settings of CoreDNS that the user wants.
+	DNS DNSSettings
 }
 
 // Wanted is the change of the configuration that the user wants.
@@ -47,7 +49,7 @@ type Wanted struct {
 // FindWanted resolves a request: a change that begins, or one that was interrupted and goes on, or one
 // that is done.
 func FindWanted(ctx context.Context, e *engine.Env, here existing.Machine, q Request) (w Wanted, err error) {
-	r := finder{e: e, here: here}
+	r := finder{e: e, here: here, dns: q.DNS}
 	stored, found, err := r.read(ctx)
 	if err != nil {
 		return w, err
@@ -229,6 +231,7 @@ func (f finder) keepEtcd(ctx context.Context, before, after **node.Node) error {
 type finder struct {
 	e    *engine.Env
 	here existing.Machine
+	dns  DNSSettings // that the user wants
 	// unreached is set where the endpoint that is taken back has not left this node.
 	unreached bool
 }
@@ -305,6 +308,9 @@ func (f finder) isSame(ctx context.Context, a, b config.StoredConfig) (bool, err
 // find completes a change. It is the one that was found if that leads to the same configuration, and the
 // cluster still stores that.
 func (f finder) find(ctx context.Context, stored config.StoredConfig, change, found *State) (w Wanted, err error) {
+	if err := f.addDNS(ctx, change, found); err != nil {
+		return w, err
+	}
 	if found != nil && change != found {
 		w.Found = found.ID
 		same, err := f.isSame(ctx, found.After, change.After)
@@ -316,7 +322,10 @@ func (f finder) find(ctx context.Context, stored config.StoredConfig, change, fo
 		}
 		change.EndpointBefore = found.Latest().endpoint()
 		if same && change.Undoes == "" && change.Endpoint.isSame(found.Endpoint) &&
-			hasSameNames(change.Prepared, found.Prepared) {
+			hasSameNames(change.Prepared, found.Prepared) && change.hasDNSOf(found) {
+			if found.DNS != nil && change.DNS != nil {
+				found.DNS.present = change.DNS.present
+			}
 			change = found
 		} else if change.Earlier = found; found.Stored == nil && change.Undoes == "" {
 			f.e.Warn("the change of the configuration that was begun on node %s at %s has not been completed, and "+
@@ -345,6 +354,9 @@ func (f finder) find(ctx context.Context, stored config.StoredConfig, change, fo
 	if w.Fields, err = config.ListChanges(&now.Cluster, &w.Node.Cluster); err != nil {
 		return w, err
 	}
+	if change.Stored == nil {
+		w.Fields = append(w.Fields, change.DNS.Fields()...)
+	}
 	after := w.Node
 	if err := f.keepEtcd(ctx, &now, &after); err != nil {
 		return w, err
@@ -362,6 +374,7 @@ func (f finder) find(ctx context.Context, stored config.StoredConfig, change, fo
 		if err := w.Effects.AddUnfinished(ctx, f.e, after, append(w.Begun, w.Before)...); err != nil {
 			return w, err
 		}
+		w.Effects.CoreDNS = w.Effects.CoreDNS || change.DNS != nil
 	}
 	if change == found {
 		return w, nil

@@ -49,6 +49,8 @@ type State struct {
 	// Prepared are the names in apiServer.certSANs that prepare a change of the endpoint: once it is that of the cluster,
 	// certificates have its host without them.
 	Prepared []string `json:"prepared,omitempty"`
+	// DNS is the change of CoreDNS' own settings; nil for none.
+	DNS *DNSChange `json:"dns,omitempty"`
 	// Files are those that arguments of components name, as they were on Node when the change was begun, or
 	// when Node uploaded them last.
 	Files []preflight.ArgumentFile `json:"files,omitempty"`
@@ -187,7 +189,7 @@ func (s *State) public() (*State, error) {
 		return nil, nil
 	}
 	p := *s
-	p.After, p.Files, p.Nodes, p.Rest, p.NotReady = config.StoredConfig{}, nil, "", nil, nil
+	p.After, p.DNS, p.Files, p.Nodes, p.Rest, p.NotReady = config.StoredConfig{}, nil, nil, "", nil, nil
 	p.Before = config.StoredConfig{Kubelet: s.Before.Kubelet}
 	var cluster map[string]any
 	if err := yaml.Unmarshal([]byte(s.Before.Cluster), &cluster); err != nil {

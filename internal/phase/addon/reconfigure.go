@@ -47,6 +47,11 @@ var Reconfigure = engine.Phase{
 			return err
 		}
 		a := addons{node: n, as: as}
+		deployDNS := deployCoreDNS
+		if c := intent.Change.DNS; c != nil {
+			deployDNS = a.changeCoreDNS(c, effects.CoreDNS)
+			effects.CoreDNS = true
+		}
 		if effects.KubeProxy {
 			if a.proxyServer, err = reconfiguration.FindProxyServer(ctx, e, as, n); err != nil {
 				return err
@@ -62,13 +67,32 @@ var Reconfigure = engine.Phase{
 			return err
 		}
 		if effects.CoreDNS {
-			err = a.reconfigure(ctx, e, dnsAddon, before.Cluster.DNS.Disabled, deployCoreDNS)
+			err = a.reconfigure(ctx, e, dnsAddon, before.Cluster.DNS.Disabled, deployDNS)
 		}
 		if err == nil && effects.KubeProxy {
 			err = a.reconfigure(ctx, e, proxyAddon, before.Cluster.Proxy.Disabled, a.replaceKubeProxy)
 		}
 		return intent.Change.ExplainBroken(err)
 	},
+}
+
+// changeCoreDNS returns how CoreDNS gets other settings, and if it is to be deployed again for another reason, that too. A
+// Pod that starts reads the Corefile, so that comes first.
+func (a addons) changeCoreDNS(c *reconfiguration.DNSChange, deploys bool) func(context.Context, *engine.Env) error {
+	return func(ctx context.Context, e *engine.Env) error {
+		if corefile := c.CorefileChange(a.as); corefile != nil {
+			e.Say("changing the Corefile of CoreDNS")
+			if err := e.Do(ctx, corefile); err != nil {
+				return err
+			}
+		}
+		if deploys {
+			if err := deployCoreDNS(ctx, e); err != nil {
+				return err
+			}
+		}
+		return e.Do(ctx, c.DeploymentChange(a.as))
+	}
 }
 
 // begin records that the addons get the change, and on which nodes their Pods were not ready before. A change that
