@@ -305,6 +305,9 @@ func (c *DNSChange) DeploymentChange(as state.Identity) change.Change {
 		case file == nil:
 		case file.Pods == "":
 			unstructured.RemoveNestedField(u.Object, at...)
+			if rest, _, _ := unstructured.NestedMap(u.Object, at[:len(at)-1]...); len(rest) == 0 {
+				unstructured.RemoveNestedField(u.Object, at[:len(at)-1]...)
+			}
 		default:
 			err = unstructured.SetNestedField(u.Object, file.Pods, at...)
 		}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -104,6 +105,26 @@ func (w *World) reportAddress(ctx context.Context, n *corev1.Node) error {
 		}
 		return unstructured.SetNestedSlice(u.Object, []any{
 			map[string]any{"type": "InternalIP", "address": address}}, "status", "addresses")
+	}})
+}
+
+// rollOut reports in a Deployment that was changed that all of its Pods are available, if it had any.
+func (w *World) rollOut(ctx context.Context, o state.Object) error {
+	d, ok := o.(*appsv1.Deployment)
+	if !ok {
+		return nil
+	}
+	return w.World.Do(ctx, change.MutateObject{Object: d, Mutate: func(u *unstructured.Unstructured) error {
+		wanted, isSet, _ := unstructured.NestedInt64(u.Object, "spec", "replicas")
+		if _, had, _ := unstructured.NestedInt64(u.Object, "status", "replicas"); !isSet || !had {
+			return nil
+		}
+		for _, field := range []string{"replicas", "updatedReplicas", "availableReplicas"} {
+			if err := unstructured.SetNestedField(u.Object, wanted, "status", field); err != nil {
+				return err
+			}
+		}
+		return nil
 	}})
 }
 

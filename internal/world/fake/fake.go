@@ -166,6 +166,7 @@ func (w *World) Do(ctx context.Context, c change.Change) error {
 		if c.Subresource == "approval" && w.SignRequest != nil {
 			return w.signRequest(ctx, c)
 		}
+		return w.rollOut(ctx, c.Object)
 	case change.WriteFile:
 		// A running kubelet registers once its API server answers. One without a certificate is restarted
 		// before it asks again.
