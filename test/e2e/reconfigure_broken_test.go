@@ -22,6 +22,7 @@ func TestReconfigureTakesBackBrokenComponents(t *testing.T) {
 	parallel(t)
 	s := newUndoneCluster(t, 1)
 	runReconfigure(t, s.cp, "apply", "--set-arg=kube-apiserver:event-ttl=2h")
+	editCorefile(t, s.cp, "s/ready/&\\n    no-such-plugin/")
 	for _, c := range []struct {
 		component string
 		words     []string // of the error
@@ -44,6 +45,8 @@ func TestReconfigureTakesBackBrokenComponents(t *testing.T) {
 			edit: `/^  tcpEstablishedTimeout:/d; s/^conntrack:$/&\n  tcpEstablishedTimeout: -1s/`},
 		{component: "CoreDNS", words: []string{"coredns", "v0.0.1"}, change: []string{"--ignore-preflight-errors=ImagePull"},
 			edit: "s/^dns: .*/dns: {imageTag: v0.0.1}/"},
+		{component: "CoreDNS with a plugin that it does not have", words: []string{"coredns", "no-such-plugin"},
+			change: []string{"--corefile=" + editedCorefile, "--coredns-replicas=3"}},
 	} {
 		t.Run(c.component, func(t *testing.T) {
 			command := reconfigureCommand("apply", c.change...)
@@ -86,10 +89,12 @@ func newUndoneCluster(t *testing.T, workers int) undoneCluster {
 func (s undoneCluster) describeConfiguration(t *testing.T) string {
 	t.Helper()
 	awaitAPI(t, s.cp, "")
-	text := kubectl(t, s.cp, "get", "configmap", "kubeadm-config", "kubelet-config", "kube-proxy", "--namespace=kube-system",
+	text := kubectl(t, s.cp, "get", "configmap", "kubeadm-config", "kubelet-config", "kube-proxy", "coredns", "--namespace=kube-system",
 		"--output=jsonpath={.items[*].data}")
 	text += kubectl(t, s.cp, "get", "daemonset/kube-proxy", "deployment/coredns", "--namespace=kube-system",
 		"--output=jsonpath={.items[*].spec.template.spec}")
+	text += kubectl(t, s.cp, "get", "deployment/coredns", "--namespace=kube-system",
+		"--output=jsonpath={.spec.replicas}{.spec.template.metadata.annotations}")
 	return text + runShell(t, s.cp, "cat /etc/kubernetes/manifests/*.yaml /var/lib/kubelet/config.yaml /var/lib/kubelet/kubeadm-flags.env")
 }
 

@@ -38,6 +38,7 @@ func changeEverything(t *testing.T, r *rotatedCluster) {
 		{"the kubelets' configuration", c.changeKubelets},
 		{"kube-proxy to nftables", func(t *testing.T) { c.changeProxy(t, "nftables") }},
 		{"kube-proxy to iptables", func(t *testing.T) { c.changeProxy(t, "iptables") }},
+		{"the Corefile and the replicas of CoreDNS", c.changeCoreDNS},
 		{"the image repository", c.changeImages},
 		{"arguments of one kubelet", c.changeOneKubelet},
 	} {
@@ -179,6 +180,70 @@ func (c changedCluster) changeProxy(t *testing.T, mode string) {
 			return err
 		})
 	}
+}
+
+// editedCorefile is the file of a changed Corefile.
+const editedCorefile = "/root/Corefile"
+
+// editCorefile writes the Corefile of the cluster, changed by a script of sed, to editedCorefile.
+func editCorefile(t *testing.T, n *nodes.Node, script string) {
+	t.Helper()
+	writeFile(t, n, editedCorefile, kubectl(t, n, "get", "configmap", "coredns", "--namespace=kube-system",
+		"--output=jsonpath={.data.Corefile}"))
+	before := readFile(t, n, editedCorefile)
+	runCommand(t, n, "sed", "-i", script, editedCorefile)
+	if readFile(t, n, editedCorefile) == before {
+		t.Fatalf("%s changes nothing in\n%s", script, before)
+	}
+}
+
+// changeCoreDNS lets CoreDNS answer for one more name, by one more Pod, and takes that back.
+func (c changedCluster) changeCoreDNS(t *testing.T) {
+	const script = "s/^    ready$/&\\n    hosts {\\n        192.0.2.77 row.corefile.test\\n        fallthrough\\n    }/"
+	before := c.describeCoreDNS(t)
+	editCorefile(t, c.cp, script)
+	runReconfigure(t, c.cp, "apply", "--corefile="+editedCorefile, "--coredns-replicas=3")
+	c.checkCoreDNS(t, 3, true)
+	if status := runReconfigure(t, c.cp, "status"); strings.Contains(status, " no\n") {
+		t.Errorf("a node is not up to date:\n%s", status)
+	}
+	runReconfigure(t, c.cp, "undo")
+	c.checkCoreDNS(t, 2, false)
+	if after := c.describeCoreDNS(t); after != before {
+		t.Errorf("the undo leaves\n%s\ninstead of\n%s", after, before)
+	}
+}
+
+func (c changedCluster) describeCoreDNS(t *testing.T) string {
+	t.Helper()
+	return kubectl(t, c.cp, "get", "configmap/coredns", "deployment/coredns", "--namespace=kube-system",
+		"--output=jsonpath={.items[*].data}{.items[*].spec}")
+}
+
+// checkCoreDNS asks each Pod of CoreDNS for the name that the changed Corefile has.
+func (c changedCluster) checkCoreDNS(t *testing.T, replicas int, has bool) {
+	t.Helper()
+	// A query for row.corefile.test, type A, over TCP (RFC 1035, sections 4.1 and 4.2.2), and the beginning of the answer.
+	const ask = `exec 3<>/dev/tcp/$0/53
+		printf '\0\x23\0\x01\x01\0\0\x01\0\0\0\0\0\0\x03row\x08corefile\x04test\0\0\x01\0\x01' >&3
+		timeout 5 head -c 53 <&3 | od -An -v -tx1 | tr -d ' \n'`
+	await(t, fmt.Sprintf("%d Pods of CoreDNS", replicas), waitLimit, func() error {
+		pods := strings.Fields(kubectl(t, c.cp, "get", "pods", "--namespace=kube-system", "--selector=k8s-app=kube-dns",
+			"--output=jsonpath={.items[*].status.podIP}"))
+		if len(pods) != replicas { // one that was replaced may still be terminating
+			return fmt.Errorf("there are %d", len(pods))
+		}
+		for _, ip := range pods {
+			result, err := c.cp.Run(t.Context(), "bash", "-c", ask, ip)
+			if err != nil {
+				return err
+			}
+			if len(result.Stdout) < 8 || strings.Contains(result.Stdout, "c000024d") != has {
+				return fmt.Errorf("%s answers %q", ip, result.Stdout)
+			}
+		}
+		return nil
+	})
 }
 
 // changeImages has all images come from another repository. CoreDNS keeps the replicas and the Corefile that its users

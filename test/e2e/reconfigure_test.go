@@ -382,8 +382,10 @@ func TestReconfigureInterruptedAtEveryChange(t *testing.T) {
 	documents := strings.SplitN(nodes.InitConfig(nodes.Config{Address: r.cp.Address(), Kubelet: "maxPods: 99"}),
 		"---\n", 3)
 	writeFile(t, r.cp, "/root/cluster.yaml", documents[2]+"mode: nftables\n")
+	editCorefile(t, r.cp, "s/ttl 30/ttl 17/")
 	command := reconfigureCommand("apply", "--config=/root/cluster.yaml", "--add-cert-san=api.example.com",
-		"--set-arg=kube-apiserver:event-ttl=2h", "--set-arg=etcd:max-snapshots=4", "-v=1")
+		"--set-arg=kube-apiserver:event-ttl=2h", "--set-arg=etcd:max-snapshots=4", "--corefile="+editedCorefile,
+		"--coredns-replicas=3", "-v=1")
 	for _, with := range interruptions {
 		interruptAtEveryChange(t, with, r.cp, r.cp, command)
 		interruptAtEveryChange(t, with, r.worker, r.cp, reconfigureCommand("node", "-v=1"))
