@@ -107,7 +107,6 @@ func Reconfigure(file File, flags ReconfigureFlags, stored StoredConfig,
 	wanted.Default()
 	fillCluster(wanted, bindPort)
 	wanted.KubernetesVersion = target.Stored()
-	flags.checkCoreDNS(wanted, &wrong)
 	wrong.fields(v1beta4.KindCluster, checkCluster(wanted, node.Platform{}))
 	wrong.fields(v1beta4.KindCluster, checkStaticPods(wanted))
 	if proxy.found && wanted.Proxy.Disabled {
@@ -174,6 +173,7 @@ func (f ReconfigureFlags) apply(c *v1beta4.ClusterConfiguration, wrong *faults) 
 		}
 	}
 	c.ImageRepository = cmp.Or(f.ImageRepository, c.ImageRepository)
+	f.checkCoreDNS(c, wrong)
 	set := map[string]bool{} // of this command: an argument that is set twice has both values
 	times := func(setting string) (n int) {
 		for _, text := range f.SetArgs {

@@ -312,25 +312,8 @@ func (f finder) find(ctx context.Context, stored config.StoredConfig, change, fo
 		return w, err
 	}
 	if found != nil && change != found {
-		w.Found = found.ID
-		same, err := f.isSame(ctx, found.After, change.After)
-		if err == nil && same && found.Stored != nil {
-			same, err = f.isSame(ctx, found.After, stored)
-		}
-		if err != nil {
+		if change, err = f.goOnWith(ctx, stored, change, found); err != nil {
 			return w, err
-		}
-		change.EndpointBefore = found.Latest().endpoint()
-		if same && change.Undoes == "" && change.Endpoint.isSame(found.Endpoint) &&
-			hasSameNames(change.Prepared, found.Prepared) && change.hasDNSOf(found) {
-			if found.DNS != nil && change.DNS != nil {
-				found.DNS.present = change.DNS.present
-			}
-			change = found
-		} else if change.Earlier = found; found.Stored == nil && change.Undoes == "" {
-			f.e.Warn("the change of the configuration that was begun on node %s at %s has not been completed, and "+
-				"may still be running there; this one replaces it", untrusted.Line(found.Node),
-				found.Started.UTC().Format(time.RFC3339))
 		}
 	}
 	if found != nil {
@@ -393,6 +376,32 @@ func (f finder) find(ctx context.Context, stored config.StoredConfig, change, fo
 		isUnknown = isUnknown || !own
 	}
 	return w, f.addConcerned(ctx, w, isUnknown)
+}
+
+// goOnWith returns the change that was found instead of one that begins, if it leads to the same configuration and the
+// cluster still stores that. Otherwise the one that begins replaces it.
+func (f finder) goOnWith(ctx context.Context, stored config.StoredConfig, change, found *State) (*State, error) {
+	same, err := f.isSame(ctx, found.After, change.After)
+	if err == nil && same && found.Stored != nil {
+		same, err = f.isSame(ctx, found.After, stored)
+	}
+	if err != nil {
+		return change, err
+	}
+	change.EndpointBefore = found.Latest().endpoint()
+	if same && change.Undoes == "" && change.Endpoint.isSame(found.Endpoint) &&
+		hasSameNames(change.Prepared, found.Prepared) && change.hasDNSOf(found) {
+		if found.DNS != nil && change.DNS != nil {
+			found.DNS.present = change.DNS.present
+		}
+		return found, nil
+	}
+	if change.Earlier = found; found.Stored == nil && change.Undoes == "" {
+		f.e.Warn("the change of the configuration that was begun on node %s at %s has not been completed, and "+
+			"may still be running there; this one replaces it", untrusted.Line(found.Node),
+			found.Started.UTC().Format(time.RFC3339))
+	}
+	return change, nil
 }
 
 // listBegun returns this node by a change that was not stored, and by those that it replaced in turn, as far as CoreDNS
