@@ -226,7 +226,7 @@ func (c changedCluster) checkCoreDNS(t *testing.T, replicas int, has bool) {
 	// A query for row.corefile.test, type A, over TCP (RFC 1035, sections 4.1 and 4.2.2), and the beginning of the answer.
 	const ask = `exec 3<>/dev/tcp/$0/53
 		printf '\0\x23\0\x01\x01\0\0\x01\0\0\0\0\0\0\x03row\x08corefile\x04test\0\0\x01\0\x01' >&3
-		timeout 5 head -c 53 <&3 | od -An -v -tx1 | tr -d ' \n'`
+		timeout 2 head -c 70 <&3 | od -An -v -tx1 | tr -d ' \n'`
 	await(t, fmt.Sprintf("%d Pods of CoreDNS", replicas), waitLimit, func() error {
 		pods := strings.Fields(kubectl(t, c.cp, "get", "pods", "--namespace=kube-system", "--selector=k8s-app=kube-dns",
 			"--output=jsonpath={.items[*].status.podIP}"))
