@@ -199,7 +199,7 @@ func editCorefile(t *testing.T, n *nodes.Node, script string) {
 
 // changeCoreDNS lets CoreDNS answer for one more name, by one more Pod, and takes that back.
 func (c changedCluster) changeCoreDNS(t *testing.T) {
-	const script = "s/^    ready$/&\\n    hosts {\\n        192.0.2.77 row.corefile.test\\n        fallthrough\\n    }/"
+	const script = "s/^    ready$/&\\n    hosts {\\n        192.0.2.77 row.cluster.local\\n        fallthrough\\n    }/"
 	before := c.describeCoreDNS(t)
 	editCorefile(t, c.cp, script)
 	runReconfigure(t, c.cp, "apply", "--corefile="+editedCorefile, "--coredns-replicas=3")
@@ -223,10 +223,10 @@ func (c changedCluster) describeCoreDNS(t *testing.T) string {
 // checkCoreDNS asks each Pod of CoreDNS for the name that the changed Corefile has.
 func (c changedCluster) checkCoreDNS(t *testing.T, replicas int, has bool) {
 	t.Helper()
-	// A query for row.corefile.test, type A, over TCP (RFC 1035, sections 4.1 and 4.2.2), and the beginning of the answer.
+	// A query for row.cluster.local, type A, over TCP (RFC 1035, sections 4.1 and 4.2.2), and the beginning of the answer.
 	const ask = `exec 3<>/dev/tcp/$0/53
-		printf '\0\x23\0\x01\x01\0\0\x01\0\0\0\0\0\0\x03row\x08corefile\x04test\0\0\x01\0\x01' >&3
-		timeout 2 head -c 70 <&3 | od -An -v -tx1 | tr -d ' \n'`
+		printf '\0\x23\0\x01\x01\0\0\x01\0\0\0\0\0\0\x03row\x07cluster\x05local\0\0\x01\0\x01' >&3
+		timeout 2 dd bs=1 count=70 status=none <&3 | od -An -v -tx1 | tr -d ' \n'`
 	await(t, fmt.Sprintf("%d Pods of CoreDNS", replicas), waitLimit, func() error {
 		pods := strings.Fields(kubectl(t, c.cp, "get", "pods", "--namespace=kube-system", "--selector=k8s-app=kube-dns",
 			"--output=jsonpath={.items[*].status.podIP}"))
