@@ -64,6 +64,13 @@ func (o *reconfigureOptions) isChanging() bool {
 	return o.File != "" || o.Edit || o.ReconfigureFlags.Given()
 }
 
+// onlyCoreDNS reports whether nothing but settings of CoreDNS itself is to be changed.
+func (o *reconfigureOptions) onlyCoreDNS() bool {
+	others := o.ReconfigureFlags
+	others.Corefile, others.CoreDNSReplicas = "", nil
+	return o.File == "" && !o.Edit && o.ReconfigureFlags.Given() && !others.Given()
+}
+
 func newReconfigureApplyCommand(p *program) *cobra.Command {
 	o := &reconfigureOptions{}
 	c := &cobra.Command{
@@ -385,6 +392,9 @@ func (c requestedChange) find(ctx context.Context, e *engine.Env, here existing.
 	}
 	w, err := reconfiguration.FindWanted(ctx, e, here, request)
 	found := configurationChange{Wanted: w, done: changedText}
+	if err == nil && c.o.onlyCoreDNS() && w.Change.DNS == nil && w.Change.ID != w.Found {
+		found.nothing = "CoreDNS has these settings, so nothing is to be changed"
+	}
 	if request.Base != "" {
 		found.keptFileHints = c.keptFileHints()
 	}

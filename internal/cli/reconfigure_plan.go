@@ -111,7 +111,7 @@ func planReconfigure(p *program, c *cobra.Command, o *reconfigurePlanOptions) (e
 	if err != nil {
 		return err
 	}
-	if wanted.nothing != "" {
+	if wanted.nothing != "" && wanted.Change == nil { // what the cluster has already is a plan too
 		r.Emit(engine.Info, wanted.nothing)
 		return nil
 	}

@@ -212,7 +212,11 @@ func (d *differ) diffObject(ctx context.Context, ref state.Ref, wanted state.Obj
 
 // compare is the diff of two texts without secrets.
 func (d *differ) compare(name, before, newName, after string) string {
-	hiddenBefore, hiddenAfter := redact.Text(before), redact.Text(after)
+	hide := redact.Text
+	if name == "ConfigMap:kube-system/coredns" {
+		hide = redact.Corefile
+	}
+	hiddenBefore, hiddenAfter := hide(before), hide(after)
 	if hiddenBefore == hiddenAfter && before != after {
 		return fmt.Sprintf("# %s: a secret value in it changes\n", name)
 	}

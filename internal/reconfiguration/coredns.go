@@ -4,15 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/yaml"
 
 	"kubeadm/internal/change"
@@ -40,7 +43,9 @@ type Corefile struct {
 }
 
 // NewCorefile is a Corefile for which the Pods of CoreDNS are replaced.
-func NewCorefile(text string) *Corefile { return &Corefile{text, digest(text)[:16]} }
+func NewCorefile(text string) *Corefile { return &Corefile{text, corefileDigest(text)} }
+
+func corefileDigest(text string) string { return digest(text)[:16] }
 
 // DNSChange is a change of these settings: each is in Before and After, or in neither. docs/decisions/0088 has the reasons.
 type DNSChange struct {
@@ -115,14 +120,6 @@ func newDNSChange(now, wanted DNSSettings, begun []*DNSChange) (c *DNSChange) {
 	return c
 }
 
-// reversed is the change that takes another one back.
-func (c *DNSChange) reversed() *DNSChange {
-	if c == nil {
-		return nil
-	}
-	return &DNSChange{Before: c.After, After: c.Before}
-}
-
 // listForeign names the settings that CoreDNS has neither from this change nor from those that were begun.
 func (c *DNSChange) listForeign(now DNSSettings, begun []*DNSChange) (names []string) {
 	for _, s := range dnsSettings() {
@@ -172,31 +169,70 @@ func (f finder) addDNS(ctx context.Context, c, found *State) error {
 		return nil
 	}
 	now, deployment, err := f.readDNS(ctx)
+	if apierrors.IsNotFound(err) && f.dns == (DNSSettings{}) {
+		f.e.Warn("the settings of CoreDNS are not changed: %v", err)
+		c.DNS = nil
+		return nil
+	}
 	if err != nil {
 		return err
 	}
 	switch {
 	case c == found:
+		if foreign := c.DNS.listForeign(now, begun); isUndo && len(foreign) > 0 {
+			return explainForeignDNS(foreign)
+		}
 		c.DNS.present = now
 		return nil
 	case isUndo:
-		if foreign := found.DNS.listForeign(now, begun); len(foreign) > 0 {
-			return problem.New(fmt.Errorf("CoreDNS has been changed in another way since: %s", strings.Join(foreign, ", ")),
-				"to change it: kubeadm reconfigure apply with --corefile or --coredns-replicas")
+		if c.DNS, err = f.undoDNS(now, found); err != nil {
+			return err
 		}
-		c.DNS = found.DNS.reversed()
 	default:
 		if err := f.checkDNS(now, deployment); err != nil {
 			return err
 		}
-		if c.DNS = newDNSChange(now, f.dns, begun); c.DNS == nil {
-			return nil
-		}
+		c.DNS = newDNSChange(now, f.dns, begun)
+	}
+	if c.DNS == nil {
+		return nil
 	}
 	c.DNS.present = now
+	// Pods that have the annotation already may run with what another client, or a killed run, has written since. Others may
+	// keep what they have read if that lets them read nothing again.
+	if after := c.DNS.After.Corefile; after != nil && after.Text != now.Corefile.Text && (after.Pods == now.Corefile.Pods ||
+		!strings.Contains(now.Corefile.Text, "reload")) {
+		c.DNS.After.Corefile = &Corefile{after.Text, corefileDigest(after.Text + now.Corefile.Text)}
+	}
 	text, err := yaml.Marshal(c.DNS)
 	c.ID = digest(c.ID + string(text))[:len(c.ID)] // two changes that only differ in this are not the same
 	return err
+}
+
+// undoDNS returns the change that takes back that of CoreDNS. It is an error if CoreDNS has been changed in another way
+// since; but if the change is not complete, what was changed in another way stays, and the rest is taken back.
+func (f finder) undoDNS(now DNSSettings, found *State) (*DNSChange, error) {
+	foreign := found.DNS.listForeign(now, found.begunDNS())
+	if len(foreign) > 0 && found.Stored != nil {
+		return nil, explainForeignDNS(foreign)
+	}
+	undo := &DNSChange{Before: found.DNS.After, After: found.DNS.Before}
+	for _, s := range dnsSettings() {
+		if slices.Contains(foreign, s.name) {
+			f.e.Warn("CoreDNS keeps what it has: %s was changed in another way meanwhile", s.name)
+			s.copy(&undo.Before, DNSSettings{})
+			s.copy(&undo.After, DNSSettings{})
+		}
+	}
+	if undo.After == (DNSSettings{}) {
+		return nil, nil
+	}
+	return undo, nil
+}
+
+func explainForeignDNS(settings []string) error {
+	return problem.New(fmt.Errorf("CoreDNS has been changed in another way since: %s", strings.Join(settings, ", ")),
+		"to change it: kubeadm reconfigure apply with --corefile or --coredns-replicas")
 }
 
 func (s *State) id() string {
@@ -215,10 +251,25 @@ func (f finder) checkDNS(now DNSSettings, deployment *appsv1.Deployment) error {
 	if err := manifest.CheckCorefile(wanted.Text, deployment); err != nil {
 		return problem.New(fmt.Errorf("the Corefile is not valid: %w", err), "correct the file that --corefile names")
 	}
-	if *now.Replicas == 1 {
-		f.e.Warn("CoreDNS has one replica: names are not resolved while its Pod is replaced")
+	if size := len(now.Corefile.Text); size > manifest.MaxCorefile {
+		return fmt.Errorf("the Corefile of the cluster has %d bytes, and only one of at most %d can be restored: change it by kubectl",
+			size, manifest.MaxCorefile)
+	}
+	if isReplacedAtOnce(deployment.Spec.Strategy, int(*now.Replicas)) {
+		f.e.Warn("all Pods of CoreDNS are replaced at the same time, and names are not resolved meanwhile: it has %d replicas",
+			*now.Replicas)
 	}
 	return nil
+}
+
+// isReplacedAtOnce reports whether a roll-out may leave a Deployment without an available Pod.
+func isReplacedAtOnce(s appsv1.DeploymentStrategy, replicas int) bool {
+	if s.Type == appsv1.RecreateDeploymentStrategyType || s.RollingUpdate == nil {
+		return s.Type == appsv1.RecreateDeploymentStrategyType
+	}
+	most, err := intstr.GetScaledValueFromIntOrPercent(intstr.ValueOrDefault(s.RollingUpdate.MaxUnavailable, intstr.FromString("25%")),
+		replicas, false)
+	return err == nil && most >= replicas
 }
 
 // readDNS returns the settings and the Deployment of CoreDNS.
@@ -259,7 +310,7 @@ func (c *DNSChange) Fields() (all []config.FieldChange) {
 	show := func(s dnsSetting, in DNSSettings) string {
 		text, _ := s.value(in)
 		if in.Corefile != nil && text == in.Corefile.Text {
-			return fmt.Sprintf("%d lines, SHA-256 %s", strings.Count(text, "\n"), digest(text)[:16])
+			return fmt.Sprintf("%d lines, SHA-256 %s", strings.Count(text, "\n"), corefileDigest(text))
 		}
 		return text
 	}

@@ -2,6 +2,7 @@ package reconfiguration
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -71,7 +72,9 @@ func ReportTakenBack(ctx context.Context, e *engine.Env, n *node.Node, as state.
 	if id != "" {
 		message = fmt.Sprintf("Configuration change %s was rolled back on this node", untrusted.Line(id))
 	}
-	if cause != nil {
+	if cause != nil && errors.As(cause, new(*BrokenAddon)) && s.DNS != nil && s.DNS.After.Corefile != nil {
+		message += ": CoreDNS does not run with the new Corefile" // its log may quote credentials of the Corefile
+	} else if cause != nil {
 		message += ": " + shortCause(cause)
 	}
 	name := "taken-back-" + strings.TrimPrefix(id+"-", "-") + shortDigest(message)

@@ -23,6 +23,10 @@ func TestReconfigureTakesBackBrokenComponents(t *testing.T) {
 	s := newUndoneCluster(t, 1)
 	runReconfigure(t, s.cp, "apply", "--set-arg=kube-apiserver:event-ttl=2h")
 	editCorefile(t, s.cp, "s/ready/&\\n    no-such-plugin/")
+	brokenCorefile := readFile(t, s.cp, editedCorefile)
+	editCorefile(t, s.cp, `s/^ *pods insecure$/&\n       endpoint https:\/\/192.0.2.99:6443/`)
+	writeFile(t, s.cp, "/root/Corefile.unready", readFile(t, s.cp, editedCorefile))
+	writeFile(t, s.cp, editedCorefile, brokenCorefile)
 	for _, c := range []struct {
 		component string
 		words     []string // of the error
@@ -47,6 +51,8 @@ func TestReconfigureTakesBackBrokenComponents(t *testing.T) {
 			edit: "s/^dns: .*/dns: {imageTag: v0.0.1}/"},
 		{component: "CoreDNS with a plugin that it does not have", words: []string{"coredns", "no-such-plugin"},
 			change: []string{"--corefile=" + editedCorefile, "--coredns-replicas=3"}},
+		{component: "CoreDNS that does not become ready", words: []string{"coredns", "not ready"},
+			change: []string{"--corefile=/root/Corefile.unready"}},
 	} {
 		t.Run(c.component, func(t *testing.T) {
 			command := reconfigureCommand("apply", c.change...)

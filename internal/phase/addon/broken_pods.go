@@ -23,11 +23,12 @@ type newPods struct {
 	addons
 	workload state.Ref // the DaemonSet or Deployment
 	query    state.Query
+	tries    bool                    // whether a configuration works, so that one with which a Pod is not ready does not
 	notReady reconfiguration.NodeSet // where a Pod was not ready before the change
 }
 
 func (a addons) newPodsOf(one addon) newPods {
-	return newPods{addons: a, workload: a.refOf(one), notReady: a.notReady[one.label], query: state.Query{
+	return newPods{addons: a, workload: a.refOf(one), tries: one == dnsAddon && a.triesCorefile, notReady: a.notReady[one.label], query: state.Query{
 		GVK: corev1.SchemeGroupVersion.WithKind("Pod"), As: a.as, Namespace: metav1.NamespaceSystem, LabelSelector: "k8s-app=" + one.label,
 		Fields: []string{"metadata", "spec.nodeName", "status.conditions", "status.containerStatuses"}}}
 }
@@ -65,7 +66,11 @@ func (w newPods) findBroken(ctx context.Context, r state.Reader, isEnd bool) err
 		}
 		for _, c := range pod.Status.ContainerStatuses {
 			// The log comes last: the API server waits long for that of a node that is down.
-			if cause := describeFailure(c, isEnd); cause != "" && w.isOnReadyNode(ctx, r, pod) {
+			cause := describeFailure(c, isEnd)
+			if isEnd && w.tries && c.State.Running != nil && !c.Ready {
+				cause = "runs, but is not ready"
+			}
+			if cause != "" && w.isOnReadyNode(ctx, r, pod) {
 				if isCrashing(c) {
 					cause += w.explainCrash(ctx, r, pod, c)
 				}

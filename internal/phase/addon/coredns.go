@@ -17,7 +17,10 @@ import (
 	"kubeadm/internal/state"
 )
 
-func deployCoreDNS(ctx context.Context, e *engine.Env) error {
+func deployCoreDNS(ctx context.Context, e *engine.Env) error { return deployCoreDNSWith(ctx, e, false) }
+
+// deployCoreDNSWith deploys CoreDNS, on request with the Corefile as it is: one that the user has just set.
+func deployCoreDNSWith(ctx context.Context, e *engine.Env, keepsCorefile bool) error {
 	n, as, err := e.Cluster(ctx)
 	if err != nil {
 		return err
@@ -37,6 +40,9 @@ func deployCoreDNS(ctx context.Context, e *engine.Env) error {
 	plan, err := planCorefile(ctx, e, n, state.RefOf(objects.Config, as), version)
 	if err != nil {
 		return err
+	}
+	if keepsCorefile {
+		plan.KeepConfig, plan.Migrates, plan.KeepDeployment, plan.Warning = true, false, false, ""
 	}
 	if plan.Warning != "" {
 		e.Warn("%s", plan.Warning)

@@ -50,7 +50,7 @@ var Reconfigure = engine.Phase{
 		deployDNS := deployCoreDNS
 		if c := intent.Change.DNS; c != nil {
 			deployDNS = a.changeCoreDNS(c, effects.CoreDNS)
-			effects.CoreDNS = true
+			effects.CoreDNS, a.triesCorefile = true, c.After.Corefile != nil
 		}
 		if effects.KubeProxy {
 			if a.proxyServer, err = reconfiguration.FindProxyServer(ctx, e, as, n); err != nil {
@@ -87,7 +87,7 @@ func (a addons) changeCoreDNS(c *reconfiguration.DNSChange, deploys bool) func(c
 			}
 		}
 		if deploys {
-			if err := deployCoreDNS(ctx, e); err != nil {
+			if err := deployCoreDNSWith(ctx, e, c.After.Corefile != nil); err != nil {
 				return err
 			}
 		}
@@ -145,6 +145,8 @@ type addons struct {
 	as   state.Identity
 	// proxyServer is the server that kube-proxy keeps, since it is not an endpoint of the cluster; empty for none.
 	proxyServer string
+	// triesCorefile is set if CoreDNS gets another Corefile.
+	triesCorefile bool
 	// notReady are the nodes on which Pods of an addon were not ready before the change, by their label.
 	notReady map[string]reconfiguration.NodeSet
 }
