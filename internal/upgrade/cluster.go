@@ -4,11 +4,13 @@
 package upgrade
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -82,9 +84,16 @@ func ReadClusterOf(ctx context.Context, r state.Reader, as state.Identity,
 	if c.Config, warnings, err = read.storedCluster(ctx); err != nil {
 		return nil, warnings, err
 	}
-	nodes, err := listNodes(ctx, r)
-	if err != nil {
-		return nil, warnings, fmt.Errorf("reading the versions of the kubelets: %w", err)
+	// In a large cluster the Nodes take longest, as many pages that follow each other: the rest is read meanwhile.
+	var nodes []corev1.Node
+	var pods []unstructured.Unstructured
+	errs := readTogether(
+		func() (err error) { nodes, err = listNodes(ctx, r); return err },
+		func() (err error) { pods, err = read.controlPlanePods(ctx); return err },
+		func() (err error) { c.CoreDNS, c.Corefile, err = read.coreDNS(ctx); return err },
+		func() (err error) { c.ComponentConfigs, err = read.componentConfigs(ctx, &c.Config); return err })
+	if errs[0] != nil {
+		return nil, warnings, fmt.Errorf("reading the versions of the kubelets: %w", errs[0])
 	}
 	others := map[string]bool{} // Nodes without the label
 	for _, n := range nodes {
@@ -92,23 +101,32 @@ func ReadClusterOf(ctx context.Context, r state.Reader, as state.Identity,
 			others[n.Name] = true
 		}
 	}
-	isOther := func(_ context.Context, name string) (bool, error) {
-		return others[name] && len(others) < len(nodes), nil
+	if errs[1] != nil {
+		return nil, warnings, errs[1]
 	}
-	more, err := c.readVersions(ctx, read, isOther)
+	more, err := c.findVersions(pods, func(name string) (bool, error) {
+		return others[name] && len(others) < len(nodes), nil
+	})
 	warnings = append(warnings, more...)
-	if err != nil {
+	if err := cmp.Or(err, errs[2], errs[3]); err != nil {
 		return nil, warnings, err
 	}
 	for _, n := range nodes {
 		c.Kubelets = append(c.Kubelets, Instance{n.Name, n.Status.NodeInfo.KubeletVersion})
 	}
 	sortByVersion(c.Kubelets)
-	if c.CoreDNS, c.Corefile, err = read.coreDNS(ctx); err != nil {
-		return nil, warnings, err
+	return c, warnings, nil
+}
+
+// readTogether calls the functions at the same time and returns their errors in the same order.
+func readTogether(reads ...func() error) []error {
+	errs := make([]error, len(reads))
+	var wg sync.WaitGroup
+	for i, read := range reads {
+		wg.Go(func() { errs[i] = read() })
 	}
-	c.ComponentConfigs, err = read.componentConfigs(ctx, &c.Config)
-	return c, warnings, err
+	wg.Wait()
+	return errs
 }
 
 // ReadControlPlane is ReadCluster without the kubelets and the add-ons, which costs the same in a cluster of any size.
@@ -118,12 +136,21 @@ func ReadControlPlane(ctx context.Context, r state.Reader, as state.Identity) (c
 	if c.Config, warnings, err = read.storedCluster(ctx); err != nil {
 		return nil, warnings, err
 	}
-	labelled, err := r.List(ctx, state.Query{GVK: state.NodeKind, As: as, LabelSelector: node.ControlPlaneLabel,
-		Fields: []string{"metadata"}})
-	if err != nil {
-		return nil, warnings, fmt.Errorf("reading which nodes are control plane nodes: %w", err)
+	var labelled, pods []unstructured.Unstructured
+	errs := readTogether(
+		func() (err error) {
+			labelled, err = r.List(ctx, state.Query{GVK: state.NodeKind, As: as, LabelSelector: node.ControlPlaneLabel,
+				Fields: []string{"metadata"}})
+			return err
+		},
+		func() (err error) { pods, err = read.controlPlanePods(ctx); return err })
+	if errs[0] != nil {
+		return nil, warnings, fmt.Errorf("reading which nodes are control plane nodes: %w", errs[0])
 	}
-	isOther := func(ctx context.Context, name string) (bool, error) {
+	if errs[1] != nil {
+		return nil, warnings, errs[1]
+	}
+	more, err := c.findVersions(pods, func(name string) (bool, error) {
 		if name == "" || len(labelled) == 0 || slices.ContainsFunc(labelled,
 			func(u unstructured.Unstructured) bool { return u.GetName() == name }) {
 			return false, nil
@@ -134,8 +161,7 @@ func ReadControlPlane(ctx context.Context, r state.Reader, as state.Identity) (c
 			return false, nil
 		}
 		return err == nil, err
-	}
-	more, err := c.readVersions(ctx, read, isOther)
+	})
 	if err != nil {
 		return nil, append(warnings, more...), err
 	}
@@ -240,10 +266,19 @@ func (r reader) storedCluster(ctx context.Context) (node.Cluster, []string, erro
 	return cluster, warnings, nil
 }
 
-// readVersions reads the versions of the control plane, and returns warnings about them.
-func (c *Cluster) readVersions(ctx context.Context, r reader,
-	isOther func(ctx context.Context, name string) (bool, error)) (warnings []string, err error) {
-	if warnings, err = c.readControlPlane(ctx, r, isOther); err != nil {
+// controlPlanePods lists the static Pods of the control plane, and others with their label.
+func (r reader) controlPlanePods(ctx context.Context) ([]unstructured.Unstructured, error) {
+	found, err := r.list(ctx, state.Query{GVK: podKind, Namespace: metav1.NamespaceSystem, LabelSelector: "tier=control-plane"})
+	if err != nil {
+		return nil, fmt.Errorf("reading the versions of the control plane: %w", err)
+	}
+	return found, nil
+}
+
+// findVersions finds the versions of the control plane by its Pods, and returns warnings about them.
+func (c *Cluster) findVersions(pods []unstructured.Unstructured,
+	isOther func(name string) (bool, error)) (warnings []string, err error) {
+	if warnings, err = c.addInstances(pods, isOther); err != nil {
 		return warnings, err
 	}
 	warning, err := c.findVersion()
@@ -262,18 +297,12 @@ func (c *Cluster) readVersions(ctx context.Context, r reader,
 	return warnings, nil
 }
 
-// readControlPlane finds the versions of the static Pods by their images. The kubelet of any node can create such a
+// addInstances finds the versions of the static Pods by their images. The kubelet of any node can create such a
 // Pod, but not label its Node: where Nodes are labelled, the Pods of others, as isOther says, are ignored with a warning.
-func (c *Cluster) readControlPlane(ctx context.Context, r reader,
-	isOther func(ctx context.Context, name string) (bool, error)) (warnings []string, err error) {
-	found, err := r.list(ctx, state.Query{
-		GVK: podKind, Namespace: metav1.NamespaceSystem, LabelSelector: "tier=control-plane",
-	})
-	if err != nil {
-		return nil, fmt.Errorf("reading the versions of the control plane: %w", err)
-	}
+func (c *Cluster) addInstances(pods []unstructured.Unstructured,
+	isOther func(name string) (bool, error)) (warnings []string, err error) {
 	c.ControlPlane = map[string][]Instance{}
-	for _, u := range found {
+	for _, u := range pods {
 		var pod corev1.Pod
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object,
 			&pod); err != nil {
@@ -283,7 +312,7 @@ func (c *Cluster) readControlPlane(ctx context.Context, r reader,
 		if component != release.Etcd && !slices.Contains(controlPlaneComponents(), component) {
 			continue
 		}
-		other, err := isOther(ctx, pod.Spec.NodeName)
+		other, err := isOther(pod.Spec.NodeName)
 		if err != nil {
 			return warnings, fmt.Errorf("reading the Node of Pod kube-system/%s: %w", pod.Name, err)
 		}

@@ -2,11 +2,15 @@ package upgrade
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"kubeadm/internal/node"
 	"kubeadm/internal/problem"
@@ -220,5 +224,50 @@ func TestClustersThatCannotBeRead(t *testing.T) {
 				t.Errorf("%q does not say %q", said, c.want)
 			}
 		})
+	}
+}
+
+// slowNodes is a cluster whose Nodes arrive once all else has been asked for.
+type slowNodes struct {
+	state.Reader
+	mu    sync.Mutex
+	asked map[string]bool
+	all   chan struct{}
+}
+
+func (r *slowNodes) ask(what string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.asked[what] = true
+	if r.asked["Pod"] && r.asked["Deployment"] && r.asked["coredns"] && r.asked["kube-proxy"] && r.asked["kubelet-config"] {
+		select {
+		case <-r.all:
+		default:
+			close(r.all)
+		}
+	}
+}
+
+func (r *slowNodes) Object(ctx context.Context, ref state.Ref) (*unstructured.Unstructured, error) {
+	r.ask(ref.Name)
+	return r.Reader.Object(ctx, ref)
+}
+
+func (r *slowNodes) List(ctx context.Context, q state.Query) ([]unstructured.Unstructured, error) {
+	r.ask(q.GVK.Kind)
+	if q.GVK == state.NodeKind {
+		select {
+		case <-r.all:
+		case <-time.After(time.Minute):
+			return nil, errors.New("the rest was not read meanwhile")
+		}
+	}
+	return r.Reader.List(ctx, q)
+}
+
+func TestRestIsReadWhileNodesArrive(t *testing.T) {
+	r := &slowNodes{Reader: testWorld(t), asked: map[string]bool{}, all: make(chan struct{})}
+	if _, _, err := ReadCluster(t.Context(), r, state.Identity{}); err != nil {
+		t.Error(err)
 	}
 }

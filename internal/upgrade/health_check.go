@@ -182,7 +182,7 @@ func (c *Cluster) healthCheckJob(now time.Time) *batchv1.Job {
 func controlPlaneNodesReady(as state.Identity) preflight.Check {
 	run := func(ctx context.Context, r state.Reader, rep *preflight.Report) {
 		found, err := r.List(ctx, state.Query{
-			GVK: state.NodeKind, LabelSelector: node.ControlPlaneLabel, As: as,
+			GVK: state.NodeKind, LabelSelector: node.ControlPlaneLabel, As: as, Fields: []string{"status.conditions"},
 		})
 		if err != nil {
 			rep.Fail("check that Nodes can be read: kubectl get nodes",
