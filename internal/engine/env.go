@@ -167,10 +167,13 @@ func (e *Env) Object(ctx context.Context, ref state.Ref) (*unstructured.Unstruct
 	return e.World.Object(ctx, ref)
 }
 
-// List reads objects as Object reads one.
+// List reads objects as Object reads one. The limit is not that of a whole list, of which the time grows with the cluster:
+// the world adds some for each page.
 func (e *Env) List(ctx context.Context, q state.Query) ([]unstructured.Unstructured, error) {
-	ctx, cancel := e.withRetries(e.withWarning(ctx))
-	defer cancel()
+	ctx = e.withWarning(ctx)
+	if limit := e.retryLimit(ctx); limit > 0 {
+		ctx = world.WithRetry(ctx, limit)
+	}
 	return e.World.List(ctx, q)
 }
 
@@ -200,12 +203,20 @@ func (r retryingReader) List(ctx context.Context,
 
 // withRetries is the context of a read that is retried. A limit that it has already stays.
 func (e *Env) withRetries(ctx context.Context) (context.Context, context.CancelFunc) {
-	limit := e.Local.Timeouts.KubernetesAPI
-	if limit <= 0 || world.RetryLimit(ctx) > 0 {
+	limit := e.retryLimit(ctx)
+	if limit <= 0 {
 		return ctx, func() {}
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	return world.WithRetry(ctx, limit), cancel
+}
+
+// retryLimit is how long a read is retried; 0 if the context has a limit, or if there is none.
+func (e *Env) retryLimit(ctx context.Context) time.Duration {
+	if world.RetryLimit(ctx) > 0 {
+		return 0
+	}
+	return max(e.Local.Timeouts.KubernetesAPI, 0)
 }
 
 // As is the Admin of a command that knows from the start as whom it accesses the cluster.

@@ -16,7 +16,8 @@ import (
 // slowAPIServer reports three times that a read still waits.
 type slowAPIServer struct {
 	*fake.World
-	limit time.Duration // of the last read
+	limit       time.Duration // of the last read
+	hasDeadline bool          // of the last list
 }
 
 func (w *slowAPIServer) Object(ctx context.Context, _ state.Ref) (*unstructured.Unstructured, error) {
@@ -25,6 +26,22 @@ func (w *slowAPIServer) Object(ctx context.Context, _ state.Ref) (*unstructured.
 		world.ReportProgress(ctx, "still waiting: read tcp 192.0.2.1:%s: refused", port)
 	}
 	return nil, nil
+}
+
+func (w *slowAPIServer) List(ctx context.Context, _ state.Query) ([]unstructured.Unstructured, error) {
+	w.limit = world.RetryLimit(ctx)
+	_, w.hasDeadline = ctx.Deadline()
+	return nil, nil
+}
+
+// A list has no fixed time, as it may have any number of pages.
+func TestListHasNoFixedTime(t *testing.T) {
+	w := &slowAPIServer{World: fake.New()}
+	e := engine.New(engine.Env{World: w})
+	e.Local.Timeouts.KubernetesAPI = time.Minute
+	if _, err := e.List(t.Context(), state.Query{}); err != nil || w.limit != time.Minute || w.hasDeadline {
+		t.Errorf("retried for %v, with a deadline: %t, %v", w.limit, w.hasDeadline, err)
+	}
 }
 
 func TestReadsAreRetriedWithOneWarning(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,21 +18,29 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	"kubeadm/internal/state"
+	"kubeadm/internal/world"
 )
 
 // pageSize is the most objects that one request asks for. It is that of kubectl.
 const pageSize = 500
 
+// timePerPage is how much longer a list may take for each page that has arrived. A page of Nodes is about 7 MB. A list of
+// fixed time would fail in a large cluster, and one with such a time for each page could take hours.
+const timePerPage = 5 * time.Second
+
 // metadataOnly is the content type of a list of metav1.PartialObjectMetadata.
 const metadataOnly = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
 
 // List reads the objects of a kind and namespace that match both selectors; an empty namespace
-// means all. It reads pages, or with a limit one, and retries the request for each as Object does.
+// means all. It reads pages, or with a limit one, and retries the request for each as Object does. The whole list may
+// take as long as one object, and timePerPage longer for each page that has arrived.
 func (k *Cluster) List(ctx context.Context, q state.Query) ([]unstructured.Unstructured, error) {
 	var found []unstructured.Unstructured
-	for next := ""; ; {
+	limit := time.Now().Add(cmp.Or(world.RetryLimit(ctx), k.Timeout, defaultTimeout))
+	for next := ""; ; limit = limit.Add(timePerPage) {
 		var p page
-		err := k.retry(ctx, request{as: q.As, op: "listing " + q.GVK.Kind + " objects",
+		err := k.retry(ctx, request{timeout: max(time.Until(limit).Round(time.Second), time.Second),
+			as: q.As, op: "listing " + q.GVK.Kind + " objects",
 			isRetryable: isServerBusy, isRead: true, do: func(ctx context.Context, c *client) error {
 				var err error
 				p, err = c.readPage(ctx, q, next)

@@ -79,6 +79,19 @@ func TestListRetriesOnePage(t *testing.T) {
 }
 
 // A list that takes longer than the API server keeps its revision goes on with what is there now.
+// The limit is that of the first page; each page that arrives adds five seconds.
+func TestListHasALimitThatGrows(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, newPage("second", "a"), newRejection(http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests))
+	data := s.kubeconfig(t)
+	begun := time.Now()
+	_, err := newCluster(&data).List(world.WithRetry(t.Context(), time.Second), state.Query{
+		GVK: state.NodeKind, As: state.Identity{Kubeconfig: admin}})
+	if took := time.Since(begun); !apierrors.IsTooManyRequests(err) || took < 4*time.Second || took > 30*time.Second {
+		t.Errorf("ended after %s: %v", took, err)
+	}
+}
+
 func TestListContinuesExpiredList(t *testing.T) {
 	expired := newRejection(http.StatusGone, metav1.StatusReasonExpired)
 	status := expired.body.(metav1.Status)

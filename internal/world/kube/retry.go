@@ -28,6 +28,7 @@ type request struct {
 	op          string           // for messages, such as "reading Node cp1"
 	isRetryable func(error) bool // whether to retry after this error
 	isRead      bool             // also retried after transient errors for world.RetryLimit
+	timeout     time.Duration    // of all attempts if the context has no deadline; 0 for that of the Cluster
 	do          func(ctx context.Context, c *client) error
 }
 
@@ -44,7 +45,7 @@ func (k *Cluster) retry(ctx context.Context, a request) error {
 	var last error
 	err = world.Poll(ctx, nil, world.Condition{
 		Name:     "the API server",
-		Timeout:  world.TimeLeft(ctx, cmp.Or(k.Timeout, defaultTimeout)),
+		Timeout:  world.TimeLeft(ctx, cmp.Or(a.timeout, k.Timeout, defaultTimeout)),
 		MaxPause: world.LongPause,
 		Check: func(attemptCtx context.Context, _ state.Reader) error {
 			var asked atomic.Int64
