@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"kubeadm/internal/change"
@@ -82,31 +83,46 @@ func (a addons) observed() world.Condition {
 		}}
 }
 
-// replaced is met when the nodes of these Pods of kube-proxy have new ones, which are ready.
+// replaced is met when the nodes of these Pods of kube-proxy have new ones, which are ready. It looks at one node after the
+// other, which costs a request for each: a list of all Pods in each check would cost a page for 500 nodes.
 func (a addons) replaced(pods []corev1.Pod, digest string) world.Condition {
+	done := 0 // of the Pods
 	return world.Condition{Name: "the new Pods of kube-proxy on nodes that are ready", Timeout: a.node.Timeouts.KubernetesAPI,
-		MaxPause: world.LongPause, // each check lists all Pods of kube-proxy
+		MaxPause: world.LongPause,
 		Check: func(ctx context.Context, r state.Reader) error {
-			all, err := r.List(ctx, a.proxyPods())
-			if err != nil {
-				return err
-			}
-			isNew := map[string]bool{}
-			for _, u := range all {
-				pod, ok := toPod(u)
-				isNew[pod.Spec.NodeName] = isNew[pod.Spec.NodeName] || ok && isReady(pod) &&
-					pod.Annotations[reconfiguration.ProxyConfigAnnotation] == digest
-			}
-			for _, pod := range pods {
-				if !isNew[pod.Spec.NodeName] {
-					if broken := a.newPodsOf(proxyAddon).findBroken(ctx, r, false); broken != nil {
+			for ; done < len(pods); done++ {
+				isReplaced, err := a.isReplacedOn(ctx, r, pods[done].Spec.NodeName, digest)
+				if err != nil {
+					return err
+				}
+				if !isReplaced {
+					// A template that is broken is so on each node.
+					onNode := a.newPodsOf(proxyAddon)
+					onNode.query.FieldSelector = onNodeSelector(pods[done].Spec.NodeName)
+					if broken := onNode.findBroken(ctx, r, false); broken != nil {
 						return world.Permanent(broken)
 					}
-					return fmt.Errorf("node %s has none", untrusted.Line(pod.Spec.NodeName))
+					return fmt.Errorf("node %s has none", untrusted.Line(pods[done].Spec.NodeName))
 				}
 			}
 			return nil
 		}}
+}
+
+// isReplacedOn reports whether a node has a Pod of kube-proxy with its new configuration that is ready.
+func (a addons) isReplacedOn(ctx context.Context, r state.Reader, node, digest string) (bool, error) {
+	query := a.proxyPods()
+	query.FieldSelector = onNodeSelector(node)
+	found, err := r.List(ctx, query)
+	return slices.ContainsFunc(found, func(u unstructured.Unstructured) bool {
+		pod, ok := toPod(u)
+		return ok && isReady(pod) && pod.Annotations[reconfiguration.ProxyConfigAnnotation] == digest
+	}), err
+}
+
+// onNodeSelector selects the Pods of a node.
+func onNodeSelector(node string) string {
+	return fields.OneTermEqualSelector("spec.nodeName", node).String()
 }
 
 func (a addons) proxyPods() state.Query {

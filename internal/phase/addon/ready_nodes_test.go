@@ -2,6 +2,7 @@ package addon_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -19,6 +20,7 @@ import (
 	"kubeadm/internal/phase/addon"
 	"kubeadm/internal/reconfiguration"
 	"kubeadm/internal/state"
+	"kubeadm/internal/world"
 	"kubeadm/internal/world/memory"
 )
 
@@ -27,6 +29,20 @@ type daemonSet struct {
 	*scene
 	t       *testing.T
 	evicted []string
+	listed  int // how often all Pods of kube-proxy were listed
+}
+
+func (d *daemonSet) List(ctx context.Context, q state.Query) ([]unstructured.Unstructured, error) {
+	if q.GVK.Kind == "Pod" && q.FieldSelector == "" {
+		d.listed++
+	}
+	return d.scene.List(ctx, q)
+}
+
+func (d *daemonSet) Await(ctx context.Context, c world.Condition) error {
+	check := c.Check
+	c.Check = func(ctx context.Context, _ state.Reader) error { return check(ctx, d) }
+	return d.scene.Await(ctx, c)
 }
 
 // newDaemonSet is a cluster with kube-proxy and without CoreDNS.
@@ -131,5 +147,29 @@ func TestProxyOnReadyNodes(t *testing.T) {
 				t.Errorf("evicted %v, want %v", d.evicted, c.want)
 			}
 		})
+	}
+}
+
+// All Pods of kube-proxy are listed as often for 60 nodes as for 3.
+func TestListsOfPodsDoNotGrowWithNodes(t *testing.T) {
+	listed := func(nodes int) int {
+		d := newDaemonSet(t)
+		for i := range nodes {
+			name := fmt.Sprintf("worker%d", i)
+			d.addNode(name, corev1.ConditionTrue)
+			d.addPod(name, nil, corev1.ConditionTrue)
+		}
+		d.addNode("down", corev1.ConditionUnknown)
+		d.changeEndpoint()
+		if err := engine.Run(t.Context(), d.e, []engine.Phase{addon.Reconfigure}, engine.Selection{}); err != nil {
+			t.Fatal(err)
+		}
+		if len(d.evicted) != nodes {
+			t.Errorf("evicted %v", d.evicted)
+		}
+		return d.listed
+	}
+	if few, many := listed(3), listed(60); few != many {
+		t.Errorf("listed %d times with 3 nodes, %d times with 60", few, many)
 	}
 }
