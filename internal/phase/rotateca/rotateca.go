@@ -239,13 +239,13 @@ func (m machine) trustStage(ctx context.Context) (rotation.Stage, error) {
 
 // nextStage returns the stage that a subcommand stands for now.
 func (m machine) nextStage(ctx context.Context, command rotation.Stage) (rotation.Stage, error) {
-	all, err := m.ReadProgress(ctx, m.e.Reader(), m.as)
-	if err != nil {
-		return "", err
-	}
 	follows := func(next, before rotation.Stage) (rotation.Stage, error) {
-		if behind := rotation.ListBehind(all, before, false); len(behind) > 0 {
-			return "", behindError(behind, before)
+		behind, err := m.listBehind(ctx, before)
+		if err == nil && len(behind) > 0 {
+			err = behindError(behind, before)
+		}
+		if err != nil {
+			return "", err
 		}
 		return next, nil
 	}
@@ -261,8 +261,11 @@ func (m machine) nextStage(ctx context.Context, command rotation.Stage) (rotatio
 		return rotation.UndoSign, nil
 	case command == rotation.Undo && m.Stage == rotation.UndoSign:
 		// Without the time a run was killed before it has stored it, and begin could not check tokens.
-		if m.Switched == nil || len(rotation.ListBehind(all, rotation.UndoSign, false)) > 0 {
+		if m.Switched == nil {
 			return rotation.UndoSign, nil // also on a node that has reached it, which then says who has not
+		}
+		if behind, err := m.listBehind(ctx, rotation.UndoSign); err != nil || len(behind) > 0 {
+			return rotation.UndoSign, err
 		}
 		return rotation.Undo, nil
 	case command == rotation.Undo:
@@ -286,6 +289,12 @@ func (m machine) nextStage(ctx context.Context, command rotation.Stage) (rotatio
 		return refuse("the new CA must sign first: run kubeadm certs rotate-ca sign on each node")
 	}
 	return refuse("run this on each node: kubeadm certs rotate-ca finish")
+}
+
+// listBehind returns the nodes that have not reached a stage. It lists all Nodes.
+func (m machine) listBehind(ctx context.Context, s rotation.Stage) ([]string, error) {
+	all, err := m.ReadProgress(ctx, m.e.Reader(), m.as)
+	return rotation.ListBehind(all, s, false), err
 }
 
 // begin brings the cluster to a stage, if no running Pod would be cut off by it.

@@ -5,10 +5,12 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"kubeadm/internal/pki"
@@ -80,37 +82,32 @@ func (m machine) checkKubeletIssuers(ctx context.Context, s rotation.Stage) erro
 	if !m.Replaces(rotation.ClusterAuthority) {
 		return nil
 	}
-	nodes, err := m.ReadProgress(ctx, m.e.Reader(), m.as)
-	if err != nil {
-		return err
-	}
-	list, err := m.e.List(ctx, state.Query{As: m.as, GVK: certificatesv1.SchemeGroupVersion.
-		WithKind("CertificateSigningRequest"), FieldSelector: "spec.signerName=" +
-		certificatesv1.KubeAPIServerClientKubeletSignerName})
-	if err != nil {
-		return err
-	}
 	newest := map[string]*x509.Certificate{}
-	for _, u := range list {
-		var csr certificatesv1.CertificateSigningRequest
-		if runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &csr) != nil {
-			continue // it has no certificate of a kubelet
-		}
-		certs, err := pki.ParseCertificates(csr.Status.Certificate)
-		if err != nil || csr.Spec.SignerName != certificatesv1.KubeAPIServerClientKubeletSignerName {
-			continue
-		}
-		name := certs[0].Subject.CommonName
-		if last := newest[name]; last == nil || certs[0].NotBefore.After(last.NotBefore) {
-			newest[name] = certs[0]
-		}
+	_, err := m.e.List(ctx, state.Query{As: m.as, GVK: certificatesv1.SchemeGroupVersion.
+		WithKind("CertificateSigningRequest"), FieldSelector: "spec.signerName=" +
+		certificatesv1.KubeAPIServerClientKubeletSignerName,
+		Fields: []string{"spec.signerName", "status.certificate"},
+		Keep: func(u *unstructured.Unstructured) bool {
+			var csr certificatesv1.CertificateSigningRequest
+			if runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &csr) != nil {
+				return false // it has no certificate of a kubelet
+			}
+			certs, err := pki.ParseCertificates(csr.Status.Certificate)
+			if err != nil || csr.Spec.SignerName != certificatesv1.KubeAPIServerClientKubeletSignerName {
+				return false
+			}
+			name := certs[0].Subject.CommonName
+			if last := newest[name]; last == nil || certs[0].NotBefore.After(last.NotBefore) {
+				newest[name] = certs[0]
+			}
+			return false
+		}})
+	if err != nil {
+		return err
 	}
-	var old []string
-	for _, n := range nodes {
-		cert := newest["system:node:"+n.Name]
-		if !n.ControlPlane && cert != nil && m.needsRenewal(cert, s) {
-			old = append(old, untrusted.Line(n.Name))
-		}
+	old, err := m.listOldKubelets(ctx, newest, s)
+	if err != nil {
+		return err
 	}
 	if len(old) == 0 {
 		return nil
@@ -119,4 +116,20 @@ func (m machine) checkKubeletIssuers(ctx context.Context, s rotation.Stage) erro
 	return problem.New(fmt.Errorf("the kubelets of these nodes have client certificates from the "+
 		"CA that is about to be removed: %s", strings.Join(old, ", ")), "run this on each of them once "+
 		"more: kubeadm certs rotate-ca "+m.Stage.Command())
+}
+
+// listOldKubelets returns the workers whose newest certificate, by user, is from the CA that a stage removes. It reads no
+// Nodes if there is no such certificate.
+func (m machine) listOldKubelets(ctx context.Context, newest map[string]*x509.Certificate, s rotation.Stage) (old []string, err error) {
+	maps.DeleteFunc(newest, func(_ string, cert *x509.Certificate) bool { return !m.needsRenewal(cert, s) })
+	if len(newest) == 0 {
+		return nil, nil
+	}
+	nodes, err := m.ReadProgress(ctx, m.e.Reader(), m.as)
+	for _, n := range nodes {
+		if !n.ControlPlane && newest["system:node:"+n.Name] != nil {
+			old = append(old, untrusted.Line(n.Name))
+		}
+	}
+	return old, err
 }
