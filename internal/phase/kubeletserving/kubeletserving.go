@@ -67,6 +67,9 @@ func Watch(allowed node.AllowedNames) engine.Phase {
 			if context.Cause(ctx) != nil || world.IsPermanent(err) {
 				return err
 			}
+			if err != nil {
+				continue // there was no request in all that time
+			}
 			if _, err := a.approvePending(ctx, e); err != nil && context.Cause(ctx) == nil {
 				e.Warn("%v", err)
 			}
@@ -74,20 +77,24 @@ func Watch(allowed node.AllowedNames) engine.Phase {
 	}}
 }
 
-// Requests are listed every listInterval. Those that were refused are compared with the cluster
-// again every reviewInterval, as that reads all Nodes. A wait for another request that ends without
-// one is repeated.
+// Requests are listed every listInterval, or as much less often that the lists take at most a listShare of the time: where
+// all kubelets have renewed their certificates within an hour, each list has thousands. Those that were refused are compared
+// with the cluster again after reviewInterval, and then after twice as long each time that nothing has changed, as that reads
+// all Nodes. A wait for another request that ends without one is repeated.
 const (
-	listInterval   = 5 * time.Second
-	reviewInterval = time.Minute
-	watchLimit     = 24 * time.Hour
+	listInterval      = 5 * time.Second
+	listShare         = 10
+	reviewInterval    = time.Minute
+	maxReviewInterval = 16 * time.Minute
+	watchLimit        = 24 * time.Hour
 )
 
 // approver remembers why it refused requests.
 type approver struct {
 	allowed  node.AllowedNames
 	refused  map[types.UID]string
-	reviewed time.Time // when all of them were compared with the cluster
+	reviewed time.Time     // when all of them were compared with the cluster
+	pause    time.Duration // until that is done again
 }
 
 // approvePending approves what it can and returns how many requests were pending. What is wrong with one request is
@@ -107,8 +114,8 @@ func (a *approver) approvePending(ctx context.Context, e *engine.Env) (int, erro
 	if err != nil {
 		return 0, err
 	}
-	before := a.refused
-	a.refused, a.reviewed = map[types.UID]string{}, e.World.Now()
+	before, pause := a.refused, min(2*a.pause, maxReviewInterval)
+	a.refused, a.reviewed, a.pause = map[types.UID]string{}, e.World.Now(), reviewInterval
 	for _, request := range requests {
 		reason, err := c.findMismatch(ctx, r, request, as)
 		if err != nil {
@@ -120,14 +127,17 @@ func (a *approver) approvePending(ctx context.Context, e *engine.Env) (int, erro
 			}
 		}
 		if reason == "" {
+			pause = reviewInterval
 			continue
 		}
 		a.refused[request.UID] = reason
 		if before[request.UID] != reason {
+			pause = reviewInterval
 			e.Warn("%s of user %s is not approved: %s", untrusted.Line(request.Name),
 				untrusted.Quote(request.Spec.Username), reason)
 		}
 	}
+	a.pause = max(pause, reviewInterval)
 	return len(requests), nil
 }
 
@@ -167,12 +177,14 @@ func (a *approver) newRequest(e *engine.Env) world.Condition {
 			if r.Now().Before(next) {
 				return errNoRequest
 			}
-			next = r.Now().Add(listInterval)
 			as, err := e.Admin(ctx)
 			if err != nil {
 				return world.Permanent(err)
 			}
+			begun := r.Now()
 			requests, err := listPending(ctx, r, as)
+			now := r.Now()
+			next = now.Add(min(max(listInterval, listShare*now.Sub(begun)), reviewInterval))
 			if err != nil {
 				return err
 			}
@@ -181,7 +193,7 @@ func (a *approver) newRequest(e *engine.Env) world.Condition {
 					return nil
 				}
 			}
-			if len(requests) == 0 || r.Now().Sub(a.reviewed) < reviewInterval {
+			if len(requests) == 0 || r.Now().Sub(a.reviewed) < a.pause {
 				return errNoRequest
 			}
 			return nil
@@ -195,24 +207,25 @@ var errNoRequest = errors.New("no other request is pending")
 // denied, oldest first.
 func listPending(ctx context.Context, r state.Reader,
 	as state.Identity) ([]certv1.CertificateSigningRequest, error) {
-	all, err := r.List(ctx, state.Query{As: as,
+	var pending []certv1.CertificateSigningRequest
+	_, err := r.List(ctx, state.Query{As: as,
 		GVK:           certv1.SchemeGroupVersion.WithKind("CertificateSigningRequest"),
 		FieldSelector: "spec.signerName=" + certv1.KubeletServingSignerName,
-	})
+		Fields:        []string{"spec", "status.conditions"},
+		Keep: func(u *unstructured.Unstructured) bool {
+			var one certv1.CertificateSigningRequest
+			if runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &one) != nil {
+				// What is left of it has no request, which is the reason to refuse it.
+				one = certv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{Name: u.GetName(),
+					UID: u.GetUID()}}
+			}
+			if len(one.Status.Conditions) == 0 {
+				pending = append(pending, one)
+			}
+			return false
+		}})
 	if err != nil {
 		return nil, err
-	}
-	var pending []certv1.CertificateSigningRequest
-	for _, u := range all {
-		var one certv1.CertificateSigningRequest
-		if runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &one) != nil {
-			// What is left of it has no request, which is the reason to refuse it.
-			one = certv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{Name: u.GetName(),
-				UID: u.GetUID()}}
-		}
-		if len(one.Status.Conditions) == 0 {
-			pending = append(pending, one)
-		}
 	}
 	slices.SortStableFunc(pending, func(a, b certv1.CertificateSigningRequest) int {
 		return a.CreationTimestamp.Compare(b.CreationTimestamp.Time)

@@ -32,10 +32,11 @@ import (
 type scene struct {
 	*fake.World
 	e       *engine.Env
-	lines   []string // the output
-	onAwait func()   // called when a wait begins
-	awaited []error  // the results of all waits
-	failing string   // kind of the objects that cannot be read
+	lines   []string       // the output
+	onAwait func()         // called when a wait begins
+	awaited []error        // the results of all waits
+	failing string         // kind of the objects that cannot be read
+	listed  map[string]int // how often objects of each kind were listed
 }
 
 func (s *scene) Object(ctx context.Context, ref state.Ref) (*unstructured.Unstructured, error) {
@@ -49,18 +50,21 @@ func (s *scene) List(ctx context.Context, q state.Query) ([]unstructured.Unstruc
 	if s.failing == q.GVK.Kind {
 		return nil, errors.New("connection refused")
 	}
+	s.listed[q.GVK.Kind]++
 	return s.World.List(ctx, q)
 }
 
 func (s *scene) Await(ctx context.Context, c world.Condition) error {
 	s.onAwait()
+	check := c.Check
+	c.Check = func(ctx context.Context, _ state.Reader) error { return check(ctx, s) }
 	err := s.World.Await(ctx, c)
 	s.awaited = append(s.awaited, err)
 	return err
 }
 
 func newScene(t *testing.T) *scene {
-	s := &scene{World: fake.New()}
+	s := &scene{World: fake.New(), listed: map[string]int{}}
 	from, readings := s.Now(), 0
 	s.Clock = func() time.Time { readings++; return from.Add(time.Duration(readings) * time.Second) }
 	s.RemoteAPIServer = true
@@ -386,5 +390,26 @@ func TestWatchApprovesLaterRequests(t *testing.T) {
 	}
 	if count := strings.Count(strings.Join(s.lines, "\n"), "is not approved"); count != 1 {
 		t.Errorf("the refusal was reported %d times:\n%s", count, strings.Join(s.lines, "\n"))
+	}
+}
+
+// As long as nothing changes, a refused request is compared with the cluster less and less often.
+func TestWatchReadsNodesLessAndLessOften(t *testing.T) {
+	s := newScene(t)
+	s.apply(t, newNode("192.0.2.99"))
+	s.apply(t, request(t, "early", nil))
+	ctx, end := context.WithCancel(t.Context())
+	from := s.Now()
+	s.onAwait = func() {
+		if s.Now().Sub(from) > 6*time.Hour {
+			end()
+		}
+	}
+	err := engine.Run(ctx, s.e, []engine.Phase{kubeletserving.Watch(node.AllowedNames{})}, engine.Selection{})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("the watch ended with %v", err)
+	}
+	if read := s.listed["Node"]; read < 10 || read > 30 { // after 1, 2, 4, 8, and then every 16 minutes
+		t.Errorf("all Nodes were read %d times in six hours, of %v", read, s.listed)
 	}
 }
