@@ -21,7 +21,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"kubeadm/internal/engine"
 	"kubeadm/internal/node"
@@ -310,23 +310,63 @@ func (b *bundle) addObjects(ctx context.Context, r state.Reader) {
 		return
 	}
 	const system, public = metav1.NamespaceSystem, metav1.NamespacePublic
-	for name, q := range map[string]struct {
-		kind      schema.GroupVersionKind
-		namespace string
-	}{
-		"nodes":               {state.NodeKind, ""},
-		"pods":                {corev1.SchemeGroupVersion.WithKind("Pod"), system},
-		"events":              {corev1.SchemeGroupVersion.WithKind("Event"), system},
-		"services":            {corev1.SchemeGroupVersion.WithKind("Service"), system},
-		"configmaps":          {corev1.SchemeGroupVersion.WithKind("ConfigMap"), system},
-		"public-configmaps":   {corev1.SchemeGroupVersion.WithKind("ConfigMap"), public},
-		"deployments":         {appsv1.SchemeGroupVersion.WithKind("Deployment"), system},
-		"daemonsets":          {appsv1.SchemeGroupVersion.WithKind("DaemonSet"), system},
-		"leases":              {coordinationv1.SchemeGroupVersion.WithKind("Lease"), system},
-		"certificaterequests": {certv1.SchemeGroupVersion.WithKind("CertificateSigningRequest"), ""},
+	whole := []string{"spec", "status"} // without managedFields
+	for name, q := range map[string]state.Query{
+		"nodes": {GVK: state.NodeKind, Fields: []string{"spec", "status.addresses", "status.allocatable", "status.capacity",
+			"status.conditions", "status.daemonEndpoints", "status.nodeInfo"}}, // without images
+		"pods":              {GVK: corev1.SchemeGroupVersion.WithKind("Pod"), Namespace: system, Fields: whole},
+		"events":            {GVK: corev1.SchemeGroupVersion.WithKind("Event"), Namespace: system},
+		"services":          {GVK: corev1.SchemeGroupVersion.WithKind("Service"), Namespace: system},
+		"configmaps":        {GVK: corev1.SchemeGroupVersion.WithKind("ConfigMap"), Namespace: system},
+		"public-configmaps": {GVK: corev1.SchemeGroupVersion.WithKind("ConfigMap"), Namespace: public},
+		"deployments":       {GVK: appsv1.SchemeGroupVersion.WithKind("Deployment"), Namespace: system},
+		"daemonsets":        {GVK: appsv1.SchemeGroupVersion.WithKind("DaemonSet"), Namespace: system},
+		"leases":            {GVK: coordinationv1.SchemeGroupVersion.WithKind("Lease"), Namespace: system},
+		"certificaterequests": {GVK: certv1.SchemeGroupVersion.WithKind("CertificateSigningRequest"),
+			Fields: whole},
 	} {
-		found, err := r.List(ctx, state.Query{GVK: q.kind, Namespace: q.namespace, As: b.cluster.as})
-		b.addValue("cluster/"+name+".yaml", found, err)
+		b.addList(ctx, r, "cluster/"+name+".yaml", q)
+	}
+}
+
+// leftOut ends a list that is longer than a file may be.
+const leftOut = "# more objects are left out: this file has reached its limit\n"
+
+// addList adds a list of objects, each as it arrives, as a cluster may have very many. Once the file is full, no more are
+// read.
+func (b *bundle) addList(ctx context.Context, r state.Reader, name string, q state.Query) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var text bytes.Buffer
+	isFull := false
+	q.As = b.cluster.as
+	q.Keep = func(u *unstructured.Unstructured) bool {
+		if isFull {
+			return false
+		}
+		one, err := redact.Object([]unstructured.Unstructured{*u})
+		switch {
+		case err != nil:
+			b.fail(name, err)
+		case text.Len()+len(one)+len(leftOut) > fileLimit:
+			isFull = true
+			stop()
+		default:
+			text.Write(one)
+		}
+		return false
+	}
+	_, err := r.List(ctx, q)
+	switch {
+	case isFull:
+		text.WriteString(leftOut)
+	case err != nil:
+		b.fail(name, err)
+	case text.Len() == 0:
+		text.WriteString("[]\n")
+	}
+	if text.Len() > 0 {
+		b.add(name, text.Bytes())
 	}
 }
 

@@ -6,10 +6,16 @@ import (
 	"compress/gzip"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"kubeadm/internal/node"
+	"kubeadm/internal/state"
 	"kubeadm/internal/world/memory"
 )
 
@@ -174,5 +180,31 @@ func TestBundleHasNoSecrets(t *testing.T) {
 func TestBundleOfNewMachine(t *testing.T) {
 	if files := newVacantMachine().bundle(t); files["doctor.json"] == "" {
 		t.Errorf("got %v", files)
+	}
+}
+
+// Of a list that is longer than a file may be, the first objects are there, each whole.
+func TestBundleOfLargeClusterIsCutBetweenObjects(t *testing.T) {
+	s := newHealthyNode(t)
+	filler := strings.Repeat("x", 1<<10)
+	for i := range 3000 {
+		add(fmt.Sprintf("{apiVersion: v1, kind: Node, metadata: {name: many%04d, annotations: {filler: %s}}, "+
+			"status: {images: [{names: [unneeded]}]}}", i, filler))(t, s)
+	}
+	e, err := s.env()
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := Bundle(t.Context(), e, state.Identity{Kubeconfig: node.DefaultPaths().Kubeconfig("admin.conf")}, Diagnosis{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := unpackBundle(t, data)["cluster/nodes.yaml"]
+	var found []corev1.Node
+	if err := yaml.Unmarshal([]byte(text), &found); err != nil {
+		t.Fatal(err)
+	}
+	if len(found) < 1000 || len(text) > fileLimit || !strings.HasSuffix(text, leftOut) || strings.Contains(text, "unneeded") {
+		t.Errorf("there are %d Nodes in %d bytes, which end with %q", len(found), len(text), text[max(0, len(text)-100):])
 	}
 }
