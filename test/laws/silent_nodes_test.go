@@ -67,6 +67,21 @@ func TestSilentWorkersAreReported(t *testing.T) {
 	}
 }
 
+// A wait for nodes that stay silent lists all Nodes when it begins and when it ends, and reads the Leases of a few by name.
+func TestWaitForSilentNodesListsNodesTwice(t *testing.T) {
+	m := expiredControlPlane(t)
+	addSilentNode(t, m, "worker9")
+	r := recoverSubject.newRun(m)
+	counted := &requestCounter{}
+	r.observe = func(below world.World) world.World { counted.World = below; return counted }
+	if text := printed(r.mustSucceed(t)); !strings.Contains(text, "worker9. ") {
+		t.Errorf("it prints %q", text)
+	}
+	if nodes, leases := counted.all["list all Node"], counted.all["list Lease"]; nodes > 2 || leases > 0 {
+		t.Errorf("Nodes were listed %d times, and Leases %d times", nodes, leases)
+	}
+}
+
 // slowServer is live only at the third check, as a kube-apiserver that the kubelet has just restarted.
 type slowServer struct {
 	world.World

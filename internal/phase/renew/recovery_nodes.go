@@ -1,6 +1,7 @@
 package renew
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,8 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
 
@@ -18,6 +21,7 @@ import (
 	"kubeadm/internal/manifest"
 	"kubeadm/internal/node"
 	"kubeadm/internal/state"
+	"kubeadm/internal/upgrade"
 	"kubeadm/internal/world"
 )
 
@@ -26,11 +30,11 @@ import (
 // this node's kubelet had expired too, it creates the token that the command needs.
 func reportNodes(ctx context.Context, e *engine.Env, as state.Identity, kubeletHadExpired bool) error {
 	var silent []corev1.Node
-	firstSeen := map[string]time.Time{}
+	search := silentNodes{as: as, expired: kubeletHadExpired, firstSeen: map[string]time.Time{}}
 	err := e.Await(ctx, world.Condition{
 		Name: "all nodes to report", Timeout: reportTime, MaxPause: world.LongPause,
 		Check: func(ctx context.Context, r state.Reader) error {
-			found, err := findSilentNodes(ctx, r, as, kubeletHadExpired, firstSeen)
+			found, err := search.find(ctx, r)
 			if err != nil {
 				return err // what the check before it has found counts
 			}
@@ -47,6 +51,7 @@ func reportNodes(ctx context.Context, e *engine.Env, as state.Identity, kubeletH
 		e.Warn("could not find out whether all nodes report: %v", err)
 		return nil
 	}
+	silent = search.deleteRemoved(ctx, e.World, silent)
 	isControlPlane := func(n corev1.Node) bool {
 		_, is := n.Labels[node.ControlPlaneLabel]
 		return is
@@ -101,56 +106,109 @@ token that is valid for %s. Run this on each of them:
 `
 )
 
-// findSilentNodes returns the nodes whose kubelets have not renewed their Leases for half of the
+// silentNodes finds the nodes whose kubelets do not report.
+type silentNodes struct {
+	as state.Identity
+	// expired is set if certificates have expired here.
+	expired   bool
+	firstSeen map[string]time.Time // by node: when its Lease had been renewed when it was read first
+	nodes     []corev1.Node        // those that did not report in the last call; nil before the first one
+}
+
+// find returns the nodes whose kubelets have not renewed their Leases for half of the
 // duration: a kubelet renews its Lease four times in it. One that has never had a Lease, as its
 // kubelet stopped right after the join, is silent too. As clocks of nodes differ, a Lease that was
 // renewed after the first call counts as renewed. If certificates have expired here, only that counts: the
-// others may have expired a moment ago. The calls share firstSeen, the times of renewal that the first
-// one has read.
-func findSilentNodes(ctx context.Context, r state.Reader, as state.Identity, expired bool,
-	firstSeen map[string]time.Time) ([]corev1.Node, error) {
-	all, err := r.List(ctx, state.Query{GVK: state.NodeKind, As: as,
-		Fields: []string{"metadata"}})
-	if err != nil {
-		return nil, err
-	}
-	leases, err := r.List(ctx, state.Query{GVK: coordinationv1.SchemeGroupVersion.WithKind("Lease"),
-		Namespace: corev1.NamespaceNodeLease, As: as,
-		Fields: []string{"spec.renewTime", "spec.leaseDurationSeconds"}})
-	if err != nil {
-		return nil, err
+// others may have expired a moment ago. Only the first call lists the Nodes, and a few Leases are read by name: this is
+// called again and again while an API server starts, with the kubelets of all nodes.
+func (s *silentNodes) find(ctx context.Context, r state.Reader) ([]corev1.Node, error) {
+	if s.nodes == nil {
+		all, err := s.listNodes(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		s.nodes = all
 	}
 	reports := map[string]bool{}
-	for _, u := range leases {
+	read := func(u *unstructured.Unstructured) error {
 		var lease coordinationv1.Lease
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &lease); err != nil {
-			return nil, err
+		err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &lease)
+		if err == nil && lease.Spec.RenewTime != nil {
+			reports[lease.Name] = s.isRenewed(lease, r.Now())
 		}
-		if lease.Spec.RenewTime == nil {
-			continue
-		}
-		duration := defaultLeaseDuration
-		if set := lease.Spec.LeaseDurationSeconds; set != nil {
-			duration = time.Duration(*set) * time.Second
-		}
-		renewed := lease.Spec.RenewTime.Time
-		if _, seen := firstSeen[lease.Name]; !seen {
-			firstSeen[lease.Name] = renewed
-		}
-		reports[lease.Name] = !renewed.Equal(firstSeen[lease.Name]) ||
-			!expired && r.Now().Sub(renewed) <= duration/2
+		return err
 	}
-	var silent []corev1.Node
-	for _, u := range all {
-		var one corev1.Node
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &one); err != nil {
-			return nil, err
-		}
-		if !reports[one.Name] {
-			silent = append(silent, one)
-		}
+	if err := s.readLeases(ctx, r, read); err != nil {
+		return nil, err
 	}
-	return silent, nil
+	s.nodes = slices.DeleteFunc(s.nodes, func(n corev1.Node) bool { return reports[n.Name] })
+	return slices.Clone(s.nodes), nil
+}
+
+// listNodes lists the Nodes with their names and whether they are control plane nodes; not nil.
+func (s *silentNodes) listNodes(ctx context.Context, r state.Reader) ([]corev1.Node, error) {
+	all, err := state.ListOf[corev1.Node](ctx, r, state.Query{GVK: state.NodeKind, As: s.as, Fields: []string{"metadata"},
+		Keep: upgrade.KeepRole})
+	return append([]corev1.Node{}, all...), err
+}
+
+// fewLeases is how many Leases are read by name instead of listing all.
+const fewLeases = 10
+
+// readLeases calls read for the Lease of each node that is left.
+func (s *silentNodes) readLeases(ctx context.Context, r state.Reader, read func(*unstructured.Unstructured) error) error {
+	kind := coordinationv1.SchemeGroupVersion.WithKind("Lease")
+	if len(s.nodes) <= fewLeases {
+		for _, n := range s.nodes {
+			u, err := r.Object(ctx, state.Ref{GVK: kind, Namespace: corev1.NamespaceNodeLease, Name: n.Name, As: s.as})
+			if apierrors.IsNotFound(err) {
+				continue
+			}
+			if err == nil {
+				err = read(u)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	var odd error
+	_, err := r.List(ctx, state.Query{GVK: kind, Namespace: corev1.NamespaceNodeLease, As: s.as,
+		Fields: []string{"spec.renewTime", "spec.leaseDurationSeconds"},
+		Keep: func(u *unstructured.Unstructured) bool {
+			odd = cmp.Or(read(u), odd)
+			return false
+		}})
+	return cmp.Or(err, odd)
+}
+
+// isRenewed reports whether a kubelet renews its Lease.
+func (s *silentNodes) isRenewed(lease coordinationv1.Lease, now time.Time) bool {
+	duration := defaultLeaseDuration
+	if set := lease.Spec.LeaseDurationSeconds; set != nil {
+		duration = time.Duration(*set) * time.Second
+	}
+	renewed := lease.Spec.RenewTime.Time
+	if _, seen := s.firstSeen[lease.Name]; !seen {
+		s.firstSeen[lease.Name] = renewed
+	}
+	return !renewed.Equal(s.firstSeen[lease.Name]) || !s.expired && now.Sub(renewed) <= duration/2
+}
+
+// deleteRemoved returns those of the nodes that are still in the cluster, as far as that can be read.
+func (s *silentNodes) deleteRemoved(ctx context.Context, r state.Reader, silent []corev1.Node) []corev1.Node {
+	ctx, cancel := context.WithTimeout(ctx, reportTime)
+	defer cancel()
+	all, err := s.listNodes(ctx, r)
+	if err != nil {
+		return silent
+	}
+	there := map[string]bool{}
+	for _, n := range all {
+		there[n.Name] = true
+	}
+	return slices.DeleteFunc(silent, func(n corev1.Node) bool { return !there[n.Name] })
 }
 
 func listNames(all []corev1.Node) string {
