@@ -13,8 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"kubeadm/internal/change"
+	"kubeadm/internal/clusterlock"
 	"kubeadm/internal/config"
 	"kubeadm/internal/etcddata"
+	"kubeadm/internal/node"
 	"kubeadm/internal/rotation"
 	"kubeadm/internal/snapshots"
 	"kubeadm/internal/state"
@@ -22,7 +24,7 @@ import (
 )
 
 // requestCounter counts what a run asks of an API server and of etcd. How often a wait checks depends on the machine:
-// of a wait, the last check counts.
+// of a wait, the last check counts. The lock of the cluster is not counted, which is renewed now and then.
 type requestCounter struct {
 	world.World
 	mu     sync.Mutex
@@ -42,14 +44,18 @@ func (w *requestCounter) count(format string, args ...any) {
 }
 
 func (w *requestCounter) Object(ctx context.Context, ref state.Ref) (*unstructured.Unstructured, error) {
-	w.count("get %s", ref.GVK.Kind)
+	if ref.Name != clusterlock.LeaseName {
+		w.count("get %s", ref.GVK.Kind)
+	}
 	return w.World.Object(ctx, ref)
 }
 
 func (w *requestCounter) List(ctx context.Context, q state.Query) ([]unstructured.Unstructured, error) {
-	if q.LabelSelector+q.FieldSelector+q.Namespace == "" && q.Limit == 0 {
+	isOfLock := q.GVK.Kind == "EndpointSlice" || q.LabelSelector == node.ControlPlaneLabel && q.Fields == nil
+	switch {
+	case q.LabelSelector+q.FieldSelector+q.Namespace == "" && q.Limit == 0:
 		w.count("list all %s", q.GVK.Kind)
-	} else {
+	case !isOfLock:
 		w.count("list %s", q.GVK.Kind)
 	}
 	return w.World.List(ctx, q)
@@ -66,7 +72,7 @@ func (w *requestCounter) Members(ctx context.Context, via state.Etcd) ([]state.M
 }
 
 func (w *requestCounter) Do(ctx context.Context, c change.Change) error {
-	if kind, ok := strings.CutPrefix(c.Target(), "object:"); ok {
+	if kind, ok := strings.CutPrefix(c.Target(), "object:"); ok && c.Target() != clusterLock {
 		kind, _, _ = strings.Cut(kind, ":")
 		kind, _, _ = strings.Cut(kind, ".")
 		w.count("%s of %s", strings.TrimPrefix(fmt.Sprintf("%T", c), "change."), kind)
