@@ -2,6 +2,11 @@ package scale
 
 import (
 	"bytes"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
 	"fmt"
 	"strings"
 	"testing"
@@ -9,6 +14,7 @@ import (
 
 	"go.etcd.io/etcd/client/pkg/v3/transport"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	certv1 "k8s.io/api/certificates/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -49,6 +55,9 @@ func newFiller(t *testing.T, via state.Etcd) *filler {
 	if err := coordinationv1.AddToScheme(types); err != nil {
 		t.Fatal(err)
 	}
+	if err := certv1.AddToScheme(types); err != nil {
+		t.Fatal(err)
+	}
 	return &filler{client: client, encoder: protobuf.NewSerializer(types, types)}
 }
 
@@ -60,10 +69,25 @@ func (f *filler) addNodes(t *testing.T, first, last int) {
 		n := newNode(i)
 		f.put(t, "minions/"+n.Name, n)
 		f.put(t, "leases/"+corev1.NamespaceNodeLease+"/"+n.Name, newLease(n.Name))
+		issued := newServingRequest(t, n.Name)
+		issued.Name = "issued-" + n.Name
+		issued.Status = certv1.CertificateSigningRequestStatus{Certificate: bytes.Repeat([]byte("x"), 1200),
+			Conditions: []certv1.CertificateSigningRequestCondition{{Type: certv1.CertificateApproved, Status: "True"}}}
+		f.put(t, "certificatesigningrequests/"+issued.Name, issued)
 		for j := range podsPerNode {
 			p := newPod(n.Name, i*podsPerNode+j)
 			f.put(t, "pods/"+p.Namespace+"/"+p.Name, p)
 		}
+	}
+	f.flush(t)
+}
+
+// addPendingRequests adds requests of two kubelets for serving certificates.
+func (f *filler) addPendingRequests(t *testing.T) {
+	t.Helper()
+	for _, i := range []int{3, 4} {
+		pending := newServingRequest(t, nodeName(i))
+		f.put(t, "certificatesigningrequests/"+pending.Name, pending)
 	}
 	f.flush(t)
 }
@@ -106,9 +130,11 @@ func newMeta(namespace, name string, number int) metav1.ObjectMeta {
 // nodeAddress is an address at which nothing listens.
 func nodeAddress(i int) string { return fmt.Sprintf("127.250.%d.%d", i/256, i%256) }
 
+func nodeName(i int) string { return fmt.Sprintf("worker-%04d", i) }
+
 // newNode returns a Node with the conditions, addresses and 50 images that a kubelet reports.
 func newNode(i int) *corev1.Node {
-	name := fmt.Sprintf("worker-%04d", i)
+	name := nodeName(i)
 	n := &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
 		ObjectMeta: newMeta("", name, i)}
 	n.Labels = map[string]string{corev1.LabelHostname: name, corev1.LabelArchStable: "amd64",
@@ -140,6 +166,28 @@ func newNode(i int) *corev1.Node {
 				repository + ":v1.2.3"}})
 	}
 	return n
+}
+
+// newServingRequest returns the pending request of a kubelet for a serving certificate with its name.
+func newServingRequest(t *testing.T, node string) *certv1.CertificateSigningRequest {
+	t.Helper()
+	_, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	user := "system:node:" + node
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{DNSNames: []string{node},
+		Subject: pkix.Name{CommonName: user, Organization: []string{"system:nodes"}}}, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &certv1.CertificateSigningRequest{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "certificates.k8s.io/v1", Kind: "CertificateSigningRequest"},
+		ObjectMeta: newMeta("", "pending-"+node, 0),
+		Spec: certv1.CertificateSigningRequestSpec{Username: user, Groups: []string{"system:nodes"},
+			SignerName: certv1.KubeletServingSignerName, Usages: []certv1.KeyUsage{certv1.UsageDigitalSignature, certv1.UsageServerAuth},
+			Request: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})},
+	}
 }
 
 func newLease(node string) *coordinationv1.Lease {

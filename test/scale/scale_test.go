@@ -10,8 +10,16 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
+	certv1 "k8s.io/api/certificates/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kubeadm/internal/state"
 	"kubeadm/internal/world/fake"
+	"kubeadm/internal/world/kube"
 	"kubeadm/internal/world/worldtest/plane"
 )
 
@@ -37,7 +45,8 @@ func commands() []command {
 		{"--rootfs=MACHINE join --dry-run --discovery-file=/discovery.conf --node-name=new --ignore-preflight-errors=all", 7, false},
 		{"--rootfs=NODE doctor", 36, false},
 		{"--rootfs=NODE certs rotate-ca status", 4, false},
-		{"--rootfs=NODE certs approve-kubelet-serving --dry-run", 1, false},
+		{"--rootfs=NODE doctor --bundle=/bundle.tar.gz", 48, false},
+		{"--rootfs=NODE certs approve-kubelet-serving --dry-run", 14, false},
 		{"--rootfs=NODE reconfigure status", 1, false},
 		{"--rootfs=NODE reconfigure plan --add-cert-san=new.example.com", 4, false},
 		{"--rootfs=NODE reconfigure apply --add-cert-san=new.example.com --yes --dry-run --ignore-preflight-errors=all", 53, false},
@@ -67,8 +76,8 @@ type result struct {
 }
 
 // TestScale fails if a command sends more requests than it may. KUBEADM_SCALE names other numbers of nodes
-// than 10, separated by commas, KUBEADM_SCALE_BEFORE another kubeadm to compare with, and KUBEADM_SCALE_JSON
-// a file to which the results are written.
+// than 10, separated by commas, KUBEADM_SCALE_BEFORE another kubeadm to compare with, KUBEADM_SCALE_JSON
+// a file to which the results are written, and KUBEADM_SCALE_COMMAND a part of the commands to run.
 func TestScale(t *testing.T) {
 	b := newBench(t)
 	var results []result
@@ -83,11 +92,17 @@ func TestScale(t *testing.T) {
 			sizes = append(sizes, n)
 		}
 	}
-	f, present := b.start(t), 3 // control plane nodes
+	f, admin := b.start(t)
+	present := 3 // control plane nodes
+	f.addPendingRequests(t)
 	for _, size := range sizes {
 		f.addNodes(t, present, size)
 		present = size
+		waitForCaches(t, admin)
 		for _, c := range commands() {
+			if !strings.Contains(c.line, os.Getenv("KUBEADM_SCALE_COMMAND")) {
+				continue
+			}
 			results = append(results, b.measure(t, c, size)...)
 		}
 	}
@@ -98,6 +113,23 @@ func TestScale(t *testing.T) {
 		}
 		if err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// waitForCaches waits until the API server has all objects that were written into etcd in its caches: the first list would
+// wait for that.
+func waitForCaches(t *testing.T, admin state.Identity) {
+	t.Helper()
+	c := kube.New(os.ReadFile)
+	for _, kind := range []schema.GroupVersionKind{state.NodeKind, corev1.SchemeGroupVersion.WithKind("Pod"),
+		coordinationv1.SchemeGroupVersion.WithKind("Lease"), certv1.SchemeGroupVersion.WithKind("CertificateSigningRequest")} {
+		for took, tries := time.Minute, 0; took > time.Second/2 && tries < 100; tries++ {
+			begun := time.Now()
+			if _, err := c.List(t.Context(), state.Query{GVK: kind, As: admin, Limit: 1}); err != nil {
+				t.Fatal(err)
+			}
+			took = time.Since(begun)
 		}
 	}
 }
@@ -148,7 +180,7 @@ func newBench(t *testing.T) *bench {
 }
 
 // start starts the control plane of a cluster with three control plane nodes, and returns what adds workers.
-func (b *bench) start(t *testing.T) *filler {
+func (b *bench) start(t *testing.T) (f *filler, admin state.Identity) {
 	t.Helper()
 	dir := t.TempDir()
 	policy, log := filepath.Join(dir, "policy.yaml"), filepath.Join(dir, "audit.log")
@@ -166,11 +198,11 @@ func (b *bench) start(t *testing.T) *filler {
 		t.Fatal(err)
 	}
 	a.Apply(t, w.AllObjects()...)
-	admin, err := os.ReadFile(a.Admin.Kubeconfig)
+	data, err := os.ReadFile(a.Admin.Kubeconfig)
 	if err != nil {
 		t.Fatal(err)
 	}
-	kubeconfig := strings.ReplaceAll(string(admin), a.Server, "https://"+b.address)
+	kubeconfig := strings.ReplaceAll(string(data), a.Server, "https://"+b.address)
 	for name, file := range w.Files {
 		if strings.HasPrefix(name, "/etc/kubernetes/manifests/") || strings.HasPrefix(name, "/var/lib/kubelet/") {
 			// the API server of this node is the one that is there
@@ -187,7 +219,7 @@ func (b *bench) start(t *testing.T) *filler {
 	writeFile(t, b.machine+"/discovery.conf", kubeconfig)
 	writeFile(t, b.node+"/config.yaml", "apiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\n"+
 		"kubernetesVersion: "+clusterVersion+"\n")
-	return newFiller(t, a.Etcd.Via)
+	return newFiller(t, a.Etcd.Via), a.Admin
 }
 
 // copyCertificates gives the control plane node the certificates of the control plane, and a service account key.
