@@ -82,6 +82,20 @@ type page struct {
 // readPage reads a page without calling the query's Keep. It decodes object by object, so that it takes
 // no more memory than what the query needs of them.
 func (c *client) readPage(ctx context.Context, q state.Query, next string) (page, error) {
+	switch {
+	case q.MetadataOnly():
+		return c.readPageAs(ctx, q, next, metadataOnly)
+	case fitsTable(q):
+		if p, err := c.readPageAs(ctx, q, next, asTable); !errors.Is(err, errNoColumn) {
+			return p, err
+		}
+	}
+	return c.readPageAs(ctx, q, next, "")
+}
+
+// readPageAs reads a page in a form of the API machinery; empty for the objects themselves, which an API server without that
+// form sends as well.
+func (c *client) readPageAs(ctx context.Context, q state.Query, next, form string) (page, error) {
 	kind, _, err := resource(q.GVK, q.Namespace)
 	if err != nil {
 		return page{}, err
@@ -98,8 +112,8 @@ func (c *client) readPage(ctx context.Context, q state.Query, next string) (page
 			r.Param(name, value)
 		}
 	}
-	if q.MetadataOnly() {
-		r.SetHeader("Accept", metadataOnly, "application/json")
+	if form != "" {
+		r.SetHeader("Accept", form, "application/json")
 	}
 	body, err := r.Stream(ctx)
 	if err != nil {
@@ -119,10 +133,17 @@ func (c *client) readPage(ctx context.Context, q state.Query, next string) (page
 func decodePage(r io.Reader, q state.Query) (p page, err error) {
 	// Package encoding/json decodes such names and text too.
 	d := jsontext.NewDecoder(r, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	column := -1
 	err = readMembers(d, func(name string) (err error) {
 		switch name {
 		case "items":
 			p.objects, err = decodeItems(d, q)
+			return err
+		case "columnDefinitions":
+			column, err = findColumn(d)
+			return err
+		case "rows":
+			p.objects, err = decodeRows(d, q, column)
 			return err
 		case "metadata":
 			var meta metav1.ListMeta
@@ -135,22 +156,29 @@ func decodePage(r io.Reader, q state.Query) (p page, err error) {
 	return p, err
 }
 
-func decodeItems(d *jsontext.Decoder, q state.Query) (found []unstructured.Unstructured, err error) {
+func decodeItems(d *jsontext.Decoder, q state.Query) ([]unstructured.Unstructured, error) {
+	paths := append([]string{"apiVersion", "kind", "metadata"}, q.Fields...)
+	return decodeEach(d, q, func() (map[string]any, error) {
+		if q.Fields != nil {
+			return decodeFields(d, paths)
+		}
+		object := map[string]any{}
+		return object, readValue(d, &object)
+	})
+}
+
+// decodeEach decodes the elements of a JSON array as objects of the query, each with decode.
+func decodeEach(d *jsontext.Decoder, q state.Query,
+	decode func() (map[string]any, error)) (found []unstructured.Unstructured, err error) {
 	if d.PeekKind() == jsontext.KindNull {
 		return nil, d.SkipValue()
 	}
 	if err := expect(d, jsontext.KindBeginArray); err != nil {
 		return nil, err
 	}
-	paths := append([]string{"apiVersion", "kind", "metadata"}, q.Fields...)
 	for d.PeekKind() == jsontext.KindBeginObject {
-		o := unstructured.Unstructured{Object: map[string]any{}}
-		if q.Fields == nil {
-			err = readValue(d, &o.Object)
-		} else {
-			o.Object, err = decodeFields(d, paths)
-		}
-		if err != nil {
+		var o unstructured.Unstructured
+		if o.Object, err = decode(); err != nil {
 			return nil, err
 		}
 		o.SetGroupVersionKind(q.GVK) // items have none, or that of PartialObjectMetadata

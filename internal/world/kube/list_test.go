@@ -141,6 +141,39 @@ func TestListDecodesNamedFields(t *testing.T) {
 	}
 }
 
+// The versions of kubelets are read from a table, where the API server has such a column.
+func TestListOfVersionsIsATable(t *testing.T) {
+	const rows = `"rows": [{"cells": ["a", "Ready", "v1.37.1"], "object": {"kind": "PartialObjectMetadata",
+		"metadata": {"name": "a", "labels": {"x": "y"}, "managedFields": [{}]}}}]}`
+	const list = `{"items": [{"metadata": {"name": "a", "labels": {"x": "y"}}, "status": {"nodeInfo": {"kubeletVersion": "v1.37.1"}}}]}`
+	column := func(name string) string {
+		return `{"kind": "Table", "metadata": {}, "columnDefinitions": [{"name": "Name"}, {"name": "Status"}, {"name": "` + name + `"}], `
+	}
+	for name, texts := range map[string][]string{
+		"a table":                    {column("Version") + rows},
+		"no table":                   {list},
+		"a table of other columns":   {column("Release") + rows, list},
+		"a table without columns":    {"{" + rows, list},
+		"a table with fewer cells":   {strings.Replace(column("Version")+rows, `"Ready", `, "", 1), list},
+		"an empty page, then a list": {`{"metadata": {"continue": "x"}, "columnDefinitions": [{"name": "Version"}], "rows": null}`, list},
+	} {
+		var answers []answer
+		for _, text := range texts {
+			answers = append(answers, answer{http.StatusOK, text})
+		}
+		s := startServer(t, answers...)
+		data := s.kubeconfig(t)
+		found, err := newCluster(&data).List(t.Context(), state.Query{GVK: state.NodeKind, As: state.Identity{Kubeconfig: admin},
+			Fields: []string{"status.nodeInfo.kubeletVersion"}})
+		want := `{"apiVersion":"v1","kind":"Node","metadata":{"labels":{"x":"y"},"name":"a"},"status":{"nodeInfo":{"kubeletVersion":"v1.37.1"}}}`
+		if err != nil || len(found) != 1 || len(s.asked) != len(answers) {
+			t.Errorf("%s: listed %v with %d requests: %v", name, found, len(s.asked), err)
+		} else if got, _ := json.Marshal(found[0].Object); string(got) != want {
+			t.Errorf("%s: got %s", name, got)
+		}
+	}
+}
+
 // What is no list of objects is an error, and no empty list.
 func TestListOfOddAnswers(t *testing.T) {
 	for text, want := range map[string]string{
