@@ -322,6 +322,19 @@ func (c *DNSChange) Fields() (all []config.FieldChange) {
 	return all
 }
 
+// names are those of the settings that this command changes, also if a killed run has changed them before.
+func (c *DNSChange) names() (all []string) {
+	if c == nil || c.present.Corefile == nil {
+		return nil
+	}
+	for _, s := range dnsSettings() {
+		if s.isIn(c.After) && !s.isSame(c.Before, c.After) {
+			all = append(all, "CoreDNS "+s.name)
+		}
+	}
+	return all
+}
+
 // CorefileChange returns the change that writes the Corefile; nil if that stays. It is an error if another client has
 // changed the Corefile since this command began.
 func (c *DNSChange) CorefileChange(as state.Identity) change.Change {

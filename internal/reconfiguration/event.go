@@ -100,7 +100,6 @@ func changedFields(intent Intent, n *node.Node) (names []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	all = append(all, intent.Change.DNS.Fields()...)
 	if n.Role != node.ControlPlane {
 		all = slices.DeleteFunc(all, func(f config.FieldChange) bool { return f.Kind != kubelet })
 	}
@@ -110,7 +109,7 @@ func changedFields(intent Intent, n *node.Node) (names []string, err error) {
 	if len(all) > most {
 		names = append(names, fmt.Sprintf("and %d more", len(all)-most))
 	}
-	return names, nil
+	return append(names, intent.Change.DNS.names()...), nil
 }
 
 // cut returns the beginning of a text of at most that many bytes.

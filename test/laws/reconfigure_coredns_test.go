@@ -25,9 +25,7 @@ func changedDNS() reconfiguration.Request {
 
 // reconfigureCoreDNS returns the command that changes the Corefile and the replicas of CoreDNS.
 func reconfigureCoreDNS() subject {
-	s := reconfigureBy(request(changedDNS()))
-	s.name, s.replacesSome = "reconfigure apply --corefile", false
-	return s
+	return reconfigureBy(request(changedDNS()))
 }
 
 func dnsKey(kind string) memory.Key {
@@ -136,6 +134,26 @@ func editDNS(t testing.TB, w *fake.World, corefile string, replicas int64) {
 }
 
 const foreignCorefile = ".:53 {\n    forward . 203.0.113.53\n}\n"
+
+// A run that goes on with a killed one says the same in its Event.
+func TestReconfigureOfCoreDNSIsTold(t *testing.T) {
+	s := reconfigureCoreDNS()
+	s.killEverywhere(t, func(t *testing.T, r killedRun) {
+		if found := readChange(t, r.machine); found == nil || found.Stored != nil {
+			return // the change has not begun, or is stored
+		}
+		again := r.rerun()
+		again.mustSucceed(t)
+		told := false
+		for key, o := range r.machine.Objects {
+			message, _, _ := unstructured.NestedString(o.Object, "message")
+			told = told || key.Kind.Kind == "Event" && strings.Contains(message, "CoreDNS Corefile, CoreDNS replicas")
+		}
+		if !told {
+			t.Error("no Event names the settings")
+		}
+	})
+}
 
 // A Corefile that another client has changed since is not overwritten by an undo, which says so: also by one that was killed.
 func TestUndoAfterForeignCorefileIsRefused(t *testing.T) {

@@ -85,7 +85,7 @@ func subjects() []subject {
 			machine: newBackupMachine, setUp: setUpBackup, node: "cp1", kubelets: []string{rotatedCertificate}},
 	}, slices.Concat(cleanSubjects(), externalCASubjects(),
 		[]subject{newReplaceSubject()}, upgradeSubjects(),
-		[]subject{reconfigure(changedConfig), reconfigureCoreDNS(), changeEndpoint(newEndpoint),
+		[]subject{reconfigure(changedConfig), changeEndpoint(newEndpoint),
 			changeAddress(newMovingMachine, newAddress), keepNodeName(newRenamedMachine)})...)
 }
 
