@@ -5,9 +5,6 @@ package kubeletfile
 import (
 	"bytes"
 	"context"
-	"errors"
-	"fmt"
-	"io/fs"
 	"path"
 
 	"kubeadm/internal/change"
@@ -53,24 +50,6 @@ func WriteMissingInstance(ctx context.Context, e *engine.Env, n *node.Node) erro
 	}
 	e.Warn("%s does not exist; writing it with the container runtime %s", file, n.CRISocket)
 	return e.Do(ctx, change.WriteFile{Path: file, Data: manifest.KubeletInstanceConfig(n), Mode: 0o644})
-}
-
-// ListUnitFiles lists the files of the kubelet's unit: those of packages, then those of administrators.
-func ListUnitFiles(ctx context.Context, r state.Reader) (all []string, err error) {
-	for _, dir := range []string{"/usr/lib/systemd/system", "/etc/systemd/system"} {
-		unit := path.Join(dir, "kubelet.service")
-		files, err := r.ReadDir(ctx, unit+".d")
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("looking for files of the kubelet's unit: %w", err)
-		}
-		all = append(all, unit)
-		for _, f := range files {
-			if f.Mode.IsRegular() && path.Ext(f.Path) == ".conf" {
-				all = append(all, f.Path)
-			}
-		}
-	}
-	return all, nil
 }
 
 // Replace writes a file of the kubelet, and keeps what it replaces in a backup directory of that kind.

@@ -77,8 +77,7 @@ func Find(ctx context.Context, e *engine.Env, here existing.Machine, to string) 
 		if err := w.findWorker(ctx, e, own); err != nil {
 			return w, err
 		}
-		_, err := w.FindKubelet(ctx, e)
-		return w, err
+		return w, w.checkKubelet(ctx, e)
 	}
 	local.Address = to
 	w.Node = &node.Node{Local: local}
@@ -95,8 +94,16 @@ func Find(ctx context.Context, e *engine.Env, here existing.Machine, to string) 
 	if err := w.checkMembers(ctx, e, here); err != nil {
 		return w, err
 	}
-	_, err = w.FindKubelet(ctx, e) // before anything is changed
-	return w, err
+	return w, w.checkKubelet(ctx, e)
+}
+
+// checkKubelet looks before anything is changed what changes of the kubelet.
+func (w *Wanted) checkKubelet(ctx context.Context, e *engine.Env) error {
+	k, err := w.FindKubelet(ctx, e)
+	if err == nil {
+		k.warnOfUnread(e)
+	}
+	return err
 }
 
 // keepsNode reports whether the kubelet has another address than the API server beside it, such as one of another

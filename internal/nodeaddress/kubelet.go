@@ -28,25 +28,25 @@ func ReadNodeIPs(ctx context.Context, r state.Reader, p node.Paths) ([]string, e
 // toldIPs are the addresses that the kubelet is told.
 type toldIPs struct {
 	ips []string // none if it chooses one itself
-	// unit is the file of the kubelet's unit that tells it the addresses; empty if an environment file does.
-	unit string
+	// unread is the argument if no address can be read from it.
+	unread string
+	// file has the argument.
+	file kubeletfile.ArgumentFile
+	// units are the files of the kubelet's unit.
+	units []string
 }
 
 func readToldIPs(ctx context.Context, r state.Reader, p node.Paths) (told toldIPs, err error) {
-	units, err := kubeletfile.ListUnitFiles(ctx, r)
+	files, err := kubeletfile.ReadArgumentFiles(ctx, r, p)
 	if err != nil {
 		return told, err
 	}
-	for i, file := range append(units, p.KubeletEnvFiles()...) { // the last one counts
-		data, err := state.ReadOptional(ctx, r, file)
-		if err != nil {
-			return told, err
+	for _, f := range files { // the last one counts
+		if f.IsUnit {
+			told.units = append(told.units, f.Path)
 		}
-		if set := NodeIPs(string(data)); set != nil {
-			told = toldIPs{ips: set}
-			if i < len(units) {
-				told.unit = file
-			}
+		if ips, unread := findNodeIPs(f.Text); ips != nil || unread != "" {
+			told.ips, told.unread, told.file = ips, unread, f
 		}
 	}
 	told.ips = slices.DeleteFunc(told.ips, func(text string) bool {
@@ -58,14 +58,13 @@ func readToldIPs(ctx context.Context, r state.Reader, p node.Paths) (told toldIP
 
 // checkUnit is an error if the unit of the kubelet's service tells it a previous address: kubeadm does not edit that.
 func (i Intent) checkUnit(told toldIPs) error {
-	if told.unit == "" || !slices.ContainsFunc(told.ips, i.IsFrom) {
+	if !told.file.IsUnit || !slices.ContainsFunc(told.ips, i.IsFrom) {
 		return nil
 	}
-	argument := "--node-ip=" + strings.Join(told.ips, ",")
-	return problem.New(fmt.Errorf("%s sets the address of the kubelet, %s, and kubeadm does not edit that file",
-		untrusted.Line(told.unit), argument),
-		"move the argument to KUBELET_EXTRA_ARGS in /etc/default/kubelet, or /etc/sysconfig/kubelet with RPM packages, with its "+
-			"present value: "+argument, "then run: systemctl daemon-reload, and this command again")
+	file, ips := untrusted.Line(told.file.Path), strings.Join(told.ips, ",")
+	return problem.New(fmt.Errorf("%s sets the address of the kubelet, --node-ip=%s, and kubeadm does not edit that file", file, ips),
+		fmt.Sprintf("set the argument in %s to --node-ip=%s", file, i.Replace(ips)),
+		"then run: systemctl daemon-reload, and this command again")
 }
 
 // Kubelet is what changes of this machine's kubelet.
@@ -75,8 +74,19 @@ type Kubelet struct {
 	// RequestsServing is set if the kubelet requests a serving certificate for its new address, which an administrator
 	// has to approve. One that it signs itself has no address.
 	RequestsServing bool
+	// Units are the files of its unit, which it reads at its start too. They do not change.
+	Units []string
 	// IsExternal is set if a cloud provider sets the addresses of the Node.
 	IsExternal bool
+	told       toldIPs
+}
+
+// warnOfUnread warns of an argument with an address that is not known here.
+func (k Kubelet) warnOfUnread(e *engine.Env) {
+	if k.told.unread != "" {
+		e.Warn("%s sets the address of the kubelet by %s: kubeadm does not judge which one that is, and leaves the argument as it is",
+			untrusted.Line(k.told.file.Path), untrusted.Line(k.told.unread))
+	}
 }
 
 // File is a file before and after.
@@ -96,6 +106,7 @@ func (i Intent) FindKubelet(ctx context.Context, e *engine.Env) (k Kubelet, err 
 	if err != nil {
 		return k, err
 	}
+	k.Units, k.told = told.units, told
 	own, err := e.World.Addresses(ctx)
 	if err != nil {
 		return k, fmt.Errorf("looking for the addresses of this machine: %w", err)
@@ -108,7 +119,7 @@ func (i Intent) FindKubelet(ctx context.Context, e *engine.Env) (k Kubelet, err 
 		}
 		k.IsExternal = k.IsExternal || strings.Contains(string(data), "--cloud-provider=external")
 		now := []byte(i.KubeletEnv(string(data)))
-		if n == 0 && len(told.ips) == 0 && !isChosen && !i.KeepsNode && !(i.IsGuessed && i.IsForgotten) {
+		if n == 0 && len(told.ips) == 0 && told.unread == "" && !isChosen && !i.KeepsNode {
 			args, err := config.ParseKubeletArgs([]string{"node-ip=" + i.To})
 			if err == nil {
 				now, err = args.Edit(data)

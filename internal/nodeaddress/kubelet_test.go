@@ -60,6 +60,7 @@ func TestAddressInKubeletConfig(t *testing.T) {
 // replaces it.
 func TestAddressInKubeletUnit(t *testing.T) {
 	const dropIn, admin = "/etc/systemd/system/kubelet.service.d/20-address.conf", "/etc/default/kubelet"
+	const flags, own = "/var/lib/kubelet/kubeadm-flags.env", "/etc/kubernetes/kubelet.env"
 	const old = "[Service]\nEnvironment=\"KUBELET_EXTRA_ARGS=--node-ip=192.0.2.10\"\n"
 	for name, c := range map[string]struct {
 		files map[string]string
@@ -74,6 +75,10 @@ func TestAddressInKubeletUnit(t *testing.T) {
 		"another one":       {map[string]string{dropIn: strings.ReplaceAll(old, ".10", ".99")}, "192.0.2.99", false},
 		"replaced later":    {map[string]string{dropIn: old, admin: "KUBELET_EXTRA_ARGS=--node-ip=192.0.2.10\n"}, "192.0.2.10", false},
 		"no file of a unit": {map[string]string{dropIn + ".bak": old}, "", false},
+		"over kubeadm's":    {map[string]string{dropIn: old, flags: "KUBELET_KUBEADM_ARGS=--node-ip=192.0.2.20\n"}, "192.0.2.10", true},
+		"replaced variable": {map[string]string{dropIn: old, admin: "KUBELET_EXTRA_ARGS=\n"}, "", false},
+		"in its own file":   {map[string]string{dropIn: "EnvironmentFile=-" + own + "\n", own: "KUBELET_ADDRESS=\"--node-ip=192.0.2.10\"\n"}, "192.0.2.10", true},
+		"continued":         {map[string]string{dropIn: "ExecStart=/usr/bin/kubelet --node-ip \\\n  192.0.2.10\n"}, "192.0.2.10", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := fake.New()
@@ -87,14 +92,54 @@ func TestAddressInKubeletUnit(t *testing.T) {
 				t.Errorf("it is told %+v: %v", told, err)
 			}
 			i := Intent{Move: Move{To: "192.0.2.20", From: []string{"192.0.2.10"}}, Present: node.Local{Paths: node.DefaultPaths()}}
-			_, err = i.FindKubelet(t.Context(), engine.New(engine.Env{World: w}))
+			_, err = i.FindKubelet(t.Context(), engine.New(engine.Env{World: w, Emit: func(engine.Event) {}}))
 			const want = " sets the address of the kubelet, --node-ip=192.0.2.10, and kubeadm does not edit that file"
 			if isErr := err != nil && strings.HasSuffix(err.Error(), want); isErr != c.isErr {
 				t.Errorf("got %v", err)
 			}
-			if hints := strings.Join(problem.Hints(err), "\n"); c.isErr && !strings.Contains(hints, admin) {
+			if hints := strings.Join(problem.Hints(err), "\n"); c.isErr && !strings.Contains(hints, "set the argument in "+told.file.Path+" to --node-ip=192.0.2.20") {
 				t.Errorf("the hints are %q", hints)
 			}
 		})
+	}
+}
+
+const kubeletKubeconfig = `apiVersion: v1
+kind: Config
+current-context: c
+clusters: [{name: k, cluster: {server: "https://192.0.2.1:6443"}}]
+contexts: [{name: c, context: {cluster: k, user: u}}]
+users: [{name: u, user: {}}]
+`
+
+// An argument from which no address can be read is not taken for none: the kubelet is not told another one, with a warning.
+func TestUnreadNodeIP(t *testing.T) {
+	const admin, flags = "/etc/default/kubelet", "/var/lib/kubelet/kubeadm-flags.env"
+	w := fake.New()
+	for file, text := range map[string]string{"/etc/kubernetes/kubelet.conf": kubeletKubeconfig, "/var/lib/kubelet/config.yaml": "{}",
+		admin: "KUBELET_EXTRA_ARGS=--node-ip=eth0\n", flags: "KUBELET_KUBEADM_ARGS=\"--v=2\"\n"} {
+		if err := w.PutFile(file, memory.File{Data: []byte(text), Mode: 0o644}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var said []string
+	e := engine.New(engine.Env{World: w, Emit: func(ev engine.Event) { said = append(said, ev.Text) }})
+	i := Intent{Move: Move{To: "192.0.2.20", From: []string{"192.0.2.10"}}, Present: node.Local{Paths: node.DefaultPaths()}}
+	told, err := readToldIPs(t.Context(), w, node.DefaultPaths())
+	if err != nil || told.ips != nil || told.unread != "--node-ip=eth0" {
+		t.Errorf("it is told %+v: %v", told, err)
+	}
+	k, err := i.FindKubelet(t.Context(), e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.warnOfUnread(e)
+	for _, f := range k.Files {
+		if string(f.Now) != string(f.Before) {
+			t.Errorf("%s becomes %s", f.Path, f.Now)
+		}
+	}
+	if all := strings.Join(said, "\n"); !strings.Contains(all, admin+" sets the address of the kubelet by --node-ip=eth0") {
+		t.Errorf("it says %q", said)
 	}
 }

@@ -162,20 +162,24 @@ func (m Move) Kubeconfig(data []byte, file string) ([]byte, error) {
 	return kubeconfig.Encode()
 }
 
-// nodeIPArgument matches the argument of the kubelet in an environment file.
-var nodeIPArgument = regexp.MustCompile(`(--node-ip[= ]+["']?)([0-9A-Fa-f:.,]+)`)
+// nodeIPArgument matches the argument of the kubelet in an environment file, or in one of its unit.
+var nodeIPArgument = regexp.MustCompile(`(--node-ip(?:=(?:\\\n)?|(?:[ \t]|\\\n)+)["']?)([^\s"'\\]+)`)
 
-// NodeIPs are the addresses that an environment file of the kubelet, or a file of its unit, sets; none if it sets none.
-func NodeIPs(text string) (ips []string) {
-	for line := range strings.Lines(text) {
-		if line = strings.TrimSpace(line); strings.HasPrefix(line, "#") || strings.HasPrefix(line, ";") {
-			continue
-		}
-		for _, argument := range nodeIPArgument.FindAllStringSubmatch(line, -1) {
-			ips = strings.Split(argument[2], ",") // the last one counts
+// findNodeIPs returns the addresses that a file of the kubelet sets; the last argument counts. If that cannot be read, as one
+// with a variable or the name of an interface, it is returned instead.
+func findNodeIPs(text string) (ips []string, unread string) {
+	all := nodeIPArgument.FindAllStringSubmatch(text, -1)
+	if len(all) == 0 {
+		return nil, ""
+	}
+	value := all[len(all)-1][2]
+	ips = strings.Split(value, ",")
+	for _, ip := range ips {
+		if _, err := netip.ParseAddr(ip); err != nil {
+			return nil, "--node-ip=" + value
 		}
 	}
-	return ips
+	return ips, ""
 }
 
 // KubeletEnv returns an environment file of the kubelet with the new address in --node-ip.

@@ -92,17 +92,30 @@ func TestKubeletEnv(t *testing.T) {
 		`KUBELET_EXTRA_ARGS='--node-ip 192.0.2.10'`:           `KUBELET_EXTRA_ARGS='--node-ip 192.0.2.20'`,
 		`KUBELET_EXTRA_ARGS=--node-ip=192.0.2.100 --v=2`:      `KUBELET_EXTRA_ARGS=--node-ip=192.0.2.100 --v=2`,
 		`KUBELET_EXTRA_ARGS=--provider-id=192.0.2.10`:         `KUBELET_EXTRA_ARGS=--provider-id=192.0.2.10`,
-		``: ``,
+		"KUBELET_EXTRA_ARGS=\"--node-ip \\\n192.0.2.10\"":     "KUBELET_EXTRA_ARGS=\"--node-ip \\\n192.0.2.20\"",
+		`KUBELET_EXTRA_ARGS=--node-ip=eth0`:                   `KUBELET_EXTRA_ARGS=--node-ip=eth0`,
+		``:                                                    ``,
 	} {
 		if got := m.KubeletEnv(text); got != want {
 			t.Errorf("%q becomes %q, want %q", text, got, want)
 		}
 	}
-	if got := NodeIPs(`A="--node-ip=192.0.2.1 --node-ip=192.0.2.2,2001:db8::1"`); strings.Join(got, " ") != "192.0.2.2 2001:db8::1" {
-		t.Errorf("the kubelet is told %v", got)
-	}
-	if got := NodeIPs("# KUBELET_EXTRA_ARGS=--node-ip=192.0.2.1\nKUBELET_EXTRA_ARGS=--v=2\n"); got != nil {
-		t.Errorf("by a comment, the kubelet is told %v", got)
+}
+
+func TestFindNodeIPs(t *testing.T) {
+	for text, want := range map[string]struct{ ips, unread string }{
+		`A="--node-ip=192.0.2.1 --node-ip=192.0.2.2,2001:db8::1"`: {"192.0.2.2 2001:db8::1", ""},
+		`A=--node-ip "192.0.2.1"`:                                 {"192.0.2.1", ""},
+		`A="--node-ip=eth0"`:                                      {"", "--node-ip=eth0"},
+		`A="--node-ip=192.0.2.1,eth0 --v=2"`:                      {"", "--node-ip=192.0.2.1,eth0"},
+		`A=--node-ip=${IP}`:                                       {"", "--node-ip=${IP}"},
+		`A="--node-ip=eth0 --node-ip=192.0.2.1"`:                  {"192.0.2.1", ""},
+		`A="--node-ip= --v=2"`:                                    {"", ""},
+		`A=--v=2`:                                                 {"", ""},
+	} {
+		if ips, unread := findNodeIPs(text); strings.Join(ips, " ") != want.ips || unread != want.unread {
+			t.Errorf("%s: the kubelet is told %v, not read is %s", text, ips, unread)
+		}
 	}
 }
 

@@ -21,27 +21,23 @@ type Kubelet struct {
 	Name string
 	// File sets the argument hostname-override; it is empty if the kubelet takes the name of the host.
 	File string
-	// IsUnit is set if File belongs to the unit of the service, and is no environment file.
+	// IsUnit is set if File belongs to the unit of the service, as an environment file that only the unit names does.
 	IsUnit bool
 }
 
 // ReadKubelet reads the name that the kubelet gives itself when it starts.
 func ReadKubelet(ctx context.Context, r state.Reader, local node.Local) (k Kubelet, err error) {
 	k.Name = local.Hostname
-	units, err := kubeletfile.ListUnitFiles(ctx, r)
+	files, err := kubeletfile.ReadArgumentFiles(ctx, r, local.Paths)
 	if err != nil {
 		return k, err
 	}
-	for i, file := range append(units, local.Paths.KubeletEnvFiles()...) { // the last one counts
-		data, err := state.ReadOptional(ctx, r, file)
-		if err != nil {
-			return k, err
-		}
-		name, isSet := findOverride(string(data))
+	for _, f := range files { // the last one counts
+		name, isSet := findOverride(f.Text)
 		if !isSet {
 			continue
 		}
-		k = Kubelet{Name: strings.ToLower(name), File: file, IsUnit: i < len(units)}
+		k = Kubelet{Name: strings.ToLower(name), File: f.Path, IsUnit: f.IsUnit}
 		if strings.ContainsAny(name, "$%") {
 			k.Name = ""
 		}

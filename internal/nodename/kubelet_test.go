@@ -36,6 +36,10 @@ func TestReadKubelet(t *testing.T) {
 			Kubelet{File: unit, IsUnit: true}},
 		"an administrator over the unit": {map[string]string{unit: "ExecStart=/usr/bin/kubelet --hostname-override=w4\n",
 			admin: "KUBELET_EXTRA_ARGS=--hostname-override=w2\n"}, Kubelet{Name: "w2", File: admin}},
+		"the unit over kubeadm": {map[string]string{unit: "Environment=\"KUBELET_EXTRA_ARGS=--hostname-override=w4\"\n",
+			env: `KUBELET_KUBEADM_ARGS="--hostname-override=w1"`}, Kubelet{Name: "w4", File: unit, IsUnit: true}},
+		"a variable of the unit that is replaced": {map[string]string{unit: "Environment=\"KUBELET_EXTRA_ARGS=--hostname-override=w4\"\n",
+			env: `KUBELET_KUBEADM_ARGS="--hostname-override=w1"`, admin: "KUBELET_EXTRA_ARGS=\n"}, Kubelet{Name: "w1", File: env}},
 	} {
 		w := fake.New()
 		for file, text := range c.files {

@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"kubeadm/internal/change"
 	"kubeadm/internal/config"
 	"kubeadm/internal/engine"
 	"kubeadm/internal/etcdsnapshot"
@@ -213,6 +214,28 @@ func TestChangeAddress(t *testing.T) {
 				t.Errorf("the same command changes %v", describeChanges(again))
 			}
 		})
+	}
+}
+
+// A unit in which the user has corrected the address restarts the kubelet, which was started with the previous one.
+func TestCorrectedUnitRestartsKubelet(t *testing.T) {
+	const dropIn = "/etc/systemd/system/kubelet.service.d/20-address.conf"
+	w := newMovingMachine(t)
+	s := changeAddress(newMovingMachine, newAddress)
+	s.newRun(w).mustSucceed(t)
+	restarts := func() bool {
+		return slices.ContainsFunc(s.newRun(w).mustSucceed(t).did,
+			func(c change.Change) bool { return c.Target() == "service:kubelet" })
+	}
+	if restarts() {
+		t.Error("the same command restarts the kubelet")
+	}
+	text := "[Service]\nEnvironment=\"KUBELET_EXTRA_ARGS=--node-ip=" + newAddress + "\"\n"
+	if err := w.PutFile(dropIn, memory.File{Data: []byte(text), Mode: 0o644, ModTime: w.Now().Add(time.Hour)}); err != nil {
+		t.Fatal(err)
+	}
+	if !restarts() {
+		t.Error("the kubelet still runs with the previous unit")
 	}
 }
 

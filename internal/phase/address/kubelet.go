@@ -61,7 +61,7 @@ func (m *machine) changeKubelet(ctx context.Context, e *engine.Env) error {
 	if err != nil {
 		return err
 	}
-	var reads []string
+	reads := k.Units // which the user may have corrected
 	for _, f := range k.Files {
 		reads = append(reads, f.Path)
 		if bytes.Equal(f.Before, f.Now) {
