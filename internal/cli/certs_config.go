@@ -83,17 +83,15 @@ func readClusterOrConfig(p *program, c *cobra.Command, o *certsOptions,
 
 // readCertificatesDir takes the certificates directory from the manifest of this machine's API server, if there is one.
 func (c *certsConfig) readCertificatesDir(ctx context.Context, r state.Reader) {
-	local, err := existing.ReadControlPlane(ctx, r, c.Local)
-	if local.Role != node.ControlPlane {
-		return
-	}
+	local, err := existing.ReadAPIServer(ctx, r, c.Local)
 	if dir := local.Paths.Certificates; dir != c.Paths.Certificates {
 		c.Paths.Certificates = dir
 		c.warnings = append(c.warnings, fmt.Sprintf("the certificates directory is %s, as the manifest of the API server says",
 			untrusted.Line(dir)))
 	}
 	if err != nil {
-		c.warnings = append(c.warnings, fmt.Sprintf("the certificates directory may not be %s: %v", c.Paths.Certificates, err))
+		c.warnings = append(c.warnings, fmt.Sprintf("the certificates directory may not be %s: %v",
+			untrusted.Line(c.Paths.Certificates), err))
 	}
 }
 

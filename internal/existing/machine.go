@@ -46,19 +46,29 @@ func ReadControlPlane(ctx context.Context, r state.Reader, local node.Local) (no
 	}
 	local = local.On(host.Platform)
 	local.Hostname = strings.ToLower(strings.TrimSpace(host.Hostname))
-	apiServer, err := state.ReadOptional(ctx, r, local.Paths.Manifest(release.APIServer))
-	if err != nil {
+	if local, err = ReadAPIServer(ctx, r, local); err != nil {
 		return local, err
-	}
-	if apiServer != nil {
-		local.Role = node.ControlPlane
-		if err := readAPIServer(apiServer, &local); err != nil {
-			return local, problem.During("reading "+local.Paths.Manifest(release.APIServer), err,
-				"restore the file from a backup in "+local.Paths.Tmp())
-		}
 	}
 	local.CRISocket, err = RuntimeSocket(ctx, r, local.Paths)
 	return local, err
+}
+
+// ReadAPIServer is the part of ReadControlPlane that only reads the manifest of this machine's API server.
+func ReadAPIServer(ctx context.Context, r state.Reader, local node.Local) (node.Local, error) {
+	local.Role = node.Worker
+	file := local.Paths.Manifest(release.APIServer)
+	data, err := state.ReadOptional(ctx, r, file)
+	if err != nil {
+		return local, fmt.Errorf("reading %s: %w", file, err)
+	}
+	if data == nil {
+		return local, nil
+	}
+	local.Role = node.ControlPlane
+	if err := readAPIServer(data, &local); err != nil {
+		return local, problem.During("reading "+file, err, "restore the file from a backup in "+local.Paths.Tmp())
+	}
+	return local, nil
 }
 
 // readAPIServer takes the address and port of this machine's API server, and the directory of the certificates, from its
