@@ -156,7 +156,7 @@ func renewCertificates(p *program, c *cobra.Command, o *renewOptions, name strin
 	}
 	e := r.NewEnv(engine.Env{Local: n.Local, Node: engine.Resolved(n),
 		Keys: keysToRenew(ctx, p.NewKey, r, n)})
-	removeTemporary(ctx, e.Named("renew"))
+	existing.RemoveTemporary(ctx, e.Named("renew"), n.Paths)
 	var unreadable error
 	if name == allCertificates {
 		command.Selection.Skip, unreadable = findUnreadable(ctx, r, n, phase)
@@ -181,13 +181,6 @@ func renewCertificates(p *program, c *cobra.Command, o *renewOptions, name strin
 		r.Emit(engine.Printed, restartText)
 	}
 	return errors.Join(err, unreadable)
-}
-
-// removeTemporary removes what killed runs have left of files. Without that, certificates are renewed too.
-func removeTemporary(ctx context.Context, e *engine.Env) {
-	if err := existing.RemoveTemporary(ctx, e, e.Local.Paths); err != nil && ctx.Err() == nil {
-		e.Warn("%v", err)
-	}
 }
 
 // findUnreadable returns the phases of the certificates that cannot be read, and why: one odd file does

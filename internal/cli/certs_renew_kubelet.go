@@ -7,6 +7,7 @@ import (
 
 	"kubeadm/internal/config"
 	"kubeadm/internal/engine"
+	"kubeadm/internal/existing"
 	"kubeadm/internal/flag"
 	"kubeadm/internal/node"
 	"kubeadm/internal/problem"
@@ -67,6 +68,6 @@ func renewKubeletClient(p *program, c *cobra.Command, o *certsOptions, token str
 		return err
 	}
 	e := r.NewEnv(engine.Env{Local: n.Local, Node: engine.Resolved(n)})
-	removeTemporary(ctx, e.Named("renew"))
+	existing.RemoveTemporary(ctx, e.Named("renew"), n.Paths)
 	return r.Execute(ctx, e)
 }

@@ -74,9 +74,7 @@ func Open(ctx context.Context, e *engine.Env, o Options) (m Machine, err error) 
 		}
 	}
 	if o.RemoveTemporary || o.Recover {
-		if err := RemoveTemporary(ctx, e, m.Paths); err != nil {
-			return m, err
-		}
+		RemoveTemporary(ctx, e, m.Paths)
 	}
 	if !o.Recover || m.Role != node.ControlPlane {
 		return m, nil
