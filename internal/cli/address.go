@@ -98,6 +98,7 @@ func changeAddress(p *program, c *cobra.Command, o *reconfigureOptions, selector
 	if err != nil {
 		return err
 	}
+	before := p.report.Changes() // such as temporary files that were removed
 	wanted, err := nodeaddress.Find(ctx, e, here, to)
 	if err != nil {
 		return err
@@ -117,7 +118,7 @@ func changeAddress(p *program, c *cobra.Command, o *reconfigureOptions, selector
 	if err := executeReconfigure(ctx, r, wanted.Node, env, o.DryRun); err != nil || o.DryRun {
 		return err
 	}
-	if !isPlane && !p.report.Changed() {
+	if !isPlane && p.report.Changes() == before {
 		r.Emit(engine.Info, "the Node has the address "+to+", and there is nothing to do")
 		return nil
 	}

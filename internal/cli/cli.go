@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/version"
 
+	"kubeadm/internal/clusterlock"
 	"kubeadm/internal/flag"
 	"kubeadm/internal/pki"
 	"kubeadm/internal/problem"
@@ -83,7 +84,7 @@ type program struct {
 
 func newProgram(h Host) *program {
 	p := &program{Host: h, color: colorAuto, answers: bufio.NewReader(h.In), output: runOutput{output: newOutput()},
-		report: &report.Reporter{Text: &report.Text{Out: h.Out, Err: h.Err, Style: h.Style}}}
+		report: &report.Reporter{Text: &report.Text{Out: h.Out, Err: h.Err, Style: h.Style}, IsUncounted: clusterlock.IsOwnChange}}
 	if h.Terminal != nil && hasCursor(h.Getenv) {
 		p.report.Live = h.Terminal
 	}

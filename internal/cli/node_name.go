@@ -70,6 +70,7 @@ func keepNodeName(p *program, c *cobra.Command, o *reconfigureOptions) (err erro
 	if err != nil {
 		return err
 	}
+	before := p.report.Changes() // such as temporary files that were removed
 	wanted, err := nodename.FindKeep(ctx, e, here)
 	if err != nil {
 		return err
@@ -79,7 +80,7 @@ func keepNodeName(p *program, c *cobra.Command, o *reconfigureOptions) (err erro
 		return err
 	}
 	name := untrusted.Line(wanted.Node.Name)
-	if !p.report.Changed() {
+	if p.report.Changes() == before {
 		r.Emit(engine.Info, "the kubelet is told that its Node is "+name+", and there is nothing to do")
 		return nil
 	}

@@ -53,6 +53,11 @@ type heldError struct{ error }
 
 func (heldError) Is(target error) bool { return target == ErrHeld }
 
+// IsOwnChange reports whether a change takes, renews or releases the lock: nothing that a command is for.
+func IsOwnChange(c change.Change) bool {
+	return c.Target() == state.Ref{GVK: LeaseKind(), Namespace: metav1.NamespaceSystem, Name: LeaseName}.Target()
+}
+
 // LeaseKind returns the kind of the lock's object.
 func LeaseKind() schema.GroupVersionKind {
 	return coordinationv1.SchemeGroupVersion.WithKind("Lease")

@@ -3,6 +3,7 @@ package report
 import (
 	"sync/atomic"
 
+	"kubeadm/internal/change"
 	"kubeadm/internal/engine"
 	"kubeadm/internal/untrusted"
 )
@@ -20,17 +21,23 @@ type Reporter struct {
 	// Preview marks every event as one of a dry run: those before the run too.
 	Preview bool
 
-	changed atomic.Bool
+	// IsUncounted reports whether a change is none of what a command is for, such as of a lock; nil if each counts.
+	IsUncounted func(change.Change) bool
+
+	changes atomic.Int64
 }
 
 // Changed reports whether the command has changed anything.
-func (r *Reporter) Changed() bool { return r.changed.Load() }
+func (r *Reporter) Changed() bool { return r.Changes() > 0 }
+
+// Changes returns how many changes the command has made so far.
+func (r *Reporter) Changes() int64 { return r.changes.Load() }
 
 // Emit passes on one event.
 func (r *Reporter) Emit(e engine.Event) {
 	e.Preview = e.Preview || r.Preview
-	if e.Kind == engine.Did && !e.Preview {
-		r.changed.Store(true)
+	if e.Kind == engine.Did && !e.Preview && (r.IsUncounted == nil || !r.IsUncounted(e.Change)) {
+		r.changes.Add(1)
 	}
 	if r.Live != nil {
 		r.Live.observe(e)
