@@ -35,7 +35,8 @@ import (
 const (
 	logLimit    = 512 << 10 // bytes of the log of a service
 	fileLimit   = 2 << 20   // bytes of a file in the bundle
-	bundleLimit = 64 << 20  // bytes of all files, before compression
+	objectLimit = fileLimit / 16
+	bundleLimit = 64 << 20 // bytes of all files, before compression
 	collectTime = 30 * time.Second
 )
 
@@ -310,11 +311,15 @@ func (b *bundle) addObjects(ctx context.Context, r state.Reader) {
 		return
 	}
 	const system, public = metav1.NamespaceSystem, metav1.NamespacePublic
-	whole := []string{"spec", "status"} // without managedFields
+	pods, whole := corev1.SchemeGroupVersion.WithKind("Pod"), []string{"spec", "status"} // without managedFields
+	// The file of all Nodes or Pods may be full before those of the control plane, and so may the time be over.
+	b.addList(ctx, r, "cluster/control-plane-nodes.yaml",
+		state.Query{GVK: state.NodeKind, Fields: nodeFields(), LabelSelector: node.ControlPlaneLabel})
+	b.addList(ctx, r, "cluster/control-plane-pods.yaml",
+		state.Query{GVK: pods, Namespace: system, Fields: whole, LabelSelector: "tier=control-plane"})
 	for name, q := range map[string]state.Query{
-		"nodes": {GVK: state.NodeKind, Fields: []string{"spec", "status.addresses", "status.allocatable", "status.capacity",
-			"status.conditions", "status.daemonEndpoints", "status.nodeInfo"}}, // without images
-		"pods":              {GVK: corev1.SchemeGroupVersion.WithKind("Pod"), Namespace: system, Fields: whole},
+		"nodes":             {GVK: state.NodeKind, Fields: nodeFields()},
+		"pods":              {GVK: pods, Namespace: system, Fields: whole},
 		"events":            {GVK: corev1.SchemeGroupVersion.WithKind("Event"), Namespace: system},
 		"services":          {GVK: corev1.SchemeGroupVersion.WithKind("Service"), Namespace: system},
 		"configmaps":        {GVK: corev1.SchemeGroupVersion.WithKind("ConfigMap"), Namespace: system},
@@ -329,11 +334,21 @@ func (b *bundle) addObjects(ctx context.Context, r state.Reader) {
 	}
 }
 
-// leftOut ends a list that is longer than a file may be.
-const leftOut = "# more objects are left out: this file has reached its limit\n"
+// nodeFields are the fields of a Node in the bundle: all but images, runtimeHandlers, features, declaredFeatures, config and
+// phase of its status. The images are most of a Node.
+func nodeFields() []string {
+	return []string{"spec", "status.addresses", "status.allocatable", "status.capacity", "status.conditions",
+		"status.daemonEndpoints", "status.nodeInfo", "status.volumesAttached", "status.volumesInUse"}
+}
+
+// Lines that end a list of which objects are missing.
+const (
+	leftOut    = "# more objects are left out: this file has reached its limit\n"
+	incomplete = "# the list is incomplete: see errors.txt\n"
+)
 
 // addList adds a list of objects, each as it arrives, as a cluster may have very many. Once the file is full, no more are
-// read.
+// read. One that is longer than objectLimit is left out, so that it does not take the place of many.
 func (b *bundle) addList(ctx context.Context, r state.Reader, name string, q state.Query) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -345,15 +360,20 @@ func (b *bundle) addList(ctx context.Context, r state.Reader, name string, q sta
 			return false
 		}
 		one, err := redact.Object([]unstructured.Unstructured{*u})
-		switch {
+		add := untrusted.Screen(string(one)) // which may be longer
+		switch title := untrusted.Line(u.GetName()); {
 		case err != nil:
-			b.fail(name, err)
-		case text.Len()+len(one)+len(leftOut) > fileLimit:
+			b.fail(name, fmt.Errorf("%s: %w", title, err))
+			add = "# " + title + " is left out: see errors.txt\n"
+		case len(add) > objectLimit:
+			add = fmt.Sprintf("# %s is left out: %d bytes\n", title, len(add))
+		}
+		if text.Len()+len(add)+len(leftOut)+len(incomplete) > fileLimit {
 			isFull = true
 			stop()
-		default:
-			text.Write(one)
+			return false
 		}
+		text.WriteString(add)
 		return false
 	}
 	_, err := r.List(ctx, q)
@@ -362,6 +382,9 @@ func (b *bundle) addList(ctx context.Context, r state.Reader, name string, q sta
 		text.WriteString(leftOut)
 	case err != nil:
 		b.fail(name, err)
+		if text.Len() > 0 {
+			text.WriteString(incomplete)
+		}
 	case text.Len() == 0:
 		text.WriteString("[]\n")
 	}

@@ -3,7 +3,9 @@ package doctor
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"compress/gzip"
+	"context"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -12,10 +14,12 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
 	"kubeadm/internal/node"
 	"kubeadm/internal/state"
+	"kubeadm/internal/world/fake"
 	"kubeadm/internal/world/memory"
 )
 
@@ -141,7 +145,7 @@ func TestBundleHasNoSecrets(t *testing.T) {
 	for _, want := range []string{"doctor.json", "versions.yaml", "logs/kubelet.log", "logs/containerd.log",
 		"files/etc/kubernetes/manifests/kube-scheduler.yaml", "files/var/lib/kubelet/config.yaml",
 		"files/etc/containerd/config.toml", "files/etc/cni/net.d/10-pods.conflist", "certificates.yaml",
-		"kubeconfigs.yaml", "cluster/nodes.yaml", "cluster/pods.yaml", "cluster/configmaps.yaml",
+		"kubeconfigs.yaml", "cluster/nodes.yaml", "cluster/pods.yaml", "cluster/control-plane-nodes.yaml", "cluster/control-plane-pods.yaml", "cluster/configmaps.yaml",
 		"cluster/events.yaml", "cluster/etcd-members.yaml", "host/containers.yaml", "host/etc/resolv.conf"} {
 		if files[want] == "" {
 			t.Errorf("there is no %s", want)
@@ -183,14 +187,9 @@ func TestBundleOfNewMachine(t *testing.T) {
 	}
 }
 
-// Of a list that is longer than a file may be, the first objects are there, each whole.
-func TestBundleOfLargeClusterIsCutBetweenObjects(t *testing.T) {
-	s := newHealthyNode(t)
-	filler := strings.Repeat("x", 1<<10)
-	for i := range 3000 {
-		add(fmt.Sprintf("{apiVersion: v1, kind: Node, metadata: {name: many%04d, annotations: {filler: %s}}, "+
-			"status: {images: [{names: [unneeded]}]}}", i, filler))(t, s)
-	}
+// clusterBundle returns the files of a bundle without a diagnosis.
+func (s *testNode) clusterBundle(t *testing.T) map[string]string {
+	t.Helper()
 	e, err := s.env()
 	if err != nil {
 		t.Fatal(err)
@@ -199,12 +198,85 @@ func TestBundleOfLargeClusterIsCutBetweenObjects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := unpackBundle(t, data)["cluster/nodes.yaml"]
-	var found []corev1.Node
-	if err := yaml.Unmarshal([]byte(text), &found); err != nil {
-		t.Fatal(err)
+	return unpackBundle(t, data)
+}
+
+// addMany adds Nodes whose annotations are longer than a file may be.
+func (s *testNode) addMany(t *testing.T, annotation string) {
+	t.Helper()
+	for i := range 3000 {
+		add(fmt.Sprintf("{apiVersion: v1, kind: Node, metadata: {name: many%04d, annotations: {filler: %s}}, "+
+			"status: {images: [{names: [unneeded]}], volumesInUse: [vol], volumesAttached: [{name: vol, devicePath: x}]}}",
+			i, annotation))(t, s)
 	}
-	if len(found) < 1000 || len(text) > fileLimit || !strings.HasSuffix(text, leftOut) || strings.Contains(text, "unneeded") {
-		t.Errorf("there are %d Nodes in %d bytes, which end with %q", len(found), len(text), text[max(0, len(text)-100):])
+}
+
+// Of a list that is longer than a file may be, the first objects are there, each whole.
+func TestBundleOfLargeClusterIsCutBetweenObjects(t *testing.T) {
+	for name, filler := range map[string]string{"plain": strings.Repeat("x", 1<<10),
+		"longer when shown": `"` + strings.Repeat("\u200b", 1<<9) + `"`} {
+		t.Run(name, func(t *testing.T) {
+			s := newHealthyNode(t)
+			s.addMany(t, filler)
+			files := s.clusterBundle(t)
+			text := files["cluster/nodes.yaml"]
+			var found []corev1.Node
+			if err := yaml.Unmarshal([]byte(text), &found); err != nil {
+				t.Fatal(err)
+			}
+			if len(found) < 500 || len(text) > fileLimit || !strings.HasSuffix(text, leftOut) || strings.Contains(text, "unneeded") {
+				t.Errorf("there are %d Nodes in %d bytes, which end with %q", len(found), len(text), text[max(0, len(text)-100):])
+			}
+			if last := found[len(found)-1]; len(last.Status.VolumesInUse) != 1 || len(last.Status.VolumesAttached) != 1 {
+				t.Errorf("the last one has no volumes: %+v", last.Status)
+			}
+			if planes := files["cluster/control-plane-nodes.yaml"]; !strings.Contains(planes, "name: cp1\n") || strings.Contains(planes, "many") {
+				t.Errorf("the Nodes of the control plane are %q", planes)
+			}
+			if pods := files["cluster/control-plane-pods.yaml"]; !strings.Contains(pods, "name: etcd-cp1\n") || strings.Contains(pods, "coredns") {
+				t.Errorf("the Pods of the control plane are %q", pods)
+			}
+		})
+	}
+}
+
+// One long object is left out, and those after it are not.
+func TestBundleLeavesOutOneLongObject(t *testing.T) {
+	s := newHealthyNode(t)
+	add("{apiVersion: v1, kind: ConfigMap, metadata: {name: a-long, namespace: kube-system}, data: {a: "+
+		strings.Repeat("x", 2*objectLimit)+"}}\n---\n"+
+		"{apiVersion: v1, kind: ConfigMap, metadata: {name: b-short, namespace: kube-system}}")(t, s)
+	text := s.clusterBundle(t)["cluster/configmaps.yaml"]
+	if !strings.Contains(text, "# a-long is left out: 262") || !strings.Contains(text, "name: b-short\n") || strings.Contains(text, leftOut) {
+		t.Errorf("got %q", text)
+	}
+}
+
+// failingLists fails each list of Nodes after its first object.
+type failingLists struct{ *fake.World }
+
+func (w failingLists) List(ctx context.Context, q state.Query) ([]unstructured.Unstructured, error) {
+	keep, calls := q.Keep, 0
+	if q.GVK != state.NodeKind || keep == nil {
+		return w.World.List(ctx, q)
+	}
+	q.Keep = func(u *unstructured.Unstructured) bool {
+		calls++
+		return calls == 1 && keep(u)
+	}
+	_, err := w.World.List(ctx, q)
+	return nil, cmp.Or(err, io.ErrUnexpectedEOF)
+}
+
+// A list that fails midway says that it is not whole.
+func TestBundleNamesIncompleteLists(t *testing.T) {
+	s := newHealthyNode(t)
+	s.seen = failingLists{s.world}
+	files := s.clusterBundle(t)
+	if text := files["cluster/nodes.yaml"]; !strings.Contains(text, "name: cp1\n") || !strings.HasSuffix(text, incomplete) {
+		t.Errorf("got %q", text)
+	}
+	if !strings.Contains(files["errors.txt"], "cluster/nodes.yaml: unexpected EOF") {
+		t.Errorf("the errors are %q", files["errors.txt"])
 	}
 }

@@ -45,7 +45,7 @@ func commands() []command {
 		{"--rootfs=MACHINE join --dry-run --discovery-file=/discovery.conf --node-name=new --ignore-preflight-errors=all", 7, false},
 		{"--rootfs=NODE doctor", 36, false},
 		{"--rootfs=NODE certs rotate-ca status", 4, false},
-		{"--rootfs=NODE doctor --bundle=/bundle.tar.gz", 48, false},
+		{"--rootfs=NODE doctor --bundle=/bundle.tar.gz", 50, false},
 		{"--rootfs=NODE certs approve-kubelet-serving --dry-run", 14, false},
 		{"--rootfs=NODE reconfigure status", 1, false},
 		{"--rootfs=NODE reconfigure plan --add-cert-san=new.example.com", 4, false},
