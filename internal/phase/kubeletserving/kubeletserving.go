@@ -77,8 +77,8 @@ func Watch(allowed node.AllowedNames) engine.Phase {
 	}}
 }
 
-// Requests are listed every listInterval, or as much less often that the lists take at most a listShare of the time: where
-// all kubelets have renewed their certificates within an hour, each list has thousands. Those that were refused are compared
+// Requests are listed every listInterval, or as much less often that lists and approvals take at most a listShare of the time,
+// but at least every reviewInterval: where all kubelets renew their certificates within an hour, each list has thousands. Those that were refused are compared
 // with the cluster again after reviewInterval, and then after twice as long each time that nothing has changed, as that reads
 // all Nodes. A wait for another request that ends without one is repeated.
 const (
@@ -95,6 +95,12 @@ type approver struct {
 	refused  map[types.UID]string
 	reviewed time.Time     // when all of them were compared with the cluster
 	pause    time.Duration // until that is done again
+	next     time.Time     // when requests may be listed again
+}
+
+// setNext sets the time of the next list after one, or a whole look, that began at that time.
+func (a *approver) setNext(begun, now time.Time) {
+	a.next = now.Add(min(max(listInterval, listShare*now.Sub(begun)), reviewInterval))
 }
 
 // approvePending approves what it can and returns how many requests were pending. What is wrong with one request is
@@ -104,6 +110,8 @@ func (a *approver) approvePending(ctx context.Context, e *engine.Env) (int, erro
 	if err != nil {
 		return 0, err
 	}
+	begun := e.World.Now()
+	defer func() { a.setNext(begun, e.World.Now()) }()
 	r := e.Reader()
 	requests, err := listPending(ctx, r, as)
 	if err != nil || len(requests) == 0 {
@@ -169,12 +177,11 @@ func isAnswer(err error) bool {
 // newRequest holds once there is a request that was not refused, or once the cluster has become
 // such that a refused one may be approved.
 func (a *approver) newRequest(e *engine.Env) world.Condition {
-	next := e.World.Now().Add(listInterval)
 	return world.Condition{
 		Name:    "a kubelet to request a serving certificate",
 		Timeout: watchLimit,
 		Check: func(ctx context.Context, r state.Reader) error {
-			if r.Now().Before(next) {
+			if r.Now().Before(a.next) {
 				return errNoRequest
 			}
 			as, err := e.Admin(ctx)
@@ -183,8 +190,7 @@ func (a *approver) newRequest(e *engine.Env) world.Condition {
 			}
 			begun := r.Now()
 			requests, err := listPending(ctx, r, as)
-			now := r.Now()
-			next = now.Add(min(max(listInterval, listShare*now.Sub(begun)), reviewInterval))
+			a.setNext(begun, r.Now())
 			if err != nil {
 				return err
 			}

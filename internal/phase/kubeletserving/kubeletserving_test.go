@@ -7,6 +7,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"net"
 	"net/url"
 	"strings"
@@ -37,6 +38,8 @@ type scene struct {
 	awaited []error        // the results of all waits
 	failing string         // kind of the objects that cannot be read
 	listed  map[string]int // how often objects of each kind were listed
+	slow    time.Duration  // how long a list takes
+	spent   time.Duration  // by lists
 }
 
 func (s *scene) Object(ctx context.Context, ref state.Ref) (*unstructured.Unstructured, error) {
@@ -51,6 +54,7 @@ func (s *scene) List(ctx context.Context, q state.Query) ([]unstructured.Unstruc
 		return nil, errors.New("connection refused")
 	}
 	s.listed[q.GVK.Kind]++
+	s.spent += s.slow
 	return s.World.List(ctx, q)
 }
 
@@ -66,7 +70,7 @@ func (s *scene) Await(ctx context.Context, c world.Condition) error {
 func newScene(t *testing.T) *scene {
 	s := &scene{World: fake.New(), listed: map[string]int{}}
 	from, readings := s.Now(), 0
-	s.Clock = func() time.Time { readings++; return from.Add(time.Duration(readings) * time.Second) }
+	s.Clock = func() time.Time { readings++; return from.Add(time.Duration(readings)*time.Second + s.spent) }
 	s.RemoteAPIServer = true
 	s.e = engine.New(engine.Env{World: s,
 		Admin: func(context.Context) (state.Identity, error) {
@@ -411,5 +415,30 @@ func TestWatchReadsNodesLessAndLessOften(t *testing.T) {
 	}
 	if read := s.listed["Node"]; read < 10 || read > 30 { // after 1, 2, 4, 8, and then every 16 minutes
 		t.Errorf("all Nodes were read %d times in six hours, of %v", read, s.listed)
+	}
+}
+
+// Slow lists take a small share of the time, also where each finds another request.
+func TestWatchListsSeldomWhileRequestsKeepComing(t *testing.T) {
+	s := newScene(t)
+	s.slow = 5 * time.Second
+	ctx, end := context.WithCancel(t.Context())
+	from, waits := s.Now(), 0
+	s.onAwait = func() {
+		if s.Now().Sub(from) > time.Hour {
+			end()
+		}
+		waits++
+		s.apply(t, request(t, fmt.Sprintf("csr-%d", waits), nil))
+	}
+	err := engine.Run(ctx, s.e, []engine.Phase{kubeletserving.Watch(node.AllowedNames{})}, engine.Selection{})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("the watch ended with %v", err)
+	}
+	if got := s.conditions(t, "csr-20"); got != "Approved" {
+		t.Errorf("request 20 is %q", got)
+	}
+	if waits < 25 || waits > 61 { // at most once a minute
+		t.Errorf("requests were looked at %d times in an hour", waits)
 	}
 }
