@@ -118,14 +118,23 @@ func ReadClusterOf(ctx context.Context, r state.Reader, as state.Identity,
 	return c, warnings, nil
 }
 
-// readTogether calls the functions at the same time and returns their errors in the same order.
+// readTogether calls the functions at the same time and returns their errors in the same order. A panic
+// continues in the goroutine of the caller, which cleans up.
 func readTogether(reads ...func() error) []error {
-	errs := make([]error, len(reads))
+	errs, panics := make([]error, len(reads)), make([]any, len(reads))
 	var wg sync.WaitGroup
 	for i, read := range reads {
-		wg.Go(func() { errs[i] = read() })
+		wg.Go(func() {
+			defer func() { panics[i] = recover() }()
+			errs[i] = read()
+		})
 	}
 	wg.Wait()
+	for _, p := range panics {
+		if p != nil {
+			panic(p)
+		}
+	}
 	return errs
 }
 

@@ -271,3 +271,15 @@ func TestRestIsReadWhileNodesArrive(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A panic reaches the caller, whose deferred functions clean up, after all reads have ended.
+func TestPanicOfReadReachesCaller(t *testing.T) {
+	ended := false
+	defer func() {
+		if p := recover(); p != "broken" || !ended {
+			t.Errorf("recovered %v, the other read has ended: %t", p, ended)
+		}
+	}()
+	readTogether(func() error { panic("broken") }, func() error { ended = true; return nil })
+	t.Error("there was no panic")
+}
