@@ -51,7 +51,7 @@ func reportNodes(ctx context.Context, e *engine.Env, as state.Identity, kubeletH
 		e.Warn("could not find out whether all nodes report: %v", err)
 		return nil
 	}
-	silent = search.deleteRemoved(ctx, e.World, silent)
+	silent = search.deleteRemoved(ctx, e, silent)
 	isControlPlane := func(n corev1.Node) bool {
 		_, is := n.Labels[node.ControlPlaneLabel]
 		return is
@@ -80,6 +80,8 @@ const (
 	// reportTime is how long kubelets may take to report to an API server that has been down, and
 	// which may take a while to answer itself. They try again every seven seconds.
 	reportTime = 30 * time.Second
+	// removedTime is how long it may take to read which Nodes have been removed meanwhile. They have been read before.
+	removedTime = 5 * time.Second
 	// defaultLeaseDuration is the kubelet's nodeLeaseDurationSeconds.
 	defaultLeaseDuration = 40 * time.Second
 	// tokenTTL is that of "kubeadm token create".
@@ -196,12 +198,15 @@ func (s *silentNodes) isRenewed(lease coordinationv1.Lease, now time.Time) bool 
 	return !renewed.Equal(s.firstSeen[lease.Name]) || !s.expired && now.Sub(renewed) <= duration/2
 }
 
-// deleteRemoved returns those of the nodes that are still in the cluster, as far as that can be read.
-func (s *silentNodes) deleteRemoved(ctx context.Context, r state.Reader, silent []corev1.Node) []corev1.Node {
-	ctx, cancel := context.WithTimeout(ctx, reportTime)
+// deleteRemoved returns those of the nodes that are still in the cluster; all if that cannot be read soon.
+func (s *silentNodes) deleteRemoved(ctx context.Context, e *engine.Env, silent []corev1.Node) []corev1.Node {
+	limited, cancel := context.WithTimeout(ctx, removedTime)
 	defer cancel()
-	all, err := s.listNodes(ctx, r)
+	all, err := s.listNodes(limited, e.World)
 	if err != nil {
+		if ctx.Err() == nil {
+			e.Warn("could not check whether nodes that do not report have been removed from the cluster: %v", err)
+		}
 		return silent
 	}
 	there := map[string]bool{}
