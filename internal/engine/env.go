@@ -168,9 +168,9 @@ func (e *Env) Object(ctx context.Context, ref state.Ref) (*unstructured.Unstruct
 }
 
 // List reads objects as Object reads one. The limit is not that of a whole list, of which the time grows with the cluster:
-// the world adds some for each page.
+// the world adds some for each page. A long list reports now and then how far it is.
 func (e *Env) List(ctx context.Context, q state.Query) ([]unstructured.Unstructured, error) {
-	ctx = e.withWarning(ctx)
+	ctx = world.WithListing(e.withWarning(ctx), func(text string) { e.Say("%s", text) })
 	if limit := e.retryLimit(ctx); limit > 0 {
 		ctx = world.WithRetry(ctx, limit)
 	}

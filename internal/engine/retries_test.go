@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -31,16 +32,34 @@ func (w *slowAPIServer) Object(ctx context.Context, _ state.Ref) (*unstructured.
 func (w *slowAPIServer) List(ctx context.Context, _ state.Query) ([]unstructured.Unstructured, error) {
 	w.limit = world.RetryLimit(ctx)
 	_, w.hasDeadline = ctx.Deadline()
+	world.ReportProgress(ctx, "still waiting: refused")
+	world.ReportListing(ctx, "Node", 500)
+	world.ReportListing(ctx, "Node", 1000)
 	return nil, nil
 }
 
 // A list has no fixed time, as it may have any number of pages.
 func TestListHasNoFixedTime(t *testing.T) {
 	w := &slowAPIServer{World: fake.New()}
-	e := engine.New(engine.Env{World: w})
+	e := engine.New(engine.Env{World: w, Emit: func(engine.Event) {}})
 	e.Local.Timeouts.KubernetesAPI = time.Minute
 	if _, err := e.List(t.Context(), state.Query{}); err != nil || w.limit != time.Minute || w.hasDeadline {
 		t.Errorf("retried for %v, with a deadline: %t, %v", w.limit, w.hasDeadline, err)
+	}
+}
+
+// Each report of how far a list is is shown, and is no warning.
+func TestListShowsHowFarItIs(t *testing.T) {
+	var shown []string
+	e := engine.New(engine.Env{World: &slowAPIServer{World: fake.New()},
+		Emit: func(e engine.Event) { shown = append(shown, string(e.Kind)+": "+e.Text) }})
+	if _, err := e.List(t.Context(), state.Query{}); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"warning: still waiting: refused", "message: still listing Node objects: 500 so far",
+		"message: still listing Node objects: 1000 so far"}
+	if !slices.Equal(shown, want) {
+		t.Errorf("shown: %q", shown)
 	}
 }
 

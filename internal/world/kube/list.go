@@ -36,6 +36,7 @@ const metadataOnly = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.
 // take as long as one object, and timePerPage longer for each page that has arrived.
 func (k *Cluster) List(ctx context.Context, q state.Query) ([]unstructured.Unstructured, error) {
 	var found []unstructured.Unstructured
+	progress := listProgress{kind: q.GVK.Kind, reported: time.Now()}
 	limit := time.Now().Add(cmp.Or(world.RetryLimit(ctx), k.Timeout, defaultTimeout))
 	for next := ""; ; limit = limit.Add(timePerPage) {
 		var p page
@@ -60,6 +61,22 @@ func (k *Cluster) List(ctx context.Context, q state.Query) ([]unstructured.Unstr
 		if next = p.next; next == "" || q.Limit > 0 {
 			return found, nil
 		}
+		progress.add(ctx, len(p.objects))
+	}
+}
+
+// listProgress reports after a page how far a list is, at most once in progressInterval.
+type listProgress struct {
+	kind     string
+	count    int       // objects read
+	reported time.Time // or begun
+}
+
+func (l *listProgress) add(ctx context.Context, count int) {
+	l.count += count
+	if now := time.Now(); now.Sub(l.reported) >= progressInterval {
+		l.reported = now
+		world.ReportListing(ctx, l.kind, l.count)
 	}
 }
 
