@@ -76,6 +76,7 @@ func startServer(t *testing.T, answers ...answer) *scripted {
 		s.agent = r.UserAgent()
 		s.mu.Unlock()
 		if now.body == hangs {
+			w.Header().Set("Content-Type", "application/json") // as every answer of an API server has
 			w.WriteHeader(now.code)
 			_, _ = w.Write([]byte("{"))
 			w.(http.Flusher).Flush()
