@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -198,10 +199,13 @@ func (f finder) addDNS(ctx context.Context, c, found *State) error {
 		return nil
 	}
 	c.DNS.present = now
-	// Pods that have the annotation already may run with what another client, or a killed run, has written since. Others may
-	// keep what they have read if that lets them read nothing again.
+	// Pods that have the annotation already may run with what another client, or a killed run, has written since. Those from
+	// before a change that is not complete may have read its Corefile, after a while, and need another while to read the
+	// previous one.
+	const untilRead = 30 * time.Second // at least
+	mayHaveRead := isUndo && found.Stored == nil && f.e.World.Now().Sub(found.Started.Time) > untilRead
 	if after := c.DNS.After.Corefile; after != nil && after.Text != now.Corefile.Text && (after.Pods == now.Corefile.Pods ||
-		!strings.Contains(now.Corefile.Text, "reload")) {
+		mayHaveRead) {
 		c.DNS.After.Corefile = &Corefile{after.Text, corefileDigest(after.Text + now.Corefile.Text)}
 	}
 	text, err := yaml.Marshal(c.DNS)

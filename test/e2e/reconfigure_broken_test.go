@@ -100,7 +100,7 @@ func (s undoneCluster) describeConfiguration(t *testing.T) string {
 	text += kubectl(t, s.cp, "get", "daemonset/kube-proxy", "deployment/coredns", "--namespace=kube-system",
 		"--output=jsonpath={.items[*].spec.template.spec}")
 	text += kubectl(t, s.cp, "get", "deployment/coredns", "--namespace=kube-system",
-		"--output=jsonpath={.spec.replicas}{.spec.template.metadata.annotations}")
+		"--output=jsonpath={.spec.replicas}")
 	return text + runShell(t, s.cp, "cat /etc/kubernetes/manifests/*.yaml /var/lib/kubelet/config.yaml /var/lib/kubelet/kubeadm-flags.env")
 }
 
