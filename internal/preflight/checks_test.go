@@ -151,7 +151,7 @@ func TestOrderOfControlPlaneJoinChecks(t *testing.T) {
 	}
 }
 
-// The names are public. Those of upgrade are not implemented yet.
+// The names are public.
 func TestNames(t *testing.T) {
 	want := "IsPrivilegedUser " + beforeCommon + " HTTPProxyCIDR" +
 		commonNames + ipv4 + ipv6 + localData +
