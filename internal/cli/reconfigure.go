@@ -78,8 +78,8 @@ func newReconfigureApplyCommand(p *program) *cobra.Command {
 		Short: "Change the configuration of the cluster and of this control plane node",
 		Long: `Change the configuration of the cluster and bring this control plane node to it. The documents in the file replace
 what the cluster stores: a ClusterConfiguration, a KubeletConfiguration, a KubeProxyConfiguration. Flags change single
-settings. The Corefile and the replicas of CoreDNS, which no document has, are set with flags too. Without any of them, this node is brought to the configuration that the cluster stores, for example after
-its ConfigMaps were edited.
+settings. The Corefile and the replicas of CoreDNS, which no document has, are set with flags too. Without any of them,
+this node is brought to the configuration that the cluster stores, for example after its ConfigMaps were edited.
 
 The cluster stores the new configuration once this node runs with it. Afterwards, run "kubeadm reconfigure node" on
 each of the other nodes.

@@ -73,7 +73,7 @@ func ReportTakenBack(ctx context.Context, e *engine.Env, n *node.Node, as state.
 		message = fmt.Sprintf("Configuration change %s was rolled back on this node", untrusted.Line(id))
 	}
 	if cause != nil && errors.As(cause, new(*BrokenAddon)) && s.DNS != nil && s.DNS.After.Corefile != nil {
-		message += ": CoreDNS does not run with the new Corefile" // its log may quote credentials of the Corefile
+		message += ": new Pods of CoreDNS or kube-proxy do not run" // the log of CoreDNS may quote credentials of its Corefile
 	} else if cause != nil {
 		message += ": " + shortCause(cause)
 	}

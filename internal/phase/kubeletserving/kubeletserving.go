@@ -78,9 +78,9 @@ func Watch(allowed node.AllowedNames) engine.Phase {
 }
 
 // Requests are listed every listInterval, or as much less often that lists and approvals take at most a listShare of the time,
-// but at least every reviewInterval: where all kubelets renew their certificates within an hour, each list has thousands. Those that were refused are compared
-// with the cluster again after reviewInterval, and then after twice as long each time that nothing has changed, as that reads
-// all Nodes. A wait for another request that ends without one is repeated.
+// but at least every reviewInterval: where all kubelets renew their certificates within an hour, each list has thousands.
+// Those that were refused are compared with the cluster again after reviewInterval, and then after twice as long each time
+// that nothing has changed, as that reads all Nodes. A wait for another request that ends without one is repeated.
 const (
 	listInterval      = 5 * time.Second
 	listShare         = 10
