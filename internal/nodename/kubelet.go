@@ -45,9 +45,22 @@ func ReadKubelet(ctx context.Context, r state.Reader, local node.Local) (k Kubel
 	return k, nil
 }
 
-// FindServingCertificate returns the serving certificate that an administrator has given to the kubelet of this machine by
-// tlsCertFile in its configuration; empty if the kubelet generates or requests its own.
+// FindServingCertificate returns the serving certificate that an administrator has given to the kubelet of this machine, by
+// an argument or by tlsCertFile in its configuration; empty if the kubelet generates or requests its own.
 func FindServingCertificate(ctx context.Context, r state.Reader, p node.Paths) (string, error) {
+	files, err := kubeletfile.ReadArgumentFiles(ctx, r, p)
+	if err != nil {
+		return "", err
+	}
+	var argument string
+	for _, f := range files { // the last one counts
+		if all := servingArgument.FindAllStringSubmatch(f.Text, -1); len(all) > 0 {
+			argument = all[len(all)-1][1]
+		}
+	}
+	if argument != "" { // the kubelet prefers it to its configuration
+		return argument, nil
+	}
 	data, err := state.ReadOptional(ctx, r, p.KubeletConfig())
 	if err != nil {
 		return "", err
@@ -58,23 +71,7 @@ func FindServingCertificate(ctx context.Context, r state.Reader, p node.Paths) (
 	if err := yaml.Unmarshal(data, &config); err != nil {
 		return "", fmt.Errorf("reading %s: %w", p.KubeletConfig(), err)
 	}
-	if config.TLSCertFile != "" {
-		return config.TLSCertFile, nil
-	}
-	units, err := kubeletfile.ListUnitFiles(ctx, r)
-	if err != nil {
-		return "", err
-	}
-	for _, file := range append(units, p.KubeletEnvFiles()...) {
-		data, err := state.ReadOptional(ctx, r, file)
-		if err != nil {
-			return "", err
-		}
-		if found := servingArgument.FindSubmatch(data); found != nil {
-			return string(found[1]), nil
-		}
-	}
-	return "", nil
+	return config.TLSCertFile, nil
 }
 
 // servingArgument matches the argument of the kubelet that does the same as tlsCertFile.

@@ -54,6 +54,45 @@ func TestReadKubelet(t *testing.T) {
 	}
 }
 
+// An argument counts before the configuration of the kubelet, and the last argument before the others.
+func TestFindServingCertificate(t *testing.T) {
+	const (
+		config = "/var/lib/kubelet/config.yaml"
+		unit   = "/usr/lib/systemd/system/kubelet.service.d/10-kubeadm.conf"
+		env    = "/var/lib/kubelet/kubeadm-flags.env"
+		own    = "/etc/kubernetes/kubelet.env"
+		admin  = "/etc/default/kubelet"
+	)
+	const inUnit = "Environment=\"KUBELET_EXTRA_ARGS=--tls-cert-file=/unit.crt\"\n"
+	for name, c := range map[string]struct {
+		files map[string]string
+		want  string
+	}{
+		"its own":            {map[string]string{config: "port: 10250\n", admin: "KUBELET_EXTRA_ARGS=--v=2\n"}, ""},
+		"the configuration":  {map[string]string{config: "tlsCertFile: /config.crt\n"}, "/config.crt"},
+		"an argument before": {map[string]string{config: "tlsCertFile: /config.crt\n", env: `A="--tls-cert-file=/env.crt"`}, "/env.crt"},
+		"the unit after kubeadm": {map[string]string{env: `KUBELET_KUBEADM_ARGS="--tls-cert-file=/env.crt"`, unit: inUnit},
+			"/unit.crt"},
+		"an administrator after the unit": {map[string]string{unit: "ExecStart=/usr/bin/kubelet --tls-cert-file=/unit.crt $KUBELET_EXTRA_ARGS\n",
+			admin: "KUBELET_EXTRA_ARGS=--tls-cert-file=/admin.crt\n"}, "/admin.crt"},
+		"an administrator in place of the unit": {map[string]string{unit: inUnit, admin: "KUBELET_EXTRA_ARGS=--v=2\n"}, ""},
+		"a file that only the unit names": {map[string]string{env: `KUBELET_KUBEADM_ARGS="--tls-cert-file=/env.crt"`,
+			unit: "EnvironmentFile=-" + own + "\n", own: "KUBELET_EXTRA_ARGS=--tls-cert-file /own.crt\n"}, "/own.crt"},
+		"twice":     {map[string]string{admin: "KUBELET_EXTRA_ARGS=--tls-cert-file=/a.crt --tls-cert-file=/b.crt\n"}, "/b.crt"},
+		"a comment": {map[string]string{admin: "# KUBELET_EXTRA_ARGS=--tls-cert-file=/a.crt\n"}, ""},
+	} {
+		w := fake.New()
+		for file, text := range c.files {
+			if err := w.PutFile(file, memory.File{Data: []byte(text), Mode: 0o644}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got, err := FindServingCertificate(t.Context(), w, node.DefaultPaths()); err != nil || got != c.want {
+			t.Errorf("%s: %q %v, want %q", name, got, err, c.want)
+		}
+	}
+}
+
 func TestReplaceOverride(t *testing.T) {
 	for text, want := range map[string]string{
 		"KUBELET_EXTRA_ARGS=--hostname-override=a\n":             "KUBELET_EXTRA_ARGS=--hostname-override=w1\n",
