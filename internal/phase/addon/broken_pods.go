@@ -45,39 +45,51 @@ func (a addons) listNotReady(ctx context.Context, e *engine.Env, one addon) (rec
 	return reconfiguration.NewNodeSet(nodes), err
 }
 
-// findBroken is a *reconfiguration.BrokenAddon if a Pod of the latest template exits again and again. At the end of the
-// wait, an image that cannot be pulled is one too. On a node that is not ready, or whose Pod was not before the change, that
-// is no evidence against the change.
-func (w newPods) findBroken(ctx context.Context, r state.Reader, isEnd bool) error {
+// list returns the Pods of the latest template, without those that are no evidence for or against the change: they are
+// being deleted, or a Pod of their node was not ready before it.
+func (w newPods) list(ctx context.Context, r state.Reader) ([]corev1.Pod, error) {
 	revision, err := findRevision(ctx, r, w.workload, w.query.LabelSelector)
 	if err != nil || revision == "" {
-		return nil // the wait goes on
+		return nil, err
 	}
 	query := w.query
 	query.LabelSelector += "," + revision
 	all, err := r.List(ctx, query)
-	if err != nil {
-		return nil
-	}
+	var pods []corev1.Pod
 	for _, u := range all {
-		pod, ok := toPod(u)
-		if !ok || w.notReady.Has(pod.Spec.NodeName) || pod.DeletionTimestamp != nil {
-			continue
+		if pod, ok := toPod(u); ok && !w.notReady.Has(pod.Spec.NodeName) && pod.DeletionTimestamp == nil {
+			pods = append(pods, pod)
 		}
+	}
+	return pods, err
+}
+
+// findBroken is a *reconfiguration.BrokenAddon if a Pod of the latest template exits again and again. At the end of the
+// wait, an image that cannot be pulled is one too. On a node that is not ready, or whose Pod was not before the change, that
+// is no evidence against the change.
+func (w newPods) findBroken(ctx context.Context, r state.Reader, isEnd bool) error {
+	pods, err := w.list(ctx, r)
+	if err != nil {
+		return nil // the wait goes on
+	}
+	return w.findBrokenOf(ctx, r, pods, isEnd)
+}
+
+// findBrokenOf is findBroken of these Pods.
+func (w newPods) findBrokenOf(ctx context.Context, r state.Reader, pods []corev1.Pod, isEnd bool) error {
+	for _, pod := range pods {
 		for _, c := range pod.Status.ContainerStatuses {
 			// The log comes last: the API server waits long for that of a node that is down.
-			cause := describeFailure(c, isEnd)
-			if isEnd && w.tries && c.State.Running != nil && !c.Ready {
-				cause = "runs, but is not ready"
+			cause := w.describeFailure(c, isEnd)
+			if cause == "" || !w.isOnReadyNode(ctx, r, pod) {
+				continue
 			}
-			if cause != "" && w.isOnReadyNode(ctx, r, pod) {
-				if isCrashing(c) {
-					cause += w.explainCrash(ctx, r, pod, c)
-				}
-				return &reconfiguration.BrokenAddon{Err: problem.New(fmt.Errorf("container %s of the new Pod %s on node %s %s",
-					untrusted.Line(c.Name), untrusted.Line(pod.Name), untrusted.Line(pod.Spec.NodeName), cause), untrusted.CommandHint(
-					"look at the Pods", "kubectl get pods --namespace kube-system --selector", w.query.LabelSelector))}
+			if isCrashing(c) {
+				cause += w.explainCrash(ctx, r, pod, c)
 			}
+			return &reconfiguration.BrokenAddon{Err: problem.New(fmt.Errorf("container %s of the new Pod %s on node %s %s",
+				untrusted.Line(c.Name), untrusted.Line(pod.Name), untrusted.Line(pod.Spec.NodeName), cause), untrusted.CommandHint(
+				"look at the Pods", "kubectl get pods --namespace kube-system --selector", w.query.LabelSelector))}
 		}
 	}
 	return nil
@@ -116,9 +128,12 @@ func (w newPods) explainCrash(ctx context.Context, r state.Reader, pod corev1.Po
 	return ": " + cause
 }
 
-// describeFailure says by its status why a container does not run; empty if it runs, or may run soon.
-func describeFailure(c corev1.ContainerStatus, isEnd bool) string {
+// describeFailure says by its status what is wrong with a container; empty if it runs, or may run soon.
+func (w newPods) describeFailure(c corev1.ContainerStatus, isEnd bool) string {
 	if c.State.Running != nil {
+		if isEnd && w.tries && !c.Ready {
+			return "runs, but is not ready"
+		}
 		return ""
 	}
 	if isCrashing(c) {

@@ -46,7 +46,7 @@ var Reconfigure = engine.Phase{
 		if err := effects.AddUnfinished(ctx, e, n, intent.Begun...); err != nil {
 			return err
 		}
-		a := addons{node: n, as: as}
+		a := addons{node: n, as: as, takesBack: intent.Change.Forgets}
 		deployDNS := deployCoreDNS
 		if c := intent.Change.DNS; c != nil {
 			deployDNS = a.changeCoreDNS(c, effects.CoreDNS)
@@ -147,6 +147,8 @@ type addons struct {
 	proxyServer string
 	// triesCorefile is set if CoreDNS gets another Corefile.
 	triesCorefile bool
+	// takesBack is set if the addons return to what they ran with before this command, so that it is known to work.
+	takesBack bool
 	// notReady are the nodes on which Pods of an addon were not ready before the change, by their label.
 	notReady map[string]reconfiguration.NodeSet
 }
@@ -181,7 +183,11 @@ func (a addons) reconfigure(ctx context.Context, e *engine.Env, one addon, wasDi
 	if err := deploy(ctx, e); err != nil {
 		return err
 	}
-	failed := a.awaitRollout(ctx, e, a.newPodsOf(one))
+	pods := a.newPodsOf(one)
+	failed := a.awaitRollout(ctx, e, pods)
+	if failed == nil && one == proxyAddon && !a.takesBack {
+		failed = a.awaitSteady(ctx, e, pods)
+	}
 	if failed == nil || ctx.Err() != nil {
 		return failed
 	}
@@ -197,7 +203,7 @@ func (a addons) reconfigure(ctx context.Context, e *engine.Env, one addon, wasDi
 		return err
 	}
 	// Where the Pods of all nodes were not ready, none of them shows whether the change works.
-	if missing > down+unready || missing > down && len(ready) == 0 {
+	if missing > down+unready || missing > down && len(ready) == 0 || errors.Is(failed, errRestarted) {
 		return problem.New(fmt.Errorf("the roll-out of %s is not complete: %w", ref, failed), incompleteHint)
 	}
 	e.Warn("the roll-out of %s is not complete: %d nodes are not ready, or had an unready Pod before the change: %v", ref,
