@@ -11,6 +11,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"kubeadm/internal/config"
 	"kubeadm/internal/engine"
@@ -232,6 +233,8 @@ type finder struct {
 	e    *engine.Env
 	here existing.Machine
 	dns  DNSSettings // that the user wants
+	// nodes are the Nodes of the cluster; nil as long as they were not needed.
+	nodes []unstructured.Unstructured
 	// unreached is set where the endpoint that is taken back has not left this node.
 	unreached bool
 }
@@ -421,13 +424,13 @@ func (f finder) listBegun(ctx context.Context, s *State) (all []*node.Node, err 
 }
 
 // addConcerned says which nodes a new change concerns: also those that have not followed the one before.
-func (f finder) addConcerned(ctx context.Context, w Wanted, isUnknown bool) error {
+func (f *finder) addConcerned(ctx context.Context, w Wanted, isUnknown bool) error {
 	change := w.Change
 	if earlier := change.Earlier.Latest(); earlier != nil {
-		all, err := earlier.ReadProgress(ctx, f.e.Reader(), f.here.As)
-		if err != nil {
+		if err := f.listNodes(ctx); err != nil {
 			return err
 		}
+		all := earlier.progressOf(f.nodes)
 		change.ControlPlanes, change.Workers = len(ListBehind(all, true)) > 0, len(ListBehind(all, false)) > 0
 	}
 	change.Workers = change.Workers || isUnknown || w.Effects.Kubelet || change.Endpoint != nil && !f.unreached

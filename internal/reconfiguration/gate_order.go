@@ -17,24 +17,34 @@ const SecondHalf = "the feature gates of the other components change when you ru
 	"nodes have followed this change"
 
 // countNodes returns the number of nodes of the cluster, and of the control plane nodes among them.
-func (f finder) countNodes(ctx context.Context) (all, planes int, err error) {
-	list, err := listNodes(ctx, f.e.Reader(), f.here.As)
-	if err != nil {
-		return 0, 0, fmt.Errorf("reading which nodes there are: %w", err)
+func (f *finder) countNodes(ctx context.Context) (all, planes int, err error) {
+	if err := f.listNodes(ctx); err != nil {
+		return 0, 0, err
 	}
-	for _, u := range list {
+	for _, u := range f.nodes {
 		if _, is := u.GetLabels()[node.ControlPlaneLabel]; is {
 			planes++
 		}
 	}
-	return len(list), planes, nil
+	return len(f.nodes), planes, nil
+}
+
+// listNodes lists the Nodes once for all that is found out about them: a large cluster has thousands.
+func (f *finder) listNodes(ctx context.Context) (err error) {
+	if f.nodes != nil {
+		return nil
+	}
+	if f.nodes, err = listNodes(ctx, f.e.Reader(), f.here.As); err != nil {
+		return fmt.Errorf("reading which nodes there are: %w", err)
+	}
+	return nil
 }
 
 // orderGates returns the first part of a change of feature gates if other nodes are concerned: all API servers
 // have a gate before other components use it, and as long as they do. If the cluster stores that
 // part, all nodes must have followed. A single API server is the first to get a gate anyway: only one that kubelets
 // or kube-proxy of other nodes lose is ordered then.
-func (f finder) orderGates(ctx context.Context, q Request, stored, wanted config.StoredConfig,
+func (f *finder) orderGates(ctx context.Context, q Request, stored, wanted config.StoredConfig,
 	found *State) (config.StoredConfig, bool, error) {
 	nodes, planes, err := f.countNodes(ctx)
 	if err != nil || nodes < 2 {
@@ -91,11 +101,11 @@ func (f finder) orderGates(ctx context.Context, q Request, stored, wanted config
 
 // checkAllFollowed is an error if a node has not followed a change of feature gates, with a last hint. It returns whether
 // this node has: a killed run may not have recorded that.
-func (f finder) checkAllFollowed(ctx context.Context, found *State, last string) (isHere bool, err error) {
-	all, err := found.ReadProgress(ctx, f.e.Reader(), f.here.As)
-	if err != nil {
+func (f *finder) checkAllFollowed(ctx context.Context, found *State, last string) (isHere bool, err error) {
+	if err := f.listNodes(ctx); err != nil {
 		return false, err
 	}
+	all := found.progressOf(f.nodes)
 	if slices.ContainsFunc(all, func(n NodeProgress) bool { return n.Name == f.here.Name && !n.Done }) {
 		return false, nil
 	}
@@ -108,13 +118,16 @@ func (f finder) checkAllFollowed(ctx context.Context, found *State, last string)
 
 // orderUndo lets an undo keep the gates of the API servers at first that other nodes use and lose too, as orderGates does.
 // If no other node has anything of the change, none uses them.
-func (f finder) orderUndo(ctx context.Context, undo, found *State) error {
+func (f *finder) orderUndo(ctx context.Context, undo, found *State) error {
 	if found.Stored == nil {
 		return nil
 	}
-	all, err := found.ReadProgress(ctx, f.e.Reader(), f.here.As)
-	if err != nil || !slices.ContainsFunc(all, func(n NodeProgress) bool { return !n.Untouched && n.Name != f.here.Name }) {
+	if err := f.listNodes(ctx); err != nil {
 		return err
+	}
+	isTouched := func(n NodeProgress) bool { return !n.Untouched && n.Name != f.here.Name }
+	if !slices.ContainsFunc(found.progressOf(f.nodes), isTouched) {
+		return nil
 	}
 	_, planes, err := f.countNodes(ctx)
 	if err != nil {
@@ -160,7 +173,7 @@ func (f finder) orderUndo(ctx context.Context, undo, found *State) error {
 }
 
 // continueUndo returns the last part of an undo, once all nodes have followed the first one.
-func (f finder) continueUndo(ctx context.Context, first *State) (*State, error) {
+func (f *finder) continueUndo(ctx context.Context, first *State) (*State, error) {
 	isHere, err := f.checkAllFollowed(ctx, first, "then run this command again")
 	if err != nil || !isHere {
 		return first, err

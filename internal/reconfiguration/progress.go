@@ -37,8 +37,12 @@ func (s *State) ReadProgress(ctx context.Context, reader state.Reader,
 	if err != nil {
 		return nil, fmt.Errorf("reading which nodes have followed: %w", err)
 	}
+	return s.progressOf(list), nil
+}
+
+// progressOf is ReadProgress of these Nodes.
+func (s *State) progressOf(list []unstructured.Unstructured) (all []NodeProgress) {
 	known := s.Nodes.byName()
-	var all []NodeProgress
 	for _, u := range list {
 		n := NodeProgress{Name: u.GetName()}
 		_, n.ControlPlane = u.GetLabels()[node.ControlPlaneLabel]
@@ -59,7 +63,7 @@ func (s *State) ReadProgress(ctx context.Context, reader state.Reader,
 		all = append(all, n)
 	}
 	slices.SortFunc(all, func(a, b NodeProgress) int { return strings.Compare(a.Name, b.Name) })
-	return all, nil
+	return all
 }
 
 // joinMargin is longer than a join takes, and than clocks of control plane nodes may differ.
