@@ -94,7 +94,6 @@ func (s *suite) planUserland(ctx context.Context) error {
 		failed = errors.Join(failed, err)
 		return part
 	}
-	// The shell of busybox drops environment variables whose names have a dash. Some tests set them.
 	s.busybox = tree("conformance-busybox", addBusybox, "busybox-static", "bash", "base-files")
 	s.userland = tree("conformance-userland", finishUserland, "base-files", "bash", "bind9-dnsutils", "ca-certificates",
 		"coreutils", "curl", "dash", "findutils", "grep", "hostname", "iperf", "iproute2", "netcat-openbsd", "nginx-light",
@@ -156,20 +155,27 @@ func addAccounts(dir string) error {
 	return os.Chmod(filepath.Join(dir, "tmp"), 0o777|os.ModeSticky)
 }
 
-// addBusybox links the names of busybox' programs to it. The shell is bash.
+// busyboxShell is /bin/sh of the image. One test wants the words of busybox' shell, which drops environment variables whose
+// names have a dash or a dot, as others set them: for those it is bash.
+const busyboxShell = `#!/usr/bin/bash
+while IFS='=' read -r -d '' name _; do
+	[[ $name =~ ^[A-Za-z_][A-Za-z0-9_]*$ ]] || exec -a "$0" /usr/bin/bash "$@"
+done </proc/self/environ
+exec -a "$0" /usr/bin/busybox "$@"
+`
+
+// addBusybox links the names of busybox' programs to it, but that of the shell.
 func addBusybox(ctx context.Context, dir string) error {
 	program := filepath.Join(dir, "usr/bin/busybox")
 	out, err := exec.CommandContext(ctx, program, "--list").Output()
 	if err != nil {
 		return fmt.Errorf("listing the programs of busybox: %w", err)
 	}
-	names := append(strings.Fields(string(out)), "sh")
-	for _, name := range names {
-		to := "busybox"
-		if name == "sh" {
-			to = "bash"
-		}
-		if err := os.Symlink(to, filepath.Join(dir, "usr/bin", name)); err != nil && !errors.Is(err, os.ErrExist) {
+	if err := os.WriteFile(filepath.Join(dir, "usr/bin/sh"), []byte(busyboxShell), 0o755); err != nil {
+		return err
+	}
+	for _, name := range strings.Fields(string(out)) {
+		if err := os.Symlink("busybox", filepath.Join(dir, "usr/bin", name)); err != nil && !errors.Is(err, os.ErrExist) {
 			return err
 		}
 	}
