@@ -227,7 +227,7 @@ func TestRecoverKeepsRejoinedData(t *testing.T) {
 			t.Errorf("%s: members %v, asked %q, %v", r.name, memberNames(m), asked, again.err)
 		}
 	})
-	if voters == 0 || learners == 0 || absent == 0 {
+	if (voters == 0 || learners == 0 || absent == 0) && !testing.Short() {
 		t.Errorf("killed with %d voters, %d learners, %d times without data", voters, learners, absent)
 	}
 }
@@ -251,7 +251,7 @@ func checkRecoverResumes(t *testing.T, m *fake.World) {
 		r.rerun().mustSucceed(t)
 		checkRecoveredEtcd(t, r.machine)
 	})
-	if undoing == 0 {
+	if undoing == 0 && !testing.Short() {
 		t.Error("no run was killed while it put the data back")
 	}
 }
