@@ -126,13 +126,13 @@ func (r *rotatedCluster) balance(t *testing.T, backends ...*nodes.Node) {
 	r.load.awaitRequest()
 }
 
-// TestChangeAddressHA gives two of three control planes other addresses, under a client of the load balancer: one of them
-// before the previous address is gone, with the way back, and the other one afterwards. No request fails, as the load
+// TestChangeAddressHA gives two of three control planes and a worker other addresses, under a client of the load balancer: one
+// control plane before the previous address is gone, with the way back, the others afterwards. No request fails, as the load
 // balancer leaves each address before it is gone, and an API server that exits serves until the load balancer has seen it.
 func TestChangeAddressHA(t *testing.T) {
 	inFullRun(t, "five minutes")
 	parallel(t)
-	r := newRotatedClusterOf(t, 3, 1, nodes.Config{
+	r := newRotatedClusterOf(t, 3, 2, nodes.Config{
 		Cluster: "apiServer:\n  extraArgs:\n  - {name: shutdown-delay-duration, value: 5s}\n"})
 	prepared, after := r.controlPlanes[1], r.controlPlanes[2]
 	first := prepared.Address()
@@ -148,6 +148,7 @@ func TestChangeAddressHA(t *testing.T) {
 	r.balance(t, r.controlPlanes...)
 	checkMovedPlane(t, prepared, first)
 	checkVotingMembers(t, r.controlPlanes...)
+	r.load.endStep(t, "a control plane node moves, before its previous address is gone")
 
 	gone := after.Address()
 	second, err = after.AddAddress(t.Context())
@@ -162,7 +163,15 @@ func TestChangeAddressHA(t *testing.T) {
 	r.balance(t, r.controlPlanes...)
 	checkMovedPlane(t, after, gone)
 	checkVotingMembers(t, r.controlPlanes...)
-	must(t, awaitClusterReady(t.Context(), r.cp, 4))
+	r.load.endStep(t, "a control plane node moves, after its previous address is gone")
+	worker := r.workers[1] // the client runs on the other one
+	moved, err := worker.AddAddress(t.Context())
+	must(t, err)
+	must(t, worker.MoveTo(t.Context(), moved))
+	runAddress(t, worker, "change", moved)
+	checkNodeAddress(t, r.cp, worker.Name(), moved)
+	must(t, awaitClusterReady(t.Context(), r.cp, 5))
+	r.load.endStep(t, "a worker moves")
 	r.endLoad(t)
 	for n, before := range map[*nodes.Node]string{prepared: first, after: gone} {
 		checkNodeAddress(t, r.cp, n.Name(), n.Address())
@@ -176,7 +185,8 @@ func TestChangeAddressHA(t *testing.T) {
 }
 
 // TestChangeAddressOfOnlyControlPlane gives the only control plane of a cluster without an endpoint another address,
-// which it has alone, and a worker follows. The command is killed, and the power cut.
+// which it has alone, and a worker follows. The command is killed, and the power cut. A client that writes through a load
+// balancer shows for how long the API server does not answer; nothing that it has written is lost.
 func TestChangeAddressOfOnlyControlPlane(t *testing.T) {
 	inFullRun(t, "four minutes")
 	parallel(t)
@@ -184,9 +194,18 @@ func TestChangeAddressOfOnlyControlPlane(t *testing.T) {
 	must(t, s.addNodes(t.Context()))
 	must(t, s.initAndJoin(t.Context()))
 	cp, before := s.cp, s.cp.Address()
+	balancer, err := s.StartBalancer(t.Context())
+	must(t, err)
+	must(t, balancer.SetBackends(cp))
+	client := startBalancedLoad(t, balancer, cp, s.worker)
+	t.Cleanup(client.stop)
+	move := func(address string) {
+		must(t, cp.MoveTo(t.Context(), address))
+		must(t, balancer.SetBackends(cp))
+	}
 	second, err := cp.AddAddress(t.Context())
 	must(t, err)
-	must(t, cp.MoveTo(t.Context(), second))
+	move(second)
 	must(t, cp.Kill(t.Context()))
 	must(t, cp.Boot(t.Context()))
 	killAddressChange(t, cp, second, "etcd.yaml")
@@ -200,6 +219,7 @@ func TestChangeAddressOfOnlyControlPlane(t *testing.T) {
 	}
 	checkMovedPlane(t, cp, before)
 	checkVotingMembers(t, cp)
+	client.endStep(t, "the control plane node moves, with two power cuts")
 	checkFails(t, cp, []string{"still reach the cluster at https://" + before + ":6443", "kubeadm endpoint change"},
 		addressCommand("finish")...)
 	await(t, "the worker to be known as lost", waitLimit, func() error { // otherwise kube-proxy's roll-out waits for it
@@ -224,9 +244,19 @@ func TestChangeAddressOfOnlyControlPlane(t *testing.T) {
 	runAddress(t, cp, "finish")
 	checkNodeAddress(t, cp, cp.Name(), second)
 	must(t, awaitClusterReady(t.Context(), cp, 2))
+	client.endStepWithoutFailure(t, "the endpoint changes, and the worker follows")
 	// Without a restart of the machine etcd runs on when its address is gone.
-	must(t, cp.MoveTo(t.Context(), before))
+	move(before)
 	runAddress(t, cp, "change", before)
 	checkMovedPlane(t, cp, second)
 	checkVotingMembers(t, cp)
+	client.endStep(t, "the control plane node moves, after its previous address is gone")
+	_, err = cp.AddAddress(t.Context())
+	must(t, err)
+	runAddress(t, cp, "change", second)
+	move(second)
+	checkMovedPlane(t, cp, before)
+	checkVotingMembers(t, cp)
+	client.endStep(t, "the control plane node moves, before its previous address is gone")
+	client.end(t, cp)
 }

@@ -39,6 +39,7 @@ type guideReader struct {
 	balancer *nodes.Balancer
 	secrets  map[string]string // that were printed last, by the text in a guide for them
 	printed  string            // by the last block of commands
+	load     *load             // nil: no client writes through the load balancer
 }
 
 // newGuideReader boots the nodes of a guide.
@@ -134,6 +135,9 @@ func (r *guideReader) follow(t *testing.T) {
 			}
 		}
 	}
+	if r.load != nil {
+		r.load.end(t, r.Nodes()[0])
+	}
 }
 
 // The addresses of nodes in a guide are those that RFC 5737 and RFC 3849 keep for documents.
@@ -187,8 +191,12 @@ func (r *guideReader) runStep(t *testing.T, at string, b guides.Block) error {
 	t.Helper()
 	name, args := b.Step[0], b.Step[1:]
 	members := slices.Concat(b.Nodes, args)
-	if name == "run" {
+	switch name {
+	case "run":
 		members = args[:1]
+	case "load-step", "load-step-without-failure":
+		r.endLoadStep(t, name == "load-step", strings.Join(args, " "))
+		return nil
 	}
 	var on []*nodes.Node
 	for _, m := range members {
@@ -209,7 +217,15 @@ func (r *guideReader) runStep(t *testing.T, at string, b guides.Block) error {
 		r.awaitRegistered(t)
 		return r.PodNetwork(t.Context(), r.Nodes()[0])
 	case "balance": // the load balancer forwards to these
-		return r.balancer.SetBackends(on...)
+		err := r.balancer.SetBackends(on...)
+		if r.load != nil {
+			r.load.awaitRequest() // which may be at another one
+		}
+		return err
+	case "load": // a client on this node begins to write through the load balancer
+		r.load = startBalancedLoad(t, r.balancer, r.Nodes()[0], on[0])
+		t.Cleanup(r.load.stop)
+		return nil
 	case "windows": // TestWindowsWorker runs the same commands under Wine
 		return nil
 	case "copy":
@@ -220,6 +236,22 @@ func (r *guideReader) runStep(t *testing.T, at string, b guides.Block) error {
 			return err
 		}
 		return etcd.InstallClientCertificate(r.Nodes()[0])
+	case "expire": // all certificates of a control plane node and of all kubelets
+		if err := on[0].AwaitReady(t.Context(), len(r.Nodes())); err != nil {
+			return err
+		}
+		expireCluster(t, &haCluster{testCluster: testCluster{Cluster: r.Cluster, cp: on[0]},
+			controlPlanes: on[:1]})
+		time.Sleep(25 * time.Second) // a kubelet whose Lease is younger than 20 s still reports
+		return nil
+	}
+	return r.runMachineStep(t, name, on)
+}
+
+// runMachineStep does what happens to machines, and what their packages bring.
+func (r *guideReader) runMachineStep(t *testing.T, name string, on []*nodes.Node) error {
+	t.Helper()
+	switch name {
 	case "add-address": // the new one, beside the previous one
 		_, err := on[0].AddAddress(t.Context())
 		return err
@@ -243,14 +275,6 @@ func (r *guideReader) runStep(t *testing.T, at string, b guides.Block) error {
 		return nil
 	case "poweroff":
 		return on[0].Kill(t.Context())
-	case "expire": // all certificates of a control plane node and of all kubelets
-		if err := on[0].AwaitReady(t.Context(), len(r.Nodes())); err != nil {
-			return err
-		}
-		expireCluster(t, &haCluster{testCluster: testCluster{Cluster: r.Cluster, cp: on[0]},
-			controlPlanes: on[:1]})
-		time.Sleep(25 * time.Second) // a kubelet whose Lease is younger than 20 s still reports
-		return nil
 	case "kubelet": // and kubectl of the newest release, as its packages would
 		for _, program := range []string{"kubelet", "kubectl"} {
 			if err := on[0].Copy(r.Bundle()+"/bin/"+program, "/usr/bin/"+program,
@@ -270,6 +294,16 @@ func (r *guideReader) runStep(t *testing.T, at string, b guides.Block) error {
 		return nil
 	}
 	return fmt.Errorf("there is no step %q", name)
+}
+
+// endLoadStep logs what the client has seen since the last step.
+func (r *guideReader) endLoadStep(t *testing.T, mayFail bool, step string) {
+	t.Helper()
+	if mayFail {
+		r.load.endStep(t, step)
+	} else {
+		r.load.endStepWithoutFailure(t, step)
+	}
 }
 
 // joinNodes joins nodes by the command that was printed last, and waits until they are registered.

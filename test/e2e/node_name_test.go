@@ -247,7 +247,7 @@ func TestNodeRenamed(t *testing.T) {
 func TestNodeRenamedHA(t *testing.T) {
 	inFullRun(t, "five minutes")
 	parallel(t)
-	r := newRotatedClusterOf(t, 3, 1, nodes.Config{
+	r := newRotatedClusterOf(t, 3, 2, nodes.Config{
 		Cluster: "apiServer:\n  extraArgs:\n  - {name: shutdown-delay-duration, value: 5s}\n"})
 	renamed := r.controlPlanes[1]
 	name := renamed.Name()
@@ -260,7 +260,7 @@ func TestNodeRenamedHA(t *testing.T) {
 	runNodeName(t, renamed, "change", "cp9", "--yes")
 	checkRenamed(t, r.cp, name, "cp9")
 	r.balance(t, r.controlPlanes...)
-	must(t, awaitClusterReady(t.Context(), r.cp, 4))
+	must(t, awaitClusterReady(t.Context(), r.cp, 5))
 	r.endLoad(t)
 	members := strings.Join(describeMembers(t, r.cp), "\n")
 	if !strings.Contains(members, "cp9 votes at https://"+renamed.Address()+":2380") || strings.Contains(members, name+" ") {
@@ -268,5 +268,5 @@ func TestNodeRenamedHA(t *testing.T) {
 	}
 	runReconfigure(t, r.cp, "apply", "--set-arg=kube-scheduler:v=3")
 	runReconfigure(t, renamed, "node")
-	must(t, awaitClusterReady(t.Context(), r.cp, 4))
+	must(t, awaitClusterReady(t.Context(), r.cp, 5))
 }
