@@ -96,7 +96,7 @@ func (s *suite) planUserland(ctx context.Context) error {
 	}
 	s.busybox = tree("conformance-busybox", addBusybox, "busybox-static", "bash", "base-files")
 	s.userland = tree("conformance-userland", finishUserland, "base-files", "bash", "bind9-dnsutils", "ca-certificates",
-		"coreutils", "curl", "dash", "findutils", "grep", "hostname", "iperf", "iproute2", "netcat-openbsd", "nginx-light",
+		"coreutils", "curl", "dash", "findutils", "grep", "hostname", "iperf", "iproute2", "libc-bin", "netcat-openbsd", "nginx-light",
 		"procps", "sed", "socat", "util-linux", "wget")
 	return failed
 }
