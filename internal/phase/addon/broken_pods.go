@@ -45,9 +45,8 @@ func (a addons) listNotReady(ctx context.Context, e *engine.Env, one addon) (rec
 	return reconfiguration.NewNodeSet(nodes), err
 }
 
-// list returns the Pods of the latest template, without those that are no evidence for or against the change: they are
-// being deleted, or a Pod of their node was not ready before it.
-func (w newPods) list(ctx context.Context, r state.Reader) ([]corev1.Pod, error) {
+// list returns the Pods of the latest template, without those that are being deleted.
+func (w newPods) list(ctx context.Context, r state.Reader) (pods []corev1.Pod, err error) {
 	revision, err := findRevision(ctx, r, w.workload, w.query.LabelSelector)
 	if err != nil || revision == "" {
 		return nil, err
@@ -55,13 +54,22 @@ func (w newPods) list(ctx context.Context, r state.Reader) ([]corev1.Pod, error)
 	query := w.query
 	query.LabelSelector += "," + revision
 	all, err := r.List(ctx, query)
-	var pods []corev1.Pod
 	for _, u := range all {
-		if pod, ok := toPod(u); ok && !w.notReady.Has(pod.Spec.NodeName) && pod.DeletionTimestamp == nil {
+		if pod, ok := toPod(u); ok && pod.DeletionTimestamp == nil {
 			pods = append(pods, pod)
 		}
 	}
 	return pods, err
+}
+
+// evidenceOf returns those of the Pods that are evidence for or against the change: those of nodes whose Pod was ready before.
+func (w newPods) evidenceOf(pods []corev1.Pod) (evidence []corev1.Pod) {
+	for _, pod := range pods {
+		if !w.notReady.Has(pod.Spec.NodeName) {
+			evidence = append(evidence, pod)
+		}
+	}
+	return evidence
 }
 
 // findBroken is a *reconfiguration.BrokenAddon if a Pod of the latest template exits again and again. At the end of the
@@ -72,7 +80,7 @@ func (w newPods) findBroken(ctx context.Context, r state.Reader, isEnd bool) err
 	if err != nil {
 		return nil // the wait goes on
 	}
-	return w.findBrokenOf(ctx, r, pods, isEnd)
+	return w.findBrokenOf(ctx, r, w.evidenceOf(pods), isEnd)
 }
 
 // findBrokenOf is findBroken of these Pods.
@@ -88,11 +96,15 @@ func (w newPods) findBrokenOf(ctx context.Context, r state.Reader, pods []corev1
 				cause += w.explainCrash(ctx, r, pod, c)
 			}
 			return &reconfiguration.BrokenAddon{Err: problem.New(fmt.Errorf("container %s of the new Pod %s on node %s %s",
-				untrusted.Line(c.Name), untrusted.Line(pod.Name), untrusted.Line(pod.Spec.NodeName), cause), untrusted.CommandHint(
-				"look at the Pods", "kubectl get pods --namespace kube-system --selector", w.query.LabelSelector))}
+				untrusted.Line(c.Name), untrusted.Line(pod.Name), untrusted.Line(pod.Spec.NodeName), cause), w.podsHint())}
 		}
 	}
 	return nil
+}
+
+// podsHint says how to look at the Pods.
+func (w newPods) podsHint() string {
+	return untrusted.CommandHint("look at the Pods", "kubectl get pods --namespace kube-system --selector", w.query.LabelSelector)
 }
 
 // isOnReadyNode reports whether the node of a Pod is ready, as far as that can be read.

@@ -202,8 +202,9 @@ func (a addons) reconfigure(ctx context.Context, e *engine.Env, one addon, wasDi
 	if err != nil {
 		return err
 	}
-	// Where the Pods of all nodes were not ready, none of them shows whether the change works.
-	if missing > down+unready || missing > down && len(ready) == 0 || errors.Is(failed, errRestarted) {
+	// Where the Pods of all nodes were not ready, none of them shows whether the change works. Where no Pod is missing, no node
+	// explains why the wait failed.
+	if missing > down+unready || missing > down && len(ready) == 0 || missing <= 0 || errors.Is(failed, errUnsteady) {
 		return problem.New(fmt.Errorf("the roll-out of %s is not complete: %w", ref, failed), incompleteHint)
 	}
 	e.Warn("the roll-out of %s is not complete: %d nodes are not ready, or had an unready Pod before the change: %v", ref,

@@ -3,6 +3,7 @@ package addon
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -17,12 +18,15 @@ import (
 const deploymentRevision = "deployment.kubernetes.io/revision"
 
 // findRevision returns the selector of the Pods of the latest template of a DaemonSet or Deployment: the label that
-// its controller gives them. It is empty as long as the controller has not seen the template. Age would not do: after an
-// interrupted run, the Pods of the latest template are there already.
+// its controller gives them. It is empty if there is none, and an error as long as the controller has not seen the template.
+// Age would not do: after an interrupted run, the Pods of the latest template are there already.
 func findRevision(ctx context.Context, r state.Reader, ref state.Ref, selector string) (string, error) {
 	u, err := r.Object(ctx, ref)
-	if err != nil || !health.IsObserved(u) {
+	if err != nil {
 		return "", err
+	}
+	if !health.IsObserved(u) {
+		return "", errors.New("its controller has not seen the change yet")
 	}
 	kind, label := "ControllerRevision", appsv1.DefaultDaemonSetUniqueLabelKey
 	if ref.GVK.Kind == "Deployment" {

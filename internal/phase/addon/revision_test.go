@@ -1,6 +1,7 @@
 package addon
 
 import (
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -47,11 +48,14 @@ func TestFindRevision(t *testing.T) {
 	for _, c := range []struct{ kind, name, want string }{
 		{"DaemonSet", "set", "controller-revision-hash=new"},
 		{"Deployment", "deployment", "pod-template-hash=again"},
-		{"DaemonSet", "unseen", ""},
 	} {
 		got, err := findRevision(t.Context(), w, addons{}.refOf(addon{kind: c.kind, name: c.name}), "k8s-app=any")
 		if err != nil || got != c.want {
 			t.Errorf("%s %s: %q, %v", c.kind, c.name, got, err)
 		}
+	}
+	got, err := findRevision(t.Context(), w, addons{}.refOf(addon{kind: "DaemonSet", name: "unseen"}), "k8s-app=any")
+	if err == nil || !strings.Contains(err.Error(), "has not seen the change") {
+		t.Errorf("a change that the controller has not seen: %q, %v", got, err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -27,9 +28,11 @@ type staleSet struct {
 	*rollOut
 	status func(second int) corev1.ContainerStatus // of the Pod, since the first look at it
 	uid    func(second int) types.UID              // of the Pod; nil for always the same
+	event  func(s *staleSet, second int)           // what else happens, before a look; nil for nothing
 	now    time.Time
 	first  time.Time // look
 	looks  int
+	isGone bool // the DaemonSet, deleted
 }
 
 func (s *staleSet) Now() time.Time { return s.now }
@@ -64,9 +67,19 @@ func (s *staleSet) List(ctx context.Context, q state.Query) ([]unstructured.Unst
 		if s.uid != nil {
 			pod.UID = s.uid(second)
 		}
+		if s.event != nil {
+			s.event(s, second)
+		}
 		s.put(pod)
 	}
 	return s.rollOut.List(ctx, q)
+}
+
+func (s *staleSet) Object(ctx context.Context, ref state.Ref) (*unstructured.Unstructured, error) {
+	if s.isGone && ref.GVK.Kind == "DaemonSet" {
+		return nil, apierrors.NewNotFound(schema.GroupResource{Group: "apps", Resource: "daemonsets"}, ref.Name)
+	}
+	return s.rollOut.Object(ctx, ref)
 }
 
 // newStaleSet is such a cluster, with a change that kube-proxy gets.
@@ -101,6 +114,8 @@ func TestRollOutOfProxyThatExitsAtOnce(t *testing.T) {
 	for name, c := range map[string]struct {
 		status   func(second int) corev1.ContainerStatus
 		uid      func(second int) types.UID
+		event    func(s *staleSet, second int)
+		notReady string // the node whose Pod was not ready before
 		forgets  bool   // the change takes back another one
 		broken   bool   // the Pod is the evidence against the change
 		cause    string // of the error; empty for none
@@ -121,7 +136,7 @@ func TestRollOutOfProxyThatExitsAtOnce(t *testing.T) {
 			}
 			return runs(int32(second) / 4)
 		}},
-		"it exits without an error again and again": {min: 59, max: 130, cause: "has been restarted",
+		"it exits without an error again and again": {min: 59, max: 130, cause: "container kube-proxy of Pod kube-proxy-new on node worker1 has been restarted",
 			status: func(second int) corev1.ContainerStatus { return runs(int32(second) / 3) }},
 		"it does not run at the first look": {min: 6, max: 10, status: func(second int) corev1.ContainerStatus {
 			if second < 2 {
@@ -131,12 +146,32 @@ func TestRollOutOfProxyThatExitsAtOnce(t *testing.T) {
 		}},
 		"another one takes its place": {min: 8, max: 11, status: func(int) corev1.ContainerStatus { return runs(0) },
 			uid: func(second int) types.UID { return map[bool]types.UID{true: "new", false: "newer"}[second < 2] }},
+		"it did not run before the change either": {notReady: "worker1", min: 59, max: 130, cause: "kube-proxy-new on node worker1 does not run",
+			status: func(second int) corev1.ContainerStatus {
+				if second == 0 {
+					return runs(0)
+				}
+				return exited(1, 1)
+			}},
+		"it did not run before the change, and runs": {notReady: "worker1", min: 4, max: 6, looks: 2,
+			status: func(int) corev1.ContainerStatus { return runs(0) }},
+		"its node restarts": {min: 4, max: 6, status: func(second int) corev1.ContainerStatus { return runs(int32(second) / 3) },
+			event: func(s *staleSet, second int) {
+				if second > 2 {
+					s.addNode("worker1", corev1.ConditionFalse)
+				}
+			}},
+		"its DaemonSet is deleted": {min: 4, max: 6, status: func(int) corev1.ContainerStatus { return runs(0) },
+			event: func(s *staleSet, _ int) { s.isGone = true }},
 		"it has what was before a change that is taken back": {forgets: true,
 			status: func(int) corev1.ContainerStatus { return runs(0) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, change := newStaleSet(t, c.status)
-			s.uid, change.Forgets = c.uid, c.forgets
+			s.uid, s.event, change.Forgets = c.uid, c.event, c.forgets
+			if c.notReady != "" {
+				change.Addons, change.NotReady = true, map[string]reconfiguration.NodeSet{"kube-proxy": reconfiguration.NewNodeSet([]string{c.notReady})}
+			}
 			begun := s.now
 			err := engine.Run(t.Context(), s.e, []engine.Phase{addon.Reconfigure}, engine.Selection{})
 			if (err == nil) != (c.cause == "") || err != nil && !strings.Contains(err.Error(), c.cause) ||
