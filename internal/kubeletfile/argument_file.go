@@ -20,79 +20,109 @@ type ArgumentFile struct {
 	Path string
 	// IsUnit is set if the file belongs to the unit of the service: kubeadm does not edit it.
 	IsUnit bool
-	// Text is what counts in the file: without comments, each continued line as one, and without variables of a unit that
-	// an environment file replaces.
+	// Text is what counts in the file: without comments, each continued line as one, without variables that a later
+	// assignment replaces, and without settings of a unit that a later empty one resets.
 	Text string
 }
 
 // ReadArgumentFiles reads the files that may set arguments of the kubelet. Of an argument in several, the last one counts:
 // the kubelet's command line has KUBELET_KUBEADM_ARGS, which kubeadm writes, before KUBELET_EXTRA_ARGS.
-func ReadArgumentFiles(ctx context.Context, r state.Reader, p node.Paths) (all []ArgumentFile, err error) {
+func ReadArgumentFiles(ctx context.Context, r state.Reader, p node.Paths) ([]ArgumentFile, error) {
 	known := p.KubeletEnvFiles()
-	units, err := ListUnitFiles(ctx, r)
+	unitFiles, err := ListUnitFiles(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	var own []string // environment files that only the unit names
-	var unitTexts []ArgumentFile
-	for _, file := range units {
+	var units []ArgumentFile
+	var named []string // environment files that the unit names
+	for _, file := range unitFiles {
 		data, err := state.ReadOptional(ctx, r, file)
 		if err != nil {
 			return nil, err
 		}
 		text := joinLines(string(data), " ")
-		unitTexts = append(unitTexts, ArgumentFile{Path: file, IsUnit: true, Text: text})
+		units = append(units, ArgumentFile{Path: file, IsUnit: true, Text: text})
 		for _, found := range environmentFile.FindAllStringSubmatch(text, -1) {
-			named := strings.TrimPrefix(strings.TrimSpace(found[1]), "-")
+			file := strings.TrimPrefix(strings.TrimSpace(found[1]), "-")
 			switch {
-			case named == "": // begins the list again
-				own = nil
-			case path.IsAbs(named) && !slices.Contains(known, path.Clean(named)):
-				own = append(own, path.Clean(named))
+			case file == "": // begins the list again
+				named = nil
+			case path.IsAbs(file) && path.Clean(file) != known[0]:
+				named = append(named, path.Clean(file))
 			}
 		}
 	}
-	readEnv := func(isUnit bool, files ...string) (read []ArgumentFile, err error) {
-		for _, file := range files {
-			data, err := state.ReadOptional(ctx, r, file)
-			if err != nil {
-				return nil, err
+	if !slices.ContainsFunc(named, func(file string) bool { return slices.Contains(known, file) }) {
+		named = append(named, known[1:]...) // the unit is not the one of the packages, or not installed yet
+	}
+	var env []ArgumentFile
+	for _, file := range append(known[:1:1], named...) {
+		data, err := state.ReadOptional(ctx, r, file)
+		if err != nil {
+			return nil, err
+		}
+		env = append(env, ArgumentFile{Path: file, IsUnit: !slices.Contains(known, file), Text: joinLines(string(data), "")})
+	}
+	dropReplaced(units, env)
+	return slices.Concat(env[:1], units, env[1:]), nil
+}
+
+// dropReplaced removes what does not count: assignments of a variable but for the last one, where environment files count
+// after the unit, and settings of the unit before an empty one.
+func dropReplaced(units, env []ArgumentFile) {
+	assigned, isReset := map[string]bool{}, map[string]bool{}
+	for i := range slices.Backward(env) {
+		env[i].Text = replaceBackward(env[i].Text, assignment, func(text, name string) string { return dropKnown(text, name, assigned) })
+	}
+	for i := range slices.Backward(units) {
+		units[i].Text = replaceBackward(units[i].Text, setting, func(line, name string) string {
+			_, value, _ := strings.Cut(line, "=")
+			switch {
+			case isReset[name]:
+				return ""
+			case strings.TrimSpace(value) == "":
+				isReset[name] = true
+			case name == "Environment":
+				value = replaceBackward(value, unitAssignment, func(text, name string) string { return dropKnown(text, name, assigned) })
+				return "Environment=" + value
 			}
-			read = append(read, ArgumentFile{Path: file, IsUnit: isUnit, Text: joinLines(string(data), "")})
+			return line
+		})
+	}
+}
+
+// dropKnown returns the assignment of a variable, or nothing if a later one is known.
+func dropKnown(text, name string, assigned map[string]bool) string {
+	if assigned[name] {
+		return ""
+	}
+	assigned[name] = true
+	return text
+}
+
+// replaceBackward replaces the matches from the last to the first. A match has a name in one of its groups.
+func replaceBackward(text string, pattern *regexp.Regexp, replace func(match, name string) string) string {
+	for _, at := range slices.Backward(pattern.FindAllStringSubmatchIndex(text, -1)) {
+		var name string
+		for group := 2; group < len(at); group += 2 {
+			if at[group] >= 0 {
+				name = text[at[group]:at[group+1]]
+			}
 		}
-		return read, nil
+		text = text[:at[0]] + replace(text[at[0]:at[1]], name) + text[at[1]:]
 	}
-	flags, err := readEnv(false, known[0])
-	if err != nil {
-		return nil, err
-	}
-	ownTexts, err := readEnv(true, own...)
-	if err != nil {
-		return nil, err
-	}
-	later, err := readEnv(false, known[1:]...)
-	if err != nil {
-		return nil, err
-	}
-	isReplaced := slices.ContainsFunc(slices.Concat(flags, ownTexts, later),
-		func(f ArgumentFile) bool { return assignsExtraArgs.MatchString(f.Text) })
-	if isReplaced {
-		for i := range unitTexts {
-			unitTexts[i].Text = environment.ReplaceAllStringFunc(unitTexts[i].Text,
-				func(line string) string { return unitExtraArgs.ReplaceAllString(line, "$1") })
-		}
-	}
-	return slices.Concat(flags, unitTexts, ownTexts, later), nil
+	return text
 }
 
 var (
 	environmentFile = regexp.MustCompile(`(?m)^[ \t]*EnvironmentFile[ \t]*=(.*)$`)
-	environment     = regexp.MustCompile(`(?m)^[ \t]*Environment[ \t]*=.*$`)
-	// assignsExtraArgs matches an assignment in an environment file. It replaces the whole variable that the unit sets.
-	assignsExtraArgs = regexp.MustCompile(`(?m)^[ \t]*KUBELET_EXTRA_ARGS[ \t]*=`)
-	// unitExtraArgs matches an assignment in a line of the unit, which may have several.
-	unitExtraArgs = regexp.MustCompile(`([\s=])(?:"KUBELET_EXTRA_ARGS=(?:\\.|[^"\\])*"|'KUBELET_EXTRA_ARGS=(?:\\.|[^'\\])*'|` +
-		`KUBELET_EXTRA_ARGS=(?:"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|[^\s"'])*)`)
+	// setting matches a line of the unit. An empty value resets the settings of this name before it.
+	setting = regexp.MustCompile(`(?m)^[ \t]*(Environment|ExecStart)[ \t]*=.*$`)
+	// assignment matches one in an environment file, where a quoted value may have several lines.
+	assignment = regexp.MustCompile(`(?m)^[ \t]*(\w+)[ \t]*=(?:"(?:\\(?s:.)|[^"\\])*"|'[^']*'|\\.|.)*$`)
+	// unitAssignment matches an assignment in a line of the unit, which may have several.
+	unitAssignment = regexp.MustCompile(`(?:^|\s)(?:"(\w+)=(?:\\.|[^"\\])*"|'(\w+)=(?:\\.|[^'\\])*'|` +
+		`(\w+)=(?:"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|[^\s"'])*)`)
 )
 
 // joinLines returns a text without comments. A line that ends with a backslash continues in the next one.

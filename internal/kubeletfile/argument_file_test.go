@@ -57,8 +57,10 @@ func TestListUnitFiles(t *testing.T) {
 func TestReadArgumentFiles(t *testing.T) {
 	const (
 		flags  = "/var/lib/kubelet/kubeadm-flags.env"
+		unit   = "/usr/lib/systemd/system/kubelet.service"
 		dropIn = "/etc/systemd/system/kubelet.service.d/20-a.conf"
 		admin  = "/etc/default/kubelet"
+		late   = "/etc/sysconfig/kubelet"
 		own    = "/etc/kubernetes/kubelet.env"
 	)
 	for name, c := range map[string]struct {
@@ -82,6 +84,19 @@ func TestReadArgumentFiles(t *testing.T) {
 			"unit Environment=KUBELET_EXTRA_ARGS=--a MY_KUBELET_EXTRA_ARGS=--c admin X=1"},
 		"another variable": {map[string]string{dropIn: "Environment=MY_KUBELET_EXTRA_ARGS=--c", admin: "KUBELET_EXTRA_ARGS=\n"},
 			"unit Environment=MY_KUBELET_EXTRA_ARGS=--c admin KUBELET_EXTRA_ARGS="},
+		"a reset ExecStart": {map[string]string{unit: "ExecStart=/a --x", dropIn: "ExecStart=\nExecStart=/b --y"}, "unit unit ExecStart= ExecStart=/b --y"},
+		"reset twice":       {map[string]string{dropIn: "ExecStartPre=/p\nExecStart=/a\nExecStart = \nExecStart=/b\nExecStart=\nExecStart=\\\n/c"}, "unit ExecStartPre=/p ExecStart= ExecStart= /c"},
+		"a reset Environment": {map[string]string{unit: "Environment=A=1\nExecStart=/a", dropIn: "Environment=\nEnvironment=B=2"},
+			"unit ExecStart=/a unit Environment= Environment=B=2"},
+		"reassigned by the unit":    {map[string]string{unit: `Environment="A=1 x" C=3 A=2`, dropIn: "Environment=C=4"}, "unit Environment= A=2 unit Environment=C=4"},
+		"reassigned in a file":      {map[string]string{admin: "A=1\n A = \"2\n3\"\nB=x\nA='4 \n5'"}, "admin B=x A='4 5'"},
+		"an open quote":             {map[string]string{admin: "A=1\nA=\"2\nB=3"}, "admin A=\"2 B=3"},
+		"reassigned in a later one": {map[string]string{admin: "A=1\nB=2", late: "A=3"}, "admin B=2 admin A=3"},
+		"two variables":             {map[string]string{flags: "A=1", dropIn: "Environment=B=2", admin: "C=3"}, "flags A=1 unit Environment=B=2 admin C=3"},
+		"a file that the unit does not read": {map[string]string{dropIn: "EnvironmentFile=-" + admin, admin: "A=1", late: "A=2"},
+			"unit EnvironmentFile=-" + admin + " admin A=1"},
+		"its own file, later": {map[string]string{dropIn: "EnvironmentFile=" + admin + "\nEnvironmentFile=" + own, admin: "A=1\nB=2", own: "A=3"},
+			"unit EnvironmentFile=" + admin + " EnvironmentFile=" + own + " admin B=2 unit A=3"},
 	} {
 		all, err := kubeletfile.ReadArgumentFiles(t.Context(), newUnitWorld(t, c.files), node.DefaultPaths())
 		var got []string

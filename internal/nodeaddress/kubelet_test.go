@@ -78,7 +78,16 @@ func TestAddressInKubeletUnit(t *testing.T) {
 		"over kubeadm's":    {map[string]string{dropIn: old, flags: "KUBELET_KUBEADM_ARGS=--node-ip=192.0.2.20\n"}, "192.0.2.10", true},
 		"replaced variable": {map[string]string{dropIn: old, admin: "KUBELET_EXTRA_ARGS=\n"}, "", false},
 		"in its own file":   {map[string]string{dropIn: "EnvironmentFile=-" + own + "\n", own: "KUBELET_ADDRESS=\"--node-ip=192.0.2.10\"\n"}, "192.0.2.10", true},
-		"continued":         {map[string]string{dropIn: "ExecStart=/usr/bin/kubelet --node-ip \\\n  192.0.2.10\n"}, "192.0.2.10", true},
+		"a reset ExecStart": {map[string]string{"/usr/lib/systemd/system/kubelet.service": "ExecStart=/usr/bin/kubelet --node-ip=192.0.2.10\n",
+			dropIn: "[Service]\nExecStart=\nExecStart=/usr/bin/kubelet $KUBELET_EXTRA_ARGS\n"}, "", false},
+		"after a reset": {map[string]string{"/usr/lib/systemd/system/kubelet.service": "ExecStart=/usr/bin/kubelet --node-ip=192.0.2.20\n",
+			dropIn: "[Service]\nExecStart=\nExecStart=/usr/bin/kubelet --node-ip=192.0.2.10\n"}, "192.0.2.10", true},
+		"assigned twice": {map[string]string{admin: "KUBELET_EXTRA_ARGS=--node-ip=192.0.2.10\nKUBELET_EXTRA_ARGS=--v=2\n"}, "", false},
+		"in two files": {map[string]string{admin: "KUBELET_EXTRA_ARGS=--node-ip=192.0.2.10\n",
+			"/etc/sysconfig/kubelet": "KUBELET_EXTRA_ARGS=--v=2\n"}, "", false},
+		"two variables": {map[string]string{flags: "KUBELET_KUBEADM_ARGS=--node-ip=192.0.2.20\n",
+			admin: "KUBELET_EXTRA_ARGS=--v=2\n"}, "192.0.2.20", false},
+		"continued": {map[string]string{dropIn: "ExecStart=/usr/bin/kubelet --node-ip \\\n  192.0.2.10\n"}, "192.0.2.10", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := fake.New()

@@ -47,18 +47,20 @@ func ReadKubelet(ctx context.Context, r state.Reader, local node.Local) (k Kubel
 
 // FindServingCertificate returns the serving certificate that an administrator has given to the kubelet of this machine, by
 // an argument or by tlsCertFile in its configuration; empty if the kubelet generates or requests its own.
+// The kubelet prefers an argument to its configuration, also an empty one.
 func FindServingCertificate(ctx context.Context, r state.Reader, p node.Paths) (string, error) {
 	files, err := kubeletfile.ReadArgumentFiles(ctx, r, p)
 	if err != nil {
 		return "", err
 	}
 	var argument string
+	var isSet bool
 	for _, f := range files { // the last one counts
 		if all := servingArgument.FindAllStringSubmatch(f.Text, -1); len(all) > 0 {
-			argument = all[len(all)-1][1]
+			argument, isSet = all[len(all)-1][1], true
 		}
 	}
-	if argument != "" { // the kubelet prefers it to its configuration
+	if isSet {
 		return argument, nil
 	}
 	data, err := state.ReadOptional(ctx, r, p.KubeletConfig())
@@ -74,8 +76,8 @@ func FindServingCertificate(ctx context.Context, r state.Reader, p node.Paths) (
 	return config.TLSCertFile, nil
 }
 
-// servingArgument matches the argument of the kubelet that does the same as tlsCertFile.
-var servingArgument = regexp.MustCompile(`--tls-cert-file[= ]+["']?([^\s"']+)`)
+// servingArgument matches the argument of the kubelet that does the same as tlsCertFile. Its value may be empty.
+var servingArgument = regexp.MustCompile(`--tls-cert-file(?:=|[ \t]+)["']?([^\s"'-][^\s"']*)?`)
 
 // override matches the argument of the kubelet with its name.
 var override = regexp.MustCompile(`(--hostname-override[= ]+["']?)([^\s"']+)`)

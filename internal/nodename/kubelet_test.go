@@ -58,6 +58,7 @@ func TestReadKubelet(t *testing.T) {
 func TestFindServingCertificate(t *testing.T) {
 	const (
 		config = "/var/lib/kubelet/config.yaml"
+		base   = "/usr/lib/systemd/system/kubelet.service"
 		unit   = "/usr/lib/systemd/system/kubelet.service.d/10-kubeadm.conf"
 		env    = "/var/lib/kubelet/kubeadm-flags.env"
 		own    = "/etc/kubernetes/kubelet.env"
@@ -80,6 +81,17 @@ func TestFindServingCertificate(t *testing.T) {
 			unit: "EnvironmentFile=-" + own + "\n", own: "KUBELET_EXTRA_ARGS=--tls-cert-file /own.crt\n"}, "/own.crt"},
 		"twice":     {map[string]string{admin: "KUBELET_EXTRA_ARGS=--tls-cert-file=/a.crt --tls-cert-file=/b.crt\n"}, "/b.crt"},
 		"a comment": {map[string]string{admin: "# KUBELET_EXTRA_ARGS=--tls-cert-file=/a.crt\n"}, ""},
+		"a reset ExecStart": {map[string]string{base: "ExecStart=/usr/bin/kubelet --tls-cert-file=/old.crt\n",
+			unit: "ExecStart=\nExecStart=/usr/bin/kubelet $KUBELET_EXTRA_ARGS\n", config: "tlsCertFile: /config.crt\n"}, "/config.crt"},
+		"a variable assigned twice": {map[string]string{config: "tlsCertFile: /config.crt\n",
+			admin: "KUBELET_EXTRA_ARGS=--tls-cert-file=/a.crt\nKUBELET_EXTRA_ARGS=--v=2\n"}, "/config.crt"},
+		"a variable assigned in two files": {map[string]string{admin: "KUBELET_EXTRA_ARGS=--tls-cert-file=/a.crt\n",
+			"/etc/sysconfig/kubelet": "KUBELET_EXTRA_ARGS=\n"}, ""},
+		"empty, before another argument": {map[string]string{config: "tlsCertFile: /config.crt\n",
+			admin: "KUBELET_EXTRA_ARGS=--tls-cert-file= --v=2\n"}, ""},
+		"empty, quoted":  {map[string]string{admin: "KUBELET_EXTRA_ARGS=--tls-cert-file=\"\" --v=2\n"}, ""},
+		"empty at last":  {map[string]string{admin: "KUBELET_EXTRA_ARGS=--tls-cert-file=/a.crt --tls-cert-file=\n"}, ""},
+		"empty at first": {map[string]string{admin: "KUBELET_EXTRA_ARGS=--tls-cert-file= --tls-cert-file=/a.crt\n"}, "/a.crt"},
 	} {
 		w := fake.New()
 		for file, text := range c.files {
