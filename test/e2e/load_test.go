@@ -32,7 +32,8 @@ type load struct {
 	figures           // since the start
 	step      figures // since the last step has ended
 	succeeded time.Time
-	last      int      // the last value that was written
+	last      int      // the last value that was written, or read
+	isUnsure  bool     // a later request has failed, and may have been carried out
 	lost      []string // what was written, but was not there afterwards
 }
 
@@ -98,16 +99,8 @@ func startBalancedLoad(t *testing.T, b *nodes.Balancer, cp, n *nodes.Node) *load
 // request writes a value. If the request before has failed, it checks first that no value is lost.
 func (l *load) request(value int, afterFailure bool) error {
 	if afterFailure {
-		// kubectl repeats a read while connections fail, but no write.
-		output, err := l.kubectl("", "get", "--raw="+loadObject, "--request-timeout=5s")
-		if err != nil {
+		if err := l.checkStored(); err != nil {
 			return err
-		}
-		var object struct{ Data struct{ Value string } }
-		err = json.Unmarshal([]byte(output), &object)
-		// A request that has failed may have been carried out.
-		if got, _ := strconv.Atoi(object.Data.Value); err != nil || got < l.last {
-			l.lost = append(l.lost, fmt.Sprintf("after %d was written, this was read: %s", l.last, output))
 		}
 	}
 	_, err := l.kubectl(fmt.Sprintf(`{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "load"}, "data": {"value": "%d"}}`, value),
@@ -115,9 +108,45 @@ func (l *load) request(value int, afterFailure bool) error {
 	return err
 }
 
+// checkStored reads the value, and checks that none is lost. It is an error if no server answers.
+func (l *load) checkStored() error {
+	// kubectl repeats a read while connections fail, but no write.
+	output, err := l.kubectl("", "get", "--raw="+loadObject, "--request-timeout=5s")
+	if err != nil {
+		return err
+	}
+	var object struct{ Data struct{ Value string } }
+	if err := json.Unmarshal([]byte(output), &object); err != nil {
+		l.lost = append(l.lost, fmt.Sprintf("after %d was written, this was read: %s", l.last, output))
+		return nil
+	}
+	l.compare(object.Data.Value)
+	return nil
+}
+
+// compare checks a value that was read. It is the last one that was written, or that of a later request that has failed, which
+// may have been carried out.
+func (l *load) compare(stored string) {
+	got, err := strconv.Atoi(stored)
+	if err != nil || got < l.last || got > l.last && !l.isUnsure {
+		l.lost = append(l.lost, fmt.Sprintf("the value is %q, but %d was written last", stored, l.last))
+	}
+	l.last = max(l.last, got)
+}
+
+// reportLost fails the test if a value is lost.
+func (l *load) reportLost(t *testing.T) {
+	t.Helper()
+	for _, lost := range l.lost {
+		t.Error(lost)
+	}
+	l.lost = nil
+}
+
 // count counts the request that has written a value, or has failed.
 func (l *load) count(value int, err error) {
 	var gap time.Duration
+	l.isUnsure = err != nil
 	if err == nil {
 		gap = time.Since(l.succeeded)
 		l.last, l.succeeded = value, time.Now()
@@ -145,7 +174,8 @@ func (l *load) measureGap(change func()) time.Duration {
 	return l.step.gap
 }
 
-// endStep logs what the client has seen since the last step, once it writes again.
+// endStep logs what the client has seen since the last step, once it writes again, and checks that nothing it has written is
+// lost. A failed read counts as a failed request.
 func (l *load) endStep(t *testing.T, name string) figures {
 	t.Helper()
 	end := time.Now()
@@ -155,13 +185,17 @@ func (l *load) endStep(t *testing.T, name string) figures {
 		if l.succeeded.Before(end) {
 			return fmt.Errorf("it has not since %s: %s", l.succeeded.Format(time.TimeOnly), strings.Join(l.errors[max(0, len(l.errors)-1):], ""))
 		}
-		return nil
+		err := l.checkStored()
+		l.figures.count(err, 0)
+		l.step.count(err, 0)
+		return err
 	})
 	l.inProgress.Lock()
 	defer l.inProgress.Unlock()
 	seen := l.step
 	l.step = figures{}
 	t.Logf("%s: %s", name, seen)
+	l.reportLost(t)
 	return seen
 }
 
@@ -184,12 +218,8 @@ func (l *load) end(t *testing.T, cp *nodes.Node) {
 	t.Helper()
 	l.stop()
 	t.Logf("client: %s", l.figures)
-	for _, lost := range l.lost {
-		t.Error(lost)
-	}
-	if got := kubectl(t, cp, "get", "configmap", "load", "--output=jsonpath={.data.value}"); got != strconv.Itoa(l.last) {
-		t.Errorf("the value is %s, but %d was written last", got, l.last)
-	}
+	l.compare(kubectl(t, cp, "get", "configmap", "load", "--output=jsonpath={.data.value}"))
+	l.reportLost(t)
 }
 
 // endWithoutFailure is end where no request may have failed.
