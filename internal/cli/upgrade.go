@@ -15,7 +15,7 @@ func newUpgradeCommand(p *program) *cobra.Command {
 	c := newGroup("upgrade", "Upgrade a cluster to a newer Kubernetes version",
 		newUpgradePlanCommand(p), newUpgradeApplyCommand(p), newUpgradeDiffCommand(p),
 		newUpgradeNodeCommand(p))
-	c.Long = `Upgrade a cluster to a newer Kubernetes version: "plan" lists the available versions, and "diff" shows what would
+	c.Long = `Upgrade a cluster to a newer Kubernetes version. "plan" lists the available versions, and "diff" shows what would
 change. "apply" upgrades the cluster-wide components and one control plane node. Afterwards, run "upgrade node" on
 each of the other nodes in turn, and then upgrade the kubelet on every node.`
 	return c

@@ -25,7 +25,7 @@
 // # From YAML to a Node
 //
 //	read      documents, API versions, kinds, fields, types           file.go, version.go, hint.go, strict/
-//	convert   documents of other API versions                         convert.go, v1beta3/, v1/
+//	convert   documents of other API versions                         decode.go, v1beta3/, v1/
 //	default   what does not depend on the machine                     v1beta4/default.go
 //	fill      what does: name, address, socket, tokens                fill.go, component.go
 //	check     all rules; all faults are reported together             check_*.go

@@ -68,7 +68,7 @@ var rows = []Row{
 			{UpgradeNode, kindUpgrade, "node.certificateRenewal"},
 		}},
 	{Name: Clean, Type: list, WithConfig: true,
-		Help: "Also remove these leftovers, separated by commas: cni, interfaces, rules, cgroups, logs, kubeconfig (your ~/.kube/config and, with sudo, root's, if used only for this cluster), images; or \"all\" for everything except images"},
+		Help: "Comma-separated list of leftovers to remove as well: cni, interfaces, rules, cgroups, logs, kubeconfig (your ~/.kube/config, plus root's when run with sudo; each only if it is used solely for this cluster), images; or \"all\" for everything except images"},
 	{Name: CleanupTmpDir, Type: boolean, Help: "Also remove the contents of /etc/kubernetes/tmp",
 		Fields: []Field{{Reset, kindReset, "cleanupTmpDir"}}},
 	{Name: ClientName, Type: text,

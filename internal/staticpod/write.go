@@ -1,4 +1,5 @@
-// Package staticpod writes the static Pod manifests of control-plane components.
+// Package staticpod writes, compares and replaces the static Pod manifests of control plane components. It keeps the
+// backups and the snapshot of etcd that a replacement is undone with.
 package staticpod
 
 import (
