@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -69,6 +70,18 @@ type Query struct {
 	Keep func(o *unstructured.Unstructured) bool
 	// Limit is the most objects that are read, whichever they are, where a few of many are enough; 0 means all.
 	Limit int
+	// OnVersion is called with the resourceVersion of a complete list: a Watch from there on sees each later change.
+	OnVersion func(version string)
+}
+
+// Watch selects changes of objects. Keep, Limit and OnVersion of its Query are not used.
+type Watch struct {
+	Query
+	Version string        // resourceVersion of the list, or what the watch before returned
+	Timeout time.Duration // until the API server ends it; at least a second
+	OnStart func()        // called when the API server has accepted the watch
+	// OnEvent is called with each object that was created or changed, or was deleted, and reports whether the watch goes on.
+	OnEvent func(o *unstructured.Unstructured, isDeleted bool) bool
 }
 
 // MetadataOnly reports whether the query needs only the metadata of objects.

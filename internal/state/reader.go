@@ -344,6 +344,10 @@ type Objects interface {
 	Object(ctx context.Context, ref Ref) (*unstructured.Unstructured, error)
 	// List reads the objects of a kind and namespace that match a label and a field selector.
 	List(ctx context.Context, q Query) ([]unstructured.Unstructured, error)
+	// Watch calls OnEvent with changes of objects until the API server ends the watch, or OnEvent does. It returns the version
+	// from which another watch goes on, also with an error. The version is empty if changes may have been lost, because
+	// the API server no longer has them or has sent nothing for long: then the objects have to be listed again.
+	Watch(ctx context.Context, w Watch) (version string, err error)
 	// TryCreate asks the API server whether it would create the object: authorization, admission
 	// and validation run, and nothing is stored (a server-side dry run).
 	TryCreate(ctx context.Context, object Object, as Identity) error

@@ -26,13 +26,16 @@ const LongPause = 2 * time.Second
 // chosen at random, so that machines that were started together, or all lost a server, do not ask in step.
 func pauseAfter(err error, elapsed, longest time.Duration) time.Duration {
 	pause := min(max(elapsed/10, minPause), longest)
-	pause += rand.N(pause/2+1) - pause/4
+	pause = Spread(pause)
 	var asked *retryAfterError
 	if errors.As(err, &asked) {
 		return max(pause, asked.pause+rand.N(asked.pause/4+1))
 	}
 	return pause
 }
+
+// Spread returns a pause up to a quarter longer or shorter, chosen at random.
+func Spread(pause time.Duration) time.Duration { return pause + rand.N(pause/2+1) - pause/4 }
 
 // Poll implements Await for a world with a real clock. The first check is immediate.
 func Poll(ctx context.Context, r state.Reader, c Condition) error {

@@ -4,9 +4,11 @@
 package kubeletserving
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -27,7 +29,6 @@ import (
 	"kubeadm/internal/problem"
 	"kubeadm/internal/state"
 	"kubeadm/internal/untrusted"
-	"kubeadm/internal/world"
 )
 
 // Approve approves all pending requests for which a kubelet needs no other evidence than what is
@@ -52,90 +53,58 @@ func Approve(allowed node.AllowedNames) engine.Phase {
 	}}
 }
 
-// Watch approves requests until ctx ends. Each request that is refused is reported once, and
-// looked at again, as its Node may still be without addresses. Failures after the first look are
-// warnings: the API server may be restarted.
-func Watch(allowed node.AllowedNames) engine.Phase {
-	return engine.Phase{Name: "approve-kubelet-serving", Run: func(ctx context.Context, e *engine.Env) error {
-		a := approver{allowed: allowed}
-		if _, err := a.approvePending(ctx, e); err != nil {
-			return err
-		}
-		e.Say("watching for requests; press Ctrl-C to stop")
-		for {
-			err := e.World.Await(ctx, a.newRequest(e))
-			if context.Cause(ctx) != nil || world.IsPermanent(err) {
-				return err
-			}
-			if err != nil {
-				continue // there was no request in all that time
-			}
-			if _, err := a.approvePending(ctx, e); err != nil && context.Cause(ctx) == nil {
-				e.Warn("%v", err)
-			}
-		}
-	}}
-}
-
-// Requests are listed every listInterval, or as much less often that lists and approvals take at most a listShare of the time,
-// but at least every reviewInterval: where all kubelets renew their certificates within an hour, each list has thousands.
-// Those that were refused are compared with the cluster again after reviewInterval, and then after twice as long each time
-// that nothing has changed, as that reads all Nodes. A wait for another request that ends without one is repeated.
-const (
-	listInterval      = 5 * time.Second
-	listShare         = 10
-	reviewInterval    = time.Minute
-	maxReviewInterval = 16 * time.Minute
-	watchLimit        = 24 * time.Hour
-)
-
-// approver remembers why it refused requests.
+// approver knows the pending requests, and remembers why it refused some.
 type approver struct {
 	allowed  node.AllowedNames
+	pending  map[string]certv1.CertificateSigningRequest // by name
 	refused  map[types.UID]string
 	reviewed time.Time     // when all of them were compared with the cluster
 	pause    time.Duration // until that is done again
-	next     time.Time     // when requests may be listed again
+	watch    watchState
 }
 
-// setNext sets the time of the next list after one, or a whole look, that began at that time.
-func (a *approver) setNext(begun, now time.Time) {
-	a.next = now.Add(min(max(listInterval, listShare*now.Sub(begun)), reviewInterval))
-}
-
-// approvePending approves what it can and returns how many requests were pending. What is wrong with one request is
-// the reason to refuse that one.
+// approvePending lists the pending requests, approves what it can and returns how many there were.
 func (a *approver) approvePending(ctx context.Context, e *engine.Env) (int, error) {
 	as, err := e.Admin(ctx)
 	if err != nil {
 		return 0, err
 	}
-	begun := e.World.Now()
-	defer func() { a.setNext(begun, e.World.Now()) }()
-	r := e.Reader()
-	requests, err := listPending(ctx, r, as)
-	if err != nil || len(requests) == 0 {
-		a.refused = nil
+	if err := a.list(ctx, e.Reader(), as); err != nil {
 		return 0, err
 	}
+	count := len(a.pending)
+	return count, a.decide(ctx, e, as)
+}
+
+// decide approves what it can of the pending requests. What is wrong with one request is the reason to refuse that one.
+func (a *approver) decide(ctx context.Context, e *engine.Env, as state.Identity) error {
+	if len(a.pending) == 0 {
+		a.refused = nil
+		return nil
+	}
+	r := e.Reader()
 	c, err := readCluster(ctx, r, as, a.allowed)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	before, pause := a.refused, min(2*a.pause, maxReviewInterval)
 	a.refused, a.reviewed, a.pause = map[types.UID]string{}, e.World.Now(), reviewInterval
-	for _, request := range requests {
+	for _, request := range a.oldestFirst() {
 		reason, err := c.findMismatch(ctx, r, request, as)
-		if err != nil {
-			return 0, err
+		if err == nil && reason == "" {
+			reason, err = approve(ctx, e, request, as)
 		}
-		if reason == "" {
-			if reason, err = approve(ctx, e, request, as); err != nil {
-				return 0, err
+		if err != nil {
+			for uid, earlier := range before { // those after it are not new for the failure of this one
+				if a.refused[uid] == "" && uid != request.UID {
+					a.refused[uid] = earlier
+				}
 			}
+			return err
 		}
 		if reason == "" {
 			pause = reviewInterval
+			a.forget(request)
 			continue
 		}
 		a.refused[request.UID] = reason
@@ -146,7 +115,14 @@ func (a *approver) approvePending(ctx context.Context, e *engine.Env) (int, erro
 		}
 	}
 	a.pause = max(pause, reviewInterval)
-	return len(requests), nil
+	return nil
+}
+
+// oldestFirst returns the pending requests.
+func (a *approver) oldestFirst() []certv1.CertificateSigningRequest {
+	return slices.SortedFunc(maps.Values(a.pending), func(a, b certv1.CertificateSigningRequest) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	})
 }
 
 // approve shows what a request asks for, and approves it. It returns why that request could not be.
@@ -174,69 +150,37 @@ func isAnswer(err error) bool {
 	return errors.As(err, &answer) && answer.Status().Code < http.StatusInternalServerError
 }
 
-// newRequest holds once there is a request that was not refused, or once the cluster has become
-// such that a refused one may be approved.
-func (a *approver) newRequest(e *engine.Env) world.Condition {
-	return world.Condition{
-		Name:    "a kubelet to request a serving certificate",
-		Timeout: watchLimit,
-		Check: func(ctx context.Context, r state.Reader) error {
-			if r.Now().Before(a.next) {
-				return errNoRequest
-			}
-			as, err := e.Admin(ctx)
-			if err != nil {
-				return world.Permanent(err)
-			}
-			begun := r.Now()
-			requests, err := listPending(ctx, r, as)
-			a.setNext(begun, r.Now())
-			if err != nil {
-				return err
-			}
-			for _, request := range requests {
-				if a.refused[request.UID] == "" {
-					return nil
-				}
-			}
-			if len(requests) == 0 || r.Now().Sub(a.reviewed) < a.pause {
-				return errNoRequest
-			}
-			return nil
-		},
-	}
+// query selects the requests for serving certificates of kubelets.
+func query(as state.Identity) state.Query {
+	return state.Query{As: as, GVK: certv1.SchemeGroupVersion.WithKind("CertificateSigningRequest"),
+		FieldSelector: "spec.signerName=" + certv1.KubeletServingSignerName, Fields: []string{"spec", "status.conditions"}}
 }
 
-var errNoRequest = errors.New("no other request is pending")
-
-// listPending lists the requests for serving certificates of kubelets that are neither approved nor
-// denied, oldest first.
-func listPending(ctx context.Context, r state.Reader,
-	as state.Identity) ([]certv1.CertificateSigningRequest, error) {
-	var pending []certv1.CertificateSigningRequest
-	_, err := r.List(ctx, state.Query{As: as,
-		GVK:           certv1.SchemeGroupVersion.WithKind("CertificateSigningRequest"),
-		FieldSelector: "spec.signerName=" + certv1.KubeletServingSignerName,
-		Fields:        []string{"spec", "status.conditions"},
-		Keep: func(u *unstructured.Unstructured) bool {
-			var one certv1.CertificateSigningRequest
-			if runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &one) != nil {
-				// What is left of it has no request, which is the reason to refuse it.
-				one = certv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{Name: u.GetName(),
-					UID: u.GetUID()}}
-			}
-			if len(one.Status.Conditions) == 0 {
-				pending = append(pending, one)
-			}
-			return false
-		}})
-	if err != nil {
-		return nil, err
+// list finds the requests that are neither approved nor denied.
+func (a *approver) list(ctx context.Context, r state.Reader, as state.Identity) error {
+	pending, version := map[string]certv1.CertificateSigningRequest{}, ""
+	q := query(as)
+	q.OnVersion = func(listed string) { version = listed }
+	q.Keep = func(u *unstructured.Unstructured) bool {
+		if one := toRequest(u); len(one.Status.Conditions) == 0 {
+			pending[one.Name] = one
+		}
+		return false
 	}
-	slices.SortStableFunc(pending, func(a, b certv1.CertificateSigningRequest) int {
-		return a.CreationTimestamp.Compare(b.CreationTimestamp.Time)
-	})
-	return pending, nil
+	if _, err := r.List(ctx, q); err != nil {
+		return err
+	}
+	a.pending = pending
+	a.watch.version, a.watch.approved = version, nil
+	return nil
+}
+
+func toRequest(u *unstructured.Unstructured) (one certv1.CertificateSigningRequest) {
+	if runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &one) != nil {
+		// What is left of it has no request, which is the reason to refuse it.
+		one = certv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{Name: u.GetName(), UID: u.GetUID()}}
+	}
+	return one
 }
 
 // approval sets the condition that "kubectl certificate approve" sets, unless the request has been

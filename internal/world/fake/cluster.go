@@ -36,6 +36,14 @@ func (w *World) List(ctx context.Context, q state.Query) ([]unstructured.Unstruc
 	return w.World.List(ctx, q)
 }
 
+// Watch returns changes of objects, if the API server answers and accepts the identity.
+func (w *World) Watch(ctx context.Context, of state.Watch) (string, error) {
+	if err := w.checkAccess(ctx, of.As); err != nil {
+		return of.Version, err
+	}
+	return w.World.Watch(ctx, of)
+}
+
 // PodLog returns the log of a Pod, from PodLogs.
 func (w *World) PodLog(ctx context.Context, of state.PodLog) (string, error) {
 	if err := w.checkAccess(ctx, of.As); err != nil {

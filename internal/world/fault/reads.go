@@ -261,6 +261,11 @@ func (w *Reads) List(ctx context.Context, q state.Query) ([]unstructured.Unstruc
 		func() ([]unstructured.Unstructured, error) { return w.World.List(ctx, q) })
 }
 
+// Watch is a read.
+func (w *Reads) Watch(ctx context.Context, of state.Watch) (string, error) {
+	return readUnlessFailing(w, func() (string, error) { return w.World.Watch(ctx, of) })
+}
+
 // TryCreate is a read.
 func (w *Reads) TryCreate(ctx context.Context, o state.Object, as state.Identity) error {
 	_, err := readUnlessFailing(w,

@@ -29,6 +29,7 @@ import (
 type client struct {
 	objects dynamic.Interface
 	lists   rest.Interface
+	watches rest.Interface // as lists, but a request may take longer than requestTimeout
 	http    *http.Client
 	server  string        // URL without a path
 	outage  *atomic.Int64 // time of the last failed request, in Unix nanoseconds
@@ -116,8 +117,14 @@ func (k *Cluster) newClient(data []byte, as state.Identity) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &client{objects: dynamic.New(requests), lists: requests, http: transport, outage: &outage,
-		server: strings.TrimSuffix(server.String(), "/")}, nil
+	endless := *transport
+	endless.Timeout = 0
+	watches, err := rest.UnversionedRESTClientForConfigAndClient(config, &endless)
+	if err != nil {
+		return nil, err
+	}
+	return &client{objects: dynamic.New(requests), lists: requests, watches: watches,
+		http: transport, outage: &outage, server: strings.TrimSuffix(server.String(), "/")}, nil
 }
 
 // newRESTConfig checks the kubeconfig before client-go parses it, whose errors suggest environment

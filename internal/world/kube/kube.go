@@ -30,6 +30,8 @@ type Cluster struct {
 	// Timeout limits one change with all its attempts if the context has no deadline; zero
 	// means one minute.
 	Timeout time.Duration
+	// WatchSilence is how long an API server may send nothing to a watch; zero means five minutes.
+	WatchSilence time.Duration
 
 	readFile func(path string) ([]byte, error)
 	mu       sync.Mutex

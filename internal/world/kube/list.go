@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/client-go/rest"
 
 	"kubeadm/internal/state"
 	"kubeadm/internal/world"
@@ -36,6 +37,7 @@ const metadataOnly = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.
 // take as long as one object, and timePerPage longer for each page that has arrived.
 func (k *Cluster) List(ctx context.Context, q state.Query) ([]unstructured.Unstructured, error) {
 	var found []unstructured.Unstructured
+	var version string // of the first page: others may be newer, if the list has become too old
 	progress := listProgress{kind: q.GVK.Kind, reported: time.Now()}
 	limit := time.Now().Add(cmp.Or(world.RetryLimit(ctx), k.Timeout, defaultTimeout))
 	for next := ""; ; limit = limit.Add(timePerPage) {
@@ -58,7 +60,11 @@ func (k *Cluster) List(ctx context.Context, q state.Query) ([]unstructured.Unstr
 				found = append(found, o)
 			}
 		}
+		version = cmp.Or(version, p.version)
 		if next = p.next; next == "" || q.Limit > 0 {
+			if q.OnVersion != nil {
+				q.OnVersion(version)
+			}
 			return found, nil
 		}
 		progress.add(ctx, len(p.objects))
@@ -94,6 +100,7 @@ func freshContinue(err error) string {
 type page struct {
 	objects []unstructured.Unstructured
 	next    string // for the next page; empty after the last one
+	version string // of the list
 }
 
 // readPage reads a page without calling the query's Keep. It decodes object by object, so that it takes
@@ -113,21 +120,13 @@ func (c *client) readPage(ctx context.Context, q state.Query, next string) (page
 // readPageAs reads a page in a form of the API machinery; empty for the objects themselves, which an API server without that
 // form sends as well.
 func (c *client) readPageAs(ctx context.Context, q state.Query, next, form string) (page, error) {
-	kind, _, err := resource(q.GVK, q.Namespace)
+	r, err := newQuery(c.lists, q)
 	if err != nil {
 		return page{}, err
 	}
-	root := []string{"apis", kind.Group, kind.Version}
-	if kind.Group == "" {
-		root = []string{"api", kind.Version}
-	}
-	r := c.lists.Get().AbsPath(root...).NamespaceIfScoped(q.Namespace, q.Namespace != "").
-		Resource(kind.Resource).Param("limit", strconv.Itoa(cmp.Or(q.Limit, pageSize)))
-	for name, value := range map[string]string{"labelSelector": q.LabelSelector,
-		"fieldSelector": q.FieldSelector, "continue": next} {
-		if value != "" {
-			r.Param(name, value)
-		}
+	r.Param("limit", strconv.Itoa(cmp.Or(q.Limit, pageSize)))
+	if next != "" {
+		r.Param("continue", next)
 	}
 	if form != "" {
 		r.SetHeader("Accept", form, "application/json")
@@ -144,6 +143,25 @@ func (c *client) readPageAs(ctx context.Context, q state.Query, next, form strin
 		err = &url.Error{Op: "Get", URL: r.URL().String(), Err: err}
 	}
 	return p, err
+}
+
+// newQuery returns the request for the objects of a query.
+func newQuery(requests rest.Interface, q state.Query) (*rest.Request, error) {
+	kind, _, err := resource(q.GVK, q.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	root := []string{"apis", kind.Group, kind.Version}
+	if kind.Group == "" {
+		root = []string{"api", kind.Version}
+	}
+	r := requests.Get().AbsPath(root...).NamespaceIfScoped(q.Namespace, q.Namespace != "").Resource(kind.Resource)
+	for name, value := range map[string]string{"labelSelector": q.LabelSelector, "fieldSelector": q.FieldSelector} {
+		if value != "" {
+			r.Param(name, value)
+		}
+	}
+	return r, nil
 }
 
 // decodePage reads a page as it arrives.
@@ -165,7 +183,7 @@ func decodePage(r io.Reader, q state.Query) (p page, err error) {
 		case "metadata":
 			var meta metav1.ListMeta
 			err = readValue(d, &meta)
-			p.next = meta.Continue
+			p.next, p.version = meta.Continue, meta.ResourceVersion
 			return err
 		}
 		return d.SkipValue()

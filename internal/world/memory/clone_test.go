@@ -22,7 +22,7 @@ func TestCloneHasEveryField(t *testing.T) {
 			f.SetInt(1)
 		}
 	}
-	w.lastMemberID = 1
+	w.lastMemberID, w.revision = 1, 1
 	c := reflect.ValueOf(w.Clone()).Elem()
 	for i := range fields.NumField() {
 		if name := fields.Type().Field(i).Name; name != "mu" && c.Field(i).IsZero() {

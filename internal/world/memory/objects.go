@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -53,6 +54,9 @@ func (w *World) List(_ context.Context, q state.Query) ([]unstructured.Unstructu
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if q.OnVersion != nil {
+		q.OnVersion(strconv.FormatInt(w.revision, 10))
+	}
 	keys := slices.SortedFunc(maps.Keys(w.Objects),
 		func(a, b Key) int { return strings.Compare(a.Name, b.Name) })
 	var found []unstructured.Unstructured
@@ -83,6 +87,45 @@ func (w *World) List(_ context.Context, q state.Query) ([]unstructured.Unstructu
 		}
 	}
 	return found, nil
+}
+
+// Watch calls OnEvent with the objects that were stored after the version, and ends. Of those that were deleted it has the
+// names, and it does not know when that was.
+func (w *World) Watch(ctx context.Context, of state.Watch) (version string, err error) {
+	since, err := strconv.ParseInt(of.Version, 10, 64)
+	if err != nil {
+		return "", err
+	}
+	of.Keep, of.Limit, of.OnVersion = nil, 0, func(now string) { version = now }
+	present, err := w.List(ctx, of.Query)
+	if err != nil {
+		return of.Version, err
+	}
+	of.OnStart()
+	w.mu.Lock()
+	stored := maps.Clone(w.stored)
+	var deleted []Key
+	for key := range stored {
+		if _, ok := w.Objects[key]; !ok && key.Kind == of.GVK.GroupKind() {
+			deleted = append(deleted, key)
+		}
+	}
+	w.mu.Unlock()
+	for _, key := range deleted {
+		var u unstructured.Unstructured
+		u.SetGroupVersionKind(of.GVK)
+		u.SetNamespace(key.Namespace)
+		u.SetName(key.Name)
+		if !of.OnEvent(&u, true) {
+			return of.Version, nil
+		}
+	}
+	for _, u := range present {
+		if stored[keyOf(state.RefOf(&u, of.As))] > since && !of.OnEvent(&u, false) {
+			return of.Version, nil
+		}
+	}
+	return version, nil
 }
 
 // PutObject stores an object as it is, with the status and the identity that changes cannot set. An
@@ -122,5 +165,7 @@ func (w *World) store(ref state.Ref, u *unstructured.Unstructured) {
 	if u.GetUID() == "" {
 		u.SetUID(types.UID("uid-of-" + ref.String()))
 	}
+	w.revision++
+	w.stored[keyOf(ref)] = w.revision
 	w.Objects[keyOf(ref)] = u
 }

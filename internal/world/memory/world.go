@@ -27,7 +27,9 @@ import (
 // change is carried out.
 type World struct {
 	mu           sync.Mutex
-	lastMemberID uint64 // highest ID of an etcd member so far
+	lastMemberID uint64        // highest ID of an etcd member so far
+	revision     int64         // how often an object was stored
+	stored       map[Key]int64 // the revision of each object
 
 	Files              map[string]File
 	Services           map[string]state.Service
@@ -69,6 +71,7 @@ func New() *World {
 		Services:  map[string]state.Service{},
 		ImageList: map[string]bool{},
 		Objects:   map[Key]*unstructured.Unstructured{},
+		stored:    map[Key]int64{},
 		Rules:     map[string]string{},
 	}
 }
@@ -79,7 +82,7 @@ func (w *World) Clone() *World {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	c := &World{
-		lastMemberID: w.lastMemberID, SyncTime: w.SyncTime, NoHistory: w.NoHistory,
+		lastMemberID: w.lastMemberID, revision: w.revision, stored: maps.Clone(w.stored), SyncTime: w.SyncTime, NoHistory: w.NoHistory,
 		Clock: NewTickingClock(now),
 		Files: maps.Clone(w.Files), Services: maps.Clone(w.Services),
 		ServiceLogs: maps.Clone(w.ServiceLogs), ImageList: maps.Clone(w.ImageList),
