@@ -1,7 +1,9 @@
 package kube_test
 
 import (
+	"fmt"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -9,6 +11,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/clientcmd"
 	proxyconfig "k8s.io/kube-proxy/config/v1alpha1"
@@ -34,6 +37,7 @@ func TestRealObjects(t *testing.T) {
 		func(t *testing.T) { testAddonUpgrade(t, k, a) })
 	t.Run("a leftover IPAddress does not keep its Service from being created",
 		func(t *testing.T) { testLeftoverIPAddress(t, k, a) })
+	t.Run("a watch sees changes, and ends in time", func(t *testing.T) { testWatch(t, k, a) })
 	t.Run("an unauthorized user is rejected", func(t *testing.T) {
 		as := a.Identity(t, "unauthorized-user")
 		_, err := k.Object(t.Context(), state.Ref{GVK: state.NodeKind, Name: "n", As: as})
@@ -49,6 +53,50 @@ func TestRealObjects(t *testing.T) {
 			state.Ref{GVK: state.NodeKind, Name: "n", As: state.Identity{Config: data}})
 		wantError(t, err, "Unauthorized", "kubeadm token create")
 	})
+}
+
+// testWatch watches ConfigMaps that are created, changed and deleted.
+func testWatch(t *testing.T, k *kube.Cluster, a *plane.APIServer) {
+	w := state.Watch{Timeout: 2 * time.Second, OnStart: func() {}, Query: state.Query{As: a.Admin, Namespace: "default",
+		GVK: corev1.SchemeGroupVersion.WithKind("ConfigMap"), LabelSelector: "watched", Fields: []string{"data"}}}
+	w.Query.OnVersion = func(version string) { w.Version = version }
+	if _, err := k.List(t.Context(), w.Query); err != nil || w.Version == "" {
+		t.Fatalf("version %q: %v", w.Version, err)
+	}
+	listed := w.Version
+	for _, value := range []string{"1", "2"} {
+		err := k.Do(t.Context(), change.ApplyObject{As: a.Admin, Object: &corev1.ConfigMap{
+			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "w", Labels: map[string]string{"watched": ""}},
+			Data:       map[string]string{"a": value}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := k.Do(t.Context(), change.DeleteObject{Ref: state.Ref{As: a.Admin, GVK: w.GVK, Namespace: "default", Name: "w"}}); err != nil {
+		t.Fatal(err)
+	}
+	var seen []string
+	w.OnEvent = func(o *unstructured.Unstructured, isDeleted bool) bool {
+		value, _, _ := unstructured.NestedString(o.Object, "data", "a")
+		seen = append(seen, fmt.Sprint(value, isDeleted))
+		return len(seen) != 1
+	}
+	var err error
+	if w.Version, err = k.Watch(t.Context(), w); err != nil || len(seen) != 1 || w.Version == listed {
+		t.Fatalf("the watch that is ended has seen %q: %v", seen, err)
+	}
+	begun := time.Now()
+	if w.Version, err = k.Watch(t.Context(), w); err != nil || w.Version == "" || time.Since(begun) < time.Second {
+		t.Errorf("the next one ended after %s at version %q: %v", time.Since(begun), w.Version, err)
+	}
+	if want := []string{"1false", "2false", "2true"}; !slices.Equal(seen, want) {
+		t.Errorf("it has seen %q", seen)
+	}
+	w.As = a.Identity(t, "unauthorized-user")
+	if _, err := k.Watch(t.Context(), w); !apierrors.IsForbidden(err) {
+		t.Errorf("a user without the right to watch gets %v", err)
+	}
 }
 
 // testLeftoverIPAddress applies a Service whose IPAddress an API server has left behind, and one
