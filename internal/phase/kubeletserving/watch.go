@@ -23,6 +23,7 @@ import (
 const (
 	decideInterval    = time.Second
 	decideShare       = 10
+	collectTime       = 200 * time.Millisecond // after a new request, for others that are decided together with it
 	reviewInterval    = time.Minute
 	maxReviewInterval = 16 * time.Minute
 	waitLimit         = 24 * time.Hour // a wait for another request that ends without one is repeated
@@ -199,14 +200,20 @@ func (a *approver) canDecide(now time.Time) bool {
 func (a *approver) watchRequests(ctx context.Context, r state.Reader, as state.Identity) (isNew bool, err error) {
 	limit := world.Spread(watchLimit)
 	if len(a.pending) > 0 {
-		limit = min(limit, max(a.pause-r.Now().Sub(a.reviewed), minWatch))
+		limit = min(limit, max(a.pause-r.Now().Sub(a.reviewed), 2*minWatch))
 	}
 	a.watch.started = time.Time{}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
 	a.watch.version, err = r.Watch(ctx, state.Watch{Query: query(as), Version: a.watch.version, Timeout: limit,
 		OnStart: func() { a.watch.started = r.Now() },
 		OnEvent: func(u *unstructured.Unstructured, isDeleted bool) bool {
-			isNew = a.update(toRequest(u), isDeleted)
-			return !isNew
+			if a.update(toRequest(u), isDeleted) && !isNew {
+				isNew = true
+				// Those that have come since the last decision arrive at once.
+				time.AfterFunc(collectTime, stop)
+			}
+			return true
 		}})
 	return isNew, err
 }

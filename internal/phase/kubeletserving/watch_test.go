@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -333,4 +334,24 @@ func TestSilentWatchEnds(t *testing.T) {
 	s.server.put(request(t, "csr-1", nil))
 	s.waitForApproval(t, "csr-1")
 	s.checkSaid(t, "keeps trying", 0)
+}
+
+// Requests that arrive together are decided together: one decision per request would take as long as the pauses between decisions.
+func TestWatchDecidesTogether(t *testing.T) {
+	t.Parallel()
+	s := startWatch(t, nil)
+	begun := time.Now()
+	const count = 20
+	for i := range count {
+		s.server.put(request(t, fmt.Sprintf("csr-%d", i), nil))
+	}
+	for i := range count {
+		s.waitForApproval(t, fmt.Sprintf("csr-%d", i))
+	}
+	if took := time.Since(begun); took > 8*time.Second {
+		t.Errorf("it takes %s", took)
+	}
+	if approvals := s.server.count("approve"); approvals != count {
+		t.Errorf("%d approvals", approvals)
+	}
 }
