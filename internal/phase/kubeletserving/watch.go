@@ -1,6 +1,7 @@
 package kubeletserving
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -29,13 +30,15 @@ const (
 	waitLimit         = 24 * time.Hour // a wait for another request that ends without one is repeated
 )
 
-// The API server is asked to end a watch after about watchLimit. One that ends within minWatch without an event counts as a failure, after which the next one begins
-// later each time. Without the right to watch, requests are listed every listInterval, or less often, as they are decided.
+// The API server is asked to end a watch after about watchLimit. One that ends within minWatch without an event counts as a
+// failure, after which the next one begins later each time; after maxFailures in a row, requests are listed before each.
+// Without the right to watch, requests are listed every listInterval, or less often, as they are decided.
 const (
 	watchLimit   = 7 * time.Minute
 	minWatch     = 2 * time.Second
 	listInterval = 5 * time.Second
 	maxBackOff   = time.Minute
+	maxFailures  = 5
 )
 
 // Watch approves requests until ctx ends. Each request that is refused is reported once, and
@@ -71,7 +74,6 @@ func Watch(allowed node.AllowedNames) engine.Phase {
 				a.watch.fail(e, err)
 				continue
 			}
-			a.watch.succeed()
 			a.watch.setNext(begun, e.World.Now(), decideInterval)
 		}
 	}}
@@ -84,7 +86,7 @@ type watchState struct {
 	started  time.Time          // when the API server accepted the last watch; zero if it did not
 	next     time.Time          // when the API server may be asked again
 	failures int                // in a row
-	reported string             // what kind of failure was reported last, if the API server has not answered since
+	reported string             // what kind of failure was reported last, if no watch has succeeded since
 }
 
 // setNext sets the time of the next request to the API server after some that began at that time.
@@ -103,7 +105,10 @@ func (w *watchState) backOff(now time.Time) {
 func (w *watchState) fail(e *engine.Env, err error) {
 	w.backOff(e.World.Now())
 	kind := "unreachable" // the texts of such failures differ in ports
-	if isAnswer(err) {
+	switch {
+	case errors.Is(err, errShortWatch):
+		kind = "ended at once"
+	case isAnswer(err):
 		kind = "refused " + string(apierrors.ReasonForError(err))
 	}
 	if kind != w.reported {
@@ -134,7 +139,6 @@ func (a *approver) newRequest(e *engine.Env) world.Condition {
 					a.failUnlessEnded(ctx, e, err)
 					return err
 				}
-				a.watch.reported = ""
 			}
 			if a.canDecide(r.Now()) {
 				return nil
@@ -144,6 +148,7 @@ func (a *approver) newRequest(e *engine.Env) world.Condition {
 			lasted := !a.watch.started.IsZero() && r.Now().Sub(a.watch.started) >= minWatch
 			switch {
 			case apierrors.IsForbidden(err):
+				a.watch.succeed() // the API server has answered the list
 				a.watch.version = ""
 				e.WarnOnce("%v; kubeadm lists the requests now and then until the user may watch them", err)
 				a.watch.setNext(begun, listed, listInterval)
@@ -161,6 +166,9 @@ func (a *approver) newRequest(e *engine.Env) world.Condition {
 					err = errShortWatch
 				}
 				a.failUnlessEnded(ctx, e, err)
+				if a.watch.failures >= maxFailures {
+					a.watch.version = "" // a proxy may not be able to forward watches
+				}
 			}
 			if world.IsPermanent(err) {
 				return err
@@ -168,7 +176,7 @@ func (a *approver) newRequest(e *engine.Env) world.Condition {
 			if a.canDecide(r.Now()) {
 				return nil
 			}
-			return errNoRequest
+			return cmp.Or(err, errNoRequest)
 		},
 	}
 }

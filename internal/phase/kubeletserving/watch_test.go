@@ -355,3 +355,12 @@ func TestWatchDecidesTogether(t *testing.T) {
 		t.Errorf("%d approvals", approvals)
 	}
 }
+
+// Where watches fail and lists do not, as behind some proxies, requests are listed, and the failure is reported once.
+func TestBrokenWatchIsReplacedByLists(t *testing.T) {
+	t.Parallel()
+	s := startWatch(t, func(s *watchScene) { s.server.refusal = http.StatusMethodNotAllowed })
+	s.server.put(request(t, "csr-1", nil))
+	s.waitForApproval(t, "csr-1")
+	s.checkSaid(t, "keeps trying", 1)
+}

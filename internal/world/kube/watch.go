@@ -69,7 +69,7 @@ func (c *client) watch(ctx context.Context, w state.Watch, silence time.Duration
 	timer := time.AfterFunc(requestTimeout, func() { cancel(errSilent) })
 	defer timer.Stop()
 	body, err := r.Param("watch", "true").Param("allowWatchBookmarks", "true").Param("resourceVersion", w.Version).
-		Param("timeoutSeconds", strconv.Itoa(max(int(w.Timeout/time.Second), 1))).Stream(ctx)
+		Param("timeoutSeconds", strconv.Itoa(max(int(w.Timeout.Round(time.Second)/time.Second), 1))).Stream(ctx)
 	if err != nil {
 		if errors.Is(context.Cause(ctx), errSilent) {
 			err = &url.Error{Op: "Get", URL: r.URL().String(), Err: errSilent}
