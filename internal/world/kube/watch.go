@@ -56,7 +56,8 @@ func (k *Cluster) Watch(ctx context.Context, w state.Watch) (version string, err
 	return version, err
 }
 
-// watch returns no version if the API server has sent nothing for the time of silence.
+// watch returns no version if the API server has sent nothing for the time of silence, or has not ended the watch in time: then
+// the connection may have been lost without a sign, also where watches are too short for the silence to be noticed.
 func (c *client) watch(ctx context.Context, w state.Watch, silence time.Duration) (version string, err error) {
 	r, err := newQuery(c.watches, w.Query)
 	if err != nil {
@@ -82,9 +83,9 @@ func (c *client) watch(ctx context.Context, w state.Watch, silence time.Duration
 	version, err = readEvents(events, w)
 	cause := context.Cause(ctx)
 	switch {
-	case err == nil, errors.Is(cause, errTimeout):
+	case err == nil:
 		return version, nil
-	case errors.Is(cause, errSilent):
+	case errors.Is(cause, errSilent), errors.Is(cause, errTimeout):
 		return "", nil
 	case apierrors.ReasonForError(err) != metav1.StatusReasonUnknown:
 		return version, err
