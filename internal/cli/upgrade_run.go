@@ -67,7 +67,7 @@ func newUpgradeNodeCommand(p *program) *cobra.Command {
 	return withRunOutput(p, t.command(&cobra.Command{
 		Use:   "node",
 		Short: "Upgrade this node after \"upgrade apply\": the components of a control plane node, or the kubelet configuration of a worker",
-		Long: `Upgrade this node, an additional control plane node or a worker, to the cluster's version. Run this after
+		Long: `Upgrade this node (an additional control plane node or a worker) to the cluster's version. Run this after
 "kubeadm upgrade apply" has finished on the first control plane node. On a worker, kubeadm upgrades only the kubelet's
 configuration, and --kubeconfig defaults to /etc/kubernetes/kubelet.conf.`,
 		Example: `  # print what would change

@@ -82,6 +82,8 @@ type Watch struct {
 	OnStart func()        // called when the API server has accepted the watch
 	// OnEvent is called with each object that was created or changed, or was deleted, and reports whether the watch goes on.
 	OnEvent func(o *unstructured.Unstructured, isDeleted bool) bool
+	// Linger is for how long a watch that OnEvent ends still reports what comes together with that.
+	Linger time.Duration
 }
 
 // MetadataOnly reports whether the query needs only the metadata of objects.

@@ -211,17 +211,11 @@ func (a *approver) watchRequests(ctx context.Context, r state.Reader, as state.I
 		limit = min(limit, max(a.pause-r.Now().Sub(a.reviewed), 2*minWatch))
 	}
 	a.watch.started = time.Time{}
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	a.watch.version, err = r.Watch(ctx, state.Watch{Query: query(as), Version: a.watch.version, Timeout: limit,
+	a.watch.version, err = r.Watch(ctx, state.Watch{Query: query(as), Version: a.watch.version, Timeout: limit, Linger: collectTime,
 		OnStart: func() { a.watch.started = r.Now() },
 		OnEvent: func(u *unstructured.Unstructured, isDeleted bool) bool {
-			if a.update(toRequest(u), isDeleted) && !isNew {
-				isNew = true
-				// Those that have come since the last decision arrive at once.
-				time.AfterFunc(collectTime, stop)
-			}
-			return true
+			isNew = a.update(toRequest(u), isDeleted) || isNew
+			return !isNew
 		}})
 	return isNew, err
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/url"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -32,6 +33,7 @@ var (
 	errSilent   = errors.New("the API server sends nothing")
 	errTimeout  = errors.New("the API server does not end the watch")
 	errTooLarge = errors.New("an event of a watch is too large")
+	errEnough   = errors.New("the caller has what it waited for")
 )
 
 // Watch calls OnEvent with changes of objects. It sends one request: how to go on after an error is up to the caller.
@@ -79,11 +81,12 @@ func (c *client) watch(ctx context.Context, w state.Watch, silence time.Duration
 	}
 	defer body.Close()
 	w.OnStart()
-	events := &eventReader{from: body, timer: timer, silence: silence}
+	events := &eventReader{from: body, timer: timer, silence: silence,
+		end: sync.OnceFunc(func() { time.AfterFunc(w.Linger, func() { cancel(errEnough) }) })}
 	version, err = readEvents(events, w)
 	cause := context.Cause(ctx)
 	switch {
-	case err == nil:
+	case err == nil, errors.Is(cause, errEnough):
 		return version, nil
 	case errors.Is(cause, errSilent), errors.Is(cause, errTimeout):
 		return "", nil
@@ -98,7 +101,8 @@ type eventReader struct {
 	from    io.Reader
 	timer   *time.Timer
 	silence time.Duration
-	left    int // of the present event
+	left    int    // of the present event
+	end     func() // ends the stream after a time
 }
 
 func (e *eventReader) next() {
@@ -147,8 +151,10 @@ func readEvents(events *eventReader, w state.Watch) (version string, err error) 
 		}
 		o.SetGroupVersionKind(w.GVK)
 		w.Filter(&o)
-		if !w.OnEvent(&o, kind == "DELETED") {
+		if goesOn := w.OnEvent(&o, kind == "DELETED"); !goesOn && w.Linger <= 0 {
 			return version, nil
+		} else if !goesOn {
+			events.end()
 		}
 	}
 }

@@ -116,12 +116,12 @@ func (w *World) Watch(ctx context.Context, of state.Watch) (version string, err 
 		u.SetGroupVersionKind(of.GVK)
 		u.SetNamespace(key.Namespace)
 		u.SetName(key.Name)
-		if !of.OnEvent(&u, true) {
+		if !of.OnEvent(&u, true) && of.Linger <= 0 {
 			return of.Version, nil
 		}
 	}
 	for _, u := range present {
-		if stored[keyOf(state.RefOf(&u, of.As))] > since && !of.OnEvent(&u, false) {
+		if stored[keyOf(state.RefOf(&u, of.As))] > since && !of.OnEvent(&u, false) && of.Linger <= 0 {
 			return of.Version, nil
 		}
 	}
