@@ -21,8 +21,8 @@ const (
 	loadObject = "/api/v1/namespaces/default/configmaps/load"
 )
 
-// load is a client that writes an object through the load balancer, ten times a second. After a failed request it reads the
-// object before it writes again.
+// load is a client that writes an object through the load balancer, ten times a second. It repeats a failed write once. After
+// a failed request it reads the object before it writes again.
 type load struct {
 	kubectl    func(input string, args ...string) (string, error)
 	cancel     context.CancelFunc
@@ -40,12 +40,17 @@ type load struct {
 // figures are what a client has seen in a time.
 type figures struct {
 	requests, failed int
+	repeated         []string      // errors of requests that succeeded when they were sent once more
 	gap              time.Duration // the longest time without a successful request
 	errors           []string      // of the failed requests
 }
 
 func (f figures) String() string {
-	return fmt.Sprintf("%d of %d requests failed, longest gap %s", f.failed, f.requests, f.gap.Round(10*time.Millisecond))
+	text := fmt.Sprintf("%d of %d requests failed, longest gap %s", f.failed, f.requests, f.gap.Round(10*time.Millisecond))
+	if len(f.repeated) > 0 {
+		text += fmt.Sprintf("; %d succeeded when they were repeated: %s", len(f.repeated), strings.Join(f.repeated, "; "))
+	}
+	return text
 }
 
 // count counts a request that is over.
@@ -103,8 +108,24 @@ func (l *load) request(value int, afterFailure bool) error {
 			return err
 		}
 	}
-	_, err := l.kubectl(fmt.Sprintf(`{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "load"}, "data": {"value": "%d"}}`, value),
-		"replace", "--raw="+loadObject, "--filename=-")
+	object := fmt.Sprintf(`{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "load"}, "data": {"value": "%d"}}`, value)
+	write := func() error {
+		_, err := l.kubectl(object, "replace", "--raw="+loadObject, "--filename=-")
+		return err
+	}
+	first := write()
+	if first == nil {
+		return nil
+	}
+	// An API server that exits answers that it is unavailable, and "Retry-After: 1". Kubernetes' client library obeys that;
+	// kubectl has no second copy of what it reads from stdin.
+	begun := time.Now()
+	time.Sleep(time.Second)
+	err := write()
+	if err == nil {
+		repeated := fmt.Sprintf("%s: %v", begun.Format(time.TimeOnly), first)
+		l.repeated, l.step.repeated = append(l.repeated, repeated), append(l.step.repeated, repeated)
+	}
 	return err
 }
 
