@@ -14,7 +14,7 @@ type ClusterConfiguration struct {
 	APIServer APIServer `json:"apiServer,omitempty"`
 	// CertificatesDir is the directory of keys and certificates.
 	CertificatesDir string `json:"certificatesDir,omitempty"`
-	// ClusterName labels the cluster in kubeconfigs.
+	// ClusterName labels the cluster in kubeconfigs, and kube-controller-manager gets it as its --cluster-name.
 	ClusterName string `json:"clusterName,omitempty"`
 	// ControllerManager holds extra settings of kube-controller-manager.
 	ControllerManager ControlPlaneComponent `json:"controllerManager,omitempty"`

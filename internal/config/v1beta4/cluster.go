@@ -18,7 +18,7 @@ type ClusterConfiguration struct {
 	CertificatesDir string `json:"certificatesDir,omitempty"`
 	// CertificateValidityPeriod is the lifetime of certificates that are not CAs.
 	CertificateValidityPeriod *metav1.Duration `json:"certificateValidityPeriod,omitempty"`
-	// ClusterName labels the cluster in kubeconfigs.
+	// ClusterName labels the cluster in kubeconfigs, and kube-controller-manager gets it as its --cluster-name.
 	ClusterName string `json:"clusterName,omitempty"`
 	// ControllerManager holds extra settings of kube-controller-manager.
 	ControllerManager ControlPlaneComponent `json:"controllerManager,omitempty"`
