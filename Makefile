@@ -44,7 +44,7 @@ REVISION ?= 1
 
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help build cluster cluster-down shell check test test-beside parity e2e e2e-full conformance bench bench-scale lint vulncheck unit laws scripts broken deps shells windows golden reference man release packages release-check
+.PHONY: help build cluster cluster-down shell check test test-beside-laws parity e2e e2e-full conformance bench bench-scale lint vulncheck unit laws scripts broken deps shells windows golden reference man release packages release-check
 
 help: ## list all of this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -64,21 +64,22 @@ shell: ## open a shell on a node of that cluster: make shell NODE=worker1
 
 check: lint unit laws scripts broken ## what to run before a commit; no root, no nodes. The first run takes minutes, as it compiles everything; later ones repeat the linters, and the tests of what has changed
 
-# The laws and parity need little but CPU time: their machines are simulated, or are directories. They take what the rest leaves
-# idle while it waits for real nodes. The kernel's autogroup has a priority of its own, which counts between sessions.
+# The laws need nothing but CPU time: their machines and clocks are simulated. They take what the rest leaves idle while it
+# waits for real nodes. The kernel's autogroup has a priority of its own, which counts between sessions.
 idle = setsid sh -c '{ echo 19 >/proc/self/autogroup; } 2>/dev/null; exec nice -n 19 "$$@"' idle
 
 test: build ## everything that must hold, on real nodes too
-	@$(bundle) && $(older) && { $(idle) $(MAKE) --no-print-directory -o build laws parity >bin/beside.log 2>&1 & } && beside=$$! && \
-		trap 'kill -- -$$beside 2>/dev/null' EXIT && trap 'exit 1' INT TERM && $(MAKE) --no-print-directory -o build test-beside && \
-		echo "the laws and parity, which ran beside that:" && { wait $$beside; code=$$?; cat bin/beside.log; exit $$code; }
+	@$(bundle) && $(older) && { $(idle) $(MAKE) --no-print-directory laws >bin/laws.log 2>&1 & } && laws=$$! && \
+		trap 'kill -- -$$laws 2>/dev/null' EXIT && trap 'exit 1' INT TERM && $(MAKE) --no-print-directory -o build test-beside-laws && \
+		echo "the laws, which began first:" && { wait $$laws; code=$$?; cat bin/laws.log; exit $$code; }
 
 # "make lint" vets more than "go test" would.
-test-beside: lint deps shells
+test-beside-laws: lint deps shells
 	@$(bundle) && $(older) && echo "go test ./... but test/laws" && KUBEADM_BUNDLE="$$bundle" KUBEADM_BUNDLE_OLDER="$$older" KUBEADM_PEER="$$bundle/bin/kubeadm-upstream" \
 		go test -vet=off -timeout 1h $$(go list ./... | grep -v '/test/laws$$')
 	go -C components test -timeout 1h ./...
 	go -C tools test ./...
+	@$(MAKE) --no-print-directory -o build parity
 	@$(MAKE) --no-print-directory -o build e2e
 
 parity: build ## compare what kubeadm and upstream's make of the same input: make parity RUN=config; needs root
