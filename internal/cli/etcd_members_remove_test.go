@@ -43,13 +43,7 @@ func TestRemovalAfterMembersHaveChanged(t *testing.T) {
 			"etcd member cp3 cannot be removed"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := newEtcdNode(t)
-			for id := 2; id <= 3; id++ {
-				m.world.MemberList = append(m.world.MemberList, state.Member{ID: uint64(id), Name: fmt.Sprintf("cp%d", id),
-					PeerURLs:   []string{fmt.Sprintf("https://192.0.2.1%d:2380", id-1)},
-					ClientURLs: []string{fmt.Sprintf("https://192.0.2.1%d:2379", id-1)}})
-			}
-			m.world.UnreachableMembers = []uint64{3}
+			m := newEtcdNodeOfThree(t)
 			done := false
 			m.Host.World = func() world.World {
 				return lockedCluster{m.world, func() {
@@ -78,4 +72,17 @@ func TestRemovalAfterMembersHaveChanged(t *testing.T) {
 			}
 		})
 	}
+}
+
+// newEtcdNodeOfThree is a control plane node whose etcd has three members, the last of which is lost.
+func newEtcdNodeOfThree(t *testing.T) *testMachine {
+	t.Helper()
+	m := newEtcdNode(t)
+	for id := 2; id <= 3; id++ {
+		m.world.MemberList = append(m.world.MemberList, state.Member{ID: uint64(id), Name: fmt.Sprintf("cp%d", id),
+			PeerURLs:   []string{fmt.Sprintf("https://192.0.2.1%d:2380", id-1)},
+			ClientURLs: []string{fmt.Sprintf("https://192.0.2.1%d:2379", id-1)}})
+	}
+	m.world.UnreachableMembers = []uint64{3}
+	return m
 }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"sync"
 	"testing"
@@ -65,13 +64,7 @@ func TestRequestsOfMemberCommands(t *testing.T) {
 		"remove": {"list members": 3, "read status": 6, "change members": 1, "list Node": 1, "list EndpointSlice": 1},
 	} {
 		t.Run(command, func(t *testing.T) {
-			m := newEtcdNode(t)
-			for id := 2; id <= 3; id++ {
-				m.world.MemberList = append(m.world.MemberList, state.Member{ID: uint64(id), Name: fmt.Sprintf("cp%d", id),
-					PeerURLs:   []string{fmt.Sprintf("https://192.0.2.1%d:2380", id-1)},
-					ClientURLs: []string{fmt.Sprintf("https://192.0.2.1%d:2379", id-1)}})
-			}
-			m.world.UnreachableMembers = []uint64{3}
+			m := newEtcdNodeOfThree(t)
 			counted := &etcdRequests{World: m.world, counts: map[string]int{}}
 			m.Host.World = func() world.World { return counted }
 			args := []string{"etcd", "members"}

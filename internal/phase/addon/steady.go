@@ -131,7 +131,7 @@ func (s *steadiness) look(ctx context.Context, r state.Reader, pods []corev1.Pod
 			case c.State.Running == nil:
 				failure = "does not run"
 			case wasThere && last.restarts != c.RestartCount:
-				failure = fmt.Sprintf("has been restarted, for the time %d", c.RestartCount)
+				failure = fmt.Sprintf("has been restarted, %d times so far", c.RestartCount)
 			case wasThere && !last.since.After(now):
 				this = last
 			}
