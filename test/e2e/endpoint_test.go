@@ -56,13 +56,13 @@ func checkEndpoint(t *testing.T, cp *nodes.Node, server string, files map[*nodes
 	}
 }
 
-// TestChangeEndpoint moves a cluster of three control planes and a worker from the address of its load
+// TestChangeEndpoint moves a cluster of three control planes and two workers from the address of its load
 // balancer to a name, under a client of the old endpoint: no request fails before the change is finished. A
-// machine joins in between through the old endpoint.
+// third worker joins in between through the old endpoint.
 func TestChangeEndpoint(t *testing.T) {
 	inFullRun(t, "five minutes")
 	parallel(t)
-	r := newRotatedCluster(t, 3, 1)
+	r := newRotatedCluster(t, 3, 2)
 	host, _, err := net.SplitHostPort(r.balancer.Endpoint())
 	must(t, err)
 	must(t, r.SetNameAt(newEndpointName, host))
@@ -74,17 +74,17 @@ func TestChangeEndpoint(t *testing.T) {
 	}
 	checkEndpoint(t, r.cp, "https://"+r.balancer.Endpoint(), map[*nodes.Node][]string{r.cp: {"admin.conf"}})
 	runEndpoint(t, r.cp, "change", endpoint)
-	checkFails(t, r.cp, []string{"worker1", "reconfigure node"}, endpointCommand("finish")...)
+	checkFails(t, r.cp, []string{"worker1", "worker2", "reconfigure node"}, endpointCommand("finish")...)
 	late := addNode(t, r.Cluster, "late")
 	_, err = late.Join(t.Context(), slices.Clone(r.workerJoin), io.Discard)
 	must(t, err)
-	for _, n := range append(r.controlPlanes[1:], r.workers...) {
+	for _, n := range slices.Concat(r.controlPlanes[1:], r.workers, []*nodes.Node{late}) {
 		runReconfigure(t, n, "node")
 	}
-	runReconfigure(t, late, "node")
 	checkEndpoint(t, r.cp, "https://"+endpoint, map[*nodes.Node][]string{
 		r.controlPlanes[0]: {"admin.conf", "super-admin.conf"}, r.controlPlanes[1]: {"admin.conf"},
-		r.controlPlanes[2]: {"admin.conf"}, r.worker: {"kubelet.conf"}, late: {"kubelet.conf"}})
+		r.controlPlanes[2]: {"admin.conf"}, r.workers[0]: {"kubelet.conf"}, r.workers[1]: {"kubelet.conf"},
+		late: {"kubelet.conf"}})
 	r.endLoad(t)
 	runEndpoint(t, r.cp, "finish")
 	for _, n := range r.controlPlanes[1:] {
@@ -96,7 +96,7 @@ func TestChangeEndpoint(t *testing.T) {
 			t.Errorf("the certificate of %s is valid for %v %v", n.Name(), cert.DNSNames, cert.IPAddresses)
 		}
 	}
-	must(t, awaitClusterReady(t.Context(), r.cp, 5))
+	must(t, awaitClusterReady(t.Context(), r.cp, 6))
 }
 
 // TestEndpointIsGivenAfterwards gives a cluster of one control plane and a worker an endpoint. What does not
