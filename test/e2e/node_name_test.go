@@ -243,7 +243,8 @@ func TestNodeRenamed(t *testing.T) {
 }
 
 // TestNodeRenamedHA gives one of three control plane nodes another name under a client of the load balancer, killed in
-// between and back. No request fails, as the load balancer leaves the node before its API server is replaced.
+// between and back, and then one of two workers. No request fails, as the load balancer leaves the control plane node before
+// its API server is replaced.
 func TestNodeRenamedHA(t *testing.T) {
 	inFullRun(t, "five minutes")
 	parallel(t)
@@ -261,6 +262,16 @@ func TestNodeRenamedHA(t *testing.T) {
 	checkRenamed(t, r.cp, name, "cp9")
 	r.balance(t, r.controlPlanes...)
 	must(t, awaitClusterReady(t.Context(), r.cp, 5))
+	r.load.endStep(t, "a control plane node gets another name, also killed and back")
+
+	worker := r.workers[1] // the client runs on the other one
+	markNode(t, r.cp, worker.Name())
+	writeFile(t, worker, "/root/admin.conf", readFile(t, r.cp, "/etc/kubernetes/admin.conf"))
+	killNodeNameChange(t, worker, `start service "kubelet"`, "--kubeconfig=/root/admin.conf", "rack7")
+	runNodeName(t, worker, "change", "--kubeconfig=/root/admin.conf", "rack7", "--yes")
+	checkRenamed(t, r.cp, worker.Name(), "rack7")
+	must(t, awaitClusterReady(t.Context(), r.cp, 5))
+	r.load.endStep(t, "a worker gets another name, killed in between")
 	r.endLoad(t)
 	members := strings.Join(describeMembers(t, r.cp), "\n")
 	if !strings.Contains(members, "cp9 votes at https://"+renamed.Address()+":2380") || strings.Contains(members, name+" ") {
