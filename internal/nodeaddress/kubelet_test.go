@@ -87,7 +87,10 @@ func TestAddressInKubeletUnit(t *testing.T) {
 			"/etc/sysconfig/kubelet": "KUBELET_EXTRA_ARGS=--v=2\n"}, "", false},
 		"two variables": {map[string]string{flags: "KUBELET_KUBEADM_ARGS=--node-ip=192.0.2.20\n",
 			admin: "KUBELET_EXTRA_ARGS=--v=2\n"}, "192.0.2.20", false},
-		"continued": {map[string]string{dropIn: "ExecStart=/usr/bin/kubelet --node-ip \\\n  192.0.2.10\n"}, "192.0.2.10", true},
+		"empty later": {map[string]string{flags: "KUBELET_KUBEADM_ARGS=--node-ip=192.0.2.10\n",
+			admin: "KUBELET_EXTRA_ARGS=--node-ip= --v=2\n"}, "", false},
+		"empty before": {map[string]string{flags: "KUBELET_KUBEADM_ARGS=\"--node-ip=\"\n", dropIn: old}, "192.0.2.10", true},
+		"continued":    {map[string]string{dropIn: "ExecStart=/usr/bin/kubelet --node-ip \\\n  192.0.2.10\n"}, "192.0.2.10", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := fake.New()

@@ -165,14 +165,22 @@ func (m Move) Kubeconfig(data []byte, file string) ([]byte, error) {
 // nodeIPArgument matches the argument of the kubelet in an environment file, or in one of its unit.
 var nodeIPArgument = regexp.MustCompile(`(--node-ip(?:=(?:\\\n)?|(?:[ \t]|\\\n)+)["']?)([^\s"'\\]+)`)
 
-// findNodeIPs returns the addresses that a file of the kubelet sets; the last argument counts. If that cannot be read, as one
-// with a variable or the name of an interface, it is returned instead.
+// emptyNodeIP matches the argument with an empty value: the kubelet chooses an address itself then.
+var emptyNodeIP = regexp.MustCompile(`--node-ip=(?:""|''|["']?(?:\s|$))`)
+
+// findNodeIPs returns the addresses that a file of the kubelet sets; the last argument counts. They are none, but not nil, if
+// that is empty. If it cannot be read, as one with a variable or the name of an interface, it is returned instead.
 func findNodeIPs(text string) (ips []string, unread string) {
-	all := nodeIPArgument.FindAllStringSubmatch(text, -1)
+	all := nodeIPArgument.FindAllStringSubmatchIndex(text, -1)
+	if empty := emptyNodeIP.FindAllStringIndex(text, -1); len(empty) > 0 &&
+		(len(all) == 0 || empty[len(empty)-1][0] > all[len(all)-1][0]) {
+		return []string{}, ""
+	}
 	if len(all) == 0 {
 		return nil, ""
 	}
-	value := all[len(all)-1][2]
+	last := all[len(all)-1]
+	value := text[last[4]:last[5]]
 	ips = strings.Split(value, ",")
 	for _, ip := range ips {
 		if _, err := netip.ParseAddr(ip); err != nil {

@@ -111,6 +111,11 @@ func TestFindNodeIPs(t *testing.T) {
 		`A=--node-ip=${IP}`:                                       {"", "--node-ip=${IP}"},
 		`A="--node-ip=eth0 --node-ip=192.0.2.1"`:                  {"192.0.2.1", ""},
 		`A="--node-ip= --v=2"`:                                    {"", ""},
+		`A="--node-ip=192.0.2.1 --node-ip="`:                      {"", ""},
+		`A="--node-ip=192.0.2.1 --node-ip= --v=2"`:                {"", ""},
+		`A=--node-ip=192.0.2.1 --node-ip=""`:                      {"", ""},
+		`A="--node-ip= --node-ip=192.0.2.1"`:                      {"192.0.2.1", ""},
+		`A="--node-ip --v=2"`:                                     {"", "--node-ip=--v=2"},
 		`A=--v=2`:                                                 {"", ""},
 	} {
 		if ips, unread := findNodeIPs(text); strings.Join(ips, " ") != want.ips || unread != want.unread {

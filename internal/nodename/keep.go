@@ -79,7 +79,7 @@ func FindKeep(ctx context.Context, e *engine.Env, here existing.Machine) (w Want
 func (w *Wanted) findFiles(ctx context.Context, r state.Reader) error {
 	local := w.Node.Local
 	k, err := ReadKubelet(ctx, r, local)
-	if err != nil || k.File != "" && k.Name == local.Name {
+	if err != nil || k.File != "" && !k.IsEmpty && k.Name == local.Name {
 		return err
 	}
 	if k.IsUnit {

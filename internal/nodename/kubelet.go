@@ -21,6 +21,8 @@ type Kubelet struct {
 	Name string
 	// File sets the argument hostname-override; it is empty if the kubelet takes the name of the host.
 	File string
+	// IsEmpty is set if File sets an empty name: then the kubelet takes that of the host, whatever other files set.
+	IsEmpty bool
 	// IsUnit is set if File belongs to the unit of the service, as an environment file that only the unit names does.
 	IsUnit bool
 }
@@ -37,7 +39,10 @@ func ReadKubelet(ctx context.Context, r state.Reader, local node.Local) (k Kubel
 		if !isSet {
 			continue
 		}
-		k = Kubelet{Name: strings.ToLower(name), File: f.Path, IsUnit: f.IsUnit}
+		k = Kubelet{Name: strings.ToLower(name), File: f.Path, IsEmpty: name == "", IsUnit: f.IsUnit}
+		if k.IsEmpty {
+			k.Name = local.Hostname
+		}
 		if strings.ContainsAny(name, "$%") {
 			k.Name = ""
 		}
@@ -56,8 +61,9 @@ func FindServingCertificate(ctx context.Context, r state.Reader, p node.Paths) (
 	var argument string
 	var isSet bool
 	for _, f := range files { // the last one counts
-		if all := servingArgument.FindAllStringSubmatch(f.Text, -1); len(all) > 0 {
-			argument, isSet = all[len(all)-1][1], true
+		for _, match := range servingArgument.FindAllStringSubmatchIndex(f.Text, -1) {
+			start, end := valueIn(match)
+			argument, isSet = f.Text[start:end], true
 		}
 	}
 	if isSet {
@@ -77,10 +83,21 @@ func FindServingCertificate(ctx context.Context, r state.Reader, p node.Paths) (
 }
 
 // servingArgument matches the argument of the kubelet that does the same as tlsCertFile. Its value may be empty.
-var servingArgument = regexp.MustCompile(`--tls-cert-file(?:=|[ \t]+)["']?([^\s"'-][^\s"']*)?`)
+var servingArgument = regexp.MustCompile(`--tls-cert-file(?:=["']?([^\s"']*)|[ \t]+["']?([^\s"']+))`)
 
-// override matches the argument of the kubelet with its name.
-var override = regexp.MustCompile(`(--hostname-override[= ]+["']?)([^\s"']+)`)
+// override matches the argument of the kubelet with its name. A value after "=" may be empty: then a quote that follows is the
+// end of the variable, unless there are two. Without "=", the next word is the value, also if it looks like a flag.
+var override = regexp.MustCompile(`--hostname-override(?:=["']([^\s"']+)|=["']()["']|=([^\s"']*)|[ \t]+["']?([^\s"']+))`)
+
+// valueIn returns where the value is in a match of a pattern: the group that matches.
+func valueIn(match []int) (start, end int) {
+	for group := 2; group < len(match); group += 2 {
+		if match[group] >= 0 {
+			return match[group], match[group+1]
+		}
+	}
+	return match[1], match[1]
+}
 
 // findOverride returns the name that a file of the kubelet's service sets.
 func findOverride(text string) (name string, isSet bool) {
@@ -88,8 +105,9 @@ func findOverride(text string) (name string, isSet bool) {
 		if isComment(line) {
 			continue
 		}
-		if all := override.FindAllStringSubmatch(line, -1); len(all) > 0 {
-			name, isSet = all[len(all)-1][2], true
+		for _, match := range override.FindAllStringSubmatchIndex(line, -1) { // the last one counts
+			start, end := valueIn(match)
+			name, isSet = line[start:end], true
 		}
 	}
 	return name, isSet
@@ -99,10 +117,17 @@ func findOverride(text string) (name string, isSet bool) {
 func replaceOverride(text, name string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
-		if !isComment(line) {
-			line = override.ReplaceAllString(line, "${1}"+name)
+		if isComment(line) {
+			b.WriteString(line)
+			continue
 		}
-		b.WriteString(line)
+		written := 0
+		for _, match := range override.FindAllStringSubmatchIndex(line, -1) {
+			start, end := valueIn(match)
+			b.WriteString(line[written:start] + name)
+			written = end
+		}
+		b.WriteString(line[written:])
 	}
 	return b.String()
 }

@@ -29,6 +29,12 @@ func TestReadKubelet(t *testing.T) {
 			admin: "KUBELET_EXTRA_ARGS=--hostname-override=W2\n"}, Kubelet{Name: "w2", File: admin}},
 		"twice": {map[string]string{env: `KUBELET_KUBEADM_ARGS="--hostname-override=w1 --hostname-override=w3"`},
 			Kubelet{Name: "w3", File: env}},
+		"empty, before another argument": {map[string]string{env: `KUBELET_KUBEADM_ARGS="--hostname-override= --v=2"` + "\n"},
+			Kubelet{Name: "host", File: env, IsEmpty: true}},
+		"empty, and another name before": {map[string]string{env: `KUBELET_KUBEADM_ARGS="--hostname-override=w1"` + "\n",
+			admin: "KUBELET_EXTRA_ARGS=--hostname-override=\"\"\n"}, Kubelet{Name: "host", File: admin, IsEmpty: true}},
+		"another argument for the value": {map[string]string{env: `KUBELET_KUBEADM_ARGS="--hostname-override --v=2"` + "\n"},
+			Kubelet{Name: "--v=2", File: env}},
 		"a comment": {map[string]string{admin: "# KUBELET_EXTRA_ARGS=--hostname-override=w2\n"}, Kubelet{Name: "host"}},
 		"the unit": {map[string]string{unit: "[Service]\nExecStart=/usr/bin/kubelet --hostname-override=w4 $KUBELET_EXTRA_ARGS\n"},
 			Kubelet{Name: "w4", File: unit, IsUnit: true}},
@@ -51,6 +57,20 @@ func TestReadKubelet(t *testing.T) {
 		if err != nil || got != c.want {
 			t.Errorf("%s: %+v %v, want %+v", name, got, err, c.want)
 		}
+	}
+}
+
+// An empty name is replaced where it is set, also while the host still has the name of the Node.
+func TestKeepReplacesEmptyName(t *testing.T) {
+	const admin = "/etc/default/kubelet"
+	m := fake.New()
+	if err := m.PutFile(admin, memory.File{Data: []byte("KUBELET_EXTRA_ARGS=--hostname-override=\n"), Mode: 0o644}); err != nil {
+		t.Fatal(err)
+	}
+	w := Wanted{Node: &node.Node{Local: node.Local{Name: "host", Hostname: "host", Paths: node.DefaultPaths()}}}
+	if err := w.findFiles(t.Context(), m); err != nil || len(w.Files) != 1 || w.Files[0].Path != admin ||
+		w.Files[0].Now != "KUBELET_EXTRA_ARGS=--hostname-override=host\n" {
+		t.Errorf("it replaces %+v: %v", w.Files, err)
 	}
 }
 
@@ -89,9 +109,10 @@ func TestFindServingCertificate(t *testing.T) {
 			"/etc/sysconfig/kubelet": "KUBELET_EXTRA_ARGS=\n"}, ""},
 		"empty, before another argument": {map[string]string{config: "tlsCertFile: /config.crt\n",
 			admin: "KUBELET_EXTRA_ARGS=--tls-cert-file= --v=2\n"}, ""},
-		"empty, quoted":  {map[string]string{admin: "KUBELET_EXTRA_ARGS=--tls-cert-file=\"\" --v=2\n"}, ""},
-		"empty at last":  {map[string]string{admin: "KUBELET_EXTRA_ARGS=--tls-cert-file=/a.crt --tls-cert-file=\n"}, ""},
-		"empty at first": {map[string]string{admin: "KUBELET_EXTRA_ARGS=--tls-cert-file= --tls-cert-file=/a.crt\n"}, "/a.crt"},
+		"another argument for the value": {map[string]string{admin: "KUBELET_EXTRA_ARGS=--tls-cert-file --v=2\n"}, "--v=2"},
+		"empty, quoted":                  {map[string]string{admin: "KUBELET_EXTRA_ARGS=--tls-cert-file=\"\" --v=2\n"}, ""},
+		"empty at last":                  {map[string]string{admin: "KUBELET_EXTRA_ARGS=--tls-cert-file=/a.crt --tls-cert-file=\n"}, ""},
+		"empty at first":                 {map[string]string{admin: "KUBELET_EXTRA_ARGS=--tls-cert-file= --tls-cert-file=/a.crt\n"}, "/a.crt"},
 	} {
 		w := fake.New()
 		for file, text := range c.files {
@@ -110,8 +131,12 @@ func TestReplaceOverride(t *testing.T) {
 		"KUBELET_EXTRA_ARGS=--hostname-override=a\n":             "KUBELET_EXTRA_ARGS=--hostname-override=w1\n",
 		`ARGS="--hostname-override 'a' --v=2"`:                   `ARGS="--hostname-override 'w1' --v=2"`,
 		"# --hostname-override=a\nX=--hostname-override=b --v=2": "# --hostname-override=a\nX=--hostname-override=w1 --v=2",
-		"X=\"--v=2\"\n": "X=\"--v=2\"\n",
-		"":              "",
+		"X=\"--v=2\"\n":                      "X=\"--v=2\"\n",
+		`ARGS="--hostname-override= --v=2"`:  `ARGS="--hostname-override=w1 --v=2"`,
+		`ARGS="--v=2 --hostname-override="`:  `ARGS="--v=2 --hostname-override=w1"`,
+		`ARGS=--hostname-override="" --v=2`:  `ARGS=--hostname-override="w1" --v=2`,
+		`ARGS=--hostname-override='a' --v=2`: `ARGS=--hostname-override='w1' --v=2`,
+		"":                                   "",
 		"X=\"--hostname-override=a --hostname-override=b\"\nY=1\n": "X=\"--hostname-override=w1 --hostname-override=w1\"\nY=1\n",
 	} {
 		if got := replaceOverride(text, "w1"); got != want {
