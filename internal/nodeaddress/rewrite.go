@@ -165,11 +165,12 @@ func (m Move) Kubeconfig(data []byte, file string) ([]byte, error) {
 // nodeIPArgument matches the argument of the kubelet in an environment file, or in one of its unit.
 var nodeIPArgument = regexp.MustCompile(`(--node-ip(?:=(?:\\\n)?|(?:[ \t]|\\\n)+)["']?)([^\s"'\\]+)`)
 
-// emptyNodeIP matches the argument with an empty value: the kubelet chooses an address itself then.
+// emptyNodeIP matches the argument with an empty value, with which the kubelet chooses an address itself.
 var emptyNodeIP = regexp.MustCompile(`--node-ip=(?:""|''|["']?(?:\s|$))`)
 
-// findNodeIPs returns the addresses that a file of the kubelet sets; the last argument counts. They are none, but not nil, if
-// that is empty. If it cannot be read, as one with a variable or the name of an interface, it is returned instead.
+// findNodeIPs returns the addresses that a file of the kubelet sets; the last argument counts. Without that argument they are
+// nil, and with an empty one an empty list. A value that cannot be read, such as a variable or the name of an interface, is
+// returned instead.
 func findNodeIPs(text string) (ips []string, unread string) {
 	all := nodeIPArgument.FindAllStringSubmatchIndex(text, -1)
 	if empty := emptyNodeIP.FindAllStringIndex(text, -1); len(empty) > 0 &&

@@ -21,7 +21,7 @@ type Kubelet struct {
 	Name string
 	// File sets the argument hostname-override; it is empty if the kubelet takes the name of the host.
 	File string
-	// IsEmpty is set if File sets an empty name: then the kubelet takes that of the host, whatever other files set.
+	// IsEmpty is set if File sets an empty name: then the kubelet takes the name of the host, whatever earlier files set.
 	IsEmpty bool
 	// IsUnit is set if File belongs to the unit of the service, as an environment file that only the unit names does.
 	IsUnit bool
@@ -86,7 +86,7 @@ func FindServingCertificate(ctx context.Context, r state.Reader, p node.Paths) (
 var servingArgument = regexp.MustCompile(`--tls-cert-file(?:=["']?([^\s"']*)|[ \t]+["']?([^\s"']+))`)
 
 // override matches the argument of the kubelet with its name. A value after "=" may be empty: then a quote that follows is the
-// end of the variable, unless there are two. Without "=", the next word is the value, also if it looks like a flag.
+// end of the variable, unless there are two. Without "=", the next word is the value, even if it looks like a flag.
 var override = regexp.MustCompile(`--hostname-override(?:=["']([^\s"']+)|=["']()["']|=([^\s"']*)|[ \t]+["']?([^\s"']+))`)
 
 // valueIn returns where the value is in a match of a pattern: the group that matches.
