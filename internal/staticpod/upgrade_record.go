@@ -3,6 +3,7 @@ package staticpod
 import (
 	"context"
 	"path"
+	"strings"
 
 	"kubeadm/internal/change"
 	"kubeadm/internal/engine"
@@ -37,9 +38,15 @@ func EndFailedUpgrade(ctx context.Context, e *engine.Env, n *node.Node) error {
 	return e.Do(ctx, EndUpgrade(n.Paths))
 }
 
+// UnfinishedUpgrade returns the version of an upgrade of this node that was interrupted; empty if none was.
+func UnfinishedUpgrade(ctx context.Context, r state.Reader, p node.Paths) (version string, err error) {
+	data, err := state.ReadOptional(ctx, r, upgradeRecord(p))
+	return strings.TrimSuffix(string(data), "\n"), err
+}
+
 // IsUpgradeUnfinished reports whether an upgrade of this node to a version was interrupted.
 func IsUpgradeUnfinished(ctx context.Context, r state.Reader, p node.Paths,
 	version string) (bool, error) {
-	data, err := state.ReadOptional(ctx, r, upgradeRecord(p))
-	return string(data) == version+"\n", err
+	unfinished, err := UnfinishedUpgrade(ctx, r, p)
+	return unfinished == version, err
 }

@@ -210,8 +210,11 @@ func (c *Cluster) findVersion() (warning string, err error) {
 	if instances[0].Version == instances[len(instances)-1].Version { // they are sorted
 		return "", nil
 	}
-	return "the API servers have different versions, " + listVersions(instances) + ": an upgrade is " +
-		"unfinished; run \"kubeadm upgrade node\" on the nodes with the older ones", nil
+	remedy := "run \"kubeadm upgrade node\" on the nodes with the older ones"
+	if stored, err := version.ParseSemantic(c.Config.Version); err == nil && c.Version.GreaterThan(stored) {
+		remedy = ApplyHint("on the node with the newest one", c.Version)
+	}
+	return "the API servers have different versions, " + listVersions(instances) + ": an upgrade is unfinished; " + remedy, nil
 }
 
 // APIServerOf is the version of the API server of a node.

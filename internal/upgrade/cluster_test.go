@@ -106,6 +106,7 @@ func TestReadCluster(t *testing.T) {
 	said := strings.Join(warnings, "\n")
 	for _, part := range []string{"feature gate NodeLocalCRISocket was removed in 1.37",
 		"v1.36.3 (cp1), v1.37.0-rc.1+abc (cp2)",
+		"on the node with the newest one: kubeadm upgrade apply v1.37.0-rc.1+abc",
 		"says Kubernetes v1.36.3, but the newest API server is v1.37.0-rc.1+abc"} {
 		if !strings.Contains(said, part) {
 			t.Errorf("no warning says %q:\n%s", part, said)

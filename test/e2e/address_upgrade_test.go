@@ -12,8 +12,8 @@ import (
 	"kubeadm/test/nodes"
 )
 
-// TestChangeAddressDuringUpgrade kills an upgrade on one of two control plane nodes. Until it is complete on both, the other
-// one gets no other address, and nothing changes.
+// TestChangeAddressDuringUpgrade kills an upgrade on one of two control plane nodes. "upgrade node" does not undo
+// it there. Until it is complete on both, the other one gets no other address, and nothing changes.
 func TestChangeAddressDuringUpgrade(t *testing.T) {
 	inFullRun(t, "three minutes")
 	parallel(t)
@@ -32,6 +32,8 @@ func TestChangeAddressDuringUpgrade(t *testing.T) {
 	must(t, awaitClusterReady(t.Context(), s.cp, 2))
 	checkMoveRefused(t, s, moved, second, s.cp.Name()+" runs "+upgradeTarget, "the cluster stores "+olderVersion(t),
 		"on that node: kubeadm upgrade apply "+upgradeTarget)
+	checkFails(t, s.cp, []string{"runs " + upgradeTarget, "the cluster stores Kubernetes " + olderVersion(t),
+		"on this node: kubeadm upgrade apply " + upgradeTarget}, upgradeNodeCommand()...)
 	runCommand(t, s.cp, upgradeCommand(upgradeTarget)...)
 	checkMoveRefused(t, s, moved, second, moved.Name()+" runs "+olderVersion(t), "the cluster stores "+upgradeTarget,
 		"on that node: kubeadm upgrade node")

@@ -319,3 +319,27 @@ func TestUpgradeNodeResumesWithNewerKubeadm(t *testing.T) {
 		again.mustSucceed(t)
 	})
 }
+
+// "upgrade node" does not undo an "upgrade apply" that was killed on the same machine, before the cluster stored its version.
+func TestUpgradeNodeKeepsKilledApply(t *testing.T) {
+	s := upgradeSubjects()[0]
+	file := node.DefaultPaths().Manifest(release.APIServer)
+	s.killEverywhere(t, func(t *testing.T, r killedRun) {
+		isNew := func() bool {
+			return strings.Contains(string(r.machine.Files[file].Data), release.APIServer+":"+newVersion)
+		}
+		if !isNew() {
+			return
+		}
+		addMirrorPods(t, r.machine, newVersion, "cp1")
+		again := r.rerun()
+		again.name, again.phases, again.setUp = "upgrade node", workflow.UpgradeNode, setUpUpgradeNode
+		out := again.execute(t)
+		if !isNew() {
+			t.Errorf("the previous API server runs again: %v", out.err)
+		}
+		if out.err != nil && !strings.Contains(out.err.Error(), `"kubeadm upgrade apply" did not finish`) {
+			t.Errorf("it fails otherwise: %v", out.err)
+		}
+	})
+}

@@ -120,13 +120,9 @@ var Unchanging = engine.Phase{
 		}
 		for _, server := range cluster.ControlPlane[release.APIServer] {
 			if v, found := cluster.APIServerOf(server.Node); found && !v.EqualTo(target.Version()) {
-				const hint = "complete the upgrade first, on that node"
-				remedy := hint + ": kubeadm upgrade node"
-				if v.GreaterThan(target.Version()) { // "upgrade apply" stores the version last
-					remedy = untrusted.CommandHint(hint, "kubeadm upgrade apply v%s", v.String())
-				}
 				return problem.New(fmt.Errorf("an upgrade is in progress: the API server of node %s runs %s, "+
-					"but the cluster stores %s", untrusted.Line(server.Node), untrusted.Line(server.Version), target), remedy)
+					"but the cluster stores %s", untrusted.Line(server.Node), untrusted.Line(server.Version), target),
+					cluster.CompletionHints(v, target.Version())...)
 			}
 		}
 		return nil

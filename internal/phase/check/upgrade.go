@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/version"
+
 	"kubeadm/internal/engine"
 	"kubeadm/internal/existing"
 	"kubeadm/internal/flag"
@@ -21,6 +23,7 @@ import (
 	"kubeadm/internal/renewal"
 	"kubeadm/internal/state"
 	"kubeadm/internal/staticpod"
+	"kubeadm/internal/untrusted"
 	"kubeadm/internal/upgrade"
 	"kubeadm/internal/world"
 )
@@ -273,6 +276,9 @@ func checkUpgradeOrder(ctx context.Context, e *engine.Env, n *node.Node,
 	if e.Local.IgnoredChecks.Has(upgradeOrder) {
 		return nil
 	}
+	if err := checkNewerThanStored(ctx, e, n, cluster); err != nil {
+		return err
+	}
 	own, found := cluster.APIServerOf(n.Name)
 	if !found {
 		e.Warn("the Pod of this node's API server was not found, so its version is not checked")
@@ -296,6 +302,35 @@ func checkUpgradeOrder(ctx context.Context, e *engine.Env, n *node.Node,
 		"Kubernetes %s, which this node already runs", target),
 		fmt.Sprintf("on one control plane node first: kubeadm upgrade apply %s", e.Tool),
 		"to upgrade to this version anyway, add --ignore-preflight-errors="+upgradeOrder)
+}
+
+// checkNewerThanStored is an error if the upgrade would undo an "upgrade apply" that was interrupted: it stores the version of
+// the cluster after it has replaced the static Pods of its node. After a downgrade of the cluster, the API servers of other
+// nodes are newer too, but one of them runs the stored version, and this node has no record of an upgrade.
+func checkNewerThanStored(ctx context.Context, e *engine.Env, n *node.Node, cluster *upgrade.Cluster) error {
+	stored, err := version.ParseSemantic(n.Cluster.Version)
+	if err != nil {
+		return err
+	}
+	own, err := upgrade.PresentVersion(ctx, e.World, n.Paths)
+	if err != nil || own == nil || !own.GreaterThan(stored) {
+		return err
+	}
+	recorded, err := staticpod.UnfinishedUpgrade(ctx, e.World, n.Paths)
+	if err != nil {
+		return err
+	}
+	why := "\"kubeadm upgrade apply\" did not finish"
+	interrupted, err := version.ParseSemantic(recorded)
+	if err != nil || !interrupted.GreaterThan(stored) {
+		if cluster.RunsAPIServer(stored) {
+			return nil
+		}
+		why, interrupted = "no API server has that version", own
+	}
+	return problem.New(fmt.Errorf("the API server of this node runs v%s, but the cluster stores Kubernetes v%s: %s",
+		untrusted.Line(own.String()), stored, why), upgrade.ApplyHint("on this node", interrupted),
+		fmt.Sprintf("to replace it with v%s anyway, add --ignore-preflight-errors=%s", stored, upgradeOrder))
 }
 
 // upgradeOrder is the name of the check whether "upgrade apply" came first.

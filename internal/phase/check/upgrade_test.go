@@ -1,6 +1,8 @@
 package check
 
 import (
+	"bytes"
+	"cmp"
 	"slices"
 	"strings"
 	"testing"
@@ -33,6 +35,8 @@ func TestUpgradeOrder(t *testing.T) {
 		manager            string // version of this node's kube-controller-manager; stored if empty
 		tool               string // newVersion if empty
 		record             string // version of an upgrade of this node that has not ended
+		manifest           string // version of this node's API server on disk; own if empty
+		ignored            bool
 		want               string // part of the error, or of a warning
 		isWarning          bool
 	}{
@@ -51,6 +55,18 @@ func TestUpgradeOrder(t *testing.T) {
 			record: oldVersion},
 		"an earlier upgrade was interrupted": {stored: oldVersion, own: oldVersion, other: oldVersion,
 			record: "v1.35.4", want: "there is nothing to upgrade to"},
+		"upgrade apply was killed after the API server": {stored: oldVersion, own: newVersion, other: oldVersion,
+			record: newVersion, want: "runs v1.37.1, but the cluster stores Kubernetes v1.36.3"},
+		"upgrade apply was killed after the API server, whose Pod is not replaced yet": {stored: oldVersion, own: oldVersion,
+			manifest: newVersion, other: oldVersion, record: newVersion, tool: oldVersion, want: "\"kubeadm upgrade apply\" did not finish"},
+		"upgrade apply was killed before the API server": {stored: oldVersion, own: oldVersion, other: oldVersion,
+			record: newVersion, tool: oldVersion},
+		"no API server has the stored version": {stored: oldVersion, own: newVersion, other: newVersion,
+			want: "stores Kubernetes v1.36.3: no API server has that version"},
+		"the same, ignored":                 {stored: oldVersion, own: newVersion, other: newVersion, ignored: true},
+		"after a downgrade of another node": {stored: oldVersion, own: newVersion, other: oldVersion},
+		"after a downgrade, with the record of an earlier one": {stored: oldVersion, own: newVersion, other: oldVersion,
+			record: oldVersion},
 		"with the kubeadm of before": {stored: oldVersion, own: oldVersion, other: oldVersion,
 			tool: oldVersion},
 		"upgrade apply was killed": {stored: newVersion, own: oldVersion, other: oldVersion,
@@ -71,6 +87,7 @@ func TestUpgradeOrder(t *testing.T) {
 			}
 			setAPIServer(t, w, "cp1", c.own)
 			setAPIServer(t, w, "cp2", c.other)
+			setManifest(w, release.APIServer, c.stored, cmp.Or(c.manifest, c.own))
 			if c.manager != "" {
 				setComponent(t, w, release.ControllerManager, "cp1", c.manager)
 			}
@@ -93,6 +110,9 @@ func TestUpgradeOrder(t *testing.T) {
 					warnings = append(warnings, e.Text)
 				}
 			}})
+			if c.ignored {
+				e.Local.IgnoredChecks = node.IgnoredChecks{strings.ToLower(upgradeOrder)}
+			}
 			err = checkUpgradeOrder(t.Context(), e, newUpgradedNode(c.stored), state.Identity{})
 			if c.isWarning {
 				if err != nil || !slices.ContainsFunc(warnings,
@@ -107,6 +127,17 @@ func TestUpgradeOrder(t *testing.T) {
 			}
 		})
 	}
+}
+
+// setManifest sets the version of a component in its static Pod manifest; without a version it stays.
+func setManifest(w *fake.World, component, from, to string) {
+	if to == "" {
+		return
+	}
+	file := node.DefaultPaths().Manifest(component)
+	m := w.Files[file]
+	m.Data = bytes.ReplaceAll(m.Data, []byte(component+":"+from), []byte(component+":"+to))
+	w.Files[file] = m
 }
 
 // setAPIServer sets the version of a node's API server; without a version it has none.
