@@ -140,7 +140,7 @@ func evict(ctx context.Context, e *engine.Env, as state.Identity,
 
 // gonePods is the condition that no Pod is left that can be evicted.
 func gonePods(as state.Identity, name string, limit time.Duration) (c world.Condition) {
-	c.Name, c.Timeout = "the Pods of node "+name+" to leave", limit
+	c.Name, c.Timeout, c.MaxPause = "the Pods of node "+name+" to leave", limit, world.LongPause
 	c.Check = func(ctx context.Context, r state.Reader) error {
 		pods, err := listPods(ctx, r, as, name)
 		if err == nil && len(pods) > 0 {

@@ -91,7 +91,7 @@ func (r *renaming) leave(ctx context.Context, e *engine.Env) error {
 	if err != nil {
 		return err
 	}
-	err = e.Await(ctx, world.Condition{Name: "the volumes of node " + r.From() + " to be detached", Timeout: detachTimeout,
+	err = e.Await(ctx, world.Condition{Name: "the volumes of node " + r.From() + " to be detached", Timeout: detachTimeout, MaxPause: world.LongPause,
 		Check: func(ctx context.Context, reader state.Reader) error {
 			all, err := reader.List(ctx, state.Query{As: r.as, Fields: []string{"metadata", "spec.nodeName"},
 				GVK: schema.GroupVersionKind{Group: "storage.k8s.io", Version: "v1", Kind: "VolumeAttachment"}})
@@ -411,7 +411,7 @@ const goneTimeout = 3 * time.Minute
 
 // awaitGone waits until no Pod of the previous Node is left, mirrors of static Pods too. They do no harm.
 func (r *renaming) awaitGone(ctx context.Context, e *engine.Env) error {
-	err := e.Await(ctx, world.Condition{Name: "the Pods of Node " + r.From() + " to be deleted", Timeout: goneTimeout,
+	err := e.Await(ctx, world.Condition{Name: "the Pods of Node " + r.From() + " to be deleted", Timeout: goneTimeout, MaxPause: world.LongPause,
 		Check: func(ctx context.Context, reader state.Reader) error {
 			all, err := reader.List(ctx, state.Query{GVK: corev1.SchemeGroupVersion.WithKind("Pod"), As: r.as,
 				FieldSelector: "spec.nodeName=" + r.From(), Fields: []string{"metadata"}})

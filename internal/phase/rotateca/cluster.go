@@ -216,7 +216,7 @@ func (m machine) awaitRootCAs(ctx context.Context, isPublished bool) (map[string
 	since := map[string]time.Time{}
 	err := m.e.Await(ctx, world.Condition{
 		Name:    "kube-controller-manager to write both CAs to the ConfigMaps " + rootCAConfigMap,
-		Timeout: controllerTimeout, External: isPublished,
+		Timeout: controllerTimeout, MaxPause: world.LongPause, External: isPublished,
 		Check: func(ctx context.Context, r state.Reader) error {
 			list, err := r.List(ctx, state.Query{GVK: configMapKind, As: m.as,
 				FieldSelector: "metadata.name=" + rootCAConfigMap})
