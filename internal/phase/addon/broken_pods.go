@@ -25,7 +25,15 @@ type newPods struct {
 	query    state.Query
 	tries    bool                    // whether a configuration works, so that one with which a Pod is not ready does not
 	notReady reconfiguration.NodeSet // where a Pod was not ready before the change
+	next     time.Time               // when findBroken lists them again
 }
+
+// The Pods of a roll-out are listed again after listPause for each that was listed, but at most maxListPause. Up to some 600 Pods
+// that is within the pause between two checks.
+const (
+	listPause    = 3 * time.Millisecond
+	maxListPause = 15 * time.Second
+)
 
 func (a addons) newPodsOf(one addon) newPods {
 	return newPods{addons: a, workload: a.refOf(one), tries: one == dnsAddon && a.triesCorefile, notReady: a.notReady[one.label], query: state.Query{
@@ -74,12 +82,17 @@ func (w newPods) evidenceOf(pods []corev1.Pod) (evidence []corev1.Pod) {
 
 // findBroken is a *reconfiguration.BrokenAddon if a Pod of the latest template exits again and again. At the end of the
 // wait, an image that cannot be pulled is one too. On a node that is not ready, or whose Pod was not before the change, that
-// is no evidence against the change.
-func (w newPods) findBroken(ctx context.Context, r state.Reader, isEnd bool) error {
+// is no evidence against the change. Before the end of the wait, many Pods are not listed again at once.
+func (w *newPods) findBroken(ctx context.Context, r state.Reader, isEnd bool) error {
+	// A longer pause is that of a clock that was set back.
+	if pause := w.next.Sub(r.Now()); !isEnd && pause > 0 && pause <= maxListPause {
+		return nil
+	}
 	pods, err := w.list(ctx, r)
 	if err != nil {
 		return nil // the wait goes on
 	}
+	w.next = r.Now().Add(min(time.Duration(len(pods))*listPause, maxListPause))
 	return w.findBrokenOf(ctx, r, w.evidenceOf(pods), isEnd)
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -212,5 +213,38 @@ func TestRollOutWithoutReadyPods(t *testing.T) {
 	err := engine.Run(t.Context(), r.e, []engine.Phase{addon.Reconfigure}, engine.Selection{})
 	if errors.As(err, new(*reconfiguration.BrokenAddon)) || err == nil || !strings.Contains(err.Error(), "is not complete") {
 		t.Errorf("the roll-out ended with: %v", err)
+	}
+}
+
+// The more new Pods there are, the less often all of them are listed, but once more at the end of the wait.
+func TestManyNewPodsAreListedSeldom(t *testing.T) {
+	for name, c := range map[string]struct {
+		others   int // Pods, beside one that exits
+		exits    int // the second in which that is seen first, of a wait of two minutes
+		ends     int // the second in which the roll-out ends, at the latest
+		min, max int // how often they are listed
+	}{
+		"few":              {others: 9, exits: 50, ends: 51, min: 95, max: 105},
+		"many":             {others: 4_999, exits: 50, ends: 65, min: 4, max: 6},
+		"many, at the end": {others: 4_999, exits: 110, ends: 121, min: 8, max: 10},
+		"few, at the end":  {others: 9, exits: 110, ends: 111, min: 215, max: 225},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, _ := newStaleSet(t, func(second int) corev1.ContainerStatus {
+				if second >= c.exits {
+					return exited(3, 1)
+				}
+				return runs(0)
+			})
+			s.others, s.isUnavailable = c.others, true
+			err := engine.Run(t.Context(), s.e, []engine.Phase{addon.Reconfigure}, engine.Selection{})
+			if !errors.As(err, new(*reconfiguration.BrokenAddon)) {
+				t.Errorf("the roll-out ended with: %v", err)
+			}
+			took := int(s.now.Sub(s.first) / time.Second)
+			if took < c.exits || took > c.ends || s.looks < c.min || s.looks > c.max {
+				t.Errorf("it ended after %d s, %d lists", took, s.looks)
+			}
+		})
 	}
 }

@@ -54,7 +54,8 @@ func (a addons) replaceOnReadyNodes(ctx context.Context, e *engine.Env, digest s
 			return err
 		}
 		if err := e.Await(ctx, a.replaced(some, digest)); err != nil {
-			if broken := a.newPodsOf(proxyAddon).findBroken(ctx, e.Reader(), true); broken != nil {
+			all := a.newPodsOf(proxyAddon)
+			if broken := all.findBroken(ctx, e.Reader(), true); broken != nil {
 				return broken
 			}
 			return problem.New(err, incompleteHint)

@@ -45,10 +45,16 @@ func (a addons) awaitSteady(ctx context.Context, e *engine.Env, pods newPods) er
 		return s.check(ctx, r)
 	}
 	err := e.Await(ctx, steady)
-	if err == nil || s.restarted == nil || ctx.Err() != nil || errors.As(err, new(*reconfiguration.BrokenAddon)) {
+	if err == nil || ctx.Err() != nil || errors.As(err, new(*reconfiguration.BrokenAddon)) {
 		return err
 	}
-	return s.restarted
+	if s.restarted != nil {
+		return s.restarted
+	}
+	if broken := pods.findBroken(ctx, e.Reader(), true); broken != nil {
+		return broken
+	}
+	return err
 }
 
 // steadiness is what is known of whether the new Pods of an addon keep running.

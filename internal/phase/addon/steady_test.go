@@ -33,6 +33,9 @@ type staleSet struct {
 	first  time.Time // look
 	looks  int
 	isGone bool // the DaemonSet, deleted
+
+	isUnavailable bool // the new Pod
+	others        int  // new Pods that run
 }
 
 func (s *staleSet) Now() time.Time { return s.now }
@@ -52,6 +55,9 @@ func (s *staleSet) Do(ctx context.Context, c change.Change) error {
 	set := s.Objects[memory.Key{Kind: schema.GroupKind{Group: "apps", Kind: "DaemonSet"}, Namespace: "kube-system", Name: "kube-proxy"}]
 	if status, ok := set.Object["status"].(map[string]any); ok {
 		status["updatedNumberScheduled"], status["numberAvailable"] = int64(1), int64(1)
+		if s.isUnavailable {
+			status["numberAvailable"] = int64(0)
+		}
 	}
 	return err
 }
@@ -71,6 +77,8 @@ func (s *staleSet) List(ctx context.Context, q state.Query) ([]unstructured.Unst
 			s.event(s, second)
 		}
 		s.put(pod)
+		found, err := s.rollOut.List(ctx, q)
+		return append(make([]unstructured.Unstructured, s.others), found...), err
 	}
 	return s.rollOut.List(ctx, q)
 }
