@@ -21,12 +21,19 @@ import (
 )
 
 // TestApproveKubeletServing approves the request of an honest kubelet and refuses forged ones. Then the kubelet's
-// metrics can be read through TLS that is verified with the cluster's CA.
+// metrics can be read through TLS that is verified with the cluster's CA. With --watch, later requests are approved
+// as they come.
 func TestApproveKubeletServing(t *testing.T) {
 	parallel(t)
-	n := addNode(t, newCluster(t), "cp1")
-	config := nodes.InitConfig(nodes.Config{Address: n.Address(), Kubelet: "serverTLSBootstrap: true"})
-	if _, err := n.Init(t.Context(), config, io.Discard); err != nil {
+	both, err := newCluster(t).AddAll(t.Context(), "cp1", "worker1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := both[0]
+	config := nodes.InitConfig(nodes.Config{Address: n.Address(),
+		Kubelet: "serverTLSBootstrap: true\ncrashLoopBackOff: {maxContainerRestartPeriod: 10s}"})
+	first, err := n.Init(t.Context(), config, io.Discard)
+	if err != nil {
 		t.Fatal(err)
 	}
 	await(t, "the kubelet to request a serving certificate", waitLimit, func() error {
@@ -80,6 +87,11 @@ func TestApproveKubeletServing(t *testing.T) {
 	if said := runCommand(t, n, kubeadm, "certs", "approve-kubelet-serving"); !strings.Contains(said, "serving certificate is pending") {
 		t.Errorf("a second run says\n%s", said)
 	}
+	join, _, err := nodes.JoinCommands(first.Stdout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkServingWatch(t, n, both[1], join)
 }
 
 // listServingRequests has a line for each request for a serving certificate of a kubelet.
