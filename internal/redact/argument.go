@@ -2,7 +2,6 @@ package redact
 
 import (
 	"encoding/json"
-	"regexp"
 	"strconv"
 	"strings"
 )
@@ -10,23 +9,23 @@ import (
 // Secrets of programs whose names do not say that they are secret: arguments, and lines of files.
 var (
 	// A user and a password of curl, crictl, etcdctl and others.
-	userFlagForm = lazily(`((?:^|[\s"'\[(,])` + userFlags + `(?:\\*["'])?(?:=|,?[ \t]+|,|` + nextItem + `))(\\*["'][^"'\n]*|[^\s"']+)`)
+	userFlagForm = lazilyWith([]string{"-u", "creds", "--basic-auth"}, `((?:^|[\s"'\[(,])`+userFlags+`(?:\\*["'])?(?:=|,?[ \t]+|,|`+nextItem+`))(\\*["'][^"'\n]*|[^\s"']+)`)
 	userFlag     = lazily(`^` + userFlags + `$`)
 	numericUser  = lazily(`^[0-9]+:[0-9]+$`) // IDs of a user and a group
 	// Arguments of programs. In one form, the arguments of one program would be looked for up to the end
 	// of the line again at each argument of another one.
-	programForms = []func() *regexp.Regexp{
-		programForm(`\bsshpass\s+-p\s*|--from-literal(?:=|\s+)\\*["']?[A-Za-z0-9_.-]+=`),
-		programForm(`\b(?:docker|podman|nerdctl|buildah|skopeo|helm|oras|crane|az|oc)\b[^\n"|;]*?\slogin\b[^\n|;]*?\s-p\s*`),
-		programForm(`\bmysql[a-z]*\s[^\n|;]*?-p`),
-		programForm(`\b(?:redis|keydb|valkey)-cli\b[^\n|;]*?\s-a\s+`),
-		programForm(`\bldap[a-z]+\s[^\n|;]*?-w\s+`),
-		programForm(`\bcurl\b[^\n|;]*?\s-u[^\s:]+:`),
+	programForms = []func() *expression{
+		programForm([]string{"sshpass", "--from-literal"}, `\bsshpass\s+-p\s*|--from-literal(?:=|\s+)\\*["']?[A-Za-z0-9_.-]+=`),
+		programForm([]string{"login"}, `\b(?:docker|podman|nerdctl|buildah|skopeo|helm|oras|crane|az|oc)\b[^\n"|;]*?\slogin\b[^\n|;]*?\s-p\s*`),
+		programForm([]string{"mysql"}, `\bmysql[a-z]*\s[^\n|;]*?-p`),
+		programForm([]string{"-cli"}, `\b(?:redis|keydb|valkey)-cli\b[^\n|;]*?\s-a\s+`),
+		programForm([]string{"ldap"}, `\bldap[a-z]+\s[^\n|;]*?-w\s+`),
+		programForm([]string{"curl"}, `\bcurl\b[^\n|;]*?\s-u[^\s:]+:`),
 	}
 	// A line of a static token or password file: the secret, the user, a numeric ID, and groups.
-	staticTokenForm = lazily(`(?m)(^|[\s"'])[^\s,"'=]{6,}=*(,[^\s,"'=]*[A-Za-z][^\s,"'=]*,(?:[0-9]+|[^\s,"'=]+,\\*"[^"\n]+")(?:[\s,"'\\]|$))`)
+	staticTokenForm = lazilyWith([]string{","}, `(?m)(^|[\s"'])[^\s,"'=]{6,}=*(,[^\s,"'=]*[A-Za-z][^\s,"'=]*,(?:[0-9]+|[^\s,"'=]+,\\*"[^"\n]+")(?:[\s,"'\\]|$))`)
 	// An environment variable whose value stands before its name.
-	valueFirst = lazily(`(?i)(\bvalue\\*["']?\s*[:=]\s*)(\\*"[^"\n]*"|[^\s",}]+)([\s,]+\\*["']?name\\*["']?\s*[:=]\s*\\*["']?[A-Za-z0-9_.-]*(?:` + secretWords + `|` + headerNames + `)\\*(?:["'\s,}]|$))`)
+	valueFirst = lazilyWith([]string{"value"}, `(?i)(\bvalue\\*["']?\s*[:=]\s*)(\\*"[^"\n]*"|[^\s",}]+)([\s,]+\\*["']?name\\*["']?\s*[:=]\s*\\*["']?[A-Za-z0-9_.-]*(?:`+secretWords+`|`+headerNames+`)\\*(?:["'\s,}]|$))`)
 	// A string in quotes.
 	quoted = lazily(`"(?:[^"\\\n]|\\.)*"`)
 	keyEnd = lazily(`-----END [A-Z0-9 ]*PRIVATE KEY[A-Z0-9 ]*-----`)
@@ -35,8 +34,8 @@ var (
 const userFlags = `(?:-u|-U|--user|--proxy-user|--userpwd|--(?:src-|dest-)?creds|--basic-auth)`
 
 // programForm is what stands before a secret, and the secret.
-func programForm(before string) func() *regexp.Regexp {
-	return lazily(`(?i)(` + before + `)(\\*["'][^"'\n]*|[^\s"'\\]+)`)
+func programForm(words []string, before string) func() *expression {
+	return lazilyWith(words, `(?i)(`+before+`)(\\*["'][^"'\n]*|[^\s"'\\]+)`)
 }
 
 func hideArguments(text string) string {
@@ -69,6 +68,9 @@ func hideCutKey(text string) string {
 
 // hideInStrings hides the secrets in strings of several lines, whose form can be seen only there.
 func hideInStrings(text string) string {
+	if !strings.Contains(text, `\n`) {
+		return text
+	}
 	return quoted().ReplaceAllStringFunc(text, func(found string) string {
 		if !strings.Contains(found, `\n`) {
 			return found

@@ -15,7 +15,7 @@ var (
 	// in ConfigMap cluster-info, is public.
 	jwtForm = lazily(`eyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*(?:\.[A-Za-z0-9_-]+)*`)
 	// Credentials whose issuers give them a prefix, and the addresses of webhooks.
-	issuedForm = lazily(strings.Join([]string{
+	issuedForm = lazilyWith(issuedWords, strings.Join([]string{
 		`(?:gh[pousr]_|github_pat_)[A-Za-z0-9_-]{6,}`,
 		`gl(?:pat|dt|rt|rtr|cbt|ptt|ft|imt|oas|soat|agent|ffct)-[A-Za-z0-9_.=-]{6,}`,
 		`xox[a-z]-[A-Za-z0-9-]{6,}|xapp-[A-Za-z0-9-]{6,}`, // Slack
@@ -33,20 +33,27 @@ var (
 		`\b[0-9]{8,10}:AA[A-Za-z0-9_-]{30,}`,                                // Telegram
 	}, "|"))
 	// Hashes of passwords, as htpasswd and shadow files have them.
-	passwordHashForm = lazily(`\$(?:2[abxy]?|apr1|[1567yPH]|gy|md5|sha1|argon2[a-z]*|scrypt|pbkdf2[a-z0-9-]*)\$[./A-Za-z0-9$=,+-]{8,}` +
+	passwordHashForm = lazilyWith([]string{"$", "{s", "{m", "{c"}, `\$(?:2[abxy]?|apr1|[1567yPH]|gy|md5|sha1|argon2[a-z]*|scrypt|pbkdf2[a-z0-9-]*)\$[./A-Za-z0-9$=,+-]{8,}`+
 		`|\{(?:S?SHA(?:256|512)?|S?MD5|CRYPT)\}[A-Za-z0-9+/=$.]{8,}`)
 	// What a header of HTTP begins with, in a request, in JSON or as Go prints it.
-	headerForm = lazily(`(?i)(?:` + headerNames + `|\bx-[a-z-]*(?:token|key|secret|signature|password))` +
-		`(?:\\*["'])?[ \t]*[:=](?:` + nextItem + `|[ \t]*)`)
+	headerForm = lazilyWith([]string{"authorization", "cookie", "x-"}, `(?i)(?:`+headerNames+`|\bx-[a-z-]*(?:token|key|secret|signature|password))`+
+		`(?:\\*["'])?[ \t]*[:=](?:`+nextItem+`|[ \t]*)`)
 	headerValue = lazily(`^(?:\[\]string\{[^}\n]*\}?|\[[^\]\n]*\]?|(?:=\\*"[^"\n]*"|[^\n"'\\{])+)`)
 	// What follows "authorization" where it is no header: a mode, or a result.
 	authorizationMode = lazily(`^(?:AlwaysAllow|AlwaysDeny|Webhook|RBAC|Node|ABAC|true|false|null|nil|enabled|disabled|denied|failed|error)\b`)
 	// Credentials of a scheme of HTTP, without their header.
-	schemeForm = lazily(`(?i)\b(bearer|basic|negotiate)[ \t]+([A-Za-z0-9._~+/=-]{6,})`)
+	schemeForm = lazilyWith([]string{"bearer", "basic", "negotiate"}, `(?i)\b(bearer|basic|negotiate)[ \t]+([A-Za-z0-9._~+/=-]{6,})`)
 	plainWord  = lazily(`^[A-Za-z]?[a-z]+[.]?$`)
 	// A parameter of a URL. JSON may write "&" as an escape.
-	parameterForm = lazily(`(?i)((?:[?&;#]|\\u0026|%26|%3F)[a-z0-9_.~-]*(?:sig|signature|key|key-?id|token|secret|password|passwd|passphrase|pwd|pass|auth|credentials?|jwt|assertion|code|session|sid)(?:=|%3D))[^&\s"'<>#\\]+`)
+	parameterForm = lazilyWith([]string{"?", "&", ";", "#", `\u0026`, "%26", "%3f"}, `(?i)((?:[?&;#]|\\u0026|%26|%3F)[a-z0-9_.~-]*(?:sig|signature|key|key-?id|token|secret|password|passwd|passphrase|pwd|pass|auth|credentials?|jwt|assertion|code|session|sid)(?:=|%3D))[^&\s"'<>#\\]+`)
 )
+
+// issuedWords are parts of all that issuedForm matches, in lower case.
+var issuedWords = []string{"gho_", "ghp_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "gldt-", "glrt-", "glrtr-", "glcbt-", "glptt-",
+	"glft-", "glimt-", "gloas-", "glsoat-", "glagent-", "glffct-", "xox", "xapp-", "hooks.slack.com", "discord", "akia", "asia", "abia",
+	"acca", "aiza", "ya29.", "gocspx-", "hvs.", "hvb.", "hvr.", ".atlasv1.", "sk-", "k_live_", "k_test_", "whsec_", "npm_", "pypi-ag",
+	"dckr_", "_v1_", "sg.", "hf_", "glc_", "glsa_", "dapi", "shpat_", "shpca_", "shppa_", "shpss_", "nrak-", "tskey-", "age-secret-key-",
+	"k10", ":aa"}
 
 // headerNames are the headers that authenticate whoever sends them.
 const headerNames = `(?:proxy-)?authorization|(?:set-)?cookie2?`

@@ -5,9 +5,7 @@ package redact
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
-	"sync"
 )
 
 // hidden stands for a secret.
@@ -17,7 +15,7 @@ const hidden = "[hidden]"
 // token to the word before it.
 var (
 	// A bootstrap token, its dot possibly URL-encoded; one character of each half may be missing.
-	tokenForm = lazily(
+	tokenForm = lazilyWith([]string{".", "%2e"},
 		`([a-z0-9]{5,})(?:\.|%2[eE])([a-z0-9]{15,})|([A-Z0-9]{5,})(?:\.|%2[eE])([A-Z0-9]{15,})`)
 	// A certificate key has 64 hex digits; most of one is secret too. Names of nodes and IDs of
 	// containers can look the same: see isName.
@@ -35,22 +33,16 @@ var (
 	checksumForm = lazily(`(?i)sha(?:256|384|512)[:%\s]$`)
 	// A URL in quotes, and one up to the first character that cannot be part of one. In one form, quotes
 	// without an end would be looked for again at each URL after them.
-	quotedURLForm = lazily(`"[a-zA-Z][a-zA-Z0-9+.-]*://(?:\\.|[^"\\])*"`)
-	urlForm       = lazily("[a-zA-Z][a-zA-Z0-9+.-]*://[^\\s\"'`<>]+")
+	quotedURLForm = lazilyWith([]string{"://"}, `"[a-zA-Z][a-zA-Z0-9+.-]*://(?:\\.|[^"\\])*"`)
+	urlForm       = lazilyWith([]string{"://"}, "[a-zA-Z][a-zA-Z0-9+.-]*://[^\\s\"'`<>]+")
 	// A user and a password without a scheme before them, as in "me:secret@proxy:3128".
-	userForm = lazily(`([^\s"'/@:=,;]+):[^\s"'/@]+@([A-Za-z0-9\[]+)`)
+	userForm = lazilyWith([]string{"@"}, `([^\s"'/@:=,;]+):[^\s"'/@]+@([A-Za-z0-9\[]+)`)
 	// Go's error for a proxy in the environment that is no URL: it repeats all of it, and then a
 	// part of it.
 	proxyForm = lazily(`invalid proxy address "(?:\\.|[^"\\])*"(?:: .*)?`)
 	// What Go parses as the port of a URL may be a password.
 	portForm = lazily(`invalid port "(?:\\.|[^"\\])*" after host`)
 )
-
-// lazily returns a function that compiles a regular expression when it is first called. Dozens of them
-// would delay each start of the program by several milliseconds.
-func lazily(text string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
-}
 
 const (
 	tokenIDLength     = 6

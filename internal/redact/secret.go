@@ -1,19 +1,16 @@
 package redact
 
-import (
-	"regexp"
-	"strings"
-)
+import "strings"
 
 // Secrets of Kubernetes in logs.
 var (
-	secretInJSON = lazily(`\\*["']?\bkind\\*["']?\s*:\s*\\*["']Secret(?:List)?\\*["']`)
-	secretInYAML = lazily(`(?m)\bkind: Secret(?:List)?[ \t\r]*$`)
-	secretOfGo   = lazily(`\bkind:Secret(?:List)?\b`)
+	secretInJSON = lazilyWith([]string{"secret"}, `\\*["']?\bkind\\*["']?\s*:\s*\\*["']Secret(?:List)?\\*["']`)
+	secretInYAML = lazilyWith([]string{"kind: secret"}, `(?m)\bkind: Secret(?:List)?[ \t\r]*$`)
+	secretOfGo   = lazilyWith([]string{"kind:secret"}, `\bkind:Secret(?:List)?\b`)
 	// What holds the data: in JSON and YAML, in Go's format of an untyped object, and of a typed one.
 	dataName    = lazily(`\b(?:data|stringData|kubectl\.kubernetes\.io/last-applied-configuration)\\*["']?[ \t]*:[ \t]*`)
 	dataOfGo    = lazily(`(\b(?:data|stringData):)map\[[^\]\n]*\]?`)
-	dataOfTyped = lazily(`(\bStringData:\s*\(?map\[string\]string\)?|\bData:\s*\(?map\[string\]\[\](?:byte|uint8)\)?)[^{\n]*\{[^}\n]*\}?`)
+	dataOfTyped = lazilyWith([]string{"data:"}, `(\bStringData:\s*\(?map\[string\]string\)?|\bData:\s*\(?map\[string\]\[\](?:byte|uint8)\)?)[^{\n]*\{[^}\n]*\}?`)
 )
 
 // hideSecretObjects hides the data of Secrets.
@@ -46,7 +43,7 @@ func hideSecretObjects(text string) string {
 
 // hideData hides the data of each Secret. The object around the place where it is called one is what
 // around returns. What is before from is done.
-func hideData(text string, kind func() *regexp.Regexp,
+func hideData(text string, kind func() *expression,
 	around func(text string, at, from int) (begin, end int)) string {
 	var clean strings.Builder
 	done := 0

@@ -10,13 +10,13 @@ var (
 	// an environment variable or a header as in a Pod or in Go's format of one; a flag whose value is
 	// the next word or item, which is the first group; or a password that follows a blank, the second
 	// group. Quotes may be escaped, as in JSON within JSON.
-	settingForm = lazily(`(?i)(?:` + secretWords + `)(?:\\*["'])?\]?\s*[:=]+>?[ \t]*` +
-		`|(?:<|\\+u003c)[a-z0-9:_-]*(?:` + secretWords + `)(?:>|\\+u003e)` +
-		`|\bname\\*["']?\s*[:=]\s*\\*["']?[A-Za-z0-9_.-]*(?:` + secretWords + `|` + headerNames + `)\\*["']?[\s,;]+\\*["']?value\\*["']?\s*[:=]\s*` +
-		`|(?:^|[\s"'\[(,=])(--?[A-Za-z0-9_.-]*(?:` + secretWords + `)(?:\\*["'])?(?:[ \t]*,\s*|[ \t]+|` + nextItem + `))` +
+	settingForm = lazilyWith(settingWords, `(?i)(?:`+secretWords+`)(?:\\*["'])?\]?\s*[:=]+>?[ \t]*`+
+		`|(?:<|\\+u003c)[a-z0-9:_-]*(?:`+secretWords+`)(?:>|\\+u003e)`+
+		`|\bname\\*["']?\s*[:=]\s*\\*["']?[A-Za-z0-9_.-]*(?:`+secretWords+`|`+headerNames+`)\\*["']?[\s,;]+\\*["']?value\\*["']?\s*[:=]\s*`+
+		`|(?:^|[\s"'\[(,=])(--?[A-Za-z0-9_.-]*(?:`+secretWords+`)(?:\\*["'])?(?:[ \t]*,\s*|[ \t]+|`+nextItem+`))`+
 		`|((?:password|passwd|passphrase|pwd|_pass|requirepass|masterauth|(?:bind|root)pw)[ \t]+)`)
-	secretName = lazily(`(?i)(?:` + secretWords + `)$`)
-	secretFlag = lazily(`(?i)^--?[A-Za-z0-9_.-]*(?:` + secretWords + `)$`)
+	secretName = lazilyWith(settingWords, `(?i)(?:`+secretWords+`)$`)
+	secretFlag = lazilyWith(settingWords, `(?i)^--?[A-Za-z0-9_.-]*(?:`+secretWords+`)$`)
 	headerName = lazily(`(?i)^(?:` + headerNames + `)$`)
 	// Names of fields within a secret that do not hold it.
 	harmlessName = lazily(`(?i)^(?:name|namespace|kind|apiVersion|users?|username|login|email|id|type|path|file|mode|optional|enabled|` +
@@ -67,6 +67,10 @@ const nextItem = `[ \t]*\r?\n[^\n]{0,100}?-[ \t]+`
 const secretWords = `passwords?|passwd|passphrase|passcode|pwd|(?:bind|root)pw|requirepass|masterauth|(?:\b|_)(?:pass|pw|psk|dsn|otp|jwt)|secrets?|tokens?|auth|` +
 	`(?:api|access|private|secret|certificate|encryption|encrypt|signing|master|account|shared|preshared|storage|session|cookie|license|hmac|aes|ssh)[_-]?key|` +
 	`client-key-data|dockerconfigjson|dockercfg|secret[_-]?key[_-]?base|credentials?|connection[_-]?string`
+
+// settingWords are parts of all secretWords and headerNames, in lower case.
+var settingWords = []string{"pass", "pw", "psk", "dsn", "otp", "jwt", "secret", "token", "auth", "key", "docker", "credential", "connection",
+	"cookie"}
 
 // Text returns a text of any kind without secrets.
 func Text(text string) string {
