@@ -1,6 +1,7 @@
 package addon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,13 +49,13 @@ func (a addons) awaitSteady(ctx context.Context, e *engine.Env, pods newPods) er
 	if err == nil || ctx.Err() != nil || errors.As(err, new(*reconfiguration.BrokenAddon)) {
 		return err
 	}
-	if s.restarted != nil {
-		return s.restarted
-	}
-	if broken := pods.findBroken(ctx, e.Reader(), true); broken != nil {
+	// The last list may be old. The roll-out was complete, so an image that cannot be pulled now, as on a node that has just
+	// joined, is no evidence as it is at the end of awaitRollout.
+	pods.next = time.Time{}
+	if broken := pods.findBroken(ctx, e.Reader(), false); broken != nil {
 		return broken
 	}
-	return err
+	return cmp.Or(s.restarted, err)
 }
 
 // steadiness is what is known of whether the new Pods of an addon keep running.

@@ -52,6 +52,12 @@ func (s *staleSet) Await(ctx context.Context, c world.Condition) (err error) {
 
 func (s *staleSet) Do(ctx context.Context, c change.Change) error {
 	err := s.rollOut.Do(ctx, c)
+	s.setStatus()
+	return err
+}
+
+// setStatus sets the status of the DaemonSet.
+func (s *staleSet) setStatus() {
 	set := s.Objects[memory.Key{Kind: schema.GroupKind{Group: "apps", Kind: "DaemonSet"}, Namespace: "kube-system", Name: "kube-proxy"}]
 	if status, ok := set.Object["status"].(map[string]any); ok {
 		status["updatedNumberScheduled"], status["numberAvailable"] = int64(1), int64(1)
@@ -59,7 +65,6 @@ func (s *staleSet) Do(ctx context.Context, c change.Change) error {
 			status["numberAvailable"] = int64(0)
 		}
 	}
-	return err
 }
 
 func (s *staleSet) List(ctx context.Context, q state.Query) ([]unstructured.Unstructured, error) {
@@ -191,6 +196,40 @@ func TestRollOutOfProxyThatExitsAtOnce(t *testing.T) {
 			}
 			if c.looks != 0 && s.looks != c.looks {
 				t.Errorf("Pods were listed %d times, want %d", s.looks, c.looks)
+			}
+		})
+	}
+}
+
+// Many Pods that become unavailable after the roll-out was complete are listed once more at the end of the wait.
+func TestManyPodsOfACompleteRollOut(t *testing.T) {
+	pulls := exited(0, 0)
+	pulls.State.Waiting.Reason, pulls.LastTerminationState.Terminated = "ErrImagePull", nil
+	for name, c := range map[string]struct {
+		last   corev1.ContainerStatus // of a Pod, shortly before the end
+		broken bool                   // it is evidence against the change
+	}{
+		"one exits":                {exited(3, 1), true},
+		"one has no image by then": {pulls, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, _ := newStaleSet(t, func(second int) corev1.ContainerStatus {
+				if second >= 50 {
+					return c.last
+				}
+				return runs(0)
+			})
+			s.others = 4_999
+			s.event = func(s *staleSet, _ int) {
+				s.isUnavailable = true
+				s.setStatus()
+			}
+			err := engine.Run(t.Context(), s.e, []engine.Phase{addon.Reconfigure}, engine.Selection{})
+			if err == nil || errors.As(err, new(*reconfiguration.BrokenAddon)) != c.broken {
+				t.Errorf("the roll-out ended with: %v", err)
+			}
+			if s.looks < 5 || s.looks > 7 {
+				t.Errorf("Pods were listed %d times", s.looks)
 			}
 		})
 	}
