@@ -12,7 +12,7 @@ import (
 // objects of a large cluster, holds no secrets, and dozens of expressions are tried on each text.
 type expression struct {
 	*regexp.Regexp
-	words []string // in lower case: each match has one of them; none if that is not known
+	words []string // in lower case: each match has one of them; without words, each text is tried
 }
 
 // lazily returns a function that compiles a regular expression when it is first called. Dozens of them

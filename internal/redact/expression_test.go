@@ -42,7 +42,7 @@ func expressionsWithWords(t *testing.T) []*expression {
 	return all
 }
 
-// Whatever an expression matches has one of its words. Without any of the words, that does not hold for all expressions.
+// Whatever an expression matches has one of its words. If one word is left out, that is no longer true.
 func TestEachMatchHasAWord(t *testing.T) {
 	isNeeded := map[string]bool{}
 	for _, x := range expressionsWithWords(t) {
@@ -76,9 +76,9 @@ type position struct {
 	recent      string // the longest end of the text with which a word begins, in lower case
 }
 
-// findMatchWithout finds a text of ASCII without any of the words that an expression matches. It tries all texts: those that
-// are at the same position go on in the same way. It does not look at what must stand at the border of a word or line, so it
-// may find a text which the expression does not match there, but misses none that it matches.
+// findMatchWithout finds a text of ASCII without any of the words that an expression matches. It covers all texts, as
+// two at the same position continue in the same way. It ignores the borders of words and lines, so it may find a text that the
+// expression does not match because of them, but it misses none that the expression matches.
 func findMatchWithout(program *syntax.Prog, words []string) (text string, isFound bool) {
 	begins := map[string]bool{"": true}
 	for _, word := range words {
