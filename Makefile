@@ -109,8 +109,9 @@ bench: build ## time kubeadm and upstream's in turn on the same node, and draw b
 	@go -C tools run ./benchplot --json $(CURDIR)/bin/bench.json --svg $(CURDIR)/bin/bench.svg
 
 bench-scale: build ## measure what commands cost in clusters of 10, 500 and 5,000 nodes, and draw bin/scale.svg: make bench-scale NODES=10,500 BEFORE=FILE; needs root
-	@$(bundle) && rm -f bin/scale.json && KUBEADM_BUNDLE="$$bundle" KUBEADM=$(CURDIR)/bin/kubeadm KUBEADM_SCALE=$(NODES) KUBEADM_SCALE_BEFORE=$(BEFORE) KUBEADM_SCALE_COMMAND="$(COMMAND)" \
-		KUBEADM_SCALE_JSON=$(CURDIR)/bin/scale.json go test -count=1 -v -timeout 1h -run TestScale ./test/scale
+	@$(bundle) && $(older) && rm -f bin/scale.json && KUBEADM_BUNDLE="$$bundle" KUBEADM_BUNDLE_OLDER="$$older" KUBEADM=$(CURDIR)/bin/kubeadm \
+		KUBEADM_SCALE=$(NODES) KUBEADM_SCALE_BEFORE=$(BEFORE) KUBEADM_SCALE_COMMAND="$(COMMAND)" \
+		KUBEADM_SCALE_JSON=$(CURDIR)/bin/scale.json go test -tags e2e -count=1 -v -timeout 2h -run TestScale ./test/scale
 	@go -C tools run ./scaleplot --json $(CURDIR)/bin/scale.json --svg $(CURDIR)/bin/scale.svg
 
 lint: ## gofmt, go vet and the linters of tools/go.mod

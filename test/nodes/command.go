@@ -36,6 +36,7 @@ type Result struct {
 	Stdout, Stderr string
 	Code           int
 	Duration       time.Duration
+	CPU            time.Duration // of the program and its children
 
 	// Memory is the largest resident set of the program's processes, in bytes. It is at least that
 	// of the process which started the program, at the start.
@@ -196,6 +197,7 @@ func (p *Process) Wait() (Result, error) {
 	result := Result{
 		Stdout: p.stdout.String(), Stderr: p.stderr.String(),
 		Code: p.cmd.ProcessState.ExitCode(), Duration: time.Since(p.begun),
+		CPU: p.cmd.ProcessState.UserTime() + p.cmd.ProcessState.SystemTime(),
 	}
 	// wait4(2) includes the child of nsenter.
 	if usage, ok := p.cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {

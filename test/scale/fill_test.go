@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"go.etcd.io/etcd/client/pkg/v3/transport"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	certv1 "k8s.io/api/certificates/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -22,8 +21,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"k8s.io/apimachinery/pkg/types"
-
-	"kubeadm/internal/state"
 )
 
 // podsPerNode is the number of Pods on each node.
@@ -34,31 +31,30 @@ type filler struct {
 	client  *clientv3.Client
 	encoder runtime.Encoder
 	puts    []clientv3.Op
+	version string                        // of the kubelets
+	adapt   func(i int, o runtime.Object) // changes the Nodes and Pods of a node before they are written; may be nil
 }
 
-func newFiller(t *testing.T, via state.Etcd) *filler {
+// connectEtcd returns a client that is closed when the test ends.
+func connectEtcd(t *testing.T, config clientv3.Config) *clientv3.Client {
 	t.Helper()
-	tls, err := transport.TLSInfo{CertFile: via.CertFile, KeyFile: via.KeyFile,
-		TrustedCAFile: via.CAFile}.ClientConfig()
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := clientv3.New(clientv3.Config{Endpoints: via.Endpoints, TLS: tls})
+	client, err := clientv3.New(config)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { client.Close() })
+	return client
+}
+
+func newFiller(t *testing.T, client *clientv3.Client, version string) *filler {
+	t.Helper()
 	types := runtime.NewScheme()
-	if err := corev1.AddToScheme(types); err != nil {
-		t.Fatal(err)
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, coordinationv1.AddToScheme, certv1.AddToScheme} {
+		if err := add(types); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if err := coordinationv1.AddToScheme(types); err != nil {
-		t.Fatal(err)
-	}
-	if err := certv1.AddToScheme(types); err != nil {
-		t.Fatal(err)
-	}
-	return &filler{client: client, encoder: protobuf.NewSerializer(types, types)}
+	return &filler{client: client, encoder: protobuf.NewSerializer(types, types), version: version}
 }
 
 // addNodes adds the worker nodes from the first number up to, but without, the last one, with their
@@ -66,8 +62,8 @@ func newFiller(t *testing.T, via state.Etcd) *filler {
 func (f *filler) addNodes(t *testing.T, first, last int) {
 	t.Helper()
 	for i := first; i < last; i++ {
-		n := newNode(i)
-		f.put(t, "minions/"+n.Name, n)
+		n := newNode(i, f.version)
+		f.putAdapted(t, i, "minions/"+n.Name, n)
 		f.put(t, "leases/"+corev1.NamespaceNodeLease+"/"+n.Name, newLease(n.Name))
 		issued := newServingRequest(t, n.Name)
 		issued.Name = "issued-" + n.Name
@@ -76,20 +72,38 @@ func (f *filler) addNodes(t *testing.T, first, last int) {
 		f.put(t, "certificatesigningrequests/"+issued.Name, issued)
 		for j := range podsPerNode {
 			p := newPod(n.Name, i*podsPerNode+j)
-			f.put(t, "pods/"+p.Namespace+"/"+p.Name, p)
+			f.putAdapted(t, i, "pods/"+p.Namespace+"/"+p.Name, p)
 		}
 	}
 	f.flush(t)
 }
 
-// addPendingRequests adds requests of two kubelets for serving certificates.
-func (f *filler) addPendingRequests(t *testing.T) {
+// putNodes writes the Nodes again, without what belongs to them.
+func (f *filler) putNodes(t *testing.T, first, last int) {
 	t.Helper()
-	for _, i := range []int{3, 4} {
+	for i := first; i < last; i++ {
+		n := newNode(i, f.version)
+		f.putAdapted(t, i, "minions/"+n.Name, n)
+	}
+	f.flush(t)
+}
+
+// addPendingRequests adds requests of kubelets for serving certificates.
+func (f *filler) addPendingRequests(t *testing.T, nodes ...int) {
+	t.Helper()
+	for _, i := range nodes {
 		pending := newServingRequest(t, nodeName(i))
 		f.put(t, "certificatesigningrequests/"+pending.Name, pending)
 	}
 	f.flush(t)
+}
+
+func (f *filler) putAdapted(t *testing.T, i int, key string, o runtime.Object) {
+	t.Helper()
+	if f.adapt != nil {
+		f.adapt(i, o)
+	}
+	f.put(t, key, o)
 }
 
 func (f *filler) put(t *testing.T, key string, o runtime.Object) {
@@ -133,7 +147,7 @@ func nodeAddress(i int) string { return fmt.Sprintf("127.250.%d.%d", i/256, i%25
 func nodeName(i int) string { return fmt.Sprintf("worker-%04d", i) }
 
 // newNode returns a Node with the conditions, addresses and 50 images that a kubelet reports.
-func newNode(i int) *corev1.Node {
+func newNode(i int, version string) *corev1.Node {
 	name := nodeName(i)
 	n := &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
 		ObjectMeta: newMeta("", name, i)}
@@ -156,7 +170,7 @@ func newNode(i int) *corev1.Node {
 	n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: nodeAddress(i)},
 		{Type: corev1.NodeHostName, Address: name}}
 	n.Status.DaemonEndpoints.KubeletEndpoint.Port = 10250
-	n.Status.NodeInfo = corev1.NodeSystemInfo{KubeletVersion: clusterVersion, OperatingSystem: "linux",
+	n.Status.NodeInfo = corev1.NodeSystemInfo{KubeletVersion: version, OperatingSystem: "linux",
 		Architecture: "amd64", ContainerRuntimeVersion: "containerd://2.2.0", KernelVersion: "6.12.0",
 		OSImage: "Debian GNU/Linux 13", MachineID: string(n.UID), SystemUUID: string(n.UID)}
 	for image := range 50 {

@@ -120,7 +120,7 @@ func (m *meter) run(t *testing.T, program string, args ...string) (cost, string)
 	c.Exit = cmd.ProcessState.ExitCode()
 	c.CPU = (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds()
 	c.Bytes = m.bytes.Load() - before
-	m.countRequests(t, &c)
+	countRequests(t, m.log, &c)
 	return c, out.String()
 }
 
@@ -145,10 +145,10 @@ func watchMemory(pid int, exited <-chan struct{}) (peak int64) {
 	}
 }
 
-// countRequests counts the requests of kubeadm in the audit log since the last call.
-func (m *meter) countRequests(t *testing.T, c *cost) {
+// countRequests counts the requests of kubeadm in the rest of an audit log.
+func countRequests(t *testing.T, log io.Reader, c *cost) {
 	t.Helper()
-	lines := bufio.NewReader(m.log)
+	lines := bufio.NewReader(log)
 	for {
 		line, err := lines.ReadBytes('\n')
 		if err != nil {

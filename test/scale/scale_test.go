@@ -2,6 +2,7 @@ package scale
 
 import (
 	"encoding/json"
+	"errors"
 	"maps"
 	"os"
 	"os/exec"
@@ -12,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/client/pkg/v3/transport"
+	clientv3 "go.etcd.io/etcd/client/v3"
 	certv1 "k8s.io/api/certificates/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -77,25 +80,14 @@ type result struct {
 
 // TestScale fails if a command sends more requests than it may. KUBEADM_SCALE names other numbers of nodes
 // than 10, separated by commas, KUBEADM_SCALE_BEFORE another kubeadm to compare with, KUBEADM_SCALE_JSON
-// a file to which the results are written, and KUBEADM_SCALE_COMMAND a part of the commands to run.
+// a file to which the results are added, and KUBEADM_SCALE_COMMAND a part of the commands to run.
 func TestScale(t *testing.T) {
 	b := newBench(t)
 	var results []result
-	sizes := []int{10}
-	if list := os.Getenv("KUBEADM_SCALE"); list != "" {
-		sizes = nil
-		for text := range strings.SplitSeq(list, ",") {
-			n, err := strconv.Atoi(text)
-			if err != nil {
-				t.Fatal(err)
-			}
-			sizes = append(sizes, n)
-		}
-	}
 	f, admin := b.start(t)
 	present := 3 // control plane nodes
-	f.addPendingRequests(t)
-	for _, size := range sizes {
+	f.addPendingRequests(t, 3, 4)
+	for _, size := range readSizes(t) {
 		f.addNodes(t, present, size)
 		present = size
 		waitForCaches(t, admin)
@@ -106,14 +98,50 @@ func TestScale(t *testing.T) {
 			results = append(results, b.measure(t, c, size)...)
 		}
 	}
-	if file := os.Getenv("KUBEADM_SCALE_JSON"); file != "" {
-		data, err := json.MarshalIndent(map[string]any{"podsPerNode": podsPerNode, "results": results}, "", " ")
-		if err == nil {
-			err = os.WriteFile(file, append(data, '\n'), 0o644)
-		}
+	saveResults(t, results)
+}
+
+// readSizes returns the numbers of nodes to measure with.
+func readSizes(t *testing.T) (sizes []int) {
+	t.Helper()
+	list := os.Getenv("KUBEADM_SCALE")
+	if list == "" {
+		return []int{10}
+	}
+	for text := range strings.SplitSeq(list, ",") {
+		n, err := strconv.Atoi(text)
 		if err != nil {
 			t.Fatal(err)
 		}
+		sizes = append(sizes, n)
+	}
+	return sizes
+}
+
+// saveResults adds results to the file that KUBEADM_SCALE_JSON names.
+func saveResults(t *testing.T, results []result) {
+	t.Helper()
+	file := os.Getenv("KUBEADM_SCALE_JSON")
+	if file == "" {
+		return
+	}
+	saved := struct {
+		PodsPerNode int      `json:"podsPerNode"`
+		Results     []result `json:"results"`
+	}{PodsPerNode: podsPerNode}
+	data, err := os.ReadFile(file)
+	if err == nil {
+		err = json.Unmarshal(data, &saved)
+	}
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		t.Fatal(err)
+	}
+	saved.Results = append(saved.Results, results...)
+	if data, err = json.MarshalIndent(saved, "", " "); err == nil {
+		err = os.WriteFile(file, append(data, '\n'), 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -219,7 +247,13 @@ func (b *bench) start(t *testing.T) (f *filler, admin state.Identity) {
 	writeFile(t, b.machine+"/discovery.conf", kubeconfig)
 	writeFile(t, b.node+"/config.yaml", "apiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\n"+
 		"kubernetesVersion: "+clusterVersion+"\n")
-	return newFiller(t, a.Etcd.Via), a.Admin
+	tls, err := transport.TLSInfo{CertFile: a.Etcd.Via.CertFile, KeyFile: a.Etcd.Via.KeyFile,
+		TrustedCAFile: a.Etcd.Via.CAFile}.ClientConfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := connectEtcd(t, clientv3.Config{Endpoints: a.Etcd.Via.Endpoints, TLS: tls})
+	return newFiller(t, client, clusterVersion), a.Admin
 }
 
 // copyCertificates gives the control plane node the certificates of the control plane, and a service account key.
