@@ -108,11 +108,11 @@ bench: build ## time kubeadm and upstream's in turn on the same node, and draw b
 		$(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(ONLY),--only $(ONLY))
 	@go -C tools run ./benchplot --json $(CURDIR)/bin/bench.json --svg $(CURDIR)/bin/bench.svg
 
-bench-scale: build ## measure what commands cost in clusters of 10, 500 and 5,000 nodes, and draw bin/scale.svg: make bench-scale NODES=10,500 BEFORE=FILE; needs root
+bench-scale: build ## measure what commands cost in clusters of 10, 500 and 5,000 nodes; writes bin/scale.svg and scale.md: make bench-scale NODES=10,500 BEFORE=FILE; needs root
 	@$(bundle) && $(older) && rm -f bin/scale.json && KUBEADM_BUNDLE="$$bundle" KUBEADM_BUNDLE_OLDER="$$older" KUBEADM=$(CURDIR)/bin/kubeadm \
 		KUBEADM_SCALE=$(NODES) KUBEADM_SCALE_BEFORE=$(BEFORE) KUBEADM_SCALE_COMMAND="$(COMMAND)" \
 		KUBEADM_SCALE_JSON=$(CURDIR)/bin/scale.json go test -tags e2e -count=1 -v -timeout 2h -run TestScale ./test/scale
-	@go -C tools run ./scaleplot --json $(CURDIR)/bin/scale.json --svg $(CURDIR)/bin/scale.svg
+	@go -C tools run ./scaleplot --json $(CURDIR)/bin/scale.json --svg $(CURDIR)/bin/scale.svg --markdown >bin/scale.md
 
 lint: ## gofmt, go vet and the linters of tools/go.mod
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "gofmt -w these:" $$unformatted; exit 1; }

@@ -107,7 +107,7 @@ func (w *requestCounter) Await(ctx context.Context, c world.Condition) error {
 	return err
 }
 
-// countedRuns are the commands that test/scale cannot run, as they need a container runtime, a kubelet or members of etcd.
+// countedRuns are the commands that test/scale runs on nodes only, as they need a container runtime, a kubelet or members of etcd.
 func countedRuns(t *testing.T) map[string]run {
 	runs := map[string]run{}
 	for _, s := range []subject{findSubject("join"), findSubject("join a control plane"),

@@ -1,5 +1,5 @@
-// Command scaleplot draws how the costs of commands grow with the number of nodes, as test/scale
-// has measured them, in SVG: a row of small charts for each command.
+// Command scaleplot shows how the costs of commands grow with the number of nodes, as test/scale has
+// measured them: in SVG, a row of small charts for each command, and as a table in Markdown.
 package main
 
 import (
@@ -17,11 +17,12 @@ import (
 
 func main() {
 	in := flag.String("json", "", "file that test/scale has written, see KUBEADM_SCALE_JSON")
-	out := flag.String("svg", "", "file to write")
+	out := flag.String("svg", "", "file to draw to")
+	table := flag.Bool("markdown", false, "print a table")
 	flag.Parse()
-	err := errors.New("scaleplot needs --json and --svg, and takes no arguments")
-	if flag.NArg() == 0 && *in != "" && *out != "" {
-		err = drawFile(*in, *out)
+	err := errors.New("scaleplot needs --json, and --svg or --markdown, and takes no arguments")
+	if flag.NArg() == 0 && *in != "" && (*out != "" || *table) {
+		err = showFile(*in, *out, *table)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
@@ -29,7 +30,8 @@ func main() {
 	}
 }
 
-func drawFile(in, out string) error {
+// showFile draws the measurements of a file to another one, if that has a name, and prints them as a table, if asked for.
+func showFile(in, out string, table bool) error {
 	data, err := os.ReadFile(in)
 	if err != nil {
 		return err
@@ -38,7 +40,13 @@ func drawFile(in, out string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", in, err)
 	}
-	return chart.Write(out, drawRows(rows))
+	if out != "" {
+		err = chart.Write(out, drawRows(rows))
+	}
+	if err == nil && table {
+		_, err = fmt.Print(formatTable(rows))
+	}
+	return err
 }
 
 // measurement is what a command has cost in a cluster of some size.
@@ -85,19 +93,27 @@ func readRows(data []byte) ([]row, error) {
 	return rows, nil
 }
 
-// title splits a command into its name with arguments, and its flags without their values. Flags
-// that only let the command run unattended on the simulated node are left out.
+// title splits a command into its name with arguments, and its flags without their values.
 func (r row) title() (name, flags string) {
 	var names, shown []string
-	for _, word := range strings.Fields(r.command) {
-		word, _, _ = strings.Cut(word, "=")
-		switch {
-		case word == "--ignore-preflight-errors" || word == "--yes" || word == "--force":
-		case strings.HasPrefix(word, "-"):
+	for _, word := range r.words() {
+		if strings.HasPrefix(word, "-") {
 			shown = append(shown, word)
-		default:
+		} else {
 			names = append(names, word)
 		}
 	}
 	return strings.Join(names, " "), strings.Join(shown, " ")
+}
+
+// words returns the words of a command, flags without their values. Flags that only let the command run
+// unattended on the measured node are left out.
+func (r row) words() (words []string) {
+	for _, word := range strings.Fields(r.command) {
+		word, _, _ = strings.Cut(word, "=")
+		if !slices.Contains([]string{"--ignore-preflight-errors", "--yes", "--force"}, word) {
+			words = append(words, word)
+		}
+	}
+	return words
 }

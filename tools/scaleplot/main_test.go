@@ -9,7 +9,7 @@ import (
 
 func TestGolden(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "scale.svg")
-	if err := drawFile("testdata/scale.json", out); err != nil {
+	if err := showFile("testdata/scale.json", out, false); err != nil {
 		t.Fatal(err)
 	}
 	got, want := readFile(t, out), readFile(t, "testdata/scale.svg")
@@ -45,6 +45,24 @@ func TestOneSize(t *testing.T) {
 	}
 }
 
+func TestTable(t *testing.T) {
+	rows, err := readRows([]byte(`{"results": [
+		{"program": "ours", "command": "doctor", "nodes": 10, "requests": 36, "bytes": 2048, "memory": 48234496, "seconds": 0.44},
+		{"program": "ours", "command": "doctor", "nodes": 5000, "requests": 45, "bytes": 7340032, "memory": 72351744, "seconds": 1.6},
+		{"program": "before", "command": "doctor", "nodes": 5000, "requests": 45, "bytes": 7340032, "memory": 90177536, "seconds": 3.6},
+		{"program": "ours", "command": "reset --leave-cluster --force (worker)", "nodes": 10, "requests": 9, "bytes": 99,
+			"memory": 48234496, "seconds": 12.34}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "| command | 10 nodes | 5,000 nodes | before, 5,000 nodes |\n|---|---|---|---|\n" +
+		"| `doctor` | 36 · 2.0 kB · 46 MB · 0.4 s | 45 · 7.0 MB · 69 MB · 1.6 s | 45 · 7.0 MB · 86 MB · 3.6 s |\n" +
+		"| `reset --leave-cluster` (worker) | 9 · 99 B · 46 MB · 12.3 s | | |\n"
+	if got := formatTable(rows); got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
 func TestBadInput(t *testing.T) {
 	for data, want := range map[string]string{
 		`{`:               "unexpected end",
@@ -65,7 +83,7 @@ func drawJSON(t *testing.T, data string) (svg string, err error) {
 	if err := os.WriteFile(in, []byte(data), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := drawFile(in, in+".svg"); err != nil {
+	if err := showFile(in, in+".svg", false); err != nil {
 		return "", err
 	}
 	return readFile(t, in+".svg"), nil
