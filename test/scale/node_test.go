@@ -4,8 +4,9 @@ package scale
 
 import (
 	"fmt"
+	"maps"
 	"os"
-	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -38,10 +39,10 @@ func TestScaleOnNodes(t *testing.T) {
 		programs["before"] = peer
 	}
 	for _, size := range readSizes(t) {
-		for name, program := range programs {
+		for _, name := range slices.Sorted(maps.Keys(programs)) {
 			t.Run(fmt.Sprintf("%d nodes, %s", size, name), func(t *testing.T) {
 				cluster, err := nodes.NewCluster(t.Context(), nodes.Options{Bundle: bundle, Older: []string{older},
-					Kubeadm: program, Keep: nodes.KeepFailed(t), Log: t.Logf})
+					Kubeadm: programs[name], Keep: nodes.KeepFailed(t), Log: t.Logf})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -182,7 +183,7 @@ func (b *nodeBench) measureRotation(t *testing.T) {
 // measureRestore saves a snapshot and restores it.
 func (b *nodeBench) measureRestore(t *testing.T) {
 	t.Helper()
-	file := filepath.Join("/root", "etcd.db")
+	const file = "/root/etcd.db"
 	b.measure(t, b.cp, "etcd snapshot save", "kubeadm", "etcd", "snapshot", "save", file)
 	b.measure(t, b.cp, "etcd restore", "kubeadm", "etcd", "restore", file, "--yes")
 }
