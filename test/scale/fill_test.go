@@ -32,7 +32,7 @@ type filler struct {
 	encoder runtime.Encoder
 	puts    []clientv3.Op
 	version string                        // of the kubelets
-	adapt   func(i int, o runtime.Object) // changes the Nodes and Pods of a node before they are written; may be nil
+	adapt   func(i int, o runtime.Object) // changes the objects of a node before they are written; may be nil
 }
 
 // connectEtcd returns a client that is closed when the test ends.
@@ -64,7 +64,7 @@ func (f *filler) addNodes(t *testing.T, first, last int) {
 	for i := first; i < last; i++ {
 		n := newNode(i, f.version)
 		f.putAdapted(t, i, "minions/"+n.Name, n)
-		f.put(t, "leases/"+corev1.NamespaceNodeLease+"/"+n.Name, newLease(n.Name))
+		f.putAdapted(t, i, "leases/"+corev1.NamespaceNodeLease+"/"+n.Name, newLease(n.Name))
 		issued := newServingRequest(t, n.Name)
 		issued.Name = "issued-" + n.Name
 		issued.Status = certv1.CertificateSigningRequestStatus{Certificate: bytes.Repeat([]byte("x"), 1200),

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -25,7 +26,7 @@ const (
 	podCIDRs    = 1 << (podCIDRBits - 16)
 )
 
-// adapt changes a Node or a Pod of the node with a number.
+// adapt changes an object of the node with a number.
 func (m *machineless) adapt(i int, o runtime.Object) {
 	switch o := o.(type) {
 	case *corev1.Node:
@@ -36,6 +37,9 @@ func (m *machineless) adapt(i int, o runtime.Object) {
 		// A stage of a rotation waits for Pods that were started before the previous stage.
 		started := metav1.NewTime(time.Now().Add(24 * time.Hour))
 		o.Status.StartTime = &started
+	case *coordinationv1.Lease:
+		// Commands wait for kubelets that do not renew it.
+		o.Spec.RenewTime = &metav1.MicroTime{Time: time.Now().Add(24 * time.Hour)}
 	}
 }
 
