@@ -53,8 +53,8 @@ func TestScaleOnNodes(t *testing.T) {
 				})
 				b := &nodeBench{cluster: cluster, older: version, program: name, size: size,
 					objects: machineless{nodes: size}, read: map[string]int{}}
+				defer func() { saveResults(t, b.results) }() // those before a failure, too
 				b.run(t)
-				saveResults(t, b.results)
 			})
 		}
 	}
