@@ -165,7 +165,13 @@ func (p *Process) hostPID() (int, error) {
 
 // PeakMemory returns the largest resident set of the program so far, in bytes, without the programs
 // that it started. It is os.ErrProcessDone when the program has exited.
-func (p *Process) PeakMemory() (int64, error) {
+func (p *Process) PeakMemory() (int64, error) { return p.readMemory("VmHWM") }
+
+// AnonymousMemory is what the program has in memory now without files that it maps, otherwise like PeakMemory.
+func (p *Process) AnonymousMemory() (int64, error) { return p.readMemory("RssAnon") }
+
+// readMemory reads a field of proc_pid_status(5), in bytes.
+func (p *Process) readMemory(field string) (int64, error) {
 	pid, err := p.hostPID()
 	if err != nil {
 		return 0, err
@@ -174,7 +180,7 @@ func (p *Process) PeakMemory() (int64, error) {
 	if err != nil {
 		return 0, os.ErrProcessDone
 	}
-	_, value, found := strings.Cut(string(status), "\nVmHWM:")
+	_, value, found := strings.Cut(string(status), "\n"+field+":")
 	if !found {
 		return 0, os.ErrProcessDone // a zombie has no memory
 	}

@@ -29,9 +29,11 @@ type cost struct {
 	ByKind   map[string]int `json:"byKind"` // such as "list nodes"
 	Bytes    int64          `json:"bytes"`  // that the API server sent, with TLS
 	Memory   int64          `json:"memory"` // the largest resident set, in bytes
-	Seconds  float64        `json:"seconds"`
-	CPU      float64        `json:"cpuSeconds"`
-	Exit     int            `json:"exit"`
+	// Anonymous is the part of it that is no mapped file, of commands on nodes.
+	Anonymous int64   `json:"anonymousMemory,omitempty"`
+	Seconds   float64 `json:"seconds"`
+	CPU       float64 `json:"cpuSeconds"`
+	Exit      int     `json:"exit"`
 }
 
 // meter stands between the commands and the API server.

@@ -91,19 +91,24 @@ func (b *nodeBench) measure(t *testing.T, n *nodes.Node, name string, args ...st
 	if err != nil {
 		t.Fatal(err)
 	}
-	peak, exited := make(chan int64), make(chan struct{})
-	go func() { peak <- watchProcess(p, exited) }()
+	c := cost{ByKind: map[string]int{}}
+	exited, watched := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(watched)
+		c.Memory, c.Anonymous = watchProcess(p, exited)
+	}()
 	r, err := p.Wait()
 	close(exited)
-	c := cost{Memory: <-peak, Seconds: r.Duration.Seconds(), CPU: r.CPU.Seconds(), ByKind: map[string]int{}}
+	<-watched
+	c.Seconds, c.CPU = r.Duration.Seconds(), r.CPU.Seconds()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, r.Stdout)
 	}
 	c.Bytes = b.countBytes(t, n) - before
 	time.Sleep(time.Second) // until the last event is in the log
 	b.readAudit(t, &c)
-	t.Logf("%5d nodes, %8s %-50s %3d requests %9d bytes %4d MB %6.2f s (CPU %.2f s) %v", b.size, b.program, name,
-		c.Requests, c.Bytes, c.Memory>>20, c.Seconds, c.CPU, c.ByKind)
+	t.Logf("%5d nodes, %8s %-50s %3d requests %9d bytes %4d MB (%d MB without mapped files) %6.2f s (CPU %.2f s) %v", b.size, b.program, name,
+		c.Requests, c.Bytes, c.Memory>>20, c.Anonymous>>20, c.Seconds, c.CPU, c.ByKind)
 	if os.Getenv("KUBEADM_SCALE_OUTPUT") != "" {
 		t.Logf("%s%s", r.Stdout, r.Stderr)
 	}
@@ -111,15 +116,18 @@ func (b *nodeBench) measure(t *testing.T, n *nodes.Node, name string, args ...st
 	return r
 }
 
-// watchProcess returns the largest resident set of a program.
-func watchProcess(p *nodes.Process, exited <-chan struct{}) (peak int64) {
+// watchProcess returns the largest resident set of a program, and the largest part of it seen that is no mapped file.
+func watchProcess(p *nodes.Process, exited <-chan struct{}) (peak, anonymous int64) {
 	for {
 		if now, err := p.PeakMemory(); err == nil {
 			peak = now
 		}
+		if now, err := p.AnonymousMemory(); err == nil {
+			anonymous = max(anonymous, now)
+		}
 		select {
 		case <-exited:
-			return peak
+			return peak, anonymous
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
