@@ -80,8 +80,8 @@ type nodeBench struct {
 	results             []result
 }
 
-// measure runs a command on a node and records its cost under a name, which is the command if it is empty.
-func (b *nodeBench) measure(t *testing.T, n *nodes.Node, name string, args ...string) nodes.Result {
+// measure runs a command on a node and records its cost under a name. The command must succeed.
+func (b *nodeBench) measure(t *testing.T, n *nodes.Node, name string, args ...string) {
 	t.Helper()
 	b.readAudit(t, nil)
 	before := b.countBytes(t, n)
@@ -112,8 +112,11 @@ func (b *nodeBench) measure(t *testing.T, n *nodes.Node, name string, args ...st
 	if os.Getenv("KUBEADM_SCALE_OUTPUT") != "" {
 		t.Logf("%s%s", r.Stdout, r.Stderr)
 	}
+	if c.Memory == 0 || (c.Requests == 0) != (c.Bytes == 0) {
+		t.Errorf("not all of this was measured, so it is not saved: %s", name)
+		return
+	}
 	b.results = append(b.results, result{b.program, name, b.size, c})
-	return r
 }
 
 // watchProcess returns the largest resident set of a program, and the largest part of it seen that is no mapped file.
@@ -165,10 +168,13 @@ func (b *nodeBench) readAudit(t *testing.T, c *cost) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		from := b.read[n.Name()]
-		b.read[n.Name()] = len(log)
+		from, to := b.read[n.Name()], bytes.LastIndexByte(log, '\n')+1 // a line may be incomplete yet
+		if to < from {
+			t.Fatalf("the audit log of %s was rotated: requests are lost", n.Name())
+		}
+		b.read[n.Name()] = to
 		if c != nil {
-			countRequests(t, bytes.NewReader(log[min(from, len(log)):]), c)
+			countRequests(t, bytes.NewReader(log[from:to]), c)
 		}
 	}
 }
@@ -228,8 +234,8 @@ func (b *nodeBench) newNodeFiller(t *testing.T) *filler {
 	return f
 }
 
-// machinelessFrom is the number of the first machineless Node: the nodes before it exist.
-const machinelessFrom = 4
+// machinelessFrom is the number of the first Node without a machine: at most 3 other nodes exist at a time.
+const machinelessFrom = 3
 
 // fill adds the machineless Nodes, and what belongs to them.
 func (b *nodeBench) fill(t *testing.T) {

@@ -35,31 +35,34 @@ type command struct {
 	// requests is the most that it sends to the API server in a cluster of 10 nodes.
 	requests int
 	upstream bool // whether upstream's kubeadm has it too
+	// exit is its exit code here. doctor finds no kubelet, diff finds differences, and reset stops where it looks for
+	// mounts, after its last request.
+	exit int
 }
 
 // commands lists the commands. Those of a node run on a root directory that has the files of a control plane
 // node, or of a machine that is about to join.
 func commands() []command {
 	return []command{
-		{"--rootfs=NODE token list", 1, true},
-		{"--rootfs=NODE token create --dry-run", 3, true},
-		{"--rootfs=NODE upgrade plan v1.37.1 --ignore-preflight-errors=all", 11, false},
-		{"--rootfs=NODE upgrade node --dry-run --ignore-preflight-errors=all", 47, false},
-		{"--rootfs=MACHINE join --dry-run --discovery-file=/discovery.conf --node-name=new --ignore-preflight-errors=all", 7, false},
-		{"--rootfs=NODE doctor", 36, false},
-		{"--rootfs=NODE certs rotate-ca status", 4, false},
-		{"--rootfs=NODE doctor --bundle=/bundle.tar.gz", 50, false},
-		{"--rootfs=NODE certs approve-kubelet-serving --dry-run", 14, false},
-		{"--rootfs=NODE reconfigure status", 1, false},
-		{"--rootfs=NODE reconfigure plan --add-cert-san=new.example.com", 4, false},
-		{"--rootfs=NODE reconfigure apply --add-cert-san=new.example.com --yes --dry-run --ignore-preflight-errors=all", 53, false},
-		{"--rootfs=NODE endpoint status", 2, false},
-		{"--rootfs=NODE address status", 2, false},
-		{"--rootfs=NODE upgrade apply v1.37.1 --yes --dry-run --ignore-preflight-errors=all", 58, false},
-		{"--rootfs=NODE upgrade diff v1.37.1", 15, false},
-		{"--rootfs=NODE certs check-expiration", 1, false},
-		{"--rootfs=NODE certs renew all", 2, false},
-		{"--rootfs=NODE reset --leave-cluster --force --dry-run", 11, false},
+		{"--rootfs=NODE token list", 1, true, 0},
+		{"--rootfs=NODE token create --dry-run", 3, true, 0},
+		{"--rootfs=NODE upgrade plan v1.37.1 --ignore-preflight-errors=all", 11, false, 0},
+		{"--rootfs=NODE upgrade node --dry-run --ignore-preflight-errors=all", 47, false, 0},
+		{"--rootfs=MACHINE join --dry-run --discovery-file=/discovery.conf --node-name=new --ignore-preflight-errors=all", 7, false, 0},
+		{"--rootfs=NODE doctor", 36, false, 2},
+		{"--rootfs=NODE certs rotate-ca status", 4, false, 0},
+		{"--rootfs=NODE doctor --bundle=/bundle.tar.gz", 50, false, 2},
+		{"--rootfs=NODE certs approve-kubelet-serving --dry-run", 14, false, 0},
+		{"--rootfs=NODE reconfigure status", 1, false, 0},
+		{"--rootfs=NODE reconfigure plan --add-cert-san=new.example.com", 4, false, 0},
+		{"--rootfs=NODE reconfigure apply --add-cert-san=new.example.com --yes --dry-run --ignore-preflight-errors=all", 53, false, 0},
+		{"--rootfs=NODE endpoint status", 2, false, 0},
+		{"--rootfs=NODE address status", 2, false, 0},
+		{"--rootfs=NODE upgrade apply v1.37.1 --yes --dry-run --ignore-preflight-errors=all", 58, false, 0},
+		{"--rootfs=NODE upgrade diff v1.37.1", 15, false, 1},
+		{"--rootfs=NODE certs check-expiration", 1, false, 0},
+		{"--rootfs=NODE certs renew all", 2, false, 0},
+		{"--rootfs=NODE reset --leave-cluster --force --dry-run", 11, false, 1},
 	}
 }
 
@@ -101,6 +104,9 @@ func TestScale(t *testing.T) {
 	saveResults(t, results)
 }
 
+// A cluster has 3 nodes of its own, and 2 without machines that have requested a certificate. All have a Pod CIDR.
+const minSize, maxSize = 5, 8000
+
 // readSizes returns the numbers of nodes to measure with.
 func readSizes(t *testing.T) (sizes []int) {
 	t.Helper()
@@ -110,8 +116,11 @@ func readSizes(t *testing.T) (sizes []int) {
 	}
 	for text := range strings.SplitSeq(list, ",") {
 		n, err := strconv.Atoi(text)
-		if err != nil {
-			t.Fatal(err)
+		if err != nil || n < minSize || n > maxSize {
+			t.Fatalf("KUBEADM_SCALE: %q is not a number of nodes from %d to %d", text, minSize, maxSize)
+		}
+		if len(sizes) > 0 && n <= sizes[len(sizes)-1] {
+			t.Fatalf("KUBEADM_SCALE: %d follows %d, but nodes are only added", n, sizes[len(sizes)-1])
 		}
 		sizes = append(sizes, n)
 	}
@@ -176,6 +185,9 @@ func (b *bench) measure(t *testing.T, c command, size int) (results []result) {
 			spent.Requests, spent.Bytes, spent.Memory>>20, spent.Seconds, spent.CPU, spent.Exit, spent.ByKind)
 		if os.Getenv("KUBEADM_SCALE_OUTPUT") != "" {
 			t.Log(said)
+		}
+		if name == "ours" && spent.Exit != c.exit {
+			t.Errorf("the exit code of %s is %d, want %d\n%s", shown, spent.Exit, c.exit, said)
 		}
 		if name == "ours" && size == 10 && spent.Requests > c.requests {
 			t.Errorf("%s sent %d requests, at most %d are allowed: %v\n%s", shown, spent.Requests, c.requests,
