@@ -74,7 +74,7 @@ type nodeBench struct {
 	older               string // version that the cluster has at first
 	program             string // name
 	size                int
-	objects             machineless
+	objects             simulated
 	workerJoin, cp2Join []string
 	read                map[string]int // how much of the audit log of each control plane is read
 	results             []result
@@ -234,29 +234,29 @@ func (b *nodeBench) newNodeFiller(t *testing.T) *filler {
 	return f
 }
 
-// machinelessFrom is the number of the first Node without a machine: at most 3 other nodes exist at a time.
-const machinelessFrom = 3
+// firstSimulated is the number of the first simulated Node: at most 3 other nodes exist at a time.
+const firstSimulated = 3
 
-// fill adds the machineless Nodes, and what belongs to them.
+// fill adds the simulated Nodes, and what belongs to them.
 func (b *nodeBench) fill(t *testing.T) {
 	t.Helper()
 	begun := time.Now()
 	f := b.newNodeFiller(t)
-	f.addNodes(t, machinelessFrom, b.size)
-	f.addPendingRequests(t, machinelessFrom, machinelessFrom+1)
+	f.addNodes(t, firstSimulated, b.size)
+	f.addPendingRequests(t, firstSimulated, firstSimulated+1)
 	last := b.size - 1
 	b.awaitCached(t, "/api/v1/nodes/"+nodeName(last), nodeName(last))
 	pod := newPod("", last*podsPerNode+podsPerNode-1)
 	b.awaitCached(t, "/api/v1/namespaces/default/pods/"+pod.Name, pod.Name)
 	b.awaitCached(t, "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/"+nodeName(last), nodeName(last))
-	pending := "pending-" + nodeName(machinelessFrom+1)
+	pending := "pending-" + nodeName(firstSimulated+1)
 	b.awaitCached(t, "/apis/certificates.k8s.io/v1/certificatesigningrequests/"+pending, pending)
 	// kube-controller-manager reads all of it, too.
 	time.Sleep(10*time.Second + time.Duration(b.size)*4*time.Millisecond)
 	t.Logf("%d nodes: filled in %s", b.size, time.Since(begun).Round(time.Second))
 }
 
-// followRotation lets the machineless Nodes report the stage of a rotation that a worker has reached.
+// followRotation lets the simulated Nodes report the stage of a rotation that a worker has reached.
 func (b *nodeBench) followRotation(t *testing.T) {
 	t.Helper()
 	b.objects.rotation = b.kubectl(t, "get", "node", b.worker.Name(),
@@ -264,7 +264,7 @@ func (b *nodeBench) followRotation(t *testing.T) {
 	if b.objects.rotation == "" {
 		t.Fatalf("%s has not reached a stage", b.worker.Name())
 	}
-	b.newNodeFiller(t).putNodes(t, machinelessFrom, b.size)
+	b.newNodeFiller(t).putNodes(t, firstSimulated, b.size)
 	b.awaitCached(t, "/api/v1/nodes/"+nodeName(b.size-1), fmt.Sprintf("%q", b.objects.rotation))
 }
 

@@ -52,7 +52,7 @@ func TestScaleOnNodes(t *testing.T) {
 					}
 				})
 				b := &nodeBench{cluster: cluster, older: version, program: name, size: size,
-					objects: machineless{nodes: size}, read: map[string]int{}}
+					objects: simulated{nodes: size}, read: map[string]int{}}
 				defer func() { saveResults(t, b.results) }() // those before a failure, too
 				b.run(t)
 			})

@@ -85,12 +85,12 @@ type result struct {
 // than 10, separated by commas, KUBEADM_SCALE_BEFORE another kubeadm to compare with, KUBEADM_SCALE_JSON
 // a file to which the results are added, and KUBEADM_SCALE_COMMAND a part of the commands to run.
 func TestScale(t *testing.T) {
-	b := newBench(t)
+	b, sizes := newBench(t), readSizes(t)
 	var results []result
 	f, admin := b.start(t)
 	present := 3 // control plane nodes
 	f.addPendingRequests(t, 3, 4)
-	for _, size := range readSizes(t) {
+	for _, size := range sizes {
 		f.addNodes(t, present, size)
 		present = size
 		waitForCaches(t, admin)

@@ -14,8 +14,8 @@ import (
 	"kubeadm/internal/rotation"
 )
 
-// machineless adapts objects without machines to a cluster with controllers, so that these leave them alone.
-type machineless struct {
+// simulated adapts Nodes without machines, and their objects, to a cluster with controllers, so that these leave them alone.
+type simulated struct {
 	nodes    int    // how many there are
 	rotation string // the annotation of the Nodes for a rotation of CAs; empty: none
 }
@@ -27,10 +27,10 @@ const (
 )
 
 // adapt changes an object of the node with a number.
-func (m *machineless) adapt(i int, o runtime.Object) {
+func (s *simulated) adapt(i int, o runtime.Object) {
 	switch o := o.(type) {
 	case *corev1.Node:
-		m.adaptNode(i, o)
+		s.adaptNode(i, o)
 	case *corev1.Pod:
 		// The garbage collector deletes what belongs to an object that does not exist.
 		o.OwnerReferences = nil
@@ -43,14 +43,14 @@ func (m *machineless) adapt(i int, o runtime.Object) {
 	}
 }
 
-func (m *machineless) adaptNode(i int, n *corev1.Node) {
+func (s *simulated) adaptNode(i int, n *corev1.Node) {
 	// The DaemonSet of kube-proxy selects Nodes of Linux.
 	n.Labels[corev1.LabelOSStable] = "none"
 	// These two are added by the node lifecycle controller, and the annotation is written by the TTL controller.
 	n.Labels["beta.kubernetes.io/os"], n.Labels["beta.kubernetes.io/arch"] = "none", "amd64"
-	n.Annotations["node.alpha.kubernetes.io/ttl"] = fmt.Sprint(nodeTTL(m.nodes))
-	if m.rotation != "" {
-		n.Annotations[rotation.NodeAnnotation] = m.rotation
+	n.Annotations["node.alpha.kubernetes.io/ttl"] = fmt.Sprint(nodeTTL(s.nodes))
+	if s.rotation != "" {
+		n.Annotations[rotation.NodeAnnotation] = s.rotation
 	}
 	n.Spec.Taints = []corev1.Taint{{Key: "no-machine", Effect: corev1.TaintEffectNoSchedule}}
 	n.Spec.PodCIDR = podCIDR(i)
@@ -94,8 +94,8 @@ func TestByteCounter(t *testing.T) {
 	}
 }
 
-func TestMachinelessObjects(t *testing.T) {
-	m := &machineless{nodes: 5000, rotation: `{"stage":"trust"}`}
+func TestSimulatedObjects(t *testing.T) {
+	m := &simulated{nodes: 5000, rotation: `{"stage":"trust"}`}
 	seen := map[string]bool{}
 	for i := range m.nodes {
 		cidr := podCIDR(i)
@@ -107,14 +107,18 @@ func TestMachinelessObjects(t *testing.T) {
 	if podCIDR(0) != "10.244.255.248/29" || podCIDR(4999) != "10.244.99.192/29" {
 		t.Errorf("the Pod CIDRs are from %s to %s", podCIDR(0), podCIDR(4999))
 	}
-	n, p := newNode(7, clusterVersion), newPod("worker-0007", 70)
-	m.adapt(7, n)
-	m.adapt(7, p)
+	n, p, l := newNode(7, clusterVersion), newPod("worker-0007", 70), newLease("worker-0007")
+	for _, o := range []runtime.Object{n, p, l} {
+		m.adapt(7, o)
+	}
 	if n.Annotations[rotation.NodeAnnotation] != m.rotation || n.Labels[corev1.LabelOSStable] == "linux" ||
 		n.Annotations["node.alpha.kubernetes.io/ttl"] != "300" || n.Spec.PodCIDRs[0] != podCIDR(7) {
 		t.Errorf("the Node has %v, %v and %v", n.Annotations, n.Labels, n.Spec)
 	}
 	if len(p.OwnerReferences) > 0 || !p.Status.StartTime.After(time.Now()) {
 		t.Errorf("the Pod belongs to %v and was started at %s", p.OwnerReferences, p.Status.StartTime)
+	}
+	if time.Until(l.Spec.RenewTime.Time) < 23*time.Hour {
+		t.Errorf("the Lease was renewed at %s", l.Spec.RenewTime)
 	}
 }
