@@ -6,10 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
+	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"kubeadm/test/nodes"
 )
@@ -33,6 +34,9 @@ const auditConfig = `apiServer:
     value: ` + auditDir + `/policy.yaml
   - name: audit-log-path
     value: ` + auditDir + `/log
+  # In megabytes: a full log would be renamed.
+  - name: audit-log-maxsize
+    value: "2000"
   extraVolumes:
   - name: audit
     hostPath: ` + auditDir + `
@@ -40,47 +44,96 @@ const auditConfig = `apiServer:
     pathType: Directory
 `
 
-// requestCount counts the requests of one machine.
-type requestCount struct{ all, kubelet int }
+// requestCount counts the requests of one address: of a machine, or of all behind a load balancer.
+type requestCount struct{ all, kubelet, rejected int }
 
-// readRequestCounts reads from the audit log the requests of each machine in a network, in the
-// order of their addresses.
-func readRequestCounts(cp *nodes.Node, network netip.Prefix) ([]requestCount, error) {
-	log, err := cp.ReadFile(auditDir + "/log")
-	if err != nil {
-		return nil, err
-	}
-	return countRequests(bytes.NewReader(log), network)
+// joinRequests counts the requests of joining machines, by the address that they come from.
+type joinRequests struct {
+	// balanced counts those that came through the load balancer since the first join, too
+	balanced bool
+	since    time.Time
+	planes   []*nodes.Node // which are no machines
+	counts   map[netip.Addr]requestCount
 }
 
-// countRequests reads a log of audit.k8s.io/v1 events, one per line.
-func countRequests(log io.Reader, network netip.Prefix) ([]requestCount, error) {
-	counts := make(map[netip.Addr]requestCount)
-	for d := json.NewDecoder(log); ; {
-		var event struct {
-			SourceIPs []netip.Addr
-			UserAgent string
-		}
-		err := d.Decode(&event)
-		if errors.Is(err, io.EOF) {
-			break
+// auditEvent is what is needed of an event of audit.k8s.io/v1.
+type auditEvent struct {
+	SourceIPs                []netip.Addr
+	UserAgent                string
+	User                     struct{ Username string }
+	RequestReceivedTimestamp time.Time
+	ResponseStatus           struct{ Code int }
+}
+
+// readAll reads the audit logs of all control planes.
+func (j *joinRequests) readAll() error {
+	for _, cp := range j.planes {
+		log, err := cp.ReadFile(auditDir + "/log")
+		if err == nil {
+			err = j.read(bytes.NewReader(log))
 		}
 		if err != nil {
-			return nil, fmt.Errorf("reading the API server's audit log: %w", err)
+			return fmt.Errorf("%s: %w", cp.Name(), err)
 		}
-		if len(event.SourceIPs) == 0 || !network.Contains(event.SourceIPs[0]) {
+	}
+	return nil
+}
+
+// read reads a log of events, one per line.
+func (j *joinRequests) read(log io.Reader) error {
+	if j.counts == nil {
+		j.counts = make(map[netip.Addr]requestCount)
+	}
+	for d := json.NewDecoder(log); ; {
+		var event auditEvent
+		err := d.Decode(&event)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("reading the API server's audit log: %w", err)
+		}
+		if !j.isOfMachine(event) {
 			continue
 		}
-		c := counts[event.SourceIPs[0]]
+		c := j.counts[event.SourceIPs[0]]
 		c.all++
-		if strings.HasPrefix(event.UserAgent, "kubelet/") {
+		if strings.HasPrefix(event.UserAgent, kubeletAgent) {
 			c.kubelet++
 		}
-		counts[event.SourceIPs[0]] = c
+		if event.ResponseStatus.Code == http.StatusTooManyRequests {
+			c.rejected++
+		}
+		j.counts[event.SourceIPs[0]] = c
 	}
-	var ordered []requestCount
-	for _, address := range slices.SortedFunc(maps.Keys(counts), netip.Addr.Compare) {
-		ordered = append(ordered, counts[address])
+}
+
+// kubeletAgent is how the user agent of a kubelet begins, the simulated one's too.
+const kubeletAgent = "kubelet/"
+
+// isOfMachine reports whether a machine's kubeadm or kubelet made the request. The load balancer,
+// whose address that of the connection is, has further clients: the control planes' kubelets, and
+// its own checks of readiness.
+func (j *joinRequests) isOfMachine(e auditEvent) bool {
+	if len(e.SourceIPs) == 0 {
+		return false
 	}
-	return ordered, nil
+	if netip.MustParsePrefix(machineNetwork).Contains(e.SourceIPs[0]) {
+		return true
+	}
+	isJoin := strings.HasPrefix(e.UserAgent, "kubeadm") || strings.HasPrefix(e.UserAgent, kubeletAgent)
+	return j.balanced && isJoin && !e.RequestReceivedTimestamp.Before(j.since) &&
+		!slices.ContainsFunc(j.planes, func(cp *nodes.Node) bool {
+			return e.User.Username == "system:node:"+cp.Name()
+		})
+}
+
+// total sums up all addresses.
+func (j *joinRequests) total() (sum requestCount) {
+	for _, c := range j.counts {
+		sum.all += c.all
+		sum.kubelet += c.kubelet
+		sum.rejected += c.rejected
+	}
+	return sum
 }

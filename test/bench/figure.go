@@ -56,6 +56,8 @@ const (
 	rateSuffix     = "-rate"
 	requestsSuffix = "-requests"
 	gapSuffix      = "-gap"
+	rejectedSuffix = "-rejected"
+	restartsSuffix = "-restarts"
 )
 
 // allFigures lists all figures in the order of the table. Memory is that of kubeadm: of init and
@@ -100,7 +102,10 @@ func allFigures() []figure {
 		{groupScale + requestsSuffix, groupScale, "  requests to the API server", countUnit},
 		{groupScale + requestsSuffix + kubeletSuffix, groupScale, "    of these the kubelet's",
 			countUnit},
+		{groupScale + rejectedSuffix, groupScale, "    answered 429, all machines'", countUnit},
 		{groupScale + memorySuffix, groupScale, "  peak memory", megabytesUnit},
+		{groupScale + restartsSuffix, groupScale, "  restarts of control planes meanwhile",
+			countUnit},
 	}
 }
 

@@ -17,6 +17,10 @@ mount --bind /dev/null /usr/bin/systemctl
 mount --bind /var/machines/hosts /etc/hosts
 mount --bind /usr/local/bin/kubelet-bootstrap /usr/bin/kubelet
 
-kubelet </dev/null >"/var/machines/$1.log" 2>&1 &
+# The kubelet repeats a registration that fails; the simulated one exits, and is started again. An answer that was lost on
+# the way leaves a Node, which is registered.
+LOG=/var/machines/$1.log NODE=$1 timeout 600 sh -c '
+	until kubelet || grep --quiet "nodes .*$NODE.* already exists" "$LOG"; do sleep 1; done
+' </dev/null >"/var/machines/$1.log" 2>&1 &
 shift
 exec "$@"

@@ -45,6 +45,7 @@ type bench struct {
 	rounds    int
 	kubelets  int // how many join at scale
 	atOnce    int
+	storm     stormSettings
 	only      selection
 
 	load     float64
@@ -69,6 +70,14 @@ func parseFlags(args []string) (b *bench, file string, err error) {
 	flags.IntVar(&b.kubelets, "kubelets", 100,
 		"number of simulated kubelets that join each program's cluster at scale")
 	flags.IntVar(&b.atOnce, "at-once", 20, "number of kubelets that join at the same time")
+	flags.IntVar(&b.storm.controlPlanes, "control-planes", 1,
+		"number of control planes that machines join at scale, 1 or 3")
+	flags.BoolVar(&b.storm.pressure, "pressure", false,
+		"keep the API servers' seats for joining machines full at scale, so that they answer 429")
+	flags.BoolVar(&b.storm.restart, "restart", false,
+		"restart the control planes one after the other while machines join at scale")
+	flags.StringVar(&b.storm.programs, "programs", ours+","+upstream,
+		"programs that join machines at scale: "+ours+", "+upstream)
 	flags.StringVar(&only, "only", "", "measure only these: "+strings.Join(allGroups(), ", "))
 	flags.StringVar(&file, "json", "", "file to write all samples to")
 	if err := flags.Parse(args); err != nil {
@@ -91,6 +100,9 @@ func (b *bench) check(rest []string) error {
 		return fmt.Errorf("--kubelets %d: want 1 to %d", b.kubelets, maxMachines)
 	case b.atOnce < 1:
 		return fmt.Errorf("--at-once %d: want 1 or more", b.atOnce)
+	}
+	if err := b.storm.check(b.only.includes(groupScale)); err != nil {
+		return err
 	}
 	for _, p := range b.programs {
 		if info, err := os.Stat(p.path); err != nil || !info.Mode().IsRegular() {
@@ -148,7 +160,7 @@ func (b *bench) run(ctx context.Context) error {
 	if !b.only.includes(groupScale) {
 		return nil
 	}
-	for _, p := range b.programs {
+	for _, p := range b.storm.choosePrograms(b.programs) {
 		if err := b.measureScale(ctx, p); err != nil {
 			return err
 		}

@@ -31,14 +31,18 @@ type overhead struct {
 
 // scaleSettings is how many machines joined a cluster at scale.
 type scaleSettings struct {
-	Kubelets int `json:"kubelets"`
-	AtOnce   int `json:"atOnce"`
+	Kubelets      int  `json:"kubelets"`
+	AtOnce        int  `json:"atOnce"`
+	ControlPlanes int  `json:"controlPlanes"`
+	Pressure      bool `json:"pressure"` // seats for joining machines were kept full
+	Restart       bool `json:"restart"`  // control planes were restarted meanwhile
 }
 
 func (b *bench) report() report {
 	var s *scaleSettings
 	if b.only.includes(groupScale) {
-		s = &scaleSettings{Kubelets: b.kubelets, AtOnce: b.atOnce}
+		s = &scaleSettings{b.kubelets, b.atOnce, b.storm.controlPlanes, b.storm.pressure,
+			b.storm.restart}
 	}
 	return report{
 		CPUs: runtime.NumCPU(), Load: b.load, Overhead: b.overhead, Scale: s,
@@ -168,6 +172,7 @@ func (r report) notes() string {
 	}
 	if r.Scale != nil {
 		fmt.Fprintf(&b, "The machines: %d simulated kubelets, %d at once, one cluster of each program.\n", r.Scale.Kubelets, r.Scale.AtOnce)
+		b.WriteString(r.stormNotes())
 	}
 	for _, f := range r.Failures {
 		fmt.Fprintf(&b, "\nFAILED: %s by %s, round %d: %s\n", f.Figure, f.Program, f.Round, f.Error)

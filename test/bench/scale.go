@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/netip"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -29,10 +31,15 @@ const (
 	maxMachines    = 1000
 )
 
+// machineTimeout limits one of many joins: with hundreds at once each takes minutes, and kubeadm has
+// limits of its own.
+const machineTimeout = 10 * time.Minute
+
 // simulatedMachines are many simulated machines that join one cluster.
 type simulatedMachines struct {
-	cp, host    *nodes.Node // host is the node that all machines are on
-	joinCommand []string    // for machines
+	planes      []*nodes.Node // the control planes
+	host        *nodes.Node   // that all machines are on
+	joinCommand []string      // for machines
 }
 
 // joinOutcome is the result of one machine's join.
@@ -55,7 +62,7 @@ func (b *bench) measureScale(ctx context.Context, p program) (err error) {
 	b.log("%s: %d simulated kubelets, %d at once: the load is %.2f", p.name, b.kubelets, b.atOnce,
 		t.Load)
 	c := &simulatedMachines{}
-	err = c.createCluster(ctx, cluster, b.kubelets)
+	err = c.createCluster(ctx, cluster, b.storm.controlPlanes, b.kubelets)
 	if err == nil {
 		err = b.measureJoins(ctx, t, c)
 	}
@@ -71,32 +78,37 @@ func (b *bench) measureScale(ctx context.Context, p program) (err error) {
 
 // createCluster creates the cluster, with an audit log, and the machines.
 func (c *simulatedMachines) createCluster(ctx context.Context, cluster *nodes.Cluster,
-	machines int) error {
-	added, err := cluster.AddAll(ctx, "cp1", "machines")
+	planes, machines int) error {
+	names := []string{"machines"}
+	for i := range planes {
+		names = append(names, fmt.Sprintf("cp%d", i+1))
+	}
+	added, err := cluster.AddAll(ctx, names...)
 	if err != nil {
 		return err
 	}
-	c.cp, c.host = added[0], added[1]
-	if err := c.cp.WriteFile(auditDir+"/policy.yaml", []byte(auditPolicy), 0o600); err != nil {
-		return err
+	c.host, c.planes = added[0], added[1:]
+	for _, cp := range c.planes {
+		if err := cp.WriteFile(auditDir+"/policy.yaml", []byte(auditPolicy), 0o600); err != nil {
+			return err
+		}
 	}
 	if err := c.createMachines(ctx, machines); err != nil {
 		return err
 	}
-	config := nodes.Config{Address: c.cp.Address(), Cluster: auditConfig + manyNodes}
-	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
-	defer cancel()
-	r, err := c.cp.Init(ctx, nodes.InitConfig(config), io.Discard)
-	if err != nil {
+	config := nodes.Config{Address: c.planes[0].Address(), Cluster: auditConfig + manyNodes}
+	if planes > 1 {
+		if config.Endpoint, err = c.startBalancer(ctx); err != nil {
+			return err
+		}
+	}
+	if err := c.createControlPlanes(ctx, nodes.InitConfig(config)); err != nil {
 		return err
 	}
-	if c.joinCommand, _, err = nodes.JoinCommands(r.Stdout); err != nil {
+	if err := awaitReady(ctx, c.planes...); err != nil {
 		return err
 	}
-	if err := cluster.PodNetwork(ctx, c.cp); err != nil {
-		return err
-	}
-	return c.cp.AwaitDNS(ctx)
+	return c.planes[0].AwaitDNS(ctx)
 }
 
 // manyNodes sets a Pod CIDR size that is enough for a thousand nodes.
@@ -106,7 +118,7 @@ const manyNodes = `controllerManager:
     value: "26"
 `
 
-// createMachines creates the machines on their node, and the control plane's route to them.
+// createMachines creates the machines on their node, and the control planes' routes to them.
 func (c *simulatedMachines) createMachines(ctx context.Context, machines int) error {
 	const simulated = "kubelet-bootstrap"
 	bundled := filepath.Join(c.host.Cluster().Bundle(), "bin", simulated)
@@ -121,48 +133,76 @@ func (c *simulatedMachines) createMachines(ctx context.Context, machines int) er
 		strconv.Itoa(machines)); err != nil {
 		return err
 	}
-	_, err := c.cp.Run(ctx, "ip", "route", "add", machineNetwork, "via", c.host.Address())
-	return err
+	for _, cp := range c.planes {
+		if _, err := cp.Run(ctx, "ip", "route", "add", machineNetwork, "via",
+			c.host.Address()); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // measureJoins joins the machines and records the results. If one join fails there are no figures
-// of all of them.
+// of all of them, except how many requests were rejected and how many control planes restarted.
 func (b *bench) measureJoins(ctx context.Context, t turn, c *simulatedMachines) error {
-	begun := time.Now()
-	outcomes := c.join(ctx, b.kubelets, b.atOnce)
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	complete := true
-	for _, o := range outcomes {
-		b.results.addRun(t, groupScale, o.result, o.err)
-		complete = complete && o.err == nil
-	}
-	if !complete {
-		return nil
-	}
-	if err := c.cp.AwaitNodes(ctx, 1+b.kubelets); err != nil {
-		return err
-	}
-	rate := float64(b.kubelets) / time.Since(begun).Minutes()
-	b.log("  %s: %.0f a minute", groupScale, rate)
-	b.results.addSample(groupScale+rateSuffix, t.Program, rate)
-	return b.addRequests(t, c.cp)
-}
-
-// addRequests records the number of each machine's requests to the API server.
-func (b *bench) addRequests(t turn, cp *nodes.Node) error {
-	counts, err := readRequestCounts(cp, netip.MustParsePrefix(machineNetwork))
+	storm, err := b.beginStorm(ctx, c)
 	if err != nil {
 		return err
 	}
-	if len(counts) != b.kubelets {
-		return fmt.Errorf("the API server's audit log has requests of %d machines, want %d",
-			len(counts), b.kubelets)
+	begun := time.Now()
+	outcomes := c.join(ctx, b.kubelets, b.atOnce)
+	storm.joinsDone()
+	complete := !slices.ContainsFunc(outcomes, func(o joinOutcome) bool { return o.err != nil })
+	if complete {
+		err = c.planes[0].AwaitNodes(ctx, b.storm.controlPlanes+b.kubelets)
 	}
-	for _, a := range counts {
-		b.results.addSample(groupScale+requestsSuffix, t.Program, float64(a.all))
-		b.results.addSample(groupScale+requestsSuffix+kubeletSuffix, t.Program, float64(a.kubelet))
+	duration := time.Since(begun)
+	restarts, failed := storm.end()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	for _, o := range outcomes {
+		b.results.addRun(t, groupScale, o.result, o.err)
+	}
+	b.results.addSample(groupScale+restartsSuffix, t.Program, float64(restarts))
+	if err := errors.Join(err, failed); err != nil {
+		return err
+	}
+	requests := joinRequests{balanced: b.storm.controlPlanes > 1, since: begun, planes: c.planes}
+	if err := requests.readAll(); err != nil {
+		return err
+	}
+	rejected := requests.total().rejected
+	b.log("  %s: %d requests were answered 429, %d control planes restarted", groupScale, rejected,
+		restarts)
+	b.results.addSample(groupScale+rejectedSuffix, t.Program, float64(rejected))
+	if !complete {
+		return nil
+	}
+	rate := float64(b.kubelets) / duration.Minutes()
+	b.log("  %s: %.0f a minute", groupScale, rate)
+	b.results.addSample(groupScale+rateSuffix, t.Program, rate)
+	return b.addRequests(t, requests)
+}
+
+// addRequests records the number of each machine's requests to the API server; behind a load
+// balancer, which hides the machines' addresses, the mean.
+func (b *bench) addRequests(t turn, requests joinRequests) error {
+	add := func(all, kubelet float64) {
+		b.results.addSample(groupScale+requestsSuffix, t.Program, all)
+		b.results.addSample(groupScale+requestsSuffix+kubeletSuffix, t.Program, kubelet)
+	}
+	if requests.balanced {
+		sum, machines := requests.total(), float64(b.kubelets)
+		add(float64(sum.all)/machines, float64(sum.kubelet)/machines)
+		return nil
+	}
+	if len(requests.counts) != b.kubelets {
+		return fmt.Errorf("the API server's audit log has requests of %d machines, want %d",
+			len(requests.counts), b.kubelets)
+	}
+	for _, address := range slices.SortedFunc(maps.Keys(requests.counts), netip.Addr.Compare) {
+		add(float64(requests.counts[address].all), float64(requests.counts[address].kubelet))
 	}
 	return nil
 }
@@ -184,7 +224,7 @@ func (c *simulatedMachines) join(ctx context.Context, machines, atOnce int) []jo
 }
 
 func (c *simulatedMachines) joinMachine(ctx context.Context, machine string) joinOutcome {
-	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
+	ctx, cancel := context.WithTimeout(ctx, machineTimeout)
 	defer cancel()
 	r, err := c.host.Join(ctx,
 		append([]string{"sh", "/usr/local/lib/machine.sh", machine}, c.joinCommand...), io.Discard)

@@ -146,8 +146,8 @@ func TestSelection(t *testing.T) {
 	if want := []string{"init", "init-kubelet", "init-memory", "size"}; !slices.Equal(ids, want) {
 		t.Errorf("got %v, want %v", ids, want)
 	}
-	if got := len(new(measurements).compare(selection{groupScale})); got != 5 {
-		t.Errorf("scale has %d figures, want 5", got)
+	if got := len(new(measurements).compare(selection{groupScale})); got != 7 {
+		t.Errorf("scale has %d figures, want 7", got)
 	}
 	if _, err := parseSelection("init,upgrade"); err == nil {
 		t.Error("an unknown figure was accepted")

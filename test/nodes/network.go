@@ -197,6 +197,11 @@ func (n *Node) Connect(ctx context.Context) error {
 	return runIPBatch(ctx, n.cluster.switchFile(), "link set "+n.linkName()+" up")
 }
 
+// AddRoute lets the switch, and so the load balancer and Dial, reach a network behind a node.
+func (c *Cluster) AddRoute(ctx context.Context, network string, via *Node) error {
+	return runIPBatch(ctx, c.switchFile(), "route replace "+network+" via "+via.Address())
+}
+
 // Dial connects to an address in the cluster's network from this process. It can be a
 // rest.Config.Dial and an http.Transport.DialContext. The address must be numeric.
 func (c *Cluster) Dial(ctx context.Context, network, address string) (conn net.Conn, err error) {
