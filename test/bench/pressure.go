@@ -91,7 +91,7 @@ func (s slowClient) takeSeats(ctx context.Context, cp *nodes.Node) {
 func (s slowClient) keepSeat(ctx context.Context, server string) {
 	for ctx.Err() == nil {
 		s.takeSeat(ctx, server)
-		_ = sleepContext(ctx, 50*time.Millisecond)
+		_ = sleepContext(ctx, 200*time.Millisecond)
 	}
 }
 

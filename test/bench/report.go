@@ -41,8 +41,8 @@ type scaleSettings struct {
 func (b *bench) report() report {
 	var s *scaleSettings
 	if b.only.includes(groupScale) {
-		s = &scaleSettings{b.kubelets, b.atOnce, b.storm.controlPlanes, b.storm.pressure,
-			b.storm.restart}
+		s = &scaleSettings{Kubelets: b.kubelets, AtOnce: b.atOnce,
+			ControlPlanes: b.storm.controlPlanes, Pressure: b.storm.pressure, Restart: b.storm.restart}
 	}
 	return report{
 		CPUs: runtime.NumCPU(), Load: b.load, Overhead: b.overhead, Scale: s,
