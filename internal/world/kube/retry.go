@@ -48,6 +48,12 @@ func (k *Cluster) retry(ctx context.Context, a request) error {
 		Timeout:  world.TimeLeft(ctx, cmp.Or(a.timeout, k.Timeout, defaultTimeout)),
 		MaxPause: world.LongPause,
 		Check: func(attemptCtx context.Context, _ state.Reader) error {
+			if last != nil && !apierrors.IsTooManyRequests(last) {
+				// Behind a load balancer another API server may work, but every request of an
+				// HTTP/2 connection reaches the same one. After the pause, since a request that
+				// was canceled may still have used it before.
+				utilnet.CloseIdleConnectionsFor(c.http.Transport)
+			}
 			var asked atomic.Int64
 			attemptCtx = context.WithValue(attemptCtx, askedPauseKey{}, &asked)
 			err := world.CallWithEtcdCheck(attemptCtx, func(ctx context.Context) string {
