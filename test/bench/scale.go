@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/netip"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"time"
@@ -231,8 +232,20 @@ func (c *simulatedMachines) joinMachine(ctx context.Context, machine string) joi
 	if err == nil {
 		return joinOutcome{result: r}
 	}
+	if log, unread := c.host.ReadFile(runLog.FindString(r.Stderr)); unread == nil {
+		err = fmt.Errorf("%w\nits log: %s", err, lastPart(log))
+	}
 	if log, unread := c.host.ReadFile("/var/machines/" + machine + ".log"); unread == nil {
-		err = fmt.Errorf("%w\nits kubelet: %s", err, log)
+		err = fmt.Errorf("%w\nits kubelet: %s", err, lastPart(log))
 	}
 	return joinOutcome{err: err}
+}
+
+// runLog is the log of a run, which its error names.
+var runLog = regexp.MustCompile(`/var/log/kubeadm/join-\S+\.log`)
+
+// lastPart returns the end of a log.
+func lastPart(log []byte) []byte {
+	const limit = 4000
+	return log[max(len(log)-limit, 0):]
 }
