@@ -207,7 +207,7 @@ func (e *Env) withRetries(ctx context.Context) (context.Context, context.CancelF
 	if limit <= 0 {
 		return ctx, func() {}
 	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := context.WithTimeout(ctx, limit+world.Patience)
 	return world.WithRetry(ctx, limit), cancel
 }
 

@@ -42,16 +42,18 @@ func Poll(ctx context.Context, r state.Reader, c Condition) error {
 	if c.Timeout <= 0 {
 		return fmt.Errorf("waiting for %s: no time limit was given", c.Name)
 	}
-	limited, cancel := context.WithTimeout(ctx, c.Timeout)
-	defer cancel()
 	started := time.Now()
+	limit, patience := started.Add(c.Timeout), c.Patience
 	if !c.Begun.IsZero() {
 		started = c.Begun
 	}
 	longest := cmp.Or(c.MaxPause, maxPause)
 	var last error
 	for {
+		limited, cancel := context.WithDeadline(ctx, limit)
 		err := c.Check(limited, r)
+		isOver := limited.Err() != nil
+		cancel()
 		if err == nil {
 			return nil
 		}
@@ -59,16 +61,23 @@ func Poll(ctx context.Context, r state.Reader, c Condition) error {
 			return fmt.Errorf("waiting for %s: %w", c.Name, err)
 		}
 		// The error of a check that the timeout canceled is less useful than the previous one.
-		if last == nil || limited.Err() == nil {
+		if last == nil || !isOver {
 			last = err
 		}
+		pause := pauseAfter(err, time.Since(started), longest)
+		if isAskedPause(err) && !isOver {
+			extra := min(pause, patience)
+			patience -= extra
+			limit = limit.Add(extra)
+		}
 		select {
-		case <-limited.Done():
-			if err := context.Cause(ctx); err != nil {
-				return fmt.Errorf("%w while waiting for %s; last error: %v", err, c.Name, last)
-			}
-			return fmt.Errorf("waited %s for %s: %w", c.Timeout, c.Name, last)
-		case <-time.After(pauseAfter(err, time.Since(started), longest)):
+		case <-ctx.Done():
+			return fmt.Errorf("%w while waiting for %s; last error: %v", context.Cause(ctx), c.Name, last)
+		case <-time.After(min(pause, time.Until(limit))):
+		}
+		if ctx.Err() == nil && !time.Now().Before(limit) {
+			return fmt.Errorf("waited %s for %s: %w",
+				c.Timeout+(c.Patience-patience).Round(time.Second), c.Name, last)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package world
 
 import (
+	"errors"
 	"net/http"
 	"strconv"
 	"time"
@@ -21,6 +22,11 @@ type retryAfterError struct {
 }
 
 func (e *retryAfterError) Unwrap() error { return e.error }
+
+func isAskedPause(err error) bool {
+	var asked *retryAfterError
+	return errors.As(err, &asked)
+}
 
 // AskedPause is how long a server asks to wait before another request, by a header Retry-After in seconds (RFC 9110)
 // of an answer that says it could not be served now; zero if it does not.

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"kubeadm/internal/state"
@@ -67,4 +69,34 @@ func TestWaitGoesOn(t *testing.T) {
 	if err == nil || checks != 1 {
 		t.Errorf("%d checks, %v", checks, err)
 	}
+}
+
+// TestAskedPausesExtendLimit: pauses that a server asks for are added to the limit, up to the patience.
+func TestAskedPausesExtendLimit(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		busy, started, checks := errors.New("busy"), time.Now(), 0
+		c := Condition{Name: "the server", Timeout: time.Minute, Patience: 4 * time.Minute,
+			Check: func(context.Context, state.Reader) error {
+				if checks++; checks == 5 {
+					return nil
+				}
+				return RetryAfter(busy, 30*time.Second)
+			}}
+		if err := Poll(t.Context(), nil, c); err != nil || checks != 5 {
+			t.Errorf("%d checks: %v", checks, err)
+		}
+		started = time.Now()
+		c.Check = func(context.Context, state.Reader) error { return RetryAfter(busy, 30*time.Second) }
+		err := Poll(t.Context(), nil, c)
+		if took := time.Since(started); !errors.Is(err, busy) || took != 5*time.Minute ||
+			!strings.Contains(err.Error(), "waited 5m0s for the server") {
+			t.Errorf("after %s: %v", took, err)
+		}
+		started = time.Now()
+		c.Check = func(context.Context, state.Reader) error { return busy }
+		if err := Poll(t.Context(), nil, c); !errors.Is(err, busy) || time.Since(started) != time.Minute {
+			t.Errorf("a server that asks for nothing: %v after %s", err, time.Since(started))
+		}
+	})
 }

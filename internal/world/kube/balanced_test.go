@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -74,5 +75,18 @@ func TestBusyServerKeepsConnection(t *testing.T) {
 	if _, err := newCluster(&data).Object(t.Context(),
 		state.RefOf(object, newApply().As)); err != nil || connections.Load() != 1 {
 		t.Errorf("%v with %d connections", err, connections.Load())
+	}
+}
+
+// A read is not given up because the pauses that a busy server asks for fill its time limit.
+func TestReadOutlastsAskedPauses(t *testing.T) {
+	busy := newRejection(429, metav1.StatusReasonTooManyRequests)
+	s := startServer(t, busy, busy, busy, answer{200, object})
+	s.retryAfter = 1
+	data := s.kubeconfig(t)
+	const limit = 2 * time.Second
+	if _, err := newCluster(&data).Object(world.WithRetry(t.Context(), limit),
+		state.RefOf(object, newApply().As)); err != nil || len(s.asked) != 4 {
+		t.Errorf("%v after %q", err, s.asked)
 	}
 }

@@ -42,10 +42,16 @@ func (k *Cluster) retry(ctx context.Context, a request) error {
 	}
 	started := time.Now()
 	reported := started
+	timeout, patience := world.TimeLeft(ctx, cmp.Or(a.timeout, k.Timeout, defaultTimeout)), time.Duration(0)
+	if limit := world.RetryLimit(ctx); a.isRead && limit > 0 {
+		timeout, patience = min(timeout, cmp.Or(a.timeout, limit)), world.Patience
+	}
+	var paused time.Duration // as the server asked for
 	var last error
 	err = world.Poll(ctx, nil, world.Condition{
 		Name:     "the API server",
-		Timeout:  world.TimeLeft(ctx, cmp.Or(a.timeout, k.Timeout, defaultTimeout)),
+		Timeout:  timeout,
+		Patience: patience,
 		MaxPause: world.LongPause,
 		Check: func(attemptCtx context.Context, _ state.Reader) error {
 			if last != nil && !apierrors.IsTooManyRequests(last) {
@@ -64,7 +70,7 @@ func (k *Cluster) retry(ctx context.Context, a request) error {
 			if last == nil {
 				return nil
 			}
-			isTransient := a.isRead && time.Since(started) < world.RetryLimit(ctx) &&
+			isTransient := a.isRead && time.Since(started) < world.RetryLimit(ctx)+min(paused, patience) &&
 				isTransientReadError(last)
 			mayBeStarting := (!a.isRead || world.RetryLimit(ctx) > 0) &&
 				c.isRejectedAfterStart(attemptCtx, last)
@@ -76,6 +82,7 @@ func (k *Cluster) retry(ctx context.Context, a request) error {
 				world.ReportProgress(ctx, "still waiting for the API server: %v", last)
 			}
 			if pause := time.Duration(asked.Load()); pause > 0 {
+				paused += pause
 				return world.RetryAfter(last, pause)
 			}
 			return last
