@@ -65,6 +65,9 @@ func Poll(ctx context.Context, r state.Reader, c Condition) error {
 			last = err
 		}
 		pause := pauseAfter(err, time.Since(started), longest)
+		if deadline, ok := ctx.Deadline(); ok && isAskedPause(err) && time.Until(deadline) < pause {
+			return fmt.Errorf("waiting for %s: %w", c.Name, err) // the caller may wait that long
+		}
 		if isAskedPause(err) && !isOver {
 			extra := min(pause, patience)
 			patience -= extra
@@ -72,10 +75,12 @@ func Poll(ctx context.Context, r state.Reader, c Condition) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%w while waiting for %s; last error: %v", context.Cause(ctx), c.Name, last)
 		case <-time.After(min(pause, time.Until(limit))):
 		}
-		if ctx.Err() == nil && !time.Now().Before(limit) {
+		if err := context.Cause(ctx); err != nil {
+			return fmt.Errorf("%w while waiting for %s; last error: %v", err, c.Name, last)
+		}
+		if !time.Now().Before(limit) {
 			return fmt.Errorf("waited %s for %s: %w",
 				c.Timeout+(c.Patience-patience).Round(time.Second), c.Name, last)
 		}

@@ -100,3 +100,28 @@ func TestAskedPausesExtendLimit(t *testing.T) {
 		}
 	})
 }
+
+// TestAskedPauseBeyondDeadline: a pause that the caller's deadline does not allow is left to the caller.
+func TestAskedPauseBeyondDeadline(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		busy, started, attempts := errors.New("busy"), time.Now(), 0
+		one := Condition{Name: "an answer", Timeout: time.Minute, Patience: time.Minute,
+			Check: func(context.Context, state.Reader) error {
+				if attempts++; attempts == 6 {
+					return nil
+				}
+				return RetryAfter(busy, 30*time.Second)
+			}}
+		all := Condition{Name: "the server", Timeout: time.Minute, Patience: 4 * time.Minute,
+			Check: func(ctx context.Context, _ state.Reader) error {
+				ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+				defer cancel()
+				return Poll(ctx, nil, one)
+			}}
+		err := Poll(t.Context(), nil, all)
+		if took := time.Since(started); err != nil || attempts != 6 || took < 150*time.Second {
+			t.Errorf("%d attempts in %s: %v", attempts, took, err)
+		}
+	})
+}

@@ -43,8 +43,9 @@ func (k *Cluster) retry(ctx context.Context, a request) error {
 	started := time.Now()
 	reported := started
 	timeout, patience := world.TimeLeft(ctx, cmp.Or(a.timeout, k.Timeout, defaultTimeout)), time.Duration(0)
-	if limit := world.RetryLimit(ctx); a.isRead && limit > 0 {
-		timeout, patience = min(timeout, cmp.Or(a.timeout, limit)), world.Patience
+	if a.isRead {
+		limit := cmp.Or(a.timeout, world.RetryLimit(ctx), timeout)
+		timeout, patience = min(timeout, limit), world.Patience
 	}
 	var paused time.Duration // as the server asked for
 	var last error
