@@ -23,8 +23,8 @@ const pressureSeats = 3
 
 // Of each cycle the seats are taken for the first part, and free for the second.
 const (
-	pressureHold  = 2 * time.Second
-	pressurePause = time.Second
+	pressureHold  = time.Second
+	pressurePause = 3 * time.Second
 )
 
 // slowClient sends the head of a request with a bootstrap token, but no body: while an API server waits for

@@ -185,7 +185,7 @@ func (r report) stormNotes() string {
 		return max(count, 0)
 	}
 	if r.Scale.Pressure {
-		b.WriteString("The API servers' seats for joining machines were kept full for two seconds of three.\n")
+		b.WriteString("The API servers' seats for joining machines were kept full for one second of four.\n")
 		if least(groupScale+rejectedSuffix) == 0 {
 			b.WriteString("NO PRESSURE: no request was answered 429.\n")
 		}
