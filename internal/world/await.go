@@ -3,7 +3,6 @@ package world
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -27,15 +26,17 @@ const LongPause = 2 * time.Second
 func pauseAfter(err error, elapsed, longest time.Duration) time.Duration {
 	pause := min(max(elapsed/10, minPause), longest)
 	pause = Spread(pause)
-	var asked *retryAfterError
-	if errors.As(err, &asked) {
-		return max(pause, asked.pause+rand.N(asked.pause/4+1))
+	if asked := PauseAskedBy(err); asked > 0 {
+		return max(pause, asked+rand.N(asked/4+1))
 	}
 	return pause
 }
 
 // Spread returns a pause up to a quarter longer or shorter, chosen at random.
 func Spread(pause time.Duration) time.Duration { return pause + rand.N(pause/2+1) - pause/4 }
+
+// pollLimitKey is the context key of when the wait ends that a check is for.
+type pollLimitKey struct{}
 
 // Poll implements Await for a world with a real clock. The first check is immediate.
 func Poll(ctx context.Context, r state.Reader, c Condition) error {
@@ -50,7 +51,7 @@ func Poll(ctx context.Context, r state.Reader, c Condition) error {
 	longest := cmp.Or(c.MaxPause, maxPause)
 	var last error
 	for {
-		limited, cancel := context.WithDeadline(ctx, limit)
+		limited, cancel := context.WithDeadline(context.WithValue(ctx, pollLimitKey{}, limit), limit)
 		err := c.Check(limited, r)
 		isOver := limited.Err() != nil
 		cancel()
@@ -65,10 +66,10 @@ func Poll(ctx context.Context, r state.Reader, c Condition) error {
 			last = err
 		}
 		pause := pauseAfter(err, time.Since(started), longest)
-		if deadline, ok := ctx.Deadline(); ok && isAskedPause(err) && time.Until(deadline) < pause {
+		if PauseAskedBy(err) > 0 && ctx.Err() == nil && hasShortDeadline(ctx, pause) {
 			return fmt.Errorf("waiting for %s: %w", c.Name, err) // the caller may wait that long
 		}
-		if isAskedPause(err) && !isOver {
+		if IsPauseOfBusyServer(err) && !isOver {
 			extra := min(pause, patience)
 			patience -= extra
 			limit = limit.Add(extra)
@@ -85,6 +86,14 @@ func Poll(ctx context.Context, r state.Reader, c Condition) error {
 				c.Timeout+(c.Patience-patience).Round(time.Second), c.Name, last)
 		}
 	}
+}
+
+// hasShortDeadline reports whether the context ends before the pause does, and not because the wait that it is for
+// ends: its next check could come before the pause is over.
+func hasShortDeadline(ctx context.Context, pause time.Duration) bool {
+	deadline, ok := ctx.Deadline()
+	limit, _ := ctx.Value(pollLimitKey{}).(time.Time)
+	return ok && !deadline.Equal(limit) && time.Until(deadline) < pause
 }
 
 // TimeLeft returns the time until the context's deadline, or limit if it has none.

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // maxRetryAfter is the longest pause that a server can ask for: an API server asks for at most 32 seconds.
@@ -23,9 +25,19 @@ type retryAfterError struct {
 
 func (e *retryAfterError) Unwrap() error { return e.error }
 
-func isAskedPause(err error) bool {
+// PauseAskedBy is how long the server of a check with this error asks to wait; zero if it does not.
+func PauseAskedBy(err error) time.Duration {
 	var asked *retryAfterError
-	return errors.As(err, &asked)
+	if !errors.As(err, &asked) {
+		return 0
+	}
+	return asked.pause
+}
+
+// IsPauseOfBusyServer reports whether the server asks to wait because it has too many requests. Others ask too, such
+// as a load balancer without a working API server.
+func IsPauseOfBusyServer(err error) bool {
+	return PauseAskedBy(err) > 0 && apierrors.IsTooManyRequests(err)
 }
 
 // AskedPause is how long a server asks to wait before another request, by a header Retry-After in seconds (RFC 9110)

@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"kubeadm/internal/state"
 )
 
@@ -75,7 +77,7 @@ func TestWaitGoesOn(t *testing.T) {
 func TestAskedPausesExtendLimit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		busy, started, checks := errors.New("busy"), time.Now(), 0
+		busy, started, checks := error(apierrors.NewTooManyRequestsError("busy")), time.Now(), 0
 		c := Condition{Name: "the server", Timeout: time.Minute, Patience: 4 * time.Minute,
 			Check: func(context.Context, state.Reader) error {
 				if checks++; checks == 5 {
@@ -98,6 +100,11 @@ func TestAskedPausesExtendLimit(t *testing.T) {
 		if err := Poll(t.Context(), nil, c); !errors.Is(err, busy) || time.Since(started) != time.Minute {
 			t.Errorf("a server that asks for nothing: %v after %s", err, time.Since(started))
 		}
+		started = time.Now()
+		c.Check = func(context.Context, state.Reader) error { return RetryAfter(errors.New("none"), 30*time.Second) }
+		if err := Poll(t.Context(), nil, c); time.Since(started) != time.Minute {
+			t.Errorf("a server that is not busy: %v after %s", err, time.Since(started))
+		}
 	})
 }
 
@@ -105,7 +112,7 @@ func TestAskedPausesExtendLimit(t *testing.T) {
 func TestAskedPauseBeyondDeadline(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		busy, started, attempts := errors.New("busy"), time.Now(), 0
+		busy, started, attempts := error(apierrors.NewTooManyRequestsError("busy")), time.Now(), 0
 		one := Condition{Name: "an answer", Timeout: time.Minute, Patience: time.Minute,
 			Check: func(context.Context, state.Reader) error {
 				if attempts++; attempts == 6 {
