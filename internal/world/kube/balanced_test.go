@@ -67,6 +67,7 @@ func TestReadsLeaveFailedBackend(t *testing.T) {
 }
 
 // A server that is busy keeps its connection: there may be no other one, and a new connection is work for it.
+// Not in parallel: the servers of tests have one CA, so that their clients share the idle connections that others close.
 func TestBusyServerKeepsConnection(t *testing.T) {
 	busy := newRejection(429, metav1.StatusReasonTooManyRequests)
 	s := startServer(t, busy, busy, answer{200, object})
@@ -80,6 +81,7 @@ func TestBusyServerKeepsConnection(t *testing.T) {
 
 // A read is not given up because the pauses that a busy server asks for fill its time limit.
 func TestReadOutlastsAskedPauses(t *testing.T) {
+	t.Parallel()
 	busy := newRejection(429, metav1.StatusReasonTooManyRequests)
 	s := startServer(t, busy, busy, busy, answer{200, object})
 	s.retryAfter = 1
@@ -88,5 +90,16 @@ func TestReadOutlastsAskedPauses(t *testing.T) {
 	if _, err := newCluster(&data).Object(world.WithRetry(t.Context(), limit),
 		state.RefOf(object, newApply().As)); err != nil || len(s.asked) != 4 {
 		t.Errorf("%v after %q", err, s.asked)
+	}
+}
+
+// A retry after the answer of a server that works, such as a conflict, needs no other server. Not in parallel either.
+func TestConflictKeepsConnection(t *testing.T) {
+	conflict := newRejection(409, metav1.StatusReasonConflict)
+	s := startServer(t, conflict, conflict, answer{201, object})
+	address, connections := startFlakyProxy(t, s.Server, 0, nil)
+	data := s.kubeconfig(t, func(a *pki.KubeconfigSpec) { a.Server = "https://" + address })
+	if err := newCluster(&data).Do(t.Context(), newApply()); err != nil || connections.Load() != 1 {
+		t.Errorf("%v with %d connections", err, connections.Load())
 	}
 }

@@ -40,10 +40,11 @@ func (k *Cluster) List(ctx context.Context, q state.Query) ([]unstructured.Unstr
 	var version string // of the first page: others may be newer, if the list has become too old
 	progress := listProgress{kind: q.GVK.Kind, reported: time.Now()}
 	limit := time.Now().Add(cmp.Or(world.RetryLimit(ctx), k.Timeout, defaultTimeout))
+	var paused time.Duration
 	for next := ""; ; limit = limit.Add(timePerPage) {
 		var p page
-		err := k.retry(ctx, request{timeout: max(time.Until(limit).Round(time.Second), time.Second),
-			as: q.As, op: "listing " + q.GVK.Kind + " objects",
+		err := k.retry(ctx, request{timeout: max(time.Until(limit.Add(paused)).Round(time.Second), time.Second),
+			paused: &paused, as: q.As, op: "listing " + q.GVK.Kind + " objects",
 			isRetryable: isServerBusy, isRead: true, do: func(ctx context.Context, c *client) error {
 				var err error
 				p, err = c.readPage(ctx, q, next)

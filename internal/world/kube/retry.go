@@ -29,6 +29,7 @@ type request struct {
 	isRetryable func(error) bool // whether to retry after this error
 	isRead      bool             // also retried after transient errors for world.RetryLimit
 	timeout     time.Duration    // of all attempts if the context has no deadline; 0 for that of the Cluster
+	paused      *time.Duration   // for how long a busy server has asked requests of the same read to wait; optional
 	do          func(ctx context.Context, c *client) error
 }
 
@@ -43,11 +44,14 @@ func (k *Cluster) retry(ctx context.Context, a request) error {
 	started := time.Now()
 	reported := started
 	timeout, patience := world.TimeLeft(ctx, cmp.Or(a.timeout, k.Timeout, defaultTimeout)), time.Duration(0)
+	paused := cmp.Or(a.paused, new(time.Duration))
+	pausedBefore := *paused
 	if a.isRead {
 		limit := cmp.Or(a.timeout, world.RetryLimit(ctx), timeout)
-		timeout, patience = min(timeout, limit), world.Patience
+		timeout, patience = min(timeout, limit), max(world.Patience-pausedBefore, 0)
 	}
-	var paused time.Duration // as the server asked for
+	var pauseBegun time.Time // of a pause that the server asked for
+	var isFailing bool       // of the server, which answered the last attempt with an error of its own or not at all
 	var last error
 	err = world.Poll(ctx, nil, world.Condition{
 		Name:     "the API server",
@@ -55,7 +59,11 @@ func (k *Cluster) retry(ctx context.Context, a request) error {
 		Patience: patience,
 		MaxPause: world.LongPause,
 		Check: func(attemptCtx context.Context, _ state.Reader) error {
-			if last != nil && !apierrors.IsTooManyRequests(last) {
+			if !pauseBegun.IsZero() {
+				*paused += time.Since(pauseBegun)
+				pauseBegun = time.Time{}
+			}
+			if isFailing {
 				// Behind a load balancer another API server may work, but every request of an
 				// HTTP/2 connection reaches the same one. After the pause, since a request that
 				// was canceled may still have used it before.
@@ -71,22 +79,28 @@ func (k *Cluster) retry(ctx context.Context, a request) error {
 			if last == nil {
 				return nil
 			}
-			isTransient := a.isRead && time.Since(started) < world.RetryLimit(ctx)+min(paused, patience) &&
-				isTransientReadError(last)
+			isTransient := a.isRead && isTransientReadError(last) &&
+				time.Since(started) < world.RetryLimit(ctx)+min(*paused-pausedBefore, patience)
 			mayBeStarting := (!a.isRead || world.RetryLimit(ctx) > 0) &&
 				c.isRejectedAfterStart(attemptCtx, last)
 			if !isTransient && !a.isRetryable(last) && !mayBeStarting {
 				return world.Permanent(last)
 			}
-			if time.Since(reported) >= progressInterval {
+			// Not after a conflict, for example, or if the server is busy: a new connection is work for it.
+			isFailing = mayBeStarting || isTransientReadError(last) && !apierrors.IsTooManyRequests(last)
+			pause := time.Duration(asked.Load())
+			if time.Since(reported)+pause >= progressInterval { // before a long pause, and not only after it
 				reported = time.Now()
 				world.ReportProgress(ctx, "still waiting for the API server: %v", last)
 			}
-			if pause := time.Duration(asked.Load()); pause > 0 {
-				paused += pause
-				return world.RetryAfter(last, pause)
+			if pause == 0 {
+				return last
 			}
-			return last
+			asking := world.RetryAfter(last, pause)
+			if world.IsPauseOfBusyServer(asking) {
+				pauseBegun = time.Now()
+			}
+			return asking
 		},
 	})
 	if world.IsPermanent(err) {
