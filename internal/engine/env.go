@@ -240,7 +240,10 @@ func (e *Env) Await(ctx context.Context, cs ...world.Condition) error {
 				err = e.kubelet.AddCause(ctx, r, e.Local.CRISocket, err)
 			}
 			isNews := !named && !world.IsPermanent(err) && kubeletwatch.IsFailure(err)
-			if now := r.Now(); err != nil && (now.Sub(last) >= remindEvery || isNews) {
+			now := r.Now()
+			// before a long pause, which the server asks for, and not only after it
+			silence := now.Sub(last) + world.PauseAskedBy(err)
+			if err != nil && (silence >= remindEvery || isNews) {
 				last, named = now, named || isNews
 				e.Say("still waiting for %s: %v", c.Name, err)
 			}

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -77,5 +78,26 @@ func TestReadsAreRetriedWithOneWarning(t *testing.T) {
 	own := world.WithRetry(t.Context(), time.Second)
 	if _, err := e.Object(own, state.Ref{}); err != nil || w.limit != time.Second {
 		t.Errorf("in a context with a limit of one second, retried for %v, %v", w.limit, err)
+	}
+}
+
+// A wait reports before a long pause that the server asks for, and not only after it.
+func TestLongPauseIsReported(t *testing.T) {
+	var shown []string
+	e := engine.New(engine.Env{World: fake.New(), Emit: func(e engine.Event) {
+		if e.Kind == engine.Info {
+			shown = append(shown, e.Text)
+		}
+	}})
+	checks := 0
+	err := e.Await(t.Context(), world.Condition{Name: "an answer", Timeout: time.Minute, External: true,
+		Check: func(context.Context, state.Reader) error {
+			if checks++; checks == 1 {
+				return world.RetryAfter(errors.New("busy"), 30*time.Second)
+			}
+			return nil
+		}})
+	if want := []string{"still waiting for an answer: busy"}; err != nil || !slices.Equal(shown, want) {
+		t.Errorf("shown: %q, %v", shown, err)
 	}
 }
