@@ -77,7 +77,7 @@ func TestWaitGoesOn(t *testing.T) {
 func TestAskedPausesExtendLimit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		busy, started, checks := error(apierrors.NewTooManyRequestsError("busy")), time.Now(), 0
+		busy, checks := error(apierrors.NewTooManyRequestsError("busy")), 0
 		c := Condition{Name: "the server", Timeout: time.Minute, Patience: 4 * time.Minute,
 			Check: func(context.Context, state.Reader) error {
 				if checks++; checks == 5 {
@@ -88,7 +88,7 @@ func TestAskedPausesExtendLimit(t *testing.T) {
 		if err := Poll(t.Context(), nil, c); err != nil || checks != 5 {
 			t.Errorf("%d checks: %v", checks, err)
 		}
-		started = time.Now()
+		started := time.Now()
 		c.Check = func(context.Context, state.Reader) error { return RetryAfter(busy, 30*time.Second) }
 		err := Poll(t.Context(), nil, c)
 		if took := time.Since(started); !errors.Is(err, busy) || took != 5*time.Minute ||
