@@ -80,7 +80,8 @@ type nodeBench struct {
 	results             []result
 }
 
-// measure runs a command on a node and records its cost under a name. The command must succeed.
+// measure runs a command on a node and records its cost under a name. The command must succeed, unless
+// the program is an earlier one.
 func (b *nodeBench) measure(t *testing.T, n *nodes.Node, name string, args ...string) {
 	t.Helper()
 	b.readAudit(t, nil)
@@ -101,6 +102,10 @@ func (b *nodeBench) measure(t *testing.T, n *nodes.Node, name string, args ...st
 	close(exited)
 	<-watched
 	c.Seconds, c.CPU = r.Duration.Seconds(), r.CPU.Seconds()
+	if err != nil && b.program != "ours" {
+		t.Logf("not measured, as an earlier program may lack the command: %v", err)
+		return
+	}
 	if err != nil {
 		t.Fatalf("%v\n%s", err, r.Stdout)
 	}
