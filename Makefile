@@ -153,10 +153,12 @@ windows: ## vet the program for Windows and run its tests under Wine, which is i
 	GOOS=windows go vet ./cmd/... ./internal/... ./test/broken ./test/laws ./test/scripts
 	GOOS=windows go test -count=1 -timeout 30m -exec $(CURDIR)/test/windows/wine -skip '$(not_on_windows)' $(PACKAGES)
 
-deps: ## compare the modules linked into kubeadm with tools/linked.txt
+deps: build ## compare the modules linked into kubeadm with tools/linked.txt, and see that unused methods are not
 	@mkdir -p bin && go list -deps -f '{{with .Module}}{{.Path}}{{end}}' ./cmd/kubeadm | LC_ALL=C sort -u | grep -v '^kubeadm$$' >bin/linked
 	@grep -v '^#' tools/linked.txt | diff bin/linked - || { \
 		echo "tools/linked.txt must list what is linked into kubeadm: < is linked in, > is listed"; exit 1; }
+	@! grep -aqF reflect.Value.Methods bin/kubeadm || { \
+		echo "all methods are linked in, as with text/template: <ReflectMethod> in the output of -ldflags=-dumpdep names the cause"; exit 1; }
 
 shells: ## install the shells whose completion is tested, where they are missing
 	@missing=; for s in fish zsh; do command -v $$s >/dev/null || missing="$$missing $$s"; done; test -z "$$missing" || { \
