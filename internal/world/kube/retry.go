@@ -155,7 +155,7 @@ func isTransientReadError(err error) bool {
 		return true
 	}
 	// An answer that breaks off, or ends after the time of the request, has no error type of its own in client-go.
-	isCut := strings.Contains(err.Error(), "when reading response body")
+	isCut := strings.Contains(err.Error(), "when reading response body") || strings.Contains(err.Error(), "unexpected end of JSON input")
 	return !errors.As(err, &answer) && (errors.As(err, &request) || isCut)
 }
 

@@ -79,13 +79,17 @@ func TestReadsRetryBrokenConnections(t *testing.T) {
 }
 
 // Reads survive an API server that stops in the middle of an answer, such as one whose etcd has become unreachable.
-func TestReadsRetryAnswerThatDoesNotEnd(t *testing.T) {
-	t.Parallel()
-	s := startServer(t, answer{200, hangs}, answer{200, object})
-	data := s.kubeconfig(t)
-	o, err := newCluster(&data).Object(world.WithRetry(t.Context(), bound), state.RefOf(object, newApply().As))
-	if err != nil || o.GetName() != "c" {
-		t.Error(err)
+func TestReadsRetryIncompleteAnswer(t *testing.T) {
+	for _, body := range []string{hangs, cut} {
+		t.Run(body, func(t *testing.T) {
+			t.Parallel()
+			s := startServer(t, answer{200, body}, answer{200, object})
+			data := s.kubeconfig(t)
+			o, err := newCluster(&data).Object(world.WithRetry(t.Context(), bound), state.RefOf(object, newApply().As))
+			if err != nil || o.GetName() != "c" {
+				t.Error(err)
+			}
+		})
 	}
 }
 

@@ -46,8 +46,11 @@ type answer struct {
 	body any
 }
 
-// hangs is the body of an answer that has begun and does not end.
-const hangs = "an answer that does not end"
+// Bodies of answers that have begun: one that does not end, and one that ends too early.
+const (
+	hangs = "an answer that does not end"
+	cut   = "an answer that is not complete"
+)
 
 func newRejection(code int, reason metav1.StatusReason) answer {
 	return answer{code, metav1.Status{
@@ -75,12 +78,14 @@ func startServer(t *testing.T, answers ...answer) *scripted {
 		s.asked = append(s.asked, r.Method+" "+r.URL.Path)
 		s.agent = r.UserAgent()
 		s.mu.Unlock()
-		if now.body == hangs {
+		if now.body == hangs || now.body == cut {
 			w.Header().Set("Content-Type", "application/json") // as every answer of an API server has
 			w.WriteHeader(now.code)
 			_, _ = w.Write([]byte("{"))
 			w.(http.Flusher).Flush()
-			<-r.Context().Done()
+			if now.body == hangs {
+				<-r.Context().Done()
+			}
 			return
 		}
 		if text, ok := now.body.(string); ok {
