@@ -157,7 +157,7 @@ deps: build ## compare the modules linked into kubeadm with tools/linked.txt, an
 	@mkdir -p bin && go list -deps -f '{{with .Module}}{{.Path}}{{end}}' ./cmd/kubeadm | LC_ALL=C sort -u | grep -v '^kubeadm$$' >bin/linked
 	@grep -v '^#' tools/linked.txt | diff bin/linked - || { \
 		echo "tools/linked.txt must list what is linked into kubeadm: < is linked in, > is listed"; exit 1; }
-	@! grep -aqF reflect.Value.Methods bin/kubeadm || { \
+	@grep -aqF reflect.Value.Methods bin/kubeadm; test $$? = 1 || { \
 		echo "all methods are linked in, as with text/template: <ReflectMethod> in the output of -ldflags=-dumpdep names the cause"; exit 1; }
 
 shells: ## install the shells whose completion is tested, where they are missing
