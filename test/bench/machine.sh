@@ -1,5 +1,5 @@
 # Runs the command after $1 on the simulated machine of that name, with a simulated kubelet beside it. The machine has its
-# own host name, network, /run, /etc/kubernetes and /var/lib/kubelet. It has no init system, so kubeadm does not start the
+# own host name, network, /run, /etc/kubernetes, /var/lib/kubelet and logs. It has no init system, so kubeadm does not start the
 # kubelet: this script does.
 set -eu
 
@@ -13,13 +13,23 @@ mount --bind /run/containerd /mnt
 mount -t tmpfs machine /run
 mkdir /run/containerd
 mount --move /mnt /run/containerd
+mkdir -p "/var/machines/$1" /var/log/kubeadm
+mount --bind "/var/machines/$1" /var/log/kubeadm
 mount --bind /dev/null /usr/bin/systemctl
 mount --bind /var/machines/hosts /etc/hosts
 mount --bind /usr/local/bin/kubelet-bootstrap /usr/bin/kubelet
 
 # The kubelet repeats a registration that fails; the simulated one exits, and is started again. An answer that was lost on
 # the way leaves a Node, which is registered.
-LOG=/var/machines/$1.log NODE=$1 timeout 600 sh -c '
+#
+# A kubelet that waits costs CPU time, since it polls often. With hundreds of machines that wait for each other it is
+# started when it has its configuration.
+LOG=/var/machines/$1.log NODE=$1 timeout 1800 bash -c '
+	if [ "${KUBELET_STARTS_LATER-}" ]; then
+		mkfifo /run/never && exec 3<>/run/never
+		until [ -s /var/lib/kubelet/config.yaml ]; do read -rt 0.5 -u 3; done
+		exec 3<&-
+	fi
 	until kubelet || grep --quiet "nodes .*$NODE.* already exists" "$LOG"; do sleep 1; done
 ' </dev/null >"/var/machines/$1.log" 2>&1 &
 shift

@@ -76,6 +76,8 @@ func parseFlags(args []string) (b *bench, file string, err error) {
 		"keep the API servers' seats for joining machines full at scale, so that they answer 429")
 	flags.BoolVar(&b.storm.restart, "restart", false,
 		"restart the control planes one after the other while machines join at scale")
+	flags.BoolVar(&b.storm.hold, "hold", false,
+		"let machines at scale do the local part of a join a few at a time, and hold their requests until as many as join at once are waiting")
 	flags.StringVar(&b.storm.programs, "programs", ours+","+upstream,
 		"programs that join machines at scale: "+ours+", "+upstream)
 	flags.StringVar(&only, "only", "", "measure only these: "+strings.Join(allGroups(), ", "))

@@ -13,16 +13,23 @@ import (
 // that only what the program takes in its last moments can be missed.
 const memoryInterval = 20 * time.Millisecond
 
+// memoryIntervalAmong is how often the memory of each of many programs is read, which takes CPU time from them: a
+// thousand reads a second.
+func memoryIntervalAmong(programs int) time.Duration {
+	return max(memoryInterval, time.Duration(programs)*time.Millisecond)
+}
+
 // runMeasured runs a command. The result's memory is that of the program alone: the largest process
-// of init and join is another one, the kubelet that prints its version.
-func runMeasured(ctx context.Context, cmd *nodes.Command) (nodes.Result, error) {
+// of init and join is another one, the kubelet that prints its version, and what wait4(2) reports includes
+// the program that started it.
+func runMeasured(ctx context.Context, cmd *nodes.Command, interval time.Duration) (nodes.Result, error) {
 	p, err := cmd.Start(ctx)
 	if err != nil {
 		return nodes.Result{Code: -1}, err
 	}
 	ctx, exited := context.WithCancel(ctx)
 	peak := make(chan memoryPeak, 1)
-	go func() { peak <- watchMemory(ctx, p.PeakMemory) }()
+	go func() { peak <- watchMemory(ctx, interval, p.PeakMemory) }()
 	r, err := p.Wait()
 	exited()
 	memory := <-peak
@@ -37,7 +44,7 @@ type memoryPeak struct {
 }
 
 // watchMemory calls read, which returns the peak so far, until the program has exited.
-func watchMemory(ctx context.Context, read func() (int64, error)) (last memoryPeak) {
+func watchMemory(ctx context.Context, interval time.Duration, read func() (int64, error)) (last memoryPeak) {
 	for ctx.Err() == nil {
 		now, err := read()
 		if errors.Is(err, os.ErrProcessDone) {
@@ -49,7 +56,7 @@ func watchMemory(ctx context.Context, read func() (int64, error)) (last memoryPe
 		last.bytes = now
 		select {
 		case <-ctx.Done():
-		case <-time.After(memoryInterval):
+		case <-time.After(interval):
 		}
 	}
 	if last.bytes == 0 {

@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestWatchMemory(t *testing.T) {
@@ -21,7 +22,7 @@ func TestWatchMemory(t *testing.T) {
 		"an error":            {[]int64{10}, unreadable, 0, "unreadable"},
 	} {
 		reads := 0
-		got := watchMemory(t.Context(), func() (int64, error) {
+		got := watchMemory(t.Context(), time.Microsecond, func() (int64, error) {
 			if reads++; reads > len(c.peaks) {
 				return 0, c.end
 			}

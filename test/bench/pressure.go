@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	_ "embed"
 	"fmt"
 	"io"
@@ -45,13 +46,21 @@ func (c *simulatedMachines) pressurize(ctx context.Context) (relieve func(), err
 	if _, err := first.Kubectl(ctx, "apply", "--filename="+file); err != nil {
 		return nil, err
 	}
-	token, err := tokenOf(c.joinCommand)
+	token, err := valueIn(c.joinCommand, "--token")
 	if err != nil {
 		return nil, err
 	}
+	ca, err := first.ReadFile("/etc/kubernetes/pki/ca.crt")
+	if err != nil {
+		return nil, err
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(ca) {
+		return nil, fmt.Errorf("ca.crt of %s has no certificate", first.Name())
+	}
 	client := slowClient{token: token, http: &http.Client{Transport: &http.Transport{
 		DialContext: c.host.Cluster().Dial, DisableKeepAlives: true,
-		TLSClientConfig: &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}}}}
+		TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}}}
 	ctx, cancel := context.WithCancel(ctx)
 	var group sync.WaitGroup
 	for _, cp := range c.planes {
@@ -63,11 +72,11 @@ func (c *simulatedMachines) pressurize(ctx context.Context) (relieve func(), err
 	}, nil
 }
 
-// tokenOf returns the token in a join command.
-func tokenOf(command []string) (string, error) {
-	at := slices.Index(command, "--token")
+// valueIn returns what follows a word in a join command.
+func valueIn(command []string, word string) (string, error) {
+	at := slices.Index(command, word)
 	if at < 0 || at+1 == len(command) {
-		return "", fmt.Errorf("the join command has no --token, but %d arguments", len(command))
+		return "", fmt.Errorf("the join command has no value of %s, but %d arguments", word, len(command))
 	}
 	return command[at+1], nil
 }

@@ -36,13 +36,15 @@ type scaleSettings struct {
 	ControlPlanes int  `json:"controlPlanes"`
 	Pressure      bool `json:"pressure"` // seats for joining machines were kept full
 	Restart       bool `json:"restart"`  // control planes were restarted meanwhile
+	Held          bool `json:"held"`     // all connected before the first request
 }
 
 func (b *bench) report() report {
 	var s *scaleSettings
 	if b.only.includes(groupScale) {
 		s = &scaleSettings{Kubelets: b.kubelets, AtOnce: b.atOnce,
-			ControlPlanes: b.storm.controlPlanes, Pressure: b.storm.pressure, Restart: b.storm.restart}
+			ControlPlanes: b.storm.controlPlanes, Pressure: b.storm.pressure, Restart: b.storm.restart,
+			Held: b.storm.hold}
 	}
 	return report{
 		CPUs: runtime.NumCPU(), Load: b.load, Overhead: b.overhead, Scale: s,

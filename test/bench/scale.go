@@ -5,7 +5,6 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/netip"
 	"path/filepath"
@@ -34,13 +33,16 @@ const (
 
 // machineTimeout limits one of many joins: with hundreds at once each takes minutes, and kubeadm has
 // limits of its own.
-const machineTimeout = 10 * time.Minute
+const machineTimeout = 30 * time.Minute
 
 // simulatedMachines are many simulated machines that join one cluster.
 type simulatedMachines struct {
 	planes      []*nodes.Node // the control planes
 	host        *nodes.Node   // that all machines are on
 	joinCommand []string      // for machines
+	group       *nodes.Group  // of their programs; nil: that of this process
+	gate        *gate         // that they wait at; nil: none
+	atOnce      int
 }
 
 // joinOutcome is the result of one machine's join.
@@ -62,7 +64,7 @@ func (b *bench) measureScale(ctx context.Context, p program) (err error) {
 	}
 	b.log("%s: %d simulated kubelets, %d at once: the load is %.2f", p.name, b.kubelets, b.atOnce,
 		t.Load)
-	c := &simulatedMachines{}
+	c := &simulatedMachines{atOnce: b.atOnce}
 	err = c.createCluster(ctx, cluster, b.storm.controlPlanes, b.kubelets)
 	if err == nil {
 		err = b.measureJoins(ctx, t, c)
@@ -151,8 +153,11 @@ func (b *bench) measureJoins(ctx context.Context, t turn, c *simulatedMachines) 
 		return err
 	}
 	begun := time.Now()
-	outcomes := c.join(ctx, b.kubelets, b.atOnce)
+	outcomes := c.join(ctx, b.kubelets)
 	storm.joinsDone()
+	if c.gate != nil {
+		begun = c.gate.begun(begun)
+	}
 	complete := !slices.ContainsFunc(outcomes, func(o joinOutcome) bool { return o.err != nil })
 	if complete {
 		err = c.planes[0].AwaitNodes(ctx, b.storm.controlPlanes+b.kubelets)
@@ -209,13 +214,13 @@ func (b *bench) addRequests(t turn, requests joinRequests) error {
 }
 
 // join runs the joins, at most atOnce at the same time, and returns the result of each.
-func (c *simulatedMachines) join(ctx context.Context, machines, atOnce int) []joinOutcome {
+func (c *simulatedMachines) join(ctx context.Context, machines int) []joinOutcome {
 	outcomes := make([]joinOutcome, machines)
 	var group errgroup.Group
-	group.SetLimit(atOnce)
+	group.SetLimit(c.atOnce)
 	for i := range outcomes {
 		group.Go(func() error {
-			outcomes[i] = c.joinMachine(ctx, fmt.Sprintf("sim%d", i+1))
+			outcomes[i] = c.joinMachine(ctx, i+1)
 			return nil
 		})
 	}
@@ -224,15 +229,34 @@ func (c *simulatedMachines) join(ctx context.Context, machines, atOnce int) []jo
 	return outcomes
 }
 
-func (c *simulatedMachines) joinMachine(ctx context.Context, machine string) joinOutcome {
+// addressOfMachine returns the address that machines.sh gives to a machine, counted from 1.
+func addressOfMachine(number int) netip.Addr {
+	return netip.AddrFrom4([4]byte{10, 78, byte(number / 250), byte(number%250 + 2)})
+}
+
+func (c *simulatedMachines) joinMachine(ctx context.Context, number int) joinOutcome {
+	machine := fmt.Sprintf("sim%d", number)
+	cmd := c.host.Command(slices.Concat([]string{"sh", "/usr/local/lib/machine.sh", machine}, c.joinCommand,
+		[]string{"--ignore-preflight-errors=" + nodes.IgnoredPreflight})...)
+	cmd.Group = c.group
+	if c.gate != nil {
+		cmd.Env = []string{"KUBELET_STARTS_LATER=true"}
+		c.gate.enter(addressOfMachine(number))
+		defer c.gate.pass(addressOfMachine(number))
+	}
 	ctx, cancel := context.WithTimeout(ctx, machineTimeout)
 	defer cancel()
-	r, err := c.host.Join(ctx,
-		append([]string{"sh", "/usr/local/lib/machine.sh", machine}, c.joinCommand...), io.Discard)
+	started := time.Now()
+	r, err := runMeasured(ctx, cmd, memoryIntervalAmong(c.atOnce))
+	if c.gate != nil {
+		r.Duration = time.Since(c.gate.begun(started))
+	}
 	if err == nil {
 		return joinOutcome{result: r}
 	}
-	if log, unread := c.host.ReadFile(runLog.FindString(r.Stderr)); unread == nil {
+	// Where machine.sh has the machine's directory of logs.
+	file := "/var/machines/" + machine + "/" + filepath.Base(runLog.FindString(r.Stderr))
+	if log, unread := c.host.ReadFile(file); unread == nil {
 		err = fmt.Errorf("%w\nits log: %s", err, lastPart(log))
 	}
 	if log, unread := c.host.ReadFile("/var/machines/" + machine + ".log"); unread == nil {

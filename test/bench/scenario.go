@@ -131,7 +131,7 @@ func (c *workerScenario) init(ctx context.Context) (nodes.Result, error) {
 		return nodes.Result{}, err
 	}
 	r, err := runMeasured(ctx, c.cp.Command("kubeadm", "init", "--config", initConfigFile,
-		"--upload-certs"))
+		"--upload-certs"), memoryInterval)
 	if err != nil {
 		return r, err
 	}
@@ -156,7 +156,7 @@ func (c *workerScenario) joinNode(ctx context.Context, n *nodes.Node) (nodes.Res
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
 	return runMeasured(ctx, n.Command(append(slices.Clone(c.joinCommand),
-		"--ignore-preflight-errors="+nodes.IgnoredPreflight)...))
+		"--ignore-preflight-errors="+nodes.IgnoredPreflight)...), memoryInterval)
 }
 
 func (c *workerScenario) join(ctx context.Context) (nodes.Result, error) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -21,6 +22,7 @@ var restartScript string
 type stormSettings struct {
 	controlPlanes     int
 	pressure, restart bool
+	hold              bool
 	programs          string // names, separated by commas
 }
 
@@ -31,8 +33,10 @@ func (s stormSettings) check(atScale bool) error {
 	case s.controlPlanes != 1 && s.controlPlanes != 3:
 		return fmt.Errorf("--control-planes %d: want 1 or 3", s.controlPlanes)
 	case !atScale && !isDefault:
-		return fmt.Errorf("--control-planes, --pressure, --restart and --programs are for --only %s",
+		return fmt.Errorf("--control-planes, --pressure, --restart, --hold and --programs are for --only %s",
 			groupScale)
+	case s.hold && s.controlPlanes == 1:
+		return errors.New("--hold needs the load balancer of --control-planes 3")
 	}
 	for name := range strings.SplitSeq(s.programs, ",") {
 		if name != ours && name != upstream {
@@ -112,10 +116,83 @@ func (b *bench) beginStorm(ctx context.Context, c *simulatedMachines) (*storm, e
 		}
 		s.relieve = relieve
 	}
+	if b.storm.hold {
+		if err := c.holdMachines(ctx, min(b.kubelets, b.atOnce), b.log); err != nil {
+			s.relieve()
+			return nil, err
+		}
+	}
 	if b.storm.restart {
-		s.group.Go(func() { s.err = s.restartAll(ctx) })
+		s.group.Go(func() {
+			if c.gate != nil {
+				<-c.gate.opened
+			}
+			s.err = s.restartAll(ctx)
+		})
 	}
 	return s, nil
+}
+
+// joinsShare is the CPU time of all machines together, in percent of that of one control plane, while the CPUs
+// are busy. Machines of their own would take none from the control planes.
+const joinsShare = 50
+
+// joinConfigFile is the configuration of join, on the node that all machines are on.
+const joinConfigFile = "/var/machines/join.yaml"
+
+// holdMachines prepares that machines wait for each other before their first requests. They wait for minutes, for
+// which the default timeouts are not made.
+func (c *simulatedMachines) holdMachines(ctx context.Context, expected int, log func(string, ...any)) error {
+	cluster := c.host.Cluster()
+	group, err := cluster.CreateGroup("machines", joinsShare)
+	if err != nil {
+		return err
+	}
+	config, err := patientJoin(c.joinCommand)
+	if err != nil {
+		return err
+	}
+	if err := c.host.WriteFile(joinConfigFile, []byte(config), 0o600); err != nil {
+		return err
+	}
+	balancer, err := cluster.StartBalancer(ctx) // the running one
+	if err != nil {
+		return err
+	}
+	g := newGate(expected)
+	release := balancer.Hold(netip.MustParsePrefix(machineNetwork), g.pass)
+	begun := time.Now()
+	g.release = func() {
+		log("  %d machines have connected after %.0f s", expected, time.Since(begun).Seconds())
+		release()
+	}
+	c.joinCommand = []string{"kubeadm", "join", "--config", joinConfigFile}
+	c.group, c.gate = group, g
+	return nil
+}
+
+// patientJoin returns the configuration of a join command with longer timeouts.
+func patientJoin(command []string) (string, error) {
+	token, err := valueIn(command, "--token")
+	if err != nil {
+		return "", err
+	}
+	hash, err := valueIn(command, "--discovery-token-ca-cert-hash")
+	if err != nil {
+		return "", err
+	}
+	endpoint, err := valueIn(command, "join")
+	return fmt.Sprintf(`apiVersion: kubeadm.k8s.io/v1beta4
+kind: JoinConfiguration
+discovery:
+  bootstrapToken:
+    apiServerEndpoint: %s
+    token: %s
+    caCertHashes: [%q]
+timeouts:
+  discovery: 20m0s
+  tlsBootstrap: 20m0s
+`, endpoint, token, hash), err
 }
 
 // joinsDone ends the storm after the restart that is in progress.
@@ -147,10 +224,13 @@ func (s *storm) restartAll(ctx context.Context) error {
 	return nil
 }
 
+// restartTimeout limits the restart of one control plane while hundreds of machines share its CPUs.
+const restartTimeout = 10 * time.Minute
+
 // restartControlPlane restarts the control plane on a node and waits until its API server is ready,
 // for which the node's etcd member must be.
 func restartControlPlane(ctx context.Context, cp *nodes.Node) error {
-	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
+	ctx, cancel := context.WithTimeout(ctx, restartTimeout)
 	defer cancel()
 	if _, err := cp.Run(ctx, "sh", "-c", restartScript); err != nil {
 		return err
@@ -183,6 +263,9 @@ func (r report) stormNotes() string {
 			}
 		}
 		return max(count, 0)
+	}
+	if r.Scale.Held {
+		b.WriteString("Their connections were held until all had connected: times and joins per minute are from then.\n")
 	}
 	if r.Scale.Pressure {
 		b.WriteString("The API servers' seats for joining machines were kept full for one second of four.\n")

@@ -20,12 +20,13 @@ func TestLimitsOfStorm(t *testing.T) {
 	}{
 		{noStorm, true, ""},
 		{noStorm, false, ""},
-		{stormSettings{3, true, true, ours}, true, ""},
-		{stormSettings{3, true, true, ours}, false, "--only scale"},
-		{stormSettings{1, false, true, noStorm.programs}, false, "--only scale"},
-		{stormSettings{2, false, false, ours}, true, "--control-planes 2"},
-		{stormSettings{1, false, false, "kubeadm"}, true, "\"kubeadm\""},
-		{stormSettings{1, false, false, ""}, true, "--programs"},
+		{stormSettings{3, true, true, true, ours}, true, ""},
+		{stormSettings{3, true, true, true, ours}, false, "--only scale"},
+		{stormSettings{1, false, true, false, noStorm.programs}, false, "--only scale"},
+		{stormSettings{2, false, false, false, ours}, true, "--control-planes 2"},
+		{stormSettings{1, false, false, false, "kubeadm"}, true, "\"kubeadm\""},
+		{stormSettings{1, false, false, false, ""}, true, "--programs"},
+		{stormSettings{1, false, false, true, ours}, true, "--hold"},
 	} {
 		if err := c.settings.check(c.atScale); (err == nil) != (c.want == "") ||
 			!strings.Contains(fmt.Sprint(err), c.want) {
@@ -44,13 +45,39 @@ func TestChoosePrograms(t *testing.T) {
 	}
 }
 
-func TestTokenOfJoinCommand(t *testing.T) {
+func TestValueInJoinCommand(t *testing.T) {
 	command := strings.Fields("kubeadm join 10.77.0.2:6443 --token abc.def --discovery-token-ca-cert-hash sha256:1")
-	if token, err := tokenOf(command); token != "abc.def" || err != nil {
+	if token, err := valueIn(command, "--token"); token != "abc.def" || err != nil {
 		t.Errorf("got %q, %v", token, err)
 	}
-	if _, err := tokenOf(command[:4]); err == nil {
+	if _, err := valueIn(command[:4], "--token"); err == nil {
 		t.Error("a command without a token was accepted")
+	}
+}
+
+func TestPatientJoin(t *testing.T) {
+	command := strings.Fields("kubeadm join 10.77.0.2:6443 --token abc.def --discovery-token-ca-cert-hash sha256:1")
+	text, err := patientJoin(command)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var config struct {
+		Discovery struct {
+			BootstrapToken struct {
+				APIServerEndpoint, Token string
+				CACertHashes             []string
+			}
+		}
+	}
+	if err := yaml.Unmarshal([]byte(text), &config); err != nil {
+		t.Fatal(err)
+	}
+	if d := config.Discovery.BootstrapToken; d.Token != "abc.def" || d.APIServerEndpoint != command[2] ||
+		!slices.Equal(d.CACertHashes, command[6:]) {
+		t.Errorf("got %+v", d)
+	}
+	if _, err := patientJoin(command[:5]); err == nil {
+		t.Error("a command without a hash was accepted")
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -30,6 +31,7 @@ type Balancer struct {
 	turn        int
 	lastFailure map[string]time.Time // when a backend did not take a connection
 	delayed     chan struct{}        // closed when connections are to be served; nil: at once
+	held        *heldClients         // nil: none
 	stopFlap    func()
 	unready     map[string]bool // backends that get no connections; see CheckReadiness
 	stopChecks  func()
@@ -130,6 +132,47 @@ func (b *Balancer) Delay(d time.Duration) {
 	time.AfterFunc(d, func() { close(over) })
 }
 
+// heldClients are the clients whose connections are not forwarded yet.
+type heldClients struct {
+	from      netip.Prefix
+	connected func(netip.Addr)
+	last      map[netip.Addr]net.Conn
+	released  chan struct{} // closed when connections are to be served
+}
+
+// Hold accepts new connections from these addresses, but forwards none until release is called. Of each
+// client only the last connection is kept. Whenever there is a new one, connected is called.
+func (b *Balancer) Hold(from netip.Prefix, connected func(netip.Addr)) (release func()) {
+	held := &heldClients{from: from, connected: connected, last: make(map[netip.Addr]net.Conn),
+		released: make(chan struct{})}
+	b.mu.Lock()
+	b.held = held
+	b.mu.Unlock()
+	return sync.OnceFunc(func() {
+		b.mu.Lock()
+		b.held = nil
+		b.mu.Unlock()
+		close(held.released)
+	})
+}
+
+// keep replaces the client's last connection. The caller holds the lock.
+func (b *Balancer) keep(client net.Conn, address netip.Addr) {
+	if old := b.held.last[address]; old != nil {
+		delete(b.clients, old)
+		old.Close()
+	}
+	b.held.last[address] = client
+}
+
+// addressOf returns the address of the other side of a TCP connection.
+func addressOf(conn net.Conn) netip.Addr {
+	if tcp, ok := conn.RemoteAddr().(*net.TCPAddr); ok {
+		return tcp.AddrPort().Addr().Unmap()
+	}
+	return netip.Addr{}
+}
+
 // Flap closes one connection in five, at random, five times a second, until it is called with
 // false.
 func (b *Balancer) Flap(on bool) {
@@ -217,15 +260,26 @@ func (b *Balancer) accept(listener net.Listener) {
 		if err != nil {
 			return // It was closed.
 		}
+		address, connected := addressOf(client), func(netip.Addr) {}
 		b.mu.Lock()
 		b.clients[client] = true
-		held := b.delayed
+		wait := b.delayed
+		if b.held != nil && b.held.from.Contains(address) {
+			wait, connected = b.held.released, b.held.connected
+			b.keep(client, address)
+		}
 		b.mu.Unlock()
+		connected(address)
 		go func() {
-			if held != nil {
-				<-held
+			if wait != nil {
+				<-wait
 			}
-			b.serve(client)
+			b.mu.Lock()
+			isOpen := b.clients[client] // not replaced
+			b.mu.Unlock()
+			if isOpen {
+				b.serve(client)
+			}
 			b.mu.Lock()
 			delete(b.clients, client)
 			b.mu.Unlock()

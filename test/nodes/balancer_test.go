@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
+	"net/netip"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -128,4 +131,49 @@ func startServer(t *testing.T, n *Node, port, how string) *Process {
 		t.Fatal(err)
 	}
 	return server
+}
+
+// TestHeldConnectionsAreServedAfterRelease sees that a connection is served by its end: there are no backends.
+func TestHeldConnectionsAreServedAfterRelease(t *testing.T) {
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	b := &Balancer{clients: make(map[net.Conn]bool)}
+	seen := make(chan netip.Addr, 2)
+	release := b.Hold(netip.MustParsePrefix("127.0.0.0/8"), func(client netip.Addr) { seen <- client })
+	go b.accept(listener)
+	connect := func() net.Conn {
+		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return conn
+	}
+	hasEnded := func(conn net.Conn, within time.Duration) bool {
+		if err := conn.SetReadDeadline(time.Now().Add(within)); err != nil {
+			t.Fatal(err)
+		}
+		_, err := conn.Read(make([]byte, 1))
+		return !errors.Is(err, os.ErrDeadlineExceeded)
+	}
+	first := connect()
+	defer first.Close()
+	if client := <-seen; client != netip.MustParseAddr("127.0.0.1") {
+		t.Errorf("the first client is %s", client)
+	}
+	if hasEnded(first, 50*time.Millisecond) {
+		t.Error("a held connection ended")
+	}
+	second := connect()
+	defer second.Close()
+	<-seen
+	if !hasEnded(first, 10*time.Second) || hasEnded(second, 50*time.Millisecond) {
+		t.Error("of a client's two connections not only the last one was kept")
+	}
+	release()
+	if !hasEnded(second, 10*time.Second) {
+		t.Error("a connection was still held after the release")
+	}
 }

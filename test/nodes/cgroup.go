@@ -138,6 +138,34 @@ func (c *Cluster) AddProcess(pid int) error {
 	return nil
 }
 
+// Group is a control group beside those of a cluster's nodes, with a share of the CPUs of its own.
+type Group struct{ procs string }
+
+// CreateGroup creates a group for programs on nodes. While the CPUs are busy, all its processes together
+// get this percentage of the CPU time of one node.
+func (c *Cluster) CreateGroup(name string, percent int) (*Group, error) {
+	// No node name ends with a hyphen.
+	dirs, err := createGroups(c.name, name+"-")
+	if err != nil {
+		return nil, err
+	}
+	// What a new group has by default, in cgroup v1 and v2.
+	for file, whole := range map[string]int{"cpu.shares": 1024, "cpu.weight": 100} {
+		for _, dir := range dirs {
+			file := filepath.Join(dir, file)
+			if _, err := os.Stat(file); err != nil {
+				continue
+			}
+			share := strconv.Itoa(whole * percent / 100)
+			if err := os.WriteFile(file, []byte(share), 0o644); err != nil {
+				return nil, fmt.Errorf("limiting the CPU time of group %s: %w", name, err)
+			}
+			return &Group{procs: filepath.Join(dir, "cgroup.procs")}, nil
+		}
+	}
+	return nil, errors.New("no control group hierarchy of this machine has the CPU controller")
+}
+
 // listGroups returns all groups below path (CLUSTER or CLUSTER/NODE), in every hierarchy, children
 // before their parents.
 func listGroups(path string) ([]string, error) {

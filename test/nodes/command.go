@@ -24,6 +24,9 @@ type Command struct {
 	Env   []string  // NAME=value, on top of PATH, HOME and LANG
 	Stdin io.Reader // nil: empty
 
+	// Group is the control group that the program is started in; nil: that of this process.
+	Group *Group
+
 	// Stdout and Stderr receive the program's output while it runs; both may be nil. The Result
 	// has it too.
 	Stdout, Stderr io.Writer
@@ -100,7 +103,13 @@ func (c *Command) Start(ctx context.Context) (*Process, error) {
 	}
 	p := &Process{command: c, ctx: ctx, begun: time.Now()}
 	args := append([]string{"--target", strconv.Itoa(pid), "--all", "--"}, c.Args...)
-	p.cmd = exec.CommandContext(ctx, "nsenter", args...)
+	program := "nsenter"
+	if c.Group != nil {
+		// It must be in the group before it has a child.
+		const script = `echo $$ >"$0" && exec nsenter "$@"`
+		program, args = "sh", append([]string{"-c", script, c.Group.procs}, args...)
+	}
+	p.cmd = exec.CommandContext(ctx, program, args...)
 	p.cmd.Env = append([]string{nodePath, "HOME=/root", "LANG=C.UTF-8"}, c.Env...)
 	p.cmd.Stdin = c.Stdin
 	p.cmd.Stdout, p.cmd.Stderr = teeWriter(&p.stdout, c.Stdout), teeWriter(&p.stderr, c.Stderr)
