@@ -69,7 +69,8 @@ func (l Lock) Hold(ctx context.Context, e *engine.Env,
 	return err
 }
 
-// reachLimit is how long the API servers may take to answer before work goes on without the lock.
+// reachLimit is how long the API servers may take to answer before work goes on without the lock. Busy ones, which ask
+// for pauses, get some of these.
 const reachLimit = 10 * time.Second
 
 // HoldIfReachable is Hold if an API server answers to one of the identities, which is used first

@@ -105,7 +105,7 @@ func (c configReader) awaitConfigMap(ctx context.Context, e *engine.Env, name st
 	begun := e.World.Now()
 	return awaitServer(ctx, e, world.Condition{
 		Name:    "ConfigMap " + name + " in namespace kube-system",
-		Timeout: e.Local.Timeouts.KubernetesAPI, Patience: world.Patience,
+		Timeout: e.Local.Timeouts.KubernetesAPI,
 		Check: func(ctx context.Context, r state.Reader) error {
 			err := readConfigMap(ctx, r, configMapRef(name, c.as), into)
 			since := r.Now().Sub(begun)

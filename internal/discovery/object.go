@@ -25,7 +25,7 @@ func ReadObject(ctx context.Context, e *engine.Env,
 		Name:    "the cluster to answer",
 		Timeout: e.Local.Timeouts.KubernetesAPI,
 		Check: func(ctx context.Context, r state.Reader) error {
-			if u, err = r.Object(ctx, ref); isUnanswered(err) {
+			if u, err = r.Object(ctx, ref); isUnanswered(err) || world.IsPauseOfBusyServer(err) {
 				return err
 			}
 			return nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -71,6 +72,32 @@ func TestObjectBehindFlappingLoadBalancer(t *testing.T) {
 	if !errors.Is(err, cut) ||
 		!strings.Contains(err.Error(), "waited 50ms for the cluster to answer") {
 		t.Errorf("%v", err)
+	}
+}
+
+// A busy server's pauses take nothing of the time in which the cluster must answer.
+func TestObjectOfBusyServer(t *testing.T) {
+	busy := world.RetryAfter(apierrors.NewTooManyRequestsError("too many requests"), 25*time.Second)
+	for name, c := range map[string]struct {
+		pauses int
+		want   error
+	}{"for two minutes": {5, nil}, "for hours": {1000, busy}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := &flapping{World: fake.New(), says: []error{errors.New("connection refused")}}
+				for range c.pauses {
+					f.says = append(f.says, busy)
+				}
+				f.says = append(f.says, nil)
+				e := engine.New(engine.Env{World: f, Emit: func(engine.Event) {}})
+				e.Local.Timeouts.KubernetesAPI = time.Minute
+				begun := time.Now()
+				_, err := discovery.ReadObject(t.Context(), e, state.Ref{GVK: state.NodeKind, Name: "cp2"})
+				if !errors.Is(err, c.want) || time.Since(begun) > time.Minute+world.Patience {
+					t.Errorf("asked %d times in %s: %v", f.asked, time.Since(begun), err)
+				}
+			})
+		})
 	}
 }
 

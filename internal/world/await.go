@@ -35,23 +35,24 @@ func pauseAfter(err error, elapsed, longest time.Duration) time.Duration {
 // Spread returns a pause up to a quarter longer or shorter, chosen at random.
 func Spread(pause time.Duration) time.Duration { return pause + rand.N(pause/2+1) - pause/4 }
 
-// pollLimitKey is the context key of when the wait ends that a check is for.
-type pollLimitKey struct{}
-
-// Poll implements Await for a world with a real clock. The first check is immediate.
+// Poll implements Await for a world with a real clock. The first check is immediate. Pauses that a busy server asks for
+// (IsPauseOfBusyServer) extend the timeout, up to four times and by Patience at most, whether this wait makes them or one in
+// its check.
 func Poll(ctx context.Context, r state.Reader, c Condition) error {
 	if c.Timeout <= 0 {
 		return fmt.Errorf("waiting for %s: no time limit was given", c.Name)
 	}
-	started := time.Now()
-	limit, patience := started.Add(c.Timeout), c.Patience
+	begun := time.Now()
+	started := begun
 	if !c.Begun.IsZero() {
 		started = c.Begun
 	}
 	longest := cmp.Or(c.MaxPause, maxPause)
+	checkCtx, pauses := CountPauses(ctx)
+	timeout := func() time.Duration { return c.Timeout + pauses.extension(c.Timeout) }
 	var last error
 	for {
-		limited, cancel := context.WithDeadline(context.WithValue(ctx, pollLimitKey{}, limit), limit)
+		limited, cancel := pauses.limitCheck(checkCtx, begun.Add(timeout()))
 		err := c.Check(limited, r)
 		isOver := limited.Err() != nil
 		cancel()
@@ -66,34 +67,36 @@ func Poll(ctx context.Context, r state.Reader, c Condition) error {
 			last = err
 		}
 		pause := pauseAfter(err, time.Since(started), longest)
-		if PauseAskedBy(err) > 0 && ctx.Err() == nil && hasShortDeadline(ctx, pause) {
+		if PauseAskedBy(err) > 0 && ctx.Err() == nil && hasShortDeadline(ctx, pauses, pause) {
 			return fmt.Errorf("waiting for %s: %w", c.Name, err) // the caller may wait that long
 		}
-		if IsPauseOfBusyServer(err) && !isOver {
-			extra := min(pause, patience)
-			patience -= extra
-			limit = limit.Add(extra)
+		isBusy := IsPauseOfBusyServer(err) && !isOver
+		if isBusy {
+			pauses.add(pause)
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(min(pause, time.Until(limit))):
+		isShared := isBusy && pauses.outer.limits(ctx) // with the wait that this one is part of, which is extended too
+		if !isShared {
+			pause = min(pause, timeout()-time.Since(begun))
 		}
+		pauses.sleep(ctx, pause, isShared)
 		if err := context.Cause(ctx); err != nil {
 			return fmt.Errorf("%w while waiting for %s; last error: %v", err, c.Name, last)
 		}
-		if !time.Now().Before(limit) {
-			return fmt.Errorf("waited %s for %s: %w",
-				c.Timeout+(c.Patience-patience).Round(time.Second), c.Name, last)
+		if time.Since(begun) >= timeout() {
+			waited := c.Timeout
+			if pauses.Total() > 0 {
+				waited = time.Since(begun).Round(time.Second)
+			}
+			return fmt.Errorf("waited %s for %s: %w", waited, c.Name, last)
 		}
 	}
 }
 
 // hasShortDeadline reports whether the context ends before the pause does, and not because the wait that it is for
 // ends: its next check could come before the pause is over.
-func hasShortDeadline(ctx context.Context, pause time.Duration) bool {
+func hasShortDeadline(ctx context.Context, pauses *Pauses, pause time.Duration) bool {
 	deadline, ok := ctx.Deadline()
-	limit, _ := ctx.Value(pollLimitKey{}).(time.Time)
-	return ok && !deadline.Equal(limit) && time.Until(deadline) < pause
+	return ok && !pauses.outer.limits(ctx) && time.Until(deadline) < pause
 }
 
 // TimeLeft returns the time until the context's deadline, or limit if it has none.

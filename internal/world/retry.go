@@ -15,10 +15,6 @@ func WithRetry(ctx context.Context, limit time.Duration) context.Context {
 	return context.WithValue(ctx, retryKey{}, limit)
 }
 
-// Patience is how much longer a read may take whose server is busy and asks for pauses: an API server with too many
-// requests asks for up to half a minute each time, of which a minute has two.
-const Patience = 4 * time.Minute
-
 // RetryLimit returns how long reads are retried in that context; 0 for not at all.
 func RetryLimit(ctx context.Context) time.Duration {
 	limit, _ := ctx.Value(retryKey{}).(time.Duration)

@@ -78,7 +78,7 @@ func TestAskedPausesExtendLimit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		busy, checks := error(apierrors.NewTooManyRequestsError("busy")), 0
-		c := Condition{Name: "the server", Timeout: time.Minute, Patience: 4 * time.Minute,
+		c := Condition{Name: "the server", Timeout: time.Minute,
 			Check: func(context.Context, state.Reader) error {
 				if checks++; checks == 5 {
 					return nil
@@ -113,14 +113,14 @@ func TestAskedPauseBeyondDeadline(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		busy, started, attempts := error(apierrors.NewTooManyRequestsError("busy")), time.Now(), 0
-		one := Condition{Name: "an answer", Timeout: time.Minute, Patience: time.Minute,
+		one := Condition{Name: "an answer", Timeout: time.Minute,
 			Check: func(context.Context, state.Reader) error {
 				if attempts++; attempts == 6 {
 					return nil
 				}
 				return RetryAfter(busy, 30*time.Second)
 			}}
-		all := Condition{Name: "the server", Timeout: time.Minute, Patience: 4 * time.Minute,
+		all := Condition{Name: "the server", Timeout: time.Minute,
 			Check: func(ctx context.Context, _ state.Reader) error {
 				ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 				defer cancel()

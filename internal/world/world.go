@@ -38,8 +38,6 @@ type Condition struct {
 	MaxPause time.Duration
 	// Begun is when the wait began, if it goes on one that ended before, so that pauses stay as long as they were.
 	Begun time.Time
-	// Patience is the most that pauses which a busy server asks for (IsPauseOfBusyServer) add to the Timeout.
-	Patience time.Duration
 }
 
 // Permanent marks an error as permanent: retrying cannot help.

@@ -87,7 +87,7 @@ type Timeouts struct {
 	EtcdAPICall *metav1.Duration `json:"etcdAPICall,omitempty"`
 	// KubeletHealthCheck is for the kubelet to become healthy.
 	KubeletHealthCheck *metav1.Duration `json:"kubeletHealthCheck,omitempty"`
-	// KubernetesAPICall is for one operation on the API server, including retries. Most reads do not count the pauses that a busy one asks for.
+	// KubernetesAPICall is for one operation on the API server, including retries. In reads, pauses that a busy one asks for do not count, up to four minutes.
 	KubernetesAPICall *metav1.Duration `json:"kubernetesAPICall,omitempty"`
 	// TLSBootstrap is for the kubelet to get its client certificate.
 	TLSBootstrap *metav1.Duration `json:"tlsBootstrap,omitempty"`

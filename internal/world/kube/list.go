@@ -40,11 +40,10 @@ func (k *Cluster) List(ctx context.Context, q state.Query) ([]unstructured.Unstr
 	var version string // of the first page: others may be newer, if the list has become too old
 	progress := listProgress{kind: q.GVK.Kind, reported: time.Now()}
 	limit := time.Now().Add(cmp.Or(world.RetryLimit(ctx), k.Timeout, defaultTimeout))
-	var paused time.Duration
+	ctx, pauses := world.CountPauses(ctx)
 	for next := ""; ; limit = limit.Add(timePerPage) {
 		var p page
-		err := k.retry(ctx, request{timeout: max(time.Until(limit.Add(paused)).Round(time.Second), time.Second),
-			paused: &paused, as: q.As, op: "listing " + q.GVK.Kind + " objects",
+		err := k.retryPage(ctx, limit, pauses, request{as: q.As, op: "listing " + q.GVK.Kind + " objects",
 			isRetryable: isServerBusy, isRead: true, do: func(ctx context.Context, c *client) error {
 				var err error
 				p, err = c.readPage(ctx, q, next)
@@ -70,6 +69,15 @@ func (k *Cluster) List(ctx context.Context, q state.Query) ([]unstructured.Unstr
 		}
 		progress.add(ctx, len(p.objects))
 	}
+}
+
+// retryPage reads a page of a list that may take until the limit, and as much longer as a busy server has asked for
+// pauses, now and for earlier pages, but at most world.Patience.
+func (k *Cluster) retryPage(ctx context.Context, limit time.Time, pauses *world.Pauses, a request) error {
+	a.timeout = max(time.Until(limit.Add(pauses.Total())).Round(time.Second), time.Second)
+	ctx, cancel := context.WithTimeout(ctx, a.timeout+world.Patience-pauses.Total())
+	defer cancel()
+	return k.retry(ctx, a)
 }
 
 // listProgress reports after a page how far a list is, at most once in progressInterval.

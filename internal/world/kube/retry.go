@@ -29,7 +29,6 @@ type request struct {
 	isRetryable func(error) bool // whether to retry after this error
 	isRead      bool             // also retried after transient errors for world.RetryLimit
 	timeout     time.Duration    // of all attempts if the context has no deadline; 0 for that of the Cluster
-	paused      *time.Duration   // for how long a busy server has asked requests of the same read to wait; optional
 	do          func(ctx context.Context, c *client) error
 }
 
@@ -41,28 +40,18 @@ func (k *Cluster) retry(ctx context.Context, a request) error {
 	if err != nil {
 		return wrapRequestError(a, "", err)
 	}
-	started := time.Now()
-	reported := started
-	timeout, patience := world.TimeLeft(ctx, cmp.Or(a.timeout, k.Timeout, defaultTimeout)), time.Duration(0)
-	paused := cmp.Or(a.paused, new(time.Duration))
-	pausedBefore := *paused
+	timeout := world.TimeLeft(ctx, cmp.Or(a.timeout, k.Timeout, defaultTimeout))
 	if a.isRead {
-		limit := cmp.Or(a.timeout, world.RetryLimit(ctx), timeout)
-		timeout, patience = min(timeout, limit), max(world.Patience-pausedBefore, 0)
+		timeout = min(timeout, cmp.Or(a.timeout, world.RetryLimit(ctx), timeout))
 	}
-	var pauseBegun time.Time // of a pause that the server asked for
-	var isFailing bool       // of the server, which answered the last attempt with an error of its own or not at all
+	reported := time.Now()
+	var isFailing bool // of the server, which answered the last attempt with an error of its own or not at all
 	var last error
 	err = world.Poll(ctx, nil, world.Condition{
 		Name:     "the API server",
 		Timeout:  timeout,
-		Patience: patience,
 		MaxPause: world.LongPause,
-		Check: func(attemptCtx context.Context, _ state.Reader) error {
-			if !pauseBegun.IsZero() {
-				*paused += time.Since(pauseBegun)
-				pauseBegun = time.Time{}
-			}
+		Check: func(ctx context.Context, _ state.Reader) error {
 			if isFailing {
 				// Behind a load balancer another API server may work, but every request of an
 				// HTTP/2 connection reaches the same one. After the pause, since a request that
@@ -70,8 +59,8 @@ func (k *Cluster) retry(ctx context.Context, a request) error {
 				utilnet.CloseIdleConnectionsFor(c.http.Transport)
 			}
 			var asked atomic.Int64
-			attemptCtx = context.WithValue(attemptCtx, askedPauseKey{}, &asked)
-			err := world.CallWithEtcdCheck(attemptCtx, func(ctx context.Context) string {
+			ctx = context.WithValue(ctx, askedPauseKey{}, &asked)
+			err := world.CallWithEtcdCheck(ctx, func(ctx context.Context) string {
 				_, report, _ := c.readHealth(ctx, "/readyz")
 				return report
 			}, func(ctx context.Context) error { return a.do(ctx, c) })
@@ -79,15 +68,14 @@ func (k *Cluster) retry(ctx context.Context, a request) error {
 			if last == nil {
 				return nil
 			}
-			isTransient := a.isRead && isTransientReadError(last) &&
-				time.Since(started) < world.RetryLimit(ctx)+min(*paused-pausedBefore, patience)
-			mayBeStarting := (!a.isRead || world.RetryLimit(ctx) > 0) &&
-				c.isRejectedAfterStart(attemptCtx, last)
-			if !isTransient && !a.isRetryable(last) && !mayBeStarting {
+			isTransient := isTransientReadError(last)
+			isRetried := world.RetryLimit(ctx) > 0
+			mayBeStarting := (!a.isRead || isRetried) && c.isRejectedAfterStart(ctx, last)
+			if !(a.isRead && isRetried && isTransient) && !a.isRetryable(last) && !mayBeStarting {
 				return world.Permanent(last)
 			}
 			// Not after a conflict, for example, or if the server is busy: a new connection is work for it.
-			isFailing = mayBeStarting || isTransientReadError(last) && !apierrors.IsTooManyRequests(last)
+			isFailing = mayBeStarting || isTransient && !apierrors.IsTooManyRequests(last)
 			pause := time.Duration(asked.Load())
 			if time.Since(reported)+pause >= progressInterval { // before a long pause, and not only after it
 				reported = time.Now()
@@ -96,11 +84,7 @@ func (k *Cluster) retry(ctx context.Context, a request) error {
 			if pause == 0 {
 				return last
 			}
-			asking := world.RetryAfter(last, pause)
-			if world.IsPauseOfBusyServer(asking) {
-				pauseBegun = time.Now()
-			}
-			return asking
+			return world.RetryAfter(last, pause)
 		},
 	})
 	if world.IsPermanent(err) {

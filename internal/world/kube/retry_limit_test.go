@@ -214,18 +214,22 @@ func TestLongPausesAreReported(t *testing.T) {
 func TestPagesShareAskedPauses(t *testing.T) {
 	k, as := newVirtual(t)
 	synctest.Test(t, func(t *testing.T) {
-		var paused time.Duration
-		count := 0
+		ctx, pauses := world.CountPauses(world.WithRetry(t.Context(), time.Minute))
+		begun, count := time.Now(), 0
+		limit := begun.Add(time.Minute)
 		page := newRead(as, &count, append(repeat(busy(30*time.Second), 3), func(context.Context) error { return nil })...)
-		page.timeout, page.paused = time.Minute, &paused
-		if err := k.retry(t.Context(), page); err != nil || paused < 90*time.Second || paused > 120*time.Second {
-			t.Errorf("paused for %s: %v", paused, err)
+		if err := k.retryPage(ctx, limit, pauses, page); err != nil || time.Since(begun) < 90*time.Second {
+			t.Errorf("after %s: %v", time.Since(begun), err)
 		}
-		begun, left := time.Now(), world.Patience-paused
 		page = newRead(as, &count, busy(30*time.Second))
-		page.timeout, page.paused = time.Minute, &paused
-		if err := k.retry(t.Context(), page); err == nil || time.Since(begun) != time.Minute+left {
-			t.Errorf("the next page ends after %s, want %s: %v", time.Since(begun), time.Minute+left, err)
+		err := k.retryPage(ctx, limit, pauses, page)
+		if late := time.Since(limit); err == nil || late < world.Patience-40*time.Second || late > world.Patience {
+			t.Errorf("a page of a busy server ends %s after the limit: %v", late, err)
+		}
+		page = newRead(as, &count, noAnswer)
+		err = k.retryPage(ctx, limit, pauses, page)
+		if late := time.Since(limit); err == nil || late.Round(time.Second) != pauses.Total().Round(time.Second) {
+			t.Errorf("a page without an answer ends %s after the limit, pauses were %s: %v", late, pauses.Total(), err)
 		}
 	})
 }
