@@ -155,7 +155,7 @@ func saveResults(t *testing.T, results []result) {
 }
 
 // waitForCaches waits until the API server has all objects that were written into etcd in its caches: the first list would
-// wait for that.
+// wait for that. Then it lists all Nodes, as the controllers of a cluster have done.
 func waitForCaches(t *testing.T, admin state.Identity) {
 	t.Helper()
 	c := kube.New(os.ReadFile)
@@ -168,6 +168,9 @@ func waitForCaches(t *testing.T, admin state.Identity) {
 			}
 			took = time.Since(begun)
 		}
+	}
+	if _, err := c.List(t.Context(), state.Query{GVK: state.NodeKind, As: admin}); err != nil {
+		t.Fatal(err)
 	}
 }
 
