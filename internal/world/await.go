@@ -36,8 +36,8 @@ func pauseAfter(err error, elapsed, longest time.Duration) time.Duration {
 func Spread(pause time.Duration) time.Duration { return pause + rand.N(pause/2+1) - pause/4 }
 
 // Poll implements Await for a world with a real clock. The first check is immediate. Pauses that a busy server asks for
-// (IsPauseOfBusyServer) extend the timeout, up to four times and by Patience at most, whether this wait makes them or one in
-// its check.
+// (IsPauseOfBusyServer) extend the timeout by at most four times itself, and by at most Patience, whether this wait makes them
+// or one in its check.
 func Poll(ctx context.Context, r state.Reader, c Condition) error {
 	if c.Timeout <= 0 {
 		return fmt.Errorf("waiting for %s: no time limit was given", c.Name)

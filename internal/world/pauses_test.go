@@ -91,6 +91,24 @@ func TestPausesOfShortWaits(t *testing.T) {
 	})
 }
 
+// TestPauseOfCanceledCheck: a check that the timeout ends, and that then returns the last answer it got, was not asked to pause
+// now: the wait ends in time.
+func TestPauseOfCanceledCheck(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const timeout = time.Minute
+		started := time.Now()
+		err := Poll(t.Context(), nil, Condition{Name: "the server", Timeout: timeout,
+			Check: func(ctx context.Context, _ state.Reader) error {
+				<-ctx.Done()
+				return askForPause()
+			}})
+		if took := time.Since(started); err == nil || took != timeout {
+			t.Errorf("ends after %s, want %s: %v", took, timeout, err)
+		}
+	})
+}
+
 // TestPausesAtTheSameTime count once.
 func TestPausesAtTheSameTime(t *testing.T) {
 	t.Parallel()

@@ -98,6 +98,9 @@ func newCredentialFiles(ctx context.Context, e *engine.Env, n *node.Node) ([]cha
 		Data: cluster.CertificateAuthorityData, Mode: 0o644}), nil
 }
 
+// nodeIsNew is the note that the cluster had no Node of this machine's name before the kubelet was started.
+const nodeIsNew = "node-is-new"
+
 // checkNodeName is an error if the cluster has a Node of this name that is Ready, and so of
 // another machine.
 func checkNodeName(ctx context.Context, e *engine.Env, n *node.Node) error {
@@ -105,6 +108,7 @@ func checkNodeName(ctx context.Context, e *engine.Env, n *node.Node) error {
 		state.Ref{GVK: state.NodeKind, Name: n.Name,
 			As: state.Identity{Config: n.BootstrapKubeconfig}})
 	if apierrors.IsNotFound(err) {
+		e.Note(nodeIsNew)
 		return nil
 	}
 	if err != nil {

@@ -59,8 +59,12 @@ var WaitBootstrap = engine.Phase{
 }
 
 // forgetMachine removes what the Node says of the change of the configuration that it has followed, and of half a move or
-// rename, if it is that of a machine which this one replaces: this one may use a previous endpoint, by a discovery file.
+// rename, if it is that of a machine which this one replaces: this one may use a previous endpoint, by a discovery file. It
+// does not read a Node that this machine's kubelet has created.
 func forgetMachine(ctx context.Context, e *engine.Env, n *node.Node) error {
+	if e.IsNoted(nodeIsNew) {
+		return nil
+	}
 	as := state.Identity{Kubeconfig: n.Paths.KubeletKubeconfig()}
 	if exists, err := state.Exists(ctx, e.World, as.Kubeconfig); err != nil || !exists {
 		return err
