@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -34,7 +35,7 @@ func TestScaleOnNodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	programs := map[string]string{"ours": os.Getenv("KUBEADM")}
+	programs := map[string]string{"ours": os.Getenv("KUBEADM"), "upstream": filepath.Join(bundle, "bin", "kubeadm-upstream")}
 	if peer := os.Getenv("KUBEADM_SCALE_BEFORE"); peer != "" {
 		programs["before"] = peer
 	}
@@ -60,12 +61,19 @@ func TestScaleOnNodes(t *testing.T) {
 	}
 }
 
-// run measures all commands. Their order keeps the cluster usable.
+// run measures all commands, of upstream's program those that it has too. Their order keeps the cluster usable.
 func (b *nodeBench) run(t *testing.T) {
 	t.Helper()
 	b.create(t)
 	b.fill(t)
-	b.measureWorker(t)
+	b.measureJoin(t)
+	if b.program != "upstream" {
+		b.measureWorker(t)
+	}
+	b.measureUpgrade(t)
+	if b.program == "upstream" {
+		return
+	}
 	b.measureControlPlane(t)
 	b.measureRotation(t)
 	b.measureRestore(t)
@@ -108,11 +116,16 @@ func (b *nodeBench) create(t *testing.T) {
 	}
 }
 
-// measureWorker lets a worker join, change its address and leave.
-func (b *nodeBench) measureWorker(t *testing.T) {
+// measureJoin lets a worker join.
+func (b *nodeBench) measureJoin(t *testing.T) {
 	t.Helper()
 	b.measure(t, b.worker2, "join", append(b.workerJoin, ignored)...)
 	b.awaitReady(t, b.worker2)
+}
+
+// measureWorker lets that worker change its address and leave.
+func (b *nodeBench) measureWorker(t *testing.T) {
+	t.Helper()
 	second, err := b.worker2.AddAddress(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -129,8 +142,8 @@ func (b *nodeBench) measureWorker(t *testing.T) {
 		"--kubeconfig=/root/admin.conf")
 }
 
-// measureControlPlane lets a second control plane join, upgrades the cluster, changes it, and lets the second one leave.
-func (b *nodeBench) measureControlPlane(t *testing.T) {
+// measureUpgrade lets a second control plane join, and upgrades the cluster.
+func (b *nodeBench) measureUpgrade(t *testing.T) {
 	t.Helper()
 	b.measure(t, b.cp2, "join --control-plane", append(b.cp2Join, ignored)...)
 	b.awaitReady(t, b.cp2)
@@ -141,6 +154,11 @@ func (b *nodeBench) measureControlPlane(t *testing.T) {
 	b.measure(t, b.cp, "upgrade apply "+upgradeTarget, "kubeadm", "upgrade", "apply", upgradeTarget, "--yes", ignored)
 	b.measure(t, b.cp2, "upgrade node (control plane)", "kubeadm", "upgrade", "node", ignored)
 	b.measure(t, b.worker, "upgrade node (worker)", "kubeadm", "upgrade", "node", ignored)
+}
+
+// measureControlPlane changes the cluster, and lets the second control plane leave.
+func (b *nodeBench) measureControlPlane(t *testing.T) {
+	t.Helper()
 	b.measure(t, b.cp, "etcd members", "kubeadm", "etcd", "members")
 	b.measure(t, b.cp, "etcd defrag", "kubeadm", "etcd", "defrag")
 	b.measure(t, b.cp, "reconfigure apply --add-cert-san", "kubeadm", "reconfigure", "apply", "--add-cert-san=new.example.com",

@@ -1,5 +1,5 @@
 // Command scaleplot shows how the costs of commands grow with the number of nodes, as test/scale has
-// measured them: in SVG, a row of small charts for each command, and as a table in Markdown.
+// measured them: in SVG, a row of small charts for each command, and as tables in Markdown.
 package main
 
 import (
@@ -18,11 +18,11 @@ import (
 func main() {
 	in := flag.String("json", "", "file that test/scale has written, see KUBEADM_SCALE_JSON")
 	out := flag.String("svg", "", "file to draw to")
-	table := flag.Bool("markdown", false, "print a table")
+	tables := flag.Bool("markdown", false, "print tables")
 	flag.Parse()
 	err := errors.New("scaleplot needs --json, and --svg or --markdown, and takes no arguments")
-	if flag.NArg() == 0 && *in != "" && (*out != "" || *table) {
-		err = showFile(*in, *out, *table)
+	if flag.NArg() == 0 && *in != "" && (*out != "" || *tables) {
+		err = showFile(*in, *out, *tables)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
@@ -30,8 +30,8 @@ func main() {
 	}
 }
 
-// showFile draws the measurements of a file to another one, if that has a name, and prints them as a table, if asked for.
-func showFile(in, out string, table bool) error {
+// showFile draws the measurements of a file to another one, if that has a name, and prints them as tables, if asked for.
+func showFile(in, out string, tables bool) error {
 	data, err := os.ReadFile(in)
 	if err != nil {
 		return err
@@ -43,8 +43,8 @@ func showFile(in, out string, table bool) error {
 	if out != "" {
 		err = chart.Write(out, drawRows(rows))
 	}
-	if err == nil && table {
-		_, err = fmt.Print(formatTable(rows))
+	if err == nil && tables {
+		_, err = fmt.Print(formatTables(rows))
 	}
 	return err
 }

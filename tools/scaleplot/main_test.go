@@ -45,20 +45,25 @@ func TestOneSize(t *testing.T) {
 	}
 }
 
-func TestTable(t *testing.T) {
+func TestTables(t *testing.T) {
 	rows, err := readRows([]byte(`{"results": [
 		{"program": "ours", "command": "doctor", "nodes": 10, "requests": 36, "bytes": 2048, "memory": 48234496, "seconds": 0.44},
 		{"program": "ours", "command": "doctor", "nodes": 5000, "requests": 45, "bytes": 7340032, "memory": 72351744, "seconds": 1.6},
+		{"program": "before", "command": "doctor", "nodes": 10, "requests": 40, "bytes": 1024, "memory": 50331648, "seconds": 0.5},
+		{"program": "upstream", "command": "upgrade plan", "nodes": 5000, "requests": 8, "bytes": 1024, "memory": 50331648, "seconds": 0.5},
 		{"program": "before", "command": "doctor", "nodes": 5000, "requests": 45, "bytes": 7340032, "memory": 90177536, "seconds": 3.6},
 		{"program": "ours", "command": "reset --leave-cluster --force (worker)", "nodes": 10, "requests": 9, "bytes": 99,
 			"memory": 48234496, "seconds": 12.34}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "| command | 10 nodes | 5,000 nodes | before, 5,000 nodes |\n|---|---|---|---|\n" +
-		"| `doctor` | 36 · 2.0 kB · 46 MB · 0.4 s | 45 · 7.0 MB · 69 MB · 1.6 s | 45 · 7.0 MB · 86 MB · 3.6 s |\n" +
-		"| `reset --leave-cluster` (worker) | 9 · 99 B · 46 MB · 12.3 s | | |\n"
-	if got := formatTable(rows); got != want {
+	want := "| command | 10 nodes | 5,000 nodes | before, 5,000 nodes | upstream, 5,000 nodes |\n|---|---|---|---|---|\n" +
+		"| `doctor` | 36 · 2.0 kB · 46 MB · 0.4 s | 45 · 7.0 MB · 69 MB · 1.6 s | 45 · 7.0 MB · 86 MB · 3.6 s | |\n" +
+		"| `reset --leave-cluster` (worker) | 9 · 99 B · 46 MB · 12.3 s | | | |\n" +
+		"| `upgrade plan` | | | | 8 · 1.0 kB · 48 MB · 0.5 s |\n" +
+		"\n| command | before, 10 nodes | before, 5,000 nodes |\n|---|---|---|\n" +
+		"| `doctor` | 40 · 1.0 kB · 48 MB · 0.5 s | 45 · 7.0 MB · 86 MB · 3.6 s |\n"
+	if got := formatTables(rows); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
 }

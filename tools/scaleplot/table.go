@@ -6,53 +6,73 @@ import (
 	"strings"
 )
 
-// formatTable returns a table in Markdown: a row for each command, a column for each number of nodes, and one for
-// each other program in the largest cluster that it was measured in.
-func formatTable(rows []row) string {
-	var sizes []int
-	others := map[string]int{} // the largest number of nodes of each other program
-	for _, r := range rows {
-		for id, all := range r.programs {
-			for _, m := range all {
-				if id == "ours" {
-					sizes = append(sizes, m.Nodes)
-				} else {
-					others[id] = max(others[id], m.Nodes)
-				}
+// column is the measurements of one program in clusters of one size.
+type column struct {
+	program, title string
+	nodes          int
+}
+
+// formatTables returns tables in Markdown, which have a row for each command. The first one has a column for each number of
+// nodes, and one for each other program in the largest cluster that it was measured in; a program that was measured in more
+// than one size has a table of its own below.
+func formatTables(rows []row) string {
+	sizes := map[string][]int{} // of the clusters of each program, in ascending order
+	for _, p := range programs {
+		for _, r := range rows {
+			for _, m := range r.programs[p.id] {
+				sizes[p.id] = append(sizes[p.id], m.Nodes)
 			}
 		}
+		slices.Sort(sizes[p.id])
+		sizes[p.id] = slices.Compact(sizes[p.id])
 	}
-	slices.Sort(sizes)
-	sizes = slices.Compact(sizes)
-	head, rule := []string{"command"}, "|---|"
-	type column struct {
-		program string
-		nodes   int
+	columnsOf := func(p program) (columns []column) {
+		for _, n := range sizes[p.id] {
+			title := formatCount(n) + " nodes"
+			if p.id != "ours" {
+				title = p.name + ", " + title
+			}
+			columns = append(columns, column{p.id, title, n})
+		}
+		return columns
 	}
-	var columns []column
-	for _, n := range sizes {
-		columns, head = append(columns, column{"ours", n}), append(head, formatCount(n)+" nodes")
-		rule += "---|"
-	}
-	for _, p := range slices.Backward(programs) {
-		if n := others[p.id]; n > 0 {
-			columns, head = append(columns, column{p.id, n}), append(head, p.name+", "+formatCount(n)+" nodes")
-			rule += "---|"
+	var first []column
+	var others string
+	for _, p := range slices.Backward(programs) { // ours first
+		columns := columnsOf(p)
+		if p.id == "ours" || len(columns) == 0 {
+			first = append(first, columns...)
+			continue
+		}
+		first = append(first, columns[len(columns)-1])
+		if len(columns) > 1 {
+			others += "\n" + formatTable(rows, columns)
 		}
 	}
+	return formatTable(rows, first) + others
+}
+
+// formatTable returns a table of the commands that have a measurement in one of the columns.
+func formatTable(rows []row, columns []column) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "| %s |\n%s\n", strings.Join(head, " | "), rule)
+	b.WriteString("| command |")
+	for _, c := range columns {
+		b.WriteString(" " + c.title + " |")
+	}
+	b.WriteString("\n|" + strings.Repeat("---|", len(columns)+1) + "\n")
 	for _, r := range rows {
-		fmt.Fprintf(&b, "| %s |", r.code())
+		cells, isMeasured := "", false
 		for _, c := range columns {
 			i := slices.IndexFunc(r.programs[c.program], func(m measurement) bool { return m.Nodes == c.nodes })
 			if i < 0 {
-				b.WriteString(" |")
+				cells += " |"
 				continue
 			}
-			fmt.Fprintf(&b, " %s |", formatCell(r.programs[c.program][i]))
+			cells, isMeasured = cells+" "+formatCell(r.programs[c.program][i])+" |", true
 		}
-		b.WriteString("\n")
+		if isMeasured {
+			fmt.Fprintf(&b, "| %s |%s\n", r.code(), cells)
+		}
 	}
 	return b.String()
 }
